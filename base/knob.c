@@ -1,0 +1,53 @@
+/* getenv at the time of asking: knobs are read when a communicator or stream is made, never on the
+ * hot path. An empty variable counts as unset. */
+#include "base/knob.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/words.h"
+
+const char *base_knob_text(const base_knob_t *knob) {
+  const char *text = getenv(knob->name);
+  return text != NULL && text[0] != '\0' ? text : knob->fallback;
+}
+
+coll_status_t base_knob_integer(const base_knob_t *knob, int64_t *value) {
+  const char *text = base_knob_text(knob);
+  int64_t parsed = 0;
+  uint64_t bytes = 0;
+  bool good;
+  if (knob->kind == BASE_KNOB_BYTES) {
+    good = base_words_bytes(text, &bytes) && bytes >= (uint64_t)knob->least &&
+           bytes <= (uint64_t)knob->most;
+    parsed = (int64_t)bytes;
+  } else {
+    good = base_words_integer(text, knob->least, knob->most, &parsed);
+  }
+  if (!good) {
+    return base_fail(COLL_ERROR_INVALID, "%s=%s: give a %s from %lld to %lld", knob->name, text,
+                     knob->kind == BASE_KNOB_BYTES ? "size (64K, 1M)" : "whole number",
+                     (long long)knob->least, (long long)knob->most);
+  }
+  *value = parsed;
+  return COLL_OK;
+}
+
+coll_status_t base_knob_word(const base_knob_t *knob, int *index) {
+  const char *text = base_knob_text(knob);
+  size_t count = 0;
+  for (; knob->words[count] != NULL; count++) {
+    if (strcmp(text, knob->words[count]) == 0) {
+      *index = (int)count;
+      return COLL_OK;
+    }
+  }
+  return base_fail(COLL_ERROR_INVALID, "%s=%s is not a value it knows; did you mean '%s'?",
+                   knob->name, text, base_words_nearest(text, knob->words, count));
+}
+
+void base_knob_describe(const base_knob_t *knob, char *text, size_t bytes) {
+  snprintf(text, bytes, "%s=%s (default '%s'): %s", knob->name, base_knob_text(knob),
+           knob->fallback, knob->help);
+}

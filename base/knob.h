@@ -1,0 +1,42 @@
+/*
+ * Knobs: the COLL_* environment variables. Each module declares one table of them, and reads a
+ * value through its entry; a wrong value is an error that says what is allowed, never ignored.
+ */
+#ifndef BASE_KNOB_H
+#define BASE_KNOB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef enum base_knob_kind {
+  BASE_KNOB_INTEGER, /* least..most */
+  BASE_KNOB_BYTES,   /* least..most, written 64K, 1M */
+  BASE_KNOB_WORD,    /* one of words[], NULL-terminated */
+  BASE_KNOB_TEXT     /* anything */
+} base_knob_kind_t;
+
+typedef struct base_knob {
+  const char *name; /* "COLL_TIMEOUT_MS" */
+  base_knob_kind_t kind;
+  const char *fallback; /* the value when unset, in the same form */
+  const char *help;     /* one line: what it does, and the unit */
+  int64_t least, most;
+  const char *const *words;
+} base_knob_t;
+
+/* Value of an INTEGER or BYTES knob. COLL_ERROR_INVALID names the variable, the value found and
+ * what is allowed. */
+coll_status_t base_knob_integer(const base_knob_t *knob, int64_t *value);
+
+/* Value of a WORD knob as an index into its words[]; an unknown word is met with the nearest. */
+coll_status_t base_knob_word(const base_knob_t *knob, int *index);
+
+/* Value of a TEXT knob; points into the environment or at the fallback. */
+const char *base_knob_text(const base_knob_t *knob);
+
+/* "COLL_X=value (default d): help" into text, truncated to bytes. */
+void base_knob_describe(const base_knob_t *knob, char *text, size_t bytes);
+
+#endif

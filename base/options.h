@@ -1,0 +1,54 @@
+/*
+ * Command-line options of every tool: one table per command gives the parser, the checks and the
+ * --help page. Options are --name VALUE, --name=VALUE and -x VALUE; flags take no value. Parsing
+ * stops at the first word that is not an option, or after "--".
+ */
+#ifndef BASE_OPTIONS_H
+#define BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/status.h"
+
+typedef enum base_option_kind {
+  BASE_OPTION_FLAG,    /* bool *      set to true */
+  BASE_OPTION_INTEGER, /* int64_t *   least..most */
+  BASE_OPTION_BYTES,   /* uint64_t *  least..most, written 64K, 1M */
+  BASE_OPTION_NUMBER,  /* double *    any finite number */
+  BASE_OPTION_WORD,    /* int *       index into words[] */
+  BASE_OPTION_TEXT     /* const char ** */
+} base_option_kind_t;
+
+typedef struct base_option {
+  char letter;      /* 'n', or 0 for none */
+  const char *name; /* "ranks", or NULL for none */
+  base_option_kind_t kind;
+  void *value;              /* where it goes; what is there before parsing is the default */
+  const char *value_name;   /* "N" in the help; NULL for flags */
+  const char *help;         /* one line, with the unit; the default is added where it shows */
+  int64_t least, most;      /* INTEGER and BYTES; both 0: any that is not negative */
+  const char *const *words; /* WORD, NULL-terminated */
+} base_option_t;
+
+typedef struct base_command {
+  const char *name;     /* "collbench" or "gpt train" */
+  const char *usage;    /* "COLLECTIVE [options]" */
+  const char *summary;  /* a sentence or two: what it does */
+  const char *examples; /* lines "command\n    what it does"; shown first in the help */
+  const base_option_t *options;
+  size_t option_count;
+} base_command_t;
+
+/* Parses argv[1..argc). *first is the index of the first word that is no option (argc when none).
+ * *helped is set when --help or -h was met: the page was printed to standard output and the caller
+ * should leave with 0. COLL_ERROR_INVALID: the word, what is wrong with it and the nearest option.
+ */
+coll_status_t base_options_parse(const base_command_t *command, int argc, char **argv, int *first,
+                                 bool *helped);
+
+void base_options_help(const base_command_t *command, FILE *out);
+
+#endif

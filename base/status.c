@@ -1,0 +1,53 @@
+/*
+ * The thread's last error is a fixed buffer, so that reporting "out of memory" needs none.
+ */
+#include "base/status.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ERROR_BYTES 1024
+
+static _Thread_local char last_error[ERROR_BYTES];
+
+coll_status_t base_fail(coll_status_t status, const char *format, ...) {
+  char text[ERROR_BYTES]; /* apart, because an argument may be the old last error */
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  memcpy(last_error, text, sizeof text);
+  return status;
+}
+
+coll_status_t base_fail_errno(coll_status_t status, const char *format, ...) {
+  int error = errno;
+  char text[ERROR_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return base_fail(status, "%s: %s", text, strerror(error));
+}
+
+const char *base_last_error(void) {
+  return last_error;
+}
+
+const char *base_status_string(coll_status_t status) {
+  switch (status) {
+    case COLL_OK: return "ok";
+    case COLL_ERROR_INVALID: return "invalid argument";
+    case COLL_ERROR_MISMATCH: return "the ranks' calls do not match";
+    case COLL_ERROR_RANK_LOST: return "a rank was lost";
+    case COLL_ERROR_TIMEOUT: return "timed out";
+    case COLL_ERROR_SYSTEM: return "system error";
+    case COLL_ERROR_MEMORY: return "out of memory";
+    case COLL_ERROR_UNSUPPORTED: return "unsupported";
+    case COLL_ERROR_INTERNAL: return "internal error";
+    case COLL_STATUS_COUNT: break;
+  }
+  return "unknown status";
+}

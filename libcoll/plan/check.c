@@ -1,0 +1,162 @@
+/*
+ * The structural self-check: what can be told from one rank's program and the header alone.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/names.h"
+#include "plan/plan.h"
+
+typedef struct place {
+  const plan_t *plan;
+  int rank, lane;
+  size_t step;
+} place_t;
+
+static coll_status_t refuse(const place_t *at, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static coll_status_t refuse(const place_t *at, const char *format, ...) {
+  char why[256];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(why, sizeof why, format, arguments);
+  va_end(arguments);
+  return base_fail(COLL_ERROR_INVALID, "plan %s/%s: rank %d lane %d step %zu: %s",
+                   base_collective_name(at->plan->shape.collective), at->plan->algorithm, at->rank,
+                   at->lane, at->step, why);
+}
+
+static coll_status_t check_span(const place_t *at, const plan_span_t *span) {
+  const plan_t *plan = at->plan;
+  if ((unsigned)span->buffer >= PLAN_BUFFER_COUNT) return refuse(at, "no such buffer");
+  if (span->rank < 0 || span->rank >= plan->shape.size) {
+    return refuse(at, "names rank %d of %d", span->rank, plan->shape.size);
+  }
+  int32_t chunks = plan_chunks(plan, span->rank, span->buffer);
+  if (span->first < 0 || span->count < 1 || span->first > chunks - span->count) {
+    return refuse(at, "%s[%d +%d] of rank %d is outside its %d chunks",
+                  plan_buffer_name(span->buffer), span->first, span->count, span->rank, chunks);
+  }
+  if (span->rank != at->rank) {
+    bool user = span->buffer != PLAN_SCRATCH;
+    if (plan->reach == PLAN_REACH_OWN || (user && plan->reach != PLAN_REACH_USER)) {
+      return refuse(at, "touches rank %d's %s, beyond the plan's reach '%s'", span->rank,
+                    plan_buffer_name(span->buffer), plan_reach_name(plan->reach));
+    }
+  }
+  return COLL_OK;
+}
+
+static coll_status_t check_own_span(const place_t *at, const plan_span_t *span) {
+  COLL_TRY(check_span(at, span));
+  if (span->rank != at->rank) return refuse(at, "a message must be to or from this rank's memory");
+  if (span->count > at->plan->message_chunks) {
+    return refuse(at, "a message of %d chunks, where the header says at most %d", span->count,
+                  at->plan->message_chunks);
+  }
+  return COLL_OK;
+}
+
+static coll_status_t check_pair(const place_t *at, const plan_span_t *dst, const plan_span_t *src) {
+  COLL_TRY(check_span(at, src));
+  if (src->count != dst->count) {
+    return refuse(at, "%d chunks into %d", src->count, dst->count);
+  }
+  if (src->first % at->plan->parts != dst->first % at->plan->parts) {
+    return refuse(
+        at, "chunk %d and chunk %d are different parts of a block of %d, so their sizes differ",
+        src->first, dst->first, at->plan->parts);
+  }
+  return COLL_OK;
+}
+
+static coll_status_t check_reduce(const place_t *at, const plan_step_t *step) {
+  const plan_program_t *program = &at->plan->programs[at->rank];
+  int32_t first = step->reduce.first_source, count = step->reduce.source_count;
+  if (first < 0 || count < 1 || (size_t)first + (size_t)count > program->source_count) {
+    return refuse(at, "reduce sources %d +%d outside the program's %zu", first, count,
+                  program->source_count);
+  }
+  COLL_TRY(check_span(at, &step->reduce.dst));
+  for (int32_t i = 0; i < count; i++) {
+    COLL_TRY(check_pair(at, &step->reduce.dst, &program->sources[first + i]));
+  }
+  return COLL_OK;
+}
+
+static coll_status_t check_peer(const place_t *at, int32_t peer) {
+  if (peer < 0 || peer >= at->plan->shape.size) {
+    return refuse(at, "names rank %d of %d as peer", peer, at->plan->shape.size);
+  }
+  if (peer == at->rank) return refuse(at, "a rank is no peer of its own");
+  return COLL_OK;
+}
+
+static coll_status_t check_order(const place_t *at, int32_t peer) {
+  COLL_TRY(check_peer(at, peer));
+  if (at->plan->reach == PLAN_REACH_OWN) return refuse(at, "signals need a reach beyond 'own'");
+  return COLL_OK;
+}
+
+static coll_status_t check_after(const place_t *at, const plan_step_t *step) {
+  int32_t lane = step->after.lane;
+  if (lane < 0 || lane >= at->plan->lanes) return refuse(at, "after lane %d: no such lane", lane);
+  if (lane == at->lane) return refuse(at, "after its own lane: steps of a lane are in order");
+  size_t count = at->plan->programs[at->rank].lanes[lane].count;
+  if (step->after.step < 0 || (size_t)step->after.step >= count) {
+    return refuse(at, "after step %d of lane %d, which has %zu", step->after.step, lane, count);
+  }
+  return COLL_OK;
+}
+
+static coll_status_t check_step(const place_t *at, const plan_step_t *step) {
+  switch (step->kind) {
+    case PLAN_COPY:
+      COLL_TRY(check_span(at, &step->copy.dst));
+      COLL_TRY(check_pair(at, &step->copy.dst, &step->copy.src));
+      if (step->copy.dst.rank != at->rank && step->copy.src.rank != at->rank) {
+        return refuse(at, "copies between two other ranks");
+      }
+      return COLL_OK;
+    case PLAN_REDUCE: return check_reduce(at, step);
+    case PLAN_SEND:
+      COLL_TRY(check_peer(at, step->send.peer));
+      return check_own_span(at, &step->send.src);
+    case PLAN_RECV:
+      COLL_TRY(check_peer(at, step->recv.peer));
+      return check_own_span(at, &step->recv.dst);
+    case PLAN_SIGNAL: return check_order(at, step->signal.peer);
+    case PLAN_WAIT: return check_order(at, step->wait.peer);
+    case PLAN_AFTER: return check_after(at, step);
+    case PLAN_STEP_KIND_COUNT: break;
+  }
+  return refuse(at, "no such step kind: %d", (int)step->kind);
+}
+
+static coll_status_t check_header(const plan_t *plan) {
+  const char *wrong = NULL;
+  if (plan->parts < 1) wrong = "parts";
+  if (plan->scratch_chunks < 0) wrong = "scratch_chunks";
+  if (plan->lanes < 1 || plan->lanes > PLAN_LANES_MAX) wrong = "lanes";
+  if (plan->depth < 0 || plan->depth > PLAN_DEPTH_MAX) wrong = "depth";
+  if (plan->message_chunks < 0) wrong = "message_chunks";
+  if ((unsigned)plan->reach >= PLAN_REACH_COUNT) wrong = "reach";
+  if ((unsigned)plan->shape.collective >= COLL_COLLECTIVE_COUNT) wrong = "collective";
+  if (plan->shape.root < 0 || plan->shape.root >= plan->shape.size) wrong = "root";
+  if (wrong == NULL) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID, "plan %s: its %s is out of range", plan->algorithm, wrong);
+}
+
+coll_status_t plan_check_program(const plan_t *plan, int rank) {
+  COLL_TRY(check_header(plan));
+  for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
+    const plan_lane_t *steps = &plan->programs[rank].lanes[lane];
+    place_t at = {.plan = plan, .rank = rank, .lane = lane};
+    if (lane >= plan->lanes && steps->count > 0) return refuse(&at, "a lane beyond the header's");
+    for (at.step = 0; at.step < steps->count; at.step++) {
+      COLL_TRY(check_step(&at, &steps->steps[at.step]));
+    }
+  }
+  return COLL_OK;
+}

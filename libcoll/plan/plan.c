@@ -1,0 +1,193 @@
+/*
+ * The shape of plans: how many blocks each collective gives a rank, how blocks are cut into chunks,
+ * and which memory an in-place call shares between INPUT and OUTPUT.
+ */
+#include "plan/plan.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+coll_status_t plan_create(const plan_shape_t *shape, const char *algorithm, plan_t **plan) {
+  plan_t *made = NULL;
+  if (shape->size < 1 || shape->size > PLAN_RANKS_MAX) {
+    return base_fail(COLL_ERROR_INVALID, "a plan is for 1 to %d ranks, not %d", PLAN_RANKS_MAX,
+                     shape->size);
+  }
+  if (shape->root < 0 || shape->root >= shape->size) {
+    return base_fail(COLL_ERROR_INVALID, "root %d is not a rank of 0..%d", shape->root,
+                     shape->size - 1);
+  }
+  COLL_TRY(base_alloc(1, sizeof *made, "a plan", (void **)&made));
+  coll_status_t status = base_alloc((size_t)shape->size, sizeof *made->programs,
+                                    "a plan's programs", (void **)&made->programs);
+  if (status != COLL_OK) {
+    free(made);
+    return status;
+  }
+  made->shape = *shape;
+  snprintf(made->algorithm, sizeof made->algorithm, "%s", algorithm);
+  made->parts = 1;
+  made->lanes = 1;
+  *plan = made;
+  return COLL_OK;
+}
+
+void plan_free(plan_t *plan) {
+  if (plan == NULL) return;
+  for (int32_t rank = 0; rank < plan->shape.size; rank++) {
+    plan_program_t *program = &plan->programs[rank];
+    for (int lane = 0; lane < PLAN_LANES_MAX; lane++) free(program->lanes[lane].steps);
+    free(program->sources);
+  }
+  free(plan->programs);
+  free(plan);
+}
+
+static int32_t input_blocks(const plan_shape_t *shape, int rank) {
+  bool is_root = rank == shape->root;
+  switch (shape->collective) {
+    case COLL_ALLREDUCE:
+    case COLL_REDUCE:
+    case COLL_ALLGATHER:
+    case COLL_GATHER:
+    case COLL_SENDRECV: return 1;
+    case COLL_REDUCE_SCATTER:
+    case COLL_ALLTOALL:
+    case COLL_ALLTOALLV: return shape->size;
+    case COLL_BROADCAST: return is_root ? 1 : 0;
+    case COLL_SCATTER: return is_root ? shape->size : 0;
+    case COLL_BARRIER:
+    case COLL_COLLECTIVE_COUNT: break;
+  }
+  return 0;
+}
+
+static int32_t output_blocks(const plan_shape_t *shape, int rank) {
+  bool is_root = rank == shape->root;
+  switch (shape->collective) {
+    case COLL_ALLREDUCE:
+    case COLL_REDUCE_SCATTER:
+    case COLL_BROADCAST:
+    case COLL_SCATTER:
+    case COLL_SENDRECV: return 1;
+    case COLL_ALLGATHER:
+    case COLL_ALLTOALL:
+    case COLL_ALLTOALLV: return shape->size;
+    case COLL_REDUCE: return is_root ? 1 : 0;
+    case COLL_GATHER: return is_root ? shape->size : 0;
+    case COLL_BARRIER:
+    case COLL_COLLECTIVE_COUNT: break;
+  }
+  return 0;
+}
+
+int32_t plan_blocks(const plan_shape_t *shape, int rank, plan_buffer_t buffer) {
+  assert(rank >= 0 && rank < shape->size && buffer != PLAN_SCRATCH);
+  return buffer == PLAN_INPUT ? input_blocks(shape, rank) : output_blocks(shape, rank);
+}
+
+int32_t plan_chunks(const plan_t *plan, int rank, plan_buffer_t buffer) {
+  if (buffer == PLAN_SCRATCH) return plan->scratch_chunks;
+  return plan_blocks(&plan->shape, rank, buffer) * plan->parts;
+}
+
+size_t plan_part_offset(size_t count, int32_t parts, int32_t part, size_t grain) {
+  assert(part >= 0 && part <= parts && grain >= 1);
+  size_t grains = (count + grain - 1) / grain;
+  size_t whole = grains / (size_t)parts, extra = grains % (size_t)parts;
+  size_t before = whole * (size_t)part + ((size_t)part < extra ? (size_t)part : extra);
+  size_t offset = before * grain;
+  return offset < count ? offset : count;
+}
+
+int32_t plan_alias(const plan_t *plan, int rank, int32_t chunk) {
+  const plan_shape_t *shape = &plan->shape;
+  int32_t parts = plan->parts, own = (int32_t)rank * parts;
+  if (plan_blocks(shape, rank, PLAN_OUTPUT) == 0) return -1;
+  switch (shape->collective) {
+    case COLL_ALLREDUCE:
+    case COLL_REDUCE:
+    case COLL_BROADCAST:
+    case COLL_ALLTOALL: return chunk;
+    case COLL_ALLGATHER:
+    case COLL_GATHER: return own + chunk;
+    case COLL_REDUCE_SCATTER:
+    case COLL_SCATTER: return chunk >= own && chunk < own + parts ? chunk - own : -1;
+    case COLL_ALLTOALLV:
+    case COLL_BARRIER:
+    case COLL_SENDRECV:
+    case COLL_COLLECTIVE_COUNT: break;
+  }
+  return -1;
+}
+
+static bool spans_equal(const plan_span_t *a, const plan_span_t *b) {
+  return a->rank == b->rank && a->buffer == b->buffer && a->first == b->first &&
+         a->count == b->count;
+}
+
+static bool steps_equal(const plan_step_t *a, const plan_step_t *b) {
+  if (a->kind != b->kind) return false;
+  switch (a->kind) {
+    case PLAN_COPY:
+      return spans_equal(&a->copy.dst, &b->copy.dst) && spans_equal(&a->copy.src, &b->copy.src);
+    case PLAN_REDUCE:
+      return spans_equal(&a->reduce.dst, &b->reduce.dst) &&
+             a->reduce.first_source == b->reduce.first_source &&
+             a->reduce.source_count == b->reduce.source_count;
+    case PLAN_SEND: return a->send.peer == b->send.peer && spans_equal(&a->send.src, &b->send.src);
+    case PLAN_RECV: return a->recv.peer == b->recv.peer && spans_equal(&a->recv.dst, &b->recv.dst);
+    case PLAN_SIGNAL: return a->signal.peer == b->signal.peer;
+    case PLAN_WAIT: return a->wait.peer == b->wait.peer;
+    case PLAN_AFTER: return a->after.lane == b->after.lane && a->after.step == b->after.step;
+    case PLAN_STEP_KIND_COUNT: break;
+  }
+  return false;
+}
+
+static bool programs_equal(const plan_program_t *a, const plan_program_t *b) {
+  if (a->source_count != b->source_count) return false;
+  for (size_t i = 0; i < a->source_count; i++) {
+    if (!spans_equal(&a->sources[i], &b->sources[i])) return false;
+  }
+  for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
+    if (a->lanes[lane].count != b->lanes[lane].count) return false;
+    for (size_t i = 0; i < a->lanes[lane].count; i++) {
+      if (!steps_equal(&a->lanes[lane].steps[i], &b->lanes[lane].steps[i])) return false;
+    }
+  }
+  return true;
+}
+
+bool plan_equal(const plan_t *a, const plan_t *b) {
+  if (a->shape.collective != b->shape.collective || a->shape.size != b->shape.size ||
+      a->shape.root != b->shape.root || strcmp(a->algorithm, b->algorithm) != 0 ||
+      a->parts != b->parts || a->scratch_chunks != b->scratch_chunks || a->lanes != b->lanes ||
+      a->depth != b->depth || a->message_chunks != b->message_chunks || a->reach != b->reach) {
+    return false;
+  }
+  for (int32_t rank = 0; rank < a->shape.size; rank++) {
+    if (!programs_equal(&a->programs[rank], &b->programs[rank])) return false;
+  }
+  return true;
+}
+
+const char *plan_buffer_name(plan_buffer_t buffer) {
+  static const char *const names[PLAN_BUFFER_COUNT] = {"input", "output", "scratch"};
+  return (unsigned)buffer < PLAN_BUFFER_COUNT ? names[buffer] : "?";
+}
+
+const char *plan_step_kind_name(plan_step_kind_t kind) {
+  static const char *const names[PLAN_STEP_KIND_COUNT] = {"copy",   "reduce", "send", "recv",
+                                                          "signal", "wait",   "after"};
+  return (unsigned)kind < PLAN_STEP_KIND_COUNT ? names[kind] : "?";
+}
+
+const char *plan_reach_name(plan_reach_t reach) {
+  static const char *const names[PLAN_REACH_COUNT] = {"own", "scratch", "user"};
+  return (unsigned)reach < PLAN_REACH_COUNT ? names[reach] : "?";
+}

@@ -1,0 +1,156 @@
+/*
+ * A plan: what every rank does to carry out one collective, as plain data. A builder writes it
+ * once; the verifier, the engine, the simulator and the printer read it.
+ *
+ * Each rank has a program of a few lanes. Lanes run concurrently, the steps of one lane in order.
+ * Data is named by spans: runs of chunks of a rank's INPUT, OUTPUT or SCRATCH. A buffer is a row
+ * of blocks (a block is the call's count: one for allreduce, one per rank for the gathering side of
+ * allgather), every block is cut into `parts` chunks in the same way, and SCRATCH is cut likewise:
+ * chunk c of any buffer has the size of part c mod parts. So one plan serves every size, and chunks
+ * may be moved between any two places whose numbers are equal modulo parts.
+ */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+#define PLAN_LANES_MAX 2
+#define PLAN_DEPTH_MAX 4 /* FIFO slots that every transport provides per channel */
+#define PLAN_NAME_BYTES 32
+#define PLAN_RANKS_MAX 4096
+
+typedef enum plan_buffer {
+  PLAN_INPUT,
+  PLAN_OUTPUT,
+  PLAN_SCRATCH, /* contents do not outlive one pass over the plan */
+  PLAN_BUFFER_COUNT
+} plan_buffer_t;
+
+typedef struct plan_span {
+  int32_t rank;
+  plan_buffer_t buffer;
+  int32_t first; /* chunk */
+  int32_t count; /* chunks, > 0 */
+} plan_span_t;
+
+typedef enum plan_step_kind {
+  PLAN_COPY,   /* dst = src */
+  PLAN_REDUCE, /* dst = src_0 op src_1 op … op src_k, in this order, one pass; dst may equal one */
+  PLAN_SEND,   /* src to peer; done when src may be overwritten */
+  PLAN_RECV,   /* the next message of (peer, this rank, this lane) into dst */
+  PLAN_SIGNAL, /* release: what this lane has done is visible to the peer's matching wait */
+  PLAN_WAIT,   /* acquire: the next signal of (peer, this rank, this lane) */
+  PLAN_AFTER,  /* the named step of another lane of this rank is done */
+  PLAN_STEP_KIND_COUNT
+} plan_step_kind_t;
+
+/* Messages and signals are two separate FIFOs per (source rank, destination rank, lane): the n-th
+ * send matches the n-th recv of that lane, the n-th signal the n-th wait. */
+typedef struct plan_step {
+  plan_step_kind_t kind;
+  union {
+    struct {
+      plan_span_t dst, src; /* at most one of them another rank's */
+    } copy;
+    struct {
+      plan_span_t dst;
+      int32_t first_source, source_count; /* >= 1 entries of the program's sources[] */
+    } reduce;
+    struct {
+      int32_t peer;
+      plan_span_t src; /* this rank's own */
+    } send;
+    struct {
+      int32_t peer;
+      plan_span_t dst; /* this rank's own */
+    } recv;
+    struct {
+      int32_t peer;
+    } signal, wait;
+    struct {
+      int32_t lane, step;
+    } after;
+  };
+} plan_step_t;
+
+typedef struct plan_lane {
+  plan_step_t *steps;
+  size_t count, capacity;
+} plan_lane_t;
+
+/* What one rank does. in_place: its INPUT and OUTPUT overlap the way coll.h says for the
+ * collective. It may change only what the rank does to its own buffers, never what its peers see:
+ * ranks that call in place and ranks that do not can meet in one call. */
+typedef struct plan_program {
+  bool in_place;
+  plan_lane_t lanes[PLAN_LANES_MAX];
+  plan_span_t *sources;
+  size_t source_count, source_capacity;
+} plan_program_t;
+
+/* What of its peers' memory a plan loads or stores. */
+typedef enum plan_reach {
+  PLAN_REACH_OWN,     /* nothing: messages only, runs over any transport */
+  PLAN_REACH_SCRATCH, /* SCRATCH: needs mapped peers, any user memory; may use signals */
+  PLAN_REACH_USER,    /* INPUT or OUTPUT too: needs mapped user memory; no rank starts before all
+                         ranks have entered the call (the engine's handshake) */
+  PLAN_REACH_COUNT
+} plan_reach_t;
+
+/* The question that a plan answers. */
+typedef struct plan_shape {
+  coll_collective_t collective;
+  int32_t size; /* ranks, >= 1 */
+  int32_t root; /* rooted collectives; 0 for the others */
+} plan_shape_t;
+
+/* Everything but the programs follows from the shape and the algorithm alone, so that ranks which
+ * build only their own program agree on it. */
+typedef struct plan {
+  plan_shape_t shape;
+  char algorithm[PLAN_NAME_BYTES];
+  int32_t parts;          /* chunks per block, >= 1 */
+  int32_t scratch_chunks; /* per rank */
+  int32_t lanes;          /* 1..PLAN_LANES_MAX */
+  int32_t depth;          /* messages a FIFO must hold for the plan not to deadlock, 0..DEPTH_MAX */
+  int32_t message_chunks; /* most chunks that one message carries; 0 without messages */
+  plan_reach_t reach;
+  plan_program_t *programs; /* [shape.size]; programs that were not asked for are empty */
+} plan_t;
+
+/* An empty plan with room for every program. Owned by the caller until plan_free. */
+coll_status_t plan_create(const plan_shape_t *shape, const char *algorithm, plan_t **plan);
+void plan_free(plan_t *plan);
+
+/* Blocks in a rank's INPUT or OUTPUT: 0 where the collective gives the rank no such buffer. */
+int32_t plan_blocks(const plan_shape_t *shape, int rank, plan_buffer_t buffer);
+
+/* Chunks in any of a rank's buffers. */
+int32_t plan_chunks(const plan_t *plan, int rank, plan_buffer_t buffer);
+
+/* Elements of a block of `count` that lie before chunk `part` (0..parts). Boundaries are multiples
+ * of `grain` elements (>= 1), so that two ranks do not share a cache line. */
+size_t plan_part_offset(size_t count, int32_t parts, int32_t part, size_t grain);
+
+/* In an in-place program of `rank`, the OUTPUT chunk that is the same memory as INPUT chunk
+ * `chunk`, or -1 when that chunk lies outside OUTPUT. */
+int32_t plan_alias(const plan_t *plan, int rank, int32_t chunk);
+
+/* The structure of one rank's program: spans in bounds and on legal ranks, chunk numbers congruent,
+ * peers, lanes, depth, reach and message sizes within what the header states. Runs after every
+ * builder and importer. COLL_ERROR_INVALID names rank, lane, step and what is wrong. It proves
+ * nothing about the result: that is the verifier's work. */
+coll_status_t plan_check_program(const plan_t *plan, int rank);
+
+/* Equal in everything but the program's in_place mark and spare capacity. */
+bool plan_equal(const plan_t *a, const plan_t *b);
+
+const char *plan_buffer_name(plan_buffer_t buffer);     /* "input" */
+const char *plan_step_kind_name(plan_step_kind_t kind); /* "copy" */
+const char *plan_reach_name(plan_reach_t reach);        /* "own" */
+
+#endif
