@@ -1,0 +1,43 @@
+/*
+ * What the engine asks of the device that holds a communicator's buffers: move bytes and reduce
+ * elements. The host table computes in place of the call; a table whose work is queued on a device
+ * stream keeps the same order.
+ */
+#ifndef DEVICE_OPS_H
+#define DEVICE_OPS_H
+
+#include <stddef.h>
+
+#include "base/status.h"
+
+#define DEVICE_SOURCES_MAX 4096
+
+/* No slot blocks on a peer, allocates or keeps a pointer. Buffers are aligned to their element and
+ * of the stated size; a size of 0 does nothing and needs no buffer. A slot that cannot do a
+ * combination returns COLL_ERROR_UNSUPPORTED before writing anything. */
+typedef struct device_ops {
+  const char *name;
+
+  /* dst and src do not overlap, unless they are equal. */
+  coll_status_t (*copy)(void *dst, const void *src, size_t bytes);
+
+  /* dst[i] = sources[0][i] op … op sources[n-1][i], left to right, n >= 1, builtin op; AVG reduces
+   * as SUM. Narrow floats (float16, bfloat16, float8) accumulate in float32 and round once, to
+   * nearest even. dst may equal any of the sources, and overlaps none otherwise. The bits depend
+   * on the values alone, not on count, alignment or position. */
+  coll_status_t (*reduce)(void *dst, const void *const sources[], int source_count, size_t count,
+                          coll_dtype_t dtype, coll_op_t op);
+
+  /* dst[i] = *scalar * src[i], scalar of type dtype; dst may equal src. Narrow floats multiply in
+   * float32 and round once; integers wrap. */
+  coll_status_t (*scale)(void *dst, const void *src, size_t count, coll_dtype_t dtype,
+                         const void *scalar);
+
+  /* buffer[i] = buffer[i] / divisor, integers towards zero: what turns a sum into an average. */
+  coll_status_t (*divide)(void *buffer, size_t count, coll_dtype_t dtype, int divisor);
+} device_ops_t;
+
+/* This machine's processors. */
+extern const device_ops_t device_host;
+
+#endif

@@ -1,0 +1,112 @@
+/*
+ * What the engine asks of the way between ranks. A transport belongs to one communicator of one
+ * rank; peers are named by their rank in it. It carries messages through FIFOs of whole slots,
+ * counts signals, and, where memory can be shared, maps it.
+ *
+ * Every slot below must be called by one thread at a time (whoever holds the communicator's turn),
+ * but for abort, which any thread may call. No slot blocks except sleep; all return at once with
+ * done or arrived false when the peer is not ready. Unless a slot says otherwise it returns
+ * COLL_OK, or COLL_ERROR_RANK_LOST, COLL_ERROR_SYSTEM with a sentence. Transports never call
+ * upward.
+ */
+#ifndef TRANSPORT_OPS_H
+#define TRANSPORT_OPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "plan/plan.h"
+
+/* FIFOs per ordered pair of ranks: one per lane of a plan, and one for coll_send and coll_recv. */
+#define TRANSPORT_CHANNELS (PLAN_LANES_MAX + 1)
+#define TRANSPORT_CHANNEL_P2P PLAN_LANES_MAX
+
+/* What travels beside a message's bytes. The transport carries the tag and does not read it. */
+typedef struct transport_head {
+  uint64_t tag;
+  size_t bytes;
+} transport_head_t;
+
+/* Where memory is, in words that a peer can map. All zero: not mappable. */
+typedef struct transport_address {
+  uint64_t segment; /* unique on the machine; 0: none */
+  uint64_t offset;  /* bytes into the segment */
+} transport_address_t;
+
+typedef enum transport_peer_state {
+  TRANSPORT_PEER_HERE, /* as far as can be told */
+  TRANSPORT_PEER_LEFT, /* destroyed its side of the communicator in good order */
+  TRANSPORT_PEER_LOST  /* died */
+} transport_peer_state_t;
+
+typedef struct transport transport_t;
+
+typedef struct transport_ops {
+  const char *name;
+
+  /* Puts one message of at most slot_bytes into the FIFO to (peer, channel). done: the bytes are
+   * copied, the buffer is the caller's again; not done: the FIFO is full, nothing was taken. Holds
+   * at least PLAN_DEPTH_MAX messages. bytes may be 0. */
+  coll_status_t (*send)(transport_t *t, int peer, int channel, const void *data,
+                        const transport_head_t *head, bool *done);
+
+  /* Takes the oldest message from (peer, channel) into data, at most `capacity` bytes of it, and
+   * its head. A message longer than capacity is cut: the caller compares head.bytes. */
+  coll_status_t (*recv)(transport_t *t, int peer, int channel, void *data, size_t capacity,
+                        transport_head_t *head, bool *done);
+
+  /* Release: everything this thread wrote before is visible to the peer once its matching
+   * wait on the channel has arrived. Never full. */
+  coll_status_t (*signal)(transport_t *t, int peer, int channel, uint64_t tag);
+
+  /* Acquire: consumes one signal from the peer, if there is one. *tag is what the peer gave with
+   * it, or 0 where later signals have overtaken it. */
+  coll_status_t (*wait)(transport_t *t, int peer, int channel, uint64_t *tag, bool *arrived);
+
+  /* Describes [ptr, ptr+bytes) so that peers can map it, and sees to it that they will be able to.
+   * A zero address where they cannot. Cheap when asked again for the same memory. */
+  coll_status_t (*address)(transport_t *t, const void *ptr, size_t bytes,
+                           transport_address_t *address);
+
+  /* The peer's memory here, valid until the transport is destroyed or the peer frees the memory;
+   * NULL where it cannot be mapped. Never asked for a zero address. */
+  coll_status_t (*map)(transport_t *t, int peer, const transport_address_t *address, void **ptr);
+
+  /* A rank's scratch as it is mapped here (its own included): at least *bytes, the same on every
+   * rank; NULL and 0 where peers are not mapped. */
+  void (*scratch)(transport_t *t, int rank, void **ptr, size_t *bytes);
+
+  /* How a rank sleeps without missing news: arm, look at every FIFO once more, then sleep (returns
+   * on news or after at most timeout_ns; may return early), then disarm. sleep is the only slot
+   * that blocks. */
+  void (*arm)(transport_t *t);
+  void (*sleep)(transport_t *t, uint64_t timeout_ns);
+  void (*disarm)(transport_t *t);
+
+  /* Looks at the peer's health; may enter the kernel, so for wait loops only. What a peer sent
+   * before it left or died can still be received. */
+  transport_peer_state_t (*peer_state)(transport_t *t, int peer);
+
+  /* Tells every rank that the communicator is finished because of rank `culprit`; the first to say
+   * so is believed. aborted: whether it was said, by anyone, and the culprit. */
+  void (*abort)(transport_t *t, int culprit);
+  bool (*aborted)(transport_t *t, int *culprit);
+
+  /* Leaves in good order and frees the transport. */
+  void (*destroy)(transport_t *t);
+} transport_ops_t;
+
+/* Every transport starts with this. */
+struct transport {
+  const transport_ops_t *ops;
+  int rank, size;
+  size_t slot_bytes; /* the most bytes of one message; the same on every rank */
+};
+
+/* A table that answers "unsupported" to everything (and does nothing where nothing can fail), for
+ * transports to copy from: no slot of any table is NULL. */
+extern const transport_ops_t transport_unsupported;
+
+#endif
