@@ -1,0 +1,96 @@
+/* hwloc does the finding; restricting it to the process's own binding makes every count usable. */
+#include "topo/machine.h"
+
+#include <assert.h>
+#include <hwloc.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+struct topo_machine {
+  hwloc_topology_t topology;
+  topo_facts_t facts;
+};
+
+static size_t cache_bytes(hwloc_topology_t topology, hwloc_obj_type_t level) {
+  hwloc_obj_t cache = hwloc_get_obj_by_type(topology, level, 0);
+  return cache != NULL ? (size_t)cache->attr->cache.size : 0;
+}
+
+static int count_of(hwloc_topology_t topology, hwloc_obj_type_t type) {
+  int count = hwloc_get_nbobjs_by_type(topology, type);
+  return count > 0 ? count : 1;
+}
+
+/* Some virtual machines and sandboxes show hardware threads but no cores. */
+static hwloc_obj_type_t core_type(hwloc_topology_t topology) {
+  return hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+}
+
+static topo_facts_t gather_facts(hwloc_topology_t topology) {
+  return (topo_facts_t){.cores = count_of(topology, core_type(topology)),
+                        .threads = count_of(topology, HWLOC_OBJ_PU),
+                        .numa_nodes = count_of(topology, HWLOC_OBJ_NUMANODE),
+                        .l1_bytes = cache_bytes(topology, HWLOC_OBJ_L1CACHE),
+                        .l2_bytes = cache_bytes(topology, HWLOC_OBJ_L2CACHE),
+                        .l3_bytes = cache_bytes(topology, HWLOC_OBJ_L3CACHE)};
+}
+
+coll_status_t topo_machine_create(topo_machine_t **machine) {
+  hwloc_topology_t topology;
+  if (hwloc_topology_init(&topology) != 0) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "hwloc cannot start");
+  }
+  hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING);
+  if (hwloc_topology_load(topology) != 0) {
+    hwloc_topology_destroy(topology);
+    return base_fail_errno(COLL_ERROR_SYSTEM, "hwloc cannot read this machine's topology");
+  }
+  void *created;
+  coll_status_t status = base_alloc(1, sizeof(topo_machine_t), "the machine's topology", &created);
+  if (status != COLL_OK) {
+    hwloc_topology_destroy(topology);
+    return status;
+  }
+  topo_machine_t *found = created;
+  *found = (topo_machine_t){.topology = topology, .facts = gather_facts(topology)};
+  *machine = found;
+  return COLL_OK;
+}
+
+void topo_machine_destroy(topo_machine_t *machine) {
+  if (machine == NULL) return;
+  hwloc_topology_destroy(machine->topology);
+  free(machine);
+}
+
+topo_facts_t topo_machine_facts(const topo_machine_t *machine) {
+  return machine->facts;
+}
+
+topo_share_t topo_share_of(int cores, int local_rank, int local_size) {
+  assert(cores > 0 && local_rank >= 0 && local_rank < local_size);
+  if (local_size > cores) return (topo_share_t){0, 0};
+  int first = (int)((long long)cores * local_rank / local_size);
+  int end = (int)((long long)cores * (local_rank + 1) / local_size);
+  return (topo_share_t){first, end - first};
+}
+
+coll_status_t topo_machine_bind(const topo_machine_t *machine, topo_share_t share) {
+  assert(share.first >= 0 && share.first + share.count <= machine->facts.cores);
+  if (share.count == 0) return COLL_OK;
+  hwloc_bitmap_t set = hwloc_bitmap_alloc();
+  if (set == NULL) return base_fail(COLL_ERROR_MEMORY, "out of memory for a set of cores");
+  for (int i = share.first; i < share.first + share.count; i++) {
+    hwloc_obj_t core =
+        hwloc_get_obj_by_type(machine->topology, core_type(machine->topology), (unsigned)i);
+    if (core != NULL) hwloc_bitmap_or(set, set, core->cpuset);
+  }
+  int failed = hwloc_set_cpubind(machine->topology, set, HWLOC_CPUBIND_THREAD);
+  hwloc_bitmap_free(set);
+  if (failed) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot bind to cores %d to %d", share.first,
+                           share.first + share.count - 1);
+  }
+  return COLL_OK;
+}

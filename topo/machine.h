@@ -1,0 +1,44 @@
+/*
+ * What this machine is, as far as this process may use it: cores, memory nodes and caches, found by
+ * hwloc and already narrowed to the process's affinity mask and cgroup. Also shares the cores out
+ * among the ranks of one machine and binds a rank to its share.
+ */
+#ifndef TOPO_MACHINE_H
+#define TOPO_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+typedef struct topo_machine topo_machine_t;
+
+typedef struct topo_facts {
+  int cores;      /* physical cores with at least one usable hardware thread; at least 1 */
+  int threads;    /* usable hardware threads; at least 1 */
+  int numa_nodes; /* memory nodes beside those cores; at least 1 */
+  size_t l1_bytes, l2_bytes, l3_bytes; /* one data cache of each level; 0 where there is none */
+} topo_facts_t;
+
+/* A run of cores in hwloc's order, which keeps the cores of a cache, a node and a package together.
+ * count 0: no share, the rank is left unbound. */
+typedef struct topo_share {
+  int first, count;
+} topo_share_t;
+
+/* Discovers the machine. The caller owns *machine. */
+coll_status_t topo_machine_create(topo_machine_t **machine);
+void topo_machine_destroy(topo_machine_t *machine);
+
+topo_facts_t topo_machine_facts(const topo_machine_t *machine);
+
+/* Rank `local_rank` of `local_size`'s part of `cores` cores: contiguous blocks that cover all cores
+ * and differ by at most one in size; nothing when ranks outnumber cores, since two ranks pinned to
+ * one core while another idles is worse than none pinned. */
+topo_share_t topo_share_of(int cores, int local_rank, int local_size);
+
+/* Binds the calling thread (and what it starts from now on) to the hardware threads of those cores.
+ * An empty share changes nothing. COLL_ERROR_SYSTEM when the kernel refuses. */
+coll_status_t topo_machine_bind(const topo_machine_t *machine, topo_share_t share);
+
+#endif
