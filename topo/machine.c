@@ -1,4 +1,4 @@
-/* hwloc does the finding; restricting it to the process's own binding makes every count usable. */
+/* hwloc does the finding; restricting it to the thread's own binding makes every count usable. */
 #include "topo/machine.h"
 
 #include <assert.h>
@@ -36,13 +36,23 @@ static topo_facts_t gather_facts(hwloc_topology_t topology) {
                         .l3_bytes = cache_bytes(topology, HWLOC_OBJ_L3CACHE)};
 }
 
+/* Drops what the calling thread may not run on. hwloc's own flag for this asks for the binding of
+ * the whole process, which has none once one thread is bound by itself. */
+static bool restrict_to_binding(hwloc_topology_t topology) {
+  hwloc_bitmap_t set = hwloc_bitmap_alloc();
+  if (set == NULL) return false;
+  bool done = hwloc_get_cpubind(topology, set, HWLOC_CPUBIND_THREAD) == 0 &&
+              hwloc_topology_restrict(topology, set, HWLOC_RESTRICT_FLAG_REMOVE_CPULESS) == 0;
+  hwloc_bitmap_free(set);
+  return done;
+}
+
 coll_status_t topo_machine_create(topo_machine_t **machine) {
   hwloc_topology_t topology;
   if (hwloc_topology_init(&topology) != 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "hwloc cannot start");
   }
-  hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING);
-  if (hwloc_topology_load(topology) != 0) {
+  if (hwloc_topology_load(topology) != 0 || !restrict_to_binding(topology)) {
     hwloc_topology_destroy(topology);
     return base_fail_errno(COLL_ERROR_SYSTEM, "hwloc cannot read this machine's topology");
   }

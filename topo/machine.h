@@ -1,6 +1,6 @@
 /*
- * What this machine is, as far as this process may use it: cores, memory nodes and caches, found by
- * hwloc and already narrowed to the process's affinity mask and cgroup. Also shares the cores out
+ * What this machine is, as far as the calling thread may use it: cores, memory nodes and caches,
+ * found by hwloc and already narrowed to the affinity mask and cgroup. Also shares the cores out
  * among the ranks of one machine and binds a rank to its share.
  */
 #ifndef TOPO_MACHINE_H
