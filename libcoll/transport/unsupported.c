@@ -1,0 +1,104 @@
+/*
+ * The default table: every slot answers that it cannot, or that there is nothing. A transport that
+ * lacks a slot takes it from here, so that no caller ever tests a slot for NULL.
+ */
+#include "base/clock.h"
+#include "transport/ops.h"
+
+static coll_status_t unsupported(const transport_t *t, const char *what) {
+  return base_fail(COLL_ERROR_UNSUPPORTED, "rank %d: transport %s cannot %s", t->rank, t->ops->name,
+                   what);
+}
+
+static coll_status_t unsupported_send(transport_t *t, int peer, int channel, const void *data,
+                                      const transport_head_t *head, bool *done) {
+  (void)peer, (void)channel, (void)data, (void)head, (void)done;
+  return unsupported(t, "send messages");
+}
+
+static coll_status_t unsupported_recv(transport_t *t, int peer, int channel, void *data,
+                                      size_t capacity, transport_head_t *head, bool *done) {
+  (void)peer, (void)channel, (void)data, (void)capacity, (void)head, (void)done;
+  return unsupported(t, "receive messages");
+}
+
+static coll_status_t unsupported_signal(transport_t *t, int peer, int channel) {
+  (void)peer, (void)channel;
+  return unsupported(t, "signal");
+}
+
+static coll_status_t unsupported_wait(transport_t *t, int peer, int channel, bool *arrived) {
+  (void)peer, (void)channel, (void)arrived;
+  return unsupported(t, "wait for signals");
+}
+
+static coll_status_t unsupported_address(transport_t *t, const void *ptr, size_t bytes,
+                                         transport_address_t *address) {
+  (void)t, (void)ptr, (void)bytes;
+  *address = (transport_address_t){0, 0};
+  return COLL_OK;
+}
+
+static coll_status_t unsupported_map(transport_t *t, int peer, const transport_address_t *address,
+                                     void **ptr) {
+  (void)t, (void)peer, (void)address;
+  *ptr = NULL;
+  return COLL_OK;
+}
+
+static void unsupported_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
+  (void)t, (void)rank;
+  *ptr = NULL;
+  *bytes = 0;
+}
+
+static void unsupported_arm(transport_t *t) {
+  (void)t;
+}
+
+/* With nothing to wake it, a sleeper that looks again soon is the nearest to one that is woken. */
+static void unsupported_sleep(transport_t *t, uint64_t timeout_ns) {
+  const uint64_t most_ns = 100000;
+  (void)t;
+  base_clock_sleep_ns(timeout_ns < most_ns ? timeout_ns : most_ns);
+}
+
+static void unsupported_disarm(transport_t *t) {
+  (void)t;
+}
+
+static transport_peer_state_t unsupported_peer_state(transport_t *t, int peer) {
+  (void)t, (void)peer;
+  return TRANSPORT_PEER_HERE;
+}
+
+static void unsupported_abort(transport_t *t, int culprit) {
+  (void)t, (void)culprit;
+}
+
+static bool unsupported_aborted(transport_t *t, int *culprit) {
+  (void)t, (void)culprit;
+  return false;
+}
+
+static void unsupported_destroy(transport_t *t) {
+  (void)t;
+}
+
+const transport_ops_t transport_unsupported = {
+    .name = "unsupported",
+    .send = unsupported_send,
+    .recv = unsupported_recv,
+    .signal = unsupported_signal,
+    .wait = unsupported_wait,
+    .address = unsupported_address,
+    .map = unsupported_map,
+    .scratch = unsupported_scratch,
+    .arm = unsupported_arm,
+    .sleep = unsupported_sleep,
+    .disarm = unsupported_disarm,
+    .peer_state = unsupported_peer_state,
+    .abort = unsupported_abort,
+    .aborted = unsupported_aborted,
+    .destroy = unsupported_destroy,
+};
