@@ -22,13 +22,14 @@ static coll_status_t unsupported_recv(transport_t *t, int peer, int channel, voi
   return unsupported(t, "receive messages");
 }
 
-static coll_status_t unsupported_signal(transport_t *t, int peer, int channel) {
-  (void)peer, (void)channel;
+static coll_status_t unsupported_signal(transport_t *t, int peer, int channel, uint64_t tag) {
+  (void)peer, (void)channel, (void)tag;
   return unsupported(t, "signal");
 }
 
-static coll_status_t unsupported_wait(transport_t *t, int peer, int channel, bool *arrived) {
-  (void)peer, (void)channel, (void)arrived;
+static coll_status_t unsupported_wait(transport_t *t, int peer, int channel, uint64_t *tag,
+                                      bool *arrived) {
+  (void)peer, (void)channel, (void)tag, (void)arrived;
   return unsupported(t, "wait for signals");
 }
 
