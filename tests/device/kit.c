@@ -1,0 +1,306 @@
+/*
+ * Every case fills guarded buffers with seeded values (ordinary ones, random bits, and the corners
+ * of the type), lets the device work, and compares every element with the reference, every source
+ * with what it held, and every guard byte.
+ */
+#include "device/kit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "device/reference.h"
+
+#define SOURCES_MAX 17
+#define COUNT_MAX 4099
+#define GUARD_BYTES 64
+#define GUARD 0xa5
+
+/* Bytes with a guard on both sides. `data` starts `skew` elements off a cache line. */
+typedef struct buffer {
+  unsigned char *memory, *data;
+  size_t bytes, lead;
+} buffer_t;
+
+static buffer_t buffer_create(size_t bytes, size_t skew_bytes) {
+  buffer_t buffer = {.bytes = bytes, .lead = GUARD_BYTES + skew_bytes};
+  size_t total = (buffer.lead + bytes + GUARD_BYTES + 63) / 64 * 64;
+  buffer.memory = aligned_alloc(64, total);
+  cr_assert_not_null(buffer.memory);
+  memset(buffer.memory, GUARD, total);
+  buffer.data = buffer.memory + buffer.lead;
+  return buffer;
+}
+
+static void buffer_destroy(buffer_t *buffer, const char *what) {
+  for (size_t i = 0; i < buffer->lead; i++) {
+    cr_assert_eq(buffer->memory[i], GUARD, "%s: wrote %zu bytes before it", what, buffer->lead - i);
+  }
+  for (size_t i = 0; i < GUARD_BYTES; i++) {
+    cr_assert_eq(buffer->data[buffer->bytes + i], GUARD, "%s: wrote %zu bytes past its end", what,
+                 i + 1);
+  }
+  free(buffer->memory);
+}
+
+/* ---- values ---------------------------------------------------------------------------------*/
+
+static uint64_t random_next(uint64_t *state) { /* splitmix64 (Steele, Lea and Flood, 2014) */
+  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+static const double corners[] = {0.0,     -0.0,     1.0,       -1.0,   INFINITY, -INFINITY,
+                                 NAN,     448.0,    65504.0,   -65520, 0x1p-149, -0x1p-24,
+                                 0x1p-14, 0x1p-126, 0x1p-1074, 3.4e38, 1e300,    0.5};
+
+static void fill(coll_dtype_t dtype, unsigned char *data, size_t count, uint64_t seed) {
+  size_t bytes = base_dtype_bytes(dtype);
+  for (size_t i = 0; i < count; i++) {
+    uint64_t bits = random_next(&seed);
+    unsigned kind = (unsigned)(random_next(&seed) % 4);
+    double ordinary = (double)(int64_t)(bits >> 11) / 0x1p50 - 4.0;
+    if (!reference_is_float(dtype)) {
+      if (kind == 0) bits = (uint64_t)((int64_t)(bits % 5) - 2); /* corners arise from these */
+      if (kind == 1) bits = bits % 2 == 0 ? UINT64_MAX >> 1 : (uint64_t)1 << (bytes * 8 - 1);
+      memcpy(data + i * bytes, &bits, bytes);
+    } else if (kind == 0) {
+      memcpy(data + i * bytes, &bits, bytes);
+    } else {
+      size_t corner = bits % (sizeof corners / sizeof corners[0]);
+      reference_encode(dtype, kind == 1 ? corners[corner] : ordinary, data, i);
+    }
+  }
+}
+
+/* ---- copy -----------------------------------------------------------------------------------*/
+
+void device_kit_copy(const device_ops_t *ops) {
+  static const size_t sizes[] = {1, 3, 63, 64, 65, 4096, 100003};
+  cr_assert_eq(ops->copy(NULL, NULL, 0), COLL_OK);
+  for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+    for (size_t skew = 0; skew < 2; skew++) {
+      buffer_t src = buffer_create(sizes[s], skew), dst = buffer_create(sizes[s], 0);
+      fill(COLL_UINT8, src.data, sizes[s], s + 1);
+      cr_assert_eq(ops->copy(dst.data, src.data, sizes[s]), COLL_OK, "%s", base_last_error());
+      cr_assert_eq(memcmp(dst.data, src.data, sizes[s]), 0, "copy of %zu bytes", sizes[s]);
+      cr_assert_eq(ops->copy(src.data, src.data, sizes[s]), COLL_OK, "%s", base_last_error());
+      cr_assert_eq(memcmp(dst.data, src.data, sizes[s]), 0, "copy of %zu bytes to itself",
+                   sizes[s]);
+      buffer_destroy(&src, "copy source");
+      buffer_destroy(&dst, "copy destination");
+    }
+  }
+}
+
+/* ---- reduce ---------------------------------------------------------------------------------*/
+
+/* One reduction. alias: the source that is the destination as well, or -1. */
+typedef struct reduction {
+  coll_dtype_t dtype;
+  coll_op_t op;
+  int sources, alias;
+  size_t count;
+  bool skewed;
+} reduction_t;
+
+static void check_reduction(const device_ops_t *ops, const reduction_t *r) {
+  size_t element = base_dtype_bytes(r->dtype), bytes = r->count * element;
+  buffer_t given[SOURCES_MAX], kept[SOURCES_MAX];
+  const void *sources[SOURCES_MAX], *originals[SOURCES_MAX];
+  for (int k = 0; k < r->sources; k++) {
+    given[k] = buffer_create(bytes, r->skewed ? (size_t)(k % 3 + 1) * element : 0);
+    kept[k] = buffer_create(bytes, 0);
+    fill(r->dtype, given[k].data, r->count, (uint64_t)k * 7919 + r->count);
+    if (bytes > 0) memcpy(kept[k].data, given[k].data, bytes);
+    sources[k] = given[k].data;
+    originals[k] = kept[k].data;
+  }
+  buffer_t apart = buffer_create(bytes, r->skewed ? element : 0), right = buffer_create(bytes, 0);
+  void *dst = r->alias >= 0 ? given[r->alias].data : apart.data;
+  coll_status_t status = ops->reduce(dst, sources, r->sources, r->count, r->dtype, r->op);
+  char what[128];
+  snprintf(what, sizeof what, "%s %s of %d x %zu, alias %d, skew %d", base_dtype_name(r->dtype),
+           base_op_name(r->op), r->sources, r->count, r->alias, r->skewed);
+  cr_assert_eq(status, COLL_OK, "%s: %s", what, base_last_error());
+  for (size_t i = 0; i < r->count; i++) {
+    reference_reduce(r->dtype, r->op, originals, r->sources, i, right.data);
+    cr_assert(reference_same(r->dtype, dst, right.data, i), "%s: element %zu is wrong", what, i);
+  }
+  for (int k = 0; k < r->sources; k++) {
+    bool same = k == r->alias || memcmp(given[k].data, kept[k].data, bytes) == 0;
+    cr_assert(same, "%s: source %d was changed", what, k);
+    buffer_destroy(&given[k], what);
+    buffer_destroy(&kept[k], what);
+  }
+  buffer_destroy(&apart, what);
+  buffer_destroy(&right, what);
+}
+
+void device_kit_reduce(const device_ops_t *ops, coll_dtype_t dtype) {
+  static const size_t counts[] = {0, 1, 3, 17, 1000, COUNT_MAX};
+  static const int sources[] = {1, 2, 3, 8, SOURCES_MAX};
+  reduction_t r = {.dtype = dtype};
+  for (int op = 0; op < COLL_OP_BUILTIN_COUNT; op++) {
+    for (size_t k = 0; k < sizeof sources / sizeof sources[0]; k++) {
+      r.op = (coll_op_t)op;
+      r.sources = sources[k];
+      const int aliases[] = {-1, 0, r.sources / 2, r.sources - 1};
+      for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        for (int a = 0; a < 4; a++) {
+          r.count = counts[c];
+          r.alias = aliases[a];
+          r.skewed = (a + (int)c) % 2 == 1;
+          check_reduction(ops, &r);
+        }
+      }
+    }
+  }
+}
+
+/* The same values one by one, at an odd place and all together: the same bits, NaNs included. */
+void device_kit_place(const device_ops_t *ops, coll_dtype_t dtype) {
+  enum { COUNT = 1021, SKEW = 3 };
+  size_t element = base_dtype_bytes(dtype), bytes = COUNT * element;
+  for (int sources = 2; sources <= 3; sources++) {
+    for (int op = 0; op < COLL_OP_BUILTIN_COUNT; op++) {
+      buffer_t in[3], moved[3];
+      const void *all[3], *off[3], *one[3];
+      buffer_t out = buffer_create(bytes, 0), out_off = buffer_create(bytes, SKEW * element);
+      for (int k = 0; k < 3; k++) {
+        in[k] = buffer_create(bytes, 0);
+        moved[k] = buffer_create(bytes, SKEW * element);
+        fill(dtype, in[k].data, COUNT, (uint64_t)k + 99);
+        memcpy(moved[k].data, in[k].data, bytes);
+        all[k] = in[k].data;
+        off[k] = moved[k].data + element;
+      }
+      cr_assert_eq(ops->reduce(out.data, all, sources, COUNT, dtype, (coll_op_t)op), COLL_OK);
+      cr_assert_eq(
+          ops->reduce(out_off.data + element, off, sources, COUNT - 1, dtype, (coll_op_t)op),
+          COLL_OK);
+      for (size_t i = 0; i < COUNT; i++) {
+        unsigned char single[8] __attribute__((aligned(8)));
+        for (int k = 0; k < sources; k++) one[k] = in[k].data + i * element;
+        cr_assert_eq(ops->reduce(single, one, sources, 1, dtype, (coll_op_t)op), COLL_OK);
+        cr_assert_eq(memcmp(single, out.data + i * element, element), 0,
+                     "%s %s of %d: element %zu depends on its neighbours", base_dtype_name(dtype),
+                     base_op_name((coll_op_t)op), sources, i);
+      }
+      cr_assert_eq(memcmp(out_off.data + element, out.data + element, bytes - element), 0,
+                   "%s %s of %d depends on the place", base_dtype_name(dtype),
+                   base_op_name((coll_op_t)op), sources);
+      for (int k = 0; k < 3; k++) {
+        buffer_destroy(&in[k], "reduce source");
+        buffer_destroy(&moved[k], "moved reduce source");
+      }
+      buffer_destroy(&out, "reduce destination");
+      buffer_destroy(&out_off, "moved reduce destination");
+    }
+  }
+}
+
+/* ---- scale and divide -----------------------------------------------------------------------*/
+
+static void check_scale(const device_ops_t *ops, coll_dtype_t dtype, size_t count,
+                        const void *scalar, bool in_place) {
+  size_t element = base_dtype_bytes(dtype), bytes = count * element;
+  buffer_t src = buffer_create(bytes, element), kept = buffer_create(bytes, 0);
+  buffer_t dst = buffer_create(bytes, 0), right = buffer_create(bytes, 0);
+  fill(dtype, src.data, count, count + 5);
+  if (bytes > 0) memcpy(kept.data, src.data, bytes);
+  void *out = in_place ? src.data : dst.data;
+  cr_assert_eq(ops->scale(out, src.data, count, dtype, scalar), COLL_OK, "%s", base_last_error());
+  for (size_t i = 0; i < count; i++) {
+    reference_scale(dtype, scalar, kept.data, i, right.data);
+    cr_assert(reference_same(dtype, out, right.data, i), "%s scale of %zu: element %zu is wrong",
+              base_dtype_name(dtype), count, i);
+  }
+  cr_assert(in_place || memcmp(src.data, kept.data, bytes) == 0, "scale changed its source");
+  buffer_destroy(&src, "scale source");
+  buffer_destroy(&kept, "kept source");
+  buffer_destroy(&dst, "scale destination");
+  buffer_destroy(&right, "reference");
+}
+
+void device_kit_scale(const device_ops_t *ops, coll_dtype_t dtype) {
+  static const size_t counts[] = {0, 1, 3, 17, 1000, COUNT_MAX};
+  unsigned char scalars[24 * 8] __attribute__((aligned(8)));
+  fill(dtype, scalars, 24, 11);
+  for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+    for (size_t s = 0; s < 24; s++) {
+      check_scale(ops, dtype, counts[c], scalars + s * base_dtype_bytes(dtype), s % 2 == 1);
+    }
+  }
+}
+
+void device_kit_divide(const device_ops_t *ops, coll_dtype_t dtype) {
+  static const size_t counts[] = {0, 1, 3, 17, 1000, COUNT_MAX};
+  static const int divisors[] = {1, 2, 3, 7, 127, 128, 255, 256, 4095, 4096};
+  size_t element = base_dtype_bytes(dtype);
+  for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+    for (size_t d = 0; d < sizeof divisors / sizeof divisors[0]; d++) {
+      size_t bytes = counts[c] * element;
+      buffer_t buffer = buffer_create(bytes, d % 2 * element), kept = buffer_create(bytes, 0);
+      buffer_t right = buffer_create(bytes, 0);
+      fill(dtype, buffer.data, counts[c], c + d);
+      if (bytes > 0) memcpy(kept.data, buffer.data, bytes);
+      cr_assert_eq(ops->divide(buffer.data, counts[c], dtype, divisors[d]), COLL_OK, "%s",
+                   base_last_error());
+      for (size_t i = 0; i < counts[c]; i++) {
+        reference_divide(dtype, divisors[d], kept.data, i, right.data);
+        cr_assert(reference_same(dtype, buffer.data, right.data, i),
+                  "%s divide of %zu by %d: element %zu is wrong", base_dtype_name(dtype), counts[c],
+                  divisors[d], i);
+      }
+      buffer_destroy(&buffer, "divide");
+      buffer_destroy(&kept, "kept buffer");
+      buffer_destroy(&right, "reference");
+    }
+  }
+}
+
+/* ---- every pattern of the narrow floats -----------------------------------------------------*/
+
+/* Sets sources[0][i] to pattern i and sources[1] to one pattern throughout. */
+static void fill_patterns(size_t element, size_t count, size_t partner, unsigned char *all,
+                          unsigned char *same) {
+  for (size_t i = 0; i < count; i++) {
+    if (element == 1) {
+      all[i] = (unsigned char)i;
+      same[i] = (unsigned char)partner;
+    } else {
+      ((uint16_t *)(void *)all)[i] = (uint16_t)i;
+      ((uint16_t *)(void *)same)[i] = (uint16_t)partner;
+    }
+  }
+}
+
+/* Every float8 meets every float8; every 16-bit pattern meets some 40. */
+void device_kit_patterns(const device_ops_t *ops, coll_dtype_t dtype) {
+  size_t element = base_dtype_bytes(dtype), count = (size_t)1 << (8 * element);
+  size_t stride = element == 1 ? 1 : 1627;
+  buffer_t all = buffer_create(count * element, 0), same = buffer_create(count * element, 0);
+  buffer_t dst = buffer_create(count * element, 0), right = buffer_create(count * element, 0);
+  const void *sources[] = {all.data, same.data};
+  for (size_t partner = 0; partner < count; partner += stride) {
+    fill_patterns(element, count, partner, all.data, same.data);
+    for (int op = 0; op < COLL_OP_BUILTIN_COUNT; op++) {
+      cr_assert_eq(ops->reduce(dst.data, sources, 2, count, dtype, (coll_op_t)op), COLL_OK, "%s",
+                   base_last_error());
+      for (size_t i = 0; i < count; i++) {
+        reference_reduce(dtype, (coll_op_t)op, sources, 2, i, right.data);
+        cr_assert(reference_same(dtype, dst.data, right.data, i), "%s: 0x%zx %s 0x%zx is wrong",
+                  base_dtype_name(dtype), i, base_op_name((coll_op_t)op), partner);
+      }
+    }
+  }
+  buffer_destroy(&all, "patterns");
+  buffer_destroy(&same, "partner");
+  buffer_destroy(&dst, "destination");
+  buffer_destroy(&right, "reference");
+}
