@@ -1,0 +1,51 @@
+/*
+ * What the loops between the matrix products are vectorised with: a marker that compiles a function
+ * once for plain x86-64 and once for AVX2 with FMA, picked when the program is loaded, and
+ * exponential and hyperbolic tangent written so that a compiler can put them into such a loop.
+ */
+#ifndef LIBTRAIN_VECTOR_H
+#define LIBTRAIN_VECTOR_H
+
+#include <stdint.h>
+#include <string.h>
+
+/* The sanitizers' runtimes are not up yet when the loader picks a clone. */
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define TRAIN_VECTORIZED __attribute__((target_clones("arch=x86-64-v3", "default")))
+#else
+#define TRAIN_VECTORIZED
+#endif
+
+/* e^x to 2e-7 relative; below -87 it is about 1e-38 rather than a denormal, above 88 it stays at
+ * e^88. NaN gives NaN. x is cut into n ln 2 + r with |r| <= ln 2 / 2; n goes into the exponent
+ * bits, e^r is a Taylor polynomial. */
+static inline float train_exp(float x) {
+  const float round_to_integer = 0x1.8p23f; /* adding it leaves the integer in the low bits */
+  const float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
+  x = x < -87.0f ? -87.0f : x;
+  x = x > 88.0f ? 88.0f : x;
+  float shifted = x * 1.44269504f + round_to_integer;
+  float n = shifted - round_to_integer;
+  float r = (x - n * ln2_high) - n * ln2_low;
+  float p = 1.0f / 5040.0f;
+  p = p * r + 1.0f / 720.0f;
+  p = p * r + 1.0f / 120.0f;
+  p = p * r + 1.0f / 24.0f;
+  p = p * r + 1.0f / 6.0f;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  uint32_t bits;
+  memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits << 23) + 0x3f800000u; /* 2^n */
+  float scale;
+  memcpy(&scale, &bits, sizeof scale);
+  return p * scale;
+}
+
+/* tanh x to 3e-7 absolute, which is what a GELU needs; near 0 the relative error is larger. */
+static inline float train_tanh(float x) {
+  return 1.0f - 2.0f / (train_exp(2.0f * x) + 1.0f);
+}
+
+#endif
