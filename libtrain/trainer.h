@@ -1,0 +1,67 @@
+/*
+ * Data-parallel training: every rank holds the whole model and computes its rows of the global
+ * batch; one allreduce per step sums the gradients. What is computed depends on the options and
+ * the data alone, not on the number of ranks, but for the order in which floats are added.
+ */
+#ifndef LIBTRAIN_TRAINER_H
+#define LIBTRAIN_TRAINER_H
+
+#include "libtrain/checkpoint.h"
+#include "libtrain/data.h"
+#include "libtrain/optimizer.h"
+#include "libtrain/team.h"
+
+typedef struct train_options {
+  uint64_t steps; /* the run ends at this step ... */
+  double seconds; /* ... or after this time, whichever is first; 0 stands for no such limit */
+  int batch;      /* sequences per step over all ranks; divides by the number of ranks */
+  double rate;    /* the highest learning rate */
+  double warmup;  /* the part of the run in which it rises, 0 to 1 */
+  double clip;    /* largest global norm of the gradients */
+  train_adamw_t adamw;
+  uint64_t seed;           /* of the order of the data */
+  int evaluations;         /* how often to evaluate (and save), evenly over the run; >= 1 */
+  size_t evaluation_bytes; /* how many held-out bytes to predict each time */
+  const char *checkpoint;  /* saved after each evaluation; NULL for never */
+} train_options_t;
+
+/* What a step came to, the same on all ranks but for the speed. */
+typedef struct train_step {
+  uint64_t step;   /* from 1 */
+  double progress; /* of the run, 0 to 1 */
+  double loss;     /* nats per byte over the global batch */
+  double rate, gradient_norm;
+  double tokens_per_s; /* over all ranks, since the run began, evaluations left out */
+} train_step_t;
+
+typedef struct train_evaluation {
+  double loss; /* nats per byte */
+  uint64_t bytes;
+} train_evaluation_t;
+
+/* Told about the run as it goes, on every rank; either may be NULL. */
+typedef struct train_observer {
+  void (*on_step)(void *context, const train_step_t *step);
+  void (*on_evaluation)(void *context, const train_step_t *step,
+                        const train_evaluation_t *evaluation);
+  void *context;
+} train_observer_t;
+
+typedef struct train_result {
+  train_step_t last;
+  train_evaluation_t held_out; /* at the end */
+} train_result_t;
+
+/* Trains `state`, whose model has room for batch / size sequences, until the run is over; state is
+ * rank 0's to begin with. Fails on all ranks together, with the sentence on one (see
+ * train_team_agree): wrong options, ranks that differ, a loss that is not finite
+ * (COLL_ERROR_INVALID, the last good checkpoint stays), a checkpoint that cannot be written. */
+coll_status_t train_run(const train_options_t *options, const train_data_t *data,
+                        const train_team_t *team, const train_observer_t *observer,
+                        train_state_t *state, train_result_t *result);
+
+/* The mean loss over about `bytes` bytes of the text, spread evenly over it: a collective. */
+coll_status_t train_evaluate(const train_text_t *text, size_t bytes, const train_team_t *team,
+                             train_model_t *model, train_evaluation_t *evaluation);
+
+#endif
