@@ -1,0 +1,59 @@
+/* The parts of a command that are the same in each. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/words.h"
+#include "libtrain/threads.h"
+#include "tools/gpt/gpt.h"
+
+coll_status_t gpt_options_parse(const base_command_t *command, int argc, char **argv,
+                                bool *helped) {
+  int first;
+  COLL_TRY(base_options_parse(command, argc, argv, &first, helped));
+  if (*helped || first == argc) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID, "what is '%s'? values follow options (--help)", argv[first]);
+}
+
+coll_status_t gpt_team_open(coll_status_t so_far, train_team_t *team) {
+  coll_comm_t comm;
+  coll_status_t status = coll_comm_create_env(&comm);
+  if (status != COLL_OK) {
+    return so_far != COLL_OK ? so_far : base_fail(status, "%s", coll_last_error(NULL));
+  }
+  train_team_t opened = {0};
+  status = train_team_init(comm, &opened);
+  if (status == COLL_OK) status = train_team_agree(&opened, so_far);
+  if (status != COLL_OK) {
+    coll_comm_destroy(comm);
+    return status;
+  }
+  *team = opened;
+  return COLL_OK;
+}
+
+void gpt_team_close(train_team_t *team) {
+  if (team->comm != NULL) coll_comm_destroy(team->comm);
+  team->comm = NULL;
+}
+
+int gpt_threads_apply(const train_team_t *team, int64_t threads) {
+  int64_t ranks_here = team->size;
+  const char *told = getenv("LOCAL_WORLD_SIZE"); /* torchrun's, set by collrun too */
+  if (told != NULL) base_words_integer(told, 1, team->size, &ranks_here);
+  int chosen = threads > 0 ? (int)threads : train_threads_share((int)ranks_here);
+  train_threads_set(chosen);
+  return chosen;
+}
+
+int gpt_exit_code(const base_command_t *command, coll_status_t status) {
+  if (status == COLL_OK) return 0;
+  const char *sentence = base_last_error();
+  if (sentence[0] != '\0') fprintf(stderr, "%s: %s\n", command->name, sentence);
+  return 1;
+}
+
+void gpt_evaluation_print(const train_evaluation_t *evaluation) {
+  printf("held-out loss %.4f nats/byte (%.4f bits/byte) over %llu bytes\n", evaluation->loss,
+         evaluation->loss / log(2.0), (unsigned long long)evaluation->bytes);
+}

@@ -1,0 +1,60 @@
+/* gpt eval: the held-out loss of a checkpoint, computed by all ranks together. */
+#include "tools/gpt/gpt.h"
+
+#define SEQUENCES 16 /* per forward pass */
+
+typedef struct settings {
+  const char *checkpoint, *data;
+  uint64_t bytes;
+  int64_t threads;
+} settings_t;
+
+static coll_status_t open_all(const settings_t *settings, train_state_t *state,
+                              train_data_t *data) {
+  COLL_TRY(train_checkpoint_load(settings->checkpoint, SEQUENCES, state));
+  COLL_TRY(train_data_load(settings->data, data));
+  return train_data_check(data, state->model->config.context);
+}
+
+static coll_status_t run(coll_status_t so_far, const settings_t *settings) {
+  train_team_t team;
+  train_state_t state = {0};
+  train_data_t data = {0};
+  train_evaluation_t evaluation;
+  COLL_TRY(gpt_team_open(so_far, &team));
+  gpt_threads_apply(&team, settings->threads);
+  coll_status_t status = train_team_agree(&team, open_all(settings, &state, &data));
+  if (status == COLL_OK) {
+    status =
+        train_evaluate(&data.held_out, (size_t)settings->bytes, &team, state.model, &evaluation);
+  }
+  if (status == COLL_OK && team.rank == 0) gpt_evaluation_print(&evaluation);
+  train_data_free(&data);
+  train_state_free(&state);
+  gpt_team_close(&team);
+  return status;
+}
+
+int gpt_eval(int argc, char **argv) {
+  settings_t s = {.checkpoint = GPT_DEFAULT_CHECKPOINT, .data = GPT_DEFAULT_DATA, .bytes = 1 << 20};
+  const base_option_t table[] = {
+      {'k', "checkpoint", BASE_OPTION_TEXT, &s.checkpoint, "FILE", "the model"},
+      {'d', "data", BASE_OPTION_TEXT, &s.data, "PATH", "a text file or a folder tree of them"},
+      {0, "eval-bytes", BASE_OPTION_BYTES, &s.bytes, "SIZE", "held-out bytes to predict", 1,
+       INT64_C(1) << 40},
+      {'j', "threads", BASE_OPTION_INTEGER, &s.threads, "N",
+       "threads per rank; 0: its share of the cores", 0, 1024}};
+  const base_command_t command = {
+      .name = "gpt eval",
+      .usage = "[options]",
+      .summary = "Measures a checkpoint on the held-out files of a text folder.",
+      .examples =
+          "  gpt eval --checkpoint src.ckpt --data ~/src\n"
+          "      on the files of ~/src that gpt train never trains on\n",
+      .options = table,
+      .option_count = sizeof table / sizeof table[0]};
+  bool helped = false;
+  coll_status_t status = gpt_options_parse(&command, argc, argv, &helped);
+  if (helped) return 0;
+  return gpt_exit_code(&command, run(status, &s));
+}

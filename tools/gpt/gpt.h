@@ -1,0 +1,35 @@
+/* What the commands of gpt share: each is a main of its own; the ranks they run on; the report. */
+#ifndef TOOLS_GPT_GPT_H
+#define TOOLS_GPT_GPT_H
+
+#include "base/options.h"
+#include "libtrain/team.h"
+#include "libtrain/trainer.h"
+
+/* Each takes argv from its own name on and returns the exit code; it says what went wrong. */
+int gpt_train(int argc, char **argv);
+int gpt_eval(int argc, char **argv);
+int gpt_sample(int argc, char **argv);
+
+#define GPT_DEFAULT_DATA "/usr/include"
+#define GPT_DEFAULT_CHECKPOINT "gpt.ckpt"
+
+/* Parses the whole command line; words that are no options are refused. */
+coll_status_t gpt_options_parse(const base_command_t *command, int argc, char **argv, bool *helped);
+
+/* Joins the launcher's communicator, with `so_far` as what this rank has come to before. Succeeds
+ * on all ranks or on none; with success, gpt_team_close when done. */
+coll_status_t gpt_team_open(coll_status_t so_far, train_team_t *team);
+void gpt_team_close(train_team_t *team);
+
+/* Sets the threads of this rank: as told, or with 0 its share of the cores. Returns how many. */
+int gpt_threads_apply(const train_team_t *team, int64_t threads);
+
+/* The exit code of a command; a failure's sentence goes to standard error, from the one rank that
+ * has it. */
+int gpt_exit_code(const base_command_t *command, coll_status_t status);
+
+/* "held-out loss 1.5 nats/byte (2.16 bits/byte) over 131072 bytes" to standard output. */
+void gpt_evaluation_print(const train_evaluation_t *evaluation);
+
+#endif

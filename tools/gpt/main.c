@@ -1,0 +1,50 @@
+/* gpt: trains a small GPT-2 on text, data-parallel over libcoll, and writes text with it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/words.h"
+#include "tools/gpt/gpt.h"
+
+static const char usage[] =
+    "gpt COMMAND [options]\n"
+    "\n"
+    "Trains a small GPT-2 on text files, byte by byte, on one rank or many, and writes with it.\n"
+    "\n"
+    "Examples:\n"
+    "  collrun -n 2 gpt train --seconds 60\n"
+    "      trains on the C headers in /usr/include for a minute, on two ranks\n"
+    "  gpt sample --prompt '#include <' --bytes 400\n"
+    "      lets the trained model go on from there\n"
+    "\n"
+    "Commands:\n"
+    "  train    train a model and save it as a checkpoint\n"
+    "  sample   write text with a checkpoint\n"
+    "  eval     measure a checkpoint on text\n"
+    "\n"
+    "gpt COMMAND --help says more.\n";
+
+static const struct {
+  const char *name;
+  int (*run)(int argc, char **argv);
+} commands[] = {{"train", gpt_train}, {"sample", gpt_sample}, {"eval", gpt_eval}};
+
+#define COMMANDS (sizeof commands / sizeof commands[0])
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    fputs(usage, stderr);
+    return 2;
+  }
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    fputs(usage, stdout);
+    return 0;
+  }
+  const char *names[COMMANDS];
+  for (size_t i = 0; i < COMMANDS; i++) {
+    if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
+    names[i] = commands[i].name;
+  }
+  fprintf(stderr, "gpt: no command '%s'; did you mean '%s'? (gpt --help)\n", argv[1],
+          base_words_nearest(argv[1], names, COMMANDS));
+  return 2;
+}
