@@ -1,0 +1,50 @@
+/*
+ * The FIFOs: one of messages and one of signals per (source rank, destination rank, lane), made at
+ * first use. A message carries the values that were sent and what the sender had seen.
+ */
+#ifndef VERIFY_CHANNELS_H
+#define VERIFY_CHANNELS_H
+
+#include "verify/clocks.h"
+#include "verify/report.h"
+#include "verify/values.h"
+
+typedef struct verify_message {
+  struct verify_message *next;
+  verify_view_t view;
+  verify_site_t sender;
+  int32_t part; /* of the first chunk within its block */
+  int32_t count;
+  verify_value_t values[]; /* [count]; signals carry none */
+} verify_message_t;
+
+typedef struct verify_channel {
+  uint64_t key; /* 0: an unused slot */
+  verify_message_t *head, *tail;
+  size_t pushed, popped;
+} verify_channel_t;
+
+typedef struct verify_channels {
+  verify_channel_t *table; /* open addressing */
+  size_t size, used;       /* size is a power of two */
+} verify_channels_t;
+
+coll_status_t verify_channels_create(verify_channels_t *channels);
+void verify_channels_free(verify_channels_t *channels);
+
+/* The channel of messages (or signals) from `source` to `destination` on `lane`. The pointer is
+ * valid until the next call. */
+coll_status_t verify_channel_find(verify_channels_t *channels, bool signal, int32_t source,
+                                  int32_t destination, int32_t lane, verify_channel_t **channel);
+
+/* Appends a message with room for `count` values, to be filled in by the caller. */
+coll_status_t verify_channel_push(verify_channel_t *channel, int32_t count,
+                                  verify_message_t **message);
+
+/* The oldest message, which the caller frees; there must be one. */
+verify_message_t *verify_channel_pop(verify_channel_t *channel);
+
+/* A channel that still holds something, or NULL. */
+const verify_channel_t *verify_channels_leftover(const verify_channels_t *channels);
+
+#endif

@@ -1,0 +1,91 @@
+/*
+ * Why a run ended with work left. A lane that cannot go on waits for exactly one other, so
+ * following them ends in a circle or at a lane that is done.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "verify/run.h"
+
+static bool is_done(const verify_run_t *run, const verify_lane_t *lane) {
+  return (size_t)lane->at.step >= run->plan->programs[lane->at.rank].lanes[lane->at.lane].count;
+}
+
+static const plan_step_t *step_of(const verify_run_t *run, const verify_lane_t *lane) {
+  return &run->plan->programs[lane->at.rank].lanes[lane->at.lane].steps[lane->at.step];
+}
+
+/* The lane that a stuck one waits for. */
+static uint32_t waits_for(const verify_run_t *run, const verify_lane_t *lane) {
+  const plan_step_t *step = step_of(run, lane);
+  int32_t rank = lane->at.rank, number = lane->at.lane;
+  switch (step->kind) {
+    case PLAN_SEND: rank = step->send.peer; break;
+    case PLAN_RECV: rank = step->recv.peer; break;
+    case PLAN_WAIT: rank = step->wait.peer; break;
+    case PLAN_AFTER: number = step->after.lane; break;
+    default: break;
+  }
+  return verify_lane_number(run->plan, rank, number);
+}
+
+static const char *wish_of(const plan_step_t *step) {
+  switch (step->kind) {
+    case PLAN_SEND: return "to take its message";
+    case PLAN_RECV: return "to send a message";
+    case PLAN_WAIT: return "to signal";
+    default: return "to get past a step";
+  }
+}
+
+/* ", which waits for rank 1 lane 0 (at step 2, recv) to send a message": appended to `text`. */
+static void append_wait(const verify_run_t *run, const verify_lane_t *lane, bool is_first,
+                        char *text, size_t bytes) {
+  const verify_lane_t *other = &run->lanes[waits_for(run, lane)];
+  char where[48];
+  if (is_done(run, other)) {
+    snprintf(where, sizeof where, "done");
+  } else {
+    snprintf(where, sizeof where, "at step %d, %s", other->at.step,
+             plan_step_kind_name(step_of(run, other)->kind));
+  }
+  size_t length = strlen(text);
+  snprintf(text + length, bytes - length, "%swaits for rank %d lane %d (%s) %s",
+           is_first ? "" : ", which ", other->at.rank, other->at.lane, where,
+           wish_of(step_of(run, lane)));
+}
+
+coll_status_t verify_reject_deadlock(verify_run_t *run) {
+  uint32_t first = 0;
+  while (is_done(run, &run->lanes[first])) first++;
+  /* After as many hops as there are lanes the walk is in its circle, or at the lane before one that
+   * is done: the story starts there. */
+  uint32_t lane = first;
+  for (size_t i = 0; i < run->lane_count; i++) {
+    uint32_t next = waits_for(run, &run->lanes[lane]);
+    if (is_done(run, &run->lanes[next])) break;
+    lane = next;
+  }
+  char text[300] = "";
+  uint32_t start = lane;
+  for (int hop = 0; hop < 3; hop++) {
+    append_wait(run, &run->lanes[lane], hop == 0, text, sizeof text);
+    lane = waits_for(run, &run->lanes[lane]);
+    if (lane == start || is_done(run, &run->lanes[lane])) break;
+  }
+  return verify_reject(run->plan, run->report, VERIFY_DEADLOCK, run->lanes[start].at,
+                       "%s; no lane can go on with %d message%s per FIFO", text, run->plan->depth,
+                       run->plan->depth == 1 ? "" : "s");
+}
+
+coll_status_t verify_reject_leftover(verify_run_t *run, const verify_channel_t *channel) {
+  verify_site_t sender = channel->head->sender;
+  bool is_signal = channel->head->count == 0;
+  const plan_step_t *step = &run->plan->programs[sender.rank].lanes[sender.lane].steps[sender.step];
+  int32_t peer = is_signal ? step->signal.peer : step->send.peer;
+  return verify_reject(run->plan, run->report, VERIFY_UNMATCHED, sender,
+                       "rank %d lane %d never %s it: %zu %s, %zu %s", peer, sender.lane,
+                       is_signal ? "waits for" : "receives", channel->pushed,
+                       is_signal ? "signals" : "sends", channel->popped,
+                       is_signal ? "waits" : "receives");
+}

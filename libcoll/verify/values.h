@@ -1,0 +1,56 @@
+/*
+ * Symbolic values: a leaf is one rank's INPUT chunk, a reduction an ordered list of values. Equal
+ * expressions have equal numbers (hash-consing), so that comparing two results costs nothing.
+ * Reductions are neither commutative nor associative here: floating point is not.
+ */
+#ifndef VERIFY_VALUES_H
+#define VERIFY_VALUES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plan/plan.h"
+
+typedef uint32_t verify_value_t;
+
+#define VERIFY_UNDEFINED 0 /* the value of memory that was never written */
+
+typedef struct verify_reduction {
+  size_t first; /* operands[first, first + count) */
+  uint32_t count;
+} verify_reduction_t;
+
+typedef struct verify_values {
+  int32_t size;      /* ranks */
+  size_t *leaf_base; /* [size + 1]: leaves of rank r are numbered from 1 + leaf_base[r] */
+  verify_value_t *operands;
+  size_t operand_count, operand_capacity;
+  verify_reduction_t *reductions;
+  size_t reduction_count, reduction_capacity;
+  uint32_t *table; /* open addressing: index of a reduction + 1, or 0 */
+  size_t table_size;
+} verify_values_t;
+
+coll_status_t verify_values_create(const plan_t *plan, verify_values_t *values);
+void verify_values_free(verify_values_t *values);
+
+/* Rank's INPUT chunk as it was when the call started. */
+verify_value_t verify_value_leaf(const verify_values_t *values, int32_t rank, int32_t chunk);
+
+/* Whether `value` is a leaf, and which. */
+bool verify_value_is_leaf(const verify_values_t *values, verify_value_t value, int32_t *rank,
+                          int32_t *chunk);
+
+/* The reduction that `value`, neither undefined nor a leaf, is. */
+const verify_reduction_t *verify_value_reduction(const verify_values_t *values,
+                                                 verify_value_t value);
+
+/* operands[0] op operands[1] op …; a single operand is itself. */
+coll_status_t verify_value_reduce(verify_values_t *values, const verify_value_t operands[],
+                                  uint32_t count, verify_value_t *value);
+
+/* "rank 2's input[3]", "nothing, …", "a reduction of 3 values": for sentences. Returns `text`. */
+const char *verify_value_describe(const verify_values_t *values, verify_value_t value, char *text,
+                                  size_t bytes);
+
+#endif

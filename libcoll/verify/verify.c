@@ -1,0 +1,192 @@
+/*
+ * Sets up the symbolic run, lets lanes go on in turn until all are done or none can, and ends each
+ * rank's call when its last lane is done.
+ */
+#include "verify/verify.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "verify/run.h"
+
+void verify_run_wake(verify_run_t *run, int32_t rank, int32_t lane) {
+  uint32_t number = verify_lane_number(run->plan, rank, lane);
+  if (run->lanes[number].queued) return;
+  run->lanes[number].queued = true;
+  run->queue[(run->queue_head + run->queue_length++) % run->lane_count] = number;
+}
+
+static verify_lane_t *next_lane(verify_run_t *run) {
+  verify_lane_t *lane = &run->lanes[run->queue[run->queue_head]];
+  run->queue_head = (run->queue_head + 1) % run->lane_count;
+  run->queue_length--;
+  lane->queued = false;
+  return lane;
+}
+
+/* ---- the watched steps of `after` ---- */
+
+static int compare_steps(const void *a, const void *b) {
+  int32_t left = *(const int32_t *)a, right = *(const int32_t *)b;
+  return (left > right) - (left < right);
+}
+
+/* Steps of `number` that other lanes of the rank are ordered after, as often as they are named. */
+static size_t collect_watched(const plan_t *plan, int32_t rank, int32_t number, int32_t *steps) {
+  size_t found = 0;
+  for (int32_t other = 0; other < plan->lanes; other++) {
+    const plan_lane_t *lane = &plan->programs[rank].lanes[other];
+    for (size_t i = 0; i < lane->count; i++) {
+      const plan_step_t *step = &lane->steps[i];
+      if (step->kind != PLAN_AFTER || step->after.lane != number) continue;
+      if (steps != NULL) steps[found] = step->after.step;
+      found++;
+    }
+  }
+  return found;
+}
+
+static coll_status_t watch(const plan_t *plan, verify_lane_t *lane) {
+  size_t count = collect_watched(plan, lane->at.rank, lane->at.lane, NULL);
+  COLL_TRY(base_alloc(count, sizeof *lane->watched, "steps", (void **)&lane->watched));
+  COLL_TRY(base_alloc(count, sizeof *lane->passed, "steps", (void **)&lane->passed));
+  collect_watched(plan, lane->at.rank, lane->at.lane, lane->watched);
+  qsort(lane->watched, count, sizeof *lane->watched, compare_steps);
+  for (size_t i = 0; i < count; i++) {
+    if (i == 0 || lane->watched[i] != lane->watched[i - 1]) {
+      lane->watched[lane->watched_count++] = lane->watched[i];
+    }
+  }
+  return COLL_OK;
+}
+
+/* ---- start, steps, end ---- */
+
+/* The start of a rank is event 1 of its lane 0; all its lanes have seen it, and, where the engine
+ * has all ranks enter before any starts, those of all ranks. */
+static coll_status_t start_lane(verify_run_t *run, int32_t rank, int32_t number) {
+  const plan_t *plan = run->plan;
+  verify_lane_t *lane = &run->lanes[verify_lane_number(plan, rank, number)];
+  lane->at = (verify_site_t){.rank = rank, .lane = number};
+  COLL_TRY(watch(plan, lane));
+  COLL_TRY(verify_view_create(&run->clocks, verify_lane_number(plan, rank, number), &lane->view));
+  bool handshake = plan->reach == PLAN_REACH_USER;
+  int32_t from = handshake ? 0 : rank, to = handshake ? plan->shape.size : rank + 1;
+  for (int32_t other = from; other < to; other++) {
+    verify_epoch_t started = {.lane = verify_lane_number(plan, other, 0), .count = 1};
+    COLL_TRY(verify_view_see(&run->clocks, &lane->view, started));
+  }
+  lane->view.now.count = 2;
+  verify_run_wake(run, rank, number);
+  return COLL_OK;
+}
+
+static coll_status_t end_rank(verify_run_t *run, int32_t rank) {
+  verify_lane_t *first = &run->lanes[verify_lane_number(run->plan, rank, 0)];
+  for (int32_t lane = 1; lane < run->plan->lanes; lane++) {
+    COLL_TRY(verify_view_acquire(&run->clocks, &first->view, &first[lane].view));
+  }
+  COLL_TRY(verify_memory_end(&run->memory, rank, &first->view));
+  return verify_expected_check(&run->expected, rank, &first->view);
+}
+
+/* The step at hand is done: lanes ordered after it may go on. */
+static coll_status_t pass_step(verify_run_t *run, verify_lane_t *lane) {
+  if (lane->passed_count < lane->watched_count &&
+      lane->watched[lane->passed_count] == lane->at.step) {
+    lane->passed[lane->passed_count++] = verify_view_release(&lane->view);
+    for (int32_t other = 0; other < run->plan->lanes; other++) {
+      if (other != lane->at.lane) verify_run_wake(run, lane->at.rank, other);
+    }
+  }
+  lane->at.step++;
+  run->report->steps++;
+  return COLL_OK;
+}
+
+/* One turn of a lane: one step, if it can be done. */
+static coll_status_t take_turn(verify_run_t *run, verify_lane_t *lane) {
+  size_t count = run->plan->programs[lane->at.rank].lanes[lane->at.lane].count;
+  bool done = false;
+  if ((size_t)lane->at.step < count) {
+    COLL_TRY(verify_step_run(run, lane, &done));
+    if (!done) return COLL_OK;
+    COLL_TRY(pass_step(run, lane));
+  }
+  if ((size_t)lane->at.step < count) {
+    verify_run_wake(run, lane->at.rank, lane->at.lane);
+  } else if (!lane->ended) {
+    lane->ended = true;
+    if (--run->lanes_left[lane->at.rank] == 0) return end_rank(run, lane->at.rank);
+  }
+  return COLL_OK;
+}
+
+static coll_status_t run_all(verify_run_t *run) {
+  while (run->queue_length > 0) COLL_TRY(take_turn(run, next_lane(run)));
+  for (int32_t rank = 0; rank < run->plan->shape.size; rank++) {
+    if (run->lanes_left[rank] > 0) return verify_reject_deadlock(run);
+  }
+  const verify_channel_t *leftover = verify_channels_leftover(&run->channels);
+  return leftover != NULL ? verify_reject_leftover(run, leftover) : COLL_OK;
+}
+
+/* ---- set-up ---- */
+
+static coll_status_t create(verify_run_t *run) {
+  const plan_t *plan = run->plan;
+  size_t ranks = (size_t)plan->shape.size;
+  run->lane_count = ranks * (size_t)plan->lanes;
+  verify_clocks_init(run->lane_count, &run->clocks);
+  COLL_TRY(verify_values_create(plan, &run->values));
+  COLL_TRY(verify_memory_create(plan, &run->values, run->report, &run->memory));
+  COLL_TRY(verify_channels_create(&run->channels));
+  COLL_TRY(verify_expected_create(plan, &run->values, &run->memory, run->report, &run->expected));
+  COLL_TRY(base_alloc(run->lane_count, sizeof *run->lanes, "lanes", (void **)&run->lanes));
+  COLL_TRY(base_alloc(run->lane_count, sizeof *run->queue, "lanes", (void **)&run->queue));
+  COLL_TRY(base_alloc(ranks, sizeof *run->lanes_left, "lanes", (void **)&run->lanes_left));
+  for (int32_t rank = 0; rank < plan->shape.size; rank++) {
+    run->lanes_left[rank] = plan->lanes;
+    for (int32_t lane = 0; lane < plan->lanes; lane++) COLL_TRY(start_lane(run, rank, lane));
+  }
+  return COLL_OK;
+}
+
+static void destroy(verify_run_t *run) {
+  for (size_t i = 0; run->lanes != NULL && i < run->lane_count; i++) {
+    free(run->lanes[i].watched);
+    free(run->lanes[i].passed);
+  }
+  free(run->operands);
+  free(run->lanes_left);
+  free(run->queue);
+  free(run->lanes);
+  verify_expected_free(&run->expected);
+  verify_channels_free(&run->channels);
+  verify_memory_free(&run->memory);
+  verify_values_free(&run->values);
+  verify_clocks_free(&run->clocks);
+}
+
+static bool is_well_formed(const plan_t *plan, verify_report_t *report) {
+  for (int32_t rank = 0; rank < plan->shape.size; rank++) {
+    if (plan_check_program(plan, rank) != COLL_OK) {
+      *report =
+          (verify_report_t){.verdict = VERIFY_MALFORMED, .rank = rank, .lane = -1, .step = -1};
+      snprintf(report->text, sizeof report->text, "%s", base_last_error());
+      return false;
+    }
+  }
+  return true;
+}
+
+coll_status_t verify_plan(const plan_t *plan, verify_report_t *report) {
+  *report = (verify_report_t){.verdict = VERIFY_PROVED, .rank = -1, .lane = -1, .step = -1};
+  if (!is_well_formed(plan, report)) return COLL_OK;
+  verify_run_t run = {.plan = plan, .report = report};
+  coll_status_t status = create(&run);
+  if (status == COLL_OK) status = run_all(&run);
+  destroy(&run);
+  return report->verdict != VERIFY_PROVED ? COLL_OK : status;
+}
