@@ -1,0 +1,37 @@
+/*
+ * The algorithms: pure functions from a shape to a plan. A new one is a file in this folder (or a
+ * function in its family's file) and a row in registry.c; nothing else in the house changes.
+ */
+#ifndef ALGO_ALGO_H
+#define ALGO_ALGO_H
+
+#include "plan/emit.h"
+#include "plan/plan.h"
+
+typedef struct algo {
+  const char *name; /* "ring"; unique within the collective */
+  coll_collective_t collective;
+  const char *paper; /* author, title, year */
+
+  /* Fills in the header: parts, scratch_chunks, lanes, depth, message_chunks, reach. Sees only the
+   * shape; must come out the same on every rank. */
+  void (*outline)(plan_t *plan);
+
+  /* Emits the program of e->rank. */
+  void (*build)(plan_emitter_t *e);
+} algo_t;
+
+#define ALGO_ALL_RANKS (-1)
+
+/* The collective's index-th algorithm, or NULL past the end. */
+const algo_t *algo_at(coll_collective_t collective, int index);
+
+/* By name. COLL_ERROR_INVALID names the nearest that exists. */
+coll_status_t algo_find(coll_collective_t collective, const char *name, const algo_t **algo);
+
+/* The plan of one rank (or ALGO_ALL_RANKS), checked by plan_check_program. in_place marks every
+ * program built. Owned by the caller: plan_free. */
+coll_status_t algo_build(const algo_t *algo, const plan_shape_t *shape, int rank, bool in_place,
+                         plan_t **plan);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * Barriers. There is nothing to move, so they are signals alone: no rank may leave before every
+ * rank has come.
+ */
+#include "algo/common.h"
+#include "algo/list.h"
+
+static void outline(plan_t *plan) {
+  algo_outline_mapped(plan, PLAN_REACH_SCRATCH, 1, 0);
+}
+
+/* ---- dissemination ---------------------------------------------------------------------------
+ * Hensgen, Finkel & Manber 1988. ceil(log2 p) rounds for any rank count, p signals in each: in the
+ * round of distance d a rank has heard, directly or not, from the 2d - 1 ranks before it. */
+
+static void dissemination_build(plan_emitter_t *e) {
+  int32_t size = e->plan->shape.size;
+  for (int32_t distance = 1; distance < size; distance *= 2) {
+    plan_emit_signal(e, 0, algo_mod(e->rank + distance, size));
+    plan_emit_wait(e, 0, algo_mod(e->rank - distance, size));
+  }
+}
+
+const algo_t algo_barrier_dissemination = {
+    .name = "dissemination",
+    .collective = COLL_BARRIER,
+    .paper = "Hensgen, Finkel & Manber, Two algorithms for barrier synchronization, 1988",
+    .outline = outline,
+    .build = dissemination_build,
+};
+
+/* ---- tournament ------------------------------------------------------------------------------
+ * The paper's other barrier: up a binomial tree and down again. 2 ceil(log2 p) rounds for any rank
+ * count, but only 2(p-1) signals in all. */
+
+static void tournament_build(plan_emitter_t *e) {
+  int32_t farthest = algo_tree_distance(e->rank, e->plan->shape.size);
+  for (int32_t distance = 1; distance <= farthest; distance *= 2) {
+    plan_emit_wait(e, 0, e->rank + distance);
+  }
+  if (e->rank > 0) {
+    plan_emit_signal(e, 0, algo_tree_parent(e->rank));
+    plan_emit_wait(e, 0, algo_tree_parent(e->rank));
+  }
+  for (int32_t distance = farthest; distance >= 1; distance /= 2) {
+    plan_emit_signal(e, 0, e->rank + distance);
+  }
+}
+
+const algo_t algo_barrier_tournament = {
+    .name = "tournament",
+    .collective = COLL_BARRIER,
+    .paper = "Hensgen, Finkel & Manber, Two algorithms for barrier synchronization, 1988",
+    .outline = outline,
+    .build = tournament_build,
+};

@@ -1,0 +1,56 @@
+/*
+ * Every algorithm, by the file that defines it. registry.c puts them in order.
+ */
+#ifndef ALGO_LIST_H
+#define ALGO_LIST_H
+
+#include "algo/algo.h"
+
+/* barrier.c */
+extern const algo_t algo_barrier_dissemination, algo_barrier_tournament;
+
+/* bruck.c */
+extern const algo_t algo_alltoall_bruck;
+
+/* chain.c */
+extern const algo_t algo_broadcast_chain, algo_reduce_chain;
+
+/* circulant.c */
+extern const algo_t algo_allreduce_circulant, algo_reduce_scatter_circulant,
+    algo_allgather_circulant;
+
+/* halving.c */
+extern const algo_t algo_allreduce_butterfly, algo_allreduce_halving_doubling,
+    algo_reduce_scatter_halving, algo_allgather_doubling;
+
+/* linear.c */
+extern const algo_t algo_gather_linear, algo_scatter_linear, algo_sendrecv_direct;
+
+/* mapped.c */
+extern const algo_t algo_allreduce_oneshot, algo_allreduce_twophase_push,
+    algo_allreduce_twophase_pull, algo_reduce_mapped, algo_reduce_scatter_mapped,
+    algo_allgather_mapped, algo_broadcast_mapped, algo_gather_mapped, algo_scatter_mapped,
+    algo_alltoall_mapped;
+
+/* pairwise.c */
+extern const algo_t algo_alltoall_pairwise, algo_alltoallv_pairwise;
+
+/* rabenseifner.c */
+extern const algo_t algo_allreduce_rabenseifner;
+
+/* ring.c */
+extern const algo_t algo_allreduce_ring, algo_reduce_scatter_ring, algo_allgather_ring;
+
+/* split.c */
+extern const algo_t algo_broadcast_scatter_allgather, algo_reduce_reduce_scatter_gather;
+
+/* staged.c */
+extern const algo_t algo_allreduce_staged, algo_reduce_staged, algo_reduce_scatter_staged,
+    algo_allgather_staged, algo_alltoall_staged, algo_broadcast_staged, algo_gather_staged,
+    algo_scatter_staged;
+
+/* tree.c */
+extern const algo_t algo_allreduce_tree, algo_broadcast_binomial, algo_reduce_binomial,
+    algo_gather_binomial, algo_scatter_binomial;
+
+#endif

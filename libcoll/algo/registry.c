@@ -1,0 +1,84 @@
+/*
+ * The table of every algorithm the library knows, and the way from a row of it to a checked plan.
+ * Within a collective the order is that of the public listing.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "algo/list.h"
+#include "base/names.h"
+#include "base/words.h"
+
+static const algo_t *const algos[] = {
+    &algo_allreduce_ring,          &algo_allreduce_butterfly,
+    &algo_allreduce_tree,          &algo_allreduce_oneshot,
+    &algo_allreduce_twophase_push, &algo_allreduce_twophase_pull,
+    &algo_allreduce_staged,        &algo_allreduce_halving_doubling,
+    &algo_reduce_binomial,         &algo_reduce_mapped,
+    &algo_reduce_staged,           &algo_reduce_scatter_ring,
+    &algo_reduce_scatter_halving,  &algo_reduce_scatter_mapped,
+    &algo_reduce_scatter_staged,   &algo_allgather_ring,
+    &algo_allgather_doubling,      &algo_allgather_mapped,
+    &algo_allgather_staged,        &algo_broadcast_binomial,
+    &algo_broadcast_mapped,        &algo_broadcast_staged,
+    &algo_gather_binomial,         &algo_gather_mapped,
+    &algo_gather_staged,           &algo_scatter_binomial,
+    &algo_scatter_mapped,          &algo_scatter_staged,
+    &algo_alltoall_mapped,         &algo_alltoall_staged,
+    &algo_barrier_dissemination,   &algo_barrier_tournament,
+};
+
+enum { ALGO_COUNT = sizeof algos / sizeof algos[0] };
+
+const algo_t *algo_at(coll_collective_t collective, int index) {
+  for (int i = 0; i < ALGO_COUNT; i++) {
+    if (algos[i]->collective == collective && index-- == 0) return algos[i];
+  }
+  return NULL;
+}
+
+coll_status_t algo_find(coll_collective_t collective, const char *name, const algo_t **algo) {
+  const char *names[ALGO_COUNT];
+  size_t count = 0;
+  const char *of = base_collective_name(collective);
+  if (of == NULL) return base_fail(COLL_ERROR_INVALID, "no such collective: %d", (int)collective);
+  for (const algo_t *each; (each = algo_at(collective, (int)count)) != NULL;) {
+    if (strcmp(each->name, name) == 0) {
+      *algo = each;
+      return COLL_OK;
+    }
+    names[count++] = each->name;
+  }
+  return base_fail(COLL_ERROR_INVALID, "%s has no algorithm '%s'; did you mean '%s'?", of, name,
+                   base_words_nearest(name, names, count));
+}
+
+static coll_status_t build_program(const algo_t *algo, plan_t *plan, int rank, bool in_place) {
+  plan_emitter_t e = {.plan = plan, .program = &plan->programs[rank], .rank = rank};
+  e.program->in_place = in_place;
+  algo->build(&e);
+  COLL_TRY(e.status);
+  return plan_check_program(plan, rank);
+}
+
+coll_status_t algo_build(const algo_t *algo, const plan_shape_t *shape, int rank, bool in_place,
+                         plan_t **plan) {
+  assert(shape->collective == algo->collective);
+  assert(rank == ALGO_ALL_RANKS || (rank >= 0 && rank < shape->size));
+  plan_t *made = NULL;
+  COLL_TRY(plan_create(shape, algo->name, &made));
+  algo->outline(made);
+  coll_status_t status = COLL_OK;
+  int first = rank == ALGO_ALL_RANKS ? 0 : rank;
+  int last = rank == ALGO_ALL_RANKS ? shape->size - 1 : rank;
+  for (int each = first; each <= last && status == COLL_OK; each++) {
+    status = build_program(algo, made, each, in_place);
+  }
+  if (status != COLL_OK) {
+    plan_free(made);
+    return status;
+  }
+  *plan = made;
+  return COLL_OK;
+}

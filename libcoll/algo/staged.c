@@ -1,0 +1,250 @@
+/*
+ * Algorithms for peers that can map each other's SCRATCH but not the user's memory: what a peer is
+ * to see is copied into SCRATCH first. There is no handshake at the entry, so SCRATCH is touched
+ * only after a signal of its owner in this call, and the owner leaves only after the signals of
+ * those who touched it. Any rank count; every meeting of all is p(p-1) signals. Since user memory
+ * is copied away before anything is written to it, all of these serve in place.
+ */
+#include "algo/common.h"
+#include "algo/list.h"
+
+static const char shared_memory[] =
+    "Graham & Shipman, MPI support for multi-core architectures: optimized shared memory "
+    "collectives, 2008";
+
+static bool is_root(const plan_emitter_t *e) {
+  return e->rank == e->plan->shape.root;
+}
+
+static void outline_whole(plan_t *plan) {
+  algo_outline_mapped(plan, PLAN_REACH_SCRATCH, 1, 1);
+}
+
+/* One block of SCRATCH for every peer. */
+static void outline_blocks(plan_t *plan) {
+  algo_outline_mapped(plan, PLAN_REACH_SCRATCH, 1, plan->shape.size);
+}
+
+/* One share of the vector per rank. */
+static void outline_shares(plan_t *plan) {
+  algo_outline_mapped(plan, PLAN_REACH_SCRATCH, plan->shape.size, plan->shape.size);
+}
+
+/* Copies the p chunks of INPUT to SCRATCH, all but this rank's own, and says so to all. */
+static void stage_others(plan_emitter_t *e) {
+  int32_t below = e->rank, above = e->plan->shape.size - e->rank - 1;
+  plan_emit_copy(e, 0, plan_scratch(e, 0, below), plan_input(e, 0, below));
+  plan_emit_copy(e, 0, plan_scratch(e, e->rank + 1, above), plan_input(e, e->rank + 1, above));
+  algo_signal_peers(e);
+}
+
+/* Copies chunk `from` of each peer's SCRATCH to the OUTPUT chunk of the peer's number as soon as
+ * the peer has staged it; `from` < 0 stands for the peer's number. Then all meet. */
+static void pull_and_leave(plan_emitter_t *e, int32_t from) {
+  for (int32_t i = 1; i < e->plan->shape.size; i++) {
+    int32_t peer = algo_peer(e, i);
+    plan_emit_wait(e, 0, peer);
+    plan_emit_copy(e, 0, plan_output(e, peer, 1),
+                   plan_peer_scratch(peer, from < 0 ? peer : from, 1));
+    plan_emit_signal(e, 0, peer);
+  }
+  algo_wait_peers(e);
+}
+
+/* ---- allreduce -------------------------------------------------------------------------------
+ * Rank r reduces share r of what all have staged into its SCRATCH, where the peers pull it from.
+ * Three meetings; n stores to stage, n loads and n/p stores to reduce, n loads and stores to pull.
+ */
+
+static void allreduce_build(plan_emitter_t *e) {
+  int32_t rank = e->rank;
+  if (e->plan->shape.size == 1) {
+    algo_copy_through(e);
+    return;
+  }
+  stage_others(e);
+  algo_wait_peers(e);
+  algo_reduce_all(e, plan_scratch(e, rank, 1), PLAN_SCRATCH, PLAN_INPUT, rank);
+  algo_signal_peers(e);
+  plan_emit_copy(e, 0, plan_output(e, rank, 1), plan_scratch(e, rank, 1));
+  pull_and_leave(e, -1);
+}
+
+const algo_t algo_allreduce_staged = {
+    .name = "staged",
+    .collective = COLL_ALLREDUCE,
+    .paper = shared_memory,
+    .outline = outline_shares,
+    .build = allreduce_build,
+};
+
+/* ---- reduce ----------------------------------------------------------------------------------
+ * As allreduce, but only the root pulls. */
+
+static void reduce_build(plan_emitter_t *e) {
+  int32_t rank = e->rank, root = e->plan->shape.root;
+  if (e->plan->shape.size == 1) {
+    algo_copy_through(e);
+    return;
+  }
+  stage_others(e);
+  algo_wait_peers(e);
+  plan_span_t share = is_root(e) ? plan_output(e, rank, 1) : plan_scratch(e, rank, 1);
+  algo_reduce_all(e, share, PLAN_SCRATCH, PLAN_INPUT, rank);
+  algo_signal_peers(e);
+  for (int32_t i = 1; i < e->plan->shape.size; i++) {
+    int32_t peer = algo_peer(e, i);
+    plan_emit_wait(e, 0, peer);
+    if (!is_root(e)) continue;
+    plan_emit_copy(e, 0, plan_output(e, peer, 1), plan_peer_scratch(peer, peer, 1));
+    plan_emit_signal(e, 0, peer);
+  }
+  if (!is_root(e)) plan_emit_wait(e, 0, root);
+}
+
+const algo_t algo_reduce_staged = {
+    .name = "staged",
+    .collective = COLL_REDUCE,
+    .paper = shared_memory,
+    .outline = outline_shares,
+    .build = reduce_build,
+};
+
+/* ---- reduce-scatter --------------------------------------------------------------------------
+ * Two meetings: staged, and reduced. */
+
+static void reduce_scatter_build(plan_emitter_t *e) {
+  if (e->plan->shape.size == 1) {
+    algo_copy_through(e);
+    return;
+  }
+  stage_others(e);
+  algo_wait_peers(e);
+  algo_reduce_all(e, plan_output(e, 0, 1), PLAN_SCRATCH, PLAN_INPUT, e->rank);
+  algo_signal_peers(e);
+  algo_wait_peers(e);
+}
+
+const algo_t algo_reduce_scatter_staged = {
+    .name = "staged",
+    .collective = COLL_REDUCE_SCATTER,
+    .paper = shared_memory,
+    .outline = outline_blocks,
+    .build = reduce_scatter_build,
+};
+
+/* ---- allgather and alltoall ------------------------------------------------------------------
+ * Two meetings: staged, and pulled. */
+
+static void allgather_build(plan_emitter_t *e) {
+  bool alone = e->plan->shape.size == 1;
+  if (!alone) plan_emit_copy(e, 0, plan_scratch(e, 0, 1), plan_input(e, 0, 1));
+  algo_signal_peers(e);
+  plan_emit_input_to_output(e, 0, e->rank, 0, 1);
+  pull_and_leave(e, 0);
+}
+
+const algo_t algo_allgather_staged = {
+    .name = "staged",
+    .collective = COLL_ALLGATHER,
+    .paper = shared_memory,
+    .outline = outline_whole,
+    .build = allgather_build,
+};
+
+static void alltoall_build(plan_emitter_t *e) {
+  stage_others(e);
+  plan_emit_input_to_output(e, 0, e->rank, e->rank, 1);
+  pull_and_leave(e, e->rank);
+}
+
+const algo_t algo_alltoall_staged = {
+    .name = "staged",
+    .collective = COLL_ALLTOALL,
+    .paper = shared_memory,
+    .outline = outline_blocks,
+    .build = alltoall_build,
+};
+
+/* ---- broadcast -------------------------------------------------------------------------------
+ * The root stages its vector once and all peers pull it. */
+
+static void broadcast_build(plan_emitter_t *e) {
+  int32_t root = e->plan->shape.root;
+  if (!is_root(e)) {
+    plan_emit_wait(e, 0, root);
+    plan_emit_copy(e, 0, plan_output(e, 0, 1), plan_peer_scratch(root, 0, 1));
+    plan_emit_signal(e, 0, root);
+    return;
+  }
+  bool alone = e->plan->shape.size == 1;
+  if (!alone) plan_emit_copy(e, 0, plan_scratch(e, 0, 1), plan_input(e, 0, 1));
+  algo_signal_peers(e);
+  algo_copy_through(e);
+  algo_wait_peers(e);
+}
+
+const algo_t algo_broadcast_staged = {
+    .name = "staged",
+    .collective = COLL_BROADCAST,
+    .paper = shared_memory,
+    .outline = outline_whole,
+    .build = broadcast_build,
+};
+
+/* ---- gather ----------------------------------------------------------------------------------
+ * Every peer stages its block and the root pulls them. */
+
+static void gather_build(plan_emitter_t *e) {
+  int32_t root = e->plan->shape.root;
+  if (!is_root(e)) {
+    plan_emit_copy(e, 0, plan_scratch(e, 0, 1), plan_input(e, 0, 1));
+    plan_emit_signal(e, 0, root);
+    plan_emit_wait(e, 0, root);
+    return;
+  }
+  plan_emit_input_to_output(e, 0, root, 0, 1);
+  for (int32_t i = 1; i < e->plan->shape.size; i++) {
+    int32_t peer = algo_peer(e, i);
+    plan_emit_wait(e, 0, peer);
+    plan_emit_copy(e, 0, plan_output(e, peer, 1), plan_peer_scratch(peer, 0, 1));
+    plan_emit_signal(e, 0, peer);
+  }
+}
+
+const algo_t algo_gather_staged = {
+    .name = "staged",
+    .collective = COLL_GATHER,
+    .paper = shared_memory,
+    .outline = outline_whole,
+    .build = gather_build,
+};
+
+/* ---- scatter ---------------------------------------------------------------------------------
+ * Every peer offers its SCRATCH and the root stores the peer's block there: one block of SCRATCH is
+ * enough, and the root need not stay. */
+
+static void scatter_build(plan_emitter_t *e) {
+  int32_t root = e->plan->shape.root;
+  if (!is_root(e)) {
+    plan_emit_signal(e, 0, root);
+    plan_emit_wait(e, 0, root);
+    plan_emit_copy(e, 0, plan_output(e, 0, 1), plan_scratch(e, 0, 1));
+    return;
+  }
+  for (int32_t i = 1; i < e->plan->shape.size; i++) {
+    int32_t peer = algo_peer(e, i);
+    plan_emit_wait(e, 0, peer);
+    plan_emit_copy(e, 0, plan_peer_scratch(peer, 0, 1), plan_input(e, peer, 1));
+    plan_emit_signal(e, 0, peer);
+  }
+  plan_emit_input_to_output(e, 0, 0, root, 1);
+}
+
+const algo_t algo_scatter_staged = {
+    .name = "staged",
+    .collective = COLL_SCATTER,
+    .paper = shared_memory,
+    .outline = outline_whole,
+    .build = scatter_build,
+};

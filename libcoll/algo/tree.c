@@ -1,0 +1,225 @@
+/*
+ * Binomial trees. Position v > 0 (a rank counted from the root, modulo p) hangs below v with its
+ * lowest set bit cleared; its subtree is the run of positions from v that have v's bits above and
+ * including that one. Any rank count: the tree is the one of the next power of two with the missing
+ * positions cut off. ceil(log2 p) rounds each way.
+ */
+#include "algo/common.h"
+#include "algo/list.h"
+
+/* ---- the tree --------------------------------------------------------------------------------*/
+
+int32_t algo_tree_position(const plan_emitter_t *e) {
+  return algo_mod(e->rank - e->plan->shape.root, e->plan->shape.size);
+}
+
+int32_t algo_tree_rank(const plan_emitter_t *e, int32_t position) {
+  return algo_mod(position + e->plan->shape.root, e->plan->shape.size);
+}
+
+int32_t algo_tree_parent(int32_t position) {
+  return position & (position - 1);
+}
+
+int32_t algo_tree_span(int32_t position, int32_t size) {
+  int32_t whole = position & -position;
+  if (position == 0) return size;
+  return whole < size - position ? whole : size - position;
+}
+
+int32_t algo_tree_distance(int32_t position, int32_t size) {
+  int32_t span = algo_tree_span(position, size);
+  if (span == 1) return 0;
+  return algo_power_below(span - 1);
+}
+
+int32_t algo_tree_widest(int32_t size) {
+  int32_t widest = 0;
+  for (int32_t child = 1; child < size; child *= 2) {
+    int32_t span = algo_tree_span(child, size);
+    if (span > widest) widest = span;
+  }
+  return widest;
+}
+
+/* ---- one vector up or down -------------------------------------------------------------------*/
+
+/* Reduces towards the root, nearest child first, so that a partial result spans a run of positions.
+ * The partial result is in `partial`'s chunk 0, arrivals land in SCRATCH `landing`. */
+static void reduce_up(plan_emitter_t *e, plan_buffer_t partial, int32_t landing) {
+  int32_t position = algo_tree_position(e), size = e->plan->shape.size;
+  int32_t farthest = algo_tree_distance(position, size);
+  plan_span_t held = plan_input(e, 0, 1), sum = algo_own(e, partial, 0, 1);
+  for (int32_t distance = 1; distance <= farthest; distance *= 2) {
+    plan_span_t sources[2] = {held, plan_scratch(e, landing, 1)};
+    plan_emit_recv(e, 0, algo_tree_rank(e, position + distance), sources[1]);
+    plan_emit_reduce(e, 0, sum, sources, 2);
+    held = sum;
+  }
+  if (position > 0) plan_emit_send(e, 0, algo_tree_rank(e, algo_tree_parent(position)), held);
+}
+
+/* Sends the root's `source` chunk 0 down to every OUTPUT, farthest child first. */
+static void broadcast_down(plan_emitter_t *e, plan_buffer_t source) {
+  int32_t position = algo_tree_position(e), size = e->plan->shape.size;
+  plan_span_t held = algo_own(e, position == 0 ? source : PLAN_OUTPUT, 0, 1);
+  if (position > 0) plan_emit_recv(e, 0, algo_tree_rank(e, algo_tree_parent(position)), held);
+  for (int32_t distance = algo_tree_distance(position, size); distance >= 1; distance /= 2) {
+    plan_emit_send(e, 0, algo_tree_rank(e, position + distance), held);
+  }
+}
+
+/* ---- allreduce -------------------------------------------------------------------------------
+ * Reduce to rank 0, then broadcast: 2 ceil(log2 p) rounds, 2(p-1) messages in all, each the whole
+ * vector. The fewest messages there are. */
+
+static void allreduce_outline(plan_t *plan) {
+  algo_outline_messages(plan, 1, 1, 1);
+}
+
+static void allreduce_build(plan_emitter_t *e) {
+  if (e->plan->shape.size == 1) {
+    algo_copy_through(e);
+    return;
+  }
+  reduce_up(e, PLAN_OUTPUT, 0);
+  broadcast_down(e, PLAN_OUTPUT);
+}
+
+const algo_t algo_allreduce_tree = {
+    .name = "tree",
+    .collective = COLL_ALLREDUCE,
+    .paper =
+        "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, "
+        "practice, and experience, 2007",
+    .outline = allreduce_outline,
+    .build = allreduce_build,
+};
+
+/* ---- broadcast and reduce --------------------------------------------------------------------
+ * ceil(log2 p) rounds, p - 1 messages in all, each the whole vector. */
+
+static void broadcast_outline(plan_t *plan) {
+  algo_outline_messages(plan, 1, 0, 1);
+}
+
+static void broadcast_build(plan_emitter_t *e) {
+  broadcast_down(e, PLAN_INPUT);
+  if (e->rank == e->plan->shape.root) algo_copy_through(e);
+}
+
+const algo_t algo_broadcast_binomial = {
+    .name = "binomial",
+    .collective = COLL_BROADCAST,
+    .paper =
+        "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, "
+        "practice, and experience, 2007",
+    .outline = broadcast_outline,
+    .build = broadcast_build,
+};
+
+/* A rank that is not the root has no OUTPUT: its partial result is SCRATCH chunk 0. */
+static void reduce_outline(plan_t *plan) {
+  algo_outline_messages(plan, 1, 2, 1);
+}
+
+static void reduce_build(plan_emitter_t *e) {
+  if (e->plan->shape.size == 1) {
+    algo_copy_through(e);
+    return;
+  }
+  reduce_up(e, e->rank == e->plan->shape.root ? PLAN_OUTPUT : PLAN_SCRATCH, 1);
+}
+
+const algo_t algo_reduce_binomial = {
+    .name = "binomial",
+    .collective = COLL_REDUCE,
+    .paper =
+        "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, "
+        "practice, and experience, 2007",
+    .outline = reduce_outline,
+    .build = reduce_build,
+};
+
+/* ---- gather and scatter ----------------------------------------------------------------------
+ * ceil(log2 p) rounds; a position moves the blocks of its whole subtree in one message, or in two
+ * where they go around the end of the root's buffer. Inner positions keep them in SCRATCH, in the
+ * order of positions. The root's volume is p - 1 blocks, the total (p/2) log2 p. */
+
+static void subtree_outline(plan_t *plan) {
+  int32_t widest = algo_tree_widest(plan->shape.size);
+  algo_outline_messages(plan, 1, widest, widest);
+}
+
+/* Sends or receives the blocks of `position` and its subtree: at the root they lie in `buffer` by
+ * rank, elsewhere in SCRATCH by position. The rank is `at` and the other end is `peer`. */
+static void move_subtree(plan_emitter_t *e, int32_t at, int32_t peer, int32_t position,
+                         plan_buffer_t buffer,
+                         int32_t (*move)(plan_emitter_t *, int, int32_t, plan_span_t)) {
+  int32_t size = e->plan->shape.size, moved = 0;
+  algo_run_t runs[2];
+  int count = algo_wrap(algo_tree_rank(e, position), algo_tree_span(position, size), size, runs);
+  for (int i = 0; i < count; i++) {
+    plan_span_t span = at == 0 ? algo_own(e, buffer, runs[i].first, runs[i].count)
+                               : plan_scratch(e, position - at + moved, runs[i].count);
+    move(e, 0, algo_tree_rank(e, peer), span);
+    moved += runs[i].count;
+  }
+}
+
+static void gather_build(plan_emitter_t *e) {
+  int32_t position = algo_tree_position(e), size = e->plan->shape.size;
+  int32_t farthest = algo_tree_distance(position, size), parent = algo_tree_parent(position);
+  if (position == 0) {
+    plan_emit_input_to_output(e, 0, e->rank, 0, 1);
+  } else if (farthest == 0) {
+    plan_emit_send(e, 0, algo_tree_rank(e, parent), plan_input(e, 0, 1));
+    return;
+  } else {
+    plan_emit_copy(e, 0, plan_scratch(e, 0, 1), plan_input(e, 0, 1));
+  }
+  for (int32_t distance = 1; distance <= farthest; distance *= 2) {
+    int32_t child = position + distance;
+    move_subtree(e, position, child, child, PLAN_OUTPUT, plan_emit_recv);
+  }
+  if (position > 0) move_subtree(e, position, parent, position, PLAN_OUTPUT, plan_emit_send);
+}
+
+const algo_t algo_gather_binomial = {
+    .name = "binomial",
+    .collective = COLL_GATHER,
+    .paper =
+        "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, "
+        "practice, and experience, 2007",
+    .outline = subtree_outline,
+    .build = gather_build,
+};
+
+static void scatter_build(plan_emitter_t *e) {
+  int32_t position = algo_tree_position(e), size = e->plan->shape.size;
+  int32_t farthest = algo_tree_distance(position, size), parent = algo_tree_parent(position);
+  if (position > 0 && farthest == 0) {
+    plan_emit_recv(e, 0, algo_tree_rank(e, parent), plan_output(e, 0, 1));
+    return;
+  }
+  if (position > 0) move_subtree(e, position, parent, position, PLAN_INPUT, plan_emit_recv);
+  for (int32_t distance = farthest; distance >= 1; distance /= 2) {
+    int32_t child = position + distance;
+    move_subtree(e, position, child, child, PLAN_INPUT, plan_emit_send);
+  }
+  if (position == 0) {
+    plan_emit_input_to_output(e, 0, 0, e->rank, 1);
+  } else {
+    plan_emit_copy(e, 0, plan_output(e, 0, 1), plan_scratch(e, 0, 1));
+  }
+}
+
+const algo_t algo_scatter_binomial = {
+    .name = "binomial",
+    .collective = COLL_SCATTER,
+    .paper =
+        "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, "
+        "practice, and experience, 2007",
+    .outline = subtree_outline,
+    .build = scatter_build,
+};
