@@ -1,0 +1,74 @@
+/*
+ * One message from or to every rank that has a block: nothing is forwarded, so the volume is the
+ * least there is, and the root of a gather or scatter does all the rounds. Any rank count.
+ */
+#include "algo/common.h"
+#include "algo/list.h"
+
+static void outline(plan_t *plan) {
+  algo_outline_messages(plan, 1, 0, 1);
+}
+
+/* ---- gather and scatter ----------------------------------------------------------------------
+ * The flat tree of Pješivac-Grbović et al. 2007: p - 1 rounds of one block at the root. */
+
+static void gather_build(plan_emitter_t *e) {
+  int32_t root = e->plan->shape.root;
+  if (e->rank != root) {
+    plan_emit_send(e, 0, root, plan_input(e, 0, 1));
+    return;
+  }
+  plan_emit_input_to_output(e, 0, root, 0, 1);
+  for (int32_t i = 1; i < e->plan->shape.size; i++) {
+    plan_emit_recv(e, 0, algo_peer(e, i), plan_output(e, algo_peer(e, i), 1));
+  }
+}
+
+const algo_t algo_gather_linear = {
+    .name = "linear",
+    .collective = COLL_GATHER,
+    .paper = "Pješivac-Grbović et al., Performance analysis of MPI collective operations, 2007",
+    .outline = outline,
+    .build = gather_build,
+};
+
+static void scatter_build(plan_emitter_t *e) {
+  int32_t root = e->plan->shape.root;
+  if (e->rank != root) {
+    plan_emit_recv(e, 0, root, plan_output(e, 0, 1));
+    return;
+  }
+  for (int32_t i = 1; i < e->plan->shape.size; i++) {
+    plan_emit_send(e, 0, algo_peer(e, i), plan_input(e, algo_peer(e, i), 1));
+  }
+  plan_emit_input_to_output(e, 0, 0, root, 1);
+}
+
+const algo_t algo_scatter_linear = {
+    .name = "linear",
+    .collective = COLL_SCATTER,
+    .paper = "Pješivac-Grbović et al., Performance analysis of MPI collective operations, 2007",
+    .outline = outline,
+    .build = scatter_build,
+};
+
+/* ---- sendrecv --------------------------------------------------------------------------------
+ * The ring shift: one message to the next rank, one from the one before. */
+
+static void sendrecv_build(plan_emitter_t *e) {
+  int32_t size = e->plan->shape.size;
+  if (size == 1) {
+    algo_copy_through(e);
+    return;
+  }
+  plan_emit_send(e, 0, algo_mod(e->rank + 1, size), plan_input(e, 0, 1));
+  plan_emit_recv(e, 0, algo_mod(e->rank - 1, size), plan_output(e, 0, 1));
+}
+
+const algo_t algo_sendrecv_direct = {
+    .name = "direct",
+    .collective = COLL_SENDRECV,
+    .paper = "a single message needs no algorithm",
+    .outline = outline,
+    .build = sendrecv_build,
+};
