@@ -148,14 +148,18 @@ static coll_status_t check_header(const plan_t *plan) {
   return base_fail(COLL_ERROR_INVALID, "plan %s: its %s is out of range", plan->algorithm, wrong);
 }
 
+coll_status_t plan_check_step(const plan_t *plan, int rank, int lane, size_t step) {
+  place_t at = {.plan = plan, .rank = rank, .lane = lane, .step = step};
+  if (lane >= plan->lanes) return refuse(&at, "a lane beyond the header's %d", plan->lanes);
+  return check_step(&at, &plan->programs[rank].lanes[lane].steps[step]);
+}
+
 coll_status_t plan_check_program(const plan_t *plan, int rank) {
   COLL_TRY(check_header(plan));
   for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
-    const plan_lane_t *steps = &plan->programs[rank].lanes[lane];
-    place_t at = {.plan = plan, .rank = rank, .lane = lane};
-    if (lane >= plan->lanes && steps->count > 0) return refuse(&at, "a lane beyond the header's");
-    for (at.step = 0; at.step < steps->count; at.step++) {
-      COLL_TRY(check_step(&at, &steps->steps[at.step]));
+    size_t count = plan->programs[rank].lanes[lane].count;
+    for (size_t step = 0; step < count; step++) {
+      COLL_TRY(plan_check_step(plan, rank, lane, step));
     }
   }
   return COLL_OK;

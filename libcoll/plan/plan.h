@@ -146,6 +146,9 @@ int32_t plan_alias(const plan_t *plan, int rank, int32_t chunk);
  * nothing about the result: that is the verifier's work. */
 coll_status_t plan_check_program(const plan_t *plan, int rank);
 
+/* The same for one step of a plan whose header is right. */
+coll_status_t plan_check_step(const plan_t *plan, int rank, int lane, size_t step);
+
 /* Equal in everything but the program's in_place mark and spare capacity. */
 bool plan_equal(const plan_t *a, const plan_t *b);
 
