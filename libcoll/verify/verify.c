@@ -169,14 +169,25 @@ static void destroy(verify_run_t *run) {
   verify_clocks_free(&run->clocks);
 }
 
+static void reject_malformed(const plan_t *plan, int32_t rank, verify_report_t *report) {
+  snprintf(report->text, sizeof report->text, "%s", base_last_error());
+  report->verdict = VERIFY_MALFORMED;
+  report->rank = rank;
+  for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
+    for (size_t step = 0; step < plan->programs[rank].lanes[lane].count; step++) {
+      if (plan_check_step(plan, rank, lane, step) == COLL_OK) continue;
+      report->lane = lane;
+      report->step = (int)step;
+      return;
+    }
+  }
+}
+
 static bool is_well_formed(const plan_t *plan, verify_report_t *report) {
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
-    if (plan_check_program(plan, rank) != COLL_OK) {
-      *report =
-          (verify_report_t){.verdict = VERIFY_MALFORMED, .rank = rank, .lane = -1, .step = -1};
-      snprintf(report->text, sizeof report->text, "%s", base_last_error());
-      return false;
-    }
+    if (plan_check_program(plan, rank) == COLL_OK) continue;
+    reject_malformed(plan, rank, report);
+    return false;
   }
   return true;
 }
