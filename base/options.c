@@ -33,11 +33,10 @@ static coll_status_t unknown_option(const base_command_t *command, const char *w
     if (command->options[i].name != NULL) names[count++] = command->options[i].name;
   }
   if (strncmp(word, "--", 2) != 0 || count == 0) {
-    return base_fail(COLL_ERROR_INVALID, "%s: unknown option %s; see %s --help", command->name,
-                     word, command->name);
+    return base_fail(COLL_ERROR_INVALID, "unknown option %s; see %s --help", word, command->name);
   }
-  return base_fail(COLL_ERROR_INVALID, "%s: unknown option %s; did you mean --%s? (%s --help)",
-                   command->name, word, base_words_nearest(word + 2, names, count), command->name);
+  return base_fail(COLL_ERROR_INVALID, "unknown option %s; did you mean --%s? (%s --help)", word,
+                   base_words_nearest(word + 2, names, count), command->name);
 }
 
 static size_t words_count(const char *const *words) {
@@ -103,14 +102,13 @@ static coll_status_t parse_one(const base_command_t *command, int argc, char **a
   ++*index;
   if (option->kind == BASE_OPTION_FLAG) {
     if (equals != NULL) {
-      return base_fail(COLL_ERROR_INVALID, "%s: %s takes no value", command->name, word);
+      return base_fail(COLL_ERROR_INVALID, "%s takes no value", word);
     }
     return store(option, word, NULL);
   }
   const char *text = equals != NULL ? equals + 1 : *index < argc ? argv[(*index)++] : NULL;
   if (text == NULL) {
-    return base_fail(COLL_ERROR_INVALID, "%s: %s needs a value (%s)", command->name, word,
-                     option->value_name);
+    return base_fail(COLL_ERROR_INVALID, "%s needs a value (%s)", word, option->value_name);
   }
   return store(option, word, text);
 }
