@@ -1,0 +1,208 @@
+#!/bin/sh
+# What collrun promises, checked from outside: environment, output, exit codes, signals, and that
+# nothing it started outlives it. Usage: collrun.sh PATH-TO-COLLRUN. Speaks TAP.
+collrun=$1
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+number=0
+failures=0
+
+# ok NAME: the outcome of the command before it; with a failure shows what was printed.
+ok() {
+  outcome=$?
+  number=$((number + 1))
+  if [ "$outcome" -eq 0 ]; then
+    echo "ok $number - $1"
+  else
+    failures=$((failures + 1))
+    echo "not ok $number - $1"
+    for file in out err; do [ -f "$file" ] && sed "s/^/# $file: /" "$file"; done
+  fi
+}
+
+# run CODE COLLRUN-ARGUMENTS...: true when collrun leaves with CODE. Output lands in out and err.
+run() {
+  wanted=$1
+  shift
+  "$collrun" "$@" >out 2>err </dev/null
+  got=$?
+  [ "$got" -eq "$wanted" ] || { echo "# exit code $got, wanted $wanted"; return 1; }
+}
+
+# Waits up to 5 s for the condition.
+eventually() {
+  tries=0
+  until "$@"; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 100 ] || return 1
+    sleep 0.05
+  done
+}
+
+gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
+lines_in() { [ "$(wc -l <"$1" 2>/dev/null)" = "$2" ]; }
+now_ms() { date +%s%3N; }
+
+# ---- environment and streams
+
+run 0 -n 3 --prefix sh -c 'echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR' &&
+  [ "$(sort out)" = "[0] 0/3 0/3 127.0.0.1
+[1] 1/3 1/3 127.0.0.1
+[2] 2/3 2/3 127.0.0.1" ]
+ok "every rank finds its place in the environment"
+
+run 0 -n 2 sh -c 'echo $MASTER_PORT' && [ "$(sort -u out | wc -l)" = 1 ] && [ "$(head -1 out)" -gt 0 ]
+ok "ranks agree on a port"
+
+run 0 -n 1 --port 45678 sh -c 'echo $MASTER_PORT' && [ "$(cat out)" = 45678 ]
+ok "--port is used"
+
+run 0 -n 1 printf 'no newline' && [ "$(cat out)" = 'no newline' ] && [ ! -s err ]
+ok "output passes through untouched by default"
+
+run 0 -n 2 --prefix sh -c 'echo good; echo bad >&2; printf tail' &&
+  [ "$(sort out)" = "[0] good
+[0] tail
+[1] good
+[1] tail" ] && [ "$(sort err)" = "[0] bad
+[1] bad" ]
+ok "--prefix keeps the streams apart and ends a last line"
+
+# Lines far longer than a pipe's atomic write, written in pieces by four ranks at once.
+run 0 -n 4 --prefix sh -c 'i=0; while [ $i -lt 20 ]; do
+    head -c 9000 /dev/zero | tr "\0" "$RANK"; head -c 9000 /dev/zero | tr "\0" "$RANK"; echo
+    i=$((i + 1)); done' &&
+  lines_in out 80 && [ "$(grep -c -E '^\[0\] 0{18000}$|^\[1\] 1{18000}$' out)" = 40 ] &&
+  [ "$(grep -c -E '^\[2\] 2{18000}$|^\[3\] 3{18000}$' out)" = 40 ]
+ok "lines of different ranks never mix"
+
+run 0 -n 2 --output logs sh -c 'echo out $RANK; echo err $RANK >&2' &&
+  [ "$(cat logs/rank-0.out)" = "out 0" ] && [ "$(cat logs/rank-1.err)" = "err 1" ] && [ ! -s out ]
+ok "--output separates the ranks into files"
+
+echo typed | "$collrun" -n 2 --prefix cat >out 2>err && [ "$(cat out)" = "[0] typed" ]
+ok "standard input goes to rank 0 only"
+
+"$collrun" -n 2 --prefix sh -c 'yes' 2>/dev/null | head -2 >out
+eventually lines_in out 2
+ok "ranks end when nobody reads their output any more"
+
+run 0 -n 1 --bind none sh -c 'grep Cpus_allowed_list /proc/self/status' && cp out unbound &&
+  run 0 -n 1 sh -c 'grep Cpus_allowed_list /proc/self/status' && cmp -s out unbound
+ok "one rank gets every core"
+
+if [ "$(nproc)" -ge 2 ]; then
+  run 0 -n 2 sh -c 'grep Cpus_allowed_list /proc/self/status' && [ "$(sort -u out | wc -l)" = 2 ]
+  ok "two ranks get cores of their own"
+fi
+
+run 0 -n $(($(nproc) + 1)) sh -c 'grep Cpus_allowed_list /proc/self/status' &&
+  [ "$(sort -u out)" = "$(cat unbound)" ]
+ok "more ranks than cores are not bound"
+
+# ---- how it ends
+
+run 0 -n 3 true && [ ! -s out ] && [ ! -s err ]
+ok "success is silent"
+
+run 7 -n 3 sh -c '[ $RANK != 1 ] || exit 7' && grep -q 'rank 1 .*exited with code 7' err
+ok "the failing rank's code is returned and the rank named"
+
+run 139 -n 2 --grace-ms 100 sh -c '[ $RANK != 0 ] || kill -SEGV $$; exec sleep 30' &&
+  grep -q 'rank 0 .*signal 11' err
+ok "a signal is returned as 128 + its number"
+
+before=$(now_ms)
+run 3 -n 2 --grace-ms 300 sh -c '[ $RANK = 1 ] || exit 3; exec sleep 30'
+outcome=$?
+took=$(($(now_ms) - before))
+[ $outcome -eq 0 ] && [ $took -ge 300 ] && [ $took -lt 5000 ] && grep -q 'still run: 1' err
+ok "the rest is stopped after the grace period"
+
+run 3 -n 2 --prefix --grace-ms 2000 sh -c '[ $RANK = 1 ] || exit 3; sleep 0.2; echo my own error; exit 4' &&
+  [ "$(cat out)" = "[1] my own error" ] && ! grep -q 'still run' err
+ok "the rest may speak during the grace period"
+
+before=$(now_ms)
+run 3 -n 2 --grace-ms 200 sh -c 'trap "" TERM; [ $RANK = 1 ] || exit 3; while :; do sleep 0.1; done'
+outcome=$?
+took=$(($(now_ms) - before))
+[ $outcome -eq 0 ] && [ $took -lt 5000 ]
+ok "a rank that ignores SIGTERM is killed"
+
+run 0 -n 1 sh -c 'sleep 30 & echo $! >left-behind' && eventually gone "$(cat left-behind)"
+ok "what a rank leaves running in its group is killed"
+
+# ---- signals (a shell starts its background jobs with SIGINT ignored; env undoes that)
+
+for name in INT TERM HUP USR1; do
+  rm -f ready-* got-*
+  env --default-signal=INT "$collrun" -n 2 sh -c 'trap "touch got-$RANK; exit 0" '$name'; touch ready-$RANK
+    while :; do sleep 0.05; done' >out 2>err </dev/null &
+  pid=$!
+  eventually [ -e ready-0 ] && eventually [ -e ready-1 ] && kill -$name $pid && wait $pid &&
+    [ -e got-0 ] && [ -e got-1 ]
+  ok "SIG$name reaches every rank"
+done
+
+rm -f ready-*
+"$collrun" -n 2 sh -c 'touch ready-$RANK; exec sleep 30' >out 2>err </dev/null &
+pid=$!
+eventually [ -e ready-0 ] && eventually [ -e ready-1 ] && kill -TERM $pid
+wait $pid
+[ $? -eq 143 ] && [ ! -s err ]
+ok "ranks that obey a signal end the job with 128 + its number, quietly"
+
+rm -f ready-*
+"$collrun" -n 3 sh -c 'echo $$ >pid-$RANK; touch ready-$RANK; exec sleep 30' >out 2>err </dev/null &
+pid=$!
+eventually [ -e ready-0 ] && eventually [ -e ready-1 ] && eventually [ -e ready-2 ] && kill -KILL $pid
+wait $pid 2>/dev/null
+eventually gone "$(cat pid-0)" && eventually gone "$(cat pid-1)" && eventually gone "$(cat pid-2)"
+ok "ranks die with a collrun that is killed"
+
+# ---- bad input: one clear line each
+
+one_line() { lines_in err 1 && [ ! -s out ]; }
+
+run 2 -n 0 true && one_line
+ok "-n 0"
+run 2 true && one_line && grep -q 'how many ranks' err
+ok "no -n"
+run 2 -n 2 && one_line && grep -q 'no program' err
+ok "no program"
+run 2 -n x true && one_line
+ok "-n x"
+run 2 -n 2 --prefixx true && one_line && grep -q -- '--prefix' err
+ok "an unknown option is met with the nearest"
+run 127 -n 3 no-such-program-anywhere && one_line && grep -q no-such-program-anywhere err
+ok "a program that is not there"
+run 127 -n 3 ./nowhere && one_line
+ok "a path that is not there"
+touch plain && run 126 -n 2 ./plain && one_line
+ok "a file that cannot be executed"
+run 126 -n 2 "$dir" && one_line
+ok "a folder instead of a program"
+run 2 -n 1 --prefix --output logs true && one_line
+ok "--prefix with --output"
+run 2 -n 1 --output plain true && one_line
+ok "--output names a file"
+run 2 -n 1 --output no/such/folder true && one_line
+ok "--output cannot be made"
+run 0 --help && grep -q 'collrun -n' out && [ ! -s err ]
+ok "--help"
+
+if command -v python3 >/dev/null 2>&1; then
+  python3 -c 'import socket, time
+s = socket.socket(); s.bind(("", 0)); s.listen()
+print(s.getsockname()[1], flush=True); time.sleep(20)' >port &
+  holder=$!
+  eventually lines_in port 1
+  run 2 -n 1 --port "$(cat port)" true && one_line && grep -q 'in use' err
+  ok "a port in use"
+  kill $holder
+fi
+
+echo "1..$number"
+[ $failures -eq 0 ]

@@ -1,0 +1,267 @@
+/* Signals arrive through a signalfd, so everything happens in one poll loop and nothing races.
+ * Every rank leads a process group: it is signalled as a whole, and what a rank leaves behind in it
+ * is killed while the rank's own process id is still held by its zombie and cannot mean another. */
+#include "tools/collrun/job.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "tools/collrun/feed.h"
+#include "tools/collrun/lines.h"
+
+#define NS_PER_MS 1000000u
+/* How long output may still trickle in after the last rank ended, from processes that left its
+ * group. */
+#define DRAIN_MS 500
+
+static const int passed_on[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+                                SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+
+/* What the next deadline does. */
+typedef enum stage {
+  STAGE_RUNNING, /* no deadline */
+  STAGE_GRACE,   /* one rank failed; then SIGTERM */
+  STAGE_TERM,    /* then SIGKILL */
+  STAGE_KILL     /* nothing more to be done */
+} stage_t;
+
+typedef struct job {
+  const collrun_settings_t *settings;
+  collrun_rank_t *ranks;
+  collrun_lines_t *lines; /* two per rank when output is prefixed, else none */
+  struct pollfd *polled;
+  size_t line_count;
+  collrun_feed_t feed;
+  int signals; /* the signalfd */
+  int running;
+  int passed_signal; /* the latest ending signal that was passed on, 0 for none */
+  int exit_code;
+  stage_t stage;
+  uint64_t deadline_ns;
+} job_t;
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void say(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fputs("collrun: ", stderr);
+  vfprintf(stderr, format, arguments);
+  fputc('\n', stderr);
+  fflush(stderr);
+  va_end(arguments);
+}
+
+static void signal_all(const job_t *job, int number) {
+  for (int rank = 0; rank < job->settings->ranks; rank++) {
+    if (job->ranks[rank].pid > 0) kill(-job->ranks[rank].pid, number);
+  }
+}
+
+static void set_deadline(job_t *job, stage_t stage, int64_t from_now_ms) {
+  job->stage = stage;
+  job->deadline_ns = base_clock_now_ns() + (uint64_t)from_now_ms * NS_PER_MS;
+}
+
+/* Names the first failure, unless the rank merely obeyed a signal that the user sent. */
+static void note_failure(job_t *job, int rank, const siginfo_t *end) {
+  if (job->exit_code != 0) return;
+  bool by_signal = end->si_code != CLD_EXITED;
+  job->exit_code = by_signal ? 128 + end->si_status : end->si_status;
+  if (by_signal && end->si_status != job->passed_signal) {
+    say("rank %d (pid %d) was ended by signal %d (%s%s)", rank, (int)end->si_pid, end->si_status,
+        strsignal(end->si_status), end->si_code == CLD_DUMPED ? ", core dumped" : "");
+  } else if (!by_signal) {
+    say("rank %d (pid %d) exited with code %d", rank, (int)end->si_pid, end->si_status);
+  }
+  if (job->stage == STAGE_RUNNING) set_deadline(job, STAGE_GRACE, job->settings->grace_ms);
+}
+
+static int rank_of(const job_t *job, pid_t pid) {
+  for (int rank = 0; rank < job->settings->ranks; rank++) {
+    if (job->ranks[rank].pid == pid) return rank;
+  }
+  return -1;
+}
+
+static void reap(job_t *job) {
+  for (;;) {
+    siginfo_t end = {0};
+    if (waitid(P_ALL, 0, &end, WEXITED | WNOHANG | WNOWAIT) != 0 || end.si_pid == 0) return;
+    int rank = rank_of(job, end.si_pid);
+    if (rank >= 0) {
+      kill(-end.si_pid, SIGKILL);
+      job->ranks[rank].pid = 0;
+      job->running--;
+    }
+    waitpid(end.si_pid, NULL, 0);
+    bool failed = end.si_code != CLD_EXITED || end.si_status != 0;
+    if (rank >= 0 && failed) note_failure(job, rank, &end);
+  }
+}
+
+static void take_signal(job_t *job, int number) {
+  if (number == SIGCHLD) {
+    reap(job);
+    return;
+  }
+  bool pauses = number == SIGTSTP || number == SIGCONT;
+  if (!pauses && number != SIGUSR1 && number != SIGUSR2) job->passed_signal = number;
+  signal_all(job, number);
+  if (number == SIGTSTP) raise(SIGSTOP);
+}
+
+static void take_signals(job_t *job) {
+  struct signalfd_siginfo arrived;
+  while (read(job->signals, &arrived, sizeof arrived) == (ssize_t)sizeof arrived) {
+    take_signal(job, (int)arrived.ssi_signo);
+  }
+}
+
+static void say_who_still_runs(const job_t *job) {
+  char list[256] = "";
+  size_t used = 0;
+  for (int rank = 0; rank < job->settings->ranks && used + 16 < sizeof list; rank++) {
+    if (job->ranks[rank].pid == 0) continue;
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", used > 0 ? ", " : "", rank);
+  }
+  say("stopping the ranks that still run: %s%s", list, used + 16 < sizeof list ? "" : " ...");
+}
+
+static void pass_deadline(job_t *job) {
+  if (job->stage == STAGE_GRACE) {
+    say_who_still_runs(job);
+    signal_all(job, SIGTERM);
+    signal_all(job, SIGCONT);
+    set_deadline(job, STAGE_TERM, job->settings->grace_ms);
+  } else {
+    signal_all(job, SIGKILL);
+    job->stage = STAGE_KILL;
+  }
+}
+
+/* Milliseconds until the deadline for poll, rounded up; -1 when there is none. */
+static int wait_ms(const job_t *job) {
+  if (job->stage == STAGE_RUNNING || job->stage == STAGE_KILL) return -1;
+  uint64_t now_ns = base_clock_now_ns();
+  if (now_ns >= job->deadline_ns) return 0;
+  return (int)((job->deadline_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS);
+}
+
+/* One round of the loop. */
+static coll_status_t poll_once(job_t *job, int timeout_ms) {
+  job->polled[0] = (struct pollfd){.fd = job->signals, .events = POLLIN};
+  job->polled[1] = collrun_feed_wish(&job->feed);
+  struct pollfd *lines = job->polled + 2;
+  for (size_t i = 0; i < job->line_count; i++) {
+    lines[i] = (struct pollfd){.fd = job->lines[i].from, .events = POLLIN};
+  }
+  if (poll(job->polled, 2 + job->line_count, timeout_ms) <= 0) return COLL_OK;
+  for (size_t i = 0; i < job->line_count; i++) {
+    if (lines[i].revents != 0) COLL_TRY(collrun_lines_pump(&job->lines[i]));
+  }
+  if (job->polled[1].revents != 0) collrun_feed_move(&job->feed);
+  if (job->polled[0].revents != 0) take_signals(job);
+  return COLL_OK;
+}
+
+static bool output_open(const job_t *job) {
+  for (size_t i = 0; i < job->line_count; i++) {
+    if (job->lines[i].from >= 0) return true;
+  }
+  return false;
+}
+
+static coll_status_t wait_for_all(job_t *job) {
+  while (job->running > 0) {
+    int timeout_ms = wait_ms(job);
+    if (timeout_ms == 0) {
+      pass_deadline(job);
+      continue;
+    }
+    COLL_TRY(poll_once(job, timeout_ms));
+  }
+  uint64_t until_ns = base_clock_now_ns() + (uint64_t)DRAIN_MS * NS_PER_MS;
+  while (output_open(job) && base_clock_now_ns() < until_ns) COLL_TRY(poll_once(job, DRAIN_MS));
+  return COLL_OK;
+}
+
+static coll_status_t start_all(job_t *job, const collrun_launch_t *launch, int *exit_code) {
+  for (int rank = 0; rank < job->settings->ranks; rank++) {
+    collrun_rank_t *started = &job->ranks[rank];
+    COLL_TRY(collrun_rank_start(launch, rank, started, exit_code));
+    job->running++;
+    if (rank == 0) job->feed.to = started->in;
+    if (started->out < 0) continue;
+    collrun_lines_open(started->out, stdout, rank, &job->lines[job->line_count++]);
+    collrun_lines_open(started->err, stderr, rank, &job->lines[job->line_count++]);
+  }
+  return COLL_OK;
+}
+
+/* Leaves nothing behind, whatever happened. */
+static void end_all(job_t *job) {
+  for (int rank = 0; rank < job->settings->ranks; rank++) {
+    pid_t pid = job->ranks[rank].pid;
+    if (pid == 0) continue;
+    kill(-pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+  }
+  for (size_t i = 0; i < job->line_count; i++) collrun_lines_close(&job->lines[i]);
+  collrun_feed_close(&job->feed);
+}
+
+static coll_status_t open_signals(sigset_t *before, int *signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) sigaddset(&set, passed_on[i]);
+  sigprocmask(SIG_BLOCK, &set, before);
+  signal(SIGPIPE, SIG_IGN);
+  int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  if (fd < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot open a signal descriptor");
+  *signals = fd;
+  return COLL_OK;
+}
+
+static coll_status_t allocate(job_t *job) {
+  size_t ranks = (size_t)job->settings->ranks;
+  void *memory;
+  COLL_TRY(base_alloc(ranks, sizeof(collrun_rank_t), "the ranks", &memory));
+  job->ranks = memory;
+  COLL_TRY(base_alloc(2 * ranks, sizeof(collrun_lines_t), "the ranks' output", &memory));
+  job->lines = memory;
+  COLL_TRY(base_alloc(2 + 2 * ranks, sizeof(struct pollfd), "the poll list", &memory));
+  job->polled = memory;
+  return COLL_OK;
+}
+
+coll_status_t collrun_job_run(const collrun_settings_t *settings, const topo_machine_t *machine,
+                              int port, int *exit_code) {
+  job_t job = {.settings = settings, .feed = {.to = -1}, .signals = -1};
+  collrun_launch_t launch = {.settings = settings, .machine = machine, .port = port};
+  int failed_code = 2;
+  coll_status_t status = allocate(&job);
+  if (status != COLL_OK) goto free_memory;
+  status = open_signals(&launch.signal_mask, &job.signals);
+  if (status != COLL_OK) goto free_memory;
+  status = start_all(&job, &launch, &failed_code);
+  if (status == COLL_OK) status = wait_for_all(&job);
+  end_all(&job);
+  close(job.signals);
+free_memory:
+  free(job.polled);
+  free(job.lines);
+  free(job.ranks);
+  *exit_code = status == COLL_OK ? job.exit_code : failed_code;
+  return status;
+}

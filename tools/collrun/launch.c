@@ -1,0 +1,185 @@
+/* fork and exec. The child reports what went wrong through a pipe that a successful exec closes, so
+ * the parent knows the outcome when its read returns. */
+#include "tools/collrun/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PATH_BYTES 4096
+
+enum { EXIT_USAGE = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+
+/* The child's side of one standard stream and collrun's. */
+typedef struct stream_pair {
+  int child, parent;
+} stream_pair_t;
+
+typedef struct streams {
+  stream_pair_t in, out, err;
+} streams_t;
+
+static void close_if_open(int fd) {
+  if (fd >= 0) close(fd);
+}
+
+static void close_child_ends(const streams_t *streams) {
+  close_if_open(streams->in.child);
+  close_if_open(streams->out.child);
+  close_if_open(streams->err.child);
+}
+
+static void close_parent_ends(const streams_t *streams) {
+  close_if_open(streams->in.parent);
+  close_if_open(streams->out.parent);
+  close_if_open(streams->err.parent);
+}
+
+static coll_status_t open_pipe(bool child_reads, stream_pair_t *pair) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot make a pipe");
+  *pair = child_reads ? (stream_pair_t){ends[0], ends[1]} : (stream_pair_t){ends[1], ends[0]};
+  /* collrun must never hang on a rank that does not read or write. */
+  fcntl(pair->parent, F_SETFL, O_NONBLOCK);
+  return COLL_OK;
+}
+
+static coll_status_t open_file(const char *path, int flags, stream_pair_t *pair) {
+  int fd = open(path, flags | O_CLOEXEC, 0666);
+  if (fd < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot open %s", path);
+  *pair = (stream_pair_t){fd, -1};
+  return COLL_OK;
+}
+
+/* Rank 0 reads what collrun would read. A terminal is fed through a pipe: a process group of its
+ * own is a background one to the terminal, which would stop it at its first read. */
+static coll_status_t open_input(int rank, stream_pair_t *pair) {
+  if (rank != 0) return open_file("/dev/null", O_RDONLY, pair);
+  if (isatty(STDIN_FILENO)) return open_pipe(true, pair);
+  *pair = (stream_pair_t){-1, -1};
+  return COLL_OK;
+}
+
+static coll_status_t open_output(const collrun_settings_t *settings, int rank, const char *suffix,
+                                 stream_pair_t *pair) {
+  if (settings->prefix) return open_pipe(false, pair);
+  *pair = (stream_pair_t){-1, -1};
+  if (settings->output == NULL) return COLL_OK;
+  char path[PATH_BYTES];
+  int length = snprintf(path, sizeof path, "%s/rank-%d.%s", settings->output, rank, suffix);
+  if (length >= (int)sizeof path) {
+    return base_fail(COLL_ERROR_INVALID, "--output %s: the path is too long", settings->output);
+  }
+  return open_file(path, O_WRONLY | O_CREAT | O_TRUNC, pair);
+}
+
+static coll_status_t open_streams(const collrun_settings_t *settings, int rank,
+                                  streams_t *streams) {
+  coll_status_t status = open_input(rank, &streams->in);
+  if (status == COLL_OK) status = open_output(settings, rank, "out", &streams->out);
+  if (status == COLL_OK) status = open_output(settings, rank, "err", &streams->err);
+  if (status != COLL_OK) {
+    close_child_ends(streams);
+    close_parent_ends(streams);
+  }
+  return status;
+}
+
+static void set_number(const char *name, int value) {
+  char text[16];
+  snprintf(text, sizeof text, "%d", value);
+  setenv(name, text, 1);
+}
+
+/* The child until exec. Returns only on failure, with errno set. */
+static void become_rank(const collrun_launch_t *launch, int rank, const streams_t *streams) {
+  const collrun_settings_t *settings = launch->settings;
+  if (setpgid(0, 0) != 0) return;
+  if (streams->in.child >= 0 && dup2(streams->in.child, STDIN_FILENO) < 0) return;
+  if (streams->out.child >= 0 && dup2(streams->out.child, STDOUT_FILENO) < 0) return;
+  if (streams->err.child >= 0 && dup2(streams->err.child, STDERR_FILENO) < 0) return;
+  set_number("RANK", rank);
+  set_number("WORLD_SIZE", settings->ranks);
+  set_number("LOCAL_RANK", rank);
+  set_number("LOCAL_WORLD_SIZE", settings->ranks);
+  setenv("MASTER_ADDR", "127.0.0.1", 1);
+  set_number("MASTER_PORT", launch->port);
+  if (launch->machine != NULL) {
+    int cores = topo_machine_facts(launch->machine).cores;
+    /* Binding is a help, not a condition: a sandbox that forbids it still runs the job. */
+    (void)topo_machine_bind(launch->machine, topo_share_of(cores, rank, settings->ranks));
+  }
+  signal(SIGPIPE, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &launch->signal_mask, NULL);
+  execvp(settings->program[0], settings->program);
+}
+
+/* Asks the kernel to kill this process when its parent dies, and covers the case that it already
+ * has. */
+static void follow_parent(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(EXIT_USAGE);
+}
+
+static coll_status_t exec_failed(const char *program, int error, int *exit_code) {
+  errno = error;
+  *exit_code = error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+  if (error == ENOENT && strchr(program, '/') == NULL) {
+    return base_fail(COLL_ERROR_INVALID, "%s: no such program on the PATH", program);
+  }
+  return base_fail_errno(COLL_ERROR_INVALID, "cannot run %s", program);
+}
+
+/* Waits for the child to have become the program, or to have said why it could not. */
+static coll_status_t await_exec(int report, const char *program, int *exit_code) {
+  int error;
+  ssize_t got;
+  do {
+    got = read(report, &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  return got == (ssize_t)sizeof error ? exec_failed(program, error, exit_code) : COLL_OK;
+}
+
+coll_status_t collrun_rank_start(const collrun_launch_t *launch, int rank, collrun_rank_t *started,
+                                 int *exit_code) {
+  *exit_code = EXIT_USAGE;
+  streams_t streams = {{-1, -1}, {-1, -1}, {-1, -1}};
+  COLL_TRY(open_streams(launch->settings, rank, &streams));
+  int report[2];
+  pid_t pid = -1;
+  coll_status_t status = COLL_OK;
+  if (pipe2(report, O_CLOEXEC) != 0) {
+    status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot make a pipe for rank %d", rank);
+    goto close_streams;
+  }
+  pid_t parent = getpid();
+  pid = fork();
+  if (pid == 0) {
+    follow_parent(parent);
+    become_rank(launch, rank, &streams);
+    int error = errno;
+    ssize_t written = write(report[1], &error, sizeof error);
+    _exit(written == (ssize_t)sizeof error ? EXIT_NOT_FOUND : EXIT_USAGE);
+  }
+  if (pid < 0) status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot start rank %d", rank);
+  close(report[1]);
+  if (status == COLL_OK) {
+    status = await_exec(report[0], launch->settings->program[0], exit_code);
+    if (status != COLL_OK) waitpid(pid, NULL, 0);
+  }
+  close(report[0]);
+
+close_streams:
+  close_child_ends(&streams);
+  if (status != COLL_OK) {
+    close_parent_ends(&streams);
+    return status;
+  }
+  *started = (collrun_rank_t){pid, streams.in.parent, streams.out.parent, streams.err.parent};
+  return COLL_OK;
+}

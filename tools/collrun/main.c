@@ -1,0 +1,79 @@
+/* collrun: starts the ranks of a program on this machine. This file checks what can be checked
+ * before anything runs: the command line, the port, the output folder. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/collrun/job.h"
+#include "tools/collrun/settings.h"
+
+enum { EXIT_USAGE = 2 };
+
+/* A port of the loopback interface that was free a moment ago: `wanted`, or with 0 one that the
+ * kernel picks. */
+static coll_status_t find_port(int wanted, int *port) {
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot make a socket");
+  /* As a server would: a port whose last connections are still closing counts as free. */
+  int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  struct sockaddr_in address = {.sin_family = AF_INET,
+                                .sin_port = htons((uint16_t)wanted),
+                                .sin_addr.s_addr = htonl(INADDR_ANY)};
+  socklen_t bytes = sizeof address;
+  coll_status_t status = COLL_OK;
+  if (bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, 1) != 0 ||
+      getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) {
+    if (errno == EADDRINUSE) {
+      status = base_fail(COLL_ERROR_SYSTEM,
+                         "port %d is in use; give another, or leave out --port to get a free one",
+                         wanted);
+    } else {
+      status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot use port %d", wanted);
+    }
+  } else {
+    *port = ntohs(address.sin_port);
+  }
+  close(fd);
+  return status;
+}
+
+static coll_status_t prepare_output(const collrun_settings_t *settings) {
+  if (settings->prefix) {
+    setvbuf(stdout, NULL, _IOFBF, BUFSIZ);
+    setvbuf(stderr, NULL, _IOFBF, BUFSIZ);
+  }
+  if (settings->output != NULL && mkdir(settings->output, 0777) != 0 && errno != EEXIST) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "--output %s: cannot make this folder",
+                           settings->output);
+  }
+  return COLL_OK;
+}
+
+/* Binding is a help, not a condition: where the machine cannot be read, the ranks run unbound. */
+static topo_machine_t *machine_to_bind_to(const collrun_settings_t *settings) {
+  topo_machine_t *machine = NULL;
+  if (!settings->bind) return NULL;
+  return topo_machine_create(&machine) == COLL_OK ? machine : NULL;
+}
+
+int main(int argc, char **argv) {
+  collrun_settings_t settings;
+  bool helped;
+  int port = 0, exit_code = EXIT_USAGE;
+  coll_status_t status = collrun_settings_parse(argc, argv, &settings, &helped);
+  if (status == COLL_OK && helped) return 0;
+  if (status == COLL_OK) status = find_port(settings.port, &port);
+  if (status == COLL_OK) status = prepare_output(&settings);
+  if (status == COLL_OK) {
+    topo_machine_t *machine = machine_to_bind_to(&settings);
+    status = collrun_job_run(&settings, machine, port, &exit_code);
+    topo_machine_destroy(machine);
+  }
+  if (status != COLL_OK) fprintf(stderr, "collrun: %s\n", base_last_error());
+  fflush(stderr);
+  return exit_code;
+}
