@@ -14,9 +14,7 @@ TRAIN_VECTORIZED
 static void softmax_causal(int length, float *scores) {
   for (int t = 0; t < length; t++) {
     float *restrict row = scores + (size_t)t * length;
-    float most = row[0], sum = 0;
-#pragma omp simd reduction(max : most)
-    for (int i = 0; i <= t; i++) most = row[i] > most ? row[i] : most;
+    float most = train_largest(row, t + 1), sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int i = 0; i <= t; i++) {
       row[i] = train_exp(row[i] - most);

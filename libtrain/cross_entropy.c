@@ -8,9 +8,7 @@
 /* Turns a row of logits into probabilities and returns the log of what they were divided by. */
 TRAIN_VECTORIZED
 static float softmax(int classes, float *restrict row) {
-  float most = row[0], sum = 0;
-#pragma omp simd reduction(max : most)
-  for (int i = 0; i < classes; i++) most = row[i] > most ? row[i] : most;
+  float most = train_largest(row, classes), sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int i = 0; i < classes; i++) {
     row[i] = train_exp(row[i] - most);

@@ -9,8 +9,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The sanitizers' runtimes are not up yet when the loader picks a clone. */
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* GCC alone: Clang names a clone so that other files cannot call it. Not under the sanitizers,
+ * whose runtimes are not up yet when the loader picks a clone. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define TRAIN_VECTORIZED __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
 #define TRAIN_VECTORIZED
@@ -46,6 +48,25 @@ static inline float train_exp(float x) {
 /* tanh x to 3e-7 absolute, which is what a GELU needs; near 0 the relative error is larger. */
 static inline float train_tanh(float x) {
   return 1.0f - 2.0f / (train_exp(2.0f * x) + 1.0f);
+}
+
+/* The largest of values[0..count), count >= 1; a NaN may be passed over. Eight maxima run side by
+ * side, an order that compilers may not choose by themselves. */
+static inline float train_largest(const float *values, int count) {
+  enum { LANES = 8 };
+  float most[LANES], largest = values[0];
+  for (int lane = 0; lane < LANES; lane++) most[lane] = largest;
+  int i = 0;
+  for (; i + LANES <= count; i += LANES) {
+    for (int lane = 0; lane < LANES; lane++) {
+      most[lane] = values[i + lane] > most[lane] ? values[i + lane] : most[lane];
+    }
+  }
+  for (; i < count; i++) largest = values[i] > largest ? values[i] : largest;
+  for (int lane = 0; lane < LANES; lane++) {
+    largest = most[lane] > largest ? most[lane] : largest;
+  }
+  return largest;
 }
 
 #endif
