@@ -1,0 +1,49 @@
+/*
+ * The operators and the model once more, in double, with the plainest loops that the definitions
+ * allow, and the two comparisons made with them: of values, and of gradients against central
+ * differences. Nothing here is shared with the code under test.
+ */
+#ifndef TESTS_LIBTRAIN_REFERENCE_H
+#define TESTS_LIBTRAIN_REFERENCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libtrain/model.h"
+
+/* Sizes of an operator under test; each uses those that it has. */
+typedef struct shape {
+  int sequences, length, heads, width, out_width, classes;
+  const int32_t *tokens; /* or targets */
+} shape_t;
+
+/* out[] from the operator's inputs, which lie one behind the other in x[]. */
+typedef void reference_t(const shape_t *shape, const double *x, double *out);
+
+void reference_embedding(const shape_t *shape, const double *x,
+                         double *out); /* tokens, positions */
+void reference_layernorm(const shape_t *shape, const double *x, double *out); /* in, weight, bias */
+void reference_linear(const shape_t *shape, const double *x, double *out);    /* in, weight, bias */
+void reference_gelu(const shape_t *shape, const double *x, double *out);
+void reference_attention(const shape_t *shape, const double *x, double *out);     /* qkv */
+void reference_residual(const shape_t *shape, const double *x, double *out);      /* a, b */
+void reference_cross_entropy(const shape_t *shape, const double *x, double *out); /* logits */
+
+/* The summed loss of the model with the given parameters, in its own layout. */
+double reference_model_loss(const train_model_config_t *config, const double *parameters,
+                            const int32_t *tokens, const int32_t *targets, int sequences,
+                            int length);
+
+/* Random normal values of that deviation, the same for the same seed. */
+void random_fill(uint64_t seed, double deviation, size_t count, float *values);
+
+/* out[out_count] is what the reference makes of x[in_count]. */
+void check_forward(const char *what, reference_t *reference, const shape_t *shape, const float *x,
+                   size_t in_count, const float *out, size_t out_count);
+
+/* gradients[in_count] is d (sum of weights[i] * out[i]) / d x. */
+void check_gradients(const char *what, reference_t *reference, const shape_t *shape, const float *x,
+                     size_t in_count, const float *weights, size_t out_count,
+                     const float *gradients);
+
+#endif

@@ -1,0 +1,309 @@
+/*
+ * The training loop on ranks that are threads of the test: the same losses whatever the number of
+ * ranks, the same bits on all of them, resuming, and failing together.
+ */
+#include <cblas.h>
+#include <coll.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "folder.h"
+#include "libtrain/sample.h"
+#include "libtrain/trainer.h"
+
+#define RANKS_MAX 4
+#define STEPS 40
+#define STEPS_MAX 150
+
+static const train_model_config_t config = {
+    .vocabulary = 256, .context = 16, .layers = 2, .heads = 2, .width = 32};
+
+static folder_t folder;
+static train_data_t data;
+
+/* A text with something to learn: words in a fixed cycle, and some noise between them. */
+static void setup(void) {
+  static const char *const words[] = {"static ", "int ", "x", "= ", "42;\n"};
+  static uint8_t bytes[2][4000];
+  for (int side = 0; side < 2; side++) {
+    size_t count = 0;
+    for (unsigned i = 0; count + 16 < sizeof bytes[0]; i++) {
+      for (const char *letter = words[i % 5]; *letter != '\0'; letter++) {
+        bytes[side][count++] = (uint8_t)*letter;
+      }
+      if (i % 5 == 2) bytes[side][count++] = (uint8_t)('0' + (i * i / 7 + (unsigned)side) % 10);
+    }
+    train_text_t text = {.bytes = bytes[side], .count = count, .files = 1};
+    *(side == 0 ? &data.training : &data.held_out) = text;
+  }
+  openblas_set_num_threads(1);
+  folder_make(&folder);
+}
+
+static void teardown(void) {
+  folder_remove(&folder);
+}
+
+TestSuite(trainer, .init = setup, .fini = teardown, .timeout = 60);
+
+static train_options_t usual_options(void) {
+  return (train_options_t){.steps = STEPS,
+                           .batch = 8,
+                           .rate = 3e-3,
+                           .warmup = 0.1,
+                           .clip = 1,
+                           .adamw = TRAIN_ADAMW_INIT,
+                           .seed = 3,
+                           .evaluations = 2,
+                           .evaluation_bytes = 1024};
+}
+
+/* One rank of a job: what goes in, and what came of it. */
+typedef struct job {
+  coll_comm_t comm;
+  train_options_t options;
+  const char *resume; /* NULL: a new model */
+  int size;
+  coll_status_t status;
+  char sentence[512];
+  float losses[STEPS_MAX];
+  train_state_t state;
+  train_result_t result;
+  const char *copy; /* at half time, the checkpoint is linked here */
+  bool copied;
+} job_t;
+
+static void on_step(void *context, const train_step_t *step) {
+  job_t *job = context;
+  job->losses[step->step - 1] = (float)step->loss;
+}
+
+static void on_evaluation(void *context, const train_step_t *step,
+                          const train_evaluation_t *evaluation) {
+  job_t *job = context;
+  (void)evaluation;
+  if (job->copy != NULL && step->progress < 1) {
+    job->copied = link(job->options.checkpoint, job->copy) == 0;
+  }
+}
+
+static coll_status_t run_rank(job_t *job) {
+  train_team_t team;
+  COLL_TRY(train_team_init(job->comm, &team));
+  int rows = (job->options.batch + job->size - 1) / job->size;
+  if (job->resume != NULL) {
+    COLL_TRY(train_checkpoint_load(job->resume, rows, &job->state));
+  } else {
+    COLL_TRY(train_state_create(&config, rows, &job->state));
+    train_model_initialize(job->state.model,
+                           11 + (uint64_t)team.rank); /* rank 0's is what counts */
+  }
+  const train_observer_t observer = {on_step, on_evaluation, job};
+  return train_run(&job->options, &data, &team, &observer, &job->state, &job->result);
+}
+
+static void *rank_thread(void *argument) {
+  job_t *job = argument;
+  job->status = run_rank(job);
+  if (job->status != COLL_OK) {
+    snprintf(job->sentence, sizeof job->sentence, "%s", base_last_error());
+  }
+  return NULL;
+}
+
+/* Runs jobs[size] as the ranks of one communicator. */
+static void run_jobs(int size, job_t *jobs) {
+  coll_comm_t comms[RANKS_MAX];
+  pthread_t threads[RANKS_MAX];
+  cr_assert_eq(coll_comm_create_local(size, comms), COLL_OK, "%s", coll_last_error(NULL));
+  for (int rank = 0; rank < size; rank++) {
+    jobs[rank].comm = comms[rank];
+    jobs[rank].size = size;
+    cr_assert_eq(pthread_create(&threads[rank], NULL, rank_thread, &jobs[rank]), 0);
+  }
+  for (int rank = 0; rank < size; rank++) pthread_join(threads[rank], NULL);
+  for (int rank = 0; rank < size; rank++) coll_comm_destroy(comms[rank]);
+}
+
+static void free_jobs(int size, job_t *jobs) {
+  for (int rank = 0; rank < size; rank++) train_state_free(&jobs[rank].state);
+}
+
+static void start_jobs(int size, job_t *jobs) {
+  for (int rank = 0; rank < size; rank++) jobs[rank] = (job_t){.options = usual_options()};
+}
+
+static void check_all_ok(int size, const job_t *jobs) {
+  for (int rank = 0; rank < size; rank++) {
+    cr_assert_eq(jobs[rank].status, COLL_OK, "rank %d: %s", rank, jobs[rank].sentence);
+  }
+}
+
+/* All ranks failed, and the sentence, with `words` in it, was kept by one. */
+static void check_all_failed(int size, const job_t *jobs, const char *words) {
+  int sentences = 0;
+  for (int rank = 0; rank < size; rank++) {
+    cr_assert_neq(jobs[rank].status, COLL_OK, "rank %d of %d succeeded", rank, size);
+    if (jobs[rank].sentence[0] == '\0') continue;
+    sentences++;
+    cr_assert(strstr(jobs[rank].sentence, words), "rank %d: %s", rank, jobs[rank].sentence);
+  }
+  cr_assert_eq(sentences, 1);
+}
+
+static bool same_parameters(const job_t *a, const job_t *b) {
+  return memcmp(a->state.model->parameters, b->state.model->parameters,
+                a->state.model->parameter_count * sizeof(float)) == 0;
+}
+
+static void check_close(double one, double other, const char *what, int size) {
+  cr_assert_float_eq(one, other, 1e-4 * fabs(one), "%s on %d ranks: %g, on one: %g", what, size,
+                     other, one);
+}
+
+Test(trainer, losses_do_not_depend_on_the_number_of_ranks) {
+  static job_t alone[1], jobs[RANKS_MAX];
+  start_jobs(1, alone);
+  run_jobs(1, alone);
+  check_all_ok(1, alone);
+  cr_assert_lt(alone->result.held_out.loss, 3.0, "%g: it has not learnt",
+               alone->result.held_out.loss);
+  for (int size = 2; size <= RANKS_MAX; size *= 2) {
+    start_jobs(size, jobs);
+    run_jobs(size, jobs);
+    check_all_ok(size, jobs);
+    for (int step = 0; step < STEPS; step++) {
+      check_close((double)alone->losses[step], (double)jobs[0].losses[step], "loss", size);
+    }
+    check_close(alone->result.held_out.loss, jobs[0].result.held_out.loss, "held-out loss", size);
+    cr_assert_eq(alone->result.held_out.bytes, jobs[0].result.held_out.bytes);
+    for (int rank = 1; rank < size; rank++) {
+      cr_assert(same_parameters(&jobs[0], &jobs[rank]), "rank %d differs", rank);
+      cr_assert_arr_eq(jobs[0].losses, jobs[rank].losses, sizeof jobs[0].losses);
+    }
+    free_jobs(size, jobs);
+  }
+  free_jobs(1, alone);
+}
+
+Test(trainer, resuming_is_as_if_never_stopped) {
+  static job_t jobs[2], resumed[2];
+  const char *whole = folder_path(&folder, "whole"), *half = folder_path(&folder, "half");
+  const char *second = folder_path(&folder, "second");
+  start_jobs(2, jobs);
+  start_jobs(2, resumed);
+  for (int rank = 0; rank < 2; rank++) {
+    jobs[rank].options.checkpoint = whole;
+    resumed[rank].options.checkpoint = second;
+    resumed[rank].resume = half;
+  }
+  jobs[0].copy = half;
+  run_jobs(2, jobs);
+  cr_assert(jobs[0].copied);
+  run_jobs(2, resumed);
+  check_all_ok(2, jobs);
+  check_all_ok(2, resumed);
+  size_t count, second_count;
+  void *bytes = folder_read(whole, &count), *second_bytes = folder_read(second, &second_count);
+  cr_assert_eq(count, second_count);
+  cr_assert_arr_eq(bytes, second_bytes, count);
+  free(bytes);
+  free(second_bytes);
+  free_jobs(2, jobs);
+  free_jobs(2, resumed);
+}
+
+Test(trainer, a_clock_stops_all_ranks_at_one_step) {
+  static job_t jobs[2];
+  start_jobs(2, jobs);
+  for (int rank = 0; rank < 2; rank++) {
+    jobs[rank].options.steps = STEPS;
+    jobs[rank].options.seconds = rank == 0 ? 1e-3 : 1e3; /* rank 0's clock decides */
+  }
+  run_jobs(2, jobs);
+  check_all_ok(2, jobs);
+  cr_assert_eq(jobs[0].state.step, jobs[1].state.step);
+  cr_assert_lt(jobs[0].state.step, STEPS);
+  cr_assert(same_parameters(&jobs[0], &jobs[1]));
+  free_jobs(2, jobs);
+}
+
+Test(trainer, an_uneven_batch_is_refused) {
+  static job_t jobs[3];
+  start_jobs(3, jobs);
+  run_jobs(3, jobs);
+  check_all_failed(3, jobs, "a batch of 8 does not split evenly over 3 ranks");
+  free_jobs(3, jobs);
+}
+
+Test(trainer, ranks_that_differ_are_refused) {
+  static job_t jobs[2];
+  start_jobs(2, jobs);
+  jobs[1].options.seed++;
+  run_jobs(2, jobs);
+  check_all_failed(2, jobs, "differ");
+  free_jobs(2, jobs);
+}
+
+Test(trainer, an_unwritable_checkpoint_fails_all_before_the_first_step) {
+  static job_t jobs[2];
+  start_jobs(2, jobs);
+  for (int rank = 0; rank < 2; rank++) {
+    jobs[rank].options.checkpoint = folder_path(&folder, "missing/model");
+  }
+  run_jobs(2, jobs);
+  check_all_failed(2, jobs, "cannot write checkpoint");
+  cr_assert_eq(jobs[0].state.step, 0);
+  free_jobs(2, jobs);
+}
+
+Test(trainer, a_loss_that_is_no_number_keeps_the_last_checkpoint) {
+  static job_t jobs[2];
+  const char *path = folder_path(&folder, "model");
+  folder_write(&folder, "model", "good", 4);
+  start_jobs(2, jobs);
+  for (int rank = 0; rank < 2; rank++) {
+    jobs[rank].options.rate = 1e30;
+    jobs[rank].options.evaluations = 1;
+    jobs[rank].options.checkpoint = path;
+  }
+  run_jobs(2, jobs);
+  check_all_failed(2, jobs, "no longer a number");
+  size_t count;
+  char *bytes = folder_read(path, &count);
+  cr_assert_eq(count, 4);
+  cr_assert_arr_eq(bytes, "good", 4);
+  free(bytes);
+  free_jobs(2, jobs);
+}
+
+static void keep_byte(void *context, uint8_t byte) {
+  char **end = context;
+  *(*end)++ = (char)byte;
+}
+
+Test(trainer, a_sample_continues_what_was_learnt) {
+  static job_t job[1];
+  start_jobs(1, job);
+  job->options.rate = 1e-2;
+  job->options.steps = STEPS_MAX;
+  run_jobs(1, job);
+  check_all_ok(1, job);
+  char text[3][41] = {{0}};
+  for (int i = 0; i < 3; i++) {
+    char *end = text[i];
+    double temperature = i == 0 ? 0 : 0.7;
+    cr_assert_eq(train_sample(job->state.model, "static i", 8, 40, temperature, 9, keep_byte, &end),
+                 COLL_OK);
+    cr_assert_eq(end - text[i], 40);
+  }
+  cr_assert_eq(strncmp(text[0], "nt x", 4), 0, "'%s'", text[0]);
+  cr_assert_str_eq(text[1], text[2]);
+  cr_assert_str_neq(text[0], text[1]);
+  free_jobs(1, job);
+}
