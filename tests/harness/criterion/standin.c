@@ -1,0 +1,89 @@
+/*
+ * One child per test, one after the other: a crash, a hang or a report of the sanitizer ends that
+ * test alone. The arguments that Criterion takes are accepted and have no effect.
+ */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Longer than any test needs: it is for those that hang. */
+#define TIMEOUT_SECONDS 300
+
+static standin_test_t *first, **last = &first;
+static bool expectation_failed;
+
+void standin_register(standin_test_t *test) {
+  *last = test;
+  last = &test->next;
+}
+
+void standin_report(const char *file, int line, const char *condition, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  printf("# %s:%d: not so: %s:", file, line, condition);
+  vprintf(format, arguments);
+  printf("\n");
+  va_end(arguments);
+}
+
+void standin_fail(void) {
+  fflush(NULL);
+  _exit(1);
+}
+
+void standin_expect_failed(void) {
+  expectation_failed = true;
+}
+
+static standin_options_t suite_options(const char *suite) {
+  for (const standin_test_t *test = first; test != NULL; test = test->next) {
+    if (test->body == NULL && strcmp(test->suite, suite) == 0) return test->options;
+  }
+  return (standin_options_t){0};
+}
+
+/* exit, not _exit: the sanitizer has its say at the end. */
+static _Noreturn void child_main(const standin_test_t *test, const standin_options_t *suite) {
+  alarm(TIMEOUT_SECONDS);
+  if (suite->init != NULL) suite->init();
+  if (test->options.init != NULL) test->options.init();
+  test->body();
+  if (test->options.fini != NULL) test->options.fini();
+  if (suite->fini != NULL) suite->fini();
+  exit(expectation_failed ? 1 : 0);
+}
+
+static bool test_passes(const standin_test_t *test) {
+  standin_options_t suite = suite_options(test->suite);
+  int signal = test->options.signal != 0 ? test->options.signal : suite.signal;
+  int code = test->options.exit_code != 0 ? test->options.exit_code : suite.exit_code;
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid == 0) child_main(test, &suite);
+  int status;
+  if (pid < 0 || waitpid(pid, &status, 0) != pid) return false;
+  if (WIFSIGNALED(status)) {
+    if (WTERMSIG(status) != signal) printf("# ended by signal %d\n", WTERMSIG(status));
+    return WTERMSIG(status) == signal;
+  }
+  if (WEXITSTATUS(status) != code) printf("# returned %d\n", WEXITSTATUS(status));
+  return signal == 0 && WEXITSTATUS(status) == code;
+}
+
+int main(void) {
+  int count = 0, failed = 0, number = 0;
+  for (const standin_test_t *test = first; test != NULL; test = test->next) {
+    if (test->body != NULL && !test->options.disabled) count++;
+  }
+  printf("1..%d\n", count);
+  for (const standin_test_t *test = first; test != NULL; test = test->next) {
+    if (test->body == NULL || test->options.disabled) continue;
+    bool passes = test_passes(test);
+    printf("%s %d - %s::%s\n", passes ? "ok" : "not ok", ++number, test->suite, test->name);
+    failed += !passes;
+  }
+  return failed > 0;
+}

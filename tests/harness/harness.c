@@ -1,0 +1,212 @@
+/*
+ * One page of shared memory per run holds what the ranks have in common. The parent polls for its
+ * children every millisecond: nothing here is timed closely, and it needs no signal handler.
+ */
+#include "harness/harness.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define POLL_NS 1000000
+
+typedef struct control {
+  int size;
+  _Atomic int started;                  /* set once all pids are known */
+  _Atomic unsigned arrivals;            /* at harness_meet, over the whole run */
+  _Atomic int ended[HARNESS_RANKS_MAX]; /* threads: 1 when the body has returned */
+  pid_t pids[HARNESS_RANKS_MAX];
+  char sentences[HARNESS_RANKS_MAX][HARNESS_SENTENCE_BYTES];
+  _Alignas(64) unsigned char board[HARNESS_BOARD_BYTES];
+} control_t;
+
+static control_t *run;
+static _Thread_local int own_rank;
+static _Thread_local unsigned own_meetings;
+
+static void begin(int size) {
+  assert(size >= 1 && size <= HARNESS_RANKS_MAX);
+  run = mmap(NULL, sizeof *run, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (run == MAP_FAILED) abort();
+  run->size = size;
+}
+
+static void describe(harness_result_t *result) {
+  size_t length = 0;
+  result->text[0] = '\0';
+  for (int r = 0; r < result->size; r++) {
+    const harness_rank_t *rank = &result->ranks[r];
+    if (rank->end == HARNESS_RETURNED && rank->value == 0) continue;
+    static const char *const ends[] = {"returned", "was killed by signal", "hung"};
+    char value[16] = "";
+    if (rank->end != HARNESS_HUNG) snprintf(value, sizeof value, " %d", rank->value);
+    int written = snprintf(result->text + length, sizeof result->text - length,
+                           "%srank %d %s%s%s%s", length > 0 ? "; " : "", r, ends[rank->end], value,
+                           rank->sentence[0] != '\0' ? ": " : "", rank->sentence);
+    length += (size_t)written;
+    if (length >= sizeof result->text) return;
+  }
+  if (length == 0) snprintf(result->text, sizeof result->text, "all ranks returned 0");
+}
+
+static bool finish(harness_result_t *result, bool unmap) {
+  bool good = true;
+  for (int r = 0; r < result->size; r++) {
+    memcpy(result->ranks[r].sentence, run->sentences[r], HARNESS_SENTENCE_BYTES);
+    good = good && result->ranks[r].end == HARNESS_RETURNED && result->ranks[r].value == 0;
+  }
+  describe(result);
+  if (unmap) munmap(run, sizeof *run);
+  run = NULL;
+  return good;
+}
+
+/* ---- processes ------------------------------------------------------------------------------*/
+
+static _Noreturn void child_main(int rank, harness_body_t body, void *context) {
+  setpgid(0, 0); /* so that what it starts can be killed with it */
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  own_rank = rank;
+  own_meetings = 0;
+  while (!atomic_load(&run->started)) sched_yield();
+  int code = body(rank, run->size, context);
+  fflush(NULL);
+  _exit(code);
+}
+
+/* Whether rank r has ended; fills its entry. */
+static bool collect(int r, harness_rank_t *entry) {
+  int status;
+  if (waitpid(run->pids[r], &status, WNOHANG) != run->pids[r]) return false;
+  entry->end = WIFSIGNALED(status) ? HARNESS_KILLED : HARNESS_RETURNED;
+  entry->value = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+  return true;
+}
+
+static void kill_hung(const bool ended[], harness_result_t *result) {
+  for (int r = 0; r < result->size; r++) {
+    if (ended[r]) continue;
+    kill(run->pids[r], SIGKILL);
+    waitpid(run->pids[r], NULL, 0);
+    result->ranks[r].end = HARNESS_HUNG;
+  }
+}
+
+bool harness_run(int size, int timeout_ms, harness_body_t body, void *context,
+                 harness_result_t *result) {
+  begin(size);
+  memset(result, 0, sizeof *result);
+  result->size = size;
+  fflush(NULL); /* or each child prints it again */
+  for (int r = 0; r < size; r++) {
+    pid_t pid = fork();
+    if (pid == 0) child_main(r, body, context);
+    if (pid < 0) abort();
+    run->pids[r] = pid;
+  }
+  atomic_store(&run->started, 1);
+  uint64_t deadline =
+      base_clock_now_ns() + (uint64_t)timeout_ms * HARNESS_PATIENCE * UINT64_C(1000000);
+  bool ended[HARNESS_RANKS_MAX] = {false};
+  int left = size;
+  while (left > 0 && base_clock_now_ns() < deadline) {
+    for (int r = 0; r < size; r++) {
+      if (ended[r] || !collect(r, &result->ranks[r])) continue;
+      ended[r] = true;
+      left--;
+    }
+    if (left > 0) base_clock_sleep_ns(POLL_NS);
+  }
+  kill_hung(ended, result);
+  for (int r = 0; r < size; r++) kill(-run->pids[r], SIGKILL); /* what they left behind */
+  return finish(result, true);
+}
+
+/* ---- threads --------------------------------------------------------------------------------*/
+
+typedef struct thread {
+  int rank, value;
+  harness_body_t body;
+  void *context;
+} thread_t;
+
+static void *thread_main(void *argument) {
+  thread_t *thread = argument;
+  own_rank = thread->rank;
+  own_meetings = 0;
+  thread->value = thread->body(thread->rank, run->size, thread->context);
+  atomic_store(&run->ended[thread->rank], 1);
+  return NULL;
+}
+
+bool harness_run_threads(int size, int timeout_ms, harness_body_t body, void *context,
+                         harness_result_t *result) {
+  begin(size);
+  memset(result, 0, sizeof *result);
+  result->size = size;
+  pthread_t handles[HARNESS_RANKS_MAX];
+  thread_t *threads = calloc((size_t)size, sizeof *threads);
+  if (threads == NULL) abort();
+  for (int r = 0; r < size; r++) {
+    threads[r] = (thread_t){r, 0, body, context};
+    if (pthread_create(&handles[r], NULL, thread_main, &threads[r]) != 0) abort();
+  }
+  uint64_t deadline =
+      base_clock_now_ns() + (uint64_t)timeout_ms * HARNESS_PATIENCE * UINT64_C(1000000);
+  bool hung = false;
+  for (int r = 0; r < size; r++) {
+    while (!atomic_load(&run->ended[r]) && base_clock_now_ns() < deadline) {
+      base_clock_sleep_ns(POLL_NS);
+    }
+    if (atomic_load(&run->ended[r])) {
+      pthread_join(handles[r], NULL);
+      result->ranks[r].value = threads[r].value;
+    } else {
+      result->ranks[r].end = HARNESS_HUNG;
+      hung = true;
+    }
+  }
+  if (!hung) free(threads);
+  return finish(result, !hung); /* a hung thread still looks at what is shared */
+}
+
+/* ---- for bodies -----------------------------------------------------------------------------*/
+
+int harness_fail(const char *format, ...) {
+  char *sentence = run->sentences[own_rank];
+  if (sentence[0] != '\0') return 1;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(sentence, HARNESS_SENTENCE_BYTES, format, arguments);
+  va_end(arguments);
+  return 1;
+}
+
+void harness_meet(void) {
+  control_t *control = run;
+  own_meetings++;
+  atomic_fetch_add(&control->arrivals, 1);
+  while (atomic_load(&control->arrivals) < own_meetings * (unsigned)control->size) {
+    base_clock_sleep_ns(20000);
+  }
+}
+
+void *harness_board(void) {
+  return run->board;
+}
+
+void harness_kill(int rank) {
+  kill(run->pids[rank], SIGKILL);
+}

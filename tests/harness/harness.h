@@ -1,0 +1,70 @@
+/*
+ * Runs a test body as several ranks, each a forked process or a thread, under a time limit, and
+ * tells how each of them ended. While a run is on, its ranks share a board of memory and can meet,
+ * kill one another and leave a sentence about what went wrong.
+ *
+ * A body returns 0 for success. It must not use Criterion's assertions: those belong to the test
+ * that called harness_run, which asserts on the result.
+ */
+#ifndef TESTS_HARNESS_HARNESS_H
+#define TESTS_HARNESS_HARNESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define HARNESS_RANKS_MAX 64
+#define HARNESS_BOARD_BYTES 65536
+#define HARNESS_SENTENCE_BYTES 256
+
+/* How much longer things take than in a plain build; time limits are multiplied by it. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define HARNESS_PATIENCE 10
+#else
+#define HARNESS_PATIENCE 1
+#endif
+
+typedef int (*harness_body_t)(int rank, int size, void *context);
+
+typedef enum harness_end {
+  HARNESS_RETURNED, /* value: what the body returned */
+  HARNESS_KILLED,   /* value: the signal */
+  HARNESS_HUNG      /* was still running at the time limit */
+} harness_end_t;
+
+typedef struct harness_rank {
+  harness_end_t end;
+  int value;
+  char sentence[HARNESS_SENTENCE_BYTES]; /* what harness_fail was told, or "" */
+} harness_rank_t;
+
+typedef struct harness_result {
+  int size;
+  harness_rank_t ranks[HARNESS_RANKS_MAX];
+  char text[1024]; /* "rank 2 hung; rank 0 returned 1: sentence", or "all ranks returned 0" */
+} harness_result_t;
+
+/* Runs `size` child processes; true when each returned 0. timeout_ms is multiplied by the patience;
+ * what then still runs is killed, and in any case what the ranks started and left behind. */
+bool harness_run(int size, int timeout_ms, harness_body_t body, void *context,
+                 harness_result_t *result);
+
+/* The same with threads of this process. Threads that hang cannot be killed: the test that called
+ * must end. */
+bool harness_run_threads(int size, int timeout_ms, harness_body_t body, void *context,
+                         harness_result_t *result);
+
+/* ---- for bodies -----------------------------------------------------------------------------*/
+
+/* Keeps the sentence for the result and returns 1, for a body to return. The first one stays. */
+int harness_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Returns when every rank of the run has come here as often as this one. */
+void harness_meet(void);
+
+/* Zeroed memory that all ranks of the run share, HARNESS_BOARD_BYTES of it. */
+void *harness_board(void);
+
+/* kill -9. Processes only. */
+void harness_kill(int rank);
+
+#endif

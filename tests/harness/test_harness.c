@@ -1,0 +1,105 @@
+/* The harness must notice every way in which a rank can end, or the tests built on it are blind. */
+#include "harness/harness.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static int good(int rank, int size, void *context) {
+  (void)rank, (void)size, (void)context;
+  return 0;
+}
+
+Test(harness, reports_success) {
+  harness_result_t result;
+  cr_assert(harness_run(4, 5000, good, NULL, &result), "%s", result.text);
+  cr_assert(harness_run_threads(4, 5000, good, NULL, &result), "%s", result.text);
+  cr_assert_str_eq(result.text, "all ranks returned 0");
+}
+
+static int odd_ranks_fail(int rank, int size, void *context) {
+  (void)size, (void)context;
+  return rank % 2 == 0 ? 0 : harness_fail("no luck at %d", rank);
+}
+
+Test(harness, reports_codes_and_sentences) {
+  harness_result_t result;
+  cr_assert_not(harness_run(3, 5000, odd_ranks_fail, NULL, &result));
+  cr_assert_str_eq(result.text, "rank 1 returned 1: no luck at 1");
+  cr_assert_not(harness_run_threads(3, 5000, odd_ranks_fail, NULL, &result));
+  cr_assert_str_eq(result.text, "rank 1 returned 1: no luck at 1");
+}
+
+static int last_rank_hangs(int rank, int size, void *context) {
+  (void)context;
+  while (rank == size - 1) base_clock_sleep_ns(1000000);
+  return 0;
+}
+
+Test(harness, reports_and_kills_what_hangs) {
+  harness_result_t result;
+  uint64_t begin = base_clock_now_ns();
+  cr_assert_not(harness_run(3, 100, last_rank_hangs, NULL, &result));
+  cr_assert_lt(base_clock_now_ns() - begin, UINT64_C(3000000000) * HARNESS_PATIENCE);
+  cr_assert_str_eq(result.text, "rank 2 hung");
+}
+
+static int victim(int rank, int size, void *context) {
+  (void)context;
+  harness_meet();
+  if (rank == 0) harness_kill(size - 1);
+  while (rank == size - 1) pause();
+  return 0;
+}
+
+Test(harness, reports_a_killed_rank) {
+  harness_result_t result;
+  cr_assert_not(harness_run(3, 5000, victim, NULL, &result));
+  cr_assert_eq(result.ranks[2].end, HARNESS_KILLED);
+  cr_assert_eq(result.ranks[2].value, SIGKILL);
+  cr_assert_str_eq(result.text, "rank 2 was killed by signal 9");
+}
+
+/* Counts on the board between two meetings: nobody may see a count that is not whole. */
+static int meeting(int rank, int size, void *context) {
+  (void)rank, (void)context;
+  _Atomic int *count = harness_board();
+  for (int round = 1; round <= 20; round++) {
+    atomic_fetch_add(count, 1);
+    harness_meet();
+    if (atomic_load(count) != round * size) return harness_fail("left meeting %d early", round);
+    harness_meet();
+  }
+  return 0;
+}
+
+Test(harness, lets_ranks_meet) {
+  harness_result_t result;
+  cr_assert(harness_run(5, 5000, meeting, NULL, &result), "%s", result.text);
+  cr_assert(harness_run_threads(5, 5000, meeting, NULL, &result), "%s", result.text);
+}
+
+/* A child that outlives its rank would hold on to what the test needs gone: here, a pipe. */
+static int leaves_a_child(int rank, int size, void *context) {
+  (void)rank, (void)size, (void)context;
+  if (fork() == 0) {
+    for (;;) pause();
+  }
+  return 0;
+}
+
+Test(harness, kills_what_a_rank_started) {
+  int ends[2];
+  cr_assert_eq(pipe(ends), 0);
+  harness_result_t result;
+  cr_assert(harness_run(2, 5000, leaves_a_child, NULL, &result), "%s", result.text);
+  close(ends[1]);
+  struct pollfd reader = {.fd = ends[0], .events = POLLIN};
+  cr_assert_eq(poll(&reader, 1, 5000), 1, "somebody still holds the pipe open");
+  cr_assert(reader.revents & POLLHUP);
+}
