@@ -128,17 +128,18 @@ static void fill_normal(const train_model_t *model, const train_tensor_t *tensor
 
 void train_model_initialize(train_model_t *model, uint64_t seed) {
   fill(model->parameters, model->parameter_count, 0);
-  fill_normal(model, &model->tensors[TOKEN_TABLE], INITIAL_DEVIATION, seed);
-  fill_normal(model, &model->tensors[POSITION_TABLE], INITIAL_DEVIATION, seed);
-  double projection_deviation = INITIAL_DEVIATION / sqrt(2.0 * model->config.layers);
   size_t width = (size_t)model->config.width;
+  double deviation = 0.02 * sqrt(768.0 / (double)width);
+  double projection_deviation = deviation / sqrt(2.0 * model->config.layers);
+  fill_normal(model, &model->tensors[TOKEN_TABLE], deviation, seed);
+  fill_normal(model, &model->tensors[POSITION_TABLE], deviation, seed);
   for (int layer = 0; layer < model->config.layers; layer++) {
     const train_tensor_t *block = &model->tensors[block_tensor_index(layer, 0)];
     fill(model->parameters + block[NORM1_WEIGHT].offset, width, 1);
     fill(model->parameters + block[NORM2_WEIGHT].offset, width, 1);
-    fill_normal(model, &block[QKV_WEIGHT], INITIAL_DEVIATION, seed);
+    fill_normal(model, &block[QKV_WEIGHT], deviation, seed);
     fill_normal(model, &block[ATTENTION_WEIGHT], projection_deviation, seed);
-    fill_normal(model, &block[HIDDEN_WEIGHT], INITIAL_DEVIATION, seed);
+    fill_normal(model, &block[HIDDEN_WEIGHT], deviation, seed);
     fill_normal(model, &block[MLP_WEIGHT], projection_deviation, seed);
   }
   fill(model->parameters + model->tensors[final_tensor_index(model, FINAL_WEIGHT)].offset, width,

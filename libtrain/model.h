@@ -46,8 +46,9 @@ coll_status_t train_model_create(const train_model_config_t *config, int sequenc
                                  train_model_t **model);
 void train_model_destroy(train_model_t *model);
 
-/* GPT-2's initialisation: N(0, 0.02), the projections back into the residual stream smaller by
- * sqrt(2 * layers), layernorms at identity, biases zero. A function of the seed alone. */
+/* GPT-2's initialisation: N(0, 0.02) at its width of 768, and as much wider as keeps the variance
+ * of a layer's output in a narrower model; the projections back into the residual stream smaller
+ * by sqrt(2 * layers), layernorms at identity, biases zero. A function of the seed alone. */
 void train_model_initialize(train_model_t *model, uint64_t seed);
 
 /* Runs tokens[sequences * length]; length <= context. Returns the logits

@@ -4,8 +4,6 @@
 
 #include "libtrain/model.h"
 
-#define INITIAL_DEVIATION 0.02
-
 /* The list of tensors: two tables, BLOCK_TENSORS of each layer, the final layernorm. */
 enum { TOKEN_TABLE, POSITION_TABLE, FIRST_BLOCK };
 enum { FINAL_WEIGHT, FINAL_BIAS, FINAL_TENSORS, GLOBAL_TENSORS = FIRST_BLOCK + FINAL_TENSORS };

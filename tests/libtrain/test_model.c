@@ -99,7 +99,7 @@ Test(model, starts_at_the_loss_of_a_guess) {
   train_model_initialize(model, 5);
   train_model_forward(model, tokens, SEQUENCES, LENGTH);
   double loss = train_model_loss(model, targets) / (SEQUENCES * LENGTH);
-  cr_assert_float_eq(loss, log(64), 0.1);
+  cr_assert_float_eq(loss, log(64), 0.4);
   train_model_destroy(model);
 }
 
