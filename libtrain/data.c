@@ -112,7 +112,8 @@ static coll_status_t split_by_place(train_data_t *data) {
 
 coll_status_t train_data_load(const char *path, train_data_t *data) {
   struct stat found;
-  if (stat(path, &found) != 0) return base_fail_errno(COLL_ERROR_SYSTEM, "--data %s", path);
+  if (stat(path, &found) != 0)
+    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read --data %s", path);
   train_data_t loaded = {0};
   tally_t tally = {0};
   coll_status_t status = walk(path, &loaded, &tally);

@@ -2,19 +2,33 @@
 #include "tools/gpt/report.h"
 
 #include <jansson.h>
+#include <libgen.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 
 struct gpt_report {
+  const char *path;
   json_t *root, *losses, *evaluations;
 };
 
-coll_status_t gpt_report_create(gpt_report_t **report) {
+/* Whether a file can be written at `path`, found out without making one. */
+static bool is_writable(const char *path) {
+  char folder[PATH_MAX];
+  if (access(path, F_OK) == 0) return access(path, W_OK) == 0;
+  snprintf(folder, sizeof folder, "%s", path);
+  return access(dirname(folder), W_OK) == 0;
+}
+
+coll_status_t gpt_report_create(const char *path, gpt_report_t **report) {
+  if (!is_writable(path)) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --json %s", path);
   void *memory;
   COLL_TRY(base_alloc(1, sizeof(gpt_report_t), "the report", &memory));
   gpt_report_t *created = memory;
+  created->path = path;
   created->root = json_object();
   created->losses = json_array();
   created->evaluations = json_array();
@@ -70,15 +84,14 @@ void gpt_report_evaluation(gpt_report_t *report, const train_step_t *step,
   json_array_append_new(report->evaluations, evaluation_object(step, evaluation));
 }
 
-coll_status_t gpt_report_write(gpt_report_t *report, const train_result_t *result,
-                               const char *path) {
+coll_status_t gpt_report_write(gpt_report_t *report, const train_result_t *result) {
   json_object_set_new(report->root, "tokens_per_s", json_real(result->last.tokens_per_s));
   json_object_set_new(report->root, "held_out",
                       evaluation_object(&result->last, &result->held_out));
   json_object_set(report->root, "evaluations", report->evaluations);
   json_object_set(report->root, "losses", report->losses);
-  if (json_dump_file(report->root, path, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) == 0) {
+  if (json_dump_file(report->root, report->path, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) == 0) {
     return COLL_OK;
   }
-  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --json %s", path);
+  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --json %s", report->path);
 }

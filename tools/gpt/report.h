@@ -6,7 +6,8 @@
 
 typedef struct gpt_report gpt_report_t;
 
-coll_status_t gpt_report_create(gpt_report_t **report);
+/* COLL_ERROR_SYSTEM when nothing can be written at `path`, which the caller keeps alive. */
+coll_status_t gpt_report_create(const char *path, gpt_report_t **report);
 void gpt_report_destroy(gpt_report_t *report);
 
 /* What was run: sizes, ranks and threads. */
@@ -16,8 +17,7 @@ void gpt_report_step(gpt_report_t *report, const train_step_t *step);
 void gpt_report_evaluation(gpt_report_t *report, const train_step_t *step,
                            const train_evaluation_t *evaluation);
 
-/* Writes it all; COLL_ERROR_SYSTEM names the path. */
-coll_status_t gpt_report_write(gpt_report_t *report, const train_result_t *result,
-                               const char *path);
+/* Writes it all, once; COLL_ERROR_SYSTEM names the path. */
+coll_status_t gpt_report_write(gpt_report_t *report, const train_result_t *result);
 
 #endif

@@ -35,6 +35,7 @@ static const settings_t defaults = {.data = GPT_DEFAULT_DATA,
 typedef struct display {
   bool shown; /* on rank 0 */
   base_progress_t progress;
+  double done; /* of the run, 0 to 1 */
   char note[96];
   double held_out_loss; /* 0 before the first evaluation */
   gpt_report_t *report; /* NULL without --json */
@@ -53,8 +54,9 @@ static void on_step(void *context, const train_step_t *step) {
   display_t *display = context;
   if (display->report != NULL) gpt_report_step(display->report, step);
   if (!display->shown) return;
+  display->done = step->progress;
   write_note(display, step);
-  base_progress_update(&display->progress, step->progress, display->note);
+  base_progress_update(&display->progress, display->done, display->note);
 }
 
 static void on_evaluation(void *context, const train_step_t *step,
@@ -149,7 +151,7 @@ static coll_status_t train(const settings_t *settings, const train_team_t *team,
   coll_status_t status = COLL_OK;
   if (display.shown) {
     print_setup(settings, team, threads, state->model, data);
-    if (settings->json != NULL) status = gpt_report_create(&display.report);
+    if (settings->json != NULL) status = gpt_report_create(settings->json, &display.report);
     base_progress_begin(&display.progress, "train", 1);
   }
   COLL_TRY(train_team_agree(team, status));
@@ -158,10 +160,10 @@ static coll_status_t train(const settings_t *settings, const train_team_t *team,
   }
   status = train_run(&options, data, team, &observer, state, &result);
   if (display.shown && display.progress.shown) {
-    base_progress_end(&display.progress, status == COLL_OK ? 1 : 0, display.note);
+    base_progress_end(&display.progress, display.done, display.note);
   }
   if (status == COLL_OK && display.report != NULL) {
-    status = gpt_report_write(display.report, &result, settings->json);
+    status = gpt_report_write(display.report, &result);
   }
   gpt_report_destroy(display.report);
   if (status == COLL_OK && display.shown) {
