@@ -145,8 +145,9 @@ const algo_t algo_reduce_scatter_circulant = {
  * round carrying what is left. ceil(log2 p) rounds, p - 1 blocks. Blocks are received where they
  * belong, so nothing is rotated at the end. */
 
+/* A rank gathers the blocks ahead of it as a binomial tree's root gathers its subtrees. */
 static void allgather_outline(plan_t *plan) {
-  algo_outline_messages(plan, 1, 0, plan->shape.size / 2);
+  algo_outline_messages(plan, 1, 0, algo_tree_widest(plan->shape.size));
 }
 
 static void allgather_build(plan_emitter_t *e) {

@@ -108,8 +108,9 @@ static void pull_build(plan_emitter_t *e) {
     int32_t peer = algo_peer(e, i);
     plan_emit_wait(e, 0, peer);
     plan_emit_copy(e, 0, plan_output(e, peer, 1), plan_peer_output(peer, peer, 1));
+    plan_emit_signal(e, 0, peer);
   }
-  meet(e);
+  algo_wait_peers(e);
 }
 
 const algo_t algo_allreduce_twophase_pull = {

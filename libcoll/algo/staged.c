@@ -79,7 +79,18 @@ const algo_t algo_allreduce_staged = {
 };
 
 /* ---- reduce ----------------------------------------------------------------------------------
- * As allreduce, but only the root pulls. */
+ * As allreduce, but only the root pulls. It does so when all have reduced their shares, so that its
+ * release tells a peer that the others are done with the peer's SCRATCH too. One meeting and 2(p-1)
+ * signals. */
+
+static void collect_shares(plan_emitter_t *e) {
+  algo_wait_peers(e);
+  for (int32_t i = 1; i < e->plan->shape.size; i++) {
+    int32_t peer = algo_peer(e, i);
+    plan_emit_copy(e, 0, plan_output(e, peer, 1), plan_peer_scratch(peer, peer, 1));
+    plan_emit_signal(e, 0, peer);
+  }
+}
 
 static void reduce_build(plan_emitter_t *e) {
   int32_t rank = e->rank, root = e->plan->shape.root;
@@ -91,15 +102,12 @@ static void reduce_build(plan_emitter_t *e) {
   algo_wait_peers(e);
   plan_span_t share = is_root(e) ? plan_output(e, rank, 1) : plan_scratch(e, rank, 1);
   algo_reduce_all(e, share, PLAN_SCRATCH, PLAN_INPUT, rank);
-  algo_signal_peers(e);
-  for (int32_t i = 1; i < e->plan->shape.size; i++) {
-    int32_t peer = algo_peer(e, i);
-    plan_emit_wait(e, 0, peer);
-    if (!is_root(e)) continue;
-    plan_emit_copy(e, 0, plan_output(e, peer, 1), plan_peer_scratch(peer, peer, 1));
-    plan_emit_signal(e, 0, peer);
+  if (is_root(e)) {
+    collect_shares(e);
+  } else {
+    plan_emit_signal(e, 0, root);
+    plan_emit_wait(e, 0, root);
   }
-  if (!is_root(e)) plan_emit_wait(e, 0, root);
 }
 
 const algo_t algo_reduce_staged = {

@@ -148,7 +148,7 @@ const algo_t algo_reduce_binomial = {
 
 static void subtree_outline(plan_t *plan) {
   int32_t widest = algo_tree_widest(plan->shape.size);
-  algo_outline_messages(plan, 1, widest, widest);
+  algo_outline_messages(plan, 1, widest > 1 ? widest : 0, widest);
 }
 
 /* Sends or receives the blocks of `position` and its subtree: at the root they lie in `buffer` by
