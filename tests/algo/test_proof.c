@@ -1,0 +1,139 @@
+/* Every builder's plans, proved by the verifier: each collective in a test of its own, so that they
+ * run side by side. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "plans.h"
+#include "verify/verify.h"
+
+static size_t plans_proved, steps_proved;
+
+static void prove(const algo_t *algo, int size, int root, test_mode_t mode) {
+  plan_t *plan = test_plan_build(algo, size, root, mode);
+  verify_report_t report;
+  cr_assert_eq(verify_plan(plan, &report), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(report.verdict, VERIFY_PROVED, "%s/%s, %d ranks, root %d, mode %d: %s: %s",
+               base_collective_name(algo->collective), algo->name, size, root, (int)mode,
+               verify_verdict_name(report.verdict), report.text);
+  plans_proved++;
+  steps_proved += report.steps;
+  plan_free(plan);
+}
+
+static void prove_size(const algo_t *algo, int size) {
+  for (int root = -1; (root = test_next_root(algo->collective, size, 16, root)) >= 0;) {
+    for (int mode = 0; mode < TEST_MODE_COUNT; mode++) prove(algo, size, root, (test_mode_t)mode);
+  }
+}
+
+static void prove_up_to_64(const algo_t *algo) {
+  for (int size = 1; size <= 64; size++) prove_size(algo, size);
+}
+
+/* The largest here is 0.9 million steps; a verifier so slow that this hurts should get a bound. */
+static void prove_beyond_64(const algo_t *algo) {
+  static const int sizes[] = {96, 100, 128, 255, 256};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) prove_size(algo, sizes[i]);
+}
+
+static void say_how_many(coll_collective_t collective, const char *which) {
+  printf("proved: %-14s %-12s %6zu plans, %9zu steps\n", base_collective_name(collective), which,
+         plans_proved, steps_proved);
+  fflush(stdout);
+}
+
+static struct criterion_test_params every_collective(void) {
+  static int collectives[COLL_COLLECTIVE_COUNT];
+  for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) collectives[i] = i;
+  return cr_make_param_array(int, collectives, COLL_COLLECTIVE_COUNT);
+}
+
+ParameterizedTestParameters(proof, ranks_1_to_64) {
+  return every_collective();
+}
+
+ParameterizedTest(int *collective, proof, ranks_1_to_64) {
+  test_each_algo((coll_collective_t)*collective, prove_up_to_64);
+  say_how_many((coll_collective_t)*collective, "1..64 ranks");
+}
+
+ParameterizedTestParameters(proof, ranks_beyond_64) {
+  return every_collective();
+}
+
+ParameterizedTest(int *collective, proof, ranks_beyond_64) {
+  test_each_algo((coll_collective_t)*collective, prove_beyond_64);
+  say_how_many((coll_collective_t)*collective, "96..256");
+}
+
+/* ---- nothing to spare ------------------------------------------------------------------------
+ * Every message and every signal is needed: without any one of them, taken out at both ends, the
+ * plan is no longer proved. Also shows that the proofs above can fail. */
+
+static void remove_step(plan_lane_t *lane, size_t index) {
+  memmove(&lane->steps[index], &lane->steps[index + 1],
+          (--lane->count - index) * sizeof lane->steps[0]);
+}
+
+/* The step of `rank` that matches the peer's n-th (from 0) of that kind with it; its index. */
+static size_t matching(const plan_t *plan, int rank, plan_step_kind_t kind, int peer, int n) {
+  const plan_lane_t *lane = &plan->programs[rank].lanes[0];
+  for (size_t i = 0; i < lane->count; i++) {
+    const plan_step_t *step = &lane->steps[i];
+    int32_t with = step->kind == PLAN_RECV ? step->recv.peer : step->wait.peer;
+    if (step->kind == kind && with == peer && n-- == 0) return i;
+  }
+  cr_assert_fail("rank %d has no match for a step of rank %d", rank, peer);
+  return 0;
+}
+
+/* Takes the index-th step of rank's program and its match out; false if it is no send or signal. */
+static bool remove_pair(plan_t *plan, int rank, size_t index) {
+  plan_lane_t *lane = &plan->programs[rank].lanes[0];
+  plan_step_kind_t kind = lane->steps[index].kind;
+  if (kind != PLAN_SEND && kind != PLAN_SIGNAL) return false;
+  int peer = kind == PLAN_SEND ? lane->steps[index].send.peer : lane->steps[index].signal.peer;
+  int earlier = 0;
+  for (size_t i = 0; i < index; i++) {
+    const plan_step_t *step = &lane->steps[i];
+    int with = step->kind == PLAN_SEND ? step->send.peer : step->signal.peer;
+    if (step->kind == kind && with == peer) earlier++;
+  }
+  remove_step(&plan->programs[peer].lanes[0],
+              matching(plan, peer, kind == PLAN_SEND ? PLAN_RECV : PLAN_WAIT, rank, earlier));
+  remove_step(lane, index);
+  return true;
+}
+
+static void check_need(const algo_t *algo, int size, int rank, size_t index) {
+  plan_t *plan = test_plan_build(algo, size, 0, TEST_IN_PLACE);
+  verify_report_t report;
+  if (remove_pair(plan, rank, index)) {
+    cr_assert_eq(verify_plan(plan, &report), COLL_OK, "%s", base_last_error());
+    cr_assert_neq(report.verdict, VERIFY_PROVED, "%s/%s of %d: step %zu of rank %d is not needed",
+                  base_collective_name(algo->collective), algo->name, size, index, rank);
+  }
+  plan_free(plan);
+}
+
+static void every_pair_is_needed(const algo_t *algo) {
+  for (int size = 2; size <= 8; size++) {
+    plan_t *plan = test_plan_build(algo, size, 0, TEST_IN_PLACE);
+    for (int rank = 0; rank < size; rank++) {
+      size_t steps = plan->programs[rank].lanes[0].count;
+      for (size_t index = 0; index < steps; index++) check_need(algo, size, rank, index);
+    }
+    plan_free(plan);
+  }
+}
+
+ParameterizedTestParameters(proof, no_message_or_signal_is_superfluous) {
+  return every_collective();
+}
+
+ParameterizedTest(int *collective, proof, no_message_or_signal_is_superfluous) {
+  test_each_algo((coll_collective_t)*collective, every_pair_is_needed);
+}
