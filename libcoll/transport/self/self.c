@@ -1,0 +1,167 @@
+/*
+ * A ring of slots per channel in private memory, and counts of signals. One thread at a time, so
+ * nothing here is shared.
+ */
+#include "transport/self/self.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+#define SLOTS 8
+
+_Static_assert(SLOTS >= PLAN_DEPTH_MAX, "a FIFO must hold the depth that plans may state");
+
+typedef struct channel {
+  transport_head_t heads[SLOTS];
+  uint64_t sent, received;
+  uint64_t *tags; /* of signals not yet waited for */
+  size_t tag_count, tag_capacity;
+} channel_t;
+
+typedef struct self {
+  transport_t transport;
+  channel_t channels[TRANSPORT_CHANNELS];
+  char *slots; /* [TRANSPORT_CHANNELS][SLOTS][slot_bytes] */
+  int aborted; /* 1 + culprit */
+} self_t;
+
+static self_t *self_of(transport_t *t) {
+  return (self_t *)(void *)t;
+}
+
+static char *slot_of(self_t *s, int channel, uint64_t message) {
+  size_t index = (size_t)channel * SLOTS + message % SLOTS;
+  return s->slots + index * s->transport.slot_bytes;
+}
+
+static coll_status_t self_send(transport_t *t, int peer, int number, const void *data,
+                               const transport_head_t *head, bool *done) {
+  self_t *s = self_of(t);
+  channel_t *channel = &s->channels[number];
+  assert(peer == t->rank && head->bytes <= t->slot_bytes);
+  *done = channel->sent - channel->received < SLOTS;
+  if (!*done) return COLL_OK;
+  channel->heads[channel->sent % SLOTS] = *head;
+  if (head->bytes > 0) memcpy(slot_of(s, number, channel->sent), data, head->bytes);
+  channel->sent++;
+  return COLL_OK;
+}
+
+static coll_status_t self_recv(transport_t *t, int peer, int number, void *data, size_t capacity,
+                               transport_head_t *head, bool *done) {
+  self_t *s = self_of(t);
+  channel_t *channel = &s->channels[number];
+  assert(peer == t->rank);
+  *done = channel->sent > channel->received;
+  if (!*done) return COLL_OK;
+  *head = channel->heads[channel->received % SLOTS];
+  size_t bytes = head->bytes < capacity ? head->bytes : capacity;
+  if (bytes > 0) memcpy(data, slot_of(s, number, channel->received), bytes);
+  channel->received++;
+  return COLL_OK;
+}
+
+static coll_status_t self_signal(transport_t *t, int peer, int number, uint64_t tag) {
+  channel_t *channel = &self_of(t)->channels[number];
+  assert(peer == t->rank);
+  COLL_TRY(base_grow((void **)&channel->tags, &channel->tag_capacity, channel->tag_count + 1,
+                     sizeof tag, "signals to oneself"));
+  channel->tags[channel->tag_count++] = tag;
+  return COLL_OK;
+}
+
+static coll_status_t self_wait(transport_t *t, int peer, int number, uint64_t *tag, bool *arrived) {
+  channel_t *channel = &self_of(t)->channels[number];
+  assert(peer == t->rank);
+  *arrived = channel->tag_count > 0;
+  if (!*arrived) return COLL_OK;
+  *tag = channel->tags[0];
+  memmove(channel->tags, channel->tags + 1, --channel->tag_count * sizeof *tag);
+  return COLL_OK;
+}
+
+static coll_status_t self_address(transport_t *t, const void *ptr, size_t bytes,
+                                  transport_address_t *address) {
+  (void)t, (void)bytes;
+  *address = (transport_address_t){.segment = 1, .offset = (uint64_t)(uintptr_t)ptr};
+  return COLL_OK;
+}
+
+static coll_status_t self_map(transport_t *t, int peer, const transport_address_t *address,
+                              void **ptr) {
+  (void)t, (void)peer;
+  *ptr = (void *)(uintptr_t)address->offset;
+  return COLL_OK;
+}
+
+static void self_abort(transport_t *t, int culprit) {
+  self_t *s = self_of(t);
+  if (s->aborted == 0) s->aborted = culprit + 1;
+}
+
+static bool self_aborted(transport_t *t, int *culprit) {
+  const self_t *s = self_of(t);
+  if (s->aborted != 0) *culprit = s->aborted - 1;
+  return s->aborted != 0;
+}
+
+static void self_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
+  transport_unsupported.scratch(t, rank, ptr, bytes);
+}
+
+/* Nobody else could bring news, so there is nothing to sleep for. */
+static void self_rest(transport_t *t) {
+  (void)t;
+}
+
+static void self_sleep(transport_t *t, uint64_t timeout_ns) {
+  (void)t, (void)timeout_ns;
+}
+
+static transport_peer_state_t self_peer_state(transport_t *t, int peer) {
+  (void)t, (void)peer;
+  return TRANSPORT_PEER_HERE;
+}
+
+static void self_destroy(transport_t *t) {
+  self_t *s = self_of(t);
+  for (int i = 0; i < TRANSPORT_CHANNELS; i++) free(s->channels[i].tags);
+  free(s->slots);
+  free(s);
+}
+
+static const transport_ops_t self_ops = {
+    .name = "self",
+    .send = self_send,
+    .recv = self_recv,
+    .signal = self_signal,
+    .wait = self_wait,
+    .address = self_address,
+    .map = self_map,
+    .scratch = self_scratch,
+    .arm = self_rest,
+    .sleep = self_sleep,
+    .disarm = self_rest,
+    .peer_state = self_peer_state,
+    .abort = self_abort,
+    .aborted = self_aborted,
+    .destroy = self_destroy,
+};
+
+coll_status_t transport_self_create(int rank, int size, size_t slot_bytes, transport_t **t) {
+  self_t *s = NULL;
+  COLL_TRY(base_alloc(1, sizeof *s, "a transport to oneself", (void **)&s));
+  coll_status_t status = base_alloc((size_t)TRANSPORT_CHANNELS * SLOTS, slot_bytes, "message slots",
+                                    (void **)&s->slots);
+  if (status != COLL_OK) {
+    free(s);
+    return status;
+  }
+  s->transport =
+      (transport_t){.ops = &self_ops, .rank = rank, .size = size, .slot_bytes = slot_bytes};
+  *t = &s->transport;
+  return COLL_OK;
+}

@@ -1,0 +1,73 @@
+/*
+ * Rings share a budget per rank, so that memory per communicator does not grow with the square of
+ * the rank count before slots have shrunk to their least useful size.
+ */
+#include "transport/shm/layout.h"
+
+#include "base/memory.h"
+
+#define PAGE_BYTES 4096
+#define RINGS_BUDGET_BYTES ((size_t)1 << 20)
+#define SLOT_BYTES_MOST ((size_t)32 << 10)
+#define SLOT_BYTES_LEAST ((size_t)1 << 10)
+#define SCRATCH_BYTES ((size_t)512 << 10)
+
+static size_t slot_bytes_for(int size) {
+  size_t rings = (size_t)(size > 1 ? size - 1 : 1) * TRANSPORT_CHANNELS;
+  size_t bytes = SLOT_BYTES_MOST;
+  while (bytes > SLOT_BYTES_LEAST && rings * SHM_SLOTS * bytes > RINGS_BUDGET_BYTES) bytes /= 2;
+  return bytes;
+}
+
+void shm_layout_compute(int size, shm_layout_t *layout) {
+  size_t fifos = (size_t)size * TRANSPORT_CHANNELS;
+  layout->size = size;
+  layout->slot_bytes = slot_bytes_for(size);
+  layout->slot_stride = sizeof(shm_slot_t) + layout->slot_bytes;
+  layout->ring_stride =
+      base_round_up(sizeof(shm_ring_t) + SHM_SLOTS * layout->slot_stride, SHM_LINE_PAIR);
+  layout->signals_offset = sizeof(shm_control_t);
+  layout->rings_offset = layout->signals_offset + fifos * sizeof(shm_signal_t);
+  layout->scratch_offset =
+      base_round_up(layout->rings_offset + fifos * layout->ring_stride, PAGE_BYTES);
+  layout->scratch_bytes = SCRATCH_BYTES;
+  layout->region_bytes = layout->scratch_offset + layout->scratch_bytes;
+  layout->segment_bytes = PAGE_BYTES + (size_t)size * layout->region_bytes;
+}
+
+static char *region(const shm_layout_t *layout, void *base, int owner) {
+  return (char *)base + PAGE_BYTES + (size_t)owner * layout->region_bytes;
+}
+
+static size_t fifo(int source, int channel) {
+  return (size_t)source * TRANSPORT_CHANNELS + (size_t)channel;
+}
+
+shm_head_t *shm_layout_head(void *base) {
+  return base;
+}
+
+shm_control_t *shm_layout_control(const shm_layout_t *layout, void *base, int owner) {
+  return (shm_control_t *)(void *)region(layout, base, owner);
+}
+
+shm_signal_t *shm_layout_signal(const shm_layout_t *layout, void *base, int owner, int source,
+                                int channel) {
+  char *signals = region(layout, base, owner) + layout->signals_offset;
+  return (shm_signal_t *)(void *)signals + fifo(source, channel);
+}
+
+shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, int source,
+                            int channel) {
+  char *rings = region(layout, base, owner) + layout->rings_offset;
+  return (shm_ring_t *)(void *)(rings + fifo(source, channel) * layout->ring_stride);
+}
+
+shm_slot_t *shm_layout_slot(const shm_layout_t *layout, shm_ring_t *ring, uint64_t message) {
+  char *slots = (char *)(ring + 1);
+  return (shm_slot_t *)(void *)(slots + (message % SHM_SLOTS) * layout->slot_stride);
+}
+
+void *shm_layout_scratch(const shm_layout_t *layout, void *base, int owner) {
+  return region(layout, base, owner) + layout->scratch_offset;
+}

@@ -1,0 +1,88 @@
+/*
+ * Where things lie in the one segment that the ranks of a communicator on this machine share. Every
+ * word in it has one writer, named here; offsets follow from the number of ranks alone.
+ *
+ *   head       abort word
+ *   per rank   control line, then per source rank and channel a signal line and a ring, then
+ * scratch
+ *
+ * A rank's region holds what is sent to it. Structures that different ranks write are kept on
+ * separate pairs of cache lines, because the prefetcher of some processors fetches lines in pairs.
+ */
+#ifndef TRANSPORT_SHM_LAYOUT_H
+#define TRANSPORT_SHM_LAYOUT_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/ops.h"
+
+#define SHM_LINE_PAIR 128
+#define SHM_SLOTS 8         /* per ring; at least PLAN_DEPTH_MAX */
+#define SHM_INLINE_BYTES 40 /* payload that travels in the cache line of its flag */
+#define SHM_SIGNAL_TAGS 7   /* latest tags kept beside a signal count */
+
+_Static_assert(SHM_SLOTS >= PLAN_DEPTH_MAX, "a ring must hold the depth that plans may state");
+
+typedef struct shm_head {
+  /* 1 + culprit once the communicator is finished. Any rank, by compare-exchange from 0: the first
+   * to say so is believed. */
+  _Alignas(SHM_LINE_PAIR) _Atomic uint32_t aborted;
+} shm_head_t;
+
+typedef struct shm_control {
+  _Alignas(SHM_LINE_PAIR) _Atomic uint32_t sleeping; /* owner: it is about to sleep */
+  _Atomic uint32_t left;                             /* owner: it destroyed the communicator */
+  /* Futex word. Any rank adds 1, and only while the owner sleeps. */
+  _Alignas(SHM_LINE_PAIR) _Atomic uint32_t doorbell;
+} shm_control_t;
+
+/* Written by the source rank. */
+typedef struct shm_signal {
+  _Alignas(SHM_LINE_PAIR) _Atomic uint64_t count;
+  _Atomic uint64_t tags[SHM_SIGNAL_TAGS]; /* tag of the n-th signal at [n % SHM_SIGNAL_TAGS] */
+} shm_signal_t;
+
+/* One message. Written by the source rank; sequence (n+1 for the n-th message) last, with release.
+ */
+typedef struct shm_slot {
+  _Alignas(64) _Atomic uint64_t sequence;
+  uint64_t tag;
+  uint64_t bytes;
+  char payload[SHM_INLINE_BYTES]; /* longer messages start at the next line */
+} shm_slot_t;
+
+_Static_assert(sizeof(shm_slot_t) == 64, "flag and inline payload share one cache line");
+
+typedef struct shm_ring {
+  /* Messages taken out, ever: what the source rank may write over. Written by the owner. */
+  _Alignas(SHM_LINE_PAIR) _Atomic uint64_t taken;
+  /* Slots follow, slot_stride apart. */
+} shm_ring_t;
+
+typedef struct shm_layout {
+  int size;          /* ranks */
+  size_t slot_bytes; /* most bytes of one message */
+  size_t slot_stride;
+  size_t ring_stride;
+  size_t signals_offset, rings_offset, scratch_offset; /* within a rank's region */
+  size_t scratch_bytes;
+  size_t region_bytes;
+  size_t segment_bytes;
+} shm_layout_t;
+
+void shm_layout_compute(int size, shm_layout_t *layout);
+
+/* The parts of rank `owner`'s region in the segment at `base`; `source` and channel name the FIFO.
+ */
+shm_head_t *shm_layout_head(void *base);
+shm_control_t *shm_layout_control(const shm_layout_t *layout, void *base, int owner);
+shm_signal_t *shm_layout_signal(const shm_layout_t *layout, void *base, int owner, int source,
+                                int channel);
+shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, int source,
+                            int channel);
+shm_slot_t *shm_layout_slot(const shm_layout_t *layout, shm_ring_t *ring, uint64_t message);
+void *shm_layout_scratch(const shm_layout_t *layout, void *base, int owner);
+
+#endif

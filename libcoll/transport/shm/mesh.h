@@ -1,0 +1,63 @@
+/*
+ * A socket between every two processes of a communicator: it hands over file descriptors of shared
+ * memory, and the kernel closes it when a process dies, which is how the others learn of it.
+ * Abstract Unix sockets: no file, gone with the process.
+ */
+#ifndef TRANSPORT_SHM_MESH_H
+#define TRANSPORT_SHM_MESH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+#define SHM_MESH_NAME_BYTES 16
+
+/* Where a rank can be reached, sent around by the communicator's bootstrap. */
+typedef struct shm_mesh_name {
+  uint8_t length;
+  char text[SHM_MESH_NAME_BYTES - 1]; /* abstract: begins with a NUL */
+} shm_mesh_name_t;
+
+typedef enum shm_note_kind {
+  SHM_NOTE_SEGMENT = 1, /* the communicator's own segment; carries its descriptor */
+  SHM_NOTE_EXPORT,      /* a buffer's segment; carries its descriptor */
+  SHM_NOTE_REVOKE       /* that segment was freed: unmap it */
+} shm_note_kind_t;
+
+typedef struct shm_note {
+  shm_note_kind_t kind;
+  uint64_t segment;
+  uint64_t bytes;
+} shm_note_t;
+
+typedef struct shm_mesh {
+  int rank, size;
+  int listener; /* -1 once connected */
+  int *sockets; /* [size]; -1 for this rank */
+} shm_mesh_t;
+
+/* Opens the listening socket. Owned by the caller: shm_mesh_close. */
+coll_status_t shm_mesh_listen(shm_mesh_t *mesh, shm_mesh_name_t *name);
+
+/* Connects with every other rank; names and the call itself are the same on all of them. key tells
+ * this communicator's connections from strangers'. COLL_ERROR_TIMEOUT names who did not come. */
+coll_status_t shm_mesh_connect(shm_mesh_t *mesh, int rank, int size, const shm_mesh_name_t names[],
+                               uint64_t key, uint64_t deadline_ns);
+
+/* Sends a note, with a descriptor (which stays the caller's) or -1. Never blocks: *sent is false
+ * when the peer has stopped reading or is gone. */
+coll_status_t shm_mesh_send(shm_mesh_t *mesh, int peer, const shm_note_t *note, int fd, bool *sent);
+
+/* Takes the oldest note from the peer; *fd is the caller's, -1 where the note carries none. Waits
+ * until the deadline (0: not at all); *got tells. */
+coll_status_t shm_mesh_recv(shm_mesh_t *mesh, int peer, uint64_t deadline_ns, shm_note_t *note,
+                            int *fd, bool *got);
+
+/* Whether the peer's process has closed its end, as the kernel does when it dies. */
+bool shm_mesh_hung_up(const shm_mesh_t *mesh, int peer);
+
+void shm_mesh_close(shm_mesh_t *mesh);
+
+#endif

@@ -1,0 +1,316 @@
+/*
+ * The operations over the shared segment. Each side of a FIFO keeps its own count of messages and
+ * signals in private memory; what is shared is only what the other side must see, one writer a
+ * line.
+ */
+#include "transport/shm/shm.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "transport/shm/layout.h"
+#include "transport/shm/park.h"
+#include "transport/shm/share.h"
+
+/* What this rank remembers of its two FIFOs with one peer on one channel. */
+typedef struct fifo_state {
+  uint64_t sent,
+      taken_seen; /* outgoing messages; how many of them the peer had taken at last look */
+  uint64_t received;
+  uint64_t signaled, waited;
+} fifo_state_t;
+
+typedef struct shm {
+  transport_t transport;
+  shm_layout_t layout;
+  shm_segment_t *segment;
+  fifo_state_t *fifos; /* [size * TRANSPORT_CHANNELS] */
+  bool one_process;    /* all ranks are threads of this process: any address is good everywhere */
+  shm_mesh_t mesh;     /* sockets NULL where the ends were made together */
+  shm_share_t share;
+  uint32_t doorbell_seen; /* between arm and sleep */
+} shm_t;
+
+static shm_t *self_of(transport_t *t) {
+  return (shm_t *)(void *)t;
+}
+
+static fifo_state_t *fifo_of(shm_t *s, int peer, int channel) {
+  assert(peer >= 0 && peer < s->transport.size && peer != s->transport.rank);
+  assert(channel >= 0 && channel < TRANSPORT_CHANNELS);
+  return &s->fifos[peer * TRANSPORT_CHANNELS + channel];
+}
+
+static shm_control_t *control_of(shm_t *s, int rank) {
+  return shm_layout_control(&s->layout, s->segment->base, rank);
+}
+
+static coll_status_t shm_send(transport_t *t, int peer, int channel, const void *data,
+                              const transport_head_t *head, bool *done) {
+  shm_t *s = self_of(t);
+  fifo_state_t *fifo = fifo_of(s, peer, channel);
+  shm_ring_t *ring = shm_layout_ring(&s->layout, s->segment->base, peer, t->rank, channel);
+  assert(head->bytes <= t->slot_bytes);
+  *done = false;
+  if (fifo->sent - fifo->taken_seen == SHM_SLOTS) {
+    /* acquire: the peer has read the slot before we write over it */
+    fifo->taken_seen = atomic_load_explicit(&ring->taken, memory_order_acquire);
+    if (fifo->sent - fifo->taken_seen == SHM_SLOTS) return COLL_OK;
+  }
+  shm_slot_t *slot = shm_layout_slot(&s->layout, ring, fifo->sent);
+  slot->tag = head->tag;
+  slot->bytes = head->bytes;
+  if (head->bytes > 0) {
+    memcpy(head->bytes <= SHM_INLINE_BYTES ? slot->payload : (char *)(slot + 1), data, head->bytes);
+  }
+  atomic_store_explicit(&slot->sequence, ++fifo->sent, memory_order_release);
+  shm_park_ring(control_of(s, peer));
+  *done = true;
+  return COLL_OK;
+}
+
+static coll_status_t shm_recv(transport_t *t, int peer, int channel, void *data, size_t capacity,
+                              transport_head_t *head, bool *done) {
+  shm_t *s = self_of(t);
+  fifo_state_t *fifo = fifo_of(s, peer, channel);
+  shm_ring_t *ring = shm_layout_ring(&s->layout, s->segment->base, t->rank, peer, channel);
+  shm_slot_t *slot = shm_layout_slot(&s->layout, ring, fifo->received);
+  *done = false;
+  /* acquire: the payload is there once its flag is */
+  if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != fifo->received + 1) {
+    return COLL_OK;
+  }
+  head->tag = slot->tag;
+  head->bytes = slot->bytes;
+  size_t bytes = head->bytes < capacity ? head->bytes : capacity;
+  if (bytes > 0) {
+    memcpy(data, head->bytes <= SHM_INLINE_BYTES ? slot->payload : (char *)(slot + 1), bytes);
+  }
+  /* release: our reads are over before the peer may write over the slot */
+  atomic_store_explicit(&ring->taken, ++fifo->received, memory_order_release);
+  shm_park_ring(control_of(s, peer));
+  *done = true;
+  return COLL_OK;
+}
+
+static coll_status_t shm_signal_peer(transport_t *t, int peer, int channel, uint64_t tag) {
+  shm_t *s = self_of(t);
+  fifo_state_t *fifo = fifo_of(s, peer, channel);
+  shm_signal_t *line = shm_layout_signal(&s->layout, s->segment->base, peer, t->rank, channel);
+  atomic_store_explicit(&line->tags[fifo->signaled % SHM_SIGNAL_TAGS], tag, memory_order_relaxed);
+  atomic_store_explicit(&line->count, ++fifo->signaled, memory_order_release);
+  shm_park_ring(control_of(s, peer));
+  return COLL_OK;
+}
+
+static coll_status_t shm_wait_peer(transport_t *t, int peer, int channel, uint64_t *tag,
+                                   bool *arrived) {
+  shm_t *s = self_of(t);
+  fifo_state_t *fifo = fifo_of(s, peer, channel);
+  shm_signal_t *line = shm_layout_signal(&s->layout, s->segment->base, t->rank, peer, channel);
+  uint64_t count = atomic_load_explicit(&line->count, memory_order_acquire);
+  *arrived = count > fifo->waited;
+  if (!*arrived) return COLL_OK;
+  *tag = atomic_load_explicit(&line->tags[fifo->waited % SHM_SIGNAL_TAGS], memory_order_acquire);
+  /* The tag is ours only if the peer cannot have begun a signal that reuses its place; acquire
+   * above keeps this look behind it. */
+  uint64_t latest = atomic_load_explicit(&line->count, memory_order_relaxed);
+  if (latest - fifo->waited >= SHM_SIGNAL_TAGS) *tag = 0;
+  fifo->waited++;
+  return COLL_OK;
+}
+
+static coll_status_t shm_address(transport_t *t, const void *ptr, size_t bytes,
+                                 transport_address_t *address) {
+  shm_t *s = self_of(t);
+  if (s->one_process) {
+    *address = (transport_address_t){.segment = 1, .offset = (uint64_t)(uintptr_t)ptr};
+    return COLL_OK;
+  }
+  return shm_share_export(&s->share, &s->mesh, ptr, bytes, address);
+}
+
+static coll_status_t shm_map(transport_t *t, int peer, const transport_address_t *address,
+                             void **ptr) {
+  shm_t *s = self_of(t);
+  if (s->one_process) {
+    *ptr = (void *)(uintptr_t)address->offset;
+    return COLL_OK;
+  }
+  return shm_share_import(&s->share, &s->mesh, peer, address, ptr);
+}
+
+static void shm_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
+  shm_t *s = self_of(t);
+  *ptr = shm_layout_scratch(&s->layout, s->segment->base, rank);
+  *bytes = s->layout.scratch_bytes;
+}
+
+static void shm_arm(transport_t *t) {
+  shm_t *s = self_of(t);
+  shm_park_arm(control_of(s, t->rank), &s->doorbell_seen);
+}
+
+static void shm_sleep(transport_t *t, uint64_t timeout_ns) {
+  shm_t *s = self_of(t);
+  shm_park_sleep(control_of(s, t->rank), s->doorbell_seen, timeout_ns);
+}
+
+static void shm_disarm(transport_t *t) {
+  shm_park_disarm(control_of(self_of(t), t->rank));
+}
+
+static transport_peer_state_t shm_peer_state(transport_t *t, int peer) {
+  shm_t *s = self_of(t);
+  /* The hang-up is looked at first: a peer that leaves says so before it closes its socket. */
+  bool hung_up = s->mesh.sockets != NULL && shm_mesh_hung_up(&s->mesh, peer);
+  if (atomic_load_explicit(&control_of(s, peer)->left, memory_order_acquire) != 0) {
+    return TRANSPORT_PEER_LEFT;
+  }
+  return hung_up ? TRANSPORT_PEER_LOST : TRANSPORT_PEER_HERE;
+}
+
+static void shm_abort(transport_t *t, int culprit) {
+  shm_t *s = self_of(t);
+  uint32_t nobody = 0;
+  atomic_compare_exchange_strong(&shm_layout_head(s->segment->base)->aborted, &nobody,
+                                 (uint32_t)culprit + 1);
+  for (int peer = 0; peer < t->size; peer++) {
+    if (peer != t->rank) shm_park_ring(control_of(s, peer));
+  }
+}
+
+static bool shm_aborted(transport_t *t, int *culprit) {
+  shm_t *s = self_of(t);
+  uint32_t word =
+      atomic_load_explicit(&shm_layout_head(s->segment->base)->aborted, memory_order_relaxed);
+  if (word == 0) return false;
+  *culprit = (int)word - 1;
+  return true;
+}
+
+static void shm_destroy(transport_t *t) {
+  shm_t *s = self_of(t);
+  if (s->segment != NULL) {
+    atomic_store_explicit(&control_of(s, t->rank)->left, 1, memory_order_release);
+    for (int peer = 0; peer < t->size; peer++) {
+      if (peer != t->rank) shm_park_ring(control_of(s, peer));
+    }
+  }
+  shm_mesh_close(&s->mesh);
+  shm_share_close(&s->share);
+  shm_segment_release(s->segment);
+  free(s->fifos);
+  free(s);
+}
+
+static const transport_ops_t shm_ops = {
+    .name = "shm",
+    .send = shm_send,
+    .recv = shm_recv,
+    .signal = shm_signal_peer,
+    .wait = shm_wait_peer,
+    .address = shm_address,
+    .map = shm_map,
+    .scratch = shm_scratch,
+    .arm = shm_arm,
+    .sleep = shm_sleep,
+    .disarm = shm_disarm,
+    .peer_state = shm_peer_state,
+    .abort = shm_abort,
+    .aborted = shm_aborted,
+    .destroy = shm_destroy,
+};
+
+static coll_status_t make_end(int rank, int size, shm_t **end) {
+  shm_t *s = NULL;
+  COLL_TRY(base_alloc(1, sizeof *s, "a shared-memory transport", (void **)&s));
+  coll_status_t status = base_alloc((size_t)size * TRANSPORT_CHANNELS, sizeof *s->fifos,
+                                    "message counts", (void **)&s->fifos);
+  if (status != COLL_OK) {
+    free(s);
+    return status;
+  }
+  shm_park_prepare();
+  shm_layout_compute(size, &s->layout);
+  s->transport = (transport_t){
+      .ops = &shm_ops, .rank = rank, .size = size, .slot_bytes = s->layout.slot_bytes};
+  s->mesh.listener = -1;
+  *end = s;
+  return COLL_OK;
+}
+
+/* Rank 0 makes the segment and hands it to all; the others wait for it. */
+static coll_status_t share_segment(shm_t *s, uint64_t deadline_ns) {
+  size_t bytes = s->layout.segment_bytes;
+  shm_note_t note = {.kind = SHM_NOTE_SEGMENT, .bytes = bytes};
+  bool moved = false;
+  if (s->mesh.rank == 0) {
+    COLL_TRY(shm_segment_create(bytes, "a communicator", &s->segment));
+    for (int peer = 1; peer < s->mesh.size; peer++) {
+      COLL_TRY(shm_mesh_send(&s->mesh, peer, &note, s->segment->fd, &moved));
+      if (!moved) {
+        return base_fail(COLL_ERROR_RANK_LOST, "rank %d ended while the communicator was made",
+                         peer);
+      }
+    }
+    return COLL_OK;
+  }
+  int fd;
+  COLL_TRY(shm_mesh_recv(&s->mesh, 0, deadline_ns, &note, &fd, &moved));
+  if (!moved || fd < 0 || note.kind != SHM_NOTE_SEGMENT || note.bytes != bytes) {
+    return base_fail(COLL_ERROR_RANK_LOST,
+                     "rank %d: rank 0 did not hand over the communicator's shared memory",
+                     s->mesh.rank);
+  }
+  return shm_segment_open(fd, bytes, "a communicator", &s->segment);
+}
+
+coll_status_t transport_shm_create(shm_mesh_t *mesh, bool one_process, uint64_t deadline_ns,
+                                   transport_t **t) {
+  shm_t *s;
+  coll_status_t status = make_end(mesh->rank, mesh->size, &s);
+  if (status != COLL_OK) {
+    shm_mesh_close(mesh);
+    return status;
+  }
+  s->one_process = one_process;
+  s->mesh = *mesh;
+  *mesh = (shm_mesh_t){.listener = -1};
+  status = share_segment(s, deadline_ns);
+  if (status != COLL_OK) {
+    shm_destroy(&s->transport);
+    return status;
+  }
+  *t = &s->transport;
+  return COLL_OK;
+}
+
+coll_status_t transport_shm_create_local(int size, transport_t *ends[]) {
+  shm_layout_t layout;
+  shm_segment_t *segment;
+  shm_layout_compute(size, &layout);
+  COLL_TRY(shm_segment_create(layout.segment_bytes, "a communicator of threads", &segment));
+  coll_status_t status = COLL_OK;
+  int made = 0;
+  for (; made < size && status == COLL_OK; made++) {
+    shm_t *s;
+    status = make_end(made, size, &s);
+    if (status != COLL_OK) break;
+    s->one_process = true;
+    s->segment = segment;
+    shm_segment_retain(segment);
+    ends[made] = &s->transport;
+  }
+  while (status != COLL_OK && made > 0) shm_destroy(ends[--made]);
+  shm_segment_release(segment); /* the ends hold their own references */
+  return status;
+}
+
+size_t transport_shm_bytes_per_rank(int size) {
+  shm_layout_t layout;
+  shm_layout_compute(size, &layout);
+  return layout.region_bytes;
+}
