@@ -1,0 +1,32 @@
+/* One call of a verb, as the engine needs to know it: buffers, counts, dtype, op and tag. */
+#ifndef ENGINE_CALL_H
+#define ENGINE_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* Blocks of different sizes (alltoallv): elements in, and elements before, each of `size` blocks.
+ */
+typedef struct engine_blocks {
+  const size_t *counts, *offsets;
+} engine_blocks_t;
+
+typedef struct engine_call {
+  const void *input; /* this rank's; NULL where the collective gives it none */
+  void *output;
+  size_t count; /* elements of a block; with uneven blocks, of this rank's largest */
+  engine_blocks_t input_blocks; /* counts NULL: blocks of `count` elements, end to end */
+  engine_blocks_t output_blocks;
+  coll_dtype_t dtype;
+  coll_op_t op; /* builtin */
+  size_t element_bytes;
+  uint64_t tag;
+  int channel;         /* lane l of the plan runs over this channel + l */
+  bool count_per_pair; /* counts are known to pairs of ranks only: every pair exchanges a message
+                          that carries its count, even where it is 0 */
+} engine_call_t;
+
+#endif

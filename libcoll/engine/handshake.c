@@ -1,0 +1,111 @@
+/* A small message to every peer and one from each, on the first lane's channel. */
+#include "engine/handshake.h"
+
+#include "engine/tag.h"
+
+/* Small enough to travel in the cache line of its flag. */
+typedef struct offer {
+  transport_address_t input, output;
+  uint64_t mappable;
+} offer_t;
+
+static int peer_at(const engine_world_t *world, int distance) {
+  return (world->rank + distance) % world->size;
+}
+
+static coll_status_t own_address(const engine_world_t *world, const void *ptr, size_t bytes,
+                                 transport_address_t *address, bool *mappable) {
+  *address = (transport_address_t){0};
+  if (bytes == 0 || world->size == 1) return COLL_OK;
+  transport_t *route = world->routes[peer_at(world, 1)];
+  COLL_TRY(route->ops->address(route, ptr, bytes, address));
+  if (address->segment == 0) *mappable = false;
+  return COLL_OK;
+}
+
+coll_status_t engine_handshake_begin(engine_handshake_t *shake, engine_world_t *world,
+                                     const engine_call_t *call, size_t input_bytes,
+                                     size_t output_bytes) {
+  *shake = (engine_handshake_t){.world = world, .call = call, .own_mappable = true};
+  COLL_TRY(own_address(world, call->input, input_bytes, &shake->input, &shake->own_mappable));
+  COLL_TRY(own_address(world, call->output, output_bytes, &shake->output, &shake->own_mappable));
+  shake->mappable = shake->own_mappable;
+  return COLL_OK;
+}
+
+static coll_status_t send_offers(engine_handshake_t *shake, const offer_t *offer, bool *moved) {
+  engine_world_t *world = shake->world;
+  while (shake->sent < world->size - 1) {
+    int peer = peer_at(world, shake->sent + 1);
+    transport_t *route = world->routes[peer];
+    transport_head_t head = {.tag = shake->call->tag, .bytes = sizeof *offer};
+    bool sent;
+    COLL_TRY(route->ops->send(route, peer, shake->call->channel, offer, &head, &sent));
+    if (!sent) return COLL_OK;
+    shake->sent++;
+    *moved = true;
+  }
+  return COLL_OK;
+}
+
+static coll_status_t map_buffer(engine_world_t *world, int peer, plan_buffer_t buffer,
+                                const transport_address_t *address) {
+  void *ptr = NULL;
+  if (address->segment != 0) {
+    transport_t *route = world->routes[peer];
+    COLL_TRY(route->ops->map(route, peer, address, &ptr));
+    if (ptr == NULL) {
+      return base_fail(COLL_ERROR_SYSTEM, "rank %d: cannot map the %s buffer of rank %d",
+                       world->rank, plan_buffer_name(buffer), peer);
+    }
+  }
+  world->views[peer].buffers[buffer] = ptr;
+  return COLL_OK;
+}
+
+static coll_status_t take_offer(engine_handshake_t *shake, bool *moved) {
+  engine_world_t *world = shake->world;
+  int peer = peer_at(world, world->size - 1 - shake->received);
+  transport_t *route = world->routes[peer];
+  offer_t offer;
+  transport_head_t head;
+  bool got;
+  COLL_TRY(route->ops->recv(route, peer, shake->call->channel, &offer, sizeof offer, &head, &got));
+  if (!got) return COLL_OK;
+  if (head.tag != shake->call->tag || head.bytes != sizeof offer) {
+    return engine_tag_mismatch(world->rank, shake->call->tag, peer, head.tag);
+  }
+  if (offer.mappable == 0) {
+    shake->mappable = false;
+  } else {
+    COLL_TRY(map_buffer(world, peer, PLAN_INPUT, &offer.input));
+    COLL_TRY(map_buffer(world, peer, PLAN_OUTPUT, &offer.output));
+  }
+  shake->received++;
+  *moved = true;
+  return COLL_OK;
+}
+
+coll_status_t engine_handshake_advance(engine_handshake_t *shake, bool *moved, bool *done,
+                                       bool *mappable) {
+  int others = shake->world->size - 1;
+  offer_t offer = {.input = shake->input, .output = shake->output, .mappable = shake->own_mappable};
+  *moved = false;
+  COLL_TRY(send_offers(shake, &offer, moved));
+  bool took = true;
+  while (shake->received < others && took) {
+    took = false;
+    COLL_TRY(take_offer(shake, &took));
+    *moved = *moved || took;
+  }
+  *done = shake->sent == others && shake->received == others;
+  *mappable = shake->mappable;
+  return COLL_OK;
+}
+
+int engine_handshake_waits_for(const engine_handshake_t *shake) {
+  if (shake->received < shake->world->size - 1) {
+    return peer_at(shake->world, shake->world->size - 1 - shake->received);
+  }
+  return peer_at(shake->world, shake->sent + 1);
+}

@@ -1,0 +1,258 @@
+/* Each lane has a cursor; a step either completes or leaves everything as it was. */
+#include "engine/run.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "engine/tag.h"
+
+#define GRAIN_BYTES 64 /* chunks begin on cache lines where a buffer does */
+#define SOURCES_MAX DEVICE_SOURCES_MAX
+
+/* Most elements of a chunk that every message and the scratch arena have room for. */
+static size_t part_most(const engine_world_t *world, const plan_t *plan, size_t element_bytes) {
+  size_t most = SIZE_MAX;
+  if (plan->message_chunks > 0) {
+    most = world->slot_bytes / (size_t)plan->message_chunks / element_bytes;
+  }
+  if (plan->scratch_chunks > 0) {
+    size_t in_scratch = world->scratch_bytes / (size_t)plan->scratch_chunks / element_bytes;
+    if (in_scratch < most) most = in_scratch;
+  }
+  return most;
+}
+
+bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t element_bytes) {
+  return part_most(world, plan, element_bytes) > 0;
+}
+
+static void begin_pass(engine_run_t *run, size_t first) {
+  engine_pass_t *pass = &run->place.pass;
+  size_t left = run->place.call->count - first;
+  pass->first = first;
+  pass->count = left < run->pass_most ? left : run->pass_most;
+  memset(run->next, 0, sizeof run->next);
+}
+
+void engine_run_begin(engine_run_t *run, const engine_world_t *world, const plan_t *plan,
+                      const plan_program_t *program, const engine_call_t *call) {
+  size_t most = part_most(world, plan, call->element_bytes);
+  size_t grain = GRAIN_BYTES / call->element_bytes;
+  assert(most > 0);
+  if (most >= grain) {
+    most -= most == SIZE_MAX ? 0 : most % grain;
+  } else {
+    grain = 1;
+  }
+  run->place =
+      (engine_place_t){.world = world, .plan = plan, .call = call, .pass = {.grain = grain}};
+  run->program = program;
+  run->pass_most = most > SIZE_MAX / (size_t)plan->parts ? SIZE_MAX : most * (size_t)plan->parts;
+  run->opening = true;
+  begin_pass(run, 0);
+}
+
+static int32_t pieces_of_pair(const engine_place_t *place, const plan_span_t *a,
+                              const plan_span_t *b) {
+  bool whole = engine_span_pieces(place, a) == 1 && engine_span_pieces(place, b) == 1;
+  return whole ? 1 : engine_span_blocks(place, a);
+}
+
+static coll_status_t do_copy(const engine_run_t *run, const plan_step_t *step) {
+  const engine_place_t *place = &run->place;
+  int32_t pieces = pieces_of_pair(place, &step->copy.dst, &step->copy.src);
+  for (int32_t i = 0; i < pieces; i++) {
+    engine_piece_t dst = engine_span_piece(place, &step->copy.dst, pieces, i);
+    engine_piece_t src = engine_span_piece(place, &step->copy.src, pieces, i);
+    assert(dst.elements == src.elements);
+    COLL_TRY(
+        place->world->device->copy(dst.ptr, src.ptr, dst.elements * place->call->element_bytes));
+  }
+  return COLL_OK;
+}
+
+static coll_status_t do_reduce(const engine_run_t *run, const plan_step_t *step) {
+  const engine_place_t *place = &run->place;
+  const plan_span_t *dst_span = &step->reduce.dst;
+  const plan_span_t *sources = &run->program->sources[step->reduce.first_source];
+  int32_t count = step->reduce.source_count, pieces = 1;
+  const void *pointers[SOURCES_MAX];
+  assert(count <= SOURCES_MAX);
+  for (int32_t s = 0; s < count; s++) {
+    int32_t needed = pieces_of_pair(place, dst_span, &sources[s]);
+    if (needed > pieces) pieces = needed;
+  }
+  for (int32_t i = 0; i < pieces; i++) {
+    engine_piece_t dst = engine_span_piece(place, dst_span, pieces, i);
+    if (dst.elements == 0) continue;
+    for (int32_t s = 0; s < count; s++) {
+      pointers[s] = engine_span_piece(place, &sources[s], pieces, i).ptr;
+    }
+    COLL_TRY(place->world->device->reduce(dst.ptr, pointers, count, dst.elements,
+                                          place->call->dtype, place->call->op));
+  }
+  return COLL_OK;
+}
+
+/* The tag a message of this span carries: the call's, or the pair's where counts differ by pair. */
+static uint64_t message_tag(const engine_place_t *place, const plan_span_t *span) {
+  const engine_call_t *call = place->call;
+  const engine_blocks_t *blocks =
+      span->buffer == PLAN_INPUT ? &call->input_blocks : &call->output_blocks;
+  if (!call->count_per_pair || blocks->counts == NULL) return call->tag;
+  return engine_tag_recount(call->tag, blocks->counts[span->first], 0);
+}
+
+/* Both ends leave out messages that would be empty, but for the first between a pair that has its
+ * count checked. */
+static bool left_out(const engine_run_t *run, size_t bytes) {
+  return bytes == 0 && !(run->opening && run->place.call->count_per_pair);
+}
+
+static coll_status_t do_send(const engine_run_t *run, const plan_step_t *step, int lane,
+                             bool *done) {
+  const engine_place_t *place = &run->place;
+  const engine_world_t *world = place->world;
+  const plan_span_t *span = &step->send.src;
+  transport_head_t head = {.tag = message_tag(place, span),
+                           .bytes = engine_span_bytes(place, span)};
+  int32_t pieces = engine_span_pieces(place, span);
+  char *data = NULL;
+  *done = true;
+  if (left_out(run, head.bytes)) return COLL_OK;
+  if (pieces == 1) {
+    data = engine_span_piece(place, span, 1, 0).ptr;
+  } else {
+    size_t packed = 0;
+    data = world->packing;
+    for (int32_t i = 0; i < pieces; i++) {
+      engine_piece_t piece = engine_span_piece(place, span, pieces, i);
+      size_t bytes = piece.elements * place->call->element_bytes;
+      COLL_TRY(world->device->copy(data + packed, piece.ptr, bytes));
+      packed += bytes;
+    }
+  }
+  transport_t *route = world->routes[step->send.peer];
+  return route->ops->send(route, step->send.peer, place->call->channel + lane, data, &head, done);
+}
+
+static coll_status_t unpack(const engine_place_t *place, const plan_span_t *span, int32_t pieces) {
+  size_t taken = 0;
+  for (int32_t i = 0; i < pieces; i++) {
+    engine_piece_t piece = engine_span_piece(place, span, pieces, i);
+    size_t bytes = piece.elements * place->call->element_bytes;
+    COLL_TRY(place->world->device->copy(piece.ptr, place->world->packing + taken, bytes));
+    taken += bytes;
+  }
+  return COLL_OK;
+}
+
+static coll_status_t do_recv(const engine_run_t *run, const plan_step_t *step, int lane,
+                             bool *done) {
+  const engine_place_t *place = &run->place;
+  const engine_world_t *world = place->world;
+  const plan_span_t *span = &step->recv.dst;
+  uint64_t expected = message_tag(place, span);
+  size_t bytes = engine_span_bytes(place, span);
+  int32_t pieces = engine_span_pieces(place, span);
+  int peer = step->recv.peer;
+  transport_head_t head;
+  *done = true;
+  if (left_out(run, bytes)) return COLL_OK;
+  char *data = pieces == 1 ? engine_span_piece(place, span, 1, 0).ptr : world->packing;
+  transport_t *route = world->routes[peer];
+  COLL_TRY(route->ops->recv(route, peer, place->call->channel + lane, data, bytes, &head, done));
+  if (!*done) return COLL_OK;
+  if (head.tag != expected || head.bytes != bytes) {
+    return engine_tag_mismatch(world->rank, expected, peer, head.tag);
+  }
+  return pieces == 1 ? COLL_OK : unpack(place, span, pieces);
+}
+
+static coll_status_t do_wait(const engine_run_t *run, const plan_step_t *step, int lane,
+                             bool *done) {
+  const engine_place_t *place = &run->place;
+  int peer = step->wait.peer;
+  transport_t *route = place->world->routes[peer];
+  uint64_t tag = 0;
+  COLL_TRY(route->ops->wait(route, peer, place->call->channel + lane, &tag, done));
+  if (*done && tag != 0 && tag != place->call->tag) {
+    return engine_tag_mismatch(place->world->rank, place->call->tag, peer, tag);
+  }
+  return COLL_OK;
+}
+
+static coll_status_t do_step(engine_run_t *run, const plan_step_t *step, int lane, bool *done) {
+  const engine_place_t *place = &run->place;
+  *done = true;
+  switch (step->kind) {
+    case PLAN_COPY: return do_copy(run, step);
+    case PLAN_REDUCE: return do_reduce(run, step);
+    case PLAN_SEND: return do_send(run, step, lane, done);
+    case PLAN_RECV: return do_recv(run, step, lane, done);
+    case PLAN_WAIT: return do_wait(run, step, lane, done);
+    case PLAN_SIGNAL: {
+      transport_t *route = place->world->routes[step->signal.peer];
+      return route->ops->signal(route, step->signal.peer, place->call->channel + lane,
+                                place->call->tag);
+    }
+    case PLAN_AFTER: *done = run->next[step->after.lane] > (size_t)step->after.step; return COLL_OK;
+    case PLAN_STEP_KIND_COUNT: break;
+  }
+  return base_fail(COLL_ERROR_INTERNAL, "plan %s holds a step of unknown kind %d",
+                   place->plan->algorithm, (int)step->kind);
+}
+
+/* One sweep: every lane as far as it goes. */
+static coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
+  *pass_done = true;
+  for (int lane = 0; lane < run->place.plan->lanes; lane++) {
+    const plan_lane_t *steps = &run->program->lanes[lane];
+    bool done = true;
+    while (run->next[lane] < steps->count) {
+      COLL_TRY(do_step(run, &steps->steps[run->next[lane]], lane, &done));
+      if (!done) break;
+      run->next[lane]++;
+      *moved = true;
+    }
+    *pass_done = *pass_done && done;
+  }
+  return COLL_OK;
+}
+
+coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
+  const engine_pass_t *pass = &run->place.pass;
+  *moved = false;
+  *done = false;
+  for (;;) {
+    bool pass_done, swept = false;
+    COLL_TRY(sweep(run, &swept, &pass_done));
+    *moved = *moved || swept || pass_done;
+    if (pass_done && pass->first + pass->count >= run->place.call->count) {
+      *done = true;
+      return COLL_OK;
+    }
+    if (pass_done) {
+      begin_pass(run, pass->first + pass->count);
+      run->opening = false;
+    } else if (!swept) {
+      return COLL_OK;
+    }
+  }
+}
+
+int engine_run_waits_for(const engine_run_t *run, int peers[PLAN_LANES_MAX]) {
+  int count = 0;
+  for (int lane = 0; lane < run->place.plan->lanes; lane++) {
+    const plan_lane_t *steps = &run->program->lanes[lane];
+    if (run->next[lane] >= steps->count) continue;
+    const plan_step_t *step = &steps->steps[run->next[lane]];
+    switch (step->kind) {
+      case PLAN_SEND: peers[count++] = step->send.peer; break;
+      case PLAN_RECV: peers[count++] = step->recv.peer; break;
+      case PLAN_WAIT: peers[count++] = step->wait.peer; break;
+      default: break;
+    }
+  }
+  return count;
+}

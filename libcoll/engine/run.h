@@ -1,0 +1,43 @@
+/*
+ * The engine: carries out one rank's program of a plan for one call, as a state machine that never
+ * blocks, sleeps or reads a clock. Whoever owns the thread advances it and decides how to wait.
+ *
+ * A large call is cut into passes over the same plan, so that every message fits a slot and scratch
+ * fits its arena. A rank starts a pass when all its lanes have finished the one before; ranks are
+ * not otherwise in step. A plan that cannot deadlock alone cannot in a row of passes either: the
+ * ranks form a Kahn network, whose ability to finish does not depend on the schedule, and the
+ * schedule that finishes each pass everywhere before the next is one of them.
+ */
+#ifndef ENGINE_RUN_H
+#define ENGINE_RUN_H
+
+#include "engine/call.h"
+#include "engine/span.h"
+#include "engine/world.h"
+
+typedef struct engine_run {
+  engine_place_t place; /* world, plan, call and the pass under way */
+  const plan_program_t *program;
+  size_t pass_most;            /* elements of a block per pass */
+  size_t next[PLAN_LANES_MAX]; /* step to do next, per lane */
+  bool opening;                /* in the first pass */
+} engine_run_t;
+
+/* Whether slots and scratch have room for the plan at all with elements of that size. */
+bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t element_bytes);
+
+/* Everything given must stay as it is until the run is done. Requires engine_run_fits, a call with
+ * count > 0 or count_per_pair or no buffers at all (barrier), and for PLAN_REACH_USER a handshake
+ * that found all memory mappable. */
+void engine_run_begin(engine_run_t *run, const engine_world_t *world, const plan_t *plan,
+                      const plan_program_t *program, const engine_call_t *call);
+
+/* Goes on as far as it can. *moved: at least one step was done. *done: the call is complete. Fails
+ * with COLL_ERROR_MISMATCH where a peer turns out to be in another call, or as the transport did.
+ */
+coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done);
+
+/* The ranks that the blocked lanes wait for: fills peers[0..PLAN_LANES_MAX), returns how many. */
+int engine_run_waits_for(const engine_run_t *run, int peers[PLAN_LANES_MAX]);
+
+#endif
