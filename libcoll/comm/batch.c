@@ -1,0 +1,163 @@
+/*
+ * One loop over the tasks of a batch: start those whose predecessors are done, advance those under
+ * way, and wait a little when nothing moved.
+ */
+#include "comm/batch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "comm/task.h"
+#include "comm/turn.h"
+#include "comm/wait.h"
+
+static void free_calls(comm_call_t *calls, size_t count) {
+  for (size_t i = 0; i < count; i++) free(calls[i].blocks);
+}
+
+static bool has_ticket(const comm_batch_t *batch, const struct coll_comm *comm) {
+  for (size_t i = 0; i < batch->ticket_count; i++) {
+    if (batch->tickets[i].comm == comm) return true;
+  }
+  return false;
+}
+
+coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_batch_t *batch) {
+  comm_batch_t made = {.call_count = count};
+  coll_status_t status =
+      base_alloc(count, sizeof *made.calls, "a batch of calls", (void **)&made.calls);
+  if (status == COLL_OK) {
+    status = base_alloc(count, sizeof *made.tickets, "a batch's tickets", (void **)&made.tickets);
+  }
+  if (status != COLL_OK) {
+    for (size_t i = 0; i < count; i++) free(calls[i].blocks);
+    free(made.calls);
+    return status;
+  }
+  memcpy(made.calls, calls, count * sizeof *calls);
+  for (size_t i = 0; i < count; i++) {
+    if (has_ticket(&made, calls[i].comm)) continue;
+    made.tickets[made.ticket_count++] =
+        (comm_ticket_t){.comm = calls[i].comm, .number = comm_turn_ticket(calls[i].comm)};
+  }
+  *batch = made;
+  return COLL_OK;
+}
+
+/* Whether `later` has to wait for `earlier` to be complete: FIFO order between the same two ranks,
+ * and one collective at a time. */
+static bool follows(const comm_call_t *later, const comm_call_t *earlier) {
+  if (later->comm != earlier->comm || later->kind != earlier->kind) return false;
+  return later->kind == COMM_COLLECTIVE || later->root == earlier->root;
+}
+
+static bool may_start(const comm_task_t tasks[], size_t index, const comm_ticket_t tickets[],
+                      size_t ticket_count) {
+  struct coll_comm *comm = tasks[index].call->comm;
+  for (size_t i = 0; i < ticket_count; i++) {
+    if (tickets[i].comm == comm && !comm_turn_is(comm, tickets[i].number)) return false;
+  }
+  for (size_t i = index; i-- > 0;) {
+    if (follows(tasks[index].call, tasks[i].call)) return tasks[i].state == COMM_TASK_DONE;
+  }
+  return true;
+}
+
+static coll_status_t advance_one(comm_task_t *task, bool *moved) {
+  coll_status_t status = COLL_OK;
+  if (task->state == COMM_TASK_WAITING) {
+    *moved = true;
+    status = comm_task_start(task);
+  }
+  bool stepped = false;
+  if (status == COLL_OK) status = comm_task_advance(task, &stepped);
+  *moved = *moved || stepped;
+  return status;
+}
+
+static coll_status_t run_tasks(comm_task_t tasks[], size_t count, const comm_ticket_t tickets[],
+                               size_t ticket_count) {
+  comm_wait_t wait = {0};
+  coll_status_t status = COLL_OK;
+  for (size_t done = 0; done < count;) {
+    bool moved = false;
+    done = 0;
+    for (size_t i = 0; i < count; i++) {
+      comm_task_t *task = &tasks[i];
+      if (task->state == COMM_TASK_WAITING && !may_start(tasks, i, tickets, ticket_count)) continue;
+      if (task->state != COMM_TASK_DONE) status = advance_one(task, &moved);
+      if (status != COLL_OK) goto out;
+      if (task->state == COMM_TASK_DONE) done++;
+    }
+    if (moved) {
+      comm_wait_reset(&wait);
+    } else if (done < count) {
+      status = comm_wait_a_little(&wait, tasks, count);
+      if (status != COLL_OK) goto out;
+    }
+  }
+out:
+  comm_wait_reset(&wait);
+  return status;
+}
+
+/* A communicator with a call cut short is out of step with its peers, and so at its end. */
+static void finish_cut_short(comm_task_t tasks[], size_t count, coll_status_t status) {
+  for (size_t i = 0; i < count; i++) {
+    struct coll_comm *comm = tasks[i].call->comm;
+    if (tasks[i].state != COMM_TASK_DONE) comm_finish(comm, status, comm->rank);
+  }
+}
+
+static coll_status_t run_and_close(comm_task_t tasks[], size_t count, const comm_ticket_t tickets[],
+                                   size_t ticket_count) {
+  coll_status_t status = run_tasks(tasks, count, tickets, ticket_count);
+  if (status != COLL_OK) {
+    for (size_t i = 0; i < ticket_count; i++) comm_turn_take(tickets[i].comm, tickets[i].number);
+    finish_cut_short(tasks, count, status);
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (status != COLL_OK) comm_keep_error(tasks[i].call->comm, status);
+    comm_task_close(&tasks[i]);
+  }
+  for (size_t i = 0; i < ticket_count; i++) comm_turn_pass(tickets[i].comm, tickets[i].number);
+  return status;
+}
+
+static void free_batch(comm_batch_t *batch) {
+  free_calls(batch->calls, batch->call_count);
+  free(batch->calls);
+  free(batch->tickets);
+  *batch = (comm_batch_t){0};
+}
+
+void comm_batch_drop(comm_batch_t *batch) {
+  for (size_t i = 0; i < batch->ticket_count; i++) {
+    comm_turn_take(batch->tickets[i].comm, batch->tickets[i].number);
+    comm_turn_pass(batch->tickets[i].comm, batch->tickets[i].number);
+  }
+  free_batch(batch);
+}
+
+coll_status_t comm_batch_run(comm_batch_t *batch) {
+  comm_task_t *tasks = NULL;
+  coll_status_t status =
+      base_alloc(batch->call_count, sizeof *tasks, "a batch's tasks", (void **)&tasks);
+  if (status != COLL_OK) {
+    comm_batch_drop(batch);
+    return status;
+  }
+  for (size_t i = 0; i < batch->call_count; i++) comm_task_init(&tasks[i], &batch->calls[i]);
+  status = run_and_close(tasks, batch->call_count, batch->tickets, batch->ticket_count);
+  free(tasks);
+  free_batch(batch);
+  return status;
+}
+
+coll_status_t comm_call_run(const comm_call_t *call) {
+  comm_task_t task;
+  comm_ticket_t ticket = {.comm = call->comm, .number = comm_turn_ticket(call->comm)};
+  comm_task_init(&task, call);
+  return run_and_close(&task, 1, &ticket, 1);
+}

@@ -1,0 +1,37 @@
+/*
+ * Carrying calls out: a batch is one call, or those of a group, progressed together in the calling
+ * thread until all are done.
+ */
+#ifndef COMM_BATCH_H
+#define COMM_BATCH_H
+
+#include "comm/call.h"
+
+typedef struct comm_ticket {
+  struct coll_comm *comm;
+  uint64_t number;
+} comm_ticket_t;
+
+typedef struct comm_batch {
+  comm_call_t *calls; /* owned */
+  size_t call_count;
+  comm_ticket_t *tickets; /* owned: one per communicator that the calls name */
+  size_t ticket_count;
+} comm_batch_t;
+
+/* Takes `count` calls (their blocks with them, on failure too) and a ticket on every communicator
+ * they name, which fixes their order among all calls of those communicators. */
+coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_batch_t *batch);
+
+/* Waits for the turns, carries the calls out and frees the batch. Collectives on one communicator
+ * run one after the other, sends to one peer likewise, receives from one peer likewise; all else
+ * concurrently. A failure finishes every communicator whose calls were not complete. */
+coll_status_t comm_batch_run(comm_batch_t *batch);
+
+/* Gives up the turns without running anything. */
+void comm_batch_drop(comm_batch_t *batch);
+
+/* One call at once: the same as a batch of it, without allocating. */
+coll_status_t comm_call_run(const comm_call_t *call);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * A call as the verbs hand it over: checked, and on its way to a communicator.
+ */
+#ifndef COMM_CALL_H
+#define COMM_CALL_H
+
+#include "comm/comm.h"
+#include "engine/call.h"
+
+typedef enum comm_call_kind { COMM_COLLECTIVE, COMM_SEND, COMM_RECV } comm_call_kind_t;
+
+typedef struct comm_call {
+  comm_call_kind_t kind;
+  struct coll_comm *comm;
+  coll_collective_t collective; /* COLL_SENDRECV for sends and receives */
+  const void *send;             /* NULL where this rank has no such buffer */
+  void *recv;
+  size_t count;   /* elements of a block; the largest where blocks are uneven */
+  size_t *blocks; /* alltoallv: send counts, send offsets, receive counts, receive
+                     offsets, [size] each; owned by the call. Else NULL */
+  coll_dtype_t dtype;
+  coll_op_t op; /* builtin, or a premul-sum of the communicator */
+  int root;     /* or the peer of a send or receive */
+  bool in_place;
+} comm_call_t;
+
+#endif

@@ -1,0 +1,78 @@
+/*
+ * What a communicator's failure means to each side: the thread that meets it writes it down and
+ * tells every rank through the transport; later calls find it written.
+ */
+#include "comm/comm.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "comm/turn.h"
+
+#define TURN_YIELDS 100
+#define TURN_SLEEP_NS 50000u
+
+coll_status_t comm_check(const struct coll_comm *comm) {
+  if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "the communicator is NULL");
+  if (comm->magic != COMM_MAGIC) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "%p is not a communicator, or it was destroyed already: use the handle that "
+                     "coll_comm_create set",
+                     (const void *)comm);
+  }
+  return COLL_OK;
+}
+
+void comm_turn_take(struct coll_comm *comm, uint64_t ticket) {
+  for (int looks = 0; !comm_turn_is(comm, ticket); looks++) {
+    if (looks < TURN_YIELDS) {
+      sched_yield();
+    } else {
+      base_clock_sleep_ns(TURN_SLEEP_NS);
+    }
+  }
+}
+
+coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int culprit) {
+  if (atomic_load_explicit(&comm->failure, memory_order_relaxed) == COLL_OK) {
+    snprintf(comm->failure_text, sizeof comm->failure_text, "%s", base_last_error());
+    atomic_store_explicit(&comm->failure, (int)status, memory_order_release);
+    comm->local->ops->abort(comm->local, culprit);
+  }
+  return status;
+}
+
+coll_status_t comm_failure(struct coll_comm *comm) {
+  int culprit;
+  int failure = atomic_load_explicit(&comm->failure, memory_order_acquire);
+  if (failure != COLL_OK) return base_fail((coll_status_t)failure, "%s", comm->failure_text);
+  if (!comm->local->ops->aborted(comm->local, &culprit)) return COLL_OK;
+  if (culprit == comm->rank) {
+    return base_fail(COLL_ERROR_RANK_LOST,
+                     "rank %d: this rank aborted the communicator; destroy it", comm->rank);
+  }
+  return base_fail(COLL_ERROR_RANK_LOST,
+                   "rank %d: rank %d (process %d) died or gave up; the communicator is finished",
+                   comm->rank, culprit, (int)comm->peers[culprit].pid);
+}
+
+bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype,
+                      unsigned char scalar[8]) {
+  bool found = false;
+  pthread_mutex_lock(&comm->lock);
+  for (size_t i = 0; i < comm->premul_count && !found; i++) {
+    found = comm->premuls[i].op == op && comm->premuls[i].dtype == dtype;
+    if (found) memcpy(scalar, comm->premuls[i].scalar, sizeof comm->premuls[i].scalar);
+  }
+  pthread_mutex_unlock(&comm->lock);
+  return found;
+}
+
+coll_status_t comm_keep_error(struct coll_comm *comm, coll_status_t status) {
+  pthread_mutex_lock(&comm->lock);
+  snprintf(comm->last_error, sizeof comm->last_error, "%s", base_last_error());
+  pthread_mutex_unlock(&comm->lock);
+  return status;
+}

@@ -1,0 +1,111 @@
+/*
+ * The communicator: who the ranks are, the ways between them, the plans they use, and whose turn it
+ * is. What carries out calls is in batch.h; how a communicator comes to be is in create.h.
+ */
+#ifndef COMM_COMM_H
+#define COMM_COMM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "algo/algo.h"
+#include "engine/world.h"
+
+#define COMM_ERROR_BYTES 512
+
+/* Who a peer is, for sentences. */
+typedef struct comm_peer {
+  int32_t pid;
+} comm_peer_t;
+
+typedef struct comm_plan {
+  const algo_t *algo;
+  int root;
+  bool in_place;
+  bool fits[9]; /* whether slots have room, by element size: 1, 2, 4 and 8 bytes */
+  plan_t *plan;
+} comm_plan_t;
+
+/* What the latest call of a collective came to; the next one like it need not ask again. */
+typedef struct comm_choice {
+  size_t bytes;
+  size_t element_bytes;
+  int root;
+  bool in_place;
+  plan_reach_t reach;
+  const comm_plan_t *plan; /* NULL before any */
+} comm_choice_t;
+
+typedef struct comm_premul {
+  coll_op_t op;
+  coll_dtype_t dtype;
+  unsigned char scalar[8];
+} comm_premul_t;
+
+struct coll_comm {
+  uint64_t magic; /* COMM_MAGIC while the communicator lives */
+  int rank, size;
+  comm_peer_t *peers; /* [size] */
+  engine_world_t world;
+  transport_t *local; /* to the ranks of this machine, all of them so far */
+  transport_t *self;
+  int spin_limit; /* looks at a flag before a wait yields its core */
+
+  /* Turns: a batch of calls takes the next ticket when it is made and runs when the turn comes to
+   * it. ticket: any thread, by atomic add. turn: the thread whose turn it is. */
+  _Atomic uint64_t next_ticket, turn;
+
+  /* All below belong to the thread whose turn it is. */
+  uint64_t sequence;         /* collectives so far */
+  uint64_t *sent, *received; /* [size]: coll_send and coll_recv calls so far, by peer */
+  comm_plan_t **plans;
+  size_t plan_count, plan_capacity;
+  comm_choice_t choices[COLL_COLLECTIVE_COUNT];
+  const algo_t *used[COLL_COLLECTIVE_COUNT];
+  const char *forced[COLL_COLLECTIVE_COUNT]; /* an algo_t's name, or NULL */
+
+  /* The failure that finished the communicator: text before status, status with release; written
+   * once, by the thread whose turn it is. */
+  char failure_text[COMM_ERROR_BYTES];
+  _Atomic int failure;
+  /* coll_comm_abort was called here. Any thread. */
+  _Atomic bool aborted;
+
+  pthread_mutex_t lock;              /* guards what follows */
+  char last_error[COMM_ERROR_BYTES]; /* of the communicator's latest failed call */
+  comm_premul_t *premuls;
+  size_t premul_count, premul_capacity;
+  int premul_made; /* ever */
+};
+
+#define COMM_MAGIC 0x6c6962636f6c6c31u /* "libcoll1" */
+
+/* COLL_ERROR_INVALID unless `comm` is a live communicator, as far as can be told. */
+coll_status_t comm_check(const struct coll_comm *comm);
+
+/* Ends the communicator for all ranks because of rank `culprit`; keeps the thread's last error as
+ * the reason and returns `status`. */
+coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int culprit);
+
+/* The failure that finished the communicator, here or elsewhere, as this thread's last error. */
+coll_status_t comm_failure(struct coll_comm *comm);
+
+/* The plan of one collective for this rank, from the cache or freshly built. */
+coll_status_t comm_plan_get(struct coll_comm *comm, const algo_t *algo, int root, bool in_place,
+                            const comm_plan_t **plan);
+void comm_plans_free(struct coll_comm *comm);
+
+/* Chooses for a call; reach is the furthest the memory at hand allows. */
+coll_status_t comm_choose(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
+                          size_t element_bytes, int root, bool in_place, plan_reach_t reach,
+                          const comm_plan_t **plan);
+
+/* Whether `op` is a premul-sum of this communicator for dtype, and its scalar. */
+bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype,
+                      unsigned char scalar[8]);
+
+/* Keeps the thread's last error as the communicator's. Returns `status`. */
+coll_status_t comm_keep_error(struct coll_comm *comm, coll_status_t status);
+
+#endif

@@ -1,0 +1,211 @@
+/*
+ * Every way ends the same: a transport to the ranks of this machine, one to oneself, and the views
+ * of everybody's scratch.
+ */
+#include "comm/create.h"
+
+#include <assert.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "topo/host.h"
+#include "transport/self/self.h"
+#include "transport/shm/shm.h"
+
+#define SPIN_LOOKS 2000 /* some 50 µs: longer than a peer that is on time takes */
+
+_Static_assert(TOPO_HOST_BYTES <= sizeof(((comm_record_t *)0)->host), "a host's name must fit");
+
+static int usable_cores(void) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+static void view_scratch(struct coll_comm *comm) {
+  for (int rank = 0; rank < comm->size; rank++) {
+    void *scratch;
+    size_t bytes;
+    comm->local->ops->scratch(comm->local, rank, &scratch, &bytes);
+    comm->world.views[rank].buffers[PLAN_SCRATCH] = scratch;
+    comm->world.scratch_bytes = bytes;
+  }
+}
+
+static coll_status_t allocate(struct coll_comm *comm) {
+  size_t size = (size_t)comm->size;
+  engine_world_t *world = &comm->world;
+  COLL_TRY(base_alloc(size, sizeof *comm->peers, "peers", (void **)&comm->peers));
+  COLL_TRY(base_alloc(size, sizeof *comm->sent, "counts", (void **)&comm->sent));
+  COLL_TRY(base_alloc(size, sizeof *comm->received, "counts", (void **)&comm->received));
+  COLL_TRY(base_alloc(size, sizeof *world->routes, "routes", (void **)&world->routes));
+  COLL_TRY(base_alloc(size, sizeof *world->views, "views", (void **)&world->views));
+  return base_alloc(1, world->slot_bytes, "packing", (void **)&world->packing);
+}
+
+/* Makes the communicator around its transport, which it takes over, on failure too. */
+static coll_status_t assemble(transport_t *local, int cores, struct coll_comm **comm) {
+  struct coll_comm *made = NULL;
+  coll_status_t status = base_alloc(1, sizeof *made, "a communicator", (void **)&made);
+  if (status != COLL_OK) {
+    local->ops->destroy(local);
+    return status;
+  }
+  made->rank = local->rank;
+  made->size = local->size;
+  made->local = local;
+  made->spin_limit = local->size <= cores ? SPIN_LOOKS : 0;
+  made->world = (engine_world_t){.rank = local->rank,
+                                 .size = local->size,
+                                 .device = &device_host,
+                                 .slot_bytes = local->slot_bytes};
+  pthread_mutex_init(&made->lock, NULL);
+  status = allocate(made);
+  if (status == COLL_OK) {
+    status = transport_self_create(local->rank, local->size, local->slot_bytes, &made->self);
+  }
+  if (status != COLL_OK) {
+    comm_destroy(made);
+    return status;
+  }
+  for (int rank = 0; rank < made->size; rank++) {
+    made->world.routes[rank] = rank == made->rank ? made->self : local;
+  }
+  view_scratch(made);
+  made->magic = COMM_MAGIC;
+  *comm = made;
+  return COLL_OK;
+}
+
+void comm_destroy(struct coll_comm *comm) {
+  comm->magic = 0;
+  comm_plans_free(comm);
+  if (comm->self != NULL) comm->self->ops->destroy(comm->self);
+  comm->local->ops->destroy(comm->local);
+  pthread_mutex_destroy(&comm->lock);
+  free(comm->premuls);
+  free(comm->world.packing);
+  free(comm->world.views);
+  free(comm->world.routes);
+  free(comm->received);
+  free(comm->sent);
+  free(comm->peers);
+  free(comm);
+}
+
+static pthread_once_t process_once = PTHREAD_ONCE_INIT;
+static uint64_t process_number; /* written once under process_once */
+
+static void draw_process_number(void) {
+  if (getrandom(&process_number, sizeof process_number, 0) < 0) process_number = 0;
+}
+
+static bool in_one_process(int size, const comm_record_t records[]) {
+  for (int peer = 1; peer < size; peer++) {
+    if (records[peer].pid != records[0].pid || records[peer].process != records[0].process) {
+      return false;
+    }
+  }
+  return true;
+}
+
+coll_status_t comm_introduce(shm_mesh_t *mesh, comm_record_t *record) {
+  memset(record, 0, sizeof *record);
+  pthread_once(&process_once, draw_process_number);
+  record->pid = (int32_t)getpid();
+  record->process = process_number;
+  COLL_TRY(topo_host_identity(record->host));
+  return shm_mesh_listen(mesh, &record->name);
+}
+
+static coll_status_t check_hosts(int rank, int size, const comm_record_t records[]) {
+  for (int peer = 0; peer < size; peer++) {
+    if (strncmp(records[peer].host, records[rank].host, sizeof records[rank].host) == 0) continue;
+    return base_fail(COLL_ERROR_UNSUPPORTED,
+                     "rank %d: rank %d runs on another host, and this build has no network "
+                     "transport: start all ranks on one machine",
+                     rank, peer);
+  }
+  return COLL_OK;
+}
+
+static coll_status_t connect_mesh(shm_mesh_t *mesh, int rank, int size,
+                                  const comm_record_t records[], uint64_t session,
+                                  uint64_t deadline_ns) {
+  shm_mesh_name_t *names = NULL;
+  COLL_TRY(check_hosts(rank, size, records));
+  COLL_TRY(base_alloc((size_t)size, sizeof *names, "names of ranks", (void **)&names));
+  for (int peer = 0; peer < size; peer++) names[peer] = records[peer].name;
+  coll_status_t status = shm_mesh_connect(mesh, rank, size, names, session, deadline_ns);
+  free(names);
+  return status;
+}
+
+coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_record_t records[],
+                           uint64_t session, int timeout_ms, struct coll_comm **comm) {
+  uint64_t deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
+  transport_t *local;
+  struct coll_comm *made;
+  coll_status_t status = connect_mesh(mesh, rank, size, records, session, deadline_ns);
+  if (status != COLL_OK) {
+    shm_mesh_close(mesh);
+    return status;
+  }
+  COLL_TRY(transport_shm_create(mesh, in_one_process(size, records), deadline_ns, &local));
+  COLL_TRY(assemble(local, usable_cores(), &made));
+  for (int peer = 0; peer < size; peer++) made->peers[peer].pid = records[peer].pid;
+  *comm = made;
+  return COLL_OK;
+}
+
+coll_status_t comm_create(const rendezvous_place_t *place, int rank, int size, int timeout_ms,
+                          struct coll_comm **comm) {
+  comm_record_t own, *records = NULL;
+  uint64_t session = 0;
+  shm_mesh_t mesh;
+  COLL_TRY(base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records));
+  coll_status_t status = comm_introduce(&mesh, &own);
+  if (status != COLL_OK) goto free_records;
+  if (size == 1) {
+    records[0] = own;
+  } else {
+    rendezvous_rank_t caller = {
+        .rank = rank, .size = size, .record = &own, .record_bytes = sizeof own};
+    status = rendezvous_meet(place, &caller, timeout_ms, records, &session);
+  }
+  if (status == COLL_OK) {
+    status = comm_connect(&mesh, rank, size, records, session, timeout_ms, comm);
+  } else {
+    shm_mesh_close(&mesh);
+  }
+free_records:
+  free(records);
+  return status;
+}
+
+coll_status_t comm_create_local(int size, struct coll_comm *comms[]) {
+  transport_t **ends = NULL;
+  COLL_TRY(base_alloc((size_t)size, sizeof(transport_t *), "transports", (void **)&ends));
+  coll_status_t status = transport_shm_create_local(size, ends);
+  if (status != COLL_OK) {
+    free(ends);
+    return status;
+  }
+  int made = 0, cores = usable_cores();
+  for (; made < size && status == COLL_OK; made++) {
+    status = assemble(ends[made], cores, &comms[made]);
+    if (status != COLL_OK) break;
+    for (int peer = 0; peer < size; peer++) comms[made]->peers[peer].pid = (int32_t)getpid();
+  }
+  if (status != COLL_OK) {
+    for (int rank = made + 1; rank < size; rank++) ends[rank]->ops->destroy(ends[rank]);
+    while (made > 0) comm_destroy(comms[--made]);
+  }
+  free(ends);
+  return status;
+}

@@ -1,0 +1,132 @@
+/*
+ * What launchers tell their ranks. torchrun's variables come first because they also name the
+ * meeting point; Open MPI, PMI (MPICH, Hydra) and Slurm tell rank and size, and for them the
+ * meeting point is MASTER_ADDR and MASTER_PORT where set, else this host and a port derived from
+ * the job.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/knob.h"
+#include "base/words.h"
+#include "comm/create.h"
+
+static const base_knob_t knobs[] = {
+    {.name = "COLL_TIMEOUT_MS",
+     .kind = BASE_KNOB_INTEGER,
+     .fallback = "60000",
+     .least = 1,
+     .most = 86400000,
+     .help = "milliseconds to wait for the other ranks when a communicator is made"},
+    {.name = "COLL_INTERFACE_ADDRESS",
+     .kind = BASE_KNOB_TEXT,
+     .fallback = "127.0.0.1",
+     .help = "numeric address on which coll_unique_id_create listens"},
+};
+
+enum { KNOB_TIMEOUT, KNOB_ADDRESS, KNOB_COUNT };
+
+_Static_assert(sizeof knobs / sizeof knobs[0] == KNOB_COUNT, "one name per knob");
+
+const base_knob_t *comm_knob(int index) {
+  return index >= 0 && index < KNOB_COUNT ? &knobs[index] : NULL;
+}
+
+coll_status_t comm_settings(const coll_comm_config_t *config, const char **address,
+                            int *timeout_ms) {
+  int64_t timeout;
+  COLL_TRY(base_knob_integer(&knobs[KNOB_TIMEOUT], &timeout));
+  if (config != NULL) {
+    if (config->struct_bytes < sizeof *config || config->create_timeout_ms < 0) {
+      return base_fail(COLL_ERROR_INVALID,
+                       "the communicator's config is not one: start from COLL_COMM_CONFIG_INIT, "
+                       "with a timeout that is not negative");
+    }
+    if (config->create_timeout_ms > 0) timeout = config->create_timeout_ms;
+  }
+  *timeout_ms = (int)timeout;
+  *address = base_knob_text(&knobs[KNOB_ADDRESS]);
+  return COLL_OK;
+}
+
+typedef struct launcher {
+  const char *name, *rank, *size, *job;
+} launcher_t;
+
+static const launcher_t launchers[] = {
+    {"torchrun", "RANK", "WORLD_SIZE", NULL},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE"},
+    {"PMI", "PMI_RANK", "PMI_SIZE", "PMI_ID_JOB"},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID"},
+};
+
+enum { LAUNCHER_COUNT = sizeof launchers / sizeof launchers[0] };
+
+#define PORT_FIRST 29500 /* torchrun's habit */
+#define PORT_SPREAD 2000
+
+static const char *value_of(const char *name) {
+  const char *text = name != NULL ? getenv(name) : NULL;
+  return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
+static const launcher_t *find_launcher(void) {
+  for (int i = 0; i < LAUNCHER_COUNT; i++) {
+    if (value_of(launchers[i].rank) != NULL && value_of(launchers[i].size) != NULL) {
+      return &launchers[i];
+    }
+  }
+  return NULL;
+}
+
+static coll_status_t number(const char *name, int64_t least, int64_t most, int64_t *value) {
+  const char *text = value_of(name);
+  if (text != NULL && base_words_integer(text, least, most, value)) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID, "%s=%s: the launcher should set a number from %lld to %lld",
+                   name, text != NULL ? text : "", (long long)least, (long long)most);
+}
+
+static uint64_t text_hash(const char *text) {
+  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+  for (; *text != '\0'; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+  return hash;
+}
+
+/* torchrun's agent may hold MASTER_PORT for a store of its own; it says so. */
+static bool port_is_taken(void) {
+  const char *agent = value_of("TORCHELASTIC_USE_AGENT_STORE");
+  return agent != NULL && (strcmp(agent, "True") == 0 || strcmp(agent, "1") == 0);
+}
+
+static coll_status_t find_place(const launcher_t *launcher, rendezvous_place_t *place) {
+  const char *host = value_of("MASTER_ADDR");
+  const char *job = value_of(launcher->job);
+  int64_t port = PORT_FIRST;
+  if (value_of("MASTER_PORT") != NULL) {
+    COLL_TRY(number("MASTER_PORT", 1, 65535, &port));
+    if (port_is_taken()) port = port < 65535 ? port + 1 : port - 1;
+  } else if (job != NULL) {
+    port = PORT_FIRST + (int64_t)(text_hash(job) % PORT_SPREAD);
+  } else if (launcher == &launchers[0]) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "RANK and WORLD_SIZE are set but MASTER_PORT is not: start the ranks with "
+                     "collrun or torchrun, or set MASTER_ADDR and MASTER_PORT");
+  }
+  *place = (rendezvous_place_t){.port = (uint16_t)port};
+  snprintf(place->host, sizeof place->host, "%s", host != NULL ? host : "127.0.0.1");
+  return COLL_OK;
+}
+
+coll_status_t comm_environment(int *rank, int *size, rendezvous_place_t *place) {
+  const launcher_t *launcher = find_launcher();
+  int64_t found_rank = 0, found_size = 1;
+  if (launcher != NULL) {
+    COLL_TRY(number(launcher->size, 1, PLAN_RANKS_MAX, &found_size));
+    COLL_TRY(number(launcher->rank, 0, found_size - 1, &found_rank));
+  }
+  if (found_size > 1) COLL_TRY(find_place(launcher, place));
+  *rank = (int)found_rank;
+  *size = (int)found_size;
+  return COLL_OK;
+}

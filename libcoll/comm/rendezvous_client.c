@@ -1,0 +1,100 @@
+/* A rank's side of the meeting: connect (again and again, until the server is there), hello,
+ * answer. */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "comm/rendezvous.h"
+#include "comm/wire.h"
+
+#define RETRY_NS 20000000u
+#define ANSWER_SLACK_NS 2000000000u /* the server's own sentence is better than "no answer" */
+
+static coll_status_t resolve(const rendezvous_place_t *place, struct addrinfo **found) {
+  char port[8];
+  struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+  snprintf(port, sizeof port, "%u", (unsigned)place->port);
+  int error = getaddrinfo(place->host, port, &hints, found);
+  if (error == 0) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID, "cannot resolve the meeting point's host '%s': %s",
+                   place->host, gai_strerror(error));
+}
+
+static int connect_once(const struct addrinfo *addresses) {
+  for (const struct addrinfo *each = addresses; each != NULL; each = each->ai_next) {
+    int fd = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) continue;
+    if (connect(fd, each->ai_addr, each->ai_addrlen) == 0) return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+  }
+  return -1;
+}
+
+static coll_status_t connect_until(const rendezvous_place_t *place, int rank, uint64_t deadline_ns,
+                                   int *fd) {
+  struct addrinfo *addresses;
+  COLL_TRY(resolve(place, &addresses));
+  for (;;) {
+    *fd = connect_once(addresses);
+    if (*fd >= 0 || base_clock_now_ns() >= deadline_ns) break;
+    base_clock_sleep_ns(RETRY_NS);
+  }
+  int error = errno;
+  freeaddrinfo(addresses);
+  if (*fd >= 0) return COLL_OK;
+  return base_fail(COLL_ERROR_TIMEOUT,
+                   "rank %d: nobody answers at the meeting point %s port %u (%s): is rank 0 "
+                   "running, and are the address and port right?",
+                   rank, place->host, (unsigned)place->port, strerror(error));
+}
+
+static coll_status_t converse(int fd, const rendezvous_place_t *place, const rendezvous_rank_t *own,
+                              int timeout_ms, uint64_t deadline_ns, void *records,
+                              uint64_t *session) {
+  wire_answer_t answer;
+  wire_hello_t hello = {.magic = WIRE_MAGIC,
+                        .key = place->key,
+                        .rank = own->rank,
+                        .size = own->size,
+                        .timeout_ms = timeout_ms,
+                        .pid = (int32_t)getpid(),
+                        .record_bytes = own->record_bytes};
+  if (!wire_send(fd, &hello, sizeof hello, deadline_ns) ||
+      !wire_send(fd, own->record, own->record_bytes, deadline_ns) ||
+      !wire_recv(fd, &answer, sizeof answer, deadline_ns) || answer.magic != WIRE_MAGIC) {
+    return base_fail(COLL_ERROR_TIMEOUT,
+                     "rank %d: the meeting point %s port %u gave no answer: did rank 0 end, or is "
+                     "another program listening there?",
+                     own->rank, place->host, (unsigned)place->port);
+  }
+  if (answer.status != COLL_OK) {
+    answer.text[sizeof answer.text - 1] = '\0';
+    return base_fail((coll_status_t)answer.status, "rank %d: %s", own->rank, answer.text);
+  }
+  size_t bytes = (size_t)own->size * own->record_bytes;
+  if (!wire_recv(fd, records, bytes, deadline_ns)) {
+    return base_fail(COLL_ERROR_RANK_LOST, "rank %d: the meeting point %s port %u broke off",
+                     own->rank, place->host, (unsigned)place->port);
+  }
+  *session = answer.session;
+  return COLL_OK;
+}
+
+coll_status_t rendezvous_meet(const rendezvous_place_t *place, const rendezvous_rank_t *own,
+                              int timeout_ms, void *records, uint64_t *session) {
+  uint64_t deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
+  int fd, on = 1;
+  COLL_TRY(connect_until(place, own->rank, deadline_ns, &fd));
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  coll_status_t status =
+      converse(fd, place, own, timeout_ms, deadline_ns + ANSWER_SLACK_NS, records, session);
+  close(fd);
+  return status;
+}

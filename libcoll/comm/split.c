@@ -1,0 +1,91 @@
+/*
+ * Every rank tells all others its color, key and how it can be reached, by an allgather on the
+ * parent; then the ranks of a color connect as if they had met at a meeting point of their own.
+ */
+#include "comm/split.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/memory.h"
+#include "comm/batch.h"
+#include "comm/create.h"
+
+typedef struct wish {
+  int32_t color, key;
+  int32_t rank; /* in the parent */
+  uint64_t session;
+  comm_record_t record;
+} wish_t;
+
+/* qsort's order within a color: key, then old rank. */
+static int compare_wishes(const void *left, const void *right) {
+  const wish_t *a = left, *b = right;
+  if (a->key != b->key) return a->key < b->key ? -1 : 1;
+  return a->rank < b->rank ? -1 : a->rank > b->rank;
+}
+
+static coll_status_t tell_all(struct coll_comm *parent, const wish_t *own, wish_t wishes[]) {
+  comm_call_t call = {.kind = COMM_COLLECTIVE,
+                      .comm = parent,
+                      .collective = COLL_ALLGATHER,
+                      .send = own,
+                      .recv = wishes,
+                      .count = sizeof *own,
+                      .dtype = COLL_UINT8};
+  return comm_call_run(&call);
+}
+
+/* Moves those of `color` to the front, in order; returns how many. */
+static int keep_color(wish_t wishes[], int count, int color) {
+  int kept = 0;
+  for (int i = 0; i < count; i++) {
+    if (wishes[i].color == color) wishes[kept++] = wishes[i];
+  }
+  qsort(wishes, (size_t)kept, sizeof *wishes, compare_wishes);
+  return kept;
+}
+
+static coll_status_t connect_members(shm_mesh_t *mesh, const wish_t members[], int count,
+                                     int parent_rank, struct coll_comm **child) {
+  comm_record_t *records = NULL;
+  const char *address;
+  int timeout_ms, rank = 0;
+  coll_status_t status = comm_settings(NULL, &address, &timeout_ms);
+  if (status == COLL_OK) {
+    status = base_alloc((size_t)count, sizeof *records, "records of ranks", (void **)&records);
+  }
+  if (status != COLL_OK) {
+    shm_mesh_close(mesh);
+    return status;
+  }
+  for (int i = 0; i < count; i++) {
+    records[i] = members[i].record;
+    if (members[i].rank == parent_rank) rank = i;
+  }
+  status = comm_connect(mesh, rank, count, records, members[0].session, timeout_ms, child);
+  free(records);
+  return status;
+}
+
+coll_status_t comm_split(struct coll_comm *parent, int color, int key, struct coll_comm **child) {
+  shm_mesh_t mesh;
+  wish_t *wishes = NULL, own = {.color = color, .key = key, .rank = parent->rank};
+  if (getrandom(&own.session, sizeof own.session, 0) != (ssize_t)sizeof own.session) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a communicator");
+  }
+  COLL_TRY(base_alloc((size_t)parent->size, sizeof *wishes, "wishes of ranks", (void **)&wishes));
+  coll_status_t status = comm_introduce(&mesh, &own.record);
+  if (status != COLL_OK) goto free_wishes;
+  status = tell_all(parent, &own, wishes);
+  if (status != COLL_OK || color < 0) {
+    shm_mesh_close(&mesh);
+    if (status == COLL_OK) *child = NULL;
+    goto free_wishes;
+  }
+  int count = keep_color(wishes, parent->size, color);
+  status = connect_members(&mesh, wishes, count, parent->rank, child);
+free_wishes:
+  free(wishes);
+  return status;
+}

@@ -1,0 +1,206 @@
+/*
+ * A collective chooses its plan, meets the others if the plan reaches into users' memory (and
+ * chooses again if that turns out not to be mappable), runs, and turns a sum into an average.
+ */
+#include "comm/task.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/names.h"
+#include "engine/tag.h"
+#include "transport/shm/memory.h"
+
+void comm_task_init(comm_task_t *task, const comm_call_t *call) {
+  memset(task, 0, sizeof *task);
+  task->call = call;
+  task->state = COMM_TASK_WAITING;
+}
+
+static plan_shape_t shape_of(const comm_call_t *call) {
+  return (plan_shape_t){
+      .collective = call->collective, .size = call->comm->size, .root = call->root};
+}
+
+static size_t buffer_elements(const comm_call_t *call, plan_buffer_t buffer) {
+  plan_shape_t shape = shape_of(call);
+  return (size_t)plan_blocks(&shape, call->comm->rank, buffer) * call->count;
+}
+
+static int tag_op(const comm_call_t *call) {
+  if (!base_collective_reduces(call->collective)) return ENGINE_OP_NONE;
+  return call->op < COLL_OP_BUILTIN_COUNT ? (int)call->op : ENGINE_OP_PREMUL;
+}
+
+/* Every rank's premul-sum is a plain sum of buffers that the scalar went over first. */
+static coll_status_t scale_input(comm_task_t *task) {
+  const comm_call_t *call = task->call;
+  unsigned char scalar[8];
+  if (!comm_premul_find(call->comm, call->op, call->dtype, scalar)) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "rank %d: op %d is not a premul-sum of this communicator for %s",
+                     call->comm->rank, (int)call->op, base_dtype_name(call->dtype));
+  }
+  size_t elements = buffer_elements(call, PLAN_INPUT);
+  COLL_TRY(shm_memory_alloc(elements * task->engine_call.element_bytes, &task->scaled));
+  COLL_TRY(
+      call->comm->world.device->scale(task->scaled, call->send, elements, call->dtype, scalar));
+  task->engine_call.input = task->scaled;
+  task->engine_call.op = COLL_SUM;
+  return COLL_OK;
+}
+
+static void describe_collective(comm_task_t *task) {
+  const comm_call_t *call = task->call;
+  struct coll_comm *comm = call->comm;
+  size_t size = (size_t)comm->size;
+  engine_call_t *engine_call = &task->engine_call;
+  *engine_call =
+      (engine_call_t){.input = call->send,
+                      .output = call->recv,
+                      .count = call->count,
+                      .dtype = call->dtype,
+                      .op = call->op == COLL_AVG ? COLL_SUM : call->op,
+                      .element_bytes = base_dtype_bytes(call->dtype),
+                      .tag = engine_tag_make(comm->sequence, call->collective, call->dtype,
+                                             tag_op(call), call->count, call->root)};
+  comm->sequence++;
+  if (call->blocks != NULL) {
+    engine_call->input_blocks = (engine_blocks_t){call->blocks, call->blocks + size};
+    engine_call->output_blocks =
+        (engine_blocks_t){call->blocks + 2 * size, call->blocks + 3 * size};
+    engine_call->count_per_pair = true;
+    /* Ranks know only their own counts, so the call's own tag leaves them out. */
+    engine_call->tag = engine_tag_recount(engine_call->tag, 0, call->root);
+  }
+}
+
+static coll_status_t choose(comm_task_t *task, plan_reach_t reach) {
+  const comm_call_t *call = task->call;
+  size_t element_bytes = task->engine_call.element_bytes;
+  bool in_place = call->in_place && task->scaled == NULL;
+  size_t bytes = call->blocks != NULL ? 0 : call->count * element_bytes;
+  COLL_TRY(comm_choose(call->comm, call->collective, bytes, element_bytes, call->root, in_place,
+                       reach, &task->choice));
+  call->comm->used[call->collective] = task->choice->algo;
+  return COLL_OK;
+}
+
+static void begin_run(comm_task_t *task) {
+  struct coll_comm *comm = task->call->comm;
+  const plan_t *plan = task->choice->plan;
+  engine_run_begin(&task->run, &comm->world, plan, &plan->programs[comm->rank], &task->engine_call);
+  task->state = COMM_TASK_RUNNING;
+}
+
+static coll_status_t start_collective(comm_task_t *task) {
+  const comm_call_t *call = task->call;
+  struct coll_comm *comm = call->comm;
+  describe_collective(task);
+  bool has_buffers = call->collective != COLL_BARRIER;
+  if (has_buffers && call->count == 0 && call->blocks == NULL) {
+    task->state = COMM_TASK_DONE;
+    return COLL_OK;
+  }
+  if (base_collective_reduces(call->collective) && call->op >= COLL_OP_BUILTIN_COUNT) {
+    COLL_TRY(scale_input(task));
+  }
+  COLL_TRY(choose(task, PLAN_REACH_USER));
+  if (task->choice->plan->reach != PLAN_REACH_USER) {
+    begin_run(task);
+    return COLL_OK;
+  }
+  size_t bytes = task->engine_call.element_bytes;
+  COLL_TRY(engine_handshake_begin(&task->handshake, &comm->world, &task->engine_call,
+                                  buffer_elements(call, PLAN_INPUT) * bytes,
+                                  buffer_elements(call, PLAN_OUTPUT) * bytes));
+  task->state = COMM_TASK_MEETING;
+  return COLL_OK;
+}
+
+/* Sends and receives of a pair are numbered, so that each side knows which the other is in. */
+static coll_status_t start_pair(comm_task_t *task) {
+  const comm_call_t *call = task->call;
+  struct coll_comm *comm = call->comm;
+  bool is_send = call->kind == COMM_SEND;
+  uint64_t sequence = is_send ? comm->sent[call->root]++ : comm->received[call->root]++;
+  plan_span_t span = {
+      .rank = comm->rank, .buffer = is_send ? PLAN_INPUT : PLAN_OUTPUT, .first = 0, .count = 1};
+  task->engine_call = (engine_call_t){
+      .input = call->send,
+      .output = call->recv,
+      .count = call->count,
+      .dtype = call->dtype,
+      .element_bytes = base_dtype_bytes(call->dtype),
+      .tag = engine_tag_make(sequence, COLL_SENDRECV, call->dtype, ENGINE_OP_NONE, call->count, 0),
+      .channel = TRANSPORT_CHANNEL_P2P,
+      .count_per_pair = true};
+  if (is_send) {
+    task->pair_step = (plan_step_t){.kind = PLAN_SEND, .send = {.peer = call->root, .src = span}};
+  } else {
+    task->pair_step = (plan_step_t){.kind = PLAN_RECV, .recv = {.peer = call->root, .dst = span}};
+  }
+  task->pair_program.lanes[0] = (plan_lane_t){.steps = &task->pair_step, .count = 1};
+  task->pair_plan = (plan_t){.shape = {.collective = COLL_SENDRECV, .size = comm->size},
+                             .algorithm = "pair",
+                             .parts = 1,
+                             .lanes = 1,
+                             .message_chunks = 1};
+  engine_run_begin(&task->run, &comm->world, &task->pair_plan, &task->pair_program,
+                   &task->engine_call);
+  task->state = COMM_TASK_RUNNING;
+  return COLL_OK;
+}
+
+coll_status_t comm_task_start(comm_task_t *task) {
+  assert(task->state == COMM_TASK_WAITING);
+  COLL_TRY(comm_failure(task->call->comm));
+  return task->call->kind == COMM_COLLECTIVE ? start_collective(task) : start_pair(task);
+}
+
+static coll_status_t meet(comm_task_t *task, bool *moved) {
+  bool done, mappable;
+  COLL_TRY(engine_handshake_advance(&task->handshake, moved, &done, &mappable));
+  if (!done) return COLL_OK;
+  *moved = true;
+  if (!mappable) COLL_TRY(choose(task, PLAN_REACH_SCRATCH));
+  begin_run(task);
+  return COLL_OK;
+}
+
+static coll_status_t finish(comm_task_t *task) {
+  const comm_call_t *call = task->call;
+  task->state = COMM_TASK_DONE;
+  if (call->kind != COMM_COLLECTIVE || !base_collective_reduces(call->collective) ||
+      call->op != COLL_AVG) {
+    return COLL_OK;
+  }
+  return call->comm->world.device->divide(call->recv, buffer_elements(call, PLAN_OUTPUT),
+                                          call->dtype, call->comm->size);
+}
+
+coll_status_t comm_task_advance(comm_task_t *task, bool *moved) {
+  *moved = false;
+  if (task->state == COMM_TASK_MEETING) COLL_TRY(meet(task, moved));
+  if (task->state != COMM_TASK_RUNNING) return COLL_OK;
+  bool ran, done;
+  COLL_TRY(engine_run_advance(&task->run, &ran, &done));
+  *moved = *moved || ran;
+  return done ? finish(task) : COLL_OK;
+}
+
+int comm_task_waits_for(const comm_task_t *task, int peers[PLAN_LANES_MAX]) {
+  switch (task->state) {
+    case COMM_TASK_MEETING: peers[0] = engine_handshake_waits_for(&task->handshake); return 1;
+    case COMM_TASK_RUNNING: return engine_run_waits_for(&task->run, peers);
+    case COMM_TASK_WAITING:
+    case COMM_TASK_DONE: break;
+  }
+  return 0;
+}
+
+void comm_task_close(comm_task_t *task) {
+  if (task->scaled != NULL) shm_memory_free(task->scaled);
+  task->scaled = NULL;
+}

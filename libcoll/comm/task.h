@@ -1,0 +1,45 @@
+/*
+ * A call under way: a state machine from its turn to its result. Never blocks.
+ */
+#ifndef COMM_TASK_H
+#define COMM_TASK_H
+
+#include "comm/call.h"
+#include "engine/handshake.h"
+#include "engine/run.h"
+
+typedef enum comm_task_state {
+  COMM_TASK_WAITING, /* for calls before it */
+  COMM_TASK_MEETING, /* in the handshake */
+  COMM_TASK_RUNNING,
+  COMM_TASK_DONE
+} comm_task_state_t;
+
+typedef struct comm_task {
+  const comm_call_t *call;
+  comm_task_state_t state;
+  engine_call_t engine_call;
+  engine_handshake_t handshake;
+  engine_run_t run;
+  const comm_plan_t *choice;
+  void *scaled; /* premul-sum: the send buffer times the scalar; from shm_memory_alloc */
+
+  /* A send or receive is a plan of one step, kept here. */
+  plan_t pair_plan;
+  plan_program_t pair_program;
+  plan_step_t pair_step;
+} comm_task_t;
+
+void comm_task_init(comm_task_t *task, const comm_call_t *call);
+
+/* The first step, when its turn has come; then advance until the state is DONE. */
+coll_status_t comm_task_start(comm_task_t *task);
+coll_status_t comm_task_advance(comm_task_t *task, bool *moved);
+
+/* Ranks that the task waits for now: fills peers, returns how many. */
+int comm_task_waits_for(const comm_task_t *task, int peers[PLAN_LANES_MAX]);
+
+/* Frees what the task owns, whatever its state. */
+void comm_task_close(comm_task_t *task);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * Turns on a communicator: whoever makes calls takes a ticket, and tickets are served in order, so
+ * that calls from several threads and streams have one order. A ticket lock with the ticket drawn
+ * ahead of time.
+ */
+#ifndef COMM_TURN_H
+#define COMM_TURN_H
+
+#include "comm/comm.h"
+
+static inline uint64_t comm_turn_ticket(struct coll_comm *comm) {
+  return atomic_fetch_add_explicit(&comm->next_ticket, 1, memory_order_relaxed);
+}
+
+/* acquire: everything the last holder did to the communicator is seen */
+static inline bool comm_turn_is(struct coll_comm *comm, uint64_t ticket) {
+  return atomic_load_explicit(&comm->turn, memory_order_acquire) == ticket;
+}
+
+static inline void comm_turn_pass(struct coll_comm *comm, uint64_t ticket) {
+  atomic_store_explicit(&comm->turn, ticket + 1, memory_order_release);
+}
+
+/* Blocks until the turn comes. */
+void comm_turn_take(struct coll_comm *comm, uint64_t ticket);
+
+#endif

@@ -1,0 +1,25 @@
+/*
+ * How a thread waits while nothing moves: it looks again at once for a while, then lets other
+ * threads have the core between looks, then sleeps in the kernel until a peer has news; and
+ * while it sleeps it minds whether the peers it waits for are still alive.
+ */
+#ifndef COMM_WAIT_H
+#define COMM_WAIT_H
+
+#include "comm/task.h"
+
+typedef struct comm_wait {
+  int looks;      /* since something last moved */
+  bool armed;     /* `transport` will wake us; one more look is due before we sleep */
+  bool condemned; /* a peer that a task waits for is gone; one more look is due before we say so */
+  transport_t *transport;
+} comm_wait_t;
+
+/* Something moved: the next wait starts from the beginning. */
+void comm_wait_reset(comm_wait_t *wait);
+
+/* Nothing moved in any of the tasks. Waits a little. Fails with COLL_ERROR_RANK_LOST, having
+ * finished the communicator concerned, where a task waits for a rank that is gone. */
+coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t count);
+
+#endif
