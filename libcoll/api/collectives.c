@@ -1,0 +1,103 @@
+/* The verbs: each describes itself, is checked and submitted. */
+#include "api/check.h"
+#include "api/submit.h"
+
+static coll_status_t collective(coll_collective_t which, const void *send, void *recv, size_t count,
+                                coll_dtype_t dtype, coll_op_t op, int root, coll_comm_t comm,
+                                coll_stream_t stream) {
+  comm_call_t call = {.kind = COMM_COLLECTIVE,
+                      .comm = comm,
+                      .collective = which,
+                      .send = send,
+                      .recv = recv,
+                      .count = count,
+                      .dtype = dtype,
+                      .op = op,
+                      .root = root};
+  coll_status_t status = api_check_collective(&call);
+  return api_submit(status, &call, stream);
+}
+
+coll_status_t coll_allreduce(const void *send, void *recv, size_t count, coll_dtype_t dtype,
+                             coll_op_t op, coll_comm_t comm, coll_stream_t stream) {
+  return collective(COLL_ALLREDUCE, send, recv, count, dtype, op, 0, comm, stream);
+}
+
+coll_status_t coll_reduce(const void *send, void *recv, size_t count, coll_dtype_t dtype,
+                          coll_op_t op, int root, coll_comm_t comm, coll_stream_t stream) {
+  return collective(COLL_REDUCE, send, recv, count, dtype, op, root, comm, stream);
+}
+
+coll_status_t coll_reduce_scatter(const void *send, void *recv, size_t recv_count,
+                                  coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
+                                  coll_stream_t stream) {
+  return collective(COLL_REDUCE_SCATTER, send, recv, recv_count, dtype, op, 0, comm, stream);
+}
+
+coll_status_t coll_allgather(const void *send, void *recv, size_t send_count, coll_dtype_t dtype,
+                             coll_comm_t comm, coll_stream_t stream) {
+  return collective(COLL_ALLGATHER, send, recv, send_count, dtype, COLL_SUM, 0, comm, stream);
+}
+
+coll_status_t coll_broadcast(const void *send, void *recv, size_t count, coll_dtype_t dtype,
+                             int root, coll_comm_t comm, coll_stream_t stream) {
+  return collective(COLL_BROADCAST, send, recv, count, dtype, COLL_SUM, root, comm, stream);
+}
+
+coll_status_t coll_gather(const void *send, void *recv, size_t send_count, coll_dtype_t dtype,
+                          int root, coll_comm_t comm, coll_stream_t stream) {
+  return collective(COLL_GATHER, send, recv, send_count, dtype, COLL_SUM, root, comm, stream);
+}
+
+coll_status_t coll_scatter(const void *send, void *recv, size_t recv_count, coll_dtype_t dtype,
+                           int root, coll_comm_t comm, coll_stream_t stream) {
+  return collective(COLL_SCATTER, send, recv, recv_count, dtype, COLL_SUM, root, comm, stream);
+}
+
+coll_status_t coll_alltoall(const void *send, void *recv, size_t count, coll_dtype_t dtype,
+                            coll_comm_t comm, coll_stream_t stream) {
+  return collective(COLL_ALLTOALL, send, recv, count, dtype, COLL_SUM, 0, comm, stream);
+}
+
+coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream) {
+  return collective(COLL_BARRIER, NULL, NULL, 0, COLL_UINT8, COLL_SUM, 0, comm, stream);
+}
+
+coll_status_t coll_alltoallv(const void *send, const size_t send_counts[],
+                             const size_t send_displs[], void *recv, const size_t recv_counts[],
+                             const size_t recv_displs[], coll_dtype_t dtype, coll_comm_t comm,
+                             coll_stream_t stream) {
+  comm_call_t call = {.kind = COMM_COLLECTIVE,
+                      .comm = comm,
+                      .collective = COLL_ALLTOALLV,
+                      .send = send,
+                      .recv = recv,
+                      .dtype = dtype};
+  coll_status_t status =
+      api_check_alltoallv(&call, send_counts, send_displs, recv_counts, recv_displs);
+  return api_submit(status, &call, stream);
+}
+
+static coll_status_t pair(comm_call_kind_t kind, const void *send, void *recv, size_t count,
+                          coll_dtype_t dtype, int peer, coll_comm_t comm, coll_stream_t stream) {
+  comm_call_t call = {.kind = kind,
+                      .comm = comm,
+                      .collective = COLL_SENDRECV,
+                      .send = send,
+                      .recv = recv,
+                      .count = count,
+                      .dtype = dtype,
+                      .root = peer};
+  coll_status_t status = api_check_pair(&call);
+  return api_submit(status, &call, stream);
+}
+
+coll_status_t coll_send(const void *send, size_t count, coll_dtype_t dtype, int peer,
+                        coll_comm_t comm, coll_stream_t stream) {
+  return pair(COMM_SEND, send, NULL, count, dtype, peer, comm, stream);
+}
+
+coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, int peer, coll_comm_t comm,
+                        coll_stream_t stream) {
+  return pair(COMM_RECV, NULL, recv, count, dtype, peer, comm, stream);
+}

@@ -1,0 +1,198 @@
+/* The verbs that make, ask and end communicators. */
+#include <string.h>
+#include <sys/random.h>
+
+#include "api/submit.h"
+#include "base/memory.h"
+#include "base/names.h"
+#include "comm/create.h"
+#include "comm/split.h"
+#include "comm/turn.h"
+
+#define ID_MAGIC 0x6c6962636f6c6c69u
+
+/* What the bytes of a unique id are. */
+typedef struct unique {
+  uint64_t magic;
+  rendezvous_place_t place;
+} unique_t;
+
+_Static_assert(sizeof(unique_t) <= COLL_UNIQUE_ID_BYTES, "an id must fit its public bytes");
+
+/* Passes on what a function of this file came to, keeping the sentence where the handle is good. */
+static coll_status_t result(coll_comm_t comm, coll_status_t status) {
+  return status == COLL_OK ? status : comm_keep_error(comm, status);
+}
+
+coll_status_t coll_unique_id_create(coll_unique_id_t *id) {
+  const char *address;
+  int timeout_ms;
+  unique_t made = {.magic = ID_MAGIC};
+  if (id == NULL) return base_fail(COLL_ERROR_INVALID, "coll_unique_id_create: id is NULL");
+  COLL_TRY(comm_settings(NULL, &address, &timeout_ms));
+  if (strlen(address) >= sizeof made.place.host) {
+    return base_fail(COLL_ERROR_INVALID, "COLL_INTERFACE_ADDRESS=%s is too long", address);
+  }
+  memcpy(made.place.host, address, strlen(address) + 1);
+  if (getrandom(&made.place.key, sizeof made.place.key, 0) != (ssize_t)sizeof made.place.key) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a unique id");
+  }
+  COLL_TRY(rendezvous_open(&made.place));
+  memset(id, 0, sizeof *id);
+  memcpy(id->internal, &made, sizeof made);
+  return COLL_OK;
+}
+
+coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
+                               const coll_comm_config_t *config, coll_comm_t *comm) {
+  unique_t place;
+  const char *address;
+  int timeout_ms;
+  if (id == NULL || comm == NULL) {
+    return base_fail(COLL_ERROR_INVALID, "coll_comm_create: %s is NULL",
+                     id == NULL ? "the unique id" : "comm");
+  }
+  memcpy(&place, id->internal, sizeof place);
+  if (place.magic != ID_MAGIC) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "coll_comm_create: the unique id was not made by coll_unique_id_create, or "
+                     "not all of its %d bytes were sent on",
+                     COLL_UNIQUE_ID_BYTES);
+  }
+  if (size < 1 || size > PLAN_RANKS_MAX || rank < 0 || rank >= size) {
+    return base_fail(
+        COLL_ERROR_INVALID,
+        "coll_comm_create: rank %d of %d: give a size from 1 to %d and a rank below it", rank, size,
+        PLAN_RANKS_MAX);
+  }
+  COLL_TRY(comm_settings(config, &address, &timeout_ms));
+  return comm_create(&place.place, rank, size, timeout_ms, comm);
+}
+
+coll_status_t coll_comm_create_env(coll_comm_t *comm) {
+  rendezvous_place_t place = {0};
+  const char *address;
+  int rank, size, timeout_ms;
+  if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_create_env: comm is NULL");
+  COLL_TRY(comm_settings(NULL, &address, &timeout_ms));
+  COLL_TRY(comm_environment(&rank, &size, &place));
+  if (size > 1 && rank == 0) COLL_TRY(rendezvous_open(&place));
+  return comm_create(&place, rank, size, timeout_ms, comm);
+}
+
+coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]) {
+  if (comms == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_create_local: comms is NULL");
+  if (size < 1 || size > PLAN_RANKS_MAX) {
+    return base_fail(COLL_ERROR_INVALID, "coll_comm_create_local: %d ranks: give 1 to %d", size,
+                     PLAN_RANKS_MAX);
+  }
+  return comm_create_local(size, comms);
+}
+
+coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, coll_comm_t *new_comm) {
+  COLL_TRY(comm_check(comm));
+  if (new_comm == NULL) {
+    return result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_split: new_comm is NULL"));
+  }
+  if (api_group_is_open()) {
+    return result(comm, base_fail(COLL_ERROR_INVALID,
+                                  "coll_comm_split waits for the other ranks: not in a group"));
+  }
+  return result(comm, comm_split(comm, color, key, new_comm));
+}
+
+coll_status_t coll_comm_rank(coll_comm_t comm, int *rank) {
+  COLL_TRY(comm_check(comm));
+  if (rank == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_rank: rank is NULL");
+  *rank = comm->rank;
+  return COLL_OK;
+}
+
+coll_status_t coll_comm_size(coll_comm_t comm, int *size) {
+  COLL_TRY(comm_check(comm));
+  if (size == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_size: size is NULL");
+  *size = comm->size;
+  return COLL_OK;
+}
+
+coll_status_t coll_comm_error(coll_comm_t comm) {
+  COLL_TRY(comm_check(comm));
+  return result(comm, comm_failure(comm));
+}
+
+coll_status_t coll_comm_abort(coll_comm_t comm) {
+  COLL_TRY(comm_check(comm));
+  comm->local->ops->abort(comm->local, comm->rank);
+  return COLL_OK;
+}
+
+coll_status_t coll_comm_destroy(coll_comm_t comm) {
+  if (comm == NULL) return COLL_OK;
+  COLL_TRY(comm_check(comm));
+  comm_turn_take(comm, comm_turn_ticket(comm));
+  comm_destroy(comm);
+  return COLL_OK;
+}
+
+coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective, const char *name) {
+  const algo_t *algo = NULL;
+  COLL_TRY(comm_check(comm));
+  if (base_collective_name(collective) == NULL) {
+    return result(comm, base_fail(COLL_ERROR_INVALID, "no such collective: %d", (int)collective));
+  }
+  if (name != NULL) COLL_TRY(result(comm, algo_find(collective, name, &algo)));
+  uint64_t ticket = comm_turn_ticket(comm);
+  comm_turn_take(comm, ticket);
+  comm->forced[collective] = algo != NULL ? algo->name : NULL;
+  comm->choices[collective] = (comm_choice_t){0};
+  comm_turn_pass(comm, ticket);
+  return COLL_OK;
+}
+
+const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective) {
+  if (comm_check(comm) != COLL_OK || base_collective_name(collective) == NULL) return "";
+  uint64_t ticket = comm_turn_ticket(comm);
+  comm_turn_take(comm, ticket);
+  const algo_t *used = comm->used[collective];
+  comm_turn_pass(comm, ticket);
+  return used != NULL ? used->name : "";
+}
+
+coll_status_t coll_op_create_premul_sum(const void *scalar, coll_dtype_t dtype, coll_comm_t comm,
+                                        coll_op_t *op) {
+  COLL_TRY(comm_check(comm));
+  size_t bytes = base_dtype_bytes(dtype);
+  if (scalar == NULL || op == NULL || bytes == 0) {
+    return result(comm, base_fail(COLL_ERROR_INVALID, "coll_op_create_premul_sum: %s",
+                                  bytes == 0       ? "no such dtype"
+                                  : scalar == NULL ? "scalar is NULL"
+                                                   : "op is NULL"));
+  }
+  pthread_mutex_lock(&comm->lock);
+  coll_status_t status = base_grow((void **)&comm->premuls, &comm->premul_capacity,
+                                   comm->premul_count + 1, sizeof *comm->premuls, "premul-sums");
+  if (status == COLL_OK) {
+    comm_premul_t *made = &comm->premuls[comm->premul_count++];
+    *made = (comm_premul_t){.op = (coll_op_t)(COLL_OP_BUILTIN_COUNT + comm->premul_made++),
+                            .dtype = dtype};
+    memcpy(made->scalar, scalar, bytes);
+    *op = made->op;
+  }
+  pthread_mutex_unlock(&comm->lock);
+  return status;
+}
+
+coll_status_t coll_op_destroy(coll_op_t op, coll_comm_t comm) {
+  bool found = false;
+  COLL_TRY(comm_check(comm));
+  pthread_mutex_lock(&comm->lock);
+  for (size_t i = 0; i < comm->premul_count && !found; i++) {
+    found = comm->premuls[i].op == op;
+    if (found) comm->premuls[i] = comm->premuls[--comm->premul_count];
+  }
+  pthread_mutex_unlock(&comm->lock);
+  if (found) return COLL_OK;
+  return result(comm,
+                base_fail(COLL_ERROR_INVALID,
+                          "coll_op_destroy: op %d is no premul-sum of this communicator", (int)op));
+}

@@ -1,0 +1,114 @@
+/*
+ * A group collects calls in thread-local arrays; its end makes one batch per stream it met.
+ * Streams' batches are queued first and the caller's own is run last, so that they progress
+ * together.
+ */
+#include <stdlib.h>
+
+#include "api/submit.h"
+#include "base/memory.h"
+
+typedef struct entry {
+  comm_call_t call;
+  coll_stream_t stream;
+} entry_t;
+
+typedef struct group {
+  int depth;
+  coll_status_t status; /* the first failed check */
+  entry_t *entries;
+  size_t count, capacity;
+} group_t;
+
+static _Thread_local group_t group;
+
+bool api_group_is_open(void) {
+  return group.depth > 0;
+}
+
+coll_status_t api_group_add(coll_status_t checked, const comm_call_t *call, coll_stream_t stream) {
+  if (checked == COLL_OK && stream != NULL) checked = api_stream_check(stream);
+  if (checked == COLL_OK) {
+    checked = base_grow((void **)&group.entries, &group.capacity, group.count + 1,
+                        sizeof *group.entries, "a group's calls");
+  }
+  if (checked != COLL_OK) {
+    free(call->blocks);
+    if (group.status == COLL_OK) group.status = checked;
+    return checked;
+  }
+  group.entries[group.count++] = (entry_t){.call = *call, .stream = stream};
+  return COLL_OK;
+}
+
+coll_status_t coll_group_start(void) {
+  group.depth++;
+  return COLL_OK;
+}
+
+static void close_group(void) {
+  free(group.entries);
+  group = (group_t){0};
+}
+
+static void drop_calls(void) {
+  for (size_t i = 0; i < group.count; i++) free(group.entries[i].call.blocks);
+}
+
+/* Moves the calls of `stream` into a batch, in order; `calls` has room for all. */
+static coll_status_t take_stream(coll_stream_t stream, comm_call_t *calls, comm_batch_t *batch) {
+  size_t taken = 0, kept = 0;
+  for (size_t i = 0; i < group.count; i++) {
+    if (group.entries[i].stream == stream) {
+      calls[taken++] = group.entries[i].call;
+    } else {
+      group.entries[kept++] = group.entries[i];
+    }
+  }
+  group.count = kept;
+  return comm_batch_create(calls, taken, batch);
+}
+
+static bool has_stream(coll_stream_t stream) {
+  for (size_t i = 0; i < group.count; i++) {
+    if (group.entries[i].stream == stream) return true;
+  }
+  return false;
+}
+
+/* The batches of all streams are made, then pushed, before the caller's own runs. */
+static coll_status_t launch(comm_call_t *calls) {
+  comm_batch_t own = {0};
+  bool has_own = has_stream(NULL);
+  coll_status_t status = COLL_OK;
+  if (has_own) COLL_TRY(take_stream(NULL, calls, &own));
+  while (group.count > 0 && status == COLL_OK) {
+    comm_batch_t batch;
+    coll_stream_t stream = group.entries[0].stream;
+    status = take_stream(stream, calls, &batch);
+    if (status == COLL_OK) status = api_stream_push(stream, &batch);
+  }
+  if (!has_own) return status;
+  if (status != COLL_OK) {
+    comm_batch_drop(&own);
+    return status;
+  }
+  return comm_batch_run(&own);
+}
+
+coll_status_t coll_group_end(void) {
+  comm_call_t *calls = NULL;
+  if (group.depth == 0) {
+    return base_fail(COLL_ERROR_INVALID, "coll_group_end without coll_group_start in this thread");
+  }
+  if (--group.depth > 0) return COLL_OK;
+  coll_status_t status = group.status;
+  if (status == COLL_OK && group.count > 0) {
+    status = base_alloc(group.count, sizeof *calls, "a group's calls", (void **)&calls);
+    if (status == COLL_OK) status = launch(calls);
+  }
+  drop_calls();
+  free(calls);
+  close_group();
+  return status;
+}

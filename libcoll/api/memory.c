@@ -1,0 +1,40 @@
+/* Memory that peers can map. */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "comm/comm.h"
+#include "transport/shm/memory.h"
+
+struct coll_registration {
+  void *ptr;
+  size_t bytes;
+};
+
+coll_status_t coll_mem_alloc(size_t bytes, void **ptr) {
+  if (ptr == NULL) return base_fail(COLL_ERROR_INVALID, "coll_mem_alloc: ptr is NULL");
+  return shm_memory_alloc(bytes, ptr);
+}
+
+coll_status_t coll_mem_free(void *ptr) {
+  return shm_memory_free(ptr);
+}
+
+/* Whether memory can be mapped is found out per call, so a registration has nothing to prepare. */
+coll_status_t coll_mem_register(coll_comm_t comm, void *ptr, size_t bytes,
+                                coll_registration_t *handle) {
+  struct coll_registration *made = NULL;
+  COLL_TRY(comm_check(comm));
+  if (handle == NULL || (ptr == NULL && bytes > 0)) {
+    return base_fail(COLL_ERROR_INVALID, "coll_mem_register: %s is NULL",
+                     handle == NULL ? "handle" : "ptr");
+  }
+  COLL_TRY(base_alloc(1, sizeof *made, "a registration", (void **)&made));
+  *made = (struct coll_registration){.ptr = ptr, .bytes = bytes};
+  *handle = made;
+  return COLL_OK;
+}
+
+coll_status_t coll_mem_deregister(coll_registration_t handle) {
+  free(handle);
+  return COLL_OK;
+}

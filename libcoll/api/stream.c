@@ -1,0 +1,146 @@
+/*
+ * A host stream: a queue of batches and one worker thread that carries them out in order.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/submit.h"
+#include "base/memory.h"
+
+#define STREAM_MAGIC 0x6c6962636f6c6c32u
+
+typedef struct job {
+  comm_batch_t batch;
+  struct job *next;
+} job_t;
+
+struct coll_stream {
+  uint64_t magic;
+  pthread_t worker;
+  pthread_mutex_t lock;   /* guards all below */
+  pthread_cond_t changed; /* a job came, the last job ended, or closing */
+  job_t *first, **last;
+  bool busy; /* the worker has a job in hand */
+  bool closing;
+  coll_status_t failure; /* since the last sync; calls behind it are dropped */
+  char failure_text[COMM_ERROR_BYTES];
+};
+
+coll_status_t api_stream_check(coll_stream_t stream) {
+  if (stream->magic == STREAM_MAGIC) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID,
+                   "%p is not a host stream, or it was destroyed already: use what "
+                   "coll_stream_create set, or NULL",
+                   (void *)stream);
+}
+
+static job_t *take_job(struct coll_stream *stream, bool *drop) {
+  pthread_mutex_lock(&stream->lock);
+  while (stream->first == NULL && !stream->closing) {
+    pthread_cond_wait(&stream->changed, &stream->lock);
+  }
+  job_t *job = stream->first;
+  if (job != NULL) {
+    stream->first = job->next;
+    if (stream->first == NULL) stream->last = &stream->first;
+    stream->busy = true;
+  }
+  *drop = stream->failure != COLL_OK;
+  pthread_mutex_unlock(&stream->lock);
+  return job;
+}
+
+static void end_job(struct coll_stream *stream, coll_status_t status) {
+  pthread_mutex_lock(&stream->lock);
+  if (status != COLL_OK && stream->failure == COLL_OK) {
+    stream->failure = status;
+    snprintf(stream->failure_text, sizeof stream->failure_text, "%s", base_last_error());
+  }
+  stream->busy = false;
+  pthread_cond_broadcast(&stream->changed);
+  pthread_mutex_unlock(&stream->lock);
+}
+
+static void *work(void *argument) {
+  struct coll_stream *stream = argument;
+  bool drop;
+  for (job_t *job; (job = take_job(stream, &drop)) != NULL;) {
+    coll_status_t status = COLL_OK;
+    if (drop) {
+      comm_batch_drop(&job->batch);
+    } else {
+      status = comm_batch_run(&job->batch);
+    }
+    free(job);
+    end_job(stream, status);
+  }
+  return NULL;
+}
+
+coll_status_t api_stream_push(coll_stream_t stream, comm_batch_t *batch) {
+  job_t *job = NULL;
+  coll_status_t status = base_alloc(1, sizeof *job, "a queued call", (void **)&job);
+  if (status != COLL_OK) {
+    comm_batch_drop(batch);
+    return status;
+  }
+  job->batch = *batch;
+  pthread_mutex_lock(&stream->lock);
+  *stream->last = job;
+  stream->last = &job->next;
+  pthread_cond_broadcast(&stream->changed);
+  pthread_mutex_unlock(&stream->lock);
+  return COLL_OK;
+}
+
+coll_status_t coll_stream_create(coll_stream_t *stream) {
+  struct coll_stream *made = NULL;
+  if (stream == NULL) return base_fail(COLL_ERROR_INVALID, "coll_stream_create: stream is NULL");
+  COLL_TRY(base_alloc(1, sizeof *made, "a stream", (void **)&made));
+  made->magic = STREAM_MAGIC;
+  made->last = &made->first;
+  pthread_mutex_init(&made->lock, NULL);
+  pthread_cond_init(&made->changed, NULL);
+  int error = pthread_create(&made->worker, NULL, work, made);
+  if (error != 0) {
+    pthread_cond_destroy(&made->changed);
+    pthread_mutex_destroy(&made->lock);
+    free(made);
+    return base_fail(COLL_ERROR_SYSTEM, "cannot start a stream's worker thread: %s",
+                     strerror(error));
+  }
+  *stream = made;
+  return COLL_OK;
+}
+
+coll_status_t coll_stream_sync(coll_stream_t stream) {
+  if (stream == NULL) return base_fail(COLL_ERROR_INVALID, "coll_stream_sync: stream is NULL");
+  COLL_TRY(api_stream_check(stream));
+  pthread_mutex_lock(&stream->lock);
+  while (stream->first != NULL || stream->busy) {
+    pthread_cond_wait(&stream->changed, &stream->lock);
+  }
+  coll_status_t status = stream->failure;
+  if (status != COLL_OK) base_fail(status, "%s", stream->failure_text);
+  stream->failure = COLL_OK;
+  pthread_mutex_unlock(&stream->lock);
+  return status;
+}
+
+coll_status_t coll_stream_destroy(coll_stream_t stream) {
+  if (stream == NULL) return COLL_OK;
+  coll_status_t status = coll_stream_sync(stream);
+  if (stream->magic != STREAM_MAGIC) return status;
+  pthread_mutex_lock(&stream->lock);
+  stream->closing = true;
+  pthread_cond_broadcast(&stream->changed);
+  pthread_mutex_unlock(&stream->lock);
+  pthread_join(stream->worker, NULL);
+  pthread_cond_destroy(&stream->changed);
+  pthread_mutex_destroy(&stream->lock);
+  stream->magic = 0;
+  free(stream);
+  return status;
+}

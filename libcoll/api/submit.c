@@ -1,0 +1,30 @@
+/* Outside groups and streams a call runs right here, in the caller's thread. */
+#include "api/submit.h"
+
+#include <stdlib.h>
+
+static coll_status_t run_now(const comm_call_t *call) {
+  coll_status_t status = comm_call_run(call);
+  free(call->blocks);
+  return status;
+}
+
+static coll_status_t queue(const comm_call_t *call, coll_stream_t stream) {
+  comm_batch_t batch;
+  coll_status_t status = api_stream_check(stream);
+  if (status != COLL_OK) {
+    free(call->blocks);
+    return status;
+  }
+  COLL_TRY(comm_batch_create(call, 1, &batch));
+  return api_stream_push(stream, &batch);
+}
+
+coll_status_t api_submit(coll_status_t checked, const comm_call_t *call, coll_stream_t stream) {
+  if (api_group_is_open()) return api_group_add(checked, call, stream);
+  if (checked != COLL_OK) {
+    free(call->blocks);
+    return comm_check(call->comm) == COLL_OK ? comm_keep_error(call->comm, checked) : checked;
+  }
+  return stream == NULL ? run_now(call) : queue(call, stream);
+}

@@ -1,0 +1,56 @@
+/* Names, sentences and versions. */
+#include <stdio.h>
+
+#include "base/knob.h"
+#include "base/names.h"
+#include "comm/create.h"
+
+#define LINE_BYTES 512
+
+const char *coll_collective_name(coll_collective_t collective) {
+  return base_collective_name(collective);
+}
+
+const char *coll_algo_name(coll_collective_t collective, int index) {
+  const algo_t *algo = index >= 0 ? algo_at(collective, index) : NULL;
+  return algo != NULL ? algo->name : NULL;
+}
+
+const char *coll_status_string(coll_status_t status) {
+  return base_status_string(status);
+}
+
+const char *coll_dtype_name(coll_dtype_t dtype) {
+  return base_dtype_name(dtype);
+}
+
+size_t coll_dtype_bytes(coll_dtype_t dtype) {
+  return base_dtype_bytes(dtype);
+}
+
+const char *coll_op_name(coll_op_t op) {
+  return base_op_name(op);
+}
+
+const char *coll_last_error(coll_comm_t comm) {
+  static _Thread_local char text[COMM_ERROR_BYTES];
+  if (comm == NULL || comm_check(comm) != COLL_OK) return base_last_error();
+  pthread_mutex_lock(&comm->lock);
+  snprintf(text, sizeof text, "%s", comm->last_error);
+  pthread_mutex_unlock(&comm->lock);
+  return text;
+}
+
+const char *coll_knob(int index) {
+  static _Thread_local char line[LINE_BYTES];
+  const base_knob_t *knob = comm_knob(index);
+  if (knob == NULL) return NULL;
+  base_knob_describe(knob, line, sizeof line);
+  return line;
+}
+
+void coll_version(int *major, int *minor, int *patch) {
+  if (major != NULL) *major = COLL_VERSION_MAJOR;
+  if (minor != NULL) *minor = COLL_VERSION_MINOR;
+  if (patch != NULL) *patch = COLL_VERSION_PATCH;
+}
