@@ -1,0 +1,60 @@
+/* The runners: connect the ranks, run the case on each, meet, and destroy what is left. */
+#include "transport/kit.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "harness/harness.h"
+
+#define TIMEOUT_MS 20000
+
+/* What the bodies of one run are given; in processes each has its own copy. */
+typedef struct job {
+  const transport_fixture_t *fixture;
+  transport_case_t body;
+  transport_t **ends; /* NULL: join */
+} job_t;
+
+static int run_case(int rank, int size, void *context) {
+  const job_t *job = context;
+  transport_t *end = NULL;
+  char *board = (char *)harness_board() + HARNESS_BOARD_BYTES / 2; /* cases use the first half */
+  if (job->ends != NULL) {
+    end = job->ends[rank];
+  } else if (job->fixture->join(rank, size, board, &end) != COLL_OK) {
+    return harness_fail("cannot join: %s", base_last_error());
+  }
+  if (end->rank != rank || end->size != size || end->slot_bytes == 0) {
+    return harness_fail("says it is rank %d of %d with slots of %zu bytes", end->rank, end->size,
+                        end->slot_bytes);
+  }
+  int code = job->body(job->fixture, &end);
+  if (code != 0) return code;
+  if (end != NULL) {
+    harness_meet(); /* what is under way is received before anyone leaves */
+    end->ops->destroy(end);
+  }
+  return 0;
+}
+
+void transport_kit_threads(const transport_fixture_t *fixture, int size, transport_case_t body) {
+  transport_t *ends[HARNESS_RANKS_MAX] = {NULL};
+  harness_result_t result;
+  if (size > fixture->size_most) size = fixture->size_most;
+  cr_assert_eq(fixture->make(size, ends), COLL_OK, "%s", base_last_error());
+  job_t job = {fixture, body, ends};
+  cr_assert(harness_run_threads(size, TIMEOUT_MS, run_case, &job, &result), "%s", result.text);
+}
+
+void transport_kit_processes(const transport_fixture_t *fixture, int size, transport_case_t body) {
+  harness_result_t result;
+  job_t job = {fixture, body, NULL};
+  cr_assert(harness_run(size, TIMEOUT_MS, run_case, &job, &result), "%s", result.text);
+}
+
+void transport_kit_bereaved(const transport_fixture_t *fixture, int size, transport_case_t body) {
+  harness_result_t result;
+  job_t job = {fixture, body, NULL};
+  cr_assert_not(harness_run(size, TIMEOUT_MS, run_case, &job, &result));
+  cr_assert_str_eq(result.text, "rank 0 was killed by signal 9");
+}

@@ -1,0 +1,215 @@
+/*
+ * Cases about FIFOs. Where two ranks play different parts, rank 0 sends and the last rank receives,
+ * which is the same rank for a transport to oneself: the parts follow one another.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "transport/kit.h"
+#include "transport/wire.h"
+
+static size_t size_of(uint64_t number) {
+  static const size_t sizes[] = {0, 1, 8, 40, 41, 64, 200, 1024, 4096};
+  return sizes[number % (sizeof sizes / sizeof sizes[0])];
+}
+
+/* Round the ring on all channels at once, never waiting on one. */
+int transport_case_order(const transport_fixture_t *fixture, transport_t **end) {
+  enum { MESSAGES = 300 };
+  (void)fixture;
+  transport_t *t = *end;
+  int next = (t->rank + 1) % t->size, previous = (t->rank + t->size - 1) % t->size;
+  uint64_t sent[TRANSPORT_CHANNELS] = {0}, received[TRANSPORT_CHANNELS] = {0};
+  uint64_t deadline = wire_deadline_ns();
+  int left = TRANSPORT_CHANNELS;
+  while (left > 0) {
+    left = 0;
+    for (int c = 0; c < TRANSPORT_CHANNELS; c++) {
+      uint64_t out = sent[c] * TRANSPORT_CHANNELS + (uint64_t)c;
+      uint64_t in = received[c] * TRANSPORT_CHANNELS + (uint64_t)c;
+      bool done = false;
+      if (sent[c] < MESSAGES) WIRE_TRY(wire_send_try(t, next, c, out, size_of(out), &done));
+      sent[c] += done;
+      done = false;
+      if (received[c] < MESSAGES) {
+        WIRE_TRY(wire_expect_try(t, previous, c, in, size_of(in), &done));
+      }
+      received[c] += done;
+      left += sent[c] < MESSAGES || received[c] < MESSAGES;
+    }
+    WIRE_REQUIRE(base_clock_now_ns() < deadline, "rank %d is stuck", t->rank);
+    if (t->size > 1) wire_pause();
+  }
+  for (int c = 0; c < TRANSPORT_CHANNELS; c++) WIRE_TRY(wire_expect_nothing(t, previous, c));
+  return 0;
+}
+
+/* Fills the FIFO, empties it, and does so again: what was refused was not taken. */
+int transport_case_full(const transport_fixture_t *fixture, transport_t **end) {
+  enum { ROUNDS = 3, ENOUGH = 1000 };
+  (void)fixture;
+  transport_t *t = *end;
+  int sender = 0, receiver = t->size - 1, channel = TRANSPORT_CHANNEL_P2P;
+  uint64_t *held = harness_board();
+  for (int round = 0; round < ROUNDS; round++) {
+    if (t->rank == sender) {
+      bool done = true;
+      uint64_t count = 0;
+      while (done && count < ENOUGH) {
+        WIRE_TRY(wire_send_try(t, receiver, channel, count, 100, &done));
+        count += done;
+      }
+      WIRE_REQUIRE(count >= PLAN_DEPTH_MAX, "holds %d messages only", (int)count);
+      *held = count;
+    }
+    harness_meet();
+    if (t->rank == receiver) {
+      for (uint64_t i = 0; i < *held; i++) WIRE_TRY(wire_expect(t, sender, channel, i, 100));
+      WIRE_TRY(wire_expect_nothing(t, sender, channel));
+    }
+    harness_meet();
+  }
+  return 0;
+}
+
+static int carry(transport_t *t, size_t bytes, uint64_t tag) {
+  int sender = 0, receiver = t->size - 1;
+  unsigned char *data = malloc(bytes + 1);
+  WIRE_REQUIRE(data != NULL, "out of memory");
+  uint64_t deadline = wire_deadline_ns();
+  bool done = t->rank != sender;
+  transport_head_t head = {.tag = tag, .bytes = bytes};
+  wire_fill(data, bytes, bytes);
+  while (!done && base_clock_now_ns() < deadline) {
+    if (t->ops->send(t, receiver, 0, bytes > 0 ? data : NULL, &head, &done) != COLL_OK) break;
+  }
+  WIRE_REQUIRE(done, "cannot send %zu bytes", bytes);
+  done = t->rank != receiver;
+  memset(data, 0, bytes + 1);
+  while (!done && base_clock_now_ns() < deadline) {
+    head = (transport_head_t){0};
+    if (t->ops->recv(t, sender, 0, bytes > 0 ? data : NULL, bytes, &head, &done) != COLL_OK) break;
+    if (!done) wire_pause();
+  }
+  WIRE_REQUIRE(done, "cannot receive %zu bytes", bytes);
+  if (t->rank == receiver) {
+    WIRE_REQUIRE(head.bytes == bytes && head.tag == tag, "the head of %zu bytes changed", bytes);
+    WIRE_REQUIRE(wire_is(data, bytes, bytes), "some of %zu bytes changed", bytes);
+    WIRE_REQUIRE(data[bytes] == 0, "wrote past %zu bytes", bytes);
+  }
+  free(data);
+  return 0;
+}
+
+int transport_case_sizes(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  transport_t *t = *end;
+  const size_t sizes[] = {0,
+                          1,
+                          7,
+                          31,
+                          32,
+                          33,
+                          39,
+                          40,
+                          41,
+                          63,
+                          64,
+                          65,
+                          4095,
+                          4096,
+                          t->slot_bytes / 2,
+                          t->slot_bytes - 1,
+                          t->slot_bytes};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    if (sizes[i] <= t->slot_bytes) WIRE_TRY(carry(t, sizes[i], i % 2 == 0 ? 0 : UINT64_MAX - i));
+  }
+  return 0;
+}
+
+/* A receiver with less room gets the beginning, and the next message whole. */
+int transport_case_cut(const transport_fixture_t *fixture, transport_t **end) {
+  enum { ROOM = 10, LONG = 1000 };
+  (void)fixture;
+  transport_t *t = *end;
+  int sender = 0, receiver = t->size - 1;
+  if (t->rank == sender) {
+    for (uint64_t i = 0; i < 3; i++) WIRE_TRY(wire_send(t, receiver, 0, i, LONG));
+  }
+  if (t->rank != receiver) return 0;
+  const size_t rooms[] = {ROOM, 0};
+  for (uint64_t i = 0; i < 2; i++) {
+    unsigned char data[ROOM + 1];
+    data[rooms[i]] = 0xee;
+    transport_head_t head = {0};
+    bool done = false;
+    uint64_t deadline = wire_deadline_ns();
+    while (!done && base_clock_now_ns() < deadline) {
+      void *into = rooms[i] > 0 ? data : NULL;
+      if (t->ops->recv(t, sender, 0, into, rooms[i], &head, &done) != COLL_OK) break;
+      if (!done) wire_pause();
+    }
+    WIRE_REQUIRE(done, "message %d did not come", (int)i);
+    WIRE_REQUIRE(head.bytes == LONG, "says %zu bytes were sent, not %d", head.bytes, LONG);
+    WIRE_REQUIRE(wire_is(data, i, rooms[i]), "message %d begins otherwise", (int)i);
+    WIRE_REQUIRE(data[rooms[i]] == 0xee, "wrote past the %zu bytes there were", rooms[i]);
+  }
+  return wire_expect(t, sender, 0, 2, LONG);
+}
+
+/* With one FIFO full, the others carry on. */
+int transport_case_channels(const transport_fixture_t *fixture, transport_t **end) {
+  enum { ENOUGH = 1000, PASSED = 50 };
+  (void)fixture;
+  transport_t *t = *end;
+  int peer = t->size - 1 - t->rank; /* both directions at once */
+  uint64_t filled = 0;
+  bool done = true;
+  while (done && filled < ENOUGH) {
+    WIRE_TRY(wire_send_try(t, peer, 0, filled, 64, &done));
+    filled += done;
+  }
+  for (int c = 1; c < TRANSPORT_CHANNELS; c++) {
+    for (uint64_t i = 0; i < PASSED; i++) {
+      uint64_t number = 1000 * (uint64_t)c + i;
+      WIRE_TRY(wire_send(t, peer, c, number, 64));
+      WIRE_TRY(wire_expect(t, peer, c, number, 64));
+    }
+  }
+  harness_meet();
+  for (uint64_t i = 0; i < filled; i++) WIRE_TRY(wire_expect(t, peer, 0, i, 64));
+  for (int c = 0; c < TRANSPORT_CHANNELS; c++) WIRE_TRY(wire_expect_nothing(t, peer, c));
+  return 0;
+}
+
+/* Every rank to every other at once, with delays here and there. */
+int transport_case_crowd(const transport_fixture_t *fixture, transport_t **end) {
+  enum { MESSAGES = 100 };
+  (void)fixture;
+  transport_t *t = *end;
+  uint64_t sent[HARNESS_RANKS_MAX] = {0}, received[HARNESS_RANKS_MAX] = {0};
+  unsigned seed = 17u * (unsigned)t->rank + 1;
+  uint64_t deadline = wire_deadline_ns();
+  int left = 2 * (t->size - 1) * MESSAGES;
+  while (left > 0) {
+    for (int peer = 0; peer < t->size; peer++) {
+      if (peer == t->rank) continue;
+      bool done = false;
+      uint64_t out = sent[peer] + 1000 * (uint64_t)t->rank;
+      if (sent[peer] < MESSAGES) WIRE_TRY(wire_send_try(t, peer, 1, out, size_of(out), &done));
+      sent[peer] += done;
+      left -= done;
+      done = false;
+      uint64_t in = received[peer] + 1000 * (uint64_t)peer;
+      if (received[peer] < MESSAGES) WIRE_TRY(wire_expect_try(t, peer, 1, in, size_of(in), &done));
+      received[peer] += done;
+      left -= done;
+    }
+    int chance = rand_r(&seed) % 16;
+    if (chance == 0) base_clock_sleep_ns((uint64_t)(rand_r(&seed) % 300000));
+    if (chance < 8) wire_pause();
+    WIRE_REQUIRE(base_clock_now_ns() < deadline, "rank %d is stuck with %d to go", t->rank, left);
+  }
+  return 0;
+}

@@ -1,0 +1,96 @@
+/* The transports of this build against the kit, and the default table against its word. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "harness/harness.h"
+#include "transport/kit.h"
+#include "transport/self/self.h"
+#include "transport/shm/memory.h"
+#include "transport/shm/shm.h"
+
+/* ---- self -----------------------------------------------------------------------------------*/
+
+static coll_status_t self_make(int size, transport_t *ends[]) {
+  return transport_self_create(0, size, 8192, &ends[0]);
+}
+
+static coll_status_t private_alloc(size_t bytes, void **ptr) {
+  *ptr = calloc(1, bytes);
+  return *ptr != NULL ? COLL_OK : COLL_ERROR_MEMORY;
+}
+
+static coll_status_t private_release(void *ptr) {
+  free(ptr);
+  return COLL_OK;
+}
+
+static const transport_fixture_t self_fixture = {
+    .size_most = 1,
+    .maps = true,
+    .make = self_make,
+    .alloc = private_alloc,
+    .release = private_release,
+};
+
+TRANSPORT_KIT_ANY(self, self_fixture, transport_kit_threads, 1)
+
+/* ---- shm ------------------------------------------------------------------------------------*/
+
+static coll_status_t shm_join(int rank, int size, void *board, transport_t **end) {
+  shm_mesh_name_t *names = board;
+  shm_mesh_t mesh;
+  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(10000000000) * HARNESS_PATIENCE;
+  COLL_TRY(shm_mesh_listen(&mesh, &names[rank]));
+  harness_meet();
+  COLL_TRY(shm_mesh_connect(&mesh, rank, size, names, 4711, deadline_ns));
+  return transport_shm_create(&mesh, false, deadline_ns, end);
+}
+
+static const transport_fixture_t shm_fixture = {
+    .size_most = HARNESS_RANKS_MAX,
+    .maps = true,
+    .has_scratch = true,
+    .make = transport_shm_create_local,
+    .join = shm_join,
+    .alloc = shm_memory_alloc,
+    .release = shm_memory_free,
+};
+
+TRANSPORT_KIT(shm, shm_fixture)
+
+/* ---- unsupported ----------------------------------------------------------------------------*/
+
+Test(unsupported, refuses_what_could_fail) {
+  transport_t t = {.ops = &transport_unsupported, .rank = 3, .size = 4, .slot_bytes = 64};
+  transport_head_t head = {0};
+  uint64_t tag;
+  bool done;
+  cr_assert_eq(t.ops->send(&t, 0, 0, NULL, &head, &done), COLL_ERROR_UNSUPPORTED);
+  cr_assert_not_null(strstr(base_last_error(), "rank 3"), "%s", base_last_error());
+  cr_assert_eq(t.ops->recv(&t, 0, 0, NULL, 0, &head, &done), COLL_ERROR_UNSUPPORTED);
+  cr_assert_eq(t.ops->signal(&t, 0, 0, 1), COLL_ERROR_UNSUPPORTED);
+  cr_assert_eq(t.ops->wait(&t, 0, 0, &tag, &done), COLL_ERROR_UNSUPPORTED);
+}
+
+Test(unsupported, answers_that_there_is_nothing) {
+  transport_t t = {.ops = &transport_unsupported, .rank = 0, .size = 1, .slot_bytes = 64};
+  transport_address_t address = {1, 1};
+  void *ptr = &t;
+  size_t bytes = 1;
+  int culprit;
+  cr_assert_eq(t.ops->address(&t, &t, sizeof t, &address), COLL_OK);
+  cr_assert(address.segment == 0 && address.offset == 0);
+  cr_assert_eq(t.ops->map(&t, 0, &address, &ptr), COLL_OK);
+  cr_assert_null(ptr);
+  ptr = &t;
+  t.ops->scratch(&t, 0, &ptr, &bytes);
+  cr_assert(ptr == NULL && bytes == 0);
+  t.ops->arm(&t);
+  t.ops->sleep(&t, UINT64_C(3600000000000)); /* may return early, and must not take an hour */
+  t.ops->disarm(&t);
+  cr_assert_eq(t.ops->peer_state(&t, 0), TRANSPORT_PEER_HERE);
+  t.ops->abort(&t, 0);
+  cr_assert_not(t.ops->aborted(&t, &culprit));
+  t.ops->destroy(&t);
+}

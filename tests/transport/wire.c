@@ -1,0 +1,120 @@
+/* Deadlines are generous: they end a hanging case with a sentence before the harness ends it. */
+#include "transport/wire.h"
+
+#include <sched.h>
+
+#include "base/clock.h"
+
+uint64_t wire_deadline_ns(void) {
+  return base_clock_now_ns() + UINT64_C(5000000000) * HARNESS_PATIENCE;
+}
+
+void wire_pause(void) {
+  sched_yield();
+}
+
+static unsigned char byte_of(uint64_t number, size_t index) {
+  return (unsigned char)((number * 31 + index * 7 + (index >> 8)) ^ 0x5a);
+}
+
+void wire_fill(void *data, uint64_t number, size_t bytes) {
+  unsigned char *at = data;
+  for (size_t i = 0; i < bytes; i++) at[i] = byte_of(number, i);
+}
+
+bool wire_is(const void *data, uint64_t number, size_t bytes) {
+  const unsigned char *at = data;
+  for (size_t i = 0; i < bytes; i++) {
+    if (at[i] != byte_of(number, i)) return false;
+  }
+  return true;
+}
+
+/* Tags use all 64 bits. */
+static uint64_t tag_of(uint64_t number) {
+  return ~(number * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+int wire_send_try(transport_t *t, int peer, int channel, uint64_t number, size_t bytes,
+                  bool *done) {
+  unsigned char data[WIRE_BYTES_MOST];
+  transport_head_t head = {.tag = tag_of(number), .bytes = bytes};
+  wire_fill(data, number, bytes);
+  *done = false;
+  coll_status_t status = t->ops->send(t, peer, channel, bytes > 0 ? data : NULL, &head, done);
+  WIRE_REQUIRE(status == COLL_OK, "send %d to %d: %s", (int)number, peer, base_last_error());
+  wire_fill(data, number + 1, bytes); /* the buffer is the caller's again */
+  return 0;
+}
+
+int wire_expect_try(transport_t *t, int peer, int channel, uint64_t number, size_t bytes,
+                    bool *done) {
+  unsigned char data[WIRE_BYTES_MOST];
+  transport_head_t head = {0};
+  *done = false;
+  coll_status_t status = t->ops->recv(t, peer, channel, data, sizeof data, &head, done);
+  WIRE_REQUIRE(status == COLL_OK, "recv %d from %d: %s", (int)number, peer, base_last_error());
+  if (!*done) return 0;
+  WIRE_REQUIRE(head.tag == tag_of(number), "rank %d, channel %d: not message %d of rank %d",
+               t->rank, channel, (int)number, peer);
+  WIRE_REQUIRE(head.bytes == bytes, "message %d has %zu bytes, not %zu", (int)number, head.bytes,
+               bytes);
+  WIRE_REQUIRE(wire_is(data, number, bytes), "message %d came with other bytes", (int)number);
+  return 0;
+}
+
+int wire_send(transport_t *t, int peer, int channel, uint64_t number, size_t bytes) {
+  uint64_t deadline = wire_deadline_ns();
+  bool done = false;
+  while (!done) {
+    WIRE_TRY(wire_send_try(t, peer, channel, number, bytes, &done));
+    WIRE_REQUIRE(done || base_clock_now_ns() < deadline, "rank %d cannot send message %d to %d",
+                 t->rank, (int)number, peer);
+    if (!done) wire_pause();
+  }
+  return 0;
+}
+
+int wire_expect(transport_t *t, int peer, int channel, uint64_t number, size_t bytes) {
+  uint64_t deadline = wire_deadline_ns();
+  bool done = false;
+  while (!done) {
+    WIRE_TRY(wire_expect_try(t, peer, channel, number, bytes, &done));
+    WIRE_REQUIRE(done || base_clock_now_ns() < deadline, "rank %d: no message %d from %d", t->rank,
+                 (int)number, peer);
+    if (!done) wire_pause();
+  }
+  return 0;
+}
+
+int wire_expect_nothing(transport_t *t, int peer, int channel) {
+  transport_head_t head = {0};
+  bool done = false, arrived = false;
+  uint64_t tag;
+  coll_status_t status = t->ops->recv(t, peer, channel, NULL, 0, &head, &done);
+  WIRE_REQUIRE(status == COLL_OK, "recv: %s", base_last_error());
+  WIRE_REQUIRE(!done, "rank %d, channel %d: a message too many from %d", t->rank, channel, peer);
+  status = t->ops->wait(t, peer, channel, &tag, &arrived);
+  WIRE_REQUIRE(status == COLL_OK, "wait: %s", base_last_error());
+  WIRE_REQUIRE(!arrived, "rank %d, channel %d: a signal too many from %d", t->rank, channel, peer);
+  return 0;
+}
+
+int wire_signal(transport_t *t, int peer, int channel, uint64_t tag) {
+  coll_status_t status = t->ops->signal(t, peer, channel, tag);
+  WIRE_REQUIRE(status == COLL_OK, "signal to %d: %s", peer, base_last_error());
+  return 0;
+}
+
+int wire_wait(transport_t *t, int peer, int channel, uint64_t *tag) {
+  uint64_t deadline = wire_deadline_ns();
+  bool arrived = false;
+  while (!arrived) {
+    coll_status_t status = t->ops->wait(t, peer, channel, tag, &arrived);
+    WIRE_REQUIRE(status == COLL_OK, "wait for %d: %s", peer, base_last_error());
+    WIRE_REQUIRE(arrived || base_clock_now_ns() < deadline, "rank %d: no signal from %d", t->rank,
+                 peer);
+    if (!arrived) wire_pause();
+  }
+  return 0;
+}
