@@ -1,6 +1,7 @@
 /*
  * The algorithms: pure functions from a shape to a plan. A new one is a file in this folder (or a
- * function in its family's file) and a row in registry.c; nothing else in the house changes.
+ * part of its family's file), its name in list.h and a row in registry.c; nothing else in the house
+ * changes.
  */
 #ifndef ALGO_ALGO_H
 #define ALGO_ALGO_H

@@ -5,6 +5,9 @@
 #include "algo/common.h"
 #include "algo/list.h"
 
+static const char hensgen_1988[] =
+    "Hensgen, Finkel & Manber, Two algorithms for barrier synchronization, 1988";
+
 static void outline(plan_t *plan) {
   algo_outline_mapped(plan, PLAN_REACH_SCRATCH, 1, 0);
 }
@@ -24,7 +27,7 @@ static void dissemination_build(plan_emitter_t *e) {
 const algo_t algo_barrier_dissemination = {
     .name = "dissemination",
     .collective = COLL_BARRIER,
-    .paper = "Hensgen, Finkel & Manber, Two algorithms for barrier synchronization, 1988",
+    .paper = hensgen_1988,
     .outline = outline,
     .build = dissemination_build,
 };
@@ -50,7 +53,7 @@ static void tournament_build(plan_emitter_t *e) {
 const algo_t algo_barrier_tournament = {
     .name = "tournament",
     .collective = COLL_BARRIER,
-    .paper = "Hensgen, Finkel & Manber, Two algorithms for barrier synchronization, 1988",
+    .paper = hensgen_1988,
     .outline = outline,
     .build = tournament_build,
 };

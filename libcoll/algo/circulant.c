@@ -7,6 +7,9 @@
 #include "algo/common.h"
 #include "algo/list.h"
 
+static const char traeff_2024[] =
+    "Träff, Optimal, non-pipelined reduce-scatter and allreduce algorithms, 2024";
+
 /* ---- shared phases ---------------------------------------------------------------------------*/
 
 /* What has arrived for `run` into where it belongs; `held` is where this rank's own operand is. */
@@ -36,18 +39,12 @@ static void reduce_round(plan_emitter_t *e, const algo_circulant_t *where, plan_
   }
 }
 
-/* Brings the chunks that the first round left as they were to where the others are. */
-static void keep_untouched(plan_emitter_t *e, plan_buffer_t partial, int32_t first, int32_t count) {
-  algo_run_t runs[2];
-  int keeps = algo_wrap(first, count, e->plan->shape.size, runs);
-  for (int i = 0; i < keeps; i++) {
-    int32_t chunk = runs[i].first;
-    if (partial == PLAN_OUTPUT) {
-      plan_emit_input_to_output(e, 0, chunk, chunk, runs[i].count);
-    } else {
-      plan_emit_copy(e, 0, algo_own(e, partial, chunk, runs[i].count),
-                     plan_input(e, chunk, runs[i].count));
-    }
+/* Brings a chunk that nothing arrived for to where the partial results are. */
+static void keep_untouched(plan_emitter_t *e, plan_buffer_t partial, int32_t chunk) {
+  if (partial == PLAN_OUTPUT) {
+    plan_emit_input_to_output(e, 0, chunk, chunk, 1);
+  } else {
+    plan_emit_copy(e, 0, algo_own(e, partial, chunk, 1), plan_input(e, chunk, 1));
   }
 }
 
@@ -57,8 +54,8 @@ void algo_circulant_reduce_scatter(plan_emitter_t *e, const algo_circulant_t *wh
   for (int32_t span = size, next; span > 1; span = next) {
     next = (span + 1) / 2;
     reduce_round(e, where, held, span, next);
-    if (span == size) {
-      keep_untouched(e, where->partial, position + span - next, 2 * next - span);
+    if (span == size && size % 2 == 1) {
+      keep_untouched(e, where->partial, algo_mod(position + size / 2, size));
     }
     held = where->partial;
   }
@@ -108,7 +105,7 @@ static void allreduce_build(plan_emitter_t *e) {
 const algo_t algo_allreduce_circulant = {
     .name = "circulant",
     .collective = COLL_ALLREDUCE,
-    .paper = "Träff, Optimal, non-pipelined reduce-scatter and allreduce algorithms, 2024",
+    .paper = traeff_2024,
     .outline = allreduce_outline,
     .build = allreduce_build,
 };
@@ -135,7 +132,7 @@ static void reduce_scatter_build(plan_emitter_t *e) {
 const algo_t algo_reduce_scatter_circulant = {
     .name = "circulant",
     .collective = COLL_REDUCE_SCATTER,
-    .paper = "Träff, Optimal, non-pipelined reduce-scatter and allreduce algorithms, 2024",
+    .paper = traeff_2024,
     .outline = reduce_scatter_outline,
     .build = reduce_scatter_build,
 };

@@ -7,6 +7,10 @@
 #include "algo/common.h"
 #include "algo/list.h"
 
+static const char thakur_2005[] =
+    "Thakur, Rabenseifner & Gropp, Optimization of collective communication operations in MPICH, "
+    "2005";
+
 /* ---- shared phases ---------------------------------------------------------------------------*/
 
 static algo_run_t half_of(algo_run_t whole, bool upper) {
@@ -106,9 +110,7 @@ static void butterfly_build(plan_emitter_t *e) {
 const algo_t algo_allreduce_butterfly = {
     .name = "butterfly",
     .collective = COLL_ALLREDUCE,
-    .paper =
-        "Thakur, Rabenseifner & Gropp, Optimization of collective communication operations "
-        "in MPICH, 2005",
+    .paper = thakur_2005,
     .outline = butterfly_outline,
     .build = butterfly_build,
 };
@@ -142,9 +144,7 @@ static void halving_doubling_build(plan_emitter_t *e) {
 const algo_t algo_allreduce_halving_doubling = {
     .name = "halving_doubling",
     .collective = COLL_ALLREDUCE,
-    .paper =
-        "Thakur, Rabenseifner & Gropp, Optimization of collective communication operations "
-        "in MPICH, 2005",
+    .paper = thakur_2005,
     .outline = halving_doubling_outline,
     .build = halving_doubling_build,
 };
@@ -222,9 +222,7 @@ static void halving_build(plan_emitter_t *e) {
 const algo_t algo_reduce_scatter_halving = {
     .name = "halving",
     .collective = COLL_REDUCE_SCATTER,
-    .paper =
-        "Thakur, Rabenseifner & Gropp, Optimization of collective communication operations "
-        "in MPICH, 2005",
+    .paper = thakur_2005,
     .outline = halving_outline,
     .build = halving_build,
 };
@@ -276,9 +274,7 @@ static void doubling_build(plan_emitter_t *e) {
 const algo_t algo_allgather_doubling = {
     .name = "doubling",
     .collective = COLL_ALLGATHER,
-    .paper =
-        "Thakur, Rabenseifner & Gropp, Optimization of collective communication operations "
-        "in MPICH, 2005",
+    .paper = thakur_2005,
     .outline = doubling_outline,
     .build = doubling_build,
 };

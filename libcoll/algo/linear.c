@@ -5,6 +5,9 @@
 #include "algo/common.h"
 #include "algo/list.h"
 
+static const char pjesivac_grbovic_2007[] =
+    "Pješivac-Grbović et al., Performance analysis of MPI collective operations, 2007";
+
 static void outline(plan_t *plan) {
   algo_outline_messages(plan, 1, 0, 1);
 }
@@ -27,7 +30,7 @@ static void gather_build(plan_emitter_t *e) {
 const algo_t algo_gather_linear = {
     .name = "linear",
     .collective = COLL_GATHER,
-    .paper = "Pješivac-Grbović et al., Performance analysis of MPI collective operations, 2007",
+    .paper = pjesivac_grbovic_2007,
     .outline = outline,
     .build = gather_build,
 };
@@ -47,7 +50,7 @@ static void scatter_build(plan_emitter_t *e) {
 const algo_t algo_scatter_linear = {
     .name = "linear",
     .collective = COLL_SCATTER,
-    .paper = "Pješivac-Grbović et al., Performance analysis of MPI collective operations, 2007",
+    .paper = pjesivac_grbovic_2007,
     .outline = outline,
     .build = scatter_build,
 };

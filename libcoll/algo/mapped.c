@@ -8,7 +8,7 @@
 #include "algo/common.h"
 #include "algo/list.h"
 
-static const char shared_address_space[] =
+static const char hashmi_2018[] =
     "Hashmi, Chakraborty, Bayatpour & Panda, Designing efficient shared address space reduction "
     "collectives for multi-/many-cores, 2018";
 
@@ -64,7 +64,7 @@ static void oneshot_build(plan_emitter_t *e) {
 const algo_t algo_allreduce_oneshot = {
     .name = "oneshot",
     .collective = COLL_ALLREDUCE,
-    .paper = shared_address_space,
+    .paper = hashmi_2018,
     .outline = oneshot_outline,
     .build = oneshot_build,
 };
@@ -92,7 +92,7 @@ static void push_build(plan_emitter_t *e) {
 const algo_t algo_allreduce_twophase_push = {
     .name = "twophase_push",
     .collective = COLL_ALLREDUCE,
-    .paper = shared_address_space,
+    .paper = hashmi_2018,
     .outline = outline_shares,
     .build = push_build,
 };
@@ -116,7 +116,7 @@ static void pull_build(plan_emitter_t *e) {
 const algo_t algo_allreduce_twophase_pull = {
     .name = "twophase_pull",
     .collective = COLL_ALLREDUCE,
-    .paper = shared_address_space,
+    .paper = hashmi_2018,
     .outline = outline_shares,
     .build = pull_build,
 };
@@ -138,7 +138,7 @@ static void reduce_build(plan_emitter_t *e) {
 const algo_t algo_reduce_mapped = {
     .name = "mapped",
     .collective = COLL_REDUCE,
-    .paper = shared_address_space,
+    .paper = hashmi_2018,
     .outline = outline_shares,
     .build = reduce_build,
 };
@@ -159,7 +159,7 @@ static void reduce_scatter_build(plan_emitter_t *e) {
 const algo_t algo_reduce_scatter_mapped = {
     .name = "mapped",
     .collective = COLL_REDUCE_SCATTER,
-    .paper = shared_address_space,
+    .paper = hashmi_2018,
     .outline = outline_whole,
     .build = reduce_scatter_build,
 };
@@ -180,7 +180,7 @@ static void allgather_build(plan_emitter_t *e) {
 const algo_t algo_allgather_mapped = {
     .name = "mapped",
     .collective = COLL_ALLGATHER,
-    .paper = shared_address_space,
+    .paper = hashmi_2018,
     .outline = outline_whole,
     .build = allgather_build,
 };
@@ -202,7 +202,7 @@ static void broadcast_build(plan_emitter_t *e) {
 const algo_t algo_broadcast_mapped = {
     .name = "mapped",
     .collective = COLL_BROADCAST,
-    .paper = shared_address_space,
+    .paper = hashmi_2018,
     .outline = outline_whole,
     .build = broadcast_build,
 };
@@ -220,7 +220,7 @@ static void scatter_build(plan_emitter_t *e) {
 const algo_t algo_scatter_mapped = {
     .name = "mapped",
     .collective = COLL_SCATTER,
-    .paper = shared_address_space,
+    .paper = hashmi_2018,
     .outline = outline_whole,
     .build = scatter_build,
 };
@@ -238,7 +238,7 @@ static void gather_build(plan_emitter_t *e) {
 const algo_t algo_gather_mapped = {
     .name = "mapped",
     .collective = COLL_GATHER,
-    .paper = shared_address_space,
+    .paper = hashmi_2018,
     .outline = outline_whole,
     .build = gather_build,
 };
@@ -270,7 +270,7 @@ static void alltoall_build(plan_emitter_t *e) {
 const algo_t algo_alltoall_mapped = {
     .name = "mapped",
     .collective = COLL_ALLTOALL,
-    .paper = shared_address_space,
+    .paper = hashmi_2018,
     .outline = alltoall_outline,
     .build = alltoall_build,
 };

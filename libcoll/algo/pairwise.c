@@ -8,6 +8,10 @@
 #include "algo/common.h"
 #include "algo/list.h"
 
+static const char thakur_2005[] =
+    "Thakur, Rabenseifner & Gropp, Optimization of collective communication operations in MPICH, "
+    "2005";
+
 static void outline(plan_t *plan) {
   algo_outline_messages(plan, 1, 0, 1);
 }
@@ -28,9 +32,7 @@ static void build(plan_emitter_t *e) {
 const algo_t algo_alltoall_pairwise = {
     .name = "pairwise",
     .collective = COLL_ALLTOALL,
-    .paper =
-        "Thakur, Rabenseifner & Gropp, Optimization of collective communication operations "
-        "in MPICH, 2005",
+    .paper = thakur_2005,
     .outline = outline,
     .build = build,
 };
@@ -38,9 +40,7 @@ const algo_t algo_alltoall_pairwise = {
 const algo_t algo_alltoallv_pairwise = {
     .name = "pairwise",
     .collective = COLL_ALLTOALLV,
-    .paper =
-        "Thakur, Rabenseifner & Gropp, Optimization of collective communication operations "
-        "in MPICH, 2005",
+    .paper = thakur_2005,
     .outline = outline,
     .build = build,
 };

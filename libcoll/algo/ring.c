@@ -6,6 +6,10 @@
 #include "algo/common.h"
 #include "algo/list.h"
 
+static const char chan_2007[] =
+    "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, practice, and "
+    "experience, 2007";
+
 static int32_t next_rank(const plan_emitter_t *e) {
   return algo_mod(e->rank + 1, e->plan->shape.size);
 }
@@ -89,9 +93,7 @@ static void reduce_scatter_build(plan_emitter_t *e) {
 const algo_t algo_reduce_scatter_ring = {
     .name = "ring",
     .collective = COLL_REDUCE_SCATTER,
-    .paper =
-        "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, "
-        "practice, and experience, 2007",
+    .paper = chan_2007,
     .outline = reduce_scatter_outline,
     .build = reduce_scatter_build,
 };
@@ -111,9 +113,7 @@ static void allgather_build(plan_emitter_t *e) {
 const algo_t algo_allgather_ring = {
     .name = "ring",
     .collective = COLL_ALLGATHER,
-    .paper =
-        "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, "
-        "practice, and experience, 2007",
+    .paper = chan_2007,
     .outline = allgather_outline,
     .build = allgather_build,
 };

@@ -7,25 +7,29 @@
 #include "algo/list.h"
 
 /* ---- broadcast: scatter_allgather ------------------------------------------------------------
- * Barnett, Gupta, Payne, Shuler, van de Geijn & Watts 1994: binomial scatter, ring allgather.
- * ceil(log2 p) + p - 1 rounds, at most 2n(p-1)/p volume per rank. Pieces that the scatter left with
- * the next rank are not sent again (Zhou, Marjanović, Niethammer & Gracia 2015). */
+ * Barnett, Gupta, Payne, Shuler, van de Geijn & Watts 1994: binomial scatter, ring allgather. At
+ * most 2n(p-1)/p volume per rank. Every message is one piece: the subtrees' runs are not sent
+ * whole, for the ring's messages would then be small beside them and passes short; this makes the
+ * scatter p - 1 rounds of the root, as many as the ring's, rather than ceil(log2 p). Pieces that
+ * the scatter left with the next rank are not sent again (Zhou, Marjanović, Niethammer & Gracia
+ * 2015).
+ */
 
 static void broadcast_outline(plan_t *plan) {
-  algo_outline_messages(plan, plan->shape.size, 0, algo_tree_widest(plan->shape.size));
+  algo_outline_messages(plan, plan->shape.size, 0, 1);
 }
 
 static void scatter_pieces(plan_emitter_t *e) {
   int32_t position = algo_tree_position(e), size = e->plan->shape.size;
   plan_buffer_t held = position == 0 ? PLAN_INPUT : PLAN_OUTPUT;
   if (position > 0) {
-    plan_emit_recv(e, 0, algo_tree_rank(e, algo_tree_parent(position)),
-                   plan_output(e, position, algo_tree_span(position, size)));
+    algo_recv_pieces(e, algo_tree_rank(e, algo_tree_parent(position)),
+                     plan_output(e, position, algo_tree_span(position, size)));
   }
   for (int32_t distance = algo_tree_distance(position, size); distance >= 1; distance /= 2) {
     int32_t child = position + distance;
-    plan_emit_send(e, 0, algo_tree_rank(e, child),
-                   algo_own(e, held, child, algo_tree_span(child, size)));
+    algo_send_pieces(e, algo_tree_rank(e, child),
+                     algo_own(e, held, child, algo_tree_span(child, size)));
   }
 }
 

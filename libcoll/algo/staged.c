@@ -8,7 +8,7 @@
 #include "algo/common.h"
 #include "algo/list.h"
 
-static const char shared_memory[] =
+static const char graham_2008[] =
     "Graham & Shipman, MPI support for multi-core architectures: optimized shared memory "
     "collectives, 2008";
 
@@ -73,7 +73,7 @@ static void allreduce_build(plan_emitter_t *e) {
 const algo_t algo_allreduce_staged = {
     .name = "staged",
     .collective = COLL_ALLREDUCE,
-    .paper = shared_memory,
+    .paper = graham_2008,
     .outline = outline_shares,
     .build = allreduce_build,
 };
@@ -113,7 +113,7 @@ static void reduce_build(plan_emitter_t *e) {
 const algo_t algo_reduce_staged = {
     .name = "staged",
     .collective = COLL_REDUCE,
-    .paper = shared_memory,
+    .paper = graham_2008,
     .outline = outline_shares,
     .build = reduce_build,
 };
@@ -136,7 +136,7 @@ static void reduce_scatter_build(plan_emitter_t *e) {
 const algo_t algo_reduce_scatter_staged = {
     .name = "staged",
     .collective = COLL_REDUCE_SCATTER,
-    .paper = shared_memory,
+    .paper = graham_2008,
     .outline = outline_blocks,
     .build = reduce_scatter_build,
 };
@@ -155,7 +155,7 @@ static void allgather_build(plan_emitter_t *e) {
 const algo_t algo_allgather_staged = {
     .name = "staged",
     .collective = COLL_ALLGATHER,
-    .paper = shared_memory,
+    .paper = graham_2008,
     .outline = outline_whole,
     .build = allgather_build,
 };
@@ -169,7 +169,7 @@ static void alltoall_build(plan_emitter_t *e) {
 const algo_t algo_alltoall_staged = {
     .name = "staged",
     .collective = COLL_ALLTOALL,
-    .paper = shared_memory,
+    .paper = graham_2008,
     .outline = outline_blocks,
     .build = alltoall_build,
 };
@@ -195,7 +195,7 @@ static void broadcast_build(plan_emitter_t *e) {
 const algo_t algo_broadcast_staged = {
     .name = "staged",
     .collective = COLL_BROADCAST,
-    .paper = shared_memory,
+    .paper = graham_2008,
     .outline = outline_whole,
     .build = broadcast_build,
 };
@@ -223,7 +223,7 @@ static void gather_build(plan_emitter_t *e) {
 const algo_t algo_gather_staged = {
     .name = "staged",
     .collective = COLL_GATHER,
-    .paper = shared_memory,
+    .paper = graham_2008,
     .outline = outline_whole,
     .build = gather_build,
 };
@@ -252,7 +252,7 @@ static void scatter_build(plan_emitter_t *e) {
 const algo_t algo_scatter_staged = {
     .name = "staged",
     .collective = COLL_SCATTER,
-    .paper = shared_memory,
+    .paper = graham_2008,
     .outline = outline_whole,
     .build = scatter_build,
 };

@@ -7,6 +7,10 @@
 #include "algo/common.h"
 #include "algo/list.h"
 
+static const char chan_2007[] =
+    "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, practice, and "
+    "experience, 2007";
+
 /* ---- the tree --------------------------------------------------------------------------------*/
 
 int32_t algo_tree_position(const plan_emitter_t *e) {
@@ -89,9 +93,7 @@ static void allreduce_build(plan_emitter_t *e) {
 const algo_t algo_allreduce_tree = {
     .name = "tree",
     .collective = COLL_ALLREDUCE,
-    .paper =
-        "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, "
-        "practice, and experience, 2007",
+    .paper = chan_2007,
     .outline = allreduce_outline,
     .build = allreduce_build,
 };
@@ -111,9 +113,7 @@ static void broadcast_build(plan_emitter_t *e) {
 const algo_t algo_broadcast_binomial = {
     .name = "binomial",
     .collective = COLL_BROADCAST,
-    .paper =
-        "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, "
-        "practice, and experience, 2007",
+    .paper = chan_2007,
     .outline = broadcast_outline,
     .build = broadcast_build,
 };
@@ -134,9 +134,7 @@ static void reduce_build(plan_emitter_t *e) {
 const algo_t algo_reduce_binomial = {
     .name = "binomial",
     .collective = COLL_REDUCE,
-    .paper =
-        "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, "
-        "practice, and experience, 2007",
+    .paper = chan_2007,
     .outline = reduce_outline,
     .build = reduce_build,
 };
@@ -188,9 +186,7 @@ static void gather_build(plan_emitter_t *e) {
 const algo_t algo_gather_binomial = {
     .name = "binomial",
     .collective = COLL_GATHER,
-    .paper =
-        "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, "
-        "practice, and experience, 2007",
+    .paper = chan_2007,
     .outline = subtree_outline,
     .build = gather_build,
 };
@@ -217,9 +213,7 @@ static void scatter_build(plan_emitter_t *e) {
 const algo_t algo_scatter_binomial = {
     .name = "binomial",
     .collective = COLL_SCATTER,
-    .paper =
-        "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, "
-        "practice, and experience, 2007",
+    .paper = chan_2007,
     .outline = subtree_outline,
     .build = scatter_build,
 };
