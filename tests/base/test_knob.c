@@ -1,0 +1,64 @@
+/* Knobs: a wrong value is refused in words that help, and never falls back in silence. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/knob.h"
+
+static const char *const words[] = {"auto", "ring", "tree", NULL};
+static const base_knob_t number = {
+    .name = "COLL_TEST_NUMBER", .kind = BASE_KNOB_INTEGER, .fallback = "5", .least = 1, .most = 9};
+static const base_knob_t size = {
+    .name = "COLL_TEST_SIZE", .kind = BASE_KNOB_BYTES, .fallback = "4K", .least = 1, .most = 8192};
+static const base_knob_t word = {.name = "COLL_TEST_WORD",
+                                 .kind = BASE_KNOB_WORD,
+                                 .fallback = "auto",
+                                 .help = "how",
+                                 .words = words};
+
+Test(knob, falls_back_when_unset_or_empty) {
+  int64_t value = 0;
+  int index = -1;
+  cr_assert(base_knob_integer(&number, &value) == COLL_OK && value == 5);
+  cr_assert(base_knob_integer(&size, &value) == COLL_OK && value == 4096);
+  setenv(word.name, "", 1);
+  cr_assert(base_knob_word(&word, &index) == COLL_OK && index == 0);
+}
+
+Test(knob, reads_the_environment) {
+  int64_t value = 0;
+  int index = -1;
+  setenv(number.name, "9", 1);
+  setenv(size.name, "8k", 1);
+  setenv(word.name, "tree", 1);
+  cr_assert(base_knob_integer(&number, &value) == COLL_OK && value == 9);
+  cr_assert(base_knob_integer(&size, &value) == COLL_OK && value == 8192);
+  cr_assert(base_knob_word(&word, &index) == COLL_OK && index == 2);
+}
+
+Test(knob, refuses_what_is_wrong) {
+  static const char *const numbers[] = {"0", "10", "five", "5 ", "1K"};
+  int64_t value = 77;
+  int index = 77;
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    setenv(number.name, numbers[i], 1);
+    cr_assert_eq(base_knob_integer(&number, &value), COLL_ERROR_INVALID, "%s", numbers[i]);
+    cr_assert_not_null(strstr(base_last_error(), number.name));
+    cr_assert_not_null(strstr(base_last_error(), "1 to 9"), "%s", base_last_error());
+  }
+  setenv(size.name, "9K", 1);
+  cr_assert_eq(base_knob_integer(&size, &value), COLL_ERROR_INVALID);
+  setenv(word.name, "rnig", 1);
+  cr_assert_eq(base_knob_word(&word, &index), COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(base_last_error(), "'ring'"), "%s", base_last_error());
+  cr_assert(value == 77 && index == 77, "a refused value was set");
+}
+
+Test(knob, describes_itself) {
+  char text[128], little[8];
+  setenv(word.name, "ring", 1);
+  base_knob_describe(&word, text, sizeof text);
+  cr_assert_str_eq(text, "COLL_TEST_WORD=ring (default 'auto'): how");
+  base_knob_describe(&word, little, sizeof little);
+  cr_assert_str_eq(little, "COLL_TE");
+}

@@ -1,0 +1,122 @@
+/* The option parser: every form of writing one, every way to get it wrong, and the help page. */
+#include "base/options.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/status.h"
+
+static const char *const modes[] = {"auto", "ring", "tree", NULL};
+
+static bool check;
+static int64_t ranks;
+static uint64_t bytes;
+static double rate;
+static int mode;
+static const char *file;
+
+static const base_option_t options[] = {
+    {'c', "check", BASE_OPTION_FLAG, &check, NULL, "look at every element", 0, 0, NULL},
+    {'n', "ranks", BASE_OPTION_INTEGER, &ranks, "N", "how many", 1, 64, NULL},
+    {'b', NULL, BASE_OPTION_BYTES, &bytes, "SIZE", "smallest", 4, 65536, NULL},
+    {0, "rate", BASE_OPTION_NUMBER, &rate, "R", "per second", 0, 0, NULL},
+    {0, "mode", BASE_OPTION_WORD, &mode, "MODE", "which", 0, 0, modes},
+    {0, "file", BASE_OPTION_TEXT, &file, "FILE", "where", 0, 0, NULL},
+};
+
+static const base_command_t command = {"prog",     "WHAT [options]",
+                                       "Does it.", "prog x\n    does x\n",
+                                       options,    sizeof options / sizeof options[0]};
+
+static void reset(void) {
+  check = false;
+  ranks = 2;
+  bytes = 8;
+  rate = 1.5;
+  mode = 0;
+  file = NULL;
+}
+
+TestSuite(options, .init = reset);
+
+/* Parses the words, which end with NULL. */
+static coll_status_t parse(char **argv, int *first, bool *helped) {
+  int argc = 0;
+  while (argv[argc] != NULL) argc++;
+  return base_options_parse(&command, argc, argv, first, helped);
+}
+#define PARSE(first, helped, ...) parse((char *[]){"prog", __VA_ARGS__, NULL}, first, helped)
+
+Test(options, takes_every_form) {
+  int first = 0;
+  bool helped = true;
+  cr_assert_eq(PARSE(&first, &helped, "-c", "-n", "5", "--rate=2e3", "--mode", "tree", "-b", "64K",
+                     "--file=", "rest", "-n"),
+               COLL_OK, "%s", base_last_error());
+  cr_assert(check && ranks == 5 && rate == 2e3 && mode == 2 && bytes == 65536);
+  cr_assert_str_eq(file, "");
+  cr_assert_eq(first, 10, "stopped at %d", first);
+  cr_assert_not(helped);
+}
+
+Test(options, leaves_defaults_and_stops_where_told) {
+  int first = 0;
+  bool helped;
+  cr_assert_eq(PARSE(&first, &helped, "--", "-c"), COLL_OK);
+  cr_assert(first == 2 && !check && ranks == 2 && bytes == 8);
+  cr_assert_eq(PARSE(&first, &helped, "-", "-c"), COLL_OK);
+  cr_assert_eq(first, 1, "a lone dash is a word");
+}
+
+Test(options, refuses_what_is_wrong_and_says_why) {
+  static const struct {
+    char *words[3];
+    const char *says;
+  } bad[] = {
+      {{"--rank", "3"}, "--ranks"},
+      {{"-x"}, "-x"},
+      {{"-n"}, "needs a value"},
+      {{"--ranks"}, "needs a value"},
+      {{"-n", "0"}, "1 to 64"},
+      {{"-n", "65"}, "1 to 64"},
+      {{"-n", "two"}, "whole number"},
+      {{"--ranks="}, "whole number"},
+      {{"-b", "2"}, "from 4 to 64K"},
+      {{"-b", "128K"}, "from 4 to 64K"},
+      {{"--mode", "rnig"}, "'ring'"},
+      {{"--rate", "fast"}, "number"},
+      {{"--check=yes"}, "takes no"},
+      {{"-nn", "3"}, "-nn"},
+      {{"--ranks-and-more=1"}, "--ranks"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    char *argv[] = {"prog", bad[i].words[0], bad[i].words[1], NULL};
+    int first = 77;
+    bool helped;
+    cr_assert_eq(parse(argv, &first, &helped), COLL_ERROR_INVALID, "%s", bad[i].words[0]);
+    cr_assert_not_null(strstr(base_last_error(), bad[i].says), "%s", base_last_error());
+    cr_assert_eq(first, 77);
+  }
+  cr_assert(ranks == 2 && bytes == 8 && rate == 1.5 && mode == 0, "a refused value was stored");
+}
+
+Test(options, prints_a_page_with_every_option) {
+  char page[4096] = "";
+  FILE *out = fmemopen(page, sizeof page, "w");
+  cr_assert_not_null(out);
+  base_options_help(&command, out);
+  fclose(out);
+  static const char *const parts[] = {
+      "prog WHAT [options]", "Does it.",      "does x",         "-n, --ranks N", "(default 2)",
+      "(default 8)",         "(default 1.5)", "(default auto)", "--file FILE",   "-h, --help"};
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    cr_assert_not_null(strstr(page, parts[i]), "no '%s' in:\n%s", parts[i], page);
+  }
+}
+
+Test(options, notices_a_call_for_help) {
+  int first;
+  bool helped = false;
+  cr_assert_eq(PARSE(&first, &helped, "-n", "3", "--help", "--nonsense"), COLL_OK);
+  cr_assert(helped && ranks == 3);
+}

@@ -1,0 +1,73 @@
+/* The last error: kept per thread, whole, and safe to quote in the next one. */
+#include "base/status.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SENTENCE_BYTES 64
+
+Test(status, starts_with_no_sentence) {
+  cr_assert_str_eq(base_last_error(), "");
+}
+
+Test(status, keeps_the_sentence_and_returns_the_status) {
+  cr_assert_eq(base_fail(COLL_ERROR_TIMEOUT, "rank %d did not come", 3), COLL_ERROR_TIMEOUT);
+  cr_assert_str_eq(base_last_error(), "rank 3 did not come");
+  base_fail(COLL_ERROR_SYSTEM, "again: %s", base_last_error());
+  cr_assert_str_eq(base_last_error(), "again: rank 3 did not come");
+}
+
+Test(status, ends_with_what_errno_says) {
+  errno = ENOENT;
+  cr_assert_eq(base_fail_errno(COLL_ERROR_SYSTEM, "cannot open %s", "x"), COLL_ERROR_SYSTEM);
+  cr_assert_str_eq(base_last_error(), "cannot open x: No such file or directory");
+}
+
+Test(status, cuts_what_is_too_long) {
+  char endless[5000];
+  memset(endless, 'y', sizeof endless);
+  endless[sizeof endless - 1] = '\0';
+  base_fail(COLL_ERROR_INTERNAL, "%s", endless);
+  cr_assert(strlen(base_last_error()) > 500 && strlen(base_last_error()) < sizeof endless);
+}
+
+static coll_status_t passes_on(coll_status_t status, int *reached) {
+  COLL_TRY(status);
+  *reached = 1;
+  return COLL_OK;
+}
+
+Test(status, is_passed_on_by_try) {
+  int reached = 0;
+  cr_assert_eq(passes_on(COLL_ERROR_MEMORY, &reached), COLL_ERROR_MEMORY);
+  cr_assert_eq(reached, 0);
+  cr_assert_eq(passes_on(COLL_OK, &reached), COLL_OK);
+  cr_assert_eq(reached, 1);
+}
+
+static void *fails_elsewhere(void *sentence) {
+  base_fail(COLL_ERROR_INTERNAL, "elsewhere");
+  snprintf(sentence, SENTENCE_BYTES, "%s", base_last_error());
+  return NULL;
+}
+
+Test(status, belongs_to_the_thread) {
+  char sentence[SENTENCE_BYTES];
+  pthread_t thread;
+  base_fail(COLL_ERROR_INVALID, "here");
+  cr_assert_eq(pthread_create(&thread, NULL, fails_elsewhere, sentence), 0);
+  pthread_join(thread, NULL);
+  cr_assert_str_eq(sentence, "elsewhere");
+  cr_assert_str_eq(base_last_error(), "here");
+}
+
+Test(status, has_a_word_for_each) {
+  for (int i = 0; i < COLL_STATUS_COUNT; i++) {
+    cr_assert_str_neq(base_status_string((coll_status_t)i), "unknown status", "%d", i);
+  }
+  cr_assert_str_eq(base_status_string(COLL_STATUS_COUNT), "unknown status");
+  cr_assert_str_eq(base_status_string((coll_status_t)-1), "unknown status");
+}
