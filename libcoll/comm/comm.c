@@ -53,9 +53,11 @@ coll_status_t comm_failure(struct coll_comm *comm) {
     return base_fail(COLL_ERROR_RANK_LOST,
                      "rank %d: this rank aborted the communicator; destroy it", comm->rank);
   }
+  bool died = comm->local->ops->peer_state(comm->local, culprit) == TRANSPORT_PEER_LOST;
   return base_fail(COLL_ERROR_RANK_LOST,
-                   "rank %d: rank %d (process %d) died or gave up; the communicator is finished",
-                   comm->rank, culprit, (int)comm->peers[culprit].pid);
+                   "rank %d: rank %d (process %d) %s; the communicator is finished", comm->rank,
+                   culprit, (int)comm->peers[culprit].pid,
+                   died ? "died" : "aborted or failed (its own error says why)");
 }
 
 bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype,
