@@ -21,20 +21,12 @@ coll_status_t gpt_team_open(coll_status_t so_far, train_team_t *team) {
   if (status != COLL_OK) {
     return so_far != COLL_OK ? so_far : base_fail(status, "%s", coll_last_error(NULL));
   }
-  train_team_t opened = {0};
-  status = train_team_init(comm, &opened);
-  if (status == COLL_OK) status = train_team_agree(&opened, so_far);
+  status = train_team_init(comm, team);
   if (status != COLL_OK) {
     coll_comm_destroy(comm);
     return status;
   }
-  *team = opened;
-  return COLL_OK;
-}
-
-void gpt_team_close(train_team_t *team) {
-  if (team->comm != NULL) coll_comm_destroy(team->comm);
-  team->comm = NULL;
+  return train_team_agree(team, so_far);
 }
 
 int gpt_threads_apply(const train_team_t *team, int64_t threads) {
@@ -46,11 +38,17 @@ int gpt_threads_apply(const train_team_t *team, int64_t threads) {
   return chosen;
 }
 
-int gpt_exit_code(const base_command_t *command, coll_status_t status) {
-  if (status == COLL_OK) return 0;
-  const char *sentence = base_last_error();
+int gpt_finish(const base_command_t *command, coll_status_t status, train_team_t *team) {
+  const char *sentence = status != COLL_OK ? base_last_error() : "";
   if (sentence[0] != '\0') fprintf(stderr, "%s: %s\n", command->name, sentence);
-  return 1;
+  if (team->comm != NULL) {
+    /* A launcher ends all ranks when the first one fails: not before the sentence is out. */
+    if (status != COLL_OK && coll_comm_error(team->comm) == COLL_OK) {
+      coll_barrier(team->comm, NULL);
+    }
+    coll_comm_destroy(team->comm);
+  }
+  return status == COLL_OK ? 0 : 1;
 }
 
 void gpt_evaluation_print(const train_evaluation_t *evaluation) {

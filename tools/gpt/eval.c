@@ -16,22 +16,19 @@ static coll_status_t open_all(const settings_t *settings, train_state_t *state,
   return train_data_check(data, state->model->config.context);
 }
 
-static coll_status_t run(coll_status_t so_far, const settings_t *settings) {
-  train_team_t team;
+static coll_status_t run(const settings_t *settings, const train_team_t *team) {
   train_state_t state = {0};
   train_data_t data = {0};
   train_evaluation_t evaluation;
-  COLL_TRY(gpt_team_open(so_far, &team));
-  gpt_threads_apply(&team, settings->threads);
-  coll_status_t status = train_team_agree(&team, open_all(settings, &state, &data));
+  gpt_threads_apply(team, settings->threads);
+  coll_status_t status = train_team_agree(team, open_all(settings, &state, &data));
   if (status == COLL_OK) {
     status =
-        train_evaluate(&data.held_out, (size_t)settings->bytes, &team, state.model, &evaluation);
+        train_evaluate(&data.held_out, (size_t)settings->bytes, team, state.model, &evaluation);
   }
-  if (status == COLL_OK && team.rank == 0) gpt_evaluation_print(&evaluation);
+  if (status == COLL_OK && team->rank == 0) gpt_evaluation_print(&evaluation);
   train_data_free(&data);
   train_state_free(&state);
-  gpt_team_close(&team);
   return status;
 }
 
@@ -56,5 +53,8 @@ int gpt_eval(int argc, char **argv) {
   bool helped = false;
   coll_status_t status = gpt_options_parse(&command, argc, argv, &helped);
   if (helped) return 0;
-  return gpt_exit_code(&command, run(status, &s));
+  train_team_t team = {0};
+  status = gpt_team_open(status, &team);
+  if (status == COLL_OK) status = run(&s, &team);
+  return gpt_finish(&command, status, &team);
 }

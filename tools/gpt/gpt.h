@@ -17,17 +17,17 @@ int gpt_sample(int argc, char **argv);
 /* Parses the whole command line; words that are no options are refused. */
 coll_status_t gpt_options_parse(const base_command_t *command, int argc, char **argv, bool *helped);
 
-/* Joins the launcher's communicator, with `so_far` as what this rank has come to before. Succeeds
- * on all ranks or on none; with success, gpt_team_close when done. */
+/* Joins the launcher's communicator, with `so_far` as what this rank has come to before: succeeds
+ * on all ranks or on none. *team starts zeroed and is given to gpt_finish either way. */
 coll_status_t gpt_team_open(coll_status_t so_far, train_team_t *team);
-void gpt_team_close(train_team_t *team);
 
 /* Sets the threads of this rank: as told, or with 0 its share of the cores. Returns how many. */
 int gpt_threads_apply(const train_team_t *team, int64_t threads);
 
-/* The exit code of a command; a failure's sentence goes to standard error, from the one rank that
- * has it. */
-int gpt_exit_code(const base_command_t *command, coll_status_t status);
+/* Ends a command: tells a failure's sentence on standard error, on the one rank that has it, and
+ * leaves the team. A status that is not COLL_OK is one that the ranks have agreed on, or the
+ * communicator's own. Returns the exit code. */
+int gpt_finish(const base_command_t *command, coll_status_t status, train_team_t *team);
 
 /* "held-out loss 1.5 nats/byte (2.16 bits/byte) over 131072 bytes" to standard output. */
 void gpt_evaluation_print(const train_evaluation_t *evaluation);

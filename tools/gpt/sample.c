@@ -66,5 +66,6 @@ int gpt_sample(int argc, char **argv) {
   bool helped = false;
   coll_status_t status = gpt_options_parse(&command, argc, argv, &helped);
   if (helped) return 0;
-  return gpt_exit_code(&command, status == COLL_OK ? run(&s) : status);
+  train_team_t alone = {0};
+  return gpt_finish(&command, status == COLL_OK ? run(&s) : status, &alone);
 }

@@ -162,8 +162,9 @@ static coll_status_t train(const settings_t *settings, const train_team_t *team,
   if (display.shown && display.progress.shown) {
     base_progress_end(&display.progress, display.done, display.note);
   }
-  if (status == COLL_OK && display.report != NULL) {
-    status = gpt_report_write(display.report, &result);
+  if (status == COLL_OK) {
+    status = display.report != NULL ? gpt_report_write(display.report, &result) : COLL_OK;
+    status = train_team_agree(team, status);
   }
   gpt_report_destroy(display.report);
   if (status == COLL_OK && display.shown) {
@@ -173,17 +174,14 @@ static coll_status_t train(const settings_t *settings, const train_team_t *team,
   return status;
 }
 
-static coll_status_t run(coll_status_t so_far, const settings_t *settings) {
-  train_team_t team;
+static coll_status_t run(const settings_t *settings, const train_team_t *team) {
   train_state_t state = {0};
   train_data_t data = {0};
-  COLL_TRY(gpt_team_open(so_far, &team));
-  int threads = gpt_threads_apply(&team, settings->threads);
-  coll_status_t status = train_team_agree(&team, open_all(settings, &team, &state, &data));
-  if (status == COLL_OK) status = train(settings, &team, threads, &data, &state);
+  int threads = gpt_threads_apply(team, settings->threads);
+  coll_status_t status = train_team_agree(team, open_all(settings, team, &state, &data));
+  if (status == COLL_OK) status = train(settings, team, threads, &data, &state);
   train_data_free(&data);
   train_state_free(&state);
-  gpt_team_close(&team);
   return status;
 }
 
@@ -233,5 +231,8 @@ int gpt_train(int argc, char **argv) {
   bool helped = false;
   coll_status_t status = parse(argc, argv, &command, &s, &helped);
   if (helped) return 0;
-  return gpt_exit_code(&command, run(status, &s));
+  train_team_t team = {0};
+  status = gpt_team_open(status, &team);
+  if (status == COLL_OK) status = run(&s, &team);
+  return gpt_finish(&command, status, &team);
 }
