@@ -1,0 +1,33 @@
+/* Small damage to plans: one changed step or header field, drawn from a seeded generator. */
+#ifndef VERIFY_TEST_MUTATE_H
+#define VERIFY_TEST_MUTATE_H
+
+#include "plan/plan.h"
+
+typedef enum mutation {
+  MUTATION_DROP,       /* a step is left out */
+  MUTATION_DROP_ORDER, /* a signal, a wait or an after is left out */
+  MUTATION_DUPLICATE,  /* a step is done twice */
+  MUTATION_SWAP,       /* two neighbours change places */
+  MUTATION_MOVE,       /* a step goes elsewhere in its lane */
+  MUTATION_OTHER_LANE, /* a step goes to the other lane */
+  MUTATION_PEER,       /* another peer */
+  MUTATION_SHIFT,      /* a span starts elsewhere */
+  MUTATION_RESIZE,     /* the spans of a step get longer or shorter */
+  MUTATION_BUFFER,     /* a span names another buffer */
+  MUTATION_RANK,       /* a span names another rank */
+  MUTATION_SOURCES,    /* a reduction has a source more or fewer, or another order */
+  MUTATION_AFTER,      /* an after names another step */
+  MUTATION_DEPTH,      /* the header promises that a shallower FIFO does */
+  MUTATION_KIND_COUNT
+} mutation_t;
+
+plan_t *mutate_clone(const plan_t *plan);
+
+/* Damages the plan; false when it has nothing of the kind. The plan may come out malformed, and
+ * now and then as right as it was. */
+bool mutate(plan_t *plan, mutation_t mutation, uint64_t *random);
+
+const char *mutation_name(mutation_t mutation);
+
+#endif
