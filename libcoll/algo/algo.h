@@ -14,6 +14,8 @@ typedef struct algo {
   coll_collective_t collective;
   const char *paper; /* author, title, year */
 
+  /* Both are called for two ranks and more: a single one has only to copy INPUT to OUTPUT. */
+
   /* Fills in the header: parts, scratch_chunks, lanes, depth, message_chunks, reach. Sees only the
    * shape; must come out the same on every rank. */
   void (*outline)(plan_t *plan);

@@ -42,10 +42,6 @@ static void reduce_outline(plan_t *plan) {
 static void reduce_build(plan_emitter_t *e) {
   int32_t position = algo_tree_position(e), size = e->plan->shape.size;
   plan_span_t held = plan_input(e, 0, 1);
-  if (size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   if (position < size - 1) {
     plan_span_t sources[2] = {held, plan_scratch(e, 0, 1)};
     held = position == 0 ? plan_output(e, 0, 1) : plan_scratch(e, 0, 1);

@@ -93,10 +93,6 @@ static void allgather_back(plan_emitter_t *e, int32_t span) {
 }
 
 static void allreduce_build(plan_emitter_t *e) {
-  if (e->plan->shape.size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   algo_circulant_reduce_scatter(
       e, &(algo_circulant_t){.partial = PLAN_OUTPUT, .result = plan_output(e, e->rank, 1)});
   allgather_back(e, e->plan->shape.size);
@@ -120,10 +116,6 @@ static void reduce_scatter_outline(plan_t *plan) {
 }
 
 static void reduce_scatter_build(plan_emitter_t *e) {
-  if (e->plan->shape.size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   algo_circulant_reduce_scatter(e, &(algo_circulant_t){.partial = PLAN_SCRATCH,
                                                        .arrived = e->plan->shape.size,
                                                        .result = plan_output(e, 0, 1)});

@@ -35,18 +35,17 @@ int algo_wrap(int32_t first, int32_t count, int32_t size, algo_run_t runs[2]) {
 
 void algo_outline_messages(plan_t *plan, int32_t parts, int32_t scratch_chunks,
                            int32_t message_chunks) {
-  bool alone = plan->shape.size == 1;
   plan->reach = PLAN_REACH_OWN;
   plan->parts = parts;
-  plan->scratch_chunks = alone ? 0 : scratch_chunks;
-  plan->message_chunks = alone ? 0 : message_chunks;
-  plan->depth = alone ? 0 : 1;
+  plan->scratch_chunks = scratch_chunks;
+  plan->message_chunks = message_chunks;
+  plan->depth = 1;
 }
 
 void algo_outline_mapped(plan_t *plan, plan_reach_t reach, int32_t parts, int32_t scratch_chunks) {
   plan->reach = reach;
   plan->parts = parts;
-  plan->scratch_chunks = plan->shape.size == 1 ? 0 : scratch_chunks;
+  plan->scratch_chunks = scratch_chunks;
 }
 
 static plan_span_t span_of(int32_t rank, plan_buffer_t buffer, int32_t first, int32_t count) {

@@ -27,7 +27,7 @@ int algo_wrap(int32_t first, int32_t count, int32_t size, algo_run_t runs[2]);
 /* ---- headers ---------------------------------------------------------------------------------*/
 
 /* A plan of messages alone. One message per FIFO is room enough: every exchange sends first, and
- * receives before it sends to the same peer again. A single rank needs no scratch or messages. */
+ * receives before it sends to the same peer again. */
 void algo_outline_messages(plan_t *plan, int32_t parts, int32_t scratch_chunks,
                            int32_t message_chunks);
 
@@ -39,7 +39,7 @@ void algo_outline_mapped(plan_t *plan, plan_reach_t reach, int32_t parts, int32_
 /* A span of this rank's own memory, by buffer. */
 plan_span_t algo_own(const plan_emitter_t *e, plan_buffer_t buffer, int32_t first, int32_t count);
 
-/* The whole INPUT to the start of OUTPUT: all there is to do for a single rank. */
+/* The whole INPUT to the start of OUTPUT, where it is not there already. */
 void algo_copy_through(plan_emitter_t *e);
 
 /* dst = the lower rank's operand op the higher rank's; mine is this rank's and theirs the peer's,

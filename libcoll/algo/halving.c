@@ -88,10 +88,6 @@ static void butterfly_outline(plan_t *plan) {
 
 static void butterfly_build(plan_emitter_t *e) {
   int32_t power = algo_power_below(e->plan->shape.size);
-  if (e->plan->shape.size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   if (e->rank >= power) {
     stand_by(e, power);
     return;
@@ -128,10 +124,6 @@ static void halving_doubling_outline(plan_t *plan) {
 
 static void halving_doubling_build(plan_emitter_t *e) {
   int32_t power = algo_power_below(e->plan->shape.size);
-  if (e->plan->shape.size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   if (e->rank >= power) {
     stand_by(e, power);
     return;
@@ -199,10 +191,6 @@ static void halving_rounds(plan_emitter_t *e, int32_t power, plan_buffer_t held)
 
 static void halving_build(plan_emitter_t *e) {
   int32_t size = e->plan->shape.size, power = algo_power_below(size), extra = e->rank + power;
-  if (size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   if (e->rank >= power) {
     algo_send_pieces(e, e->rank - power, plan_input(e, 0, size));
     plan_emit_recv(e, 0, e->rank - power, plan_output(e, 0, 1));

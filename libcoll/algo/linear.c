@@ -60,10 +60,6 @@ const algo_t algo_scatter_linear = {
 
 static void sendrecv_build(plan_emitter_t *e) {
   int32_t size = e->plan->shape.size;
-  if (size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   plan_emit_send(e, 0, algo_mod(e->rank + 1, size), plan_input(e, 0, 1));
   plan_emit_recv(e, 0, algo_mod(e->rank - 1, size), plan_output(e, 0, 1));
 }

@@ -18,18 +18,17 @@ static void meet(plan_emitter_t *e) {
   algo_wait_peers(e);
 }
 
-/* The end of a call in which peers touch the root's memory alone: the root stays for all of them.
- */
+static bool is_root(const plan_emitter_t *e) {
+  return e->rank == e->plan->shape.root;
+}
+
+/* The end of a call in which no memory but the root's is touched: the root stays for its peers. */
 static void root_waits(plan_emitter_t *e) {
-  if (e->rank == e->plan->shape.root) {
+  if (is_root(e)) {
     algo_wait_peers(e);
   } else {
     plan_emit_signal(e, 0, e->plan->shape.root);
   }
-}
-
-static bool is_root(const plan_emitter_t *e) {
-  return e->rank == e->plan->shape.root;
 }
 
 static void outline_whole(plan_t *plan) {
@@ -50,12 +49,8 @@ static void oneshot_outline(plan_t *plan) {
 }
 
 static void oneshot_build(plan_emitter_t *e) {
-  bool aside = e->program->in_place && e->plan->shape.size > 1;
+  bool aside = e->program->in_place;
   plan_span_t result = aside ? plan_scratch(e, 0, 1) : plan_output(e, 0, 1);
-  if (e->plan->shape.size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   algo_reduce_all(e, result, PLAN_INPUT, PLAN_INPUT, 0);
   meet(e);
   if (aside) plan_emit_copy(e, 0, plan_output(e, 0, 1), result);
@@ -76,10 +71,6 @@ const algo_t algo_allreduce_oneshot = {
 
 static void push_build(plan_emitter_t *e) {
   int32_t rank = e->rank;
-  if (e->plan->shape.size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   algo_reduce_all(e, plan_output(e, rank, 1), PLAN_INPUT, PLAN_INPUT, rank);
   for (int32_t i = 1; i < e->plan->shape.size; i++) {
     int32_t peer = algo_peer(e, i);
@@ -98,10 +89,6 @@ const algo_t algo_allreduce_twophase_push = {
 };
 
 static void pull_build(plan_emitter_t *e) {
-  if (e->plan->shape.size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   algo_reduce_all(e, plan_output(e, e->rank, 1), PLAN_INPUT, PLAN_INPUT, e->rank);
   algo_signal_peers(e);
   for (int32_t i = 1; i < e->plan->shape.size; i++) {
@@ -127,10 +114,6 @@ const algo_t algo_allreduce_twophase_pull = {
 
 static void reduce_build(plan_emitter_t *e) {
   int32_t root = e->plan->shape.root;
-  if (e->plan->shape.size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   algo_reduce_all(e, plan_peer_output(root, e->rank, 1), PLAN_INPUT, PLAN_INPUT, e->rank);
   meet(e);
 }
@@ -148,10 +131,6 @@ const algo_t algo_reduce_mapped = {
  * it writes the block that no peer reads. */
 
 static void reduce_scatter_build(plan_emitter_t *e) {
-  if (e->plan->shape.size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   algo_reduce_all(e, plan_output(e, 0, 1), PLAN_INPUT, PLAN_INPUT, e->rank);
   meet(e);
 }
@@ -261,7 +240,7 @@ static void alltoall_build(plan_emitter_t *e) {
     plan_emit_signal(e, 0, peer);
   }
   algo_wait_peers(e);
-  if (landing == PLAN_OUTPUT || size == 1) return;
+  if (landing == PLAN_OUTPUT) return;
   int32_t below = e->rank, above = size - e->rank - 1;
   plan_emit_copy(e, 0, plan_output(e, 0, below), plan_scratch(e, 0, below));
   plan_emit_copy(e, 0, plan_output(e, e->rank + 1, above), plan_scratch(e, e->rank + 1, above));

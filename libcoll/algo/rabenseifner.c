@@ -59,10 +59,6 @@ static void build(plan_emitter_t *e) {
   neighbourhood_t at = find_blocks(e);
   algo_run_t segment = algo_halving_segment(e->plan->parts, at.mine.size, e->rank - at.mine.base);
   plan_span_t result = plan_output(e, segment.first, segment.count);
-  if (e->plan->shape.size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   plan_buffer_t held = algo_halving_reduce_scatter(e, at.mine.base, at.mine.size, PLAN_INPUT);
   if (at.smaller.size > 0) {
     plan_span_t arrived = plan_scratch(e, segment.first, segment.count);

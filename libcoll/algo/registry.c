@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "algo/algo.h"
+#include "algo/common.h"
 #include "algo/list.h"
 #include "base/names.h"
 #include "base/words.h"
@@ -87,7 +87,11 @@ coll_status_t algo_find(coll_collective_t collective, const char *name, const al
 static coll_status_t build_program(const algo_t *algo, plan_t *plan, int rank, bool in_place) {
   plan_emitter_t e = {.plan = plan, .program = &plan->programs[rank], .rank = rank};
   e.program->in_place = in_place;
-  algo->build(&e);
+  if (plan->shape.size > 1) {
+    algo->build(&e);
+  } else {
+    algo_copy_through(&e);
+  }
   COLL_TRY(e.status);
   return plan_check_program(plan, rank);
 }
@@ -98,7 +102,7 @@ coll_status_t algo_build(const algo_t *algo, const plan_shape_t *shape, int rank
   assert(rank == ALGO_ALL_RANKS || (rank >= 0 && rank < shape->size));
   plan_t *made = NULL;
   COLL_TRY(plan_create(shape, algo->name, &made));
-  algo->outline(made);
+  if (shape->size > 1) algo->outline(made);
   coll_status_t status = COLL_OK;
   int first = rank == ALGO_ALL_RANKS ? 0 : rank;
   int last = rank == ALGO_ALL_RANKS ? shape->size - 1 : rank;

@@ -40,10 +40,6 @@ static void allreduce_outline(plan_t *plan) {
 
 static void allreduce_build(plan_emitter_t *e) {
   int32_t size = e->plan->shape.size;
-  if (size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   for (int32_t round = 0; round < size - 1; round++) {
     int32_t out = algo_mod(e->rank - round, size), in = algo_mod(e->rank - round - 1, size);
     plan_span_t sources[2] = {plan_scratch(e, in, 1), plan_input(e, in, 1)};
@@ -76,10 +72,6 @@ static void reduce_scatter_outline(plan_t *plan) {
 static void reduce_scatter_build(plan_emitter_t *e) {
   int32_t size = e->plan->shape.size;
   plan_span_t passing = plan_scratch(e, 0, 1);
-  if (size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   for (int32_t round = 0; round < size - 1; round++) {
     bool is_last = round == size - 2;
     int32_t out = algo_mod(e->rank - round - 1, size), in = algo_mod(e->rank - round - 2, size);

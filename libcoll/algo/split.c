@@ -81,10 +81,6 @@ static void reduce_outline(plan_t *plan) {
 
 static void reduce_build(plan_emitter_t *e) {
   int32_t position = algo_tree_position(e), size = e->plan->shape.size;
-  if (size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   plan_buffer_t result = position == 0 ? PLAN_OUTPUT : PLAN_SCRATCH;
   algo_circulant_reduce_scatter(
       e, &(algo_circulant_t){

@@ -58,10 +58,6 @@ static void pull_and_leave(plan_emitter_t *e, int32_t from) {
 
 static void allreduce_build(plan_emitter_t *e) {
   int32_t rank = e->rank;
-  if (e->plan->shape.size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   stage_others(e);
   algo_wait_peers(e);
   algo_reduce_all(e, plan_scratch(e, rank, 1), PLAN_SCRATCH, PLAN_INPUT, rank);
@@ -94,10 +90,6 @@ static void collect_shares(plan_emitter_t *e) {
 
 static void reduce_build(plan_emitter_t *e) {
   int32_t rank = e->rank, root = e->plan->shape.root;
-  if (e->plan->shape.size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   stage_others(e);
   algo_wait_peers(e);
   plan_span_t share = is_root(e) ? plan_output(e, rank, 1) : plan_scratch(e, rank, 1);
@@ -122,10 +114,6 @@ const algo_t algo_reduce_staged = {
  * Two meetings: staged, and reduced. */
 
 static void reduce_scatter_build(plan_emitter_t *e) {
-  if (e->plan->shape.size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   stage_others(e);
   algo_wait_peers(e);
   algo_reduce_all(e, plan_output(e, 0, 1), PLAN_SCRATCH, PLAN_INPUT, e->rank);
@@ -145,8 +133,7 @@ const algo_t algo_reduce_scatter_staged = {
  * Two meetings: staged, and pulled. */
 
 static void allgather_build(plan_emitter_t *e) {
-  bool alone = e->plan->shape.size == 1;
-  if (!alone) plan_emit_copy(e, 0, plan_scratch(e, 0, 1), plan_input(e, 0, 1));
+  plan_emit_copy(e, 0, plan_scratch(e, 0, 1), plan_input(e, 0, 1));
   algo_signal_peers(e);
   plan_emit_input_to_output(e, 0, e->rank, 0, 1);
   pull_and_leave(e, 0);
@@ -185,8 +172,7 @@ static void broadcast_build(plan_emitter_t *e) {
     plan_emit_signal(e, 0, root);
     return;
   }
-  bool alone = e->plan->shape.size == 1;
-  if (!alone) plan_emit_copy(e, 0, plan_scratch(e, 0, 1), plan_input(e, 0, 1));
+  plan_emit_copy(e, 0, plan_scratch(e, 0, 1), plan_input(e, 0, 1));
   algo_signal_peers(e);
   algo_copy_through(e);
   algo_wait_peers(e);

@@ -82,10 +82,6 @@ static void allreduce_outline(plan_t *plan) {
 }
 
 static void allreduce_build(plan_emitter_t *e) {
-  if (e->plan->shape.size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   reduce_up(e, PLAN_OUTPUT, 0);
   broadcast_down(e, PLAN_OUTPUT);
 }
@@ -124,10 +120,6 @@ static void reduce_outline(plan_t *plan) {
 }
 
 static void reduce_build(plan_emitter_t *e) {
-  if (e->plan->shape.size == 1) {
-    algo_copy_through(e);
-    return;
-  }
   reduce_up(e, e->rank == e->plan->shape.root ? PLAN_OUTPUT : PLAN_SCRATCH, 1);
 }
 
