@@ -1,0 +1,175 @@
+"""tools/lint must reject what it says it rejects: each case is a small tree with one fault, and
+the finding that has to come of it. Prints TAP.
+
+    test_lint.py TOOLS/LINT
+"""
+import concurrent.futures
+import os
+import subprocess
+import sys
+import tempfile
+
+LINT = sys.argv[1]
+
+CLEAN = {
+    "libcoll/include/coll.h": "/* Public. */\n#ifndef COLL_H\n#define COLL_H\n#endif\n",
+    "base/base.h": "/* Base. */\n#ifndef BASE_H\n#define BASE_H\n#include <coll.h>\n#endif\n",
+    "topo/topo.h": "/* Topo. */\n#ifndef TOPO_H\n#define TOPO_H\n#endif\n",
+    "libcoll/plan/plan.h": "/* Plan. */\n#ifndef PLAN_H\n#define PLAN_H\n#endif\n",
+    "libcoll/transport/ops.h": "/* Ops. */\n#ifndef OPS_H\n#define OPS_H\n#endif\n",
+    "libcoll/transport/shm/shm.h": "/* Shm. */\n#ifndef SHM_H\n#define SHM_H\n#endif\n",
+    "libcoll/engine/engine.h": "/* Engine. */\n#ifndef ENGINE_H\n#define ENGINE_H\n#endif\n",
+    "libcoll/engine/engine.c": "/* Engine. */\n#include \"engine/engine.h\"\n"
+                               "#include \"base/base.h\"\n#include \"transport/ops.h\"\n",
+    "tests/engine/test.c": "/* Tests see all. */\n#include \"transport/shm/shm.h\"\n",
+}
+
+
+def c_file(body):
+    return "/* Opens. */\n" + body
+
+
+def long_function(lines, head="static int f(int a)"):
+    return head + " {\n" + "  a++;\n" * (lines - 2) + "}\n"
+
+
+# name, files on top of the clean tree, and what a finding must say (None: no finding at all)
+CASES = [
+    ("a clean tree", {}, None),
+    ("algo includes engine",
+     {"libcoll/algo/a.c": c_file('#include "engine/engine.h"\n')},
+     "libcoll/algo/a.c:2: algo may not include engine"),
+    ("plan includes topo",
+     {"libcoll/plan/p.c": c_file('#include "topo/topo.h"\n')}, "plan may not include topo"),
+    ("base includes plan",
+     {"base/b.c": c_file('#include "plan/plan.h"\n')}, "base may not include plan"),
+    ("the engine names a transport",
+     {"libcoll/engine/e.c": c_file('#include "transport/shm/shm.h"\n')},
+     "the engine knows transport by ops.h alone"),
+    ("comm names a transport",
+     {"libcoll/comm/c.c": c_file('#include "transport/shm/shm.h"\n')}, None),
+    ("bench looks into libcoll",
+     {"bench/b.c": c_file('#include "plan/plan.h"\n')}, "bench may not include plan"),
+    ("collrun looks at plans",
+     {"tools/collrun/c.c": c_file('#include "plan/plan.h"\n')},
+     "tools/collrun may not include plan"),
+    ("collplan looks at plans",
+     {"tools/collplan/c.c": c_file('#include "plan/plan.h"\n')}, None),
+    ("one tool includes another",
+     {"tools/gpt/g.h": "/* G. */\n#ifndef G_H\n#define G_H\n#endif\n",
+      "tools/collrun/c.c": c_file('#include "tools/gpt/g.h"\n')},
+     "tools/collrun may not include tools/gpt"),
+    ("the public header includes base",
+     {"libcoll/include/coll.h": CLEAN["libcoll/include/coll.h"].replace(
+         "#endif", '#include "base/base.h"\n#endif')}, "public may not include base"),
+    ("a header that is nowhere",
+     {"base/b.c": c_file('#include "base/nowhere.h"\n')}, "is not a file of this repository"),
+    ("the public header in quotes",
+     {"base/b.c": c_file('#include "coll.h"\n')}, "as <coll.h>"),
+    ("our header in angles",
+     {"base/b.c": c_file("#include <base/base.h>\n")}, "is ours"),
+    ("vector instructions in the engine",
+     {"libcoll/engine/e.c": c_file("#include <immintrin.h>\n")}, "vector instructions belong"),
+
+    ("a function of 70 lines", {"base/b.c": c_file(long_function(70))},
+     "base/b.c:2: f has 70 lines"),
+    ("a function of 69 lines", {"base/b.c": c_file(long_function(69))}, None),
+    ("a long function with arguments on lines of their own",
+     {"base/b.c": c_file(long_function(69, "static int f(int a,\n             int b)"))},
+     "f has 70 lines"),
+    ("braces in strings, characters and comments",
+     {"base/b.c": c_file('static int f(int a) {\n  a += "}"[0] + \'{\'; /* { */ // {\n}\n'
+                         + long_function(69, "static int g(int a)"))}, None),
+    ("a long function behind a macro with a brace",
+     {"base/b.c": c_file("#define OPEN {\n#define LONG \\\n  {\n" + long_function(70))},
+     "f has 70 lines"),
+    ("a long function behind a table",
+     {"base/b.c": c_file("static const int t[] = {1, 2};\nstruct s {\n  int x;\n};\n"
+                         + long_function(71))}, "f has 71 lines"),
+    ("a long Criterion test",
+     {"tests/base/t.c": c_file(long_function(80, "Test(suite, name)"))},
+     "Test(suite, name) has 80 lines"),
+    ("a file of 601 lines", {"base/b.c": c_file("int x;\n" * 600)}, "601 lines"),
+    ("a file of 600 lines", {"base/b.c": c_file("int x;\n" * 599)}, None),
+
+    ("strcpy", {"base/b.c": c_file("void f(void) { strcpy(a, b); }\n")}, "strcpy: use snprintf"),
+    ("atoi with a space", {"base/b.c": c_file("int x = atoi (y);\n")}, "atoi: use base_words"),
+    ("rand in a test", {"tests/base/t.c": c_file("int f(void) { return rand(); }\n")}, "rand: use"),
+    ("names that only contain a banned one, a slot, a string and a comment",
+     {"base/b.c": c_file("void f(x_t *x) {\n  my_rand();\n  rand_r(&s);\n  x->sleep(x);\n"
+                         "  g(\"system(1)\"); /* atoi(x) */\n}\n")}, None),
+    ("a macro that returns",
+     {"base/b.c": c_file("#define CHECK(x) \\\n  do {    \\\n    if (x) return 1; \\\n"
+                         "  } while (0)\n")}, "CHECK hides control flow"),
+    ("something left to do", {"base/b.c": c_file("/* TO" "DO: more */\n")}, "left behind"),
+    ("something to fix in a script", {"tools/s": "#!/bin/sh\n# FIX" "ME\n"}, "left behind"),
+
+    ("a long line", {"base/b.c": c_file("/* %s */\n" % ("x" * 98))}, "base/b.c:2: 104 columns"),
+    ("a tab", {"base/b.c": c_file("\tint x;\n")}, "tab"),
+    ("white space at the end", {"base/b.c": c_file("int x; \n")}, "white space at the end"),
+    ("a last line without an end", {"base/b.c": c_file("int x;")}, "has no end"),
+    ("no opening comment", {"base/b.c": "int x;\n"}, "opens without a comment"),
+    ("no include guard", {"base/b.h": "/* B. */\nint x(void);\n"}, "without an include guard"),
+    ("a header that leans on another",
+     {"base/b.h": "/* B. */\n#ifndef B_H\n#define B_H\nsize_t x(void);\n#endif\n"},
+     "base/b.h:1: does not compile alone"),
+    ("a script that does not parse", {"tools/s": "#!/bin/sh\nif true\n"}, "tools/s:1:"),
+    ("a hidden folder and a build folder",
+     {".cache/b.c": "\t", "build/b.c": "\t", "build-asan/b.c": "\t"}, None),
+]
+
+
+def write_tree(root, files):
+    for path, text in files.items():
+        os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+        with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def run_lint(*options):
+    return subprocess.run([sys.executable, LINT, *options], capture_output=True, text=True,
+                          check=False)
+
+
+def case_holds(files, says):
+    with tempfile.TemporaryDirectory() as root:
+        write_tree(root, {**CLEAN, **files})
+        run = run_lint("--root", root)
+    if says is None:
+        return run.returncode == 0, run.stdout + run.stderr
+    return run.returncode == 1 and says in run.stdout, run.stdout + run.stderr
+
+
+def library_case(code, says):
+    """A library of that code: what lint makes of its symbols."""
+    with tempfile.TemporaryDirectory() as root:
+        write_tree(root, {**CLEAN, "build/libcoll/x.c": code})
+        folder = os.path.join(root, "build/libcoll")
+        for command in (["cc", "-c", "-fPIC", "x.c"], ["cc", "-shared", "-o", "libcoll.so", "x.o"],
+                        ["ar", "rc", "libcoll.a", "x.o"]):
+            subprocess.run(command, cwd=folder, check=True)
+        run = run_lint("--root", root, "--build", os.path.join(root, "build"))
+    if says is None:
+        return run.returncode == 0, run.stdout + run.stderr
+    return all(says.replace("*", name) in run.stdout for name in ("libcoll.so", "libcoll.a")), \
+        run.stdout + run.stderr
+
+
+def main():
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        outcomes = pool.map(lambda case: case_holds(*case[1:]), CASES)
+        results = [(case[0], *outcome) for case, outcome in zip(CASES, outcomes)]
+    good = "int coll_x(void);\nint coll_x(void) { return 0; }\n"
+    results.append(("libraries that export coll_* only", *library_case(good, None)))
+    results.append(("libraries that export more", *library_case(
+        good + "int helper(void);\nint helper(void) { return 0; }\n", "*:1: exports helper")))
+    print("1..%d" % len(results))
+    for number, (name, holds, output) in enumerate(results, 1):
+        print("%s %d - %s" % ("ok" if holds else "not ok", number, name))
+        if not holds:
+            print("".join("# %s\n" % line for line in output.split("\n")), end="")
+    return 0 if all(holds for _, holds, _ in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
