@@ -6,17 +6,18 @@
 #include <coll.h>
 #include <criterion/criterion.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/status.h"
 #include "folder.h"
+#include "harness/harness.h"
 #include "libtrain/sample.h"
 #include "libtrain/trainer.h"
 
 #define RANKS_MAX 4
+#define TIMEOUT_MS 20000
 #define STEPS 40
 #define STEPS_MAX 150
 
@@ -49,7 +50,7 @@ static void teardown(void) {
   folder_remove(&folder);
 }
 
-TestSuite(trainer, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(trainer, .init = setup, .fini = teardown);
 
 static train_options_t usual_options(void) {
   return (train_options_t){.steps = STEPS,
@@ -107,26 +108,23 @@ static coll_status_t run_rank(job_t *job) {
   return train_run(&job->options, &data, &team, &observer, &job->state, &job->result);
 }
 
-static void *rank_thread(void *argument) {
-  job_t *job = argument;
+static int rank_body(int rank, int size, void *context) {
+  job_t *job = (job_t *)context + rank;
+  job->size = size;
   job->status = run_rank(job);
   if (job->status != COLL_OK) {
     snprintf(job->sentence, sizeof job->sentence, "%s", base_last_error());
   }
-  return NULL;
+  return 0;
 }
 
 /* Runs jobs[size] as the ranks of one communicator. */
 static void run_jobs(int size, job_t *jobs) {
   coll_comm_t comms[RANKS_MAX];
-  pthread_t threads[RANKS_MAX];
+  harness_result_t result;
   cr_assert_eq(coll_comm_create_local(size, comms), COLL_OK, "%s", coll_last_error(NULL));
-  for (int rank = 0; rank < size; rank++) {
-    jobs[rank].comm = comms[rank];
-    jobs[rank].size = size;
-    cr_assert_eq(pthread_create(&threads[rank], NULL, rank_thread, &jobs[rank]), 0);
-  }
-  for (int rank = 0; rank < size; rank++) pthread_join(threads[rank], NULL);
+  for (int rank = 0; rank < size; rank++) jobs[rank].comm = comms[rank];
+  cr_assert(harness_run_threads(size, TIMEOUT_MS, rank_body, jobs, &result), "%s", result.text);
   for (int rank = 0; rank < size; rank++) coll_comm_destroy(comms[rank]);
 }
 
