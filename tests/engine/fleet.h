@@ -1,0 +1,41 @@
+/*
+ * All ranks of a communicator in one thread: each carries out a row of calls with the engine, over
+ * transports that are late by choice, and a seed decides who goes on next. A rank checks its result
+ * the moment it is done, then spoils and frees its buffers and starts its next call, whatever its
+ * peers are doing.
+ */
+#ifndef TESTS_ENGINE_FLEET_H
+#define TESTS_ENGINE_FLEET_H
+
+#include "algo/algo.h"
+#include "harness/question.h"
+
+#define FLEET_TEXT_BYTES 640
+
+typedef enum fleet_place {
+  FLEET_OUT_OF_PLACE,
+  FLEET_IN_PLACE,
+  FLEET_MIXED, /* some ranks in place, others not */
+  FLEET_PLACE_COUNT
+} fleet_place_t;
+
+typedef struct fleet_call {
+  const algo_t *algo;
+  question_t question;
+  fleet_place_t place;
+} fleet_call_t;
+
+typedef struct fleet_options {
+  int size;
+  uint64_t seed;
+  int refuse_percent;
+  size_t slot_bytes, scratch_bytes; /* 0: what the transport has */
+} fleet_options_t;
+
+/* Carries out the calls; false with a sentence (rank, call, options, seed) at the first wrong
+ * element, spoiled memory, failure or deadlock. Calls whose plan does not fit the slots are left
+ * out. fitted: one flag per call, whether it was carried out; may be NULL. */
+bool fleet_run(const fleet_options_t *options, const fleet_call_t calls[], int count, bool fitted[],
+               char text[FLEET_TEXT_BYTES]);
+
+#endif

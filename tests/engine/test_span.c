@@ -1,0 +1,189 @@
+/* Where chunks lie, what tags tell, and when a plan fits: the engine's arithmetic on its own. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "engine/run.h"
+#include "engine/span.h"
+#include "engine/tag.h"
+
+#define SIZE 3
+
+/* Rank 1 of 3 in the middle of a call over bytes. */
+typedef struct scene {
+  plan_t plan;
+  engine_world_t world;
+  engine_view_t views[SIZE];
+  engine_call_t call;
+  engine_place_t place;
+  char input[4000], output[4000], scratch[4000];
+} scene_t;
+
+static void set_scene(scene_t *scene, coll_collective_t collective, int parts, size_t count,
+                      size_t element_bytes) {
+  memset(scene, 0, sizeof *scene);
+  scene->plan = (plan_t){.shape = {collective, SIZE, 0}, .parts = parts, .lanes = 1};
+  scene->world = (engine_world_t){.rank = 1, .size = SIZE, .views = scene->views};
+  scene->views[1].buffers[PLAN_SCRATCH] = scene->scratch;
+  scene->call = (engine_call_t){.input = scene->input,
+                                .output = scene->output,
+                                .count = count,
+                                .element_bytes = element_bytes};
+  scene->place = (engine_place_t){.world = &scene->world,
+                                  .plan = &scene->plan,
+                                  .call = &scene->call,
+                                  .pass = {.first = 0, .count = count, .grain = 1}};
+}
+
+static plan_span_t span_of(plan_buffer_t buffer, int first, int count) {
+  return (plan_span_t){.rank = 1, .buffer = buffer, .first = first, .count = count};
+}
+
+/* Walks every chunk of every pass and counts how often each byte of the input is named. */
+static void cover(scene_t *scene, size_t pass_most, int blocks, unsigned char seen[]) {
+  for (size_t first = 0; first < scene->call.count; first += pass_most) {
+    size_t left = scene->call.count - first;
+    scene->place.pass.first = first;
+    scene->place.pass.count = left < pass_most ? left : pass_most;
+    for (int chunk = 0; chunk < blocks * scene->plan.parts; chunk++) {
+      plan_span_t span = span_of(PLAN_INPUT, chunk, 1);
+      cr_assert_eq(engine_span_pieces(&scene->place, &span), 1);
+      engine_piece_t piece = engine_span_piece(&scene->place, &span, 1, 0);
+      size_t start = (size_t)(piece.ptr - scene->input);
+      for (size_t i = 0; i < piece.elements * scene->call.element_bytes; i++) seen[start + i]++;
+    }
+  }
+}
+
+Test(span, chunks_of_all_passes_cover_even_blocks_once) {
+  static const size_t grains[] = {1, 4, 16};
+  for (int parts = 1; parts <= 5; parts++) {
+    for (size_t count = 1; count <= 40; count += 3) {
+      for (size_t pass = 1; pass <= count; pass += 4) {
+        static scene_t scene;
+        unsigned char seen[4000] = {0};
+        set_scene(&scene, COLL_ALLTOALL, parts, count, 4);
+        scene.place.pass.grain = grains[(count + pass) % 3];
+        cover(&scene, pass, SIZE, seen);
+        size_t bytes = SIZE * count * 4;
+        for (size_t i = 0; i < sizeof seen; i++) {
+          cr_assert_eq(seen[i], i < bytes, "byte %zu of %zu: %d times (%d parts, passes of %zu)", i,
+                       bytes, seen[i], parts, pass);
+        }
+      }
+    }
+  }
+}
+
+Test(span, chunks_of_all_passes_cover_uneven_blocks_once) {
+  static const size_t counts[SIZE] = {0, 17, 5}, offsets[SIZE] = {2, 3, 30};
+  for (size_t pass = 1; pass <= 18; pass++) {
+    static scene_t scene;
+    unsigned char seen[4000] = {0};
+    set_scene(&scene, COLL_ALLTOALLV, 1, 17, 2);
+    scene.call.input_blocks = (engine_blocks_t){counts, offsets};
+    cover(&scene, pass, SIZE, seen);
+    for (size_t i = 0; i < sizeof seen; i++) {
+      bool named = (i >= 6 && i < 40) || (i >= 60 && i < 70);
+      cr_assert_eq(seen[i], named, "byte %zu, passes of %zu: %d times", i, pass, seen[i]);
+    }
+  }
+}
+
+Test(span, is_one_piece_only_where_it_is_end_to_end) {
+  static scene_t scene;
+  set_scene(&scene, COLL_ALLTOALL, 2, 10, 1);
+  plan_span_t all = span_of(PLAN_INPUT, 0, 6), some = span_of(PLAN_INPUT, 1, 2);
+  cr_assert_eq(engine_span_pieces(&scene.place, &all), 1, "a pass of whole blocks");
+  cr_assert_eq(engine_span_bytes(&scene.place, &all), 30);
+  scene.place.pass = (engine_pass_t){.first = 4, .count = 4, .grain = 1};
+  cr_assert_eq(engine_span_pieces(&scene.place, &all), 3, "slices lie apart");
+  cr_assert_eq(engine_span_bytes(&scene.place, &all), 12);
+  cr_assert_eq(engine_span_pieces(&scene.place, &some), 2, "the end of one, the start of the next");
+  cr_assert_eq(engine_span_blocks(&scene.place, &some), 2);
+  engine_piece_t first = engine_span_piece(&scene.place, &some, 2, 0);
+  engine_piece_t second = engine_span_piece(&scene.place, &some, 2, 1);
+  cr_assert(first.ptr == scene.input + 6 && first.elements == 2);
+  cr_assert(second.ptr == scene.input + 14 && second.elements == 2);
+  plan_span_t scratch = span_of(PLAN_SCRATCH, 0, 6);
+  cr_assert_eq(engine_span_pieces(&scene.place, &scratch), 1, "scratch holds slices end to end");
+  cr_assert_eq(engine_span_bytes(&scene.place, &scratch), 12);
+}
+
+Test(span, ends_with_a_block_that_is_shorter_than_the_pass) {
+  static scene_t scene;
+  static const size_t counts[SIZE] = {3, 9, 0}, offsets[SIZE] = {0, 3, 12};
+  set_scene(&scene, COLL_ALLTOALLV, 1, 9, 8);
+  scene.call.output_blocks = (engine_blocks_t){counts, offsets};
+  scene.place.pass = (engine_pass_t){.first = 4, .count = 4, .grain = 1};
+  plan_span_t over = span_of(PLAN_OUTPUT, 0, 1), on = span_of(PLAN_OUTPUT, 1, 1);
+  cr_assert_eq(engine_span_bytes(&scene.place, &over), 0, "it ended in the pass before");
+  cr_assert_eq(engine_span_bytes(&scene.place, &on), 32);
+  scene.place.pass.first = 8;
+  cr_assert_eq(engine_span_bytes(&scene.place, &on), 8);
+  cr_assert_eq(engine_span_piece(&scene.place, &on, 1, 0).ptr, scene.output + (3 + 8) * 8);
+}
+
+/* ---- tags -----------------------------------------------------------------------------------*/
+
+static const char *mismatch(uint64_t here, uint64_t there) {
+  cr_assert_eq(engine_tag_mismatch(2, here, 5, there), COLL_ERROR_MISMATCH);
+  return base_last_error();
+}
+
+static void holds(const char *sentence, const char *words) {
+  cr_assert_not_null(strstr(sentence, words), "no '%s' in: %s", words, sentence);
+}
+
+Test(tag, tells_verbs_apart) {
+  uint64_t here = engine_tag_make(3, COLL_ALLREDUCE, COLL_FLOAT32, COLL_MAX, 10, 0);
+  uint64_t there = engine_tag_make(3, COLL_GATHER, COLL_INT8, ENGINE_OP_NONE, 10, 1);
+  const char *sentence = mismatch(here, there);
+  holds(sentence, "rank 2 is in call 3, allreduce(float32, max)");
+  holds(sentence, "rank 5 is in call 3, gather(int8)");
+  cr_assert_null(strstr(sentence, "with another count"), "%s", sentence);
+}
+
+Test(tag, tells_counts_and_roots_apart) {
+  uint64_t here = engine_tag_make(0, COLL_BROADCAST, COLL_INT64, ENGINE_OP_NONE, 10, 0);
+  holds(mismatch(here, engine_tag_make(0, COLL_BROADCAST, COLL_INT64, ENGINE_OP_NONE, 11, 0)),
+        "with another count or root");
+  holds(mismatch(here, engine_tag_make(0, COLL_BROADCAST, COLL_INT64, ENGINE_OP_NONE, 10, 1)),
+        "with another count or root");
+  cr_assert_eq(
+      here, engine_tag_recount(engine_tag_make(0, COLL_BROADCAST, COLL_INT64, ENGINE_OP_NONE, 5, 4),
+                               10, 0));
+}
+
+Test(tag, has_words_for_pairs_and_scalars) {
+  uint64_t pair = engine_tag_make(7, COLL_SENDRECV, COLL_UINT8, ENGINE_OP_NONE, 1, 0);
+  uint64_t scaled = engine_tag_make(8, COLL_REDUCE, COLL_BFLOAT16, ENGINE_OP_PREMUL, 1, 0);
+  const char *sentence = mismatch(pair, scaled);
+  holds(sentence, "call 7, send/recv(uint8)");
+  holds(sentence, "call 8, reduce(bfloat16, premul_sum)");
+  holds(mismatch(pair, 0), "rank 5"); /* also for what no call of ours would send */
+  holds(mismatch(pair, UINT64_MAX), "rank 5");
+}
+
+Test(tag, is_never_zero_and_rarely_equal) {
+  uint64_t first = engine_tag_make(0, COLL_ALLREDUCE, COLL_INT8, COLL_SUM, 0, 0);
+  for (size_t count = 0; count < 5000; count++) {
+    uint64_t tag = engine_tag_make(0, COLL_ALLREDUCE, COLL_INT8, COLL_SUM, count, 0);
+    cr_assert_neq(tag, 0);
+    cr_assert(count == 0 || tag != first, "count %zu is told apart from 0", count);
+  }
+}
+
+/* ---- room -----------------------------------------------------------------------------------*/
+
+Test(fits, asks_for_one_element_per_chunk) {
+  engine_world_t world = {.slot_bytes = 64, .scratch_bytes = 48};
+  plan_t plan = {.parts = 4, .lanes = 1, .message_chunks = 8, .scratch_chunks = 12};
+  cr_assert(engine_run_fits(&world, &plan, 4), "48 bytes for 12 chunks of one float32");
+  cr_assert_not(engine_run_fits(&world, &plan, 8), "12 doubles need 96 bytes");
+  plan.scratch_chunks = 0;
+  cr_assert(engine_run_fits(&world, &plan, 8), "8 doubles are 64 bytes");
+  plan.message_chunks = 9;
+  cr_assert_not(engine_run_fits(&world, &plan, 8), "9 doubles do not fit a slot");
+  plan.message_chunks = 0;
+  cr_assert(engine_run_fits(&world, &plan, 8), "without messages and scratch anything fits");
+}

@@ -1,0 +1,123 @@
+/* Only the three slots that may say "not ready" do more than pass the call on. */
+#include "harness/faults.h"
+
+#include <stdlib.h>
+
+#include "verify/random.h"
+
+typedef struct faults {
+  transport_t transport;
+  transport_t *inner;
+  uint64_t random;
+  int refuse_percent;
+} faults_t;
+
+static faults_t *self_of(transport_t *t) {
+  return (faults_t *)(void *)t;
+}
+
+static transport_t *inner_of(transport_t *t) {
+  return self_of(t)->inner;
+}
+
+static bool refuses(transport_t *t) {
+  faults_t *f = self_of(t);
+  return random_below(&f->random, 100) < f->refuse_percent;
+}
+
+static coll_status_t faults_send(transport_t *t, int peer, int channel, const void *data,
+                                 const transport_head_t *head, bool *done) {
+  *done = false;
+  if (refuses(t)) return COLL_OK;
+  return inner_of(t)->ops->send(inner_of(t), peer, channel, data, head, done);
+}
+
+static coll_status_t faults_recv(transport_t *t, int peer, int channel, void *data, size_t capacity,
+                                 transport_head_t *head, bool *done) {
+  *done = false;
+  if (refuses(t)) return COLL_OK;
+  return inner_of(t)->ops->recv(inner_of(t), peer, channel, data, capacity, head, done);
+}
+
+static coll_status_t faults_signal(transport_t *t, int peer, int channel, uint64_t tag) {
+  return inner_of(t)->ops->signal(inner_of(t), peer, channel, tag);
+}
+
+static coll_status_t faults_wait(transport_t *t, int peer, int channel, uint64_t *tag,
+                                 bool *arrived) {
+  *arrived = false;
+  if (refuses(t)) return COLL_OK;
+  return inner_of(t)->ops->wait(inner_of(t), peer, channel, tag, arrived);
+}
+
+static coll_status_t faults_address(transport_t *t, const void *ptr, size_t bytes,
+                                    transport_address_t *address) {
+  return inner_of(t)->ops->address(inner_of(t), ptr, bytes, address);
+}
+
+static coll_status_t faults_map(transport_t *t, int peer, const transport_address_t *address,
+                                void **ptr) {
+  return inner_of(t)->ops->map(inner_of(t), peer, address, ptr);
+}
+
+static void faults_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
+  inner_of(t)->ops->scratch(inner_of(t), rank, ptr, bytes);
+}
+
+static void faults_arm(transport_t *t) {
+  inner_of(t)->ops->arm(inner_of(t));
+}
+
+static void faults_sleep(transport_t *t, uint64_t timeout_ns) {
+  inner_of(t)->ops->sleep(inner_of(t), timeout_ns);
+}
+
+static void faults_disarm(transport_t *t) {
+  inner_of(t)->ops->disarm(inner_of(t));
+}
+
+static transport_peer_state_t faults_peer_state(transport_t *t, int peer) {
+  return inner_of(t)->ops->peer_state(inner_of(t), peer);
+}
+
+static void faults_abort(transport_t *t, int culprit) {
+  inner_of(t)->ops->abort(inner_of(t), culprit);
+}
+
+static bool faults_aborted(transport_t *t, int *culprit) {
+  return inner_of(t)->ops->aborted(inner_of(t), culprit);
+}
+
+static void faults_destroy(transport_t *t) {
+  inner_of(t)->ops->destroy(inner_of(t));
+  free(self_of(t));
+}
+
+static const transport_ops_t faults_ops = {
+    .name = "faults",
+    .send = faults_send,
+    .recv = faults_recv,
+    .signal = faults_signal,
+    .wait = faults_wait,
+    .address = faults_address,
+    .map = faults_map,
+    .scratch = faults_scratch,
+    .arm = faults_arm,
+    .sleep = faults_sleep,
+    .disarm = faults_disarm,
+    .peer_state = faults_peer_state,
+    .abort = faults_abort,
+    .aborted = faults_aborted,
+    .destroy = faults_destroy,
+};
+
+transport_t *faults_wrap(transport_t *inner, uint64_t seed, int refuse_percent) {
+  faults_t *f = calloc(1, sizeof *f);
+  if (f == NULL) abort();
+  f->transport = *inner;
+  f->transport.ops = &faults_ops;
+  f->inner = inner;
+  f->random = seed;
+  f->refuse_percent = refuse_percent;
+  return &f->transport;
+}

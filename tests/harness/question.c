@@ -1,0 +1,246 @@
+/*
+ * Integers take any value and are computed modulo 2^64. Floats take whole numbers and powers of two
+ * so small that no dtype ever has to round them. For AVG all ranks give the same values, because
+ * only then is the quotient exact for every number of ranks.
+ */
+#include "harness/question.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "verify/random.h"
+
+/* ---- elements -------------------------------------------------------------------------------*/
+
+typedef union value {
+  uint64_t integer;
+  double real;
+} value_t;
+
+static bool is_integer(coll_dtype_t dtype) {
+  return dtype <= COLL_UINT64;
+}
+
+static bool is_signed(coll_dtype_t dtype) {
+  return dtype == COLL_INT8 || dtype == COLL_INT32 || dtype == COLL_INT64;
+}
+
+/* To the width of the dtype and back. */
+static uint64_t wrap(coll_dtype_t dtype, uint64_t value) {
+  int unused = 64 - 8 * (int)base_dtype_bytes(dtype);
+  if (!is_signed(dtype)) return value << unused >> unused;
+  return (uint64_t)((int64_t)(value << unused) >> unused);
+}
+
+/* Bits of a number that the format holds exactly and that is 0 or normal in it. */
+static uint32_t narrow_bits(double value, int exponent_bits, int fraction_bits) {
+  if (value == 0) return 0;
+  int exponent, bias = (1 << (exponent_bits - 1)) - 1;
+  double fraction = frexp(fabs(value), &exponent) * 2 - 1;
+  double scaled = ldexp(fraction, fraction_bits);
+  assert(scaled == floor(scaled) && exponent - 1 + bias > 0);
+  uint32_t magnitude = ((uint32_t)(exponent - 1 + bias) << fraction_bits) | (uint32_t)scaled;
+  return magnitude | (value < 0 ? 1u << (exponent_bits + fraction_bits) : 0);
+}
+
+static void store(coll_dtype_t dtype, value_t value, void *at) {
+  float single = (float)value.real;
+  uint32_t bits = 0;
+  switch (dtype) {
+    case COLL_FLOAT32: memcpy(at, &single, sizeof single); return;
+    case COLL_FLOAT64: memcpy(at, &value.real, sizeof value.real); return;
+    case COLL_FLOAT16: bits = narrow_bits(value.real, 5, 10); break;
+    case COLL_BFLOAT16: bits = narrow_bits(value.real, 8, 7); break;
+    case COLL_FLOAT8_E4M3: bits = narrow_bits(value.real, 4, 3); break;
+    case COLL_FLOAT8_E5M2: bits = narrow_bits(value.real, 5, 2); break;
+    default: memcpy(at, &value.integer, base_dtype_bytes(dtype)); return;
+  }
+  memcpy(at, &bits, base_dtype_bytes(dtype)); /* little-endian, as all of this build's machines */
+}
+
+static value_t combine(const question_t *q, value_t a, value_t b) {
+  bool real = !is_integer(q->dtype);
+  bool less = real                  ? a.real < b.real
+              : is_signed(q->dtype) ? (int64_t)a.integer < (int64_t)b.integer
+                                    : a.integer < b.integer;
+  value_t sum = {.integer = a.integer + b.integer}, product = {.integer = a.integer * b.integer};
+  if (real) sum.real = a.real + b.real;
+  if (real) product.real = a.real * b.real;
+  switch (q->op) {
+    case COLL_MIN: return less ? a : b;
+    case COLL_MAX: return less ? b : a;
+    case COLL_PROD: return product;
+    default: return sum;
+  }
+}
+
+/* Element `index` of the rank's input. */
+static value_t input_value(const question_t *q, int rank, size_t index) {
+  int source = q->op == COLL_AVG && base_collective_reduces(q->collective) ? 0 : rank;
+  uint64_t random = random_mix(q->seed + (uint64_t)source * 0x9e3779b97f4a7c15u + index);
+  if (is_integer(q->dtype)) {
+    uint64_t most = q->op == COLL_AVG ? 7 : UINT64_MAX; /* so that the sum does not wrap */
+    return (value_t){.integer = wrap(q->dtype, q->op == COLL_AVG ? random % (most + 1) : random)};
+  }
+  static const double factors[] = {1, -1, 2, 0.5};
+  if (q->op == COLL_PROD) return (value_t){.real = factors[random % (source < 6 ? 4 : 2)]};
+  if (q->op == COLL_AVG) return (value_t){.real = random % 2 == 0 ? 1 : -1};
+  if (source >= 8) return (value_t){.real = 0}; /* float8_e5m2 counts to 8 */
+  return (value_t){.real = (double)(random % 3) - 1};
+}
+
+static value_t reduced_value(const question_t *q, size_t index) {
+  value_t value = input_value(q, 0, index);
+  if (q->op == COLL_AVG) return value;
+  for (int rank = 1; rank < q->size; rank++) value = combine(q, value, input_value(q, rank, index));
+  if (is_integer(q->dtype)) value.integer = wrap(q->dtype, value.integer);
+  return value;
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------*/
+
+#define GAP 3 /* elements between alltoallv's blocks */
+
+size_t question_pair_count(const question_t *q, int from, int to) {
+  uint64_t random = random_mix(q->seed * 31 + (uint64_t)(from * QUESTION_RANKS_MAX + to));
+  switch (random % 4) {
+    case 0: return 0;
+    case 1: return q->count;
+    case 2: return q->count < 3 ? q->count : 3;
+    default: return (random >> 8) % (q->count + 1);
+  }
+}
+
+void question_layout(const question_t *q, int rank, size_t send_counts[], size_t send_displs[],
+                     size_t recv_counts[], size_t recv_displs[]) {
+  size_t sent = 0, received = 0;
+  for (int peer = 0; peer < q->size; peer++) {
+    send_counts[peer] = question_pair_count(q, rank, peer);
+    recv_counts[peer] = question_pair_count(q, peer, rank);
+    send_displs[peer] = sent;
+    recv_displs[peer] = received;
+    sent += send_counts[peer] + GAP;
+    received += recv_counts[peer] + GAP;
+  }
+}
+
+size_t question_input_elements(const question_t *q, int rank) {
+  size_t all = (size_t)q->size * q->count, sum = 0;
+  switch (q->collective) {
+    case COLL_REDUCE_SCATTER:
+    case COLL_ALLTOALL: return all;
+    case COLL_BROADCAST: return rank == q->root ? q->count : 0;
+    case COLL_SCATTER: return rank == q->root ? all : 0;
+    case COLL_BARRIER: return 0;
+    case COLL_ALLTOALLV:
+      for (int peer = 0; peer < q->size; peer++) sum += question_pair_count(q, rank, peer) + GAP;
+      return sum;
+    default: return q->count;
+  }
+}
+
+size_t question_output_elements(const question_t *q, int rank) {
+  size_t all = (size_t)q->size * q->count, sum = 0;
+  switch (q->collective) {
+    case COLL_ALLGATHER:
+    case COLL_ALLTOALL: return all;
+    case COLL_REDUCE: return rank == q->root ? q->count : 0;
+    case COLL_GATHER: return rank == q->root ? all : 0;
+    case COLL_BARRIER: return 0;
+    case COLL_ALLTOALLV:
+      for (int peer = 0; peer < q->size; peer++) sum += question_pair_count(q, peer, rank) + GAP;
+      return sum;
+    default: return q->count;
+  }
+}
+
+bool question_in_place(const question_t *q, int rank, ptrdiff_t *offset) {
+  ptrdiff_t own = (ptrdiff_t)((size_t)rank * q->count);
+  if (question_input_elements(q, rank) == 0 || question_output_elements(q, rank) == 0) return false;
+  switch (q->collective) {
+    case COLL_ALLREDUCE:
+    case COLL_REDUCE:
+    case COLL_BROADCAST:
+    case COLL_ALLTOALL: *offset = 0; return true;
+    case COLL_ALLGATHER:
+    case COLL_GATHER: *offset = own; return true;
+    case COLL_REDUCE_SCATTER:
+    case COLL_SCATTER: *offset = -own; return true;
+    default: return false;
+  }
+}
+
+/* ---- input and output -----------------------------------------------------------------------*/
+
+void question_fill(const question_t *q, int rank, void *input) {
+  size_t bytes = base_dtype_bytes(q->dtype), elements = question_input_elements(q, rank);
+  for (size_t i = 0; i < elements; i++) {
+    store(q->dtype, input_value(q, rank, i), (char *)input + i * bytes);
+  }
+}
+
+/* Elements that lie before the block for `to` in the input of `from`. */
+static size_t displacement(const question_t *q, int from, int to) {
+  size_t before = 0;
+  for (int peer = 0; peer < to; peer++) before += question_pair_count(q, from, peer) + GAP;
+  return before;
+}
+
+/* Element `index` of a rank's output; false in a gap. */
+static bool output_value(const question_t *q, int rank, size_t index, value_t *value) {
+  size_t own = (size_t)rank * q->count;
+  switch (q->collective) {
+    case COLL_ALLREDUCE:
+    case COLL_REDUCE: *value = reduced_value(q, index); return true;
+    case COLL_REDUCE_SCATTER: *value = reduced_value(q, own + index); return true;
+    case COLL_ALLGATHER:
+    case COLL_GATHER:
+      *value = input_value(q, (int)(index / q->count), index % q->count);
+      return true;
+    case COLL_BROADCAST: *value = input_value(q, q->root, index); return true;
+    case COLL_SCATTER: *value = input_value(q, q->root, own + index); return true;
+    case COLL_ALLTOALL:
+      *value = input_value(q, (int)(index / q->count), own + index % q->count);
+      return true;
+    case COLL_SENDRECV: *value = input_value(q, (rank + q->size - 1) % q->size, index); return true;
+    default: break;
+  }
+  for (int peer = 0; peer < q->size; peer++) { /* alltoallv */
+    size_t count = question_pair_count(q, peer, rank);
+    if (index < count) {
+      *value = input_value(q, peer, displacement(q, peer, rank) + index);
+      return true;
+    }
+    if (index < count + GAP) return false;
+    index -= count + GAP;
+  }
+  return false;
+}
+
+bool question_answered(const question_t *q, int rank, const void *output,
+                       char text[QUESTION_TEXT_BYTES]) {
+  size_t bytes = base_dtype_bytes(q->dtype), elements = question_output_elements(q, rank);
+  for (size_t i = 0; i < elements; i++) {
+    value_t value;
+    unsigned char expected[8];
+    if (!output_value(q, rank, i, &value)) continue;
+    store(q->dtype, value, expected);
+    if (memcmp((const char *)output + i * bytes, expected, bytes) == 0) continue;
+    uint64_t found = 0, right = 0;
+    memcpy(&found, (const char *)output + i * bytes, bytes);
+    memcpy(&right, expected, bytes);
+    snprintf(text, QUESTION_TEXT_BYTES, "rank %d: element %zu of %zu is 0x%llx, not 0x%llx", rank,
+             i, elements, (unsigned long long)found, (unsigned long long)right);
+    return false;
+  }
+  return true;
+}
+
+void question_describe(const question_t *q, char text[QUESTION_TEXT_BYTES]) {
+  snprintf(text, QUESTION_TEXT_BYTES, "%s(%zu %s, %s, root %d) of %d ranks, seed %llu",
+           base_collective_name(q->collective), q->count, base_dtype_name(q->dtype),
+           base_op_name(q->op), q->root, q->size, (unsigned long long)q->seed);
+}
