@@ -1,0 +1,150 @@
+/* collbench: measures and checks collectives. This file brings the ranks up, one per process or all
+ * as threads of this one, and lets each work through the same rows. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "bench/report.h"
+#include "bench/rows.h"
+#include "bench/runner.h"
+#include "bench/settings.h"
+
+enum { EXIT_WRONG = 1, EXIT_USAGE = 2 };
+
+/* One rank's work, as a thread takes it. */
+typedef struct work {
+  const bench_settings_t *settings;
+  coll_comm_t comm; /* owned */
+  bool failed, wrong;
+} work_t;
+
+/* A command line is as wrong for every rank: only the first says so. */
+static bool is_first_of_launch(void) {
+  static const char *const variables[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                          "SLURM_PROCID"};
+  for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+    const char *value = getenv(variables[i]);
+    if (value != NULL) return strcmp(value, "0") == 0;
+  }
+  return true;
+}
+
+static coll_status_t run_rows(bench_runner_t *runner, const bench_rows_t *rows,
+                              bench_report_t *report, bool *wrong) {
+  for (size_t i = 0; i < rows->count; i++) {
+    bench_outcome_t out_of_place, in_place;
+    COLL_TRY(bench_runner_row(runner, &rows->rows[i], &out_of_place, &in_place));
+    if (out_of_place.wrong > 0 || in_place.wrong > 0) *wrong = true;
+    if (report != NULL) bench_report_row(report, &rows->rows[i], &out_of_place, &in_place);
+  }
+  return COLL_OK;
+}
+
+static coll_status_t run_reported(const bench_settings_t *settings, const bench_rows_t *rows,
+                                  bench_runner_t *runner, bool *wrong) {
+  bench_report_t report;
+  if (runner->rank != 0) return run_rows(runner, rows, NULL, wrong);
+  COLL_TRY(bench_report_begin(settings, rows, runner->ranks, stdout, &report));
+  coll_status_t status = run_rows(runner, rows, &report, wrong);
+  if (status == COLL_OK) return bench_report_end(&report);
+  bench_report_abandon(&report);
+  return status;
+}
+
+static coll_status_t run_rank(const bench_settings_t *settings, coll_comm_t comm, bool *wrong) {
+  bench_rows_t rows;
+  bench_runner_t runner;
+  int ranks;
+  COLL_TRY(bench_told(comm, coll_comm_size(comm, &ranks)));
+  COLL_TRY(bench_rows_make(settings, ranks, &rows));
+  coll_status_t status = bench_runner_make(settings, &rows, comm, &runner);
+  if (status == COLL_OK) {
+    status = run_reported(settings, &rows, &runner, wrong);
+    bench_runner_free(&runner);
+  }
+  bench_rows_free(&rows);
+  return status;
+}
+
+/* Says what failed, and ends the other ranks' waiting for this one. What is invalid is so for every
+ * rank, and said once. */
+static void give_up(coll_comm_t comm, coll_status_t status) {
+  int rank = 0;
+  (void)coll_comm_rank(comm, &rank);
+  if (rank == 0 || status != COLL_ERROR_INVALID) {
+    fprintf(stderr, "collbench: rank %d: %s\n", rank, base_last_error());
+  }
+  (void)coll_comm_abort(comm);
+}
+
+static void *work_through(void *argument) {
+  work_t *work = argument;
+  coll_status_t status = run_rank(work->settings, work->comm, &work->wrong);
+  if (status != COLL_OK) {
+    work->failed = true;
+    give_up(work->comm, status);
+  }
+  if (bench_told(work->comm, coll_comm_destroy(work->comm)) != COLL_OK) work->failed = true;
+  return NULL;
+}
+
+static coll_status_t run_process(const bench_settings_t *settings, bool *failed) {
+  work_t work = {.settings = settings};
+  COLL_TRY(bench_told(NULL, coll_comm_create_env(&work.comm)));
+  work_through(&work);
+  *failed = work.failed || work.wrong;
+  return COLL_OK;
+}
+
+static coll_status_t run_threads(const bench_settings_t *settings, bool *failed) {
+  size_t ranks = (size_t)settings->threads;
+  void *works_memory = NULL, *threads_memory = NULL, *comms_memory = NULL;
+  coll_status_t status = base_alloc(ranks, sizeof(work_t), "the ranks", &works_memory);
+  if (status == COLL_OK) {
+    status = base_alloc(ranks, sizeof(pthread_t), "the threads", &threads_memory);
+  }
+  if (status == COLL_OK) {
+    status = base_alloc(ranks, sizeof(coll_comm_t), "the communicators", &comms_memory);
+  }
+  work_t *works = works_memory;
+  pthread_t *threads = threads_memory;
+  coll_comm_t *comms = comms_memory;
+  if (status == COLL_OK) {
+    status = bench_told(NULL, coll_comm_create_local(settings->threads, comms));
+  }
+  size_t started = 0;
+  for (; status == COLL_OK && started < ranks; started++) {
+    works[started] = (work_t){.settings = settings, .comm = comms[started]};
+    if (pthread_create(&threads[started], NULL, work_through, &works[started]) != 0) {
+      status = base_fail(COLL_ERROR_SYSTEM, "cannot start thread %zu of %zu", started, ranks);
+      break;
+    }
+  }
+  if (status != COLL_OK && started > 0) (void)coll_comm_abort(comms[started]);
+  for (size_t i = 0; i < started; i++) {
+    pthread_join(threads[i], NULL);
+    *failed = *failed || works[i].failed || works[i].wrong;
+  }
+  free(comms);
+  free(threads);
+  free(works);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  bench_settings_t settings;
+  bool helped = false, failed = false;
+  if (bench_settings_parse(argc, argv, &settings, &helped) != COLL_OK) {
+    if (is_first_of_launch()) fprintf(stderr, "collbench: %s\n", base_last_error());
+    return EXIT_USAGE;
+  }
+  if (helped) return 0;
+  coll_status_t status =
+      settings.threads > 0 ? run_threads(&settings, &failed) : run_process(&settings, &failed);
+  if (status != COLL_OK) fprintf(stderr, "collbench: %s\n", base_last_error());
+  bench_settings_free(&settings);
+  return status != COLL_OK || failed ? EXIT_WRONG : 0;
+}

@@ -1,0 +1,147 @@
+/* A table of traits, and a switch that spells out each call. */
+#include "bench/collectives.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+typedef struct traits {
+  bool reduces, rooted, in_place, per_rank;
+} traits_t;
+
+static const traits_t traits[COLL_COLLECTIVE_COUNT] = {
+    [COLL_ALLREDUCE] = {.reduces = true, .in_place = true},
+    [COLL_REDUCE] = {.reduces = true, .rooted = true, .in_place = true},
+    [COLL_REDUCE_SCATTER] = {.reduces = true, .in_place = true, .per_rank = true},
+    [COLL_ALLGATHER] = {.in_place = true, .per_rank = true},
+    [COLL_BROADCAST] = {.rooted = true, .in_place = true},
+    [COLL_GATHER] = {.rooted = true, .in_place = true, .per_rank = true},
+    [COLL_SCATTER] = {.rooted = true, .in_place = true, .per_rank = true},
+    [COLL_ALLTOALL] = {.in_place = true, .per_rank = true},
+    [COLL_ALLTOALLV] = {.per_rank = true},
+    [COLL_BARRIER] = {0},
+    [COLL_SENDRECV] = {0},
+};
+
+bool bench_collective_reduces(coll_collective_t collective) {
+  return traits[collective].reduces;
+}
+
+bool bench_collective_is_rooted(coll_collective_t collective) {
+  return traits[collective].rooted;
+}
+
+bool bench_collective_in_place(coll_collective_t collective) {
+  return traits[collective].in_place;
+}
+
+bool bench_collective_is_per_rank(coll_collective_t collective) {
+  return traits[collective].per_rank;
+}
+
+size_t bench_collective_count(coll_collective_t collective, size_t bytes, coll_dtype_t dtype,
+                              int ranks) {
+  if (collective == COLL_BARRIER) return 0;
+  size_t elements = bytes / coll_dtype_bytes(dtype);
+  return traits[collective].per_rank ? elements / (size_t)ranks : elements;
+}
+
+size_t bench_collective_bytes(coll_collective_t collective, size_t count, coll_dtype_t dtype,
+                              int ranks) {
+  return count * coll_dtype_bytes(dtype) * (traits[collective].per_rank ? (size_t)ranks : 1);
+}
+
+double bench_collective_bus_factor(coll_collective_t collective, int ranks) {
+  double n = ranks, shares = n * (n + 1) / 2;
+  switch (collective) {
+    case COLL_ALLREDUCE: return 2 * (n - 1) / n;
+    case COLL_REDUCE_SCATTER:
+    case COLL_ALLGATHER:
+    case COLL_GATHER:
+    case COLL_SCATTER:
+    case COLL_ALLTOALL: return (n - 1) / n;
+    case COLL_ALLTOALLV: return (shares - 1) / shares;
+    case COLL_REDUCE:
+    case COLL_BROADCAST:
+    case COLL_SENDRECV: return 1;
+    default: return 0;
+  }
+}
+
+size_t bench_alltoallv_count(size_t count, int ranks, int from, int to) {
+  size_t distance = (size_t)((to - from + ranks) % ranks);
+  size_t shares = (size_t)ranks * ((size_t)ranks + 1) / 2;
+  return (size_t)((double)count * ranks * (double)(distance + 1) / (double)shares);
+}
+
+coll_status_t bench_vectors_make(int ranks, bench_vectors_t *vectors) {
+  size_t n = (size_t)ranks;
+  void *memory;
+  COLL_TRY(base_alloc(4 * n, sizeof(size_t), "the counts of an alltoallv", &memory));
+  size_t *all = memory;
+  *vectors = (bench_vectors_t){all, all + n, all + 2 * n, all + 3 * n};
+  return COLL_OK;
+}
+
+void bench_vectors_fill(size_t count, int rank, int ranks, bench_vectors_t *vectors) {
+  size_t sent = 0, received = 0;
+  for (int peer = 0; peer < ranks; peer++) {
+    vectors->send_counts[peer] = bench_alltoallv_count(count, ranks, rank, peer);
+    vectors->recv_counts[peer] = bench_alltoallv_count(count, ranks, peer, rank);
+    vectors->send_displs[peer] = sent;
+    vectors->recv_displs[peer] = received;
+    sent += vectors->send_counts[peer];
+    received += vectors->recv_counts[peer];
+  }
+}
+
+void bench_vectors_free(bench_vectors_t *vectors) {
+  free(vectors->send_counts);
+  *vectors = (bench_vectors_t){0};
+}
+
+coll_status_t bench_told(coll_comm_t comm, coll_status_t status) {
+  return status == COLL_OK ? COLL_OK : base_fail(status, "%s", coll_last_error(comm));
+}
+
+static coll_status_t ring_shift(const bench_call_t *call, const void *send, void *recv) {
+  int next = (call->rank + 1) % call->ranks;
+  int previous = (call->rank + call->ranks - 1) % call->ranks;
+  COLL_TRY(coll_group_start());
+  coll_status_t sent = coll_send(send, call->count, call->dtype, next, call->comm, call->stream);
+  coll_status_t received =
+      coll_recv(recv, call->count, call->dtype, previous, call->comm, call->stream);
+  coll_status_t ended = coll_group_end();
+  return sent != COLL_OK ? sent : received != COLL_OK ? received : ended;
+}
+
+static coll_status_t dispatch(const bench_call_t *call, const void *send, void *recv) {
+  const bench_vectors_t *v = call->vectors;
+  size_t count = call->count;
+  coll_dtype_t dtype = call->dtype;
+  coll_op_t op = call->op;
+  coll_comm_t comm = call->comm;
+  coll_stream_t stream = call->stream;
+  int root = call->root;
+  switch (call->collective) {
+    case COLL_ALLREDUCE: return coll_allreduce(send, recv, count, dtype, op, comm, stream);
+    case COLL_REDUCE: return coll_reduce(send, recv, count, dtype, op, root, comm, stream);
+    case COLL_REDUCE_SCATTER:
+      return coll_reduce_scatter(send, recv, count, dtype, op, comm, stream);
+    case COLL_ALLGATHER: return coll_allgather(send, recv, count, dtype, comm, stream);
+    case COLL_BROADCAST: return coll_broadcast(send, recv, count, dtype, root, comm, stream);
+    case COLL_GATHER: return coll_gather(send, recv, count, dtype, root, comm, stream);
+    case COLL_SCATTER: return coll_scatter(send, recv, count, dtype, root, comm, stream);
+    case COLL_ALLTOALL: return coll_alltoall(send, recv, count, dtype, comm, stream);
+    case COLL_ALLTOALLV:
+      return coll_alltoallv(send, v->send_counts, v->send_displs, recv, v->recv_counts,
+                            v->recv_displs, dtype, comm, stream);
+    case COLL_SENDRECV: return ring_shift(call, send, recv);
+    default: return coll_barrier(comm, stream);
+  }
+}
+
+coll_status_t bench_call_make(const bench_call_t *call, const void *send, void *recv) {
+  return bench_told(call->comm, dispatch(call, send, recv));
+}

@@ -1,0 +1,143 @@
+/* jansson holds the document until the end of the run and writes it in one go. */
+#include "bench/journal.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+struct bench_journal {
+  FILE *file;
+  const char *path;
+  json_t *document, *rows;
+};
+
+/* What follows "model name : " in /proc/cpuinfo, or "unknown". */
+static json_t *processor_name(void) {
+  char line[256];
+  json_t *name = NULL;
+  FILE *file = fopen("/proc/cpuinfo", "re");
+  while (name == NULL && file != NULL && fgets(line, sizeof line, file) != NULL) {
+    char *colon = strchr(line, ':');
+    if (colon == NULL || strncmp(line, "model name", 10) != 0) continue;
+    colon[strcspn(colon, "\n")] = '\0';
+    name = json_string(colon + 1 + strspn(colon + 1, " "));
+  }
+  if (file != NULL) fclose(file);
+  return name != NULL ? name : json_string("unknown");
+}
+
+static json_t *describe_machine(void) {
+  struct utsname host;
+  bool known = uname(&host) == 0;
+  return json_pack("{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:I}", "host", known ? host.nodename : "",
+                   "system", known ? host.release : "", "architecture", known ? host.machine : "",
+                   "processor", processor_name(), "processors",
+                   (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "l2_bytes",
+                   (json_int_t)sysconf(_SC_LEVEL2_CACHE_SIZE), "l3_bytes",
+                   (json_int_t)sysconf(_SC_LEVEL3_CACHE_SIZE), "memory_bytes",
+                   (json_int_t)sysconf(_SC_PHYS_PAGES) * (json_int_t)sysconf(_SC_PAGESIZE));
+}
+
+static json_t *describe_settings(const bench_settings_t *settings, int ranks) {
+  json_t *knobs = json_array();
+  const char *line;
+  for (int i = 0; (line = coll_knob(i)) != NULL; i++)
+    json_array_append_new(knobs, json_string(line));
+  return json_pack("{s:i, s:s, s:i, s:i, s:i, s:I, s:s, s:b, s:s?, s:o}", "ranks", ranks,
+                   "ranks_are", settings->threads > 0 ? "threads" : "processes", "iterations",
+                   settings->iterations, "warmups", settings->warmups, "checks", settings->checks,
+                   "misaligned_elements", (json_int_t)settings->misalign, "memory",
+                   settings->coll_memory ? "coll" : "malloc", "stream", settings->stream, "algo",
+                   settings->algo, "knobs", knobs);
+}
+
+static json_t *describe_moment(void) {
+  char text[32];
+  time_t now = time(NULL);
+  struct tm utc;
+  gmtime_r(&now, &utc);
+  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return json_string(text);
+}
+
+static json_t *start_document(const bench_settings_t *settings, int ranks) {
+  char version[32];
+  int major, minor, patch;
+  coll_version(&major, &minor, &patch);
+  snprintf(version, sizeof version, "%d.%d.%d", major, minor, patch);
+  return json_pack("{s:s, s:s, s:o, s:o, s:o, s:[]}", "tool", "collbench", "libcoll", version,
+                   "began", describe_moment(), "machine", describe_machine(), "settings",
+                   describe_settings(settings, ranks), "rows");
+}
+
+coll_status_t bench_journal_begin(const char *path, const bench_settings_t *settings, int ranks,
+                                  bench_journal_t **journal) {
+  void *memory;
+  COLL_TRY(base_alloc(1, sizeof(bench_journal_t), "the JSON file", &memory));
+  bench_journal_t *begun = memory;
+  begun->path = path;
+  begun->file = fopen(path, "we");
+  if (begun->file == NULL) {
+    free(begun);
+    return base_fail_errno(COLL_ERROR_SYSTEM, "--json %s: cannot write this file", path);
+  }
+  begun->document = start_document(settings, ranks);
+  if (begun->document == NULL) {
+    bench_journal_abandon(begun);
+    return base_fail(COLL_ERROR_MEMORY, "out of memory for the JSON file");
+  }
+  begun->rows = json_object_get(begun->document, "rows");
+  *journal = begun;
+  return COLL_OK;
+}
+
+static json_t *describe_outcome(const bench_row_t *row, const bench_outcome_t *outcome, int ranks) {
+  if (!outcome->ran) return json_null();
+  return json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:s}", "time_us", outcome->time_us, "least_us",
+                   outcome->least_us, "most_us", outcome->most_us, "algbw_gb_s",
+                   bench_outcome_algbw(row, outcome), "busbw_gb_s",
+                   bench_outcome_busbw(row, outcome, ranks), "wrong", (json_int_t)outcome->wrong,
+                   "algo", outcome->algo);
+}
+
+void bench_journal_row(bench_journal_t *journal, const bench_row_t *row,
+                       const bench_outcome_t *out_of_place, const bench_outcome_t *in_place,
+                       int ranks) {
+  json_t *root = row->root == BENCH_NO_ROOT ? json_null() : json_integer(row->root);
+  json_t *described =
+      json_pack("{s:s, s:s?, s:s, s:s, s:o, s:I, s:I, s:o, s:o}", "collective",
+                coll_collective_name(row->collective), "algo_asked", row->algo, "dtype",
+                coll_dtype_name(row->dtype), "op", bench_op_name(row->op), "root", root, "bytes",
+                (json_int_t)row->bytes, "count", (json_int_t)row->count, "out_of_place",
+                describe_outcome(row, out_of_place, ranks), "in_place",
+                describe_outcome(row, in_place, ranks));
+  json_array_append_new(journal->rows, described);
+}
+
+coll_status_t bench_journal_end(bench_journal_t *journal, uint64_t wrong, double mean_busbw) {
+  json_object_set_new(journal->document, "wrong", json_integer((json_int_t)wrong));
+  json_object_set_new(journal->document, "mean_busbw_gb_s", json_real(mean_busbw));
+  bool written = json_dumpf(journal->document, journal->file, JSON_INDENT(1)) == 0 &&
+                 fputc('\n', journal->file) != EOF;
+  written = fclose(journal->file) == 0 && written;
+  journal->file = NULL;
+  coll_status_t status = COLL_OK;
+  if (!written) {
+    status = base_fail_errno(COLL_ERROR_SYSTEM, "--json %s: cannot write all of it", journal->path);
+  }
+  bench_journal_abandon(journal);
+  return status;
+}
+
+void bench_journal_abandon(bench_journal_t *journal) {
+  if (journal->file != NULL) fclose(journal->file);
+  json_decref(journal->document);
+  free(journal);
+}

@@ -1,0 +1,308 @@
+/* For each row and form: lay out the buffers, time on many of them, check on one, and let all ranks
+ * see what every rank found. That exchange goes through the library too, but a rank that found
+ * something wrong also says so itself. */
+#include "bench/runner.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "bench/check.h"
+#include "bench/numbers.h"
+
+#define COMPLAINTS_MOST 20
+
+/* What a rank tells the others about a row. */
+typedef struct rank_report {
+  uint64_t wrong;
+  double batch_us[BENCH_BATCHES_MOST];
+} rank_report_t;
+
+/* A row in one of its forms. */
+typedef struct form {
+  const bench_row_t *row;
+  bool in_place;
+  bench_call_t call;
+  bench_values_t values;
+} form_t;
+
+/* ---- buffers */
+
+static size_t misalign_bytes(const bench_runner_t *runner, const bench_row_t *row) {
+  return runner->settings->misalign * coll_dtype_bytes(row->dtype);
+}
+
+static int root_of(const bench_row_t *row) {
+  return row->root == BENCH_NO_ROOT ? 0 : row->root;
+}
+
+static void describe(bench_runner_t *runner, const bench_row_t *row, bool in_place) {
+  bench_layout_describe(row->collective, row->count, root_of(row), runner->rank, runner->ranks,
+                        in_place, &runner->layout);
+}
+
+/* Pairs of buffers that the form needs: one to check on, more to time on. */
+static int rotation_of(const bench_runner_t *runner, const bench_row_t *row) {
+  size_t bytes = coll_dtype_bytes(row->dtype);
+  if (runner->settings->iterations == 0) return 1;
+  return bench_pool_rotation(runner->layout.send_elements * bytes,
+                             runner->layout.recv_elements * bytes);
+}
+
+static coll_status_t make_pools(bench_runner_t *runner, const bench_rows_t *rows) {
+  size_t send_bytes = 1, recv_bytes = 1;
+  for (size_t i = 0; i < 2 * rows->count; i++) {
+    const bench_row_t *row = &rows->rows[i / 2];
+    bool in_place = i % 2 == 1;
+    if (in_place && !bench_collective_in_place(row->collective)) continue;
+    describe(runner, row, in_place);
+    int buffers = rotation_of(runner, row);
+    size_t bytes = coll_dtype_bytes(row->dtype), late = misalign_bytes(runner, row);
+    size_t send = bench_pool_bytes(runner->layout.send_elements * bytes, late, buffers);
+    size_t recv = bench_pool_bytes(runner->layout.recv_elements * bytes, late, buffers);
+    if (send > send_bytes) send_bytes = send;
+    if (recv > recv_bytes) recv_bytes = recv;
+  }
+  COLL_TRY(bench_pool_make(send_bytes, runner->settings->coll_memory, &runner->send));
+  return bench_pool_make(recv_bytes, runner->settings->coll_memory, &runner->recv);
+}
+
+coll_status_t bench_runner_make(const bench_settings_t *settings, const bench_rows_t *rows,
+                                coll_comm_t comm, bench_runner_t *runner) {
+  bench_runner_t made = {.settings = settings, .comm = comm};
+  coll_status_t status = bench_told(comm, coll_comm_rank(comm, &made.rank));
+  if (status == COLL_OK) status = bench_told(comm, coll_comm_size(comm, &made.ranks));
+  if (status == COLL_OK) status = bench_layout_make(made.ranks, &made.layout);
+  if (status == COLL_OK) status = bench_vectors_make(made.ranks, &made.vectors);
+  if (status == COLL_OK) status = bench_check_scratch(&made.scratch);
+  if (status == COLL_OK) {
+    status =
+        base_alloc((size_t)made.ranks, sizeof(rank_report_t), "the ranks' reports", &made.reports);
+  }
+  if (status == COLL_OK) status = make_pools(&made, rows);
+  if (status == COLL_OK && settings->stream) {
+    status = bench_told(NULL, coll_stream_create(&made.stream));
+  }
+  if (status != COLL_OK) {
+    bench_runner_free(&made);
+    return status;
+  }
+  *runner = made;
+  return COLL_OK;
+}
+
+void bench_runner_free(bench_runner_t *runner) {
+  if (runner->stream != NULL) (void)coll_stream_destroy(runner->stream);
+  bench_pool_free(&runner->send);
+  bench_pool_free(&runner->recv);
+  bench_layout_free(&runner->layout);
+  bench_vectors_free(&runner->vectors);
+  free(runner->scratch);
+  free(runner->reports);
+  *runner = (bench_runner_t){0};
+}
+
+static bench_buffer_t buffer_of(const bench_runner_t *runner, const form_t *form,
+                                const bench_pool_t *pool, int index) {
+  return (bench_buffer_t){.region = bench_pool_region(pool, index),
+                          .region_bytes = pool->stride,
+                          .data_at = BENCH_GUARD_BYTES + misalign_bytes(runner, form->row)};
+}
+
+static void fill(bench_runner_t *runner, const form_t *form, int index) {
+  bench_buffer_t send = buffer_of(runner, form, &runner->send, index);
+  bench_buffer_t recv = buffer_of(runner, form, &runner->recv, index);
+  bench_check_fill(&form->values, &runner->layout.send, &send, runner->scratch);
+  bench_check_fill(&form->values, &runner->layout.recv_before, &recv, runner->scratch);
+}
+
+static coll_status_t call_on(bench_runner_t *runner, const form_t *form, int index) {
+  size_t bytes = coll_dtype_bytes(form->row->dtype);
+  const bench_pool_t *from = form->in_place ? &runner->recv : &runner->send;
+  bench_buffer_t send = buffer_of(runner, form, from, index);
+  bench_buffer_t recv = buffer_of(runner, form, &runner->recv, index);
+  return bench_call_make(&form->call, send.region + send.data_at + runner->layout.send_at * bytes,
+                         recv.region + recv.data_at + runner->layout.recv_at * bytes);
+}
+
+static coll_status_t sync_stream(bench_runner_t *runner) {
+  if (runner->stream == NULL) return COLL_OK;
+  return bench_told(runner->comm, coll_stream_sync(runner->stream));
+}
+
+static coll_status_t meet(bench_runner_t *runner) {
+  return bench_told(runner->comm, coll_barrier(runner->comm, NULL));
+}
+
+/* ---- time */
+
+static int batches_of(const bench_settings_t *settings) {
+  return settings->iterations < BENCH_BATCHES_MOST ? settings->iterations : BENCH_BATCHES_MOST;
+}
+
+/* The iterations are spread evenly over the batches; without a pause between them, so that no rank
+ * waits at the start of each for the slowest. */
+static coll_status_t time_form(bench_runner_t *runner, form_t *form, double *batch_us) {
+  const bench_settings_t *settings = runner->settings;
+  int rotation = rotation_of(runner, form->row), batches = batches_of(settings), calls = 0;
+  for (int i = 0; i < rotation; i++) fill(runner, form, i);
+  for (int i = 0; i < settings->warmups; i++) COLL_TRY(call_on(runner, form, calls++ % rotation));
+  COLL_TRY(sync_stream(runner));
+  COLL_TRY(meet(runner));
+  uint64_t begin_ns = base_clock_now_ns();
+  int done = 0;
+  for (int batch = 0; batch < batches; batch++) {
+    int until = (int)((int64_t)settings->iterations * (batch + 1) / batches), first = done;
+    for (; done < until; done++) COLL_TRY(call_on(runner, form, calls++ % rotation));
+    COLL_TRY(sync_stream(runner));
+    uint64_t end_ns = base_clock_now_ns();
+    batch_us[batch] = (double)(end_ns - begin_ns) * 1e-3 / (until - first);
+    begin_ns = end_ns;
+  }
+  return COLL_OK;
+}
+
+/* ---- correctness */
+
+static void complain(bench_runner_t *runner, const form_t *form, const char *where,
+                     const bench_mistake_t *mistake) {
+  const bench_row_t *row = form->row;
+  if (++runner->complaints > COMPLAINTS_MOST) return;
+  fprintf(stderr, "collbench: rank %d: wrong: %s%s%s %s %s of %zu elements", runner->rank,
+          coll_collective_name(row->collective), row->algo != NULL ? " " : "",
+          row->algo != NULL ? row->algo : "", coll_dtype_name(row->dtype), bench_op_name(row->op),
+          row->count);
+  if (row->root != BENCH_NO_ROOT) fprintf(stderr, ", root %d", row->root);
+  fprintf(stderr, ", %s, %s buffer:", form->in_place ? "in place" : "out of place", where);
+  if (mistake->elements > 0) {
+    char got[48], wanted[48];
+    fprintf(stderr, " element %zu is %s, not %s (%" PRIu64 " wrong)", mistake->at,
+            bench_element_text(row->dtype, mistake->got, got),
+            bench_element_text(row->dtype, mistake->wanted, wanted), mistake->elements);
+  }
+  if (mistake->strays > 0) {
+    fprintf(stderr,
+            " byte %" PRId64 " does not belong to the result and was written (%" PRIu64 " such)",
+            mistake->stray_at, mistake->strays);
+  }
+  fprintf(stderr, "%s\n", runner->complaints == COMPLAINTS_MOST ? "; more are only counted" : "");
+}
+
+static uint64_t check_buffer(bench_runner_t *runner, const form_t *form, const char *where,
+                             const bench_pool_t *pool, const bench_image_t *image) {
+  bench_mistake_t mistake = {0};
+  bench_buffer_t buffer = buffer_of(runner, form, pool, 0);
+  bench_check_compare(&form->values, image, &buffer, runner->scratch, &mistake);
+  uint64_t wrong = mistake.elements + mistake.strays;
+  if (wrong > 0) complain(runner, form, where, &mistake);
+  return wrong;
+}
+
+static coll_status_t check_form(bench_runner_t *runner, form_t *form, uint64_t *wrong) {
+  uint64_t found = 0;
+  for (int i = 0; i < runner->settings->checks; i++) {
+    form->values.seed = (uint64_t)i + 1;
+    fill(runner, form, 0);
+    COLL_TRY(call_on(runner, form, 0));
+    COLL_TRY(sync_stream(runner));
+    found += check_buffer(runner, form, "receive", &runner->recv, &runner->layout.recv_after);
+    found += check_buffer(runner, form, "send", &runner->send, &runner->layout.send);
+  }
+  *wrong = found;
+  return COLL_OK;
+}
+
+/* ---- a row */
+
+static int compare_doubles(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Lets every rank see every rank's report, and sums them up. */
+static coll_status_t conclude(bench_runner_t *runner, const rank_report_t *own,
+                              bench_outcome_t *outcome) {
+  rank_report_t *reports = runner->reports;
+  COLL_TRY(bench_told(runner->comm,
+                      coll_allgather(own, reports, sizeof *own, COLL_UINT8, runner->comm, NULL)));
+  int batches = batches_of(runner->settings);
+  double slowest[BENCH_BATCHES_MOST] = {0};
+  uint64_t wrong = 0;
+  for (int rank = 0; rank < runner->ranks; rank++) {
+    wrong += reports[rank].wrong;
+    for (int i = 0; i < batches; i++) {
+      if (reports[rank].batch_us[i] > slowest[i]) slowest[i] = reports[rank].batch_us[i];
+    }
+  }
+  qsort(slowest, (size_t)batches, sizeof slowest[0], compare_doubles);
+  outcome->ran = true;
+  outcome->wrong = wrong > own->wrong ? wrong : own->wrong;
+  if (batches == 0) return COLL_OK;
+  outcome->time_us = (slowest[(batches - 1) / 2] + slowest[batches / 2]) / 2;
+  outcome->least_us = slowest[0];
+  outcome->most_us = slowest[batches - 1];
+  return COLL_OK;
+}
+
+static coll_status_t make_op(bench_runner_t *runner, const bench_values_t *values, coll_op_t *op) {
+  if (values->op != BENCH_PREMUL_SUM) {
+    *op = values->op == BENCH_MOVE ? COLL_SUM : (coll_op_t)values->op;
+    return COLL_OK;
+  }
+  uint64_t scalar;
+  bench_element_store(values->dtype, bench_values_scalar(values, runner->rank), &scalar);
+  return bench_told(runner->comm,
+                    coll_op_create_premul_sum(&scalar, values->dtype, runner->comm, op));
+}
+
+static coll_status_t insist(bench_runner_t *runner, const bench_row_t *row, const char *algo) {
+  if (row->algo == NULL) return COLL_OK;
+  return bench_told(runner->comm, coll_comm_algo_set(runner->comm, row->collective, algo));
+}
+
+static coll_status_t run_form(bench_runner_t *runner, form_t *form, bench_outcome_t *outcome) {
+  const bench_row_t *row = form->row;
+  size_t bytes = coll_dtype_bytes(row->dtype), late = misalign_bytes(runner, row);
+  rank_report_t report = {0};
+  describe(runner, row, form->in_place);
+  bench_pool_cut(runner->layout.send_elements * bytes, late, &runner->send);
+  bench_pool_cut(runner->layout.recv_elements * bytes, late, &runner->recv);
+  COLL_TRY(insist(runner, row, row->algo));
+  if (runner->settings->iterations > 0) COLL_TRY(time_form(runner, form, report.batch_us));
+  COLL_TRY(check_form(runner, form, &report.wrong));
+  snprintf(outcome->algo, sizeof outcome->algo, "%s",
+           coll_comm_algo_used(runner->comm, row->collective));
+  COLL_TRY(insist(runner, row, NULL));
+  return conclude(runner, &report, outcome);
+}
+
+coll_status_t bench_runner_row(bench_runner_t *runner, const bench_row_t *row,
+                               bench_outcome_t *out_of_place, bench_outcome_t *in_place) {
+  form_t form = {.row = row,
+                 .call = {.collective = row->collective,
+                          .count = row->count,
+                          .dtype = row->dtype,
+                          .root = root_of(row),
+                          .rank = runner->rank,
+                          .ranks = runner->ranks,
+                          .vectors = &runner->vectors,
+                          .comm = runner->comm,
+                          .stream = runner->stream},
+                 .values = {.dtype = row->dtype, .op = row->op, .ranks = runner->ranks}};
+  *out_of_place = *in_place = (bench_outcome_t){0};
+  if (row->collective == COLL_ALLTOALLV) {
+    bench_vectors_fill(row->count, runner->rank, runner->ranks, &runner->vectors);
+  }
+  COLL_TRY(make_op(runner, &form.values, &form.call.op));
+  coll_status_t status = run_form(runner, &form, out_of_place);
+  if (status == COLL_OK && bench_collective_in_place(row->collective)) {
+    form.in_place = true;
+    status = run_form(runner, &form, in_place);
+  }
+  if (row->op == BENCH_PREMUL_SUM) (void)coll_op_destroy(form.call.op, runner->comm);
+  return status;
+}

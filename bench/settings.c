@@ -1,0 +1,346 @@
+/* The option table of collbench and the checks that the table cannot express. */
+#include "bench/settings.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/options.h"
+#include "base/words.h"
+
+#define ITEM_BYTES 32
+#define SIZES_MOST 4096
+#define SIZE_LIMIT (INT64_C(1) << 48)
+#define FACTOR_DEFAULT 2
+
+static const char *const op_words[] = {"sum", "prod",      "max", "min",
+                                       "avg", "premulsum", "all", NULL};
+static const char *const memory_words[] = {"malloc", "coll", NULL};
+static const char *const print_words[] = {"auto", "rows", "brief", NULL};
+
+/* The dtypes under their own names, then under those that nccl-tests knows them by. */
+static const struct {
+  const char *name;
+  coll_dtype_t dtype;
+} dtype_aliases[] = {{"half", COLL_FLOAT16},
+                     {"float", COLL_FLOAT32},
+                     {"double", COLL_FLOAT64},
+                     {"f8e4m3", COLL_FLOAT8_E4M3},
+                     {"f8e5m2", COLL_FLOAT8_E5M2}};
+
+enum { ALIAS_COUNT = sizeof dtype_aliases / sizeof dtype_aliases[0] };
+
+static const char summary[] =
+    "Measures a collective over the ranks of a launcher (collrun, torchrun, mpirun, srun) or over\n"
+    "threads, and checks every element of its results. COLLECTIVE is allreduce, reduce,\n"
+    "reduce_scatter, allgather, broadcast, gather, scatter, alltoall, alltoallv, barrier, "
+    "sendrecv\n"
+    "or all.\n"
+    "\n"
+    "size is the larger of a rank's two buffers in bytes, rounded down to whole elements; count "
+    "is\n"
+    "what the call is given, so one rank's block where the size is made of one block per rank.\n"
+    "\n"
+    "time: the timed calls are made back to back in up to 10 batches. A batch's time is the mean\n"
+    "per call, of the slowest rank; the figure is the median of the batches, so a batch that the\n"
+    "machine disturbed does not count. The calls rotate among 2 to 16 pairs of buffers (as many "
+    "as\n"
+    "fit 32 MiB), because one pair used again and again stays in the cache and flatters.\n"
+    "algbw is size over time; busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for\n"
+    "reduce_scatter, allgather, gather, scatter and alltoall, the share of the bytes that leave "
+    "the\n"
+    "rank for alltoallv, and 1 for the others, so that it compares to the speed of the hardware\n"
+    "at any number of ranks n.\n"
+    "\n"
+    "#wrong: elements, over all ranks, that differ from the exact result, and bytes changed "
+    "around\n"
+    "the buffers or in what was sent. The check is a run of its own, apart from the timed one. "
+    "Any\n"
+    "wrong element makes the exit code 1.";
+
+static const char examples[] =
+    "  collrun -n 2 collbench allreduce -b 8 -e 64M -f 2 -n 20 -w 5 -c 1 -o sum -d float32\n"
+    "      sizes 8 bytes to 64 MiB, doubling, over two processes\n"
+    "  collbench alltoall --threads 4 --sizes 0,4K,1M --algo all\n"
+    "      every algorithm, over four threads of one process\n"
+    "  mpirun -n 8 collbench all --algo all -d all -o all --counts 0,1,1001 -n 1 -w 0\n"
+    "      check everything, briefly\n";
+
+/* The values that the option table fills in, before they are checked. */
+typedef struct raw {
+  uint64_t begin, end, step;
+  int64_t factor, iterations, warmups, checks, misalign, threads;
+  int dtype, op, memory, print;
+  const char *sizes, *counts, *root;
+} raw_t;
+
+const char *bench_op_name(int op) {
+  return op == BENCH_MOVE ? "none" : op_words[op];
+}
+
+/* "4K" or "1001"; uses the bytes form for both. */
+static coll_status_t parse_item(const char *option, const char *item, size_t *value) {
+  uint64_t bytes;
+  if (!base_words_bytes(item, &bytes) || bytes > SIZE_MAX / 2) {
+    return base_fail(COLL_ERROR_INVALID, "%s: '%s' is no size; give a list such as 0,4,16M", option,
+                     item);
+  }
+  *value = (size_t)bytes;
+  return COLL_OK;
+}
+
+static coll_status_t parse_list(const char *option, const char *text, size_t **values,
+                                size_t *count) {
+  size_t items = 1;
+  for (const char *c = text; *c != '\0'; c++) items += *c == ',';
+  void *memory;
+  COLL_TRY(base_alloc(items, sizeof(size_t), "a list of sizes", &memory));
+  size_t *parsed = memory;
+  for (size_t i = 0; i < items; i++) {
+    char item[ITEM_BYTES];
+    size_t length = strcspn(text, ",");
+    size_t kept = length < sizeof item ? length : sizeof item - 1;
+    memcpy(item, text, kept);
+    item[kept] = '\0';
+    coll_status_t status = parse_item(option, item, &parsed[i]);
+    if (status != COLL_OK) {
+      free(parsed);
+      return status;
+    }
+    text += length + 1;
+  }
+  *values = parsed;
+  *count = items;
+  return COLL_OK;
+}
+
+/* -b to -e, multiplied by -f, or with -i added. */
+static coll_status_t parse_range(const raw_t *raw, bench_settings_t *settings) {
+  char low[24], high[24];
+  if (raw->begin > raw->end) {
+    return base_fail(COLL_ERROR_INVALID, "-b %s is larger than -e %s",
+                     base_words_from_bytes(raw->begin, low), base_words_from_bytes(raw->end, high));
+  }
+  if (raw->step > 0 && raw->factor != FACTOR_DEFAULT) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "give -f to multiply the size or -i to add to it, not both");
+  }
+  if (raw->begin == 0 && raw->end > 0 && raw->step == 0) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "-b 0 cannot be multiplied; add with -i, or list the sizes with --sizes");
+  }
+  uint64_t factor = (uint64_t)raw->factor;
+  void *memory;
+  COLL_TRY(base_alloc(SIZES_MOST, sizeof(size_t), "the list of sizes", &memory));
+  settings->sizes = memory;
+  for (uint64_t size = raw->begin; size <= raw->end;) {
+    if (settings->size_count == SIZES_MOST) {
+      return base_fail(COLL_ERROR_INVALID, "-i %s makes more than %d sizes",
+                       base_words_from_bytes(raw->step, low), SIZES_MOST);
+    }
+    settings->sizes[settings->size_count++] = (size_t)size;
+    if (size == 0 && raw->step == 0) break;
+    size = raw->step > 0 ? size + raw->step : size * factor;
+  }
+  return COLL_OK;
+}
+
+static coll_status_t parse_sizes(const raw_t *raw, bool ranged, bench_settings_t *settings) {
+  bool listed = raw->sizes != NULL || raw->counts != NULL;
+  if (listed && ranged) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "give a range with -b, -e, -f or -i, or lists with --sizes or --counts");
+  }
+  if (!listed) return parse_range(raw, settings);
+  if (raw->sizes != NULL) {
+    COLL_TRY(parse_list("--sizes", raw->sizes, &settings->sizes, &settings->size_count));
+  }
+  if (raw->counts != NULL) {
+    COLL_TRY(parse_list("--counts", raw->counts, &settings->counts, &settings->count_count));
+  }
+  return COLL_OK;
+}
+
+static coll_status_t parse_root(const char *text, int *root) {
+  int64_t value;
+  if (strcmp(text, "all") == 0) {
+    *root = BENCH_ROOT_ALL;
+    return COLL_OK;
+  }
+  if (!base_words_integer(text, 0, INT32_MAX, &value)) {
+    return base_fail(COLL_ERROR_INVALID, "--root %s: give a rank, or all", text);
+  }
+  *root = (int)value;
+  return COLL_OK;
+}
+
+static coll_status_t parse_collective(const char *word, bench_settings_t *settings) {
+  const char *names[COLL_COLLECTIVE_COUNT + 1];
+  for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) {
+    names[i] = coll_collective_name((coll_collective_t)i);
+    settings->collectives[i] = strcmp(word, "all") == 0 || strcmp(word, names[i]) == 0;
+    if (strcmp(word, names[i]) == 0) return COLL_OK;
+  }
+  if (strcmp(word, "all") == 0) return COLL_OK;
+  names[COLL_COLLECTIVE_COUNT] = "all";
+  return base_fail(COLL_ERROR_INVALID, "unknown collective '%s'; did you mean '%s'?", word,
+                   base_words_nearest(word, names, COLL_COLLECTIVE_COUNT + 1));
+}
+
+/* --algo names one that at least one of the chosen collectives has. */
+static coll_status_t check_algo(const bench_settings_t *settings) {
+  enum { NAMES_MOST = 256 };
+  const char *names[NAMES_MOST];
+  size_t count = 0;
+  if (settings->algo == NULL) return COLL_OK;
+  for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) {
+    const char *name;
+    if (!settings->collectives[i]) continue;
+    for (int k = 0; (name = coll_algo_name((coll_collective_t)i, k)) != NULL; k++) {
+      if (strcmp(name, settings->algo) == 0) return COLL_OK;
+      if (count < NAMES_MOST - 1) names[count++] = name;
+    }
+  }
+  if (strcmp(settings->algo, "all") == 0) return COLL_OK;
+  names[count++] = "all";
+  return base_fail(COLL_ERROR_INVALID, "unknown algorithm '%s'; did you mean '%s'?", settings->algo,
+                   base_words_nearest(settings->algo, names, count));
+}
+
+static void choose_dtypes(int word, bool dtypes[COLL_DTYPE_COUNT]) {
+  int all = COLL_DTYPE_COUNT + ALIAS_COUNT;
+  for (int i = 0; i < COLL_DTYPE_COUNT; i++) dtypes[i] = word == all || word == i;
+  if (word >= COLL_DTYPE_COUNT && word < all) {
+    dtypes[dtype_aliases[word - COLL_DTYPE_COUNT].dtype] = true;
+  }
+}
+
+static coll_status_t finish(const raw_t *raw, bool ranged, bench_settings_t *settings) {
+  choose_dtypes(raw->dtype, settings->dtypes);
+  for (int i = 0; i < BENCH_OP_COUNT; i++) {
+    settings->ops[i] = raw->op == BENCH_OP_COUNT || raw->op == i;
+  }
+  settings->iterations = (int)raw->iterations;
+  settings->warmups = (int)raw->warmups;
+  settings->checks = (int)raw->checks;
+  settings->misalign = (size_t)raw->misalign;
+  settings->threads = (int)raw->threads;
+  settings->coll_memory = raw->memory == 1;
+  int collectives = 0;
+  for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) collectives += settings->collectives[i];
+  settings->brief = raw->print == 2 || (raw->print == 0 && collectives > 1);
+  if (settings->iterations == 0 && settings->checks == 0) {
+    return base_fail(COLL_ERROR_INVALID, "-n 0 with -c 0 leaves nothing to do");
+  }
+  COLL_TRY(check_algo(settings));
+  COLL_TRY(parse_root(raw->root, &settings->root));
+  return parse_sizes(raw, ranged, settings);
+}
+
+/* The words of the line may come in any order: options before the collective, after it, or both. */
+static coll_status_t parse_words(const base_command_t *command, int argc, char **argv,
+                                 const char **collective, bool *helped) {
+  *collective = NULL;
+  for (int at = 0; at < argc;) {
+    int first;
+    COLL_TRY(base_options_parse(command, argc - at, argv + at, &first, helped));
+    at += first;
+    if (*helped || at >= argc) break;
+    if (*collective != NULL) {
+      return base_fail(COLL_ERROR_INVALID, "one collective at a time: '%s' and '%s'", *collective,
+                       argv[at]);
+    }
+    *collective = argv[at];
+  }
+  return COLL_OK;
+}
+
+/* dtype_words has room for every name, every alias, "all" and NULL. */
+static void list_dtype_words(const char *dtype_words[]) {
+  for (int i = 0; i < COLL_DTYPE_COUNT; i++) dtype_words[i] = coll_dtype_name((coll_dtype_t)i);
+  for (int i = 0; i < ALIAS_COUNT; i++) dtype_words[COLL_DTYPE_COUNT + i] = dtype_aliases[i].name;
+  dtype_words[COLL_DTYPE_COUNT + ALIAS_COUNT] = "all";
+  dtype_words[COLL_DTYPE_COUNT + ALIAS_COUNT + 1] = NULL;
+}
+
+static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_settings_t *settings,
+                                   const char **collective, bool *helped) {
+  const char *dtype_words[COLL_DTYPE_COUNT + ALIAS_COUNT + 2];
+  list_dtype_words(dtype_words);
+  const base_option_t options[] = {
+      {'b', "minbytes", BASE_OPTION_BYTES, &raw->begin, "SIZE", "smallest size", 0, SIZE_LIMIT},
+      {'e', "maxbytes", BASE_OPTION_BYTES, &raw->end, "SIZE", "largest size", 0, SIZE_LIMIT},
+      {'f', "stepfactor", BASE_OPTION_INTEGER, &raw->factor, "F", "multiply the size by F", 2,
+       1024},
+      {'i', "stepbytes", BASE_OPTION_BYTES, &raw->step, "SIZE",
+       "add to the size instead; 0: do not", 0, SIZE_LIMIT},
+      {0, "sizes", BASE_OPTION_TEXT, &raw->sizes, "LIST", "these sizes instead: 0,4,16M"},
+      {0, "counts", BASE_OPTION_TEXT, &raw->counts, "LIST", "these counts of elements: 0,1,1001"},
+      {'n', "iters", BASE_OPTION_INTEGER, &raw->iterations, "N", "timed calls; 0: only check", 0,
+       1000000},
+      {'w', "warmup_iters", BASE_OPTION_INTEGER, &raw->warmups, "N", "calls before those", 0,
+       1000000},
+      {'c', "check", BASE_OPTION_INTEGER, &raw->checks, "N", "checked calls, each on new values", 0,
+       1000000},
+      {'o', "op", BASE_OPTION_WORD, &raw->op, "OP",
+       "reduction: sum, prod, max, min, avg, premulsum, all", .words = op_words},
+      {'d', "datatype", BASE_OPTION_WORD, &raw->dtype, "TYPE",
+       "float32, bfloat16, float8_e4m3, int8 ..., all", .words = dtype_words},
+      {'r', "root", BASE_OPTION_TEXT, &raw->root, "RANK", "root of rooted collectives, or all"},
+      {'u', "unalign", BASE_OPTION_INTEGER, &raw->misalign, "N", "begin buffers N elements later",
+       0, 4096},
+      {0, "algo", BASE_OPTION_TEXT, &settings->algo, "NAME",
+       "insist on this algorithm, or try all"},
+      {0, "mem", BASE_OPTION_WORD, &raw->memory, "KIND", "buffers from malloc or coll_mem_alloc",
+       .words = memory_words},
+      {0, "stream", BASE_OPTION_FLAG, &settings->stream, NULL, "queue the calls on a host stream"},
+      {0, "threads", BASE_OPTION_INTEGER, &raw->threads, "N",
+       "run N ranks as threads of this process; 0: use the launcher's", 0, 4096},
+      {0, "print", BASE_OPTION_WORD, &raw->print, "HOW",
+       "rows: every size; brief: a line per algorithm; auto: brief for 'all'",
+       .words = print_words},
+      {0, "json", BASE_OPTION_TEXT, &settings->json, "FILE",
+       "write rows, settings and machine there"},
+  };
+  const base_command_t command = {"collbench", "COLLECTIVE [options]",
+                                  summary,     examples,
+                                  options,     sizeof options / sizeof options[0]};
+  return parse_words(&command, argc, argv, collective, helped);
+}
+
+coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *settings,
+                                   bool *helped) {
+  raw_t raw = {.begin = 8,
+               .end = 64 << 20,
+               .factor = FACTOR_DEFAULT,
+               .iterations = 20,
+               .warmups = 5,
+               .checks = 1,
+               .dtype = COLL_FLOAT32,
+               .root = "0"};
+  const raw_t untouched = raw;
+  bench_settings_t parsed = {0};
+  const char *collective;
+  COLL_TRY(parse_options(argc, argv, &raw, &parsed, &collective, helped));
+  if (*helped) return COLL_OK;
+  if (collective == NULL) {
+    return base_fail(COLL_ERROR_INVALID, "say what to measure: collbench allreduce (--help)");
+  }
+  COLL_TRY(parse_collective(collective, &parsed));
+  bool ranged = raw.begin != untouched.begin || raw.end != untouched.end ||
+                raw.factor != untouched.factor || raw.step != untouched.step;
+  coll_status_t status = finish(&raw, ranged, &parsed);
+  if (status != COLL_OK) {
+    bench_settings_free(&parsed);
+    return status;
+  }
+  *settings = parsed;
+  return COLL_OK;
+}
+
+void bench_settings_free(bench_settings_t *settings) {
+  free(settings->sizes);
+  free(settings->counts);
+  *settings = (bench_settings_t){0};
+}

@@ -1,0 +1,64 @@
+/* Sizes, counts and bandwidths, against figures worked out by hand. */
+#include <criterion/criterion.h>
+#include <math.h>
+
+#include "bench/collectives.h"
+#include "bench/outcome.h"
+
+static bool near(double a, double b) {
+  return fabs(a - b) < 1e-9;
+}
+
+Test(bandwidth, bus_factors) {
+  cr_assert(near(bench_collective_bus_factor(COLL_ALLREDUCE, 4), 1.5));
+  cr_assert(near(bench_collective_bus_factor(COLL_ALLREDUCE, 1), 0));
+  cr_assert(near(bench_collective_bus_factor(COLL_REDUCE_SCATTER, 8), 0.875));
+  cr_assert(near(bench_collective_bus_factor(COLL_ALLGATHER, 2), 0.5));
+  cr_assert(near(bench_collective_bus_factor(COLL_GATHER, 4), 0.75));
+  cr_assert(near(bench_collective_bus_factor(COLL_SCATTER, 4), 0.75));
+  cr_assert(near(bench_collective_bus_factor(COLL_ALLTOALL, 5), 0.8));
+  cr_assert(near(bench_collective_bus_factor(COLL_BROADCAST, 7), 1));
+  cr_assert(near(bench_collective_bus_factor(COLL_REDUCE, 7), 1));
+  cr_assert(near(bench_collective_bus_factor(COLL_SENDRECV, 7), 1));
+  cr_assert(near(bench_collective_bus_factor(COLL_BARRIER, 7), 0));
+  /* 4 ranks share in 10: one share stays, nine leave. */
+  cr_assert(near(bench_collective_bus_factor(COLL_ALLTOALLV, 4), 0.9));
+}
+
+Test(bandwidth, size_over_time) {
+  bench_row_t row = {.collective = COLL_ALLREDUCE, .bytes = 64000000};
+  bench_outcome_t outcome = {.ran = true, .time_us = 16000};
+  cr_assert(near(bench_outcome_algbw(&row, &outcome), 4));
+  cr_assert(near(bench_outcome_busbw(&row, &outcome, 4), 6));
+  outcome.time_us = 0;
+  cr_assert(near(bench_outcome_busbw(&row, &outcome, 4), 0));
+}
+
+Test(sizes, round_down_to_whole_elements_and_blocks) {
+  cr_assert_eq(bench_collective_count(COLL_ALLREDUCE, 1003, COLL_FLOAT32, 4), 250);
+  cr_assert_eq(bench_collective_bytes(COLL_ALLREDUCE, 250, COLL_FLOAT32, 4), 1000);
+  cr_assert_eq(bench_collective_count(COLL_ALLGATHER, 1003, COLL_FLOAT32, 4), 62);
+  cr_assert_eq(bench_collective_bytes(COLL_ALLGATHER, 62, COLL_FLOAT32, 4), 992);
+  cr_assert_eq(bench_collective_count(COLL_REDUCE_SCATTER, 8, COLL_FLOAT64, 2), 0);
+  cr_assert_eq(bench_collective_count(COLL_BARRIER, 1 << 20, COLL_FLOAT64, 2), 0);
+  cr_assert_eq(bench_collective_count(COLL_BROADCAST, 7, COLL_INT8, 5), 7);
+}
+
+Test(alltoallv, every_rank_moves_the_same_and_no_more_than_the_size) {
+  for (int ranks = 1; ranks <= 9; ranks++) {
+    for (size_t count = 0; count < 50; count++) {
+      size_t first = 0;
+      for (int rank = 0; rank < ranks; rank++) {
+        size_t sent = 0, received = 0;
+        for (int peer = 0; peer < ranks; peer++) {
+          sent += bench_alltoallv_count(count, ranks, rank, peer);
+          received += bench_alltoallv_count(count, ranks, peer, rank);
+        }
+        if (rank == 0) first = sent;
+        cr_assert(sent == received && sent == first && sent <= count * (size_t)ranks);
+      }
+    }
+  }
+  cr_assert_eq(bench_alltoallv_count(1000, 4, 0, 0), 400);
+  cr_assert_eq(bench_alltoallv_count(1000, 4, 3, 2), 1600);
+}

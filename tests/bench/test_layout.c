@@ -1,0 +1,168 @@
+/* The layouts of all ranks together, against each collective carried out naively on buffers of
+ * plain numbers, in place as NCCL defines it. */
+#include <criterion/criterion.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "bench/collectives.h"
+#include "bench/layout.h"
+
+#define RANKS_MOST 5
+#define ELEMENTS_MOST 512
+#define UNTOUCHED 0
+
+typedef struct buffers {
+  int64_t send[ELEMENTS_MOST], recv[ELEMENTS_MOST];
+} buffers_t;
+
+static int64_t input_number(int rank, size_t index) {
+  return 1000 * (rank + 1) + (int64_t)index;
+}
+
+static int64_t result_number(size_t index) {
+  return -1000 - (int64_t)index;
+}
+
+static void paint(const bench_image_t *image, int64_t *buffer) {
+  memset(buffer, UNTOUCHED, ELEMENTS_MOST * sizeof *buffer);
+  size_t end = 0;
+  for (size_t s = 0; s < image->count; s++) {
+    bench_segment_t segment = image->segments[s];
+    cr_assert_geq(segment.at, end, "segments in order");
+    end = segment.at + segment.count;
+    cr_assert_leq(end, ELEMENTS_MOST);
+    for (size_t i = 0; i < segment.count; i++) {
+      buffer[segment.at + i] = segment.rank == BENCH_RESULT
+                                   ? result_number(segment.index + i)
+                                   : input_number(segment.rank, segment.index + i);
+    }
+  }
+}
+
+typedef struct world {
+  coll_collective_t collective;
+  size_t count;
+  int root, ranks;
+  bool in_place;
+  bench_layout_t layouts[RANKS_MOST];
+  buffers_t before[RANKS_MOST], after[RANKS_MOST];
+} world_t;
+
+static const int64_t *sent(const world_t *world, int rank) {
+  const buffers_t *buffers = &world->before[rank];
+  return (world->in_place ? buffers->recv : buffers->send) + world->layouts[rank].send_at;
+}
+
+/* Copies count elements at `from` of what rank `source` sends to `at` of what `rank` receives. */
+static void move(world_t *world, int source, size_t from, int rank, size_t at, size_t count) {
+  int64_t *output = world->after[rank].recv + world->layouts[rank].recv_at + at;
+  memcpy(output, sent(world, source) + from, count * sizeof *output);
+}
+
+/* Checks that every rank offers the same index at `from`, and puts down the reduction. */
+static void reduce(world_t *world, size_t from, int rank) {
+  int64_t *output = world->after[rank].recv + world->layouts[rank].recv_at;
+  for (size_t i = 0; i < world->count; i++) {
+    for (int source = 0; source < world->ranks; source++) {
+      cr_assert_eq(sent(world, source)[from + i], input_number(source, from + i));
+    }
+    output[i] = result_number(from + i);
+  }
+}
+
+static void exchange_vectors(world_t *world, int rank) {
+  for (int source = 0; source < world->ranks; source++) {
+    bench_vectors_t from, to;
+    cr_assert_eq(bench_vectors_make(world->ranks, &from), COLL_OK);
+    cr_assert_eq(bench_vectors_make(world->ranks, &to), COLL_OK);
+    bench_vectors_fill(world->count, source, world->ranks, &from);
+    bench_vectors_fill(world->count, rank, world->ranks, &to);
+    cr_assert_eq(from.send_counts[rank], to.recv_counts[source]);
+    move(world, source, from.send_displs[rank], rank, to.recv_displs[source],
+         to.recv_counts[source]);
+    bench_vectors_free(&from);
+    bench_vectors_free(&to);
+  }
+}
+
+static void carry_out(world_t *world, int rank) {
+  size_t count = world->count, own = (size_t)rank * count;
+  int n = world->ranks, root = world->root;
+  switch (world->collective) {
+    case COLL_ALLREDUCE: reduce(world, 0, rank); break;
+    case COLL_REDUCE:
+      if (rank == root) reduce(world, 0, rank);
+      break;
+    case COLL_REDUCE_SCATTER: reduce(world, own, rank); break;
+    case COLL_BROADCAST: move(world, root, 0, rank, 0, count); break;
+    case COLL_SCATTER: move(world, root, own, rank, 0, count); break;
+    case COLL_SENDRECV: move(world, (rank + n - 1) % n, 0, rank, 0, count); break;
+    case COLL_ALLTOALLV: exchange_vectors(world, rank); break;
+    case COLL_GATHER:
+      if (rank != root) break; /* fall through */
+    case COLL_ALLGATHER:
+      for (int j = 0; j < n; j++) move(world, j, 0, rank, (size_t)j * count, count);
+      break;
+    case COLL_ALLTOALL:
+      for (int j = 0; j < n; j++) move(world, j, own, rank, (size_t)j * count, count);
+      break;
+    default: break;
+  }
+}
+
+static void check(coll_collective_t collective, size_t count, int root, int ranks, bool in_place) {
+  static world_t world;
+  world = (world_t){collective, count, root, ranks, in_place};
+  for (int rank = 0; rank < ranks; rank++) {
+    bench_layout_t *layout = &world.layouts[rank];
+    cr_assert_eq(bench_layout_make(ranks, layout), COLL_OK);
+    bench_layout_describe(collective, count, root, rank, ranks, in_place, layout);
+    paint(&layout->send, world.before[rank].send);
+    paint(&layout->recv_before, world.before[rank].recv);
+    world.after[rank] = world.before[rank];
+  }
+  for (int rank = 0; rank < ranks; rank++) carry_out(&world, rank);
+  for (int rank = 0; rank < ranks; rank++) {
+    buffers_t wanted;
+    paint(&world.layouts[rank].recv_after, wanted.recv);
+    for (size_t i = 0; i < ELEMENTS_MOST; i++) {
+      cr_assert_eq(world.after[rank].recv[i], wanted.recv[i],
+                   "%s, %zu elements, root %d, rank %d of %d, %s: element %zu is %ld, not %ld",
+                   coll_collective_name(collective), count, root, rank, ranks,
+                   in_place ? "in place" : "out of place", i, (long)wanted.recv[i],
+                   (long)world.after[rank].recv[i]);
+      bool inside = i < world.layouts[rank].recv_elements;
+      cr_assert(inside || wanted.recv[i] == UNTOUCHED, "nothing lands outside the buffer");
+    }
+    bench_layout_free(&world.layouts[rank]);
+  }
+}
+
+Test(layout, agrees_with_the_definitions) {
+  static const size_t counts[] = {0, 1, 7, 20};
+  for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
+    coll_collective_t collective = (coll_collective_t)c;
+    for (int ranks = 1; ranks <= RANKS_MOST; ranks++) {
+      int roots = bench_collective_is_rooted(collective) ? ranks : 1;
+      for (int root = 0; root < roots; root++) {
+        for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+          check(collective, counts[i], root, ranks, false);
+          if (bench_collective_in_place(collective))
+            check(collective, counts[i], root, ranks, true);
+        }
+      }
+    }
+  }
+}
+
+Test(layout, an_in_place_call_points_where_coll_h_says) {
+  bench_layout_t layout;
+  cr_assert_eq(bench_layout_make(4, &layout), COLL_OK);
+  bench_layout_describe(COLL_REDUCE_SCATTER, 10, 0, 2, 4, true, &layout);
+  cr_assert(layout.send_at == 0 && layout.recv_at == 20 && layout.recv_elements == 40);
+  bench_layout_describe(COLL_ALLGATHER, 10, 0, 3, 4, true, &layout);
+  cr_assert(layout.send_at == 30 && layout.recv_at == 0 && layout.recv_elements == 40);
+  bench_layout_describe(COLL_ALLREDUCE, 10, 0, 3, 4, true, &layout);
+  cr_assert(layout.send_at == 0 && layout.recv_at == 0 && layout.recv_elements == 10);
+  bench_layout_free(&layout);
+}

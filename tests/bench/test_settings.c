@@ -1,0 +1,113 @@
+/* The command line of collbench: what it turns into, and what a wrong one is told. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "bench/rows.h"
+#include "bench/settings.h"
+
+#define WORDS_MOST 32
+
+/* Splits the line at spaces and parses it. */
+static coll_status_t parse(const char *line, bench_settings_t *settings) {
+  static char copy[512];
+  char *words[WORDS_MOST] = {"collbench"};
+  int count = 1;
+  bool helped;
+  strncpy(copy, line, sizeof copy - 1);
+  for (char *word = strtok(copy, " "); word != NULL; word = strtok(NULL, " "))
+    words[count++] = word;
+  return bench_settings_parse(count, words, settings, &helped);
+}
+
+/* Parses a good line and counts the rows it makes for `ranks`. */
+static size_t rows_of(const char *line, int ranks, bench_rows_t *rows) {
+  bench_settings_t settings;
+  cr_assert_eq(parse(line, &settings), COLL_OK, "%s: %s", line, base_last_error());
+  cr_assert_eq(bench_rows_make(&settings, ranks, rows), COLL_OK, "%s: %s", line, base_last_error());
+  bench_settings_free(&settings);
+  return rows->count;
+}
+
+static size_t row_count(const char *line, int ranks) {
+  bench_rows_t rows;
+  size_t count = rows_of(line, ranks, &rows);
+  bench_rows_free(&rows);
+  return count;
+}
+
+Test(settings, the_usual_line) {
+  bench_settings_t settings;
+  cr_assert_eq(parse("allreduce -b 8 -e 64M -f 2 -n 30 -w 6 -c 2 -o max -d bfloat16", &settings),
+               COLL_OK, "%s", base_last_error());
+  cr_assert(settings.collectives[COLL_ALLREDUCE] && !settings.collectives[COLL_REDUCE]);
+  cr_assert(settings.dtypes[COLL_BFLOAT16] && !settings.dtypes[COLL_FLOAT32]);
+  cr_assert(settings.ops[COLL_MAX] && !settings.ops[COLL_SUM]);
+  cr_assert(settings.iterations == 30 && settings.warmups == 6 && settings.checks == 2);
+  cr_assert(settings.size_count == 24 && settings.sizes[0] == 8 && settings.sizes[23] == 64 << 20);
+  bench_settings_free(&settings);
+}
+
+Test(settings, sizes_and_rows) {
+  bench_rows_t rows;
+  cr_assert_eq(rows_of("-b 1K -e 4K -i 1K allgather -d double", 2, &rows), 4);
+  cr_assert(rows.rows[2].bytes == 3072 && rows.rows[2].count == 192 && rows.rows[2].root == -1);
+  bench_rows_free(&rows);
+  cr_assert_eq(rows_of("broadcast --sizes 0,5,1M --counts 3 --root all -d half", 3, &rows), 12);
+  cr_assert(rows.rows[1].count == 2 && rows.rows[1].bytes == 4 && rows.rows[3].count == 3);
+  cr_assert(rows.rows[11].root == 2 && rows.rows[11].op == BENCH_MOVE);
+  bench_rows_free(&rows);
+  cr_assert_eq(row_count("allreduce --sizes 64 -d all -o all", 2), 12 * 6);
+  cr_assert_eq(row_count("allgather --sizes 64 -d all -o all", 2), 12);
+  cr_assert_eq(row_count("barrier -b 8 -e 64M -d all -o all", 2), 1);
+  cr_assert_eq(row_count("allreduce -b 0 -e 0", 2), 1);
+}
+
+Test(settings, every_algorithm_once) {
+  size_t algorithms = 0;
+  while (coll_algo_name(COLL_ALLREDUCE, (int)algorithms) != NULL) algorithms++;
+  cr_assert_eq(row_count("allreduce --sizes 8,16 --algo all", 2), 2 * algorithms);
+  cr_assert_eq(row_count("all --sizes 8", 2), COLL_COLLECTIVE_COUNT);
+}
+
+Test(settings, wrong_lines_are_met_with_the_right_one) {
+  static const struct {
+    const char *line, *told;
+  } wrong[] = {
+      {"", "say what to measure"},
+      {"allredcue", "did you mean 'allreduce'"},
+      {"allreduce gather", "one collective"},
+      {"allreduce -d floot32", "did you mean 'float32'"},
+      {"allreduce -o premulsun", "did you mean 'premulsum'"},
+      {"allreduce --algo zzzring", "did you mean 'ring'"},
+      {"allreduce --itres 5", "did you mean --iters"},
+      {"allreduce -b 1M -e 1K", "larger than -e"},
+      {"allreduce -b 0 -e 8", "cannot be multiplied"},
+      {"allreduce -f 4 -i 8", "not both"},
+      {"allreduce -f 1", "from 2"},
+      {"allreduce -b 0 -e 64M -i 1", "more than"},
+      {"allreduce --sizes 4,,8", "is no size"},
+      {"allreduce --sizes 4 -e 8", "or lists"},
+      {"allreduce --counts 1x", "is no size"},
+      {"allreduce -n -1", "-n -1"},
+      {"allreduce -n", "needs a value"},
+      {"allreduce -n 0 -c 0", "nothing to do"},
+      {"reduce --root first", "give a rank"},
+      {"reduce --mem disk", "did you mean"},
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    bench_settings_t settings;
+    cr_expect_eq(parse(wrong[i].line, &settings), COLL_ERROR_INVALID, "%s", wrong[i].line);
+    cr_expect_not_null(strstr(base_last_error(), wrong[i].told), "%s: %s", wrong[i].line,
+                       base_last_error());
+  }
+}
+
+Test(settings, a_root_must_be_a_rank) {
+  bench_settings_t settings;
+  bench_rows_t rows;
+  cr_assert_eq(parse("reduce --sizes 8 --root 3", &settings), COLL_OK);
+  cr_assert_eq(bench_rows_make(&settings, 3, &rows), COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(base_last_error(), "ranks 0 to 2"));
+  bench_settings_free(&settings);
+}
