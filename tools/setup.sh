@@ -1,0 +1,142 @@
+# What tools/run and tools/test share: packages, the build folder, and how to stop with one line.
+# Sourced by bash with `program` and `root` set. Fresh Debian 12 or Ubuntu 24.04 is enough.
+
+# What is needed: package, then the command or pkg-config module that shows it is there.
+needs=(
+  "gcc command:cc"
+  "libc6-dev header:stdio.h"
+  "binutils command:nm"
+  "ninja-build command:ninja"
+  "meson command:meson"
+  "pkg-config command:pkg-config"
+  "python3 command:python3"
+  "libhwloc-dev module:hwloc"
+  "libopenblas-dev module:openblas"
+  "libjansson-dev module:jansson"
+  "libcriterion-dev module:criterion"
+)
+meson_least=1.0
+build_megabytes=300    # free space that a build folder may take
+install_megabytes=1500 # and the packages, on a system that has none of them
+
+fail() {
+  printf '%s: %s\n' "$program" "$*" >&2
+  exit 1
+}
+
+say() {
+  local bold='' plain=''
+  [ -t 1 ] && bold=$'\e[1m' plain=$'\e[0m'
+  printf '\n%s== %s%s\n' "$bold" "$*" "$plain"
+}
+
+have() {
+  case $1 in
+    command:*) command -v "${1#command:}" > /dev/null ;;
+    module:*) pkg-config --exists "${1#module:}" 2> /dev/null ;;
+    header:*) printf '#include <%s>\n' "${1#header:}" | cc -E -x c - > /dev/null 2>&1 ;;
+  esac
+}
+
+missing_packages() {
+  local need
+  for need in "${needs[@]}"; do
+    have "${need#* }" || printf '%s\n' "${need%% *}"
+  done
+}
+
+# Free megabytes where the folder is.
+free_megabytes() {
+  df -Pm "$1" | awk 'NR == 2 { print $4 }'
+}
+
+# apt-get as root, by sudo where this is not root. Its output goes to the file in $log.
+apt_get() {
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo > /dev/null ||
+      fail "neither root nor sudo here; have root run: apt-get install ${missing[*]}"
+    as_root=(sudo)
+    [ -t 0 ] || as_root=(sudo -n)
+  fi
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 \
+    "$@" > "$log" 2>&1 < /dev/null
+}
+
+# Installs what is missing, by name. Leaves apt's own settings and sources as they are.
+install_packages() {
+  local missing log reason free
+  mapfile -t missing < <(missing_packages)
+  [ ${#missing[@]} -eq 0 ] && return
+  command -v apt-get > /dev/null ||
+    fail "please install (no apt-get here to do it): ${missing[*]}"
+  free=$(free_megabytes /)
+  [ "$free" -ge "$install_megabytes" ] ||
+    fail "$free MB free on /, and installing ${missing[*]} may take $install_megabytes"
+  log=$(mktemp) || fail "no room for a temporary file"
+  say "Installing ${missing[*]}"
+  apt_get update || true # an unreachable source matters only if the install then fails
+  if ! apt_get install -y --no-install-recommends "${missing[@]}"; then
+    reason=$(grep -m 1 -E '^(E:|sudo:)' "$log" || tail -n 1 "$log")
+    rm -f "$log"
+    fail "cannot install ${missing[*]}: ${reason:-apt-get failed} (is there a network?)"
+  fi
+  rm -f "$log"
+  mapfile -t missing < <(missing_packages)
+  [ ${#missing[@]} -eq 0 ] || fail "installed, but still not found: ${missing[*]}"
+}
+
+check_versions() {
+  local version
+  version=$(meson --version) || fail "meson does not run"
+  [ "$(printf '%s\n' "$meson_least" "$version" | sort -V | head -n 1)" = "$meson_least" ] ||
+    fail "meson $version is too old; $meson_least is needed: pip install meson, or a newer system"
+  printf 'int main(void) { return 0; }\n' | cc -x c - -o /dev/null 2> /dev/null ||
+    fail "the C compiler ($(command -v cc)) cannot make a program"
+}
+
+check_room() {
+  local build=$1 free
+  mkdir -p "$build" 2> /dev/null && : 2> /dev/null > "$build/.room" ||
+    fail "cannot write to $build: copy the sources to where you may write"
+  rm -f "$build/.room"
+  rmdir "$build" 2> /dev/null || true # empty: nothing of it is left if what follows fails
+  free=$(free_megabytes "$root")
+  [ "$free" -ge "$build_megabytes" ] ||
+    fail "$free MB free for $build, and it may take $build_megabytes"
+}
+
+# Whether the folder was configured for these sources, and not copied here with them.
+is_configured() {
+  [ -f "$1/build.ninja" ] && python3 - "$root" "$1" << 'END'
+import json, os, sys
+with open(os.path.join(sys.argv[2], "meson-info", "meson-info.json"), encoding="utf-8") as file:
+    places = json.load(file)["directories"]
+sys.exit([places["source"], places["build"]] != [os.path.realpath(path) for path in sys.argv[1:]])
+END
+}
+
+# build_tree FOLDER [MESON OPTIONS]: configures once, then builds what has changed. A folder that
+# cannot be configured is removed again; one that does not compile stays, for the next try.
+build_tree() {
+  local build=$1 log
+  shift
+  check_room "$build"
+  install_packages
+  check_versions
+  say "Building in ${build#"$root"/}"
+  if ! is_configured "$build" 2> /dev/null; then
+    rm -rf "$build"
+    log=$(mktemp) || fail "no room for a temporary file"
+    if ! meson setup "$build" "$root" "$@" > "$log" 2>&1; then
+      local reason
+      reason=$(grep -m 1 'ERROR' "$log" || tail -n 1 "$log")
+      rm -rf "$build" "$log"
+      fail "meson cannot configure the build: $reason"
+    fi
+    rm -f "$log"
+  fi
+  local quiet=(--quiet)
+  [ -t 1 ] && quiet=()
+  ninja -C "$build" "${quiet[@]}" || fail "the build failed; its messages are above"
+}

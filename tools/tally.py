@@ -1,0 +1,77 @@
+"""Reads meson's testlog.json, prints a line per test program with its single cases counted, what
+failing ones said, and at the end "N passed, N failed". Exits with 1 when anything failed.
+
+A program's cases are counted from what it prints: TAP lines, or Criterion's closing line. One that
+prints neither is one case; one that ends badly has at least one failed case, whatever it printed.
+"""
+import json
+import re
+import sys
+
+LINES_SHOWN = 40
+TAP_CASE = re.compile(r"^(not )?ok\b[^#\n]*(# *skip)?", re.MULTILINE | re.IGNORECASE)
+TAP_PLAN = re.compile(r"^1\.\.(\d+)", re.MULTILINE)
+CRITERION = re.compile(r"Tested: \S*?(\d+)\S* \| Passing: \S*?(\d+)\S* \| Failing: \S*?(\d+)\S* "
+                       r"\| Crashing: \S*?(\d+)")
+
+
+def count_cases(test):
+    """(passed, failed, skipped) of one test program."""
+    good = test["result"] in ("OK", "EXPECTEDFAIL")
+    output, errors = test.get("stdout") or "", test.get("stderr") or ""
+    passed = failed = skipped = 0
+    plan, closing = TAP_PLAN.search(output), CRITERION.search(errors)
+    if plan:
+        for bad, skip in TAP_CASE.findall(output):
+            skipped += bool(skip)
+            failed += bool(bad) and not skip
+            passed += not bad and not skip
+        failed += max(0, int(plan.group(1)) - passed - failed - skipped)  # it never came to these
+    elif closing:
+        _, passed, failed, crashed = (int(n) for n in closing.groups())
+        failed += crashed
+    elif test["result"] == "SKIP":
+        skipped = 1
+    elif good:
+        passed = 1
+    if not good and test["result"] != "SKIP" and failed == 0:
+        failed = 1
+    return passed, failed, skipped
+
+
+def describe(test, counts):
+    passed, failed, skipped = counts
+    name = test["name"].split(" / ")[-1]
+    parts = ["%d passed" % passed]
+    if failed:
+        parts.append("%d failed" % failed)
+    if skipped:
+        parts.append("%d skipped" % skipped)
+    how = "" if test["result"] in ("OK", "FAIL", "SKIP") else "  " + test["result"].lower()
+    mark = "FAIL" if failed else "ok"
+    return "%-5s %-24s %7.1f s  %s%s" % (mark, name, test["duration"], ", ".join(parts), how)
+
+
+def last_words(test):
+    output = (test.get("stdout") or "") + (test.get("stderr") or "")
+    lines = [line for line in output.split("\n") if line.strip() and not line.startswith("ok ")]
+    return "".join("      | %s\n" % line for line in lines[-LINES_SHOWN:])
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        tests = [json.loads(line) for line in file]
+    total = [0, 0, 0]
+    for test in sorted(tests, key=lambda test: test["name"]):
+        counts = count_cases(test)
+        total = [a + b for a, b in zip(total, counts)]
+        print(describe(test, counts))
+        if counts[1]:
+            print(last_words(test), end="")
+    skipped = ", %d skipped" % total[2] if total[2] else ""
+    print("\n%d passed, %d failed%s" % (total[0], total[1], skipped))
+    return 1 if total[1] or not tests else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
