@@ -75,7 +75,13 @@ static void give_up(coll_comm_t comm, coll_status_t status) {
   int rank = 0;
   (void)coll_comm_rank(comm, &rank);
   if (rank == 0 || status != COLL_ERROR_INVALID) {
-    fprintf(stderr, "collbench: rank %d: %s\n", rank, base_last_error());
+    const char *sentence = base_last_error();
+    bool names_rank = strncmp(sentence, "rank ", 5) == 0;
+    if (names_rank) {
+      fprintf(stderr, "collbench: %s\n", sentence);
+    } else {
+      fprintf(stderr, "collbench: rank %d: %s\n", rank, sentence);
+    }
   }
   (void)coll_comm_abort(comm);
 }

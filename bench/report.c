@@ -8,6 +8,7 @@
 #include "bench/collectives.h"
 
 #define PROGRESS_ROWS_LEAST 20
+#define ALGO_WIDTH 22
 
 static void print_settings(const bench_report_t *report) {
   const bench_settings_t *settings = report->settings;
@@ -25,7 +26,7 @@ static void print_settings(const bench_report_t *report) {
 static void print_head_line(const bench_report_t *report, const char *const left[5],
                             const char *algo, const char *const right[4]) {
   fprintf(report->out, "# %11s %12s %11s %9s %5s", left[0], left[1], left[2], left[3], left[4]);
-  if (report->settings->algo != NULL) fprintf(report->out, " %14s", algo);
+  if (report->settings->algo != NULL) fprintf(report->out, " %*s", ALGO_WIDTH, algo);
   for (int i = 0; i < 2; i++) {
     fprintf(report->out, "  %9s %7s %7s %6s", right[0], right[1], right[2], right[3]);
   }
@@ -37,7 +38,7 @@ static void print_table_head(const bench_report_t *report, coll_collective_t col
   static const char *const units[] = {"(B)", "(elements)", "", "", ""};
   static const char *const figures[] = {"time", "algbw", "busbw", "#wrong"};
   static const char *const figure_units[] = {"(us)", "(GB/s)", "(GB/s)", ""};
-  int indent = report->settings->algo != NULL ? 68 : 53;
+  int indent = report->settings->algo != NULL ? 54 + ALGO_WIDTH : 53;
   fprintf(report->out, "#\n# %-*s  %19s %13s  %17s\n", indent - 1, coll_collective_name(collective),
           "out of place", "", "in place");
   print_head_line(report, names, "algo", figures);
@@ -45,9 +46,10 @@ static void print_table_head(const bench_report_t *report, coll_collective_t col
 }
 
 static void print_brief_head(const bench_report_t *report) {
-  fprintf(report->out, "#\n# %-14s %-15s %7s %8s %12s %12s\n", "collective", "algo", "rows",
-          "#wrong", "mean busbw", "best busbw");
-  fprintf(report->out, "# %-14s %-15s %7s %8s %12s %12s\n", "", "", "", "", "(GB/s)", "(GB/s)");
+  fprintf(report->out, "#\n# %-14s %-*s %7s %8s %12s %12s\n", "collective", ALGO_WIDTH, "algo",
+          "rows", "#wrong", "mean busbw", "best busbw");
+  fprintf(report->out, "# %-14s %-*s %7s %8s %12s %12s\n", "", ALGO_WIDTH, "", "", "", "(GB/s)",
+          "(GB/s)");
 }
 
 coll_status_t bench_report_begin(const bench_settings_t *settings, const bench_rows_t *rows,
@@ -103,8 +105,9 @@ static void print_outcome(const bench_report_t *report, const bench_row_t *row,
 /* The algorithm that ran, starred when it is not the one that was asked for. */
 static void algo_text(const bench_row_t *row, const bench_outcome_t *outcome,
                       char text[BENCH_ALGO_BYTES + 1]) {
-  bool fell_back = row->algo != NULL && strcmp(row->algo, outcome->algo) != 0;
-  snprintf(text, BENCH_ALGO_BYTES + 1, "%s%s", outcome->algo, fell_back ? "*" : "");
+  const char *name = outcome->algo[0] != '\0' ? outcome->algo : "-";
+  snprintf(text, BENCH_ALGO_BYTES + 1, "%s%s", name,
+           bench_outcome_fell_back(row, outcome) ? "*" : "");
 }
 
 static void print_row(bench_report_t *report, const bench_row_t *row,
@@ -117,7 +120,7 @@ static void print_row(bench_report_t *report, const bench_row_t *row,
           coll_dtype_name(row->dtype), bench_op_name(row->op), root);
   if (report->settings->algo != NULL) {
     algo_text(row, out_of_place, algo);
-    fprintf(report->out, " %14s", algo);
+    fprintf(report->out, " %*s", ALGO_WIDTH, algo);
   }
   print_outcome(report, row, out_of_place);
   print_outcome(report, row, in_place);
@@ -144,8 +147,8 @@ static void end_part(bench_report_t *report) {
   if (report->part.rows == 0) return;
   const char *algo = report->last.algo != NULL ? report->last.algo : "(chosen)";
   if (report->shows_progress) fputs("\r\x1b[K", stderr);
-  fprintf(report->out, "  %-14s %-15s %7zu %8" PRIu64 " %12.2f %12.2f\n",
-          coll_collective_name(report->last.collective), algo, report->part.rows,
+  fprintf(report->out, "  %-14s %-*s %7zu %8" PRIu64 " %12.2f %12.2f\n",
+          coll_collective_name(report->last.collective), ALGO_WIDTH, algo, report->part.rows,
           report->part.wrong, mean_busbw(&report->part), report->part.busbw_best);
   fflush(report->out);
   report->part = (bench_tally_t){0};
@@ -166,7 +169,7 @@ void bench_report_row(bench_report_t *report, const bench_row_t *row,
     count_outcome(tallies[i], row, out_of_place, report->ranks);
     count_outcome(tallies[i], row, in_place, report->ranks);
   }
-  if (row->algo != NULL && strcmp(row->algo, out_of_place->algo) != 0) report->fell_back = true;
+  if (bench_outcome_fell_back(row, out_of_place)) report->fell_back = true;
   report->last = *row;
   if (report->journal != NULL) {
     bench_journal_row(report->journal, row, out_of_place, in_place, report->ranks);

@@ -264,6 +264,13 @@ static coll_status_t insist(bench_runner_t *runner, const bench_row_t *row, cons
   return bench_told(runner->comm, coll_comm_algo_set(runner->comm, row->collective, algo));
 }
 
+/* A call of no elements runs none. */
+static void note_algo(bench_runner_t *runner, const bench_row_t *row, bench_outcome_t *outcome) {
+  bool ran = row->count > 0 || row->collective == COLL_BARRIER;
+  const char *used = ran ? coll_comm_algo_used(runner->comm, row->collective) : "";
+  snprintf(outcome->algo, sizeof outcome->algo, "%s", used);
+}
+
 static coll_status_t run_form(bench_runner_t *runner, form_t *form, bench_outcome_t *outcome) {
   const bench_row_t *row = form->row;
   size_t bytes = coll_dtype_bytes(row->dtype), late = misalign_bytes(runner, row);
@@ -274,8 +281,7 @@ static coll_status_t run_form(bench_runner_t *runner, form_t *form, bench_outcom
   COLL_TRY(insist(runner, row, row->algo));
   if (runner->settings->iterations > 0) COLL_TRY(time_form(runner, form, report.batch_us));
   COLL_TRY(check_form(runner, form, &report.wrong));
-  snprintf(outcome->algo, sizeof outcome->algo, "%s",
-           coll_comm_algo_used(runner->comm, row->collective));
+  note_algo(runner, row, outcome);
   COLL_TRY(insist(runner, row, NULL));
   return conclude(runner, &report, outcome);
 }
