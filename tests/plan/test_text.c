@@ -72,7 +72,8 @@ Test(plan_text, every_builder_round_trips) {
         plan_shape_t shape = {.collective = algo->collective, .size = size};
         if (base_collective_is_rooted(algo->collective)) shape.root = size - 1;
         plan_t *plan = NULL;
-        cr_assert_eq(algo_build(algo, &shape, ALGO_ALL_RANKS, size % 2 == 1, &plan), COLL_OK);
+        cr_assert_eq(algo_build(algo, &shape, ALGO_ALL_RANKS, size % 2 == 1, &plan), COLL_OK, "%s",
+                     base_last_error());
         check_round_trip(plan);
         plan_free(plan);
         plans++;

@@ -1,0 +1,189 @@
+#!/bin/sh
+# What collplan promises, checked from outside: output that loads back, verdicts, exit codes, and a
+# clear sentence for every wrong word. Usage: collplan.sh PATH-TO-COLLPLAN. Speaks TAP.
+collplan=$1
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+number=0
+failures=0
+
+# ok NAME: the outcome of the command before it; with a failure shows what was printed.
+ok() {
+  outcome=$?
+  number=$((number + 1))
+  if [ "$outcome" -eq 0 ]; then
+    echo "ok $number - $1"
+  else
+    failures=$((failures + 1))
+    echo "not ok $number - $1"
+    for file in out err; do [ -f "$file" ] && sed "s/^/# $file: /" "$file" | head -20; done
+  fi
+}
+
+# run CODE COLLPLAN-ARGUMENTS...: true when collplan leaves with CODE. Output lands in out and err.
+run() {
+  wanted=$1
+  shift
+  "$collplan" "$@" >out 2>err </dev/null
+  got=$?
+  [ "$got" -eq "$wanted" ] || { echo "# exit code $got, wanted $wanted"; return 1; }
+}
+
+# refused SENTENCE COLLPLAN-ARGUMENTS...: true when collplan leaves with 2, prints nothing but that
+# one sentence, and names itself.
+refused() {
+  sentence=$1
+  shift
+  run 2 "$@" && [ "$(wc -l <err)" = 1 ] && grep -qF "collplan: $sentence" err
+}
+
+is_xml() { python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$1"; }
+
+# ---- list
+
+run 0 list && grep -q '^allreduce  *ring  *own  *.*2009' out && grep -q '^barrier ' out
+ok "list shows algorithm, reach and paper"
+
+run 0 list && [ "$(awk '{ print $1 }' out | sort -u | wc -l)" = 12 ]
+ok "list knows the eleven collectives"
+
+run 0 list && [ "$(awk '{ print index($0, $4) }' out | sort -u | wc -l)" = 1 ]
+ok "list is aligned"
+
+run 0 list allreduce --json && python3 -c '
+import json
+rows = json.load(open("out"))
+assert any(row["algorithm"] == "ring" and row["reach"] == "own" and row["paper"] for row in rows)
+assert all(row["collective"] == "allreduce" for row in rows)'
+ok "list --json"
+
+# ---- show
+
+run 0 show allreduce --algo ring -n 8 && cp out ring.plan && head -1 out | grep -qx 'plan allreduce ring' &&
+  grep -qx 'ranks 8' out && tail -1 out | grep -qx end && [ "$(grep -c '^rank ' out)" = 8 ]
+ok "show prints every rank"
+
+run 0 show ring.plan && cmp -s out ring.plan
+ok "what show prints loads back and prints the same"
+
+run 0 show broadcast --root 2 -n 4 --in-place --rank 2 && grep -qx 'root 2' out &&
+  grep -qx 'rank 2 in-place' out && [ "$(grep -c '^rank ' out)" = 1 ]
+ok "show --root, --in-place and --rank"
+
+run 0 show allreduce --algo ring -n 8 --svg ring.svg && [ ! -s out ] && is_xml ring.svg &&
+  [ "$(grep -c '<title>rank ' ring.svg)" = "$(grep -c '^  ' ring.plan)" ] &&
+  [ "$(grep -c 'class="arrow message" d="M[0-9. ]*C' ring.svg)" = "$(grep -c '^  send ' ring.plan)" ]
+ok "the picture has a box per step and an arrow per message"
+
+run 0 show allreduce --algo twophase_pull -n 4 --svg - && is_xml out && grep -q 'arrow memory' out &&
+  grep -q 'arrow signal' out
+ok "a picture of a mapped plan shows memory and signals"
+
+run 0 show reduce -n 1 --svg one.svg && is_xml one.svg && run 0 show alltoall -n 16 --svg many.svg &&
+  is_xml many.svg
+ok "pictures of one rank and of many"
+
+# ---- verify
+
+run 0 verify all -n 1-5,8 && [ "$(grep -c ' proved$' out)" -ge 30 ] && ! grep -q REJECTED out
+ok "verify proves every algorithm"
+
+run 0 verify reduce --algo binomial -n 2,4,8 --root 1 && grep -q '^reduce  *binomial  *2,4,8  *6 ' out
+ok "verify of one algorithm counts its plans"
+
+"$collplan" show allreduce -n 4 | "$collplan" verify - >out 2>err && grep -q ' proved$' out
+ok "verify reads standard input"
+
+sed 's/  recv 0 -> scratch\[0+1\]/  recv 0 -> scratch[0+2]/; s/^message 1/message 2/' ring.plan >size.plan
+run 1 verify size.plan && grep -q '1 REJECTED' out &&
+  grep -q 'in size.plan: size: rank 1 lane 0 step 1 (recv): takes 2 chunks' err
+ok "a wrong size is rejected with 1, naming rank, lane, step and why"
+
+sed '/^rank 3/,/^rank 4/{/  send /{x;s/^/x/;/^x$/{x;d};x}}' ring.plan >dropped.plan
+run 1 verify dropped.plan ring.plan && grep -q 'dropped.plan: ' err && grep -q ' proved$' out
+ok "one wrong file of two is rejected, the other proved"
+
+# ---- what is wrong is said
+
+refused "no command 'shwo'; did you mean 'show'?" shwo && refused "no collective is called 'allredcue'; \
+did you mean 'allreduce'?" show allredcue && refused "allreduce has no algorithm 'rnig'; did you mean \
+'ring'?" show allreduce --algo rnig
+ok "unknown names are met with the nearest"
+
+refused "--root 4: with 4 ranks the root is at most 3" show broadcast -n 4 --root 4 &&
+  refused "--root 1: allreduce has no root" show allreduce --root 1
+ok "a root that is no rank"
+
+refused "-n 0: give a whole number from 1 to 4096" show allreduce -n 0 &&
+  refused "-n 0: give rank counts from 1" verify allreduce -n 0 &&
+  refused "-n 4-2: give rank counts" verify allreduce -n 4-2 &&
+  refused "-n 1,,2: give rank counts" verify allreduce -n 1,,2 &&
+  refused "--rank 4: the plan has ranks 0 to 3" show allreduce --rank 4
+ok "rank counts out of range"
+
+refused "cannot open no.plan: No such file" show no.plan && refused "cannot read .: Is a directory" verify . &&
+  refused "cannot write no/x.svg: No such file" show allreduce --svg no/x.svg
+ok "files that are not there"
+
+echo precious >kept.svg
+refused "a picture of " show alltoall -n 300 --svg kept.svg && [ "$(cat kept.svg)" = precious ]
+ok "a picture too large to read leaves the file alone"
+
+"$collplan" list >/dev/full 2>err
+[ $? -eq 2 ] && grep -q 'cannot write to standard output' err &&
+  { "$collplan" show allreduce >/dev/full 2>err; [ $? -eq 2 ]; }
+ok "a full disk is a failure"
+
+printf 'plan allreduce x\nranks 2\nroot 0\nparts 1\nscratch 0\nlanes 1\ndepth 1\nmessage 1\nreach own\nrank 0\n  sned 1 <- input[0+1]\nend\n' >typo.plan
+refused "typo.plan:11: expected a step, 'rank', 'lane' or 'end', found 'sned'" show typo.plan &&
+  sed 's/sned 1/send 5/' typo.plan >peer.plan && refused "peer.plan:11: expected a rank from 0 to 1, found '5'" \
+  verify peer.plan && printf '\177ELF\0\0' >binary.plan && refused "binary.plan:1: " show binary.plan &&
+  : >empty.plan && refused "empty.plan:1: the file is empty" show empty.plan
+ok "malformed files are named with the line"
+
+cat >stuck.plan <<END
+plan barrier stuck
+ranks 2
+root 0
+parts 1
+scratch 0
+lanes 1
+depth 0
+message 0
+reach scratch
+rank 0
+  wait 1
+  signal 1
+rank 1
+  wait 0
+  signal 0
+end
+END
+run 1 verify stuck.plan && grep -q 'deadlock: rank 0 lane 0 step 0 (wait)' err &&
+  refused "the plan deadlocks after 0 of its 4 steps" show stuck.plan --svg stuck.svg && [ ! -e stuck.svg ]
+ok "a plan that deadlocks is rejected, and not drawn"
+
+# Cut anywhere, a file must be refused: never accepted as another plan, never a crash.
+run 0 show allreduce --algo ring -n 2 && cp out whole.plan && bytes=$(wc -c <whole.plan) && bad=0
+cut=0
+while [ "$cut" -lt $((bytes - 1)) ]; do
+  head -c "$cut" whole.plan >cut.plan
+  run 2 show cut.plan || bad=$((bad + 1))
+  cut=$((cut + 1))
+done
+[ "$bad" = 0 ]
+ok "a file cut short anywhere is refused"
+
+run 2 && grep -q Examples err && run 0 --help && grep -q 'collplan verify' out &&
+  for command in list show verify stats; do run 0 $command --help && grep -q Examples out || break; done &&
+  [ "$command" = stats ]
+ok "help teaches by example"
+
+# ---- stats
+
+run 0 stats allreduce -n 8 && awk '$1 == "ring" { found = $3 == 14 && $5 == 14 && $7 == 1.75 } END { exit !found }' out
+ok "stats: a ring of 8 takes 14 rounds and sends 7/4 of the vector"
+
+echo "1..$number"
+[ "$failures" -eq 0 ]

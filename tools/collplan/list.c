@@ -1,0 +1,98 @@
+/* collplan list: every collective and algorithm, as a table or as JSON. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "tools/collplan/collplan.h"
+
+/* What an algorithm needs of the machine does not depend on the rank count. */
+static coll_status_t reach_of(const algo_t *algo, const char **reach) {
+  plan_shape_t shape = {.collective = algo->collective, .size = 8};
+  plan_t *plan = NULL;
+  COLL_TRY(plan_create(&shape, algo->name, &plan));
+  algo->outline(plan);
+  *reach = plan_reach_name(plan->reach);
+  plan_free(plan);
+  return COLL_OK;
+}
+
+static coll_status_t print_row(const algo_t *algo) {
+  const char *reach = NULL;
+  COLL_TRY(reach_of(algo, &reach));
+  printf("%-15s %-21s %-8s %s\n", base_collective_name(algo->collective), algo->name, reach,
+         algo->paper);
+  return COLL_OK;
+}
+
+static coll_status_t add_to_json(const algo_t *algo, json_t *list) {
+  const char *reach = NULL;
+  COLL_TRY(reach_of(algo, &reach));
+  json_t *entry =
+      json_pack("{s:s, s:s, s:s, s:s}", "collective", base_collective_name(algo->collective),
+                "algorithm", algo->name, "reach", reach, "paper", algo->paper);
+  if (entry == NULL || json_array_append_new(list, entry) != 0) {
+    return base_fail(COLL_ERROR_MEMORY, "out of memory for the list");
+  }
+  return COLL_OK;
+}
+
+/* Of one collective, or with COLL_COLLECTIVE_COUNT of all; to `list` unless NULL. */
+static coll_status_t walk(coll_collective_t wanted, json_t *list) {
+  for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) {
+    coll_collective_t collective = (coll_collective_t)i;
+    if (wanted != COLL_COLLECTIVE_COUNT && wanted != collective) continue;
+    const algo_t *algo;
+    for (int index = 0; (algo = algo_at(collective, index)) != NULL; index++) {
+      COLL_TRY(list != NULL ? add_to_json(algo, list) : print_row(algo));
+    }
+  }
+  return COLL_OK;
+}
+
+static coll_status_t list(coll_collective_t wanted, bool as_json) {
+  if (!as_json) {
+    printf("%-15s %-21s %-8s %s\n", "collective", "algorithm", "reach", "paper");
+    return walk(wanted, NULL);
+  }
+  json_t *array = json_array();
+  coll_status_t status = array != NULL ? walk(wanted, array)
+                                       : base_fail(COLL_ERROR_MEMORY, "out of memory for the list");
+  if (status == COLL_OK) {
+    json_dumpf(array, stdout, JSON_INDENT(2));
+    putchar('\n');
+  }
+  json_decref(array);
+  return status;
+}
+
+int collplan_list(int argc, char **argv) {
+  bool as_json = false, helped = false;
+  const base_option_t options[] = {
+      {0, "json", BASE_OPTION_FLAG, &as_json, NULL, "as an array of JSON objects", 0, 0, NULL},
+  };
+  const base_command_t command = {
+      .name = "collplan list",
+      .usage = "[COLLECTIVE] [options]",
+      .summary =
+          "Lists the algorithms. Reach says what of its peers' memory a rank loads or stores: "
+          "own\n(nothing, messages only), scratch (shared memory), user (the callers' "
+          "buffers too).",
+      .examples =
+          "  collplan list\n      all of them\n"
+          "  collplan list allreduce --json\n      those of allreduce, for a program\n",
+      .options = options,
+      .option_count = sizeof options / sizeof options[0]};
+  const char *words[COLLPLAN_WORDS_MAX];
+  size_t word_count = 0;
+  coll_collective_t wanted = COLL_COLLECTIVE_COUNT;
+  coll_status_t status = collplan_parse(&command, argc, argv, words, &word_count, &helped);
+  if (status == COLL_OK && helped) return 0;
+  if (status == COLL_OK && word_count > 1) {
+    status = base_fail(COLL_ERROR_INVALID, "list: one collective at most, not also '%s'", words[1]);
+  }
+  if (status == COLL_OK && word_count == 1) status = base_collective_find(words[0], &wanted);
+  if (status == COLL_OK) status = list(wanted, as_json);
+  return status == COLL_OK ? 0 : collplan_fail();
+}

@@ -1,0 +1,71 @@
+/* collplan: lists, prints, draws and proves the plans that collectives run by. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/words.h"
+#include "tools/collplan/collplan.h"
+
+static const char usage[] =
+    "collplan COMMAND [options]\n"
+    "\n"
+    "Shows what each rank does to carry out a collective, and proves that it is right.\n"
+    "\n"
+    "Examples:\n"
+    "  collplan list\n"
+    "      every collective and its algorithms\n"
+    "  collplan show allreduce --algo ring -n 4\n"
+    "      the steps of all ranks, as text that loads back\n"
+    "  collplan show allreduce --algo ring -n 8 --svg ring.svg\n"
+    "      the same as a picture: ranks downwards, time to the right\n"
+    "  collplan verify allreduce -n 1-64\n"
+    "      proves every algorithm for every rank count up to 64\n"
+    "  collplan verify my.plan\n"
+    "      proves a plan from a file, or says which step is wrong and why\n"
+    "  collplan stats allreduce -n 8\n"
+    "      rounds, messages and volume, algorithm by algorithm\n"
+    "\n"
+    "Commands:\n"
+    "  list     collectives and algorithms\n"
+    "  show     a plan as text or as a picture\n"
+    "  verify   the proof, or where it fails\n"
+    "  stats    what the algorithms cost\n"
+    "\n"
+    "collplan COMMAND --help says more. Exit codes: 0 done, 1 a plan was rejected, 2 wrong "
+    "usage.\n";
+
+static const struct {
+  const char *name;
+  int (*run)(int argc, char **argv);
+} commands[] = {{"list", collplan_list},
+                {"show", collplan_show},
+                {"verify", collplan_verify},
+                {"stats", collplan_stats}};
+
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+/* A full disk behind standard output is a failure too. */
+static int run(size_t command, int argc, char **argv) {
+  int code = commands[command].run(argc, argv);
+  if (code != 0 || (fflush(stdout) == 0 && !ferror(stdout))) return code;
+  fprintf(stderr, "collplan: cannot write to standard output\n");
+  return COLLPLAN_EXIT_USAGE;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    fputs(usage, stderr);
+    return COLLPLAN_EXIT_USAGE;
+  }
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    fputs(usage, stdout);
+    return 0;
+  }
+  const char *names[COMMANDS];
+  for (size_t i = 0; i < COMMANDS; i++) {
+    if (strcmp(argv[1], commands[i].name) == 0) return run(i, argc - 1, argv + 1);
+    names[i] = commands[i].name;
+  }
+  fprintf(stderr, "collplan: no command '%s'; did you mean '%s'? (collplan --help)\n", argv[1],
+          base_words_nearest(argv[1], names, COMMANDS));
+  return COLLPLAN_EXIT_USAGE;
+}
