@@ -60,7 +60,8 @@ ok "list --json"
 
 # ---- show
 
-run 0 show allreduce --algo ring -n 8 && cp out ring.plan && head -1 out | grep -qx 'plan allreduce ring' &&
+run 0 show allreduce --algo ring -n 8 && cp out ring.plan &&
+  head -1 out | grep -qx 'plan allreduce ring' &&
   grep -qx 'ranks 8' out && tail -1 out | grep -qx end && [ "$(grep -c '^rank ' out)" = 8 ]
 ok "show prints every rank"
 
@@ -73,15 +74,15 @@ ok "show --root, --in-place and --rank"
 
 run 0 show allreduce --algo ring -n 8 --svg ring.svg && [ ! -s out ] && is_xml ring.svg &&
   [ "$(grep -c '<title>rank ' ring.svg)" = "$(grep -c '^  ' ring.plan)" ] &&
-  [ "$(grep -c 'class="arrow message" d="M[0-9. ]*C' ring.svg)" = "$(grep -c '^  send ' ring.plan)" ]
+  [ "$(grep -c 'arrow message" d="M[0-9. ]*C' ring.svg)" = "$(grep -c '^  send ' ring.plan)" ]
 ok "the picture has a box per step and an arrow per message"
 
-run 0 show allreduce --algo twophase_pull -n 4 --svg - && is_xml out && grep -q 'arrow memory' out &&
-  grep -q 'arrow signal' out
+run 0 show allreduce --algo twophase_pull -n 4 --svg - && is_xml out &&
+  grep -q 'arrow memory' out && grep -q 'arrow signal' out
 ok "a picture of a mapped plan shows memory and signals"
 
-run 0 show reduce -n 1 --svg one.svg && is_xml one.svg && run 0 show alltoall -n 16 --svg many.svg &&
-  is_xml many.svg
+run 0 show reduce -n 1 --svg one.svg && is_xml one.svg &&
+  run 0 show alltoall -n 16 --svg many.svg && is_xml many.svg
 ok "pictures of one rank and of many"
 
 # ---- verify
@@ -89,13 +90,15 @@ ok "pictures of one rank and of many"
 run 0 verify all -n 1-5,8 && [ "$(grep -c ' proved$' out)" -ge 30 ] && ! grep -q REJECTED out
 ok "verify proves every algorithm"
 
-run 0 verify reduce --algo binomial -n 2,4,8 --root 1 && grep -q '^reduce  *binomial  *2,4,8  *6 ' out
+run 0 verify reduce --algo binomial -n 2,4,8 --root 1 &&
+  grep -q '^reduce  *binomial  *2,4,8  *6 ' out
 ok "verify of one algorithm counts its plans"
 
 "$collplan" show allreduce -n 4 | "$collplan" verify - >out 2>err && grep -q ' proved$' out
 ok "verify reads standard input"
 
-sed 's/  recv 0 -> scratch\[0+1\]/  recv 0 -> scratch[0+2]/; s/^message 1/message 2/' ring.plan >size.plan
+sed 's/  recv 0 -> scratch\[0+1\]/  recv 0 -> scratch[0+2]/; s/^message 1/message 2/' \
+  ring.plan >size.plan
 run 1 verify size.plan && grep -q '1 REJECTED' out &&
   grep -q 'in size.plan: size: rank 1 lane 0 step 1 (recv): takes 2 chunks' err
 ok "a wrong size is rejected with 1, naming rank, lane, step and why"
@@ -106,9 +109,9 @@ ok "one wrong file of two is rejected, the other proved"
 
 # ---- what is wrong is said
 
-refused "no command 'shwo'; did you mean 'show'?" shwo && refused "no collective is called 'allredcue'; \
-did you mean 'allreduce'?" show allredcue && refused "allreduce has no algorithm 'rnig'; did you mean \
-'ring'?" show allreduce --algo rnig
+refused "no command 'shwo'; did you mean 'show'?" shwo &&
+  refused "no collective is called 'allredcue'; did you mean 'allreduce'?" show allredcue &&
+  refused "allreduce has no algorithm 'rnig'; did you mean 'ring'?" show allreduce --algo rnig
 ok "unknown names are met with the nearest"
 
 refused "--root 4: with 4 ranks the root is at most 3" show broadcast -n 4 --root 4 &&
@@ -122,7 +125,8 @@ refused "-n 0: give a whole number from 1 to 4096" show allreduce -n 0 &&
   refused "--rank 4: the plan has ranks 0 to 3" show allreduce --rank 4
 ok "rank counts out of range"
 
-refused "cannot open no.plan: No such file" show no.plan && refused "cannot read .: Is a directory" verify . &&
+refused "cannot open no.plan: No such file" show no.plan &&
+  refused "cannot read .: Is a directory" verify . &&
   refused "cannot write no/x.svg: No such file" show allreduce --svg no/x.svg
 ok "files that are not there"
 
@@ -135,11 +139,27 @@ ok "a picture too large to read leaves the file alone"
   { "$collplan" show allreduce >/dev/full 2>err; [ $? -eq 2 ]; }
 ok "a full disk is a failure"
 
-printf 'plan allreduce x\nranks 2\nroot 0\nparts 1\nscratch 0\nlanes 1\ndepth 1\nmessage 1\nreach own\nrank 0\n  sned 1 <- input[0+1]\nend\n' >typo.plan
+cat >typo.plan <<END
+plan allreduce x
+ranks 2
+root 0
+parts 1
+scratch 0
+lanes 1
+depth 1
+message 1
+reach own
+rank 0
+  sned 1 <- input[0+1]
+end
+END
+sed 's/sned 1/send 5/' typo.plan >peer.plan
+printf '\177ELF\0\0' >binary.plan
+: >empty.plan
 refused "typo.plan:11: expected a step, 'rank', 'lane' or 'end', found 'sned'" show typo.plan &&
-  sed 's/sned 1/send 5/' typo.plan >peer.plan && refused "peer.plan:11: expected a rank from 0 to 1, found '5'" \
-  verify peer.plan && printf '\177ELF\0\0' >binary.plan && refused "binary.plan:1: " show binary.plan &&
-  : >empty.plan && refused "empty.plan:1: the file is empty" show empty.plan
+  refused "peer.plan:11: expected a rank from 0 to 1, found '5'" verify peer.plan &&
+  refused "binary.plan:1: " show binary.plan &&
+  refused "empty.plan:1: the file is empty" show empty.plan
 ok "malformed files are named with the line"
 
 cat >stuck.plan <<END
@@ -161,7 +181,8 @@ rank 1
 end
 END
 run 1 verify stuck.plan && grep -q 'deadlock: rank 0 lane 0 step 0 (wait)' err &&
-  refused "the plan deadlocks after 0 of its 4 steps" show stuck.plan --svg stuck.svg && [ ! -e stuck.svg ]
+  refused "the plan deadlocks after 0 of its 4 steps" show stuck.plan --svg stuck.svg &&
+  [ ! -e stuck.svg ]
 ok "a plan that deadlocks is rejected, and not drawn"
 
 # Cut anywhere, a file must be refused: never accepted as another plan, never a crash.
@@ -176,13 +197,15 @@ done
 ok "a file cut short anywhere is refused"
 
 run 2 && grep -q Examples err && run 0 --help && grep -q 'collplan verify' out &&
-  for command in list show verify stats; do run 0 $command --help && grep -q Examples out || break; done &&
-  [ "$command" = stats ]
+  for command in list show verify stats; do
+    run 0 $command --help && grep -q Examples out || break
+  done && [ "$command" = stats ]
 ok "help teaches by example"
 
 # ---- stats
 
-run 0 stats allreduce -n 8 && awk '$1 == "ring" { found = $3 == 14 && $5 == 14 && $7 == 1.75 } END { exit !found }' out
+run 0 stats allreduce -n 8 &&
+  awk '$1 == "ring" && $3 == 14 && $5 == 14 && $7 == 1.75 { found = 1 } END { exit !found }' out
 ok "stats: a ring of 8 takes 14 rounds and sends 7/4 of the vector"
 
 echo "1..$number"
