@@ -58,8 +58,20 @@ static int32_t pieces_of_pair(const engine_place_t *place, const plan_span_t *a,
   return whole ? 1 : engine_span_blocks(place, a);
 }
 
+/* Whether the span's memory can be reached from here at all. */
+static coll_status_t check_mapped(const engine_place_t *place, const plan_span_t *span) {
+  const engine_world_t *world = place->world;
+  if (span->rank == world->rank || world->views[span->rank].buffers[span->buffer] != NULL) {
+    return COLL_OK;
+  }
+  return base_fail(COLL_ERROR_SYSTEM, "rank %d: cannot map the %s buffer of rank %d", world->rank,
+                   plan_buffer_name(span->buffer), span->rank);
+}
+
 static coll_status_t do_copy(const engine_run_t *run, const plan_step_t *step) {
   const engine_place_t *place = &run->place;
+  COLL_TRY(check_mapped(place, &step->copy.dst));
+  COLL_TRY(check_mapped(place, &step->copy.src));
   int32_t pieces = pieces_of_pair(place, &step->copy.dst, &step->copy.src);
   for (int32_t i = 0; i < pieces; i++) {
     engine_piece_t dst = engine_span_piece(place, &step->copy.dst, pieces, i);
@@ -78,7 +90,9 @@ static coll_status_t do_reduce(const engine_run_t *run, const plan_step_t *step)
   int32_t count = step->reduce.source_count, pieces = 1;
   const void *pointers[SOURCES_MAX];
   assert(count <= SOURCES_MAX);
+  COLL_TRY(check_mapped(place, dst_span));
   for (int32_t s = 0; s < count; s++) {
+    COLL_TRY(check_mapped(place, &sources[s]));
     int32_t needed = pieces_of_pair(place, dst_span, &sources[s]);
     if (needed > pieces) pieces = needed;
   }
