@@ -1,0 +1,115 @@
+/*
+ * Every algorithm of every collective through coll.h, by processes and by threads: with every dtype
+ * and op, all roots, counts from none to several passes, in place or not, and with memory that
+ * peers can map, cannot map, or can map on some ranks only.
+ */
+#include <criterion/criterion.h>
+
+#include "harness/party.h"
+#include "verify/random.h"
+
+#define LARGE_COUNT 20000 /* several passes for whatever is staged in slots of a few KiB */
+
+static bool reduces(coll_collective_t collective) {
+  return collective == COLL_ALLREDUCE || collective == COLL_REDUCE ||
+         collective == COLL_REDUCE_SCATTER;
+}
+
+static bool is_rooted(coll_collective_t collective) {
+  return collective == COLL_REDUCE || collective == COLL_BROADCAST || collective == COLL_GATHER ||
+         collective == COLL_SCATTER;
+}
+
+/* The same on all ranks but for what may differ between them: place and kind of memory. */
+static party_style_t some_style(uint64_t seed, int rank, coll_stream_t stream) {
+  uint64_t all = random_mix(seed), own = random_mix(seed + 77 + (uint64_t)rank);
+  static const bool always[] = {false, true};
+  bool in_place = all % 3 < 2 ? always[all % 3] : own % 2 == 0;
+  bool coll_memory = all / 3 % 3 < 2 ? always[all / 3 % 3] : own / 2 % 2 == 0;
+  return (party_style_t){
+      .in_place = in_place, .coll_memory = coll_memory, .stream = all / 9 % 4 == 0 ? stream : NULL};
+}
+
+static int ask(party_rank_t *self, question_t q, coll_stream_t stream) {
+  party_style_t style = some_style(q.seed, self->rank, stream);
+  if (is_rooted(q.collective)) q.root = (int)(q.seed % (uint64_t)self->size);
+  return party_ask(self, &q, &style);
+}
+
+/* All dtypes, with all ops where there are any, and a few counts. */
+static int ask_small(party_rank_t *self, coll_collective_t collective, uint64_t *seed,
+                     coll_stream_t stream) {
+  static const size_t counts[] = {1, 7, 0, 64, 2, 33, 500};
+  int ops = reduces(collective) ? COLL_OP_BUILTIN_COUNT : 1;
+  for (int dtype = 0; dtype < COLL_DTYPE_COUNT; dtype++) {
+    for (int op = 0; op < ops; op++) {
+      question_t q = {.collective = collective,
+                      .size = self->size,
+                      .count = counts[*seed % 7],
+                      .dtype = (coll_dtype_t)dtype,
+                      .op = (coll_op_t)op,
+                      .seed = (*seed)++};
+      PARTY_TRY(ask(self, q, stream));
+    }
+  }
+  return 0;
+}
+
+static int ask_large(party_rank_t *self, coll_collective_t collective, uint64_t *seed,
+                     coll_stream_t stream) {
+  static const coll_dtype_t dtypes[] = {COLL_UINT8, COLL_BFLOAT16, COLL_FLOAT32, COLL_INT64};
+  for (int i = 0; i < 4; i++) {
+    question_t q = {.collective = collective,
+                    .size = self->size,
+                    .count = LARGE_COUNT + *seed % 100,
+                    .dtype = dtypes[i],
+                    .op = COLL_SUM,
+                    .seed = (*seed)++};
+    PARTY_TRY(ask(self, q, stream));
+  }
+  return 0;
+}
+
+static int ask_by(party_rank_t *self, coll_collective_t collective, const char *algo,
+                  uint64_t *seed, coll_stream_t stream) {
+  PARTY_OK(coll_comm_algo_set(self->comm, collective, algo));
+  if (collective == COLL_BARRIER) {
+    for (int i = 0; i < 10; i++) PARTY_OK(coll_barrier(self->comm, i % 2 == 0 ? stream : NULL));
+    PARTY_OK(coll_stream_sync(stream));
+    return 0;
+  }
+  PARTY_TRY(ask_small(self, collective, seed, stream));
+  return ask_large(self, collective, seed, stream);
+}
+
+static int ask_everything(party_rank_t *self) {
+  coll_stream_t stream;
+  uint64_t seed = 1;
+  PARTY_OK(coll_stream_create(&stream));
+  for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
+    const char *algo;
+    for (int i = 0; (algo = coll_algo_name((coll_collective_t)c, i)) != NULL; i++) {
+      PARTY_TRY(ask_by(self, (coll_collective_t)c, algo, &seed, stream));
+    }
+    PARTY_TRY(ask_by(self, (coll_collective_t)c, NULL, &seed, stream));
+  }
+  PARTY_OK(coll_stream_destroy(stream));
+  return 0;
+}
+
+#define SWEEP(size)                                                                            \
+  Test(sweep, processes_##size) {                                                              \
+    harness_result_t result;                                                                   \
+    cr_assert(party_processes(size, 60000, ask_everything, NULL, &result), "%s", result.text); \
+  }                                                                                            \
+  Test(sweep, threads_##size) {                                                                \
+    harness_result_t result;                                                                   \
+    cr_assert(party_threads(size, 60000, ask_everything, NULL, &result), "%s", result.text);   \
+  }
+
+SWEEP(1)
+SWEEP(2)
+SWEEP(3)
+SWEEP(4)
+SWEEP(5)
+SWEEP(8)

@@ -1,0 +1,174 @@
+/* Processes pass the unique id over the harness's board, from rank 0 to the others. */
+#include "harness/party.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MARGIN_BYTES 64
+#define MARGIN 0xa5
+#define SPOILED 0xee
+
+typedef struct plan_of_run {
+  party_body_t body;
+  void *context;
+  coll_comm_t *comms; /* threads only */
+} plan_of_run_t;
+
+static int finish_rank(party_rank_t *self, int code) {
+  if (self->comm == NULL) return code;
+  coll_status_t status = coll_comm_destroy(self->comm);
+  if (code == 0 && status != COLL_OK) return harness_fail("destroy: %s", coll_last_error(NULL));
+  return code;
+}
+
+static int process_body(int rank, int size, void *context) {
+  const plan_of_run_t *run = context;
+  coll_unique_id_t *id = harness_board();
+  party_rank_t self = {.rank = rank, .size = size, .context = run->context};
+  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  harness_meet();
+  PARTY_OK(coll_comm_create(id, rank, size, NULL, &self.comm));
+  return finish_rank(&self, run->body(&self));
+}
+
+static int thread_body(int rank, int size, void *context) {
+  const plan_of_run_t *run = context;
+  party_rank_t self = {
+      .comm = run->comms[rank], .rank = rank, .size = size, .context = run->context};
+  return finish_rank(&self, run->body(&self));
+}
+
+bool party_processes(int size, int timeout_ms, party_body_t body, void *context,
+                     harness_result_t *result) {
+  plan_of_run_t run = {.body = body, .context = context};
+  return harness_run(size, timeout_ms, process_body, &run, result);
+}
+
+bool party_threads(int size, int timeout_ms, party_body_t body, void *context,
+                   harness_result_t *result) {
+  coll_comm_t comms[HARNESS_RANKS_MAX];
+  plan_of_run_t run = {.body = body, .context = context, .comms = comms};
+  if (coll_comm_create_local(size, comms) != COLL_OK) abort();
+  return harness_run_threads(size, timeout_ms, thread_body, &run, result);
+}
+
+/* ---- questions ------------------------------------------------------------------------------*/
+
+coll_status_t party_call(coll_comm_t comm, int rank, const question_t *q, const void *in, void *out,
+                         coll_stream_t stream) {
+  size_t counts[4][QUESTION_RANKS_MAX];
+  size_t n = q->count;
+  switch (q->collective) {
+    case COLL_ALLREDUCE: return coll_allreduce(in, out, n, q->dtype, q->op, comm, stream);
+    case COLL_REDUCE: return coll_reduce(in, out, n, q->dtype, q->op, q->root, comm, stream);
+    case COLL_REDUCE_SCATTER: return coll_reduce_scatter(in, out, n, q->dtype, q->op, comm, stream);
+    case COLL_ALLGATHER: return coll_allgather(in, out, n, q->dtype, comm, stream);
+    case COLL_BROADCAST: return coll_broadcast(in, out, n, q->dtype, q->root, comm, stream);
+    case COLL_GATHER: return coll_gather(in, out, n, q->dtype, q->root, comm, stream);
+    case COLL_SCATTER: return coll_scatter(in, out, n, q->dtype, q->root, comm, stream);
+    case COLL_ALLTOALL: return coll_alltoall(in, out, n, q->dtype, comm, stream);
+    case COLL_BARRIER: return coll_barrier(comm, stream);
+    case COLL_ALLTOALLV:
+      question_layout(q, rank, counts[0], counts[1], counts[2], counts[3]);
+      return coll_alltoallv(in, counts[0], counts[1], out, counts[2], counts[3], q->dtype, comm,
+                            stream);
+    default: break;
+  }
+  coll_group_start();
+  coll_send(in, n, q->dtype, (rank + 1) % q->size, comm, stream);
+  coll_recv(out, n, q->dtype, (rank + q->size - 1) % q->size, comm, stream);
+  return coll_group_end();
+}
+
+/* One allocation holds input and output, at an odd place, and a margin around each. */
+typedef struct arena {
+  char *base, *input, *output;
+  size_t bytes, in, out;
+  bool is_coll;
+} arena_t;
+
+static int make_arena(const party_rank_t *self, const question_t *q, const party_style_t *style,
+                      arena_t *arena) {
+  size_t element = coll_dtype_bytes(q->dtype);
+  ptrdiff_t offset = 0;
+  *arena = (arena_t){.in = question_input_elements(q, self->rank) * element,
+                     .out = question_output_elements(q, self->rank) * element,
+                     .is_coll = style->coll_memory};
+  size_t skew = q->seed % 4 * element;
+  bool in_place = style->in_place && question_in_place(q, self->rank, &offset);
+  arena->bytes = arena->in + arena->out + 3 * MARGIN_BYTES + skew;
+  if (arena->is_coll) {
+    PARTY_OK(coll_mem_alloc(arena->bytes, (void **)&arena->base));
+  } else {
+    arena->base = malloc(arena->bytes);
+    if (arena->base == NULL) abort();
+  }
+  memset(arena->base, MARGIN, arena->bytes);
+  arena->input = arena->base + MARGIN_BYTES + skew;
+  arena->output = arena->input + arena->in + MARGIN_BYTES;
+  if (in_place) {
+    ptrdiff_t bytes = offset * (ptrdiff_t)element;
+    if (bytes > 0) arena->input += bytes;
+    arena->output = arena->input - bytes;
+  }
+  question_fill(q, self->rank, arena->input);
+  return 0;
+}
+
+static bool within(const char *at, const char *base, size_t bytes) {
+  return at >= base && at < base + bytes;
+}
+
+static bool unspoiled(const arena_t *arena, const char *before) {
+  for (const char *at = arena->base; at < arena->base + arena->bytes; at++) {
+    if (within(at, arena->output, arena->out)) continue;
+    if (within(at, arena->input, arena->in)) {
+      if (*at != before[at - arena->input]) return false;
+    } else if ((unsigned char)*at != MARGIN) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static int check_arena(const party_rank_t *self, const question_t *q, const party_style_t *style,
+                       const arena_t *arena) {
+  char asked[QUESTION_TEXT_BYTES], wrong[QUESTION_TEXT_BYTES];
+  char *before = malloc(arena->in + 1);
+  if (before == NULL) abort();
+  question_describe(q, asked);
+  question_fill(q, self->rank, before);
+  bool whole = unspoiled(arena, before);
+  free(before);
+  const char *algo = coll_comm_algo_used(self->comm, q->collective);
+  if (!question_answered(q, self->rank, arena->output, wrong)) {
+    return harness_fail("%s by %s, in place %d, coll memory %d: %s", asked, algo, style->in_place,
+                        style->coll_memory, wrong);
+  }
+  PARTY_REQUIRE(whole, "%s by %s, in place %d: memory beside the output was written", asked, algo,
+                style->in_place);
+  return 0;
+}
+
+int party_ask(party_rank_t *self, const question_t *q, const party_style_t *style) {
+  arena_t arena;
+  char asked[QUESTION_TEXT_BYTES];
+  PARTY_TRY(make_arena(self, q, style, &arena));
+  coll_status_t status =
+      party_call(self->comm, self->rank, q, arena.input, arena.output, style->stream);
+  if (status == COLL_OK && style->stream != NULL) status = coll_stream_sync(style->stream);
+  int code = 0;
+  if (status != COLL_OK) {
+    question_describe(q, asked);
+    code = harness_fail("%s: %s", asked, coll_last_error(NULL));
+  } else {
+    code = check_arena(self, q, style, &arena);
+  }
+  memset(arena.base, SPOILED, arena.bytes); /* a peer that still reads here finds out */
+  if (arena.is_coll) {
+    coll_mem_free(arena.base);
+  } else {
+    free(arena.base);
+  }
+  return code;
+}

@@ -1,0 +1,71 @@
+/*
+ * Ranks that hold a communicator of coll.h: as processes that met at a unique id, or as threads
+ * with local communicators. A body may ask questions (question.h) and get 0, or 1 after
+ * harness_fail.
+ */
+#ifndef TESTS_HARNESS_PARTY_H
+#define TESTS_HARNESS_PARTY_H
+
+#include "harness/harness.h"
+#include "harness/question.h"
+
+typedef struct party_rank {
+  coll_comm_t comm; /* a body that destroys it sets it NULL */
+  int rank, size;
+  void *context;
+} party_rank_t;
+
+typedef int (*party_body_t)(party_rank_t *self);
+
+/* Runs the body on every rank; destroys the communicators. As harness_run. */
+bool party_processes(int size, int timeout_ms, party_body_t body, void *context,
+                     harness_result_t *result);
+bool party_threads(int size, int timeout_ms, party_body_t body, void *context,
+                   harness_result_t *result);
+
+/* Both, failing the running Criterion test with what the ranks say. */
+#define PARTY_RUN(size, timeout_ms, body, context)                                              \
+  do {                                                                                          \
+    harness_result_t party_result;                                                              \
+    cr_assert(party_processes(size, timeout_ms, body, context, &party_result), "processes: %s", \
+              party_result.text);                                                               \
+    cr_assert(party_threads(size, timeout_ms, body, context, &party_result), "threads: %s",     \
+              party_result.text);                                                               \
+  } while (0)
+
+/* Leaves the body when something is not so. */
+#define PARTY_REQUIRE(condition, ...)                   \
+  do {                                                  \
+    if (!(condition)) return harness_fail(__VA_ARGS__); \
+  } while (0)
+
+/* Leaves the body when a call fails, with its sentence. */
+#define PARTY_OK(call)                                                              \
+  do {                                                                              \
+    coll_status_t party_status = (call);                                            \
+    if (party_status != COLL_OK) {                                                  \
+      return harness_fail("line %d, %s: %s: %s", __LINE__, #call,                   \
+                          coll_status_string(party_status), coll_last_error(NULL)); \
+    }                                                                               \
+  } while (0)
+
+/* Leaves the body when a part of it has failed and said so. */
+#define PARTY_TRY(part) \
+  do {                  \
+    if (part) return 1; \
+  } while (0)
+
+typedef struct party_style {
+  bool in_place;    /* where the collective and the rank can be */
+  bool coll_memory; /* coll_mem_alloc instead of malloc */
+  coll_stream_t stream;
+} party_style_t;
+
+/* Makes the call, waits for it, and checks its output, its input and a margin around them. */
+int party_ask(party_rank_t *self, const question_t *q, const party_style_t *style);
+
+/* The call alone. */
+coll_status_t party_call(coll_comm_t comm, int rank, const question_t *q, const void *input,
+                         void *output, coll_stream_t stream);
+
+#endif
