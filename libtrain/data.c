@@ -19,7 +19,7 @@ typedef struct tally {
   size_t unreadable, not_text;
 } tally_t;
 
-int train_data_is_held_out(const char *relative_path) {
+bool train_data_is_held_out(const char *relative_path) {
   return train_random_digest(0, relative_path, strlen(relative_path)) % HELD_OUT_ONE_IN == 0;
 }
 

@@ -6,6 +6,7 @@
 #ifndef LIBTRAIN_DATA_H
 #define LIBTRAIN_DATA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,7 +36,7 @@ coll_status_t train_data_load(const char *path, train_data_t *data);
 void train_data_free(train_data_t *data);
 
 /* Whether a file with this path below the data folder is held out. */
-int train_data_is_held_out(const char *relative_path);
+bool train_data_is_held_out(const char *relative_path);
 
 /* COLL_ERROR_INVALID when either side is too short for one sequence of `context` bytes. */
 coll_status_t train_data_check(const train_data_t *data, int context);

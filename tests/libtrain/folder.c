@@ -11,7 +11,7 @@
 #define PATHS 8
 
 void folder_make(folder_t *folder) {
-  strcpy(folder->path, "/tmp/libtrain-test-XXXXXX");
+  *folder = (folder_t){"/tmp/libtrain-test-XXXXXX"};
   cr_assert_not_null(mkdtemp(folder->path));
 }
 
