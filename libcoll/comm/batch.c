@@ -76,7 +76,26 @@ static coll_status_t advance_one(comm_task_t *task, bool *moved) {
   return status;
 }
 
-static coll_status_t run_tasks(comm_task_t tasks[], size_t count, const comm_ticket_t tickets[],
+static bool is_complete(const comm_task_t tasks[], size_t count, const struct coll_comm *comm) {
+  for (size_t i = 0; i < count; i++) {
+    if (tasks[i].call->comm == comm && tasks[i].state != COMM_TASK_DONE) return false;
+  }
+  return true;
+}
+
+/* A batch that kept one communicator's turn while it waits for another's could wait for a batch
+ * that does the same the other way round. Once passed, a communicator may be gone. */
+static void pass_complete(const comm_task_t tasks[], size_t count, comm_ticket_t tickets[],
+                          size_t ticket_count) {
+  for (size_t i = 0; ticket_count > 1 && i < ticket_count; i++) {
+    comm_ticket_t *ticket = &tickets[i];
+    if (ticket->passed || !is_complete(tasks, count, ticket->comm)) continue;
+    comm_turn_pass(ticket->comm, ticket->number);
+    ticket->passed = true;
+  }
+}
+
+static coll_status_t run_tasks(comm_task_t tasks[], size_t count, comm_ticket_t tickets[],
                                size_t ticket_count) {
   comm_wait_t wait = {0};
   coll_status_t status = COLL_OK;
@@ -92,6 +111,7 @@ static coll_status_t run_tasks(comm_task_t tasks[], size_t count, const comm_tic
     }
     if (moved) {
       comm_wait_reset(&wait);
+      pass_complete(tasks, count, tickets, ticket_count);
     } else if (done < count) {
       status = comm_wait_a_little(&wait, tasks, count);
       if (status != COLL_OK) goto out;
@@ -106,22 +126,25 @@ out:
 static void finish_cut_short(comm_task_t tasks[], size_t count, coll_status_t status) {
   for (size_t i = 0; i < count; i++) {
     struct coll_comm *comm = tasks[i].call->comm;
-    if (tasks[i].state != COMM_TASK_DONE) comm_finish(comm, status, comm->rank);
+    if (tasks[i].state == COMM_TASK_DONE) continue;
+    comm_finish(comm, status, comm->rank);
+    comm_keep_error(comm, status);
   }
 }
 
-static coll_status_t run_and_close(comm_task_t tasks[], size_t count, const comm_ticket_t tickets[],
+static coll_status_t run_and_close(comm_task_t tasks[], size_t count, comm_ticket_t tickets[],
                                    size_t ticket_count) {
   coll_status_t status = run_tasks(tasks, count, tickets, ticket_count);
   if (status != COLL_OK) {
-    for (size_t i = 0; i < ticket_count; i++) comm_turn_take(tickets[i].comm, tickets[i].number);
+    for (size_t i = 0; i < ticket_count; i++) {
+      if (!tickets[i].passed) comm_turn_take(tickets[i].comm, tickets[i].number);
+    }
     finish_cut_short(tasks, count, status);
   }
-  for (size_t i = 0; i < count; i++) {
-    if (status != COLL_OK) comm_keep_error(tasks[i].call->comm, status);
-    comm_task_close(&tasks[i]);
+  for (size_t i = 0; i < count; i++) comm_task_close(&tasks[i]);
+  for (size_t i = 0; i < ticket_count; i++) {
+    if (!tickets[i].passed) comm_turn_pass(tickets[i].comm, tickets[i].number);
   }
-  for (size_t i = 0; i < ticket_count; i++) comm_turn_pass(tickets[i].comm, tickets[i].number);
   return status;
 }
 

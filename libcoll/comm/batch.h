@@ -10,6 +10,7 @@
 typedef struct comm_ticket {
   struct coll_comm *comm;
   uint64_t number;
+  bool passed; /* the calls of this communicator are complete; it is the next batch's turn */
 } comm_ticket_t;
 
 typedef struct comm_batch {

@@ -93,8 +93,15 @@ static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t tasks[], size_t c
   return mind_peers(tasks, count, condemn, &wait->condemned);
 }
 
+/* Of the first task that is not done: the communicators of others are not ours to look at. */
+static int spin_limit_of(const comm_task_t tasks[], size_t count) {
+  size_t i = 0;
+  while (i + 1 < count && tasks[i].state == COMM_TASK_DONE) i++;
+  return tasks[i].call->comm->spin_limit;
+}
+
 coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
-  int spin_limit = tasks[0].call->comm->spin_limit;
+  int spin_limit = spin_limit_of(tasks, count);
   if (wait->looks < spin_limit) {
     wait->looks++;
     base_cpu_relax();
