@@ -55,8 +55,8 @@ static void drop_calls(void) {
   for (size_t i = 0; i < group.count; i++) free(group.entries[i].call.blocks);
 }
 
-/* Moves the calls of `stream` into a batch, in order; `calls` has room for all. */
-static coll_status_t take_stream(coll_stream_t stream, comm_call_t *calls, comm_batch_t *batch) {
+/* Moves the calls of `stream` to `calls`, in order, which has room for all; returns how many. */
+static size_t take_stream(coll_stream_t stream, comm_call_t *calls) {
   size_t taken = 0, kept = 0;
   for (size_t i = 0; i < group.count; i++) {
     if (group.entries[i].stream == stream) {
@@ -66,7 +66,7 @@ static coll_status_t take_stream(coll_stream_t stream, comm_call_t *calls, comm_
     }
   }
   group.count = kept;
-  return comm_batch_create(calls, taken, batch);
+  return taken;
 }
 
 static bool has_stream(coll_stream_t stream) {
@@ -76,17 +76,16 @@ static bool has_stream(coll_stream_t stream) {
   return false;
 }
 
-/* The batches of all streams are made, then pushed, before the caller's own runs. */
+/* The batches of all streams are queued before the caller's own runs. */
 static coll_status_t launch(comm_call_t *calls) {
   comm_batch_t own = {0};
   bool has_own = has_stream(NULL);
   coll_status_t status = COLL_OK;
-  if (has_own) COLL_TRY(take_stream(NULL, calls, &own));
+  if (has_own) COLL_TRY(comm_batch_create(calls, take_stream(NULL, calls), &own));
   while (group.count > 0 && status == COLL_OK) {
-    comm_batch_t batch;
     coll_stream_t stream = group.entries[0].stream;
-    status = take_stream(stream, calls, &batch);
-    if (status == COLL_OK) status = api_stream_push(stream, &batch);
+    size_t taken = take_stream(stream, calls);
+    status = api_stream_push(stream, calls, taken);
   }
   if (!has_own) return status;
   if (status != COLL_OK) {

@@ -79,20 +79,25 @@ static void *work(void *argument) {
   return NULL;
 }
 
-coll_status_t api_stream_push(coll_stream_t stream, comm_batch_t *batch) {
+/* The batch takes its tickets under the lock: were another thread to draw later ones and still be
+ * queued first, its batch would wait for one that is stuck behind it. */
+coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t calls[], size_t count) {
   job_t *job = NULL;
   coll_status_t status = base_alloc(1, sizeof *job, "a queued call", (void **)&job);
   if (status != COLL_OK) {
-    comm_batch_drop(batch);
+    for (size_t i = 0; i < count; i++) free(calls[i].blocks);
     return status;
   }
-  job->batch = *batch;
   pthread_mutex_lock(&stream->lock);
-  *stream->last = job;
-  stream->last = &job->next;
-  pthread_cond_broadcast(&stream->changed);
+  status = comm_batch_create(calls, count, &job->batch);
+  if (status == COLL_OK) {
+    *stream->last = job;
+    stream->last = &job->next;
+    pthread_cond_broadcast(&stream->changed);
+  }
   pthread_mutex_unlock(&stream->lock);
-  return COLL_OK;
+  if (status != COLL_OK) free(job);
+  return status;
 }
 
 coll_status_t coll_stream_create(coll_stream_t *stream) {

@@ -10,21 +10,20 @@ static coll_status_t run_now(const comm_call_t *call) {
 }
 
 static coll_status_t queue(const comm_call_t *call, coll_stream_t stream) {
-  comm_batch_t batch;
   coll_status_t status = api_stream_check(stream);
   if (status != COLL_OK) {
     free(call->blocks);
     return status;
   }
-  COLL_TRY(comm_batch_create(call, 1, &batch));
-  return api_stream_push(stream, &batch);
+  return api_stream_push(stream, call, 1);
 }
 
 coll_status_t api_submit(coll_status_t checked, const comm_call_t *call, coll_stream_t stream) {
+  if (checked != COLL_OK && comm_check(call->comm) == COLL_OK) comm_keep_error(call->comm, checked);
   if (api_group_is_open()) return api_group_add(checked, call, stream);
   if (checked != COLL_OK) {
     free(call->blocks);
-    return comm_check(call->comm) == COLL_OK ? comm_keep_error(call->comm, checked) : checked;
+    return checked;
   }
   return stream == NULL ? run_now(call) : queue(call, stream);
 }

@@ -9,8 +9,9 @@
 /* What a verb's checks came to, and the call if they passed. Takes over call->blocks. */
 coll_status_t api_submit(coll_status_t checked, const comm_call_t *call, coll_stream_t stream);
 
-/* Queues the batch, which it takes over, behind what is on the stream. */
-coll_status_t api_stream_push(coll_stream_t stream, comm_batch_t *batch);
+/* Queues the calls (whose blocks it takes over, on failure too) as one batch behind what is on the
+ * stream. */
+coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t calls[], size_t count);
 
 /* COLL_ERROR_INVALID unless `stream` is a live stream, as far as can be told. */
 coll_status_t api_stream_check(coll_stream_t stream);
