@@ -1,0 +1,223 @@
+/* Host streams: order, overlap, errors that are kept, and calls still queued when it ends. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "harness/party.h"
+
+/* Each call works on what the one before it left. */
+static int in_order(party_rank_t *self) {
+  enum { COUNT = 5000, CALLS = 40 };
+  coll_stream_t stream;
+  uint64_t *data = malloc(COUNT * sizeof *data), expected = 1;
+  for (int i = 0; i < COUNT; i++) data[i] = 1;
+  PARTY_OK(coll_stream_create(&stream));
+  for (int call = 0; call < CALLS; call++) {
+    PARTY_OK(coll_allreduce(data, data, COUNT, COLL_UINT64, COLL_SUM, self->comm, stream));
+    expected *= (uint64_t)self->size;
+  }
+  PARTY_OK(coll_stream_sync(stream));
+  for (int i = 0; i < COUNT; i++) PARTY_REQUIRE(data[i] == expected, "element %d", i);
+  PARTY_OK(coll_stream_sync(stream)); /* nothing more to wait for */
+  PARTY_OK(coll_stream_destroy(stream));
+  free(data);
+  return 0;
+}
+
+Test(streams, run_in_order) {
+  PARTY_RUN(2, 20000, in_order, NULL);
+  PARTY_RUN(5, 20000, in_order, NULL);
+}
+
+/* Calls return before their peers have come: rank 0 queues, and only then the others begin. */
+static int queued(party_rank_t *self) {
+  coll_stream_t stream;
+  int32_t one = 1, sum = 0, second = 0;
+  PARTY_OK(coll_stream_create(&stream));
+  if (self->rank > 0) harness_meet();
+  PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_INT32, COLL_SUM, self->comm, stream));
+  PARTY_OK(coll_allreduce(&sum, &second, 1, COLL_INT32, COLL_MAX, self->comm, stream));
+  if (self->rank == 0) harness_meet();
+  PARTY_OK(coll_stream_destroy(stream)); /* drains */
+  PARTY_REQUIRE(sum == self->size && second == self->size, "sum %d, then %d", sum, second);
+  return 0;
+}
+
+Test(streams, return_before_the_call_is_complete) {
+  PARTY_RUN(3, 10000, queued, NULL);
+}
+
+/* Arrays of alltoallv may go as soon as the call returns. */
+static int arrays(party_rank_t *self) {
+  coll_stream_t stream;
+  size_t counts[4] = {1, 1, 1, 1}, displs[4] = {0, 1, 2, 3};
+  int32_t in[4], out[4];
+  for (int i = 0; i < self->size; i++) in[i] = 10 * self->rank + i;
+  PARTY_OK(coll_stream_create(&stream));
+  PARTY_OK(coll_alltoallv(in, counts, displs, out, counts, displs, COLL_INT32, self->comm, stream));
+  memset(counts, 0xff, sizeof counts);
+  memset(displs, 0xff, sizeof displs);
+  PARTY_OK(coll_stream_destroy(stream));
+  for (int i = 0; i < self->size; i++) PARTY_REQUIRE(out[i] == 10 * i + self->rank, "%d", out[i]);
+  return 0;
+}
+
+Test(streams, keep_no_arrays) {
+  PARTY_RUN(4, 10000, arrays, NULL);
+}
+
+/* The first failure stays until sync; what is behind it does not run. */
+static int failing(party_rank_t *self) {
+  coll_stream_t stream;
+  int32_t one = 1, sum = 0;
+  PARTY_OK(coll_stream_create(&stream));
+  if (self->rank == 0) {
+    harness_meet();
+    PARTY_OK(coll_comm_abort(self->comm));
+  } else {
+    PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_INT32, COLL_SUM, self->comm, stream));
+    PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_INT32, COLL_SUM, self->comm, stream));
+    harness_meet();
+    PARTY_REQUIRE(coll_stream_sync(stream) == COLL_ERROR_RANK_LOST, "no failure");
+    PARTY_REQUIRE(strstr(coll_last_error(NULL), "rank 0") != NULL, "who was it? '%s'",
+                  coll_last_error(NULL));
+    PARTY_REQUIRE(sum == 0, "something was carried out");
+    PARTY_OK(coll_stream_sync(stream)); /* told once */
+  }
+  PARTY_OK(coll_stream_destroy(stream));
+  return 0;
+}
+
+Test(streams, keep_the_first_failure_until_sync) {
+  PARTY_RUN(3, 10000, failing, NULL);
+}
+
+/* One group over two streams and the caller's own thread. */
+static int group_over_streams(party_rank_t *self) {
+  enum { ROUNDS = 30 };
+  coll_stream_t streams[3] = {NULL};
+  int32_t one = 1 + self->rank, sums[3];
+  PARTY_OK(coll_stream_create(&streams[1]));
+  PARTY_OK(coll_stream_create(&streams[2]));
+  for (int round = 0; round < ROUNDS; round++) {
+    PARTY_OK(coll_group_start());
+    for (int i = 0; i < 3; i++) {
+      PARTY_OK(coll_allreduce(&one, &sums[i], 1, COLL_INT32, COLL_SUM, self->comm, streams[i]));
+    }
+    PARTY_OK(coll_group_end());
+    PARTY_OK(coll_stream_sync(streams[1]));
+    PARTY_OK(coll_stream_sync(streams[2]));
+    for (int i = 0; i < 3; i++) {
+      PARTY_REQUIRE(sums[i] == self->size * (self->size + 1) / 2, "stream %d: %d", i, sums[i]);
+    }
+  }
+  PARTY_OK(coll_stream_destroy(streams[1]));
+  PARTY_OK(coll_stream_destroy(streams[2]));
+  return 0;
+}
+
+Test(streams, share_a_group) {
+  PARTY_RUN(3, 10000, group_over_streams, NULL);
+}
+
+/* ---- several threads ------------------------------------------------------------------------*/
+
+/* Threads of one rank that make the same call many times, on streams or in person. */
+typedef struct caller {
+  coll_comm_t comms[2];
+  coll_stream_t stream;
+  int rounds;
+  coll_status_t status;
+} caller_t;
+
+static void *call_often(void *argument) {
+  caller_t *caller = argument;
+  static const int32_t one = 1;
+  static _Thread_local int32_t sums[2];
+  for (int i = 0; i < caller->rounds && caller->status == COLL_OK; i++) {
+    coll_group_start();
+    for (int c = 0; c < 2; c++) {
+      if (caller->comms[c] == NULL) continue;
+      coll_allreduce(&one, &sums[c], 1, COLL_INT32, COLL_SUM, caller->comms[c], caller->stream);
+    }
+    caller->status = coll_group_end();
+  }
+  if (caller->status == COLL_OK && caller->stream != NULL) {
+    caller->status = coll_stream_sync(caller->stream);
+  }
+  return NULL;
+}
+
+/* streams[i]: what thread i queues on; NULL: nothing, it calls. */
+static int call_from_threads(party_rank_t *self, coll_comm_t other, coll_stream_t streams[],
+                             int threads) {
+  caller_t callers[4];
+  pthread_t handles[4];
+  for (int i = 0; i < threads; i++) {
+    callers[i] = (caller_t){.comms = {self->comm, other}, .stream = streams[i], .rounds = 200};
+    if (i % 2 == 1 && other != NULL) { /* the other way round */
+      callers[i].comms[0] = other;
+      callers[i].comms[1] = self->comm;
+    }
+    PARTY_REQUIRE(pthread_create(&handles[i], NULL, call_often, &callers[i]) == 0, "no thread");
+  }
+  for (int i = 0; i < threads; i++) pthread_join(handles[i], NULL);
+  for (int i = 0; i < threads; i++) {
+    PARTY_REQUIRE(callers[i].status == COLL_OK, "thread %d: %s", i,
+                  coll_status_string(callers[i].status));
+  }
+  return 0;
+}
+
+static int threads_in_person(party_rank_t *self) {
+  coll_stream_t none[4] = {NULL};
+  return call_from_threads(self, NULL, none, 3);
+}
+
+static int threads_on_one_stream(party_rank_t *self) {
+  coll_stream_t stream;
+  PARTY_OK(coll_stream_create(&stream));
+  coll_stream_t streams[4] = {stream, stream, stream, stream};
+  PARTY_TRY(call_from_threads(self, NULL, streams, 3));
+  PARTY_OK(coll_stream_destroy(stream));
+  return 0;
+}
+
+static int threads_on_two_communicators(party_rank_t *self) {
+  coll_comm_t other;
+  coll_stream_t none[4] = {NULL};
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &other));
+  PARTY_TRY(call_from_threads(self, other, none, 2));
+  PARTY_OK(coll_comm_destroy(other));
+  return 0;
+}
+
+static int threads_on_streams_and_communicators(party_rank_t *self) {
+  coll_comm_t other;
+  coll_stream_t streams[4] = {NULL};
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &other));
+  PARTY_OK(coll_stream_create(&streams[1]));
+  PARTY_OK(coll_stream_create(&streams[2]));
+  PARTY_TRY(call_from_threads(self, other, streams, 4));
+  PARTY_OK(coll_stream_destroy(streams[1]));
+  PARTY_OK(coll_stream_destroy(streams[2]));
+  PARTY_OK(coll_comm_destroy(other));
+  return 0;
+}
+
+Test(turns, order_threads) {
+  PARTY_RUN(2, 20000, threads_in_person, NULL);
+}
+
+Test(turns, order_threads_on_one_stream) {
+  PARTY_RUN(2, 20000, threads_on_one_stream, NULL);
+}
+
+Test(turns, order_threads_on_two_communicators) {
+  PARTY_RUN(2, 20000, threads_on_two_communicators, NULL);
+}
+
+Test(turns, order_threads_streams_and_communicators) {
+  PARTY_RUN(2, 20000, threads_on_streams_and_communicators, NULL);
+}
