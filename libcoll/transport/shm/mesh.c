@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -16,6 +17,8 @@
 #include "base/memory.h"
 
 #define BACKLOG 4096
+#define HELLO_NS 250000000u /* a caller says hello at once; one that does not is a stranger */
+#define PROBE_NS 200000000u /* how often the ranks that are missing are asked whether they live */
 
 typedef struct hello {
   uint64_t key;
@@ -65,23 +68,28 @@ static bool readable(int fd, uint64_t deadline_ns) {
   return ready > 0;
 }
 
-static coll_status_t call_peer(shm_mesh_t *mesh, int peer, const shm_mesh_name_t *name,
-                               uint64_t key) {
+static int connect_to(const shm_mesh_name_t *name) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  hello_t hello = {.key = key, .rank = mesh->rank};
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (fd < 0) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot make a socket to rank %d",
-                           mesh->rank, peer);
-  }
+  if (fd < 0) return -1;
   memcpy(address.sun_path, name->text, name->length);
   socklen_t length = (socklen_t)(sizeof(sa_family_t) + name->length);
-  if (connect(fd, (struct sockaddr *)&address, length) != 0 ||
-      send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello) {
+  if (connect(fd, (struct sockaddr *)&address, length) == 0) return fd;
+  int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+static coll_status_t call_peer(shm_mesh_t *mesh, int peer, const shm_mesh_name_t *name,
+                               uint64_t key) {
+  hello_t hello = {.key = key, .rank = mesh->rank};
+  int fd = connect_to(name);
+  if (fd < 0 || send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello) {
     coll_status_t status = base_fail_errno(
         COLL_ERROR_RANK_LOST, "rank %d: cannot reach rank %d on this machine (has it ended?)",
         mesh->rank, peer);
-    close(fd);
+    if (fd >= 0) close(fd);
     return status;
   }
   mesh->sockets[peer] = fd;
@@ -92,45 +100,81 @@ static coll_status_t name_missing(const shm_mesh_t *mesh) {
   for (int peer = mesh->rank + 1; peer < mesh->size; peer++) {
     if (mesh->sockets[peer] >= 0) continue;
     return base_fail(COLL_ERROR_TIMEOUT,
-                     "rank %d: rank %d met us but then did not connect in time (has it ended?)",
+                     "rank %d: rank %d met us but then did not connect in time (is it stopped?)",
                      mesh->rank, peer);
   }
   return COLL_ERROR_INTERNAL;
 }
 
-/* Accepts one caller; one that does not know the key is hung up on and does not count. */
-static coll_status_t accept_peer(shm_mesh_t *mesh, uint64_t key, uint64_t deadline_ns,
-                                 bool *accepted) {
-  hello_t hello;
-  *accepted = false;
-  if (!readable(mesh->listener, deadline_ns)) return name_missing(mesh);
-  int fd = accept4(mesh->listener, NULL, NULL, SOCK_CLOEXEC);
-  if (fd < 0) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot accept a local rank", mesh->rank);
+/* A rank listens until it is connected to all others, so one that is missing and does not listen
+ * is dead. What it sees of the probe is a stranger that hangs up. */
+static coll_status_t probe_missing(const shm_mesh_t *mesh, const shm_mesh_name_t names[]) {
+  for (int peer = mesh->rank + 1; peer < mesh->size; peer++) {
+    struct pollfd caller = {.fd = mesh->listener, .events = POLLIN};
+    if (mesh->sockets[peer] >= 0) continue;
+    int fd = connect_to(&names[peer]);
+    if (fd >= 0) {
+      close(fd);
+    } else if (errno == ECONNREFUSED && poll(&caller, 1, 0) == 0) {
+      return base_fail(COLL_ERROR_RANK_LOST,
+                       "rank %d: rank %d died while the communicator was made", mesh->rank, peer);
+    }
   }
-  bool known = readable(fd, deadline_ns) &&
+  return COLL_OK;
+}
+
+/* Takes one caller; one that does not know the key is hung up on and does not count. */
+static void accept_caller(shm_mesh_t *mesh, uint64_t key, int *missing) {
+  hello_t hello;
+  int fd = accept4(mesh->listener, NULL, NULL, SOCK_CLOEXEC);
+  if (fd < 0) return;
+  bool known = readable(fd, base_clock_now_ns() + HELLO_NS) &&
                recv(fd, &hello, sizeof hello, 0) == (ssize_t)sizeof hello && hello.key == key &&
                hello.rank > mesh->rank && hello.rank < mesh->size && mesh->sockets[hello.rank] < 0;
   if (!known) {
     close(fd);
-    return COLL_OK;
+    return;
   }
   mesh->sockets[hello.rank] = fd;
-  *accepted = true;
+  --*missing;
+}
+
+static coll_status_t accept_peers(shm_mesh_t *mesh, const shm_mesh_name_t names[], uint64_t key,
+                                  uint64_t deadline_ns) {
+  for (int missing = mesh->size - 1 - mesh->rank; missing > 0;) {
+    uint64_t now_ns = base_clock_now_ns();
+    if (now_ns >= deadline_ns) return name_missing(mesh);
+    uint64_t probe_ns = now_ns + PROBE_NS < deadline_ns ? now_ns + PROBE_NS : deadline_ns;
+    if (readable(mesh->listener, probe_ns)) {
+      accept_caller(mesh, key, &missing);
+    } else {
+      COLL_TRY(probe_missing(mesh, names));
+    }
+  }
   return COLL_OK;
+}
+
+/* The peer's process, by the credentials that the kernel keeps with the socket. */
+static int open_process(int fd) {
+  struct ucred peer;
+  socklen_t length = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid <= 0) return -1;
+  return (int)syscall(SYS_pidfd_open, peer.pid, 0);
 }
 
 coll_status_t shm_mesh_connect(shm_mesh_t *mesh, int rank, int size, const shm_mesh_name_t names[],
                                uint64_t key, uint64_t deadline_ns) {
+  size_t count = (size_t)size;
   mesh->rank = rank;
   mesh->size = size;
-  COLL_TRY(base_alloc((size_t)size, sizeof *mesh->sockets, "sockets", (void **)&mesh->sockets));
+  COLL_TRY(base_alloc(count, sizeof *mesh->sockets, "sockets", (void **)&mesh->sockets));
   for (int peer = 0; peer < size; peer++) mesh->sockets[peer] = -1;
+  COLL_TRY(base_alloc(count, sizeof *mesh->processes, "processes", (void **)&mesh->processes));
+  for (int peer = 0; peer < size; peer++) mesh->processes[peer] = -1;
   for (int peer = 0; peer < rank; peer++) COLL_TRY(call_peer(mesh, peer, &names[peer], key));
-  for (int missing = size - 1 - rank; missing > 0;) {
-    bool accepted;
-    COLL_TRY(accept_peer(mesh, key, deadline_ns, &accepted));
-    if (accepted) missing--;
+  COLL_TRY(accept_peers(mesh, names, key, deadline_ns));
+  for (int peer = 0; peer < size; peer++) {
+    if (peer != rank) mesh->processes[peer] = open_process(mesh->sockets[peer]);
   }
   close(mesh->listener);
   mesh->listener = -1;
@@ -191,19 +235,31 @@ coll_status_t shm_mesh_recv(shm_mesh_t *mesh, int peer, uint64_t deadline_ns, sh
     }
   }
   *got = moved == (ssize_t)sizeof *note;
+  if (!*got && *fd >= 0) {
+    close(*fd);
+    *fd = -1;
+  }
   return COLL_OK;
 }
 
 bool shm_mesh_hung_up(const shm_mesh_t *mesh, int peer) {
-  struct pollfd poller = {.fd = mesh->sockets[peer], .events = POLLRDHUP};
-  return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  struct pollfd pollers[] = {{.fd = mesh->sockets[peer], .events = POLLRDHUP},
+                             {.fd = mesh->processes[peer], .events = POLLIN}};
+  if (poll(pollers, 2, 0) <= 0) return false;
+  return (pollers[0].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 ||
+         (pollers[1].revents & POLLIN) != 0;
+}
+
+static void close_all(int fds[], int count) {
+  for (int i = 0; fds != NULL && i < count; i++) {
+    if (fds[i] >= 0) close(fds[i]);
+  }
+  free(fds);
 }
 
 void shm_mesh_close(shm_mesh_t *mesh) {
   if (mesh->listener >= 0) close(mesh->listener);
-  for (int peer = 0; mesh->sockets != NULL && peer < mesh->size; peer++) {
-    if (mesh->sockets[peer] >= 0) close(mesh->sockets[peer]);
-  }
-  free(mesh->sockets);
+  close_all(mesh->sockets, mesh->size);
+  close_all(mesh->processes, mesh->size);
   *mesh = (shm_mesh_t){.listener = -1};
 }

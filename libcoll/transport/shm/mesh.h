@@ -34,15 +34,17 @@ typedef struct shm_note {
 
 typedef struct shm_mesh {
   int rank, size;
-  int listener; /* -1 once connected */
-  int *sockets; /* [size]; -1 for this rank */
+  int listener;   /* -1 once connected */
+  int *sockets;   /* [size]; -1 for this rank */
+  int *processes; /* [size]: pidfds; -1 for this rank and where the kernel gives none */
 } shm_mesh_t;
 
 /* Opens the listening socket. Owned by the caller: shm_mesh_close. */
 coll_status_t shm_mesh_listen(shm_mesh_t *mesh, shm_mesh_name_t *name);
 
 /* Connects with every other rank; names and the call itself are the same on all of them. key tells
- * this communicator's connections from strangers'. COLL_ERROR_TIMEOUT names who did not come. */
+ * this communicator's connections from strangers'. COLL_ERROR_RANK_LOST names a rank that died on
+ * the way, COLL_ERROR_TIMEOUT one that did not come. */
 coll_status_t shm_mesh_connect(shm_mesh_t *mesh, int rank, int size, const shm_mesh_name_t names[],
                                uint64_t key, uint64_t deadline_ns);
 
@@ -55,7 +57,8 @@ coll_status_t shm_mesh_send(shm_mesh_t *mesh, int peer, const shm_note_t *note, 
 coll_status_t shm_mesh_recv(shm_mesh_t *mesh, int peer, uint64_t deadline_ns, shm_note_t *note,
                             int *fd, bool *got);
 
-/* Whether the peer's process has closed its end, as the kernel does when it dies. */
+/* Whether the peer has closed its end or its process has ended. The latter is asked too because a
+ * child that the peer forked keeps the socket open. */
 bool shm_mesh_hung_up(const shm_mesh_t *mesh, int peer);
 
 void shm_mesh_close(shm_mesh_t *mesh);

@@ -18,8 +18,13 @@ static shm_import_t *find_import(shm_share_t *share, int peer, uint64_t id) {
   return NULL;
 }
 
+/* Takes over fd. An offer that did not reach every peer is made to all again. */
 static coll_status_t add_import(shm_share_t *share, int peer, const shm_note_t *note, int fd) {
   shm_segment_t *segment;
+  if (find_import(share, peer, note->segment) != NULL) {
+    close(fd);
+    return COLL_OK;
+  }
   COLL_TRY(shm_segment_open(fd, note->bytes, "a peer's buffer", &segment));
   coll_status_t status =
       base_grow((void **)&share->imports, &share->import_capacity, share->import_count + 1,

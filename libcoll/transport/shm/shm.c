@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "transport/shm/layout.h"
@@ -99,7 +100,9 @@ static coll_status_t shm_signal_peer(transport_t *t, int peer, int channel, uint
   shm_t *s = self_of(t);
   fifo_state_t *fifo = fifo_of(s, peer, channel);
   shm_signal_t *line = shm_layout_signal(&s->layout, s->segment->base, peer, t->rank, channel);
-  atomic_store_explicit(&line->tags[fifo->signaled % SHM_SIGNAL_TAGS], tag, memory_order_relaxed);
+  /* release: a reader that finds this tag in the place of an older one finds the counts that led up
+   * to it as well, and so knows that it came too late */
+  atomic_store_explicit(&line->tags[fifo->signaled % SHM_SIGNAL_TAGS], tag, memory_order_release);
   atomic_store_explicit(&line->count, ++fifo->signaled, memory_order_release);
   shm_park_ring(control_of(s, peer));
   return COLL_OK;
@@ -261,6 +264,7 @@ static coll_status_t share_segment(shm_t *s, uint64_t deadline_ns) {
   int fd;
   COLL_TRY(shm_mesh_recv(&s->mesh, 0, deadline_ns, &note, &fd, &moved));
   if (!moved || fd < 0 || note.kind != SHM_NOTE_SEGMENT || note.bytes != bytes) {
+    if (fd >= 0) close(fd);
     return base_fail(COLL_ERROR_RANK_LOST,
                      "rank %d: rank 0 did not hand over the communicator's shared memory",
                      s->mesh.rank);
