@@ -77,7 +77,7 @@ coll_status_t coll_comm_create_env(coll_comm_t *comm) {
   COLL_TRY(comm_settings(NULL, &address, &timeout_ms));
   COLL_TRY(comm_environment(&rank, &size, &place));
   if (size > 1 && rank == 0) COLL_TRY(rendezvous_open(&place));
-  return comm_create(&place, rank, size, timeout_ms, comm);
+  return comm_create(size > 1 ? &place : NULL, rank, size, timeout_ms, comm);
 }
 
 coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]) {
@@ -129,6 +129,12 @@ coll_status_t coll_comm_abort(coll_comm_t comm) {
 coll_status_t coll_comm_destroy(coll_comm_t comm) {
   if (comm == NULL) return COLL_OK;
   COLL_TRY(comm_check(comm));
+  if (api_group_is_open()) {
+    return result(comm,
+                  base_fail(COLL_ERROR_INVALID,
+                            "coll_comm_destroy inside a group, whose calls may still need the "
+                            "communicator: end the group first"));
+  }
   comm_turn_take(comm, comm_turn_ticket(comm));
   comm_destroy(comm);
   return COLL_OK;

@@ -171,7 +171,7 @@ coll_status_t comm_create(const rendezvous_place_t *place, int rank, int size, i
   COLL_TRY(base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records));
   coll_status_t status = comm_introduce(&mesh, &own);
   if (status != COLL_OK) goto free_records;
-  if (size == 1) {
+  if (place == NULL) {
     records[0] = own;
   } else {
     rendezvous_rank_t caller = {

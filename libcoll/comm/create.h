@@ -20,7 +20,7 @@ _Static_assert(sizeof(comm_record_t) <= RENDEZVOUS_RECORD_MOST, "a record must f
 coll_status_t comm_settings(const coll_comm_config_t *config, const char **address,
                             int *timeout_ms);
 
-/* Meets at `place` as rank `rank` of `size`. */
+/* Meets at `place` as rank `rank` of `size`; place NULL: a rank alone, that meets nobody. */
 coll_status_t comm_create(const rendezvous_place_t *place, int rank, int size, int timeout_ms,
                           struct coll_comm **comm);
 

@@ -55,7 +55,7 @@ typedef struct launcher {
 } launcher_t;
 
 static const launcher_t launchers[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", NULL},
+    {"torchrun", "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE"},
     {"PMI", "PMI_RANK", "PMI_SIZE", "PMI_ID_JOB"},
     {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID"},
@@ -106,14 +106,15 @@ static coll_status_t find_place(const launcher_t *launcher, rendezvous_place_t *
   if (value_of("MASTER_PORT") != NULL) {
     COLL_TRY(number("MASTER_PORT", 1, 65535, &port));
     if (port_is_taken()) port = port < 65535 ? port + 1 : port - 1;
-  } else if (job != NULL) {
-    port = PORT_FIRST + (int64_t)(text_hash(job) % PORT_SPREAD);
   } else if (launcher == &launchers[0]) {
     return base_fail(COLL_ERROR_INVALID,
                      "RANK and WORLD_SIZE are set but MASTER_PORT is not: start the ranks with "
                      "collrun or torchrun, or set MASTER_ADDR and MASTER_PORT");
+  } else if (job != NULL) {
+    port = PORT_FIRST + (int64_t)(text_hash(job) % PORT_SPREAD);
   }
-  *place = (rendezvous_place_t){.port = (uint16_t)port};
+  /* The job's name keeps ranks of different jobs on one port apart. */
+  *place = (rendezvous_place_t){.port = (uint16_t)port, .key = job != NULL ? text_hash(job) : 0};
   snprintf(place->host, sizeof place->host, "%s", host != NULL ? host : "127.0.0.1");
   return COLL_OK;
 }

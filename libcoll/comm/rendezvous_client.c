@@ -25,12 +25,25 @@ static coll_status_t resolve(const rendezvous_place_t *place, struct addrinfo **
                    place->host, gai_strerror(error));
 }
 
+/* While nobody listens on a port of the range that the kernel gives out, a connection to it can be
+ * given that very port and meet itself. */
+static bool met_itself(int fd) {
+  struct sockaddr_storage own, peer;
+  socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
+  memset(&own, 0, sizeof own);
+  memset(&peer, 0, sizeof peer);
+  return getsockname(fd, (struct sockaddr *)&own, &own_bytes) == 0 &&
+         getpeername(fd, (struct sockaddr *)&peer, &peer_bytes) == 0 && own_bytes == peer_bytes &&
+         memcmp(&own, &peer, own_bytes) == 0;
+}
+
 static int connect_once(const struct addrinfo *addresses) {
   for (const struct addrinfo *each = addresses; each != NULL; each = each->ai_next) {
     int fd = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) continue;
-    if (connect(fd, each->ai_addr, each->ai_addrlen) == 0) return fd;
-    int error = errno;
+    bool connected = connect(fd, each->ai_addr, each->ai_addrlen) == 0;
+    if (connected && !met_itself(fd)) return fd;
+    int error = connected ? ECONNREFUSED : errno;
     close(fd);
     errno = error;
   }

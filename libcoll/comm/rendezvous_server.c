@@ -21,7 +21,8 @@
 #include "comm/wire.h"
 #include "plan/plan.h"
 
-#define SILENCE_NS 5000000000u       /* how long such a one may take */
+#define HELLO_NS 250000000u          /* a rank says hello at once; else it is a stranger */
+#define NO_ROOM_NS 10000000u         /* pause when the process has no descriptor left */
 #define UNATTENDED_NS 3600000000000u /* a meeting point that nobody ever came to */
 #define ANSWER_NS 5000000000u
 
@@ -111,8 +112,11 @@ static void welcome(server_t *server) {
   char record[RENDEZVOUS_RECORD_MOST];
   wire_hello_t hello;
   int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
-  if (fd < 0) return;
-  uint64_t deadline_ns = base_clock_now_ns() + SILENCE_NS;
+  if (fd < 0) {
+    base_clock_sleep_ns(NO_ROOM_NS);
+    return;
+  }
+  uint64_t deadline_ns = base_clock_now_ns() + HELLO_NS;
   if (!wire_recv(fd, &hello, sizeof hello, deadline_ns) || !makes_sense(server, &hello) ||
       !wire_recv(fd, record, hello.record_bytes, deadline_ns)) {
     close(fd); /* a stranger */
@@ -169,10 +173,11 @@ static void gather_ranks(server_t *server) {
   }
 }
 
+/* From the last rank down: the server lives in rank 0's process, which may leave when it knows. */
 static void answer_guests(server_t *server) {
   uint64_t deadline_ns = base_clock_now_ns() + ANSWER_NS;
   size_t bytes = (size_t)server->size * server->record_bytes;
-  for (int rank = 0; rank < server->size; rank++) {
+  for (int rank = server->size - 1; rank >= 0; rank--) {
     int fd = server->guests[rank].fd;
     if (fd < 0) continue;
     if (wire_send(fd, &server->answer, sizeof server->answer, deadline_ns) &&
