@@ -147,9 +147,13 @@ static void end_part(bench_report_t *report) {
   if (report->part.rows == 0) return;
   const char *algo = report->last.algo != NULL ? report->last.algo : "(chosen)";
   if (report->shows_progress) fputs("\r\x1b[K", stderr);
-  fprintf(report->out, "  %-14s %-*s %7zu %8" PRIu64 " %12.2f %12.2f\n",
-          coll_collective_name(report->last.collective), ALGO_WIDTH, algo, report->part.rows,
-          report->part.wrong, mean_busbw(&report->part), report->part.busbw_best);
+  fprintf(report->out, "  %-14s %-*s %7zu %8" PRIu64, coll_collective_name(report->last.collective),
+          ALGO_WIDTH, algo, report->part.rows, report->part.wrong);
+  if (report->part.busbw_count > 0) {
+    fprintf(report->out, " %12.2f %12.2f\n", mean_busbw(&report->part), report->part.busbw_best);
+  } else {
+    fprintf(report->out, " %12s %12s\n", "-", "-");
+  }
   fflush(report->out);
   report->part = (bench_tally_t){0};
 }
@@ -193,7 +197,11 @@ coll_status_t bench_report_end(bench_report_t *report) {
   } else {
     fputs("# Wrong elements    : not checked\n", report->out);
   }
-  fprintf(report->out, "# Mean bus bandwidth: %.4g GB/s\n", mean_busbw(&report->all));
+  if (report->all.busbw_count > 0) {
+    fprintf(report->out, "# Mean bus bandwidth: %.4g GB/s\n", mean_busbw(&report->all));
+  } else {
+    fputs("# Mean bus bandwidth: not timed\n", report->out);
+  }
   fflush(report->out);
   coll_status_t status = COLL_OK;
   if (report->journal != NULL) {

@@ -1,0 +1,127 @@
+#!/bin/sh
+# collbench from outside: that its own launch and every launcher's work, that it finds nothing wrong
+# where nothing is and everything where something is, and how it ends when a rank dies.
+# Usage: collbench.sh COLLBENCH COLLRUN [LIBRARY-THAT-CORRUPTS]. Speaks TAP.
+collbench=$1
+collrun=$2
+corrupt=$3
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+number=0
+failures=0
+
+# ok NAME: the outcome of the command before it; with a failure shows what was printed.
+ok() {
+  outcome=$?
+  number=$((number + 1))
+  if [ "$outcome" -eq 0 ]; then
+    echo "ok $number - $1"
+  else
+    failures=$((failures + 1))
+    echo "not ok $number - $1"
+    for file in out err; do [ -f "$file" ] && head -50 "$file" | sed "s/^/# $file: /"; done
+  fi
+}
+
+# run CODE COMMAND...: true when it leaves with CODE. Output lands in out and err.
+run() {
+  wanted=$1
+  shift
+  "$@" >out 2>err </dev/null
+  got=$?
+  [ "$got" -eq "$wanted" ] || { echo "# exit code $got, wanted $wanted"; return 1; }
+}
+
+# The last run found everything right, and said nothing else.
+right() { grep -q '^# Wrong elements *: 0 OK$' out && [ ! -s err ]; }
+one_line() { [ "$(wc -l <err)" = 1 ] && [ ! -s out ]; }
+now_ms() { date +%s%3N; }
+
+# ---- every way to get ranks
+
+run 0 "$collbench" allreduce -b 8 -e 4K -n 4 && right && [ "$(grep -c ' float32 ' out)" = 10 ]
+ok "a process by itself is one rank"
+
+run 0 "$collbench" all --algo all --threads 4 --counts 0,1,1001 -n 2 -w 1 && right
+ok "threads: every collective and algorithm"
+
+run 0 "$collrun" -n 3 "$collbench" all --algo all --counts 0,1,1001 -n 2 -w 1 --root all && right
+ok "processes: every collective, algorithm and root"
+
+run 0 "$collrun" -n 2 "$collbench" allreduce --sizes 0,4,1003,1M -d all -o all -n 1 -w 0 && right
+ok "every dtype and reduction"
+
+run 0 "$collrun" -n 3 "$collbench" all --counts 77 --mem coll --stream -u 1 -n 8 --print rows && right
+ok "memory from coll_mem_alloc, a host stream, misaligned buffers"
+
+run 0 "$collrun" -n 2 "$collbench" allgather --sizes 64K -c 0 -n 2 && grep -q 'not checked' out
+ok "-c 0 does not check"
+
+run 0 "$collrun" -n 2 "$collbench" allgather --sizes 64K -n 0 && right && grep -q 'not timed' out
+ok "-n 0 does not time"
+
+if command -v mpirun >/dev/null 2>&1; then
+  run 0 mpirun --allow-run-as-root --oversubscribe -n 2 "$collbench" allreduce --sizes 4K -n 2 && right
+  ok "mpirun"
+fi
+
+# ---- the JSON file
+
+run 0 "$collrun" -n 2 "$collbench" reduce --algo all --sizes 0,4K --json rows.json -n 2 && right &&
+  grep -q '"processor"' rows.json && grep -q '"busbw_gb_s"' rows.json &&
+  [ "$(grep -c '"collective": "reduce"' rows.json)" = "$(grep -c ' float32 ' out)" ]
+ok "--json holds the machine and every row"
+
+if command -v python3 >/dev/null 2>&1; then
+  python3 -m json.tool rows.json >/dev/null
+  ok "--json is JSON"
+fi
+
+run 1 "$collbench" allreduce --sizes 8 --json no/such/folder/x && one_line
+ok "--json names a file that cannot be written"
+
+# ---- wrong results
+
+if [ -n "$corrupt" ]; then
+  run 1 env LD_PRELOAD="$corrupt" "$collrun" -n 3 "$collbench" allreduce --sizes 4K -n 2 &&
+    grep -q '^# Wrong elements *: 2 FAILED$' out &&
+    grep -q 'rank 1: wrong: allreduce float32 sum.*element 5 is .*, not ' err
+  ok "one wrong bit is counted, named and fails the run"
+fi
+
+# ---- a rank that dies
+
+"$collrun" -n 3 sh -c 'echo $$ >pid-$RANK; exec "$@"' sh \
+  "$collbench" allreduce --sizes 1M -n 1000000 -w 0 >out 2>err </dev/null &
+job=$!
+tries=0
+until [ -s pid-0 ] && [ -s pid-1 ] && [ -s pid-2 ] && [ -s out ] || [ $tries -ge 100 ]; do
+  tries=$((tries + 1))
+  sleep 0.1
+done
+victim=$(cat pid-1)
+before=$(now_ms)
+kill -KILL "$victim"
+wait $job
+code=$?
+took=$(($(now_ms) - before))
+[ $code -eq 137 ] && [ $took -lt 4000 ] && grep -q "collrun: rank 1 (pid $victim) .*signal 9" err &&
+  [ "$(grep -c '^collbench: .*rank 1' err)" = 2 ]
+ok "the other ranks name the one that was killed, and end"
+
+# ---- bad input
+
+run 2 "$collrun" -n 3 "$collbench" allredcue && [ "$(grep -c '^collbench: ' err)" = 1 ] &&
+  grep -q "did you mean 'allreduce'" err
+ok "a wrong command line is told of once"
+
+run 1 "$collrun" -n 2 "$collbench" reduce --sizes 8 --root 2 &&
+  [ "$(grep -c '^collbench: ' err)" = 1 ] && grep -q 'ranks 0 to 1' err
+ok "a root that is no rank"
+
+run 0 "$collbench" --help && grep -q busbw out
+ok "--help"
+
+echo "1..$number"
+[ $failures -eq 0 ]
