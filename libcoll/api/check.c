@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/submit.h"
 #include "base/memory.h"
 #include "base/names.h"
 
@@ -15,7 +16,7 @@ static coll_status_t wrong(const comm_call_t *call, const char *what) {
                    call->comm->size, what);
 }
 
-static coll_status_t check_words(const comm_call_t *call) {
+static coll_status_t check_words(comm_call_t *call) {
   char text[120];
   int size = call->comm->size;
   if (base_dtype_bytes(call->dtype) == 0) {
@@ -23,8 +24,7 @@ static coll_status_t check_words(const comm_call_t *call) {
     return wrong(call, text);
   }
   if (base_collective_reduces(call->collective) && (unsigned)call->op >= COLL_OP_BUILTIN_COUNT) {
-    unsigned char scalar[8];
-    if ((int)call->op < 0 || !comm_premul_find(call->comm, call->op, call->dtype, scalar)) {
+    if ((int)call->op < 0 || !comm_premul_find(call->comm, call->op, call->dtype, call->scalar)) {
       snprintf(text, sizeof text,
                "op %d is no built-in, and no premul-sum of this communicator for %s", (int)call->op,
                base_dtype_name(call->dtype));
@@ -97,6 +97,9 @@ coll_status_t api_check_collective(comm_call_t *call) {
 coll_status_t api_check_pair(comm_call_t *call) {
   COLL_TRY(comm_check(call->comm));
   COLL_TRY(check_words(call));
+  if (call->root == call->comm->rank && !api_group_is_open()) {
+    return wrong(call, "to or from itself a rank communicates inside a group only");
+  }
   const void *buffer = call->kind == COMM_SEND ? call->send : call->recv;
   if (call->count > 0 && buffer == NULL) return wrong(call, "the buffer is NULL");
   return COLL_OK;

@@ -150,7 +150,7 @@ coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective,
   uint64_t ticket = comm_turn_ticket(comm);
   comm_turn_take(comm, ticket);
   comm->forced[collective] = algo != NULL ? algo->name : NULL;
-  comm->choices[collective] = (comm_choice_t){0};
+  memset(comm->choices[collective], 0, sizeof comm->choices[collective]);
   comm_turn_pass(comm, ticket);
   return COLL_OK;
 }

@@ -27,13 +27,13 @@ typedef struct comm_plan {
   plan_t *plan;
 } comm_plan_t;
 
-/* What the latest call of a collective came to; the next one like it need not ask again. */
+/* What the latest call of a collective came to, at a given reach; the next one like it need not ask
+ * again. */
 typedef struct comm_choice {
   size_t bytes;
   size_t element_bytes;
   int root;
   bool in_place;
-  plan_reach_t reach;
   const comm_plan_t *plan; /* NULL before any */
 } comm_choice_t;
 
@@ -61,16 +61,15 @@ struct coll_comm {
   uint64_t *sent, *received; /* [size]: coll_send and coll_recv calls so far, by peer */
   comm_plan_t **plans;
   size_t plan_count, plan_capacity;
-  comm_choice_t choices[COLL_COLLECTIVE_COUNT];
+  comm_choice_t choices[COLL_COLLECTIVE_COUNT][PLAN_REACH_COUNT];
   const algo_t *used[COLL_COLLECTIVE_COUNT];
   const char *forced[COLL_COLLECTIVE_COUNT]; /* an algo_t's name, or NULL */
+  void *orphan; /* memory of the call that failed, which peers may still read; or NULL */
 
   /* The failure that finished the communicator: text before status, status with release; written
    * once, by the thread whose turn it is. */
   char failure_text[COMM_ERROR_BYTES];
   _Atomic int failure;
-  /* coll_comm_abort was called here. Any thread. */
-  _Atomic bool aborted;
 
   pthread_mutex_t lock;              /* guards what follows */
   char last_error[COMM_ERROR_BYTES]; /* of the communicator's latest failed call */

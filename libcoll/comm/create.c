@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "topo/host.h"
 #include "transport/self/self.h"
+#include "transport/shm/memory.h"
 #include "transport/shm/shm.h"
 
 #define SPIN_LOOKS 2000 /* some 50 µs: longer than a peer that is on time takes */
@@ -88,6 +89,7 @@ void comm_destroy(struct coll_comm *comm) {
   if (comm->self != NULL) comm->self->ops->destroy(comm->self);
   comm->local->ops->destroy(comm->local);
   pthread_mutex_destroy(&comm->lock);
+  shm_memory_free(comm->orphan);
   free(comm->premuls);
   free(comm->world.packing);
   free(comm->world.views);

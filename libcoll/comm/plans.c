@@ -73,9 +73,9 @@ static coll_status_t choose_afresh(struct coll_comm *comm, const tune_query_t *q
 coll_status_t comm_choose(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
                           size_t element_bytes, int root, bool in_place, plan_reach_t reach,
                           const comm_plan_t **plan) {
-  comm_choice_t *last = &comm->choices[collective];
+  comm_choice_t *last = &comm->choices[collective][reach];
   if (last->plan != NULL && last->bytes == bytes && last->element_bytes == element_bytes &&
-      last->root == root && last->in_place == in_place && last->reach == reach) {
+      last->root == root && last->in_place == in_place) {
     *plan = last->plan;
     return COLL_OK;
   }
@@ -89,7 +89,6 @@ coll_status_t comm_choose(struct coll_comm *comm, coll_collective_t collective, 
                           .element_bytes = element_bytes,
                           .root = root,
                           .in_place = in_place,
-                          .reach = reach,
                           .plan = *plan};
   return COLL_OK;
 }

@@ -13,7 +13,8 @@
 
 typedef struct wish {
   int32_t color, key;
-  int32_t rank; /* in the parent */
+  int32_t rank;   /* in the parent */
+  int32_t failed; /* this rank cannot take part: nobody gets a child */
   uint64_t session;
   comm_record_t record;
 } wish_t;
@@ -46,6 +47,24 @@ static int keep_color(wish_t wishes[], int count, int color) {
   return kept;
 }
 
+static coll_status_t check_all_can(const struct coll_comm *parent, const wish_t wishes[]) {
+  for (int rank = 0; rank < parent->size; rank++) {
+    if (!wishes[rank].failed || rank == parent->rank) continue;
+    return base_fail(COLL_ERROR_SYSTEM,
+                     "rank %d: rank %d could not take part in the split (its own error says why)",
+                     parent->rank, rank);
+  }
+  return COLL_OK;
+}
+
+/* Describes this rank. A rank that fails here still tells the others, or they would wait. */
+static coll_status_t make_wish(shm_mesh_t *mesh, wish_t *own) {
+  if (getrandom(&own->session, sizeof own->session, 0) != (ssize_t)sizeof own->session) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a communicator");
+  }
+  return comm_introduce(mesh, &own->record);
+}
+
 static coll_status_t connect_members(shm_mesh_t *mesh, const wish_t members[], int count,
                                      int parent_rank, struct coll_comm **child) {
   comm_record_t *records = NULL;
@@ -69,23 +88,23 @@ static coll_status_t connect_members(shm_mesh_t *mesh, const wish_t members[], i
 }
 
 coll_status_t comm_split(struct coll_comm *parent, int color, int key, struct coll_comm **child) {
-  shm_mesh_t mesh;
+  shm_mesh_t mesh = {.listener = -1};
   wish_t *wishes = NULL, own = {.color = color, .key = key, .rank = parent->rank};
-  if (getrandom(&own.session, sizeof own.session, 0) != (ssize_t)sizeof own.session) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a communicator");
-  }
-  COLL_TRY(base_alloc((size_t)parent->size, sizeof *wishes, "wishes of ranks", (void **)&wishes));
-  coll_status_t status = comm_introduce(&mesh, &own.record);
-  if (status != COLL_OK) goto free_wishes;
+  coll_status_t status =
+      base_alloc((size_t)parent->size, sizeof *wishes, "wishes of ranks", (void **)&wishes);
+  if (status != COLL_OK) return comm_finish(parent, status, parent->rank);
+  coll_status_t own_status = make_wish(&mesh, &own);
+  own.failed = own_status != COLL_OK;
   status = tell_all(parent, &own, wishes);
+  if (status == COLL_OK) status = own_status;
+  if (status == COLL_OK) status = check_all_can(parent, wishes);
   if (status != COLL_OK || color < 0) {
     shm_mesh_close(&mesh);
     if (status == COLL_OK) *child = NULL;
-    goto free_wishes;
+  } else {
+    int count = keep_color(wishes, parent->size, color);
+    status = connect_members(&mesh, wishes, count, parent->rank, child);
   }
-  int count = keep_color(wishes, parent->size, color);
-  status = connect_members(&mesh, wishes, count, parent->rank, child);
-free_wishes:
   free(wishes);
   return status;
 }

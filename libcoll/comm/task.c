@@ -36,16 +36,10 @@ static int tag_op(const comm_call_t *call) {
 /* Every rank's premul-sum is a plain sum of buffers that the scalar went over first. */
 static coll_status_t scale_input(comm_task_t *task) {
   const comm_call_t *call = task->call;
-  unsigned char scalar[8];
-  if (!comm_premul_find(call->comm, call->op, call->dtype, scalar)) {
-    return base_fail(COLL_ERROR_INVALID,
-                     "rank %d: op %d is not a premul-sum of this communicator for %s",
-                     call->comm->rank, (int)call->op, base_dtype_name(call->dtype));
-  }
   size_t elements = buffer_elements(call, PLAN_INPUT);
   COLL_TRY(shm_memory_alloc(elements * task->engine_call.element_bytes, &task->scaled));
-  COLL_TRY(
-      call->comm->world.device->scale(task->scaled, call->send, elements, call->dtype, scalar));
+  COLL_TRY(call->comm->world.device->scale(task->scaled, call->send, elements, call->dtype,
+                                           call->scalar));
   task->engine_call.input = task->scaled;
   task->engine_call.op = COLL_SUM;
   return COLL_OK;
@@ -201,6 +195,11 @@ int comm_task_waits_for(const comm_task_t *task, int peers[PLAN_LANES_MAX]) {
 }
 
 void comm_task_close(comm_task_t *task) {
-  if (task->scaled != NULL) shm_memory_free(task->scaled);
+  if (task->scaled == NULL) return;
+  if (task->state == COMM_TASK_DONE) {
+    shm_memory_free(task->scaled);
+  } else { /* peers that are threads of this process may still be reading it */
+    task->call->comm->orphan = task->scaled;
+  }
   task->scaled = NULL;
 }

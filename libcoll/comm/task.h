@@ -39,7 +39,7 @@ coll_status_t comm_task_advance(comm_task_t *task, bool *moved);
 /* Ranks that the task waits for now: fills peers, returns how many. */
 int comm_task_waits_for(const comm_task_t *task, int peers[PLAN_LANES_MAX]);
 
-/* Frees what the task owns, whatever its state. */
+/* Lets go of what the task owns, whatever its state. */
 void comm_task_close(comm_task_t *task);
 
 #endif

@@ -115,8 +115,9 @@ typedef struct coll_comm_config {
  * owned by the caller until coll_comm_destroy. Calls on one communicator are carried out in the
  * order they were made, also from several threads or streams. */
 
-/* Opens a meeting point in this process (a listening TCP socket on every interface, or on the one
- * that COLL_INTERFACE_ADDRESS names) that lives until all ranks have met there. */
+/* Opens a meeting point in this process (a listening TCP socket on the address that the
+ * COLL_INTERFACE_ADDRESS knob names, the loopback one by default) that lives until all ranks have
+ * met there. */
 COLL_API coll_status_t coll_unique_id_create(coll_unique_id_t *id);
 
 /* Makes this process or thread rank `rank` of `size`. config may be NULL. Returns once every rank
@@ -148,7 +149,8 @@ COLL_API coll_status_t coll_comm_error(coll_comm_t comm);
  * COLL_ERROR_RANK_LOST naming this rank. May be called from any thread. Destroy it afterwards. */
 COLL_API coll_status_t coll_comm_abort(coll_comm_t comm);
 
-/* Waits for the calls queued on this rank and frees the communicator. Does not wait for others. */
+/* Waits for the calls queued on this rank and frees the communicator. Does not wait for others. Any
+ * coll_comm_abort on it has returned before. */
 COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
 
 /* ---- collectives -----------------------------------------------------------------------------
@@ -156,6 +158,8 @@ COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
  * but for the part that an in-place call names as its output. Results are bit-identical on all
  * ranks and from run to run. A rooted call ignores the buffer that a rank has no use for (it may
  * be NULL), and so may any buffer be when its count is 0.
+ * After a failure among ranks that are threads of one process, keep buffers and communicators until
+ * the calls of all ranks have returned.
  * stream NULL: the call is complete when it returns. A host stream: the call is queued, the
  * buffers belong to it until coll_stream_sync. */
 
@@ -209,7 +213,8 @@ COLL_API coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, i
  * receives in a group cannot deadlock each other, and one thread may issue for several ranks. Their
  * results are there when end returns (stream NULL). A call that fails its checks is reported at
  * once and fails the group: its end returns that status and nothing of the group is started.
- * Groups belong to the calling thread and nest. */
+ * Within a group a communicator is used on one stream only, and none is split or destroyed. Groups
+ * belong to the calling thread and nest. */
 COLL_API coll_status_t coll_group_start(void);
 COLL_API coll_status_t coll_group_end(void);
 
