@@ -52,7 +52,8 @@ ok "processes: every collective, algorithm and root"
 run 0 "$collrun" -n 2 "$collbench" allreduce --sizes 0,4,1003,1M -d all -o all -n 1 -w 0 && right
 ok "every dtype and reduction"
 
-run 0 "$collrun" -n 3 "$collbench" all --counts 77 --mem coll --stream -u 1 -n 8 --print rows && right
+run 0 "$collrun" -n 3 "$collbench" all --counts 77 --mem coll --stream -u 1 -n 8 &&
+  right
 ok "memory from coll_mem_alloc, a host stream, misaligned buffers"
 
 run 0 "$collrun" -n 2 "$collbench" allgather --sizes 64K -c 0 -n 2 && grep -q 'not checked' out
@@ -62,7 +63,8 @@ run 0 "$collrun" -n 2 "$collbench" allgather --sizes 64K -n 0 && right && grep -
 ok "-n 0 does not time"
 
 if command -v mpirun >/dev/null 2>&1; then
-  run 0 mpirun --allow-run-as-root --oversubscribe -n 2 "$collbench" allreduce --sizes 4K -n 2 && right
+  run 0 mpirun --allow-run-as-root --oversubscribe -n 2 "$collbench" allreduce --sizes 4K -n 2 &&
+    right
   ok "mpirun"
 fi
 

@@ -1,5 +1,6 @@
 /* The command line of collbench: what it turns into, and what a wrong one is told. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -14,9 +15,12 @@ static coll_status_t parse(const char *line, bench_settings_t *settings) {
   char *words[WORDS_MOST] = {"collbench"};
   int count = 1;
   bool helped;
-  strncpy(copy, line, sizeof copy - 1);
-  for (char *word = strtok(copy, " "); word != NULL; word = strtok(NULL, " "))
+  snprintf(copy, sizeof copy, "%s", line);
+  for (char *word = copy; *word != '\0';) {
     words[count++] = word;
+    word += strcspn(word, " ");
+    if (*word != '\0') *word++ = '\0';
+  }
   return bench_settings_parse(count, words, settings, &helped);
 }
 

@@ -52,7 +52,8 @@ run 0 -n 3 --prefix sh -c 'echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE 
 [2] 2/3 2/3 127.0.0.1" ]
 ok "every rank finds its place in the environment"
 
-run 0 -n 2 sh -c 'echo $MASTER_PORT' && [ "$(sort -u out | wc -l)" = 1 ] && [ "$(head -1 out)" -gt 0 ]
+run 0 -n 2 sh -c 'echo $MASTER_PORT' && [ "$(sort -u out | wc -l)" = 1 ] &&
+  [ "$(head -1 out)" -gt 0 ]
 ok "ranks agree on a port"
 
 run 0 -n 1 --port 45678 sh -c 'echo $MASTER_PORT' && [ "$(cat out)" = 45678 ]
@@ -122,7 +123,8 @@ took=$(($(now_ms) - before))
 [ $outcome -eq 0 ] && [ $took -ge 300 ] && [ $took -lt 5000 ] && grep -q 'still run: 1' err
 ok "the rest is stopped after the grace period"
 
-run 3 -n 2 --prefix --grace-ms 2000 sh -c '[ $RANK = 1 ] || exit 3; sleep 0.2; echo my own error; exit 4' &&
+run 3 -n 2 --prefix --grace-ms 2000 sh -c '[ $RANK = 1 ] || exit 3
+    sleep 0.2; echo my own error; exit 4' &&
   [ "$(cat out)" = "[1] my own error" ] && ! grep -q 'still run' err
 ok "the rest may speak during the grace period"
 
@@ -140,8 +142,8 @@ ok "what a rank leaves running in its group is killed"
 
 for name in INT TERM HUP USR1; do
   rm -f ready-* got-*
-  env --default-signal=INT "$collrun" -n 2 sh -c 'trap "touch got-$RANK; exit 0" '$name'; touch ready-$RANK
-    while :; do sleep 0.05; done' >out 2>err </dev/null &
+  env --default-signal=INT "$collrun" -n 2 sh -c 'trap "touch got-$RANK; exit 0" '$name'
+    touch ready-$RANK; while :; do sleep 0.05; done' >out 2>err </dev/null &
   pid=$!
   eventually [ -e ready-0 ] && eventually [ -e ready-1 ] && kill -$name $pid && wait $pid &&
     [ -e got-0 ] && [ -e got-1 ]
@@ -159,7 +161,8 @@ ok "ranks that obey a signal end the job with 128 + its number, quietly"
 rm -f ready-*
 "$collrun" -n 3 sh -c 'echo $$ >pid-$RANK; touch ready-$RANK; exec sleep 30' >out 2>err </dev/null &
 pid=$!
-eventually [ -e ready-0 ] && eventually [ -e ready-1 ] && eventually [ -e ready-2 ] && kill -KILL $pid
+eventually [ -e ready-0 ] && eventually [ -e ready-1 ] && eventually [ -e ready-2 ] &&
+  kill -KILL $pid
 wait $pid 2>/dev/null
 eventually gone "$(cat pid-0)" && eventually gone "$(cat pid-1)" && eventually gone "$(cat pid-2)"
 ok "ranks die with a collrun that is killed"

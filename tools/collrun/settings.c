@@ -28,76 +28,57 @@ static const char examples[] =
     "  collrun -n 4 --output logs ./train\n"
     "      each rank writes to logs/rank-N.out and logs/rank-N.err\n";
 
+/* The values that the option table fills in, before they are checked. */
+typedef struct raw {
+  int64_t ranks, port, grace_ms;
+  int bind;
+} raw_t;
+
+static coll_status_t parse(int argc, char **argv, raw_t *raw, collrun_settings_t *settings,
+                           int *first, bool *helped) {
+  const base_option_t options[] = {
+      {'n', "ranks", BASE_OPTION_INTEGER, &raw->ranks, "N", "how many ranks to start; required", 1,
+       RANKS_MOST},
+      {0, "bind", BASE_OPTION_WORD, &raw->bind, "HOW",
+       "core: each rank gets its own cores, unless ranks outnumber them; none",
+       .words = bind_words},
+      {0, "prefix", BASE_OPTION_FLAG, &settings->prefix, NULL,
+       "put \"[rank] \" before every line of output"},
+      {0, "output", BASE_OPTION_TEXT, &settings->output, "DIR",
+       "write each rank's output to DIR/rank-N.out and DIR/rank-N.err"},
+      {0, "port", BASE_OPTION_INTEGER, &raw->port, "PORT", "MASTER_PORT; 0 picks a free one", 0,
+       65535},
+      {0, "grace-ms", BASE_OPTION_INTEGER, &raw->grace_ms, "MS",
+       "time between a rank's failure and SIGTERM, then SIGKILL, to the rest", 0, 3600000},
+  };
+  const base_command_t command = {"collrun", "-n N [options] PROGRAM [ARGUMENTS]",
+                                  summary,   examples,
+                                  options,   sizeof options / sizeof options[0]};
+  return base_options_parse(&command, argc, argv, first, helped);
+}
+
 coll_status_t collrun_settings_parse(int argc, char **argv, collrun_settings_t *settings,
                                      bool *helped) {
-  int64_t ranks = 0, port = 0, grace_ms = 2500;
-  int bind = 0;
-  bool prefix = false;
-  const char *output = NULL;
-  const base_option_t options[] = {
-      {.letter = 'n',
-       .name = "ranks",
-       .kind = BASE_OPTION_INTEGER,
-       .value = &ranks,
-       .value_name = "N",
-       .help = "how many ranks to start; required",
-       .least = 1,
-       .most = RANKS_MOST},
-      {.name = "bind",
-       .kind = BASE_OPTION_WORD,
-       .value = &bind,
-       .value_name = "HOW",
-       .help = "core: each rank gets its own cores, unless ranks outnumber them; none",
-       .words = bind_words},
-      {.name = "prefix",
-       .kind = BASE_OPTION_FLAG,
-       .value = &prefix,
-       .help = "put \"[rank] \" before every line of output"},
-      {.name = "output",
-       .kind = BASE_OPTION_TEXT,
-       .value = &output,
-       .value_name = "DIR",
-       .help = "write each rank's output to DIR/rank-N.out and DIR/rank-N.err"},
-      {.name = "port",
-       .kind = BASE_OPTION_INTEGER,
-       .value = &port,
-       .value_name = "PORT",
-       .help = "MASTER_PORT; 0 picks a free one",
-       .least = 0,
-       .most = 65535},
-      {.name = "grace-ms",
-       .kind = BASE_OPTION_INTEGER,
-       .value = &grace_ms,
-       .value_name = "MS",
-       .help = "time between a rank's failure and SIGTERM, then SIGKILL, to the rest",
-       .least = 0,
-       .most = 3600000},
-  };
-  const base_command_t command = {.name = "collrun",
-                                  .usage = "-n N [options] PROGRAM [ARGUMENTS]",
-                                  .summary = summary,
-                                  .examples = examples,
-                                  .options = options,
-                                  .option_count = sizeof options / sizeof options[0]};
+  raw_t raw = {.grace_ms = 2500};
+  collrun_settings_t parsed = {0};
   int first;
-  COLL_TRY(base_options_parse(&command, argc, argv, &first, helped));
+  COLL_TRY(parse(argc, argv, &raw, &parsed, &first, helped));
   if (*helped) return COLL_OK;
-  if (ranks == 0) {
+  if (raw.ranks == 0) {
     return base_fail(COLL_ERROR_INVALID, "say how many ranks to start: collrun -n 4 PROGRAM");
   }
   if (first == argc) {
-    return base_fail(COLL_ERROR_INVALID, "no program given: collrun -n %d PROGRAM", (int)ranks);
+    return base_fail(COLL_ERROR_INVALID, "no program given: collrun -n %d PROGRAM", (int)raw.ranks);
   }
-  if (prefix && output != NULL) {
+  if (parsed.prefix && parsed.output != NULL) {
     return base_fail(COLL_ERROR_INVALID,
                      "--prefix and --output do not go together: files need no prefix");
   }
-  *settings = (collrun_settings_t){.ranks = (int)ranks,
-                                   .port = (int)port,
-                                   .grace_ms = (int)grace_ms,
-                                   .bind = bind == 0,
-                                   .prefix = prefix,
-                                   .output = output,
-                                   .program = argv + first};
+  parsed.ranks = (int)raw.ranks;
+  parsed.port = (int)raw.port;
+  parsed.grace_ms = (int)raw.grace_ms;
+  parsed.bind = raw.bind == 0;
+  parsed.program = argv + first;
+  *settings = parsed;
   return COLL_OK;
 }
