@@ -69,10 +69,15 @@ coll_status_t verify_view_acquire(verify_clocks_t *clocks, verify_view_t *view,
                                   const verify_view_t *other) {
   COLL_TRY(verify_view_see(clocks, view, other->now));
   if (view->seen == other->seen) return COLL_OK;
+  const uint32_t *others = other->seen->counts;
+  size_t first_news = 0;
+  while (first_news < clocks->width && others[first_news] <= view->seen->counts[first_news]) {
+    first_news++;
+  }
+  if (first_news == clocks->width) return COLL_OK;
   COLL_TRY(own(clocks, view));
   uint32_t *counts = view->seen->counts;
-  const uint32_t *others = other->seen->counts;
-  for (size_t i = 0; i < clocks->width; i++) {
+  for (size_t i = first_news; i < clocks->width; i++) {
     counts[i] = counts[i] > others[i] ? counts[i] : others[i];
   }
   return COLL_OK;

@@ -8,15 +8,20 @@
 #include "verify/expected.h"
 #include "verify/memory.h"
 
-/* A lane's progress, and the steps of it that other lanes are ordered after. */
+/* A step that other lanes are ordered after. */
+typedef struct verify_watched {
+  int32_t step, users; /* `after` steps that name it and are not done */
+  verify_view_t view;  /* once it is done */
+} verify_watched_t;
+
+/* A lane's progress. */
 typedef struct verify_lane {
   verify_site_t at; /* the next step; at.step == count: done */
   verify_view_t view;
-  bool queued;           /* in the run's queue */
-  bool ended;            /* its last step is done */
-  bool offered;          /* depth 0: the send at hand waits to be taken */
-  int32_t *watched;      /* ascending steps */
-  verify_view_t *passed; /* [watched]: the view when that step was done */
+  bool queued;               /* in the run's queue */
+  bool ended;                /* its last step is done */
+  bool offered;              /* depth 0: the send at hand waits to be taken */
+  verify_watched_t *watched; /* ascending steps */
   size_t watched_count, passed_count;
 } verify_lane_t;
 

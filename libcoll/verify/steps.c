@@ -164,22 +164,29 @@ static coll_status_t run_signal(verify_run_t *run, verify_lane_t *lane, int32_t 
   return COLL_OK;
 }
 
-static coll_status_t run_after(verify_run_t *run, verify_lane_t *lane, const plan_step_t *step,
-                               bool *done) {
-  const verify_lane_t *other =
-      &run->lanes[verify_lane_number(run->plan, lane->at.rank, step->after.lane)];
-  *done = other->at.step > step->after.step;
-  if (!*done) return COLL_OK;
-  size_t low = 0, high = other->watched_count;
+static verify_watched_t *find_watched(verify_lane_t *lane, int32_t step) {
+  size_t low = 0, high = lane->watched_count;
   while (high - low > 1) {
     size_t middle = low + (high - low) / 2;
-    if (other->watched[middle] <= step->after.step) {
+    if (lane->watched[middle].step <= step) {
       low = middle;
     } else {
       high = middle;
     }
   }
-  return verify_view_acquire(&run->clocks, &lane->view, &other->passed[low]);
+  return &lane->watched[low];
+}
+
+static coll_status_t run_after(verify_run_t *run, verify_lane_t *lane, const plan_step_t *step,
+                               bool *done) {
+  verify_lane_t *other =
+      &run->lanes[verify_lane_number(run->plan, lane->at.rank, step->after.lane)];
+  *done = other->at.step > step->after.step;
+  if (!*done) return COLL_OK;
+  verify_watched_t *watched = find_watched(other, step->after.step);
+  COLL_TRY(verify_view_acquire(&run->clocks, &lane->view, &watched->view));
+  if (--watched->users == 0) verify_view_drop(&run->clocks, &watched->view);
+  return COLL_OK;
 }
 
 coll_status_t verify_step_run(verify_run_t *run, verify_lane_t *lane, bool *done) {

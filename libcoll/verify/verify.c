@@ -28,19 +28,20 @@ static verify_lane_t *next_lane(verify_run_t *run) {
 /* ---- the watched steps of `after` ---- */
 
 static int compare_steps(const void *a, const void *b) {
-  int32_t left = *(const int32_t *)a, right = *(const int32_t *)b;
+  int32_t left = ((const verify_watched_t *)a)->step, right = ((const verify_watched_t *)b)->step;
   return (left > right) - (left < right);
 }
 
 /* Steps of `number` that other lanes of the rank are ordered after, as often as they are named. */
-static size_t collect_watched(const plan_t *plan, int32_t rank, int32_t number, int32_t *steps) {
+static size_t collect_watched(const plan_t *plan, int32_t rank, int32_t number,
+                              verify_watched_t *watched) {
   size_t found = 0;
   for (int32_t other = 0; other < plan->lanes; other++) {
     const plan_lane_t *lane = &plan->programs[rank].lanes[other];
     for (size_t i = 0; i < lane->count; i++) {
       const plan_step_t *step = &lane->steps[i];
       if (step->kind != PLAN_AFTER || step->after.lane != number) continue;
-      if (steps != NULL) steps[found] = step->after.step;
+      if (watched != NULL) watched[found] = (verify_watched_t){.step = step->after.step};
       found++;
     }
   }
@@ -50,13 +51,15 @@ static size_t collect_watched(const plan_t *plan, int32_t rank, int32_t number, 
 static coll_status_t watch(const plan_t *plan, verify_lane_t *lane) {
   size_t count = collect_watched(plan, lane->at.rank, lane->at.lane, NULL);
   COLL_TRY(base_alloc(count, sizeof *lane->watched, "steps", (void **)&lane->watched));
-  COLL_TRY(base_alloc(count, sizeof *lane->passed, "steps", (void **)&lane->passed));
   collect_watched(plan, lane->at.rank, lane->at.lane, lane->watched);
   qsort(lane->watched, count, sizeof *lane->watched, compare_steps);
   for (size_t i = 0; i < count; i++) {
-    if (i == 0 || lane->watched[i] != lane->watched[i - 1]) {
-      lane->watched[lane->watched_count++] = lane->watched[i];
+    verify_watched_t *last = &lane->watched[lane->watched_count];
+    if (lane->watched_count == 0 || lane->watched[i].step != last[-1].step) {
+      *last = lane->watched[i];
+      lane->watched_count++;
     }
+    lane->watched[lane->watched_count - 1].users++;
   }
   return COLL_OK;
 }
@@ -92,17 +95,16 @@ static coll_status_t end_rank(verify_run_t *run, int32_t rank) {
 }
 
 /* The step at hand is done: lanes ordered after it may go on. */
-static coll_status_t pass_step(verify_run_t *run, verify_lane_t *lane) {
+static void pass_step(verify_run_t *run, verify_lane_t *lane) {
   if (lane->passed_count < lane->watched_count &&
-      lane->watched[lane->passed_count] == lane->at.step) {
-    lane->passed[lane->passed_count++] = verify_view_release(&lane->view);
+      lane->watched[lane->passed_count].step == lane->at.step) {
+    lane->watched[lane->passed_count++].view = verify_view_release(&lane->view);
     for (int32_t other = 0; other < run->plan->lanes; other++) {
       if (other != lane->at.lane) verify_run_wake(run, lane->at.rank, other);
     }
   }
   lane->at.step++;
   run->report->steps++;
-  return COLL_OK;
 }
 
 /* One turn of a lane: one step, if it can be done. */
@@ -112,7 +114,7 @@ static coll_status_t take_turn(verify_run_t *run, verify_lane_t *lane) {
   if ((size_t)lane->at.step < count) {
     COLL_TRY(verify_step_run(run, lane, &done));
     if (!done) return COLL_OK;
-    COLL_TRY(pass_step(run, lane));
+    pass_step(run, lane);
   }
   if ((size_t)lane->at.step < count) {
     verify_run_wake(run, lane->at.rank, lane->at.lane);
@@ -156,7 +158,6 @@ static coll_status_t create(verify_run_t *run) {
 static void destroy(verify_run_t *run) {
   for (size_t i = 0; run->lanes != NULL && i < run->lane_count; i++) {
     free(run->lanes[i].watched);
-    free(run->lanes[i].passed);
   }
   free(run->operands);
   free(run->lanes_left);
