@@ -130,15 +130,26 @@ static bool spans_equal(const plan_span_t *a, const plan_span_t *b) {
          a->count == b->count;
 }
 
-static bool steps_equal(const plan_step_t *a, const plan_step_t *b) {
+/* The same spans in the same order, wherever in the tables they lie. */
+static bool sources_equal(const plan_program_t *of_a, const plan_step_t *a,
+                          const plan_program_t *of_b, const plan_step_t *b) {
+  if (a->reduce.source_count != b->reduce.source_count) return false;
+  const plan_span_t *left = &of_a->sources[a->reduce.first_source];
+  const plan_span_t *right = &of_b->sources[b->reduce.first_source];
+  for (int32_t i = 0; i < a->reduce.source_count; i++) {
+    if (!spans_equal(&left[i], &right[i])) return false;
+  }
+  return true;
+}
+
+static bool steps_equal(const plan_program_t *of_a, const plan_step_t *a,
+                        const plan_program_t *of_b, const plan_step_t *b) {
   if (a->kind != b->kind) return false;
   switch (a->kind) {
     case PLAN_COPY:
       return spans_equal(&a->copy.dst, &b->copy.dst) && spans_equal(&a->copy.src, &b->copy.src);
     case PLAN_REDUCE:
-      return spans_equal(&a->reduce.dst, &b->reduce.dst) &&
-             a->reduce.first_source == b->reduce.first_source &&
-             a->reduce.source_count == b->reduce.source_count;
+      return spans_equal(&a->reduce.dst, &b->reduce.dst) && sources_equal(of_a, a, of_b, b);
     case PLAN_SEND: return a->send.peer == b->send.peer && spans_equal(&a->send.src, &b->send.src);
     case PLAN_RECV: return a->recv.peer == b->recv.peer && spans_equal(&a->recv.dst, &b->recv.dst);
     case PLAN_SIGNAL: return a->signal.peer == b->signal.peer;
@@ -150,14 +161,10 @@ static bool steps_equal(const plan_step_t *a, const plan_step_t *b) {
 }
 
 static bool programs_equal(const plan_program_t *a, const plan_program_t *b) {
-  if (a->source_count != b->source_count) return false;
-  for (size_t i = 0; i < a->source_count; i++) {
-    if (!spans_equal(&a->sources[i], &b->sources[i])) return false;
-  }
   for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
     if (a->lanes[lane].count != b->lanes[lane].count) return false;
     for (size_t i = 0; i < a->lanes[lane].count; i++) {
-      if (!steps_equal(&a->lanes[lane].steps[i], &b->lanes[lane].steps[i])) return false;
+      if (!steps_equal(a, &a->lanes[lane].steps[i], b, &b->lanes[lane].steps[i])) return false;
     }
   }
   return true;

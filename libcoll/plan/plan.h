@@ -149,7 +149,8 @@ coll_status_t plan_check_program(const plan_t *plan, int rank);
 /* The same for one step of a plan whose header is right. */
 coll_status_t plan_check_step(const plan_t *plan, int rank, int lane, size_t step);
 
-/* Equal in everything but the program's in_place mark and spare capacity. */
+/* Equal step by step, in everything but the programs' in_place marks and how sources[] is laid out.
+ * Both must have passed plan_check_program. */
 bool plan_equal(const plan_t *a, const plan_t *b);
 
 const char *plan_buffer_name(plan_buffer_t buffer);     /* "input" */

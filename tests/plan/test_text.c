@@ -98,6 +98,23 @@ Test(plan_text, hand_written_plan_reads) {
   plan_free(plan);
 }
 
+/* A builder may emit on two lanes by turns; in text, lanes come one after the other. */
+Test(plan_text, sources_of_two_lanes_may_lie_anyhow) {
+  plan_shape_t shape = {.collective = COLL_ALLREDUCE, .size = 1};
+  plan_t *plan = NULL;
+  cr_assert_eq(plan_create(&shape, "turns", &plan), COLL_OK);
+  plan->parts = 2;
+  plan->lanes = 2;
+  plan_emitter_t e = {.plan = plan, .program = &plan->programs[0]};
+  for (int32_t i = 0; i < 4; i++) {
+    plan_span_t source = plan_input(&e, i / 2, 1);
+    plan_emit_reduce(&e, 1 - i % 2, plan_output(&e, i / 2, 1), &source, 1);
+  }
+  cr_assert_eq(e.status, COLL_OK);
+  check_round_trip(plan);
+  plan_free(plan);
+}
+
 /* Cut anywhere, a file is refused at a line or is still the same plan. */
 Test(plan_text, truncated_anywhere) {
   plan_t *whole = NULL;
