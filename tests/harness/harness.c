@@ -61,15 +61,18 @@ static void describe(harness_result_t *result) {
   if (length == 0) snprintf(result->text, sizeof result->text, "all ranks returned 0");
 }
 
-static bool finish(harness_result_t *result, bool unmap) {
+/* hung: threads are still running, and go on looking at what is shared. */
+static bool finish(harness_result_t *result, bool hung) {
   bool good = true;
   for (int r = 0; r < result->size; r++) {
     memcpy(result->ranks[r].sentence, run->sentences[r], HARNESS_SENTENCE_BYTES);
     good = good && result->ranks[r].end == HARNESS_RETURNED && result->ranks[r].value == 0;
   }
   describe(result);
-  if (unmap) munmap(run, sizeof *run);
-  run = NULL;
+  if (!hung) {
+    munmap(run, sizeof *run);
+    run = NULL;
+  }
   return good;
 }
 
@@ -131,7 +134,7 @@ bool harness_run(int size, int timeout_ms, harness_body_t body, void *context,
   }
   kill_hung(ended, result);
   for (int r = 0; r < size; r++) kill(-run->pids[r], SIGKILL); /* what they left behind */
-  return finish(result, true);
+  return finish(result, false);
 }
 
 /* ---- threads --------------------------------------------------------------------------------*/
@@ -179,7 +182,7 @@ bool harness_run_threads(int size, int timeout_ms, harness_body_t body, void *co
     }
   }
   if (!hung) free(threads);
-  return finish(result, !hung); /* a hung thread still looks at what is shared */
+  return finish(result, hung);
 }
 
 /* ---- for bodies -----------------------------------------------------------------------------*/
