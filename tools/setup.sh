@@ -16,8 +16,8 @@ needs=(
   "libcriterion-dev module:criterion"
 )
 meson_least=1.0
-build_megabytes=300    # free space that a build folder may take
-install_megabytes=1500 # and the packages, on a system that has none of them
+build_megabytes=100    # free space that a build folder may take
+install_megabytes=1000 # and the packages, on a system that has none of them
 
 fail() {
   printf '%s: %s\n' "$program" "$*" >&2
