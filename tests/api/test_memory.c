@@ -1,0 +1,163 @@
+/* What a process holds: nothing of it grows with use, and none of it has a name. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "harness/party.h"
+
+static int count_lines(const char *path) {
+  FILE *file = fopen(path, "r");
+  int lines = 0;
+  for (int c; file != NULL && (c = fgetc(file)) != EOF;) lines += c == '\n';
+  if (file != NULL) fclose(file);
+  return lines;
+}
+
+static int count_entries(const char *path) {
+  DIR *folder = opendir(path);
+  int entries = 0;
+  while (folder != NULL && readdir(folder) != NULL) entries++;
+  if (folder != NULL) closedir(folder);
+  return entries;
+}
+
+/* One large call in fresh memory, of all sizes, on a path that maps peers' memory. */
+static int use_memory(party_rank_t *self, int round) {
+  size_t count = 5000 + (size_t)(round % 7) * 4000;
+  void *in, *out;
+  PARTY_OK(coll_mem_alloc(count * sizeof(float), &in));
+  PARTY_OK(coll_mem_alloc(count * sizeof(float), &out));
+  for (size_t i = 0; i < count; i++) ((float *)in)[i] = (float)(i % 100 + (size_t)round);
+  PARTY_OK(coll_allreduce(in, out, count, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+  for (size_t i = 0; i < count; i++) {
+    float expected = (float)self->size * (float)(i % 100 + (size_t)round);
+    PARTY_REQUIRE(((float *)out)[i] == expected, "round %d, element %zu is %g", round, i,
+                  (double)((float *)out)[i]);
+  }
+  PARTY_OK(coll_mem_free(in));
+  PARTY_OK(coll_mem_free(out));
+  return 0;
+}
+
+static int reuse(party_rank_t *self) {
+  enum { WARM = 10, ROUNDS = 200 };
+  int maps = 0, files = 0;
+  for (int round = 0; round < WARM + ROUNDS; round++) {
+    if (round == WARM) {
+      maps = count_lines("/proc/self/maps");
+      files = count_entries("/proc/self/fd");
+    }
+    PARTY_TRY(use_memory(self, round));
+  }
+  int maps_now = count_lines("/proc/self/maps"), files_now = count_entries("/proc/self/fd");
+  PARTY_REQUIRE(maps_now < maps + 20, "%d mappings became %d", maps, maps_now);
+  PARTY_REQUIRE(files_now < files + 8, "%d open files became %d", files, files_now);
+  return 0;
+}
+
+Test(memory, does_not_grow_with_use) {
+  harness_result_t result;
+  cr_assert(party_processes(3, 20000, reuse, NULL, &result), "%s", result.text);
+}
+
+static int kept(party_rank_t *self) {
+  float *memory;
+  PARTY_OK(coll_mem_alloc(100000 * sizeof *memory, (void **)&memory));
+  for (int round = 0; round < 50; round++) { /* the same memory again, at other places of it */
+    for (int i = 0; i < 20000; i++) memory[1000 * round + i] = 1;
+    PARTY_OK(coll_allreduce(memory + 1000 * round, memory + 1000 * round, 20000, COLL_FLOAT32,
+                            COLL_SUM, self->comm, NULL));
+    for (int i = 0; i < 20000; i++) {
+      PARTY_REQUIRE(memory[1000 * round + i] == (float)self->size, "round %d", round);
+    }
+  }
+  PARTY_OK(coll_mem_free(memory));
+  return 0;
+}
+
+Test(memory, is_mapped_once) {
+  PARTY_RUN(4, 10000, kept, NULL);
+}
+
+static int outlives(party_rank_t *self) {
+  float *memory, *other;
+  PARTY_OK(coll_mem_alloc(40000, (void **)&memory));
+  PARTY_REQUIRE(memory[0] == 0 && memory[9999] == 0, "it is not zeroed");
+  PARTY_REQUIRE((uintptr_t)memory % 4096 == 0, "it is not aligned to a page");
+  PARTY_OK(coll_allreduce(memory, memory, 10000, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+  PARTY_OK(coll_comm_destroy(self->comm));
+  self->comm = NULL;
+  memory[9999] = 1; /* memory belongs to the process, not to the communicator */
+  PARTY_OK(coll_mem_free(memory));
+  PARTY_REQUIRE(coll_mem_free(memory) == COLL_ERROR_INVALID, "freed twice");
+  PARTY_OK(coll_mem_alloc(0, (void **)&other));
+  PARTY_OK(coll_mem_free(other));
+  return 0;
+}
+
+Test(memory, outlives_the_communicator) {
+  PARTY_RUN(2, 10000, outlives, NULL);
+}
+
+static int registers(party_rank_t *self) {
+  coll_registration_t handle = NULL;
+  float data[100] = {1};
+  PARTY_OK(coll_mem_register(self->comm, data, sizeof data, &handle));
+  PARTY_OK(coll_allreduce(data, data, 100, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+  PARTY_OK(coll_mem_deregister(handle));
+  PARTY_REQUIRE(data[0] == (float)self->size, "%g", (double)data[0]);
+  PARTY_REQUIRE(coll_mem_register(self->comm, NULL, 1, &handle) == COLL_ERROR_INVALID, "NULL");
+  PARTY_REQUIRE(coll_mem_register(self->comm, data, 1, NULL) == COLL_ERROR_INVALID, "NULL");
+  return 0;
+}
+
+Test(memory, can_be_registered) {
+  PARTY_RUN(2, 10000, registers, NULL);
+}
+
+/* Communicators made and destroyed in a loop leave nothing behind, neither here nor anywhere. */
+static int come_and_go(int rank, int size, void *context) {
+  (void)context;
+  coll_unique_id_t *id = harness_board();
+  int maps = 0, files = 0;
+  for (int round = 0; round < 40; round++) {
+    coll_comm_t comm, child;
+    if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+    harness_meet();
+    PARTY_OK(coll_comm_create(id, rank, size, NULL, &comm));
+    PARTY_OK(coll_comm_split(comm, rank % 2, 0, &child));
+    PARTY_OK(coll_barrier(child, NULL));
+    PARTY_OK(coll_barrier(comm, NULL));
+    PARTY_OK(coll_comm_destroy(child));
+    PARTY_OK(coll_comm_destroy(comm));
+    harness_meet();
+    if (round == 5) maps = count_lines("/proc/self/maps");
+    if (round == 5) files = count_entries("/proc/self/fd");
+  }
+  int maps_now = count_lines("/proc/self/maps"), files_now = count_entries("/proc/self/fd");
+  PARTY_REQUIRE(maps_now < maps + 20, "%d mappings became %d", maps, maps_now);
+  PARTY_REQUIRE(files_now < files + 4, "%d open files became %d", files, files_now);
+  return 0;
+}
+
+Test(memory, of_communicators_is_given_back) {
+  harness_result_t result;
+  cr_assert(harness_run(3, 20000, come_and_go, NULL, &result), "%s", result.text);
+}
+
+static int look_around(party_rank_t *self) {
+  int *before = self->context;
+  void *memory;
+  PARTY_OK(coll_mem_alloc(100000, &memory));
+  PARTY_OK(coll_allreduce(memory, memory, 20000, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+  PARTY_REQUIRE(count_entries("/dev/shm") <= before[0], "something is in /dev/shm");
+  PARTY_OK(coll_mem_free(memory));
+  return 0;
+}
+
+Test(memory, has_no_name) {
+  int before[1] = {count_entries("/dev/shm")};
+  PARTY_RUN(2, 10000, look_around, before);
+  cr_assert_leq(count_entries("/dev/shm"), before[0]);
+}

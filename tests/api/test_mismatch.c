@@ -1,0 +1,174 @@
+/*
+ * Ranks whose calls do not fit together: whoever finds out names both calls, nobody hangs, and the
+ * communicator is finished for all.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "harness/party.h"
+
+#define COUNT_MOST 60000
+
+/* What rank 0 calls, and what all others do. */
+typedef struct clash {
+  question_t first, others;
+  const char *first_words, *others_words; /* of the sentence */
+  bool coll_memory;
+} clash_t;
+
+static int clash_body(party_rank_t *self) {
+  clash_t *clash = self->context;
+  question_t q = self->rank == 0 ? clash->first : clash->others;
+  void *in = NULL, *out = NULL;
+  size_t bytes = (size_t)self->size * COUNT_MOST * 8;
+  q.size = self->size;
+  if (clash->coll_memory) {
+    PARTY_OK(coll_mem_alloc(bytes, &in));
+    PARTY_OK(coll_mem_alloc(bytes, &out));
+  } else {
+    in = calloc(1, bytes);
+    out = calloc(1, bytes);
+  }
+  coll_status_t status = party_call(self->comm, self->rank, &q, in, out, NULL);
+  /* A call that needs nothing from the others cannot know: the next one does. */
+  for (int next = 0; next < 2 && status == COLL_OK; next++) {
+    int32_t one = 1, sum;
+    status = coll_allreduce(&one, &sum, 1, COLL_INT32, COLL_SUM, self->comm, NULL);
+  }
+  PARTY_REQUIRE(status == COLL_ERROR_MISMATCH || status == COLL_ERROR_RANK_LOST, "status %s: %s",
+                coll_status_string(status), coll_last_error(self->comm));
+  coll_status_t *board = harness_board();
+  char(*texts)[HARNESS_SENTENCE_BYTES] = (void *)(board + HARNESS_RANKS_MAX);
+  board[self->rank] = status;
+  snprintf(texts[self->rank], sizeof *texts, "%s", coll_last_error(self->comm));
+  harness_meet();
+  int mismatches = 0, complete = 0;
+  for (int rank = 0; rank < self->size; rank++) {
+    if (board[rank] != COLL_ERROR_MISMATCH) continue;
+    mismatches++;
+    complete += strstr(texts[rank], clash->first_words) != NULL &&
+                strstr(texts[rank], clash->others_words) != NULL;
+  }
+  harness_meet();
+  PARTY_REQUIRE(mismatches > 0, "nobody says that the calls differ: %s", texts[self->rank]);
+  PARTY_REQUIRE(complete > 0 || board[self->rank] != COLL_ERROR_MISMATCH, "it names not both: %s",
+                texts[self->rank]);
+  PARTY_REQUIRE(coll_barrier(self->comm, NULL) == status, "the communicator went on");
+  return 0; /* the memory goes with the process */
+}
+
+static void clash(clash_t clash) {
+  for (int memory = 0; memory < 2; memory++) {
+    for (int size = 2; size <= 4; size += 2) {
+      harness_result_t result;
+      clash.coll_memory = memory == 1;
+      cr_assert(party_processes(size, 5000, clash_body, &clash, &result), "%s", result.text);
+    }
+  }
+}
+
+#define CALL(which, n, type, o, r) \
+  ((question_t){.collective = which, .count = n, .dtype = type, .op = o, .root = r})
+
+Test(mismatch, of_verbs) {
+  clash((clash_t){CALL(COLL_ALLREDUCE, 10, COLL_FLOAT32, COLL_SUM, 0),
+                  CALL(COLL_ALLGATHER, 10, COLL_FLOAT32, COLL_SUM, 0), "allreduce(float32, sum)",
+                  "allgather(float32)", false});
+}
+
+Test(mismatch, of_large_verbs) {
+  clash((clash_t){CALL(COLL_REDUCE_SCATTER, COUNT_MOST, COLL_FLOAT32, COLL_SUM, 0),
+                  CALL(COLL_ALLTOALL, COUNT_MOST, COLL_FLOAT32, COLL_SUM, 0),
+                  "reduce_scatter(float32, sum)", "alltoall(float32)", false});
+}
+
+Test(mismatch, of_counts) {
+  clash((clash_t){CALL(COLL_ALLREDUCE, 10, COLL_INT64, COLL_SUM, 0),
+                  CALL(COLL_ALLREDUCE, 11, COLL_INT64, COLL_SUM, 0), "allreduce(int64, sum)",
+                  "another count or root", false});
+}
+
+Test(mismatch, of_counts_small_and_large) {
+  clash((clash_t){CALL(COLL_ALLREDUCE, 10, COLL_INT64, COLL_SUM, 0),
+                  CALL(COLL_ALLREDUCE, COUNT_MOST, COLL_INT64, COLL_SUM, 0),
+                  "allreduce(int64, sum)", "another count or root", false});
+}
+
+Test(mismatch, of_dtypes) {
+  clash((clash_t){CALL(COLL_ALLREDUCE, 10, COLL_INT32, COLL_SUM, 0),
+                  CALL(COLL_ALLREDUCE, 10, COLL_FLOAT32, COLL_SUM, 0), "allreduce(int32, sum)",
+                  "allreduce(float32, sum)", false});
+}
+
+Test(mismatch, of_ops) {
+  clash((clash_t){CALL(COLL_ALLREDUCE, 10, COLL_INT32, COLL_SUM, 0),
+                  CALL(COLL_ALLREDUCE, 10, COLL_INT32, COLL_MAX, 0), "allreduce(int32, sum)",
+                  "allreduce(int32, max)", false});
+}
+
+Test(mismatch, of_roots_that_both_send) {
+  clash((clash_t){CALL(COLL_BROADCAST, 10, COLL_INT32, COLL_SUM, 0),
+                  CALL(COLL_BROADCAST, 10, COLL_INT32, COLL_SUM, 1), "allreduce(int32, sum)",
+                  "broadcast(int32)", false}); /* found out by the call behind it */
+}
+
+/* ---- pairs ----------------------------------------------------------------------------------*/
+
+typedef struct pair_clash {
+  size_t send_count, recv_count;
+  coll_dtype_t send_dtype, recv_dtype;
+} pair_clash_t;
+
+static int pair_body(party_rank_t *self) {
+  const pair_clash_t *clash = self->context;
+  static char data[400000];
+  coll_status_t status;
+  if (self->rank == 0) {
+    status = coll_send(data, clash->send_count, clash->send_dtype, 1, self->comm, NULL);
+    if (status == COLL_OK) status = coll_barrier(self->comm, NULL);
+    PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "the sender: %s", coll_last_error(self->comm));
+    return 0;
+  }
+  status = coll_recv(data, clash->recv_count, clash->recv_dtype, 0, self->comm, NULL);
+  PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "the receiver: %s", coll_last_error(self->comm));
+  char words[64];
+  const char *sentence = coll_last_error(self->comm);
+  snprintf(words, sizeof words, "rank 1 is in call 0, send/recv(%s)",
+           coll_dtype_name(clash->recv_dtype));
+  PARTY_REQUIRE(strstr(sentence, words) != NULL, "%s", sentence);
+  snprintf(words, sizeof words, "rank 0 is in call 0, send/recv(%s)",
+           coll_dtype_name(clash->send_dtype));
+  PARTY_REQUIRE(strstr(sentence, words) != NULL, "%s", sentence);
+  return 0;
+}
+
+Test(mismatch, of_a_send_and_its_receive) {
+  pair_clash_t clashes[] = {{10, 11, COLL_INT32, COLL_INT32},   {10, 10, COLL_INT32, COLL_FLOAT32},
+                            {0, 1, COLL_INT8, COLL_INT8},       {1, 0, COLL_INT8, COLL_INT8},
+                            {90000, 3, COLL_INT32, COLL_INT32}, {3, 90000, COLL_INT32, COLL_INT32}};
+  for (size_t i = 0; i < sizeof clashes / sizeof *clashes; i++) {
+    PARTY_RUN(2, 5000, pair_body, &clashes[i]);
+  }
+}
+
+/* alltoallv: what one rank sends is not what the other expects. */
+static int uneven_body(party_rank_t *self) {
+  size_t sends[3] = {2, 2, 2}, receives[3] = {2, 2, 2}, displs[3] = {0, 2, 4};
+  int32_t in[6] = {0}, out[6];
+  if (self->rank == 1) sends[2] = 1;
+  coll_status_t status =
+      coll_alltoallv(in, sends, displs, out, receives, displs, COLL_INT32, self->comm, NULL);
+  if (status == COLL_OK) status = coll_barrier(self->comm, NULL);
+  PARTY_REQUIRE(status == (self->rank == 2 ? COLL_ERROR_MISMATCH : COLL_ERROR_RANK_LOST),
+                "rank %d: %s: %s", self->rank, coll_status_string(status),
+                coll_last_error(self->comm));
+  PARTY_REQUIRE(
+      self->rank != 2 || strstr(coll_last_error(self->comm), "rank 1 is in call 0") != NULL, "%s",
+      coll_last_error(self->comm));
+  return 0;
+}
+
+Test(mismatch, of_counts_between_a_pair) {
+  PARTY_RUN(3, 5000, uneven_body, NULL);
+}
