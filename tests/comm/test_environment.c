@@ -1,0 +1,162 @@
+/* Rank, size and meeting point from what launchers set. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "comm/create.h"
+#include "harness/party.h"
+
+static const char *const names[] = {"RANK",
+                                    "WORLD_SIZE",
+                                    "MASTER_ADDR",
+                                    "MASTER_PORT",
+                                    "TORCHELASTIC_USE_AGENT_STORE",
+                                    "PMI_RANK",
+                                    "PMI_SIZE",
+                                    "PMI_ID_JOB",
+                                    "PMIX_NAMESPACE",
+                                    "OMPI_COMM_WORLD_RANK",
+                                    "OMPI_COMM_WORLD_SIZE",
+                                    "SLURM_PROCID",
+                                    "SLURM_NTASKS",
+                                    "SLURM_JOB_ID",
+                                    "COLL_TIMEOUT_MS"};
+
+static void clear(void) {
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
+}
+
+TestSuite(environment, .init = clear);
+
+typedef struct found {
+  coll_status_t status;
+  int rank, size;
+  rendezvous_place_t place;
+} found_t;
+
+static found_t look(void) {
+  found_t found = {.rank = -1, .size = -1};
+  found.status = comm_environment(&found.rank, &found.size, &found.place);
+  return found;
+}
+
+static void set(const char *name, const char *value) {
+  setenv(name, value, 1);
+}
+
+Test(environment, without_a_launcher_is_one_rank) {
+  found_t found = look();
+  cr_assert(found.status == COLL_OK && found.rank == 0 && found.size == 1);
+  coll_comm_t comm;
+  float one = 3, sum = 0;
+  cr_assert_eq(coll_comm_create_env(&comm), COLL_OK, "%s", coll_last_error(NULL));
+  cr_assert_eq(coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, comm, NULL), COLL_OK);
+  cr_assert_eq(sum, 3);
+  cr_assert_eq(coll_comm_destroy(comm), COLL_OK);
+}
+
+Test(environment, of_torchrun) {
+  set("RANK", "3");
+  set("WORLD_SIZE", "7");
+  set("MASTER_ADDR", "10.1.2.3");
+  set("MASTER_PORT", "4321");
+  found_t found = look();
+  cr_assert(found.status == COLL_OK && found.rank == 3 && found.size == 7, "%s", base_last_error());
+  cr_assert_str_eq(found.place.host, "10.1.2.3");
+  cr_assert_eq(found.place.port, 4321);
+  set("TORCHELASTIC_USE_AGENT_STORE", "True");
+  cr_assert_eq(look().place.port, 4322, "the agent's own store holds the port");
+  set("MASTER_PORT", "65535");
+  cr_assert_eq(look().place.port, 65534);
+  unsetenv("MASTER_PORT");
+  cr_assert_eq(look().status, COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(base_last_error(), "MASTER_PORT"), "%s", base_last_error());
+}
+
+Test(environment, of_other_launchers) {
+  static const char *const sets[][3] = {
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE"},
+      {"PMI_RANK", "PMI_SIZE", "PMI_ID_JOB"},
+      {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID"}};
+  for (int i = 0; i < 3; i++) {
+    clear();
+    set(sets[i][0], "1");
+    set(sets[i][1], "4");
+    set(sets[i][2], "job 17");
+    found_t found = look(), again = look();
+    cr_assert(found.status == COLL_OK && found.rank == 1 && found.size == 4, "%s", sets[i][0]);
+    cr_assert_eq(found.place.port, again.place.port, "all ranks of a job must find one port");
+    cr_assert_str_eq(found.place.host, "127.0.0.1");
+    set(sets[i][2], "job 18");
+    cr_assert_neq(look().place.port, found.place.port, "two jobs on one port");
+    set("MASTER_PORT", "999");
+    set("MASTER_ADDR", "there");
+    found = look();
+    cr_assert_eq(found.place.port, 999);
+    cr_assert_str_eq(found.place.host, "there");
+  }
+}
+
+Test(environment, prefers_torchrun) {
+  set("SLURM_PROCID", "9");
+  set("SLURM_NTASKS", "10");
+  set("RANK", "0");
+  set("WORLD_SIZE", "2");
+  set("MASTER_PORT", "1234");
+  found_t found = look();
+  cr_assert(found.rank == 0 && found.size == 2);
+}
+
+Test(environment, with_bad_numbers_is_refused_by_name) {
+  static const char *const bad[][3] = {
+      {"2", "2", "RANK=2"},         {"-1", "2", "RANK=-1"},
+      {"x", "2", "RANK=x"},         {"0", "0", "WORLD_SIZE=0"},
+      {"0", "2k", "WORLD_SIZE=2k"}, {"0", "99999999999999999999", "WORLD_SIZE=9"},
+      {"1.5", "3", "RANK=1.5"},     {"0", "-4", "WORLD_SIZE=-4"}};
+  set("MASTER_PORT", "1234");
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    set("RANK", bad[i][0]);
+    set("WORLD_SIZE", bad[i][1]);
+    found_t found = look();
+    cr_assert_eq(found.status, COLL_ERROR_INVALID, "%s was taken", bad[i][2]);
+    cr_assert(found.rank == -1 && found.size == -1, "an output was set");
+    cr_assert_not_null(strstr(base_last_error(), bad[i][2]), "%s", base_last_error());
+  }
+  set("RANK", "0");
+  set("WORLD_SIZE", "2");
+  static const char *const ports[] = {"0", "65536", "-1", "http"};
+  for (int i = 0; i < 4; i++) {
+    set("MASTER_PORT", ports[i]);
+    cr_assert_eq(look().status, COLL_ERROR_INVALID, "port %s was taken", ports[i]);
+    cr_assert_not_null(strstr(base_last_error(), "MASTER_PORT"), "%s", base_last_error());
+  }
+}
+
+/* The whole way: processes with a launcher's variables. */
+static int launched(int rank, int size, void *context) {
+  char text[16];
+  snprintf(text, sizeof text, "%d", rank);
+  set("RANK", text);
+  snprintf(text, sizeof text, "%d", size);
+  set("WORLD_SIZE", text);
+  set("MASTER_ADDR", "127.0.0.1");
+  snprintf(text, sizeof text, "%d", *(int *)context);
+  set("MASTER_PORT", text);
+  coll_comm_t comm;
+  int32_t one = 1, sum = 0;
+  for (int round = 0; round < 3; round++) { /* the same port again */
+    PARTY_OK(coll_comm_create_env(&comm));
+    PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_INT32, COLL_SUM, comm, NULL));
+    PARTY_REQUIRE(sum == size, "sum is %d", sum);
+    PARTY_OK(coll_comm_destroy(comm));
+  }
+  return 0;
+}
+
+Test(environment, brings_ranks_together) {
+  rendezvous_place_t place = {.host = "127.0.0.1"};
+  cr_assert_eq(rendezvous_open(&place), COLL_OK, "%s", base_last_error());
+  int port = place.port < 65000 ? place.port + 1 : place.port - 1; /* likely to be free */
+  harness_result_t result;
+  cr_assert(harness_run(4, 20000, launched, &port, &result), "%s", result.text);
+}

@@ -1,0 +1,260 @@
+/*
+ * Meetings that go wrong: ranks that are missing, double, of another mind or dead, strangers at the
+ * door, and a door that is shut.
+ */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "comm/rendezvous.h"
+#include "harness/party.h"
+
+#define KEY 815u
+#define RECORD_BYTES 24
+#define LATE_NS 100000000u
+
+/* What a rank brings, and what it must get from the others. */
+typedef struct visit {
+  rendezvous_place_t place;
+  int ranks[8], sizes[8]; /* what each process says of itself */
+  int timeout_ms;
+  int late;       /* process that comes when the others are there, or -1 */
+  int dies;       /* process that hangs up in the middle, or -1 */
+  int strangers;  /* that call first */
+  bool garbage;   /* what they say; else nothing */
+  char words[64]; /* in every sentence; "" where the meeting succeeds */
+  coll_status_t status;
+} visit_t;
+
+static visit_t usual_visit(int size) {
+  visit_t visit = {.timeout_ms = 5000, .late = -1, .dies = -1};
+  snprintf(visit.place.host, sizeof visit.place.host, "127.0.0.1");
+  visit.place.key = KEY;
+  for (int i = 0; i < size; i++) {
+    visit.ranks[i] = i;
+    visit.sizes[i] = size;
+  }
+  return visit;
+}
+
+static int dial(const rendezvous_place_t *place) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(place->port)};
+  inet_pton(AF_INET, place->host, &address.sin_addr);
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+    close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+static int call_as_strangers(const visit_t *visit) {
+  static char garbage[4096];
+  memset(garbage, 0x77, sizeof garbage);
+  for (int i = 0; i < visit->strangers; i++) {
+    int fd = dial(&visit->place);
+    PARTY_REQUIRE(fd >= 0, "a stranger cannot connect");
+    if (visit->garbage && write(fd, garbage, sizeof garbage) < 0) return 1;
+    /* never closed: this process keeps all of them on the line */
+  }
+  return 0;
+}
+
+/* Says hello as a rank would, and is gone before the answer. */
+static int die_meanwhile(const visit_t *visit, int rank, int size) {
+  char record[RECORD_BYTES] = "";
+  rendezvous_rank_t own = {
+      .rank = rank, .size = size, .record = record, .record_bytes = sizeof record};
+  pid_t pid = fork();
+  if (pid == 0) {
+    char records[8 * sizeof record];
+    uint64_t session;
+    alarm(1);
+    rendezvous_meet(&visit->place, &own, 20000, records, &session);
+    _exit(0);
+  }
+  return 0;
+}
+
+static int check_records(char records[][RECORD_BYTES], int size) {
+  for (int rank = 0; rank < size; rank++) {
+    char expected[RECORD_BYTES];
+    snprintf(expected, sizeof expected, "I am rank %d", rank);
+    PARTY_REQUIRE(strcmp(records[rank], expected) == 0, "record %d says '%s'", rank, records[rank]);
+  }
+  return 0;
+}
+
+/* Process 0 opens the door, unless it is open already. */
+static int visit_body(int process, int size, void *context) {
+  visit_t visit = *(visit_t *)context;
+  rendezvous_place_t *shared = harness_board();
+  uint64_t *sessions = (uint64_t *)(shared + 1);
+  char record[RECORD_BYTES], records[8][RECORD_BYTES] = {""};
+  if (process == 0) {
+    if (rendezvous_open(&visit.place) != COLL_OK) return harness_fail("%s", base_last_error());
+    *shared = visit.place;
+    if (call_as_strangers(&visit) != 0) return 1;
+  }
+  harness_meet();
+  visit.place = *shared;
+  int rank = visit.ranks[process];
+  snprintf(record, sizeof record, "I am rank %d", rank);
+  if (process == visit.late) base_clock_sleep_ns(LATE_NS * HARNESS_PATIENCE);
+  if (process == visit.dies) return die_meanwhile(&visit, rank, visit.sizes[process]);
+  rendezvous_rank_t own = {
+      .rank = rank, .size = visit.sizes[process], .record = record, .record_bytes = sizeof record};
+  coll_status_t status =
+      rendezvous_meet(&visit.place, &own, visit.timeout_ms, records, &sessions[process]);
+  PARTY_REQUIRE(status == visit.status, "status %s: %s", base_status_string(status),
+                base_last_error());
+  if (status != COLL_OK) {
+    PARTY_REQUIRE(strstr(base_last_error(), visit.words) != NULL, "no '%s' in: %s", visit.words,
+                  base_last_error());
+    return 0;
+  }
+  harness_meet();
+  PARTY_REQUIRE(sessions[process] == sessions[0] && sessions[0] != 0, "different sessions");
+  return check_records(records, size);
+}
+
+static uint64_t hold(int size, visit_t *visit) {
+  harness_result_t result;
+  uint64_t begin = base_clock_now_ns();
+  cr_assert(harness_run(size, 20000, visit_body, visit, &result), "%s", result.text);
+  return (base_clock_now_ns() - begin) / 1000000u / HARNESS_PATIENCE;
+}
+
+Test(rendezvous, brings_all_records_to_all) {
+  for (int size = 1; size <= 8; size++) {
+    visit_t visit = usual_visit(size);
+    hold(size, &visit);
+  }
+}
+
+Test(rendezvous, names_the_missing) {
+  visit_t visit = usual_visit(5);
+  visit.ranks[2] = 4; /* of 5, but only three come */
+  visit.timeout_ms = 500;
+  visit.status = COLL_ERROR_TIMEOUT;
+  snprintf(visit.words, sizeof visit.words, "(missing: 2, 3)");
+  uint64_t ms = hold(3, &visit);
+  cr_assert(ms >= 400 && ms < 2500, "it took %d ms", (int)ms);
+}
+
+Test(rendezvous, names_two_of_one_rank) {
+  visit_t visit = usual_visit(3);
+  visit.ranks[2] = 1;
+  visit.late = 2;
+  visit.status = COLL_ERROR_INVALID;
+  snprintf(visit.words, sizeof visit.words, "both call themselves rank 1");
+  hold(3, &visit);
+}
+
+Test(rendezvous, tells_of_different_sizes) {
+  visit_t visit = usual_visit(3);
+  visit.sizes[1] = 4;
+  visit.ranks[1] = 3;
+  visit.late = 1;
+  visit.status = COLL_ERROR_INVALID;
+  snprintf(visit.words, sizeof visit.words, "the ranks disagree");
+  hold(3, &visit);
+}
+
+Test(rendezvous, names_one_that_dies_meanwhile) {
+  visit_t visit = usual_visit(4);
+  visit.ranks[2] = 3; /* rank 2 never comes, so that the others wait */
+  visit.dies = 2;
+  visit.timeout_ms = 8000;
+  visit.status = COLL_ERROR_RANK_LOST;
+  snprintf(visit.words, sizeof visit.words, "rank 3 (process");
+  uint64_t ms = hold(3, &visit);
+  cr_assert_lt(ms, 4000, "it took %d ms", (int)ms);
+}
+
+Test(rendezvous, minds_no_strangers) {
+  visit_t visit = usual_visit(3);
+  visit.strangers = 5;
+  visit.garbage = true;
+  cr_assert_lt(hold(3, &visit), 2000);
+}
+
+Test(rendezvous, minds_no_silent_strangers) {
+  visit_t visit = usual_visit(3);
+  visit.strangers = 5;
+  visit.timeout_ms = 3000;
+  uint64_t ms = hold(3, &visit);
+  cr_assert_lt(ms, 2000, "it took %d ms", (int)ms);
+}
+
+/* ---- nobody there ---------------------------------------------------------------------------*/
+
+static coll_status_t knock(const rendezvous_place_t *place, int timeout_ms) {
+  char record = 0, records[2];
+  uint64_t session;
+  rendezvous_rank_t own = {.rank = 1, .size = 2, .record = &record, .record_bytes = 1};
+  return rendezvous_meet(place, &own, timeout_ms, records, &session);
+}
+
+Test(rendezvous, tells_when_nobody_answers) {
+  visit_t visit = usual_visit(2);
+  cr_assert_eq(rendezvous_open(&visit.place), COLL_OK, "%s", base_last_error());
+  rendezvous_place_t wrong = visit.place;
+  wrong.port = 1; /* nobody listens there */
+  cr_assert_eq(knock(&wrong, 300), COLL_ERROR_TIMEOUT);
+  cr_assert_not_null(strstr(base_last_error(), "port 1"), "%s", base_last_error());
+  snprintf(wrong.host, sizeof wrong.host, "no.such.host.invalid");
+  cr_assert_eq(knock(&wrong, 300), COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(base_last_error(), "no.such.host.invalid"), "%s", base_last_error());
+}
+
+/* A key that the server does not know: it hangs up. */
+Test(rendezvous, keeps_out_callers_without_the_key) {
+  visit_t visit = usual_visit(2);
+  cr_assert_eq(rendezvous_open(&visit.place), COLL_OK, "%s", base_last_error());
+  rendezvous_place_t wrong = visit.place;
+  wrong.key++;
+  cr_assert_eq(knock(&wrong, 1000), COLL_ERROR_TIMEOUT);
+  cr_assert_not_null(strstr(base_last_error(), "gave no answer"), "%s", base_last_error());
+}
+
+Test(rendezvous, tells_when_the_port_is_in_use) {
+  visit_t visit = usual_visit(2);
+  cr_assert_eq(rendezvous_open(&visit.place), COLL_OK, "%s", base_last_error());
+  rendezvous_place_t again = visit.place;
+  cr_assert_eq(rendezvous_open(&again), COLL_ERROR_SYSTEM);
+  cr_assert_not_null(strstr(base_last_error(), "port"), "%s", base_last_error());
+}
+
+/* The process that keeps the door dies before all have come. */
+static int deserted(int process, int size, void *context) {
+  (void)size, (void)context;
+  rendezvous_place_t *shared = harness_board();
+  if (process == 0) {
+    visit_t visit = usual_visit(2);
+    if (rendezvous_open(&visit.place) != COLL_OK) return harness_fail("%s", base_last_error());
+    *shared = visit.place;
+    harness_meet();
+    base_clock_sleep_ns(200000000);
+    harness_kill(0);
+  }
+  harness_meet();
+  coll_status_t status = knock(shared, 10000);
+  PARTY_REQUIRE(status == COLL_ERROR_TIMEOUT || status == COLL_ERROR_RANK_LOST, "%s",
+                base_status_string(status));
+  PARTY_REQUIRE(strstr(base_last_error(), "did rank 0 end") != NULL, "%s", base_last_error());
+  return 0;
+}
+
+Test(rendezvous, tells_when_its_keeper_dies) {
+  harness_result_t result;
+  uint64_t begin = base_clock_now_ns();
+  harness_run(2, 20000, deserted, NULL, &result);
+  cr_assert_eq(result.ranks[1].end, HARNESS_RETURNED, "%s", result.text);
+  cr_assert_eq(result.ranks[1].value, 0, "%s", result.text);
+  cr_assert_lt(base_clock_now_ns() - begin, UINT64_C(3000000000) * HARNESS_PATIENCE);
+}

@@ -1,0 +1,125 @@
+/* Communicators made out of others: who is in, in which order, and that all of them go on. */
+#include <criterion/criterion.h>
+
+#include "harness/party.h"
+
+static int sum_over(coll_comm_t comm, int value, int *sum) {
+  int32_t in = value, out = 0;
+  PARTY_OK(coll_allreduce(&in, &out, 1, COLL_INT32, COLL_SUM, comm, NULL));
+  *sum = out;
+  return 0;
+}
+
+/* Odd and even ranks, in reverse order. */
+static int by_color(party_rank_t *self) {
+  coll_comm_t child;
+  int rank, size, sum = 0, color = self->rank % 2;
+  int members = (self->size + 1 - color) / 2, before = self->rank / 2;
+  PARTY_OK(coll_comm_split(self->comm, color, -self->rank, &child));
+  PARTY_OK(coll_comm_rank(child, &rank));
+  PARTY_OK(coll_comm_size(child, &size));
+  PARTY_REQUIRE(size == members && rank == members - 1 - before, "rank %d of %d", rank, size);
+  for (int round = 0; round < 20; round++) { /* parent and child by turns */
+    PARTY_TRY(sum_over(child, 1, &sum));
+    PARTY_REQUIRE(sum == members, "the child's sum is %d", sum);
+    PARTY_TRY(sum_over(self->comm, 1, &sum));
+    PARTY_REQUIRE(sum == self->size, "the parent's sum is %d", sum);
+  }
+  PARTY_OK(coll_comm_destroy(child));
+  return 0;
+}
+
+Test(split, by_color_and_key) {
+  for (int size = 1; size <= 5; size++) PARTY_RUN(size, 10000, by_color, NULL);
+}
+
+/* Equal keys keep the old order; a negative color stays out. */
+static int some_stay_out(party_rank_t *self) {
+  coll_comm_t child = (coll_comm_t)(void *)&child;
+  int rank, size;
+  bool out = self->rank == 1;
+  PARTY_OK(coll_comm_split(self->comm, out ? -1 : 7, 0, &child));
+  if (out) {
+    PARTY_REQUIRE(child == NULL, "a communicator for one who stays out");
+  } else {
+    PARTY_OK(coll_comm_rank(child, &rank));
+    PARTY_OK(coll_comm_size(child, &size));
+    PARTY_REQUIRE(size == self->size - 1 && rank == (self->rank > 1 ? self->rank - 1 : 0),
+                  "rank %d of %d", rank, size);
+    PARTY_OK(coll_barrier(child, NULL));
+    PARTY_OK(coll_comm_destroy(child));
+  }
+  PARTY_OK(coll_barrier(self->comm, NULL));
+  return 0;
+}
+
+Test(split, leaves_out_negative_colors) {
+  PARTY_RUN(2, 10000, some_stay_out, NULL);
+  PARTY_RUN(4, 10000, some_stay_out, NULL);
+}
+
+/* A child of a child, with its parents destroyed before it is used. */
+static int nested(party_rank_t *self) {
+  coll_comm_t pair, alone, half;
+  int sum = 0;
+  PARTY_OK(coll_comm_split(self->comm, self->rank / 2, 0, &pair));
+  PARTY_OK(coll_comm_split(pair, self->rank % 2, 0, &alone));
+  PARTY_OK(coll_comm_split(self->comm, self->rank < 4, self->rank, &half));
+  PARTY_OK(coll_comm_destroy(pair));
+  PARTY_OK(coll_comm_destroy(self->comm));
+  self->comm = NULL;
+  PARTY_TRY(sum_over(alone, self->rank, &sum));
+  PARTY_REQUIRE(sum == self->rank, "alone: %d", sum);
+  PARTY_TRY(sum_over(half, 1, &sum));
+  PARTY_REQUIRE(sum == (self->rank < 4 ? 4 : self->size - 4), "half: %d", sum);
+  PARTY_OK(coll_comm_destroy(alone));
+  PARTY_OK(coll_comm_destroy(half));
+  return 0;
+}
+
+Test(split, nests_and_outlives_its_parents) {
+  PARTY_RUN(6, 10000, nested, NULL);
+}
+
+/* Parent and children have calls under way at the same time, on streams. */
+static int at_once(party_rank_t *self) {
+  enum { COUNT = 30000, CALLS = 10 };
+  static _Thread_local float data[2][COUNT];
+  coll_comm_t child;
+  coll_stream_t streams[2];
+  PARTY_OK(coll_comm_split(self->comm, self->rank % 2, 0, &child));
+  for (int s = 0; s < 2; s++) {
+    PARTY_OK(coll_stream_create(&streams[s]));
+    for (int i = 0; i < COUNT; i++) data[s][i] = 1;
+  }
+  for (int call = 0; call < CALLS; call++) {
+    PARTY_OK(coll_allreduce(data[0], data[0], COUNT, COLL_FLOAT32, COLL_AVG, child, streams[0]));
+    PARTY_OK(
+        coll_allreduce(data[1], data[1], COUNT, COLL_FLOAT32, COLL_AVG, self->comm, streams[1]));
+  }
+  for (int s = 0; s < 2; s++) {
+    PARTY_OK(coll_stream_destroy(streams[s]));
+    for (int i = 0; i < COUNT; i++) PARTY_REQUIRE(data[s][i] == 1, "stream %d, element %d", s, i);
+  }
+  PARTY_OK(coll_comm_destroy(child));
+  return 0;
+}
+
+Test(split, runs_beside_its_parent) {
+  PARTY_RUN(4, 20000, at_once, NULL);
+}
+
+static int in_a_group(party_rank_t *self) {
+  coll_comm_t child;
+  coll_group_start();
+  coll_status_t status = coll_comm_split(self->comm, 0, 0, &child);
+  coll_group_end();
+  PARTY_REQUIRE(status == COLL_ERROR_INVALID, "split inside a group: %s",
+                coll_status_string(status));
+  PARTY_OK(coll_barrier(self->comm, NULL));
+  return 0;
+}
+
+Test(split, is_no_call_for_a_group) {
+  PARTY_RUN(2, 10000, in_a_group, NULL);
+}
