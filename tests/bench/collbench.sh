@@ -2,9 +2,9 @@
 # collbench from outside: that its own launch and every launcher's work, that it finds nothing wrong
 # where nothing is and everything where something is, and how it ends when a rank dies.
 # Usage: collbench.sh COLLBENCH COLLRUN [LIBRARY-THAT-CORRUPTS]. Speaks TAP.
-collbench=$1
-collrun=$2
-corrupt=$3
+collbench=$(realpath "$1")
+collrun=$(realpath "$2")
+corrupt=${3:+$(realpath "$3")}
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1

@@ -1,7 +1,7 @@
 #!/bin/sh
 # What collrun promises, checked from outside: environment, output, exit codes, signals, and that
 # nothing it started outlives it. Usage: collrun.sh PATH-TO-COLLRUN. Speaks TAP.
-collrun=$1
+collrun=$(realpath "$1")
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
