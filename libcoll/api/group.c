@@ -26,8 +26,22 @@ bool api_group_is_open(void) {
   return group.depth > 0;
 }
 
+/* A communicator's calls have one order; on two streams of one group they would have none. */
+static coll_status_t check_one_stream(const comm_call_t *call, coll_stream_t stream) {
+  for (size_t i = group.count; i-- > 0;) {
+    if (group.entries[i].call.comm != call->comm) continue;
+    if (group.entries[i].stream == stream) return COLL_OK;
+    return base_fail(COLL_ERROR_INVALID,
+                     "rank %d: one group uses the communicator on two streams: put the calls on "
+                     "one, or into two groups",
+                     call->comm->rank);
+  }
+  return COLL_OK;
+}
+
 coll_status_t api_group_add(coll_status_t checked, const comm_call_t *call, coll_stream_t stream) {
   if (checked == COLL_OK && stream != NULL) checked = api_stream_check(stream);
+  if (checked == COLL_OK) checked = check_one_stream(call, stream);
   if (checked == COLL_OK) {
     checked = base_grow((void **)&group.entries, &group.capacity, group.count + 1,
                         sizeof *group.entries, "a group's calls");
@@ -89,7 +103,7 @@ static coll_status_t launch(comm_call_t *calls) {
   }
   if (!has_own) return status;
   if (status != COLL_OK) {
-    comm_batch_drop(&own);
+    comm_batch_drop(&own, status);
     return status;
   }
   return comm_batch_run(&own);

@@ -24,8 +24,8 @@ struct coll_stream {
   job_t *first, **last;
   bool busy; /* the worker has a job in hand */
   bool closing;
-  coll_status_t failure; /* since the last sync; calls behind it are dropped */
-  char failure_text[COMM_ERROR_BYTES];
+  coll_status_t failure;               /* since the last sync; calls behind it are dropped */
+  char failure_text[COMM_ERROR_BYTES]; /* written by the worker alone */
 };
 
 coll_status_t api_stream_check(coll_stream_t stream) {
@@ -36,7 +36,7 @@ coll_status_t api_stream_check(coll_stream_t stream) {
                    (void *)stream);
 }
 
-static job_t *take_job(struct coll_stream *stream, bool *drop) {
+static job_t *take_job(struct coll_stream *stream, coll_status_t *failure) {
   pthread_mutex_lock(&stream->lock);
   while (stream->first == NULL && !stream->closing) {
     pthread_cond_wait(&stream->changed, &stream->lock);
@@ -47,7 +47,7 @@ static job_t *take_job(struct coll_stream *stream, bool *drop) {
     if (stream->first == NULL) stream->last = &stream->first;
     stream->busy = true;
   }
-  *drop = stream->failure != COLL_OK;
+  *failure = stream->failure;
   pthread_mutex_unlock(&stream->lock);
   return job;
 }
@@ -65,13 +65,13 @@ static void end_job(struct coll_stream *stream, coll_status_t status) {
 
 static void *work(void *argument) {
   struct coll_stream *stream = argument;
-  bool drop;
-  for (job_t *job; (job = take_job(stream, &drop)) != NULL;) {
-    coll_status_t status = COLL_OK;
-    if (drop) {
-      comm_batch_drop(&job->batch);
-    } else {
+  coll_status_t status;
+  for (job_t *job; (job = take_job(stream, &status)) != NULL;) {
+    if (status == COLL_OK) {
       status = comm_batch_run(&job->batch);
+    } else {
+      base_fail(status, "dropped behind a failed call of its stream: %s", stream->failure_text);
+      comm_batch_drop(&job->batch, status);
     }
     free(job);
     end_job(stream, status);
@@ -85,7 +85,7 @@ coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t calls[], s
   job_t *job = NULL;
   coll_status_t status = base_alloc(1, sizeof *job, "a queued call", (void **)&job);
   if (status != COLL_OK) {
-    for (size_t i = 0; i < count; i++) free(calls[i].blocks);
+    comm_calls_drop(calls, count, status);
     return status;
   }
   pthread_mutex_lock(&stream->lock);

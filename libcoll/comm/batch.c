@@ -23,6 +23,23 @@ static bool has_ticket(const comm_batch_t *batch, const struct coll_comm *comm) 
   return false;
 }
 
+/* A communicator on which a call was made but not carried out is out of step with its peers, and so
+ * at its end. */
+static void finish_ticket(const comm_ticket_t *ticket, coll_status_t status) {
+  comm_turn_take(ticket->comm, ticket->number);
+  comm_finish(ticket->comm, status, ticket->comm->rank);
+  comm_keep_error(ticket->comm, status);
+  comm_turn_pass(ticket->comm, ticket->number);
+}
+
+void comm_calls_drop(const comm_call_t calls[], size_t count, coll_status_t status) {
+  for (size_t i = 0; i < count; i++) {
+    comm_ticket_t ticket = {.comm = calls[i].comm, .number = comm_turn_ticket(calls[i].comm)};
+    finish_ticket(&ticket, status);
+    free(calls[i].blocks);
+  }
+}
+
 coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_batch_t *batch) {
   comm_batch_t made = {.call_count = count};
   coll_status_t status =
@@ -31,7 +48,7 @@ coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_ba
     status = base_alloc(count, sizeof *made.tickets, "a batch's tickets", (void **)&made.tickets);
   }
   if (status != COLL_OK) {
-    for (size_t i = 0; i < count; i++) free(calls[i].blocks);
+    comm_calls_drop(calls, count, status);
     free(made.calls);
     return status;
   }
@@ -122,26 +139,29 @@ out:
   return status;
 }
 
-/* A communicator with a call cut short is out of step with its peers, and so at its end. */
-static void finish_cut_short(comm_task_t tasks[], size_t count, coll_status_t status) {
-  for (size_t i = 0; i < count; i++) {
-    struct coll_comm *comm = tasks[i].call->comm;
-    if (tasks[i].state == COMM_TASK_DONE) continue;
-    comm_finish(comm, status, comm->rank);
-    comm_keep_error(comm, status);
+/* First those whose turn is at hand: a peer that waits there may hold up who has the other turns.
+ */
+static void finish_cut_short(const comm_task_t tasks[], size_t count, comm_ticket_t tickets[],
+                             size_t ticket_count, coll_status_t status) {
+  for (int at_hand = 1; at_hand >= 0; at_hand--) {
+    for (size_t i = 0; i < ticket_count; i++) {
+      comm_ticket_t *ticket = &tickets[i];
+      if (ticket->passed || (at_hand && !comm_turn_is(ticket->comm, ticket->number))) continue;
+      if (is_complete(tasks, count, ticket->comm)) {
+        comm_turn_pass(ticket->comm, ticket->number);
+      } else {
+        finish_ticket(ticket, status);
+      }
+      ticket->passed = true;
+    }
   }
 }
 
 static coll_status_t run_and_close(comm_task_t tasks[], size_t count, comm_ticket_t tickets[],
                                    size_t ticket_count) {
   coll_status_t status = run_tasks(tasks, count, tickets, ticket_count);
-  if (status != COLL_OK) {
-    for (size_t i = 0; i < ticket_count; i++) {
-      if (!tickets[i].passed) comm_turn_take(tickets[i].comm, tickets[i].number);
-    }
-    finish_cut_short(tasks, count, status);
-  }
   for (size_t i = 0; i < count; i++) comm_task_close(&tasks[i]);
+  if (status != COLL_OK) finish_cut_short(tasks, count, tickets, ticket_count, status);
   for (size_t i = 0; i < ticket_count; i++) {
     if (!tickets[i].passed) comm_turn_pass(tickets[i].comm, tickets[i].number);
   }
@@ -155,11 +175,8 @@ static void free_batch(comm_batch_t *batch) {
   *batch = (comm_batch_t){0};
 }
 
-void comm_batch_drop(comm_batch_t *batch) {
-  for (size_t i = 0; i < batch->ticket_count; i++) {
-    comm_turn_take(batch->tickets[i].comm, batch->tickets[i].number);
-    comm_turn_pass(batch->tickets[i].comm, batch->tickets[i].number);
-  }
+void comm_batch_drop(comm_batch_t *batch, coll_status_t status) {
+  for (size_t i = 0; i < batch->ticket_count; i++) finish_ticket(&batch->tickets[i], status);
   free_batch(batch);
 }
 
@@ -168,7 +185,7 @@ coll_status_t comm_batch_run(comm_batch_t *batch) {
   coll_status_t status =
       base_alloc(batch->call_count, sizeof *tasks, "a batch's tasks", (void **)&tasks);
   if (status != COLL_OK) {
-    comm_batch_drop(batch);
+    comm_batch_drop(batch, status);
     return status;
   }
   for (size_t i = 0; i < batch->call_count; i++) comm_task_init(&tasks[i], &batch->calls[i]);

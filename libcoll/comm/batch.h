@@ -29,8 +29,10 @@ coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_ba
  * concurrently. A failure finishes every communicator whose calls were not complete. */
 coll_status_t comm_batch_run(comm_batch_t *batch);
 
-/* Gives up the turns without running anything. */
-void comm_batch_drop(comm_batch_t *batch);
+/* Instead of running: the ranks would be out of step, so every communicator concerned is finished
+ * with `status` and the thread's last error. Frees the batch, or the calls' blocks. */
+void comm_batch_drop(comm_batch_t *batch, coll_status_t status);
+void comm_calls_drop(const comm_call_t calls[], size_t count, coll_status_t status);
 
 /* One call at once: the same as a batch of it, without allocating. */
 coll_status_t comm_call_run(const comm_call_t *call);

@@ -59,7 +59,7 @@ static void describe_collective(comm_task_t *task) {
                       .element_bytes = base_dtype_bytes(call->dtype),
                       .tag = engine_tag_make(comm->sequence, call->collective, call->dtype,
                                              tag_op(call), call->count, call->root)};
-  comm->sequence++;
+  task->number = comm->sequence++;
   if (call->blocks != NULL) {
     engine_call->input_blocks = (engine_blocks_t){call->blocks, call->blocks + size};
     engine_call->output_blocks =
@@ -88,13 +88,19 @@ static void begin_run(comm_task_t *task) {
   task->state = COMM_TASK_RUNNING;
 }
 
+static void complete_collective(comm_task_t *task) {
+  transport_t *local = task->call->comm->local;
+  local->ops->complete(local, task->number + 1);
+  task->state = COMM_TASK_DONE;
+}
+
 static coll_status_t start_collective(comm_task_t *task) {
   const comm_call_t *call = task->call;
   struct coll_comm *comm = call->comm;
   describe_collective(task);
   bool has_buffers = call->collective != COLL_BARRIER;
   if (has_buffers && call->count == 0 && call->blocks == NULL) {
-    task->state = COMM_TASK_DONE;
+    complete_collective(task);
     return COLL_OK;
   }
   if (base_collective_reduces(call->collective) && call->op >= COLL_OP_BUILTIN_COUNT) {
@@ -165,13 +171,16 @@ static coll_status_t meet(comm_task_t *task, bool *moved) {
 
 static coll_status_t finish(comm_task_t *task) {
   const comm_call_t *call = task->call;
-  task->state = COMM_TASK_DONE;
-  if (call->kind != COMM_COLLECTIVE || !base_collective_reduces(call->collective) ||
-      call->op != COLL_AVG) {
+  if (call->kind != COMM_COLLECTIVE) {
+    task->state = COMM_TASK_DONE;
     return COLL_OK;
   }
-  return call->comm->world.device->divide(call->recv, buffer_elements(call, PLAN_OUTPUT),
-                                          call->dtype, call->comm->size);
+  if (base_collective_reduces(call->collective) && call->op == COLL_AVG) {
+    COLL_TRY(call->comm->world.device->divide(call->recv, buffer_elements(call, PLAN_OUTPUT),
+                                              call->dtype, call->comm->size));
+  }
+  complete_collective(task);
+  return COLL_OK;
 }
 
 coll_status_t comm_task_advance(comm_task_t *task, bool *moved) {

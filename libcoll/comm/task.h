@@ -18,6 +18,7 @@ typedef enum comm_task_state {
 typedef struct comm_task {
   const comm_call_t *call;
   comm_task_state_t state;
+  uint64_t number; /* of a collective, on its communicator, from 0 */
   engine_call_t engine_call;
   engine_handshake_t handshake;
   engine_run_t run;

@@ -8,8 +8,11 @@
 #include <sched.h>
 
 #include "base/atomics.h"
+#include "base/clock.h"
 
 #define YIELD_LIMIT 64
+#define TURN_SLEEP_NS 50000u  /* while other threads have the turn */
+#define ROLL_CALL_SLEEPS 25   /* how often peers are minded that are not waited for directly */
 #define SLEEP_NS 10000000u    /* how long a death may go unnoticed */
 #define SLEEP_MANY_NS 200000u /* with several communicators, only one of which wakes us */
 
@@ -43,22 +46,55 @@ static coll_status_t say_gone(struct coll_comm *comm, int peer, transport_peer_s
   return comm_finish(comm, COLL_ERROR_RANK_LOST, peer);
 }
 
-/* *gone: some task waits for a peer that is gone. With `condemn` that is the end. */
-static coll_status_t mind_peers(comm_task_t tasks[], size_t count, bool condemn, bool *gone) {
-  *gone = false;
-  for (size_t i = 0; i < count; i++) {
-    if (!is_under_way(&tasks[i])) continue;
-    struct coll_comm *comm = tasks[i].call->comm;
-    int peers[PLAN_LANES_MAX];
-    int waited = comm_task_waits_for(&tasks[i], peers);
-    for (int p = 0; p < waited; p++) {
-      transport_t *route = comm->world.routes[peers[p]];
-      transport_peer_state_t state = route->ops->peer_state(route, peers[p]);
-      if (state == TRANSPORT_PEER_HERE) continue;
-      *gone = true;
-      if (condemn) return say_gone(comm, peers[p], state);
-    }
+/* Gives up on a peer when it is found gone for the second time in a row. */
+static coll_status_t suspect(comm_wait_t *wait, const comm_task_t *task, int peer,
+                             transport_peer_state_t state) {
+  if (wait->bereaved == task && wait->suspect == peer) {
+    return say_gone(task->call->comm, peer, state);
   }
+  wait->bereaved = task;
+  wait->suspect = peer;
+  return COLL_OK;
+}
+
+/* The ranks that the task waits for; *gone: one of them is no more. */
+static coll_status_t mind_waited(comm_wait_t *wait, const comm_task_t *task, bool *gone) {
+  struct coll_comm *comm = task->call->comm;
+  int peers[PLAN_LANES_MAX];
+  int waited = comm_task_waits_for(task, peers);
+  for (int p = 0; p < waited && !*gone; p++) {
+    transport_t *route = comm->world.routes[peers[p]];
+    transport_peer_state_t state = route->ops->peer_state(route, peers[p]);
+    *gone = state != TRANSPORT_PEER_HERE;
+    if (*gone) COLL_TRY(suspect(wait, task, peers[p], state));
+  }
+  return COLL_OK;
+}
+
+/* All ranks of a collective. Whoever we wait for may live but wait, or compute, on its way to a
+ * call that one which died will never join. A rank that ended with this call behind it is missed by
+ * none. */
+static coll_status_t call_roll(comm_wait_t *wait, const comm_task_t *task, bool *gone) {
+  struct coll_comm *comm = task->call->comm;
+  if (task->call->kind != COMM_COLLECTIVE) return COLL_OK;
+  for (int peer = 0; peer < comm->size && !*gone; peer++) {
+    transport_t *route = comm->world.routes[peer];
+    *gone = route->ops->peer_completed(route, peer) <= task->number &&
+            route->ops->peer_state(route, peer) == TRANSPORT_PEER_LOST;
+    if (*gone) COLL_TRY(suspect(wait, task, peer, TRANSPORT_PEER_LOST));
+  }
+  return COLL_OK;
+}
+
+static coll_status_t mind_peers(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
+  bool gone = false;
+  bool roll = wait->bereaved != NULL || wait->sleeps % ROLL_CALL_SLEEPS == 0;
+  for (size_t i = 0; i < count && !gone; i++) {
+    if (!is_under_way(&tasks[i])) continue;
+    COLL_TRY(mind_waited(wait, &tasks[i], &gone));
+    if (!gone && roll) COLL_TRY(call_roll(wait, &tasks[i], &gone));
+  }
+  if (!gone) wait->bereaved = NULL;
   return COLL_OK;
 }
 
@@ -76,7 +112,7 @@ static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t tasks[], size_t c
   bool alone;
   const comm_task_t *first = first_under_way(tasks, count, &alone);
   if (first == NULL) { /* all wait for their turns, which other threads hold */
-    sched_yield();
+    base_clock_sleep_ns(TURN_SLEEP_NS);
     return COLL_OK;
   }
   if (!wait->armed) {
@@ -88,9 +124,9 @@ static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t tasks[], size_t c
   wait->transport->ops->sleep(wait->transport, alone ? SLEEP_NS : SLEEP_MANY_NS);
   wait->transport->ops->disarm(wait->transport);
   wait->armed = false;
+  wait->sleeps++;
   COLL_TRY(mind_aborts(tasks, count));
-  bool condemn = wait->condemned;
-  return mind_peers(tasks, count, condemn, &wait->condemned);
+  return mind_peers(wait, tasks, count);
 }
 
 /* Of the first task that is not done: the communicators of others are not ours to look at. */

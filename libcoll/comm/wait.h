@@ -9,9 +9,12 @@
 #include "comm/task.h"
 
 typedef struct comm_wait {
-  int looks;      /* since something last moved */
-  bool armed;     /* `transport` will wake us; one more look is due before we sleep */
-  bool condemned; /* a peer that a task waits for is gone; one more look is due before we say so */
+  int looks;  /* since something last moved */
+  bool armed; /* `transport` will wake us; one more look is due before we sleep */
+  int sleeps; /* since something last moved */
+  /* A peer that this task waits for is gone; one more look is due before we say so. */
+  const comm_task_t *bereaved;
+  int suspect;
   transport_t *transport;
 } comm_wait_t;
 

@@ -85,6 +85,12 @@ typedef struct transport_ops {
   void (*sleep)(transport_t *t, uint64_t timeout_ns);
   void (*disarm)(transport_t *t);
 
+  /* Tells whoever asks how many collectives this rank has completed; and how many a peer has, as
+   * far as it is known here (UINT64_MAX where it is not). What tells a rank that died on its peers
+   * from one that ended after its work was done. */
+  void (*complete)(transport_t *t, uint64_t collectives);
+  uint64_t (*peer_completed)(transport_t *t, int peer);
+
   /* Looks at the peer's health; may enter the kernel, so for wait loops only. What a peer sent
    * before it left or died can still be received. */
   transport_peer_state_t (*peer_state)(transport_t *t, int peer);

@@ -68,6 +68,15 @@ static void unsupported_disarm(transport_t *t) {
   (void)t;
 }
 
+static void unsupported_complete(transport_t *t, uint64_t collectives) {
+  (void)t, (void)collectives;
+}
+
+static uint64_t unsupported_peer_completed(transport_t *t, int peer) {
+  (void)t, (void)peer;
+  return UINT64_MAX;
+}
+
 static transport_peer_state_t unsupported_peer_state(transport_t *t, int peer) {
   (void)t, (void)peer;
   return TRANSPORT_PEER_HERE;
@@ -98,6 +107,8 @@ const transport_ops_t transport_unsupported = {
     .arm = unsupported_arm,
     .sleep = unsupported_sleep,
     .disarm = unsupported_disarm,
+    .complete = unsupported_complete,
+    .peer_completed = unsupported_peer_completed,
     .peer_state = unsupported_peer_state,
     .abort = unsupported_abort,
     .aborted = unsupported_aborted,

@@ -76,6 +76,14 @@ static void faults_disarm(transport_t *t) {
   inner_of(t)->ops->disarm(inner_of(t));
 }
 
+static void faults_complete(transport_t *t, uint64_t collectives) {
+  inner_of(t)->ops->complete(inner_of(t), collectives);
+}
+
+static uint64_t faults_peer_completed(transport_t *t, int peer) {
+  return inner_of(t)->ops->peer_completed(inner_of(t), peer);
+}
+
 static transport_peer_state_t faults_peer_state(transport_t *t, int peer) {
   return inner_of(t)->ops->peer_state(inner_of(t), peer);
 }
@@ -105,6 +113,8 @@ static const transport_ops_t faults_ops = {
     .arm = faults_arm,
     .sleep = faults_sleep,
     .disarm = faults_disarm,
+    .complete = faults_complete,
+    .peer_completed = faults_peer_completed,
     .peer_state = faults_peer_state,
     .abort = faults_abort,
     .aborted = faults_aborted,

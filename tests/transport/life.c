@@ -13,7 +13,7 @@ int transport_case_slots(const transport_fixture_t *fixture, transport_t **end) 
   WIRE_REQUIRE(ops->name != NULL && ops->name[0] != '\0', "it has no name");
   bool all = ops->send && ops->recv && ops->signal && ops->wait && ops->address && ops->map &&
              ops->scratch && ops->arm && ops->sleep && ops->disarm && ops->peer_state &&
-             ops->abort && ops->aborted && ops->destroy;
+             ops->complete && ops->peer_completed && ops->abort && ops->aborted && ops->destroy;
   WIRE_REQUIRE(all, "a slot of %s is NULL", ops->name);
   return 0;
 }

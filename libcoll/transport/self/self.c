@@ -121,6 +121,14 @@ static void self_sleep(transport_t *t, uint64_t timeout_ns) {
   (void)t, (void)timeout_ns;
 }
 
+static void self_complete(transport_t *t, uint64_t collectives) {
+  transport_unsupported.complete(t, collectives);
+}
+
+static uint64_t self_peer_completed(transport_t *t, int peer) {
+  return transport_unsupported.peer_completed(t, peer);
+}
+
 static transport_peer_state_t self_peer_state(transport_t *t, int peer) {
   (void)t, (void)peer;
   return TRANSPORT_PEER_HERE;
@@ -145,6 +153,8 @@ static const transport_ops_t self_ops = {
     .arm = self_rest,
     .sleep = self_sleep,
     .disarm = self_rest,
+    .complete = self_complete,
+    .peer_completed = self_peer_completed,
     .peer_state = self_peer_state,
     .abort = self_abort,
     .aborted = self_aborted,

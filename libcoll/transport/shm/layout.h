@@ -34,6 +34,7 @@ typedef struct shm_head {
 typedef struct shm_control {
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t sleeping; /* owner: it is about to sleep */
   _Atomic uint32_t left;                             /* owner: it destroyed the communicator */
+  _Atomic uint64_t completed;                        /* owner: collectives it has completed */
   /* Futex word. Any rank adds 1, and only while the owner sleeps. */
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t doorbell;
 } shm_control_t;

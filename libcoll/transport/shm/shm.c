@@ -165,6 +165,15 @@ static void shm_disarm(transport_t *t) {
   shm_park_disarm(control_of(self_of(t), t->rank));
 }
 
+static void shm_complete(transport_t *t, uint64_t collectives) {
+  atomic_store_explicit(&control_of(self_of(t), t->rank)->completed, collectives,
+                        memory_order_release);
+}
+
+static uint64_t shm_peer_completed(transport_t *t, int peer) {
+  return atomic_load_explicit(&control_of(self_of(t), peer)->completed, memory_order_acquire);
+}
+
 static transport_peer_state_t shm_peer_state(transport_t *t, int peer) {
   shm_t *s = self_of(t);
   /* The hang-up is looked at first: a peer that leaves says so before it closes its socket. */
@@ -221,6 +230,8 @@ static const transport_ops_t shm_ops = {
     .arm = shm_arm,
     .sleep = shm_sleep,
     .disarm = shm_disarm,
+    .complete = shm_complete,
+    .peer_completed = shm_peer_completed,
     .peer_state = shm_peer_state,
     .abort = shm_abort,
     .aborted = shm_aborted,
