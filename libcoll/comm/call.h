@@ -22,7 +22,8 @@ typedef struct comm_call {
   coll_op_t op; /* builtin, or a premul-sum of the communicator */
   int root;     /* or the peer of a send or receive */
   bool in_place;
-  unsigned char scalar[8]; /* of a premul-sum, as it was when the call was made */
+  /* Of a premul-sum, as it was when the call was made; devices read it as an element. */
+  _Alignas(8) unsigned char scalar[8];
 } comm_call_t;
 
 #endif
