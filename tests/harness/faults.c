@@ -1,6 +1,7 @@
 /* Only the three slots that may say "not ready" do more than pass the call on. */
 #include "harness/faults.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 #include "verify/random.h"
@@ -10,6 +11,7 @@ typedef struct faults {
   transport_t *inner;
   uint64_t random;
   int refuse_percent;
+  long steps_left; /* until it dies; negative: it does not */
 } faults_t;
 
 static faults_t *self_of(transport_t *t) {
@@ -22,32 +24,44 @@ static transport_t *inner_of(transport_t *t) {
 
 static bool refuses(transport_t *t) {
   faults_t *f = self_of(t);
+  if (f->steps_left == 0) raise(SIGKILL);
   return random_below(&f->random, 100) < f->refuse_percent;
+}
+
+static coll_status_t count(transport_t *t, coll_status_t status, bool done) {
+  faults_t *f = self_of(t);
+  if (status == COLL_OK && done && f->steps_left > 0) f->steps_left--;
+  return status;
 }
 
 static coll_status_t faults_send(transport_t *t, int peer, int channel, const void *data,
                                  const transport_head_t *head, bool *done) {
   *done = false;
   if (refuses(t)) return COLL_OK;
-  return inner_of(t)->ops->send(inner_of(t), peer, channel, data, head, done);
+  coll_status_t status = inner_of(t)->ops->send(inner_of(t), peer, channel, data, head, done);
+  return count(t, status, *done);
 }
 
 static coll_status_t faults_recv(transport_t *t, int peer, int channel, void *data, size_t capacity,
                                  transport_head_t *head, bool *done) {
   *done = false;
   if (refuses(t)) return COLL_OK;
-  return inner_of(t)->ops->recv(inner_of(t), peer, channel, data, capacity, head, done);
+  coll_status_t status =
+      inner_of(t)->ops->recv(inner_of(t), peer, channel, data, capacity, head, done);
+  return count(t, status, *done);
 }
 
 static coll_status_t faults_signal(transport_t *t, int peer, int channel, uint64_t tag) {
-  return inner_of(t)->ops->signal(inner_of(t), peer, channel, tag);
+  if (self_of(t)->steps_left == 0) raise(SIGKILL);
+  return count(t, inner_of(t)->ops->signal(inner_of(t), peer, channel, tag), true);
 }
 
 static coll_status_t faults_wait(transport_t *t, int peer, int channel, uint64_t *tag,
                                  bool *arrived) {
   *arrived = false;
   if (refuses(t)) return COLL_OK;
-  return inner_of(t)->ops->wait(inner_of(t), peer, channel, tag, arrived);
+  coll_status_t status = inner_of(t)->ops->wait(inner_of(t), peer, channel, tag, arrived);
+  return count(t, status, *arrived);
 }
 
 static coll_status_t faults_address(transport_t *t, const void *ptr, size_t bytes,
@@ -129,5 +143,10 @@ transport_t *faults_wrap(transport_t *inner, uint64_t seed, int refuse_percent) 
   f->inner = inner;
   f->random = seed;
   f->refuse_percent = refuse_percent;
+  f->steps_left = -1;
   return &f->transport;
+}
+
+void faults_die_after(transport_t *t, long steps) {
+  self_of(t)->steps_left = steps;
 }

@@ -14,4 +14,8 @@
  * below 100. Aborts the program when memory is out. */
 transport_t *faults_wrap(transport_t *inner, uint64_t seed, int refuse_percent);
 
+/* The process kills itself (kill -9) when it next touches a message or signal after `steps` of them
+ * went through. */
+void faults_die_after(transport_t *t, long steps);
+
 #endif

@@ -1,0 +1,224 @@
+/*
+ * Ranks that die: at any moment of a loop of all collectives, and at every single step of every
+ * algorithm. Whoever is left must be told within two seconds, by name, and must be able to leave.
+ */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "comm/comm.h"
+#include "harness/faults.h"
+#include "harness/party.h"
+#include "verify/random.h"
+
+#define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
+#define COUNT 700
+
+typedef struct death {
+  int victim;
+  bool coll_memory;
+  uint64_t seed;
+  const char *algo; /* every step: of this */
+  coll_collective_t collective;
+  long steps; /* that the victim does first */
+} death_t;
+
+/* On the harness's board. */
+typedef struct note {
+  _Atomic uint64_t died_ns; /* when the victim last was alive, or 0 */
+  _Atomic int survived;     /* the victim came to the end */
+} note_t;
+
+static int files_in_shm(void) {
+  DIR *folder = opendir("/dev/shm");
+  int files = 0;
+  while (folder != NULL && readdir(folder) != NULL) files++;
+  if (folder != NULL) closedir(folder);
+  return files;
+}
+
+/* What every survivor must find once a call has failed. */
+static int check_told(party_rank_t *self, const death_t *death, coll_status_t status) {
+  note_t *note = harness_board();
+  uint64_t now_ns = base_clock_now_ns(), died_ns = atomic_load(&note->died_ns);
+  char name[32];
+  snprintf(name, sizeof name, "rank %d", death->victim);
+  const char *sentence = coll_last_error(self->comm);
+  PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s: %s", coll_status_string(status), sentence);
+  PARTY_REQUIRE(strstr(sentence + strlen("rank 0: "), name) != NULL, "it names not %s: %s", name,
+                sentence);
+  PARTY_REQUIRE(died_ns == 0 || now_ns < died_ns + GRACE_NS, "told after %d ms",
+                (int)((now_ns - died_ns) / 1000000u));
+  PARTY_REQUIRE(coll_comm_error(self->comm) == COLL_ERROR_RANK_LOST, "the communicator works");
+  PARTY_REQUIRE(coll_barrier(self->comm, NULL) == COLL_ERROR_RANK_LOST, "a call works");
+  return 0;
+}
+
+/* ---- at any moment --------------------------------------------------------------------------*/
+
+static void *end_soon(void *argument) {
+  const death_t *death = argument;
+  uint64_t random = death->seed;
+  note_t *note = harness_board();
+  base_clock_sleep_ns(1000u * (uint64_t)random_below(&random, 40000));
+  atomic_store(&note->died_ns, base_clock_now_ns());
+  raise(SIGKILL);
+  return NULL;
+}
+
+/* Any collective by any algorithm. */
+static coll_status_t call_something(party_rank_t *self, uint64_t *random, char *in, char *out) {
+  coll_collective_t collective = (coll_collective_t)random_below(random, COLL_COLLECTIVE_COUNT);
+  int algos = 0;
+  while (coll_algo_name(collective, algos) != NULL) algos++;
+  const char *algo = coll_algo_name(collective, random_below(random, algos));
+  question_t q = {.collective = collective,
+                  .size = self->size,
+                  .root = random_below(random, self->size),
+                  .count = random_below(random, 2) == 0 ? 10 : COUNT,
+                  .dtype = COLL_FLOAT32,
+                  .op = COLL_SUM,
+                  .seed = random_next(random)};
+  coll_status_t status = coll_comm_algo_set(self->comm, collective, algo);
+  if (status != COLL_OK) return status;
+  return party_call(self->comm, self->rank, &q, in, out, NULL);
+}
+
+static int get_memory(const party_rank_t *self, const death_t *death, char **in, char **out) {
+  size_t bytes = (size_t)self->size * (COUNT + 8) * sizeof(double);
+  if (death->coll_memory) {
+    PARTY_OK(coll_mem_alloc(bytes, (void **)in));
+    PARTY_OK(coll_mem_alloc(bytes, (void **)out));
+    return 0;
+  }
+  *in = calloc(1, bytes); /* both go with the process */
+  *out = calloc(1, bytes);
+  return 0;
+}
+
+static int die_anywhere(party_rank_t *self) {
+  death_t *death = self->context;
+  char *in, *out;
+  uint64_t random = death->seed;
+  pthread_t killer;
+  PARTY_TRY(get_memory(self, death, &in, &out));
+  if (self->rank == death->victim) pthread_create(&killer, NULL, end_soon, death);
+  coll_status_t status = COLL_OK;
+  while (status == COLL_OK) status = call_something(self, &random, in, out);
+  return check_told(self, death, status);
+}
+
+static void expect_survivors(int size, const death_t *death, const harness_result_t *result) {
+  for (int rank = 0; rank < size; rank++) {
+    const harness_rank_t *end = &result->ranks[rank];
+    if (rank == death->victim) continue;
+    cr_assert(end->end == HARNESS_RETURNED && end->value == 0, "%s [seed %d, %s, %ld steps]",
+              result->text, (int)death->seed, death->algo != NULL ? death->algo : "all",
+              death->steps);
+  }
+}
+
+static void die_often(int size, int times) {
+  int files = files_in_shm();
+  for (int i = 0; i < times; i++) {
+    death_t death = {
+        .victim = i % size, .coll_memory = i % 3 != 0, .seed = (uint64_t)(10 * i + size)};
+    harness_result_t result;
+    party_processes(size, 10000, die_anywhere, &death, &result);
+    cr_assert_eq(result.ranks[death.victim].end, HARNESS_KILLED, "%s", result.text);
+    expect_survivors(size, &death, &result);
+  }
+  cr_assert_leq(files_in_shm(), files, "something is left in /dev/shm");
+}
+
+Test(death, of_one_of_two) {
+  die_often(2, 24);
+}
+
+Test(death, of_one_of_three) {
+  die_often(3, 24);
+}
+
+Test(death, of_one_of_five) {
+  die_often(5, 20);
+}
+
+Test(death, of_one_of_eight) {
+  die_often(8, 16);
+}
+
+/* ---- at every step --------------------------------------------------------------------------*/
+
+/* The victim's ways to its peers lead into death after so many steps. */
+static transport_t *set_trap(party_rank_t *self, const death_t *death) {
+  struct coll_comm *comm = self->comm;
+  transport_t *trap = faults_wrap(comm->local, 1, 0);
+  faults_die_after(trap, death->steps);
+  for (int peer = 0; peer < self->size; peer++) {
+    if (peer != self->rank) comm->world.routes[peer] = trap;
+  }
+  return trap;
+}
+
+static int die_at_step(party_rank_t *self) {
+  death_t *death = self->context;
+  note_t *note = harness_board();
+  char *in, *out;
+  question_t q = {.collective = death->collective,
+                  .size = self->size,
+                  .root = 1,
+                  .count = 50,
+                  .dtype = COLL_FLOAT32,
+                  .op = COLL_SUM};
+  PARTY_TRY(get_memory(self, death, &in, &out));
+  PARTY_OK(coll_comm_algo_set(self->comm, death->collective, death->algo));
+  if (self->rank == death->victim) {
+    transport_t *trap = set_trap(self, death);
+    atomic_store(&note->died_ns, base_clock_now_ns());
+    party_call(self->comm, self->rank, &q, in, out, NULL);
+    atomic_store(&note->survived, 1);
+    free(trap);
+    return 0;
+  }
+  coll_status_t status = party_call(self->comm, self->rank, &q, in, out, NULL);
+  while (status == COLL_OK) status = coll_barrier(self->comm, NULL);
+  return check_told(self, death, status);
+}
+
+/* Step by step until the victim comes through. */
+static void die_through(coll_collective_t collective, const char *algo, int victim) {
+  enum { SIZE = 3, STEPS_MOST = 200 };
+  death_t death = {.victim = victim, .coll_memory = true, .collective = collective, .algo = algo};
+  for (death.steps = 0; death.steps < STEPS_MOST; death.steps++) {
+    harness_result_t result;
+    party_processes(SIZE, 10000, die_at_step, &death, &result);
+    expect_survivors(SIZE, &death, &result);
+    if (result.ranks[victim].end == HARNESS_RETURNED) return;
+  }
+  cr_assert_fail("%s takes more than %d steps", algo, STEPS_MOST);
+}
+
+#define DIE_THROUGH(name, collective)                                      \
+  Test(death, at_every_step_of_##name) {                                   \
+    const char *algo;                                                      \
+    for (int i = 0; (algo = coll_algo_name(collective, i)) != NULL; i++) { \
+      die_through(collective, algo, i % 3);                                \
+    }                                                                      \
+  }
+
+DIE_THROUGH(allreduce, COLL_ALLREDUCE)
+DIE_THROUGH(reduce, COLL_REDUCE)
+DIE_THROUGH(reduce_scatter, COLL_REDUCE_SCATTER)
+DIE_THROUGH(allgather, COLL_ALLGATHER)
+DIE_THROUGH(broadcast, COLL_BROADCAST)
+DIE_THROUGH(gather, COLL_GATHER)
+DIE_THROUGH(scatter, COLL_SCATTER)
+DIE_THROUGH(alltoall, COLL_ALLTOALL)
+DIE_THROUGH(alltoallv, COLL_ALLTOALLV)
+DIE_THROUGH(barrier, COLL_BARRIER)

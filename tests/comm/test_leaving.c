@@ -1,0 +1,149 @@
+/* Ranks that abort, leave early, end without a word, or are stopped for a while. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "harness/party.h"
+
+#define MS_NS UINT64_C(1000000)
+
+static int loop_until_lost(party_rank_t *self, const char *words) {
+  static _Thread_local float data[3000];
+  coll_status_t status = COLL_OK;
+  while (status == COLL_OK) {
+    status = coll_allreduce(data, data, 3000, COLL_FLOAT32, COLL_SUM, self->comm, NULL);
+  }
+  PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s: %s", coll_status_string(status),
+                coll_last_error(self->comm));
+  PARTY_REQUIRE(strstr(coll_last_error(self->comm), words) != NULL, "no '%s' in: %s", words,
+                coll_last_error(self->comm));
+  return 0;
+}
+
+static void *abort_soon(void *argument) {
+  base_clock_sleep_ns(30 * MS_NS);
+  coll_comm_abort(argument);
+  return NULL;
+}
+
+/* The rank that aborts waits in a call itself. */
+static int abort_from_outside(party_rank_t *self) {
+  pthread_t thread;
+  if (self->rank == 1) pthread_create(&thread, NULL, abort_soon, self->comm);
+  uint64_t begin_ns = base_clock_now_ns();
+  int code = loop_until_lost(self, self->rank == 1 ? "this rank aborted" : "rank 1");
+  if (self->rank == 1) pthread_join(thread, NULL);
+  PARTY_REQUIRE(base_clock_now_ns() - begin_ns < 2000 * MS_NS * HARNESS_PATIENCE, "it took long");
+  return code;
+}
+
+Test(leaving, by_abort_from_another_thread) {
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 10000, abort_from_outside, NULL);
+}
+
+/* Nobody else is there to wake: the aborted rank sleeps in a receive that nothing comes for. */
+static int abort_a_sleeper(party_rank_t *self) {
+  pthread_t thread;
+  float got;
+  if (self->rank > 0) {
+    PARTY_REQUIRE(coll_recv(&got, 1, COLL_FLOAT32, 0, self->comm, NULL) == COLL_ERROR_RANK_LOST,
+                  "something came");
+    return 0;
+  }
+  pthread_create(&thread, NULL, abort_soon, self->comm);
+  coll_status_t status = coll_recv(&got, 1, COLL_FLOAT32, 1, self->comm, NULL);
+  pthread_join(thread, NULL);
+  PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s", coll_status_string(status));
+  return 0;
+}
+
+Test(leaving, by_abort_while_asleep) {
+  PARTY_RUN(3, 10000, abort_a_sleeper, NULL);
+}
+
+static int leave_early(party_rank_t *self) {
+  if (self->rank == self->size - 1) {
+    float one = 1, sum;
+    PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+    PARTY_OK(coll_comm_destroy(self->comm));
+    self->comm = NULL;
+    return 0;
+  }
+  float one = 1, sum;
+  char words[24];
+  PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+  PARTY_REQUIRE(sum == (float)self->size, "the call before it left: %g", (double)sum);
+  snprintf(words, sizeof words, "rank %d", self->size - 1);
+  return loop_until_lost(self, words);
+}
+
+Test(leaving, before_the_others_are_done) {
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 10000, leave_early, NULL);
+}
+
+/* Once a rank has done its part it may end, with or without a word, and hurts nobody who needs
+ * nothing of it. */
+static int work_without(party_rank_t *self) {
+  bool destroys = *(bool *)self->context;
+  int others = self->size - 1;
+  float one = 1, sum;
+  PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+  if (self->rank == others) {
+    if (!destroys) self->comm = NULL; /* and forgets it */
+    return 0;
+  }
+  static float data[2][20000];
+  int next = (self->rank + 1) % others, before = (self->rank + others - 1) % others;
+  for (int round = 0; round < 40; round++) { /* with pauses long enough to look for the dead */
+    if (round % 10 == 0 && self->rank == 0) base_clock_sleep_ns(40 * MS_NS);
+    data[0][0] = (float)(round + self->rank);
+    PARTY_OK(coll_group_start());
+    PARTY_OK(coll_send(data[0], 20000, COLL_FLOAT32, next, self->comm, NULL));
+    PARTY_OK(coll_recv(data[1], 20000, COLL_FLOAT32, before, self->comm, NULL));
+    PARTY_OK(coll_group_end());
+    PARTY_REQUIRE(data[1][0] == (float)(round + before), "round %d", round);
+  }
+  return 0;
+}
+
+Test(leaving, hurts_nobody_who_needs_nothing) {
+  for (int destroys = 0; destroys < 2; destroys++) {
+    bool context = destroys == 1;
+    harness_result_t result;
+    cr_assert(party_processes(4, 10000, work_without, &context, &result), "%s", result.text);
+  }
+}
+
+/* ---- stopped --------------------------------------------------------------------------------*/
+
+/* The last rank is stopped for longer than any death goes unnoticed, and is waited for. */
+static int be_stopped(party_rank_t *self) {
+  pid_t *pid = harness_board();
+  int32_t one = 1, sum = 0;
+  bool is_last = self->rank == self->size - 1;
+  if (is_last) *pid = getpid();
+  PARTY_OK(coll_barrier(self->comm, NULL));
+  if (self->rank == 0) {
+    pid_t waker = fork();
+    kill(*pid, SIGSTOP);
+    if (waker == 0) {
+      base_clock_sleep_ns(700 * MS_NS);
+      kill(*pid, SIGCONT);
+      _exit(0);
+    }
+  }
+  for (int round = 0; round < 20; round++) {
+    PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_INT32, COLL_SUM, self->comm, NULL));
+    PARTY_REQUIRE(sum == self->size, "sum %d", sum);
+  }
+  return 0;
+}
+
+Test(leaving, is_not_what_a_stopped_rank_does) {
+  harness_result_t result;
+  cr_assert(party_processes(3, 10000, be_stopped, NULL, &result), "%s", result.text);
+}
