@@ -28,8 +28,8 @@ typedef struct device_ops {
   coll_status_t (*reduce)(void *dst, const void *const sources[], int source_count, size_t count,
                           coll_dtype_t dtype, coll_op_t op);
 
-  /* dst[i] = *scalar * src[i], scalar of type dtype; dst may equal src. Narrow floats multiply in
-   * float32 and round once; integers wrap. */
+  /* dst[i] = *scalar * src[i], scalar of type dtype and at any address; dst may equal src. Narrow
+   * floats multiply in float32 and round once; integers wrap. */
   coll_status_t (*scale)(void *dst, const void *src, size_t count, coll_dtype_t dtype,
                          const void *scalar);
 

@@ -229,11 +229,13 @@ static void check_scale(const device_ops_t *ops, coll_dtype_t dtype, size_t coun
 
 void device_kit_scale(const device_ops_t *ops, coll_dtype_t dtype) {
   static const size_t counts[] = {0, 1, 3, 17, 1000, COUNT_MAX};
-  unsigned char scalars[24 * 8] __attribute__((aligned(8)));
+  size_t element = base_dtype_bytes(dtype);
+  unsigned char scalars[24 * 8] __attribute__((aligned(8))), scalar[1 + 8];
   fill(dtype, scalars, 24, 11);
   for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
     for (size_t s = 0; s < 24; s++) {
-      check_scale(ops, dtype, counts[c], scalars + s * base_dtype_bytes(dtype), s % 2 == 1);
+      memcpy(scalar + 1, scalars + s * element, element); /* aligned to nothing */
+      check_scale(ops, dtype, counts[c], scalar + 1, s % 2 == 1);
     }
   }
 }

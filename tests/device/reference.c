@@ -175,11 +175,13 @@ void reference_reduce(coll_dtype_t dtype, coll_op_t op, const void *const source
 
 void reference_scale(coll_dtype_t dtype, const void *scalar, const void *src, size_t index,
                      void *dst) {
+  uint64_t aligned;
+  memcpy(&aligned, scalar, base_dtype_bytes(dtype));
   if (reference_is_float(dtype)) {
-    double product = reference_decode(dtype, scalar, 0) * reference_decode(dtype, src, index);
+    double product = reference_decode(dtype, &aligned, 0) * reference_decode(dtype, src, index);
     reference_encode(dtype, dtype == COLL_FLOAT64 ? product : (double)(float)product, dst, index);
   } else {
-    integer_t factor = load_integer(dtype, scalar, 0);
+    integer_t factor = load_integer(dtype, &aligned, 0);
     store_integer(dtype, integer_fold(COLL_PROD, factor, load_integer(dtype, src, index)), dst,
                   index);
   }

@@ -4,6 +4,7 @@
  * cache, so that memory is read once and written once whatever the number of sources.
  */
 #include <assert.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "device/host/kernels.h"
@@ -102,13 +103,15 @@ static coll_status_t host_scale(void *dst, const void *src, size_t count, coll_d
                                 const void *scalar) {
   const element_t *element = element_of(dtype);
   const host_narrow_t *narrow = element->narrow;
+  uint64_t aligned; /* the scalar, wherever it lay */
+  memcpy(&aligned, scalar, narrow != NULL ? narrow->bytes : element->kernels->bytes);
   if (narrow == NULL) {
-    element->kernels->scale(dst, src, count, scalar);
+    element->kernels->scale(dst, src, count, &aligned);
     return COLL_OK;
   }
   _Alignas(64) float values[BLOCK_FLOATS];
   float factor;
-  narrow->decode(&factor, scalar, 1);
+  narrow->decode(&factor, &aligned, 1);
   for (size_t first = 0; first < count; first += BLOCK_FLOATS) {
     size_t block = smaller(BLOCK_FLOATS, count - first), offset = first * narrow->bytes;
     narrow->decode(values, (const char *)src + offset, block);
