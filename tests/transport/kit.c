@@ -1,12 +1,21 @@
 /* The runners: connect the ranks, run the case on each, meet, and destroy what is left. */
 #include "transport/kit.h"
 
-#include <signal.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "harness/harness.h"
 
 #define TIMEOUT_MS 20000
+
+coll_status_t transport_kit_private_alloc(size_t bytes, void **ptr) {
+  *ptr = calloc(1, bytes);
+  return *ptr != NULL ? COLL_OK : COLL_ERROR_MEMORY;
+}
+
+coll_status_t transport_kit_private_release(void *ptr) {
+  free(ptr);
+  return COLL_OK;
+}
 
 /* What the bodies of one run are given; in processes each has its own copy. */
 typedef struct job {

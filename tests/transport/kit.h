@@ -28,6 +28,10 @@ typedef struct transport_fixture {
   coll_status_t (*release)(void *ptr);
 } transport_fixture_t;
 
+/* Memory of this process, for fixtures of transports that map nothing else. */
+coll_status_t transport_kit_private_alloc(size_t bytes, void **ptr);
+coll_status_t transport_kit_private_release(void *ptr);
+
 /* A case on this rank's end. 0, or 1 after harness_fail. It may destroy the end and set it NULL. */
 typedef int (*transport_case_t)(const transport_fixture_t *fixture, transport_t **end);
 

@@ -1,5 +1,4 @@
 /* The transports of this build against the kit, and the default table against its word. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -15,22 +14,12 @@ static coll_status_t self_make(int size, transport_t *ends[]) {
   return transport_self_create(0, size, 8192, &ends[0]);
 }
 
-static coll_status_t private_alloc(size_t bytes, void **ptr) {
-  *ptr = calloc(1, bytes);
-  return *ptr != NULL ? COLL_OK : COLL_ERROR_MEMORY;
-}
-
-static coll_status_t private_release(void *ptr) {
-  free(ptr);
-  return COLL_OK;
-}
-
 static const transport_fixture_t self_fixture = {
     .size_most = 1,
     .maps = true,
     .make = self_make,
-    .alloc = private_alloc,
-    .release = private_release,
+    .alloc = transport_kit_private_alloc,
+    .release = transport_kit_private_release,
 };
 
 TRANSPORT_KIT_ANY(self, self_fixture, transport_kit_threads, 1)

@@ -1,0 +1,124 @@
+/*
+ * The kit against transports with one fault each: a case that passes them all would prove nothing.
+ * The fault is a decorator over the transport to oneself.
+ */
+#include <criterion/criterion.h>
+
+#include "harness/harness.h"
+#include "transport/kit.h"
+#include "transport/self/self.h"
+
+typedef enum fault {
+  FAULT_NONE,
+  FAULT_LOSES_A_MESSAGE,
+  FAULT_CHANGES_A_TAG,
+  FAULT_CHANGES_A_BYTE,
+  FAULT_HIDES_THE_CUT,
+  FAULT_TAKES_WHAT_IT_REFUSES,
+  FAULT_HAS_ONE_CHANNEL,
+  FAULT_LOSES_A_SIGNAL,
+  FAULT_REPEATS_A_SIGNAL,
+  FAULT_MAPS_ELSEWHERE,
+  FAULT_LACKS_A_SLOT
+} fault_t;
+
+static const transport_ops_t *real;
+static fault_t fault;
+static int calls; /* of the slot that the fault is in; the third one goes wrong */
+
+static bool strikes(fault_t which) {
+  return fault == which && ++calls == 3;
+}
+
+static int channel_of(int channel) {
+  return fault == FAULT_HAS_ONE_CHANNEL ? 0 : channel;
+}
+
+static coll_status_t faulty_send(transport_t *t, int peer, int channel, const void *data,
+                                 const transport_head_t *head, bool *done) {
+  *done = true;
+  if (strikes(FAULT_LOSES_A_MESSAGE)) return COLL_OK;
+  coll_status_t status = real->send(t, peer, channel_of(channel), data, head, done);
+  if (strikes(FAULT_TAKES_WHAT_IT_REFUSES)) *done = false;
+  return status;
+}
+
+static coll_status_t faulty_recv(transport_t *t, int peer, int channel, void *data, size_t capacity,
+                                 transport_head_t *head, bool *done) {
+  coll_status_t status = real->recv(t, peer, channel_of(channel), data, capacity, head, done);
+  if (!*done) return status;
+  if (strikes(FAULT_CHANGES_A_TAG)) head->tag ^= UINT64_C(1) << 63;
+  if (fault == FAULT_CHANGES_A_BYTE && head->bytes > 0 && capacity >= head->bytes) {
+    ((char *)data)[head->bytes - 1] ^= 1;
+  }
+  if (fault == FAULT_HIDES_THE_CUT && head->bytes > capacity) head->bytes = capacity;
+  return status;
+}
+
+static coll_status_t faulty_signal(transport_t *t, int peer, int channel, uint64_t tag) {
+  if (strikes(FAULT_LOSES_A_SIGNAL)) return COLL_OK;
+  if (strikes(FAULT_REPEATS_A_SIGNAL)) COLL_TRY(real->signal(t, peer, channel, tag));
+  return real->signal(t, peer, channel, tag);
+}
+
+static coll_status_t faulty_map(transport_t *t, int peer, const transport_address_t *address,
+                                void **ptr) {
+  COLL_TRY(real->map(t, peer, address, ptr));
+  if (fault == FAULT_MAPS_ELSEWHERE) *ptr = (char *)*ptr + 64;
+  return COLL_OK;
+}
+
+/* Whether the case passes on a transport with that fault. */
+static int run_case(int rank, int size, void *context) {
+  (void)rank, (void)size;
+  static const transport_fixture_t fixture = {.size_most = 1,
+                                              .maps = true,
+                                              .alloc = transport_kit_private_alloc,
+                                              .release = transport_kit_private_release};
+  transport_t *t;
+  if (transport_self_create(0, 1, 8192, &t) != COLL_OK) return 1;
+  real = t->ops;
+  transport_ops_t faulty = *real;
+  faulty.send = faulty_send;
+  faulty.recv = faulty_recv;
+  faulty.signal = faulty_signal;
+  faulty.map = faulty_map;
+  if (fault == FAULT_LACKS_A_SLOT) faulty.peer_state = NULL;
+  t->ops = &faulty;
+  int code = (*(transport_case_t *)context)(&fixture, &t);
+  t->ops = real;
+  real->destroy(t);
+  return code;
+}
+
+static bool passes(transport_case_t body, fault_t which) {
+  harness_result_t result;
+  fault = which;
+  calls = 0;
+  return harness_run_threads(1, 20000, run_case, &body, &result);
+}
+
+Test(kit, notices_every_fault) {
+  static const struct {
+    const char *name;
+    transport_case_t body;
+    fault_t fault;
+  } faults[] = {
+      {"a lost message", transport_case_full, FAULT_LOSES_A_MESSAGE},
+      {"a lost message in a ring", transport_case_order, FAULT_LOSES_A_MESSAGE},
+      {"a changed tag", transport_case_order, FAULT_CHANGES_A_TAG},
+      {"a changed tag of some size", transport_case_sizes, FAULT_CHANGES_A_TAG},
+      {"a changed byte", transport_case_sizes, FAULT_CHANGES_A_BYTE},
+      {"a hidden cut", transport_case_cut, FAULT_HIDES_THE_CUT},
+      {"a message refused and taken", transport_case_full, FAULT_TAKES_WHAT_IT_REFUSES},
+      {"channels that are one", transport_case_channels, FAULT_HAS_ONE_CHANNEL},
+      {"a lost signal", transport_case_counts, FAULT_LOSES_A_SIGNAL},
+      {"a signal too many", transport_case_counts, FAULT_REPEATS_A_SIGNAL},
+      {"a wrong mapping", transport_case_memory, FAULT_MAPS_ELSEWHERE},
+      {"a missing slot", transport_case_slots, FAULT_LACKS_A_SLOT},
+  };
+  for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+    cr_assert(passes(faults[i].body, FAULT_NONE), "not even without %s", faults[i].name);
+    cr_assert_not(passes(faults[i].body, faults[i].fault), "%s goes unnoticed", faults[i].name);
+  }
+}
