@@ -93,32 +93,54 @@ Test(streams, keep_the_first_failure_until_sync) {
   PARTY_RUN(3, 10000, failing, NULL);
 }
 
-/* One group over two streams and the caller's own thread. */
+/* One group over two streams and the caller's own thread, each with a communicator of its own. */
 static int group_over_streams(party_rank_t *self) {
   enum { ROUNDS = 30 };
   coll_stream_t streams[3] = {NULL};
+  coll_comm_t comms[3] = {self->comm};
   int32_t one = 1 + self->rank, sums[3];
-  PARTY_OK(coll_stream_create(&streams[1]));
-  PARTY_OK(coll_stream_create(&streams[2]));
+  for (int i = 1; i < 3; i++) {
+    PARTY_OK(coll_stream_create(&streams[i]));
+    PARTY_OK(coll_comm_split(self->comm, 0, -self->rank, &comms[i]));
+  }
   for (int round = 0; round < ROUNDS; round++) {
     PARTY_OK(coll_group_start());
     for (int i = 0; i < 3; i++) {
-      PARTY_OK(coll_allreduce(&one, &sums[i], 1, COLL_INT32, COLL_SUM, self->comm, streams[i]));
+      PARTY_OK(coll_allreduce(&one, &sums[i], 1, COLL_INT32, COLL_SUM, comms[i], streams[i]));
     }
     PARTY_OK(coll_group_end());
-    PARTY_OK(coll_stream_sync(streams[1]));
-    PARTY_OK(coll_stream_sync(streams[2]));
+    for (int i = 1; i < 3; i++) PARTY_OK(coll_stream_sync(streams[i]));
     for (int i = 0; i < 3; i++) {
       PARTY_REQUIRE(sums[i] == self->size * (self->size + 1) / 2, "stream %d: %d", i, sums[i]);
     }
   }
-  PARTY_OK(coll_stream_destroy(streams[1]));
-  PARTY_OK(coll_stream_destroy(streams[2]));
+  for (int i = 1; i < 3; i++) {
+    PARTY_OK(coll_stream_destroy(streams[i]));
+    PARTY_OK(coll_comm_destroy(comms[i]));
+  }
   return 0;
 }
 
 Test(streams, share_a_group) {
   PARTY_RUN(3, 10000, group_over_streams, NULL);
+}
+
+/* One communicator on two streams of a group would have no order. */
+static int torn_group(party_rank_t *self) {
+  coll_stream_t stream;
+  PARTY_OK(coll_stream_create(&stream));
+  PARTY_OK(coll_group_start());
+  PARTY_OK(coll_barrier(self->comm, NULL));
+  PARTY_REQUIRE(coll_barrier(self->comm, stream) == COLL_ERROR_INVALID, "two streams");
+  PARTY_REQUIRE(strstr(coll_last_error(NULL), "two streams") != NULL, "%s", coll_last_error(NULL));
+  PARTY_REQUIRE(coll_group_end() == COLL_ERROR_INVALID, "the group was carried out");
+  PARTY_OK(coll_barrier(self->comm, stream));
+  PARTY_OK(coll_stream_destroy(stream));
+  return 0;
+}
+
+Test(streams, do_not_share_a_communicator_in_a_group) {
+  PARTY_RUN(2, 10000, torn_group, NULL);
 }
 
 /* ---- several threads ------------------------------------------------------------------------*/
