@@ -11,6 +11,7 @@
 #include "base/clock.h"
 
 #define YIELD_LIMIT 64
+#define YIELD_NS 200000u      /* yields that take longer give the core to strangers, not to peers */
 #define TURN_SLEEP_NS 50000u  /* while other threads have the turn */
 #define ROLL_CALL_SLEEPS 25   /* how often peers are minded that are not waited for directly */
 #define SLEEP_NS 10000000u    /* how long a death may go unnoticed */
@@ -136,6 +137,13 @@ static int spin_limit_of(const comm_task_t tasks[], size_t count) {
   return tasks[i].call->comm->spin_limit;
 }
 
+/* Whether letting others have the core may still bring news sooner than sleeping does. */
+static bool may_yield(comm_wait_t *wait, int spin_limit) {
+  uint64_t now_ns = base_clock_now_ns();
+  if (wait->yielding_ns == 0) wait->yielding_ns = now_ns;
+  return wait->looks < spin_limit + YIELD_LIMIT && now_ns - wait->yielding_ns < YIELD_NS;
+}
+
 coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
   int spin_limit = spin_limit_of(tasks, count);
   if (wait->looks < spin_limit) {
@@ -143,7 +151,7 @@ coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t 
     base_cpu_relax();
     return COLL_OK;
   }
-  if (wait->looks < spin_limit + YIELD_LIMIT) {
+  if (may_yield(wait, spin_limit)) {
     wait->looks++;
     sched_yield();
     return COLL_OK;

@@ -9,9 +9,10 @@
 #include "comm/task.h"
 
 typedef struct comm_wait {
-  int looks;  /* since something last moved */
-  bool armed; /* `transport` will wake us; one more look is due before we sleep */
-  int sleeps; /* since something last moved */
+  int looks;            /* since something last moved */
+  bool armed;           /* `transport` will wake us; one more look is due before we sleep */
+  uint64_t yielding_ns; /* when it began to let others have the core; 0: not yet */
+  int sleeps;           /* since something last moved */
   /* A peer that this task waits for is gone; one more look is due before we say so. */
   const comm_task_t *bereaved;
   int suspect;
