@@ -95,6 +95,12 @@ Test(mismatch, of_counts_small_and_large) {
                   "allreduce(int64, sum)", "another count or root", false});
 }
 
+Test(mismatch, of_counts_both_large) {
+  clash((clash_t){CALL(COLL_ALLREDUCE, COUNT_MOST - 1, COLL_INT64, COLL_SUM, 0),
+                  CALL(COLL_ALLREDUCE, COUNT_MOST, COLL_INT64, COLL_SUM, 0),
+                  "allreduce(int64, sum)", "another count or root", false});
+}
+
 Test(mismatch, of_dtypes) {
   clash((clash_t){CALL(COLL_ALLREDUCE, 10, COLL_INT32, COLL_SUM, 0),
                   CALL(COLL_ALLREDUCE, 10, COLL_FLOAT32, COLL_SUM, 0), "allreduce(int32, sum)",
