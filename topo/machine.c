@@ -49,6 +49,9 @@ static bool restrict_to_binding(hwloc_topology_t topology) {
 
 coll_status_t topo_machine_create(topo_machine_t **machine) {
   hwloc_topology_t topology;
+  /* In a bare container hwloc finds no /sys and says so on standard error, where it disturbs what
+   * the ranks print; it makes do with what the scheduler knows. */
+  setenv("HWLOC_HIDE_ERRORS", "2", 0);
   if (hwloc_topology_init(&topology) != 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "hwloc cannot start");
   }
