@@ -1,3 +1,4 @@
+/* Walks over every builder, rank count and root that the tests of this folder ask about. */
 #include "plans.h"
 
 #include <criterion/criterion.h>

@@ -29,7 +29,7 @@ static void close_source(collrun_lines_t *lines) {
 static void write_line(collrun_lines_t *lines, const char *end, size_t bytes) {
   fputs(lines->prefix, lines->to);
   if (lines->kept_bytes > 0) fwrite(lines->kept, 1, lines->kept_bytes, lines->to);
-  fwrite(end, 1, bytes, lines->to);
+  if (bytes > 0) fwrite(end, 1, bytes, lines->to);
   if (bytes == 0 || end[bytes - 1] != '\n') fputc('\n', lines->to);
   lines->kept_bytes = 0;
 }
