@@ -1,5 +1,5 @@
 """Reads meson's testlog.json, prints a line per test program with its single cases counted, what
-failing ones said, and at the end "N passed, N failed". Exits with 1 when anything failed.
+failing ones said and passing ones report, and at the end "N passed, N failed". Exits with 1 when anything failed.
 
 A program's cases are counted from what it prints: TAP lines, or Criterion's closing line. One that
 prints neither is one case; one that ends badly has at least one failed case, whatever it printed.
@@ -58,6 +58,14 @@ def last_words(test):
     return "".join("      | %s\n" % line for line in lines[-LINES_SHOWN:])
 
 
+def report(test):
+    """What a proof (of the suite "slow") prints on standard output: figures for people."""
+    output = test.get("stdout") or ""
+    if TAP_PLAN.search(output) or not re.match(r"\S*slow ", test["name"]):
+        return ""
+    return "".join("      | %s\n" % line for line in output.strip().split("\n") if output.strip())
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         tests = [json.loads(line) for line in file]
@@ -66,8 +74,7 @@ def main():
         counts = count_cases(test)
         total = [a + b for a, b in zip(total, counts)]
         print(describe(test, counts))
-        if counts[1]:
-            print(last_words(test), end="")
+        print(last_words(test) if counts[1] else report(test), end="")
     skipped = ", %d skipped" % total[2] if total[2] else ""
     print("\n%d passed, %d failed%s" % (total[0], total[1], skipped))
     return 1 if total[1] or not tests else 0
