@@ -9,6 +9,7 @@
 
 #include "base/atomics.h"
 #include "base/clock.h"
+#include "engine/tag.h"
 
 #define YIELD_LIMIT 64
 #define YIELD_NS 200000u      /* yields that take longer give the core to strangers, not to peers */
@@ -87,6 +88,21 @@ static coll_status_t call_roll(comm_wait_t *wait, const comm_task_t *task, bool 
   return COLL_OK;
 }
 
+/* A rank that waits says in which call; ranks that wait in calls which do not fit together may wait
+ * for each other, and no message would ever tell. */
+static coll_status_t compare_calls(const comm_task_t *task) {
+  struct coll_comm *comm = task->call->comm;
+  uint64_t own = task->engine_call.tag, tag;
+  if (task->call->kind != COMM_COLLECTIVE) return COLL_OK;
+  comm->local->ops->enter(comm->local, task->number, own);
+  for (int peer = 0; peer < comm->size; peer++) {
+    transport_t *route = comm->world.routes[peer];
+    if (!route->ops->peer_entered(route, peer, task->number, &tag) || tag == own) continue;
+    return comm_finish(comm, engine_tag_mismatch(comm->rank, own, peer, tag), comm->rank);
+  }
+  return COLL_OK;
+}
+
 static coll_status_t mind_peers(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
   bool gone = false;
   bool roll = wait->bereaved != NULL || wait->sleeps % ROLL_CALL_SLEEPS == 0;
@@ -94,6 +110,7 @@ static coll_status_t mind_peers(comm_wait_t *wait, comm_task_t tasks[], size_t c
     if (!is_under_way(&tasks[i])) continue;
     COLL_TRY(mind_waited(wait, &tasks[i], &gone));
     if (!gone && roll) COLL_TRY(call_roll(wait, &tasks[i], &gone));
+    if (!gone && roll) COLL_TRY(compare_calls(&tasks[i]));
   }
   if (!gone) wait->bereaved = NULL;
   return COLL_OK;

@@ -23,7 +23,8 @@ typedef struct comm_wait {
 void comm_wait_reset(comm_wait_t *wait);
 
 /* Nothing moved in any of the tasks. Waits a little. Fails with COLL_ERROR_RANK_LOST, having
- * finished the communicator concerned, where a task waits for a rank that is gone. */
+ * finished the communicator concerned, where a task waits for a rank that is gone, and with
+ * COLL_ERROR_MISMATCH where a rank waits in another call. */
 coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t count);
 
 #endif

@@ -91,6 +91,12 @@ typedef struct transport_ops {
   void (*complete)(transport_t *t, uint64_t collectives);
   uint64_t (*peer_completed)(transport_t *t, int peer);
 
+  /* Tells whoever asks which collective this rank is in, by number (from 0) and tag; and whether a
+   * peer has told that it is in that one, and with which tag. For wait loops: a rank that goes on
+   * need not tell. What shows ranks that wait for each other in calls that do not fit together. */
+  void (*enter)(transport_t *t, uint64_t number, uint64_t tag);
+  bool (*peer_entered)(transport_t *t, int peer, uint64_t number, uint64_t *tag);
+
   /* Looks at the peer's health; may enter the kernel, so for wait loops only. What a peer sent
    * before it left or died can still be received. */
   transport_peer_state_t (*peer_state)(transport_t *t, int peer);

@@ -72,6 +72,15 @@ static void unsupported_complete(transport_t *t, uint64_t collectives) {
   (void)t, (void)collectives;
 }
 
+static void unsupported_enter(transport_t *t, uint64_t number, uint64_t tag) {
+  (void)t, (void)number, (void)tag;
+}
+
+static bool unsupported_peer_entered(transport_t *t, int peer, uint64_t number, uint64_t *tag) {
+  (void)t, (void)peer, (void)number, (void)tag;
+  return false;
+}
+
 static uint64_t unsupported_peer_completed(transport_t *t, int peer) {
   (void)t, (void)peer;
   return UINT64_MAX;
@@ -109,6 +118,8 @@ const transport_ops_t transport_unsupported = {
     .disarm = unsupported_disarm,
     .complete = unsupported_complete,
     .peer_completed = unsupported_peer_completed,
+    .enter = unsupported_enter,
+    .peer_entered = unsupported_peer_entered,
     .peer_state = unsupported_peer_state,
     .abort = unsupported_abort,
     .aborted = unsupported_aborted,

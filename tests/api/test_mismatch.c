@@ -119,6 +119,24 @@ Test(mismatch, of_roots_that_both_send) {
                   "broadcast(int32)", false}); /* found out by the call behind it */
 }
 
+Test(mismatch, of_roots_that_both_receive) {
+  clash((clash_t){CALL(COLL_BROADCAST, 10, COLL_INT32, COLL_SUM, 1),
+                  CALL(COLL_BROADCAST, 10, COLL_INT32, COLL_SUM, 0), "broadcast(int32)",
+                  "another count or root", false});
+}
+
+Test(mismatch, of_verbs_that_both_receive) {
+  clash((clash_t){CALL(COLL_REDUCE, 10, COLL_INT32, COLL_SUM, 0),
+                  CALL(COLL_BROADCAST, 10, COLL_INT32, COLL_SUM, 0), "reduce(int32, sum)",
+                  "broadcast(int32)", false});
+}
+
+Test(mismatch, of_messages_and_signals) {
+  clash((clash_t){CALL(COLL_BARRIER, 0, COLL_UINT8, COLL_SUM, 0),
+                  CALL(COLL_ALLREDUCE, 10, COLL_INT32, COLL_SUM, 0), "barrier(uint8)",
+                  "allreduce(int32, sum)", false});
+}
+
 /* ---- pairs ----------------------------------------------------------------------------------*/
 
 typedef struct pair_clash {

@@ -102,6 +102,14 @@ static transport_peer_state_t faults_peer_state(transport_t *t, int peer) {
   return inner_of(t)->ops->peer_state(inner_of(t), peer);
 }
 
+static void faults_enter(transport_t *t, uint64_t number, uint64_t tag) {
+  inner_of(t)->ops->enter(inner_of(t), number, tag);
+}
+
+static bool faults_peer_entered(transport_t *t, int peer, uint64_t number, uint64_t *tag) {
+  return inner_of(t)->ops->peer_entered(inner_of(t), peer, number, tag);
+}
+
 static void faults_abort(transport_t *t, int culprit) {
   inner_of(t)->ops->abort(inner_of(t), culprit);
 }
@@ -129,6 +137,8 @@ static const transport_ops_t faults_ops = {
     .disarm = faults_disarm,
     .complete = faults_complete,
     .peer_completed = faults_peer_completed,
+    .enter = faults_enter,
+    .peer_entered = faults_peer_entered,
     .peer_state = faults_peer_state,
     .abort = faults_abort,
     .aborted = faults_aborted,

@@ -61,6 +61,7 @@ int transport_case_memory(const transport_fixture_t *fixture, transport_t **end)
 int transport_case_scratch(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_leaves(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_dies(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_tells(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end);
 
 /* Cases that make sense for any number of ranks; `run` is one of the two runners above. */
@@ -112,6 +113,9 @@ int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end)
   }                                                    \
   Test(suite, sees_peers_leave) {                      \
     run(&(fixture), 3, transport_case_leaves);         \
+  }                                                    \
+  Test(suite, tells_how_far_ranks_are) {               \
+    run(&(fixture), 3, transport_case_tells);          \
   }                                                    \
   Test(suite, spreads_an_abort) {                      \
     run(&(fixture), 4, transport_case_aborts);         \

@@ -13,7 +13,8 @@ int transport_case_slots(const transport_fixture_t *fixture, transport_t **end) 
   WIRE_REQUIRE(ops->name != NULL && ops->name[0] != '\0', "it has no name");
   bool all = ops->send && ops->recv && ops->signal && ops->wait && ops->address && ops->map &&
              ops->scratch && ops->arm && ops->sleep && ops->disarm && ops->peer_state &&
-             ops->complete && ops->peer_completed && ops->abort && ops->aborted && ops->destroy;
+             ops->complete && ops->peer_completed && ops->enter && ops->peer_entered &&
+             ops->abort && ops->aborted && ops->destroy;
   WIRE_REQUIRE(all, "a slot of %s is NULL", ops->name);
   return 0;
 }
@@ -173,6 +174,30 @@ int transport_case_dies(const transport_fixture_t *fixture, transport_t **end) {
   WIRE_TRY(wire_wait(t, other, 0, &tag));
   t->ops->destroy(t);
   *end = NULL; /* no meeting with the dead */
+  return 0;
+}
+
+/* What collectives the ranks completed, and which they say they are in. */
+int transport_case_tells(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  transport_t *t = *end;
+  uint64_t own = (uint64_t)t->rank, tag = 0;
+  for (int peer = 0; peer < t->size; peer++) {
+    WIRE_REQUIRE(!t->ops->peer_entered(t, peer, 0, &tag), "rank %d is in a call already", peer);
+  }
+  harness_meet();
+  t->ops->complete(t, 100 + own);
+  t->ops->enter(t, 100 + own, 7000 + own);
+  harness_meet();
+  for (int peer = 0; peer < t->size; peer++) {
+    if (peer == t->rank) continue;
+    uint64_t number = 100 + (uint64_t)peer;
+    WIRE_REQUIRE(t->ops->peer_completed(t, peer) == number, "rank %d completed %d", peer,
+                 (int)t->ops->peer_completed(t, peer));
+    WIRE_REQUIRE(!t->ops->peer_entered(t, peer, number + 1, &tag), "rank %d is not there", peer);
+    WIRE_REQUIRE(t->ops->peer_entered(t, peer, number, &tag) && tag == 7000 + (uint64_t)peer,
+                 "rank %d says it is in %d", peer, (int)tag);
+  }
   return 0;
 }
 

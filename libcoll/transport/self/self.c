@@ -125,6 +125,14 @@ static void self_complete(transport_t *t, uint64_t collectives) {
   transport_unsupported.complete(t, collectives);
 }
 
+static void self_enter(transport_t *t, uint64_t number, uint64_t tag) {
+  transport_unsupported.enter(t, number, tag);
+}
+
+static bool self_peer_entered(transport_t *t, int peer, uint64_t number, uint64_t *tag) {
+  return transport_unsupported.peer_entered(t, peer, number, tag);
+}
+
 static uint64_t self_peer_completed(transport_t *t, int peer) {
   return transport_unsupported.peer_completed(t, peer);
 }
@@ -155,6 +163,8 @@ static const transport_ops_t self_ops = {
     .disarm = self_rest,
     .complete = self_complete,
     .peer_completed = self_peer_completed,
+    .enter = self_enter,
+    .peer_entered = self_peer_entered,
     .peer_state = self_peer_state,
     .abort = self_abort,
     .aborted = self_aborted,

@@ -35,6 +35,8 @@ typedef struct shm_control {
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t sleeping; /* owner: it is about to sleep */
   _Atomic uint32_t left;                             /* owner: it destroyed the communicator */
   _Atomic uint64_t completed;                        /* owner: collectives it has completed */
+  _Atomic uint64_t entered; /* owner: 1 + number of the collective it waits in; 0: between two */
+  _Atomic uint64_t entered_tag;
   /* Futex word. Any rank adds 1, and only while the owner sleeps. */
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t doorbell;
 } shm_control_t;

@@ -184,6 +184,25 @@ static transport_peer_state_t shm_peer_state(transport_t *t, int peer) {
   return hung_up ? TRANSPORT_PEER_LOST : TRANSPORT_PEER_HERE;
 }
 
+/* Number and tag change together for a reader that finds the same number before and after the tag:
+ * each store below releases the ones before it. */
+static void shm_enter(transport_t *t, uint64_t number, uint64_t tag) {
+  shm_control_t *own = control_of(self_of(t), t->rank);
+  if (atomic_load_explicit(&own->entered, memory_order_relaxed) == number + 1) return;
+  atomic_store_explicit(&own->entered, 0, memory_order_relaxed);
+  atomic_store_explicit(&own->entered_tag, tag, memory_order_release);
+  atomic_store_explicit(&own->entered, number + 1, memory_order_release);
+}
+
+static bool shm_peer_entered(transport_t *t, int peer, uint64_t number, uint64_t *tag) {
+  shm_control_t *control = control_of(self_of(t), peer);
+  if (atomic_load_explicit(&control->entered, memory_order_acquire) != number + 1) return false;
+  uint64_t found = atomic_load_explicit(&control->entered_tag, memory_order_acquire);
+  if (atomic_load_explicit(&control->entered, memory_order_relaxed) != number + 1) return false;
+  *tag = found;
+  return true;
+}
+
 static void shm_abort(transport_t *t, int culprit) {
   shm_t *s = self_of(t);
   uint32_t nobody = 0;
@@ -232,6 +251,8 @@ static const transport_ops_t shm_ops = {
     .disarm = shm_disarm,
     .complete = shm_complete,
     .peer_completed = shm_peer_completed,
+    .enter = shm_enter,
+    .peer_entered = shm_peer_entered,
     .peer_state = shm_peer_state,
     .abort = shm_abort,
     .aborted = shm_aborted,
