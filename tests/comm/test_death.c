@@ -3,7 +3,6 @@
  * algorithm. Whoever is left must be told within two seconds, by name, and must be able to leave.
  */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -34,14 +33,6 @@ typedef struct note {
   _Atomic uint64_t died_ns; /* when the victim last was alive, or 0 */
   _Atomic int survived;     /* the victim came to the end */
 } note_t;
-
-static int files_in_shm(void) {
-  DIR *folder = opendir("/dev/shm");
-  int files = 0;
-  while (folder != NULL && readdir(folder) != NULL) files++;
-  if (folder != NULL) closedir(folder);
-  return files;
-}
 
 /* What every survivor must find once a call has failed. */
 static int check_told(party_rank_t *self, const death_t *death, coll_status_t status) {
@@ -125,7 +116,7 @@ static void expect_survivors(int size, const death_t *death, const harness_resul
 }
 
 static void die_often(int size, int times) {
-  int files = files_in_shm();
+  int files = party_files_in_shm();
   for (int i = 0; i < times; i++) {
     death_t death = {
         .victim = i % size, .coll_memory = i % 3 != 0, .seed = (uint64_t)(10 * i + size)};
@@ -134,7 +125,7 @@ static void die_often(int size, int times) {
     cr_assert_eq(result.ranks[death.victim].end, HARNESS_KILLED, "%s", result.text);
     expect_survivors(size, &death, &result);
   }
-  cr_assert_leq(files_in_shm(), files, "something is left in /dev/shm");
+  cr_assert_leq(party_files_in_shm(), files, "something is left in /dev/shm");
 }
 
 Test(death, of_one_of_two) {

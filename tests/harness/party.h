@@ -64,6 +64,9 @@ typedef struct party_style {
 /* Makes the call, waits for it, and checks its output, its input and a margin around them. */
 int party_ask(party_rank_t *self, const question_t *q, const party_style_t *style);
 
+/* Names in /dev/shm, but for those of the test runner's own sandboxes. */
+int party_files_in_shm(void);
+
 /* The call alone. */
 coll_status_t party_call(coll_comm_t comm, int rank, const question_t *q, const void *input,
                          void *output, coll_stream_t stream);
