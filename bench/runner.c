@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "bench/check.h"
 #include "bench/numbers.h"
+#include "bench/timing.h"
 
 #define COMPLAINTS_MOST 20
 
@@ -134,36 +134,35 @@ static coll_status_t sync_stream(bench_runner_t *runner) {
   return bench_told(runner->comm, coll_stream_sync(runner->stream));
 }
 
-static coll_status_t meet(bench_runner_t *runner) {
+/* ---- time */
+
+/* What the timed calls need to know. */
+typedef struct timed_form {
+  bench_runner_t *runner;
+  const form_t *form;
+} timed_form_t;
+
+static coll_status_t timed_call(void *context, int pair) {
+  const timed_form_t *timed = context;
+  return call_on(timed->runner, timed->form, pair);
+}
+
+static coll_status_t timed_settle(void *context) {
+  return sync_stream(((const timed_form_t *)context)->runner);
+}
+
+static coll_status_t timed_meet(void *context) {
+  bench_runner_t *runner = ((const timed_form_t *)context)->runner;
   return bench_told(runner->comm, coll_barrier(runner->comm, NULL));
 }
 
-/* ---- time */
-
-static int batches_of(const bench_settings_t *settings) {
-  return settings->iterations < BENCH_BATCHES_MOST ? settings->iterations : BENCH_BATCHES_MOST;
-}
-
-/* The iterations are spread evenly over the batches; without a pause between them, so that no rank
- * waits at the start of each for the slowest. */
-static coll_status_t time_form(bench_runner_t *runner, form_t *form, double *batch_us) {
+static coll_status_t time_form(bench_runner_t *runner, const form_t *form, double *batch_us) {
   const bench_settings_t *settings = runner->settings;
-  int rotation = rotation_of(runner, form->row), batches = batches_of(settings), calls = 0;
+  int rotation = rotation_of(runner, form->row);
   for (int i = 0; i < rotation; i++) fill(runner, form, i);
-  for (int i = 0; i < settings->warmups; i++) COLL_TRY(call_on(runner, form, calls++ % rotation));
-  COLL_TRY(sync_stream(runner));
-  COLL_TRY(meet(runner));
-  uint64_t begin_ns = base_clock_now_ns();
-  int done = 0;
-  for (int batch = 0; batch < batches; batch++) {
-    int until = (int)((int64_t)settings->iterations * (batch + 1) / batches), first = done;
-    for (; done < until; done++) COLL_TRY(call_on(runner, form, calls++ % rotation));
-    COLL_TRY(sync_stream(runner));
-    uint64_t end_ns = base_clock_now_ns();
-    batch_us[batch] = (double)(end_ns - begin_ns) * 1e-3 / (until - first);
-    begin_ns = end_ns;
-  }
-  return COLL_OK;
+  timed_form_t context = {runner, form};
+  const bench_timed_t timed = {&context, timed_call, timed_settle, timed_meet};
+  return bench_timing_run(&timed, settings->warmups, settings->iterations, rotation, batch_us);
 }
 
 /* ---- correctness */
@@ -229,7 +228,7 @@ static coll_status_t conclude(bench_runner_t *runner, const rank_report_t *own,
   rank_report_t *reports = runner->reports;
   COLL_TRY(bench_told(runner->comm,
                       coll_allgather(own, reports, sizeof *own, COLL_UINT8, runner->comm, NULL)));
-  int batches = batches_of(runner->settings);
+  int batches = bench_timing_batches(runner->settings->iterations);
   double slowest[BENCH_BATCHES_MOST] = {0};
   uint64_t wrong = 0;
   for (int rank = 0; rank < runner->ranks; rank++) {

@@ -14,8 +14,6 @@
 #include "bench/rows.h"
 #include "bench/settings.h"
 
-#define BENCH_BATCHES_MOST 10
-
 typedef struct bench_runner {
   const bench_settings_t *settings;
   coll_comm_t comm; /* borrowed */

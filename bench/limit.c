@@ -1,0 +1,338 @@
+/* limit: what this machine allows any collective. Forks its ranks, pins each to a core, and times,
+ * as collbench times calls, copies that all ranks make at once in memory of their own, a barrier
+ * of flags, and the round trip of one flag between two ranks. Prints one JSON object. */
+#include <jansson.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/atomics.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "base/words.h"
+#include "bench/pool.h"
+#include "bench/timing.h"
+
+enum {
+  RANKS_MOST = 64,
+  LIST_MOST = 64,
+  FLAG_ITERATIONS = 20000,
+  COPY_ITERATIONS_LEAST = 20,
+  CELL_BYTES = 2 * BASE_CACHE_LINE /* the neighbour of a line is fetched along with it */
+};
+
+#define COPY_BYTES ((size_t)256 << 20) /* that a rank copies for a figure, or more */
+
+/* Written by one rank alone. */
+typedef struct cell {
+  _Alignas(CELL_BYTES) _Atomic uint32_t sequence;
+  double batch_us[BENCH_BATCHES_MOST];
+} cell_t;
+
+typedef struct settings {
+  int ranks;
+  size_t sizes[LIST_MOST], cpus[LIST_MOST];
+  int size_count, cpu_count;
+} settings_t;
+
+typedef void copy_function(void *dst, const void *src, size_t bytes);
+
+/* One rank. */
+typedef struct rank {
+  const settings_t *settings;
+  int number;
+  cell_t *cells; /* one per rank, shared */
+  uint32_t sequence;
+  copy_function *copy;
+  size_t bytes;
+  bench_pool_t from, to;
+} rank_t;
+
+/* ---- flags */
+
+/* With fewer cores than ranks, whoever waits must make room for whom it waits for. */
+static void wait_for(const rank_t *rank, int peer, uint32_t sequence) {
+  bool crowded = rank->settings->ranks > rank->settings->cpu_count;
+  _Atomic uint32_t *flag = &rank->cells[peer].sequence;
+  while ((int32_t)(atomic_load_explicit(flag, memory_order_acquire) - sequence) < 0) {
+    if (crowded) {
+      sched_yield();
+    } else {
+      base_cpu_relax();
+    }
+  }
+}
+
+static void raise_flag(rank_t *rank) {
+  atomic_store_explicit(&rank->cells[rank->number].sequence, ++rank->sequence,
+                        memory_order_release);
+}
+
+static coll_status_t meet(void *context) {
+  rank_t *rank = context;
+  raise_flag(rank);
+  for (int peer = 0; peer < rank->settings->ranks; peer++) wait_for(rank, peer, rank->sequence);
+  return COLL_OK;
+}
+
+static coll_status_t meet_again(void *context, int pair) {
+  (void)pair;
+  return meet(context);
+}
+
+/* Between ranks 0 and 1; all others only count along. */
+static coll_status_t round_trip(void *context, int pair) {
+  rank_t *rank = context;
+  (void)pair;
+  if (rank->number == 1) wait_for(rank, 0, rank->sequence + 1);
+  raise_flag(rank);
+  if (rank->number == 0) wait_for(rank, 1, rank->sequence);
+  return COLL_OK;
+}
+
+static coll_status_t settle(void *context) {
+  (void)context;
+  return COLL_OK;
+}
+
+/* ---- copies */
+
+static void copy_cached(void *dst, const void *src, size_t bytes) {
+  memcpy(dst, src, bytes);
+}
+
+/* Past the caches, with non-temporal stores. dst and src are aligned to a cache line. */
+#if defined(__x86_64__)
+typedef long long vector_t __attribute__((vector_size(16)));
+
+static void copy_streamed(void *dst, const void *src, size_t bytes) {
+  vector_t *to = dst;
+  const vector_t *from = src;
+  size_t vectors = bytes / sizeof *to;
+  for (size_t i = 0; i < vectors; i++) {
+    __asm__ volatile("movntdq %1, %0" : "=m"(to[i]) : "x"(from[i]));
+  }
+  __asm__ volatile("sfence" ::: "memory");
+  memcpy(to + vectors, from + vectors, bytes % sizeof *to);
+}
+#elif defined(__aarch64__)
+static void copy_streamed(void *dst, const void *src, size_t bytes) {
+  uint64_t *to = dst;
+  const uint64_t *from = src;
+  size_t words = bytes / sizeof *to / 2 * 2;
+  for (size_t i = 0; i < words; i += 2) {
+    __asm__ volatile("stnp %1, %2, [%0]" ::"r"(to + i), "r"(from[i]), "r"(from[i + 1]) : "memory");
+  }
+  memcpy(to + words, from + words, bytes - words * sizeof *to);
+}
+#else
+static void copy_streamed(void *dst, const void *src, size_t bytes) {
+  copy_cached(dst, src, bytes);
+}
+#endif
+
+static coll_status_t copy_pair(void *context, int pair) {
+  rank_t *rank = context;
+  rank->copy(bench_pool_region(&rank->to, pair) + BENCH_GUARD_BYTES,
+             bench_pool_region(&rank->from, pair) + BENCH_GUARD_BYTES, rank->bytes);
+  return COLL_OK;
+}
+
+/* ---- figures */
+
+static int compare_doubles(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Median over the batches of the slowest rank's time per call; every rank gets it. */
+static double figure(rank_t *rank, coll_status_t (*call)(void *, int), int iterations,
+                     int rotation) {
+  const bench_timed_t timed = {rank, call, settle, meet};
+  double slowest[BENCH_BATCHES_MOST] = {0};
+  (void)bench_timing_run(&timed, iterations / 10 + 1, iterations, rotation,
+                         rank->cells[rank->number].batch_us);
+  (void)meet(rank);
+  for (int peer = 0; peer < rank->settings->ranks; peer++) {
+    for (int i = 0; i < BENCH_BATCHES_MOST; i++) {
+      double batch_us = rank->cells[peer].batch_us[i];
+      if (batch_us > slowest[i]) slowest[i] = batch_us;
+    }
+  }
+  (void)meet(rank);
+  qsort(slowest, BENCH_BATCHES_MOST, sizeof slowest[0], compare_doubles);
+  return (slowest[(BENCH_BATCHES_MOST - 1) / 2] + slowest[BENCH_BATCHES_MOST / 2]) / 2;
+}
+
+static coll_status_t make_pool(size_t bytes, int rotation, bench_pool_t *pool) {
+  COLL_TRY(bench_pool_make(bench_pool_bytes(bytes, 0, rotation), false, pool));
+  bench_pool_cut(bytes, 0, pool);
+  memset(pool->memory, 1, pool->bytes);
+  return COLL_OK;
+}
+
+/* The working set is that of a call on buffers of this size. */
+static coll_status_t measure_copies(rank_t *rank, size_t bytes, json_t *copies) {
+  int rotation = bench_pool_rotation(bytes, bytes);
+  size_t iterations = COPY_BYTES / (bytes + 1);
+  if (iterations < COPY_ITERATIONS_LEAST) iterations = COPY_ITERATIONS_LEAST;
+  if (iterations > FLAG_ITERATIONS) iterations = FLAG_ITERATIONS;
+  COLL_TRY(make_pool(bytes, rotation, &rank->from));
+  coll_status_t status = make_pool(bytes, rotation, &rank->to);
+  if (status == COLL_OK) {
+    rank->bytes = bytes;
+    rank->copy = copy_cached;
+    double cached_us = figure(rank, copy_pair, (int)iterations, rotation);
+    rank->copy = copy_streamed;
+    double streamed_us = figure(rank, copy_pair, (int)iterations, rotation);
+    json_array_append_new(copies, json_pack("{s:I, s:f, s:f}", "bytes", (json_int_t)bytes,
+                                            "cached_us", cached_us, "streamed_us", streamed_us));
+    bench_pool_free(&rank->to);
+  }
+  bench_pool_free(&rank->from);
+  return status;
+}
+
+static coll_status_t pin(const rank_t *rank) {
+  const settings_t *settings = rank->settings;
+  if (settings->ranks > settings->cpu_count) return COLL_OK;
+  size_t cpu = settings->cpus[rank->number];
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  if (sched_setaffinity(0, sizeof set, &set) == 0) return COLL_OK;
+  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot run on core %zu of --cpus", cpu);
+}
+
+static coll_status_t run_rank(rank_t *rank) {
+  COLL_TRY(pin(rank));
+  double barrier_us = figure(rank, meet_again, FLAG_ITERATIONS, 1);
+  double trip_us = rank->settings->ranks > 1 ? figure(rank, round_trip, FLAG_ITERATIONS, 1) : 0;
+  json_t *copies = json_array();
+  coll_status_t status = COLL_OK;
+  for (int i = 0; status == COLL_OK && i < rank->settings->size_count; i++) {
+    status = measure_copies(rank, rank->settings->sizes[i], copies);
+  }
+  json_t *all = json_pack("{s:i, s:f, s:f, s:o}", "ranks", rank->settings->ranks, "barrier_us",
+                          barrier_us, "round_trip_us", trip_us, "copies", copies);
+  if (status == COLL_OK && rank->number == 0) {
+    bool printed = json_dumpf(all, stdout, JSON_COMPACT) == 0 && puts("") != EOF;
+    if (!printed || fflush(stdout) != 0) {
+      status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot write to standard output");
+    }
+  }
+  json_decref(all);
+  return status;
+}
+
+/* ---- processes */
+
+static void work_as(const settings_t *settings, int number, cell_t *cells) {
+  rank_t rank = {.settings = settings, .number = number, .cells = cells};
+  coll_status_t status = run_rank(&rank);
+  if (status != COLL_OK) fprintf(stderr, "limit: rank %d: %s\n", number, base_last_error());
+  _exit(status == COLL_OK ? 0 : 1);
+}
+
+/* Waits for all; the first that fails takes the others along, as they would wait for it. */
+static bool await_ranks(const pid_t *pids, int count) {
+  bool good = true;
+  for (int left = count; left > 0; left--) {
+    int outcome;
+    pid_t ended = wait(&outcome);
+    if (ended >= 0 && WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0) continue;
+    for (int i = 0; good && i < count; i++) {
+      if (pids[i] != ended) kill(pids[i], SIGKILL);
+    }
+    good = false;
+  }
+  return good;
+}
+
+static coll_status_t run(const settings_t *settings, bool *good) {
+  pid_t pids[RANKS_MOST];
+  size_t bytes = (size_t)settings->ranks * sizeof(cell_t);
+  cell_t *cells = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (cells == MAP_FAILED) return base_fail_errno(COLL_ERROR_MEMORY, "no shared memory for flags");
+  int started = 0;
+  coll_status_t status = COLL_OK;
+  for (; started < settings->ranks; started++) {
+    pids[started] = fork();
+    if (pids[started] == 0) work_as(settings, started, cells);
+    if (pids[started] < 0) {
+      status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot start rank %d", started);
+      break;
+    }
+  }
+  if (status != COLL_OK) {
+    for (int i = 0; i < started; i++) kill(pids[i], SIGKILL);
+  }
+  *good = await_ranks(pids, started);
+  munmap(cells, bytes);
+  return status;
+}
+
+/* ---- command line */
+
+static coll_status_t parse_list(const char *option, const char *text, size_t *values, int *count) {
+  *count = 0;
+  while (*text != '\0') {
+    char item[24];
+    uint64_t value;
+    size_t length = strcspn(text, ",");
+    snprintf(item, sizeof item, "%.*s", (int)length, text);
+    if (*count == LIST_MOST || !base_words_bytes(item, &value)) {
+      return base_fail(COLL_ERROR_INVALID, "%s: '%s' is no list such as 0,4,16K of at most %d",
+                       option, text, LIST_MOST);
+    }
+    values[(*count)++] = (size_t)value;
+    text += length + (text[length] == ',');
+  }
+  return COLL_OK;
+}
+
+static coll_status_t parse(int argc, char **argv, settings_t *settings, bool *helped) {
+  int64_t ranks = 2;
+  const char *sizes = "64K,1M,16M", *cpus = "";
+  int first;
+  const base_option_t options[] = {
+      {'n', "ranks", BASE_OPTION_INTEGER, &ranks, "N", "processes that copy at once", 1,
+       RANKS_MOST},
+      {0, "sizes", BASE_OPTION_TEXT, &sizes, "LIST", "bytes that each copies"},
+      {0, "cpus", BASE_OPTION_TEXT, &cpus, "LIST",
+       "the ranks' cores; with fewer of them than ranks, none is pinned"},
+  };
+  const base_command_t command = {
+      "limit",
+      "[options]",
+      "Measures what no collective on this machine can beat: how fast all ranks copy at once,\n"
+      "through the caches and past them, how long a barrier of flags takes, and how long a flag\n"
+      "and its answer. A copy loads and stores every byte once. Prints JSON; times in us.",
+      "  limit -n 2 --cpus 0,1 --sizes 64K,64M\n      two ranks on two cores\n",
+      options,
+      sizeof options / sizeof options[0]};
+  COLL_TRY(base_options_parse(&command, argc, argv, &first, helped));
+  if (*helped) return COLL_OK;
+  if (first < argc) return base_fail(COLL_ERROR_INVALID, "'%s' is no option", argv[first]);
+  settings->ranks = (int)ranks;
+  COLL_TRY(parse_list("--sizes", sizes, settings->sizes, &settings->size_count));
+  return parse_list("--cpus", cpus, settings->cpus, &settings->cpu_count);
+}
+
+int main(int argc, char **argv) {
+  settings_t settings = {0};
+  bool helped = false, good = false;
+  if (parse(argc, argv, &settings, &helped) != COLL_OK) {
+    fprintf(stderr, "limit: %s\n", base_last_error());
+    return 2;
+  }
+  if (helped) return 0;
+  if (run(&settings, &good) != COLL_OK) fprintf(stderr, "limit: %s\n", base_last_error());
+  return good ? 0 : 1;
+}
