@@ -64,8 +64,9 @@ typedef struct party_style {
 /* Makes the call, waits for it, and checks its output, its input and a margin around them. */
 int party_ask(party_rank_t *self, const question_t *q, const party_style_t *style);
 
-/* Names in /dev/shm, but for those of the test runner's own sandboxes. */
-int party_files_in_shm(void);
+/* Whether this process uses memory that has a name in /dev/shm (the test runner's own sandbox is
+ * left out), where it would outlive the process. */
+bool party_has_named_memory(void);
 
 /* The call alone. */
 coll_status_t party_call(coll_comm_t comm, int rank, const question_t *q, const void *input,
