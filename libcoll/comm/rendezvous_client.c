@@ -12,7 +12,8 @@
 #include "comm/rendezvous.h"
 #include "comm/wire.h"
 
-#define RETRY_NS 20000000u
+#define RETRY_LEAST_NS 200000u /* doubles from try to try */
+#define RETRY_MOST_NS 20000000u
 #define ANSWER_SLACK_NS 2000000000u /* the server's own sentence is better than "no answer" */
 
 static coll_status_t resolve(const rendezvous_place_t *place, struct addrinfo **found) {
@@ -54,10 +55,10 @@ static coll_status_t connect_until(const rendezvous_place_t *place, int rank, ui
                                    int *fd) {
   struct addrinfo *addresses;
   COLL_TRY(resolve(place, &addresses));
-  for (;;) {
+  for (uint64_t pause_ns = RETRY_LEAST_NS;; pause_ns *= pause_ns < RETRY_MOST_NS ? 2 : 1) {
     *fd = connect_once(addresses);
     if (*fd >= 0 || base_clock_now_ns() >= deadline_ns) break;
-    base_clock_sleep_ns(RETRY_NS);
+    base_clock_sleep_ns(pause_ns);
   }
   int error = errno;
   freeaddrinfo(addresses);

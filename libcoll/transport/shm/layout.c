@@ -4,6 +4,8 @@
  */
 #include "transport/shm/layout.h"
 
+#include <assert.h>
+
 #include "base/memory.h"
 
 #define PAGE_BYTES 4096
@@ -20,7 +22,7 @@ static size_t slot_bytes_for(int size) {
 }
 
 void shm_layout_compute(int size, shm_layout_t *layout) {
-  size_t fifos = (size_t)size * TRANSPORT_CHANNELS;
+  size_t fifos = (size_t)(size - 1) * TRANSPORT_CHANNELS;
   layout->size = size;
   layout->slot_bytes = slot_bytes_for(size);
   layout->slot_stride = sizeof(shm_slot_t) + layout->slot_bytes;
@@ -39,8 +41,11 @@ static char *region(const shm_layout_t *layout, void *base, int owner) {
   return (char *)base + PAGE_BYTES + (size_t)owner * layout->region_bytes;
 }
 
-static size_t fifo(int source, int channel) {
-  return (size_t)source * TRANSPORT_CHANNELS + (size_t)channel;
+/* A rank has no FIFO from itself. */
+static size_t fifo(int owner, int source, int channel) {
+  assert(source != owner);
+  size_t place = (size_t)(source < owner ? source : source - 1);
+  return place * TRANSPORT_CHANNELS + (size_t)channel;
 }
 
 shm_head_t *shm_layout_head(void *base) {
@@ -54,13 +59,13 @@ shm_control_t *shm_layout_control(const shm_layout_t *layout, void *base, int ow
 shm_signal_t *shm_layout_signal(const shm_layout_t *layout, void *base, int owner, int source,
                                 int channel) {
   char *signals = region(layout, base, owner) + layout->signals_offset;
-  return (shm_signal_t *)(void *)signals + fifo(source, channel);
+  return (shm_signal_t *)(void *)signals + fifo(owner, source, channel);
 }
 
 shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel) {
   char *rings = region(layout, base, owner) + layout->rings_offset;
-  return (shm_ring_t *)(void *)(rings + fifo(source, channel) * layout->ring_stride);
+  return (shm_ring_t *)(void *)(rings + fifo(owner, source, channel) * layout->ring_stride);
 }
 
 shm_slot_t *shm_layout_slot(const shm_layout_t *layout, shm_ring_t *ring, uint64_t message) {
