@@ -32,6 +32,7 @@ coll_status_t shm_memory_alloc(size_t bytes, void **ptr) {
   entry_t entry;
   COLL_TRY(fresh_id(&entry.id));
   COLL_TRY(shm_segment_create(bytes > 0 ? bytes : 1, "coll_mem_alloc", &entry.segment));
+  shm_segment_populate(entry.segment);
   pthread_mutex_lock(&table_lock);
   coll_status_t status = base_grow((void **)&table, &table_capacity, table_count + 1, sizeof entry,
                                    "the table of shared memory");

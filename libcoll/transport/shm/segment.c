@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -56,6 +57,13 @@ coll_status_t shm_segment_create(size_t bytes, const char *what, shm_segment_t *
     return status;
   }
   return shm_segment_open(fd, bytes, what, segment);
+}
+
+void shm_segment_populate(shm_segment_t *segment) {
+  struct sysinfo machine;
+  if (sysinfo(&machine) != 0 || segment->bytes / machine.mem_unit > machine.freeram / 2) return;
+  madvise(segment->base, segment->bytes, MADV_HUGEPAGE);
+  madvise(segment->base, segment->bytes, MADV_POPULATE_WRITE);
 }
 
 void shm_segment_retain(shm_segment_t *segment) {

@@ -26,6 +26,11 @@ coll_status_t shm_segment_create(size_t bytes, const char *what, shm_segment_t *
  * shorter than `bytes`. */
 coll_status_t shm_segment_open(int fd, size_t bytes, const char *what, shm_segment_t **segment);
 
+/* Enters every page into this process's tables now, as large ones where the kernel has them, rather
+ * than one fault at a time inside the first calls. Leaves a segment alone that would take most of
+ * the memory that is free. */
+void shm_segment_populate(shm_segment_t *segment);
+
 void shm_segment_retain(shm_segment_t *segment);
 void shm_segment_release(shm_segment_t *segment);
 

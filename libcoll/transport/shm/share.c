@@ -33,6 +33,7 @@ static coll_status_t add_import(shm_share_t *share, int peer, const shm_note_t *
     shm_segment_release(segment);
     return status;
   }
+  shm_segment_populate(segment);
   /* The mapping keeps the memory; the descriptor is not needed any more. */
   close(segment->fd);
   segment->fd = -1;
