@@ -1,7 +1,7 @@
 /*
  * One thread, one poll loop, one guest list. The first caller says how many ranks there are and how
- * long to wait. The listening socket is closed before anyone is answered, so that whoever opens the
- * next meeting on the same port cannot meet late callers of this one.
+ * long to wait. When all are here the listening socket is closed before anyone is answered, so that
+ * whoever opens the next meeting on the same port cannot meet callers of this one.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -24,6 +24,7 @@
 #define HELLO_NS 250000000u          /* a rank says hello at once; else it is a stranger */
 #define NO_ROOM_NS 10000000u         /* pause when the process has no descriptor left */
 #define UNATTENDED_NS 3600000000000u /* a meeting point that nobody ever came to */
+#define LATE_NS 300000000u           /* how long a failed meeting still tells why */
 #define ANSWER_NS 5000000000u
 
 typedef struct guest {
@@ -123,8 +124,15 @@ static void welcome(server_t *server) {
     return;
   }
   int before = server->here;
-  seat(server, fd, &hello, record);
+  if (server->answer.status == COLL_OK) seat(server, fd, &hello, record);
   if (server->here == before) turn_away(server, fd);
+}
+
+/* When the meeting has failed, ranks that are only on their way get the reason too. */
+static void wait_for_late(server_t *server) {
+  uint64_t deadline_ns = base_clock_now_ns() + LATE_NS;
+  struct pollfd poller = {.fd = server->listener, .events = POLLIN};
+  while (poll(&poller, 1, wire_left_ms(deadline_ns)) > 0) welcome(server);
 }
 
 /* A guest has nothing more to say, so anything readable is its hanging up. */
@@ -191,8 +199,12 @@ static void answer_guests(server_t *server) {
 static void *serve(void *argument) {
   server_t *server = argument;
   gather_ranks(server);
-  close(server->listener);
+  if (server->answer.status == COLL_OK) close(server->listener);
   answer_guests(server);
+  if (server->answer.status != COLL_OK) {
+    wait_for_late(server);
+    close(server->listener);
+  }
   free(server->guests);
   free(server->records);
   free(server->polls);
