@@ -43,7 +43,10 @@ const char *coll_last_error(coll_comm_t comm) {
 
 const char *coll_knob(int index) {
   static _Thread_local char line[LINE_BYTES];
-  const base_knob_t *knob = comm_knob(index);
+  int comm_knobs = 0;
+  while (comm_knob(comm_knobs) != NULL) comm_knobs++;
+  bool of_comm = index < comm_knobs;
+  const base_knob_t *knob = of_comm ? comm_knob(index) : device_knob(index - comm_knobs);
   if (knob == NULL) return NULL;
   base_knob_describe(knob, line, sizeof line);
   return line;

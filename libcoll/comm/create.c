@@ -63,10 +63,10 @@ static coll_status_t assemble(transport_t *local, int cores, struct coll_comm **
   made->spin_limit = local->size <= cores ? SPIN_LOOKS : 0;
   made->world = (engine_world_t){.rank = local->rank,
                                  .size = local->size,
-                                 .device = &device_host,
                                  .slot_bytes = local->slot_bytes};
   pthread_mutex_init(&made->lock, NULL);
-  status = allocate(made);
+  status = device_host_open(&made->world.device);
+  if (status == COLL_OK) status = allocate(made);
   if (status == COLL_OK) {
     status = transport_self_create(local->rank, local->size, local->slot_bytes, &made->self);
   }

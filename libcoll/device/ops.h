@@ -10,7 +10,10 @@
 
 #include "base/status.h"
 
+struct base_knob;
+
 #define DEVICE_SOURCES_MAX 4096
+#define DEVICE_DSTS_MAX 64
 
 /* No slot blocks on a peer, allocates or keeps a pointer. Buffers are aligned to their element and
  * of the stated size; a size of 0 does nothing and needs no buffer. A slot that cannot do a
@@ -21,12 +24,13 @@ typedef struct device_ops {
   /* dst and src do not overlap, unless they are equal. */
   coll_status_t (*copy)(void *dst, const void *src, size_t bytes);
 
-  /* dst[i] = sources[0][i] op … op sources[n-1][i], left to right, n >= 1, builtin op; AVG reduces
-   * as SUM. Narrow floats (float16, bfloat16, float8) accumulate in float32 and round once, to
-   * nearest even. dst may equal any of the sources, and overlaps none otherwise. The bits depend
-   * on the values alone, not on count, alignment or position. */
-  coll_status_t (*reduce)(void *dst, const void *const sources[], int source_count, size_t count,
-                          coll_dtype_t dtype, coll_op_t op);
+  /* dsts[d][i] = sources[0][i] op … op sources[n-1][i] for every d, left to right, n >= 1 and at
+   * least one dst; builtin op, AVG reduces as SUM. Narrow floats (float16, bfloat16, float8)
+   * accumulate in float32 and round once, to nearest even. A dst may equal any of the sources or
+   * dsts, and overlaps none otherwise. The bits depend on the values alone, not on count, alignment
+   * or position. */
+  coll_status_t (*reduce)(void *const dsts[], int dst_count, const void *const sources[],
+                          int source_count, size_t count, coll_dtype_t dtype, coll_op_t op);
 
   /* dst[i] = *scalar * src[i], scalar of type dtype and at any address; dst may equal src. Narrow
    * floats multiply in float32 and round once; integers wrap. */
@@ -37,7 +41,16 @@ typedef struct device_ops {
   coll_status_t (*divide)(void *buffer, size_t count, coll_dtype_t dtype, int divisor);
 } device_ops_t;
 
-/* This machine's processors. */
-extern const device_ops_t device_host;
+/* This machine's processors, by the widest instructions that they have or those that the COLL_ISA
+ * knob names; all compute the same bits. Large destinations are stored past the caches, from a size
+ * that COLL_STREAM_BYTES gives or that a short measurement finds when it is first needed.
+ * COLL_ERROR_INVALID: a knob is wrong, or asks for what the processor lacks. */
+coll_status_t device_host_open(const device_ops_t **ops);
+
+/* The same in plain C, for any processor. */
+extern const device_ops_t device_host_portable;
+
+/* The index-th knob of this room; NULL past the end. */
+const struct base_knob *device_knob(int index);
 
 #endif

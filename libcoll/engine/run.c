@@ -102,8 +102,8 @@ static coll_status_t do_reduce(const engine_run_t *run, const plan_step_t *step)
     for (int32_t s = 0; s < count; s++) {
       pointers[s] = engine_span_piece(place, &sources[s], pieces, i).ptr;
     }
-    COLL_TRY(place->world->device->reduce(dst.ptr, pointers, count, dst.elements,
-                                          place->call->dtype, place->call->op));
+    COLL_TRY(place->world->device->reduce((void *const[]){dst.ptr}, 1, pointers, count,
+                                          dst.elements, place->call->dtype, place->call->op));
   }
   return COLL_OK;
 }

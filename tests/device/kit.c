@@ -14,6 +14,7 @@
 #include "device/reference.h"
 
 #define SOURCES_MAX 17
+#define DSTS_MAX 3
 #define COUNT_MAX 4099
 #define GUARD_BYTES 64
 #define GUARD 0xa5
@@ -79,31 +80,33 @@ static void fill(coll_dtype_t dtype, unsigned char *data, size_t count, uint64_t
 
 /* ---- copy -----------------------------------------------------------------------------------*/
 
-void device_kit_copy(const device_ops_t *ops) {
-  static const size_t sizes[] = {1, 3, 63, 64, 65, 4096, 100003};
-  cr_assert_eq(ops->copy(NULL, NULL, 0), COLL_OK);
-  for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-    for (size_t skew = 0; skew < 2; skew++) {
-      buffer_t src = buffer_create(sizes[s], skew), dst = buffer_create(sizes[s], 0);
-      fill(COLL_UINT8, src.data, sizes[s], s + 1);
-      cr_assert_eq(ops->copy(dst.data, src.data, sizes[s]), COLL_OK, "%s", base_last_error());
-      cr_assert_eq(memcmp(dst.data, src.data, sizes[s]), 0, "copy of %zu bytes", sizes[s]);
-      cr_assert_eq(ops->copy(src.data, src.data, sizes[s]), COLL_OK, "%s", base_last_error());
-      cr_assert_eq(memcmp(dst.data, src.data, sizes[s]), 0, "copy of %zu bytes to itself",
-                   sizes[s]);
-      buffer_destroy(&src, "copy source");
-      buffer_destroy(&dst, "copy destination");
-    }
+static void check_copies(const device_ops_t *ops, size_t bytes) {
+  for (size_t skew = 0; skew < 4; skew++) {
+    buffer_t src = buffer_create(bytes, skew % 2), dst = buffer_create(bytes, skew / 2 * 5);
+    fill(COLL_UINT8, src.data, bytes, bytes);
+    cr_assert_eq(ops->copy(dst.data, src.data, bytes), COLL_OK, "%s", base_last_error());
+    cr_assert_eq(memcmp(dst.data, src.data, bytes), 0, "copy of %zu bytes", bytes);
+    cr_assert_eq(ops->copy(src.data, src.data, bytes), COLL_OK, "%s", base_last_error());
+    cr_assert_eq(memcmp(dst.data, src.data, bytes), 0, "copy of %zu bytes to itself", bytes);
+    buffer_destroy(&src, "copy source");
+    buffer_destroy(&dst, "copy destination");
   }
+}
+
+void device_kit_copy(const device_ops_t *ops) {
+  static const size_t sizes[] = {4095, 4096, 4097, 8191, 100003};
+  cr_assert_eq(ops->copy(NULL, NULL, 0), COLL_OK);
+  for (size_t bytes = 1; bytes <= 130; bytes++) check_copies(ops, bytes);
+  for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) check_copies(ops, sizes[s]);
 }
 
 /* ---- reduce ---------------------------------------------------------------------------------*/
 
-/* One reduction. alias: the source that is the destination as well, or -1. */
+/* One reduction. alias: the source that is the last destination as well, or -1. */
 typedef struct reduction {
   coll_dtype_t dtype;
   coll_op_t op;
-  int sources, alias;
+  int dsts, sources, alias;
   size_t count;
   bool skewed;
 } reduction_t;
@@ -120,16 +123,24 @@ static void check_reduction(const device_ops_t *ops, const reduction_t *r) {
     sources[k] = given[k].data;
     originals[k] = kept[k].data;
   }
-  buffer_t apart = buffer_create(bytes, r->skewed ? element : 0), right = buffer_create(bytes, 0);
-  void *dst = r->alias >= 0 ? given[r->alias].data : apart.data;
-  coll_status_t status = ops->reduce(dst, sources, r->sources, r->count, r->dtype, r->op);
+  buffer_t apart[DSTS_MAX], right = buffer_create(bytes, 0);
+  void *dsts[DSTS_MAX];
+  for (int d = 0; d < r->dsts; d++) {
+    apart[d] = buffer_create(bytes, r->skewed ? (size_t)(d + 1) * element : 0);
+    dsts[d] = d == r->dsts - 1 && r->alias >= 0 ? given[r->alias].data : apart[d].data;
+  }
+  coll_status_t status = ops->reduce(dsts, r->dsts, sources, r->sources, r->count, r->dtype, r->op);
   char what[128];
-  snprintf(what, sizeof what, "%s %s of %d x %zu, alias %d, skew %d", base_dtype_name(r->dtype),
-           base_op_name(r->op), r->sources, r->count, r->alias, r->skewed);
+  snprintf(what, sizeof what, "%s %s of %d x %zu to %d, alias %d, skew %d",
+           base_dtype_name(r->dtype), base_op_name(r->op), r->sources, r->count, r->dsts, r->alias,
+           r->skewed);
   cr_assert_eq(status, COLL_OK, "%s: %s", what, base_last_error());
   for (size_t i = 0; i < r->count; i++) {
     reference_reduce(r->dtype, r->op, originals, r->sources, i, right.data);
-    cr_assert(reference_same(r->dtype, dst, right.data, i), "%s: element %zu is wrong", what, i);
+    for (int d = 0; d < r->dsts; d++) {
+      cr_assert(reference_same(r->dtype, dsts[d], right.data, i), "%s: element %zu is wrong", what,
+                i);
+    }
   }
   for (int k = 0; k < r->sources; k++) {
     bool same = k == r->alias || memcmp(given[k].data, kept[k].data, bytes) == 0;
@@ -137,7 +148,7 @@ static void check_reduction(const device_ops_t *ops, const reduction_t *r) {
     buffer_destroy(&given[k], what);
     buffer_destroy(&kept[k], what);
   }
-  buffer_destroy(&apart, what);
+  for (int d = 0; d < r->dsts; d++) buffer_destroy(&apart[d], what);
   buffer_destroy(&right, what);
 }
 
@@ -153,6 +164,7 @@ void device_kit_reduce(const device_ops_t *ops, coll_dtype_t dtype) {
       for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
         for (int a = 0; a < 4; a++) {
           r.count = counts[c];
+          r.dsts = (a + (int)c) % DSTS_MAX + 1;
           r.alias = aliases[a];
           r.skewed = (a + (int)c) % 2 == 1;
           check_reduction(ops, &r);
@@ -160,6 +172,54 @@ void device_kit_reduce(const device_ops_t *ops, coll_dtype_t dtype) {
       }
     }
   }
+}
+
+/* Every length of the part that is left when a vector is full, at three places. */
+void device_kit_tails(const device_ops_t *ops, coll_dtype_t dtype) {
+  reduction_t r = {.dtype = dtype, .op = COLL_SUM, .alias = -1};
+  for (r.count = 0; r.count <= 130; r.count++) {
+    for (r.sources = 2; r.sources <= 4; r.sources++) {
+      r.dsts = r.sources - 1;
+      r.skewed = r.sources != 3;
+      check_reduction(ops, &r);
+    }
+  }
+}
+
+/* The bits of another table, NaNs included. */
+void device_kit_agree(const device_ops_t *ops, const device_ops_t *other, coll_dtype_t dtype) {
+  size_t element = base_dtype_bytes(dtype), bytes = COUNT_MAX * element;
+  buffer_t in[3], out = buffer_create(bytes, 0), right = buffer_create(bytes, 0);
+  const void *sources[3];
+  void *dst = out.data, *expected = right.data;
+  for (int k = 0; k < 3; k++) {
+    in[k] = buffer_create(bytes, 0);
+    fill(dtype, in[k].data, COUNT_MAX, (uint64_t)k + 7);
+    sources[k] = in[k].data;
+  }
+  for (int count = 1; count <= 3; count++) {
+    for (int op = 0; op < COLL_OP_BUILTIN_COUNT; op++) {
+      cr_assert_eq(ops->reduce(&dst, 1, sources, count, COUNT_MAX, dtype, (coll_op_t)op), COLL_OK);
+      cr_assert_eq(other->reduce(&expected, 1, sources, count, COUNT_MAX, dtype, (coll_op_t)op),
+                   COLL_OK);
+      cr_assert_eq(memcmp(dst, expected, bytes), 0, "%s and %s differ on %s %s of %d", ops->name,
+                   other->name, base_dtype_name(dtype), base_op_name((coll_op_t)op), count);
+    }
+  }
+  for (size_t i = 0; i < 64; i++) {
+    cr_assert_eq(ops->scale(dst, in[0].data, COUNT_MAX, dtype, in[1].data + i * element), COLL_OK);
+    cr_assert_eq(other->scale(expected, in[0].data, COUNT_MAX, dtype, in[1].data + i * element),
+                 COLL_OK);
+    cr_assert_eq(memcmp(dst, expected, bytes), 0, "%s and %s differ on %s scaled", ops->name,
+                 other->name, base_dtype_name(dtype));
+    cr_assert_eq(ops->divide(dst, COUNT_MAX, dtype, (int)i + 1), COLL_OK);
+    cr_assert_eq(other->divide(expected, COUNT_MAX, dtype, (int)i + 1), COLL_OK);
+    cr_assert_eq(memcmp(dst, expected, bytes), 0, "%s and %s differ on %s divided", ops->name,
+                 other->name, base_dtype_name(dtype));
+  }
+  for (int k = 0; k < 3; k++) buffer_destroy(&in[k], "source");
+  buffer_destroy(&out, "destination");
+  buffer_destroy(&right, "other destination");
 }
 
 /* The same values one by one, at an odd place and all together: the same bits, NaNs included. */
@@ -171,6 +231,7 @@ void device_kit_place(const device_ops_t *ops, coll_dtype_t dtype) {
       buffer_t in[3], moved[3];
       const void *all[3], *off[3], *one[3];
       buffer_t out = buffer_create(bytes, 0), out_off = buffer_create(bytes, SKEW * element);
+      void *whole = out.data, *moved_on = out_off.data + element;
       for (int k = 0; k < 3; k++) {
         in[k] = buffer_create(bytes, 0);
         moved[k] = buffer_create(bytes, SKEW * element);
@@ -179,14 +240,14 @@ void device_kit_place(const device_ops_t *ops, coll_dtype_t dtype) {
         all[k] = in[k].data;
         off[k] = moved[k].data + element;
       }
-      cr_assert_eq(ops->reduce(out.data, all, sources, COUNT, dtype, (coll_op_t)op), COLL_OK);
-      cr_assert_eq(
-          ops->reduce(out_off.data + element, off, sources, COUNT - 1, dtype, (coll_op_t)op),
-          COLL_OK);
+      cr_assert_eq(ops->reduce(&whole, 1, all, sources, COUNT, dtype, (coll_op_t)op), COLL_OK);
+      cr_assert_eq(ops->reduce(&moved_on, 1, off, sources, COUNT - 1, dtype, (coll_op_t)op),
+                   COLL_OK);
       for (size_t i = 0; i < COUNT; i++) {
         unsigned char single[8] __attribute__((aligned(8)));
+        void *alone = single;
         for (int k = 0; k < sources; k++) one[k] = in[k].data + i * element;
-        cr_assert_eq(ops->reduce(single, one, sources, 1, dtype, (coll_op_t)op), COLL_OK);
+        cr_assert_eq(ops->reduce(&alone, 1, one, sources, 1, dtype, (coll_op_t)op), COLL_OK);
         cr_assert_eq(memcmp(single, out.data + i * element, element), 0,
                      "%s %s of %d: element %zu depends on its neighbours", base_dtype_name(dtype),
                      base_op_name((coll_op_t)op), sources, i);
@@ -292,7 +353,8 @@ void device_kit_patterns(const device_ops_t *ops, coll_dtype_t dtype) {
   for (size_t partner = 0; partner < count; partner += stride) {
     fill_patterns(element, count, partner, all.data, same.data);
     for (int op = 0; op < COLL_OP_BUILTIN_COUNT; op++) {
-      cr_assert_eq(ops->reduce(dst.data, sources, 2, count, dtype, (coll_op_t)op), COLL_OK, "%s",
+      void *out = dst.data;
+      cr_assert_eq(ops->reduce(&out, 1, sources, 2, count, dtype, (coll_op_t)op), COLL_OK, "%s",
                    base_last_error());
       for (size_t i = 0; i < count; i++) {
         reference_reduce(dtype, (coll_op_t)op, sources, 2, i, right.data);

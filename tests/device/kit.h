@@ -13,6 +13,8 @@
  */
 void device_kit_copy(const device_ops_t *ops);
 void device_kit_reduce(const device_ops_t *ops, coll_dtype_t dtype);
+void device_kit_tails(const device_ops_t *ops, coll_dtype_t dtype);
+void device_kit_agree(const device_ops_t *ops, const device_ops_t *other, coll_dtype_t dtype);
 void device_kit_place(const device_ops_t *ops, coll_dtype_t dtype);
 void device_kit_scale(const device_ops_t *ops, coll_dtype_t dtype);
 void device_kit_divide(const device_ops_t *ops, coll_dtype_t dtype);
@@ -21,6 +23,9 @@ void device_kit_patterns(const device_ops_t *ops, coll_dtype_t dtype);
 #define DEVICE_KIT_DTYPE(suite, table, name, dtype)   \
   Test(suite, reduces_##name) {                       \
     device_kit_reduce(&(table), dtype);               \
+  }                                                   \
+  Test(suite, reduces_every_tail_of_##name) {         \
+    device_kit_tails(&(table), dtype);                \
   }                                                   \
   Test(suite, computes_##name##_alike_at_any_place) { \
     device_kit_place(&(table), dtype);                \

@@ -1,40 +1,116 @@
-/* The host device against the kit, and its conversions one pattern at a time. */
+/* The tables of the host device against the kit and each other, what they stream, and their
+ * conversions one pattern at a time. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/knob.h"
+#include "device/host/host.h"
 #include "device/host/narrow.h"
 #include "device/kit.h"
 #include "device/reference.h"
 
-DEVICE_KIT(device_host, device_host)
+#define STREAM_BYTES 4096 /* among the sizes of the kit */
+
+/* The table of that name, streaming what has at least stream_bytes. Where the processor has no such
+ * instructions there is nothing to test. */
+static const device_ops_t *table(const char *isa, size_t stream_bytes) {
+  const device_ops_t *ops = host_isa_find(isa);
+  if (ops == NULL) cr_skip_test("no %s here", isa);
+  host_stream_set(stream_bytes);
+  return ops;
+}
+
+DEVICE_KIT(portable, device_host_portable)
+DEVICE_KIT(avx2, *table("avx2", SIZE_MAX))
+DEVICE_KIT(avx512, *table("avx512", SIZE_MAX))
+DEVICE_KIT(neon, *table("neon", SIZE_MAX))
+
+/* ---- streaming and choice -------------------------------------------------------------------*/
+
+static const char *const isas[] = {"avx2", "avx512", "neon"};
+enum { ISAS = sizeof isas / sizeof isas[0] };
+
+Test(host, streams_what_is_large_enough) {
+  for (int i = 0; i < ISAS; i++) {
+    if (host_isa_find(isas[i]) == NULL) continue;
+    const device_ops_t *ops = table(isas[i], STREAM_BYTES);
+    device_kit_copy(ops);
+    device_kit_reduce(ops, COLL_FLOAT32);
+    device_kit_reduce(ops, COLL_BFLOAT16);
+    device_kit_reduce(ops, COLL_INT8);
+    host_stream_set(1);
+    device_kit_copy(ops);
+    device_kit_tails(ops, COLL_INT8);
+    device_kit_tails(ops, COLL_FLOAT16);
+    device_kit_tails(ops, COLL_FLOAT64);
+  }
+}
+
+Test(host, computes_the_same_bits_with_all_instructions) {
+  for (int i = 0; i < ISAS; i++) {
+    const device_ops_t *ops = host_isa_find(isas[i]);
+    for (int dtype = 0; ops != NULL && dtype < COLL_DTYPE_COUNT; dtype++) {
+      device_kit_agree(ops, &device_host_portable, (coll_dtype_t)dtype);
+    }
+  }
+}
+
+Test(host, takes_the_instructions_that_it_is_told) {
+  const device_ops_t *ops = NULL;
+  setenv("COLL_ISA", "portable", 1);
+  cr_assert_eq(device_host_open(&ops), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(ops, &device_host_portable);
+  setenv("COLL_ISA", "auto", 1);
+  cr_assert_eq(device_host_open(&ops), COLL_OK, "%s", base_last_error());
+  for (int i = 0; i < ISAS; i++) {
+    const device_ops_t *found = host_isa_find(isas[i]), *opened = NULL;
+    setenv("COLL_ISA", isas[i], 1);
+    cr_assert_eq(device_host_open(&opened), found != NULL ? COLL_OK : COLL_ERROR_INVALID);
+    cr_assert_eq(opened, found);
+    if (found == NULL) cr_assert_not_null(strstr(base_last_error(), isas[i]));
+    cr_assert(found == NULL || ops != &device_host_portable, "auto should have found %s", isas[i]);
+  }
+}
+
+Test(host, refuses_wrong_knobs) {
+  const device_ops_t *ops = NULL;
+  setenv("COLL_ISA", "avx215", 1);
+  cr_assert_eq(device_host_open(&ops), COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(base_last_error(), "'avx2'"), "%s", base_last_error());
+  unsetenv("COLL_ISA");
+  setenv("COLL_STREAM_BYTES", "much", 1);
+  cr_assert_eq(device_host_open(&ops), COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(base_last_error(), "COLL_STREAM_BYTES"), "%s", base_last_error());
+  cr_assert_null(ops);
+  cr_assert_str_eq(device_knob(0)->name, "COLL_ISA");
+  cr_assert_null(device_knob(2));
+}
+
+/* ---- conversions ----------------------------------------------------------------------------*/
 
 typedef struct conversion {
   const char *name;
   coll_dtype_t dtype;
-  const host_narrow_t *narrow;
+  size_t bytes;
+  float (*decode)(uint32_t pattern);
+  uint32_t (*encode)(float value);
 } conversion_t;
 
 static const conversion_t conversions[] = {
-    {"float16", COLL_FLOAT16, &host_float16},
-    {"bfloat16", COLL_BFLOAT16, &host_bfloat16},
-    {"float8_e4m3", COLL_FLOAT8_E4M3, &host_float8_e4m3},
-    {"float8_e5m2", COLL_FLOAT8_E5M2, &host_float8_e5m2},
+    {"float16", COLL_FLOAT16, 2, float16_decode, float16_encode},
+    {"bfloat16", COLL_BFLOAT16, 2, bfloat16_decode, bfloat16_encode},
+    {"float8_e4m3", COLL_FLOAT8_E4M3, 1, float8_e4m3_decode, float8_e4m3_encode},
+    {"float8_e5m2", COLL_FLOAT8_E5M2, 1, float8_e5m2_decode, float8_e5m2_encode},
 };
 enum { CONVERSIONS = sizeof conversions / sizeof conversions[0] };
 
 static uint16_t pattern_of(const conversion_t *c, float value) {
-  uint16_t pattern[8] = {0};
-  float values[8];
-  for (int i = 0; i < 8; i++) values[i] = value; /* a whole vector */
-  c->narrow->encode(pattern, values, 8);
-  return c->narrow->bytes == 1 ? (uint16_t)(pattern[0] & 0xff) : pattern[0];
+  return (uint16_t)c->encode(value);
 }
 
 static float value_of(const conversion_t *c, uint16_t pattern) {
-  uint8_t byte = (uint8_t)pattern;
-  float value;
-  c->narrow->decode(&value, c->narrow->bytes == 1 ? (const void *)&byte : &pattern, 1);
-  return value;
+  return c->decode(pattern);
 }
 
 static void check_encode(const conversion_t *c, float value) {
@@ -47,14 +123,14 @@ static void check_encode(const conversion_t *c, float value) {
 Test(narrow, decodes_and_encodes_every_pattern) {
   for (int k = 0; k < CONVERSIONS; k++) {
     const conversion_t *c = &conversions[k];
-    for (uint32_t i = 0; i < 1u << (8 * c->narrow->bytes); i++) {
+    for (uint32_t i = 0; i < 1u << (8 * c->bytes); i++) {
       uint16_t pattern = (uint16_t)i;
       double right = reference_decode(c->dtype, &pattern, 0);
       float value = value_of(c, pattern);
       if (isnan(right)) {
         cr_assert(isnan(value), "%s 0x%x", c->name, i);
         cr_assert(isnan(value_of(c, pattern_of(c, value))), "%s 0x%x", c->name, i);
-        cr_assert_eq(signbit(value) != 0, (i >> (8 * c->narrow->bytes - 1)) != 0);
+        cr_assert_eq(signbit(value) != 0, (i >> (8 * c->bytes - 1)) != 0);
       } else {
         cr_assert((double)value == right && !signbit(value) == !signbit(right), "%s 0x%x is %a",
                   c->name, i, (double)value);
@@ -68,7 +144,7 @@ Test(narrow, decodes_and_encodes_every_pattern) {
 Test(narrow, rounds_ties_to_even_and_their_neighbours_apart) {
   for (int k = 0; k < CONVERSIONS; k++) {
     const conversion_t *c = &conversions[k];
-    for (uint16_t i = 0; i < (1u << (8 * c->narrow->bytes - 1)) - 1; i++) {
+    for (uint16_t i = 0; i < (1u << (8 * c->bytes - 1)) - 1; i++) {
       float low = value_of(c, i), high = value_of(c, (uint16_t)(i + 1));
       if (!isfinite(low) || !isfinite(high)) continue;
       float tie = low + (high - low) / 2;

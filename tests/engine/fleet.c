@@ -268,7 +268,7 @@ static bool make_player(fleet_t *fleet, int rank) {
   player->fleet = fleet;
   player->rank = rank;
   if (transport_self_create(rank, options->size, end->slot_bytes, &self) != COLL_OK) return false;
-  *world = (engine_world_t){.rank = rank, .size = options->size, .device = &device_host};
+  *world = (engine_world_t){.rank = rank, .size = options->size, .device = &device_host_portable};
   world->slot_bytes = options->slot_bytes > 0 ? options->slot_bytes : end->slot_bytes;
   world->routes = calloc(size, sizeof(transport_t *));
   world->views = calloc(size, sizeof *world->views);

@@ -25,7 +25,7 @@ Test(lanes, wait_for_each_other) {
   char input[COUNT], output[COUNT] = {0}, scratch[16];
   engine_view_t view = {.buffers = {[PLAN_SCRATCH] = scratch}};
   engine_world_t world = {.size = 1,
-                          .device = &device_host,
+                          .device = &device_host_portable,
                           .slot_bytes = 64,
                           .scratch_bytes = sizeof scratch, /* seven passes */
                           .views = &view};
@@ -72,7 +72,7 @@ Test(lanes, have_fifos_of_their_own) {
     worlds[rank] = (engine_world_t){.rank = rank,
                                     .size = 2,
                                     .routes = routes[rank],
-                                    .device = &device_host,
+                                    .device = &device_host_portable,
                                     .slot_bytes = ends[rank]->slot_bytes};
     calls[rank] = (engine_call_t){.input = rank == 0 ? data[0] : NULL,
                                   .output = data[rank],

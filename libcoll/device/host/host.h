@@ -1,0 +1,31 @@
+/*
+ * What the tables of this folder share: which of them this processor can run, and from which size a
+ * destination is streamed to memory.
+ */
+#ifndef DEVICE_HOST_HOST_H
+#define DEVICE_HOST_HOST_H
+
+#include <stdbool.h>
+
+#include "device/ops.h"
+
+/* The table of that instruction set; NULL when it is not in this build or not in this processor. */
+const device_ops_t *host_isa_find(const char *name);
+
+/* Copies by streaming stores; dst and src do not overlap. */
+typedef void (*host_stream_t)(void *dst, const void *src, size_t bytes);
+
+/* From now on destinations of at least that many bytes are streamed; 0: from the size that
+ * host_stream_calibrate finds, asked when it is first needed. */
+void host_stream_set(size_t bytes);
+
+/* Whether a destination of that many bytes is to be streamed, by a table that streams that way. */
+bool host_stream_pays(size_t bytes, const char *isa, host_stream_t stream);
+
+/* The size from which `stream` is faster than memcpy, even when memcpy would find the destination
+ * in a cache. Measured in some 20 ms, once per machine: the result is kept in
+ * $XDG_CACHE_HOME/libcoll or ~/.cache/libcoll, one file per processor, caches and instruction set.
+ * A file that is missing, foreign or cannot be written is no error; it changes speed only. */
+size_t host_stream_calibrate(const char *isa, host_stream_t stream);
+
+#endif
