@@ -116,27 +116,32 @@ sys.exit([places["source"], places["build"]] != [os.path.realpath(path) for path
 END
 }
 
-# build_tree FOLDER [MESON OPTIONS]: configures once, then builds what has changed. A folder that
-# cannot be configured is removed again; one that does not compile stays, for the next try.
-build_tree() {
+# configure_tree FOLDER [MESON OPTIONS]: configures once. A folder that cannot be configured is
+# removed again.
+configure_tree() {
   local build=$1 log
   shift
   check_room "$build"
   install_packages
   check_versions
   say "Building in ${build#"$root"/}"
-  if ! is_configured "$build" 2> /dev/null; then
-    rm -rf "$build"
-    log=$(mktemp) || fail "no room for a temporary file"
-    if ! meson setup "$build" "$root" "$@" > "$log" 2>&1; then
-      local reason
-      reason=$(grep -m 1 'ERROR' "$log" || tail -n 1 "$log")
-      rm -rf "$build" "$log"
-      fail "meson cannot configure the build: $reason"
-    fi
-    rm -f "$log"
+  is_configured "$build" 2> /dev/null && return
+  rm -rf "$build"
+  log=$(mktemp) || fail "no room for a temporary file"
+  if ! meson setup "$build" "$root" "$@" > "$log" 2>&1; then
+    local reason
+    reason=$(grep -m 1 'ERROR' "$log" || tail -n 1 "$log")
+    rm -rf "$build" "$log"
+    fail "meson cannot configure the build: $reason"
   fi
-  local quiet=(--quiet)
+  rm -f "$log"
+}
+
+# build_tree FOLDER [MESON OPTIONS]: configures it, then builds what has changed. A folder that does
+# not compile stays, for the next try.
+build_tree() {
+  local build=$1 quiet=(--quiet)
+  configure_tree "$@"
   [ -t 1 ] && quiet=()
   ninja -C "$build" "${quiet[@]}" || fail "the build failed; its messages are above"
 }
