@@ -1,0 +1,176 @@
+"""Who is measured: libcoll with each kind of memory, and each peer at a few documented settings, of
+which every row takes the best. A contender turns (collective, sizes, iterations) into a command
+line and the command's output into times."""
+import json
+import os
+import statistics
+import tempfile
+
+from comparison import figures
+
+RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
+                  "MASTER_PORT", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+
+FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo"}
+
+# Open MPI: parameters of mpirun --mca.
+OPENMPI = {
+    "default": {},
+    "copy": {"btl_vader_single_copy_mechanism": "none", "btl_vader_eager_limit": "32768",
+             "btl_vader_max_send_size": "131072"},
+    "coll-sm": {"coll_sm_priority": "100", "coll_sm_fragment_size": "65536"},
+    "ucx": {"pml": "ucx", "opal_common_ucx_tls": "any", "opal_common_ucx_devices": "any"},
+}
+OPENMPI_CROWDED = {"yield": {"mpi_yield_when_idle": "1"}}
+
+# MPICH: environment variables. Its collectives in shared memory are on by default.
+MPICH = {"default": {}, "posix": {"UCX_TLS": "posix,self"}}
+
+# Gloo: its algorithms for an allreduce.
+GLOO = {"default": {}, "bcube": {"GLOO_ALGORITHM": "bcube"}}
+
+
+class Contender:
+    """name: "coll", "malloc" or "family/setting". command(arguments) is an argv, `environment` goes
+    on top of ours, `collectives` are those it has."""
+
+    def __init__(self, name, launch, program, environment=None, arguments=(),
+                 collectives=figures.COLLECTIVES):
+        self.name = name
+        self.launch, self.program = launch, program
+        self.environment = environment or {}
+        self.arguments = list(arguments)
+        self.collectives = collectives
+        self.library = None  # as it names itself, once it has run
+
+    def command(self, collective, sizes, iterations, warmups):
+        line = self.launch + [self.program, collective, "--sizes", ",".join(map(str, sizes)),
+                              "-n", str(iterations), "-w", str(warmups)]
+        return line + self.arguments
+
+    def describe(self):
+        return {"command": [os.path.basename(word) if os.path.isabs(word) else word
+                            for word in self.launch + [self.program] + self.arguments],
+                "environment": self.environment, "library": self.library}
+
+    def read_line(self, record):
+        """{bytes: us} of a peer's line."""
+        if "library" in record:
+            self.library = record["library"].replace("Version: ", "")
+            return {}
+        return {record["bytes"]: (statistics.median(record["batch_us"]), record["wrong"])}
+
+    def run(self, runner, collective, sizes, iterations, warmups):
+        """{bytes: us}. Raises Failure where the command fails or its results are wrong."""
+        output = runner(self.command(collective, sizes, iterations, warmups), self.environment)
+        times = {}
+        for line in output.splitlines():
+            if line.startswith("{"):
+                times.update(self.read_line(json.loads(line)))
+        return checked(times, sizes)
+
+
+class Failure(Exception):
+    """A command that came to nothing; its text says which and why."""
+
+
+def checked(times, sizes):
+    if sorted(times) != sorted(sizes):
+        raise Failure("measured %s bytes instead of %s" % (sorted(times), sorted(sizes)))
+    for size, (_, wrong) in times.items():
+        if wrong:
+            raise Failure("%d wrong elements at %d bytes" % (wrong, size))
+    return {size: time for size, (time, _) in times.items()}
+
+
+class Ours(Contender):
+    """collbench, which writes a JSON file."""
+
+    def run(self, runner, collective, sizes, iterations, warmups):
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            line = self.command(collective, sizes, iterations, warmups) + ["--json", file.name]
+            runner(line, self.environment)
+            document = json.load(file)
+        self.library = "libcoll " + document["libcoll"]
+        return checked({row["bytes"]: (row["out_of_place"]["time_us"],
+                                       row["out_of_place"]["wrong"])
+                        for row in document["rows"]}, sizes)
+
+
+class Gloo(Contender):
+    """Meets in a folder that must be new each time."""
+
+    def run(self, runner, collective, sizes, iterations, warmups):
+        with tempfile.TemporaryDirectory() as folder:
+            self.environment = dict(self.environment, GLOO_STORE=folder)
+            try:
+                return super().run(runner, collective, sizes, iterations, warmups)
+            finally:
+                del self.environment["GLOO_STORE"]
+
+
+def own_cores():
+    """One processor per core, of those this process may use."""
+    cores, seen = [], set()
+    for cpu in sorted(os.sched_getaffinity(0)):
+        path = "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list" % cpu
+        try:
+            with open(path, encoding="ascii") as file:
+                siblings = file.read().strip()
+        except OSError:
+            siblings = str(cpu)
+        if siblings not in seen:
+            seen.add(siblings)
+            cores.append(cpu)
+    return cores
+
+
+def mca(parameters):
+    return [word for name, value in parameters.items() for word in ("--mca", name, value)]
+
+
+def make(root, build, ranks, memories, peers, quick):
+    """Every contender, ours first."""
+    crowded = ranks > len(own_cores())
+    cpus = "any" if crowded else ",".join(map(str, own_cores()[:ranks]))
+    pin = [os.path.join(root, "bench", "peers", "pin"), cpus]
+    program = {name: os.path.join(build, "bench", name)
+               for name in ("collbench", "peer-openmpi", "peer-mpich", "peer-gloo")}
+    count = ["-n", str(ranks)]
+    collrun = [os.path.join(build, "tools", "collrun"), *count, "--bind", "none", *pin]
+    found = [Ours(memory, collrun, program["collbench"], arguments=["--mem", memory])
+             for memory in memories]
+    if "openmpi" in peers:
+        allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        settings = dict(OPENMPI, **(OPENMPI_CROWDED if crowded else {}))
+        for setting, parameters in settings.items():
+            launch = ["mpirun.openmpi", *count, "--bind-to", "none"]
+            launch += (["--oversubscribe"] if crowded else []) + mca(parameters) + pin
+            found.append(Contender("openmpi/" + setting, launch, program["peer-openmpi"], allowed))
+    if "mpich" in peers:
+        for setting, variables in MPICH.items():
+            launch = ["mpirun.mpich", *count, "-bind-to", "none", *pin]
+            found.append(Contender("mpich/" + setting, launch, program["peer-mpich"], variables))
+    if "gloo" in peers:
+        for setting, variables in GLOO.items():
+            collectives = ("allreduce",) if variables else tuple(
+                c for c in figures.COLLECTIVES if c != "reduce_scatter")
+            found.append(Gloo("gloo/" + setting, collrun, program["peer-gloo"], variables,
+                              collectives=collectives))
+    return found[:len(memories)] + [c for c in found[len(memories):]
+                                    if not quick or c.name in QUICK]
+
+
+QUICK = ("openmpi/default", "openmpi/copy", "openmpi/coll-sm", "mpich/default", "mpich/posix")
+
+
+def limit_command(build, ranks, sizes):
+    """Prints JSON: {"barrier_us", "round_trip_us", "copies": [{"bytes", "cached_us", ...}]}."""
+    cores = own_cores()[:ranks]
+    return [os.path.join(build, "bench", "limit"), "-n", str(ranks), "--cpus",
+            ",".join(map(str, cores)), "--sizes", ",".join(map(str, sizes))]
+
+
+def clean_environment():
+    """Ours without what would tell a rank that it is somebody's already."""
+    return {name: value for name, value in os.environ.items() if name not in RANK_VARIABLES}

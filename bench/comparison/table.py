@@ -1,0 +1,150 @@
+"""The figures as aligned text: a block per collective, then how the targets stand."""
+from comparison import figures
+from comparison.contenders import FAMILIES
+
+GREEN, RED, BOLD, DIM, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[1m", "\x1b[2m", "\x1b[0m"
+MEMORY_NAMES = {"coll": "coll_mem", "malloc": "malloc"}
+
+
+def time_text(time_us):
+    """Three digits that say something, in us."""
+    if time_us is None:
+        return "-"
+    return "%.*f" % (3 if time_us < 1 else 2 if time_us < 10 else 1 if time_us < 1000 else 0,
+                     time_us)
+
+
+def times_text(times):
+    return "-" if times is None else "%.*fx" % (2 if times < 10 else 1, times)
+
+
+def share_text(share):
+    return "-" if share is None else "%.0f %%" % (100 * share)
+
+
+class Style:
+    """Escape sequences on a terminal, nothing elsewhere."""
+
+    def __init__(self, colored):
+        self.colored = colored
+
+    def paint(self, text, *codes):
+        return "".join(codes) + text + PLAIN if self.colored and text.strip() else text
+
+
+def verdict_text(verdict):
+    return {True: "pass", False: "FAIL", None: ""}[verdict]
+
+
+def verdict_codes(verdict):
+    return {True: (GREEN,), False: (RED, BOLD), None: ()}[verdict]
+
+
+def present(rows, memories):
+    return [memory for memory in memories if any(memory in row["times_us"] for row in rows)]
+
+
+def families_of(rows):
+    found = {family for row in rows for family in figures.best_settings(row)}
+    return [family for family in FAMILIES if family in found]
+
+
+class Block:
+    """One collective among one number of ranks."""
+
+    def __init__(self, rows, style):
+        self.rows, self.style = rows, style
+        self.memories = present(rows, figures.OURS)
+        self.families = families_of(rows)
+        settings = [name.split("/")[1] for row in rows
+                    for _, name in figures.best_settings(row).values()]
+        self.setting_width = max(map(len, settings), default=0)
+
+    def head(self):
+        cells = ["%10s" % "size"]
+        cells += ["%9s" % MEMORY_NAMES[memory] for memory in self.memories]
+        cells += ["%8s %-*s" % (FAMILIES[family], self.setting_width, "")
+                  for family in self.families]
+        cells += ["%8s     " % MEMORY_NAMES[memory] for memory in self.memories]
+        cells += ["%8s %6s" % (MEMORY_NAMES[memory], "") for memory in self.memories]
+        return "  ".join(cells).rstrip()
+
+    def over_head(self):
+        """What the groups of columns mean."""
+        ours = 10 + 11 * len(self.memories)
+        peers = (11 + self.setting_width) * len(self.families)
+        ratios = 15 * len(self.memories)
+        return "%-*s%-*s%-*s  %s" % (ours, " " * 12 + "time (us)", peers,
+                                     "  best setting of each peer", ratios,
+                                     "  best peer / ours", "limit (us), reached")
+
+    def line(self, row):
+        paint = self.style.paint
+        cells = ["%10s" % figures.size_text(row["bytes"])]
+        for memory in self.memories:
+            cells.append(paint("%9s" % time_text(figures.time_us(row, memory)), BOLD))
+        best = figures.best_settings(row)
+        for family in self.families:
+            time, name = best.get(family, (None, "/"))
+            cells.append("%8s %s" % (time_text(time), paint("%-*s" % (
+                self.setting_width, name.split("/")[1]), DIM)))
+        for memory in self.memories:
+            verdict = figures.verdict(row, memory)
+            cells.append("%8s %s" % (times_text(figures.ratio(row, memory)), paint(
+                "%-4s" % verdict_text(verdict), *verdict_codes(verdict))))
+        for memory in self.memories:
+            share = "%6s" % share_text(figures.reached(row, memory))
+            cells.append("%8s %s" % (time_text(figures.limit_us(row, memory)), paint(
+                share, *verdict_codes(figures.limit_verdict(row, memory)))))
+        return "  ".join(cells).rstrip()
+
+    def lines(self):
+        row = self.rows[0]
+        yield self.style.paint("%s, %d ranks" % (row["collective"], row["ranks"]), BOLD)
+        yield self.over_head().rstrip()
+        yield self.head()
+        for row in self.rows:
+            yield self.line(row)
+        yield ""
+
+
+def blocks_of(rows):
+    """Rows of one collective and number of ranks, in the order in which these first come."""
+    blocks = {}
+    for row in rows:
+        blocks.setdefault((row["ranks"], row["collective"]), []).append(row)
+    return [sorted(block, key=lambda row: row["bytes"]) for block in blocks.values()]
+
+
+def target_text(target):
+    names = target.collectives
+    all_of_them = set(names) == set(figures.COLLECTIVES)
+    return "%s, %s ranks, %s to %s" % (
+        "all" if all_of_them else ", ".join(names), " or ".join(map(str, target.ranks)),
+        figures.size_text(target.least), figures.size_text(target.most))
+
+
+def summary_lines(rows, style):
+    summaries = figures.summarize(rows)
+    if not summaries:
+        return
+    yield style.paint("Targets", BOLD)
+    for summary in summaries:
+        met = summary.met == summary.rows
+        wanted = summary.target.times[summary.memory]
+        figure = share_text if summary.by_limit else times_text
+        yield "  %s %2d of %2d rows  %-8s  >= %-5s%s  worst %s (%s, %s)  %s" % (
+            style.paint("%-4s" % verdict_text(met), *verdict_codes(met)), summary.met,
+            summary.rows, MEMORY_NAMES[summary.memory],
+            share_text(wanted) if summary.by_limit else "%gx" % wanted,
+            " of the limit" if summary.by_limit else "", figure(summary.worst),
+            summary.worst_row["collective"], figures.size_text(summary.worst_row["bytes"]),
+            target_text(summary.target))
+    yield ""
+
+
+def lines(rows, colored=False):
+    style = Style(colored)
+    for block in blocks_of(rows):
+        yield from Block(block, style).lines()
+    yield from summary_lines(rows, style)
