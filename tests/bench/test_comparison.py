@@ -1,0 +1,218 @@
+"""The arithmetic of bench/compare: medians, best settings, ratios, byte formulas, limits, verdicts,
+and what is made of them. Prints TAP.
+
+    test_comparison.py BENCH-FOLDER
+"""
+import sys
+import unittest
+import xml.etree.ElementTree
+
+sys.path.insert(0, sys.argv.pop(1))
+from comparison import contenders, figures, measure, plot, table  # noqa: E402
+
+
+def row(collective="allreduce", size=1 << 20, ranks=2, limit=True, **times):
+    """times: coll=[...], openmpi_copy=[...] for "openmpi/copy"."""
+    made = {"ranks": ranks, "collective": collective, "bytes": size, "limit": {},
+            "times_us": {name.replace("_", "/", 1): list(us) for name, us in times.items()}}
+    if limit:
+        # Every copy of the size takes 100 us (50 streamed), of a slot 1 us.
+        made["limit"] = {"cached_us": [100, 90, 110], "streamed_us": [50, 40, 60], "slot_us": [1],
+                         "barrier_us": [0.1, 5, 0.1], "round_trip_us": [0.3]}
+    return made
+
+
+class Times(unittest.TestCase):
+    def test_median_over_rounds(self):
+        measured = row(coll=[5, 1, 100], malloc=[2, 4])
+        self.assertEqual(figures.time_us(measured, "coll"), 5)
+        self.assertEqual(figures.time_us(measured, "malloc"), 3)
+        self.assertIsNone(figures.time_us(measured, "gloo/default"))
+
+    def test_each_peer_at_its_best_setting(self):
+        measured = row(coll=[1], openmpi_copy=[30, 10, 20], openmpi_ucx=[19, 19, 500],
+                       mpich_default=[25])
+        self.assertEqual(figures.best_settings(measured),
+                         {"openmpi": (19, "openmpi/ucx"), "mpich": (25, "mpich/default")})
+        self.assertEqual(figures.best_peer_us(measured), 19)
+
+    def test_ratio(self):
+        measured = row(coll=[2], malloc=[4], mpich_default=[30], openmpi_default=[20])
+        self.assertEqual(figures.ratio(measured, "coll"), 10)
+        self.assertEqual(figures.ratio(measured, "malloc"), 5)
+        self.assertIsNone(figures.ratio(row(coll=[2]), "coll"))
+        self.assertIsNone(figures.ratio(row(mpich_default=[2]), "coll"))
+
+
+class Limits(unittest.TestCase):
+    def test_least_bytes(self):
+        expected = {"allreduce": (4, 8), "reduce_scatter": (3, 5), "reduce": (3, 5),
+                    "allgather": (3, 6), "broadcast": (3, 6), "alltoall": (4, 6),
+                    "gather": (2, 3), "scatter": (2, 3)}
+        self.assertEqual(set(expected), set(figures.COLLECTIVES))
+        for collective, (mapped, staged) in expected.items():
+            self.assertEqual(figures.least_bytes(collective, 2, 1000, False), 1000 * mapped)
+            self.assertEqual(figures.least_bytes(collective, 2, 1000, True), 1000 * staged)
+        self.assertEqual(figures.least_bytes("allreduce", 8, 10, False), 160)
+        self.assertEqual(figures.least_bytes("allreduce", 8, 10, True), 380)
+
+    def test_mapped_limit(self):
+        # As many bytes as both ranks' copies move: one streamed copy's time, and a barrier.
+        self.assertAlmostEqual(figures.limit_us(row(), "coll"), 50.1)
+        # Three quarters of them.
+        self.assertAlmostEqual(figures.limit_us(row("allgather"), "coll"), 37.6)
+        # One way is half a round trip.
+        self.assertAlmostEqual(figures.limit_us(row("broadcast"), "coll"), 37.65)
+
+    def test_staged_limit(self):
+        # Slots move 4 * 64 KiB in 1 us: the additional 4 MiB take 16 us.
+        self.assertAlmostEqual(figures.limit_us(row(), "malloc"), 66.1)
+
+    def test_share_of_the_limit(self):
+        measured = row(coll=[100.2], malloc=[66.1])
+        self.assertAlmostEqual(figures.reached(measured, "coll"), 0.5)
+        self.assertAlmostEqual(figures.reached(measured, "malloc"), 1)
+        self.assertIsNone(figures.reached(row(limit=False, coll=[1]), "coll"))
+
+
+class Targets(unittest.TestCase):
+    def wanted(self, *call, **options):
+        target = figures.target_of(row(*call, **options))
+        return target and (target.times["coll"], target.times["malloc"])
+
+    def test_targets(self):
+        self.assertEqual(self.wanted("allreduce", 4), (3, 3))
+        self.assertEqual(self.wanted("allreduce", 1024), (3, 3))
+        self.assertIsNone(self.wanted("allreduce", 2048))
+        self.assertEqual(self.wanted("allreduce", 4096), (10, 4))
+        self.assertEqual(self.wanted("allreduce", 64 << 20), (10, 4))
+        self.assertIsNone(self.wanted("allreduce", 256 << 20))
+        self.assertEqual(self.wanted("reduce", 64 << 10), (8, 4))
+        self.assertIsNone(self.wanted("reduce", 16 << 10))
+        self.assertEqual(self.wanted("scatter", 1 << 20), (2.5, 1.3))
+        self.assertEqual(self.wanted("scatter", 8), (2, 2))
+        self.assertEqual(self.wanted("allreduce", 4096, ranks=8), (3, 3))
+        self.assertIsNone(self.wanted("allgather", 1 << 20, ranks=4))
+
+    def test_verdicts(self):
+        measured = row(size=4096, coll=[1], malloc=[2.6], gloo_default=[10])
+        self.assertIs(figures.verdict(measured, "coll"), True)
+        self.assertIs(figures.verdict(measured, "malloc"), False)
+        self.assertIsNone(figures.verdict(row("reduce", 4096, coll=[1], gloo_default=[9]), "coll"))
+
+    def test_limit_verdicts(self):
+        big = 16 << 20
+        self.assertIs(figures.limit_verdict(row(size=big, coll=[62]), "coll"), True)
+        self.assertIs(figures.limit_verdict(row(size=big, coll=[63]), "coll"), False)
+        self.assertIsNone(figures.limit_verdict(row(size=big, malloc=[63]), "malloc"))
+        self.assertIsNone(figures.limit_verdict(row(size=1 << 20, coll=[63]), "coll"))
+
+    def test_summary_names_the_worst(self):
+        rows = [row(size=4096, coll=[1], mpich_default=[20], limit=False),
+                row(size=65536, coll=[1], mpich_default=[7], limit=False)]
+        summaries = figures.summarize(rows)
+        self.assertEqual(len(summaries), 1)
+        summary = summaries[0]
+        self.assertEqual((summary.memory, summary.rows, summary.met, summary.worst),
+                         ("coll", 2, 1, 7))
+        self.assertIs(summary.worst_row, rows[1])
+
+
+class Words(unittest.TestCase):
+    def test_sizes(self):
+        self.assertEqual(figures.parse_sizes("4..1K"), [4, 16, 64, 256, 1024])
+        self.assertEqual(figures.parse_sizes("1M,4,1M"), [4, 1 << 20])
+        for wrong in ("", "0", "8..4", "x", "4.."):
+            with self.assertRaises(ValueError, msg=wrong):
+                figures.parse_sizes(wrong)
+
+    def test_whole_elements_of_every_rank(self):
+        self.assertEqual(figures.size_for("allreduce", 2, 4), 4)
+        self.assertEqual(figures.size_for("allgather", 2, 4), 8)
+        self.assertEqual(figures.size_for("alltoall", 3, 1 << 20), 1048572)
+
+    def test_figures_in_words(self):
+        self.assertEqual([table.time_text(us) for us in (0.1234, 1.234, 12.34, 12345.6, None)],
+                         ["0.123", "1.23", "12.3", "12346", "-"])
+        self.assertEqual([figures.size_text(n) for n in (4, 1024, 48 << 20)],
+                         ["4 B", "1 KiB", "48 MiB"])
+        self.assertEqual([plot.decade_text(n) for n in (-2, 0, 2, 4, 6)],
+                         ["10 ns", "1 µs", "100 µs", "10 ms", "1 s"])
+
+
+class Measuring(unittest.TestCase):
+    def test_like_sizes_share_a_launch(self):
+        self.assertEqual(measure.chunks_of([4, 1024, 4096, 65536, 1 << 20, 64 << 20]),
+                         [[4, 1024], [4096, 65536], [1 << 20], [64 << 20]])
+
+    def test_iterations_fill_the_target(self):
+        self.assertEqual(measure.iterations_for(100, 60), 600)
+        self.assertEqual(measure.iterations_for(0.1, 60), measure.ITERATIONS_MOST)
+        self.assertEqual(measure.iterations_for(1e6, 60), measure.ITERATIONS_LEAST)
+
+    def test_wrong_or_missing_results_are_failures(self):
+        self.assertEqual(contenders.checked({4: (1.5, 0)}, [4]), {4: 1.5})
+        with self.assertRaises(contenders.Failure):
+            contenders.checked({4: (1.5, 2)}, [4])
+        with self.assertRaises(contenders.Failure):
+            contenders.checked({4: (1.5, 0)}, [4, 16])
+
+    def test_a_peer_s_batches(self):
+        peer = contenders.Contender("mpich/default", [], "peer")
+        output = '{"library":"M"}\nnoise\n{"bytes":4,"wrong":0,"batch_us":[9,1,2]}\n'
+        self.assertEqual(peer.run(lambda *_: output, "allreduce", [4], 3, 1), {4: 2})
+        self.assertEqual(peer.library, "M")
+
+
+class Shown(unittest.TestCase):
+    ROWS = [row(size=size, coll=[t], malloc=[2 * t], openmpi_copy=[12 * t], gloo_default=[40 * t])
+            for size, t in ((4096, 1), (65536, 10), (1 << 20, 60), (16 << 20, 900))]
+
+    def test_table_says_pass_and_fail(self):
+        text = "\n".join(table.lines(self.ROWS))
+        self.assertNotIn("\x1b", text)
+        lines = {line.split("  ")[0].strip() or line.split()[0]: line
+                 for line in text.splitlines() if " KiB " in line or " MiB " in line}
+        self.assertTrue(any("12.0x pass" in line and "6.00x pass" in line
+                            for line in lines.values()))
+        self.assertEqual(len({len(line) for line in text.splitlines()[3:7]}), 1)
+
+    def test_plot_is_xml_with_every_line(self):
+        document = xml.etree.ElementTree.fromstring(plot.draw({"rows": self.ROWS}, ["a < b"]))
+        space = "{http://www.w3.org/2000/svg}"
+        self.assertEqual(len(document.findall(space + "polyline")), 5)
+        words = [element.text for element in document.findall(space + "text")]
+        for name in ("allreduce", "libcoll", "Open MPI", "Gloo", "limit", "12×", "a < b"):
+            self.assertIn(name, words)
+
+    def test_labels_keep_apart(self):
+        moved = plot.spread([10, 11, 12, 99], 14, 0, 100)
+        self.assertTrue(all(b - a >= 14 for a, b in zip(moved, moved[1:])), moved)
+        self.assertTrue(0 <= min(moved) and max(moved) <= 100, moved)
+
+
+class Tap(unittest.TextTestResult):
+    """A line per test, as meson counts them."""
+
+    def tell(self, test, good):
+        name = test.id().split(".", 1)[1].replace("_", " ")
+        print("%s %d - %s" % ("ok" if good else "not ok", self.testsRun, name), flush=True)
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.tell(test, True)
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.tell(test, False)
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self.tell(test, False)
+
+
+if __name__ == "__main__":
+    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
+    print("1..%d" % suite.countTestCases(), flush=True)
+    result = unittest.TextTestRunner(resultclass=Tap, verbosity=0).run(suite)
+    sys.exit(not result.wasSuccessful())
