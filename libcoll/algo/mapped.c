@@ -66,18 +66,17 @@ const algo_t algo_allreduce_oneshot = {
 
 /* ---- allreduce: twophase ---------------------------------------------------------------------
  * Rank r reduces share r of all operands (n loads, n/p stores), then the shares are exchanged: by
- * their owners' stores (push, one meeting) or by everyone's loads (pull, two). Only r reads share r
- * of any INPUT, and nobody writes share r of an OUTPUT before it has, so both serve in place. */
+ * their owners' stores (push, one meeting; the copies stand straight behind the reduction, so that
+ * the engine writes all places in one pass) or by everyone's loads (pull, two). Only r reads share
+ * r of any INPUT, and nobody writes share r of an OUTPUT before it has, so both serve in place. */
 
 static void push_build(plan_emitter_t *e) {
   int32_t rank = e->rank;
   algo_reduce_all(e, plan_output(e, rank, 1), PLAN_INPUT, PLAN_INPUT, rank);
   for (int32_t i = 1; i < e->plan->shape.size; i++) {
-    int32_t peer = algo_peer(e, i);
-    plan_emit_copy(e, 0, plan_peer_output(peer, rank, 1), plan_output(e, rank, 1));
-    plan_emit_signal(e, 0, peer);
+    plan_emit_copy(e, 0, plan_peer_output(algo_peer(e, i), rank, 1), plan_output(e, rank, 1));
   }
-  algo_wait_peers(e);
+  meet(e);
 }
 
 const algo_t algo_allreduce_twophase_push = {

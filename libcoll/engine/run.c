@@ -4,10 +4,10 @@
 #include <assert.h>
 #include <string.h>
 
+#include "engine/compute.h"
 #include "engine/tag.h"
 
 #define GRAIN_BYTES 64 /* chunks begin on cache lines where a buffer does */
-#define SOURCES_MAX DEVICE_SOURCES_MAX
 
 /* Most elements of a chunk that every message and the scratch arena have room for. */
 static size_t part_most(const engine_world_t *world, const plan_t *plan, size_t element_bytes) {
@@ -50,62 +50,6 @@ void engine_run_begin(engine_run_t *run, const engine_world_t *world, const plan
   run->pass_most = most > SIZE_MAX / (size_t)plan->parts ? SIZE_MAX : most * (size_t)plan->parts;
   run->opening = true;
   begin_pass(run, 0);
-}
-
-static int32_t pieces_of_pair(const engine_place_t *place, const plan_span_t *a,
-                              const plan_span_t *b) {
-  bool whole = engine_span_pieces(place, a) == 1 && engine_span_pieces(place, b) == 1;
-  return whole ? 1 : engine_span_blocks(place, a);
-}
-
-/* Whether the span's memory can be reached from here at all. */
-static coll_status_t check_mapped(const engine_place_t *place, const plan_span_t *span) {
-  const engine_world_t *world = place->world;
-  if (span->rank == world->rank || world->views[span->rank].buffers[span->buffer] != NULL) {
-    return COLL_OK;
-  }
-  return base_fail(COLL_ERROR_SYSTEM, "rank %d: cannot map the %s buffer of rank %d", world->rank,
-                   plan_buffer_name(span->buffer), span->rank);
-}
-
-static coll_status_t do_copy(const engine_run_t *run, const plan_step_t *step) {
-  const engine_place_t *place = &run->place;
-  COLL_TRY(check_mapped(place, &step->copy.dst));
-  COLL_TRY(check_mapped(place, &step->copy.src));
-  int32_t pieces = pieces_of_pair(place, &step->copy.dst, &step->copy.src);
-  for (int32_t i = 0; i < pieces; i++) {
-    engine_piece_t dst = engine_span_piece(place, &step->copy.dst, pieces, i);
-    engine_piece_t src = engine_span_piece(place, &step->copy.src, pieces, i);
-    assert(dst.elements == src.elements);
-    COLL_TRY(
-        place->world->device->copy(dst.ptr, src.ptr, dst.elements * place->call->element_bytes));
-  }
-  return COLL_OK;
-}
-
-static coll_status_t do_reduce(const engine_run_t *run, const plan_step_t *step) {
-  const engine_place_t *place = &run->place;
-  const plan_span_t *dst_span = &step->reduce.dst;
-  const plan_span_t *sources = &run->program->sources[step->reduce.first_source];
-  int32_t count = step->reduce.source_count, pieces = 1;
-  const void *pointers[SOURCES_MAX];
-  assert(count <= SOURCES_MAX);
-  COLL_TRY(check_mapped(place, dst_span));
-  for (int32_t s = 0; s < count; s++) {
-    COLL_TRY(check_mapped(place, &sources[s]));
-    int32_t needed = pieces_of_pair(place, dst_span, &sources[s]);
-    if (needed > pieces) pieces = needed;
-  }
-  for (int32_t i = 0; i < pieces; i++) {
-    engine_piece_t dst = engine_span_piece(place, dst_span, pieces, i);
-    if (dst.elements == 0) continue;
-    for (int32_t s = 0; s < count; s++) {
-      pointers[s] = engine_span_piece(place, &sources[s], pieces, i).ptr;
-    }
-    COLL_TRY(place->world->device->reduce((void *const[]){dst.ptr}, 1, pointers, count,
-                                          dst.elements, place->call->dtype, place->call->op));
-  }
-  return COLL_OK;
 }
 
 /* The tag a message of this span carries: the call's, or the pair's where counts differ by pair. */
@@ -196,40 +140,47 @@ static coll_status_t do_wait(const engine_run_t *run, const plan_step_t *step, i
   return COLL_OK;
 }
 
-static coll_status_t do_step(engine_run_t *run, const plan_step_t *step, int lane, bool *done) {
+/* *steps: how many were done, from this one on; 0 when its peer is not ready. */
+static coll_status_t do_step(engine_run_t *run, int lane, size_t *steps) {
   const engine_place_t *place = &run->place;
-  *done = true;
+  const plan_lane_t *program = &run->program->lanes[lane];
+  const plan_step_t *step = &program->steps[run->next[lane]];
+  coll_status_t status = COLL_OK;
+  bool done = true;
+  *steps = 0;
   switch (step->kind) {
-    case PLAN_COPY: return do_copy(run, step);
-    case PLAN_REDUCE: return do_reduce(run, step);
-    case PLAN_SEND: return do_send(run, step, lane, done);
-    case PLAN_RECV: return do_recv(run, step, lane, done);
-    case PLAN_WAIT: return do_wait(run, step, lane, done);
+    case PLAN_COPY: status = engine_compute_copy(place, step); break;
+    case PLAN_REDUCE:
+      return engine_compute_reduce(place, run->program, program, run->next[lane], steps);
+    case PLAN_SEND: status = do_send(run, step, lane, &done); break;
+    case PLAN_RECV: status = do_recv(run, step, lane, &done); break;
+    case PLAN_WAIT: status = do_wait(run, step, lane, &done); break;
     case PLAN_SIGNAL: {
       transport_t *route = place->world->routes[step->signal.peer];
-      return route->ops->signal(route, step->signal.peer, place->call->channel + lane,
-                                place->call->tag);
+      status = route->ops->signal(route, step->signal.peer, place->call->channel + lane,
+                                  place->call->tag);
+      break;
     }
-    case PLAN_AFTER: *done = run->next[step->after.lane] > (size_t)step->after.step; return COLL_OK;
-    case PLAN_STEP_KIND_COUNT: break;
+    case PLAN_AFTER: done = run->next[step->after.lane] > (size_t)step->after.step; break;
+    case PLAN_STEP_KIND_COUNT:
+      return base_fail(COLL_ERROR_INTERNAL, "plan %s holds a step of unknown kind",
+                       place->plan->algorithm);
   }
-  return base_fail(COLL_ERROR_INTERNAL, "plan %s holds a step of unknown kind %d",
-                   place->plan->algorithm, (int)step->kind);
+  *steps = done ? 1 : 0;
+  return status;
 }
 
 /* One sweep: every lane as far as it goes. */
 static coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
   *pass_done = true;
   for (int lane = 0; lane < run->place.plan->lanes; lane++) {
-    const plan_lane_t *steps = &run->program->lanes[lane];
-    bool done = true;
-    while (run->next[lane] < steps->count) {
-      COLL_TRY(do_step(run, &steps->steps[run->next[lane]], lane, &done));
-      if (!done) break;
-      run->next[lane]++;
-      *moved = true;
+    size_t count = run->program->lanes[lane].count, steps = 1;
+    while (run->next[lane] < count && steps > 0) {
+      COLL_TRY(do_step(run, lane, &steps));
+      run->next[lane] += steps;
+      *moved = *moved || steps > 0;
     }
-    *pass_done = *pass_done && done;
+    *pass_done = *pass_done && run->next[lane] == count;
   }
   return COLL_OK;
 }

@@ -74,7 +74,7 @@ Test(golden, allreduce_through_memory) {
        "reduce scratch[0] = r0.input[0] input[0]; signal 0; wait 0; copy output[0] = scratch[0]"},
       {COLL_ALLREDUCE, "twophase_push", 3, 0, true, 1,
        "reduce output[1] = r0.input[1] input[1] r2.input[1]; "
-       "copy r2.output[1] = output[1]; signal 2; copy r0.output[1] = output[1]; signal 0; "
+       "copy r2.output[1] = output[1]; copy r0.output[1] = output[1]; signal 2; signal 0; "
        "wait 2; wait 0"},
       {COLL_ALLREDUCE, "twophase_pull", 2, 0, false, 0,
        "reduce output[0] = input[0] r1.input[0]; signal 1; "
