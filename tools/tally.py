@@ -1,5 +1,6 @@
 """Reads meson's testlog.json, prints a line per test program with its single cases counted, what
-failing ones said and passing ones report, and at the end "N passed, N failed". Exits with 1 when anything failed.
+failing ones said and proofs report, and at the end "N passed, N failed". Exits with 1 when
+anything failed.
 
 A program's cases are counted from what it prints: TAP lines, or Criterion's closing line. One that
 prints neither is one case; one that ends badly has at least one failed case, whatever it printed.
