@@ -14,11 +14,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/words.h"
 #include "device/host/host.h"
+#include "topo/machine.h"
 
 #define LEAST_BYTES ((size_t)1 << 20) /* what is smaller is never asked about */
 #define MOST_BYTES ((size_t)16 << 20)
@@ -55,30 +57,38 @@ static bool stream_wins(const bench_t *bench, size_t bytes) {
 
 /* Where no size that was tried shows it: past the last cache all must leave for memory anyway. */
 static size_t beyond_cache(void) {
-  long last = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return last > (long)MOST_BYTES ? (size_t)last : 2 * MOST_BYTES;
+  topo_machine_t *machine;
+  size_t last = 0;
+  if (topo_machine_create(&machine) == COLL_OK) {
+    last = topo_machine_facts(machine).l3_bytes;
+    topo_machine_destroy(machine);
+  }
+  return last > MOST_BYTES ? last : 2 * MOST_BYTES;
 }
 
-/* *complete: the processor was there all the time, the result is worth keeping. */
-static size_t measure(host_stream_t stream, bool *complete) {
-  *complete = false;
+/* What the others let this thread have of the processor does not count. */
+static int64_t own_time_ns(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* False when there is no memory to measure with. */
+static bool measure(host_stream_t stream, size_t *least) {
   char *memory =
       mmap(NULL, 2 * MOST_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return beyond_cache();
+  if (memory == MAP_FAILED) return false;
+  int64_t start = own_time_ns();
   madvise(memory, 2 * MOST_BYTES, MADV_HUGEPAGE);
   memset(memory, 1, 2 * MOST_BYTES);
   const bench_t bench = {memory, memory + MOST_BYTES, stream};
-  size_t found = beyond_cache(), bytes = MOST_BYTES;
-  uint64_t start = base_clock_now_ns();
-  bool in_time = true;
-  while (bytes >= LEAST_BYTES && in_time && stream_wins(&bench, bytes)) {
-    found = bytes;
-    bytes /= 2;
-    in_time = base_clock_now_ns() - start < BUDGET_NS;
+  *least = beyond_cache();
+  for (size_t bytes = MOST_BYTES; bytes >= LEAST_BYTES && stream_wins(&bench, bytes); bytes /= 2) {
+    *least = bytes;
+    if (own_time_ns() - start > BUDGET_NS) break;
   }
-  *complete = in_time;
   munmap(memory, 2 * MOST_BYTES);
-  return found;
+  return true;
 }
 
 /* ---- the file -------------------------------------------------------------------------------*/
@@ -173,10 +183,10 @@ size_t host_stream_calibrate(const char *isa, host_stream_t stream) {
   char key[KEY_BYTES], path[PATH_BYTES];
   size_t bytes;
   write_key(isa, key);
-  bool has_path = find_file(key, path), complete;
+  bool has_path = find_file(key, path);
   if (has_path && load(path, key, &bytes)) return bytes;
-  bytes = measure(stream, &complete);
-  if (has_path && complete) save(path, key, bytes);
+  if (!measure(stream, &bytes)) return beyond_cache();
+  if (has_path) save(path, key, bytes);
   return bytes;
 }
 
