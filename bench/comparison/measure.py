@@ -182,7 +182,12 @@ class Survey:
             plan += [Chunk(self, collective, chunk) for chunk in chunks_of(own)]
         self.progress = Progress(sum(self.steps_of(chunk.collective) for chunk in plan))
         rows = []
-        for chunk in plan:
-            rows += chunk.measure()
+        try:
+            for chunk in plan:
+                rows += chunk.measure()
+        except KeyboardInterrupt:
+            if not rows:
+                raise
+            self.progress.say("interrupted: only what was complete is shown")
         self.progress.clear()
         return rows

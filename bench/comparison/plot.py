@@ -11,7 +11,7 @@ COLUMNS = 2
 PANEL_WIDTH, PANEL_HEIGHT = 452, 270
 MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 62, 104, 50, 74
 HEAD_HEIGHT = 104
-LABEL_GAP = 14
+LABEL_GAP, RATIO_GAP = 14, 30
 
 INK, SOFT, FAINT, SHADE = "#1d2433", "#667085", "#e6e9ef", "#f1f3f7"
 COLORS = {"coll": "#0b5fd0", "malloc": "#58a6ee", "openmpi": "#d9622b", "mpich": "#2f8f5b",
@@ -110,17 +110,21 @@ class Panel:
         yield line(self.left, bottom, self.left + PANEL_WIDTH, bottom, SOFT)
 
     def draw_sizes(self):
-        """Ticks, and the ratio below each."""
+        """Ticks, and the ratio below each that has room for it."""
         bottom = self.top + PANEL_HEIGHT
+        free_from = -math.inf
         for index, row in enumerate(self.rows):
             x = self.x(row["bytes"])
             yield line(x, bottom, x, bottom + 4, SOFT)
             if index % 2 == 0 or len(self.rows) < 8:
                 yield text(x, bottom + 17, figures.size_text(row["bytes"]), "tick", "middle")
+            if x < free_from:
+                continue
+            free_from = x + RATIO_GAP
             for memory, below in (("coll", 35), ("malloc", 50)):
                 times = figures.ratio(row, memory)
                 if times is not None:
-                    words = "%.*f×" % (1 if times < 9.95 else 0, times)
+                    words = ("%.2g×" if times < 9.95 else "%.0f×") % times
                     yield text(x, bottom + below, words, "times", "middle", COLORS[memory])
         if any(figures.ratio(row, "coll") or figures.ratio(row, "malloc") for row in self.rows):
             yield text(self.left + PANEL_WIDTH + 22, bottom + 42, "best peer ÷ ours", "tick")
