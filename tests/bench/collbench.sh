@@ -5,24 +5,8 @@
 collbench=$(realpath "$1")
 collrun=$(realpath "$2")
 corrupt=${3:+$(realpath "$3")}
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+. "$(dirname "$0")/../harness/tap.sh"
 cd "$dir" || exit 1
-number=0
-failures=0
-
-# ok NAME: the outcome of the command before it; with a failure shows what was printed.
-ok() {
-  outcome=$?
-  number=$((number + 1))
-  if [ "$outcome" -eq 0 ]; then
-    echo "ok $number - $1"
-  else
-    failures=$((failures + 1))
-    echo "not ok $number - $1"
-    for file in out err; do [ -f "$file" ] && head -50 "$file" | sed "s/^/# $file: /"; done
-  fi
-}
 
 # run CODE COMMAND...: true when it leaves with CODE. Output lands in out and err.
 run() {
@@ -125,5 +109,4 @@ ok "a root that is no rank"
 run 0 "$collbench" --help && grep -q busbw out
 ok "--help"
 
-echo "1..$number"
-[ $failures -eq 0 ]
+tap_end

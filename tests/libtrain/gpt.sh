@@ -4,24 +4,8 @@
 # Usage: gpt.sh PATH-TO-GPT PATH-TO-COLLRUN. Speaks TAP.
 gpt=$1
 collrun=$2
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+. "$(dirname "$0")/../harness/tap.sh"
 cd "$dir" || exit 1
-number=0
-failures=0
-
-# ok NAME: the outcome of the command before it; with a failure shows what was printed.
-ok() {
-  outcome=$?
-  number=$((number + 1))
-  if [ "$outcome" -eq 0 ]; then
-    echo "ok $number - $1"
-  else
-    failures=$((failures + 1))
-    echo "not ok $number - $1"
-    for file in out err; do [ -f "$file" ] && sed "s/^/# $file: /" "$file"; done
-  fi
-}
 
 # gpt_on RANKS ARGUMENTS...: runs gpt on that many ranks; output lands in out and err.
 gpt_on() {
@@ -127,5 +111,4 @@ kill -9 "$(cat pid1)"
 ! wait $job && [ $(($(date +%s) - start)) -le 3 ] && ! kill -0 "$(cat pid0)" 2>/dev/null
 ok "a killed rank ends the others"
 
-echo "1..$number"
-[ "$failures" -eq 0 ]
+tap_end

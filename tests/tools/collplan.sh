@@ -2,24 +2,8 @@
 # What collplan promises, checked from outside: output that loads back, verdicts, exit codes, and a
 # clear sentence for every wrong word. Usage: collplan.sh PATH-TO-COLLPLAN. Speaks TAP.
 collplan=$1
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+. "$(dirname "$0")/../harness/tap.sh"
 cd "$dir" || exit 1
-number=0
-failures=0
-
-# ok NAME: the outcome of the command before it; with a failure shows what was printed.
-ok() {
-  outcome=$?
-  number=$((number + 1))
-  if [ "$outcome" -eq 0 ]; then
-    echo "ok $number - $1"
-  else
-    failures=$((failures + 1))
-    echo "not ok $number - $1"
-    for file in out err; do [ -f "$file" ] && sed "s/^/# $file: /" "$file" | head -20; done
-  fi
-}
 
 # run CODE COLLPLAN-ARGUMENTS...: true when collplan leaves with CODE. Output lands in out and err.
 run() {
@@ -208,5 +192,4 @@ run 0 stats allreduce -n 8 &&
   awk '$1 == "ring" && $3 == 14 && $5 == 14 && $7 == 1.75 { found = 1 } END { exit !found }' out
 ok "stats: a ring of 8 takes 14 rounds and sends 7/4 of the vector"
 
-echo "1..$number"
-[ "$failures" -eq 0 ]
+tap_end

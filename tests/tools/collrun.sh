@@ -2,24 +2,8 @@
 # What collrun promises, checked from outside: environment, output, exit codes, signals, and that
 # nothing it started outlives it. Usage: collrun.sh PATH-TO-COLLRUN. Speaks TAP.
 collrun=$(realpath "$1")
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+. "$(dirname "$0")/../harness/tap.sh"
 cd "$dir" || exit 1
-number=0
-failures=0
-
-# ok NAME: the outcome of the command before it; with a failure shows what was printed.
-ok() {
-  outcome=$?
-  number=$((number + 1))
-  if [ "$outcome" -eq 0 ]; then
-    echo "ok $number - $1"
-  else
-    failures=$((failures + 1))
-    echo "not ok $number - $1"
-    for file in out err; do [ -f "$file" ] && sed "s/^/# $file: /" "$file"; done
-  fi
-}
 
 # run CODE COLLRUN-ARGUMENTS...: true when collrun leaves with CODE. Output lands in out and err.
 run() {
@@ -209,5 +193,4 @@ print(s.getsockname()[1], flush=True); time.sleep(20)' >port &
   kill $holder
 fi
 
-echo "1..$number"
-[ $failures -eq 0 ]
+tap_end
