@@ -32,6 +32,7 @@ static void begin_pass(engine_run_t *run, size_t first) {
   pass->first = first;
   pass->count = left < run->pass_most ? left : run->pass_most;
   memset(run->next, 0, sizeof run->next);
+  for (int lane = 0; lane < PLAN_LANES_MAX; lane++) run->messages[lane].resolved = false;
 }
 
 void engine_run_begin(engine_run_t *run, const engine_world_t *world, const plan_t *plan,
@@ -50,81 +51,6 @@ void engine_run_begin(engine_run_t *run, const engine_world_t *world, const plan
   run->pass_most = most > SIZE_MAX / (size_t)plan->parts ? SIZE_MAX : most * (size_t)plan->parts;
   run->opening = true;
   begin_pass(run, 0);
-}
-
-/* The tag a message of this span carries: the call's, or the pair's where counts differ by pair. */
-static uint64_t message_tag(const engine_place_t *place, const plan_span_t *span) {
-  const engine_call_t *call = place->call;
-  const engine_blocks_t *blocks =
-      span->buffer == PLAN_INPUT ? &call->input_blocks : &call->output_blocks;
-  if (!call->count_per_pair || blocks->counts == NULL) return call->tag;
-  return engine_tag_recount(call->tag, blocks->counts[span->first], 0);
-}
-
-/* Both ends leave out messages that would be empty, but for the first between a pair that has its
- * count checked. */
-static bool left_out(const engine_run_t *run, size_t bytes) {
-  return bytes == 0 && !(run->opening && run->place.call->count_per_pair);
-}
-
-static coll_status_t do_send(const engine_run_t *run, const plan_step_t *step, int lane,
-                             bool *done) {
-  const engine_place_t *place = &run->place;
-  const engine_world_t *world = place->world;
-  const plan_span_t *span = &step->send.src;
-  transport_head_t head = {.tag = message_tag(place, span),
-                           .bytes = engine_span_bytes(place, span)};
-  int32_t pieces = engine_span_pieces(place, span);
-  char *data = NULL;
-  *done = true;
-  if (left_out(run, head.bytes)) return COLL_OK;
-  if (pieces == 1) {
-    data = engine_span_piece(place, span, 1, 0).ptr;
-  } else {
-    size_t packed = 0;
-    data = world->packing;
-    for (int32_t i = 0; i < pieces; i++) {
-      engine_piece_t piece = engine_span_piece(place, span, pieces, i);
-      size_t bytes = piece.elements * place->call->element_bytes;
-      COLL_TRY(world->device->copy(data + packed, piece.ptr, bytes));
-      packed += bytes;
-    }
-  }
-  transport_t *route = world->routes[step->send.peer];
-  return route->ops->send(route, step->send.peer, place->call->channel + lane, data, &head, done);
-}
-
-static coll_status_t unpack(const engine_place_t *place, const plan_span_t *span, int32_t pieces) {
-  size_t taken = 0;
-  for (int32_t i = 0; i < pieces; i++) {
-    engine_piece_t piece = engine_span_piece(place, span, pieces, i);
-    size_t bytes = piece.elements * place->call->element_bytes;
-    COLL_TRY(place->world->device->copy(piece.ptr, place->world->packing + taken, bytes));
-    taken += bytes;
-  }
-  return COLL_OK;
-}
-
-static coll_status_t do_recv(const engine_run_t *run, const plan_step_t *step, int lane,
-                             bool *done) {
-  const engine_place_t *place = &run->place;
-  const engine_world_t *world = place->world;
-  const plan_span_t *span = &step->recv.dst;
-  uint64_t expected = message_tag(place, span);
-  size_t bytes = engine_span_bytes(place, span);
-  int32_t pieces = engine_span_pieces(place, span);
-  int peer = step->recv.peer;
-  transport_head_t head;
-  *done = true;
-  if (left_out(run, bytes)) return COLL_OK;
-  char *data = pieces == 1 ? engine_span_piece(place, span, 1, 0).ptr : world->packing;
-  transport_t *route = world->routes[peer];
-  COLL_TRY(route->ops->recv(route, peer, place->call->channel + lane, data, bytes, &head, done));
-  if (!*done) return COLL_OK;
-  if (head.tag != expected || head.bytes != bytes) {
-    return engine_tag_mismatch(world->rank, expected, peer, head.tag);
-  }
-  return pieces == 1 ? COLL_OK : unpack(place, span, pieces);
 }
 
 static coll_status_t do_wait(const engine_run_t *run, const plan_step_t *step, int lane,
@@ -152,8 +78,10 @@ static coll_status_t do_step(engine_run_t *run, int lane, size_t *steps) {
     case PLAN_COPY: status = engine_compute_copy(place, step); break;
     case PLAN_REDUCE:
       return engine_compute_reduce(place, run->program, program, run->next[lane], steps);
-    case PLAN_SEND: status = do_send(run, step, lane, &done); break;
-    case PLAN_RECV: status = do_recv(run, step, lane, &done); break;
+    case PLAN_SEND:
+    case PLAN_RECV:
+      status = engine_message_move(&run->messages[lane], place, step, lane, run->opening, &done);
+      break;
     case PLAN_WAIT: status = do_wait(run, step, lane, &done); break;
     case PLAN_SIGNAL: {
       transport_t *route = place->world->routes[step->signal.peer];
@@ -178,6 +106,7 @@ static coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
     while (run->next[lane] < count && steps > 0) {
       COLL_TRY(do_step(run, lane, &steps));
       run->next[lane] += steps;
+      if (steps > 0) run->messages[lane].resolved = false;
       *moved = *moved || steps > 0;
     }
     *pass_done = *pass_done && run->next[lane] == count;

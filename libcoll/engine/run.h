@@ -12,15 +12,17 @@
 #define ENGINE_RUN_H
 
 #include "engine/call.h"
+#include "engine/message.h"
 #include "engine/span.h"
 #include "engine/world.h"
 
 typedef struct engine_run {
   engine_place_t place; /* world, plan, call and the pass under way */
   const plan_program_t *program;
-  size_t pass_most;            /* elements of a block per pass */
-  size_t next[PLAN_LANES_MAX]; /* step to do next, per lane */
-  bool opening;                /* in the first pass */
+  size_t pass_most;                          /* elements of a block per pass */
+  size_t next[PLAN_LANES_MAX];               /* step to do next, per lane */
+  engine_message_t messages[PLAN_LANES_MAX]; /* of the step to do next, where it is one */
+  bool opening;                              /* in the first pass */
 } engine_run_t;
 
 /* Whether slots and scratch have room for the plan at all with elements of that size. */

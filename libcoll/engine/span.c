@@ -38,6 +38,7 @@ int32_t engine_span_blocks(const engine_place_t *place, const plan_span_t *span)
 }
 
 int32_t engine_span_pieces(const engine_place_t *place, const plan_span_t *span) {
+  if (span->count == 1) return 1;
   bool end_to_end = span->buffer == PLAN_SCRATCH ||
                     (place->pass.count == place->call->count && !is_uneven(place, span->buffer));
   return end_to_end ? 1 : engine_span_blocks(place, span);
@@ -57,6 +58,11 @@ static engine_piece_t stretch(const engine_place_t *place, const plan_span_t *sp
                               int32_t count) {
   int32_t parts = place->plan->parts, last = first + count; /* one past */
   size_t start, end_start;
+  if (parts == 1 && count == 1) { /* a whole slice, which is most of what small calls ask for */
+    size_t elements = slice(place, span->buffer, first, &start);
+    return (engine_piece_t){.ptr = base_of(place, span) + start * place->call->element_bytes,
+                            .elements = elements};
+  }
   size_t slice_count = slice(place, span->buffer, first / parts, &start);
   start += plan_part_offset(slice_count, parts, first % parts, place->pass.grain);
   size_t end_slice = slice(place, span->buffer, (last - 1) / parts, &end_start);
