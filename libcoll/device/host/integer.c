@@ -2,19 +2,37 @@
  * The integer loops. Sums and products are taken in the unsigned type of the same width, where
  * wrapping is defined, and come back as two's complement.
  */
-#include <stdint.h>
-
 #include "device/host/kernels.h"
+#include "device/host/vector.h"
 
-/* 8-bit operands are promoted to int, which holds their sum and product. */
-#define INTEGER_KERNELS(prefix, type, word, wide)               \
-  HOST_PAIR_LOOP(prefix##_sum_loop, type, (word)a + (word)b)    \
-  HOST_PAIR_LOOP(prefix##_product_loop, type, (word)a *(word)b) \
-  HOST_PAIR_LOOP(prefix##_max_loop, type, a > b ? a : b)        \
-  HOST_PAIR_LOOP(prefix##_min_loop, type, a < b ? a : b)        \
-  HOST_SCALE_LOOP(prefix##_scale, type, (word)s *(word)a)       \
-  HOST_DIVIDE_LOOP(prefix##_divide, type, wide, (wide)a / d)    \
-  HOST_KERNELS(prefix, type, type, HOST_SAME_STEPS)
+#define OPERATIONS(prefix, word_t)                                                             \
+  typedef VECTOR_OF(word_t) prefix##_word_t;                                                   \
+  VECTOR_INLINE prefix##_vector_t prefix##_settled(prefix##_vector_t a) {                      \
+    return a;                                                                                  \
+  }                                                                                            \
+  VECTOR_INLINE prefix##_vector_t prefix##_sum(prefix##_vector_t a, prefix##_vector_t b) {     \
+    return (prefix##_vector_t)((prefix##_word_t)a + (prefix##_word_t)b);                       \
+  }                                                                                            \
+  VECTOR_INLINE prefix##_vector_t prefix##_product(prefix##_vector_t a, prefix##_vector_t b) { \
+    return (prefix##_vector_t)((prefix##_word_t)a * (prefix##_word_t)b);                       \
+  }                                                                                            \
+  VECTOR_INLINE prefix##_vector_t prefix##_max(prefix##_vector_t a, prefix##_vector_t b) {     \
+    return VECTOR_CHOSEN(prefix##_vector_t, a > b, a, b);                                      \
+  }                                                                                            \
+  VECTOR_INLINE prefix##_vector_t prefix##_min(prefix##_vector_t a, prefix##_vector_t b) {     \
+    return VECTOR_CHOSEN(prefix##_vector_t, a < b, a, b);                                      \
+  }
+
+/* 8-bit operands are promoted to int, which holds their product. */
+#define INTEGER_KERNELS(prefix, element_t, word_t, wide) \
+  VECTOR_KIND(prefix, element_t)                         \
+  VECTOR_FORMAT(prefix)                                  \
+  OPERATIONS(prefix, word_t)                             \
+  VECTOR_TEMPLATE(prefix)                                \
+  VECTOR_FOLDS(prefix, element_t, prefix)                \
+  VECTOR_SCALE(prefix, element_t, (word_t)s *(word_t)a)  \
+  VECTOR_DIVIDE(prefix, element_t, wide, (wide)a / d)    \
+  HOST_KERNELS(prefix, element_t)
 
 INTEGER_KERNELS(int8, int8_t, uint8_t, int);
 INTEGER_KERNELS(uint8, uint8_t, uint8_t, int);

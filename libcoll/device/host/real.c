@@ -1,18 +1,16 @@
 /* The loops of float32 and float64. */
 #include "device/host/real.h"
 
+#include <math.h>
+
 #include "device/host/kernels.h"
 
-#define PAIR(prefix, type, op) HOST_PAIR_LOOP(prefix##_##op##_loop, type, prefix##_##op(a, b))
-
-#define REAL_KERNELS(prefix, type)                                       \
-  PAIR(prefix, type, sum)                                                \
-  PAIR(prefix, type, product)                                            \
-  PAIR(prefix, type, max)                                                \
-  PAIR(prefix, type, min)                                                \
-  HOST_SCALE_LOOP(prefix##_scale, type, prefix##_product(s, a))          \
-  HOST_DIVIDE_LOOP(prefix##_divide, type, type, prefix##_quotient(a, d)) \
-  HOST_KERNELS(prefix, type, type, HOST_SAME_STEPS)
+#define REAL_KERNELS(prefix, element_t)                                                \
+  VECTOR_FORMAT(prefix)                                                                \
+  VECTOR_FOLDS(prefix, element_t, prefix)                                              \
+  VECTOR_SCALE(prefix, element_t, s *a == s * a ? s * a : (element_t)NAN)              \
+  VECTOR_DIVIDE(prefix, element_t, element_t, a / d == a / d ? a / d : (element_t)NAN) \
+  HOST_KERNELS(prefix, element_t)
 
 REAL_KERNELS(float32, float);
 REAL_KERNELS(float64, double);

@@ -1,9 +1,7 @@
 /*
  * One device table, over the loops of one instruction set; compiled as often as they are. A
- * reduction of many sources goes block by block through a running result that stays in the first
- * cache, so that memory is read once and written once whatever the number of sources. A destination
- * that is streamed is made block by block as well, then sent from the cache: one streaming loop
- * serves every type and operation.
+ * result that is streamed, or goes to several places, is made block by block in the first cache and
+ * sent on from there: memory is read once, and one streaming loop serves every type and operation.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -81,52 +79,32 @@ static coll_status_t copy(void *dst, const void *src, size_t bytes) {
 }
 
 typedef struct reduction {
-  const host_kernels_t *kernels;
-  const host_pair_t *pair; /* by step */
+  host_fold_t fold;
   void *const *dsts;
   int dst_count;
   const void *const *sources;
-  int source_count;               /* at least 2 */
+  int source_count; /* at least 2 */
+  size_t element_bytes, count;
   bool streamed[DEVICE_DSTS_MAX]; /* which of the destinations */
   bool any_streamed;
 } reduction_t;
 
-/* Elements first to first + count of the result to out, at most a block of more than two sources.
- * out may be a source's memory: it is written when that part of every source has been read. */
-static void reduce_part(const reduction_t *r, size_t first, size_t count, void *out) {
-  size_t offset = first * r->kernels->bytes;
-  const char *left = (const char *)r->sources[0] + offset;
-  const char *right = (const char *)r->sources[1] + offset;
-  if (r->source_count == 2) {
-    r->pair[HOST_ONLY](out, left, right, count);
-    return;
-  }
-  _Alignas(64) unsigned char running[BLOCK_BYTES];
-  r->pair[HOST_FIRST](running, left, right, count);
-  int last = r->source_count - 1;
-  for (int k = 2; k < last; k++) {
-    r->pair[HOST_NEXT](running, running, (const char *)r->sources[k] + offset, count);
-  }
-  r->pair[HOST_LAST](out, running, (const char *)r->sources[last] + offset, count);
-}
-
-/* The result goes to the first destination and is copied from there while it is in the cache, or
+/* Each block goes to the first destination and is copied from there while it is in the cache, or
  * waits beside it to be streamed. */
-static void reduce_parts(const reduction_t *r, size_t count) {
+static void reduce_by_blocks(const reduction_t *r) {
   _Alignas(64) char result[BLOCK_BYTES];
-  size_t bytes = r->kernels->bytes;
-  bool in_one_go = r->source_count == 2 && r->dst_count == 1 && !r->any_streamed;
-  size_t step = in_one_go ? count : BLOCK_BYTES / r->kernels->running_bytes;
-  for (size_t first = 0; first < count; first += step) {
-    size_t part = smaller(step, count - first), offset = first * bytes;
+  size_t step = BLOCK_BYTES / r->element_bytes;
+  for (size_t first = 0; first < r->count; first += step) {
+    size_t part = smaller(step, r->count - first);
+    size_t offset = first * r->element_bytes, bytes = part * r->element_bytes;
     char *from = r->any_streamed ? result : (char *)r->dsts[0] + offset;
-    reduce_part(r, first, part, from);
+    r->fold(from, r->sources, r->source_count, offset, part);
     for (int d = 0; d < r->dst_count; d++) {
       char *dst = (char *)r->dsts[d] + offset;
       if (r->streamed[d]) {
-        stream_bytes(dst, from, part * bytes);
+        stream_bytes(dst, from, bytes);
       } else if (dst != from) {
-        memcpy(dst, from, part * bytes);
+        memcpy(dst, from, bytes);
       }
     }
   }
@@ -156,14 +134,19 @@ static coll_status_t reduce(void *const dsts[], int dst_count, const void *const
     for (int d = 0; d < dst_count; d++) copy(dsts[d], sources[0], bytes);
     return COLL_OK;
   }
-  reduction_t r = {.kernels = kernels,
-                   .pair = kernels->pair[op == COLL_AVG ? COLL_SUM : op],
+  reduction_t r = {.fold = kernels->fold[op == COLL_AVG ? COLL_SUM : op],
                    .dsts = dsts,
                    .dst_count = dst_count,
                    .sources = sources,
-                   .source_count = source_count};
+                   .source_count = source_count,
+                   .element_bytes = kernels->bytes,
+                   .count = count};
   if (streams(bytes)) choose_streamed(&r);
-  reduce_parts(&r, count);
+  if (dst_count == 1 && !r.any_streamed) {
+    r.fold(dsts[0], sources, source_count, 0, count);
+  } else {
+    reduce_by_blocks(&r);
+  }
   return COLL_OK;
 }
 

@@ -1,0 +1,154 @@
+/*
+ * Vectors as wide as the instruction set has them, and the one loop that reduces them. They are the
+ * compilers' own extension: arithmetic and comparisons on them read as on numbers, and each
+ * instruction set gets its instructions. C has no templates, so macros stand in, one instance per
+ * element type.
+ */
+#ifndef DEVICE_HOST_VECTOR_H
+#define DEVICE_HOST_VECTOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(HOST_VECTORS) && defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#if defined(HOST_VECTORS) && defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#elif defined(HOST_VECTORS) && defined(__AVX2__)
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+
+#define VECTOR_OF(element_t) element_t __attribute__((vector_size(VECTOR_BYTES)))
+
+/* For what is a plain loop only once its constant arguments are known. */
+#define VECTOR_INLINE static inline __attribute__((always_inline))
+
+/* Says that no iteration depends on another, which holds because buffers are equal or apart, and
+ * which a compiler cannot see: without it, dst == src would take the scalar loop. */
+#define VECTOR_LOOP _Pragma("omp simd")
+
+/* `yes` where the mask of a comparison is all ones, `no` where it is all zeros. Written out, some
+ * compilers make four instructions of it. */
+#if VECTOR_BYTES == 64
+#define VECTOR_CHOSEN(vector_t, mask, yes, no) \
+  ((vector_t)_mm512_ternarylogic_epi64((__m512i)(mask), (__m512i)(yes), (__m512i)(no), 0xca))
+#elif VECTOR_BYTES == 32
+#define VECTOR_CHOSEN(vector_t, mask, yes, no) \
+  ((vector_t)_mm256_blendv_epi8((__m256i)(no), (__m256i)(yes), (__m256i)(mask)))
+#else
+typedef VECTOR_OF(uint64_t) vector_bits_t;
+#define VECTOR_CHOSEN(vector_t, mask, yes, no)                 \
+  ((vector_t)(((vector_bits_t)(mask) & (vector_bits_t)(yes)) | \
+              (~(vector_bits_t)(mask) & (vector_bits_t)(no))))
+#endif
+
+/* A kind of vector: its type, and its formats, which say how a pair of vectors lies in memory,
+ * `bytes` of it: as it is, or narrower. Two vectors at a time keep the processor's units busy while
+ * one waits for the other. */
+#define VECTOR_KIND(prefix, element_t)                                                         \
+  typedef VECTOR_OF(element_t) prefix##_vector_t;                                              \
+  typedef prefix##_vector_t (*prefix##_operation_t)(prefix##_vector_t a, prefix##_vector_t b); \
+  typedef struct prefix##_pair {                                                               \
+    prefix##_vector_t first, second;                                                           \
+  } prefix##_pair_t;                                                                           \
+  typedef struct prefix##_format {                                                             \
+    size_t bytes;                                                                              \
+    prefix##_pair_t (*load)(const void *from);                                                 \
+    void (*store)(void *to, prefix##_pair_t pair);                                             \
+  } prefix##_format_t;                                                                         \
+                                                                                               \
+  VECTOR_INLINE prefix##_pair_t prefix##_load(const void *from) {                              \
+    prefix##_pair_t pair;                                                                      \
+    memcpy(&pair.first, from, VECTOR_BYTES);                                                   \
+    memcpy(&pair.second, (const char *)from + VECTOR_BYTES, VECTOR_BYTES);                     \
+    return pair;                                                                               \
+  }                                                                                            \
+  VECTOR_INLINE void prefix##_store(void *to, prefix##_pair_t pair) {                          \
+    memcpy(to, &pair.first, VECTOR_BYTES);                                                     \
+    memcpy((char *)to + VECTOR_BYTES, &pair.second, VECTOR_BYTES);                             \
+  }
+
+/* The loop over a kind of vector whose operations, and prefix_settled for what they come to, have
+ * been defined. The last elements, fewer than a pair, go through a pair of their own. */
+#define VECTOR_TEMPLATE(prefix)                                                                  \
+  VECTOR_INLINE prefix##_pair_t prefix##_combined(prefix##_operation_t op, prefix##_pair_t a,    \
+                                                  prefix##_pair_t b) {                           \
+    return (prefix##_pair_t){op(a.first, b.first), op(a.second, b.second)};                      \
+  }                                                                                              \
+  VECTOR_INLINE prefix##_pair_t prefix##_result(prefix##_pair_t pair) {                          \
+    return (prefix##_pair_t){prefix##_settled(pair.first), prefix##_settled(pair.second)};       \
+  }                                                                                              \
+                                                                                                 \
+  /* As host_fold_t, `bytes` of every source. */                                                 \
+  VECTOR_INLINE void prefix##_fold(prefix##_format_t format, prefix##_operation_t op, void *dst, \
+                                   const void *const sources[], int source_count, size_t offset, \
+                                   size_t bytes) {                                               \
+    const char *const *from = (const char *const *)sources;                                      \
+    size_t done = 0;                                                                             \
+    for (; done + format.bytes <= bytes; done += format.bytes) {                                 \
+      prefix##_pair_t pair = format.load(from[0] + offset + done);                               \
+      for (int k = 1; k < source_count; k++) {                                                   \
+        pair = prefix##_combined(op, pair, format.load(from[k] + offset + done));                \
+      }                                                                                          \
+      format.store((char *)dst + done, prefix##_result(pair));                                   \
+    }                                                                                            \
+    if (done < bytes) {                                                                          \
+      char rest[sizeof(prefix##_pair_t)] = {0};                                                  \
+      memcpy(rest, from[0] + offset + done, bytes - done);                                       \
+      prefix##_pair_t pair = format.load(rest);                                                  \
+      for (int k = 1; k < source_count; k++) {                                                   \
+        memcpy(rest, from[k] + offset + done, bytes - done);                                     \
+        pair = prefix##_combined(op, pair, format.load(rest));                                   \
+      }                                                                                          \
+      format.store(rest, prefix##_result(pair));                                                 \
+      memcpy((char *)dst + done, rest, bytes - done);                                            \
+    }                                                                                            \
+  }
+
+/* prefix_op_fold: the fold of an operation on elements in that format of kind's vectors. */
+#define VECTOR_FOLD(prefix, element_t, kind, op)                                             \
+  static void prefix##_##op##_fold(void *dst, const void *const sources[], int source_count, \
+                                   size_t offset, size_t count) {                            \
+    kind##_fold(prefix##_format, kind##_##op, dst, sources, source_count, offset,            \
+                count * sizeof(element_t));                                                  \
+  }
+
+#define VECTOR_FOLDS(prefix, element_t, kind)   \
+  VECTOR_FOLD(prefix, element_t, kind, sum)     \
+  VECTOR_FOLD(prefix, element_t, kind, product) \
+  VECTOR_FOLD(prefix, element_t, kind, max)     \
+  VECTOR_FOLD(prefix, element_t, kind, min)
+
+/* The format of elements that are computed with as they are. */
+#define VECTOR_FORMAT(prefix)                                                               \
+  static const prefix##_format_t prefix##_format = {sizeof(prefix##_pair_t), prefix##_load, \
+                                                    prefix##_store};
+
+/* Scaling and dividing by one number, written on elements: compilers make vectors of these. The
+ * division is done in `wide`, which holds every value of the type and of the divisor. */
+#define VECTOR_SCALE(prefix, element_t, expression)                                          \
+  static void prefix##_scale(void *dst, const void *src, size_t count, const void *scalar) { \
+    element_t *out = dst;                                                                    \
+    const element_t *as = src;                                                               \
+    element_t s = *(const element_t *)scalar;                                                \
+    VECTOR_LOOP for (size_t i = 0; i < count; i++) {                                         \
+      element_t a = as[i];                                                                   \
+      out[i] = (element_t)(expression);                                                      \
+    }                                                                                        \
+  }
+#define VECTOR_DIVIDE(prefix, element_t, wide, expression)               \
+  static void prefix##_divide(void *buffer, size_t count, int divisor) { \
+    element_t *out = buffer;                                             \
+    wide d = (wide)divisor;                                              \
+    VECTOR_LOOP for (size_t i = 0; i < count; i++) {                     \
+      element_t a = out[i];                                              \
+      out[i] = (element_t)(expression);                                  \
+    }                                                                    \
+  }
+
+#endif
