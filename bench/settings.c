@@ -2,6 +2,7 @@
 #include "bench/settings.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +74,7 @@ typedef struct raw {
   int64_t factor, iterations, warmups, checks, misalign, threads;
   int dtype, op, memory, print;
   const char *sizes, *counts, *root;
+  bool knobs;
 } raw_t;
 
 const char *bench_op_name(int op) {
@@ -302,11 +304,18 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
        .words = print_words},
       {0, "json", BASE_OPTION_TEXT, &settings->json, "FILE",
        "write rows, settings and machine there"},
+      {0, "knobs", BASE_OPTION_FLAG, &raw->knobs, NULL,
+       "only list the COLL_* environment variables with their values"},
   };
   const base_command_t command = {"collbench", "COLLECTIVE [options]",
                                   summary,     examples,
                                   options,     sizeof options / sizeof options[0]};
   return parse_words(&command, argc, argv, collective, helped);
+}
+
+static void print_knobs(void) {
+  const char *line;
+  for (int i = 0; (line = coll_knob(i)) != NULL; i++) puts(line);
 }
 
 coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *settings,
@@ -323,6 +332,10 @@ coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *sett
   bench_settings_t parsed = {0};
   const char *collective;
   COLL_TRY(parse_options(argc, argv, &raw, &parsed, &collective, helped));
+  if (raw.knobs && !*helped) {
+    print_knobs();
+    *helped = true;
+  }
   if (*helped) return COLL_OK;
   if (collective == NULL) {
     return base_fail(COLL_ERROR_INVALID, "say what to measure: collbench allreduce (--help)");

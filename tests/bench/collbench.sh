@@ -109,4 +109,7 @@ ok "a root that is no rank"
 run 0 "$collbench" --help && grep -q busbw out
 ok "--help"
 
+run 0 "$collbench" --knobs && grep -q '^COLL_TIMEOUT_MS=60000 (default .60000.): ' out
+ok "--knobs lists the environment variables with their values"
+
 tap_end
