@@ -152,6 +152,17 @@ static void check_reduction(const device_ops_t *ops, const reduction_t *r) {
   buffer_destroy(&right, what);
 }
 
+/* Nothing to do needs no buffers. */
+void device_kit_nothing(const device_ops_t *ops, coll_dtype_t dtype) {
+  const void *sources[] = {NULL, NULL};
+  void *dst = NULL;
+  uint64_t scalar = 0;
+  cr_assert_eq(ops->copy(NULL, NULL, 0), COLL_OK);
+  cr_assert_eq(ops->reduce(&dst, 1, sources, 2, 0, dtype, COLL_SUM), COLL_OK);
+  cr_assert_eq(ops->scale(NULL, NULL, 0, dtype, &scalar), COLL_OK);
+  cr_assert_eq(ops->divide(NULL, 0, dtype, 3), COLL_OK);
+}
+
 void device_kit_reduce(const device_ops_t *ops, coll_dtype_t dtype) {
   static const size_t counts[] = {0, 1, 3, 17, 1000, COUNT_MAX};
   static const int sources[] = {1, 2, 3, 8, SOURCES_MAX};

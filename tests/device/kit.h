@@ -12,6 +12,7 @@
 /* Each fails the running Criterion test with what went wrong: dtype, op, sources, count, element.
  */
 void device_kit_copy(const device_ops_t *ops);
+void device_kit_nothing(const device_ops_t *ops, coll_dtype_t dtype);
 void device_kit_reduce(const device_ops_t *ops, coll_dtype_t dtype);
 void device_kit_tails(const device_ops_t *ops, coll_dtype_t dtype);
 void device_kit_agree(const device_ops_t *ops, const device_ops_t *other, coll_dtype_t dtype);
@@ -35,6 +36,9 @@ void device_kit_patterns(const device_ops_t *ops, coll_dtype_t dtype);
   }                                                   \
   Test(suite, divides_##name) {                       \
     device_kit_divide(&(table), dtype);               \
+  }                                                   \
+  Test(suite, takes_no_##name##_at_all) {             \
+    device_kit_nothing(&(table), dtype);              \
   }
 
 /* Defines the kit's tests for one table. */

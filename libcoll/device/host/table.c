@@ -154,6 +154,7 @@ static coll_status_t scale(void *dst, const void *src, size_t count, coll_dtype_
                            const void *scalar) {
   const host_kernels_t *kernels = kernels_of(dtype);
   uint64_t aligned; /* the scalar, wherever it lay */
+  if (count == 0) return COLL_OK;
   memcpy(&aligned, scalar, kernels->bytes);
   kernels->scale(dst, src, count, &aligned);
   return COLL_OK;
@@ -161,6 +162,7 @@ static coll_status_t scale(void *dst, const void *src, size_t count, coll_dtype_
 
 static coll_status_t divide(void *buffer, size_t count, coll_dtype_t dtype, int divisor) {
   assert(divisor >= 1);
+  if (count == 0) return COLL_OK;
   kernels_of(dtype)->divide(buffer, count, divisor);
   return COLL_OK;
 }
