@@ -90,9 +90,7 @@ coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int culp
 /* The failure that finished the communicator, here or elsewhere, as this thread's last error. */
 coll_status_t comm_failure(struct coll_comm *comm);
 
-/* The plan of one collective for this rank, from the cache or freshly built. */
-coll_status_t comm_plan_get(struct coll_comm *comm, const algo_t *algo, int root, bool in_place,
-                            const comm_plan_t **plan);
+/* Frees the cache of plans. */
 void comm_plans_free(struct coll_comm *comm);
 
 /* Chooses for a call; reach is the furthest the memory at hand allows. */

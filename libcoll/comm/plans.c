@@ -18,8 +18,9 @@ static comm_plan_t *find_plan(struct coll_comm *comm, const algo_t *algo, int ro
   return NULL;
 }
 
-coll_status_t comm_plan_get(struct coll_comm *comm, const algo_t *algo, int root, bool in_place,
-                            const comm_plan_t **plan) {
+/* From the cache or freshly built. */
+static coll_status_t get_plan(struct coll_comm *comm, const algo_t *algo, int root, bool in_place,
+                              const comm_plan_t **plan) {
   comm_plan_t *found = find_plan(comm, algo, root, in_place);
   if (found != NULL) {
     *plan = found;
@@ -59,7 +60,7 @@ static coll_status_t choose_afresh(struct coll_comm *comm, const tune_query_t *q
   const algo_t *algo;
   for (int index = 0; (algo = tune_candidate(query, index)) != NULL; index++) {
     const comm_plan_t *candidate;
-    COLL_TRY(comm_plan_get(comm, algo, root, in_place, &candidate));
+    COLL_TRY(get_plan(comm, algo, root, in_place, &candidate));
     if (candidate->plan->reach <= query->reach && candidate->fits[element_bytes]) {
       *plan = candidate;
       return COLL_OK;

@@ -45,9 +45,3 @@ const algo_t *tune_candidate(const tune_query_t *query, int index) {
   }
   return NULL;
 }
-
-const char *tune_reason(const tune_query_t *query, int index) {
-  if (query->forced != NULL && index == 0) return "asked for by name";
-  if (query->bytes <= SMALL_BYTES) return "small: fewest rounds, the payload beside its flag";
-  return "large: fewest bytes moved that the memory's reach allows";
-}

@@ -19,7 +19,4 @@ typedef struct tune_query {
 /* The index-th choice, or NULL past the last. An algorithm may be offered more than once. */
 const algo_t *tune_candidate(const tune_query_t *query, int index);
 
-/* Why the candidate stands where it does, in a sentence for people. */
-const char *tune_reason(const tune_query_t *query, int index);
-
 #endif

@@ -344,9 +344,3 @@ coll_status_t transport_shm_create_local(int size, transport_t *ends[]) {
   shm_segment_release(segment); /* the ends hold their own references */
   return status;
 }
-
-size_t transport_shm_bytes_per_rank(int size) {
-  shm_layout_t layout;
-  shm_layout_compute(size, &layout);
-  return layout.region_bytes;
-}

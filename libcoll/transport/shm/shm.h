@@ -17,8 +17,4 @@ coll_status_t transport_shm_create(shm_mesh_t *mesh, bool one_process, uint64_t 
 /* All ends at once, for ranks that are threads of this process: ends[i] is rank i's. */
 coll_status_t transport_shm_create_local(int size, transport_t *ends[]);
 
-/* Bytes of shared memory that one communicator of `size` ranks sets aside per rank; pages are only
- * taken when touched. */
-size_t transport_shm_bytes_per_rank(int size);
-
 #endif
