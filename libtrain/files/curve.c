@@ -1,0 +1,244 @@
+/*
+ * Scales first, then everything is printed in the order of drawing. Colours are classes, so that
+ * one style sheet holds both schemes.
+ */
+#include "libtrain/files/curve.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define WIDTH 760.0
+#define HEIGHT 412.0
+#define LEFT 62.0
+#define RIGHT 128.0 /* room for the names of the lines */
+#define TOP 94.0
+#define BOTTOM 48.0
+#define LABEL_GAP 30.0 /* between names, of two lines each */
+#define TICKS 6
+#define SMOOTHED 40 /* the moving average sees one part in this many to each side */
+
+static const char style[] =
+    "text { font-family: Inter, \"Helvetica Neue\", Arial, \"DejaVu Sans\", sans-serif;\n"
+    "  font-size: 11.5px; fill: #667085; }\n"
+    ".title { font-size: 16px; font-weight: 700; fill: #1d2433; }\n"
+    ".label { font-weight: 600; }\n"
+    ".ground { fill: #ffffff; } .grid { stroke: #e6e9ef; } .axis { stroke: #667085; }\n"
+    ".line { fill: none; stroke-linejoin: round; stroke-linecap: round; stroke-width: 2.2; }\n"
+    ".each { stroke-width: 1; opacity: 0.3; }\n"
+    ".training { stroke: #0b5fd0; } .training-ink { fill: #0b5fd0; }\n"
+    ".held-out { stroke: #d9622b; } .held-out-ink { fill: #d9622b; }\n"
+    "@media (prefers-color-scheme: dark) {\n"
+    "  text { fill: #98a2b3; } .title { fill: #f2f4f7; }\n"
+    "  .ground { fill: #10141c; } .grid { stroke: #262d3a; } .axis { stroke: #98a2b3; }\n"
+    "  .training { stroke: #58a6ee; } .training-ink { fill: #58a6ee; }\n"
+    "  .held-out { stroke: #f08a5b; } .held-out-ink { fill: #f08a5b; }\n"
+    "}\n";
+
+static const struct {
+  const char *class, *name;
+} kinds[TRAIN_CURVE_KINDS] = {{"training", "training"}, {"held-out", "held out"}};
+
+/* ---- points ---- */
+
+static void halve(train_series_t *series) {
+  series->count /= 2;
+  series->merged *= 2;
+  for (size_t i = 0; i < series->count; i++) {
+    series->points[i] = series->points[2 * i];
+    series->points[i].steps += series->points[2 * i + 1].steps;
+    series->points[i].losses += series->points[2 * i + 1].losses;
+    series->points[i].neighbours += series->points[2 * i + 1].neighbours;
+  }
+}
+
+void train_curve_add(train_curve_t *curve, train_curve_kind_t kind, uint64_t step, double loss) {
+  train_series_t *series = &curve->series[kind];
+  if (!isfinite(loss)) return;
+  if (series->merged == 0) series->merged = 1;
+  if (series->count == 0 || series->points[series->count - 1].neighbours == series->merged) {
+    if (series->count == TRAIN_CURVE_POINTS) halve(series);
+    memset(&series->points[series->count++], 0, sizeof series->points[0]);
+  }
+  size_t last = series->count - 1;
+  series->points[last].steps += (double)step;
+  series->points[last].losses += loss;
+  series->points[last].neighbours++;
+}
+
+static double step_at(const train_series_t *series, size_t i) {
+  return series->points[i].steps / (double)series->points[i].neighbours;
+}
+
+static double loss_at(const train_series_t *series, size_t i) {
+  return series->points[i].losses / (double)series->points[i].neighbours;
+}
+
+/* The mean of as many points on each side of it, fewer towards the ends. */
+static double smooth_at(const train_series_t *series, size_t i) {
+  size_t reach = series->count / SMOOTHED, behind = series->count - 1 - i;
+  if (reach > i) reach = i;
+  if (reach > behind) reach = behind;
+  double sum = 0;
+  for (size_t j = i - reach; j <= i + reach; j++) sum += loss_at(series, j);
+  return sum / (double)(2 * reach + 1);
+}
+
+/* ---- scales ---- */
+
+typedef struct scale {
+  double low, high, tick; /* values at the ends of the axis, and between marks */
+  double from, to;        /* where the ends are drawn */
+} scale_t;
+
+static double position(const scale_t *scale, double value) {
+  double share = (value - scale->low) / (scale->high - scale->low);
+  return scale->from + share * (scale->to - scale->from);
+}
+
+/* The smallest of 1, 2, 5 times a power of ten that cuts `range` into TICKS parts at most. */
+static double tick_for(double range) {
+  static const double steps[] = {1, 2, 5, 10};
+  double power = pow(10, floor(log10(range / TICKS)));
+  int i = 0;
+  while (i < 3 && steps[i] * power * TICKS < range) i++;
+  return steps[i] * power;
+}
+
+/* Both scales reach from mark to mark, but for the last step, where the horizontal one ends. */
+static void scales_of(const train_curve_t *curve, scale_t *x, scale_t *y) {
+  double least = INFINITY, most = -INFINITY, last = 1;
+  for (int kind = 0; kind < TRAIN_CURVE_KINDS; kind++) {
+    const train_series_t *series = &curve->series[kind];
+    for (size_t i = 0; i < series->count; i++) {
+      least = fmin(least, loss_at(series, i));
+      most = fmax(most, loss_at(series, i));
+      last = fmax(last, step_at(series, i));
+    }
+  }
+  if (least > most) least = 0, most = 1; /* no points */
+  if (most - least < 1e-6) most = least + 1e-6;
+  double tick = tick_for(most - least);
+  *y = (scale_t){floor(least / tick) * tick, ceil(most / tick) * tick, tick, HEIGHT - BOTTOM, TOP};
+  *x = (scale_t){0, last, tick_for(last), LEFT, WIDTH - RIGHT};
+}
+
+/* ---- drawing ---- */
+
+static void draw_text(FILE *out, double x, double y, const char *class, const char *anchor,
+                      const char *words) {
+  fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\" text-anchor=\"%s\">", x, y, class, anchor);
+  for (; *words != '\0'; words++) {
+    switch (*words) {
+      case '<': fputs("&lt;", out); break;
+      case '>': fputs("&gt;", out); break;
+      case '&': fputs("&amp;", out); break;
+      default: fputc(*words, out);
+    }
+  }
+  fputs("</text>\n", out);
+}
+
+static void draw_line(FILE *out, double x1, double y1, double x2, double y2, const char *class) {
+  fprintf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"%s\"/>\n", x1, y1, x2,
+          y2, class);
+}
+
+static void draw_axes(FILE *out, const scale_t *x, const scale_t *y, const char *unit) {
+  char words[64];
+  int digits = y->tick < 1 ? (int)ceil(-log10(y->tick)) : 0;
+  int marks = (int)lround((y->high - y->low) / y->tick);
+  for (int i = 0; i <= marks; i++) {
+    double value = y->low + i * y->tick;
+    draw_line(out, LEFT, position(y, value), WIDTH - RIGHT, position(y, value), "grid");
+    snprintf(words, sizeof words, "%.*f", digits, value);
+    draw_text(out, LEFT - 9, position(y, value) + 4, "tick", "end", words);
+  }
+  draw_line(out, LEFT, y->from, WIDTH - RIGHT, y->from, "axis");
+  for (double value = 0; value <= x->high * (1 + 1e-9); value += x->tick) {
+    bool thousands = x->tick >= 1000;
+    snprintf(words, sizeof words, "%g%s", thousands ? value / 1000 : value,
+             thousands && value > 0 ? "k" : "");
+    draw_line(out, position(x, value), y->from, position(x, value), y->from + 4, "axis");
+    draw_text(out, position(x, value), y->from + 18, "tick", "middle", words);
+  }
+  draw_text(out, (x->from + x->to) / 2, HEIGHT - 12, "tick", "middle", "step");
+  snprintf(words, sizeof words, "loss, %s", unit);
+  draw_text(out, LEFT - 44, TOP - 16, "tick", "start", words);
+}
+
+static void draw_series(FILE *out, const train_series_t *series, const scale_t *x, const scale_t *y,
+                        const char *classes, bool smooth) {
+  fprintf(out, "<polyline class=\"%s\" points=\"", classes);
+  for (size_t i = 0; i < series->count; i++) {
+    double loss = smooth ? smooth_at(series, i) : loss_at(series, i);
+    fprintf(out, "%s%.1f,%.1f", i > 0 ? " " : "", position(x, step_at(series, i)),
+            position(y, loss));
+  }
+  fputs("\"/>\n", out);
+}
+
+static void draw_lines(FILE *out, const train_curve_t *curve, const scale_t *x, const scale_t *y) {
+  const train_series_t *training = &curve->series[TRAIN_CURVE_TRAINING];
+  const train_series_t *held_out = &curve->series[TRAIN_CURVE_HELD_OUT];
+  if (training->count > 0) {
+    draw_series(out, training, x, y, "line each training", false);
+    draw_series(out, training, x, y, "line training", true);
+  }
+  if (held_out->count > 0) draw_series(out, held_out, x, y, "line held-out", false);
+  for (size_t i = 0; i < held_out->count && held_out->count <= 64; i++) {
+    fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" class=\"held-out-ink\"/>\n",
+            position(x, step_at(held_out, i)), position(y, loss_at(held_out, i)));
+  }
+}
+
+/* Each line's name and last value at its right end, apart from the other's. */
+static void draw_labels(FILE *out, const train_curve_t *curve, const scale_t *y) {
+  double at[TRAIN_CURVE_KINDS], last[TRAIN_CURVE_KINDS];
+  for (int kind = 0; kind < TRAIN_CURVE_KINDS; kind++) {
+    const train_series_t *series = &curve->series[kind];
+    if (series->count == 0) continue;
+    last[kind] = smooth_at(series, series->count - 1);
+    at[kind] = position(y, last[kind]);
+  }
+  if (curve->series[0].count > 0 && curve->series[1].count > 0) {
+    int upper = at[0] <= at[1] ? 0 : 1;
+    double middle = (at[0] + at[1]) / 2, apart = fmax(fabs(at[0] - at[1]), LABEL_GAP) / 2;
+    middle = fmin(fmax(middle, TOP + apart), HEIGHT - BOTTOM - apart - LABEL_GAP / 2);
+    at[upper] = middle - apart;
+    at[1 - upper] = middle + apart;
+  }
+  for (int kind = 0; kind < TRAIN_CURVE_KINDS; kind++) {
+    if (curve->series[kind].count == 0) continue;
+    char class[64], words[32];
+    snprintf(class, sizeof class, "label %s-ink", kinds[kind].class);
+    snprintf(words, sizeof words, "%.4g", last[kind]);
+    draw_text(out, WIDTH - RIGHT + 12, at[kind], class, "start", kinds[kind].name);
+    draw_text(out, WIDTH - RIGHT + 12, at[kind] + 13, class, "start", words);
+  }
+}
+
+coll_status_t train_curve_write(const train_curve_t *curve, const char *title, const char *note,
+                                const char *unit, const char *path) {
+  scale_t x, y;
+  FILE *out = fopen(path, "we");
+  if (out == NULL) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --curve %s", path);
+  scales_of(curve, &x, &y);
+  fprintf(out,
+          "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" "
+          "viewBox=\"0 0 %g %g\">\n<style>%s</style>\n"
+          "<rect width=\"100%%\" height=\"100%%\" class=\"ground\"/>\n",
+          WIDTH, HEIGHT, WIDTH, HEIGHT, style);
+  draw_text(out, LEFT - 44, 28, "title", "start", title);
+  draw_text(out, LEFT - 44, 46, "note", "start", note);
+  draw_axes(out, &x, &y, unit);
+  draw_lines(out, curve, &x, &y);
+  draw_labels(out, curve, &y);
+  fputs("</svg>\n", out);
+  bool wrote = fflush(out) == 0 && !ferror(out);
+  coll_status_t status =
+      wrote ? COLL_OK : base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --curve %s", path);
+  fclose(out);
+  return status;
+}

@@ -1,0 +1,32 @@
+/*
+ * Scalars for TensorBoard: an event file in a run's folder, a TFRecord stream of hand-encoded
+ * protocol buffers (tensorflow.Event with a Summary of simple values), each flushed when written.
+ */
+#ifndef LIBTRAIN_FILES_EVENTS_H
+#define LIBTRAIN_FILES_EVENTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct train_events train_events_t;
+
+typedef struct train_scalar {
+  const char *tag; /* "loss/training": what stands before '/' groups the charts */
+  double value;    /* kept as float32 */
+} train_scalar_t;
+
+/* Makes the folder where it is missing, and in it a new file named by the time, the host and this
+ * process, as TensorBoard expects. COLL_ERROR_SYSTEM names the path, here and below. */
+coll_status_t train_events_open(const char *folder, train_events_t **events);
+void train_events_close(train_events_t *events); /* NULL is fine */
+
+/* One event: the values of all scalars[count] at this step, now. */
+coll_status_t train_events_write(train_events_t *events, uint64_t step,
+                                 const train_scalar_t *scalars, size_t count);
+
+/* The checksum of TFRecord: CRC-32C (Castagnoli, RFC 3720) of the bytes, before masking. */
+uint32_t train_events_crc(const void *bytes, size_t count);
+
+#endif

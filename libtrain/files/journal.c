@@ -1,0 +1,66 @@
+/* The kernel gets each line in one write: nothing is buffered here, nothing is ever cut in two. */
+#include "libtrain/files/journal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+#define DIGITS 9 /* of numbers: a float32 comes back exactly */
+
+struct train_journal {
+  const char *path;
+  int file;
+};
+
+coll_status_t train_journal_open(const char *path, bool append, train_journal_t **journal) {
+  void *memory;
+  int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC);
+  int file = open(path, flags, 0666);
+  if (file < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --log %s", path);
+  coll_status_t status = base_alloc(1, sizeof(train_journal_t), "the log", &memory);
+  if (status != COLL_OK) {
+    close(file);
+    return status;
+  }
+  train_journal_t *opened = memory;
+  *opened = (train_journal_t){.path = path, .file = file};
+  *journal = opened;
+  return COLL_OK;
+}
+
+void train_journal_close(train_journal_t *journal) {
+  if (journal == NULL) return;
+  close(journal->file);
+  free(journal);
+}
+
+static bool write_line(int file, const char *line, size_t count) {
+  while (count > 0) {
+    ssize_t wrote = write(file, line, count);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return false;
+    line += wrote;
+    count -= (size_t)wrote;
+  }
+  return true;
+}
+
+coll_status_t train_journal_write(train_journal_t *journal, json_t *record) {
+  assert(json_is_object(record));
+  char *text = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
+  json_decref(record);
+  if (text == NULL) return base_fail(COLL_ERROR_MEMORY, "out of memory for a line of the log");
+  size_t count = strlen(text);
+  text[count] = '\n'; /* in place of the end mark: what is written has a length */
+  bool wrote = write_line(journal->file, text, count + 1);
+  int error = errno;
+  free(text);
+  if (wrote) return COLL_OK;
+  errno = error;
+  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --log %s", journal->path);
+}
