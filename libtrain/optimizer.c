@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "libtrain/vector.h"
+#include "libtrain/ops/vector.h"
 
 #define FINAL_RATE_FRACTION 0.1
 
@@ -16,9 +16,9 @@ typedef struct adamw_step {
 } adamw_step_t;
 
 TRAIN_VECTORIZED
-static void step_tensor(const adamw_step_t *step, float decay, size_t count,
-                        const float *restrict gradients, float *restrict parameters,
-                        float *restrict first, float *restrict second) {
+static void step_range(const adamw_step_t *step, float decay, size_t count,
+                       const float *restrict gradients, float *restrict parameters,
+                       float *restrict first, float *restrict second) {
   const float beta1 = step->beta1, beta2 = step->beta2, epsilon = step->epsilon;
   const float scale = step->gradient_scale, rate = step->rate, root = step->inverse_root2;
   for (size_t i = 0; i < count; i++) {
@@ -31,8 +31,9 @@ static void step_tensor(const adamw_step_t *step, float decay, size_t count,
   }
 }
 
-void train_adamw_step(const train_adamw_t *adamw, train_model_t *model, const float *gradients,
-                      float gradient_scale, float rate, uint64_t step, float *first_moments,
+void train_adamw_step(const train_adamw_t *adamw, const train_layout_t *layout, size_t first,
+                      size_t count, const float *gradients, float gradient_scale, float rate,
+                      uint64_t step, float *parameters, float *first_moments,
                       float *second_moments) {
   adamw_step_t constants = {
       .beta1 = adamw->beta1,
@@ -41,12 +42,16 @@ void train_adamw_step(const train_adamw_t *adamw, train_model_t *model, const fl
       .gradient_scale = gradient_scale,
       .rate = (float)(rate / (1.0 - pow(adamw->beta1, (double)step))),
       .inverse_root2 = (float)(1.0 / sqrt(1.0 - pow(adamw->beta2, (double)step)))};
-  for (int i = 0; i < model->tensor_count; i++) {
-    const train_tensor_t *tensor = &model->tensors[i];
-    size_t at = tensor->offset, count = (size_t)tensor->rows * (size_t)tensor->columns;
-    float decay = tensor->rows > 1 ? rate * adamw->weight_decay : 0.0f;
-    step_tensor(&constants, decay, count, gradients + at, model->parameters + at,
-                first_moments + at, second_moments + at);
+  for (int i = 0; i < layout->tensor_count; i++) {
+    const train_tensor_t *tensor = &layout->tensors[i];
+    size_t end = tensor->offset + (size_t)tensor->rows * (size_t)tensor->columns;
+    size_t from = tensor->offset > first ? tensor->offset : first;
+    size_t to = end < first + count ? end : first + count;
+    if (from >= to) continue;
+    size_t at = from - first;
+    float decay = tensor->decays ? rate * adamw->weight_decay : 0.0f;
+    step_range(&constants, decay, to - from, gradients + at, parameters + at, first_moments + at,
+               second_moments + at);
   }
 }
 

@@ -1,6 +1,7 @@
 /*
- * AdamW (Loshchilov and Hutter 2019) over a contiguous arena of parameters, with weight decay on
- * matrices only, and what steers it: the global gradient norm and the learning rate's course.
+ * AdamW (Loshchilov and Hutter 2019) over any range of the flat parameter space, with weight
+ * decay on matrices only, and what steers it: the global gradient norm and the learning rate's
+ * course.
  */
 #ifndef LIBTRAIN_OPTIMIZER_H
 #define LIBTRAIN_OPTIMIZER_H
@@ -8,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "libtrain/model.h"
+#include "libtrain/model/layout.h"
 
 typedef struct train_adamw {
   float beta1, beta2, epsilon, weight_decay;
@@ -17,11 +18,12 @@ typedef struct train_adamw {
 #define TRAIN_ADAMW_INIT \
   { 0.9f, 0.95f, 1e-8f, 0.1f }
 
-/* One step, the step-th from 1, over all tensors of the model. gradients are multiplied by
- * gradient_scale as they are read; first_moments and second_moments are updated in place. Every
- * array has model->parameter_count elements. */
-void train_adamw_step(const train_adamw_t *adamw, train_model_t *model, const float *gradients,
-                      float gradient_scale, float rate, uint64_t step, float *first_moments,
+/* One step, the step-th from 1, over the parameters `first` to first + count - 1 of the flat space.
+ * The four arrays have [count] elements, those of that range. gradients are multiplied by
+ * gradient_scale as they are read; parameters and both moments are updated in place. */
+void train_adamw_step(const train_adamw_t *adamw, const train_layout_t *layout, size_t first,
+                      size_t count, const float *gradients, float gradient_scale, float rate,
+                      uint64_t step, float *parameters, float *first_moments,
                       float *second_moments);
 
 /* The Euclidean norm of gradients[count], summed in double in a fixed order. */

@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -20,6 +19,9 @@ typedef struct run {
   const train_data_t *data;
   const train_team_t *team;
   train_state_t *state;
+  train_model_t *model;
+  train_arena_t arena; /* of the state's parameters and the gradients below */
+  train_source_t source;
   int rows_here, context;
   float *gradients;          /* [parameter_count + TAIL_FLOATS], shared with the other ranks */
   int32_t *tokens, *targets; /* [rows_here, context] */
@@ -35,36 +37,41 @@ static size_t windows_in(const train_text_t *text, size_t bytes, int context) {
 }
 
 /* Sums the losses of windows rank, rank + size, ... into sums[0] and counts bytes in sums[1]. */
-static void evaluate_share(const train_text_t *text, size_t windows, const train_team_t *team,
-                           train_model_t *model, int32_t *tokens, int32_t *targets,
-                           double sums[2]) {
-  int context = model->config.context;
+static coll_status_t evaluate_share(const train_text_t *text, size_t windows,
+                                    const train_team_t *team, train_model_t *model,
+                                    const train_source_t *source, int32_t *tokens, double sums[2]) {
+  int context = model->layout->config.context, sequences = model->options.sequences;
+  int32_t *targets = tokens + (size_t)sequences * (size_t)context;
   size_t room = text->count - 1 - (size_t)context;
   size_t stride = windows > 1 ? room / (windows - 1) : 0;
   size_t window = (size_t)team->rank;
   while (window < windows) {
     int rows = 0;
-    for (; rows < model->sequences && window < windows; rows++, window += (size_t)team->size) {
+    double loss;
+    for (; rows < sequences && window < windows; rows++, window += (size_t)team->size) {
       size_t at = (size_t)rows * (size_t)context;
       train_data_sequence(text, window * stride, context, tokens + at, targets + at);
     }
-    train_model_forward(model, tokens, rows, context);
-    sums[0] += train_model_loss(model, targets);
+    COLL_TRY(train_model_loss(model, source, tokens, targets, rows, context, &loss));
+    sums[0] += loss;
     sums[1] += (double)rows * context;
   }
+  return COLL_OK;
 }
 
 coll_status_t train_evaluate(const train_text_t *text, size_t bytes, const train_team_t *team,
-                             train_model_t *model, train_evaluation_t *evaluation) {
-  size_t positions = (size_t)model->sequences * (size_t)model->config.context;
-  size_t windows = windows_in(text, bytes, model->config.context);
+                             train_model_t *model, const train_source_t *source,
+                             train_evaluation_t *evaluation) {
+  int context = model->layout->config.context;
+  size_t positions = (size_t)model->options.sequences * (size_t)context;
+  size_t windows = windows_in(text, bytes, context);
   double sums[2] = {0};
   void *memory = NULL;
   coll_status_t status = base_alloc(2 * positions, sizeof(int32_t), "the evaluation", &memory);
   COLL_TRY(train_team_agree(team, status));
-  int32_t *tokens = memory;
-  evaluate_share(text, windows, team, model, tokens, tokens + positions, sums);
+  status = evaluate_share(text, windows, team, model, source, memory, sums);
   free(memory);
+  COLL_TRY(status);
   COLL_TRY(train_team_sum_doubles(team, sums, 2));
   *evaluation = (train_evaluation_t){.loss = sums[0] / sums[1], .bytes = (uint64_t)sums[1]};
   return COLL_OK;
@@ -86,10 +93,9 @@ static double progress_after(const run_t *run, uint64_t step) {
 }
 
 /* The gradients of this rank's rows, divided by the positions of the global batch. */
-static void compute_gradients(run_t *run) {
+static coll_status_t compute_gradients(run_t *run) {
   const train_options_t *options = run->options;
-  train_model_t *model = run->state->model;
-  size_t count = model->parameter_count;
+  double loss;
   float scale = 1.0f / ((float)options->batch * (float)run->context);
   for (int row = 0; row < run->rows_here; row++) {
     size_t at = (size_t)row * (size_t)run->context;
@@ -99,21 +105,21 @@ static void compute_gradients(run_t *run) {
     train_data_sequence(&run->data->training, offset, run->context, run->tokens + at,
                         run->targets + at);
   }
-  memset(run->gradients, 0, (count + TAIL_FLOATS) * sizeof *run->gradients);
-  train_model_forward(model, run->tokens, run->rows_here, run->context);
-  double loss = train_model_loss(model, run->targets);
-  train_model_backward(model, run->targets, scale, run->gradients);
-  float *tail = run->gradients + count;
+  train_arena_begin(&run->arena);
+  COLL_TRY(train_model_forward_backward(run->model, &run->source, run->tokens, run->targets,
+                                        run->rows_here, run->context, scale, &loss));
+  float *tail = run->gradients + run->state->layout->parameter_count;
   tail[TAIL_LOSS] = (float)(loss * (double)scale);
   tail[TAIL_PROGRESS] =
       run->team->rank == 0 ? (float)progress_after(run, run->state->step + 1) : 0.0f;
+  return COLL_OK;
 }
 
 static coll_status_t take_step(run_t *run, train_step_t *taken) {
   const train_options_t *options = run->options;
   train_state_t *state = run->state;
-  size_t count = state->model->parameter_count;
-  compute_gradients(run);
+  size_t count = state->layout->parameter_count;
+  COLL_TRY(compute_gradients(run));
   COLL_TRY(train_team_sum_floats(run->team, run->gradients, count + TAIL_FLOATS));
   double loss = (double)run->gradients[count + TAIL_LOSS];
   double progress = (double)run->gradients[count + TAIL_PROGRESS];
@@ -127,8 +133,8 @@ static coll_status_t take_step(run_t *run, train_step_t *taken) {
   }
   float rate = train_rate_at(options->rate, options->warmup, progress);
   state->step++;
-  train_adamw_step(&options->adamw, state->model, run->gradients,
-                   train_gradient_clip(norm, options->clip), rate, state->step,
+  train_adamw_step(&options->adamw, state->layout, 0, count, run->gradients,
+                   train_gradient_clip(norm, options->clip), rate, state->step, state->parameters,
                    state->first_moments, state->second_moments);
   double positions = (double)(state->step - run->first_step) * options->batch * run->context;
   double training_s = seconds_since(run->started_ns + run->evaluating_ns);
@@ -146,8 +152,8 @@ static coll_status_t take_step(run_t *run, train_step_t *taken) {
 static coll_status_t evaluate_and_save(run_t *run, train_evaluation_t *evaluation) {
   const train_options_t *options = run->options;
   uint64_t start_ns = base_clock_now_ns();
-  COLL_TRY(train_evaluate(&run->data->held_out, options->evaluation_bytes, run->team,
-                          run->state->model, evaluation));
+  COLL_TRY(train_evaluate(&run->data->held_out, options->evaluation_bytes, run->team, run->model,
+                          &run->source, evaluation));
   coll_status_t status = COLL_OK;
   if (run->team->rank == 0 && options->checkpoint != NULL) {
     status = train_checkpoint_save(options->checkpoint, run->state);
@@ -193,14 +199,20 @@ static coll_status_t check_here(const run_t *run) {
 
 static coll_status_t allocate(run_t *run) {
   void *memory;
+  const train_layout_t *layout = run->state->layout;
+  const train_model_options_t model_options = {.sequences = run->rows_here};
   size_t positions = (size_t)run->rows_here * (size_t)run->context;
+  COLL_TRY(train_model_create(layout, &model_options, &run->model));
   COLL_TRY(base_alloc(2 * positions, sizeof(int32_t), "the batch", &memory));
   run->tokens = memory;
   run->targets = run->tokens + positions;
-  size_t floats = run->state->model->parameter_count + TAIL_FLOATS;
+  size_t floats = layout->parameter_count + TAIL_FLOATS;
   coll_status_t status = coll_mem_alloc(floats * sizeof(float), &memory);
   if (status != COLL_OK) return base_fail(status, "%s", coll_last_error(NULL));
   run->gradients = memory;
+  run->arena = (train_arena_t){
+      .layout = layout, .parameters = run->state->parameters, .gradients = run->gradients};
+  run->source = train_arena_source(&run->arena);
   return COLL_OK;
 }
 
@@ -216,17 +228,17 @@ static uint64_t digest_of(const run_t *run) {
   uint64_t digest = train_random_digest(0, integers, sizeof integers);
   digest = train_random_digest(digest, numbers, sizeof numbers);
   digest = train_random_digest(digest, &options->adamw, sizeof options->adamw);
-  return train_random_digest(digest, &run->state->model->config, sizeof(train_model_config_t));
+  return train_random_digest(digest, &run->state->layout->config, sizeof(train_model_config_t));
 }
 
 static coll_status_t begin(run_t *run) {
-  size_t count = run->state->model->parameter_count;
+  size_t count = run->state->layout->parameter_count;
   coll_status_t status = train_team_share(run->team, run->options->batch, &run->rows_here);
   if (status == COLL_OK) status = check_here(run);
   if (status == COLL_OK) status = allocate(run);
   COLL_TRY(train_team_agree(run->team, status));
   COLL_TRY(train_team_check_same(run->team, digest_of(run), "options or data"));
-  COLL_TRY(train_team_broadcast_floats(run->team, run->state->model->parameters, count));
+  COLL_TRY(train_team_broadcast_floats(run->team, run->state->parameters, count));
   COLL_TRY(train_team_broadcast_floats(run->team, run->state->first_moments, count));
   return train_team_broadcast_floats(run->team, run->state->second_moments, count);
 }
@@ -239,7 +251,7 @@ coll_status_t train_run(const train_options_t *options, const train_data_t *data
                .data = data,
                .team = team,
                .state = state,
-               .context = state->model->config.context,
+               .context = state->layout->config.context,
                .first_step = state->step};
   train_result_t reached = {0};
   coll_status_t status = begin(&run);
@@ -248,6 +260,7 @@ coll_status_t train_run(const train_options_t *options, const train_data_t *data
   }
   if (run.gradients != NULL) coll_mem_free(run.gradients);
   free(run.tokens);
+  train_model_destroy(run.model);
   if (status == COLL_OK) *result = reached;
   return status;
 }

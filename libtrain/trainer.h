@@ -6,10 +6,11 @@
 #ifndef LIBTRAIN_TRAINER_H
 #define LIBTRAIN_TRAINER_H
 
-#include "libtrain/checkpoint.h"
-#include "libtrain/data.h"
+#include "libtrain/data/data.h"
+#include "libtrain/files/checkpoint.h"
+#include "libtrain/model/model.h"
 #include "libtrain/optimizer.h"
-#include "libtrain/team.h"
+#include "libtrain/parallel/team.h"
 
 typedef struct train_options {
   uint64_t steps; /* the run ends at this step ... */
@@ -52,16 +53,17 @@ typedef struct train_result {
   train_evaluation_t held_out; /* at the end */
 } train_result_t;
 
-/* Trains `state`, whose model has room for batch / size sequences, until the run is over; state is
- * rank 0's to begin with. Fails on all ranks together, with the sentence on one (see
- * train_team_agree): wrong options, ranks that differ, a loss that is not finite
- * (COLL_ERROR_INVALID, the last good checkpoint stays), a checkpoint that cannot be written. */
+/* Trains `state` until the run is over; it is rank 0's to begin with. Fails on all ranks together,
+ * with the sentence on one (see train_team_agree): wrong options, ranks that differ, a loss that is
+ * not finite (COLL_ERROR_INVALID, the last good checkpoint stays), a checkpoint that cannot be
+ * written. */
 coll_status_t train_run(const train_options_t *options, const train_data_t *data,
                         const train_team_t *team, const train_observer_t *observer,
                         train_state_t *state, train_result_t *result);
 
 /* The mean loss over about `bytes` bytes of the text, spread evenly over it: a collective. */
 coll_status_t train_evaluate(const train_text_t *text, size_t bytes, const train_team_t *team,
-                             train_model_t *model, train_evaluation_t *evaluation);
+                             train_model_t *model, const train_source_t *source,
+                             train_evaluation_t *evaluation);
 
 #endif

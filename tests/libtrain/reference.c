@@ -140,14 +140,15 @@ double reference_model_loss(const train_model_config_t *config, const double *pa
   int rows = sequences * length, w = config->width, v = config->vocabulary;
   shape_t s = {sequences, length, config->heads, w, v, v, tokens};
   double stream[rows * w], normed[rows * w], logits[rows * v], losses[rows];
-  const double *positions = parameters + v * w, *p = positions + config->context * w;
+  const double *positions = parameters + v * w, *norm = positions + config->context * w,
+               *p = norm + 2 * w;
   for (int i = 0; i < rows * w; i++) {
     stream[i] = parameters[tokens[i / w] * w + i % w] + positions[i / w % length * w + i % w];
   }
   for (int layer = 0; layer < config->layers; layer++, p += 12 * w * w + 13 * w) {
     reference_block(&s, p, stream);
   }
-  apply(reference_layernorm, &s, stream, rows * w, p, 2 * w, normed);
+  apply(reference_layernorm, &s, stream, rows * w, norm, 2 * w, normed);
   for (int i = 0; i < rows * v; i++) {
     logits[i] = 0;
     for (int j = 0; j < w; j++) logits[i] += normed[i / v * w + j] * parameters[i % v * w + j];

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "libtrain/model.h"
+#include "libtrain/model/model.h"
 
 /* Sizes of an operator under test; each uses those that it has. */
 typedef struct shape {

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "folder.h"
-#include "libtrain/checkpoint.h"
+#include "libtrain/files/checkpoint.h"
 #include "reference.h"
 
 static const train_model_config_t config = {
@@ -32,26 +32,26 @@ TestSuite(checkpoint, .init = setup, .fini = teardown);
 /* A state all of whose numbers follow from the seed. */
 static train_state_t state_of(uint64_t seed) {
   train_state_t state;
-  cr_assert_eq(train_state_create(&config, 1, &state), COLL_OK);
-  random_fill(seed, 1, state.model->parameter_count, state.model->parameters);
-  random_fill(seed + 100, 1, 2 * state.model->parameter_count, state.first_moments);
+  cr_assert_eq(train_state_create(&config, &state), COLL_OK);
+  random_fill(seed, 1, state.layout->parameter_count, state.parameters);
+  random_fill(seed + 100, 1, 2 * state.layout->parameter_count, state.first_moments);
   state.step = seed;
   return state;
 }
 
 static bool same(const train_state_t *a, const train_state_t *b) {
-  size_t bytes = a->model->parameter_count * sizeof(float);
-  return a->step == b->step && memcmp(a->model->parameters, b->model->parameters, bytes) == 0 &&
+  size_t bytes = a->layout->parameter_count * sizeof(float);
+  return a->step == b->step && memcmp(a->parameters, b->parameters, bytes) == 0 &&
          memcmp(a->first_moments, b->first_moments, bytes) == 0 &&
          memcmp(a->second_moments, b->second_moments, bytes) == 0;
 }
 
 static void check_refused(const char *path, const char *why) {
   train_state_t state = {0};
-  cr_assert_eq(train_checkpoint_load(path, 1, &state), COLL_ERROR_INVALID, "%s", why);
+  cr_assert_eq(train_checkpoint_load(path, &state), COLL_ERROR_INVALID, "%s", why);
   cr_assert(strstr(base_last_error(), why), "'%s' in '%s'", why, base_last_error());
   cr_assert(strstr(base_last_error(), path));
-  cr_assert_null(state.model);
+  cr_assert_null(state.layout);
 }
 
 Test(checkpoint, comes_back_bit_for_bit) {
@@ -59,10 +59,9 @@ Test(checkpoint, comes_back_bit_for_bit) {
   const char *path = folder_path(&folder, "model");
   cr_assert_eq(train_checkpoint_probe(path), COLL_OK);
   cr_assert_eq(train_checkpoint_save(path, &saved), COLL_OK);
-  cr_assert_eq(train_checkpoint_load(path, 4, &loaded), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(train_checkpoint_load(path, &loaded), COLL_OK, "%s", base_last_error());
   cr_assert(same(&saved, &loaded));
-  cr_assert_eq(memcmp(&loaded.model->config, &config, sizeof config), 0);
-  cr_assert_eq(loaded.model->sequences, 4);
+  cr_assert_eq(memcmp(&loaded.layout->config, &config, sizeof config), 0);
   cr_assert_neq(access(folder_path(&folder, "model.part"), F_OK), 0);
   train_state_free(&saved);
   train_state_free(&loaded);
@@ -82,13 +81,13 @@ Test(checkpoint, damage_is_refused) {
     bytes[at] ^= 1;
     train_state_t state = {0};
     const char *damaged = folder_write(&folder, "damaged", bytes, count);
-    cr_assert_eq(train_checkpoint_load(damaged, 1, &state), COLL_ERROR_INVALID, "byte %zu", at);
+    cr_assert_eq(train_checkpoint_load(damaged, &state), COLL_ERROR_INVALID, "byte %zu", at);
     bytes[at] ^= 1;
   }
   bytes[count - 3] ^= 1;
   check_refused(folder_write(&folder, "damaged", bytes, count), "damaged");
   bytes[8]++;
-  check_refused(folder_write(&folder, "newer", bytes, count), "format 2");
+  check_refused(folder_write(&folder, "newer", bytes, count), "format 3");
   memset(bytes, '#', count);
   check_refused(folder_write(&folder, "foreign", bytes, count), "not a checkpoint");
   check_refused(folder.path, "not a checkpoint");
@@ -105,7 +104,7 @@ Test(checkpoint, a_full_disk_leaves_the_old_one) {
   cr_assert(strstr(base_last_error(), "No space left"), "%s", base_last_error());
   struct stat found;
   cr_assert_neq(lstat(aside, &found), 0, "something was left aside");
-  cr_assert_eq(train_checkpoint_load(path, 1, &loaded), COLL_OK);
+  cr_assert_eq(train_checkpoint_load(path, &loaded), COLL_OK);
   cr_assert(same(&old, &loaded));
   train_state_free(&old);
   train_state_free(&new);
@@ -137,7 +136,7 @@ Test(checkpoint, a_kill_leaves_a_whole_one) {
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     train_state_t loaded;
-    cr_assert_eq(train_checkpoint_load(path, 1, &loaded), COLL_OK, "%s", base_last_error());
+    cr_assert_eq(train_checkpoint_load(path, &loaded), COLL_OK, "%s", base_last_error());
     cr_assert(same(&loaded, &first) || same(&loaded, &second));
     train_state_free(&loaded);
   }

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "folder.h"
-#include "libtrain/data.h"
+#include "libtrain/data/data.h"
 
 static folder_t folder;
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libtrain/ops.h"
-#include "libtrain/vector.h"
+#include "libtrain/ops/ops.h"
+#include "libtrain/ops/vector.h"
 #include "reference.h"
 
 static const int32_t tokens[] = {3, 0, 6, 3, 5, 5, 1, 2, 0, 4, 3, 3, 6, 1, 2, 5, 0, 4,

@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "folder.h"
 #include "harness/harness.h"
-#include "libtrain/sample.h"
+#include "libtrain/model/sample.h"
 #include "libtrain/trainer.h"
 
 #define RANKS_MAX 4
@@ -96,13 +96,12 @@ static void on_evaluation(void *context, const train_step_t *step,
 static coll_status_t run_rank(job_t *job) {
   train_team_t team;
   COLL_TRY(train_team_init(job->comm, &team));
-  int rows = (job->options.batch + job->size - 1) / job->size;
   if (job->resume != NULL) {
-    COLL_TRY(train_checkpoint_load(job->resume, rows, &job->state));
+    COLL_TRY(train_checkpoint_load(job->resume, &job->state));
   } else {
-    COLL_TRY(train_state_create(&config, rows, &job->state));
-    train_model_initialize(job->state.model,
-                           11 + (uint64_t)team.rank); /* rank 0's is what counts */
+    COLL_TRY(train_state_create(&config, &job->state));
+    train_layout_initialize(job->state.layout, 11 + (uint64_t)team.rank, /* rank 0's counts */
+                            0, job->state.layout->parameter_count, job->state.parameters);
   }
   const train_observer_t observer = {on_step, on_evaluation, job};
   return train_run(&job->options, &data, &team, &observer, &job->state, &job->result);
@@ -155,8 +154,8 @@ static void check_all_failed(int size, const job_t *jobs, const char *words) {
 }
 
 static bool same_parameters(const job_t *a, const job_t *b) {
-  return memcmp(a->state.model->parameters, b->state.model->parameters,
-                a->state.model->parameter_count * sizeof(float)) == 0;
+  return memcmp(a->state.parameters, b->state.parameters,
+                a->state.layout->parameter_count * sizeof(float)) == 0;
 }
 
 static void check_close(double one, double other, const char *what, int size) {
@@ -280,9 +279,10 @@ Test(trainer, a_loss_that_is_no_number_keeps_the_last_checkpoint) {
   free_jobs(2, jobs);
 }
 
-static void keep_byte(void *context, uint8_t byte) {
+static bool keep_byte(void *context, int32_t byte) {
   char **end = context;
   *(*end)++ = (char)byte;
+  return true;
 }
 
 Test(trainer, a_sample_continues_what_was_learnt) {
@@ -292,16 +292,24 @@ Test(trainer, a_sample_continues_what_was_learnt) {
   job->options.steps = STEPS_MAX;
   run_jobs(1, job);
   check_all_ok(1, job);
+  const train_model_options_t options = {.sequences = 1};
+  train_arena_t arena = {.layout = job->state.layout, .parameters = job->state.parameters};
+  const train_source_t source = train_arena_source(&arena);
+  const int32_t prompt[] = {0, 's', 't', 'a', 't', 'i', 'c', ' ', 'i'};
+  train_model_t *model;
+  cr_assert_eq(train_model_create(job->state.layout, &options, &model), COLL_OK);
   char text[3][41] = {{0}};
   for (int i = 0; i < 3; i++) {
     char *end = text[i];
-    double temperature = i == 0 ? 0 : 0.7;
-    cr_assert_eq(train_sample(job->state.model, "static i", 8, 40, temperature, 9, keep_byte, &end),
+    const train_sampling_t sampling = {.temperature = i == 0 ? 0 : 0.7, .seed = 9};
+    cr_assert_eq(train_sample(model, &source, prompt, sizeof prompt / sizeof prompt[0], 40,
+                              &sampling, keep_byte, &end),
                  COLL_OK);
     cr_assert_eq(end - text[i], 40);
   }
   cr_assert_eq(strncmp(text[0], "nt x", 4), 0, "'%s'", text[0]);
   cr_assert_str_eq(text[1], text[2]);
   cr_assert_str_neq(text[0], text[1]);
+  train_model_destroy(model);
   free_jobs(1, job);
 }

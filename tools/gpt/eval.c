@@ -11,9 +11,23 @@ typedef struct settings {
 
 static coll_status_t open_all(const settings_t *settings, train_state_t *state,
                               train_data_t *data) {
-  COLL_TRY(train_checkpoint_load(settings->checkpoint, SEQUENCES, state));
+  COLL_TRY(train_checkpoint_load(settings->checkpoint, state));
   COLL_TRY(train_data_load(settings->data, data));
-  return train_data_check(data, state->model->config.context);
+  return train_data_check(data, state->layout->config.context);
+}
+
+static coll_status_t evaluate(const settings_t *settings, const train_team_t *team,
+                              const train_data_t *data, const train_state_t *state,
+                              train_evaluation_t *evaluation) {
+  const train_model_options_t options = {.sequences = SEQUENCES};
+  train_model_t *model = NULL;
+  COLL_TRY(train_team_agree(team, train_model_create(state->layout, &options, &model)));
+  train_arena_t arena = {.layout = state->layout, .parameters = state->parameters};
+  const train_source_t source = train_arena_source(&arena);
+  coll_status_t status =
+      train_evaluate(&data->held_out, (size_t)settings->bytes, team, model, &source, evaluation);
+  train_model_destroy(model);
+  return status;
 }
 
 static coll_status_t run(const settings_t *settings, const train_team_t *team) {
@@ -22,10 +36,7 @@ static coll_status_t run(const settings_t *settings, const train_team_t *team) {
   train_evaluation_t evaluation;
   gpt_threads_apply(team, settings->threads);
   coll_status_t status = train_team_agree(team, open_all(settings, &state, &data));
-  if (status == COLL_OK) {
-    status =
-        train_evaluate(&data.held_out, (size_t)settings->bytes, team, state.model, &evaluation);
-  }
+  if (status == COLL_OK) status = evaluate(settings, team, &data, &state, &evaluation);
   if (status == COLL_OK && team->rank == 0) gpt_evaluation_print(&evaluation);
   train_data_free(&data);
   train_state_free(&state);

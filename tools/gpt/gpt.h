@@ -3,7 +3,7 @@
 #define TOOLS_GPT_GPT_H
 
 #include "base/options.h"
-#include "libtrain/team.h"
+#include "libtrain/parallel/team.h"
 #include "libtrain/trainer.h"
 
 /* Each takes argv from its own name on and returns the exit code; it says what went wrong. */

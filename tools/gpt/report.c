@@ -49,14 +49,14 @@ static json_t *text_object(const train_text_t *text) {
                    (json_int_t)text->count);
 }
 
-void gpt_report_setup(gpt_report_t *report, const train_model_t *model, const train_data_t *data,
+void gpt_report_setup(gpt_report_t *report, const train_layout_t *layout, const train_data_t *data,
                       const train_options_t *options, const train_team_t *team, int threads) {
-  const train_model_config_t *config = &model->config;
+  const train_model_config_t *config = &layout->config;
   json_object_set_new(
       report->root, "model",
       json_pack("{s:i, s:i, s:i, s:i, s:i, s:I}", "vocabulary", config->vocabulary, "context",
                 config->context, "layers", config->layers, "heads", config->heads, "width",
-                config->width, "parameters", (json_int_t)model->parameter_count));
+                config->width, "parameters", (json_int_t)layout->parameter_count));
   json_object_set_new(report->root, "data",
                       json_pack("{s:o, s:o}", "training", text_object(&data->training), "held_out",
                                 text_object(&data->held_out)));

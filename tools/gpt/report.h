@@ -11,7 +11,7 @@ coll_status_t gpt_report_create(const char *path, gpt_report_t **report);
 void gpt_report_destroy(gpt_report_t *report);
 
 /* What was run: sizes, ranks and threads. */
-void gpt_report_setup(gpt_report_t *report, const train_model_t *model, const train_data_t *data,
+void gpt_report_setup(gpt_report_t *report, const train_layout_t *layout, const train_data_t *data,
                       const train_options_t *options, const train_team_t *team, int threads);
 void gpt_report_step(gpt_report_t *report, const train_step_t *step);
 void gpt_report_evaluation(gpt_report_t *report, const train_step_t *step,

@@ -1,9 +1,11 @@
 /* gpt sample: text from a checkpoint, written as it is drawn. */
-#include "libtrain/sample.h"
+#include "libtrain/model/sample.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "libtrain/threads.h"
 #include "tools/gpt/gpt.h"
 
@@ -13,10 +15,38 @@ typedef struct settings {
   double temperature;
 } settings_t;
 
-static void write_byte(void *context, uint8_t byte) {
+static bool write_byte(void *context, int32_t byte) {
   FILE *out = context;
   putc(byte == TRAIN_END_OF_FILE ? '\n' : byte, out);
-  fflush(out);
+  return fflush(out) == 0;
+}
+
+/* The prompt follows the end of the file before it. */
+static coll_status_t sample(const settings_t *settings, const train_state_t *state) {
+  const train_model_options_t options = {.sequences = 1};
+  const train_sampling_t sampling = {.temperature = settings->temperature,
+                                     .seed = (uint64_t)settings->seed};
+  train_arena_t arena = {.layout = state->layout, .parameters = state->parameters};
+  const train_source_t source = train_arena_source(&arena);
+  size_t count = 1 + strlen(settings->prompt);
+  train_model_t *model;
+  void *memory;
+  if (state->layout->config.vocabulary != TRAIN_BYTE_VOCABULARY) {
+    return base_fail(COLL_ERROR_INVALID, "cannot sample: the model has %d tokens, not %d bytes",
+                     state->layout->config.vocabulary, TRAIN_BYTE_VOCABULARY);
+  }
+  COLL_TRY(base_alloc(count, sizeof(int32_t), "the prompt", &memory));
+  int32_t *prompt = memory;
+  prompt[0] = TRAIN_END_OF_FILE;
+  for (size_t i = 1; i < count; i++) prompt[i] = (uint8_t)settings->prompt[i - 1];
+  coll_status_t status = train_model_create(state->layout, &options, &model);
+  if (status == COLL_OK) {
+    status = train_sample(model, &source, prompt, count, (size_t)settings->bytes, &sampling,
+                          write_byte, stdout);
+    train_model_destroy(model);
+  }
+  free(prompt);
+  return status;
 }
 
 static coll_status_t run(const settings_t *settings) {
@@ -24,12 +54,10 @@ static coll_status_t run(const settings_t *settings) {
   if (settings->temperature < 0) {
     return base_fail(COLL_ERROR_INVALID, "--temperature %g: give 0 or more", settings->temperature);
   }
-  COLL_TRY(train_checkpoint_load(settings->checkpoint, 1, &state));
+  COLL_TRY(train_checkpoint_load(settings->checkpoint, &state));
   train_threads_set((int)settings->threads);
   fputs(settings->prompt, stdout);
-  coll_status_t status =
-      train_sample(state.model, settings->prompt, strlen(settings->prompt), (size_t)settings->bytes,
-                   settings->temperature, (uint64_t)settings->seed, write_byte, stdout);
+  coll_status_t status = sample(settings, &state);
   train_state_free(&state);
   if (status != COLL_OK) return status;
   putchar('\n');

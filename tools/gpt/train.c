@@ -104,39 +104,37 @@ static train_options_t options_of(const settings_t *settings) {
   return options;
 }
 
-/* The model, new or from the checkpoint to resume, with this rank's share of the batch. */
-static coll_status_t open_state(const settings_t *settings, const train_team_t *team,
-                                train_state_t *state) {
-  int rows_here;
-  COLL_TRY(train_team_share(team, (int)settings->batch, &rows_here));
-  if (settings->resume != NULL) return train_checkpoint_load(settings->resume, rows_here, state);
+/* A new model, or the one in the checkpoint to resume. */
+static coll_status_t open_state(const settings_t *settings, train_state_t *state) {
+  if (settings->resume != NULL) return train_checkpoint_load(settings->resume, state);
   const train_model_config_t config = {.vocabulary = TRAIN_BYTE_VOCABULARY,
                                        .context = (int32_t)settings->context,
                                        .layers = (int32_t)settings->layers,
                                        .heads = (int32_t)settings->heads,
                                        .width = (int32_t)settings->width};
-  COLL_TRY(train_state_create(&config, rows_here, state));
-  train_model_initialize(state->model, (uint64_t)settings->seed);
+  COLL_TRY(train_state_create(&config, state));
+  train_layout_initialize(state->layout, (uint64_t)settings->seed, 0,
+                          state->layout->parameter_count, state->parameters);
   return COLL_OK;
 }
 
-static coll_status_t open_all(const settings_t *settings, const train_team_t *team,
-                              train_state_t *state, train_data_t *data) {
-  COLL_TRY(open_state(settings, team, state));
+static coll_status_t open_all(const settings_t *settings, train_state_t *state,
+                              train_data_t *data) {
+  COLL_TRY(open_state(settings, state));
   COLL_TRY(train_data_load(settings->data, data));
-  return train_data_check(data, state->model->config.context);
+  return train_data_check(data, state->layout->config.context);
 }
 
 static void print_setup(const settings_t *settings, const train_team_t *team, int threads,
-                        const train_model_t *model, const train_data_t *data) {
-  const train_model_config_t *config = &model->config;
+                        const train_layout_t *layout, const train_data_t *data) {
+  const train_model_config_t *config = &layout->config;
   printf("%s: %zu files, %.1f MB to train on; %zu files, %.1f MB held out\n", settings->data,
          data->training.files, (double)data->training.count * 1e-6, data->held_out.files,
          (double)data->held_out.count * 1e-6);
   printf(
       "%.2f M parameters (%d layers, %d heads, width %d, context %d), batch %d on %d rank%s of "
       "%d thread%s\n",
-      (double)model->parameter_count * 1e-6, config->layers, config->heads, config->width,
+      (double)layout->parameter_count * 1e-6, config->layers, config->heads, config->width,
       config->context, (int)settings->batch, team->size, team->size > 1 ? "s" : "", threads,
       threads > 1 ? "s" : "");
   fflush(stdout);
@@ -150,13 +148,13 @@ static coll_status_t train(const settings_t *settings, const train_team_t *team,
   train_result_t result;
   coll_status_t status = COLL_OK;
   if (display.shown) {
-    print_setup(settings, team, threads, state->model, data);
+    print_setup(settings, team, threads, state->layout, data);
     if (settings->json != NULL) status = gpt_report_create(settings->json, &display.report);
     base_progress_begin(&display.progress, "train", 1);
   }
   COLL_TRY(train_team_agree(team, status));
   if (display.report != NULL) {
-    gpt_report_setup(display.report, state->model, data, &options, team, threads);
+    gpt_report_setup(display.report, state->layout, data, &options, team, threads);
   }
   status = train_run(&options, data, team, &observer, state, &result);
   if (display.shown && display.progress.shown) {
@@ -178,7 +176,7 @@ static coll_status_t run(const settings_t *settings, const train_team_t *team) {
   train_state_t state = {0};
   train_data_t data = {0};
   int threads = gpt_threads_apply(team, settings->threads);
-  coll_status_t status = train_team_agree(team, open_all(settings, team, &state, &data));
+  coll_status_t status = train_team_agree(team, open_all(settings, &state, &data));
   if (status == COLL_OK) status = train(settings, team, threads, &data, &state);
   train_data_free(&data);
   train_state_free(&state);

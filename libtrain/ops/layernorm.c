@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "libtrain/ops.h"
-#include "libtrain/vector.h"
+#include "libtrain/ops/ops.h"
+#include "libtrain/ops/vector.h"
 
 #define EPSILON 1e-5f
 

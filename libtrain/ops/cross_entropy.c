@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "libtrain/ops.h"
-#include "libtrain/vector.h"
+#include "libtrain/ops/ops.h"
+#include "libtrain/ops/vector.h"
 
 /* Turns a row of logits into probabilities and returns the log of what they were divided by. */
 TRAIN_VECTORIZED

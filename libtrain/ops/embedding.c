@@ -1,8 +1,8 @@
 /* Token and position embeddings: rows of two tables, added; backward scatters rows back. */
 #include <stddef.h>
 
-#include "libtrain/ops.h"
-#include "libtrain/vector.h"
+#include "libtrain/ops/ops.h"
+#include "libtrain/ops/vector.h"
 
 TRAIN_VECTORIZED
 void train_embedding_forward(const int32_t *tokens, const float *token_table,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "libtrain/model_internal.h"
+#include "libtrain/model/internal.h"
 
 #define LINE_FLOATS (BASE_CACHE_LINE / sizeof(float))
 

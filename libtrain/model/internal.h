@@ -1,36 +1,8 @@
-/* What model.c and model_pass.c share: where tensors stand in the list, and the activations. */
+/* What model.c and pass.c share: the arrays of a forward and a backward pass. */
 #ifndef LIBTRAIN_MODEL_INTERNAL_H
 #define LIBTRAIN_MODEL_INTERNAL_H
 
-#include "libtrain/model.h"
-
-/* The list of tensors: two tables, BLOCK_TENSORS of each layer, the final layernorm. */
-enum { TOKEN_TABLE, POSITION_TABLE, FIRST_BLOCK };
-enum { FINAL_WEIGHT, FINAL_BIAS, FINAL_TENSORS, GLOBAL_TENSORS = FIRST_BLOCK + FINAL_TENSORS };
-
-typedef enum block_tensor {
-  NORM1_WEIGHT,
-  NORM1_BIAS,
-  QKV_WEIGHT,
-  QKV_BIAS,
-  ATTENTION_WEIGHT,
-  ATTENTION_BIAS,
-  NORM2_WEIGHT,
-  NORM2_BIAS,
-  HIDDEN_WEIGHT,
-  HIDDEN_BIAS,
-  MLP_WEIGHT,
-  MLP_BIAS,
-  BLOCK_TENSORS
-} block_tensor_t;
-
-static inline int block_tensor_index(int layer, block_tensor_t which) {
-  return FIRST_BLOCK + layer * BLOCK_TENSORS + (int)which;
-}
-
-static inline int final_tensor_index(const train_model_t *model, int which) {
-  return FIRST_BLOCK + model->config.layers * BLOCK_TENSORS + which;
-}
+#include "libtrain/model/model.h"
 
 /* What a block's forward pass leaves for its backward pass; [rows, ...] unless said otherwise. */
 typedef struct block_activations {

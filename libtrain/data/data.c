@@ -1,5 +1,5 @@
 /* The folder is walked with fts in the order of names, so that every rank reads the same text. */
-#include "libtrain/data.h"
+#include "libtrain/data/data.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* The header fixes the file's length to the byte, so a wrong length is known before reading on. */
-#include "libtrain/checkpoint.h"
+#include "libtrain/files/checkpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #error "checkpoints are little-endian; a big-endian machine needs to swap here"
 #endif
 
-#define VERSION 1
+#define VERSION 2
 #define ARRAYS 3 /* parameters, first moments, second moments */
 
 static const char magic[8] = "collgpt";
@@ -34,31 +34,32 @@ typedef struct header {
 
 _Static_assert(sizeof(header_t) == 56, "the header has no padding");
 
-coll_status_t train_state_create(const train_model_config_t *config, int sequences,
-                                 train_state_t *state) {
+coll_status_t train_state_create(const train_model_config_t *config, train_state_t *state) {
   train_state_t created = {0};
   void *memory;
-  COLL_TRY(train_model_create(config, sequences, &created.model));
-  size_t count = created.model->parameter_count;
-  coll_status_t status = base_alloc(2 * count, sizeof(float), "the optimizer", &memory);
+  COLL_TRY(train_layout_create(config, &created.layout));
+  size_t count = created.layout->parameter_count;
+  coll_status_t status =
+      base_alloc(ARRAYS * count, sizeof(float), "the parameters and the optimizer", &memory);
   if (status != COLL_OK) {
-    train_model_destroy(created.model);
+    train_layout_destroy(created.layout);
     return status;
   }
-  created.first_moments = memory;
+  created.parameters = memory;
+  created.first_moments = created.parameters + count;
   created.second_moments = created.first_moments + count;
   *state = created;
   return COLL_OK;
 }
 
 void train_state_free(train_state_t *state) {
-  free(state->first_moments);
-  train_model_destroy(state->model);
+  free(state->parameters);
+  train_layout_destroy(state->layout);
   *state = (train_state_t){0};
 }
 
 static void arrays_of(const train_state_t *state, float *arrays[ARRAYS]) {
-  arrays[0] = state->model->parameters;
+  arrays[0] = state->parameters;
   arrays[1] = state->first_moments;
   arrays[2] = state->second_moments;
 }
@@ -115,9 +116,9 @@ static bool write_all(int file, const void *bytes, size_t count) {
 
 static bool write_state(int file, const train_state_t *state) {
   header_t header = {.version = VERSION,
-                     .config = state->model->config,
+                     .config = state->layout->config,
                      .step = state->step,
-                     .parameter_count = state->model->parameter_count};
+                     .parameter_count = state->layout->parameter_count};
   memcpy(header.magic, magic, sizeof magic);
   header.digest = digest_of(header, state);
   float *arrays[ARRAYS];
@@ -196,7 +197,7 @@ static coll_status_t read_arrays(const char *path, FILE *file, const header_t *h
   return digest_of(*header, state) == header->digest ? COLL_OK : damaged(path);
 }
 
-static coll_status_t load_from(const char *path, FILE *file, int sequences, train_state_t *state) {
+static coll_status_t load_from(const char *path, FILE *file, train_state_t *state) {
   struct stat found;
   header_t header = {0};
   train_state_t loaded;
@@ -208,8 +209,8 @@ static coll_status_t load_from(const char *path, FILE *file, int sequences, trai
   }
   COLL_TRY(check_header(path, &header, (size_t)found.st_size));
   if (train_model_config_check(&header.config) != COLL_OK) return damaged(path);
-  COLL_TRY(train_state_create(&header.config, sequences, &loaded));
-  coll_status_t status = header.parameter_count == loaded.model->parameter_count
+  COLL_TRY(train_state_create(&header.config, &loaded));
+  coll_status_t status = header.parameter_count == loaded.layout->parameter_count
                              ? read_arrays(path, file, &header, &loaded)
                              : damaged(path);
   if (status != COLL_OK) {
@@ -221,10 +222,10 @@ static coll_status_t load_from(const char *path, FILE *file, int sequences, trai
   return COLL_OK;
 }
 
-coll_status_t train_checkpoint_load(const char *path, int sequences, train_state_t *state) {
+coll_status_t train_checkpoint_load(const char *path, train_state_t *state) {
   FILE *file = fopen(path, "rbe");
   if (file == NULL) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read checkpoint %s", path);
-  coll_status_t status = load_from(path, file, sequences, state);
+  coll_status_t status = load_from(path, file, state);
   fclose(file);
   return status;
 }

@@ -3,8 +3,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "libtrain/ops.h"
-#include "libtrain/vector.h"
+#include "libtrain/ops/ops.h"
+#include "libtrain/ops/vector.h"
 
 void train_linear_forward(const float *in, const float *weight, const float *bias, int rows,
                           int in_width, int out_width, float *out) {

@@ -1,6 +1,6 @@
 /* GELU and the residual sum: loops over elements without structure. */
-#include "libtrain/ops.h"
-#include "libtrain/vector.h"
+#include "libtrain/ops/ops.h"
+#include "libtrain/ops/vector.h"
 
 #define SQRT_2_OVER_PI 0.79788456f
 #define CUBIC 0.044715f

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "libtrain/ops.h"
-#include "libtrain/vector.h"
+#include "libtrain/ops/ops.h"
+#include "libtrain/ops/vector.h"
 
 /* Softmax of row t over its first t + 1 scores, in place. */
 TRAIN_VECTORIZED

@@ -1,5 +1,5 @@
 /* Every call of the library passes through here, so its sentence is kept in one place. */
-#include "libtrain/team.h"
+#include "libtrain/parallel/team.h"
 
 /* libcoll keeps its own last error; this moves it to where the program looks. */
 static coll_status_t kept(const train_team_t *team, coll_status_t status) {

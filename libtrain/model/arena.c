@@ -1,0 +1,42 @@
+/* The source that has everything at hand: units are places in two arrays. */
+#include <assert.h>
+#include <stddef.h>
+
+#include "libtrain/model/source.h"
+
+static coll_status_t acquire(void *context, int unit, int next, const float **parameters) {
+  const train_arena_t *arena = context;
+  (void)next;
+  *parameters = arena->parameters + arena->layout->units[unit].offset;
+  return COLL_OK;
+}
+
+static void release(void *context, int unit) {
+  (void)context, (void)unit;
+}
+
+static coll_status_t open_gradients(void *context, int unit, float **gradients, bool *fresh) {
+  const train_arena_t *arena = context;
+  assert(arena->gradients != NULL);
+  *gradients = arena->gradients + arena->layout->units[unit].offset;
+  *fresh = !arena->adding;
+  return COLL_OK;
+}
+
+static coll_status_t close_gradients(void *context, int unit) {
+  train_arena_t *arena = context;
+  if (unit == 0) arena->adding = true;
+  return COLL_OK;
+}
+
+void train_arena_begin(train_arena_t *arena) {
+  arena->adding = false;
+}
+
+train_source_t train_arena_source(train_arena_t *arena) {
+  return (train_source_t){.context = arena,
+                          .acquire = acquire,
+                          .release = release,
+                          .open_gradients = open_gradients,
+                          .close_gradients = close_gradients};
+}

@@ -1,0 +1,31 @@
+/* A model is its activations. */
+#include "libtrain/model/model.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "libtrain/model/internal.h"
+
+coll_status_t train_model_create(const train_layout_t *layout, const train_model_options_t *options,
+                                 train_model_t **model) {
+  assert(options->sequences >= 1);
+  void *memory;
+  COLL_TRY(base_alloc(1, sizeof(train_model_t), "a model", &memory));
+  train_model_t *created = memory;
+  *created = (train_model_t){.layout = layout, .options = *options};
+  coll_status_t status =
+      train_activations_create(&layout->config, options->sequences, &created->activations);
+  if (status != COLL_OK) {
+    free(created);
+    return status;
+  }
+  *model = created;
+  return COLL_OK;
+}
+
+void train_model_destroy(train_model_t *model) {
+  if (model == NULL) return;
+  train_activations_destroy(model->activations);
+  free(model);
+}
