@@ -50,10 +50,11 @@ static json_t *describe_settings(const bench_settings_t *settings, int ranks) {
   const char *line;
   for (int i = 0; (line = coll_knob(i)) != NULL; i++)
     json_array_append_new(knobs, json_string(line));
-  return json_pack("{s:i, s:s, s:i, s:i, s:i, s:I, s:s, s:b, s:s?, s:o}", "ranks", ranks,
+  return json_pack("{s:i, s:s, s:i, s:i, s:i, s:i, s:I, s:s, s:b, s:s?, s:o}", "ranks", ranks,
                    "ranks_are", settings->threads > 0 ? "threads" : "processes", "iterations",
-                   settings->iterations, "warmups", settings->warmups, "checks", settings->checks,
-                   "misaligned_elements", (json_int_t)settings->misalign, "memory",
+                   settings->iterations, "warmups", settings->warmups, "time_ms", settings->time_ms,
+                   "checks", settings->checks, "misaligned_elements",
+                   (json_int_t)settings->misalign, "memory",
                    settings->coll_memory ? "coll" : "malloc", "stream", settings->stream, "algo",
                    settings->algo, "knobs", knobs);
 }

@@ -1,6 +1,8 @@
 /* limit: what this machine allows any collective. Forks its ranks, pins each to a core, and times,
- * as collbench times calls, copies that all ranks make at once in memory of their own, a barrier
- * of flags, and the round trip of one flag between two ranks. Prints one JSON object. */
+ * as collbench times calls, copies and sums that all ranks make at once in memory of their own, a
+ * barrier of flags, and the round trip of one flag between two ranks. Where ranks outnumber cores,
+ * one process per core does the work of all of its ranks, so that nobody waits for a turn. Prints
+ * one JSON object. */
 #include <jansson.h>
 #include <sched.h>
 #include <signal.h>
@@ -23,11 +25,11 @@ enum {
   RANKS_MOST = 64,
   LIST_MOST = 64,
   FLAG_ITERATIONS = 20000,
-  COPY_ITERATIONS_LEAST = 20,
+  COPY_ITERATIONS_LEAST = 5,
   CELL_BYTES = 2 * BASE_CACHE_LINE /* the neighbour of a line is fetched along with it */
 };
 
-#define COPY_BYTES ((size_t)256 << 20) /* that a rank copies for a figure, or more */
+#define COPY_BYTES ((size_t)64 << 20) /* that a rank copies for a figure, or more */
 
 /* Written by one rank alone. */
 typedef struct cell {
@@ -41,15 +43,17 @@ typedef struct settings {
   int size_count, cpu_count;
 } settings_t;
 
-typedef void copy_function(void *dst, const void *src, size_t bytes);
+typedef void work_function(void *dst, const void *src, size_t bytes);
 
 /* One rank. */
 typedef struct rank {
   const settings_t *settings;
   int number;
   cell_t *cells; /* one per rank, shared */
+  int peers;     /* that take part: all in flags, as many as have a core of their own in work */
   uint32_t sequence;
-  copy_function *copy;
+  int share; /* of the ranks, whose work this one does */
+  work_function *work;
   size_t bytes;
   bench_pool_t from, to;
 } rank_t;
@@ -58,7 +62,7 @@ typedef struct rank {
 
 /* With fewer cores than ranks, whoever waits must make room for whom it waits for. */
 static void wait_for(const rank_t *rank, int peer, uint32_t sequence) {
-  bool crowded = rank->settings->ranks > rank->settings->cpu_count;
+  bool crowded = rank->peers > rank->settings->cpu_count;
   _Atomic uint32_t *flag = &rank->cells[peer].sequence;
   while ((int32_t)(atomic_load_explicit(flag, memory_order_acquire) - sequence) < 0) {
     if (crowded) {
@@ -77,7 +81,7 @@ static void raise_flag(rank_t *rank) {
 static coll_status_t meet(void *context) {
   rank_t *rank = context;
   raise_flag(rank);
-  for (int peer = 0; peer < rank->settings->ranks; peer++) wait_for(rank, peer, rank->sequence);
+  for (int peer = 0; peer < rank->peers; peer++) wait_for(rank, peer, rank->sequence);
   return COLL_OK;
 }
 
@@ -101,7 +105,7 @@ static coll_status_t settle(void *context) {
   return COLL_OK;
 }
 
-/* ---- copies */
+/* ---- copies and sums: dst gets src, or the sum of src's two halves */
 
 static void copy_cached(void *dst, const void *src, size_t bytes) {
   memcpy(dst, src, bytes);
@@ -137,10 +141,44 @@ static void copy_streamed(void *dst, const void *src, size_t bytes) {
 }
 #endif
 
-static coll_status_t copy_pair(void *context, int pair) {
+typedef float floats_t __attribute__((vector_size(16)));
+
+static void sum_cached(void *dst, const void *src, size_t bytes) {
+  size_t count = bytes / 2 / sizeof(float);
+  float *restrict to = dst;
+  const float *a = src, *b = a + count;
+  for (size_t i = 0; i < count; i++) to[i] = a[i] + b[i];
+}
+
+/* The halves need not be aligned. */
+static void sum_streamed(void *dst, const void *src, size_t bytes) {
+  size_t half = bytes / 2, whole = half / sizeof(floats_t) * sizeof(floats_t);
+  const char *a = src, *b = a + half;
+  char *to = dst;
+#if defined(__x86_64__)
+  for (size_t at = 0; at < whole; at += sizeof(floats_t)) {
+    floats_t x, y;
+    memcpy(&x, a + at, sizeof x);
+    memcpy(&y, b + at, sizeof y);
+    x += y;
+    __asm__ volatile("movntps %1, %0" : "=m"(*(floats_t *)(to + at)) : "x"(x));
+  }
+  __asm__ volatile("sfence" ::: "memory");
+#else
+  whole = 0;
+#endif
+  for (size_t at = whole; at + sizeof(float) <= half; at += sizeof(float)) {
+    *(float *)(to + at) = *(const float *)(a + at) + *(const float *)(b + at);
+  }
+}
+
+static coll_status_t work_on_pair(void *context, int pair) {
   rank_t *rank = context;
-  rank->copy(bench_pool_region(&rank->to, pair) + BENCH_GUARD_BYTES,
-             bench_pool_region(&rank->from, pair) + BENCH_GUARD_BYTES, rank->bytes);
+  for (int i = 0; i < rank->share; i++) {
+    int at = pair * rank->share + i;
+    rank->work(bench_pool_region(&rank->to, at) + BENCH_GUARD_BYTES,
+               bench_pool_region(&rank->from, at) + BENCH_GUARD_BYTES, rank->bytes);
+  }
   return COLL_OK;
 }
 
@@ -154,20 +192,22 @@ static int compare_doubles(const void *a, const void *b) {
 /* Median over the batches of the slowest rank's time per call; every rank gets it. */
 static double figure(rank_t *rank, coll_status_t (*call)(void *, int), int iterations,
                      int rotation) {
-  const bench_timed_t timed = {rank, call, settle, meet};
+  const bench_timed_t timed = {
+      .context = rank, .call = call, .settle = settle, .meet = meet, .rotation = rotation};
+  const bench_effort_t effort = {.warmups = iterations / 10 + 1, .iterations = iterations};
   double slowest[BENCH_BATCHES_MOST] = {0};
-  (void)bench_timing_run(&timed, iterations / 10 + 1, iterations, rotation,
-                         rank->cells[rank->number].batch_us);
+  int batches = 0;
+  (void)bench_timing_run(&timed, &effort, rank->cells[rank->number].batch_us, &batches);
   (void)meet(rank);
-  for (int peer = 0; peer < rank->settings->ranks; peer++) {
-    for (int i = 0; i < BENCH_BATCHES_MOST; i++) {
+  for (int peer = 0; peer < rank->peers; peer++) {
+    for (int i = 0; i < batches; i++) {
       double batch_us = rank->cells[peer].batch_us[i];
       if (batch_us > slowest[i]) slowest[i] = batch_us;
     }
   }
   (void)meet(rank);
-  qsort(slowest, BENCH_BATCHES_MOST, sizeof slowest[0], compare_doubles);
-  return (slowest[(BENCH_BATCHES_MOST - 1) / 2] + slowest[BENCH_BATCHES_MOST / 2]) / 2;
+  qsort(slowest, (size_t)batches, sizeof slowest[0], compare_doubles);
+  return (slowest[(batches - 1) / 2] + slowest[batches / 2]) / 2;
 }
 
 static coll_status_t make_pool(size_t bytes, int rotation, bench_pool_t *pool) {
@@ -177,22 +217,34 @@ static coll_status_t make_pool(size_t bytes, int rotation, bench_pool_t *pool) {
   return COLL_OK;
 }
 
+static json_t *measure_work(rank_t *rank, int iterations, int rotation) {
+  static const struct {
+    const char *name;
+    work_function *work;
+  } kinds[] = {{"cached_us", copy_cached},
+               {"streamed_us", copy_streamed},
+               {"sum_cached_us", sum_cached},
+               {"sum_streamed_us", sum_streamed}};
+  json_t *figures = json_pack("{s:I}", "bytes", (json_int_t)rank->bytes);
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    rank->work = kinds[i].work;
+    double time_us = figure(rank, work_on_pair, iterations, rotation);
+    json_object_set_new(figures, kinds[i].name, json_real(time_us));
+  }
+  return figures;
+}
+
 /* The working set is that of a call on buffers of this size. */
-static coll_status_t measure_copies(rank_t *rank, size_t bytes, json_t *copies) {
+static coll_status_t measure_size(rank_t *rank, size_t bytes, json_t *all) {
   int rotation = bench_pool_rotation(bytes, bytes);
-  size_t iterations = COPY_BYTES / (bytes + 1);
+  size_t iterations = COPY_BYTES / ((bytes + 1) * (size_t)rank->share);
   if (iterations < COPY_ITERATIONS_LEAST) iterations = COPY_ITERATIONS_LEAST;
   if (iterations > FLAG_ITERATIONS) iterations = FLAG_ITERATIONS;
-  COLL_TRY(make_pool(bytes, rotation, &rank->from));
-  coll_status_t status = make_pool(bytes, rotation, &rank->to);
+  COLL_TRY(make_pool(bytes, rotation * rank->share, &rank->from));
+  coll_status_t status = make_pool(bytes, rotation * rank->share, &rank->to);
   if (status == COLL_OK) {
     rank->bytes = bytes;
-    rank->copy = copy_cached;
-    double cached_us = figure(rank, copy_pair, (int)iterations, rotation);
-    rank->copy = copy_streamed;
-    double streamed_us = figure(rank, copy_pair, (int)iterations, rotation);
-    json_array_append_new(copies, json_pack("{s:I, s:f, s:f}", "bytes", (json_int_t)bytes,
-                                            "cached_us", cached_us, "streamed_us", streamed_us));
+    json_array_append_new(all, measure_work(rank, (int)iterations, rotation));
     bench_pool_free(&rank->to);
   }
   bench_pool_free(&rank->from);
@@ -201,8 +253,8 @@ static coll_status_t measure_copies(rank_t *rank, size_t bytes, json_t *copies) 
 
 static coll_status_t pin(const rank_t *rank) {
   const settings_t *settings = rank->settings;
-  if (settings->ranks > settings->cpu_count) return COLL_OK;
-  size_t cpu = settings->cpus[rank->number];
+  if (settings->cpu_count == 0) return COLL_OK;
+  size_t cpu = settings->cpus[rank->number % settings->cpu_count];
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(cpu, &set);
@@ -210,14 +262,26 @@ static coll_status_t pin(const rank_t *rank) {
   return base_fail_errno(COLL_ERROR_SYSTEM, "cannot run on core %zu of --cpus", cpu);
 }
 
+/* From here on only ranks with a core of their own go on, and each works for every rank there. */
+static void share_work(rank_t *rank) {
+  int ranks = rank->settings->ranks, cores = rank->settings->cpu_count;
+  if (cores > 0 && cores < ranks) rank->peers = cores;
+  rank->share = 0;
+  for (int i = rank->number; rank->number < rank->peers && i < ranks; i += rank->peers) {
+    rank->share++;
+  }
+}
+
 static coll_status_t run_rank(rank_t *rank) {
   COLL_TRY(pin(rank));
   double barrier_us = figure(rank, meet_again, FLAG_ITERATIONS, 1);
   double trip_us = rank->settings->ranks > 1 ? figure(rank, round_trip, FLAG_ITERATIONS, 1) : 0;
+  share_work(rank);
+  if (rank->share == 0) return COLL_OK;
   json_t *copies = json_array();
   coll_status_t status = COLL_OK;
   for (int i = 0; status == COLL_OK && i < rank->settings->size_count; i++) {
-    status = measure_copies(rank, rank->settings->sizes[i], copies);
+    status = measure_size(rank, rank->settings->sizes[i], copies);
   }
   json_t *all = json_pack("{s:i, s:f, s:f, s:o}", "ranks", rank->settings->ranks, "barrier_us",
                           barrier_us, "round_trip_us", trip_us, "copies", copies);
@@ -234,7 +298,7 @@ static coll_status_t run_rank(rank_t *rank) {
 /* ---- processes */
 
 static void work_as(const settings_t *settings, int number, cell_t *cells) {
-  rank_t rank = {.settings = settings, .number = number, .cells = cells};
+  rank_t rank = {.settings = settings, .number = number, .cells = cells, .peers = settings->ranks};
   coll_status_t status = run_rank(&rank);
   if (status != COLL_OK) fprintf(stderr, "limit: rank %d: %s\n", number, base_last_error());
   _exit(status == COLL_OK ? 0 : 1);
@@ -306,14 +370,15 @@ static coll_status_t parse(int argc, char **argv, settings_t *settings, bool *he
        RANKS_MOST},
       {0, "sizes", BASE_OPTION_TEXT, &sizes, "LIST", "bytes that each copies"},
       {0, "cpus", BASE_OPTION_TEXT, &cpus, "LIST",
-       "the ranks' cores; with fewer of them than ranks, none is pinned"},
+       "the ranks' cores, shared where they are fewer; none: the system's choice"},
   };
   const base_command_t command = {
       "limit",
       "[options]",
       "Measures what no collective on this machine can beat: how fast all ranks copy at once,\n"
-      "through the caches and past them, how long a barrier of flags takes, and how long a flag\n"
-      "and its answer. A copy loads and stores every byte once. Prints JSON; times in us.",
+      "and add two halves, through the caches and past them, how long a barrier of flags takes,\n"
+      "and how long a flag and its answer. A copy loads and stores every byte once; a sum of as\n"
+      "many bytes stores half as many. Prints JSON; times in us.",
       "  limit -n 2 --cpus 0,1 --sizes 64K,64M\n      two ranks on two cores\n",
       options,
       sizeof options / sizeof options[0]};

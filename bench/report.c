@@ -16,10 +16,11 @@ static void print_settings(const bench_report_t *report) {
   coll_version(&major, &minor, &patch);
   fprintf(report->out,
           "# collbench, libcoll %d.%d.%d: %d rank%s as %s, %d warm-up and %d timed "
-          "calls, %d checked, buffers from %s%s\n",
+          "calls%s, %d checked, buffers from %s%s\n",
           major, minor, patch, report->ranks, report->ranks == 1 ? "" : "s",
           settings->threads > 0 ? "threads" : "processes", settings->warmups, settings->iterations,
-          settings->checks, settings->coll_memory ? "coll_mem_alloc" : "malloc",
+          settings->time_ms > 0 ? " or fewer" : "", settings->checks,
+          settings->coll_memory ? "coll_mem_alloc" : "malloc",
           settings->stream ? ", on a host stream" : "");
 }
 
@@ -112,6 +113,7 @@ static void algo_text(const bench_row_t *row, const bench_outcome_t *outcome,
 
 static void print_row(bench_report_t *report, const bench_row_t *row,
                       const bench_outcome_t *out_of_place, const bench_outcome_t *in_place) {
+  const bench_outcome_t *shown = out_of_place->ran ? out_of_place : in_place;
   bool first = report->all.rows == 0 || row->collective != report->last.collective;
   if (first) print_table_head(report, row->collective);
   char root[16] = "-", algo[BENCH_ALGO_BYTES + 1];
@@ -119,7 +121,7 @@ static void print_row(bench_report_t *report, const bench_row_t *row,
   fprintf(report->out, "  %11zu %12zu %11s %9s %5s", row->bytes, row->count,
           coll_dtype_name(row->dtype), bench_op_name(row->op), root);
   if (report->settings->algo != NULL) {
-    algo_text(row, out_of_place, algo);
+    algo_text(row, shown, algo);
     fprintf(report->out, " %*s", ALGO_WIDTH, algo);
   }
   print_outcome(report, row, out_of_place);
@@ -173,7 +175,9 @@ void bench_report_row(bench_report_t *report, const bench_row_t *row,
     count_outcome(tallies[i], row, out_of_place, report->ranks);
     count_outcome(tallies[i], row, in_place, report->ranks);
   }
-  if (bench_outcome_fell_back(row, out_of_place)) report->fell_back = true;
+  if (bench_outcome_fell_back(row, out_of_place) || bench_outcome_fell_back(row, in_place)) {
+    report->fell_back = true;
+  }
   report->last = *row;
   if (report->journal != NULL) {
     bench_journal_row(report->journal, row, out_of_place, in_place, report->ranks);

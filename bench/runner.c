@@ -19,6 +19,7 @@
 /* What a rank tells the others about a row. */
 typedef struct rank_report {
   uint64_t wrong;
+  int batches; /* as many on every rank */
   double batch_us[BENCH_BATCHES_MOST];
 } rank_report_t;
 
@@ -45,6 +46,11 @@ static void describe(bench_runner_t *runner, const bench_row_t *row, bool in_pla
                         in_place, &runner->layout);
 }
 
+static bool has_form(const bench_runner_t *runner, const bench_row_t *row, bool in_place) {
+  if (!in_place) return runner->settings->places[BENCH_OUT_OF_PLACE];
+  return runner->settings->places[BENCH_IN_PLACE] && bench_collective_in_place(row->collective);
+}
+
 /* Pairs of buffers that the form needs: one to check on, more to time on. */
 static int rotation_of(const bench_runner_t *runner, const bench_row_t *row) {
   size_t bytes = coll_dtype_bytes(row->dtype);
@@ -58,7 +64,7 @@ static coll_status_t make_pools(bench_runner_t *runner, const bench_rows_t *rows
   for (size_t i = 0; i < 2 * rows->count; i++) {
     const bench_row_t *row = &rows->rows[i / 2];
     bool in_place = i % 2 == 1;
-    if (in_place && !bench_collective_in_place(row->collective)) continue;
+    if (!has_form(runner, row, in_place)) continue;
     describe(runner, row, in_place);
     int buffers = rotation_of(runner, row);
     size_t bytes = coll_dtype_bytes(row->dtype), late = misalign_bytes(runner, row);
@@ -156,13 +162,24 @@ static coll_status_t timed_meet(void *context) {
   return bench_told(runner->comm, coll_barrier(runner->comm, NULL));
 }
 
-static coll_status_t time_form(bench_runner_t *runner, const form_t *form, double *batch_us) {
+static coll_status_t timed_greatest(void *context, double *value) {
+  bench_runner_t *runner = ((const timed_form_t *)context)->runner;
+  return bench_told(runner->comm,
+                    coll_allreduce(value, value, 1, COLL_FLOAT64, COLL_MAX, runner->comm, NULL));
+}
+
+static coll_status_t time_form(bench_runner_t *runner, const form_t *form, rank_report_t *report) {
   const bench_settings_t *settings = runner->settings;
-  int rotation = rotation_of(runner, form->row);
-  for (int i = 0; i < rotation; i++) fill(runner, form, i);
+  const bench_effort_t effort = {settings->warmups, settings->iterations, settings->time_ms};
   timed_form_t context = {runner, form};
-  const bench_timed_t timed = {&context, timed_call, timed_settle, timed_meet};
-  return bench_timing_run(&timed, settings->warmups, settings->iterations, rotation, batch_us);
+  const bench_timed_t timed = {.context = &context,
+                               .call = timed_call,
+                               .settle = timed_settle,
+                               .meet = timed_meet,
+                               .greatest = timed_greatest,
+                               .rotation = rotation_of(runner, form->row)};
+  for (int i = 0; i < timed.rotation; i++) fill(runner, form, i);
+  return bench_timing_run(&timed, &effort, report->batch_us, &report->batches);
 }
 
 /* ---- correctness */
@@ -228,7 +245,7 @@ static coll_status_t conclude(bench_runner_t *runner, const rank_report_t *own,
   rank_report_t *reports = runner->reports;
   COLL_TRY(bench_told(runner->comm,
                       coll_allgather(own, reports, sizeof *own, COLL_UINT8, runner->comm, NULL)));
-  int batches = bench_timing_batches(runner->settings->iterations);
+  int batches = own->batches;
   double slowest[BENCH_BATCHES_MOST] = {0};
   uint64_t wrong = 0;
   for (int rank = 0; rank < runner->ranks; rank++) {
@@ -278,7 +295,7 @@ static coll_status_t run_form(bench_runner_t *runner, form_t *form, bench_outcom
   bench_pool_cut(runner->layout.send_elements * bytes, late, &runner->send);
   bench_pool_cut(runner->layout.recv_elements * bytes, late, &runner->recv);
   COLL_TRY(insist(runner, row, row->algo));
-  if (runner->settings->iterations > 0) COLL_TRY(time_form(runner, form, report.batch_us));
+  if (runner->settings->iterations > 0) COLL_TRY(time_form(runner, form, &report));
   COLL_TRY(check_form(runner, form, &report.wrong));
   note_algo(runner, row, outcome);
   COLL_TRY(insist(runner, row, NULL));
@@ -303,8 +320,9 @@ coll_status_t bench_runner_row(bench_runner_t *runner, const bench_row_t *row,
     bench_vectors_fill(row->count, runner->rank, runner->ranks, &runner->vectors);
   }
   COLL_TRY(make_op(runner, &form.values, &form.call.op));
-  coll_status_t status = run_form(runner, &form, out_of_place);
-  if (status == COLL_OK && bench_collective_in_place(row->collective)) {
+  coll_status_t status = COLL_OK;
+  if (has_form(runner, row, false)) status = run_form(runner, &form, out_of_place);
+  if (status == COLL_OK && has_form(runner, row, true)) {
     form.in_place = true;
     status = run_form(runner, &form, in_place);
   }

@@ -31,8 +31,8 @@ coll_status_t bench_runner_make(const bench_settings_t *settings, const bench_ro
                                 coll_comm_t comm, bench_runner_t *runner);
 void bench_runner_free(bench_runner_t *runner);
 
-/* Times and checks the row, first out of place, then in place where the collective has that. Tells
- * of this rank's first wrong element on standard error. */
+/* Times and checks the row, first out of place, then in place where the collective has that, as far
+ * as the settings ask for it. Tells of this rank's first wrong element on standard error. */
 coll_status_t bench_runner_row(bench_runner_t *runner, const bench_row_t *row,
                                bench_outcome_t *out_of_place, bench_outcome_t *in_place);
 

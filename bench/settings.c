@@ -18,6 +18,7 @@
 static const char *const op_words[] = {"sum", "prod",      "max", "min",
                                        "avg", "premulsum", "all", NULL};
 static const char *const memory_words[] = {"malloc", "coll", NULL};
+static const char *const place_words[] = {"out", "in", "both", NULL};
 static const char *const print_words[] = {"auto", "rows", "brief", NULL};
 
 /* The dtypes under their own names, then under those that nccl-tests knows them by. */
@@ -71,8 +72,8 @@ static const char examples[] =
 /* The values that the option table fills in, before they are checked. */
 typedef struct raw {
   uint64_t begin, end, step;
-  int64_t factor, iterations, warmups, checks, misalign, threads;
-  int dtype, op, memory, print;
+  int64_t factor, iterations, warmups, checks, time_ms, misalign, threads;
+  int dtype, op, memory, place, print;
   const char *sizes, *counts, *root;
   bool knobs;
 } raw_t;
@@ -226,6 +227,10 @@ static coll_status_t finish(const raw_t *raw, bool ranged, bench_settings_t *set
   settings->iterations = (int)raw->iterations;
   settings->warmups = (int)raw->warmups;
   settings->checks = (int)raw->checks;
+  settings->time_ms = (int)raw->time_ms;
+  for (int i = 0; i < BENCH_PLACE_COUNT; i++) {
+    settings->places[i] = raw->place == BENCH_PLACE_COUNT || raw->place == i;
+  }
   settings->misalign = (size_t)raw->misalign;
   settings->threads = (int)raw->threads;
   settings->coll_memory = raw->memory == 1;
@@ -285,6 +290,11 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
        1000000},
       {'c', "check", BASE_OPTION_INTEGER, &raw->checks, "N", "checked calls, each on new values", 0,
        1000000},
+      {0, "time-ms", BASE_OPTION_INTEGER, &raw->time_ms, "MS",
+       "fewer timed calls, and warm-up to suit, where -n would take longer; 0: never", 0, 1000000},
+      {0, "place", BASE_OPTION_WORD, &raw->place, "WHERE",
+       "out: the result in a buffer of its own; in: in the one that was sent; both",
+       .words = place_words},
       {'o', "op", BASE_OPTION_WORD, &raw->op, "OP",
        "reduction: sum, prod, max, min, avg, premulsum, all", .words = op_words},
       {'d', "datatype", BASE_OPTION_WORD, &raw->dtype, "TYPE",
@@ -327,6 +337,7 @@ coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *sett
                .warmups = 5,
                .checks = 1,
                .dtype = COLL_FLOAT32,
+               .place = BENCH_PLACE_COUNT,
                .root = "0"};
   const raw_t untouched = raw;
   bench_settings_t parsed = {0};

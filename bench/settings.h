@@ -12,6 +12,8 @@
 
 #define BENCH_ROOT_ALL (-1)
 
+typedef enum bench_place { BENCH_OUT_OF_PLACE, BENCH_IN_PLACE, BENCH_PLACE_COUNT } bench_place_t;
+
 typedef struct bench_settings {
   bool collectives[COLL_COLLECTIVE_COUNT];
   bool dtypes[COLL_DTYPE_COUNT];
@@ -22,7 +24,9 @@ typedef struct bench_settings {
   size_t count_count;
   const char *algo; /* NULL: the library's choice; "all": each in turn */
   int root;         /* or BENCH_ROOT_ALL */
+  bool places[BENCH_PLACE_COUNT];
   int iterations, warmups, checks;
+  int time_ms;     /* that a row's timed calls take at most, about; 0: however long they take */
   size_t misalign; /* elements that buffers begin after an aligned address */
   int threads;     /* ranks as threads of this process; 0: processes of a launcher */
   bool coll_memory, stream;

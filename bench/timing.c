@@ -7,25 +7,54 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-int bench_timing_batches(int iterations) {
-  return iterations < BENCH_BATCHES_MOST ? iterations : BENCH_BATCHES_MOST;
+#define LIMITED_LEAST 5 /* calls that no limit of time takes away */
+#define WARM_SHARE 8    /* of a limit goes to the warm-up */
+
+static coll_status_t make_calls(const bench_timed_t *timed, int count, int *calls) {
+  for (int i = 0; i < count; i++) {
+    COLL_TRY(timed->call(timed->context, (*calls)++ % timed->rotation));
+  }
+  return timed->settle(timed->context);
 }
 
-coll_status_t bench_timing_run(const bench_timed_t *timed, int warmups, int iterations,
-                               int rotation, double *batch_us) {
-  int batches = bench_timing_batches(iterations), calls = 0, done = 0;
-  void *context = timed->context;
-  while (calls < warmups) COLL_TRY(timed->call(context, calls++ % rotation));
-  COLL_TRY(timed->settle(context));
-  COLL_TRY(timed->meet(context));
+/* Every pair once, then twice as many calls, and so on until they take long enough to tell by them
+ * how many fit the limit. */
+static coll_status_t warm_up_within(const bench_timed_t *timed, const bench_effort_t *effort,
+                                    int *calls, int *iterations) {
+  double took_ms = 0;
+  int count = timed->rotation;
+  for (;; count *= 2) {
+    uint64_t begin_ns = base_clock_now_ns();
+    COLL_TRY(make_calls(timed, count, calls));
+    took_ms = (double)(base_clock_now_ns() - begin_ns) * 1e-6;
+    COLL_TRY(timed->greatest(timed->context, &took_ms));
+    if (took_ms * WARM_SHARE >= effort->time_ms || count >= effort->iterations) break;
+  }
+  double fitting = effort->time_ms / (took_ms / count + 1e-9);
+  if (fitting < LIMITED_LEAST) fitting = LIMITED_LEAST;
+  if (fitting < *iterations) *iterations = (int)fitting;
+  return COLL_OK;
+}
+
+coll_status_t bench_timing_run(const bench_timed_t *timed, const bench_effort_t *effort,
+                               double *batch_us, int *batches) {
+  int iterations = effort->iterations, calls = 0, done = 0;
+  if (effort->time_ms > 0) {
+    COLL_TRY(warm_up_within(timed, effort, &calls, &iterations));
+  } else {
+    COLL_TRY(make_calls(timed, effort->warmups, &calls));
+  }
+  int count = iterations < BENCH_BATCHES_MOST ? iterations : BENCH_BATCHES_MOST;
+  COLL_TRY(timed->meet(timed->context));
   uint64_t begin_ns = base_clock_now_ns();
-  for (int batch = 0; batch < batches; batch++) {
-    int until = (int)((int64_t)iterations * (batch + 1) / batches), first = done;
-    for (; done < until; done++) COLL_TRY(timed->call(context, calls++ % rotation));
-    COLL_TRY(timed->settle(context));
+  for (int batch = 0; batch < count; batch++) {
+    int until = (int)((int64_t)iterations * (batch + 1) / count), first = done;
+    COLL_TRY(make_calls(timed, until - first, &calls));
+    done = until;
     uint64_t end_ns = base_clock_now_ns();
     batch_us[batch] = (double)(end_ns - begin_ns) * 1e-3 / (until - first);
     begin_ns = end_ns;
   }
+  *batches = count;
   return COLL_OK;
 }

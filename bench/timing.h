@@ -16,14 +16,19 @@ typedef struct bench_timed {
   coll_status_t (*call)(void *context, int pair);
   coll_status_t (*settle)(void *context); /* returns when the calls made so far are complete */
   coll_status_t (*meet)(void *context);   /* returns when every rank has come here */
+  /* Makes the value the greatest that any rank has; asked only under a limit of time. */
+  coll_status_t (*greatest)(void *context, double *value);
+  int rotation; /* pairs of buffers, taken in turn */
 } bench_timed_t;
 
-/* The batches that the iterations make. */
-int bench_timing_batches(int iterations);
+typedef struct bench_effort {
+  int warmups, iterations; /* calls before those that are timed, and those */
+  int time_ms;             /* 0, or a limit: it then decides on the warm-up too */
+} bench_effort_t;
 
-/* After `warmups` calls makes `iterations` timed ones, rotating among `rotation` pairs. batch_us
- * gets each batch's time per call on this rank and has room for BENCH_BATCHES_MOST. */
-coll_status_t bench_timing_run(const bench_timed_t *timed, int warmups, int iterations,
-                               int rotation, double *batch_us);
+/* *batches of calls, as all ranks agree; batch_us gets each one's time per call on this rank and
+ * has room for BENCH_BATCHES_MOST. */
+coll_status_t bench_timing_run(const bench_timed_t *timed, const bench_effort_t *effort,
+                               double *batch_us, int *batches);
 
 #endif

@@ -11,6 +11,8 @@ from comparison import figures
 RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
                   "MASTER_PORT", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
+ITERATIONS_MOST = 20000
+
 FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo"}
 
 # Open MPI: parameters of mpirun --mca.
@@ -43,9 +45,9 @@ class Contender:
         self.collectives = collectives
         self.library = None  # as it names itself, once it has run
 
-    def command(self, collective, sizes, iterations, warmups):
+    def command(self, collective, sizes, time_ms):
         line = self.launch + [self.program, collective, "--sizes", ",".join(map(str, sizes)),
-                              "-n", str(iterations), "-w", str(warmups)]
+                              "-n", str(ITERATIONS_MOST), "--time-ms", str(time_ms)]
         return line + self.arguments
 
     def describe(self):
@@ -60,9 +62,9 @@ class Contender:
             return {}
         return {record["bytes"]: (statistics.median(record["batch_us"]), record["wrong"])}
 
-    def run(self, runner, collective, sizes, iterations, warmups):
+    def run(self, runner, collective, sizes, time_ms):
         """{bytes: us}. Raises Failure where the command fails or its results are wrong."""
-        output = runner(self.command(collective, sizes, iterations, warmups), self.environment)
+        output = runner(self.command(collective, sizes, time_ms), self.environment)
         times = {}
         for line in output.splitlines():
             if line.startswith("{"):
@@ -86,9 +88,9 @@ def checked(times, sizes):
 class Ours(Contender):
     """collbench, which writes a JSON file."""
 
-    def run(self, runner, collective, sizes, iterations, warmups):
+    def run(self, runner, collective, sizes, time_ms):
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
-            line = self.command(collective, sizes, iterations, warmups) + ["--json", file.name]
+            line = self.command(collective, sizes, time_ms) + ["--json", file.name]
             runner(line, self.environment)
             document = json.load(file)
         self.library = "libcoll " + document["libcoll"]
@@ -100,11 +102,11 @@ class Ours(Contender):
 class Gloo(Contender):
     """Meets in a folder that must be new each time."""
 
-    def run(self, runner, collective, sizes, iterations, warmups):
+    def run(self, runner, collective, sizes, time_ms):
         with tempfile.TemporaryDirectory() as folder:
             self.environment = dict(self.environment, GLOO_STORE=folder)
             try:
-                return super().run(runner, collective, sizes, iterations, warmups)
+                return super().run(runner, collective, sizes, time_ms)
             finally:
                 del self.environment["GLOO_STORE"]
 
@@ -138,8 +140,8 @@ def make(root, build, ranks, memories, peers, quick):
                for name in ("collbench", "peer-openmpi", "peer-mpich", "peer-gloo")}
     count = ["-n", str(ranks)]
     collrun = [os.path.join(build, "tools", "collrun"), *count, "--bind", "none", *pin]
-    found = [Ours(memory, collrun, program["collbench"], arguments=["--mem", memory])
-             for memory in memories]
+    found = [Ours(memory, collrun, program["collbench"],
+                  arguments=["--mem", memory, "--place", "out"]) for memory in memories]
     if "openmpi" in peers:
         allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         settings = dict(OPENMPI, **(OPENMPI_CROWDED if crowded else {}))
@@ -165,7 +167,8 @@ QUICK = ("openmpi/default", "openmpi/copy", "openmpi/coll-sm", "mpich/default", 
 
 
 def limit_command(build, ranks, sizes):
-    """Prints JSON: {"barrier_us", "round_trip_us", "copies": [{"bytes", "cached_us", ...}]}."""
+    """Prints JSON: {"barrier_us", "round_trip_us", "copies": [{"bytes", "cached_us",
+    "streamed_us", "sum_cached_us", "sum_streamed_us"}]}."""
     cores = own_cores()[:ranks]
     return [os.path.join(build, "bench", "limit"), "-n", str(ranks), "--cpus",
             ",".join(map(str, cores)), "--sizes", ",".join(map(str, sizes))]

@@ -3,10 +3,12 @@ target. Pure functions over rows:
 
     {"ranks": 2, "collective": "allreduce", "bytes": 4096,
      "times_us": {contender: [one per round]},
-     "limit": {"cached_us": [...], "streamed_us": [...], "slot_us": [...],
-               "barrier_us": [...], "round_trip_us": [...]}}
+     "limit": {"cached_us": [...], "streamed_us": [...], "sum_cached_us": [...],
+               "sum_streamed_us": [...], "slot_us": [...], "barrier_us": [...],
+               "round_trip_us": [...]}}
 
-The limit's copies are of "bytes" by every rank at once, "slot_us" of SLOT_BYTES.
+The limit's copies are of "bytes" by every rank at once, "slot_us" of SLOT_BYTES; a sum is of the
+two halves of as many bytes.
 """
 import collections
 import statistics
@@ -60,34 +62,43 @@ def ratio(row, memory):
 
 # ---- the limit -----------------------------------------------------------------------------------
 
-def least_bytes(collective, ranks, size, staged):
-    """Bytes that the cores together must load and store, for `size` bytes in the larger of a
-    rank's two buffers. Mapped: ranks reach each other's buffers. Staged: what comes from another
-    rank is first copied to where both reach."""
+def least_moves(collective, ranks, size, staged):
+    """(loads, stores) in bytes that the cores together must make, for `size` bytes in the larger of
+    a rank's two buffers. What several cores load counts once. Mapped: ranks reach each other's
+    buffers. Staged: what comes from another rank is first copied to where both reach."""
     p, s = ranks, size
-    mapped_bytes, staged_bytes = {
-        "allreduce": (2 * p * s, (5 * p - 2) * s),
-        "reduce_scatter": ((p + 1) * s, (3 * p - 1) * s),
-        "reduce": ((p + 1) * s, (3 * p - 1) * s),
-        "allgather": ((p + 1) * s, 2 * (p + 1) * s),
-        "broadcast": ((p + 1) * s, 2 * (p + 1) * s),
-        "alltoall": (2 * p * s, (4 * p - 2) * s),
-        "gather": (2 * s, 2 * s + 2 * s * (p - 1) / p),
-        "scatter": (2 * s, 2 * s + 2 * s * (p - 1) / p),
+    mapped_moves, staged_moves = {
+        "allreduce": ((p * s, p * s), ((3 * p - 2) * s, 2 * p * s)),
+        "reduce_scatter": ((p * s, s), ((2 * p - 1) * s, p * s)),
+        "reduce": ((p * s, s), ((2 * p - 1) * s, p * s)),
+        "allgather": ((s, p * s), (p * s, (p + 1) * s)),
+        "broadcast": ((s, p * s), (p * s, (p + 1) * s)),
+        "alltoall": ((p * s, p * s), ((2 * p - 1) * s, (2 * p - 1) * s)),
+        "gather": ((s, s), (s + s * (p - 1) / p, s + s * (p - 1) / p)),
+        "scatter": ((s, s), (s + s * (p - 1) / p, s + s * (p - 1) / p)),
     }[collective]
-    return staged_bytes if staged else mapped_bytes
+    return staged_moves if staged else mapped_moves
 
 
-def bandwidth(row, size, *kinds):
-    """Bytes per us that all ranks together load and store when each copies `size` bytes, by the
-    best kind of copy."""
-    return 2 * row["ranks"] * size / min(statistics.median(row["limit"][kind]) for kind in kinds)
+def us_per_byte(row, size, *kinds):
+    """For a byte that some rank copies while all ranks copy `size` bytes each, in the best way."""
+    return min(statistics.median(row["limit"][kind]) for kind in kinds) / (row["ranks"] * size)
+
+
+def moves_us(row, loads, stores):
+    """At the speeds of copies, which load as much as they store, and of sums, which load twice as
+    much. Stores beyond the loads cost half of a copy."""
+    added = 2 * us_per_byte(row, row["bytes"], "sum_cached_us", "sum_streamed_us")
+    copied = min(us_per_byte(row, row["bytes"], "cached_us", "streamed_us"), added)
+    if loads < stores:
+        return (loads + stores) / 2 * copied
+    return stores * copied + (loads - stores) * (added - copied)
 
 
 def limit_us(row, memory):
     """The least time: the flags that must cross, then the bytes that must move. The call's own
-    buffers move at the speed of copies of its size; what staging adds, between slots that stay in
-    a cache."""
+    buffers move at the speed of the call's size; what staging adds, between slots that stay in a
+    cache. With fewer cores than ranks, each core does its ranks' work one after the other."""
     if not row.get("limit"):
         return None
     if row["collective"] in ROOTED:
@@ -95,12 +106,19 @@ def limit_us(row, memory):
     else:
         flags_us = statistics.median(row["limit"]["barrier_us"])
     call = row["collective"], row["ranks"], row["bytes"]
-    own, staged = least_bytes(*call, staged=False), least_bytes(*call, staged=True)
-    own_speed = bandwidth(row, row["bytes"], "cached_us", "streamed_us")
-    time = flags_us + own / own_speed
+    own, staged = least_moves(*call, staged=False), least_moves(*call, staged=True)
+    time = flags_us + moves_us(row, *own)
     if memory == "malloc":
-        time += (staged - own) / max(own_speed, bandwidth(row, SLOT_BYTES, "slot_us"))
+        time += (sum(staged) - sum(own)) / 2 * min(
+            us_per_byte(row, row["bytes"], "cached_us", "streamed_us"),
+            us_per_byte(row, SLOT_BYTES, "slot_us"))
     return time
+
+
+def most_possible(row, memory):
+    """How many times as fast as the best peer a call at the limit would be."""
+    limit, peer = limit_us(row, memory), best_peer_us(row)
+    return peer / limit if limit and peer else None
 
 
 def reached(row, memory):
@@ -112,6 +130,7 @@ def reached(row, memory):
 # ---- targets -------------------------------------------------------------------------------------
 # Against the best peer at the row's size; the first line that fits counts.
 
+PASS, FAIL, BEYOND = "pass", "FAIL", "beyond"
 Target = collections.namedtuple("Target", "collectives ranks least most times")
 MOVING = ("allgather", "broadcast", "alltoall", "gather", "scatter")
 TARGETS = (
@@ -137,19 +156,32 @@ def target_of(row):
 
 
 def verdict(row, memory):
-    """True: meets its target, False: misses it, None: has none or was not measured."""
+    """PASS, FAIL, or BEYOND the machine, where even the limit would miss the target; None where a
+    row has no target or was not measured."""
     target, times = target_of(row), ratio(row, memory)
-    return None if target is None or times is None else times >= target.times[memory]
+    if target is None or times is None:
+        return None
+    if times >= target.times[memory]:
+        return PASS
+    possible = most_possible(row, memory)
+    return BEYOND if possible is not None and possible < target.times[memory] else FAIL
 
 
 def limit_verdict(row, memory):
     share = reached(row, memory)
     if share is None or memory not in LIMIT_TARGET.times or not fits(LIMIT_TARGET, row):
         return None
-    return share >= LIMIT_TARGET.times[memory]
+    return PASS if share >= LIMIT_TARGET.times[memory] else FAIL
 
 
-Summary = collections.namedtuple("Summary", "target memory rows met worst worst_row by_limit")
+Summary = collections.namedtuple("Summary",
+                                 "target memory rows met beyond worst worst_row by_limit")
+
+
+def summary_verdict(summary):
+    if summary.met == summary.rows:
+        return PASS
+    return BEYOND if summary.met + summary.beyond == summary.rows else FAIL
 
 
 def summarize(rows):
@@ -157,19 +189,24 @@ def summarize(rows):
     summaries = []
     for target in TARGETS + (LIMIT_TARGET,):
         by_limit = target is LIMIT_TARGET
+        figure, judge = (reached, limit_verdict) if by_limit else (ratio, verdict)
         for memory in target.times:
-            mine = [row for row in rows if (fits(target, row) if by_limit
-                                            else target_of(row) is target)]
-            figure = reached if by_limit else ratio
-            figures = [(figure(row, memory), row) for row in mine]
-            figures = [pair for pair in figures if pair[0] is not None]
-            if not figures:
+            mine = [row for row in rows if figure(row, memory) is not None and (
+                fits(target, row) if by_limit else target_of(row) is target)]
+            if not mine:
                 continue
-            worst, worst_row = min(figures, key=lambda pair: pair[0])
-            met = sum(value >= target.times[memory] for value, _ in figures)
-            summaries.append(Summary(target, memory, len(figures), met, worst, worst_row,
+            verdicts = [judge(row, memory) for row in mine]
+            worst_row = min(mine, key=lambda row: figure(row, memory))
+            summaries.append(Summary(target, memory, len(mine), verdicts.count(PASS),
+                                     verdicts.count(BEYOND), figure(worst_row, memory), worst_row,
                                      by_limit))
     return summaries
+
+
+def collectives_with_target(ranks):
+    """Those that some target among so many ranks names; all where none does."""
+    named = {name for target in TARGETS if ranks in target.ranks for name in target.collectives}
+    return [name for name in COLLECTIVES if name in named or not named]
 
 
 # ---- words ---------------------------------------------------------------------------------------

@@ -9,30 +9,13 @@ import time
 
 from comparison import contenders, figures
 
-# Sizes up to these are measured by one launch: like sizes need like numbers of calls.
-CHUNK_ENDS = (figures.KIB, 64 * figures.KIB, 4 * figures.MIB)
-PILOT_ITERATIONS, PILOT_WARMUPS = 20, 5
-ITERATIONS_LEAST, ITERATIONS_MOST = 10, 20000
 LAUNCH_SECONDS_MOST = 120
-BEHIND = 1.5  # a setting this far behind its family's best is not run in later rounds
+BEHIND = 1.15  # a setting this far behind its family's best is not run in later rounds
 
-
-def chunks_of(sizes):
-    """The sizes in groups that one launch measures."""
-    groups = {}
-    for size in sizes:
-        groups.setdefault(sum(size > end for end in CHUNK_ENDS), []).append(size)
-    return [groups[key] for key in sorted(groups)]
-
-
-def iterations_for(slowest_us, target_ms):
-    """Timed calls that take about the target."""
-    wanted = round(target_ms * 1000 / max(slowest_us, 1e-3))
-    return min(max(wanted, ITERATIONS_LEAST), ITERATIONS_MOST)
-
-
-def warmups_for(iterations):
-    return max(4, iterations // 5)
+# What a launch costs besides its timed calls, in seconds: to start, and to fill and check the
+# largest buffers, by each rank in turn where cores lack.
+LAUNCH_SECONDS, FILL_SECONDS_PER_GIB = 0.7, 1.5
+KEPT_SHARE = 0.75  # of the contenders, after the first round
 
 
 def run_command(command, environment):
@@ -57,21 +40,26 @@ def run_command(command, environment):
     return output
 
 
+def clock_text(seconds):
+    return "%d:%02d" % divmod(round(seconds), 60)
+
+
 class Progress:
     """One line on a terminal: how far, on what, and for how long yet."""
 
-    def __init__(self, steps):
-        self.steps, self.done = steps, 0
+    def __init__(self, seconds):
+        self.seconds, self.done = seconds, 0
         self.began = time.monotonic()
         self.shown = sys.stderr.isatty()
 
-    def step(self, text, steps=1):
-        self.done += steps
+    def step(self, text, seconds):
+        """What was thought to take `seconds` is done."""
+        self.done += seconds
         if not self.shown:
             return
-        left = (time.monotonic() - self.began) / self.done * (self.steps - self.done)
-        sys.stderr.write("\r\x1b[K%3d %%  %d:%02d left  %s"
-                         % (100 * self.done // self.steps, left // 60, left % 60, text))
+        left = (time.monotonic() - self.began) / self.done * max(self.seconds - self.done, 0)
+        sys.stderr.write("\r\x1b[K%3d %%  %s left  %s" % (
+            min(100 * self.done / self.seconds, 100), clock_text(left), text))
         sys.stderr.flush()
 
     def say(self, text):
@@ -83,57 +71,60 @@ class Progress:
             sys.stderr.write("\r\x1b[K")
 
 
-class Chunk:
-    """One collective at a few sizes, for all contenders."""
+class Survey:
+    """One collective among one number of ranks at all of its sizes, by all contenders."""
 
-    def __init__(self, survey, collective, sizes):
-        self.survey, self.collective, self.sizes = survey, collective, sizes
-        self.running = [c for c in survey.contenders if collective in c.collectives]
-        self.iterations = {}
-        self.rows = {size: {"ranks": survey.ranks, "collective": collective, "bytes": size,
-                            "times_us": {}, "limit": {}} for size in sizes}
+    def __init__(self, build, ranks, collective, sizes, found, effort):
+        """effort: (rounds, ms that a launch's timed calls of one size take)."""
+        self.build, self.ranks, self.collective = build, ranks, collective
+        self.sizes = sorted({figures.size_for(collective, ranks, size) for size in sizes})
+        self.running = [c for c in found if collective in c.collectives]
+        self.rounds, self.time_ms = effort
+        self.failures = []
+        self.rows = {size: {"ranks": ranks, "collective": collective, "bytes": size,
+                            "times_us": {}, "limit": {}} for size in self.sizes}
 
-    def try_out(self, contender, iterations, warmups):
-        """{bytes: us}; None, and the contender is out, when it fails."""
+    def launch_seconds(self):
+        """What one launch is thought to take."""
+        crowding = max(1, self.ranks / len(contenders.own_cores()))
+        filling = 4 * self.sizes[-1] / (1 << 30) * FILL_SECONDS_PER_GIB * crowding
+        calls = 1.3 * self.time_ms / 1000 * len(self.sizes)
+        return (LAUNCH_SECONDS + filling) * crowding ** 0.5 + calls
+
+    def seconds(self):
+        later = max(3, KEPT_SHARE * len(self.running))
+        return (len(self.running) + 1 + (self.rounds - 1) * (later + 1)) * self.launch_seconds()
+
+    def try_out(self, contender, progress):
+        """{bytes: us}; nothing, and the contender is out, when it fails."""
         try:
-            return contender.run(run_command, self.collective, self.sizes, iterations, warmups)
+            return contender.run(run_command, self.collective, self.sizes, self.time_ms)
         except contenders.Failure as failure:
-            self.survey.progress.say("%s, %s: %s" % (contender.name, self.collective, failure))
+            progress.say("%s, %s, %d ranks: %s" % (contender.name, self.collective, self.ranks,
+                                                   failure))
             self.running.remove(contender)
-            self.survey.failures.append({"contender": contender.name, "reason": str(failure),
-                                         "collective": self.collective, "sizes": self.sizes})
-            return None
+            self.failures.append({"contender": contender.name, "reason": str(failure),
+                                  "ranks": self.ranks, "collective": self.collective})
+            return {}
 
-    def pilot(self):
-        for contender in list(self.running):
-            times = self.try_out(contender, PILOT_ITERATIONS, PILOT_WARMUPS)
-            if times:
-                slowest = max(times.values())
-                self.iterations[contender.name] = iterations_for(slowest, self.survey.target_ms)
-            self.survey.step(self, "pilot", contender.name)
-
-    def one_round(self, number):
+    def one_round(self, number, progress):
+        where = "%s, %d ranks, round %d: " % (self.collective, self.ranks, number + 1)
         order = list(self.running)
         for contender in order if number % 2 == 0 else reversed(order):
-            iterations = self.iterations[contender.name]
-            times = self.try_out(contender, iterations, warmups_for(iterations))
-            for size, time_us in (times or {}).items():
+            for size, time_us in self.try_out(contender, progress).items():
                 self.rows[size]["times_us"].setdefault(contender.name, []).append(time_us)
-            self.survey.step(self, "round %d" % (number + 1), contender.name)
+            progress.step(where + contender.name, self.launch_seconds())
         self.measure_limit()
-        self.survey.step(self, "round %d" % (number + 1), "limit")
+        progress.step(where + "limit", self.launch_seconds())
 
     def measure_limit(self):
         sizes = sorted({*self.sizes, figures.SLOT_BYTES})
-        command = contenders.limit_command(self.survey.build, self.survey.ranks, sizes)
+        command = contenders.limit_command(self.build, self.ranks, sizes)
         found = json.loads(run_command(command, {}))
-        copies = {copy["bytes"]: copy for copy in found["copies"]}
+        copies = {copy.pop("bytes"): copy for copy in found["copies"]}
         for size, row in self.rows.items():
-            figures_us = {"cached_us": copies[size]["cached_us"],
-                          "streamed_us": copies[size]["streamed_us"],
-                          "slot_us": copies[figures.SLOT_BYTES]["cached_us"],
-                          "barrier_us": found["barrier_us"],
-                          "round_trip_us": found["round_trip_us"]}
+            figures_us = dict(copies[size], slot_us=copies[figures.SLOT_BYTES]["cached_us"],
+                              barrier_us=found["barrier_us"], round_trip_us=found["round_trip_us"])
             for name, time_us in figures_us.items():
                 row["limit"].setdefault(name, []).append(time_us)
 
@@ -146,48 +137,31 @@ class Chunk:
                      and figures.time_us(row, name) <= BEHIND * best[figures.family_of(name)][0]}
         self.running = [c for c in self.running if c.name in near]
 
-    def measure(self):
-        before = self.survey.progress.done
-        self.pilot()
-        for number in range(self.survey.rounds):
-            self.one_round(number)
+    def run(self, progress):
+        """The rows."""
+        done = progress.done + self.seconds()
+        for number in range(self.rounds):
+            self.one_round(number, progress)
             if number == 0:
                 self.drop_laggards()
-        self.survey.progress.done = before + self.survey.steps_of(self.collective)
+        progress.done = done
         return list(self.rows.values())
 
 
-class Survey:
-    """All collectives and sizes that were asked for."""
-
-    def __init__(self, build, ranks, found, rounds, target_ms):
-        self.build, self.ranks, self.contenders = build, ranks, found
-        self.rounds, self.target_ms = rounds, target_ms
-        self.failures = []
-        self.progress = None
-
-    def steps_of(self, collective):
-        """Launches of one chunk when no contender is dropped."""
-        count = sum(collective in c.collectives for c in self.contenders)
-        return count + self.rounds * (count + 1)
-
-    def step(self, chunk, stage, name):
-        self.progress.step("%s to %s, %s: %s" % (chunk.collective,
-                                                 figures.size_text(chunk.sizes[-1]), stage, name))
-
-    def run(self, collectives, sizes):
-        plan = []
-        for collective in collectives:
-            own = sorted({figures.size_for(collective, self.ranks, size) for size in sizes})
-            plan += [Chunk(self, collective, chunk) for chunk in chunks_of(own)]
-        self.progress = Progress(sum(self.steps_of(chunk.collective) for chunk in plan))
-        rows = []
-        try:
-            for chunk in plan:
-                rows += chunk.measure()
-        except KeyboardInterrupt:
-            if not rows:
-                raise
-            self.progress.say("interrupted: only what was complete is shown")
-        self.progress.clear()
-        return rows
+def run_all(surveys):
+    """The rows of all; of those before it where one is interrupted."""
+    seconds = sum(survey.seconds() for survey in surveys)
+    progress = Progress(seconds)
+    progress.say("%d collectives to measure, in about %s min" % (len(surveys), clock_text(seconds)))
+    rows = []
+    try:
+        for survey in surveys:
+            rows += survey.run(progress)
+    except KeyboardInterrupt:
+        if not rows:
+            raise
+        progress.say("interrupted: only what was complete is shown")
+    progress.clear()
+    took = time.monotonic() - progress.began
+    progress.say("measured in %s min" % clock_text(took))
+    return rows

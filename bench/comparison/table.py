@@ -32,12 +32,9 @@ class Style:
         return "".join(codes) + text + PLAIN if self.colored and text.strip() else text
 
 
-def verdict_text(verdict):
-    return {True: "pass", False: "FAIL", None: ""}[verdict]
-
-
 def verdict_codes(verdict):
-    return {True: (GREEN,), False: (RED, BOLD), None: ()}[verdict]
+    return {figures.PASS: (GREEN,), figures.FAIL: (RED, BOLD), figures.BEYOND: (DIM,),
+            None: ()}[verdict]
 
 
 def present(rows, memories):
@@ -65,7 +62,8 @@ class Block:
         cells += ["%9s" % MEMORY_NAMES[memory] for memory in self.memories]
         cells += ["%8s %-*s" % (FAMILIES[family], self.setting_width, "")
                   for family in self.families]
-        cells += ["%8s     " % MEMORY_NAMES[memory] for memory in self.memories]
+        cells += ["%8s       " % MEMORY_NAMES[memory] for memory in self.memories]
+        cells += ["%8s" % MEMORY_NAMES[memory] for memory in self.memories]
         cells += ["%8s %6s" % (MEMORY_NAMES[memory], "") for memory in self.memories]
         return "  ".join(cells).rstrip()
 
@@ -73,10 +71,10 @@ class Block:
         """What the groups of columns mean."""
         ours = 10 + 11 * len(self.memories)
         peers = (11 + self.setting_width) * len(self.families)
-        ratios = 15 * len(self.memories)
-        return "%-*s%-*s%-*s  %s" % (ours, " " * 12 + "time (us)", peers,
-                                     "  best setting of each peer", ratios,
-                                     "  best peer / ours", "limit (us), reached")
+        ratios, possible = 17 * len(self.memories), 10 * len(self.memories)
+        return "%-*s%-*s%-*s%-*s  %s" % (
+            ours, " " * 12 + "time (us)", peers, "  best setting of each peer", ratios,
+            "  best peer / ours", possible, "  most possible", "limit (us), reached")
 
     def line(self, row):
         paint = self.style.paint
@@ -91,7 +89,9 @@ class Block:
         for memory in self.memories:
             verdict = figures.verdict(row, memory)
             cells.append("%8s %s" % (times_text(figures.ratio(row, memory)), paint(
-                "%-4s" % verdict_text(verdict), *verdict_codes(verdict))))
+                "%-6s" % (verdict or ""), *verdict_codes(verdict))))
+        for memory in self.memories:
+            cells.append("%8s" % times_text(figures.most_possible(row, memory)))
         for memory in self.memories:
             share = "%6s" % share_text(figures.reached(row, memory))
             cells.append("%8s %s" % (time_text(figures.limit_us(row, memory)), paint(
@@ -128,14 +128,15 @@ def summary_lines(rows, style):
     summaries = figures.summarize(rows)
     if not summaries:
         return
-    yield style.paint("Targets", BOLD)
+    yield style.paint("Targets (beyond: where even a call at the machine's limit, which would be "
+                      '"most possible" times as fast as the best peer, would miss)', BOLD)
     for summary in summaries:
-        met = summary.met == summary.rows
+        verdict = figures.summary_verdict(summary)
         wanted = summary.target.times[summary.memory]
         figure = share_text if summary.by_limit else times_text
-        yield "  %s %2d of %2d rows  %-8s  >= %-5s%s  worst %s (%s, %s)  %s" % (
-            style.paint("%-4s" % verdict_text(met), *verdict_codes(met)), summary.met,
-            summary.rows, MEMORY_NAMES[summary.memory],
+        yield "  %s %2d of %2d rows, %2d beyond  %-8s  >= %-5s%s  worst %s (%s, %s)  %s" % (
+            style.paint("%-6s" % verdict, *verdict_codes(verdict)), summary.met,
+            summary.rows, summary.beyond, MEMORY_NAMES[summary.memory],
             share_text(wanted) if summary.by_limit else "%gx" % wanted,
             " of the limit" if summary.by_limit else "", figure(summary.worst),
             summary.worst_row["collective"], figures.size_text(summary.worst_row["bytes"]),

@@ -82,12 +82,22 @@ static coll_status_t check_row(session_t *session, double *wrong) {
   return COLL_OK;
 }
 
-static coll_status_t time_row(session_t *session, double *batch_us) {
+static coll_status_t timed_greatest(void *context, double *value) {
+  const peers_library_t *library = ((const session_t *)context)->library;
+  return told(library->greatest(library->context, value, 1));
+}
+
+static coll_status_t time_row(session_t *session, double *batch_us, int *batches) {
   const bench_settings_t *settings = session->settings;
-  const bench_timed_t timed = {session, timed_call, timed_settle, timed_meet};
+  const bench_effort_t effort = {settings->warmups, settings->iterations, settings->time_ms};
+  const bench_timed_t timed = {.context = session,
+                               .call = timed_call,
+                               .settle = timed_settle,
+                               .meet = timed_meet,
+                               .greatest = timed_greatest,
+                               .rotation = session->rotation};
   for (int i = 0; i < session->rotation; i++) fill(session, i);
-  return bench_timing_run(&timed, settings->warmups, settings->iterations, session->rotation,
-                          batch_us);
+  return bench_timing_run(&timed, &effort, batch_us, batches);
 }
 
 static coll_status_t print_line(json_t *line) {
@@ -99,10 +109,9 @@ static coll_status_t print_line(json_t *line) {
              : base_fail_errno(COLL_ERROR_SYSTEM, "cannot write to standard output");
 }
 
-static coll_status_t print_row(const session_t *session, const bench_row_t *row, double wrong,
-                               const double *batch_us) {
+static coll_status_t print_row(const bench_row_t *row, double wrong, const double *batch_us,
+                               int batches) {
   json_t *times = json_array();
-  int batches = bench_timing_batches(session->settings->iterations);
   for (int i = 0; i < batches; i++) json_array_append_new(times, json_real(batch_us[i]));
   return print_line(json_pack("{s:s, s:I, s:f, s:o}", "collective",
                               coll_collective_name(row->collective), "bytes",
@@ -112,11 +121,12 @@ static coll_status_t print_row(const session_t *session, const bench_row_t *row,
 static coll_status_t work_on_row(session_t *session, const bench_row_t *row) {
   const peers_library_t *library = session->library;
   double slowest_us[BENCH_BATCHES_MOST + 1] = {0}; /* and, behind them, what is wrong */
-  COLL_TRY(time_row(session, slowest_us));
+  int batches;
+  COLL_TRY(time_row(session, slowest_us, &batches));
   COLL_TRY(check_row(session, &slowest_us[BENCH_BATCHES_MOST]));
   COLL_TRY(told(library->greatest(library->context, slowest_us, BENCH_BATCHES_MOST + 1)));
   if (library->rank != 0) return COLL_OK;
-  return print_row(session, row, slowest_us[BENCH_BATCHES_MOST], slowest_us);
+  return print_row(row, slowest_us[BENCH_BATCHES_MOST], slowest_us, batches);
 }
 
 static coll_status_t make_pool(size_t elements, int rotation, bench_pool_t *pool) {
@@ -161,6 +171,9 @@ static coll_status_t check_settings(const bench_settings_t *settings) {
       settings->algo != NULL || settings->json != NULL || settings->misalign > 0) {
     return base_fail(COLL_ERROR_INVALID,
                      "--mem, --stream, --threads, --algo, --json and -u are collbench's alone");
+  }
+  if (!settings->places[BENCH_OUT_OF_PLACE]) {
+    return base_fail(COLL_ERROR_INVALID, "--place in: peers are measured out of place only");
   }
   for (int i = 0; i < COLL_DTYPE_COUNT; i++) {
     if (settings->dtypes[i] != (i == COLL_FLOAT32)) {

@@ -52,6 +52,20 @@ if command -v mpirun >/dev/null 2>&1; then
   ok "mpirun"
 fi
 
+# forms WANTED: which of the two places every line has a time for, such as 10.
+forms() {
+  awk -v wanted="$1" '$3 == "float32" && ($6 != "-") ($10 != "-") != wanted { exit 1 }' out
+}
+run 0 "$collrun" -n 2 "$collbench" allreduce --sizes 8,64K -n 4 --place out && right && forms 10 &&
+  run 0 "$collrun" -n 2 "$collbench" allreduce --sizes 8 -n 4 --place in && right && forms 01 &&
+  run 0 "$collrun" -n 2 "$collbench" allreduce --sizes 8 -n 4 && right && forms 11
+ok "--place measures one form or both"
+
+begin=$(now_ms)
+run 0 "$collrun" -n 2 "$collbench" allreduce --sizes 1M -n 1000000 --time-ms 50 && right &&
+  [ $(($(now_ms) - begin)) -lt 5000 ]
+ok "--time-ms ends what -n would not"
+
 # ---- the JSON file
 
 run 0 "$collrun" -n 2 "$collbench" reduce --algo all --sizes 0,4K --json rows.json -n 2 && right &&

@@ -16,8 +16,9 @@ def row(collective="allreduce", size=1 << 20, ranks=2, limit=True, **times):
     made = {"ranks": ranks, "collective": collective, "bytes": size, "limit": {},
             "times_us": {name.replace("_", "/", 1): list(us) for name, us in times.items()}}
     if limit:
-        # Every copy of the size takes 100 us (50 streamed), of a slot 1 us.
+        # Every copy of the size takes 100 us (50 streamed), a sum 30, a copy of a slot 1 us.
         made["limit"] = {"cached_us": [100, 90, 110], "streamed_us": [50, 40, 60], "slot_us": [1],
+                         "sum_cached_us": [30], "sum_streamed_us": [35],
                          "barrier_us": [0.1, 5, 0.1], "round_trip_us": [0.3]}
     return made
 
@@ -45,28 +46,51 @@ class Times(unittest.TestCase):
 
 
 class Limits(unittest.TestCase):
-    def test_least_bytes(self):
-        expected = {"allreduce": (4, 8), "reduce_scatter": (3, 5), "reduce": (3, 5),
-                    "allgather": (3, 6), "broadcast": (3, 6), "alltoall": (4, 6),
-                    "gather": (2, 3), "scatter": (2, 3)}
+    def test_least_moves(self):
+        expected = {"allreduce": ((2, 2), (4, 4)), "reduce_scatter": ((2, 1), (3, 2)),
+                    "reduce": ((2, 1), (3, 2)), "allgather": ((1, 2), (2, 3)),
+                    "broadcast": ((1, 2), (2, 3)), "alltoall": ((2, 2), (3, 3)),
+                    "gather": ((1, 1), (1.5, 1.5)), "scatter": ((1, 1), (1.5, 1.5))}
         self.assertEqual(set(expected), set(figures.COLLECTIVES))
-        for collective, (mapped, staged) in expected.items():
-            self.assertEqual(figures.least_bytes(collective, 2, 1000, False), 1000 * mapped)
-            self.assertEqual(figures.least_bytes(collective, 2, 1000, True), 1000 * staged)
-        self.assertEqual(figures.least_bytes("allreduce", 8, 10, False), 160)
-        self.assertEqual(figures.least_bytes("allreduce", 8, 10, True), 380)
+        for collective, pair in expected.items():
+            for staged, (loads, stores) in enumerate(pair):
+                self.assertEqual(figures.least_moves(collective, 2, 1000, staged),
+                                 (1000 * loads, 1000 * stores))
+        self.assertEqual(figures.least_moves("allreduce", 8, 10, False), (80, 80))
+        self.assertEqual(figures.least_moves("allreduce", 8, 10, True), (220, 160))
+        self.assertEqual(figures.least_moves("reduce", 4, 10, True), (70, 40))
+        self.assertEqual(figures.least_moves("gather", 4, 8, True), (14, 14))
 
     def test_mapped_limit(self):
         # As many bytes as both ranks' copies move: one streamed copy's time, and a barrier.
         self.assertAlmostEqual(figures.limit_us(row(), "coll"), 50.1)
-        # Three quarters of them.
+        # As many as both ranks' sums of all of it move.
+        self.assertAlmostEqual(figures.limit_us(row("reduce_scatter"), "coll"), 30.1)
+        # Three quarters of a copy.
         self.assertAlmostEqual(figures.limit_us(row("allgather"), "coll"), 37.6)
         # One way is half a round trip.
         self.assertAlmostEqual(figures.limit_us(row("broadcast"), "coll"), 37.65)
+        self.assertAlmostEqual(figures.limit_us(row("reduce"), "coll"), 30.15)
+        self.assertAlmostEqual(figures.limit_us(row("alltoall"), "coll"), 50.1)
+        self.assertAlmostEqual(figures.limit_us(row("gather"), "coll"), 25.15)
+        self.assertAlmostEqual(figures.limit_us(row("scatter"), "coll"), 25.15)
+
+    def test_more_loads_cost_what_sums_cost_over_copies(self):
+        # Among four ranks: 50 us copy 4 MiB, and 30 us load 4 MiB and store 2 MiB. One MiB is
+        # stored, which takes 12.5 us, and three are loaded beyond, each for 2.5 us.
+        self.assertAlmostEqual(figures.limit_us(row("reduce", ranks=4), "coll"), 20.15)
 
     def test_staged_limit(self):
-        # Slots move 4 * 64 KiB in 1 us: the additional 4 MiB take 16 us.
+        # Slots move 2 * 64 KiB in 1 us: the additional 4 MiB take 16 us.
         self.assertAlmostEqual(figures.limit_us(row(), "malloc"), 66.1)
+        # Additional 2 MiB, of which half are loaded.
+        self.assertAlmostEqual(figures.limit_us(row("broadcast"), "malloc"), 45.65)
+
+    def test_most_possible(self):
+        measured = row(coll=[100], malloc=[100], gloo_default=[501])
+        self.assertAlmostEqual(figures.most_possible(measured, "coll"), 10)
+        self.assertIsNone(figures.most_possible(row(coll=[1]), "coll"))
+        self.assertIsNone(figures.most_possible(row(limit=False, gloo_default=[1]), "coll"))
 
     def test_share_of_the_limit(self):
         measured = row(coll=[100.2], malloc=[66.1])
@@ -96,14 +120,19 @@ class Targets(unittest.TestCase):
 
     def test_verdicts(self):
         measured = row(size=4096, coll=[1], malloc=[2.6], gloo_default=[10])
-        self.assertIs(figures.verdict(measured, "coll"), True)
-        self.assertIs(figures.verdict(measured, "malloc"), False)
+        self.assertIs(figures.verdict(measured, "coll"), figures.PASS)
+        self.assertIs(figures.verdict(measured, "malloc"), figures.BEYOND)
+        del measured["limit"]
+        self.assertIs(figures.verdict(measured, "malloc"), figures.FAIL)
+        slow = row(size=1 << 20, coll=[60], malloc=[300], gloo_default=[600], limit=True)
+        self.assertIs(figures.verdict(slow, "coll"), figures.PASS)
+        self.assertIs(figures.verdict(slow, "malloc"), figures.FAIL)
         self.assertIsNone(figures.verdict(row("reduce", 4096, coll=[1], gloo_default=[9]), "coll"))
 
     def test_limit_verdicts(self):
         big = 16 << 20
-        self.assertIs(figures.limit_verdict(row(size=big, coll=[62]), "coll"), True)
-        self.assertIs(figures.limit_verdict(row(size=big, coll=[63]), "coll"), False)
+        self.assertIs(figures.limit_verdict(row(size=big, coll=[62]), "coll"), figures.PASS)
+        self.assertIs(figures.limit_verdict(row(size=big, coll=[63]), "coll"), figures.FAIL)
         self.assertIsNone(figures.limit_verdict(row(size=big, malloc=[63]), "malloc"))
         self.assertIsNone(figures.limit_verdict(row(size=1 << 20, coll=[63]), "coll"))
 
@@ -113,9 +142,22 @@ class Targets(unittest.TestCase):
         summaries = figures.summarize(rows)
         self.assertEqual(len(summaries), 1)
         summary = summaries[0]
-        self.assertEqual((summary.memory, summary.rows, summary.met, summary.worst),
-                         ("coll", 2, 1, 7))
+        self.assertEqual((summary.memory, summary.rows, summary.met, summary.beyond,
+                          summary.worst), ("coll", 2, 1, 0, 7))
         self.assertIs(summary.worst_row, rows[1])
+        self.assertIs(figures.summary_verdict(summary), figures.FAIL)
+
+    def test_summary_of_what_no_call_could_meet(self):
+        rows = [row(size=1 << 20, coll=[60], mpich_default=[600]),
+                row(size=4 << 20, coll=[60], mpich_default=[499])]
+        summary, = [s for s in figures.summarize(rows) if not s.by_limit]
+        self.assertEqual((summary.met, summary.beyond), (1, 1))
+        self.assertIs(figures.summary_verdict(summary), figures.BEYOND)
+
+    def test_collectives_with_a_target(self):
+        self.assertEqual(figures.collectives_with_target(2), list(figures.COLLECTIVES))
+        self.assertEqual(figures.collectives_with_target(8), ["allreduce"])
+        self.assertEqual(figures.collectives_with_target(3), list(figures.COLLECTIVES))
 
 
 class Words(unittest.TestCase):
@@ -141,14 +183,30 @@ class Words(unittest.TestCase):
 
 
 class Measuring(unittest.TestCase):
-    def test_like_sizes_share_a_launch(self):
-        self.assertEqual(measure.chunks_of([4, 1024, 4096, 65536, 1 << 20, 64 << 20]),
-                         [[4, 1024], [4096, 65536], [1 << 20], [64 << 20]])
+    @staticmethod
+    def survey(rounds=2, found=()):
+        return measure.Survey("build", 2, "allgather", [4, 4096], found, (rounds, 30))
 
-    def test_iterations_fill_the_target(self):
-        self.assertEqual(measure.iterations_for(100, 60), 600)
-        self.assertEqual(measure.iterations_for(0.1, 60), measure.ITERATIONS_MOST)
-        self.assertEqual(measure.iterations_for(1e6, 60), measure.ITERATIONS_LEAST)
+    def test_only_settings_near_the_best_stay(self):
+        names = ("coll", "mpich/default", "mpich/posix", "gloo/default", "openmpi/copy")
+        survey = self.survey(found=[contenders.Contender(name, [], "") for name in names])
+        self.assertEqual(survey.sizes, [8, 4096])
+        for size, times in ((8, (9, 1, 1.1, 5, 2)), (4096, (9, 5, 9, 3, 4))):
+            for name, time_us in zip(names, times):
+                survey.rows[size]["times_us"][name] = [time_us]
+        survey.drop_laggards()
+        self.assertEqual([c.name for c in survey.running], list(names))
+        survey.rows[8]["times_us"]["mpich/posix"] = [1.3]
+        survey.drop_laggards()
+        self.assertEqual([c.name for c in survey.running],
+                         ["coll", "mpich/default", "gloo/default", "openmpi/copy"])
+
+    def test_estimate_grows_with_the_rounds(self):
+        found = [contenders.Contender("mpich/%d" % i, [], "") for i in range(8)]
+        one, two = (self.survey(rounds, found).seconds() for rounds in (1, 2))
+        self.assertAlmostEqual(one, 9 * self.survey(1, found).launch_seconds())
+        self.assertTrue(1.5 * one < two < 2 * one)
+        self.assertEqual(measure.clock_text(100.2), "1:40")
 
     def test_wrong_or_missing_results_are_failures(self):
         self.assertEqual(contenders.checked({4: (1.5, 0)}, [4]), {4: 1.5})
@@ -160,7 +218,7 @@ class Measuring(unittest.TestCase):
     def test_a_peer_s_batches(self):
         peer = contenders.Contender("mpich/default", [], "peer")
         output = '{"library":"M"}\nnoise\n{"bytes":4,"wrong":0,"batch_us":[9,1,2]}\n'
-        self.assertEqual(peer.run(lambda *_: output, "allreduce", [4], 3, 1), {4: 2})
+        self.assertEqual(peer.run(lambda *_: output, "allreduce", [4], 30), {4: 2})
         self.assertEqual(peer.library, "M")
 
 
@@ -176,6 +234,12 @@ class Shown(unittest.TestCase):
         self.assertTrue(any("12.0x pass" in line and "6.00x pass" in line
                             for line in lines.values()))
         self.assertEqual(len({len(line) for line in text.splitlines()[3:7]}), 1)
+
+    def test_table_says_what_is_beyond_the_machine(self):
+        text = "\n".join(table.lines([row(size=1 << 20, malloc=[100], gloo_default=[200])]))
+        self.assertIn("2.00x beyond", text)
+        self.assertIn("3.03x", text)
+        self.assertIn("beyond  0 of  1 rows,  1 beyond  malloc", text)
 
     def test_plot_is_xml_with_every_line(self):
         document = xml.etree.ElementTree.fromstring(plot.draw({"rows": self.ROWS}, ["a < b"]))

@@ -52,6 +52,19 @@ Test(settings, the_usual_line) {
   bench_settings_free(&settings);
 }
 
+Test(settings, places_and_time) {
+  bench_settings_t settings;
+  cr_assert_eq(parse("allreduce", &settings), COLL_OK, "%s", base_last_error());
+  cr_assert(settings.places[BENCH_OUT_OF_PLACE] && settings.places[BENCH_IN_PLACE]);
+  cr_assert_eq(settings.time_ms, 0);
+  bench_settings_free(&settings);
+  cr_assert_eq(parse("allreduce --place in --time-ms 30", &settings), COLL_OK, "%s",
+               base_last_error());
+  cr_assert(!settings.places[BENCH_OUT_OF_PLACE] && settings.places[BENCH_IN_PLACE]);
+  cr_assert_eq(settings.time_ms, 30);
+  bench_settings_free(&settings);
+}
+
 Test(settings, sizes_and_rows) {
   bench_rows_t rows;
   cr_assert_eq(rows_of("-b 1K -e 4K -i 1K allgather -d double", 2, &rows), 4);
