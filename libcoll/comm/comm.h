@@ -50,6 +50,7 @@ struct coll_comm {
   engine_world_t world;
   transport_t *local; /* to the ranks of this machine, all of them so far */
   transport_t *self;
+  int cores;      /* hardware threads that the ranks may run on, all together; at least 1 */
   int spin_limit; /* looks at a flag before a wait yields its core */
 
   /* Turns: a batch of calls takes the next ticket when it is made and runs when the turn comes to

@@ -5,7 +5,6 @@
 #include "comm/create.h"
 
 #include <assert.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -22,10 +21,12 @@
 
 _Static_assert(TOPO_HOST_BYTES <= sizeof(((comm_record_t *)0)->host), "a host's name must fit");
 
-static int usable_cores(void) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+/* Ranks may be bound each to cores of its own. */
+static int cores_of(int size, const comm_record_t records[]) {
+  topo_cpus_t cpus = {0};
+  for (int rank = 0; rank < size; rank++) topo_cpus_add(&cpus, &records[rank].cpus);
+  int count = topo_cpus_count(&cpus);
+  return count > 0 ? count : 1;
 }
 
 static void view_scratch(struct coll_comm *comm) {
@@ -60,10 +61,10 @@ static coll_status_t assemble(transport_t *local, int cores, struct coll_comm **
   made->rank = local->rank;
   made->size = local->size;
   made->local = local;
+  made->cores = cores;
   made->spin_limit = local->size <= cores ? SPIN_LOOKS : 0;
-  made->world = (engine_world_t){.rank = local->rank,
-                                 .size = local->size,
-                                 .slot_bytes = local->slot_bytes};
+  made->world =
+      (engine_world_t){.rank = local->rank, .size = local->size, .slot_bytes = local->slot_bytes};
   pthread_mutex_init(&made->lock, NULL);
   status = device_host_open(&made->world.device);
   if (status == COLL_OK) status = allocate(made);
@@ -121,6 +122,7 @@ coll_status_t comm_introduce(shm_mesh_t *mesh, comm_record_t *record) {
   pthread_once(&process_once, draw_process_number);
   record->pid = (int32_t)getpid();
   record->process = process_number;
+  record->cpus = topo_cpus_own();
   COLL_TRY(topo_host_identity(record->host));
   return shm_mesh_listen(mesh, &record->name);
 }
@@ -159,7 +161,7 @@ coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_reco
     return status;
   }
   COLL_TRY(transport_shm_create(mesh, in_one_process(size, records), deadline_ns, &local));
-  COLL_TRY(assemble(local, usable_cores(), &made));
+  COLL_TRY(assemble(local, cores_of(size, records), &made));
   for (int peer = 0; peer < size; peer++) made->peers[peer].pid = records[peer].pid;
   *comm = made;
   return COLL_OK;
@@ -198,7 +200,8 @@ coll_status_t comm_create_local(int size, struct coll_comm *comms[]) {
     free(ends);
     return status;
   }
-  int made = 0, cores = usable_cores();
+  const comm_record_t caller = {.cpus = topo_cpus_own()};
+  int made = 0, cores = cores_of(1, &caller);
   for (; made < size && status == COLL_OK; made++) {
     status = assemble(ends[made], cores, &comms[made]);
     if (status != COLL_OK) break;

@@ -4,6 +4,7 @@
 
 #include "comm/comm.h"
 #include "comm/rendezvous.h"
+#include "topo/cpus.h"
 #include "transport/shm/mesh.h"
 
 /* What ranks tell each other about themselves before they can share memory. */
@@ -12,6 +13,7 @@ typedef struct comm_record {
   int32_t pid;
   uint64_t process; /* random; ranks with equal pid and process are threads of one process */
   shm_mesh_name_t name;
+  topo_cpus_t cpus; /* that the rank may run on */
 } comm_record_t;
 
 _Static_assert(sizeof(comm_record_t) <= RENDEZVOUS_RECORD_MOST, "a record must fit the meeting");

@@ -1,7 +1,10 @@
 /* Communicators made out of others: who is in, in which order, and that all of them go on. */
 #include <criterion/criterion.h>
+#include <sched.h>
 
+#include "comm/comm.h"
 #include "harness/party.h"
+#include "topo/cpus.h"
 
 static int sum_over(coll_comm_t comm, int value, int *sum) {
   int32_t in = value, out = 0;
@@ -128,4 +131,32 @@ static int in_a_group(party_rank_t *self) {
 
 Test(split, is_no_call_for_a_group) {
   PARTY_RUN(2, 10000, in_a_group, NULL);
+}
+
+/* Every rank binds itself to one hardware thread of those it may use, in turn. */
+static int bound_apart(party_rank_t *self) {
+  topo_cpus_t own = topo_cpus_own(), one = {0};
+  int usable = topo_cpus_count(&own), wanted = self->rank % usable, seen = 0;
+  coll_comm_t child;
+  cpu_set_t before, set;
+  sched_getaffinity(0, sizeof before, &before);
+  CPU_ZERO(&set);
+  for (int cpu = 0; cpu < TOPO_CPUS_MOST; cpu++) {
+    if ((own.words[cpu / 64] >> cpu % 64 & 1) != 0 && seen++ == wanted) CPU_SET(cpu, &set);
+  }
+  PARTY_REQUIRE(sched_setaffinity(0, sizeof set, &set) == 0, "cannot bind");
+  one = topo_cpus_own();
+  PARTY_REQUIRE(topo_cpus_count(&one) == 1, "bound to %d", topo_cpus_count(&one));
+  PARTY_OK(coll_comm_split(self->comm, 0, 0, &child));
+  sched_setaffinity(0, sizeof before, &before);
+  int cores = self->size < usable ? self->size : usable;
+  PARTY_REQUIRE(child->cores == cores, "%d cores, not %d", child->cores, cores);
+  PARTY_REQUIRE((child->spin_limit > 0) == (self->size <= cores), "looks %d times",
+                child->spin_limit);
+  PARTY_OK(coll_comm_destroy(child));
+  return 0;
+}
+
+Test(split, knows_how_many_cores_bound_ranks_have_together) {
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 10000, bound_apart, NULL);
 }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "topo/cpus.h"
 #include "topo/host.h"
 #include "topo/machine.h"
 
@@ -36,6 +37,14 @@ Test(machine, binding_narrows_the_affinity_and_discovery_follows) {
   cr_assert_eq(topo_machine_facts(machine).cores, 1);
   cr_assert_eq(topo_machine_facts(machine).threads, allowed_threads());
   topo_machine_destroy(machine);
+}
+
+Test(cpus, are_those_of_the_kernel) {
+  topo_cpus_t own = topo_cpus_own(), all = {.words = {5, [15] = 2}};
+  const topo_cpus_t more = {.words = {6}};
+  cr_assert_eq(topo_cpus_count(&own), allowed_threads());
+  topo_cpus_add(&all, &more);
+  cr_assert_eq(topo_cpus_count(&all), 4, "0, 1, 2 and 961");
 }
 
 Test(machine, an_empty_share_binds_nothing) {
