@@ -4,7 +4,8 @@
 # Usage: gpt.sh PATH-TO-GPT PATH-TO-COLLRUN. Speaks TAP.
 gpt=$1
 collrun=$2
-. "$(dirname "$0")/../harness/tap.sh"
+tests=$(cd "$(dirname "$0")" && pwd)
+. "$tests/../harness/tap.sh"
 cd "$dir" || exit 1
 
 # gpt_on RANKS ARGUMENTS...: runs gpt on that many ranks; output lands in out and err.
@@ -57,9 +58,76 @@ start=$(date +%s)
 train 2 --seconds 2 --out timed.ckpt && [ $(($(date +%s) - start)) -le 12 ]
 ok "--seconds ends the run"
 
-train 2 --steps 4 --json run.json --out json.ckpt && grep -q '"ranks": 2' run.json &&
-  grep -q '"nats_per_byte"' run.json
-ok "--json keeps the record"
+# ---- what a run leaves for people and their tools
+
+train 2 --steps 12 --evals 3 --log run.jsonl --tensorboard runs/a --curve run.svg --out log.ckpt &&
+  python3 - run.jsonl >err <<'END'
+import json, sys
+records = [json.loads(line) for line in open(sys.argv[1])]
+kinds = [record["record"] for record in records]
+steps = [record for record in records if record["record"] == "step"]
+assert kinds[0] == "setup" and kinds[-1] == "summary" and kinds.count("evaluation") == 3, kinds
+assert [record["step"] for record in steps] == list(range(1, 13))
+assert steps[-1]["loss"] < steps[0]["loss"]
+setup = records[0]
+assert setup["ranks"] == 2 and setup["options"]["steps"] == 12
+for record in steps:
+    fraction = setup["flops_per_token"] * record["tokens_per_s"] / setup["sgemm_flops_per_s"]
+    assert abs(record["flops_fraction"] - fraction) <= 1e-6 * fraction
+model = setup["model"]
+assert setup["flops_per_token"] == 6 * model["parameters"] + 12 * 1 * 32 * 32
+END
+ok "--log keeps a record of every step, evaluation and run"
+
+python3 "$tests/read_events.py" runs/a/* >out 2>err && [ "$(grep -c '^loss/training ' out)" = 12 ] &&
+  [ "$(grep -c '^loss/held_out ' out)" = 3 ] && [ "$(tail -n 1 out | cut -d ' ' -f 2)" = 12 ]
+ok "--tensorboard writes events that check out"
+
+python3 -c 'import sys, xml.dom.minidom as x
+lines = x.parse(sys.argv[1]).getElementsByTagName("polyline")
+assert len(lines) == 3, lines
+assert len(lines[1].getAttribute("points").split()) == 12' run.svg 2>err &&
+  grep -q '1 layers, 2 heads, width 32, context 32; batch 8 on 2 ranks' run.svg
+ok "--curve draws the losses"
+
+train 2 --steps 14 --resume log.ckpt --log run.jsonl --out log.ckpt &&
+  [ "$(grep -c '"record":"step"' run.jsonl)" = 14 ]
+ok "the log of a resumed run follows the first one's"
+
+mkfifo pipe
+head -n 3 pipe >lines &
+(trap '' PIPE && exec timeout 60 "$gpt" train --data text --steps 30 --log pipe --out piped.ckpt \
+  >out 2>err)
+[ $? -eq 1 ] && [ "$(grep -c 'cannot write --log pipe' err)" = 2 ] && [ "$(wc -l <lines)" = 3 ] &&
+  gpt_on 1 eval --checkpoint piped.ckpt --data text
+ok "a log that breaks off fails the run in the end, which is saved"
+
+# ---- configurations
+
+train 1 --preset mini --width 64 --heads 2 --lr 1e-3 --steps 3 --print-config --out c.ckpt &&
+  cp out config.json && [ ! -e c.ckpt ] && gpt_on 1 train --config config.json --print-config &&
+  cmp -s out config.json && gpt_on 1 train --config config.json && grep -q 'width 64' out &&
+  grep -q 'context 32' out && grep -q 'c.ckpt after step 3' out
+ok "a printed configuration is the same run"
+
+gpt_on 1 train --config config.json --steps 2 --preset tiny --print-config &&
+  grep -q '"steps": 2' out && grep -q '"width": 128' out && grep -q '"lr": 0.001' out
+ok "the command line wins over the file"
+
+# config WORDS JSON: two ranks refuse that file for that reason.
+config() {
+  echo "$2" >bad.json
+  refuses "$1" train --config bad.json
+}
+config 'unknown key "layer"; did you mean "layers"' '{"layer": 3}' &&
+  config '--layers 0: give a whole number' '{"layers": 0}' &&
+  config '"layers" needs a number or a text' '{"layers": true}' &&
+  config '"layers" needs a number or a text' '{"layers": [3]}' &&
+  config 'is no JSON: line 1' '{"layers": ,}' && config 'give an object' '[]' &&
+  config 'no model' '{"preset": "gpt3"}' && refuses 'No such file' train --config missing.json
+ok "a configuration that makes no sense"
+
+# ---- samples
 
 "$gpt" sample --checkpoint more.ckpt --prompt 'static ' --bytes 50 --seed 4 >sample1 2>err &&
   "$gpt" sample --checkpoint more.ckpt --prompt 'static ' --bytes 50 --seed 4 >sample2 2>err &&
@@ -81,8 +149,17 @@ refuses 'does not split evenly over 2 ranks' train --data text --batch 3
 ok "a batch that the ranks cannot share"
 refuses 'cannot write checkpoint nowhere/gpt.ckpt' train --data text --out nowhere/gpt.ckpt
 ok "a checkpoint that cannot be written"
-refuses 'cannot write --json nowhere/run.json' train --data text --json nowhere/run.json
+refuses 'cannot write --log nowhere/run.jsonl' train --data text --log nowhere/run.jsonl &&
+  refuses '/dev/full: No space left' train --data text --log /dev/full &&
+  refuses '/dev/full: No space left' train --data text --curve /dev/full &&
+  refuses 'cannot make the folder' train --data text --tensorboard text/file1.c
 ok "a record that cannot be written"
+# 3 MB hold the ranks' shared memory, but no checkpoint.
+(trap '' XFSZ && ulimit -f 6000 && refuses 'cannot write checkpoint big.ckpt: File too large' \
+  train --data text --layers 3 --steps 2 --out big.ckpt)
+ok "a checkpoint that the disk has no room for"
+refuses 'the loss is no longer a number' train --data text --lr 1e30 --steps 200
+ok "a loss that is no number"
 refuses 'did you mean --layers' train --layer 3
 ok "an unknown option"
 
@@ -91,6 +168,9 @@ ok "a missing checkpoint"
 head -c 1000 one.ckpt >cut.ckpt
 refuses 'cut short' eval --checkpoint cut.ckpt --data text
 ok "a truncated checkpoint"
+cp one.ckpt damaged.ckpt && printf x | dd of=damaged.ckpt bs=1 seek=5000 conv=notrunc 2>err &&
+  refuses 'is damaged' eval --checkpoint damaged.ckpt --data text
+ok "a damaged checkpoint"
 refuses 'is not a checkpoint' eval --checkpoint text/file1.c --data text
 ok "a foreign file"
 

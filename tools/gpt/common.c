@@ -38,9 +38,9 @@ int gpt_threads_apply(const train_team_t *team, int64_t threads) {
   return chosen;
 }
 
-int gpt_finish(const base_command_t *command, coll_status_t status, train_team_t *team) {
+int gpt_finish(const char *command, coll_status_t status, train_team_t *team) {
   const char *sentence = status != COLL_OK ? base_last_error() : "";
-  if (sentence[0] != '\0') fprintf(stderr, "%s: %s\n", command->name, sentence);
+  if (sentence[0] != '\0') fprintf(stderr, "%s: %s\n", command, sentence);
   if (team->comm != NULL) {
     /* A launcher ends all ranks when the first one fails: not before the sentence is out. */
     if (status != COLL_OK && coll_comm_error(team->comm) == COLL_OK) {

@@ -67,5 +67,5 @@ int gpt_eval(int argc, char **argv) {
   train_team_t team = {0};
   status = gpt_team_open(status, &team);
   if (status == COLL_OK) status = run(&s, &team);
-  return gpt_finish(&command, status, &team);
+  return gpt_finish(command.name, status, &team);
 }

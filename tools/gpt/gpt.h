@@ -27,7 +27,7 @@ int gpt_threads_apply(const train_team_t *team, int64_t threads);
 /* Ends a command: tells a failure's sentence on standard error, on the one rank that has it, and
  * leaves the team. A status that is not COLL_OK is one that the ranks have agreed on, or the
  * communicator's own. Returns the exit code. */
-int gpt_finish(const base_command_t *command, coll_status_t status, train_team_t *team);
+int gpt_finish(const char *command, coll_status_t status, train_team_t *team);
 
 /* "held-out loss 1.5 nats/byte (2.16 bits/byte) over 131072 bytes" to standard output. */
 void gpt_evaluation_print(const train_evaluation_t *evaluation);

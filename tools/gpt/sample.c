@@ -95,5 +95,5 @@ int gpt_sample(int argc, char **argv) {
   coll_status_t status = gpt_options_parse(&command, argc, argv, &helped);
   if (helped) return 0;
   train_team_t alone = {0};
-  return gpt_finish(&command, status == COLL_OK ? run(&s) : status, &alone);
+  return gpt_finish(command.name, status == COLL_OK ? run(&s) : status, &alone);
 }

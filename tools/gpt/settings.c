@@ -1,0 +1,215 @@
+/*
+ * The table of options is made for one settings object; parsing fills it twice, first to learn of
+ * the file and the presets, then in the order in which they win.
+ */
+#include "tools/gpt/settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/gpt/gpt.h"
+
+#define DEFAULT_SECONDS 60.0
+#define OPTIONS_MOST 64
+#define DIGITS 15 /* of a number, printed: what somebody has typed comes back the same */
+
+static const gpt_settings_t defaults = {.data = GPT_DEFAULT_DATA,
+                                        .out = GPT_DEFAULT_CHECKPOINT,
+                                        .lr = 4e-3,
+                                        .warmup = 0.05,
+                                        .weight_decay = 0.1,
+                                        .clip = 1.0,
+                                        .layers = 2,
+                                        .heads = 4,
+                                        .width = 128,
+                                        .context = 64,
+                                        .batch = 16,
+                                        .seed = 1,
+                                        .evaluations = 4,
+                                        .evaluation_bytes = 128 << 10};
+
+/* ---- the options, by what they are about ---- */
+
+typedef struct table {
+  base_option_t options[OPTIONS_MOST];
+  size_t count;
+} table_t;
+
+static void add(table_t *table, const base_option_t *options, size_t count) {
+  memcpy(table->options + table->count, options, count * sizeof *options);
+  table->count += count;
+}
+
+static void add_files(gpt_settings_t *s, table_t *table) {
+  const base_option_t options[] = {
+      {'d', "data", BASE_OPTION_TEXT, &s->data, "PATH", "a text file or a folder tree of them"},
+      {'o', "out", BASE_OPTION_TEXT, &s->out, "FILE", "where the checkpoint goes"},
+      {0, "resume", BASE_OPTION_TEXT, &s->resume, "FILE",
+       "go on from this checkpoint, with its model"},
+      {0, "log", BASE_OPTION_TEXT, &s->log, "FILE",
+       "write a JSON record there for every step, line by line"},
+      {0, "tensorboard", BASE_OPTION_TEXT, &s->tensorboard, "DIR",
+       "write event files for TensorBoard there"},
+      {0, "curve", BASE_OPTION_TEXT, &s->curve, "FILE", "draw the loss there, as an SVG"}};
+  add(table, options, sizeof options / sizeof options[0]);
+}
+
+static void add_model(gpt_settings_t *s, table_t *table) {
+  const base_option_t options[] = {
+      {0, "preset", BASE_OPTION_TEXT, &s->preset, "NAME",
+       "a model's sizes by name: gpt2, gpt2-medium ..."},
+      {0, "vocabulary", BASE_OPTION_INTEGER, &s->vocabulary, "N",
+       "tokens that the model knows; 0: as many as there are", 0, 1 << 20},
+      {'l', "layers", BASE_OPTION_INTEGER, &s->layers, "N", "transformer blocks", 1, 1024},
+      {0, "heads", BASE_OPTION_INTEGER, &s->heads, "N", "attention heads; divides width", 1, 1024},
+      {'w', "width", BASE_OPTION_INTEGER, &s->width, "N", "embedding width", 1, 32768},
+      {'c', "context", BASE_OPTION_INTEGER, &s->context, "N", "how many tokens back it sees", 1,
+       65536}};
+  add(table, options, sizeof options / sizeof options[0]);
+}
+
+static void add_training(gpt_settings_t *s, table_t *table) {
+  const base_option_t options[] = {
+      {'t', "seconds", BASE_OPTION_NUMBER, &s->seconds, "S",
+       "train this long; 60 when --steps is not given either"},
+      {'s', "steps", BASE_OPTION_INTEGER, &s->steps, "N", "train up to this step; 0: no limit"},
+      {'b', "batch", BASE_OPTION_INTEGER, &s->batch, "N",
+       "sequences per step, over all ranks together", 1, 1 << 20},
+      {0, "lr", BASE_OPTION_NUMBER, &s->lr, "X", "highest learning rate"},
+      {0, "warmup", BASE_OPTION_NUMBER, &s->warmup, "X", "part of the run in which it rises"},
+      {0, "weight-decay", BASE_OPTION_NUMBER, &s->weight_decay, "X", "AdamW's, on matrices"},
+      {0, "clip", BASE_OPTION_NUMBER, &s->clip, "X", "largest gradient norm"},
+      {0, "seed", BASE_OPTION_INTEGER, &s->seed, "N", "of the weights and the order of data"},
+      {0, "evals", BASE_OPTION_INTEGER, &s->evaluations, "N",
+       "held-out evaluations (and saves), evenly over the run", 1, 1000},
+      {0, "eval-bytes", BASE_OPTION_BYTES, &s->evaluation_bytes, "SIZE",
+       "held-out bytes to predict in each", 1, INT64_C(1) << 40}};
+  add(table, options, sizeof options / sizeof options[0]);
+}
+
+static void add_machine(gpt_settings_t *s, table_t *table) {
+  const base_option_t options[] = {{'j', "threads", BASE_OPTION_INTEGER, &s->threads, "N",
+                                    "threads per rank; 0: its share of the cores", 0, 1024}};
+  add(table, options, sizeof options / sizeof options[0]);
+}
+
+static void add_configuration(gpt_settings_t *s, table_t *table) {
+  const base_option_t options[] = {{0, "config", BASE_OPTION_TEXT, &s->config_path, "FILE",
+                                    "options from a JSON object; those given here win"},
+                                   {0, "print-config", BASE_OPTION_FLAG, &s->print_config, NULL,
+                                    "print the options as such an object, and leave"}};
+  add(table, options, sizeof options / sizeof options[0]);
+}
+
+/* ---- parsing ---- */
+
+static coll_status_t apply_preset(const char *name, gpt_settings_t *settings) {
+  train_model_config_t sizes;
+  if (name == NULL) return COLL_OK;
+  COLL_TRY(train_preset_find(name, &sizes));
+  settings->vocabulary = sizes.vocabulary;
+  settings->layers = sizes.layers;
+  settings->heads = sizes.heads;
+  settings->width = sizes.width;
+  settings->context = sizes.context;
+  return COLL_OK;
+}
+
+/* Fills the settings from the file and the command line, whose presets are known. */
+static coll_status_t fill(const base_command_t *command, int argc, char **argv,
+                          const char *file_preset, const char *line_preset,
+                          gpt_settings_t *settings) {
+  const gpt_config_t config = settings->config;
+  bool helped;
+  *settings = defaults;
+  settings->config = config;
+  COLL_TRY(apply_preset(file_preset, settings));
+  COLL_TRY(gpt_config_apply(command, &config));
+  COLL_TRY(apply_preset(line_preset, settings));
+  return gpt_options_parse(command, argc, argv, &helped);
+}
+
+static coll_status_t check(gpt_settings_t *settings) {
+  const struct {
+    const char *name;
+    double value, least, most;
+  } ranges[] = {{"--lr", settings->lr, 0, 1e30},
+                {"--warmup", settings->warmup, 0, 1},
+                {"--weight-decay", settings->weight_decay, 0, 1},
+                {"--clip", settings->clip, 1e-6, 1e6},
+                {"--seconds", settings->seconds, 0, 1e8}};
+  for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+    if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most) {
+      return base_fail(COLL_ERROR_INVALID, "%s %g: give %g to %g", ranges[i].name, ranges[i].value,
+                       ranges[i].least, ranges[i].most);
+    }
+  }
+  if (settings->steps == 0 && settings->seconds <= 0) settings->seconds = DEFAULT_SECONDS;
+  return COLL_OK;
+}
+
+static coll_status_t print(const gpt_settings_t *settings) {
+  int failed = json_dumpf(settings->resolved, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS));
+  if (failed == 0 && putchar('\n') != EOF && fflush(stdout) == 0) return COLL_OK;
+  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write the configuration");
+}
+
+coll_status_t gpt_settings_parse(const gpt_settings_command_t *command, int argc, char **argv,
+                                 gpt_settings_t *settings, bool *done) {
+  table_t table = {0};
+  *settings = defaults;
+  *done = false;
+  add_files(settings, &table);
+  add_model(settings, &table);
+  add_training(settings, &table);
+  add_machine(settings, &table);
+  add_configuration(settings, &table);
+  const base_command_t parsed = {command->name,     command->usage, command->summary,
+                                 command->examples, table.options,  table.count};
+  COLL_TRY(gpt_options_parse(&parsed, argc, argv, done));
+  if (*done) return COLL_OK;
+  const char *line_preset = settings->preset;
+  if (settings->config_path != NULL) {
+    COLL_TRY(gpt_config_load(&parsed, settings->config_path, &settings->config));
+  }
+  settings->preset = NULL;
+  COLL_TRY(gpt_config_apply(&parsed, &settings->config));
+  COLL_TRY(fill(&parsed, argc, argv, settings->preset, line_preset, settings));
+  COLL_TRY(check(settings));
+  settings->resolved = gpt_config_object(&parsed);
+  *done = settings->print_config;
+  return *done ? print(settings) : COLL_OK;
+}
+
+void gpt_settings_free(gpt_settings_t *settings) {
+  json_decref(settings->resolved);
+  gpt_config_free(&settings->config);
+}
+
+/* ---- for libtrain ---- */
+
+train_model_config_t gpt_settings_model(const gpt_settings_t *settings) {
+  int64_t vocabulary = settings->vocabulary > 0 ? settings->vocabulary : TRAIN_BYTE_VOCABULARY;
+  return (train_model_config_t){.vocabulary = (int32_t)vocabulary,
+                                .context = (int32_t)settings->context,
+                                .layers = (int32_t)settings->layers,
+                                .heads = (int32_t)settings->heads,
+                                .width = (int32_t)settings->width};
+}
+
+train_options_t gpt_settings_options(const gpt_settings_t *settings) {
+  train_options_t options = {.steps = (uint64_t)settings->steps,
+                             .seconds = settings->seconds,
+                             .batch = (int)settings->batch,
+                             .rate = settings->lr,
+                             .warmup = settings->warmup,
+                             .clip = settings->clip,
+                             .adamw = TRAIN_ADAMW_INIT,
+                             .seed = (uint64_t)settings->seed,
+                             .evaluations = (int)settings->evaluations,
+                             .evaluation_bytes = (size_t)settings->evaluation_bytes,
+                             .checkpoint = settings->out};
+  options.adamw.weight_decay = (float)settings->weight_decay;
+  return options;
+}
