@@ -79,7 +79,8 @@ assert setup["flops_per_token"] == 6 * model["parameters"] + 12 * 1 * 32 * 32
 END
 ok "--log keeps a record of every step, evaluation and run"
 
-python3 "$tests/read_events.py" runs/a/* >out 2>err && [ "$(grep -c '^loss/training ' out)" = 12 ] &&
+python3 "$tests/read_events.py" runs/a/* >out 2>err &&
+  [ "$(grep -c '^loss/training ' out)" = 12 ] &&
   [ "$(grep -c '^loss/held_out ' out)" = 3 ] && [ "$(tail -n 1 out | cut -d ' ' -f 2)" = 12 ]
 ok "--tensorboard writes events that check out"
 
