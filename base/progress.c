@@ -2,11 +2,13 @@
 #include "base/progress.h"
 
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 
 #define BAR_CELLS 28
+#define LINE_MOST 512
 #define REDRAW_NS 100000000u
 #define PLAIN_EVERY_NS 10000000000u
 
@@ -18,6 +20,13 @@ void base_progress_begin(base_progress_t *progress, const char *label, double to
                                 .plain_every_ns = PLAIN_EVERY_NS};
 }
 
+/* Of the terminal: a line that wraps could not be redrawn. */
+static int columns(void) {
+  struct winsize size;
+  bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return is_known ? size.ws_col : LINE_MOST;
+}
+
 static void draw(base_progress_t *progress, double done, const char *note, uint64_t now_ns) {
   double fraction = done / progress->total;
   fraction = fraction < 0 ? 0 : fraction > 1 ? 1 : fraction;
@@ -27,8 +36,10 @@ static void draw(base_progress_t *progress, double done, const char *note, uint6
     char bar[BAR_CELLS + 1];
     for (int i = 0; i < BAR_CELLS; i++) bar[i] = i < (int)(fraction * BAR_CELLS) ? '#' : '.';
     bar[BAR_CELLS] = '\0';
-    fprintf(stderr, "\r%s [%s] %3.0f%%  %.0fs, %.0fs left  %s\x1b[K", progress->label, bar,
-            fraction * 100, elapsed_s, left_s, note);
+    char line[LINE_MOST];
+    snprintf(line, sizeof line, "%s [%s] %3.0f%%  %.0fs, %.0fs left  %s", progress->label, bar,
+             fraction * 100, elapsed_s, left_s, note);
+    fprintf(stderr, "\r%.*s\x1b[K", columns() - 1, line);
   } else {
     fprintf(stderr, "%s %3.0f%%  %.0fs  %s\n", progress->label, fraction * 100, elapsed_s, note);
   }
