@@ -1,231 +1,317 @@
-/* The header fixes the file's length to the byte, so a wrong length is known before reading on. */
+/*
+ * The header fixes the file's length to the byte, so a wrong length is known before reading on.
+ * Chunks have a digest each, so that a rank that needs a part of an array reads and checks no more
+ * than the chunks around it; the chunk at hand is kept, for the next read often goes on in it.
+ */
 #include "libtrain/files/checkpoint.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/memory.h"
-#include "libtrain/random.h"
+#include "libtrain/files/digest.h"
 
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "checkpoints are little-endian; a big-endian machine needs to swap here"
-#endif
-
-#define VERSION 2
-#define ARRAYS 3 /* parameters, first moments, second moments */
+#define VERSION 3
+#define ALIGNMENT 64
+#define ELEMENTS_MAX ((uint64_t)1 << 40)
+#define RECORD_BYTES_MAX ((size_t)1 << 20)
 
 static const char magic[8] = "collgpt";
 
 typedef struct header {
   char magic[8];
   uint32_t version;
-  train_model_config_t config;
-  uint64_t step;
-  uint64_t parameter_count;
-  uint64_t digest; /* of the header with digest 0, then of the arrays */
+  uint32_t arrays;
+  uint64_t elements;
+  uint64_t record_bytes, tokenizer_bytes;
 } header_t;
 
-_Static_assert(sizeof(header_t) == 56, "the header has no padding");
+_Static_assert(sizeof(header_t) == 40, "the header has no padding");
 
-coll_status_t train_state_create(const train_model_config_t *config, train_state_t *state) {
-  train_state_t created = {0};
-  void *memory;
-  COLL_TRY(train_layout_create(config, &created.layout));
-  size_t count = created.layout->parameter_count;
-  coll_status_t status =
-      base_alloc(ARRAYS * count, sizeof(float), "the parameters and the optimizer", &memory);
-  if (status != COLL_OK) {
-    train_layout_destroy(created.layout);
-    return status;
-  }
-  created.parameters = memory;
-  created.first_moments = created.parameters + count;
-  created.second_moments = created.first_moments + count;
-  *state = created;
-  return COLL_OK;
+/* ---- where things are ---- */
+
+static uint64_t chunks_of_array(const header_t *header) {
+  return (header->elements + TRAIN_PIECE - 1) / TRAIN_PIECE;
 }
 
-void train_state_free(train_state_t *state) {
-  free(state->parameters);
-  train_layout_destroy(state->layout);
-  *state = (train_state_t){0};
+static uint64_t arrays_at(const header_t *header) {
+  uint64_t text = sizeof *header + header->record_bytes + header->tokenizer_bytes;
+  return (text + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static void arrays_of(const train_state_t *state, float *arrays[ARRAYS]) {
-  arrays[0] = state->parameters;
-  arrays[1] = state->first_moments;
-  arrays[2] = state->second_moments;
+static uint64_t digests_at(const header_t *header) {
+  return arrays_at(header) + header->arrays * header->elements * sizeof(float);
 }
 
-static uint64_t digest_of(header_t header, const train_state_t *state) {
-  float *arrays[ARRAYS];
-  arrays_of(state, arrays);
-  header.digest = 0;
-  uint64_t digest = train_random_digest(0, &header, sizeof header);
-  for (int i = 0; i < ARRAYS; i++) {
-    digest = train_random_digest(digest, arrays[i], header.parameter_count * sizeof(float));
-  }
-  return digest;
+static uint64_t file_bytes(const header_t *header) {
+  return digests_at(header) + (header->arrays * chunks_of_array(header) + 1) * sizeof(uint64_t);
 }
 
-/* The name under which the file is written until it is whole. */
-static coll_status_t aside_of(const char *path, char aside[PATH_MAX]) {
-  if (snprintf(aside, PATH_MAX, "%s.part", path) < PATH_MAX) return COLL_OK;
-  return base_fail(COLL_ERROR_INVALID, "checkpoint path too long: %s", path);
+static size_t chunk_elements(const header_t *header, uint64_t chunk) {
+  uint64_t left = header->elements - chunk * TRAIN_PIECE;
+  return left < TRAIN_PIECE ? (size_t)left : TRAIN_PIECE;
 }
 
-static coll_status_t open_aside(const char *path, char aside[PATH_MAX], int *file) {
-  struct stat found;
-  COLL_TRY(aside_of(path, aside));
-  if (stat(path, &found) == 0 && !S_ISREG(found.st_mode)) {
-    return base_fail(COLL_ERROR_INVALID, "cannot write checkpoint %s: it is not a file", path);
-  }
-  int opened = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (opened < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write checkpoint %s", path);
-  *file = opened;
-  return COLL_OK;
+/* Digest of what is not in the arrays; `text` holds header, record, tokenizer and padding. */
+static uint64_t digest_of_rest(const header_t *header, const char *text, const uint64_t *digests) {
+  uint64_t digest = train_digest(0, text, arrays_at(header));
+  return train_digest(digest, digests, header->arrays * chunks_of_array(header) * sizeof *digests);
 }
+
+/* ---- saving ---- */
 
 coll_status_t train_checkpoint_probe(const char *path) {
-  char aside[PATH_MAX];
-  int file = -1;
-  COLL_TRY(open_aside(path, aside, &file));
-  close(file);
-  unlink(aside);
-  return COLL_OK;
+  return train_output_probe(path);
 }
 
-static bool write_all(int file, const void *bytes, size_t count) {
-  const char *from = bytes;
-  while (count > 0) {
-    ssize_t wrote = write(file, from, count);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return false;
-    from += wrote;
-    count -= (size_t)wrote;
-  }
-  return true;
-}
-
-static bool write_state(int file, const train_state_t *state) {
-  header_t header = {.version = VERSION,
-                     .config = state->layout->config,
-                     .step = state->step,
-                     .parameter_count = state->layout->parameter_count};
-  memcpy(header.magic, magic, sizeof magic);
-  header.digest = digest_of(header, state);
-  float *arrays[ARRAYS];
-  arrays_of(state, arrays);
-  bool wrote = write_all(file, &header, sizeof header);
-  for (int i = 0; wrote && i < ARRAYS; i++) {
-    wrote = write_all(file, arrays[i], header.parameter_count * sizeof(float));
-  }
-  return wrote && fsync(file) == 0;
-}
-
-/* Makes a rename in the file's folder last. A folder that cannot be synced is no failure: some
- * file systems have no such thing. */
-static void sync_folder_of(const char *path) {
-  char copy[PATH_MAX];
-  snprintf(copy, sizeof copy, "%s", path);
-  int folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return;
-  fsync(folder);
-  close(folder);
-}
-
-coll_status_t train_checkpoint_save(const char *path, const train_state_t *state) {
-  char aside[PATH_MAX];
-  int file = -1;
-  COLL_TRY(open_aside(path, aside, &file));
-  bool wrote = write_state(file, state);
-  int error = errno;
-  if (close(file) != 0 && wrote) {
-    wrote = false;
-    error = errno;
-  }
-  if (wrote && rename(aside, path) != 0) {
-    wrote = false;
-    error = errno;
-  }
-  if (!wrote) {
-    unlink(aside);
-    errno = error;
-    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write checkpoint %s", path);
-  }
-  sync_folder_of(path);
-  return COLL_OK;
-}
-
-static coll_status_t check_header(const char *path, const header_t *header, size_t file_bytes) {
-  if (memcmp(header->magic, magic, sizeof magic) != 0) {
-    return base_fail(COLL_ERROR_INVALID, "%s is not a checkpoint of gpt train", path);
-  }
-  if (header->version != VERSION) {
-    return base_fail(COLL_ERROR_INVALID, "checkpoint %s has format %u, this program reads %d", path,
-                     header->version, VERSION);
-  }
-  size_t expected = sizeof *header + ARRAYS * sizeof(float) * header->parameter_count;
-  if (file_bytes != expected) {
-    return base_fail(COLL_ERROR_INVALID,
-                     "checkpoint %s is cut short or padded: %zu bytes where its header says %zu",
-                     path, file_bytes, expected);
-  }
-  return COLL_OK;
-}
-
-static coll_status_t damaged(const char *path) {
-  return base_fail(COLL_ERROR_INVALID, "checkpoint %s is damaged: its digest does not match", path);
-}
-
-static coll_status_t read_arrays(const char *path, FILE *file, const header_t *header,
-                                 train_state_t *state) {
-  float *arrays[ARRAYS];
-  arrays_of(state, arrays);
-  for (int i = 0; i < ARRAYS; i++) {
-    if (fread(arrays[i], sizeof(float), header->parameter_count, file) != header->parameter_count) {
-      return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read checkpoint %s", path);
+/* Header, record, tokenizer and padding, as they begin the file, in new memory. */
+static coll_status_t compose(const train_record_t *record, header_t *header, char **text) {
+  train_layout_t *layout;
+  char *json;
+  void *memory;
+  COLL_TRY(train_layout_create(&record->config, &layout));
+  size_t elements = layout->parameter_count;
+  train_layout_destroy(layout);
+  COLL_TRY(train_record_to_json(record, &json));
+  header_t made = {.version = VERSION,
+                   .arrays = record->moments ? TRAIN_ARRAYS : 1,
+                   .elements = elements,
+                   .record_bytes = strlen(json),
+                   .tokenizer_bytes = record->tokenizer_bytes};
+  memcpy(made.magic, magic, sizeof magic);
+  coll_status_t status = base_alloc(arrays_at(&made), 1, "the checkpoint's record", &memory);
+  if (status == COLL_OK) {
+    char *to = memory;
+    memcpy(to, &made, sizeof made);
+    memcpy(to + sizeof made, json, made.record_bytes);
+    if (made.tokenizer_bytes > 0) {
+      memcpy(to + sizeof made + made.record_bytes, record->tokenizer, made.tokenizer_bytes);
     }
+    *header = made;
+    *text = to;
   }
-  return digest_of(*header, state) == header->digest ? COLL_OK : damaged(path);
-}
-
-static coll_status_t load_from(const char *path, FILE *file, train_state_t *state) {
-  struct stat found;
-  header_t header = {0};
-  train_state_t loaded;
-  if (fstat(fileno(file), &found) != 0 || !S_ISREG(found.st_mode)) {
-    return base_fail(COLL_ERROR_INVALID, "%s is not a checkpoint of gpt train", path);
-  }
-  if (fread(&header, sizeof header, 1, file) != 1) {
-    return base_fail(COLL_ERROR_INVALID, "%s is too short to be a checkpoint of gpt train", path);
-  }
-  COLL_TRY(check_header(path, &header, (size_t)found.st_size));
-  if (train_model_config_check(&header.config) != COLL_OK) return damaged(path);
-  COLL_TRY(train_state_create(&header.config, &loaded));
-  coll_status_t status = header.parameter_count == loaded.layout->parameter_count
-                             ? read_arrays(path, file, &header, &loaded)
-                             : damaged(path);
-  if (status != COLL_OK) {
-    train_state_free(&loaded);
-    return status;
-  }
-  loaded.step = header.step;
-  *state = loaded;
-  return COLL_OK;
-}
-
-coll_status_t train_checkpoint_load(const char *path, train_state_t *state) {
-  FILE *file = fopen(path, "rbe");
-  if (file == NULL) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read checkpoint %s", path);
-  coll_status_t status = load_from(path, file, state);
-  fclose(file);
+  free(json);
   return status;
 }
+
+static coll_status_t write_arrays(const header_t *header, const train_flat_t *flat, float *chunk,
+                                  uint64_t *digests, train_output_t *output) {
+  for (uint32_t array = 0; array < header->arrays; array++) {
+    for (uint64_t i = 0; i < chunks_of_array(header); i++) {
+      size_t count = chunk_elements(header, i);
+      COLL_TRY(flat->read(flat->context, (train_array_t)array, i * TRAIN_PIECE, count, chunk));
+      *digests++ = train_digest(0, chunk, count * sizeof *chunk);
+      train_output_write(output, chunk, count * sizeof *chunk);
+    }
+  }
+  return COLL_OK;
+}
+
+coll_status_t train_checkpoint_write(const char *path, const train_record_t *record,
+                                     const train_flat_t *flat) {
+  header_t header;
+  char *text;
+  void *chunk = NULL, *digests = NULL;
+  train_output_t output;
+  COLL_TRY(compose(record, &header, &text));
+  uint64_t chunks = header.arrays * chunks_of_array(&header);
+  coll_status_t status = base_alloc(TRAIN_PIECE, sizeof(float), "a checkpoint's chunk", &chunk);
+  if (status == COLL_OK) status = base_alloc(chunks, sizeof(uint64_t), "the digests", &digests);
+  if (status != COLL_OK) goto done;
+  train_output_open(path, &output);
+  train_output_write(&output, text, arrays_at(&header));
+  status = write_arrays(&header, flat, chunk, digests, &output);
+  if (status != COLL_OK) {
+    train_output_discard(&output);
+    goto done;
+  }
+  uint64_t digest = digest_of_rest(&header, text, digests);
+  train_output_write(&output, digests, chunks * sizeof(uint64_t));
+  train_output_write(&output, &digest, sizeof digest);
+  status = train_output_commit(&output);
+done:
+  free(digests);
+  free(chunk);
+  free(text);
+  return status;
+}
+
+/* ---- reading ---- */
+
+typedef struct reader {
+  const train_input_t *input;
+  header_t header;
+  uint64_t *digests; /* [arrays * chunks_of_array] */
+  float *chunk;      /* [TRAIN_PIECE]: the one at hand */
+  uint64_t held;     /* its number, counted over all arrays; UINT64_MAX for none */
+} reader_t;
+
+static coll_status_t damaged(const train_input_t *input) {
+  return base_fail(COLL_ERROR_INVALID, "checkpoint %s is damaged: its digest does not match",
+                   input->path);
+}
+
+/* Brings the chunk to hand. */
+static coll_status_t hold(reader_t *reader, train_array_t array, uint64_t chunk) {
+  const header_t *header = &reader->header;
+  uint64_t number = array * chunks_of_array(header) + chunk;
+  if (reader->held == number) return COLL_OK;
+  reader->held = UINT64_MAX;
+  size_t bytes = chunk_elements(header, chunk) * sizeof(float);
+  uint64_t at =
+      arrays_at(header) + (array * header->elements + chunk * TRAIN_PIECE) * sizeof(float);
+  COLL_TRY(train_input_read(reader->input, at, bytes, reader->chunk));
+  if (train_digest(0, reader->chunk, bytes) != reader->digests[number]) {
+    return damaged(reader->input);
+  }
+  reader->held = number;
+  return COLL_OK;
+}
+
+static coll_status_t read_array(void *context, train_array_t array, size_t first, size_t count,
+                                float *values) {
+  reader_t *reader = context;
+  if (array >= reader->header.arrays) {
+    memset(values, 0, count * sizeof *values);
+    return COLL_OK;
+  }
+  while (count > 0) {
+    uint64_t chunk = first / TRAIN_PIECE;
+    size_t skipped = first % TRAIN_PIECE;
+    size_t here = chunk_elements(&reader->header, chunk) - skipped;
+    if (here > count) here = count;
+    COLL_TRY(hold(reader, array, chunk));
+    memcpy(values, reader->chunk + skipped, here * sizeof *values);
+    first += here;
+    values += here;
+    count -= here;
+  }
+  return COLL_OK;
+}
+
+static coll_status_t read_header(const train_input_t *input, header_t *header) {
+  if (input->bytes < sizeof *header) {
+    return base_fail(COLL_ERROR_INVALID, "%s is too short to be a checkpoint of gpt train",
+                     input->path);
+  }
+  COLL_TRY(train_input_read(input, 0, sizeof *header, header));
+  if (memcmp(header->magic, magic, sizeof magic) != 0) {
+    return base_fail(COLL_ERROR_INVALID, "%s is not a checkpoint of gpt train", input->path);
+  }
+  if (header->version != VERSION) {
+    return base_fail(COLL_ERROR_INVALID, "checkpoint %s has format %u, this program reads %d",
+                     input->path, header->version, VERSION);
+  }
+  if ((header->arrays != 1 && header->arrays != TRAIN_ARRAYS) || header->elements > ELEMENTS_MAX ||
+      header->record_bytes > RECORD_BYTES_MAX ||
+      header->tokenizer_bytes > TRAIN_TOKENIZER_BYTES_MAX) {
+    return base_fail(COLL_ERROR_INVALID, "checkpoint %s is damaged: its header makes no sense",
+                     input->path);
+  }
+  uint64_t expected = file_bytes(header);
+  if (input->bytes != expected) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "checkpoint %s is cut short or padded: %llu bytes where its header says %llu",
+                     input->path, (unsigned long long)input->bytes, (unsigned long long)expected);
+  }
+  return COLL_OK;
+}
+
+/* Reads and checks all but the arrays; *text is what the file begins with, in new memory. */
+static coll_status_t read_rest(reader_t *reader, char **text) {
+  const header_t *header = &reader->header;
+  uint64_t chunks = header->arrays * chunks_of_array(header), digest;
+  void *memory;
+  COLL_TRY(base_alloc(arrays_at(header), 1, "the checkpoint's record", &memory));
+  char *read = memory;
+  coll_status_t status = train_input_read(reader->input, 0, arrays_at(header), read);
+  if (status == COLL_OK) {
+    status = train_input_read(reader->input, digests_at(header), chunks * sizeof(uint64_t),
+                              reader->digests);
+  }
+  if (status == COLL_OK) {
+    status = train_input_read(reader->input, digests_at(header) + chunks * sizeof(uint64_t),
+                              sizeof digest, &digest);
+  }
+  if (status == COLL_OK && digest != digest_of_rest(header, read, reader->digests)) {
+    status = damaged(reader->input);
+  }
+  if (status != COLL_OK) {
+    free(read);
+    return status;
+  }
+  *text = read;
+  return COLL_OK;
+}
+
+/* The record in what the file begins with, held against the header. */
+static coll_status_t parse(const reader_t *reader, const char *text, train_file_t *file) {
+  const header_t *header = &reader->header;
+  const char *json = text + sizeof *header;
+  train_record_t *record = &file->record;
+  if (train_record_from_json(json, header->record_bytes, record) != COLL_OK) {
+    return base_fail(COLL_ERROR_INVALID, "checkpoint %s cannot be used: %s", file->input.path,
+                     base_last_error());
+  }
+  COLL_TRY(
+      train_record_set_tokenizer(record, json + header->record_bytes, header->tokenizer_bytes));
+  COLL_TRY(train_layout_create(&record->config, &file->layout));
+  if (file->layout->parameter_count == header->elements &&
+      record->moments == (header->arrays == TRAIN_ARRAYS)) {
+    return COLL_OK;
+  }
+  return base_fail(COLL_ERROR_INVALID, "checkpoint %s contradicts itself about its size",
+                   file->input.path);
+}
+
+static void close_checkpoint(train_file_t *file) {
+  reader_t *reader = file->flat.context;
+  if (reader == NULL) return;
+  free(reader->chunk);
+  free(reader->digests);
+  free(reader);
+}
+
+static coll_status_t open_checkpoint(const char *path, train_file_t *file) {
+  void *memory;
+  char *text = NULL;
+  (void)path; /* file->input is open */
+  COLL_TRY(base_alloc(1, sizeof(reader_t), "a checkpoint", &memory));
+  reader_t *reader = memory;
+  reader->input = &file->input;
+  reader->held = UINT64_MAX;
+  file->flat = (train_flat_t){.context = reader, .read = read_array};
+  coll_status_t status = read_header(&file->input, &reader->header);
+  if (status == COLL_OK) {
+    uint64_t chunks = reader->header.arrays * chunks_of_array(&reader->header);
+    status = base_alloc(chunks, sizeof(uint64_t), "the digests", &memory);
+    if (status == COLL_OK) reader->digests = memory;
+  }
+  if (status == COLL_OK) {
+    status = base_alloc(TRAIN_PIECE, sizeof(float), "a checkpoint's chunk", &memory);
+    if (status == COLL_OK) reader->chunk = memory;
+  }
+  if (status == COLL_OK) status = read_rest(reader, &text);
+  if (status == COLL_OK) status = parse(reader, text, file);
+  free(text);
+  return status;
+}
+
+/* ---- as a format ---- */
+
+static bool recognizes(const char *path, bool folder, const uint8_t *start, size_t count) {
+  (void)path;
+  return !folder && count >= sizeof magic && memcmp(start, magic, sizeof magic) == 0;
+}
+
+static bool claims(const char *path) {
+  return train_path_ends_in(path, ".ckpt");
+}
+
+const train_format_t train_format_checkpoint = {.name = "checkpoint",
+                                                .names = "*.ckpt",
+                                                .recognizes = recognizes,
+                                                .claims = claims,
+                                                .open = open_checkpoint,
+                                                .close = close_checkpoint,
+                                                .write = train_checkpoint_write};

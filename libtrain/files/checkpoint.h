@@ -1,34 +1,35 @@
 /*
- * A checkpoint: one file with a header, the parameters and AdamW's two moments, little-endian
- * float32 each, and a digest over all of it. It is written beside its place, synced and renamed,
- * so that a run killed at any moment leaves the old file or the new one whole.
+ * A checkpoint: one file with a record of the run, the parameters and AdamW's two moments as
+ * little-endian float32, and digests over all of it. It knows nothing of how a model is spread over
+ * ranks, so it goes on with any number of them and any stage. A run killed at any moment leaves the
+ * old file or the new one whole.
+ *
+ *     "collgpt\0"  uint32 version = 3  uint32 arrays, 1 or 3
+ *     uint64 elements of an array  uint64 bytes of the record  uint64 bytes of the tokenizer
+ *     the record, a JSON text (files/record.h), and the tokenizer
+ *     zeros up to a multiple of 64
+ *     the arrays: parameters, first moments, second moments
+ *     uint64 digest (files/digest.h) of every chunk of an array: TRAIN_PIECE elements, the last of
+ *     an array shorter
+ *     uint64 digest of all that is not in the arrays
  */
-#ifndef LIBTRAIN_CHECKPOINT_H
-#define LIBTRAIN_CHECKPOINT_H
+#ifndef LIBTRAIN_FILES_CHECKPOINT_H
+#define LIBTRAIN_FILES_CHECKPOINT_H
 
-#include <stdint.h>
+#include "libtrain/files/file.h"
+#include "libtrain/files/state.h"
 
-#include "libtrain/model/layout.h"
-
-/* What a run continues from. The arrays have the layout's parameter_count elements. */
-typedef struct train_state {
-  train_layout_t *layout;
-  float *parameters, *first_moments, *second_moments;
-  uint64_t step; /* optimizer steps taken */
-} train_state_t;
-
-/* Zero parameters and moments, step 0. */
-coll_status_t train_state_create(const train_model_config_t *config, train_state_t *state);
-void train_state_free(train_state_t *state);
+extern const train_format_t train_format_checkpoint;
 
 /* COLL_ERROR_SYSTEM, naming the path, when a checkpoint cannot be written there; leaves nothing. */
 coll_status_t train_checkpoint_probe(const char *path);
 
-/* Replaces the file at `path`. On failure it is as it was and nothing is left beside it. */
-coll_status_t train_checkpoint_save(const char *path, const train_state_t *state);
-
-/* A new state from the file. A file that is no checkpoint, is cut short or damaged is refused with
- * COLL_ERROR_INVALID saying which. */
-coll_status_t train_checkpoint_load(const char *path, train_state_t *state);
+/* Replaces the file at `path`. On failure it is as it was, and nothing is left beside it. Where
+ * reading the flat space takes all ranks, all call this with the same record and rank 0 alone with
+ * a path: each reads the same pieces in the same order, parameters first, and with moments the
+ * first and the second, TRAIN_PIECE elements at a time. A disk that is full, or a path that
+ * cannot be written, ends nobody's reading early; the ranks have to agree on the outcome. */
+coll_status_t train_checkpoint_write(const char *path, const train_record_t *record,
+                                     const train_flat_t *flat);
 
 #endif

@@ -148,7 +148,7 @@ refuses 'do not divide width' train --data text --heads 3 --width 32
 ok "heads that do not divide the width"
 refuses 'does not split evenly over 2 ranks' train --data text --batch 3
 ok "a batch that the ranks cannot share"
-refuses 'cannot write checkpoint nowhere/gpt.ckpt' train --data text --out nowhere/gpt.ckpt
+refuses 'cannot write nowhere/gpt.ckpt' train --data text --out nowhere/gpt.ckpt
 ok "a checkpoint that cannot be written"
 refuses 'cannot write --log nowhere/run.jsonl' train --data text --log nowhere/run.jsonl &&
   refuses '/dev/full: No space left' train --data text --log /dev/full &&
@@ -156,7 +156,7 @@ refuses 'cannot write --log nowhere/run.jsonl' train --data text --log nowhere/r
   refuses 'cannot make the folder' train --data text --tensorboard text/file1.c
 ok "a record that cannot be written"
 # 3 MB hold the ranks' shared memory, but no checkpoint.
-(trap '' XFSZ && ulimit -f 6000 && refuses 'cannot write checkpoint big.ckpt: File too large' \
+(trap '' XFSZ && ulimit -f 6000 && refuses 'cannot write big.ckpt: File too large' \
   train --data text --layers 3 --steps 2 --out big.ckpt)
 ok "a checkpoint that the disk has no room for"
 refuses 'the loss is no longer a number' train --data text --lr 1e30 --steps 200
@@ -164,7 +164,7 @@ ok "a loss that is no number"
 refuses 'did you mean --layers' train --layer 3
 ok "an unknown option"
 
-refuses 'cannot read checkpoint missing.ckpt' eval --checkpoint missing.ckpt --data text
+refuses 'cannot read missing.ckpt' eval --checkpoint missing.ckpt --data text
 ok "a missing checkpoint"
 head -c 1000 one.ckpt >cut.ckpt
 refuses 'cut short' eval --checkpoint cut.ckpt --data text

@@ -254,7 +254,7 @@ Test(trainer, an_unwritable_checkpoint_fails_all_before_the_first_step) {
     jobs[rank].options.checkpoint = folder_path(&folder, "missing/model");
   }
   run_jobs(2, jobs);
-  check_all_failed(2, jobs, "cannot write checkpoint");
+  check_all_failed(2, jobs, "cannot write");
   cr_assert_eq(jobs[0].state.step, 0);
   free_jobs(2, jobs);
 }

@@ -1,0 +1,180 @@
+/* POSIX calls, each retried when a signal comes and resumed when it did less than was asked. */
+#include "libtrain/files/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+/* ---- reading ---- */
+
+coll_status_t train_input_open(const char *path, train_input_t *input) {
+  struct stat found;
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read %s", path);
+  if (fstat(file, &found) != 0 || !S_ISREG(found.st_mode)) {
+    close(file);
+    return base_fail(COLL_ERROR_INVALID, "cannot read %s: it is not a file", path);
+  }
+  input->file = file;
+  input->bytes = (uint64_t)found.st_size;
+  snprintf(input->path, sizeof input->path, "%s", path);
+  return COLL_OK;
+}
+
+void train_input_close(train_input_t *input) {
+  close(input->file);
+}
+
+coll_status_t train_input_read(const train_input_t *input, uint64_t offset, size_t count,
+                               void *bytes) {
+  char *to = bytes;
+  while (count > 0) {
+    ssize_t got = pread(input->file, to, count, (off_t)offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read %s", input->path);
+    if (got == 0) {
+      return base_fail(COLL_ERROR_INVALID, "%s is cut short: it ends at byte %llu", input->path,
+                       (unsigned long long)offset);
+    }
+    to += got;
+    offset += (uint64_t)got;
+    count -= (size_t)got;
+  }
+  return COLL_OK;
+}
+
+coll_status_t train_input_read_all(const char *path, size_t most, char **bytes, size_t *count) {
+  train_input_t input;
+  void *memory = NULL;
+  COLL_TRY(train_input_open(path, &input));
+  coll_status_t status = COLL_OK;
+  if (input.bytes > most) {
+    status = base_fail(COLL_ERROR_INVALID, "%s has %llu bytes; at most %zu are read", path,
+                       (unsigned long long)input.bytes, most);
+  }
+  if (status == COLL_OK) status = base_alloc((size_t)input.bytes + 1, 1, path, &memory);
+  if (status == COLL_OK) status = train_input_read(&input, 0, (size_t)input.bytes, memory);
+  train_input_close(&input);
+  if (status != COLL_OK) {
+    free(memory);
+    return status;
+  }
+  *bytes = memory;
+  *count = (size_t)input.bytes;
+  return COLL_OK;
+}
+
+/* ---- writing ---- */
+
+/* Follows a symbolic link at the place, so that the link stays one. */
+static bool find_place(const char *path, char place[PATH_MAX]) {
+  struct stat found;
+  if (lstat(path, &found) == 0 && S_ISLNK(found.st_mode) && realpath(path, place) != NULL) {
+    return true;
+  }
+  snprintf(place, PATH_MAX, "%s", path);
+  errno = ENAMETOOLONG;
+  return strlen(path) < PATH_MAX;
+}
+
+/* The file aside, or -1 with errno. */
+static int open_aside(const char *path, train_output_t *output) {
+  struct stat found;
+  if (!find_place(path, output->path)) return -1;
+  if (snprintf(output->aside, PATH_MAX, "%s.part", output->path) >= PATH_MAX) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  if (stat(output->path, &found) == 0 && !S_ISREG(found.st_mode)) {
+    errno = S_ISDIR(found.st_mode) ? EISDIR : ENOTSUP;
+    return -1;
+  }
+  return open(output->aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+}
+
+void train_output_open(const char *path, train_output_t *output) {
+  output->file = -1;
+  output->error = 0;
+  output->written = 0;
+  if (path == NULL) return;
+  output->file = open_aside(path, output);
+  if (output->file < 0) output->error = errno;
+}
+
+void train_output_write(train_output_t *output, const void *bytes, size_t count) {
+  const char *from = bytes;
+  output->written += count;
+  while (count > 0 && output->file >= 0 && output->error == 0) {
+    ssize_t wrote = write(output->file, from, count);
+    if (wrote < 0) {
+      if (errno != EINTR) output->error = errno;
+      continue;
+    }
+    from += wrote;
+    count -= (size_t)wrote;
+  }
+}
+
+/* Makes a rename in the file's folder last. A folder that cannot be synced is no failure: some
+ * file systems have no such thing. */
+static void sync_folder_of(const char *path) {
+  char copy[PATH_MAX];
+  snprintf(copy, sizeof copy, "%s", path);
+  int folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  fsync(folder);
+  close(folder);
+}
+
+/* The failure that the output has kept. */
+static coll_status_t fail(const train_output_t *output) {
+  if (output->error == 0) return COLL_OK;
+  char size[48] = "";
+  if (output->written > 0) {
+    snprintf(size, sizeof size, "; nothing of its %.1f MB is kept", (double)output->written * 1e-6);
+  }
+  return base_fail(COLL_ERROR_SYSTEM, "cannot write %s: %s%s", output->path,
+                   strerror(output->error), size);
+}
+
+coll_status_t train_output_commit(train_output_t *output) {
+  if (output->file < 0) return fail(output);
+  if (output->error == 0 && fsync(output->file) != 0) output->error = errno;
+  if (close(output->file) != 0 && output->error == 0) output->error = errno;
+  output->file = -1;
+  if (output->error == 0 && rename(output->aside, output->path) != 0) output->error = errno;
+  if (output->error == 0) {
+    sync_folder_of(output->path);
+  } else {
+    unlink(output->aside);
+  }
+  return fail(output);
+}
+
+void train_output_discard(train_output_t *output) {
+  if (output->file < 0) return;
+  close(output->file);
+  output->file = -1;
+  unlink(output->aside);
+}
+
+coll_status_t train_output_probe(const char *path) {
+  train_output_t output;
+  train_output_open(path, &output);
+  train_output_discard(&output);
+  return fail(&output);
+}
+
+/* ---- names ---- */
+
+bool train_path_ends_in(const char *path, const char *end) {
+  size_t length = strlen(path), tail = strlen(end);
+  return length > tail && strcmp(path + length - tail, end) == 0;
+}

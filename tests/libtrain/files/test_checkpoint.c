@@ -1,0 +1,297 @@
+/* Checkpoints: what comes back, what is refused, and what a kill leaves. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "harness/harness.h"
+#include "libtrain/files/checkpoint.h"
+#include "libtrain/folder.h"
+#include "sample.h"
+
+#define KILLS 60
+
+static folder_t folder;
+
+static void setup(void) {
+  folder_make(&folder);
+}
+
+static void teardown(void) {
+  folder_remove(&folder);
+}
+
+TestSuite(checkpoint, .init = setup, .fini = teardown);
+
+static coll_status_t save(const char *path, sample_t *sample) {
+  const train_flat_t flat = sample_flat(sample);
+  return train_checkpoint_write(path, &sample->record, &flat);
+}
+
+static train_file_t *open_whole(const char *path) {
+  train_file_t *file = NULL;
+  cr_assert_eq(train_file_open(path, &file), COLL_OK, "%s", base_last_error());
+  return file;
+}
+
+/* Whether the file at `path` is this sample's, all of it. */
+static bool holds(const char *path, const sample_t *sample) {
+  train_file_t *file = open_whole(path);
+  bool same = true;
+  for (int array = 0; array < TRAIN_ARRAYS; array++) {
+    same = same && sample_is_in(sample, &file->flat, (train_array_t)array);
+  }
+  train_file_close(file);
+  return same;
+}
+
+/* The outcome of reading all that the file has. */
+static coll_status_t read_through(const char *path) {
+  train_file_t *file;
+  COLL_TRY(train_file_open(path, &file));
+  size_t count = file->layout->parameter_count;
+  float *values = malloc(count * sizeof *values);
+  coll_status_t status = COLL_OK;
+  for (int array = 0; status == COLL_OK && array < TRAIN_ARRAYS; array++) {
+    status = file->flat.read(file->flat.context, (train_array_t)array, 0, count, values);
+  }
+  free(values);
+  train_file_close(file);
+  return status;
+}
+
+static void check_refused(const char *path, const char *why) {
+  cr_assert_eq(read_through(path), COLL_ERROR_INVALID, "%s", why);
+  cr_assert(strstr(base_last_error(), why), "'%s' in '%s'", why, base_last_error());
+  cr_assert(strstr(base_last_error(), path));
+}
+
+Test(checkpoint, comes_back_bit_for_bit) {
+  sample_t sample = sample_of(3);
+  const train_position_t position = {.step = 7,
+                                     .micro_steps = 14,
+                                     .tokens = UINT64_C(1) << 40,
+                                     .sequences = 99,
+                                     .seed = UINT64_MAX};
+  sample.record.position = position;
+  train_record_set(&sample.record, "batch", "%d", 512);
+  train_record_set(&sample.record, "data", "a folder with \"quotes\"");
+  train_record_set(&sample.record, "batch", "%d", 256);
+  cr_assert_eq(train_record_set_tokenizer(&sample.record, "{\0}", 3), COLL_OK);
+  const char *path = folder_path(&folder, "model");
+  cr_assert_eq(train_checkpoint_probe(path), COLL_OK);
+  cr_assert_eq(save(path, &sample), COLL_OK, "%s", base_last_error());
+  cr_assert_neq(access(folder_path(&folder, "model.part"), F_OK), 0);
+  cr_assert(holds(path, &sample));
+  train_file_t *file = open_whole(path);
+  const train_record_t *record = &file->record;
+  cr_assert_eq(memcmp(&record->config, &sample.record.config, sizeof record->config), 0);
+  cr_assert_eq(memcmp(&record->position, &position, sizeof position), 0);
+  cr_assert(record->moments);
+  cr_assert_eq(record->setting_count, 2);
+  cr_assert_str_eq(train_record_get(record, "batch"), "256");
+  cr_assert_str_eq(train_record_get(record, "data"), "a folder with \"quotes\"");
+  cr_assert_eq(record->tokenizer_bytes, 3);
+  cr_assert_eq(memcmp(record->tokenizer, "{\0}", 3), 0);
+  train_file_close(file);
+  train_record_free(&sample.record);
+}
+
+Test(checkpoint, settings_that_differ_are_named) {
+  train_record_t saved = {0}, now = {0};
+  train_record_set(&saved, "batch", "256");
+  train_record_set(&now, "batch", "256");
+  train_record_set(&now, "clip", "1");
+  cr_assert_eq(train_record_check("a.ckpt", &saved, &now), COLL_OK);
+  train_record_set(&now, "batch", "128");
+  cr_assert_eq(train_record_check("a.ckpt", &saved, &now), COLL_ERROR_INVALID);
+  cr_assert(strstr(base_last_error(), "a.ckpt was trained with batch 256, this run has 128"), "%s",
+            base_last_error());
+  cr_assert_eq(train_record_check("a.ckpt", &now, &saved), COLL_ERROR_INVALID);
+}
+
+/* More than one chunk an array, read from anywhere to anywhere by several readers. */
+Test(checkpoint, every_part_can_be_read_alone) {
+  const train_model_config_t config = {
+      .vocabulary = 9001, .context = 16, .layers = 1, .heads = 1, .width = 128};
+  sample_t sample = sample_of_size(4, &config);
+  cr_assert_gt(sample.elements, TRAIN_PIECE);
+  const char *path = folder_path(&folder, "model");
+  cr_assert_eq(save(path, &sample), COLL_OK);
+  train_file_t *files[] = {open_whole(path), open_whole(path)};
+  const size_t bounds[] = {
+      0, 1, TRAIN_PIECE - 1, TRAIN_PIECE, TRAIN_PIECE + 1, sample.elements - 1, sample.elements};
+  const size_t count = sizeof bounds / sizeof bounds[0];
+  float *values = malloc(sample.elements * sizeof *values);
+  for (size_t round = 0; round < TRAIN_ARRAYS * count * count; round++) {
+    train_array_t array = (train_array_t)(round % TRAIN_ARRAYS);
+    size_t first = bounds[round / TRAIN_ARRAYS % count];
+    size_t end = bounds[round / TRAIN_ARRAYS / count];
+    if (first >= end) continue;
+    const train_flat_t *flat = &files[round % 2]->flat;
+    cr_assert_eq(flat->read(flat->context, array, first, end - first, values), COLL_OK);
+    for (size_t i = first; i < end; i += i + 3 < end ? 3 : 1) {
+      float expected = sample_element(&sample, array, i);
+      cr_assert_eq(memcmp(&values[i - first], &expected, sizeof expected), 0, "%zu", i);
+    }
+  }
+  free(values);
+  train_file_close(files[0]);
+  train_file_close(files[1]);
+}
+
+Test(checkpoint, without_moments_it_is_smaller_and_they_are_zero) {
+  sample_t sample = sample_of(5);
+  const char *path = folder_path(&folder, "model");
+  struct stat with, without;
+  cr_assert_eq(save(path, &sample), COLL_OK);
+  cr_assert_eq(stat(path, &with), 0);
+  sample.record.moments = false;
+  cr_assert_eq(save(path, &sample), COLL_OK);
+  cr_assert_eq(stat(path, &without), 0);
+  cr_assert_geq((size_t)(with.st_size - without.st_size), 2 * sample.elements * sizeof(float));
+  train_file_t *file = open_whole(path);
+  cr_assert_not(file->record.moments);
+  cr_assert(sample_is_in(&sample, &file->flat, TRAIN_PARAMETERS));
+  cr_assert(sample_is_zero(&sample, &file->flat, TRAIN_FIRST_MOMENTS));
+  cr_assert(sample_is_zero(&sample, &file->flat, TRAIN_SECOND_MOMENTS));
+  train_file_close(file);
+}
+
+Test(checkpoint, damage_anywhere_is_refused) {
+  sample_t sample = sample_of(6);
+  cr_assert_eq(train_record_set_tokenizer(&sample.record, "tokens", 6), COLL_OK);
+  const char *path = folder_path(&folder, "model");
+  cr_assert_eq(save(path, &sample), COLL_OK);
+  size_t count;
+  char *bytes = folder_read(path, &count);
+  for (size_t at = 0; at < count; at += at < 600 || at + 40 > count ? 1 : 997) {
+    bytes[at] ^= (char)(1 << at % 8);
+    const char *damaged = folder_write(&folder, "damaged", bytes, count);
+    cr_assert_eq(read_through(damaged), COLL_ERROR_INVALID, "byte %zu", at);
+    bytes[at] ^= (char)(1 << at % 8);
+  }
+  bytes[count / 2] ^= 1;
+  check_refused(folder_write(&folder, "damaged", bytes, count), "damaged");
+  free(bytes);
+  train_record_free(&sample.record);
+}
+
+Test(checkpoint, what_is_none_is_told_apart) {
+  sample_t sample = sample_of(7);
+  const char *path = folder_path(&folder, "model");
+  cr_assert_eq(save(path, &sample), COLL_OK);
+  size_t count;
+  char *bytes = folder_read(path, &count);
+  check_refused(folder_write(&folder, "cut", bytes, count - 1), "cut short");
+  check_refused(folder_write(&folder, "half", bytes, count / 2), "cut short");
+  check_refused(folder_write(&folder, "head", bytes, 20), "too short");
+  check_refused(folder_write(&folder, "none", bytes, 0), "not a checkpoint");
+  bytes[8]++;
+  check_refused(folder_write(&folder, "newer", bytes, count), "format 4, this program reads 3");
+  memset(bytes, '#', count);
+  check_refused(folder_write(&folder, "foreign", bytes, count), "not a checkpoint");
+  free(bytes);
+  train_file_t *file;
+  cr_assert_eq(train_file_open(folder_path(&folder, "missing"), &file), COLL_ERROR_SYSTEM);
+  cr_assert(strstr(base_last_error(), "No such file"), "%s", base_last_error());
+}
+
+Test(checkpoint, a_full_disk_leaves_the_old_one) {
+  sample_t old = sample_of(8), new = sample_of(9);
+  const char *path = folder_path(&folder, "model"), *aside = folder_path(&folder, "model.part");
+  cr_assert_eq(save(path, &old), COLL_OK);
+  cr_assert_eq(symlink("/dev/full", aside), 0);
+  cr_assert_eq(save(path, &new), COLL_ERROR_SYSTEM);
+  cr_assert(strstr(base_last_error(), "No space left"), "%s", base_last_error());
+  cr_assert(strstr(base_last_error(), path), "%s", base_last_error());
+  cr_assert_eq(new.next, TRAIN_ARRAYS * new.elements, "the reading ended early");
+  struct stat found;
+  cr_assert_neq(lstat(aside, &found), 0, "something was left aside");
+  cr_assert(holds(path, &old));
+}
+
+Test(checkpoint, a_link_stays_a_link) {
+  sample_t old = sample_of(10), new = sample_of(11);
+  const char *path = folder_path(&folder, "model"), *link = folder_path(&folder, "link");
+  struct stat found;
+  cr_assert_eq(save(path, &old), COLL_OK);
+  cr_assert_eq(symlink("model", link), 0);
+  cr_assert_eq(save(link, &new), COLL_OK, "%s", base_last_error());
+  cr_assert(lstat(link, &found) == 0 && S_ISLNK(found.st_mode));
+  cr_assert(holds(path, &new));
+}
+
+Test(checkpoint, an_impossible_place_is_named) {
+  const char *path = folder_path(&folder, "missing/model");
+  cr_assert_eq(train_checkpoint_probe(path), COLL_ERROR_SYSTEM);
+  cr_assert(strstr(base_last_error(), path), "%s", base_last_error());
+  cr_assert_eq(train_checkpoint_probe(folder.path), COLL_ERROR_SYSTEM);
+  cr_assert(strstr(base_last_error(), "Is a directory"), "%s", base_last_error());
+}
+
+/* What lets ranks read together: whether a file is written or not, or cannot be, is all one. */
+Test(checkpoint, every_rank_reads_the_same_pieces) {
+  const char *const paths[] = {folder_path(&folder, "model"), NULL,
+                               folder_path(&folder, "missing/model")};
+  const train_model_config_t config = {
+      .vocabulary = 9001, .context = 16, .layers = 1, .heads = 1, .width = 128};
+  for (int i = 0; i < 3; i++) {
+    sample_t sample = sample_of_size(12, &config);
+    cr_assert_eq(save(paths[i], &sample), i < 2 ? COLL_OK : COLL_ERROR_SYSTEM);
+    cr_assert(sample.in_order);
+    cr_assert_eq(sample.next, TRAIN_ARRAYS * sample.elements);
+    cr_assert_eq(sample.reads, TRAIN_ARRAYS * 2);
+  }
+}
+
+static coll_status_t fail_late(void *context, train_array_t array, size_t first, size_t count,
+                               float *values) {
+  (void)context, (void)first;
+  memset(values, 0, count * sizeof *values);
+  return array == TRAIN_SECOND_MOMENTS ? base_fail(COLL_ERROR_RANK_LOST, "rank 3 is gone")
+                                       : COLL_OK;
+}
+
+Test(checkpoint, a_lost_rank_leaves_the_old_one) {
+  sample_t old = sample_of(13);
+  const char *path = folder_path(&folder, "model");
+  const train_flat_t failing = {.read = fail_late};
+  cr_assert_eq(save(path, &old), COLL_OK);
+  cr_assert_eq(train_checkpoint_write(path, &old.record, &failing), COLL_ERROR_RANK_LOST);
+  cr_assert_str_eq(base_last_error(), "rank 3 is gone");
+  cr_assert_neq(access(folder_path(&folder, "model.part"), F_OK), 0);
+  cr_assert(holds(path, &old));
+}
+
+/* Saves two models in turn until it is killed. */
+static void save_for_ever(const char *path) {
+  sample_t samples[2] = {sample_of(14), sample_of(15)};
+  for (int i = 0;; i ^= 1) save(path, &samples[i]);
+}
+
+Test(checkpoint, a_kill_leaves_a_whole_one) {
+  const sample_t samples[2] = {sample_of(14), sample_of(15)};
+  sample_t first = samples[0];
+  const char *path = folder_path(&folder, "model");
+  int found[2] = {0};
+  cr_assert_eq(save(path, &first), COLL_OK);
+  for (unsigned round = 0; round < KILLS; round++) {
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) save_for_ever(path);
+    base_clock_sleep_ns((1000000 + round * 370000) * HARNESS_PATIENCE);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    int which = holds(path, &samples[1]);
+    cr_assert(which == 1 || holds(path, &samples[0]));
+    found[which]++;
+  }
+  cr_assert(found[0] > 0 && found[1] > 0, "%d times the first, %d times the second", found[0],
+            found[1]);
+}
