@@ -4,22 +4,16 @@
  * streaming wins there it wins anywhere. The fastest of a few turns counts: that is what the memory
  * does when nobody else wants the processor.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/words.h"
 #include "device/host/host.h"
+#include "topo/kept.h"
 #include "topo/machine.h"
 
 #define LEAST_BYTES ((size_t)1 << 20) /* what is smaller is never asked about */
@@ -91,102 +85,16 @@ static bool measure(host_stream_t stream, size_t *least) {
   return true;
 }
 
-/* ---- the file -------------------------------------------------------------------------------*/
-
-#define KEY_BYTES 256
-#define PATH_BYTES 1024
-
-static void processor_name(char *name, size_t bytes) {
-  snprintf(name, bytes, "unknown");
-  FILE *file = fopen("/proc/cpuinfo", "re");
-  if (file == NULL) return;
-  char line[KEY_BYTES];
-  while (fgets(line, sizeof line, file) != NULL) {
-    char *colon = strchr(line, ':');
-    bool named = strncmp(line, "model name", 10) == 0 || strncmp(line, "CPU part", 8) == 0;
-    if (!named || colon == NULL) continue;
-    line[strcspn(line, "\n")] = '\0';
-    snprintf(name, bytes, "%s", colon + 1 + strspn(colon + 1, " "));
-    break;
-  }
-  fclose(file);
-}
-
-/* All that the result depends on; the file begins with it. */
-static void write_key(const char *isa, char key[KEY_BYTES]) {
-  char name[128];
-  processor_name(name, sizeof name);
-  snprintf(key, KEY_BYTES, "libcoll streaming 1\nprocessor %s\ncaches %ld %ld %ld\nisa %s\nbytes ",
-           name, sysconf(_SC_LEVEL1_DCACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE),
-           sysconf(_SC_LEVEL3_CACHE_SIZE), isa);
-}
-
-static uint64_t text_hash(const char *text) { /* FNV-1a */
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (; *text != '\0'; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-  return hash;
-}
-
-/* The user's folder for what can be measured again; made when it is missing. */
-static bool find_folder(char path[PATH_BYTES]) {
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  int length;
-  if (cache != NULL && cache[0] == '/') {
-    length = snprintf(path, PATH_BYTES, "%s", cache);
-  } else if (home != NULL && home[0] == '/') {
-    length = snprintf(path, PATH_BYTES, "%s/.cache", home);
-  } else {
-    return false;
-  }
-  if (length + 64 >= PATH_BYTES) return false;
-  mkdir(path, 0700);
-  snprintf(path + length, (size_t)(PATH_BYTES - length), "/libcoll");
-  return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
-static bool find_file(const char *key, char path[PATH_BYTES]) {
-  if (!find_folder(path)) return false;
-  size_t length = strlen(path);
-  snprintf(path + length, PATH_BYTES - length, "/streaming-%016llx",
-           (unsigned long long)text_hash(key));
-  return true;
-}
-
-static bool load(const char *path, const char *key, size_t *bytes) {
-  char text[KEY_BYTES + 32];
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return false;
-  ssize_t length = read(file, text, sizeof text - 1);
-  close(file);
-  if (length <= 0 || text[length - 1] != '\n') return false;
-  text[length - 1] = '\0';
-  int64_t value;
-  if (strncmp(text, key, strlen(key)) != 0) return false;
-  if (!base_words_integer(text + strlen(key), (int64_t)LEAST_BYTES, INT64_MAX, &value))
-    return false;
-  *bytes = (size_t)value;
-  return true;
-}
-
-/* Written aside and renamed: who reads it at the same time sees all of it or nothing. */
-static void save(const char *path, const char *key, size_t bytes) {
-  char aside[PATH_BYTES + 32], text[KEY_BYTES + 32];
-  snprintf(aside, sizeof aside, "%s.%ld", path, (long)getpid());
-  int length = snprintf(text, sizeof text, "%s%zu\n", key, bytes);
-  int file = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0) return;
-  bool written = write(file, text, (size_t)length) == length;
-  if (close(file) != 0 || !written || rename(aside, path) != 0) unlink(aside);
-}
+/* ---- what is kept ---------------------------------------------------------------------------*/
 
 size_t host_stream_calibrate(const char *isa, host_stream_t stream) {
-  char key[KEY_BYTES], path[PATH_BYTES];
+  static const char *const name = "stream_bytes";
+  int64_t kept;
   size_t bytes;
-  write_key(isa, key);
-  bool has_path = find_file(key, path);
-  if (has_path && load(path, key, &bytes)) return bytes;
+  if (topo_kept_load(isa, &name, 1, &kept) && kept >= (int64_t)LEAST_BYTES) return (size_t)kept;
   if (!measure(stream, &bytes)) return beyond_cache();
-  if (has_path) save(path, key, bytes);
+  kept = (int64_t)bytes;
+  topo_kept_save(isa, &name, 1, &kept);
   return bytes;
 }
 

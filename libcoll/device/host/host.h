@@ -23,9 +23,7 @@ void host_stream_set(size_t bytes);
 bool host_stream_pays(size_t bytes, const char *isa, host_stream_t stream);
 
 /* The size from which `stream` is faster than memcpy, even when memcpy would find the destination
- * in a cache. Measured in some 20 ms, once per machine: the result is kept in
- * $XDG_CACHE_HOME/libcoll or ~/.cache/libcoll, one file per processor, caches and instruction set.
- * A file that is missing, foreign or cannot be written is no error; it changes speed only. */
+ * in a cache. Measured in some 20 ms, once per machine: the result is kept (topo/kept.h). */
 size_t host_stream_calibrate(const char *isa, host_stream_t stream);
 
 #endif

@@ -1,0 +1,168 @@
+/* Figures in the cache folder: kept, added to, and never believed when the file is not ours. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topo/kept.h"
+
+#define PATH_BYTES 1024
+
+static char home[] = "/tmp/libcoll-kept-XXXXXX";
+
+static const char *const names[] = {"one", "two", "three"};
+static const int64_t values[] = {1, 0, INT64_MAX};
+
+static void make_home(void) {
+  cr_assert_not_null(mkdtemp(home));
+  setenv("XDG_CACHE_HOME", home, 1);
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place) {
+  (void)status, (void)kind, (void)place;
+  return remove(path);
+}
+
+static void remove_home(void) {
+  cr_assert_eq(nftw(home, remove_one, 4, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+/* The only file in the cache folder. */
+static FILE *open_file(const char *mode) {
+  char folder[256], path[PATH_BYTES] = "";
+  snprintf(folder, sizeof folder, "%s/libcoll", home);
+  DIR *entries = opendir(folder);
+  cr_assert_not_null(entries);
+  for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+    if (entry->d_name[0] == '.') continue;
+    cr_assert_str_empty(path, "more than one file was left behind");
+    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+  }
+  closedir(entries);
+  FILE *file = fopen(path, mode);
+  cr_assert_not_null(file);
+  return file;
+}
+
+static size_t read_file(char *text, size_t bytes) {
+  FILE *file = open_file("r");
+  size_t length = fread(text, 1, bytes - 1, file);
+  text[length] = '\0';
+  fclose(file);
+  return length;
+}
+
+static void write_file(const char *text, size_t length) {
+  FILE *file = open_file("w");
+  cr_assert_eq(fwrite(text, 1, length, file), length);
+  fclose(file);
+}
+
+static bool load(int64_t found[3]) {
+  return topo_kept_load("test", names, 3, found);
+}
+
+Test(kept, comes_back) {
+  int64_t found[3] = {7, 7, 7};
+  make_home();
+  cr_assert_not(load(found));
+  topo_kept_save("test", names, 3, values);
+  cr_assert(load(found));
+  cr_assert_arr_eq(found, values, sizeof values);
+  remove_home();
+}
+
+Test(kept, is_added_to_and_replaced) {
+  const char *const more[] = {"four", "one"};
+  const int64_t new_values[] = {44, 11}, wanted[] = {11, 0, INT64_MAX};
+  int64_t found[3], four;
+  make_home();
+  topo_kept_save("test", names, 3, values);
+  topo_kept_save("test", more, 2, new_values);
+  cr_assert(load(found));
+  cr_assert_arr_eq(found, wanted, sizeof wanted);
+  cr_assert(topo_kept_load("test", more, 1, &four));
+  cr_assert_eq(four, 44);
+  remove_home();
+}
+
+Test(kept, holds_for_one_variant) {
+  int64_t found[3] = {7, 7, 7};
+  make_home();
+  topo_kept_save("test", names, 3, values);
+  cr_assert_not(topo_kept_load("other", names, 3, found));
+  cr_assert_eq(found[0], 7);
+  remove_home();
+}
+
+Test(kept, gives_all_or_nothing) {
+  const char *const wanted[] = {"one", "none"};
+  int64_t found[2] = {7, 7};
+  make_home();
+  topo_kept_save("test", names, 3, values);
+  cr_assert_not(topo_kept_load("test", wanted, 2, found));
+  cr_assert_eq(found[0], 7);
+  remove_home();
+}
+
+/* Every beginning of the file but those that end with a line is refused, and so is the file with
+ * any one byte of its first lines changed. */
+Test(kept, trusts_no_broken_file) {
+  char whole[4096], text[4096];
+  int64_t found[3];
+  make_home();
+  topo_kept_save("test", names, 3, values);
+  size_t length = read_file(whole, sizeof whole);
+  for (size_t cut = 0; cut < length; cut++) {
+    write_file(whole, cut);
+    cr_assert_not(load(found), "believed the first %zu of %zu bytes", cut, length);
+  }
+  size_t key_length = (size_t)(strstr(whole, "\none ") - whole);
+  for (size_t at = 0; at < key_length; at++) {
+    memcpy(text, whole, length);
+    text[at] ^= 1;
+    write_file(text, length);
+    cr_assert_not(load(found), "believed a change at %zu", at);
+  }
+  write_file(whole, length);
+  cr_assert(load(found));
+  remove_home();
+}
+
+Test(kept, trusts_no_foreign_line) {
+  static const char *const lines[] = {"four\n",
+                                      " 4\n",
+                                      "four  4\n",
+                                      "four -1\n",
+                                      "four 4x\n",
+                                      "four 4 4\n",
+                                      "\n",
+                                      "four 99999999999999999999\n",
+                                      "a-name-longer-than-any-of-ours-is 4\n"};
+  char text[4096];
+  int64_t found[3];
+  make_home();
+  topo_kept_save("test", names, 3, values);
+  size_t length = read_file(text, sizeof text);
+  for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+    snprintf(text + length, sizeof text - length, "%s", lines[i]);
+    write_file(text, strlen(text));
+    cr_assert_not(load(found), "believed '%s'", lines[i]);
+    topo_kept_save("test", names, 3, values); /* begins anew */
+    cr_assert(load(found));
+  }
+  remove_home();
+}
+
+Test(kept, is_no_error_where_nothing_can_be_kept) {
+  int64_t found[3];
+  setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
+  topo_kept_save("test", names, 3, values);
+  cr_assert_not(load(found));
+  unsetenv("XDG_CACHE_HOME");
+  unsetenv("HOME");
+  topo_kept_save("test", names, 3, values);
+  cr_assert_not(load(found));
+}
