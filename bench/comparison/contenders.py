@@ -64,16 +64,29 @@ class Contender:
 
     def run(self, runner, collective, sizes, time_ms):
         """{bytes: us}. Raises Failure where the command fails or its results are wrong."""
-        output = runner(self.command(collective, sizes, time_ms), self.environment)
+        try:
+            output = runner(self.command(collective, sizes, time_ms), self.environment)
+        except Failure as failure:
+            failure.times = {size: time for size, (time, wrong) in
+                             self.read_lines(failure.output).items() if not wrong}
+            raise
+        return checked(self.read_lines(output), sizes)
+
+    def read_lines(self, output):
         times = {}
         for line in output.splitlines():
-            if line.startswith("{"):
+            if line.startswith("{") and line.endswith("}"):
                 times.update(self.read_line(json.loads(line)))
-        return checked(times, sizes)
+        return times
 
 
 class Failure(Exception):
-    """A command that came to nothing; its text says which and why."""
+    """A command that failed; its text says which and why, `output` what it had printed, and `times`
+    what it had measured."""
+
+    def __init__(self, reason, output=""):
+        super().__init__(reason)
+        self.output, self.times = output, {}
 
 
 def checked(times, sizes):

@@ -9,7 +9,7 @@ import time
 
 from comparison import contenders, figures
 
-LAUNCH_SECONDS_MOST = 120
+LAUNCH_SECONDS_MOST = 30
 BEHIND = 1.15  # a setting this far behind its family's best is not run in later rounds
 
 # What a launch costs besides its timed calls, in seconds: to start, and to fill and check the
@@ -28,15 +28,16 @@ def run_command(command, environment):
             output, errors = process.communicate(timeout=LAUNCH_SECONDS_MOST)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            raise contenders.Failure("no end within %d s" % LAUNCH_SECONDS_MOST) from None
+            output, _ = process.communicate()
+            raise contenders.Failure("no end within %d s" % LAUNCH_SECONDS_MOST, output) from None
         except BaseException:
             os.killpg(process.pid, signal.SIGTERM)
             raise
     if process.returncode != 0:
         lines = [line.strip() for line in errors.splitlines() if any(map(str.isalnum, line))]
         raise contenders.Failure("exit code %d: %s" % (process.returncode,
-                                                       lines[0] if lines else "no message"))
+                                                       lines[0] if lines else "no message"),
+                                 output)
     return output
 
 
@@ -96,7 +97,7 @@ class Survey:
         return (len(self.running) + 1 + (self.rounds - 1) * (later + 1)) * self.launch_seconds()
 
     def try_out(self, contender, progress):
-        """{bytes: us}; nothing, and the contender is out, when it fails."""
+        """{bytes: us}; when it fails, only of what it had measured, and the contender is out."""
         try:
             return contender.run(run_command, self.collective, self.sizes, self.time_ms)
         except contenders.Failure as failure:
@@ -105,7 +106,7 @@ class Survey:
             self.running.remove(contender)
             self.failures.append({"contender": contender.name, "reason": str(failure),
                                   "ranks": self.ranks, "collective": self.collective})
-            return {}
+            return failure.times
 
     def one_round(self, number, progress):
         where = "%s, %d ranks, round %d: " % (self.collective, self.ranks, number + 1)

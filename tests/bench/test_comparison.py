@@ -215,6 +215,22 @@ class Measuring(unittest.TestCase):
         with self.assertRaises(contenders.Failure):
             contenders.checked({4: (1.5, 0)}, [4, 16])
 
+    def test_what_a_peer_measured_before_it_failed(self):
+        def fail(*_):
+            raise contenders.Failure("no end", '{"bytes":4,"wrong":0,"batch_us":[3]}\n'
+                                     '{"bytes":8,"wrong":1,"batch_us":[3]}\n{"bytes":16,')
+        with self.assertRaises(contenders.Failure) as caught:
+            contenders.Contender("mpich/default", [], "peer").run(fail, "allreduce", [4, 8], 30)
+        self.assertEqual(caught.exception.times, {4: 3})
+        found = [contenders.Contender("mpich/default", [], "peer")]
+        survey = self.survey(found=found)
+        found[0].run = lambda *_: fail()
+        progress = measure.Progress(1)
+        progress.say = lambda _: None
+        self.assertEqual(survey.try_out(found[0], progress), {})
+        self.assertEqual(survey.running, [])
+        self.assertIn("no end", survey.failures[0]["reason"])
+
     def test_a_peer_s_batches(self):
         peer = contenders.Contender("mpich/default", [], "peer")
         output = '{"library":"M"}\nnoise\n{"bytes":4,"wrong":0,"batch_us":[9,1,2]}\n'
