@@ -238,9 +238,9 @@ static coll_status_t begin(run_t *run) {
   if (status == COLL_OK) status = allocate(run);
   COLL_TRY(train_team_agree(run->team, status));
   COLL_TRY(train_team_check_same(run->team, digest_of(run), "options or data"));
-  COLL_TRY(train_team_broadcast_floats(run->team, run->state->parameters, count));
-  COLL_TRY(train_team_broadcast_floats(run->team, run->state->first_moments, count));
-  return train_team_broadcast_floats(run->team, run->state->second_moments, count);
+  COLL_TRY(train_team_broadcast_floats(run->team, run->state->parameters, count, 0));
+  COLL_TRY(train_team_broadcast_floats(run->team, run->state->first_moments, count, 0));
+  return train_team_broadcast_floats(run->team, run->state->second_moments, count, 0);
 }
 
 coll_status_t train_run(const train_options_t *options, const train_data_t *data,

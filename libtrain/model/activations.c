@@ -42,7 +42,9 @@ static void carve_all(carver_t *carver, const train_model_config_t *config, size
   size_t width = (size_t)config->width, context = (size_t)config->context;
   carve(carver, rows, width, &activations->embedded);
   for (int layer = 0; layer < config->layers; layer++) {
-    carve_block(carver, config, rows, &activations->blocks[layer]);
+    block_activations_t unused;
+    carve_block(carver, config, rows,
+                carver->arena != NULL ? &activations->blocks[layer] : &unused);
   }
   carve(carver, rows, width, &activations->normed);
   carve(carver, rows, 1, &activations->mean);
@@ -54,6 +56,15 @@ static void carve_all(carver_t *carver, const train_model_config_t *config, size
   carve(carver, rows, width, &activations->d_narrow);
   carve(carver, rows, 4 * width, &activations->d_wide);
   carve(carver, context, context, &activations->scratch);
+}
+
+size_t train_model_bytes(const train_layout_t *layout, const train_model_options_t *options) {
+  const train_model_config_t *config = &layout->config;
+  size_t rows = (size_t)options->sequences * (size_t)config->context;
+  carver_t carver = {0};
+  train_activations_t unused;
+  carve_all(&carver, config, rows, &unused);
+  return carver.used * sizeof(float) + rows * sizeof(int32_t);
 }
 
 coll_status_t train_activations_create(const train_model_config_t *config, int sequences,

@@ -28,6 +28,9 @@ coll_status_t train_model_create(const train_layout_t *layout, const train_model
                                  train_model_t **model);
 void train_model_destroy(train_model_t *model);
 
+/* Bytes of the arrays that such a model has, all but the little that says where they are. */
+size_t train_model_bytes(const train_layout_t *layout, const train_model_options_t *options);
+
 /* One micro-batch: runs tokens[sequences * length], length <= context, and puts the loss in nats,
  * summed over all positions, into *loss; gives scale * d loss / d parameters to the source. */
 coll_status_t train_model_forward_backward(train_model_t *model, const train_source_t *source,

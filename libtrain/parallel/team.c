@@ -41,8 +41,9 @@ coll_status_t train_team_sum_doubles(const train_team_t *team, double *values, s
               coll_allreduce(values, values, count, COLL_FLOAT64, COLL_SUM, team->comm, NULL));
 }
 
-coll_status_t train_team_broadcast_floats(const train_team_t *team, float *values, size_t count) {
-  return kept(team, coll_broadcast(values, values, count, COLL_FLOAT32, 0, team->comm, NULL));
+coll_status_t train_team_broadcast_floats(const train_team_t *team, float *values, size_t count,
+                                          int root) {
+  return kept(team, coll_broadcast(values, values, count, COLL_FLOAT32, root, team->comm, NULL));
 }
 
 coll_status_t train_team_share(const train_team_t *team, int rows, int *rows_here) {

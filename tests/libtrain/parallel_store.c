@@ -1,0 +1,313 @@
+/*
+ * The store against a plain array: passes of a toy model give gradients that are small integers, so
+ * that sums are exact in any order and in bfloat16 too, and all parameters must come out bit by bit
+ * alike, whatever the stage, the number of ranks and what overlaps.
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "harness/party.h"
+#include "libtrain/parallel/memory.h"
+#include "libtrain/parallel/store.h"
+#include "libtrain/random.h"
+
+#define TIMEOUT_MS 20000
+#define ROWS 24 /* per step: divides among 1 to 4 ranks and 1 or 2 micro-batches */
+#define STEPS 3
+#define RATE 0.01f
+#define SEED 77
+
+static const train_model_config_t config = {
+    .vocabulary = 19, .context = 7, .layers = 3, .heads = 1, .width = 9};
+
+static const train_adamw_t adamw = TRAIN_ADAMW_INIT;
+
+typedef struct trial {
+  train_store_options_t options;
+  int micro_batches;
+  bool dawdles;                        /* ranks are late at random */
+  uint64_t first_step;                 /* where it goes on from; 0: a new model */
+  const float *expected[TRAIN_ARRAYS]; /* [1 + STEPS, parameter_count]: before each step */
+} trial_t;
+
+/* The gradient that one row gives: -4 .. 4. */
+static float row_gradient(uint64_t step, int row, size_t element) {
+  uint64_t index = (step * ROWS + (uint64_t)row) << 32 | element;
+  return (float)train_random_below(SEED, TRAIN_RANDOM_BATCHES, index, 9) - 4.0f;
+}
+
+static double rows_gradient(uint64_t step, int first, int count, size_t element) {
+  double sum = 0;
+  for (int row = first; row < first + count; row++) sum += (double)row_gradient(step, row, element);
+  return sum;
+}
+
+/* All steps on plain arrays: what is in them before each step and after the last. */
+static void compute_expected(const train_layout_t *layout, float *all[TRAIN_ARRAYS]) {
+  size_t count = layout->parameter_count;
+  float *gradients = malloc(count * sizeof *gradients);
+  for (int array = 0; array < TRAIN_ARRAYS; array++) {
+    all[array] = calloc((STEPS + 1) * count, sizeof(float));
+  }
+  train_layout_initialize(layout, SEED, 0, count, all[TRAIN_PARAMETERS]);
+  for (uint64_t step = 0; step < STEPS; step++) {
+    float *after[TRAIN_ARRAYS];
+    for (int array = 0; array < TRAIN_ARRAYS; array++) {
+      after[array] = all[array] + (step + 1) * count;
+      memcpy(after[array], all[array] + step * count, count * sizeof(float));
+    }
+    for (size_t i = 0; i < count; i++) gradients[i] = (float)rows_gradient(step, 0, ROWS, i);
+    train_adamw_step(&adamw, layout, 0, count, gradients, 0.125f, RATE, step + 1,
+                     after[TRAIN_PARAMETERS], after[TRAIN_FIRST_MOMENTS],
+                     after[TRAIN_SECOND_MOMENTS]);
+  }
+  free(gradients);
+}
+
+static void dawdle(const trial_t *trial, int rank, uint64_t index) {
+  if (!trial->dawdles) return;
+  uint64_t draw = train_random_bits(SEED, TRAIN_RANDOM_SAMPLING, index * 64 + (uint64_t)rank);
+  if (draw % 4 == 0) base_clock_sleep_ns(draw % 300000);
+}
+
+/* Whether the unit's parameters are what they must be; as bfloat16 they come rounded. */
+static bool is_unit_right(const trial_t *trial, const train_layout_t *layout, uint64_t step,
+                          int unit, const float *parameters) {
+  const train_unit_t *at = &layout->units[unit];
+  const float *expected =
+      trial->expected[TRAIN_PARAMETERS] + step * layout->parameter_count + at->offset;
+  bool rounded = trial->options.stage == 3 && trial->options.wire.bfloat16;
+  for (size_t i = 0; i < at->count; i++) {
+    double most = rounded ? fabs((double)expected[i]) / 256 : 0;
+    if (!(fabs((double)parameters[i] - (double)expected[i]) <= most)) return false;
+  }
+  return true;
+}
+
+static void give_gradients(const train_layout_t *layout, uint64_t step, int first, int rows,
+                           int unit, bool fresh, float *gradients) {
+  const train_unit_t *at = &layout->units[unit];
+  for (size_t i = 0; i < at->count; i++) {
+    float given = (float)rows_gradient(step, first, rows, at->offset + i);
+    gradients[i] = fresh ? given : gradients[i] + given;
+  }
+}
+
+/* ---- a rank ---- */
+
+typedef struct pass {
+  party_rank_t *self;
+  const trial_t *trial;
+  const train_layout_t *layout;
+  train_source_t source;
+  uint64_t step;
+  int first_row, rows;
+} pass_t;
+
+static int use_unit(const pass_t *pass, int unit, int next) {
+  const float *parameters;
+  const train_source_t *source = &pass->source;
+  PARTY_OK(source->acquire(source->context, unit, next, &parameters));
+  dawdle(pass->trial, pass->self->rank, pass->step * 100 + (uint64_t)unit);
+  PARTY_REQUIRE(is_unit_right(pass->trial, pass->layout, pass->step, unit, parameters),
+                "step %d: unit %d has wrong parameters", (int)pass->step, unit);
+  return 0;
+}
+
+static int forward(const pass_t *pass) {
+  int last = pass->layout->unit_count - 1;
+  for (int unit = 0; unit <= last; unit++) {
+    PARTY_TRY(use_unit(pass, unit, unit < last ? unit + 1 : 0));
+    pass->source.release(pass->source.context, unit);
+  }
+  return 0;
+}
+
+static int backward(const pass_t *pass) {
+  const train_source_t *source = &pass->source;
+  int last = pass->layout->unit_count - 1;
+  float *ends, *gradients;
+  bool fresh;
+  PARTY_TRY(use_unit(pass, 0, last));
+  PARTY_OK(source->open_gradients(source->context, 0, &ends, &fresh));
+  give_gradients(pass->layout, pass->step, pass->first_row, pass->rows, 0, fresh, ends);
+  source->release(source->context, 0);
+  for (int unit = last; unit >= 1; unit--) {
+    PARTY_TRY(use_unit(pass, unit, unit > 1 ? unit - 1 : -1));
+    PARTY_OK(source->open_gradients(source->context, unit, &gradients, &fresh));
+    give_gradients(pass->layout, pass->step, pass->first_row, pass->rows, unit, fresh, gradients);
+    source->release(source->context, unit);
+    PARTY_OK(source->close_gradients(source->context, unit));
+  }
+  PARTY_OK(source->close_gradients(source->context, 0));
+  return 0;
+}
+
+/* The gradients' norm over all ranks. */
+static int check_norm(party_rank_t *self, const train_layout_t *layout, uint64_t step,
+                      double squares) {
+  double expected = 0;
+  PARTY_OK(coll_allreduce(&squares, &squares, 1, COLL_FLOAT64, COLL_SUM, self->comm, NULL));
+  for (size_t i = 0; i < layout->parameter_count; i++) {
+    expected += pow(rows_gradient(step, 0, ROWS, i), 2);
+  }
+  PARTY_REQUIRE(fabs(squares - expected) <= 1e-9 * expected, "squares %g, not %g", squares,
+                expected);
+  return 0;
+}
+
+static int take_step(party_rank_t *self, train_store_t *store, pass_t *pass) {
+  const trial_t *trial = self->context;
+  double squares;
+  pass->rows = ROWS / self->size / trial->micro_batches;
+  train_store_begin(store, trial->micro_batches);
+  for (int micro = 0; micro < trial->micro_batches; micro++) {
+    pass->first_row = (self->rank * trial->micro_batches + micro) * pass->rows;
+    PARTY_TRY(forward(pass));
+    PARTY_TRY(backward(pass));
+  }
+  PARTY_OK(train_store_finish(store, &squares));
+  PARTY_TRY(check_norm(self, pass->layout, pass->step, squares));
+  PARTY_OK(train_store_update(store, &adamw, 0.125f, RATE, pass->step + 1));
+  uint64_t sent = train_store_traffic(store).bytes_sent;
+  uint64_t expected =
+      train_traffic_predict(pass->layout, &trial->options, self->size, trial->micro_batches);
+  PARTY_REQUIRE(sent == expected, "%llu bytes sent, not %llu", (unsigned long long)sent,
+                (unsigned long long)expected);
+  pass->step++;
+  return 0;
+}
+
+/* All that is in the store, read in pieces that fit nothing. */
+static int check_flat(const train_layout_t *layout, train_store_t *store, const trial_t *trial) {
+  enum { PIECE = 157 };
+  train_flat_t flat = train_store_flat(store);
+  size_t count = layout->parameter_count;
+  float piece[PIECE];
+  for (int array = 0; array < TRAIN_ARRAYS; array++) {
+    const float *expected = trial->expected[array] + STEPS * count;
+    for (size_t at = 0; at < count; at += PIECE) {
+      size_t here = count - at < PIECE ? count - at : PIECE;
+      PARTY_OK(flat.read(flat.context, (train_array_t)array, at, here, piece));
+      PARTY_REQUIRE(memcmp(piece, expected + at, here * sizeof *piece) == 0,
+                    "array %d differs from %zu on", array, at);
+    }
+  }
+  return 0;
+}
+
+static coll_status_t fill(const trial_t *trial, const train_layout_t *layout,
+                          train_store_t *store) {
+  train_flat_arrays_t arrays;
+  if (trial->first_step == 0) return train_store_initialize(store, SEED);
+  for (int array = 0; array < TRAIN_ARRAYS; array++) {
+    arrays.values[array] = trial->expected[array] + trial->first_step * layout->parameter_count;
+  }
+  const train_flat_t from = train_flat_of(&arrays);
+  return train_store_load(store, &from);
+}
+
+static int run_steps(party_rank_t *self, train_layout_t *layout, train_store_t *store) {
+  const trial_t *trial = self->context;
+  pass_t pass = {.self = self,
+                 .trial = trial,
+                 .layout = layout,
+                 .source = train_store_source(store),
+                 .step = trial->first_step};
+  PARTY_OK(fill(trial, layout, store));
+  while (pass.step < STEPS) PARTY_TRY(take_step(self, store, &pass));
+  PARTY_TRY(forward(&pass));
+  PARTY_TRY(use_unit(&pass, 0, -1));
+  pass.source.release(pass.source.context, 0);
+  return check_flat(layout, store, trial);
+}
+
+static int trial_body(party_rank_t *self) {
+  const trial_t *trial = self->context;
+  train_team_t team;
+  train_layout_t *layout;
+  train_store_t *store;
+  train_memory_t memory;
+  const train_model_options_t model = {.sequences = 1};
+  PARTY_OK(train_team_init(self->comm, &team));
+  PARTY_OK(train_layout_create(&config, &layout));
+  PARTY_OK(train_store_create(layout, &team, &trial->options, &store));
+  PARTY_OK(train_memory_predict(layout, &model, &trial->options, self->size, &memory));
+  int failed = run_steps(self, layout, store);
+  size_t predicted = memory.parameters + memory.gradients + memory.moments + memory.workspaces;
+  size_t held = train_store_bytes(store);
+  train_store_destroy(store);
+  train_layout_destroy(layout);
+  PARTY_TRY(failed);
+  PARTY_REQUIRE(held == predicted, "%zu bytes held, %zu predicted", held, predicted);
+  return 0;
+}
+
+/* ---- the tests ---- */
+
+static train_layout_t *layout;
+static float *expected[TRAIN_ARRAYS];
+
+static void setup(void) {
+  cr_assert_eq(train_layout_create(&config, &layout), COLL_OK);
+  compute_expected(layout, expected);
+}
+
+static void teardown(void) {
+  for (int array = 0; array < TRAIN_ARRAYS; array++) free(expected[array]);
+  train_layout_destroy(layout);
+}
+
+TestSuite(parallel_store, .init = setup, .fini = teardown);
+
+static void run_trial(const train_store_options_t *options, int ranks, int micro_batches,
+                      bool processes) {
+  trial_t trial = {.options = *options,
+                   .micro_batches = micro_batches,
+                   .dawdles = ranks == 3,
+                   .first_step = ranks == 2 ? 1 : 0};
+  harness_result_t result;
+  for (int array = 0; array < TRAIN_ARRAYS; array++) trial.expected[array] = expected[array];
+  bool right = processes ? party_processes(ranks, TIMEOUT_MS, trial_body, &trial, &result)
+                         : party_threads(ranks, TIMEOUT_MS, trial_body, &trial, &result);
+  cr_assert(right, "stage %d, %d ranks, %d micro-batches, buckets of %zu, %s%s: %s", options->stage,
+            ranks, micro_batches, options->bucket_bytes,
+            options->wire.overlap ? "overlapping" : "one by one",
+            options->wire.bfloat16 ? ", bfloat16" : "", result.text);
+}
+
+static void run_all(bool overlap, bool bfloat16) {
+  for (int stage = 0; stage <= TRAIN_STAGE_MOST; stage++) {
+    for (int ranks = 1; ranks <= 4; ranks++) {
+      for (int micro_batches = 1; micro_batches <= 2; micro_batches++) {
+        train_store_options_t options = {.stage = stage,
+                                         .bucket_bytes = micro_batches == 1 ? 1024 : 1 << 20,
+                                         .wire = {.overlap = overlap, .bfloat16 = bfloat16}};
+        run_trial(&options, ranks, micro_batches, false);
+      }
+    }
+  }
+}
+
+Test(parallel_store, all_stages_compute_the_same) {
+  run_all(true, false);
+}
+
+Test(parallel_store, all_stages_compute_the_same_without_overlap) {
+  run_all(false, false);
+}
+
+Test(parallel_store, bfloat16_changes_only_the_digits_it_drops) {
+  run_all(true, true);
+  run_all(false, true);
+}
+
+Test(parallel_store, ranks_may_be_processes) {
+  for (int stage = 0; stage <= TRAIN_STAGE_MOST; stage++) {
+    train_store_options_t options = {.stage = stage, .bucket_bytes = 1024, .wire.overlap = true};
+    run_trial(&options, 3, 2, true);
+  }
+}
