@@ -1,0 +1,226 @@
+/*
+ * Training is one computation however it is spread: ranks, stages, micro-batches and recomputation
+ * against one rank that does it all at once, loss by loss and in all parameters; and a run that is
+ * repeated comes out bit by bit alike.
+ */
+#include <cblas.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/party.h"
+#include "libtrain/model/model.h"
+#include "libtrain/parallel/store.h"
+#include "libtrain/random.h"
+
+#define TIMEOUT_MS 30000
+#define ROWS 24 /* per step: divides among 1 to 4 ranks and 1 or 2 micro-batches */
+#define STEPS 20
+#define SEED 5
+#define RATE 1e-2f
+#define TOLERANCE 1e-5
+
+static const train_model_config_t config = {
+    .vocabulary = 37, .context = 6, .layers = 2, .heads = 2, .width = 12};
+
+static const train_adamw_t adamw = TRAIN_ADAMW_INIT;
+
+typedef struct outcome {
+  double losses[STEPS], norms[STEPS];
+  float *parameters; /* [parameter_count] */
+} outcome_t;
+
+typedef struct trial {
+  int ranks, stage, micro_batches;
+  outcome_t outcome; /* as rank 0 sees it */
+} trial_t;
+
+/* What a rank trains with. */
+typedef struct trainer {
+  const trial_t *trial;
+  train_team_t team;
+  train_layout_t *layout;
+  train_model_t *model;
+  train_store_t *store;
+} trainer_t;
+
+/* Rows of a step: a text in which a token mostly decides on the next. */
+static void fill_row(uint64_t step, int row, int32_t *tokens, int32_t *targets) {
+  uint64_t at = (step * ROWS + (uint64_t)row) * (uint64_t)(config.context + 1);
+  int32_t token = (int32_t)train_random_below(SEED, TRAIN_RANDOM_BATCHES, at, 37);
+  for (int i = 0; i < config.context; i++) {
+    tokens[i] = token;
+    token = (token * 7 + (int32_t)train_random_below(SEED, TRAIN_RANDOM_BATCHES, ++at, 3)) % 37;
+    targets[i] = token;
+  }
+}
+
+static int compute_gradients(const trainer_t *self, uint64_t step, double *loss) {
+  int micro_batches = self->trial->micro_batches;
+  int rows = ROWS / self->team.size / micro_batches;
+  int32_t tokens[ROWS * 6], targets[ROWS * 6];
+  train_source_t source = train_store_source(self->store);
+  float scale = 1.0f / (float)(ROWS * config.context);
+  train_store_begin(self->store, micro_batches);
+  *loss = 0;
+  for (int micro = 0; micro < micro_batches; micro++) {
+    double sum;
+    int first = (self->team.rank * micro_batches + micro) * rows;
+    for (int row = 0; row < rows; row++) {
+      fill_row(step, first + row, tokens + row * config.context, targets + row * config.context);
+    }
+    PARTY_OK(train_model_forward_backward(self->model, &source, tokens, targets, rows,
+                                          config.context, scale, &sum));
+    *loss += sum * (double)scale;
+  }
+  return 0;
+}
+
+static int take_step(const trainer_t *self, uint64_t step, outcome_t *outcome) {
+  double sums[2];
+  PARTY_TRY(compute_gradients(self, step, &sums[0]));
+  PARTY_OK(train_store_finish(self->store, &sums[1]));
+  PARTY_OK(train_team_sum_doubles(&self->team, sums, 2));
+  double norm = sqrt(sums[1]);
+  PARTY_OK(train_store_update(self->store, &adamw, train_gradient_clip(norm, 0.5), RATE, step + 1));
+  if (self->team.rank == 0) {
+    outcome->losses[step] = sums[0];
+    outcome->norms[step] = norm;
+  }
+  return 0;
+}
+
+static int train(const trainer_t *self, outcome_t *outcome) {
+  train_flat_t flat = train_store_flat(self->store);
+  size_t count = self->layout->parameter_count;
+  float *mine = malloc(count * sizeof *mine);
+  PARTY_OK(train_store_initialize(self->store, SEED));
+  for (uint64_t step = 0; step < STEPS; step++) PARTY_TRY(take_step(self, step, outcome));
+  PARTY_OK(flat.read(flat.context, TRAIN_PARAMETERS, 0, count, mine));
+  if (self->team.rank == 0) memcpy(outcome->parameters, mine, count * sizeof *mine);
+  free(mine);
+  return 0;
+}
+
+static int rank_body(party_rank_t *party) {
+  trial_t *trial = party->context;
+  trainer_t self = {.trial = trial};
+  const train_store_options_t options = {
+      .stage = trial->stage, .bucket_bytes = 2048, .wire.overlap = true};
+  const train_model_options_t model = {.sequences = ROWS / party->size / trial->micro_batches};
+  PARTY_OK(train_team_init(party->comm, &self.team));
+  PARTY_OK(train_layout_create(&config, &self.layout));
+  PARTY_OK(train_model_create(self.layout, &model, &self.model));
+  PARTY_OK(train_store_create(self.layout, &self.team, &options, &self.store));
+  int failed = train(&self, &trial->outcome);
+  train_store_destroy(self.store);
+  train_model_destroy(self.model);
+  train_layout_destroy(self.layout);
+  return failed;
+}
+
+static train_layout_t *layout;
+
+static void run(trial_t *trial) {
+  harness_result_t result;
+  trial->outcome.parameters = malloc(layout->parameter_count * sizeof(float));
+  cr_assert(party_threads(trial->ranks, TIMEOUT_MS, rank_body, trial, &result),
+            "stage %d, %d ranks: %s", trial->stage, trial->ranks, result.text);
+}
+
+/* Whether the element is a bias of a key. Softmax does not see what is added to all scores of a
+ * row, so that its gradient is rounding noise around 0, which AdamW blows up to steps. */
+static bool is_noise(const train_tensor_t *tensor, int element) {
+  const train_tensor_t *biases = train_layout_tensor(layout, tensor->unit, TRAIN_QKV_BIAS);
+  return tensor->unit > 0 && tensor == biases && element / config.width == 1;
+}
+
+/* Distance between two states of a tensor, as a part of its length. */
+static double distance(const train_tensor_t *tensor, const float *one, const float *other) {
+  double apart = 0, length = 0;
+  for (int i = 0; i < tensor->rows * tensor->columns; i++) {
+    size_t at = tensor->offset + (size_t)i;
+    if (is_noise(tensor, i)) continue;
+    apart += pow((double)one[at] - (double)other[at], 2);
+    length += pow((double)one[at], 2);
+  }
+  return sqrt(apart / length);
+}
+
+static void check_close(const trial_t *alone, const trial_t *trial) {
+  for (int step = 0; step < STEPS; step++) {
+    double loss = alone->outcome.losses[step], norm = alone->outcome.norms[step];
+    cr_assert_float_eq(trial->outcome.losses[step], loss, TOLERANCE * loss,
+                       "%d ranks, stage %d, %d micro-batches: loss %.9g at step %d, alone %.9g",
+                       trial->ranks, trial->stage, trial->micro_batches,
+                       trial->outcome.losses[step], step, loss);
+    cr_assert_float_eq(trial->outcome.norms[step], norm, TOLERANCE * norm);
+  }
+  for (int i = 0; i < layout->tensor_count; i++) {
+    const train_tensor_t *tensor = &layout->tensors[i];
+    double apart = distance(tensor, alone->outcome.parameters, trial->outcome.parameters);
+    cr_assert_leq(apart, TOLERANCE, "%d ranks, stage %d, %d micro-batches: %s is %g apart",
+                  trial->ranks, trial->stage, trial->micro_batches, tensor->name, apart);
+  }
+}
+
+static trial_t alone;
+
+static void setup(void) {
+  openblas_set_num_threads(1);
+  cr_assert_eq(train_layout_create(&config, &layout), COLL_OK);
+  alone = (trial_t){.ranks = 1, .micro_batches = 1};
+  run(&alone);
+}
+
+static void teardown(void) {
+  free(alone.outcome.parameters);
+  train_layout_destroy(layout);
+}
+
+TestSuite(parallel_parity, .init = setup, .fini = teardown);
+
+Test(parallel_parity, one_rank_learns) {
+  cr_assert_lt(alone.outcome.losses[STEPS - 1], 0.8 * alone.outcome.losses[0]);
+}
+
+static void check_stage(int stage) {
+  for (int ranks = 1; ranks <= 4; ranks++) {
+    for (int micro_batches = 1; micro_batches <= 2; micro_batches++) {
+      trial_t trial = {.ranks = ranks, .stage = stage, .micro_batches = micro_batches};
+      run(&trial);
+      check_close(&alone, &trial);
+      free(trial.outcome.parameters);
+    }
+  }
+}
+
+Test(parallel_parity, stage_0) {
+  check_stage(0);
+}
+
+Test(parallel_parity, stage_1) {
+  check_stage(1);
+}
+
+Test(parallel_parity, stage_2) {
+  check_stage(2);
+}
+
+Test(parallel_parity, stage_3) {
+  check_stage(3);
+}
+
+Test(parallel_parity, a_repeated_run_is_the_same_bit_by_bit) {
+  for (int stage = 0; stage <= TRAIN_STAGE_MOST; stage++) {
+    trial_t first = {.ranks = 3, .stage = stage, .micro_batches = 2}, second = first;
+    run(&first);
+    run(&second);
+    cr_assert_arr_eq(first.outcome.losses, second.outcome.losses, sizeof first.outcome.losses);
+    cr_assert_arr_eq(first.outcome.parameters, second.outcome.parameters,
+                     layout->parameter_count * sizeof(float), "stage %d", stage);
+    free(first.outcome.parameters);
+    free(second.outcome.parameters);
+  }
+}
