@@ -128,6 +128,39 @@ config 'unknown key "layer"; did you mean "layers"' '{"layer": 3}' &&
   config 'no model' '{"preset": "gpt3"}' && refuses 'No such file' train --config missing.json
 ok "a configuration that makes no sense"
 
+# ---- plans
+
+gpt_on 1 plan --layers 3 --width 64 --batch 12 --accumulate 2 --ranks 1,2,3 --json plan.json &&
+  [ "$(grep -c '^ *[123]  *[0-3] ' out)" = 12 ] && python3 - plan.json >err <<'END'
+import json, sys
+plan = json.load(open(sys.argv[1]))
+P, A, padding = plan["parameters"], plan["options"]["accumulate"], 4096
+close = lambda bytes, exact: 0 <= bytes - exact <= padding
+for row in plan["rows"]:
+    N, stage = row["ranks"], row["stage"]
+    assert close(row["parameter_bytes"], 4 * P // (N if stage == 3 else 1)), row
+    assert close(row["gradient_bytes"], 4 * P // (N if stage >= 2 else 1)), row
+    assert close(row["moment_bytes"], 8 * P // (N if stage >= 1 else 1)), row
+    sent = [8 * P, 8 * P, 4 * P * (A + 1), 12 * P * A][stage]
+    assert row["bytes_sent"] == (sent if N > 1 else 0), row
+    kinds = ["parameter", "gradient", "moment", "workspace", "activation"]
+    assert row["total_bytes"] == sum(row[kind + "_bytes"] for kind in kinds), row
+END
+ok "a plan says what each stage holds and sends"
+
+# One process refuses, with one line.
+refuses_plan() {
+  words=$1
+  shift
+  ! "$gpt" plan "$@" >out 2>err && [ "$(grep -c '^gpt' err)" = 1 ] && grep -qF -- "$words" err
+}
+refuses_plan 'does not split evenly over 5 ranks' --batch 12 --ranks 3,5 &&
+  refuses_plan '--ranks 2,x' --ranks 2,x && refuses_plan 'do not divide width' --heads 3 &&
+  refuses_plan 'cannot write --json' --json no/plan.json &&
+  refuses_plan 'did you mean --ranks' --rank 3 &&
+  refuses_plan '--bucket 0: give a size' --bucket 0
+ok "a plan that makes no sense"
+
 # ---- samples
 
 "$gpt" sample --checkpoint more.ckpt --prompt 'static ' --bytes 50 --seed 4 >sample1 2>err &&

@@ -20,13 +20,15 @@ static const char usage[] =
     "  train    train a model and save it as a checkpoint\n"
     "  sample   write text with a checkpoint\n"
     "  eval     measure a checkpoint on text\n"
+    "  plan     predict what training takes: memory, and bytes sent\n"
     "\n"
     "gpt COMMAND --help says more.\n";
 
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"train", gpt_train}, {"sample", gpt_sample}, {"eval", gpt_eval}};
+} commands[] = {
+    {"train", gpt_train}, {"sample", gpt_sample}, {"eval", gpt_eval}, {"plan", gpt_plan}};
 
 #define COMMANDS (sizeof commands / sizeof commands[0])
 

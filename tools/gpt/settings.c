@@ -25,6 +25,8 @@ static const gpt_settings_t defaults = {.data = GPT_DEFAULT_DATA,
                                         .width = 128,
                                         .context = 64,
                                         .batch = 16,
+                                        .accumulate = 1,
+                                        .bucket = TRAIN_BUCKET_BYTES,
                                         .seed = 1,
                                         .evaluations = 4,
                                         .evaluation_bytes = 128 << 10};
@@ -37,6 +39,7 @@ typedef struct table {
 } table_t;
 
 static void add(table_t *table, const base_option_t *options, size_t count) {
+  if (count == 0) return;
   memcpy(table->options + table->count, options, count * sizeof *options);
   table->count += count;
 }
@@ -85,6 +88,24 @@ static void add_training(gpt_settings_t *s, table_t *table) {
        "held-out evaluations (and saves), evenly over the run", 1, 1000},
       {0, "eval-bytes", BASE_OPTION_BYTES, &s->evaluation_bytes, "SIZE",
        "held-out bytes to predict in each", 1, INT64_C(1) << 40}};
+  add(table, options, sizeof options / sizeof options[0]);
+}
+
+static void add_parallel(gpt_settings_t *s, table_t *table) {
+  static const char *const wires[] = {"float32", "bf16", NULL};
+  const base_option_t options[] = {
+      {0, "zero", BASE_OPTION_INTEGER, &s->zero, "STAGE",
+       "shared out among the ranks: 1: moments; 2: gradients; 3: parameters", 0, TRAIN_STAGE_MOST},
+      {0, "accumulate", BASE_OPTION_INTEGER, &s->accumulate, "N",
+       "micro-batches that each rank cuts its part of a batch into", 1, 1 << 20},
+      {0, "bucket", BASE_OPTION_BYTES, &s->bucket, "SIZE", "the most that one collective carries",
+       1, INT64_C(1) << 40},
+      {0, "comm-dtype", BASE_OPTION_WORD, &s->wire, "TYPE",
+       "what gradients travel as: float32, bf16", 0, 0, wires},
+      {0, "no-overlap", BASE_OPTION_FLAG, &s->no_overlap, NULL,
+       "communicate and compute in turns, not side by side"},
+      {0, "no-comm", BASE_OPTION_FLAG, &s->no_comm, NULL,
+       "send nothing, to measure the rest; results are of no use"}};
   add(table, options, sizeof options / sizeof options[0]);
 }
 
@@ -164,7 +185,9 @@ coll_status_t gpt_settings_parse(const gpt_settings_command_t *command, int argc
   add_model(settings, &table);
   add_training(settings, &table);
   add_machine(settings, &table);
+  if (command->extra_count > 0) add_parallel(settings, &table);
   add_configuration(settings, &table);
+  add(&table, command->extra, command->extra_count);
   const base_command_t parsed = {command->name,     command->usage, command->summary,
                                  command->examples, table.options,  table.count};
   COLL_TRY(gpt_options_parse(&parsed, argc, argv, done));
@@ -212,4 +235,27 @@ train_options_t gpt_settings_options(const gpt_settings_t *settings) {
                              .checkpoint = settings->out};
   options.adamw.weight_decay = (float)settings->weight_decay;
   return options;
+}
+
+train_store_options_t gpt_settings_store(const gpt_settings_t *settings) {
+  return (train_store_options_t){.stage = (int)settings->zero,
+                                 .bucket_bytes = (size_t)settings->bucket,
+                                 .wire = {.overlap = !settings->no_overlap,
+                                          .bfloat16 = settings->wire == GPT_WIRE_BFLOAT16,
+                                          .silent = settings->no_comm}};
+}
+
+coll_status_t gpt_settings_passes(const gpt_settings_t *settings, int ranks,
+                                  train_model_options_t *options) {
+  int64_t parts = (int64_t)ranks * settings->accumulate;
+  if (settings->batch % parts != 0) {
+    return base_fail(
+        COLL_ERROR_INVALID,
+        "a batch of %d does not split evenly over %d rank%s with --accumulate %d: make "
+        "--batch a multiple of %lld",
+        (int)settings->batch, ranks, ranks > 1 ? "s" : "", (int)settings->accumulate,
+        (long long)parts);
+  }
+  *options = (train_model_options_t){.sequences = (int)(settings->batch / parts)};
+  return COLL_OK;
 }

@@ -6,8 +6,12 @@
 #ifndef TOOLS_GPT_SETTINGS_H
 #define TOOLS_GPT_SETTINGS_H
 
+#include "libtrain/parallel/store.h"
 #include "libtrain/trainer.h"
 #include "tools/gpt/config.h"
+
+/* The values of --comm-dtype. */
+typedef enum gpt_wire { GPT_WIRE_FLOAT32, GPT_WIRE_BFLOAT16 } gpt_wire_t;
 
 typedef struct gpt_settings {
   const char *config_path, *preset; /* NULL: none, here and below */
@@ -19,13 +23,19 @@ typedef struct gpt_settings {
   int64_t batch, steps, seed, threads, evaluations;
   double seconds, lr, warmup, weight_decay, clip;
   uint64_t evaluation_bytes;
+  int64_t zero, accumulate;
+  uint64_t bucket;
+  int wire; /* a gpt_wire_t */
+  bool no_overlap, no_comm;
   gpt_config_t config; /* what the texts above may point into */
   json_t *resolved;    /* all of them, by name */
 } gpt_settings_t;
 
-/* A command that takes a training run's options: gpt train. */
+/* A command that takes a training run's options, and perhaps some of its own. */
 typedef struct gpt_settings_command {
   const char *name, *usage, *summary, *examples;
+  const base_option_t *extra; /* [extra_count] */
+  size_t extra_count;
 } gpt_settings_command_t;
 
 /* The settings of this command line. *done: a page or the configuration was printed to standard
@@ -38,5 +48,11 @@ void gpt_settings_free(gpt_settings_t *settings);
 /* What libtrain is to be told. */
 train_model_config_t gpt_settings_model(const gpt_settings_t *settings);
 train_options_t gpt_settings_options(const gpt_settings_t *settings);
+train_store_options_t gpt_settings_store(const gpt_settings_t *settings);
+
+/* The model that each of `ranks` ranks runs; COLL_ERROR_INVALID when the batch does not split
+ * evenly over them and the micro-batches. */
+coll_status_t gpt_settings_passes(const gpt_settings_t *settings, int ranks,
+                                  train_model_options_t *options);
 
 #endif
