@@ -10,9 +10,11 @@
 #include <stdbool.h>
 
 #include "algo/algo.h"
+#include "engine/bind.h"
 #include "engine/world.h"
 
 #define COMM_ERROR_BYTES 512
+#define COMM_BOUNDS 32 /* shapes of calls whose bound programs are kept */
 
 /* Who a peer is, for sentences. */
 typedef struct comm_peer {
@@ -63,6 +65,9 @@ struct coll_comm {
   comm_plan_t **plans;
   size_t plan_count, plan_capacity;
   comm_choice_t choices[COLL_COLLECTIVE_COUNT][PLAN_REACH_COUNT];
+  engine_bound_t bounds[COMM_BOUNDS]; /* of collectives, by a hash of what they are bound for */
+  engine_bound_t *spares;             /* of sends and receives that are not under way */
+  size_t spare_count, spare_capacity;
   const algo_t *used[COLL_COLLECTIVE_COUNT];
   const char *forced[COLL_COLLECTIVE_COUNT]; /* an algo_t's name, or NULL */
   void *orphan; /* memory of the call that failed, which peers may still read; or NULL */
@@ -98,6 +103,15 @@ void comm_plans_free(struct coll_comm *comm);
 coll_status_t comm_choose(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
                           size_t element_bytes, int root, bool in_place, plan_reach_t reach,
                           const comm_plan_t **plan);
+
+/* The place for the bound program of a collective; whatever it holds, the engine makes right. */
+engine_bound_t *comm_bound_of(struct coll_comm *comm, const plan_t *plan, size_t count);
+
+/* One for a send or receive, and back. */
+engine_bound_t comm_bound_borrow(struct coll_comm *comm);
+void comm_bound_return(struct coll_comm *comm, engine_bound_t *bound);
+
+void comm_bounds_free(struct coll_comm *comm);
 
 /* Whether `op` is a premul-sum of this communicator for dtype, and its scalar. */
 bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype,

@@ -17,7 +17,8 @@
 #include "transport/shm/memory.h"
 #include "transport/shm/shm.h"
 
-#define SPIN_LOOKS 2000 /* some 50 µs: longer than a peer that is on time takes */
+#define LOOKS_AT_ONCE 32 /* at a peer that is about to answer */
+#define SPIN_LOOKS 200   /* some 50 µs: longer than a peer that is on time takes */
 
 _Static_assert(TOPO_HOST_BYTES <= sizeof(((comm_record_t *)0)->host), "a host's name must fit");
 
@@ -63,8 +64,10 @@ static coll_status_t assemble(transport_t *local, int cores, struct coll_comm **
   made->local = local;
   made->cores = cores;
   made->spin_limit = local->size <= cores ? SPIN_LOOKS : 0;
-  made->world =
-      (engine_world_t){.rank = local->rank, .size = local->size, .slot_bytes = local->slot_bytes};
+  made->world = (engine_world_t){.rank = local->rank,
+                                 .size = local->size,
+                                 .slot_bytes = local->slot_bytes,
+                                 .looks = local->size <= cores ? LOOKS_AT_ONCE : 1};
   pthread_mutex_init(&made->lock, NULL);
   status = device_host_open(&made->world.device);
   if (status == COLL_OK) status = allocate(made);
@@ -86,6 +89,7 @@ static coll_status_t assemble(transport_t *local, int cores, struct coll_comm **
 
 void comm_destroy(struct coll_comm *comm) {
   comm->magic = 0;
+  comm_bounds_free(comm);
   comm_plans_free(comm);
   if (comm->self != NULL) comm->self->ops->destroy(comm->self);
   comm->local->ops->destroy(comm->local);

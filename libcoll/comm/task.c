@@ -13,9 +13,12 @@
 #include "transport/shm/memory.h"
 
 void comm_task_init(comm_task_t *task, const comm_call_t *call) {
-  memset(task, 0, sizeof *task);
   task->call = call;
   task->state = COMM_TASK_WAITING;
+  task->offers_due = false;
+  task->ran = false;
+  task->choice = NULL;
+  task->scaled = NULL;
 }
 
 static plan_shape_t shape_of(const comm_call_t *call) {
@@ -81,17 +84,30 @@ static coll_status_t choose(comm_task_t *task, plan_reach_t reach) {
   return COLL_OK;
 }
 
-static void begin_run(comm_task_t *task) {
+static coll_status_t begin_run(comm_task_t *task) {
   struct coll_comm *comm = task->call->comm;
   const plan_t *plan = task->choice->plan;
-  engine_run_begin(&task->run, &comm->world, plan, &plan->programs[comm->rank], &task->engine_call);
   task->state = COMM_TASK_RUNNING;
+  return engine_run_begin(&task->run, comm_bound_of(comm, plan, task->engine_call.count),
+                          &comm->world, plan, &plan->programs[comm->rank], &task->engine_call);
 }
 
 static void complete_collective(comm_task_t *task) {
   transport_t *local = task->call->comm->local;
   local->ops->complete(local, task->number + 1);
   task->state = COMM_TASK_DONE;
+}
+
+/* A rank whose own memory cannot be mapped knows how the meeting ends. It says so and goes on at
+ * once by way of scratch, unless that takes messages, which would get in front of the offers. */
+static coll_status_t forestall_meeting(comm_task_t *task) {
+  bool moved, done, mappable;
+  COLL_TRY(choose(task, PLAN_REACH_SCRATCH));
+  if (task->choice->plan->message_chunks > 0) return COLL_OK;
+  COLL_TRY(engine_handshake_advance(&task->handshake, &moved, &done, &mappable));
+  if (task->handshake.sent < task->call->comm->size - 1) return COLL_OK;
+  task->offers_due = !done;
+  return begin_run(task);
 }
 
 static coll_status_t start_collective(comm_task_t *task) {
@@ -108,15 +124,14 @@ static coll_status_t start_collective(comm_task_t *task) {
   }
   COLL_TRY(choose(task, PLAN_REACH_USER));
   if (task->choice->plan->reach != PLAN_REACH_USER) {
-    begin_run(task);
-    return COLL_OK;
+    return begin_run(task);
   }
   size_t bytes = task->engine_call.element_bytes;
   COLL_TRY(engine_handshake_begin(&task->handshake, &comm->world, &task->engine_call,
                                   buffer_elements(call, PLAN_INPUT) * bytes,
                                   buffer_elements(call, PLAN_OUTPUT) * bytes));
   task->state = COMM_TASK_MEETING;
-  return COLL_OK;
+  return task->handshake.own_mappable ? COLL_OK : forestall_meeting(task);
 }
 
 /* Sends and receives of a pair are numbered, so that each side knows which the other is in. */
@@ -141,16 +156,17 @@ static coll_status_t start_pair(comm_task_t *task) {
   } else {
     task->pair_step = (plan_step_t){.kind = PLAN_RECV, .recv = {.peer = call->root, .dst = span}};
   }
+  task->pair_program = (plan_program_t){.in_place = false};
   task->pair_program.lanes[0] = (plan_lane_t){.steps = &task->pair_step, .count = 1};
   task->pair_plan = (plan_t){.shape = {.collective = COLL_SENDRECV, .size = comm->size},
                              .algorithm = "pair",
                              .parts = 1,
                              .lanes = 1,
                              .message_chunks = 1};
-  engine_run_begin(&task->run, &comm->world, &task->pair_plan, &task->pair_program,
-                   &task->engine_call);
+  task->pair_bound = comm_bound_borrow(comm);
   task->state = COMM_TASK_RUNNING;
-  return COLL_OK;
+  return engine_run_begin(&task->run, &task->pair_bound, &comm->world, &task->pair_plan,
+                          &task->pair_program, &task->engine_call);
 }
 
 coll_status_t comm_task_start(comm_task_t *task) {
@@ -165,7 +181,14 @@ static coll_status_t meet(comm_task_t *task, bool *moved) {
   if (!done) return COLL_OK;
   *moved = true;
   if (!mappable) COLL_TRY(choose(task, PLAN_REACH_SCRATCH));
-  begin_run(task);
+  return begin_run(task);
+}
+
+/* The peers' offers are still to be taken, so that the next call does not find them. */
+static coll_status_t hear_the_rest(comm_task_t *task, bool *moved) {
+  bool done, mappable;
+  COLL_TRY(engine_handshake_advance(&task->handshake, moved, &done, &mappable));
+  task->offers_due = !done;
   return COLL_OK;
 }
 
@@ -187,16 +210,21 @@ coll_status_t comm_task_advance(comm_task_t *task, bool *moved) {
   *moved = false;
   if (task->state == COMM_TASK_MEETING) COLL_TRY(meet(task, moved));
   if (task->state != COMM_TASK_RUNNING) return COLL_OK;
-  bool ran, done;
-  COLL_TRY(engine_run_advance(&task->run, &ran, &done));
+  bool ran = false, done = task->ran;
+  if (!done) COLL_TRY(engine_run_advance(&task->run, &ran, &done));
   *moved = *moved || ran;
-  return done ? finish(task) : COLL_OK;
+  task->ran = done;
+  if (done && task->offers_due) COLL_TRY(hear_the_rest(task, moved));
+  return done && !task->offers_due ? finish(task) : COLL_OK;
 }
 
 int comm_task_waits_for(const comm_task_t *task, int peers[PLAN_LANES_MAX]) {
   switch (task->state) {
     case COMM_TASK_MEETING: peers[0] = engine_handshake_waits_for(&task->handshake); return 1;
-    case COMM_TASK_RUNNING: return engine_run_waits_for(&task->run, peers);
+    case COMM_TASK_RUNNING:
+      if (!task->ran) return engine_run_waits_for(&task->run, peers);
+      peers[0] = engine_handshake_waits_for(&task->handshake);
+      return 1;
     case COMM_TASK_WAITING:
     case COMM_TASK_DONE: break;
   }
@@ -204,6 +232,9 @@ int comm_task_waits_for(const comm_task_t *task, int peers[PLAN_LANES_MAX]) {
 }
 
 void comm_task_close(comm_task_t *task) {
+  if (task->call->kind != COMM_COLLECTIVE && task->state != COMM_TASK_WAITING) {
+    comm_bound_return(task->call->comm, &task->pair_bound);
+  }
   if (task->scaled == NULL) return;
   if (task->state == COMM_TASK_DONE) {
     shm_memory_free(task->scaled);

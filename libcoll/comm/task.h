@@ -22,6 +22,8 @@ typedef struct comm_task {
   engine_call_t engine_call;
   engine_handshake_t handshake;
   engine_run_t run;
+  bool ran;        /* the run is done */
+  bool offers_due; /* the run began before the handshake had heard from every peer */
   const comm_plan_t *choice;
   void *scaled; /* premul-sum: the send buffer times the scalar; from shm_memory_alloc */
 
@@ -29,6 +31,7 @@ typedef struct comm_task {
   plan_t pair_plan;
   plan_program_t pair_program;
   plan_step_t pair_step;
+  engine_bound_t pair_bound; /* borrowed from the communicator */
 } comm_task_t;
 
 void comm_task_init(comm_task_t *task, const comm_call_t *call);

@@ -1,18 +1,22 @@
-/*
- * The steps that touch memory alone: copies and reductions, piece by piece. A reduction whose
- * result the next steps of its lane copy elsewhere is carried out together with them, so that the
- * result is written to every place while it is still in the cache; the plan keeps the steps apart.
- */
+/* The actions that touch memory alone: copies and reductions. */
 #ifndef ENGINE_COMPUTE_H
 #define ENGINE_COMPUTE_H
 
-#include "engine/span.h"
+#include "engine/bind.h"
 
-coll_status_t engine_compute_copy(const engine_place_t *place, const plan_step_t *step);
+/* Where an operand is. message: what stands for ENGINE_BASE_MESSAGE. */
+static inline char *engine_address(const engine_bound_t *bound, const engine_operand_t *operand,
+                                   const void *message) {
+  if (operand->base == ENGINE_BASE_MESSAGE) return (char *)(uintptr_t)message; /* never written */
+  return bound->addresses[operand->base] + operand->offset;
+}
 
-/* The reduction at `index` of the lane, and the copies of its result behind it. *steps: how many
- * steps that were. */
-coll_status_t engine_compute_reduce(const engine_place_t *place, const plan_program_t *program,
-                                    const plan_lane_t *lane, size_t index, size_t *steps);
+coll_status_t engine_compute_copy(const engine_world_t *world, const engine_bound_t *bound,
+                                  const engine_action_t *action);
+
+/* A reduction whose message operands lie at `message`. */
+coll_status_t engine_compute_reduce(const engine_world_t *world, const engine_bound_t *bound,
+                                    const engine_call_t *call, const engine_action_t *action,
+                                    const void *message);
 
 #endif

@@ -1,83 +1,75 @@
 /*
- * A span in one piece goes straight between its memory and the transport; one in several pieces by
+ * Data in one piece goes straight between its memory and the transport; data in several pieces by
  * way of the packing buffer, which is only used between two calls of the transport.
  */
 #include "engine/message.h"
 
+#include "engine/compute.h"
 #include "engine/tag.h"
 
-/* The tag a message of this span carries: the call's, or the pair's where counts differ by pair. */
-static uint64_t message_tag(const engine_place_t *place, const plan_span_t *span) {
-  const engine_call_t *call = place->call;
-  const engine_blocks_t *blocks =
-      span->buffer == PLAN_INPUT ? &call->input_blocks : &call->output_blocks;
-  if (!call->count_per_pair || blocks->counts == NULL) return call->tag;
-  return engine_tag_recount(call->tag, blocks->counts[span->first], 0);
+/* The call's tag, or the pair's where counts differ by pair. */
+static uint64_t tag_of(const engine_call_t *call, const engine_action_t *action) {
+  if (!call->count_per_pair || call->input_blocks.counts == NULL) return call->tag;
+  return engine_tag_recount(call->tag, action->pair_count, 0);
 }
 
-/* Both ends leave out messages that would be empty, but for the first between a pair that has its
- * count checked. */
-static void resolve(engine_message_t *message, const engine_place_t *place, const plan_span_t *span,
-                    bool opening) {
-  message->pieces = engine_span_pieces(place, span);
-  if (message->pieces == 1) {
-    engine_piece_t piece = engine_span_piece(place, span, 1, 0);
-    message->data = piece.ptr;
-    message->bytes = piece.elements * place->call->element_bytes;
-  } else {
-    message->data = place->world->packing;
-    message->bytes = engine_span_bytes(place, span);
-  }
-  message->tag = message_tag(place, span);
-  message->left_out = message->bytes == 0 && !(opening && place->call->count_per_pair);
-  message->resolved = true;
+/* Where the message is gathered or goes: NULL for one without bytes. */
+static char *data_of(const engine_world_t *world, const engine_bound_t *bound,
+                     const engine_action_t *action) {
+  if (action->operand_count == 0) return NULL;
+  if (action->operand_count > 1) return world->packing;
+  return engine_address(bound, &bound->operands[action->operands], NULL);
 }
 
-/* Between the span's pieces and the packing buffer, in the given direction. */
-static coll_status_t repack(const engine_message_t *message, const engine_place_t *place,
-                            const plan_span_t *span, bool pack) {
-  char *packed = message->data;
-  for (int32_t i = 0; i < message->pieces; i++) {
-    engine_piece_t piece = engine_span_piece(place, span, message->pieces, i);
-    size_t bytes = piece.elements * place->call->element_bytes;
-    char *to = pack ? packed : piece.ptr;
-    const char *from = pack ? piece.ptr : packed;
-    COLL_TRY(place->world->device->copy(to, from, bytes));
-    packed += bytes;
+/* Between the pieces and the packing buffer, in the given direction. */
+static coll_status_t repack(const engine_world_t *world, const engine_bound_t *bound,
+                            const engine_action_t *action, bool pack) {
+  char *packed = world->packing;
+  for (uint32_t i = 0; i < action->operand_count; i++) {
+    const engine_operand_t *operand = &bound->operands[action->operands + i];
+    char *piece = engine_address(bound, operand, NULL);
+    COLL_TRY(world->device->copy(pack ? packed : piece, pack ? piece : packed, operand->bytes));
+    packed += operand->bytes;
   }
   return COLL_OK;
 }
 
-static coll_status_t send(const engine_message_t *message, const engine_place_t *place,
-                          const plan_step_t *step, int channel, bool *done) {
-  transport_head_t head = {.tag = message->tag, .bytes = message->bytes};
-  transport_t *route = place->world->routes[step->send.peer];
-  if (message->pieces > 1) COLL_TRY(repack(message, place, &step->send.src, true));
-  return route->ops->send(route, step->send.peer, channel, message->data, &head, done);
+coll_status_t engine_message_send(const engine_world_t *world, const engine_bound_t *bound,
+                                  const engine_call_t *call, const engine_action_t *action,
+                                  int channel, bool *done) {
+  transport_head_t head = {.tag = tag_of(call, action), .bytes = action->bytes};
+  if (action->operand_count > 1) COLL_TRY(repack(world, bound, action, true));
+  return action->route->ops->send(action->route, action->peer, channel,
+                                  data_of(world, bound, action), &head, done);
 }
 
-static coll_status_t recv(const engine_message_t *message, const engine_place_t *place,
-                          const plan_step_t *step, int channel, bool *done) {
+static coll_status_t check_head(const engine_world_t *world, const engine_call_t *call,
+                                const engine_action_t *action, const transport_head_t *head) {
+  uint64_t tag = tag_of(call, action);
+  if (head->tag == tag && head->bytes == action->bytes) return COLL_OK;
+  return engine_tag_mismatch(world->rank, tag, action->peer, head->tag);
+}
+
+coll_status_t engine_message_recv(const engine_world_t *world, const engine_bound_t *bound,
+                                  const engine_call_t *call, const engine_action_t *action,
+                                  int channel, bool *done) {
   transport_head_t head;
-  int peer = step->recv.peer;
-  transport_t *route = place->world->routes[peer];
-  COLL_TRY(route->ops->recv(route, peer, channel, message->data, message->bytes, &head, done));
+  COLL_TRY(action->route->ops->recv(action->route, action->peer, channel,
+                                    data_of(world, bound, action), action->bytes, &head, done));
   if (!*done) return COLL_OK;
-  if (head.tag != message->tag || head.bytes != message->bytes) {
-    return engine_tag_mismatch(place->world->rank, message->tag, peer, head.tag);
-  }
-  return message->pieces == 1 ? COLL_OK : repack(message, place, &step->recv.dst, false);
+  COLL_TRY(check_head(world, call, action, &head));
+  return action->operand_count > 1 ? repack(world, bound, action, false) : COLL_OK;
 }
 
-coll_status_t engine_message_move(engine_message_t *message, const engine_place_t *place,
-                                  const plan_step_t *step, int lane, bool opening, bool *done) {
-  bool sends = step->kind == PLAN_SEND;
-  int channel = place->call->channel + lane;
-  if (!message->resolved) {
-    resolve(message, place, sends ? &step->send.src : &step->recv.dst, opening);
-  }
-  *done = true;
-  if (message->left_out) return COLL_OK;
-  return sends ? send(message, place, step, channel, done)
-               : recv(message, place, step, channel, done);
+coll_status_t engine_message_recv_reduce(const engine_world_t *world, const engine_bound_t *bound,
+                                         const engine_call_t *call, const engine_action_t *action,
+                                         int channel, bool *done) {
+  const transport_ops_t *ops = action->route->ops;
+  transport_head_t head;
+  const void *message;
+  COLL_TRY(ops->peek(action->route, action->peer, channel, &message, &head, done));
+  if (!*done) return COLL_OK;
+  COLL_TRY(check_head(world, call, action, &head));
+  COLL_TRY(engine_compute_reduce(world, bound, call, action, message));
+  return ops->take(action->route, action->peer, channel);
 }

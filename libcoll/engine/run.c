@@ -1,10 +1,11 @@
-/* Each lane has a cursor; a step either completes or leaves everything as it was. */
+/* Each lane has a cursor; an action either completes or leaves everything as it was. */
 #include "engine/run.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "engine/compute.h"
+#include "engine/message.h"
 #include "engine/tag.h"
 
 #define GRAIN_BYTES 64 /* chunks begin on cache lines where a buffer does */
@@ -26,109 +27,161 @@ bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t ele
   return part_most(world, plan, element_bytes) > 0;
 }
 
-static void begin_pass(engine_run_t *run, size_t first) {
-  engine_pass_t *pass = &run->place.pass;
-  size_t left = run->place.call->count - first;
-  pass->first = first;
-  pass->count = left < run->pass_most ? left : run->pass_most;
-  memset(run->next, 0, sizeof run->next);
-  for (int lane = 0; lane < PLAN_LANES_MAX; lane++) run->messages[lane].resolved = false;
-}
-
-void engine_run_begin(engine_run_t *run, const engine_world_t *world, const plan_t *plan,
-                      const plan_program_t *program, const engine_call_t *call) {
-  size_t most = part_most(world, plan, call->element_bytes);
-  size_t grain = GRAIN_BYTES / call->element_bytes;
+/* Sets the most elements of a block per pass and the grain of chunk boundaries. */
+static void measure_pass(engine_run_t *run, const plan_t *plan, size_t *pass_most) {
+  size_t element_bytes = run->call->element_bytes;
+  size_t most = part_most(run->world, plan, element_bytes);
+  size_t grain = GRAIN_BYTES / element_bytes;
   assert(most > 0);
   if (most >= grain) {
     most -= most == SIZE_MAX ? 0 : most % grain;
   } else {
     grain = 1;
   }
-  run->place =
-      (engine_place_t){.world = world, .plan = plan, .call = call, .pass = {.grain = grain}};
-  run->program = program;
-  run->pass_most = most > SIZE_MAX / (size_t)plan->parts ? SIZE_MAX : most * (size_t)plan->parts;
-  run->opening = true;
-  begin_pass(run, 0);
+  run->pass.grain = grain;
+  *pass_most = most > SIZE_MAX / (size_t)plan->parts ? SIZE_MAX : most * (size_t)plan->parts;
 }
 
-static coll_status_t do_wait(const engine_run_t *run, const plan_step_t *step, int lane,
-                             bool *done) {
-  const engine_place_t *place = &run->place;
-  int peer = step->wait.peer;
-  transport_t *route = place->world->routes[peer];
-  uint64_t tag = 0;
-  COLL_TRY(route->ops->wait(route, peer, place->call->channel + lane, &tag, done));
-  if (*done && tag != 0 && tag != place->call->tag) {
-    return engine_tag_mismatch(place->world->rank, place->call->tag, peer, tag);
+/* ---- a pass ---------------------------------------------------------------------------------*/
+
+/* This rank's INPUT and OUTPUT are the call's, so that several calls can be under way at once. */
+static char *buffer_of(const engine_run_t *run, const engine_base_t *base) {
+  const engine_world_t *world = run->world;
+  if (base->rank == world->rank && base->buffer == PLAN_INPUT) {
+    return (char *)(uintptr_t)run->call->input; /* never written: plans are proved not to */
+  }
+  if (base->rank == world->rank && base->buffer == PLAN_OUTPUT) return run->call->output;
+  return world->views[base->rank].buffers[base->buffer];
+}
+
+static coll_status_t find_buffers(engine_run_t *run) {
+  engine_bound_t *bound = run->bound;
+  size_t shift = run->pass.first * run->call->element_bytes;
+  for (size_t i = 0; i < bound->base_count; i++) {
+    const engine_base_t *base = &bound->bases[i];
+    char *buffer = buffer_of(run, base);
+    if (buffer == NULL) {
+      return base_fail(COLL_ERROR_SYSTEM, "rank %d: cannot map the %s buffer of rank %d",
+                       run->world->rank, plan_buffer_name(base->buffer), base->rank);
+    }
+    bound->addresses[i] = base->buffer == PLAN_SCRATCH ? buffer : buffer + shift;
   }
   return COLL_OK;
 }
 
-/* *steps: how many were done, from this one on; 0 when its peer is not ready. */
-static coll_status_t do_step(engine_run_t *run, int lane, size_t *steps) {
-  const engine_place_t *place = &run->place;
-  const plan_lane_t *program = &run->program->lanes[lane];
-  const plan_step_t *step = &program->steps[run->next[lane]];
-  coll_status_t status = COLL_OK;
-  bool done = true;
-  *steps = 0;
-  switch (step->kind) {
-    case PLAN_COPY: status = engine_compute_copy(place, step); break;
-    case PLAN_REDUCE:
-      return engine_compute_reduce(place, run->program, program, run->next[lane], steps);
-    case PLAN_SEND:
-    case PLAN_RECV:
-      status = engine_message_move(&run->messages[lane], place, step, lane, run->opening, &done);
-      break;
-    case PLAN_WAIT: status = do_wait(run, step, lane, &done); break;
-    case PLAN_SIGNAL: {
-      transport_t *route = place->world->routes[step->signal.peer];
-      status = route->ops->signal(route, step->signal.peer, place->call->channel + lane,
-                                  place->call->tag);
-      break;
-    }
-    case PLAN_AFTER: done = run->next[step->after.lane] > (size_t)step->after.step; break;
-    case PLAN_STEP_KIND_COUNT:
-      return base_fail(COLL_ERROR_INTERNAL, "plan %s holds a step of unknown kind",
-                       place->plan->algorithm);
+/* Blocks of uneven size end in different passes. */
+static bool is_bound_for(const engine_bound_t *bound, const engine_call_t *call,
+                         const engine_pass_t *pass) {
+  return bound->pass.count == pass->count && !call->count_per_pair;
+}
+
+static coll_status_t begin_pass(engine_run_t *run, size_t first) {
+  engine_bound_t *bound = run->bound;
+  size_t left = run->call->count - first;
+  run->pass.first = first;
+  run->pass.count = left < bound->pass_most ? left : bound->pass_most;
+  if (!is_bound_for(bound, run->call, &run->pass)) {
+    COLL_TRY(engine_bind(bound, run->world, bound->plan, bound->program, run->call, &run->pass));
   }
-  *steps = done ? 1 : 0;
-  return status;
+  run->next[0] = 0;
+  for (int lane = 1; lane < bound->plan->lanes; lane++)
+    run->next[lane] = bound->lane_ends[lane - 1];
+  return find_buffers(run);
+}
+
+coll_status_t engine_run_begin(engine_run_t *run, engine_bound_t *bound,
+                               const engine_world_t *world, const plan_t *plan,
+                               const plan_program_t *program, const engine_call_t *call) {
+  run->world = world;
+  run->call = call;
+  run->bound = bound;
+  run->pass.grain = bound->pass.grain;
+  if (bound->plan != plan || bound->program != program || bound->call_count != call->count ||
+      bound->element_bytes != call->element_bytes || call->count_per_pair) {
+    measure_pass(run, plan, &bound->pass_most);
+    run->pass.first = 0;
+    run->pass.count = call->count < bound->pass_most ? call->count : bound->pass_most;
+    COLL_TRY(engine_bind(bound, world, plan, program, call, &run->pass));
+  }
+  return begin_pass(run, 0);
+}
+
+/* ---- actions --------------------------------------------------------------------------------*/
+
+static coll_status_t do_wait(const engine_run_t *run, const engine_action_t *action, int channel,
+                             bool *done) {
+  uint64_t tag = 0;
+  COLL_TRY(action->route->ops->wait(action->route, action->peer, channel, &tag, done));
+  if (*done && tag != 0 && tag != run->call->tag) {
+    return engine_tag_mismatch(run->world->rank, run->call->tag, action->peer, tag);
+  }
+  return COLL_OK;
+}
+
+/* Whether the other lane has come past its step. */
+static bool is_after(const engine_run_t *run, const engine_action_t *action) {
+  const engine_bound_t *bound = run->bound;
+  size_t next = run->next[action->peer];
+  return next == bound->lane_ends[action->peer] || bound->actions[next].step > action->after;
+}
+
+static coll_status_t do_action(const engine_run_t *run, const engine_action_t *action, int channel,
+                               bool *done) {
+  const engine_world_t *world = run->world;
+  const engine_bound_t *bound = run->bound;
+  const engine_call_t *call = run->call;
+  *done = true;
+  switch (action->kind) {
+    case ENGINE_COPY: return engine_compute_copy(world, bound, action);
+    case ENGINE_REDUCE: return engine_compute_reduce(world, bound, call, action, NULL);
+    case ENGINE_SEND: return engine_message_send(world, bound, call, action, channel, done);
+    case ENGINE_RECV: return engine_message_recv(world, bound, call, action, channel, done);
+    case ENGINE_RECV_REDUCE:
+      return engine_message_recv_reduce(world, bound, call, action, channel, done);
+    case ENGINE_SIGNAL:
+      return action->route->ops->signal(action->route, action->peer, channel, call->tag);
+    case ENGINE_WAIT: return do_wait(run, action, channel, done);
+    case ENGINE_AFTER: *done = is_after(run, action); return COLL_OK;
+  }
+  return COLL_OK;
 }
 
 /* One sweep: every lane as far as it goes. */
 static coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
+  const engine_bound_t *bound = run->bound;
   *pass_done = true;
-  for (int lane = 0; lane < run->place.plan->lanes; lane++) {
-    size_t count = run->program->lanes[lane].count, steps = 1;
-    while (run->next[lane] < count && steps > 0) {
-      COLL_TRY(do_step(run, lane, &steps));
-      run->next[lane] += steps;
-      if (steps > 0) run->messages[lane].resolved = false;
-      *moved = *moved || steps > 0;
+  for (int lane = 0; lane < bound->plan->lanes; lane++) {
+    size_t end = bound->lane_ends[lane];
+    int looks = bound->plan->lanes == 1 ? run->world->looks : 1;
+    while (run->next[lane] < end) {
+      bool done;
+      COLL_TRY(do_action(run, &bound->actions[run->next[lane]], run->call->channel + lane, &done));
+      if (done) {
+        run->next[lane]++;
+        *moved = true;
+      } else if (--looks <= 0) {
+        break;
+      }
     }
-    *pass_done = *pass_done && run->next[lane] == count;
+    *pass_done = *pass_done && run->next[lane] == end;
   }
   return COLL_OK;
 }
 
 coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
-  const engine_pass_t *pass = &run->place.pass;
+  const engine_pass_t *pass = &run->pass;
   *moved = false;
   *done = false;
   for (;;) {
     bool pass_done, swept = false;
     COLL_TRY(sweep(run, &swept, &pass_done));
     *moved = *moved || swept || pass_done;
-    if (pass_done && pass->first + pass->count >= run->place.call->count) {
+    if (pass_done && pass->first + pass->count >= run->call->count) {
       *done = true;
       return COLL_OK;
     }
     if (pass_done) {
-      begin_pass(run, pass->first + pass->count);
-      run->opening = false;
+      COLL_TRY(begin_pass(run, pass->first + pass->count));
     } else if (!swept) {
       return COLL_OK;
     }
@@ -136,17 +189,12 @@ coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
 }
 
 int engine_run_waits_for(const engine_run_t *run, int peers[PLAN_LANES_MAX]) {
+  const engine_bound_t *bound = run->bound;
   int count = 0;
-  for (int lane = 0; lane < run->place.plan->lanes; lane++) {
-    const plan_lane_t *steps = &run->program->lanes[lane];
-    if (run->next[lane] >= steps->count) continue;
-    const plan_step_t *step = &steps->steps[run->next[lane]];
-    switch (step->kind) {
-      case PLAN_SEND: peers[count++] = step->send.peer; break;
-      case PLAN_RECV: peers[count++] = step->recv.peer; break;
-      case PLAN_WAIT: peers[count++] = step->wait.peer; break;
-      default: break;
-    }
+  for (int lane = 0; lane < bound->plan->lanes; lane++) {
+    if (run->next[lane] == bound->lane_ends[lane]) continue;
+    const engine_action_t *action = &bound->actions[run->next[lane]];
+    if (action->route != NULL) peers[count++] = action->peer;
   }
   return count;
 }

@@ -11,18 +11,14 @@
 #ifndef ENGINE_RUN_H
 #define ENGINE_RUN_H
 
-#include "engine/call.h"
-#include "engine/message.h"
-#include "engine/span.h"
-#include "engine/world.h"
+#include "engine/bind.h"
 
 typedef struct engine_run {
-  engine_place_t place; /* world, plan, call and the pass under way */
-  const plan_program_t *program;
-  size_t pass_most;                          /* elements of a block per pass */
-  size_t next[PLAN_LANES_MAX];               /* step to do next, per lane */
-  engine_message_t messages[PLAN_LANES_MAX]; /* of the step to do next, where it is one */
-  bool opening;                              /* in the first pass */
+  const engine_world_t *world;
+  const engine_call_t *call;
+  engine_bound_t *bound;
+  engine_pass_t pass;          /* under way */
+  size_t next[PLAN_LANES_MAX]; /* action to do next, per lane */
 } engine_run_t;
 
 /* Whether slots and scratch have room for the plan at all with elements of that size. */
@@ -30,9 +26,11 @@ bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t ele
 
 /* Everything given must stay as it is until the run is done. Requires engine_run_fits, a call with
  * count > 0 or count_per_pair or no buffers at all (barrier), and for PLAN_REACH_USER a handshake
- * that found all memory mappable. */
-void engine_run_begin(engine_run_t *run, const engine_world_t *world, const plan_t *plan,
-                      const plan_program_t *program, const engine_call_t *call);
+ * that found all memory mappable. `bound` is the run's until it is done: zeroed, or from an earlier
+ * run, whose work is used again where plan, count and element size are the same. */
+coll_status_t engine_run_begin(engine_run_t *run, engine_bound_t *bound,
+                               const engine_world_t *world, const plan_t *plan,
+                               const plan_program_t *program, const engine_call_t *call);
 
 /* Goes on as far as it can. *moved: at least one step was done. *done: the call is complete. Fails
  * with COLL_ERROR_MISMATCH where a peer turns out to be in another call, or as the transport did.

@@ -44,31 +44,16 @@ int32_t engine_span_pieces(const engine_place_t *place, const plan_span_t *span)
   return end_to_end ? 1 : engine_span_blocks(place, span);
 }
 
-/* This rank's INPUT and OUTPUT are the call's, so that several calls can be under way at once. */
-static char *base_of(const engine_place_t *place, const plan_span_t *span) {
-  if (span->rank == place->world->rank && span->buffer == PLAN_INPUT) {
-    return (char *)(uintptr_t)place->call->input; /* never written: plans are proved not to */
-  }
-  if (span->rank == place->world->rank && span->buffer == PLAN_OUTPUT) return place->call->output;
-  return place->world->views[span->rank].buffers[span->buffer];
-}
-
 /* Chunks [first, first + count) as if they were end to end. */
 static engine_piece_t stretch(const engine_place_t *place, const plan_span_t *span, int32_t first,
                               int32_t count) {
   int32_t parts = place->plan->parts, last = first + count; /* one past */
   size_t start, end_start;
-  if (parts == 1 && count == 1) { /* a whole slice, which is most of what small calls ask for */
-    size_t elements = slice(place, span->buffer, first, &start);
-    return (engine_piece_t){.ptr = base_of(place, span) + start * place->call->element_bytes,
-                            .elements = elements};
-  }
   size_t slice_count = slice(place, span->buffer, first / parts, &start);
   start += plan_part_offset(slice_count, parts, first % parts, place->pass.grain);
   size_t end_slice = slice(place, span->buffer, (last - 1) / parts, &end_start);
   end_start += plan_part_offset(end_slice, parts, (last - 1) % parts + 1, place->pass.grain);
-  return (engine_piece_t){.ptr = base_of(place, span) + start * place->call->element_bytes,
-                          .elements = end_start - start};
+  return (engine_piece_t){.start = start, .elements = end_start - start};
 }
 
 engine_piece_t engine_span_piece(const engine_place_t *place, const plan_span_t *span,
@@ -80,12 +65,4 @@ engine_piece_t engine_span_piece(const engine_place_t *place, const plan_span_t 
   if (first < span->first) first = span->first;
   if (last > span->first + span->count) last = span->first + span->count;
   return stretch(place, span, first, last - first);
-}
-
-size_t engine_span_bytes(const engine_place_t *place, const plan_span_t *span) {
-  int32_t pieces = engine_span_pieces(place, span);
-  size_t elements = 0;
-  for (int32_t i = 0; i < pieces; i++)
-    elements += engine_span_piece(place, span, pieces, i).elements;
-  return elements * place->call->element_bytes;
 }

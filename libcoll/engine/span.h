@@ -1,9 +1,9 @@
-/* From chunks to bytes: where a span of the plan lies in the current pass of a call. */
+/* From chunks to bytes: where a span of the plan lies in a pass of a call. */
 #ifndef ENGINE_SPAN_H
 #define ENGINE_SPAN_H
 
 #include "engine/call.h"
-#include "engine/world.h"
+#include "plan/plan.h"
 
 /* The slice of every block that one pass handles: elements [first, first + count). */
 typedef struct engine_pass {
@@ -11,13 +11,12 @@ typedef struct engine_pass {
   size_t grain; /* chunk boundaries are multiples of it, in elements */
 } engine_pass_t;
 
+/* Contiguous elements of the span's buffer, from element `start` of it. */
 typedef struct engine_piece {
-  char *ptr;
-  size_t elements;
+  size_t start, elements;
 } engine_piece_t;
 
 typedef struct engine_place {
-  const engine_world_t *world;
   const plan_t *plan;
   const engine_call_t *call;
   engine_pass_t pass;
@@ -31,8 +30,5 @@ int32_t engine_span_pieces(const engine_place_t *place, const plan_span_t *span)
 int32_t engine_span_blocks(const engine_place_t *place, const plan_span_t *span);
 engine_piece_t engine_span_piece(const engine_place_t *place, const plan_span_t *span,
                                  int32_t pieces, int32_t index);
-
-/* Bytes of the whole span. */
-size_t engine_span_bytes(const engine_place_t *place, const plan_span_t *span);
 
 #endif

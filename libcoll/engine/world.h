@@ -23,6 +23,8 @@ typedef struct engine_world {
   engine_view_t *views; /* [size]; SCRATCH of all ranks; INPUT and OUTPUT of peers, by the
                            handshake of the collective under way */
   char *packing;        /* slot_bytes, for messages gathered from several places */
+  int looks; /* how often to look in one go at a peer that is not ready, where nothing else is at
+                hand; at least 1 is made */
 } engine_world_t;
 
 #endif

@@ -57,6 +57,12 @@ typedef struct transport_ops {
   coll_status_t (*recv)(transport_t *t, int peer, int channel, void *data, size_t capacity,
                         transport_head_t *head, bool *done);
 
+  /* The oldest message from (peer, channel) and its head where the transport has it, unchanged
+   * until take; and take, which lets go of it. Only where transport_t says that it peeks. */
+  coll_status_t (*peek)(transport_t *t, int peer, int channel, const void **data,
+                        transport_head_t *head, bool *done);
+  coll_status_t (*take)(transport_t *t, int peer, int channel);
+
   /* Release: everything this thread wrote before is visible to the peer once its matching
    * wait on the channel has arrived. Never full. */
   coll_status_t (*signal)(transport_t *t, int peer, int channel, uint64_t tag);
@@ -115,6 +121,7 @@ struct transport {
   const transport_ops_t *ops;
   int rank, size;
   size_t slot_bytes; /* the most bytes of one message; the same on every rank */
+  bool peeks;        /* messages can be read in place, aligned for any element */
 };
 
 /* A table that answers "unsupported" to everything (and does nothing where nothing can fail), for

@@ -22,6 +22,17 @@ static coll_status_t unsupported_recv(transport_t *t, int peer, int channel, voi
   return unsupported(t, "receive messages");
 }
 
+static coll_status_t unsupported_peek(transport_t *t, int peer, int channel, const void **data,
+                                      transport_head_t *head, bool *done) {
+  (void)peer, (void)channel, (void)data, (void)head, (void)done;
+  return unsupported(t, "show messages in place");
+}
+
+static coll_status_t unsupported_take(transport_t *t, int peer, int channel) {
+  (void)peer, (void)channel;
+  return unsupported(t, "show messages in place");
+}
+
 static coll_status_t unsupported_signal(transport_t *t, int peer, int channel, uint64_t tag) {
   (void)peer, (void)channel, (void)tag;
   return unsupported(t, "signal");
@@ -108,6 +119,8 @@ const transport_ops_t transport_unsupported = {
     .name = "unsupported",
     .send = unsupported_send,
     .recv = unsupported_recv,
+    .peek = unsupported_peek,
+    .take = unsupported_take,
     .signal = unsupported_signal,
     .wait = unsupported_wait,
     .address = unsupported_address,

@@ -39,6 +39,7 @@ typedef struct player {
   engine_call_t call;
   engine_handshake_t handshake;
   engine_run_t run;
+  engine_bound_t bound;
   size_t blocks[4][QUESTION_RANKS_MAX];
   char *arena, *input, *output;
   size_t arena_bytes;
@@ -153,10 +154,13 @@ static bool wants_in_place(const player_t *player, const fleet_call_t *call) {
   return random_mix(call->question.seed + (uint64_t)player->rank) % 2 == 0;
 }
 
-static void begin_run(player_t *player) {
-  engine_run_begin(&player->run, &player->world, player->plan,
-                   &player->plan->programs[player->rank], &player->call);
+static bool begin_run(player_t *player) {
   player->state = PLAYER_RUNNING;
+  player->bound.plan = NULL; /* plans come and go, at the same addresses */
+  coll_status_t status =
+      engine_run_begin(&player->run, &player->bound, &player->world, player->plan,
+                       &player->plan->programs[player->rank], &player->call);
+  return status == COLL_OK || say(player, base_last_error());
 }
 
 static bool begin_call(player_t *player) {
@@ -176,8 +180,7 @@ static bool begin_call(player_t *player) {
     return true;
   }
   if (player->plan->reach != PLAN_REACH_USER) {
-    begin_run(player);
-    return true;
+    return begin_run(player);
   }
   size_t element = base_dtype_bytes(q->dtype);
   player->state = PLAYER_MEETING;
@@ -220,8 +223,7 @@ static bool advance(player_t *player, bool *moved) {
         return say(player, base_last_error());
       }
       if (done && !mappable) return say(player, "memory of threads cannot be mapped");
-      if (done) begin_run(player);
-      return true;
+      return !done || begin_run(player);
     case PLAYER_RUNNING:
       if (engine_run_advance(&player->run, moved, &done) != COLL_OK) {
         return say(player, base_last_error());
@@ -292,6 +294,7 @@ static void free_player(player_t *player) {
     self->ops->destroy(self);
   }
   plan_free(player->plan);
+  engine_bound_free(&player->bound);
   free(player->arena);
   free(world->packing);
   free(world->views);

@@ -51,6 +51,17 @@ static coll_status_t faults_recv(transport_t *t, int peer, int channel, void *da
   return count(t, status, *done);
 }
 
+static coll_status_t faults_peek(transport_t *t, int peer, int channel, const void **data,
+                                 transport_head_t *head, bool *done) {
+  *done = false;
+  if (refuses(t)) return COLL_OK;
+  return inner_of(t)->ops->peek(inner_of(t), peer, channel, data, head, done);
+}
+
+static coll_status_t faults_take(transport_t *t, int peer, int channel) {
+  return count(t, inner_of(t)->ops->take(inner_of(t), peer, channel), true);
+}
+
 static coll_status_t faults_signal(transport_t *t, int peer, int channel, uint64_t tag) {
   if (self_of(t)->steps_left == 0) raise(SIGKILL);
   return count(t, inner_of(t)->ops->signal(inner_of(t), peer, channel, tag), true);
@@ -127,6 +138,8 @@ static const transport_ops_t faults_ops = {
     .name = "faults",
     .send = faults_send,
     .recv = faults_recv,
+    .peek = faults_peek,
+    .take = faults_take,
     .signal = faults_signal,
     .wait = faults_wait,
     .address = faults_address,

@@ -83,6 +83,15 @@ static coll_status_t self_wait(transport_t *t, int peer, int number, uint64_t *t
   return COLL_OK;
 }
 
+static coll_status_t self_peek(transport_t *t, int peer, int channel, const void **data,
+                               transport_head_t *head, bool *done) {
+  return transport_unsupported.peek(t, peer, channel, data, head, done);
+}
+
+static coll_status_t self_take(transport_t *t, int peer, int channel) {
+  return transport_unsupported.take(t, peer, channel);
+}
+
 static coll_status_t self_address(transport_t *t, const void *ptr, size_t bytes,
                                   transport_address_t *address) {
   (void)t, (void)bytes;
@@ -153,6 +162,8 @@ static const transport_ops_t self_ops = {
     .name = "self",
     .send = self_send,
     .recv = self_recv,
+    .peek = self_peek,
+    .take = self_take,
     .signal = self_signal,
     .wait = self_wait,
     .address = self_address,

@@ -32,9 +32,11 @@ typedef struct shm_head {
 } shm_head_t;
 
 typedef struct shm_control {
-  _Alignas(SHM_LINE_PAIR) _Atomic uint32_t sleeping; /* owner: it is about to sleep */
-  _Atomic uint32_t left;                             /* owner: it destroyed the communicator */
-  _Atomic uint64_t completed;                        /* owner: collectives it has completed */
+  /* What peers look at with every message changes rarely, and so lies apart from what changes with
+   * every call. */
+  _Alignas(SHM_LINE_PAIR) _Atomic uint32_t sleeping;  /* owner: it is about to sleep */
+  _Atomic uint32_t left;                              /* owner: it destroyed the communicator */
+  _Alignas(SHM_LINE_PAIR) _Atomic uint64_t completed; /* owner: collectives it has completed */
   _Atomic uint64_t entered; /* owner: 1 + number of the collective it waits in; 0: between two */
   _Atomic uint64_t entered_tag;
   /* Futex word. Any rank adds 1, and only while the owner sleeps. */
@@ -47,13 +49,17 @@ typedef struct shm_signal {
   _Atomic uint64_t tags[SHM_SIGNAL_TAGS]; /* tag of the n-th signal at [n % SHM_SIGNAL_TAGS] */
 } shm_signal_t;
 
-/* One message. Written by the source rank; sequence (n+1 for the n-th message) last, with release.
- */
-typedef struct shm_slot {
-  _Alignas(64) _Atomic uint64_t sequence;
+typedef struct shm_letter {
   uint64_t tag;
   uint64_t bytes;
-  char payload[SHM_INLINE_BYTES]; /* longer messages start at the next line */
+  _Alignas(8) char payload[SHM_INLINE_BYTES]; /* longer messages start at the next line */
+} shm_letter_t;
+
+/* One message. Written by the source rank: the letter in one go, so that a peer which watches the
+ * line takes it away but once, and sequence (n+1 for the n-th message) last, with release. */
+typedef struct shm_slot {
+  _Alignas(64) _Atomic uint64_t sequence;
+  shm_letter_t letter;
 } shm_slot_t;
 
 _Static_assert(sizeof(shm_slot_t) == 64, "flag and inline payload share one cache line");

@@ -15,8 +15,12 @@
 #include "transport/shm/park.h"
 #include "transport/shm/share.h"
 
-/* What this rank remembers of its two FIFOs with one peer on one channel. */
+/* What this rank knows of its two FIFOs with one peer on one channel: where they lie in the
+ * segment, and how far it has come. */
 typedef struct fifo_state {
+  shm_ring_t *ring_out, *ring_in;
+  shm_signal_t *signals_out, *signals_in;
+  shm_control_t *peer;
   uint64_t sent,
       taken_seen; /* outgoing messages; how many of them the peer had taken at last look */
   uint64_t received;
@@ -52,7 +56,7 @@ static coll_status_t shm_send(transport_t *t, int peer, int channel, const void 
                               const transport_head_t *head, bool *done) {
   shm_t *s = self_of(t);
   fifo_state_t *fifo = fifo_of(s, peer, channel);
-  shm_ring_t *ring = shm_layout_ring(&s->layout, s->segment->base, peer, t->rank, channel);
+  shm_ring_t *ring = fifo->ring_out;
   assert(head->bytes <= t->slot_bytes);
   *done = false;
   if (fifo->sent - fifo->taken_seen == SHM_SLOTS) {
@@ -61,50 +65,59 @@ static coll_status_t shm_send(transport_t *t, int peer, int channel, const void 
     if (fifo->sent - fifo->taken_seen == SHM_SLOTS) return COLL_OK;
   }
   shm_slot_t *slot = shm_layout_slot(&s->layout, ring, fifo->sent);
-  slot->tag = head->tag;
-  slot->bytes = head->bytes;
-  if (head->bytes > 0) {
-    memcpy(head->bytes <= SHM_INLINE_BYTES ? slot->payload : (char *)(slot + 1), data, head->bytes);
+  shm_letter_t letter = {.tag = head->tag, .bytes = head->bytes};
+  if (head->bytes <= SHM_INLINE_BYTES) {
+    if (head->bytes > 0) memcpy(letter.payload, data, head->bytes);
+  } else {
+    memcpy(slot + 1, data, head->bytes);
   }
+  slot->letter = letter;
   atomic_store_explicit(&slot->sequence, ++fifo->sent, memory_order_release);
-  shm_park_ring(control_of(s, peer));
+  shm_park_ring(fifo->peer);
   *done = true;
+  return COLL_OK;
+}
+
+static coll_status_t shm_peek(transport_t *t, int peer, int channel, const void **data,
+                              transport_head_t *head, bool *done) {
+  shm_t *s = self_of(t);
+  fifo_state_t *fifo = fifo_of(s, peer, channel);
+  shm_slot_t *slot = shm_layout_slot(&s->layout, fifo->ring_in, fifo->received);
+  /* acquire: the payload is there once its flag is */
+  *done = atomic_load_explicit(&slot->sequence, memory_order_acquire) == fifo->received + 1;
+  if (!*done) return COLL_OK;
+  *head = (transport_head_t){.tag = slot->letter.tag, .bytes = slot->letter.bytes};
+  *data = head->bytes <= SHM_INLINE_BYTES ? slot->letter.payload : (const char *)(slot + 1);
+  return COLL_OK;
+}
+
+static coll_status_t shm_take(transport_t *t, int peer, int channel) {
+  fifo_state_t *fifo = fifo_of(self_of(t), peer, channel);
+  /* release: our reads are over before the peer may write over the slot */
+  atomic_store_explicit(&fifo->ring_in->taken, ++fifo->received, memory_order_release);
+  shm_park_ring(fifo->peer);
   return COLL_OK;
 }
 
 static coll_status_t shm_recv(transport_t *t, int peer, int channel, void *data, size_t capacity,
                               transport_head_t *head, bool *done) {
-  shm_t *s = self_of(t);
-  fifo_state_t *fifo = fifo_of(s, peer, channel);
-  shm_ring_t *ring = shm_layout_ring(&s->layout, s->segment->base, t->rank, peer, channel);
-  shm_slot_t *slot = shm_layout_slot(&s->layout, ring, fifo->received);
-  *done = false;
-  /* acquire: the payload is there once its flag is */
-  if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != fifo->received + 1) {
-    return COLL_OK;
-  }
-  head->tag = slot->tag;
-  head->bytes = slot->bytes;
+  const void *payload;
+  COLL_TRY(shm_peek(t, peer, channel, &payload, head, done));
+  if (!*done) return COLL_OK;
   size_t bytes = head->bytes < capacity ? head->bytes : capacity;
-  if (bytes > 0) {
-    memcpy(data, head->bytes <= SHM_INLINE_BYTES ? slot->payload : (char *)(slot + 1), bytes);
-  }
-  /* release: our reads are over before the peer may write over the slot */
-  atomic_store_explicit(&ring->taken, ++fifo->received, memory_order_release);
-  shm_park_ring(control_of(s, peer));
-  *done = true;
-  return COLL_OK;
+  if (bytes > 0) memcpy(data, payload, bytes);
+  return shm_take(t, peer, channel);
 }
 
 static coll_status_t shm_signal_peer(transport_t *t, int peer, int channel, uint64_t tag) {
   shm_t *s = self_of(t);
   fifo_state_t *fifo = fifo_of(s, peer, channel);
-  shm_signal_t *line = shm_layout_signal(&s->layout, s->segment->base, peer, t->rank, channel);
+  shm_signal_t *line = fifo->signals_out;
   /* release: a reader that finds this tag in the place of an older one finds the counts that led up
    * to it as well, and so knows that it came too late */
   atomic_store_explicit(&line->tags[fifo->signaled % SHM_SIGNAL_TAGS], tag, memory_order_release);
   atomic_store_explicit(&line->count, ++fifo->signaled, memory_order_release);
-  shm_park_ring(control_of(s, peer));
+  shm_park_ring(fifo->peer);
   return COLL_OK;
 }
 
@@ -112,7 +125,7 @@ static coll_status_t shm_wait_peer(transport_t *t, int peer, int channel, uint64
                                    bool *arrived) {
   shm_t *s = self_of(t);
   fifo_state_t *fifo = fifo_of(s, peer, channel);
-  shm_signal_t *line = shm_layout_signal(&s->layout, s->segment->base, t->rank, peer, channel);
+  shm_signal_t *line = fifo->signals_in;
   uint64_t count = atomic_load_explicit(&line->count, memory_order_acquire);
   *arrived = count > fifo->waited;
   if (!*arrived) return COLL_OK;
@@ -241,6 +254,8 @@ static const transport_ops_t shm_ops = {
     .name = "shm",
     .send = shm_send,
     .recv = shm_recv,
+    .peek = shm_peek,
+    .take = shm_take,
     .signal = shm_signal_peer,
     .wait = shm_wait_peer,
     .address = shm_address,
@@ -259,6 +274,23 @@ static const transport_ops_t shm_ops = {
     .destroy = shm_destroy,
 };
 
+/* Once the segment is there. */
+static void find_fifos(shm_t *s) {
+  const shm_layout_t *layout = &s->layout;
+  void *base = s->segment->base;
+  int rank = s->transport.rank;
+  for (int peer = 0; peer < s->transport.size; peer++) {
+    for (int channel = 0; peer != rank && channel < TRANSPORT_CHANNELS; channel++) {
+      fifo_state_t *fifo = fifo_of(s, peer, channel);
+      fifo->ring_out = shm_layout_ring(layout, base, peer, rank, channel);
+      fifo->ring_in = shm_layout_ring(layout, base, rank, peer, channel);
+      fifo->signals_out = shm_layout_signal(layout, base, peer, rank, channel);
+      fifo->signals_in = shm_layout_signal(layout, base, rank, peer, channel);
+      fifo->peer = shm_layout_control(layout, base, peer);
+    }
+  }
+}
+
 static coll_status_t make_end(int rank, int size, shm_t **end) {
   shm_t *s = NULL;
   COLL_TRY(base_alloc(1, sizeof *s, "a shared-memory transport", (void **)&s));
@@ -270,8 +302,11 @@ static coll_status_t make_end(int rank, int size, shm_t **end) {
   }
   shm_park_prepare();
   shm_layout_compute(size, &s->layout);
-  s->transport = (transport_t){
-      .ops = &shm_ops, .rank = rank, .size = size, .slot_bytes = s->layout.slot_bytes};
+  s->transport = (transport_t){.ops = &shm_ops,
+                               .rank = rank,
+                               .size = size,
+                               .slot_bytes = s->layout.slot_bytes,
+                               .peeks = true};
   s->mesh.listener = -1;
   *end = s;
   return COLL_OK;
@@ -320,6 +355,7 @@ coll_status_t transport_shm_create(shm_mesh_t *mesh, bool one_process, uint64_t 
     shm_destroy(&s->transport);
     return status;
   }
+  find_fifos(s);
   *t = &s->transport;
   return COLL_OK;
 }
@@ -338,6 +374,7 @@ coll_status_t transport_shm_create_local(int size, transport_t *ends[]) {
     s->one_process = true;
     s->segment = segment;
     shm_segment_retain(segment);
+    find_fifos(s);
     ends[made] = &s->transport;
   }
   while (status != COLL_OK && made > 0) shm_destroy(ends[--made]);

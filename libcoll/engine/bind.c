@@ -1,0 +1,330 @@
+/*
+ * One walk over the steps of every lane. Spans that a step pairs are cut at the same blocks, so
+ * their pieces are of equal size, and each becomes an action of its own.
+ */
+#include "engine/bind.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+#define LIVENESS_STEPS_MOST 256 /* programs longer than that are not searched for later readers */
+
+/* Where the walk is. */
+typedef struct binder {
+  engine_bound_t *bound;
+  const engine_world_t *world;
+  const plan_program_t *program;
+  engine_place_t place;
+  const plan_lane_t *lane;
+  size_t step;
+} binder_t;
+
+/* ---- adding to the lists --------------------------------------------------------------------*/
+
+static coll_status_t add_base(engine_bound_t *bound, const plan_span_t *span, uint32_t *index) {
+  for (size_t i = bound->base_count; i-- > 0;) {
+    if (bound->bases[i].rank == span->rank && bound->bases[i].buffer == span->buffer) {
+      *index = (uint32_t)i;
+      return COLL_OK;
+    }
+  }
+  size_t needed = bound->base_count + 1;
+  COLL_TRY(base_grow((void **)&bound->bases, &bound->base_capacity, needed, sizeof *bound->bases,
+                     "a program's buffers"));
+  COLL_TRY(base_grow((void **)&bound->addresses, &bound->address_capacity, needed,
+                     sizeof *bound->addresses, "a program's addresses"));
+  bound->bases[bound->base_count] = (engine_base_t){span->rank, span->buffer};
+  *index = (uint32_t)bound->base_count++;
+  return COLL_OK;
+}
+
+static coll_status_t add_operand(binder_t *b, engine_action_t *action, const plan_span_t *span,
+                                 int32_t pieces, int32_t index) {
+  engine_bound_t *bound = b->bound;
+  const engine_place_t *place = &b->place;
+  size_t element_bytes = place->call->element_bytes;
+  engine_piece_t piece = engine_span_piece(place, span, pieces, index);
+  size_t shift = span->buffer == PLAN_SCRATCH ? 0 : place->pass.first;
+  engine_operand_t operand = {.offset = (piece.start - shift) * element_bytes,
+                              .bytes = piece.elements * element_bytes};
+  COLL_TRY(add_base(bound, span, &operand.base));
+  COLL_TRY(base_grow((void **)&bound->operands, &bound->operand_capacity, bound->operand_count + 1,
+                     sizeof *bound->operands, "a program's operands"));
+  bound->operands[bound->operand_count++] = operand;
+  action->operand_count++;
+  return COLL_OK;
+}
+
+/* An action of the step at hand, not yet in the list. */
+static engine_action_t begin_action(const binder_t *b, engine_action_kind_t kind) {
+  return (engine_action_t){
+      .kind = kind, .step = (uint32_t)b->step, .operands = (uint32_t)b->bound->operand_count};
+}
+
+static coll_status_t add_action(binder_t *b, const engine_action_t *action) {
+  engine_bound_t *bound = b->bound;
+  COLL_TRY(base_grow((void **)&bound->actions, &bound->action_capacity, bound->action_count + 1,
+                     sizeof *bound->actions, "a program's actions"));
+  bound->actions[bound->action_count++] = *action;
+  return COLL_OK;
+}
+
+/* ---- copies and reductions ------------------------------------------------------------------*/
+
+/* The spans of a copy or reduction: destinations first, the one the step itself names at [0]. */
+typedef struct operation {
+  engine_action_kind_t kind;
+  const plan_span_t *dsts[DEVICE_DSTS_MAX];
+  int32_t dst_count;
+  const plan_span_t *sources;
+  int32_t source_count;
+} operation_t;
+
+static const plan_span_t *operation_span(const operation_t *op, int32_t i) {
+  return i < op->dst_count ? op->dsts[i] : &op->sources[i - op->dst_count];
+}
+
+static int32_t pieces_of(const binder_t *b, const operation_t *op) {
+  const engine_place_t *place = &b->place;
+  bool whole = true;
+  for (int32_t i = 0; i < op->dst_count + op->source_count && whole; i++) {
+    whole = engine_span_pieces(place, operation_span(op, i)) == 1;
+  }
+  return whole ? 1 : engine_span_blocks(place, op->dsts[0]);
+}
+
+static coll_status_t add_operation(binder_t *b, const operation_t *op) {
+  int32_t pieces = pieces_of(b, op);
+  for (int32_t piece = 0; piece < pieces; piece++) {
+    size_t elements = engine_span_piece(&b->place, op->dsts[0], pieces, piece).elements;
+    if (elements == 0) continue;
+    engine_action_t action = begin_action(b, op->kind);
+    action.dst_count = (uint16_t)op->dst_count;
+    action.bytes = elements * b->place.call->element_bytes;
+    for (int32_t i = 0; i < op->dst_count + op->source_count; i++) {
+      COLL_TRY(add_operand(b, &action, operation_span(op, i), pieces, piece));
+    }
+    COLL_TRY(add_action(b, &action));
+  }
+  return COLL_OK;
+}
+
+static bool same_span(const plan_span_t *a, const plan_span_t *b) {
+  return a->rank == b->rank && a->buffer == b->buffer && a->first == b->first &&
+         a->count == b->count;
+}
+
+/* The reduction at step `index`, with the copies of its result straight behind it. */
+static operation_t reduction_at(const binder_t *b, size_t index) {
+  const plan_step_t *step = &b->lane->steps[index];
+  operation_t op = {.kind = ENGINE_REDUCE,
+                    .dsts = {&step->reduce.dst},
+                    .dst_count = 1,
+                    .sources = &b->program->sources[step->reduce.first_source],
+                    .source_count = step->reduce.source_count};
+  assert(op.source_count <= DEVICE_SOURCES_MAX);
+  for (size_t i = index + 1; i < b->lane->count && op.dst_count < DEVICE_DSTS_MAX; i++) {
+    const plan_step_t *next = &b->lane->steps[i];
+    if (next->kind != PLAN_COPY || !same_span(&next->copy.src, op.dsts[0])) break;
+    op.dsts[op.dst_count++] = &next->copy.dst;
+  }
+  return op;
+}
+
+/* Returns how many steps it took. */
+static coll_status_t bind_reduce(binder_t *b, size_t *steps) {
+  operation_t op = reduction_at(b, b->step);
+  *steps = (size_t)op.dst_count;
+  return add_operation(b, &op);
+}
+
+static coll_status_t bind_copy(binder_t *b) {
+  const plan_step_t *step = &b->lane->steps[b->step];
+  const operation_t op = {.kind = ENGINE_COPY,
+                          .dsts = {&step->copy.dst},
+                          .dst_count = 1,
+                          .sources = &step->copy.src,
+                          .source_count = 1};
+  return add_operation(b, &op);
+}
+
+/* ---- messages -------------------------------------------------------------------------------*/
+
+/* Both ends leave out messages that would be empty, but for the first between a pair that has its
+ * count checked. */
+static coll_status_t bind_message(binder_t *b, engine_action_kind_t kind, int32_t peer,
+                                  const plan_span_t *span) {
+  const engine_place_t *place = &b->place;
+  const engine_call_t *call = place->call;
+  const engine_blocks_t *blocks =
+      span->buffer == PLAN_INPUT ? &call->input_blocks : &call->output_blocks;
+  engine_action_t action = begin_action(b, kind);
+  int32_t pieces = engine_span_pieces(place, span);
+  action.peer = peer;
+  action.route = b->world->routes[peer];
+  if (blocks->counts != NULL) action.pair_count = blocks->counts[span->first];
+  for (int32_t i = 0; i < pieces; i++) {
+    size_t elements = engine_span_piece(place, span, pieces, i).elements;
+    if (elements == 0) continue;
+    COLL_TRY(add_operand(b, &action, span, pieces, i));
+    action.bytes += elements * call->element_bytes;
+  }
+  bool opening = place->pass.first == 0;
+  if (action.bytes == 0 && !(opening && call->count_per_pair)) return COLL_OK;
+  return add_action(b, &action);
+}
+
+static bool overlap(const plan_span_t *a, const plan_span_t *b) {
+  return a->rank == b->rank && a->buffer == b->buffer && a->first < b->first + b->count &&
+         b->first < a->first + a->count;
+}
+
+static bool covers(const plan_span_t *a, const plan_span_t *b) {
+  return a->rank == b->rank && a->buffer == b->buffer && a->first <= b->first &&
+         a->first + a->count >= b->first + b->count;
+}
+
+static bool reads(const plan_program_t *program, const plan_step_t *step, const plan_span_t *span) {
+  switch (step->kind) {
+    case PLAN_COPY: return overlap(&step->copy.src, span);
+    case PLAN_SEND: return overlap(&step->send.src, span);
+    case PLAN_REDUCE:
+      for (int32_t i = 0; i < step->reduce.source_count; i++) {
+        if (overlap(&program->sources[step->reduce.first_source + i], span)) return true;
+      }
+      return false;
+    default: return false;
+  }
+}
+
+static bool overwrites(const plan_step_t *step, const plan_span_t *span) {
+  switch (step->kind) {
+    case PLAN_COPY: return covers(&step->copy.dst, span);
+    case PLAN_RECV: return covers(&step->recv.dst, span);
+    case PLAN_REDUCE: return covers(&step->reduce.dst, span);
+    default: return false;
+  }
+}
+
+static bool is_read_later(const binder_t *b, size_t step, const plan_span_t *span) {
+  for (; step < b->lane->count; step++) {
+    if (reads(b->program, &b->lane->steps[step], span)) return true;
+    if (overwrites(&b->lane->steps[step], span)) return false;
+  }
+  return false;
+}
+
+/* Whether what the RECV at hand brings is wanted by the reduction behind it and by nobody else, and
+ * can be read where the transport has it. */
+static bool may_stay_a_message(const binder_t *b, const plan_step_t *recv, const operation_t *op) {
+  const plan_span_t *span = &recv->recv.dst;
+  if (!b->world->routes[recv->recv.peer]->peeks || span->buffer != PLAN_SCRATCH) return false;
+  if (b->place.plan->reach != PLAN_REACH_OWN || b->place.plan->lanes != 1) return false;
+  if (b->lane->count > LIVENESS_STEPS_MOST || pieces_of(b, op) != 1) return false;
+  int32_t wanted = 0;
+  for (int32_t i = 0; i < op->source_count; i++) {
+    if (same_span(&op->sources[i], span)) {
+      wanted++;
+    } else if (overlap(&op->sources[i], span)) {
+      return false;
+    }
+  }
+  for (int32_t i = 0; i < op->dst_count; i++) {
+    if (overlap(op->dsts[i], span)) return false;
+  }
+  return wanted > 0 && !is_read_later(b, b->step + 1 + (size_t)op->dst_count, span);
+}
+
+/* *steps: how many it took. */
+static coll_status_t bind_recv(binder_t *b, size_t *steps) {
+  const plan_step_t *recv = &b->lane->steps[b->step];
+  *steps = 1;
+  bool reduced = b->step + 1 < b->lane->count && b->lane->steps[b->step + 1].kind == PLAN_REDUCE;
+  operation_t op = reduced ? reduction_at(b, b->step + 1) : (operation_t){.dst_count = 0};
+  if (!reduced || !may_stay_a_message(b, recv, &op)) {
+    return bind_message(b, ENGINE_RECV, recv->recv.peer, &recv->recv.dst);
+  }
+  *steps = 1 + (size_t)op.dst_count;
+  op.kind = ENGINE_RECV_REDUCE;
+  size_t before = b->bound->action_count;
+  COLL_TRY(add_operation(b, &op));
+  if (b->bound->action_count == before) return COLL_OK;
+  engine_action_t *action = &b->bound->actions[before];
+  action->peer = recv->recv.peer;
+  action->route = b->world->routes[recv->recv.peer];
+  for (int32_t i = 0; i < op.source_count; i++) {
+    if (!same_span(&op.sources[i], &recv->recv.dst)) continue;
+    engine_operand_t *operand =
+        &b->bound->operands[action->operands + (uint32_t)(op.dst_count + i)];
+    *operand = (engine_operand_t){.base = ENGINE_BASE_MESSAGE, .bytes = operand->bytes};
+  }
+  return COLL_OK;
+}
+
+/* ---- all steps ------------------------------------------------------------------------------*/
+
+static coll_status_t bind_order(binder_t *b) {
+  const plan_step_t *step = &b->lane->steps[b->step];
+  engine_action_t action = begin_action(b, ENGINE_AFTER);
+  if (step->kind == PLAN_AFTER) {
+    action.peer = step->after.lane;
+    action.after = (uint32_t)step->after.step;
+  } else {
+    action.kind = step->kind == PLAN_SIGNAL ? ENGINE_SIGNAL : ENGINE_WAIT;
+    action.peer = step->kind == PLAN_SIGNAL ? step->signal.peer : step->wait.peer;
+    action.route = b->world->routes[action.peer];
+  }
+  return add_action(b, &action);
+}
+
+/* *steps: how many of the lane's, from the one at hand on. */
+static coll_status_t bind_step(binder_t *b, size_t *steps) {
+  const plan_step_t *step = &b->lane->steps[b->step];
+  *steps = 1;
+  switch (step->kind) {
+    case PLAN_COPY: return bind_copy(b);
+    case PLAN_REDUCE: return bind_reduce(b, steps);
+    case PLAN_SEND: return bind_message(b, ENGINE_SEND, step->send.peer, &step->send.src);
+    case PLAN_RECV: return bind_recv(b, steps);
+    case PLAN_SIGNAL:
+    case PLAN_WAIT:
+    case PLAN_AFTER: return bind_order(b);
+    case PLAN_STEP_KIND_COUNT: break;
+  }
+  return base_fail(COLL_ERROR_INTERNAL, "plan %s holds a step of unknown kind",
+                   b->place.plan->algorithm);
+}
+
+coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, const plan_t *plan,
+                          const plan_program_t *program, const engine_call_t *call,
+                          const engine_pass_t *pass) {
+  binder_t b = {.bound = bound,
+                .world = world,
+                .program = program,
+                .place = {.plan = plan, .call = call, .pass = *pass}};
+  bound->plan = NULL;
+  bound->base_count = bound->operand_count = bound->action_count = 0;
+  for (int lane = 0; lane < plan->lanes; lane++) {
+    b.lane = &program->lanes[lane];
+    size_t steps;
+    for (b.step = 0; b.step < b.lane->count; b.step += steps) COLL_TRY(bind_step(&b, &steps));
+    bound->lane_ends[lane] = bound->action_count;
+  }
+  bound->plan = plan;
+  bound->program = program;
+  bound->call_count = call->count;
+  bound->element_bytes = call->element_bytes;
+  bound->pass = *pass;
+  return COLL_OK;
+}
+
+void engine_bound_free(engine_bound_t *bound) {
+  free(bound->bases);
+  free(bound->addresses);
+  free(bound->operands);
+  free(bound->actions);
+  *bound = (engine_bound_t){0};
+}

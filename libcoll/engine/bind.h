@@ -1,0 +1,80 @@
+/*
+ * A rank's program with everything worked out that does not change from call to call of one shape:
+ * the spans of a pass turned into bytes, steps without any left out, steps that go together made
+ * one. What is left open is where the buffers are, so that a repeated call only looks that up.
+ *
+ * Two things are made one here that plans keep apart. A reduction and the copies of its result
+ * behind it: the result is written to every place while it is in the cache. And a message received
+ * into scratch only to be reduced: it is read where the transport has it.
+ */
+#ifndef ENGINE_BIND_H
+#define ENGINE_BIND_H
+
+#include "engine/span.h"
+#include "engine/world.h"
+
+typedef enum engine_action_kind {
+  ENGINE_COPY,
+  ENGINE_REDUCE,
+  ENGINE_SEND,
+  ENGINE_RECV,
+  ENGINE_RECV_REDUCE,
+  ENGINE_SIGNAL,
+  ENGINE_WAIT,
+  ENGINE_AFTER
+} engine_action_kind_t;
+
+/* A buffer that the program touches. */
+typedef struct engine_base {
+  int32_t rank;
+  plan_buffer_t buffer;
+} engine_base_t;
+
+/* The message at hand, in place of a base. */
+#define ENGINE_BASE_MESSAGE UINT32_MAX
+
+typedef struct engine_operand {
+  uint32_t base; /* index of a base */
+  size_t offset; /* bytes, in the first pass; in later ones INPUT and OUTPUT move along */
+  size_t bytes;
+} engine_operand_t;
+
+typedef struct engine_action {
+  engine_action_kind_t kind;
+  int32_t peer;      /* of a message or signal; the other lane of ENGINE_AFTER */
+  uint32_t step;     /* of the lane, which it begins with */
+  uint32_t after;    /* ENGINE_AFTER: the step of the other lane */
+  uint32_t operands; /* first of its operands: destinations, then sources; pieces of a message */
+  uint16_t dst_count;
+  uint16_t operand_count;
+  size_t bytes;      /* of a message, or of each operand of a copy or reduction */
+  size_t pair_count; /* of a message, in elements, where counts differ from pair to pair */
+  transport_t *route;
+} engine_action_t;
+
+typedef struct engine_bound {
+  /* What it is bound for; plan NULL: nothing yet. */
+  const plan_t *plan;
+  const plan_program_t *program;
+  size_t call_count, element_bytes;
+  engine_pass_t pass; /* a pass of as many elements of a block, and as many boundaries */
+  size_t pass_most;   /* elements of a block per pass */
+
+  engine_base_t *bases;
+  char **addresses; /* of the bases, in the pass under way */
+  size_t base_count, base_capacity, address_capacity;
+  engine_operand_t *operands;
+  size_t operand_count, operand_capacity;
+  engine_action_t *actions; /* those of lane l: [lane_ends[l - 1], lane_ends[l]) */
+  size_t action_count, action_capacity;
+  size_t lane_ends[PLAN_LANES_MAX];
+} engine_bound_t;
+
+/* Binds anew for this pass of the call, in whatever room `bound` has from before; start zeroed.
+ * Owned by the caller: engine_bound_free. */
+coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, const plan_t *plan,
+                          const plan_program_t *program, const engine_call_t *call,
+                          const engine_pass_t *pass);
+void engine_bound_free(engine_bound_t *bound);
+
+#endif

@@ -1,0 +1,136 @@
+/* What becomes of a program's steps: which are left out, and which are made one. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "engine/bind.h"
+
+#define SIZE 2
+
+/* Rank 0 of two, whose ways to both do nothing. */
+typedef struct scene {
+  transport_t route;
+  transport_t *routes[SIZE];
+  engine_world_t world;
+  engine_call_t call;
+  engine_pass_t pass;
+  engine_bound_t bound;
+} scene_t;
+
+static void set_scene(scene_t *scene, size_t count, bool peeks) {
+  memset(scene, 0, sizeof *scene);
+  scene->route = (transport_t){.ops = &transport_unsupported, .size = SIZE, .peeks = peeks};
+  scene->routes[0] = scene->routes[1] = &scene->route;
+  scene->world = (engine_world_t){.size = SIZE, .routes = scene->routes};
+  scene->call = (engine_call_t){.count = count, .element_bytes = 4};
+  scene->pass = (engine_pass_t){.count = count, .grain = 16};
+}
+
+static void bind(scene_t *scene, const plan_t *plan, const plan_program_t *program) {
+  cr_assert_eq(engine_bind(&scene->bound, &scene->world, plan, program, &scene->call, &scene->pass),
+               COLL_OK, "%s", base_last_error());
+}
+
+static int count_of(const scene_t *scene, engine_action_kind_t kind) {
+  int count = 0;
+  for (size_t i = 0; i < scene->bound.action_count; i++) {
+    count += scene->bound.actions[i].kind == kind;
+  }
+  return count;
+}
+
+static plan_t *plan_of(coll_collective_t collective, const char *name) {
+  const algo_t *algo;
+  plan_t *plan;
+  plan_shape_t shape = {.collective = collective, .size = SIZE};
+  cr_assert_eq(algo_find(collective, name, &algo), COLL_OK);
+  cr_assert_eq(algo_build(algo, &shape, 0, false, &plan), COLL_OK, "%s", base_last_error());
+  return plan;
+}
+
+Test(bind, reduces_a_message_where_it_is) {
+  for (int peeks = 0; peeks <= 1; peeks++) {
+    scene_t scene;
+    plan_t *plan = plan_of(COLL_ALLREDUCE, "butterfly");
+    set_scene(&scene, 10, peeks);
+    bind(&scene, plan, &plan->programs[0]);
+    cr_assert_eq(count_of(&scene, ENGINE_RECV_REDUCE), peeks);
+    cr_assert_eq(count_of(&scene, ENGINE_RECV), !peeks);
+    cr_assert_eq(count_of(&scene, ENGINE_REDUCE), !peeks);
+    engine_bound_free(&scene.bound);
+    plan_free(plan);
+  }
+}
+
+static plan_span_t chunk(plan_buffer_t buffer, int first) {
+  return (plan_span_t){.rank = 0, .buffer = buffer, .first = first, .count = 1};
+}
+
+/* A message into scratch, reduced, and then whatever `last` says. */
+static int kept_messages(const plan_step_t *last, plan_reach_t reach) {
+  plan_step_t steps[] = {
+      {.kind = PLAN_RECV, .recv = {.peer = 1, .dst = chunk(PLAN_SCRATCH, 0)}},
+      {.kind = PLAN_REDUCE,
+       .reduce = {.dst = chunk(PLAN_OUTPUT, 0), .first_source = 0, .source_count = 2}},
+      *last};
+  plan_span_t sources[] = {chunk(PLAN_INPUT, 0), chunk(PLAN_SCRATCH, 0)};
+  plan_program_t program = {
+      .lanes = {{.steps = steps, .count = 3}}, .sources = sources, .source_count = 2};
+  plan_t plan = {.shape = {COLL_ALLREDUCE, SIZE, 0}, .parts = 1, .lanes = 1, .reach = reach};
+  plan.message_chunks = plan.scratch_chunks = 1;
+  scene_t scene;
+  set_scene(&scene, 10, true);
+  bind(&scene, &plan, &program);
+  int kept = count_of(&scene, ENGINE_RECV_REDUCE);
+  engine_bound_free(&scene.bound);
+  return kept;
+}
+
+Test(bind, leaves_a_message_in_scratch_that_is_read_again) {
+  plan_step_t send_output = {.kind = PLAN_SEND, .send = {.peer = 1, .src = chunk(PLAN_OUTPUT, 0)}};
+  plan_step_t send_scratch = {.kind = PLAN_SEND,
+                              .send = {.peer = 1, .src = chunk(PLAN_SCRATCH, 0)}};
+  plan_step_t overwrite = {.kind = PLAN_RECV, .recv = {.peer = 1, .dst = chunk(PLAN_SCRATCH, 0)}};
+  cr_assert_eq(kept_messages(&send_output, PLAN_REACH_OWN), 1);
+  cr_assert_eq(kept_messages(&overwrite, PLAN_REACH_OWN), 1);
+  cr_assert_eq(kept_messages(&send_scratch, PLAN_REACH_OWN), 0);
+  cr_assert_eq(kept_messages(&send_output, PLAN_REACH_SCRATCH), 0, "peers may read it");
+}
+
+Test(bind, leaves_out_what_is_empty) {
+  scene_t scene;
+  plan_t *plan = plan_of(COLL_ALLREDUCE, "ring");
+  set_scene(&scene, 1, false);
+  bind(&scene, plan, &plan->programs[0]);
+  for (size_t i = 0; i < scene.bound.action_count; i++) {
+    cr_assert_gt(scene.bound.actions[i].bytes, 0, "action %zu moves nothing", i);
+  }
+  size_t of_one = scene.bound.action_count;
+  scene.call.count = scene.pass.count = 1000;
+  bind(&scene, plan, &plan->programs[0]);
+  cr_assert_lt(of_one, scene.bound.action_count, "one element is not in both halves");
+  engine_bound_free(&scene.bound);
+  plan_free(plan);
+}
+
+Test(bind, moves_users_memory_along_with_the_pass) {
+  scene_t scene;
+  plan_t *plan = plan_of(COLL_ALLGATHER, "mapped");
+  set_scene(&scene, 1000, false);
+  scene.pass = (engine_pass_t){.first = 0, .count = 100, .grain = 1};
+  bind(&scene, plan, &plan->programs[0]);
+  size_t operands = scene.bound.operand_count;
+  engine_operand_t first[16];
+  cr_assert(operands > 0 && operands <= 16);
+  memcpy(first, scene.bound.operands, operands * sizeof *first);
+  scene.pass.first = 300;
+  bind(&scene, plan, &plan->programs[0]);
+  cr_assert_eq(scene.bound.operand_count, operands);
+  for (size_t i = 0; i < operands; i++) {
+    cr_assert(
+        scene.bound.operands[i].offset == first[i].offset && scene.bound.operands[i].bytes == 400,
+        "operand %zu: a pass is like another of the same size", i);
+  }
+  engine_bound_free(&scene.bound);
+  plan_free(plan);
+}
