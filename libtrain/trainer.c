@@ -1,6 +1,7 @@
 /*
- * The training loop. Behind the gradients, in the same array, travel the loss and rank 0's clock,
- * so that the one allreduce of a step also makes all ranks see the same loss and stop together.
+ * The training loop. What the ranks have to agree on at every step, the loss, the norm of the
+ * gradients and rank 0's clock, is one small sum once the gradients are reduced, so that all see
+ * the same numbers and stop together.
  */
 #include "libtrain/trainer.h"
 
@@ -9,24 +10,26 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "libtrain/files/checkpoint.h"
 #include "libtrain/random.h"
 
-/* What follows the gradients in the reduced array. */
-enum { TAIL_LOSS, TAIL_PROGRESS, TAIL_FLOATS };
+/* What is summed over the ranks. */
+enum { SUM_LOSS, SUM_SQUARES, SUM_PROGRESS, SUMS };
 
 typedef struct run {
   const train_options_t *options;
   const train_data_t *data;
   const train_team_t *team;
-  train_state_t *state;
-  train_model_t *model;
-  train_arena_t arena; /* of the state's parameters and the gradients below */
+  train_store_t *store;
+  train_record_t *record;
   train_source_t source;
-  int rows_here, context;
-  float *gradients;          /* [parameter_count + TAIL_FLOATS], shared with the other ranks */
-  int32_t *tokens, *targets; /* [rows_here, context] */
+  train_model_t *model;
+  int micro_batches;         /* of a step */
+  int rows, context;         /* of a micro-batch on this rank */
+  int32_t *tokens, *targets; /* [rows, context] */
   uint64_t first_step;
   uint64_t started_ns, evaluating_ns;
+  double comm_ms;
 } run_t;
 
 /* ---- evaluation ---- */
@@ -36,7 +39,9 @@ static size_t windows_in(const train_text_t *text, size_t bytes, int context) {
   return wanted < 1 ? 1 : wanted < most ? wanted : most;
 }
 
-/* Sums the losses of windows rank, rank + size, ... into sums[0] and counts bytes in sums[1]. */
+/* Windows rank, rank + size, ... belong to this rank. Sums their losses into sums[0] and counts
+ * their bytes in sums[1]. A rank that has run out of windows goes on with the first one, since the
+ * others may need it to gather parameters, and counts nothing. */
 static coll_status_t evaluate_share(const train_text_t *text, size_t windows,
                                     const train_team_t *team, train_model_t *model,
                                     const train_source_t *source, int32_t *tokens, double sums[2]) {
@@ -44,16 +49,17 @@ static coll_status_t evaluate_share(const train_text_t *text, size_t windows,
   int32_t *targets = tokens + (size_t)sequences * (size_t)context;
   size_t room = text->count - 1 - (size_t)context;
   size_t stride = windows > 1 ? room / (windows - 1) : 0;
-  size_t window = (size_t)team->rank;
-  while (window < windows) {
+  size_t window = (size_t)team->rank, pass_windows = (size_t)sequences * (size_t)team->size;
+  for (size_t first = 0; first < windows; first += pass_windows) {
     int rows = 0;
     double loss;
     for (; rows < sequences && window < windows; rows++, window += (size_t)team->size) {
       size_t at = (size_t)rows * (size_t)context;
       train_data_sequence(text, window * stride, context, tokens + at, targets + at);
     }
-    COLL_TRY(train_model_loss(model, source, tokens, targets, rows, context, &loss));
-    sums[0] += loss;
+    if (rows == 0) train_data_sequence(text, 0, context, tokens, targets);
+    COLL_TRY(train_model_loss(model, source, tokens, targets, rows > 0 ? rows : 1, context, &loss));
+    sums[0] += rows > 0 ? loss : 0;
     sums[1] += (double)rows * context;
   }
   return COLL_OK;
@@ -79,86 +85,131 @@ coll_status_t train_evaluate(const train_text_t *text, size_t bytes, const train
 
 /* ---- a step ---- */
 
-static double seconds_since(uint64_t start_ns) {
-  return (double)(base_clock_now_ns() - start_ns) * 1e-9;
+static double ms_since(uint64_t start_ns) {
+  return (double)(base_clock_now_ns() - start_ns) * 1e-6;
 }
 
 /* How much of the run is done once this step is. */
 static double progress_after(const run_t *run, uint64_t step) {
   const train_options_t *options = run->options;
   double by_steps = options->steps > 0 ? (double)step / (double)options->steps : 0;
-  double by_time = options->seconds > 0 ? seconds_since(run->started_ns) / options->seconds : 0;
+  double by_time = options->seconds > 0 ? ms_since(run->started_ns) * 1e-3 / options->seconds : 0;
   double progress = by_steps > by_time ? by_steps : by_time;
   return progress < 1 ? progress : 1;
 }
 
-/* The gradients of this rank's rows, divided by the positions of the global batch. */
-static coll_status_t compute_gradients(run_t *run) {
-  const train_options_t *options = run->options;
-  double loss;
-  float scale = 1.0f / ((float)options->batch * (float)run->context);
-  for (int row = 0; row < run->rows_here; row++) {
+/* This rank's rows of the micro-batch: the ranks' shares of the global batch lie one after the
+ * other, and in each the micro-batches. */
+static void fill_rows(run_t *run, int micro_batch) {
+  const train_position_t *position = &run->record->position;
+  const train_text_t *text = &run->data->training;
+  int first = (run->team->rank * run->micro_batches + micro_batch) * run->rows;
+  for (int row = 0; row < run->rows; row++) {
     size_t at = (size_t)row * (size_t)run->context;
-    size_t offset = train_data_offset(options->seed, run->state->step, options->batch,
-                                      run->team->rank * run->rows_here + row,
-                                      run->data->training.count, run->context);
-    train_data_sequence(&run->data->training, offset, run->context, run->tokens + at,
-                        run->targets + at);
+    size_t offset = train_data_offset(position->seed, position->sequences, 1, first + row,
+                                      text->count, run->context);
+    train_data_sequence(text, offset, run->context, run->tokens + at, run->targets + at);
   }
-  train_arena_begin(&run->arena);
-  COLL_TRY(train_model_forward_backward(run->model, &run->source, run->tokens, run->targets,
-                                        run->rows_here, run->context, scale, &loss));
-  float *tail = run->gradients + run->state->layout->parameter_count;
-  tail[TAIL_LOSS] = (float)(loss * (double)scale);
-  tail[TAIL_PROGRESS] =
-      run->team->rank == 0 ? (float)progress_after(run, run->state->step + 1) : 0.0f;
+}
+
+/* Gradients of the mean loss over the global batch; *loss is this rank's part of it. */
+static coll_status_t compute_gradients(run_t *run, double *loss) {
+  const train_options_t *options = run->options;
+  float scale = 1.0f / ((float)options->batch * (float)run->context);
+  double sum = 0;
+  train_store_begin(run->store, run->micro_batches);
+  for (int micro_batch = 0; micro_batch < run->micro_batches; micro_batch++) {
+    double micro_loss;
+    fill_rows(run, micro_batch);
+    COLL_TRY(train_model_forward_backward(run->model, &run->source, run->tokens, run->targets,
+                                          run->rows, run->context, scale, &micro_loss));
+    sum += micro_loss;
+  }
+  *loss = sum * (double)scale;
+  return COLL_OK;
+}
+
+static coll_status_t fail_without_number(const run_t *run, double loss, double norm) {
+  return train_team_agree(
+      run->team,
+      base_fail(COLL_ERROR_INVALID,
+                "the loss is no longer a number at step %llu (loss %g, gradient norm %g): lower "
+                "--lr; the last checkpoint was left as it is",
+                (unsigned long long)run->record->position.step + 1, loss, norm));
+}
+
+static void move_on(run_t *run) {
+  const train_options_t *options = run->options;
+  train_position_t *position = &run->record->position;
+  position->step++;
+  position->micro_steps += (uint64_t)run->micro_batches;
+  position->sequences += (uint64_t)options->batch;
+  position->tokens += (uint64_t)options->batch * (uint64_t)run->context;
+}
+
+/* The step's numbers that all ranks have in common, and the optimizer's step with them. */
+static coll_status_t learn(run_t *run, train_step_t *taken) {
+  const train_options_t *options = run->options;
+  double sums[SUMS] = {0};
+  COLL_TRY(compute_gradients(run, &sums[SUM_LOSS]));
+  COLL_TRY(train_store_finish(run->store, &sums[SUM_SQUARES]));
+  uint64_t step = run->record->position.step + 1;
+  if (run->team->rank == 0) sums[SUM_PROGRESS] = progress_after(run, step);
+  uint64_t waiting_ns = base_clock_now_ns();
+  COLL_TRY(train_team_sum_doubles(run->team, sums, SUMS));
+  taken->exposed_comm_ms = ms_since(waiting_ns);
+  double loss = sums[SUM_LOSS], norm = sqrt(sums[SUM_SQUARES]);
+  if (!isfinite(loss) || !isfinite(norm)) return fail_without_number(run, loss, norm);
+  float rate = train_rate_at(options->rate, options->warmup, sums[SUM_PROGRESS]);
+  COLL_TRY(train_store_update(run->store, &options->adamw, train_gradient_clip(norm, options->clip),
+                              rate, step));
+  move_on(run);
+  taken->step = step;
+  taken->progress = sums[SUM_PROGRESS];
+  taken->loss = loss;
+  taken->rate = (double)rate;
+  taken->gradient_norm = norm;
   return COLL_OK;
 }
 
 static coll_status_t take_step(run_t *run, train_step_t *taken) {
-  const train_options_t *options = run->options;
-  train_state_t *state = run->state;
-  size_t count = state->layout->parameter_count;
-  COLL_TRY(compute_gradients(run));
-  COLL_TRY(train_team_sum_floats(run->team, run->gradients, count + TAIL_FLOATS));
-  double loss = (double)run->gradients[count + TAIL_LOSS];
-  double progress = (double)run->gradients[count + TAIL_PROGRESS];
-  double norm = train_gradient_norm(run->gradients, count);
-  if (!isfinite(loss) || !isfinite(norm)) {
-    return train_team_agree(
-        run->team, base_fail(COLL_ERROR_INVALID,
-                             "the loss is no longer a number at step %llu (loss %g, gradient norm "
-                             "%g): lower --lr; the last checkpoint was left as it is",
-                             (unsigned long long)state->step + 1, loss, norm));
-  }
-  float rate = train_rate_at(options->rate, options->warmup, progress);
-  state->step++;
-  train_adamw_step(&options->adamw, state->layout, 0, count, run->gradients,
-                   train_gradient_clip(norm, options->clip), rate, state->step, state->parameters,
-                   state->first_moments, state->second_moments);
-  double positions = (double)(state->step - run->first_step) * options->batch * run->context;
-  double training_s = seconds_since(run->started_ns + run->evaluating_ns);
-  *taken = (train_step_t){.step = state->step,
-                          .progress = progress,
-                          .loss = loss,
-                          .rate = (double)rate,
-                          .gradient_norm = norm,
-                          .tokens_per_s = positions / training_s};
+  uint64_t start_ns = base_clock_now_ns();
+  uint64_t before = run->record->position.step - run->first_step;
+  bool overlap = train_store_set_overlap(run->store, false);
+  bool alone = !overlap || before == 1;
+  train_step_t now = {0};
+  if (!alone) train_store_set_overlap(run->store, true);
+  coll_status_t status = learn(run, &now);
+  train_store_set_overlap(run->store, overlap);
+  COLL_TRY(status);
+  train_traffic_t traffic = train_store_traffic(run->store);
+  double positions = (double)(before + 1) * run->options->batch * run->context;
+  now.ms = ms_since(start_ns);
+  now.bytes_sent = traffic.bytes_sent;
+  now.exposed_comm_ms += (double)traffic.waited_ns * 1e-6;
+  if (alone) run->comm_ms = now.exposed_comm_ms;
+  now.comm_ms = run->comm_ms;
+  now.tokens_per_s = positions / (ms_since(run->started_ns + run->evaluating_ns) * 1e-3);
+  *taken = now;
   return COLL_OK;
 }
 
 /* ---- the run ---- */
+
+static coll_status_t save(const run_t *run) {
+  const train_options_t *options = run->options;
+  const train_flat_t flat = train_store_flat(run->store);
+  if (options->checkpoint == NULL) return COLL_OK;
+  const char *path = run->team->rank == 0 ? options->checkpoint : NULL;
+  return train_team_agree(run->team, train_checkpoint_write(path, run->record, &flat));
+}
 
 static coll_status_t evaluate_and_save(run_t *run, train_evaluation_t *evaluation) {
   const train_options_t *options = run->options;
   uint64_t start_ns = base_clock_now_ns();
   COLL_TRY(train_evaluate(&run->data->held_out, options->evaluation_bytes, run->team, run->model,
                           &run->source, evaluation));
-  coll_status_t status = COLL_OK;
-  if (run->team->rank == 0 && options->checkpoint != NULL) {
-    status = train_checkpoint_save(options->checkpoint, run->state);
-  }
-  COLL_TRY(train_team_agree(run->team, status));
+  COLL_TRY(save(run));
   run->evaluating_ns += base_clock_now_ns() - start_ns;
   return COLL_OK;
 }
@@ -184,35 +235,33 @@ static coll_status_t run_loop(run_t *run, const train_observer_t *observer,
 /* What one rank can find out on its own before the first step. */
 static coll_status_t check_here(const run_t *run) {
   const train_options_t *options = run->options;
+  uint64_t step = run->record->position.step;
+  if (options->batch < 1 || run->micro_batches * run->rows * run->team->size != options->batch) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "a batch of %d does not split evenly over %d ranks in micro-batches of %d: "
+                     "make --batch a multiple of both",
+                     options->batch, run->team->size, run->rows);
+  }
   if (options->steps == 0 && !(options->seconds > 0)) {
     return base_fail(COLL_ERROR_INVALID, "a run without end: give --steps or --seconds");
   }
-  if (options->steps > 0 && run->state->step >= options->steps) {
+  if (options->steps > 0 && step >= options->steps) {
     return base_fail(COLL_ERROR_INVALID,
                      "the checkpoint is at step %llu already: raise --steps %llu",
-                     (unsigned long long)run->state->step, (unsigned long long)options->steps);
+                     (unsigned long long)step, (unsigned long long)options->steps);
   }
   COLL_TRY(train_data_check(run->data, run->context));
   if (run->team->rank != 0 || options->checkpoint == NULL) return COLL_OK;
   return train_checkpoint_probe(options->checkpoint);
 }
 
-static coll_status_t allocate(run_t *run) {
+static coll_status_t allocate(run_t *run, const train_layout_t *layout) {
   void *memory;
-  const train_layout_t *layout = run->state->layout;
-  const train_model_options_t model_options = {.sequences = run->rows_here};
-  size_t positions = (size_t)run->rows_here * (size_t)run->context;
-  COLL_TRY(train_model_create(layout, &model_options, &run->model));
+  size_t positions = (size_t)run->rows * (size_t)run->context;
+  COLL_TRY(train_model_create(layout, &run->options->model, &run->model));
   COLL_TRY(base_alloc(2 * positions, sizeof(int32_t), "the batch", &memory));
   run->tokens = memory;
   run->targets = run->tokens + positions;
-  size_t floats = layout->parameter_count + TAIL_FLOATS;
-  coll_status_t status = coll_mem_alloc(floats * sizeof(float), &memory);
-  if (status != COLL_OK) return base_fail(status, "%s", coll_last_error(NULL));
-  run->gradients = memory;
-  run->arena = (train_arena_t){
-      .layout = layout, .parameters = run->state->parameters, .gradients = run->gradients};
-  run->source = train_arena_source(&run->arena);
   return COLL_OK;
 }
 
@@ -220,45 +269,49 @@ static coll_status_t allocate(run_t *run) {
 static uint64_t digest_of(const run_t *run) {
   const train_options_t *options = run->options;
   const train_data_t *data = run->data;
-  const uint64_t integers[] = {options->steps,       (uint64_t)options->batch,
-                               options->seed,        (uint64_t)options->evaluations,
-                               data->training.count, data->held_out.count,
-                               run->state->step,     options->evaluation_bytes};
+  const uint64_t integers[] = {options->steps,
+                               (uint64_t)options->batch,
+                               (uint64_t)options->evaluations,
+                               data->training.count,
+                               data->held_out.count,
+                               options->evaluation_bytes,
+                               options->checkpoint != NULL};
   const double numbers[] = {options->rate, options->warmup, options->clip};
-  uint64_t digest = train_random_digest(0, integers, sizeof integers);
+  uint64_t digest = train_random_digest(train_store_digest(run->store), integers, sizeof integers);
   digest = train_random_digest(digest, numbers, sizeof numbers);
   digest = train_random_digest(digest, &options->adamw, sizeof options->adamw);
-  return train_random_digest(digest, &run->state->layout->config, sizeof(train_model_config_t));
+  return train_random_digest(digest, &run->record->position, sizeof run->record->position);
 }
 
 static coll_status_t begin(run_t *run) {
-  size_t count = run->state->layout->parameter_count;
-  coll_status_t status = train_team_share(run->team, run->options->batch, &run->rows_here);
-  if (status == COLL_OK) status = check_here(run);
-  if (status == COLL_OK) status = allocate(run);
+  const train_layout_t *layout = train_store_layout(run->store);
+  run->context = layout->config.context;
+  run->rows = run->options->model.sequences;
+  run->micro_batches = run->options->batch / run->team->size / run->rows;
+  coll_status_t status = check_here(run);
+  if (status == COLL_OK) status = allocate(run, layout);
+  run->record->config = layout->config;
+  run->record->moments = true;
   COLL_TRY(train_team_agree(run->team, status));
-  COLL_TRY(train_team_check_same(run->team, digest_of(run), "options or data"));
-  COLL_TRY(train_team_broadcast_floats(run->team, run->state->parameters, count, 0));
-  COLL_TRY(train_team_broadcast_floats(run->team, run->state->first_moments, count, 0));
-  return train_team_broadcast_floats(run->team, run->state->second_moments, count, 0);
+  return train_team_check_same(run->team, digest_of(run), "options or data");
 }
 
 coll_status_t train_run(const train_options_t *options, const train_data_t *data,
                         const train_team_t *team, const train_observer_t *observer,
-                        train_state_t *state, train_result_t *result) {
+                        train_store_t *store, train_record_t *record, train_result_t *result) {
   static const train_observer_t nobody = {0};
   run_t run = {.options = options,
                .data = data,
                .team = team,
-               .state = state,
-               .context = state->layout->config.context,
-               .first_step = state->step};
+               .store = store,
+               .record = record,
+               .source = train_store_source(store),
+               .first_step = record->position.step};
   train_result_t reached = {0};
   coll_status_t status = begin(&run);
   if (status == COLL_OK) {
     status = run_loop(&run, observer != NULL ? observer : &nobody, &reached);
   }
-  if (run.gradients != NULL) coll_mem_free(run.gradients);
   free(run.tokens);
   train_model_destroy(run.model);
   if (status == COLL_OK) *result = reached;

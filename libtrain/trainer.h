@@ -1,38 +1,45 @@
 /*
- * Data-parallel training: every rank holds the whole model and computes its rows of the global
- * batch; one allreduce per step sums the gradients. What is computed depends on the options and
- * the data alone, not on the number of ranks, but for the order in which floats are added.
+ * Data-parallel training: every rank computes its rows of the global batch, in one micro-batch or
+ * several, on a model that is held as the store's stage says (parallel/store.h). What is computed
+ * depends on the options and the data alone, not on ranks, stage or micro-batches, but for the
+ * order in which floats are added.
  */
 #ifndef LIBTRAIN_TRAINER_H
 #define LIBTRAIN_TRAINER_H
 
 #include "libtrain/data/data.h"
-#include "libtrain/files/checkpoint.h"
+#include "libtrain/files/record.h"
 #include "libtrain/model/model.h"
 #include "libtrain/optimizer.h"
+#include "libtrain/parallel/store.h"
 #include "libtrain/parallel/team.h"
 
 typedef struct train_options {
   uint64_t steps; /* the run ends at this step ... */
   double seconds; /* ... or after this time, whichever is first; 0 stands for no such limit */
-  int batch;      /* sequences per step over all ranks; divides by the number of ranks */
-  double rate;    /* the highest learning rate */
-  double warmup;  /* the part of the run in which it rises, 0 to 1 */
-  double clip;    /* largest global norm of the gradients */
+  int batch;      /* sequences per step, of all ranks */
+  train_model_options_t model; /* its sequences: of a micro-batch; batch / ranks is a multiple */
+  double rate;                 /* the highest learning rate */
+  double warmup;               /* the part of the run in which it rises, 0 to 1 */
+  double clip;                 /* largest global norm of the gradients */
   train_adamw_t adamw;
-  uint64_t seed;           /* of the order of the data */
   int evaluations;         /* how often to evaluate (and save), evenly over the run; >= 1 */
   size_t evaluation_bytes; /* how many held-out bytes to predict each time */
   const char *checkpoint;  /* saved after each evaluation; NULL for never */
 } train_options_t;
 
-/* What a step came to, the same on all ranks but for the speed. */
+/* What a step came to, the same on all ranks but for what is said to be the rank's own. */
 typedef struct train_step {
   uint64_t step;   /* from 1 */
   double progress; /* of the run, 0 to 1 */
   double loss;     /* nats per byte over the global batch */
   double rate, gradient_norm;
   double tokens_per_s; /* over all ranks, since the run began, evaluations left out */
+  double ms;           /* what this step took */
+  /* This rank's own communication: what the step's takes when nothing goes on beside it, which the
+   * run's second step finds out (0 before), and what this step waited for. */
+  double comm_ms, exposed_comm_ms;
+  uint64_t bytes_sent; /* by this rank: see parallel/memory.h */
 } train_step_t;
 
 typedef struct train_evaluation {
@@ -53,15 +60,17 @@ typedef struct train_result {
   train_evaluation_t held_out; /* at the end */
 } train_result_t;
 
-/* Trains `state` until the run is over; it is rank 0's to begin with. Fails on all ranks together,
- * with the sentence on one (see train_team_agree): wrong options, ranks that differ, a loss that is
- * not finite (COLL_ERROR_INVALID, the last good checkpoint stays), a checkpoint that cannot be
- * written. */
+/* Trains what is in the store from record->position on until the run is over; the position moves
+ * along, and its seed gives the order of the data. Checkpoints are the store and the record. Fails
+ * on all ranks together, with the sentence on one (see train_team_agree): wrong options, ranks that
+ * differ, a loss that is not finite (COLL_ERROR_INVALID, the last good checkpoint stays), a
+ * checkpoint that cannot be written. */
 coll_status_t train_run(const train_options_t *options, const train_data_t *data,
                         const train_team_t *team, const train_observer_t *observer,
-                        train_state_t *state, train_result_t *result);
+                        train_store_t *store, train_record_t *record, train_result_t *result);
 
-/* The mean loss over about `bytes` bytes of the text, spread evenly over it: a collective. */
+/* The mean loss over about `bytes` bytes of the text, spread evenly over it: a collective, in which
+ * every rank makes as many passes. */
 coll_status_t train_evaluate(const train_text_t *text, size_t bytes, const train_team_t *team,
                              train_model_t *model, const train_source_t *source,
                              train_evaluation_t *evaluation);

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "libtrain/parallel/store_internal.h"
+#include "libtrain/random.h"
 
 /* ---- life ---- */
 
@@ -238,8 +239,23 @@ train_traffic_t train_store_traffic(const train_store_t *store) {
                            .waited_ns = store->wire.waited_ns};
 }
 
-void train_store_set_overlap(train_store_t *store, bool overlap) {
+bool train_store_set_overlap(train_store_t *store, bool overlap) {
+  bool before = store->wire.options.overlap;
   store->wire.options.overlap = overlap;
+  return before;
+}
+
+const train_layout_t *train_store_layout(const train_store_t *store) {
+  return store->layout;
+}
+
+uint64_t train_store_digest(const train_store_t *store) {
+  const train_store_options_t *options = &store->options;
+  const train_model_config_t *config = &store->layout->config;
+  const uint64_t numbers[] = {(uint64_t)options->stage, options->bucket_bytes,
+                              options->wire.overlap, options->wire.bfloat16, options->wire.silent};
+  return train_random_digest(train_random_digest(0, numbers, sizeof numbers), config,
+                             sizeof *config);
 }
 
 size_t train_store_bytes(const train_store_t *store) {

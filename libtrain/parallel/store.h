@@ -80,8 +80,14 @@ typedef struct train_traffic {
 /* Since the latest train_store_begin. */
 train_traffic_t train_store_traffic(const train_store_t *store);
 
-/* Whether communication overlaps from now on; between steps. Results are the same. */
-void train_store_set_overlap(train_store_t *store, bool overlap);
+/* Whether communication overlaps from now on; between steps. Returns whether it did. Results are
+ * the same. */
+bool train_store_set_overlap(train_store_t *store, bool overlap);
+
+const train_layout_t *train_store_layout(const train_store_t *store);
+
+/* Of what the ranks' stores must have in common: sizes of the model and options. */
+uint64_t train_store_digest(const train_store_t *store);
 
 /* Bytes that train_store_create allocated, without its bookkeeping. */
 size_t train_store_bytes(const train_store_t *store);

@@ -45,13 +45,3 @@ coll_status_t train_team_broadcast_floats(const train_team_t *team, float *value
                                           int root) {
   return kept(team, coll_broadcast(values, values, count, COLL_FLOAT32, root, team->comm, NULL));
 }
-
-coll_status_t train_team_share(const train_team_t *team, int rows, int *rows_here) {
-  if (rows < 1 || rows % team->size != 0) {
-    return base_fail(COLL_ERROR_INVALID,
-                     "a batch of %d does not split evenly over %d ranks: make --batch a multiple",
-                     rows, team->size);
-  }
-  *rows_here = rows / team->size;
-  return COLL_OK;
-}

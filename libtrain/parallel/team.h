@@ -35,7 +35,4 @@ coll_status_t train_team_sum_doubles(const train_team_t *team, double *values, s
 coll_status_t train_team_broadcast_floats(const train_team_t *team, float *values, size_t count,
                                           int root);
 
-/* Global rows split evenly: rows / size in *rows_here. COLL_ERROR_INVALID when they do not. */
-coll_status_t train_team_share(const train_team_t *team, int rows, int *rows_here);
-
 #endif

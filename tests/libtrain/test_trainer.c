@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "folder.h"
 #include "harness/harness.h"
+#include "libtrain/files/file.h"
 #include "libtrain/model/sample.h"
 #include "libtrain/trainer.h"
 
@@ -59,7 +60,6 @@ static train_options_t usual_options(void) {
                            .warmup = 0.1,
                            .clip = 1,
                            .adamw = TRAIN_ADAMW_INIT,
-                           .seed = 3,
                            .evaluations = 2,
                            .evaluation_bytes = 1024};
 }
@@ -68,12 +68,16 @@ static train_options_t usual_options(void) {
 typedef struct job {
   coll_comm_t comm;
   train_options_t options;
+  train_store_options_t store_options;
+  int micro_batches;
   const char *resume; /* NULL: a new model */
-  int size;
   coll_status_t status;
   char sentence[512];
   float losses[STEPS_MAX];
-  train_state_t state;
+  train_record_t record;
+  train_layout_t *layout;
+  train_store_t *store;
+  float *parameters; /* at the end, all of them */
   train_result_t result;
   const char *copy; /* at half time, the checkpoint is linked here */
   bool copied;
@@ -93,23 +97,42 @@ static void on_evaluation(void *context, const train_step_t *step,
   }
 }
 
+/* Makes the store and fills it, anew or from a checkpoint. */
+static coll_status_t open_store(job_t *job, const train_team_t *team) {
+  if (job->resume == NULL) {
+    COLL_TRY(train_layout_create(&config, &job->layout));
+    COLL_TRY(train_store_create(job->layout, team, &job->store_options, &job->store));
+    return train_store_initialize(job->store, 11);
+  }
+  train_file_t *file;
+  COLL_TRY(train_file_open(job->resume, &file));
+  job->record.position = file->record.position;
+  coll_status_t status = train_layout_create(&file->record.config, &job->layout);
+  if (status == COLL_OK) {
+    status = train_store_create(job->layout, team, &job->store_options, &job->store);
+  }
+  if (status == COLL_OK) status = train_store_load(job->store, &file->flat);
+  train_file_close(file);
+  return status;
+}
+
 static coll_status_t run_rank(job_t *job) {
   train_team_t team;
   COLL_TRY(train_team_init(job->comm, &team));
-  if (job->resume != NULL) {
-    COLL_TRY(train_checkpoint_load(job->resume, &job->state));
-  } else {
-    COLL_TRY(train_state_create(&config, &job->state));
-    train_layout_initialize(job->state.layout, 11 + (uint64_t)team.rank, /* rank 0's counts */
-                            0, job->state.layout->parameter_count, job->state.parameters);
-  }
+  job->options.model.sequences = job->options.batch / team.size / job->micro_batches;
+  COLL_TRY(open_store(job, &team));
   const train_observer_t observer = {on_step, on_evaluation, job};
-  return train_run(&job->options, &data, &team, &observer, &job->state, &job->result);
+  COLL_TRY(
+      train_run(&job->options, &data, &team, &observer, job->store, &job->record, &job->result));
+  const train_flat_t flat = train_store_flat(job->store);
+  job->parameters = malloc(job->layout->parameter_count * sizeof(float));
+  return flat.read(flat.context, TRAIN_PARAMETERS, 0, job->layout->parameter_count,
+                   job->parameters);
 }
 
 static int rank_body(int rank, int size, void *context) {
   job_t *job = (job_t *)context + rank;
-  job->size = size;
+  (void)size;
   job->status = run_rank(job);
   if (job->status != COLL_OK) {
     snprintf(job->sentence, sizeof job->sentence, "%s", base_last_error());
@@ -124,15 +147,24 @@ static void run_jobs(int size, job_t *jobs) {
   cr_assert_eq(coll_comm_create_local(size, comms), COLL_OK, "%s", coll_last_error(NULL));
   for (int rank = 0; rank < size; rank++) jobs[rank].comm = comms[rank];
   cr_assert(harness_run_threads(size, TIMEOUT_MS, rank_body, jobs, &result), "%s", result.text);
+  for (int rank = 0; rank < size; rank++) train_store_destroy(jobs[rank].store);
   for (int rank = 0; rank < size; rank++) coll_comm_destroy(comms[rank]);
 }
 
 static void free_jobs(int size, job_t *jobs) {
-  for (int rank = 0; rank < size; rank++) train_state_free(&jobs[rank].state);
+  for (int rank = 0; rank < size; rank++) {
+    free(jobs[rank].parameters);
+    train_layout_destroy(jobs[rank].layout);
+  }
 }
 
 static void start_jobs(int size, job_t *jobs) {
-  for (int rank = 0; rank < size; rank++) jobs[rank] = (job_t){.options = usual_options()};
+  for (int rank = 0; rank < size; rank++) {
+    jobs[rank] = (job_t){.options = usual_options(),
+                         .store_options = TRAIN_STORE_OPTIONS_INIT,
+                         .micro_batches = 1,
+                         .record.position.seed = 3};
+  }
 }
 
 static void check_all_ok(int size, const job_t *jobs) {
@@ -154,8 +186,7 @@ static void check_all_failed(int size, const job_t *jobs, const char *words) {
 }
 
 static bool same_parameters(const job_t *a, const job_t *b) {
-  return memcmp(a->state.parameters, b->state.parameters,
-                a->state.layout->parameter_count * sizeof(float)) == 0;
+  return memcmp(a->parameters, b->parameters, a->layout->parameter_count * sizeof(float)) == 0;
 }
 
 static void check_close(double one, double other, const char *what, int size) {
@@ -188,14 +219,71 @@ Test(trainer, losses_do_not_depend_on_the_number_of_ranks) {
   free_jobs(1, alone);
 }
 
+Test(trainer, stages_and_micro_batches_change_no_loss) {
+  static job_t alone[1], jobs[2];
+  start_jobs(1, alone);
+  run_jobs(1, alone);
+  check_all_ok(1, alone);
+  for (int stage = 1; stage <= TRAIN_STAGE_MOST; stage++) {
+    start_jobs(2, jobs);
+    for (int rank = 0; rank < 2; rank++) {
+      jobs[rank].store_options.stage = stage;
+      jobs[rank].micro_batches = 2;
+    }
+    run_jobs(2, jobs);
+    check_all_ok(2, jobs);
+    for (int step = 0; step < STEPS; step++) {
+      check_close((double)alone->losses[step], (double)jobs[1].losses[step], "loss", 2);
+    }
+    check_close(alone->result.held_out.loss, jobs[1].result.held_out.loss, "held-out loss", 2);
+    cr_assert(same_parameters(&jobs[0], &jobs[1]));
+    free_jobs(2, jobs);
+  }
+  free_jobs(1, alone);
+}
+
+Test(trainer, ranks_without_held_out_text_evaluate_along) {
+  static job_t jobs[4];
+  start_jobs(4, jobs);
+  for (int rank = 0; rank < 4; rank++) {
+    jobs[rank].store_options.stage = 3;
+    jobs[rank].options.evaluation_bytes = 1;
+  }
+  run_jobs(4, jobs);
+  check_all_ok(4, jobs);
+  for (int rank = 0; rank < 4; rank++) {
+    cr_assert_eq(jobs[rank].result.held_out.bytes, (uint64_t)config.context);
+    cr_assert_eq(jobs[rank].result.held_out.loss, jobs[0].result.held_out.loss);
+  }
+  free_jobs(4, jobs);
+}
+
+Test(trainer, a_step_tells_what_its_communication_took) {
+  static job_t jobs[2];
+  start_jobs(2, jobs);
+  for (int rank = 0; rank < 2; rank++) jobs[rank].store_options.stage = 2;
+  run_jobs(2, jobs);
+  check_all_ok(2, jobs);
+  for (int rank = 0; rank < 2; rank++) {
+    const train_step_t *last = &jobs[rank].result.last;
+    cr_assert_eq(last->bytes_sent, 8 * jobs[rank].layout->parameter_count);
+    cr_assert_gt(last->comm_ms, 0.0);
+    cr_assert_gt(last->exposed_comm_ms, 0.0);
+    cr_assert_lt(last->exposed_comm_ms, last->ms);
+  }
+  free_jobs(2, jobs);
+}
+
 Test(trainer, resuming_is_as_if_never_stopped) {
-  static job_t jobs[2], resumed[2];
+  static job_t jobs[2], resumed[2]; /* at different stages, too */
   const char *whole = folder_path(&folder, "whole"), *half = folder_path(&folder, "half");
   const char *second = folder_path(&folder, "second");
   start_jobs(2, jobs);
   start_jobs(2, resumed);
   for (int rank = 0; rank < 2; rank++) {
     jobs[rank].options.checkpoint = whole;
+    jobs[rank].store_options.stage = 1;
+    resumed[rank].store_options.stage = 3;
     resumed[rank].options.checkpoint = second;
     resumed[rank].resume = half;
   }
@@ -224,8 +312,8 @@ Test(trainer, a_clock_stops_all_ranks_at_one_step) {
   }
   run_jobs(2, jobs);
   check_all_ok(2, jobs);
-  cr_assert_eq(jobs[0].state.step, jobs[1].state.step);
-  cr_assert_lt(jobs[0].state.step, STEPS);
+  cr_assert_eq(jobs[0].record.position.step, jobs[1].record.position.step);
+  cr_assert_lt(jobs[0].record.position.step, STEPS);
   cr_assert(same_parameters(&jobs[0], &jobs[1]));
   free_jobs(2, jobs);
 }
@@ -234,14 +322,15 @@ Test(trainer, an_uneven_batch_is_refused) {
   static job_t jobs[3];
   start_jobs(3, jobs);
   run_jobs(3, jobs);
-  check_all_failed(3, jobs, "a batch of 8 does not split evenly over 3 ranks");
+  check_all_failed(3, jobs,
+                   "a batch of 8 does not split evenly over 3 ranks in micro-batches of 2");
   free_jobs(3, jobs);
 }
 
 Test(trainer, ranks_that_differ_are_refused) {
   static job_t jobs[2];
   start_jobs(2, jobs);
-  jobs[1].options.seed++;
+  jobs[1].record.position.seed++;
   run_jobs(2, jobs);
   check_all_failed(2, jobs, "differ");
   free_jobs(2, jobs);
@@ -255,7 +344,7 @@ Test(trainer, an_unwritable_checkpoint_fails_all_before_the_first_step) {
   }
   run_jobs(2, jobs);
   check_all_failed(2, jobs, "cannot write");
-  cr_assert_eq(jobs[0].state.step, 0);
+  cr_assert_eq(jobs[0].record.position.step, 0);
   free_jobs(2, jobs);
 }
 
@@ -293,11 +382,11 @@ Test(trainer, a_sample_continues_what_was_learnt) {
   run_jobs(1, job);
   check_all_ok(1, job);
   const train_model_options_t options = {.sequences = 1};
-  train_arena_t arena = {.layout = job->state.layout, .parameters = job->state.parameters};
+  train_arena_t arena = {.layout = job->layout, .parameters = job->parameters};
   const train_source_t source = train_arena_source(&arena);
   const int32_t prompt[] = {0, 's', 't', 'a', 't', 'i', 'c', ' ', 'i'};
   train_model_t *model;
-  cr_assert_eq(train_model_create(job->state.layout, &options, &model), COLL_OK);
+  cr_assert_eq(train_model_create(job->layout, &options, &model), COLL_OK);
   char text[3][41] = {{0}};
   for (int i = 0; i < 3; i++) {
     char *end = text[i];

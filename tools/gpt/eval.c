@@ -1,4 +1,5 @@
 /* gpt eval: the held-out loss of a checkpoint, computed by all ranks together. */
+#include "libtrain/files/state.h"
 #include "tools/gpt/gpt.h"
 
 #define SEQUENCES 16 /* per forward pass */

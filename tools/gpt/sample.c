@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "libtrain/threads.h"
+#include "libtrain/files/state.h"
 #include "tools/gpt/gpt.h"
 
 typedef struct settings {

@@ -185,7 +185,7 @@ coll_status_t gpt_settings_parse(const gpt_settings_command_t *command, int argc
   add_model(settings, &table);
   add_training(settings, &table);
   add_machine(settings, &table);
-  if (command->extra_count > 0) add_parallel(settings, &table);
+  add_parallel(settings, &table);
   add_configuration(settings, &table);
   add(&table, command->extra, command->extra_count);
   const base_command_t parsed = {command->name,     command->usage, command->summary,
@@ -229,7 +229,6 @@ train_options_t gpt_settings_options(const gpt_settings_t *settings) {
                              .warmup = settings->warmup,
                              .clip = settings->clip,
                              .adamw = TRAIN_ADAMW_INIT,
-                             .seed = (uint64_t)settings->seed,
                              .evaluations = (int)settings->evaluations,
                              .evaluation_bytes = (size_t)settings->evaluation_bytes,
                              .checkpoint = settings->out};

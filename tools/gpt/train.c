@@ -1,35 +1,59 @@
 /* gpt train: everything is opened, all ranks agree, then the loop of libtrain runs. */
 #include <stdio.h>
 
+#include "libtrain/files/file.h"
 #include "tools/gpt/gpt.h"
 #include "tools/gpt/record.h"
 
-/* A new model, or the one in the checkpoint to resume. */
-static coll_status_t open_state(const gpt_settings_t *settings, train_state_t *state) {
+/* What a run begins with: a new model, or the one in a file to resume. */
+typedef struct start {
+  train_file_t *file; /* NULL for a new model */
+  train_layout_t *layout;
+  train_record_t record; /* its tokenizer is the file's */
+  train_store_t *store;
+  train_data_t data;
+} start_t;
+
+static coll_status_t open_model(const gpt_settings_t *settings, start_t *start) {
   const train_model_config_t config = gpt_settings_model(settings);
-  if (settings->resume != NULL) return train_checkpoint_load(settings->resume, state);
-  COLL_TRY(train_state_create(&config, state));
-  train_layout_initialize(state->layout, (uint64_t)settings->seed, 0,
-                          state->layout->parameter_count, state->parameters);
-  return COLL_OK;
+  if (settings->resume == NULL) {
+    start->record.position.seed = (uint64_t)settings->seed;
+    return train_layout_create(&config, &start->layout);
+  }
+  COLL_TRY(train_file_open(settings->resume, &start->file));
+  start->record = start->file->record;
+  return train_layout_create(&start->record.config, &start->layout);
 }
 
-static coll_status_t open_all(const gpt_settings_t *settings, train_state_t *state,
-                              train_data_t *data) {
-  COLL_TRY(open_state(settings, state));
-  COLL_TRY(train_data_load(settings->data, data));
-  return train_data_check(data, state->layout->config.context);
+static coll_status_t open_all(const gpt_settings_t *settings, const train_team_t *team,
+                              start_t *start) {
+  const train_store_options_t options = gpt_settings_store(settings);
+  COLL_TRY(open_model(settings, start));
+  COLL_TRY(train_data_load(settings->data, &start->data));
+  COLL_TRY(train_data_check(&start->data, start->layout->config.context));
+  COLL_TRY(train_store_create(start->layout, team, &options, &start->store));
+  if (start->file != NULL) return train_store_load(start->store, &start->file->flat);
+  return train_store_initialize(start->store, start->record.position.seed);
 }
 
-static coll_status_t train(const gpt_setup_t *setup, train_state_t *state) {
+static void close_all(start_t *start) {
+  train_data_free(&start->data);
+  train_store_destroy(start->store);
+  train_layout_destroy(start->layout);
+  train_file_close(start->file);
+}
+
+static coll_status_t train(const gpt_setup_t *setup, start_t *start) {
   static const train_observer_t nobody = {0};
-  const train_options_t options = gpt_settings_options(setup->settings);
+  train_options_t options = gpt_settings_options(setup->settings);
   gpt_record_t *record = NULL; /* on rank 0 alone */
   train_result_t result;
-  coll_status_t status = setup->team->rank == 0 ? gpt_record_open(setup, &record) : COLL_OK;
+  coll_status_t status = gpt_settings_passes(setup->settings, setup->team->size, &options.model);
+  if (status == COLL_OK && setup->team->rank == 0) status = gpt_record_open(setup, &record);
   COLL_TRY(train_team_agree(setup->team, status));
   const train_observer_t observer = record != NULL ? gpt_record_observer(record) : nobody;
-  status = train_run(&options, setup->data, setup->team, &observer, state, &result);
+  status = train_run(&options, setup->data, setup->team, &observer, start->store, &start->record,
+                     &result);
   if (record != NULL) gpt_record_stop(record);
   if (status == COLL_OK) {
     if (record != NULL) status = gpt_record_finish(record, &result);
@@ -40,20 +64,18 @@ static coll_status_t train(const gpt_setup_t *setup, train_state_t *state) {
 }
 
 static coll_status_t run(const gpt_settings_t *settings, const train_team_t *team) {
-  train_state_t state = {0};
-  train_data_t data = {0};
+  start_t start = {0};
   gpt_setup_t setup = {.settings = settings,
                        .team = team,
-                       .data = &data,
+                       .data = &start.data,
                        .threads = gpt_threads_apply(team, settings->threads)};
-  coll_status_t status = train_team_agree(team, open_all(settings, &state, &data));
+  coll_status_t status = train_team_agree(team, open_all(settings, team, &start));
   if (status == COLL_OK) {
-    setup.layout = state.layout;
-    status = gpt_speed_measure(state.layout, team, setup.threads, &setup.speed);
+    setup.layout = start.layout;
+    status = gpt_speed_measure(start.layout, team, setup.threads, &setup.speed);
   }
-  if (status == COLL_OK) status = train(&setup, &state);
-  train_data_free(&data);
-  train_state_free(&state);
+  if (status == COLL_OK) status = train(&setup, &start);
+  close_all(&start);
   return status;
 }
 
