@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "libtrain/data/spelling.h"
 #include "libtrain/data/split.h"
 #include "libtrain/data/tokenizer_parts.h"
 

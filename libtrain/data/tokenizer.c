@@ -31,22 +31,6 @@ static coll_status_t make_room(train_ids_t *ids, size_t count) {
 
 /* ---- making one ---- */
 
-uint32_t train_byte_spelling(uint8_t byte) {
-  if (byte <= 32) return 256 + byte;
-  if (byte < 127) return byte;
-  if (byte <= 160) return 256 + 33 + (byte - 127);
-  return byte == 173 ? 256 + 33 + 34 : byte;
-}
-
-void train_bytes_in_order(uint8_t bytes[256]) {
-  int count = 0;
-  for (uint32_t spelling = 33; count < 256; spelling++) {
-    for (int byte = 0; byte < 256; byte++) {
-      if (train_byte_spelling((uint8_t)byte) == spelling) bytes[count++] = (uint8_t)byte;
-    }
-  }
-}
-
 /* The id of the two tokens put together. */
 static coll_status_t find_result(const char *name, const train_words_t *tokens, size_t rank,
                                  train_merge_t *merge) {

@@ -1,6 +1,5 @@
 /*
- * How tokenizers are made: of a vocabulary and merges, which come from a file or were learned. And
- * how GPT-2's files spell bytes: each as one printable character of Unicode.
+ * How tokenizers are made: of a vocabulary and merges, which come from a file or were learned.
  */
 #ifndef LIBTRAIN_DATA_TOKENIZER_PARTS_H
 #define LIBTRAIN_DATA_TOKENIZER_PARTS_H
@@ -14,12 +13,5 @@
 coll_status_t train_tokenizer_assemble(const char *name, train_words_t *tokens,
                                        train_merge_t *merges, size_t merge_count,
                                        train_tokenizer_t **tokenizer);
-
-/* The character that a byte is written as: itself where it is printable in Latin 1, else one from
- * 256 on. */
-uint32_t train_byte_spelling(uint8_t byte);
-
-/* The bytes in the order of their spellings, which is the order of GPT-2's first 256 tokens. */
-void train_bytes_in_order(uint8_t bytes[256]);
 
 #endif
