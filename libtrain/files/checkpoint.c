@@ -310,6 +310,8 @@ static bool claims(const char *path) {
 
 const train_format_t train_format_checkpoint = {.name = "checkpoint",
                                                 .names = "*.ckpt",
+                                                .keeps_run = true,
+                                                .keeps_tokenizer = true,
                                                 .recognizes = recognizes,
                                                 .claims = claims,
                                                 .open = open_checkpoint,

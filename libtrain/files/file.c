@@ -9,10 +9,13 @@
 
 #include "base/memory.h"
 #include "libtrain/files/checkpoint.h"
+#include "libtrain/files/huggingface.h"
+#include "libtrain/files/llmc.h"
 
 #define START_BYTES 16
 
-static const train_format_t *const formats[] = {&train_format_checkpoint};
+static const train_format_t *const formats[] = {&train_format_checkpoint, &train_format_huggingface,
+                                                &train_format_llmc};
 
 #define FORMATS (sizeof formats / sizeof formats[0])
 

@@ -23,6 +23,8 @@ typedef struct train_file {
 typedef struct train_format {
   const char *name;  /* "checkpoint", "safetensors", "llm.c model" */
   const char *names; /* what it is written to: "*.ckpt" */
+  bool keeps_run;    /* the record's position, moments and settings */
+  bool keeps_tokenizer;
 
   /* Whether it is this format: `start` holds the first bytes of the file, none of a folder. */
   bool (*recognizes)(const char *path, bool folder, const uint8_t *start, size_t count);
