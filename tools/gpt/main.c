@@ -21,14 +21,18 @@ static const char usage[] =
     "  sample   write text with a checkpoint\n"
     "  eval     measure a checkpoint on text\n"
     "  plan     predict what training takes: memory, and bytes sent\n"
+    "  convert  exchange models with Hugging Face's transformers and llm.c\n"
     "\n"
     "gpt COMMAND --help says more.\n";
 
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {
-    {"train", gpt_train}, {"sample", gpt_sample}, {"eval", gpt_eval}, {"plan", gpt_plan}};
+} commands[] = {{"train", gpt_train},
+                {"sample", gpt_sample},
+                {"eval", gpt_eval},
+                {"plan", gpt_plan},
+                {"convert", gpt_convert}};
 
 #define COMMANDS (sizeof commands / sizeof commands[0])
 

@@ -1,0 +1,160 @@
+"""Model files read and written by the definitions of their formats alone, with Python's standard
+library, to hold gpt convert against.
+
+models.py same CHECKPOINT FOLDER LLMC   fails unless all three hold the same parameters, bit for bit
+models.py make FOLDER                   writes a small GPT-2 in float16 as transformers would
+models.py made CHECKPOINT               fails unless it holds what `make` has written
+"""
+import json
+import os
+import struct
+import sys
+
+BLOCK = [  # name, rows, columns in multiples of the width; a linear layer's rows are its outputs
+    ("ln_1.weight", 0, 1), ("ln_1.bias", 0, 1), ("attn.c_attn.weight", 3, 1),
+    ("attn.c_attn.bias", 0, 3), ("attn.c_proj.weight", 1, 1), ("attn.c_proj.bias", 0, 1),
+    ("ln_2.weight", 0, 1), ("ln_2.bias", 0, 1), ("mlp.c_fc.weight", 4, 1), ("mlp.c_fc.bias", 0, 4),
+    ("mlp.c_proj.weight", 1, 4), ("mlp.c_proj.bias", 0, 1)]
+SIZES = {"vocabulary": 13, "context": 5, "layers": 2, "heads": 2, "width": 6}  # of what is made
+
+
+def require(condition, sentence):
+    if not condition:
+        sys.exit("models.py: " + sentence)
+
+
+def tensors_of(sizes):
+    """(name, rows, columns, linear) in the order of the flat space; vectors have no rows."""
+    width = sizes["width"]
+    yield "wte.weight", sizes["vocabulary"], width, False
+    yield "wpe.weight", sizes["context"], width, False
+    yield "ln_f.weight", 0, width, False
+    yield "ln_f.bias", 0, width, False
+    for layer in range(sizes["layers"]):
+        for name, rows, columns in BLOCK:
+            yield "h.%d.%s" % (layer, name), rows * width, columns * width, rows > 0
+
+
+def transposed(words, rows, columns):
+    """words[rows * columns] as [columns, rows]."""
+    return [words[row * columns + column] for column in range(columns) for row in range(rows)]
+
+
+def read_checkpoint(path):
+    """The sizes, and the parameters' bits tensor by tensor."""
+    with open(path, "rb") as file:
+        data = file.read()
+    magic, version, arrays, elements, record_bytes, tokenizer_bytes = struct.unpack_from(
+        "<8sIIQQQ", data)
+    require(magic == b"collgpt\0" and version == 3 and arrays in (1, 3), path + ": its header")
+    sizes = json.loads(data[40:40 + record_bytes])["model"]
+    at = (40 + record_bytes + tokenizer_bytes + 63) // 64 * 64
+    words = struct.unpack_from("<%dI" % elements, data, at)
+    tensors, begin = {}, 0
+    for name, rows, columns, _ in tensors_of(sizes):
+        end = begin + max(rows, 1) * columns
+        tensors[name] = list(words[begin:end])
+        begin = end
+    require(begin == elements, "%s has %d elements, not %d" % (path, elements, begin))
+    return sizes, tensors
+
+
+def read_folder(folder):
+    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    require(config["model_type"] == "gpt2" and config["architectures"] == ["GPT2LMHeadModel"] and
+            config["activation_function"] == "gelu_new" and config["tie_word_embeddings"] is True
+            and config["layer_norm_epsilon"] == 1e-5 and config["n_ctx"] == config["n_positions"],
+            "config.json: %s" % config)
+    sizes = {"vocabulary": config["vocab_size"], "context": config["n_positions"],
+             "layers": config["n_layer"], "heads": config["n_head"], "width": config["n_embd"]}
+    with open(os.path.join(folder, "model.safetensors"), "rb") as file:
+        data = file.read()
+    length, = struct.unpack_from("<Q", data)
+    header = json.loads(data[8:8 + length])
+    require(header.pop("__metadata__") == {"format": "pt"} and length % 8 == 0, "its metadata")
+    tensors, total = {}, 0
+    for name, rows, columns, linear in tensors_of(sizes):
+        entry = header.pop(name)
+        shape = [columns] if rows == 0 else [columns, rows] if linear else [rows, columns]
+        require(entry["dtype"] == "F32" and entry["shape"] == shape, "%s: %s" % (name, entry))
+        begin, end = entry["data_offsets"]
+        words = struct.unpack_from("<%dI" % ((end - begin) // 4), data, 8 + length + begin)
+        tensors[name] = transposed(words, columns, rows) if linear else list(words)
+        total += end - begin
+    require(not header and len(data) == 8 + length + total, "more than a GPT-2: %s" % list(header))
+    return sizes, tensors
+
+
+def read_llmc(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    header = struct.unpack_from("<256i", data)
+    require(header[:2] == (20240326, 3) and not any(header[8:]), path + ": its header")
+    sizes = dict(zip(("context", "vocabulary", "layers", "heads", "width"), header[2:7]))
+    padded, width, at = header[7], sizes["width"], 1024
+    require(padded == (sizes["vocabulary"] + 127) // 128 * 128, "padded to %d" % padded)
+    order = ["wte.weight", "wpe.weight"]
+    order += ["h.%d.%s" % (layer, name) for name, _, _ in BLOCK for layer in range(sizes["layers"])]
+    order += ["ln_f.weight", "ln_f.bias"]
+    counts = {name: max(rows, 1) * columns for name, rows, columns, _ in tensors_of(sizes)}
+    tensors = {}
+    for name in order:
+        tensors[name] = list(struct.unpack_from("<%dI" % counts[name], data, at))
+        at += 4 * counts[name]
+        if name == "wte.weight":
+            padding = 4 * (padded * width - counts[name])
+            require(not any(data[at:at + padding]), "padding that is not 0")
+            at += padding
+    require(at == len(data), "%s has %d bytes, not %d" % (path, len(data), at))
+    return sizes, tensors
+
+
+def same(checkpoint, folder, llmc):
+    sizes, tensors = read_checkpoint(checkpoint)
+    require(len(set(tensors["wte.weight"])) > 100, "a model with nothing in it")
+    for other_sizes, other in (read_folder(folder), read_llmc(llmc)):
+        require(sizes == other_sizes, "sizes %s and %s" % (sizes, other_sizes))
+        for name, words in tensors.items():
+            require(words == other[name], name + " differs")
+
+
+def number(name, index):
+    """An element of what is made; float16 holds it exactly."""
+    return (index * 37 + len(name) * 11) % 1024 / 64 - 7
+
+
+def make(folder):
+    os.mkdir(folder)
+    header, data = {}, b""
+    for name, rows, columns, linear in reversed(list(tensors_of(SIZES))):
+        values = [number(name, i) for i in range(max(rows, 1) * columns)]
+        shape = [columns] if rows == 0 else [columns, rows] if linear else [rows, columns]
+        if linear:
+            values = transposed(values, rows, columns)
+        begin = len(data)
+        data += struct.pack("<%de" % len(values), *values)
+        header["transformer." + name] = {"dtype": "F16", "shape": shape,
+                                         "data_offsets": [begin, len(data)]}
+    text = json.dumps(header).encode()
+    with open(os.path.join(folder, "model.safetensors"), "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+    config = {"model_type": "gpt2", "n_embd": SIZES["width"], "n_head": SIZES["heads"],
+              "n_layer": SIZES["layers"], "n_positions": SIZES["context"],
+              "vocab_size": SIZES["vocabulary"]}
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
+
+
+def made(checkpoint):
+    sizes, tensors = read_checkpoint(checkpoint)
+    require(sizes == SIZES, "sizes %s" % sizes)
+    for name, words in tensors.items():
+        expected = [number(name, i) for i in range(len(words))]
+        require(words == list(struct.unpack("<%dI" % len(words),
+                                            struct.pack("<%df" % len(words), *expected))),
+                name + " differs")
+
+
+if __name__ == "__main__":
+    {"same": same, "make": make, "made": made}[sys.argv[1]](*sys.argv[2:])
