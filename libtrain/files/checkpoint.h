@@ -17,7 +17,6 @@
 #define LIBTRAIN_FILES_CHECKPOINT_H
 
 #include "libtrain/files/file.h"
-#include "libtrain/files/state.h"
 
 extern const train_format_t train_format_checkpoint;
 

@@ -1,7 +1,6 @@
 /* The table of formats, and the two ways to find a row in it. */
 #include "libtrain/files/file.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,4 +84,17 @@ void train_file_close(train_file_t *file) {
   train_record_free(&file->record);
   if (file->input.file >= 0) train_input_close(&file->input);
   free(file);
+}
+
+coll_status_t train_file_parameters(const train_file_t *file, float **parameters) {
+  void *memory;
+  size_t count = file->layout->parameter_count;
+  COLL_TRY(base_alloc(count, sizeof(float), "the parameters", &memory));
+  coll_status_t status = file->flat.read(file->flat.context, TRAIN_PARAMETERS, 0, count, memory);
+  if (status != COLL_OK) {
+    free(memory);
+    return status;
+  }
+  *parameters = memory;
+  return COLL_OK;
 }

@@ -45,6 +45,9 @@ typedef struct train_format {
 coll_status_t train_file_open(const char *path, train_file_t **file);
 void train_file_close(train_file_t *file);
 
+/* All of its parameters, [layout's parameter_count], in new memory that the caller frees. */
+coll_status_t train_file_parameters(const train_file_t *file, float **parameters);
+
 /* The format that a name asks for; COLL_ERROR_INVALID lists the names there are. */
 coll_status_t train_format_of(const char *path, const train_format_t **format);
 

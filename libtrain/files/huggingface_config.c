@@ -1,7 +1,6 @@
 /* Read by a table of what it must not differ in: a wrong guess here would be a wrong model. */
 #include "libtrain/files/huggingface_config.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>

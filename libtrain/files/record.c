@@ -87,7 +87,12 @@ coll_status_t train_record_to_json(const train_record_t *record, char **text) {
   const train_model_config_t *config = &record->config;
   json_t *settings = json_object();
   for (int i = 0; i < record->setting_count; i++) {
-    json_object_set_new(settings, record->settings[i].name, json_string(record->settings[i].value));
+    const train_setting_t *setting = &record->settings[i];
+    if (json_object_set_new(settings, setting->name, json_string(setting->value)) != 0) {
+      json_decref(settings);
+      return base_fail(COLL_ERROR_INVALID, "cannot save the setting %s: it is no UTF-8",
+                       setting->name);
+    }
   }
   json_t *root = json_pack("{s:{s:i, s:i, s:i, s:i, s:i}, s:o, s:b, s:o}", "model", "vocabulary",
                            config->vocabulary, "context", config->context, "layers", config->layers,
@@ -96,9 +101,7 @@ coll_status_t train_record_to_json(const train_record_t *record, char **text) {
                            "settings", settings);
   char *dumped = root != NULL ? json_dumps(root, JSON_INDENT(1)) : NULL;
   json_decref(root);
-  if (dumped == NULL) {
-    return base_fail(COLL_ERROR_INVALID, "a setting that is no text cannot be saved");
-  }
+  if (dumped == NULL) return base_fail(COLL_ERROR_MEMORY, "out of memory for the record");
   *text = dumped;
   return COLL_OK;
 }

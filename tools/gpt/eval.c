@@ -1,5 +1,7 @@
 /* gpt eval: the held-out loss of a checkpoint, computed by all ranks together. */
-#include "libtrain/files/state.h"
+#include <stdlib.h>
+
+#include "libtrain/files/file.h"
 #include "tools/gpt/gpt.h"
 
 #define SEQUENCES 16 /* per forward pass */
@@ -10,21 +12,21 @@ typedef struct settings {
   int64_t threads;
 } settings_t;
 
-static coll_status_t open_all(const settings_t *settings, train_state_t *state,
+static coll_status_t open_all(const settings_t *settings, train_file_t **file, float **parameters,
                               train_data_t *data) {
-  COLL_TRY(train_checkpoint_load(settings->checkpoint, state));
+  COLL_TRY(train_file_open(settings->checkpoint, file));
+  COLL_TRY(train_file_parameters(*file, parameters));
   COLL_TRY(train_data_load(settings->data, data));
-  return train_data_check(data, state->layout->config.context);
+  return train_data_check(data, (*file)->record.config.context);
 }
 
 static coll_status_t evaluate(const settings_t *settings, const train_team_t *team,
-                              const train_data_t *data, const train_state_t *state,
+                              const train_data_t *data, train_arena_t *arena,
                               train_evaluation_t *evaluation) {
   const train_model_options_t options = {.sequences = SEQUENCES};
   train_model_t *model = NULL;
-  COLL_TRY(train_team_agree(team, train_model_create(state->layout, &options, &model)));
-  train_arena_t arena = {.layout = state->layout, .parameters = state->parameters};
-  const train_source_t source = train_arena_source(&arena);
+  COLL_TRY(train_team_agree(team, train_model_create(arena->layout, &options, &model)));
+  const train_source_t source = train_arena_source(arena);
   coll_status_t status =
       train_evaluate(&data->held_out, (size_t)settings->bytes, team, model, &source, evaluation);
   train_model_destroy(model);
@@ -32,15 +34,21 @@ static coll_status_t evaluate(const settings_t *settings, const train_team_t *te
 }
 
 static coll_status_t run(const settings_t *settings, const train_team_t *team) {
-  train_state_t state = {0};
+  train_file_t *file = NULL;
+  train_arena_t arena = {0};
   train_data_t data = {0};
   train_evaluation_t evaluation;
   gpt_threads_apply(team, settings->threads);
-  coll_status_t status = train_team_agree(team, open_all(settings, &state, &data));
-  if (status == COLL_OK) status = evaluate(settings, team, &data, &state, &evaluation);
+  coll_status_t status =
+      train_team_agree(team, open_all(settings, &file, &arena.parameters, &data));
+  if (status == COLL_OK) {
+    arena.layout = file->layout;
+    status = evaluate(settings, team, &data, &arena, &evaluation);
+  }
   if (status == COLL_OK && team->rank == 0) gpt_evaluation_print(&evaluation);
   train_data_free(&data);
-  train_state_free(&state);
+  free(arena.parameters);
+  train_file_close(file);
   return status;
 }
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "libtrain/files/file.h"
 #include "libtrain/threads.h"
-#include "libtrain/files/state.h"
 #include "tools/gpt/gpt.h"
 
 typedef struct settings {
@@ -23,24 +23,23 @@ static bool write_byte(void *context, int32_t byte) {
 }
 
 /* The prompt follows the end of the file before it. */
-static coll_status_t sample(const settings_t *settings, const train_state_t *state) {
+static coll_status_t sample(const settings_t *settings, train_arena_t *arena) {
   const train_model_options_t options = {.sequences = 1};
   const train_sampling_t sampling = {.temperature = settings->temperature,
                                      .seed = (uint64_t)settings->seed};
-  train_arena_t arena = {.layout = state->layout, .parameters = state->parameters};
-  const train_source_t source = train_arena_source(&arena);
+  const train_source_t source = train_arena_source(arena);
   size_t count = 1 + strlen(settings->prompt);
   train_model_t *model;
   void *memory;
-  if (state->layout->config.vocabulary != TRAIN_BYTE_VOCABULARY) {
+  if (arena->layout->config.vocabulary != TRAIN_BYTE_VOCABULARY) {
     return base_fail(COLL_ERROR_INVALID, "cannot sample: the model has %d tokens, not %d bytes",
-                     state->layout->config.vocabulary, TRAIN_BYTE_VOCABULARY);
+                     arena->layout->config.vocabulary, TRAIN_BYTE_VOCABULARY);
   }
   COLL_TRY(base_alloc(count, sizeof(int32_t), "the prompt", &memory));
   int32_t *prompt = memory;
   prompt[0] = TRAIN_END_OF_FILE;
   for (size_t i = 1; i < count; i++) prompt[i] = (uint8_t)settings->prompt[i - 1];
-  coll_status_t status = train_model_create(state->layout, &options, &model);
+  coll_status_t status = train_model_create(arena->layout, &options, &model);
   if (status == COLL_OK) {
     status = train_sample(model, &source, prompt, count, (size_t)settings->bytes, &sampling,
                           write_byte, stdout);
@@ -51,15 +50,21 @@ static coll_status_t sample(const settings_t *settings, const train_state_t *sta
 }
 
 static coll_status_t run(const settings_t *settings) {
-  train_state_t state;
+  train_file_t *file;
+  train_arena_t arena = {0};
   if (settings->temperature < 0) {
     return base_fail(COLL_ERROR_INVALID, "--temperature %g: give 0 or more", settings->temperature);
   }
-  COLL_TRY(train_checkpoint_load(settings->checkpoint, &state));
+  COLL_TRY(train_file_open(settings->checkpoint, &file));
   train_threads_set((int)settings->threads);
-  fputs(settings->prompt, stdout);
-  coll_status_t status = sample(settings, &state);
-  train_state_free(&state);
+  arena.layout = file->layout;
+  coll_status_t status = train_file_parameters(file, &arena.parameters);
+  if (status == COLL_OK) {
+    fputs(settings->prompt, stdout);
+    status = sample(settings, &arena);
+  }
+  free(arena.parameters);
+  train_file_close(file);
   if (status != COLL_OK) return status;
   putchar('\n');
   if (fflush(stdout) == 0 && !ferror(stdout)) return COLL_OK;

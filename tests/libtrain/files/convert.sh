@@ -42,6 +42,11 @@ ok "a float16 model of another program's is read"
   "$gpt" sample --checkpoint run.ckpt --bytes 20 --seed 3 >two 2>err && cmp one two
 ok "a model samples alike in every format"
 
+timeout 60 "$gpt" train --resume hf --data text --steps 2 --batch 2 --threads 1 \
+  --out resumed.ckpt >out 2>err </dev/null && convert resumed.ckpt resumed.bin &&
+  grep -q 'step 2' out && ! cmp -s resumed.bin model.bin
+ok "training goes on from a model of any format"
+
 printf '{"added_tokens": [{"id": 7, "content": "<|endoftext|>"}]}' >tok.json
 convert --tokenizer tok.json run.ckpt with.ckpt && convert with.ckpt with/ &&
   cmp tok.json with/tokenizer.json && grep -q '"eos_token_id": 7' with/config.json &&

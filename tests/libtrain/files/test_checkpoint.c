@@ -98,8 +98,22 @@ Test(checkpoint, comes_back_bit_for_bit) {
   cr_assert_str_eq(train_record_get(record, "data"), "a folder with \"quotes\"");
   cr_assert_eq(record->tokenizer_bytes, 3);
   cr_assert_eq(memcmp(record->tokenizer, "{\0}", 3), 0);
+  float *parameters;
+  cr_assert_eq(train_file_parameters(file, &parameters), COLL_OK);
+  for (size_t i = 0; i < sample.elements; i++) {
+    float expected = sample_element(&sample, TRAIN_PARAMETERS, i);
+    cr_assert_eq(memcmp(&parameters[i], &expected, sizeof expected), 0);
+  }
+  free(parameters);
   train_file_close(file);
   train_record_free(&sample.record);
+}
+
+Test(checkpoint, a_setting_that_is_no_text_is_named) {
+  sample_t sample = sample_of(3);
+  train_record_set(&sample.record, "data", "caf\xe9");
+  cr_assert_eq(save(folder_path(&folder, "model"), &sample), COLL_ERROR_INVALID);
+  cr_assert(strstr(base_last_error(), "setting data"), "%s", base_last_error());
 }
 
 Test(checkpoint, settings_that_differ_are_named) {
