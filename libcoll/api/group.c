@@ -47,7 +47,7 @@ coll_status_t api_group_add(coll_status_t checked, const comm_call_t *call, coll
                         sizeof *group.entries, "a group's calls");
   }
   if (checked != COLL_OK) {
-    free(call->blocks);
+    comm_call_free(call);
     if (group.status == COLL_OK) group.status = checked;
     return checked;
   }
@@ -66,7 +66,7 @@ static void close_group(void) {
 }
 
 static void drop_calls(void) {
-  for (size_t i = 0; i < group.count; i++) free(group.entries[i].call.blocks);
+  for (size_t i = 0; i < group.count; i++) comm_call_free(&group.entries[i].call);
 }
 
 /* Moves the calls of `stream` to `calls`, in order, which has room for all; returns how many. */

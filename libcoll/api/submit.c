@@ -5,14 +5,14 @@
 
 static coll_status_t run_now(const comm_call_t *call) {
   coll_status_t status = comm_call_run(call);
-  free(call->blocks);
+  comm_call_free(call);
   return status;
 }
 
 static coll_status_t queue(const comm_call_t *call, coll_stream_t stream) {
   coll_status_t status = api_stream_check(stream);
   if (status != COLL_OK) {
-    free(call->blocks);
+    comm_call_free(call);
     return status;
   }
   return api_stream_push(stream, call, 1);
@@ -22,7 +22,7 @@ coll_status_t api_submit(coll_status_t checked, const comm_call_t *call, coll_st
   if (checked != COLL_OK && comm_check(call->comm) == COLL_OK) comm_keep_error(call->comm, checked);
   if (api_group_is_open()) return api_group_add(checked, call, stream);
   if (checked != COLL_OK) {
-    free(call->blocks);
+    comm_call_free(call);
     return checked;
   }
   return stream == NULL ? run_now(call) : queue(call, stream);

@@ -8,12 +8,13 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "comm/bundle.h"
 #include "comm/task.h"
 #include "comm/turn.h"
 #include "comm/wait.h"
 
-static void free_calls(comm_call_t *calls, size_t count) {
-  for (size_t i = 0; i < count; i++) free(calls[i].blocks);
+static void free_calls(const comm_call_t *calls, size_t count) {
+  for (size_t i = 0; i < count; i++) comm_call_free(&calls[i]);
 }
 
 static bool has_ticket(const comm_batch_t *batch, const struct coll_comm *comm) {
@@ -36,7 +37,7 @@ void comm_calls_drop(const comm_call_t calls[], size_t count, coll_status_t stat
   for (size_t i = 0; i < count; i++) {
     comm_ticket_t ticket = {.comm = calls[i].comm, .number = comm_turn_ticket(calls[i].comm)};
     finish_ticket(&ticket, status);
-    free(calls[i].blocks);
+    comm_call_free(&calls[i]);
   }
 }
 
@@ -44,19 +45,26 @@ coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_ba
   comm_batch_t made = {.call_count = count};
   coll_status_t status =
       base_alloc(count, sizeof *made.calls, "a batch of calls", (void **)&made.calls);
-  if (status == COLL_OK) {
-    status = base_alloc(count, sizeof *made.tickets, "a batch's tickets", (void **)&made.tickets);
-  }
   if (status != COLL_OK) {
     comm_calls_drop(calls, count, status);
-    free(made.calls);
     return status;
   }
   memcpy(made.calls, calls, count * sizeof *calls);
-  for (size_t i = 0; i < count; i++) {
-    if (has_ticket(&made, calls[i].comm)) continue;
+  status = comm_bundle_join(made.calls, &made.call_count);
+  if (status == COLL_OK) {
+    status = base_alloc(made.call_count, sizeof *made.tickets, "a batch's tickets",
+                        (void **)&made.tickets);
+  }
+  if (status != COLL_OK) {
+    comm_calls_drop(made.calls, made.call_count, status);
+    free(made.calls);
+    return status;
+  }
+  for (size_t i = 0; i < made.call_count; i++) {
+    struct coll_comm *comm = made.calls[i].comm;
+    if (has_ticket(&made, comm)) continue;
     made.tickets[made.ticket_count++] =
-        (comm_ticket_t){.comm = calls[i].comm, .number = comm_turn_ticket(calls[i].comm)};
+        (comm_ticket_t){.comm = comm, .number = comm_turn_ticket(comm)};
   }
   *batch = made;
   return COLL_OK;

@@ -20,8 +20,8 @@ typedef struct comm_batch {
   size_t ticket_count;
 } comm_batch_t;
 
-/* Takes `count` calls (their blocks with them, on failure too) and a ticket on every communicator
- * they name, which fixes their order among all calls of those communicators. */
+/* Takes `count` calls (what they own with them, on failure too), joins small ones, and a ticket on
+ * every communicator they name, which fixes their order among all calls of those communicators. */
 coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_batch_t *batch);
 
 /* Waits for the turns, carries the calls out and frees the batch. Collectives on one communicator
@@ -30,7 +30,7 @@ coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_ba
 coll_status_t comm_batch_run(comm_batch_t *batch);
 
 /* Instead of running: the ranks would be out of step, so every communicator concerned is finished
- * with `status` and the thread's last error. Frees the batch, or the calls' blocks. */
+ * with `status` and the thread's last error. Frees the batch, or what the calls own. */
 void comm_batch_drop(comm_batch_t *batch, coll_status_t status);
 void comm_calls_drop(const comm_call_t calls[], size_t count, coll_status_t status);
 

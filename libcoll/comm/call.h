@@ -18,6 +18,7 @@ typedef struct comm_call {
   size_t count;   /* elements of a block; the largest where blocks are uneven */
   size_t *blocks; /* alltoallv: send counts, send offsets, receive counts, receive
                      offsets, [size] each; owned by the call. Else NULL */
+  struct comm_bundle *bundle; /* the calls that this one stands for (bundle.h), owned; or NULL */
   coll_dtype_t dtype;
   coll_op_t op; /* builtin, or a premul-sum of the communicator */
   int root;     /* or the peer of a send or receive */
@@ -25,5 +26,8 @@ typedef struct comm_call {
   /* Of a premul-sum, as it was when the call was made; devices read it as an element. */
   _Alignas(8) unsigned char scalar[8];
 } comm_call_t;
+
+/* Frees what the call owns. */
+void comm_call_free(const comm_call_t *call);
 
 #endif

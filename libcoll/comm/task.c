@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/names.h"
+#include "comm/bundle.h"
 #include "engine/tag.h"
 #include "transport/shm/memory.h"
 
@@ -114,6 +115,7 @@ static coll_status_t start_collective(comm_task_t *task) {
   const comm_call_t *call = task->call;
   struct coll_comm *comm = call->comm;
   describe_collective(task);
+  comm_bundle_gather(call);
   bool has_buffers = call->collective != COLL_BARRIER;
   if (has_buffers && call->count == 0 && call->blocks == NULL) {
     complete_collective(task);
@@ -202,6 +204,7 @@ static coll_status_t finish(comm_task_t *task) {
     COLL_TRY(call->comm->world.device->divide(call->recv, buffer_elements(call, PLAN_OUTPUT),
                                               call->dtype, call->comm->size));
   }
+  comm_bundle_spread(call);
   complete_collective(task);
   return COLL_OK;
 }

@@ -211,7 +211,9 @@ COLL_API coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, i
 
 /* Calls between start and the outermost end are collected and progressed together: sends and
  * receives in a group cannot deadlock each other, and one thread may issue for several ranks. Their
- * results are there when end returns (stream NULL). A call that fails its checks is reported at
+ * results are there when end returns (stream NULL). All ranks of a communicator put the same of its
+ * collectives into one group: small ones travel together. The calls of a group have no order in
+ * memory: none may use what another writes. A call that fails its checks is reported at
  * once and fails the group: its end returns that status and nothing of the group is started.
  * Within a group a communicator is used on one stream only, and none is split or destroyed. Groups
  * belong to the calling thread and nest. */

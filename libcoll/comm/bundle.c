@@ -1,0 +1,155 @@
+/* Only verbs whose buffers are single blocks are joined: blocks of several calls end to end are a
+ * block again. */
+#include "comm/bundle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/names.h"
+
+#define BUNDLE_BYTES ((size_t)8 << 10) /* as much as still goes in one small message */
+#define BUNDLE_PIECES 256
+
+static size_t bytes_of(const comm_call_t *call) {
+  return call->count * base_dtype_bytes(call->dtype);
+}
+
+static bool can_be_joined(const comm_call_t *call) {
+  bool one_block = call->collective == COLL_ALLREDUCE || call->collective == COLL_REDUCE ||
+                   call->collective == COLL_BROADCAST;
+  return call->kind == COMM_COLLECTIVE && one_block && call->op < COLL_OP_BUILTIN_COUNT &&
+         call->count > 0 && bytes_of(call) < BUNDLE_BYTES;
+}
+
+static bool go_together(const comm_call_t *a, const comm_call_t *b) {
+  return a->comm == b->comm && a->collective == b->collective && a->dtype == b->dtype &&
+         a->op == b->op && a->root == b->root;
+}
+
+/* Calls that make one, by their places in the group. */
+typedef struct members {
+  const comm_call_t *calls;
+  size_t places[BUNDLE_PIECES];
+  size_t count;
+} members_t;
+
+static const comm_call_t *member(const members_t *members, size_t i) {
+  return &members->calls[members->places[i]];
+}
+
+/* The call at `first` and the collectives that follow it on its communicator, up to one that does
+ * not go with them. Sends, receives and other communicators' calls may lie between, and do not
+ * count: they differ from rank to rank. */
+static members_t gather_members(const comm_call_t calls[], size_t count, size_t first) {
+  members_t members = {.calls = calls, .places = {first}, .count = 1};
+  if (!can_be_joined(&calls[first])) return members;
+  size_t bytes = bytes_of(&calls[first]);
+  for (size_t i = first + 1; i < count && members.count < BUNDLE_PIECES; i++) {
+    const comm_call_t *call = &calls[i];
+    if (call->comm != calls[first].comm || call->kind != COMM_COLLECTIVE) continue;
+    if (!can_be_joined(call) || !go_together(&calls[first], call)) break;
+    bytes += bytes_of(call);
+    if (bytes > BUNDLE_BYTES) break;
+    members.places[members.count++] = i;
+  }
+  return members;
+}
+
+static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+  uintptr_t first = (uintptr_t)a, second = (uintptr_t)b;
+  return a != NULL && b != NULL && first < second + b_bytes && second < first + a_bytes;
+}
+
+static bool share_memory(const comm_call_t *a, const comm_call_t *b) {
+  size_t a_bytes = bytes_of(a), b_bytes = bytes_of(b);
+  return overlap(a->send, a_bytes, b->recv, b_bytes) ||
+         overlap(a->recv, a_bytes, b->recv, b_bytes) || overlap(a->recv, a_bytes, b->send, b_bytes);
+}
+
+static coll_status_t check_apart(const members_t *members) {
+  for (size_t i = 1; i < members->count; i++) {
+    for (size_t j = 0; j < i; j++) {
+      const comm_call_t *call = member(members, i);
+      if (!share_memory(call, member(members, j))) continue;
+      return base_fail(COLL_ERROR_INVALID,
+                       "rank %d: two calls of coll_%s in one group use the same memory, and the "
+                       "calls of a group have no order: put them into two groups",
+                       call->comm->rank, base_collective_name(call->collective));
+    }
+  }
+  return COLL_OK;
+}
+
+/* The call that stands for all of them. */
+static coll_status_t join(const members_t *members, comm_call_t *joined) {
+  struct comm_bundle *bundle;
+  size_t count = members->count;
+  comm_call_t call = *member(members, 0);
+  COLL_TRY(check_apart(members));
+  COLL_TRY(base_alloc(1, sizeof *bundle + count * sizeof *bundle->pieces, "a bundle of calls",
+                      (void **)&bundle));
+  call.count = 0;
+  call.in_place = false;
+  bundle->count = count;
+  for (size_t i = 0; i < count; i++) {
+    const comm_call_t *each = member(members, i);
+    bundle->pieces[i] = (comm_piece_t){each->send, each->recv, bytes_of(each)};
+    call.count += each->count;
+  }
+  coll_status_t status = base_alloc(2, bytes_of(&call), "a bundle's buffers", &bundle->memory);
+  if (status != COLL_OK) {
+    free(bundle);
+    return status;
+  }
+  if (call.send != NULL) call.send = bundle->memory;
+  if (call.recv != NULL) call.recv = (char *)bundle->memory + bytes_of(&call);
+  call.bundle = bundle;
+  *joined = call;
+  return COLL_OK;
+}
+
+/* The first member's place is taken by what stands for all; the others are marked as gone. */
+static coll_status_t join_from(comm_call_t calls[], size_t count, size_t first) {
+  if (calls[first].comm == NULL) return COLL_OK;
+  members_t members = gather_members(calls, count, first);
+  if (members.count == 1) return COLL_OK;
+  COLL_TRY(join(&members, &calls[first]));
+  for (size_t i = 1; i < members.count; i++) calls[members.places[i]].comm = NULL;
+  return COLL_OK;
+}
+
+coll_status_t comm_bundle_join(comm_call_t calls[], size_t *count) {
+  coll_status_t status = COLL_OK;
+  size_t kept = 0;
+  for (size_t i = 0; i < *count; i++) {
+    if (status == COLL_OK) status = join_from(calls, *count, i);
+    if (calls[i].comm != NULL) calls[kept++] = calls[i];
+  }
+  *count = kept;
+  return status;
+}
+
+void comm_bundle_gather(const comm_call_t *call) {
+  const struct comm_bundle *bundle = call->bundle;
+  char *at = bundle != NULL ? bundle->memory : NULL;
+  for (size_t i = 0; bundle != NULL && call->send != NULL && i < bundle->count; i++) {
+    memcpy(at, bundle->pieces[i].send, bundle->pieces[i].bytes);
+    at += bundle->pieces[i].bytes;
+  }
+}
+
+void comm_bundle_spread(const comm_call_t *call) {
+  const struct comm_bundle *bundle = call->bundle;
+  const char *at = call->recv;
+  for (size_t i = 0; bundle != NULL && call->recv != NULL && i < bundle->count; i++) {
+    memcpy(bundle->pieces[i].recv, at, bundle->pieces[i].bytes);
+    at += bundle->pieces[i].bytes;
+  }
+}
+
+void comm_call_free(const comm_call_t *call) {
+  if (call->bundle != NULL) free(call->bundle->memory);
+  free(call->bundle);
+  free(call->blocks);
+}

@@ -1,0 +1,34 @@
+/*
+ * Small collectives of one group, carried out as one: what they send is gathered, goes through one
+ * call, and what comes is spread to where each wants it. What a small call costs is its crossing,
+ * and that is paid once.
+ */
+#ifndef COMM_BUNDLE_H
+#define COMM_BUNDLE_H
+
+#include "comm/call.h"
+
+typedef struct comm_piece {
+  const void *send; /* NULL where this rank has no such buffer */
+  void *recv;
+  size_t bytes;
+} comm_piece_t;
+
+/* The calls that a call stands for; its buffers are `memory`. */
+struct comm_bundle {
+  void *memory;
+  size_t count;
+  comm_piece_t pieces[];
+};
+
+/* Joins what goes together among calls[0..*count), in place. Ranks that made the same collectives
+ * of a communicator in a group join the same.
+ * COLL_ERROR_INVALID where two that would be joined use the same memory. On failure the calls are
+ * still the caller's, all of them, some perhaps joined. */
+coll_status_t comm_bundle_join(comm_call_t calls[], size_t *count);
+
+/* Before and after the call; for calls that stand for themselves these do nothing. */
+void comm_bundle_gather(const comm_call_t *call);
+void comm_bundle_spread(const comm_call_t *call);
+
+#endif
