@@ -1,0 +1,253 @@
+/*
+ * Shards in memory are files without a name. Ranks of one machine open them where the kernel shows
+ * rank 0's files, so that they are mapped like any other shard.
+ */
+#include "libtrain/data/corpus.h"
+
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "libtrain/data/encode.h"
+#include "libtrain/data/shard_list.h"
+#include "libtrain/data/tokenizer_files.h"
+#include "libtrain/random.h"
+
+#define HELD_OUT_ONE_IN 10
+#define LOOKED_AT 512 /* tokens at each end of a shard */
+
+/* What rank 0 tells the others: where its shards are, and what they were made of. */
+typedef struct place {
+  char paths[TRAIN_SIDES][48];
+  uint64_t files[TRAIN_SIDES], bytes[TRAIN_SIDES];
+} place_t;
+
+/* ---- shards ---- */
+
+/* Foreign shards do not say which tokens they have: most mistakes show in their first ones. */
+static coll_status_t check_shard(const train_shard_t *shard, const train_tokenizer_t *tokenizer,
+                                 uint32_t vocabulary) {
+  bool other = tokenizer != NULL && shard->tokenizer_digest != tokenizer->digest;
+  if (shard->vocabulary != 0 && (other || shard->vocabulary > vocabulary)) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "%s was made with another tokenizer, of %u tokens: give that one with "
+                     "--tokenizer (it lies beside the shards)",
+                     shard->name, shard->vocabulary);
+  }
+  int32_t tokens[LOOKED_AT], targets[LOOKED_AT];
+  const train_dataset_t whole = {
+      .shards = shard, .shard_count = 1, .count = shard->count, .vocabulary = vocabulary};
+  if (shard->count < 2) return COLL_OK;
+  uint64_t length = shard->count - 1 < LOOKED_AT ? shard->count - 1 : LOOKED_AT;
+  COLL_TRY(train_dataset_sequence(&whole, 0, (int)length, tokens, targets));
+  return train_dataset_sequence(&whole, shard->count - 1 - length, (int)length, tokens, targets);
+}
+
+static coll_status_t allocate_shards(size_t count, train_corpus_t *corpus) {
+  void *shards;
+  COLL_TRY(base_alloc(count, sizeof *corpus->shards, "token shards", &shards));
+  *corpus = (train_corpus_t){.shards = shards};
+  return COLL_OK;
+}
+
+static coll_status_t open_shard(const char *path, train_corpus_t *corpus) {
+  COLL_TRY(train_shard_open(path, &corpus->shards[corpus->shard_count]));
+  corpus->shard_count++;
+  return COLL_OK;
+}
+
+/* The first `training` shards are trained on, the others held out. */
+static void split_by_shard(train_corpus_t *corpus, size_t training, uint32_t vocabulary) {
+  corpus->training = (train_dataset_t){.shards = corpus->shards, .vocabulary = vocabulary};
+  corpus->held_out =
+      (train_dataset_t){.shards = corpus->shards + training, .vocabulary = vocabulary};
+  for (size_t i = 0; i < corpus->shard_count; i++) {
+    train_dataset_t *side = i < training ? &corpus->training : &corpus->held_out;
+    side->count += corpus->shards[i].count;
+    side->shard_count++;
+    side->files++;
+  }
+}
+
+/* With all shards on one side, the last tenth of their tokens is held out. */
+static void split_by_place(train_corpus_t *corpus, uint32_t vocabulary) {
+  split_by_shard(corpus, corpus->shard_count, vocabulary);
+  corpus->held_out = corpus->training;
+  corpus->held_out.count = corpus->training.count / HELD_OUT_ONE_IN;
+  corpus->training.count -= corpus->held_out.count;
+  corpus->held_out.first = corpus->training.count;
+}
+
+static coll_status_t open_sides(const train_shard_list_t *list, const train_tokenizer_t *tokenizer,
+                                uint32_t vocabulary, train_corpus_t *corpus) {
+  size_t training = 0;
+  for (int side = 0; side < TRAIN_SIDES; side++) {
+    for (size_t i = 0; i < list->count; i++) {
+      if ((int)train_shard_side(list->paths[i]) != side) continue;
+      COLL_TRY(open_shard(list->paths[i], corpus));
+      COLL_TRY(check_shard(&corpus->shards[corpus->shard_count - 1], tokenizer, vocabulary));
+    }
+    if (side == TRAIN_TRAINING) training = corpus->shard_count;
+  }
+  if (training == 0 || training == corpus->shard_count) {
+    split_by_place(corpus, vocabulary);
+  } else {
+    split_by_shard(corpus, training, vocabulary);
+  }
+  return COLL_OK;
+}
+
+static coll_status_t open_shards(const train_shard_list_t *list, const train_tokenizer_t *tokenizer,
+                                 uint32_t vocabulary, train_corpus_t *corpus) {
+  train_corpus_t opened;
+  COLL_TRY(allocate_shards(list->count, &opened));
+  coll_status_t status = open_sides(list, tokenizer, vocabulary, &opened);
+  if (status != COLL_OK) {
+    train_corpus_close(&opened);
+    return status;
+  }
+  *corpus = opened;
+  return COLL_OK;
+}
+
+/* ---- text ---- */
+
+static coll_status_t agree(const train_team_t *team, coll_status_t status) {
+  return team != NULL ? train_team_agree(team, status) : status;
+}
+
+static coll_status_t tell(const train_team_t *team, place_t *place) {
+  if (team == NULL) return COLL_OK;
+  coll_status_t status =
+      coll_broadcast(place, place, sizeof *place, COLL_UINT8, 0, team->comm, NULL);
+  return status == COLL_OK ? COLL_OK : base_fail(status, "%s", coll_last_error(team->comm));
+}
+
+static coll_status_t encode_here(const char *path, train_tokenizer_t *tokenizer,
+                                 const train_watch_t *watch,
+                                 train_shard_writer_t writers[TRAIN_SIDES], place_t *place) {
+  train_texts_t texts;
+  COLL_TRY(train_texts_list(path, &texts));
+  coll_status_t status = train_encode_to_memory(&texts, tokenizer, watch, writers);
+  for (int side = 0; status == COLL_OK && side < TRAIN_SIDES; side++) {
+    snprintf(place->paths[side], sizeof place->paths[side], "/proc/%d/fd/%d", (int)getpid(),
+             writers[side].file);
+    place->files[side] = texts.files_of[side];
+    place->bytes[side] = texts.bytes_of[side];
+  }
+  train_texts_free(&texts);
+  return status;
+}
+
+static coll_status_t map_place(const place_t *place, uint32_t vocabulary, train_corpus_t *corpus) {
+  train_corpus_t opened;
+  coll_status_t status = COLL_OK;
+  COLL_TRY(allocate_shards(TRAIN_SIDES, &opened));
+  for (int side = 0; status == COLL_OK && side < TRAIN_SIDES; side++) {
+    status = open_shard(place->paths[side], &opened);
+  }
+  if (status != COLL_OK) {
+    train_corpus_close(&opened);
+    return base_fail(status,
+                     "cannot map the tokens of rank 0 (%s); for ranks on several machines write "
+                     "them to shards, with gpt tokenizer encode",
+                     base_last_error());
+  }
+  split_by_shard(&opened, 1, vocabulary);
+  train_dataset_t *sides[TRAIN_SIDES] = {&opened.training, &opened.held_out};
+  for (int side = 0; side < TRAIN_SIDES; side++) {
+    sides[side]->files = (size_t)place->files[side];
+    sides[side]->bytes = place->bytes[side];
+  }
+  *corpus = opened;
+  return COLL_OK;
+}
+
+static coll_status_t open_text(const train_team_t *team, const char *path,
+                               train_tokenizer_t *tokenizer, uint32_t vocabulary,
+                               const train_watch_t *watch, train_corpus_t *corpus) {
+  train_shard_writer_t writers[TRAIN_SIDES] = {{.file = -1}, {.file = -1}};
+  train_corpus_t opened = {0};
+  place_t place = {0};
+  coll_status_t status = COLL_OK;
+  if (team == NULL || team->rank == 0) {
+    status = encode_here(path, tokenizer, watch, writers, &place);
+  }
+  status = agree(team, status);
+  if (status == COLL_OK) status = tell(team, &place);
+  if (status == COLL_OK) status = agree(team, map_place(&place, vocabulary, &opened));
+  for (int side = 0; side < TRAIN_SIDES; side++) train_shard_writer_close(&writers[side]);
+  if (status != COLL_OK) {
+    train_corpus_close(&opened);
+    return status;
+  }
+  *corpus = opened;
+  return COLL_OK;
+}
+
+/* ---- either ---- */
+
+bool train_corpus_is_shards(const char *path) {
+  train_shard_list_t list;
+  if (train_shard_list_find(path, &list) != COLL_OK) return false;
+  bool some = list.count > 0;
+  train_shard_list_free(&list);
+  return some;
+}
+
+coll_status_t train_corpus_tokenizer(const char *path, train_tokenizer_t **tokenizer) {
+  train_shard_list_t list;
+  char folder[PATH_MAX];
+  COLL_TRY(train_shard_list_find(path, &list));
+  snprintf(folder, sizeof folder, "%s", list.count > 0 ? list.paths[0] : "");
+  bool some = list.count > 0;
+  train_shard_list_free(&list);
+  return some ? train_tokenizer_open(dirname(folder), tokenizer)
+              : train_tokenizer_create_bytes(tokenizer);
+}
+
+coll_status_t train_corpus_open(const train_team_t *team, const char *path,
+                                train_tokenizer_t *tokenizer, int vocabulary,
+                                const train_watch_t *watch, train_corpus_t *corpus) {
+  train_shard_list_t list = {0};
+  coll_status_t status = agree(team, train_shard_list_find(path, &list));
+  if (status == COLL_OK && list.count > 0) {
+    status = agree(team, open_shards(&list, tokenizer, (uint32_t)vocabulary, corpus));
+  } else if (status == COLL_OK) {
+    status = open_text(team, path, tokenizer, (uint32_t)vocabulary, watch, corpus);
+  }
+  train_shard_list_free(&list);
+  return status;
+}
+
+void train_corpus_close(train_corpus_t *corpus) {
+  for (size_t i = 0; i < corpus->shard_count; i++) train_shard_close(&corpus->shards[i]);
+  free(corpus->shards);
+  *corpus = (train_corpus_t){0};
+}
+
+coll_status_t train_corpus_check(const train_corpus_t *corpus, int context) {
+  if (train_dataset_windows(&corpus->training, context) > 0 &&
+      train_dataset_windows(&corpus->held_out, context) > 0) {
+    return COLL_OK;
+  }
+  return base_fail(COLL_ERROR_INVALID,
+                   "context %d is longer than the data: %llu tokens to train on and %llu held out; "
+                   "lower --context or give more text",
+                   context, (unsigned long long)corpus->training.count,
+                   (unsigned long long)corpus->held_out.count);
+}
+
+uint64_t train_corpus_digest(const train_corpus_t *corpus) {
+  uint64_t digest = train_random_digest(0, &corpus->training.count, sizeof(uint64_t));
+  digest = train_random_digest(digest, &corpus->held_out.count, sizeof(uint64_t));
+  for (size_t i = 0; i < corpus->shard_count; i++) {
+    const uint64_t words[] = {corpus->shards[i].count, corpus->shards[i].tokenizer_digest};
+    digest = train_random_digest(digest, words, sizeof words);
+  }
+  return digest;
+}

@@ -1,0 +1,276 @@
+/* Text and shards seen through one interface, by one rank and by several. */
+#include <coll.h>
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/harness.h"
+#include "libtrain/data/bpe.h"
+#include "libtrain/data/corpus.h"
+#include "libtrain/data/encode.h"
+#include "libtrain/data/order.h"
+#include "libtrain/data/tokenizer_files.h"
+#include "reference.h"
+#include "shards.h"
+
+#define RANKS 3
+
+static folder_t folder;
+static const train_watch_t nobody = {0};
+
+static void setup(void) {
+  folder_make(&folder);
+}
+
+static void teardown(void) {
+  folder_remove(&folder);
+}
+
+TestSuite(corpus, .init = setup, .fini = teardown);
+
+static void check_ok(coll_status_t status) {
+  cr_assert_eq(status, COLL_OK, "%s", base_last_error());
+}
+
+static void check_refused(const char *path, int vocabulary, const char *why) {
+  train_corpus_t corpus = {0};
+  cr_assert_eq(train_corpus_open(NULL, path, NULL, vocabulary, &nobody, &corpus),
+               COLL_ERROR_INVALID, "%s", why);
+  cr_assert(strstr(base_last_error(), why), "'%s' in '%s'", why, base_last_error());
+  cr_assert_null(corpus.shards);
+}
+
+/* ---- shards ---- */
+
+/* All tokens of the dataset are first, first + 1, ... */
+static void check_counts_up(const train_dataset_t *dataset, int first, int count) {
+  int32_t tokens[7], targets[7];
+  cr_assert_eq(dataset->count, (uint64_t)count);
+  for (int length = 1; length <= 7; length += 3) {
+    for (int at = 0; at + length < count; at++) {
+      check_ok(train_dataset_sequence(dataset, (uint64_t)at, length, tokens, targets));
+      for (int i = 0; i < length; i++) {
+        cr_assert_eq(tokens[i], first + at + i);
+        cr_assert_eq(targets[i], first + at + i + 1);
+      }
+    }
+  }
+}
+
+Test(corpus, windows_go_on_in_the_next_shard) {
+  train_corpus_t corpus;
+  shards_write(&folder, "x_train_000000.bin", 0, 40);
+  shards_write(&folder, "x_train_000001.bin", 40, 3);
+  shards_write(&folder, "x_train_000002.bin", 43, 0);
+  shards_write(&folder, "x_train_000003.bin", 43, 57);
+  shards_write(&folder, "x_val_000000.bin", 1000, 30);
+  folder_write(&folder, "firmware.bin", "no shard", 8);
+  check_ok(train_corpus_open(NULL, folder.path, NULL, 2000, &nobody, &corpus));
+  check_counts_up(&corpus.training, 0, 100);
+  check_counts_up(&corpus.held_out, 1000, 30);
+  cr_assert_eq(corpus.training.files, 4);
+  cr_assert_eq(train_dataset_windows(&corpus.training, 9), 11);
+  cr_assert_eq(train_dataset_windows(&corpus.training, 100), 0);
+  train_corpus_close(&corpus);
+}
+
+Test(corpus, without_shards_to_hold_out_the_last_tenth_is) {
+  train_corpus_t corpus;
+  char path[256];
+  shards_write(&folder, "evaluation.bin", 0, 60);
+  shards_write(&folder, "rivals.bin", 60, 140);
+  snprintf(path, sizeof path, "%s/ev*.bin,%s/rivals.bin", folder.path, folder.path);
+  check_ok(train_corpus_open(NULL, path, NULL, 200, &nobody, &corpus));
+  check_counts_up(&corpus.training, 0, 180);
+  check_counts_up(&corpus.held_out, 180, 20);
+  train_corpus_close(&corpus);
+}
+
+Test(corpus, tokens_beyond_the_vocabulary_are_refused) {
+  const char *path = shards_write(&folder, "x.bin", 0, 5000);
+  check_refused(path, 300, "token 300 at 300 is beyond the vocabulary of 300");
+  check_refused(path, 4999, "token 4999 at 4999 is beyond");
+  size_t count;
+  uint16_t *tokens = folder_read(path, &count);
+  tokens[512 + 2000] = 60000; /* where opening does not look */
+  path = folder_write(&folder, "y.bin", tokens, count);
+  train_corpus_t corpus;
+  int32_t read[2][200];
+  check_ok(train_corpus_open(NULL, path, NULL, 5000, &nobody, &corpus));
+  check_ok(train_dataset_sequence(&corpus.training, 1700, 200, read[0], read[1]));
+  cr_assert_eq(train_dataset_sequence(&corpus.training, 1900, 200, read[0], read[1]),
+               COLL_ERROR_INVALID);
+  cr_assert(strstr(base_last_error(), "y.bin: token 60000 at 2000"), "%s", base_last_error());
+  train_corpus_close(&corpus);
+  free(tokens);
+}
+
+Test(corpus, damage_and_wrong_places_are_refused) {
+  size_t count;
+  char path[256];
+  void *bytes = folder_read(shards_write(&folder, "train.bin", 0, 500), &count);
+  folder_write(&folder, "val.bin", bytes, count - 10);
+  check_refused(folder.path, 500, "val.bin is cut short or padded");
+  check_refused(folder_write(&folder, "text.bin", "int main(void);", 15), 500, "too short to be");
+  free(bytes);
+  snprintf(path, sizeof path, "%s/train.bin,%s/missing.bin", folder.path, folder.path);
+  train_corpus_t corpus;
+  cr_assert_eq(train_corpus_open(NULL, path, NULL, 500, &nobody, &corpus), COLL_ERROR_SYSTEM);
+  cr_assert_not(train_corpus_is_shards(path));
+  cr_assert(train_corpus_is_shards(folder.path));
+}
+
+/* ---- text ---- */
+
+static void write_texts(int files) {
+  char name[32];
+  uint8_t text[900];
+  uint64_t state = 1;
+  for (int i = 0; i < files; i++) {
+    snprintf(name, sizeof name, "text/file%d", i);
+    reference_text(&state, text, sizeof text);
+    folder_write(&folder, name, text, sizeof text);
+  }
+}
+
+static train_tokenizer_t *learn(const train_texts_t *texts, int vocabulary) {
+  train_word_counts_t counts = {0};
+  train_text_buffer_t buffer = {0};
+  train_tokenizer_t *tokenizer;
+  for (size_t i = 0; i < texts->count; i++) {
+    check_ok(train_text_read(&texts->files[i], &buffer));
+    check_ok(train_word_counts_add(&counts, buffer.bytes, (size_t)texts->files[i].bytes));
+  }
+  check_ok(train_bpe_learn(&counts, vocabulary, &nobody, &tokenizer));
+  train_word_counts_free(&counts);
+  free(buffer.bytes);
+  return tokenizer;
+}
+
+static void check_same(const train_dataset_t *one, const train_dataset_t *other) {
+  int32_t here[2][1], there[2][1];
+  cr_assert_eq(one->count, other->count);
+  for (uint64_t at = 0; at + 1 < one->count; at++) {
+    check_ok(train_dataset_sequence(one, at, 1, here[0], here[1]));
+    check_ok(train_dataset_sequence(other, at, 1, there[0], there[1]));
+    cr_assert(here[0][0] == there[0][0] && here[1][0] == there[1][0]);
+  }
+}
+
+Test(corpus, text_and_its_shards_are_the_same) {
+  write_texts(30);
+  train_texts_t texts;
+  train_corpus_t direct, shards;
+  uint64_t tokens[TRAIN_SIDES];
+  const char *text = folder_path(&folder, "text"), *out = folder_path(&folder, "out");
+  check_ok(train_texts_list(text, &texts));
+  train_tokenizer_t *tokenizer = learn(&texts, 400), *beside;
+  check_ok(train_encode_to_folder(&texts, tokenizer, out, 1500, &nobody, tokens));
+  check_ok(train_corpus_open(NULL, text, tokenizer, 400, &nobody, &direct));
+  check_ok(train_corpus_tokenizer(out, &beside));
+  cr_assert_eq(beside->digest, tokenizer->digest);
+  check_ok(train_corpus_open(NULL, out, beside, 400, &nobody, &shards));
+  cr_assert_gt(shards.training.files, 3);
+  check_same(&direct.training, &shards.training);
+  check_same(&direct.held_out, &shards.held_out);
+  cr_assert_eq(direct.training.bytes, texts.bytes_of[TRAIN_TRAINING]);
+  cr_assert_eq(direct.held_out.files, texts.files_of[TRAIN_HELD_OUT]);
+  train_corpus_close(&direct);
+  train_corpus_close(&shards);
+  train_tokenizer_destroy(beside);
+  check_ok(train_corpus_tokenizer(text, &beside));
+  cr_assert_eq(beside->tokens.count, 257);
+  cr_assert_eq(train_corpus_open(NULL, out, beside, 400, &nobody, &shards), COLL_ERROR_INVALID);
+  cr_assert(strstr(base_last_error(), "was made with another tokenizer"), "%s", base_last_error());
+  train_tokenizer_destroy(beside);
+  train_tokenizer_destroy(tokenizer);
+  train_texts_free(&texts);
+}
+
+Test(corpus, text_shorter_than_the_context_is_refused) {
+  char text[100];
+  train_corpus_t corpus;
+  train_tokenizer_t *bytes;
+  memset(text, 'x', sizeof text);
+  check_ok(train_tokenizer_create_bytes(&bytes));
+  check_ok(train_corpus_open(NULL, folder_write(&folder, "short", text, sizeof text), bytes, 257,
+                             &nobody, &corpus));
+  cr_assert(corpus.training.count == 90 && corpus.held_out.count == 11);
+  check_ok(train_corpus_check(&corpus, 10));
+  cr_assert_eq(train_corpus_check(&corpus, 11), COLL_ERROR_INVALID);
+  cr_assert(strstr(base_last_error(), "context 11 is longer than the data"));
+  train_corpus_close(&corpus);
+  train_tokenizer_destroy(bytes);
+}
+
+/* ---- ranks ---- */
+
+typedef struct job {
+  coll_unique_id_t id;
+  const char *path;
+  const char *refusal; /* what rank 0 is to say; NULL when all goes well */
+} job_t;
+
+static coll_status_t open_and_compare(const train_team_t *team, const job_t *job) {
+  int32_t tokens[16], targets[16];
+  train_tokenizer_t *bytes;
+  train_corpus_t corpus;
+  COLL_TRY(train_tokenizer_create_bytes(&bytes));
+  coll_status_t status = train_corpus_open(team, job->path, bytes, 257, &nobody, &corpus);
+  train_tokenizer_destroy(bytes);
+  COLL_TRY(status);
+  uint64_t sum = train_corpus_digest(&corpus);
+  uint64_t windows = train_dataset_windows(&corpus.training, 16);
+  for (uint64_t draw = 0; status == COLL_OK && draw < windows; draw++) {
+    uint64_t window = train_order_window(1, windows, draw);
+    status = train_dataset_sequence(&corpus.training, window * 16, 16, tokens, targets);
+    for (int i = 0; i < 16; i++) sum = sum * 31 + (uint64_t)targets[i];
+  }
+  if (status == COLL_OK) status = train_team_check_same(team, sum, "tokens");
+  train_corpus_close(&corpus);
+  return status;
+}
+
+static int rank_body(int rank, int size, void *context) {
+  const job_t *job = context;
+  coll_comm_t comm;
+  train_team_t team;
+  if (coll_comm_create(&job->id, rank, size, NULL, &comm) != COLL_OK) {
+    return harness_fail("%s", coll_last_error(NULL));
+  }
+  coll_status_t status = train_team_init(comm, &team);
+  if (status == COLL_OK) status = open_and_compare(&team, job);
+  coll_comm_destroy(comm);
+  if (job->refusal == NULL) return status == COLL_OK ? 0 : harness_fail("%s", base_last_error());
+  if (status == COLL_OK) return harness_fail("rank %d was not refused", rank);
+  const char *words = rank == 0 ? job->refusal : "";
+  if (strstr(base_last_error(), words) != NULL) return 0;
+  return harness_fail("'%s' in '%s'", words, base_last_error());
+}
+
+static void run_ranks(const char *path, const char *refusal) {
+  static job_t job;
+  harness_result_t result;
+  job = (job_t){.path = path, .refusal = refusal};
+  cr_assert_eq(coll_unique_id_create(&job.id), COLL_OK, "%s", coll_last_error(NULL));
+  cr_assert(harness_run(RANKS, 10000, rank_body, &job, &result), "%s", result.text);
+}
+
+Test(corpus, all_ranks_see_what_rank_0_has_encoded) {
+  write_texts(12);
+  run_ranks(folder_path(&folder, "text"), NULL);
+}
+
+Test(corpus, ranks_map_the_same_shards) {
+  shards_write(&folder, "train.bin", 0, 200);
+  shards_write(&folder, "val.bin", 0, 50);
+  run_ranks(folder.path, NULL);
+}
+
+Test(corpus, ranks_are_refused_together) {
+  run_ranks(folder_path(&folder, "missing"), "No such file");
+  run_ranks(folder.path, "no text in it");
+  run_ranks(shards_write(&folder, "wrong.bin", 0, 300), "beyond the vocabulary of 257");
+}

@@ -1,0 +1,217 @@
+/* The shard format, both ways, and files that are not of it. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libtrain/data/encode.h"
+#include "libtrain/data/tokenizer_files.h"
+#include "reference.h"
+#include "shards.h"
+
+static folder_t folder;
+static train_tokenizer_t *tokenizer;
+
+static void check_ok(coll_status_t status) {
+  cr_assert_eq(status, COLL_OK, "%s", base_last_error());
+}
+
+static void setup(void) {
+  folder_make(&folder);
+  check_ok(train_tokenizer_create_bytes(&tokenizer));
+}
+
+static void teardown(void) {
+  folder_remove(&folder);
+  train_tokenizer_destroy(tokenizer);
+}
+
+TestSuite(shard, .init = setup, .fini = teardown);
+
+Test(shard, of_others_is_read) {
+  train_shard_t shard;
+  check_ok(train_shard_open(shards_write(&folder, "x.bin", 50000, 700), &shard));
+  cr_assert(shard.count == 700 && shard.vocabulary == 0 && shard.tokenizer_digest == 0);
+  for (int i = 0; i < 700; i++) cr_assert_eq(shard.tokens[i], 50000 + i);
+  train_shard_close(&shard);
+  check_ok(train_shard_open(shards_write(&folder, "none.bin", 0, 0), &shard));
+  cr_assert_eq(shard.count, 0);
+  train_shard_close(&shard);
+}
+
+static void check_refused(const char *path, const char *why) {
+  train_shard_t shard = {0};
+  cr_assert_eq(train_shard_open(path, &shard), COLL_ERROR_INVALID, "%s", why);
+  cr_assert(strstr(base_last_error(), why), "'%s' in '%s'", why, base_last_error());
+  cr_assert(strstr(base_last_error(), path), "%s", base_last_error());
+  cr_assert_null(shard.tokens);
+}
+
+Test(shard, damage_and_other_files_are_refused) {
+  size_t count;
+  int32_t *words = folder_read(shards_write(&folder, "x.bin", 0, 500), &count);
+  check_refused(folder_write(&folder, "cut.bin", words, count - 2), "cut short");
+  check_refused(folder_write(&folder, "odd.bin", words, count - 1), "cut short");
+  check_refused(folder_write(&folder, "head.bin", words, 1000), "too short to be a token shard");
+  check_refused(folder_write(&folder, "empty.bin", words, 0), "too short to be a token shard");
+  words[2] = -1;
+  check_refused(folder_write(&folder, "negative.bin", words, count), "cut short or padded");
+  words[1] = 2;
+  check_refused(folder_write(&folder, "newer.bin", words, count), "version 2");
+  words[0] = 20240801;
+  check_refused(folder_write(&folder, "wide.bin", words, count), "tokens of 32 bits");
+  memset(words, '#', count);
+  check_refused(folder_write(&folder, "text.bin", words, count), "is not a token shard");
+  check_refused(folder.path, "not a file");
+  train_shard_t shard;
+  cr_assert_eq(train_shard_open(folder_path(&folder, "missing.bin"), &shard), COLL_ERROR_SYSTEM);
+  free(words);
+}
+
+/* Adds the ids 0, 1, 2, ... in portions of 1, 2, 3, ... */
+static void add_portions(train_shard_writer_t *writer, int count) {
+  uint16_t some[400];
+  for (int done = 0, portion = 1; done < count; portion++) {
+    train_ids_t ids = {.ids = some, .count = (size_t)portion};
+    if (done + portion > count) ids.count = (size_t)(count - done);
+    for (size_t i = 0; i < ids.count; i++) some[i] = (uint16_t)(done + (int)i);
+    check_ok(train_shard_writer_add(writer, &ids));
+    done += (int)ids.count;
+  }
+}
+
+Test(shard, writing_goes_from_one_to_the_next) {
+  train_shard_writer_t writer;
+  check_ok(train_shard_writer_open(tokenizer, folder.path, TRAIN_HELD_OUT, 1000, &writer));
+  add_portions(&writer, 2500);
+  check_ok(train_shard_writer_finish(&writer));
+  cr_assert(writer.tokens == 2500 && writer.shards == 3);
+  train_shard_writer_close(&writer);
+  for (int i = 0; i < 3; i++) {
+    char name[32];
+    train_shard_t shard;
+    snprintf(name, sizeof name, "val_00000%d.bin", i);
+    check_ok(train_shard_open(folder_path(&folder, name), &shard));
+    cr_assert_eq(shard.count, i < 2 ? 1000 : 500);
+    cr_assert(shard.vocabulary == 257 && shard.tokenizer_digest == tokenizer->digest);
+    for (size_t at = 0; at < shard.count; at++) cr_assert_eq(shard.tokens[at], i * 1000 + (int)at);
+    train_shard_close(&shard);
+  }
+}
+
+Test(shard, in_memory_has_no_name_and_a_limit) {
+  train_shard_writer_t writer;
+  train_shard_t shard;
+  char path[64];
+  check_ok(train_shard_writer_open(tokenizer, NULL, TRAIN_TRAINING, 2000, &writer));
+  add_portions(&writer, 2000);
+  const train_ids_t more = {.ids = (uint16_t[]){1}, .count = 1};
+  cr_assert_eq(train_shard_writer_add(&writer, &more), COLL_ERROR_UNSUPPORTED);
+  cr_assert(strstr(base_last_error(), "gpt tokenizer encode"), "%s", base_last_error());
+  check_ok(train_shard_writer_finish(&writer));
+  snprintf(path, sizeof path, "/proc/self/fd/%d", writer.file);
+  check_ok(train_shard_open(path, &shard));
+  train_shard_writer_close(&writer);
+  cr_assert_eq(shard.count, 2000);
+  for (int i = 0; i < 2000; i++) cr_assert_eq(shard.tokens[i], i);
+  train_shard_close(&shard);
+}
+
+/* ---- folders of them ---- */
+
+static train_texts_t some_texts(int files) {
+  char name[32];
+  uint8_t text[700];
+  uint64_t state = 1;
+  train_texts_t texts;
+  for (int i = 0; i < files; i++) {
+    snprintf(name, sizeof name, "text/file%d", i);
+    reference_text(&state, text, sizeof text);
+    folder_write(&folder, name, text, sizeof text);
+  }
+  check_ok(train_texts_list(folder_path(&folder, "text"), &texts));
+  return texts;
+}
+
+static void note(void *context, double done, double total) {
+  *(double *)context = done / total;
+}
+
+Test(shard, a_folder_has_documents_and_their_tokenizer) {
+  train_texts_t texts = some_texts(40);
+  uint64_t tokens[TRAIN_SIDES];
+  double progress = 0;
+  const char *out = folder_path(&folder, "out/");
+  check_ok(train_encode_to_folder(&texts, tokenizer, out, 10000, &(train_watch_t){note, &progress},
+                                  tokens));
+  cr_assert_eq(progress, 1);
+  cr_assert_eq(tokens[TRAIN_TRAINING],
+               texts.bytes_of[TRAIN_TRAINING] + texts.files_of[TRAIN_TRAINING]);
+  cr_assert_eq(tokens[TRAIN_HELD_OUT],
+               texts.bytes_of[TRAIN_HELD_OUT] + texts.files_of[TRAIN_HELD_OUT]);
+  train_tokenizer_t *beside;
+  check_ok(train_tokenizer_open(folder_path(&folder, "out"), &beside));
+  cr_assert_eq(beside->digest, tokenizer->digest);
+  train_tokenizer_destroy(beside);
+  train_shard_t shard;
+  train_text_buffer_t buffer = {0};
+  check_ok(train_shard_open(folder_path(&folder, "out/val_000000.bin"), &shard));
+  size_t at = 0;
+  for (size_t i = 0; i < texts.count; i++) {
+    if (texts.files[i].held_out_from > 0) continue;
+    check_ok(train_text_read(&texts.files[i], &buffer));
+    for (size_t b = 0; b < texts.files[i].bytes; b++) {
+      cr_assert_eq(shard.tokens[at++], buffer.bytes[b]);
+    }
+    cr_assert_eq(shard.tokens[at++], 256);
+  }
+  cr_assert_eq(at, shard.count);
+  cr_assert_neq(access(folder_path(&folder, "out.part"), F_OK), 0);
+  train_shard_close(&shard);
+  free(buffer.bytes);
+  train_texts_free(&texts);
+}
+
+Test(shard, a_folder_that_is_there_stays_as_it_is) {
+  train_texts_t texts = some_texts(2);
+  uint64_t tokens[TRAIN_SIDES];
+  folder_write(&folder, "out/mine", "mine", 4);
+  folder_write(&folder, "new.part/val_000007.bin", "left behind", 11);
+  const train_watch_t nobody = {0};
+  cr_assert_eq(
+      train_encode_to_folder(&texts, tokenizer, folder_path(&folder, "out"), 100, &nobody, tokens),
+      COLL_ERROR_INVALID);
+  cr_assert(strstr(base_last_error(), "it is there already"), "%s", base_last_error());
+  cr_assert_eq(access(folder_path(&folder, "out/mine"), F_OK), 0);
+  check_ok(
+      train_encode_to_folder(&texts, tokenizer, folder_path(&folder, "new"), 100, &nobody, tokens));
+  cr_assert_neq(access(folder_path(&folder, "new/val_000007.bin"), F_OK), 0);
+  folder_write(&folder, "other.part/mine", "mine", 4);
+  cr_assert_eq(train_encode_to_folder(&texts, tokenizer, folder_path(&folder, "other"), 100,
+                                      &nobody, tokens),
+               COLL_ERROR_SYSTEM);
+  cr_assert_eq(access(folder_path(&folder, "other.part/mine"), F_OK), 0);
+  train_texts_free(&texts);
+}
+
+Test(shard, a_disk_that_takes_no_more_leaves_nothing) {
+  train_texts_t texts = some_texts(30);
+  uint64_t tokens[TRAIN_SIDES];
+  struct rlimit before, limit;
+  getrlimit(RLIMIT_FSIZE, &before);
+  limit = (struct rlimit){.rlim_cur = 20000, .rlim_max = before.rlim_max};
+  signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &limit);
+  coll_status_t status = train_encode_to_folder(&texts, tokenizer, folder_path(&folder, "out"),
+                                                1000000, &(train_watch_t){0}, tokens);
+  setrlimit(RLIMIT_FSIZE, &before);
+  cr_assert_eq(status, COLL_ERROR_SYSTEM);
+  cr_assert(strstr(base_last_error(), "train_000000.bin: File too large"), "%s", base_last_error());
+  cr_assert_neq(access(folder_path(&folder, "out"), F_OK), 0);
+  cr_assert_neq(access(folder_path(&folder, "out.part"), F_OK), 0);
+  train_texts_free(&texts);
+}
