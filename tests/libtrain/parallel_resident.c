@@ -1,0 +1,133 @@
+/*
+ * The memory formula against the kernel's account: four processes train a deep, narrow model for a
+ * few steps at every stage, and what they come to is what was predicted.
+ */
+#include <cblas.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/party.h"
+#include "libtrain/model/model.h"
+#include "libtrain/parallel/memory.h"
+#include "libtrain/parallel/store.h"
+
+#define RANKS 4
+#define TIMEOUT_MS 120000
+#define STEPS 2
+#define TOLERANCE 0.05
+
+static const train_model_config_t config = {
+    .vocabulary = 256, .context = 32, .layers = 64, .heads = 4, .width = 128};
+
+typedef struct trial {
+  int stage;
+  bool alone; /* messages only: nobody maps another's memory */
+} trial_t;
+
+/* A line of a file of /proc, "VmHWM:  123 kB", in bytes; 0 when it is not there. */
+static double kernel_bytes(const char *path, const char *name) {
+  char line[256];
+  double kib = 0;
+  FILE *file = fopen(path, "r");
+  if (file == NULL) return 0;
+  while (fgets(line, sizeof line, file) != NULL) {
+    if (strncmp(line, name, strlen(name)) == 0) kib = strtod(line + strlen(name), NULL);
+  }
+  fclose(file);
+  return kib * 1024;
+}
+
+/* The peak of what this process alone has; or its part of all that the ranks share, which nothing
+ * is ever given back of. */
+static double resident(const trial_t *trial) {
+  if (trial->alone) return kernel_bytes("/proc/self/status", "VmHWM:");
+  return kernel_bytes("/proc/self/smaps_rollup", "Pss:");
+}
+
+static int use_messages(coll_comm_t comm) {
+  const coll_collective_t collectives[] = {COLL_ALLREDUCE, COLL_REDUCE_SCATTER, COLL_ALLGATHER};
+  for (int i = 0; i < 3; i++) PARTY_OK(coll_comm_algo_set(comm, collectives[i], "ring"));
+  return 0;
+}
+
+/* OpenBLAS takes its own memory at its first product. */
+static void warm_up(void) {
+  static float a[64 * 64], b[64 * 64], c[64 * 64];
+  openblas_set_num_threads(1);
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, 64, 64, 64, 1, a, 64, b, 64, 0, c, 64);
+}
+
+static int train(const train_team_t *team, train_store_t *store, train_model_t *model) {
+  const train_adamw_t adamw = TRAIN_ADAMW_INIT;
+  train_source_t source = train_store_source(store);
+  int32_t tokens[32], targets[32];
+  for (int i = 0; i < 32; i++) {
+    tokens[i] = i;
+    targets[i] = (i + team->rank) % 256;
+  }
+  PARTY_OK(train_store_initialize(store, 1));
+  for (uint64_t step = 1; step <= STEPS; step++) {
+    double loss, squares;
+    train_store_begin(store, 1);
+    PARTY_OK(train_model_forward_backward(model, &source, tokens, targets, 1, 32, 0.01f, &loss));
+    PARTY_OK(train_store_finish(store, &squares));
+    PARTY_OK(train_store_update(store, &adamw, 1, 1e-4f, step));
+  }
+  return 0;
+}
+
+static int check(const train_team_t *team, const trial_t *trial, double held,
+                 const train_memory_t *memory) {
+  double predicted = (double)(memory->parameters + memory->gradients + memory->moments +
+                              memory->workspaces + memory->activations);
+  PARTY_OK(train_team_sum_doubles(team, &held, 1));
+  held /= RANKS;
+  PARTY_REQUIRE(fabs(held - predicted) <= TOLERANCE * predicted,
+                "stage %d, %s: %.1f MiB held, %.1f predicted", trial->stage,
+                trial->alone ? "messages" : "mapped", held / 1048576, predicted / 1048576);
+  return 0;
+}
+
+static int body(party_rank_t *self) {
+  const trial_t *trial = self->context;
+  train_team_t team;
+  train_layout_t *layout;
+  train_store_t *store;
+  train_model_t *model;
+  train_memory_t memory;
+  train_store_options_t options = TRAIN_STORE_OPTIONS_INIT;
+  const train_model_options_t model_options = {.sequences = 1};
+  options.stage = trial->stage;
+  options.bucket_bytes = 1 << 20;
+  if (trial->alone) PARTY_TRY(use_messages(self->comm));
+  warm_up();
+  PARTY_OK(train_team_init(self->comm, &team));
+  PARTY_OK(coll_barrier(self->comm, NULL));
+  double before = resident(trial);
+  PARTY_OK(train_layout_create(&config, &layout));
+  PARTY_OK(train_store_create(layout, &team, &options, &store));
+  PARTY_OK(train_model_create(layout, &model_options, &model));
+  PARTY_OK(train_memory_predict(layout, &model_options, &options, RANKS, &memory));
+  int failed = train(&team, store, model);
+  PARTY_OK(coll_barrier(self->comm, NULL));
+  double held = resident(trial) - before;
+  PARTY_OK(coll_barrier(self->comm, NULL));
+  if (!failed) failed = check(&team, trial, held, &memory);
+  train_model_destroy(model);
+  train_store_destroy(store);
+  train_layout_destroy(layout);
+  return failed;
+}
+
+Test(parallel_resident, ranks_hold_what_was_predicted) {
+  for (int stage = 0; stage <= TRAIN_STAGE_MOST; stage++) {
+    for (int alone = 0; alone <= 1; alone++) {
+      trial_t trial = {.stage = stage, .alone = alone};
+      harness_result_t result;
+      cr_assert(party_processes(RANKS, TIMEOUT_MS, body, &trial, &result), "%s", result.text);
+    }
+  }
+}
