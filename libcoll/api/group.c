@@ -106,7 +106,7 @@ static coll_status_t launch(comm_call_t *calls) {
     comm_batch_drop(&own, status);
     return status;
   }
-  return comm_batch_run(&own);
+  return comm_batch_run(&own, false);
 }
 
 coll_status_t coll_group_end(void) {

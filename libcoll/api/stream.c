@@ -68,7 +68,7 @@ static void *work(void *argument) {
   coll_status_t status;
   for (job_t *job; (job = take_job(stream, &status)) != NULL;) {
     if (status == COLL_OK) {
-      status = comm_batch_run(&job->batch);
+      status = comm_batch_run(&job->batch, true);
     } else {
       base_fail(status, "dropped behind a failed call of its stream: %s", stream->failure_text);
       comm_batch_drop(&job->batch, status);

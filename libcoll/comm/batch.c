@@ -121,8 +121,7 @@ static void pass_complete(const comm_task_t tasks[], size_t count, comm_ticket_t
 }
 
 static coll_status_t run_tasks(comm_task_t tasks[], size_t count, comm_ticket_t tickets[],
-                               size_t ticket_count) {
-  comm_wait_t wait = {0};
+                               size_t ticket_count, comm_wait_t *wait) {
   coll_status_t status = COLL_OK;
   for (size_t done = 0; done < count;) {
     bool moved = false;
@@ -135,15 +134,15 @@ static coll_status_t run_tasks(comm_task_t tasks[], size_t count, comm_ticket_t 
       if (task->state == COMM_TASK_DONE) done++;
     }
     if (moved) {
-      comm_wait_reset(&wait);
+      comm_wait_reset(wait);
       pass_complete(tasks, count, tickets, ticket_count);
     } else if (done < count) {
-      status = comm_wait_a_little(&wait, tasks, count);
+      status = comm_wait_a_little(wait, tasks, count);
       if (status != COLL_OK) goto out;
     }
   }
 out:
-  comm_wait_reset(&wait);
+  comm_wait_reset(wait);
   return status;
 }
 
@@ -166,8 +165,8 @@ static void finish_cut_short(const comm_task_t tasks[], size_t count, comm_ticke
 }
 
 static coll_status_t run_and_close(comm_task_t tasks[], size_t count, comm_ticket_t tickets[],
-                                   size_t ticket_count) {
-  coll_status_t status = run_tasks(tasks, count, tickets, ticket_count);
+                                   size_t ticket_count, comm_wait_t *wait) {
+  coll_status_t status = run_tasks(tasks, count, tickets, ticket_count, wait);
   for (size_t i = 0; i < count; i++) comm_task_close(&tasks[i]);
   if (status != COLL_OK) finish_cut_short(tasks, count, tickets, ticket_count, status);
   for (size_t i = 0; i < ticket_count; i++) {
@@ -188,7 +187,7 @@ void comm_batch_drop(comm_batch_t *batch, coll_status_t status) {
   free_batch(batch);
 }
 
-coll_status_t comm_batch_run(comm_batch_t *batch) {
+coll_status_t comm_batch_run(comm_batch_t *batch, bool in_background) {
   comm_task_t *tasks = NULL;
   coll_status_t status =
       base_alloc(batch->call_count, sizeof *tasks, "a batch's tasks", (void **)&tasks);
@@ -197,7 +196,8 @@ coll_status_t comm_batch_run(comm_batch_t *batch) {
     return status;
   }
   for (size_t i = 0; i < batch->call_count; i++) comm_task_init(&tasks[i], &batch->calls[i]);
-  status = run_and_close(tasks, batch->call_count, batch->tickets, batch->ticket_count);
+  comm_wait_t wait = {.in_background = in_background};
+  status = run_and_close(tasks, batch->call_count, batch->tickets, batch->ticket_count, &wait);
   free(tasks);
   free_batch(batch);
   return status;
@@ -207,5 +207,6 @@ coll_status_t comm_call_run(const comm_call_t *call) {
   comm_task_t task;
   comm_ticket_t ticket = {.comm = call->comm, .number = comm_turn_ticket(call->comm)};
   comm_task_init(&task, call);
-  return run_and_close(&task, 1, &ticket, 1);
+  comm_wait_t wait = {0};
+  return run_and_close(&task, 1, &ticket, 1, &wait);
 }

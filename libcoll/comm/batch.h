@@ -26,8 +26,9 @@ coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_ba
 
 /* Waits for the turns, carries the calls out and frees the batch. Collectives on one communicator
  * run one after the other, sends to one peer likewise, receives from one peer likewise; all else
- * concurrently. A failure finishes every communicator whose calls were not complete. */
-coll_status_t comm_batch_run(comm_batch_t *batch);
+ * concurrently. A failure finishes every communicator whose calls were not complete. in_background:
+ * the thread shares its core with one that computes, so waiting takes as little of it as can be. */
+coll_status_t comm_batch_run(comm_batch_t *batch, bool in_background);
 
 /* Instead of running: the ranks would be out of step, so every communicator concerned is finished
  * with `status` and the thread's last error. Frees the batch, or what the calls own. */

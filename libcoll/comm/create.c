@@ -18,7 +18,9 @@
 #include "transport/shm/shm.h"
 
 #define LOOKS_AT_ONCE 32 /* at a peer that is about to answer */
-#define SPIN_LOOKS 200   /* some 50 µs: longer than a peer that is on time takes */
+#define SPIN_LOOKS                                                               \
+  1000 /* some 250 µs: what waking a peer takes, several times over; who yields \
+         earlier loses its core for a whole time slice to whoever else is busy */
 
 _Static_assert(TOPO_HOST_BYTES <= sizeof(((comm_record_t *)0)->host), "a host's name must fit");
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "engine/tag.h"
 
+#define BACKGROUND_LOOKS 32 /* some 10 µs */
 #define YIELD_LIMIT 64
 #define YIELD_NS 200000u      /* yields that take longer give the core to strangers, not to peers */
 #define TURN_SLEEP_NS 50000u  /* while other threads have the turn */
@@ -21,7 +22,7 @@
 void comm_wait_reset(comm_wait_t *wait) {
   if (wait->looks == 0) return;
   if (wait->armed) wait->transport->ops->disarm(wait->transport);
-  *wait = (comm_wait_t){0};
+  *wait = (comm_wait_t){.in_background = wait->in_background};
 }
 
 static bool is_under_way(const comm_task_t *task) {
@@ -148,21 +149,24 @@ static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t tasks[], size_t c
 }
 
 /* Of the first task that is not done: the communicators of others are not ours to look at. */
-static int spin_limit_of(const comm_task_t tasks[], size_t count) {
+static int spin_limit_of(const comm_wait_t *wait, const comm_task_t tasks[], size_t count) {
   size_t i = 0;
+  if (wait->in_background) return BACKGROUND_LOOKS;
   while (i + 1 < count && tasks[i].state == COMM_TASK_DONE) i++;
   return tasks[i].call->comm->spin_limit;
 }
 
-/* Whether letting others have the core may still bring news sooner than sleeping does. */
+/* Whether letting others have the core may still bring news sooner than sleeping does. A thread in
+ * the background would yield to one that computes for a whole time slice; woken, it comes first. */
 static bool may_yield(comm_wait_t *wait, int spin_limit) {
+  if (wait->in_background) return false;
   uint64_t now_ns = base_clock_now_ns();
   if (wait->yielding_ns == 0) wait->yielding_ns = now_ns;
   return wait->looks < spin_limit + YIELD_LIMIT && now_ns - wait->yielding_ns < YIELD_NS;
 }
 
 coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
-  int spin_limit = spin_limit_of(tasks, count);
+  int spin_limit = spin_limit_of(wait, tasks, count);
   if (wait->looks < spin_limit) {
     wait->looks++;
     base_cpu_relax();

@@ -9,6 +9,7 @@
 #include "comm/task.h"
 
 typedef struct comm_wait {
+  bool in_background;   /* as comm_batch_run was told */
   int looks;            /* since something last moved */
   bool armed;           /* `transport` will wake us; one more look is due before we sleep */
   uint64_t yielding_ns; /* when it began to let others have the core; 0: not yet */

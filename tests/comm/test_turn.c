@@ -32,7 +32,7 @@ static comm_batch_t empty_batch(const crossing_t *crossing) {
 static int run_batch(int rank, int size, void *context) {
   (void)size;
   crossing_t *crossing = context;
-  if (comm_batch_run(&crossing->batches[rank]) == COLL_OK) return 0;
+  if (comm_batch_run(&crossing->batches[rank], false) == COLL_OK) return 0;
   return harness_fail("batch %d: %s", rank, base_last_error());
 }
 
