@@ -5,6 +5,7 @@
 
 #include "base/words.h"
 #include "libtrain/parallel/memory.h"
+#include "tools/gpt/footprint.h"
 #include "tools/gpt/gpt.h"
 #include "tools/gpt/settings.h"
 
@@ -62,10 +63,6 @@ static coll_status_t work_out(const gpt_settings_t *settings, const train_layout
   return COLL_OK;
 }
 
-static size_t total_of(const train_memory_t *m) {
-  return m->parameters + m->gradients + m->moments + m->workspaces + m->activations;
-}
-
 static void print_head(const gpt_settings_t *settings, const train_layout_t *layout) {
   const train_model_config_t *config = &layout->config;
   printf(
@@ -83,8 +80,8 @@ static void print_row(const row_t *row) {
   const train_memory_t *m = &row->memory;
   printf("%5d %6d %11.1f %10.1f %8.1f %11.1f %12.1f %9.1f %11.1f\n", row->ranks, row->stage,
          (double)m->parameters * 1e-6, (double)m->gradients * 1e-6, (double)m->moments * 1e-6,
-         (double)m->workspaces * 1e-6, (double)m->activations * 1e-6, (double)total_of(m) * 1e-6,
-         (double)row->sent * 1e-6);
+         (double)m->workspaces * 1e-6, (double)m->activations * 1e-6,
+         (double)gpt_memory_total(m) * 1e-6, (double)row->sent * 1e-6);
 }
 
 static const char formula[] =
@@ -101,8 +98,8 @@ static json_t *row_object(const row_t *row) {
                    row->stage, "parameter_bytes", (json_int_t)m->parameters, "gradient_bytes",
                    (json_int_t)m->gradients, "moment_bytes", (json_int_t)m->moments,
                    "workspace_bytes", (json_int_t)m->workspaces, "activation_bytes",
-                   (json_int_t)m->activations, "total_bytes", (json_int_t)total_of(m), "bytes_sent",
-                   (json_int_t)row->sent);
+                   (json_int_t)m->activations, "total_bytes", (json_int_t)gpt_memory_total(m),
+                   "bytes_sent", (json_int_t)row->sent);
 }
 
 static coll_status_t write_json(const plan_t *plan, const train_layout_t *layout, json_t *rows) {

@@ -15,10 +15,13 @@
 #include "libtrain/files/curve.h"
 #include "libtrain/files/events.h"
 #include "libtrain/files/journal.h"
+#include "tools/gpt/footprint.h"
 #include "tools/gpt/gpt.h"
 
 struct gpt_record {
   const gpt_setup_t *setup;
+  bool told;          /* on rank 0 */
+  uint64_t footprint; /* the most that was seen of this rank */
   base_progress_t progress;
   double done; /* of the run, 0 to 1 */
   char note[128];
@@ -61,39 +64,55 @@ static json_t *text_object(const train_text_t *text) {
                    (json_int_t)text->count);
 }
 
+static json_t *memory_object(const train_memory_t *memory) {
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)memory->parameters,
+                   "gradients", (json_int_t)memory->gradients, "moments",
+                   (json_int_t)memory->moments, "workspaces", (json_int_t)memory->workspaces,
+                   "activations", (json_int_t)memory->activations, "total",
+                   (json_int_t)gpt_memory_total(memory));
+}
+
 static json_t *setup_line(const gpt_setup_t *setup) {
   const train_model_config_t *config = &setup->layout->config;
   json_t *model =
       json_pack("{s:i, s:i, s:i, s:i, s:i, s:I}", "vocabulary", config->vocabulary, "context",
                 config->context, "layers", config->layers, "heads", config->heads, "width",
                 config->width, "parameters", (json_int_t)setup->layout->parameter_count);
-  return json_pack("{s:s, s:O, s:o, s:o, s:o, s:i, s:i, s:f, s:f}", "record", "setup", "options",
-                   setup->settings->resolved, "model", model, "training",
+  return json_pack("{s:s, s:O, s:o, s:o, s:o, s:i, s:i, s:o, s:f, s:f}", "record", "setup",
+                   "options", setup->settings->resolved, "model", model, "training",
                    text_object(&setup->data->training), "held_out",
                    text_object(&setup->data->held_out), "ranks", setup->team->size,
-                   "threads_per_rank", setup->threads, "flops_per_token",
-                   setup->speed.flops_per_token, "sgemm_flops_per_s", setup->speed.sgemm_per_s);
+                   "threads_per_rank", setup->threads, "memory_bytes_predicted",
+                   memory_object(&setup->memory), "flops_per_token", setup->speed.flops_per_token,
+                   "sgemm_flops_per_s", setup->speed.sgemm_per_s);
 }
 
 /* "2 layers, 4 heads, width 128, context 64" and so on, into text. */
 static void describe(const gpt_setup_t *setup, char *text, size_t bytes) {
   const train_model_config_t *config = &setup->layout->config;
+  const gpt_settings_t *settings = setup->settings;
+  char parts[32] = "";
+  if (settings->accumulate > 1) {
+    snprintf(parts, sizeof parts, " in %d micro-batches", (int)settings->accumulate);
+  }
   snprintf(text, bytes,
-           "%d layers, %d heads, width %d, context %d; batch %d on %d rank%s of %d thread%s",
-           config->layers, config->heads, config->width, config->context,
-           (int)setup->settings->batch, setup->team->size, setup->team->size > 1 ? "s" : "",
-           setup->threads, setup->threads > 1 ? "s" : "");
+           "%d layers, %d heads, width %d, context %d; batch %d%s on %d rank%s of %d thread%s, "
+           "ZeRO %d",
+           config->layers, config->heads, config->width, config->context, (int)settings->batch,
+           parts, setup->team->size, setup->team->size > 1 ? "s" : "", setup->threads,
+           setup->threads > 1 ? "s" : "", (int)settings->zero);
 }
 
 static void print_setup(const gpt_setup_t *setup) {
   const train_data_t *data = setup->data;
-  char text[160];
+  char text[192];
   describe(setup, text, sizeof text);
   printf("%s: %zu files, %.1f MB to train on; %zu files, %.1f MB held out\n", setup->settings->data,
          data->training.files, (double)data->training.count * 1e-6, data->held_out.files,
          (double)data->held_out.count * 1e-6);
-  printf("%.2f M parameters: %s; sgemm %.0f GFLOP/s\n",
-         (double)setup->layout->parameter_count * 1e-6, text, setup->speed.sgemm_per_s * 1e-9);
+  printf("%.2f M parameters: %s\n", (double)setup->layout->parameter_count * 1e-6, text);
+  printf("%.1f MB on each rank; all together multiply matrices at %.0f GFLOP/s\n",
+         (double)gpt_memory_total(&setup->memory) * 1e-6, setup->speed.sgemm_per_s * 1e-9);
   fflush(stdout);
 }
 
@@ -113,14 +132,16 @@ coll_status_t gpt_record_open(const gpt_setup_t *setup, gpt_record_t **record) {
   void *memory;
   COLL_TRY(base_alloc(1, sizeof(gpt_record_t), "the record of the run", &memory));
   gpt_record_t *opened = memory;
-  opened->setup = setup;
-  coll_status_t status = open_files(setup->settings, opened);
+  *opened = (gpt_record_t){.setup = setup, .told = setup->team->rank == 0};
+  coll_status_t status = opened->told ? open_files(setup->settings, opened) : COLL_OK;
   if (status != COLL_OK) {
     gpt_record_close(opened);
     return status;
   }
-  print_setup(setup);
-  base_progress_begin(&opened->progress, "train", 1);
+  if (opened->told) {
+    print_setup(setup);
+    base_progress_begin(&opened->progress, "train", 1);
+  }
   *record = opened;
   return COLL_OK;
 }
@@ -140,16 +161,25 @@ static void write_note(gpt_record_t *record, const train_step_t *step) {
 
 static void on_step(void *context, const train_step_t *step) {
   gpt_record_t *record = context;
-  double fraction = gpt_speed_fraction(&record->setup->speed, step->tokens_per_s);
+  const gpt_setup_t *setup = record->setup;
+  if (!record->told) return;
+  double tokens = (double)setup->settings->batch * setup->layout->config.context;
+  double tokens_per_s = tokens / (step->ms * 1e-3);
+  double fraction = gpt_speed_fraction(&setup->speed, tokens_per_s);
   const train_scalar_t scalars[] = {{"loss/training", step->loss},
                                     {"optimizer/lr", step->rate},
                                     {"optimizer/grad_norm", step->gradient_norm},
-                                    {"speed/tokens_per_s", step->tokens_per_s},
+                                    {"time/step_ms", step->ms},
+                                    {"time/comm_ms", step->comm_ms},
+                                    {"time/exposed_comm_ms", step->exposed_comm_ms},
+                                    {"speed/tokens_per_s", tokens_per_s},
                                     {"speed/flops_fraction", fraction}};
-  log_record(record, json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f}", "record", "step", "step",
-                               (json_int_t)step->step, "loss", step->loss, "lr", step->rate,
-                               "grad_norm", step->gradient_norm, "tokens_per_s", step->tokens_per_s,
-                               "flops_fraction", fraction));
+  log_record(record, json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "record",
+                               "step", "step", (json_int_t)step->step, "loss", step->loss, "lr",
+                               step->rate, "grad_norm", step->gradient_norm, "ms", step->ms,
+                               "tokens_per_s", tokens_per_s, "flops_fraction", fraction, "comm_ms",
+                               step->comm_ms, "exposed_comm_ms", step->exposed_comm_ms,
+                               "bytes_sent", (json_int_t)step->bytes_sent));
   log_scalars(record, step->step, scalars, sizeof scalars / sizeof scalars[0]);
   train_curve_add(&record->curve, TRAIN_CURVE_TRAINING, step->step, step->loss);
   record->done = step->progress;
@@ -159,7 +189,7 @@ static void on_step(void *context, const train_step_t *step) {
 
 static coll_status_t draw_curve(const gpt_record_t *record, const train_step_t *step) {
   const gpt_setup_t *setup = record->setup;
-  char title[64], text[160], note[256];
+  char title[64], text[192], note[256];
   if (setup->settings->curve == NULL) return COLL_OK;
   describe(setup, text, sizeof text);
   snprintf(title, sizeof title, "GPT-2, %.2f M parameters",
@@ -171,6 +201,9 @@ static coll_status_t draw_curve(const gpt_record_t *record, const train_step_t *
 static void on_evaluation(void *context, const train_step_t *step,
                           const train_evaluation_t *evaluation) {
   gpt_record_t *record = context;
+  uint64_t footprint = gpt_footprint_bytes();
+  if (footprint > record->footprint) record->footprint = footprint;
+  if (!record->told) return;
   const train_scalar_t scalar = {"loss/held_out", evaluation->loss};
   log_record(record,
              json_pack("{s:s, s:I, s:f, s:f, s:I}", "record", "evaluation", "step",
@@ -191,17 +224,38 @@ void gpt_record_stop(gpt_record_t *record) {
   if (record->progress.shown) base_progress_end(&record->progress, record->done, record->note);
 }
 
+/* What the run added to the ranks' footprints, on average. */
+static coll_status_t memory_taken(const gpt_record_t *record, double *bytes) {
+  double sum = (double)record->footprint - (double)record->setup->footprint_before;
+  COLL_TRY(train_team_sum_doubles(record->setup->team, &sum, 1));
+  *bytes = sum / record->setup->team->size;
+  return COLL_OK;
+}
+
+static void print_result(const gpt_setup_t *setup, const train_result_t *result, double taken) {
+  const train_step_t *last = &result->last;
+  gpt_evaluation_print(&result->held_out);
+  printf("%.0f tokens/s, %.1f%% of the sgemm rate; each rank took %.1f MB (%.1f predicted)",
+         last->tokens_per_s, gpt_speed_fraction(&setup->speed, last->tokens_per_s) * 100,
+         taken * 1e-6, (double)gpt_memory_total(&setup->memory) * 1e-6);
+  if (last->bytes_sent > 0) printf(" and sent %.1f MB a step", (double)last->bytes_sent * 1e-6);
+  printf("\ncheckpoint %s after step %llu\n", setup->settings->out, (unsigned long long)last->step);
+}
+
 coll_status_t gpt_record_finish(gpt_record_t *record, const train_result_t *result) {
   const gpt_setup_t *setup = record->setup;
-  double fraction = gpt_speed_fraction(&setup->speed, result->last.tokens_per_s);
-  log_record(record, json_pack("{s:s, s:I, s:f, s:f, s:f, s:f}", "record", "summary", "step",
-                               (json_int_t)result->last.step, "loss", result->last.loss,
-                               "held_out_loss", result->held_out.loss, "tokens_per_s",
-                               result->last.tokens_per_s, "flops_fraction", fraction));
-  gpt_evaluation_print(&result->held_out);
-  printf("%.0f tokens/s, %.1f%% of the sgemm rate; checkpoint %s after step %llu\n",
-         result->last.tokens_per_s, fraction * 100, setup->settings->out,
-         (unsigned long long)result->last.step);
+  const train_step_t *last = &result->last;
+  double taken;
+  COLL_TRY(memory_taken(record, &taken));
+  if (!record->told) return COLL_OK;
+  log_record(record,
+             json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:I}", "record", "summary", "step",
+                       (json_int_t)last->step, "loss", last->loss, "held_out_loss",
+                       result->held_out.loss, "tokens_per_s", last->tokens_per_s, "flops_fraction",
+                       gpt_speed_fraction(&setup->speed, last->tokens_per_s), "bytes_sent",
+                       (json_int_t)last->bytes_sent, "memory_bytes", (json_int_t)taken,
+                       "memory_bytes_predicted", (json_int_t)gpt_memory_total(&setup->memory)));
+  print_result(setup, result, taken);
   if (record->failure == COLL_OK) return COLL_OK;
   return base_fail(record->failure, "%s", record->sentence);
 }

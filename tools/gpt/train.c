@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "libtrain/files/file.h"
+#include "tools/gpt/footprint.h"
 #include "tools/gpt/gpt.h"
 #include "tools/gpt/record.h"
 
@@ -25,13 +26,21 @@ static coll_status_t open_model(const gpt_settings_t *settings, start_t *start) 
   return train_layout_create(&start->record.config, &start->layout);
 }
 
-static coll_status_t open_all(const gpt_settings_t *settings, const train_team_t *team,
-                              start_t *start) {
-  const train_store_options_t options = gpt_settings_store(settings);
+static coll_status_t open_inputs(const gpt_settings_t *settings, start_t *start) {
   COLL_TRY(open_model(settings, start));
   COLL_TRY(train_data_load(settings->data, &start->data));
-  COLL_TRY(train_data_check(&start->data, start->layout->config.context));
-  COLL_TRY(train_store_create(start->layout, team, &options, &start->store));
+  return train_data_check(&start->data, start->layout->config.context);
+}
+
+static coll_status_t open_store(const gpt_settings_t *settings, gpt_setup_t *setup,
+                                start_t *start) {
+  const train_store_options_t options = gpt_settings_store(settings);
+  train_model_options_t passes;
+  COLL_TRY(gpt_settings_passes(settings, setup->team->size, &passes));
+  COLL_TRY(
+      train_memory_predict(start->layout, &passes, &options, setup->team->size, &setup->memory));
+  setup->footprint_before = gpt_footprint_bytes();
+  COLL_TRY(train_store_create(start->layout, setup->team, &options, &start->store));
   if (start->file != NULL) return train_store_load(start->store, &start->file->flat);
   return train_store_initialize(start->store, start->record.position.seed);
 }
@@ -44,20 +53,20 @@ static void close_all(start_t *start) {
 }
 
 static coll_status_t train(const gpt_setup_t *setup, start_t *start) {
-  static const train_observer_t nobody = {0};
   train_options_t options = gpt_settings_options(setup->settings);
-  gpt_record_t *record = NULL; /* on rank 0 alone */
+  gpt_record_t *record = NULL;
   train_result_t result;
   coll_status_t status = gpt_settings_passes(setup->settings, setup->team->size, &options.model);
-  if (status == COLL_OK && setup->team->rank == 0) status = gpt_record_open(setup, &record);
-  COLL_TRY(train_team_agree(setup->team, status));
-  const train_observer_t observer = record != NULL ? gpt_record_observer(record) : nobody;
-  status = train_run(&options, setup->data, setup->team, &observer, start->store, &start->record,
-                     &result);
-  if (record != NULL) gpt_record_stop(record);
+  if (status == COLL_OK) status = gpt_record_open(setup, &record);
+  status = train_team_agree(setup->team, status);
   if (status == COLL_OK) {
-    if (record != NULL) status = gpt_record_finish(record, &result);
-    status = train_team_agree(setup->team, status);
+    const train_observer_t observer = gpt_record_observer(record);
+    status = train_run(&options, setup->data, setup->team, &observer, start->store, &start->record,
+                       &result);
+    gpt_record_stop(record);
+  }
+  if (status == COLL_OK) {
+    status = train_team_agree(setup->team, gpt_record_finish(record, &result));
   }
   gpt_record_close(record);
   return status;
@@ -69,11 +78,12 @@ static coll_status_t run(const gpt_settings_t *settings, const train_team_t *tea
                        .team = team,
                        .data = &start.data,
                        .threads = gpt_threads_apply(team, settings->threads)};
-  coll_status_t status = train_team_agree(team, open_all(settings, team, &start));
+  coll_status_t status = train_team_agree(team, open_inputs(settings, &start));
   if (status == COLL_OK) {
     setup.layout = start.layout;
     status = gpt_speed_measure(start.layout, team, setup.threads, &setup.speed);
   }
+  if (status == COLL_OK) status = train_team_agree(team, open_store(settings, &setup, &start));
   if (status == COLL_OK) status = train(&setup, &start);
   close_all(&start);
   return status;
