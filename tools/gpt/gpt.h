@@ -12,6 +12,7 @@ int gpt_eval(int argc, char **argv);
 int gpt_sample(int argc, char **argv);
 int gpt_plan(int argc, char **argv);
 int gpt_convert(int argc, char **argv);
+int gpt_tokenizer(int argc, char **argv);
 
 #define GPT_DEFAULT_DATA "/usr/include"
 #define GPT_DEFAULT_CHECKPOINT "gpt.ckpt"

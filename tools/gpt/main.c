@@ -17,11 +17,12 @@ static const char usage[] =
     "      lets the trained model go on from there\n"
     "\n"
     "Commands:\n"
-    "  train    train a model and save it as a checkpoint\n"
-    "  sample   write text with a checkpoint\n"
-    "  eval     measure a checkpoint on text\n"
-    "  plan     predict what training takes: memory, and bytes sent\n"
-    "  convert  exchange models with Hugging Face's transformers and llm.c\n"
+    "  train      train a model and save it as a checkpoint\n"
+    "  sample     write text with a checkpoint\n"
+    "  eval       measure a checkpoint on text\n"
+    "  plan       predict what training takes: memory, and bytes sent\n"
+    "  convert    exchange models with Hugging Face's transformers and llm.c\n"
+    "  tokenizer  learn a tokenizer, and write text as tokens with it\n"
     "\n"
     "gpt COMMAND --help says more.\n";
 
@@ -32,7 +33,8 @@ static const struct {
                 {"sample", gpt_sample},
                 {"eval", gpt_eval},
                 {"plan", gpt_plan},
-                {"convert", gpt_convert}};
+                {"convert", gpt_convert},
+                {"tokenizer", gpt_tokenizer}};
 
 #define COMMANDS (sizeof commands / sizeof commands[0])
 

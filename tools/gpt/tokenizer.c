@@ -1,0 +1,470 @@
+/* gpt tokenizer: learns a tokenizer, writes text as token shards, and shows what tokens are. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/progress.h"
+#include "base/words.h"
+#include "libtrain/data/bpe.h"
+#include "libtrain/data/corpus.h"
+#include "libtrain/data/encode.h"
+#include "libtrain/data/tokenizer_files.h"
+#include "libtrain/data/unicode.h"
+#include "libtrain/files/io.h"
+#include "tools/gpt/gpt.h"
+
+#define DEFAULT_TOKENIZER "tokenizer.json"
+#define DEFAULT_VOCABULARY 8192
+#define DEFAULT_SHARD_TOKENS 100000000
+#define DEFAULT_DECODED 256
+
+/* ---- parts of all three ---- */
+
+static void advance(void *context, double done, double total) {
+  base_progress_t *progress = context;
+  progress->total = total;
+  base_progress_update(progress, done, "");
+}
+
+static train_watch_t begin(base_progress_t *progress, const char *label) {
+  base_progress_begin(progress, label, 1);
+  return (train_watch_t){advance, progress};
+}
+
+static void end(base_progress_t *progress) {
+  if (progress->shown) base_progress_end(progress, progress->total, "");
+}
+
+static double seconds_since(uint64_t start_ns) {
+  return (double)(base_clock_now_ns() - start_ns) * 1e-9;
+}
+
+/* Whether what is to be written can be, before all the work; NULL is nothing to write. */
+static coll_status_t probe(const char *path) {
+  return path != NULL ? train_output_probe(path) : COLL_OK;
+}
+
+/* Writes the record, which it takes over, unless `path` is NULL. */
+static coll_status_t write_json(const char *path, json_t *record) {
+  const size_t flags = JSON_INDENT(1) | JSON_REAL_PRECISION(9);
+  int failed = path != NULL ? json_dump_file(record, path, flags) : 0;
+  json_decref(record);
+  return failed == 0 ? COLL_OK : base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --json %s", path);
+}
+
+static json_t *side_object(const train_texts_t *texts, train_side_t side, uint64_t tokens) {
+  return json_pack("{s:I, s:I, s:I}", "files", (json_int_t)texts->files_of[side], "bytes",
+                   (json_int_t)texts->bytes_of[side], "tokens", (json_int_t)tokens);
+}
+
+static void print_side(const train_texts_t *texts, train_side_t side, uint64_t tokens) {
+  static const char *const names[TRAIN_SIDES] = {"to train on", "held out"};
+  printf("%-12s %8zu files %10.2f MB %10.3f M tokens, %.2f bytes each\n", names[side],
+         texts->files_of[side], (double)texts->bytes_of[side] * 1e-6, (double)tokens * 1e-6,
+         tokens > 0 ? (double)texts->bytes_of[side] / (double)tokens : 0);
+}
+
+/* A token in quotes, as C would write it where it cannot be shown. */
+static void print_token(const uint8_t *bytes, size_t count) {
+  putchar('"');
+  for (size_t at = 0, length; at < count; at += length) {
+    train_class_t found;
+    length = train_unicode_next(bytes + at, count - at, &found);
+    if (bytes[at] == '\n') {
+      fputs("\\n", stdout);
+    } else if (bytes[at] == '\t') {
+      fputs("\\t", stdout);
+    } else if (length == 1 && (bytes[at] < ' ' || bytes[at] > '~')) {
+      printf("\\x%02x", bytes[at]);
+    } else {
+      printf(bytes[at] == '"' || bytes[at] == '\\' ? "\\%.*s" : "%.*s", (int)length,
+             (const char *)bytes + at);
+    }
+  }
+  putchar('"');
+}
+
+/* ---- train ---- */
+
+typedef struct learning {
+  const char *data, *out, *json;
+  int64_t vocabulary;
+} learning_t;
+
+/* Counts the words that are trained on: what is held out shall be new to the tokenizer too. */
+static coll_status_t count_words(const train_texts_t *texts, train_word_counts_t *counts) {
+  train_text_buffer_t buffer = {0};
+  base_progress_t progress;
+  train_watch_t watch = begin(&progress, "words");
+  coll_status_t status = COLL_OK;
+  uint64_t done = 0;
+  for (size_t i = 0; status == COLL_OK && i < texts->count; i++) {
+    const train_text_file_t *file = &texts->files[i];
+    if (file->held_out_from == 0) continue;
+    status = train_text_read(file, &buffer);
+    if (status == COLL_OK) {
+      status = train_word_counts_add(counts, buffer.bytes, (size_t)file->held_out_from);
+    }
+    done += file->held_out_from;
+    train_watch_advance(&watch, (double)done, (double)texts->bytes_of[TRAIN_TRAINING]);
+  }
+  end(&progress);
+  free(buffer.bytes);
+  return status;
+}
+
+static coll_status_t learn(const train_texts_t *texts, int vocabulary,
+                           train_tokenizer_t **tokenizer) {
+  train_word_counts_t counts = {0};
+  base_progress_t progress;
+  coll_status_t status = count_words(texts, &counts);
+  if (status == COLL_OK) {
+    train_watch_t watch = begin(&progress, "merge");
+    status = train_bpe_learn(&counts, vocabulary, &watch, tokenizer);
+    end(&progress);
+  }
+  train_word_counts_free(&counts);
+  return status;
+}
+
+/* How many tokens the held-out text takes. */
+static coll_status_t measure(const train_texts_t *texts, train_tokenizer_t *tokenizer,
+                             uint64_t *tokens) {
+  train_text_buffer_t buffer = {0};
+  train_ids_t ids = {0};
+  coll_status_t status = COLL_OK;
+  *tokens = 0;
+  for (size_t i = 0; status == COLL_OK && i < texts->count; i++) {
+    const train_text_file_t *file = &texts->files[i];
+    uint64_t cut = file->held_out_from;
+    if (cut == file->bytes) continue;
+    ids.count = 0;
+    status = train_text_read(file, &buffer);
+    if (status == COLL_OK) {
+      status = train_tokenizer_encode_document(tokenizer, buffer.bytes + cut,
+                                               (size_t)(file->bytes - cut), &ids);
+    }
+    *tokens += ids.count;
+  }
+  train_ids_free(&ids);
+  free(buffer.bytes);
+  return status;
+}
+
+static coll_status_t save_learned(const learning_t *learning, const train_texts_t *texts,
+                                  train_tokenizer_t *tokenizer, double seconds) {
+  uint64_t tokens;
+  size_t vocabulary = tokenizer->tokens.count;
+  COLL_TRY(train_tokenizer_save(tokenizer, learning->out));
+  COLL_TRY(measure(texts, tokenizer, &tokens));
+  printf("%s: %zu tokens from %.2f MB of text in %zu files, learnt in %.1f s\n", learning->out,
+         vocabulary, (double)texts->bytes_of[TRAIN_TRAINING] * 1e-6,
+         texts->files_of[TRAIN_TRAINING], seconds);
+  if ((int64_t)vocabulary < learning->vocabulary) {
+    printf("the text has no more: no two tokens stand together twice\n");
+  }
+  print_side(texts, TRAIN_HELD_OUT, tokens);
+  return write_json(
+      learning->json,
+      json_pack("{s:I, s:I, s:f, s:I, s:I, s:o}", "vocabulary", (json_int_t)vocabulary, "merges",
+                (json_int_t)tokenizer->merge_count, "seconds", seconds, "files",
+                (json_int_t)texts->files_of[TRAIN_TRAINING], "bytes",
+                (json_int_t)texts->bytes_of[TRAIN_TRAINING], "held_out",
+                side_object(texts, TRAIN_HELD_OUT, tokens)));
+}
+
+static coll_status_t run_train(const learning_t *learning) {
+  train_texts_t texts;
+  train_tokenizer_t *tokenizer;
+  uint64_t start_ns = base_clock_now_ns();
+  if (train_path_ends_in(learning->out, ".json")) COLL_TRY(probe(learning->out));
+  COLL_TRY(probe(learning->json));
+  COLL_TRY(train_texts_list(learning->data, &texts));
+  coll_status_t status = learn(&texts, (int)learning->vocabulary, &tokenizer);
+  if (status == COLL_OK) {
+    status = save_learned(learning, &texts, tokenizer, seconds_since(start_ns));
+    train_tokenizer_destroy(tokenizer);
+  }
+  train_texts_free(&texts);
+  return status;
+}
+
+static int train_main(int argc, char **argv) {
+  learning_t s = {
+      .data = GPT_DEFAULT_DATA, .out = DEFAULT_TOKENIZER, .vocabulary = DEFAULT_VOCABULARY};
+  const base_option_t table[] = {
+      {'d', "data", BASE_OPTION_TEXT, &s.data, "PATH", "a text file or a folder tree of them"},
+      {'v', "vocabulary", BASE_OPTION_INTEGER, &s.vocabulary, "N", "tokens to have",
+       TRAIN_VOCABULARY_LEAST, TRAIN_VOCABULARY_MOST},
+      {'o', "out", BASE_OPTION_TEXT, &s.out, "PATH",
+       "*.json: a tokenizer.json; else a folder for vocab.json and merges.txt"},
+      {0, "json", BASE_OPTION_TEXT, &s.json, "FILE", "write what came of it there"}};
+  const base_command_t command = {
+      .name = "gpt tokenizer train",
+      .usage = "[options]",
+      .summary =
+          "Learns a byte-level BPE tokenizer from text: the bytes are its first 256 tokens, then\n"
+          "the pair of tokens that stands together most often becomes one, again and again. One\n"
+          "file in ten is held out, as in gpt train, and shows how many bytes a token takes.",
+      .examples =
+          "  gpt tokenizer train\n"
+          "      8192 tokens from the C headers in /usr/include, to tokenizer.json\n"
+          "  gpt tokenizer train --data ~/src --vocabulary 32768 --out src.json\n"
+          "      for Python: tokenizers.Tokenizer.from_file('src.json')\n"
+          "  gpt tokenizer train --data ~/src --out src\n"
+          "      src/vocab.json and src/merges.txt, the files of GPT-2\n",
+      .options = table,
+      .option_count = sizeof table / sizeof table[0]};
+  bool helped = false;
+  train_team_t alone = {0};
+  coll_status_t status = gpt_options_parse(&command, argc, argv, &helped);
+  if (helped) return 0;
+  return gpt_finish(command.name, status == COLL_OK ? run_train(&s) : status, &alone);
+}
+
+/* ---- encode ---- */
+
+typedef struct encoding {
+  const char *tokenizer, *data, *out, *text, *json;
+  int64_t shard_tokens;
+} encoding_t;
+
+static coll_status_t show_text(const encoding_t *encoding, train_tokenizer_t *tokenizer) {
+  train_ids_t ids = {0};
+  coll_status_t status =
+      train_tokenizer_encode(tokenizer, encoding->text, strlen(encoding->text), &ids);
+  json_t *list = json_array();
+  for (size_t i = 0; status == COLL_OK && i < ids.count; i++) {
+    size_t count;
+    const uint8_t *bytes = train_tokenizer_decode(tokenizer, ids.ids[i], &count);
+    printf("%5u  ", ids.ids[i]);
+    print_token(bytes, count);
+    putchar('\n');
+    json_array_append_new(list, json_integer(ids.ids[i]));
+  }
+  train_ids_free(&ids);
+  coll_status_t wrote = write_json(encoding->json, json_pack("{s:o}", "ids", list));
+  return status == COLL_OK ? wrote : status;
+}
+
+static coll_status_t write_shards(const encoding_t *encoding, train_tokenizer_t *tokenizer) {
+  train_texts_t texts;
+  uint64_t tokens[TRAIN_SIDES];
+  base_progress_t progress;
+  uint64_t start_ns = base_clock_now_ns();
+  COLL_TRY(train_texts_list(encoding->data, &texts));
+  train_watch_t watch = begin(&progress, "encode");
+  coll_status_t status = train_encode_to_folder(&texts, tokenizer, encoding->out,
+                                                (uint64_t)encoding->shard_tokens, &watch, tokens);
+  end(&progress);
+  if (status == COLL_OK) {
+    double seconds = seconds_since(start_ns);
+    for (int side = 0; side < TRAIN_SIDES; side++) {
+      print_side(&texts, (train_side_t)side, tokens[side]);
+    }
+    printf("%s: shards and their tokenizer, in %.1f s; gpt train --data %s\n", encoding->out,
+           seconds, encoding->out);
+    status = write_json(
+        encoding->json,
+        json_pack("{s:I, s:f, s:o, s:o}", "vocabulary", (json_int_t)tokenizer->tokens.count,
+                  "seconds", seconds, "training",
+                  side_object(&texts, TRAIN_TRAINING, tokens[TRAIN_TRAINING]), "held_out",
+                  side_object(&texts, TRAIN_HELD_OUT, tokens[TRAIN_HELD_OUT])));
+  }
+  train_texts_free(&texts);
+  return status;
+}
+
+static coll_status_t run_encode(const encoding_t *encoding) {
+  train_tokenizer_t *tokenizer;
+  COLL_TRY(probe(encoding->json));
+  COLL_TRY(train_tokenizer_open(encoding->tokenizer, &tokenizer));
+  coll_status_t status =
+      encoding->text != NULL ? show_text(encoding, tokenizer) : write_shards(encoding, tokenizer);
+  train_tokenizer_destroy(tokenizer);
+  return status;
+}
+
+static int encode_main(int argc, char **argv) {
+  encoding_t s = {.tokenizer = DEFAULT_TOKENIZER,
+                  .data = GPT_DEFAULT_DATA,
+                  .out = "tokens",
+                  .shard_tokens = DEFAULT_SHARD_TOKENS};
+  const base_option_t table[] = {
+      {'k', "tokenizer", BASE_OPTION_TEXT, &s.tokenizer, "PATH",
+       "a tokenizer.json, a folder with vocab.json and merges.txt, or 'bytes'"},
+      {'d', "data", BASE_OPTION_TEXT, &s.data, "PATH", "a text file or a folder tree of them"},
+      {'o', "out", BASE_OPTION_TEXT, &s.out, "FOLDER", "a new folder for the shards"},
+      {0, "shard-tokens", BASE_OPTION_INTEGER, &s.shard_tokens, "N", "tokens in a shard at most", 1,
+       TRAIN_SHARD_TOKENS_MOST},
+      {0, "text", BASE_OPTION_TEXT, &s.text, "TEXT", "show the tokens of this instead"},
+      {0, "json", BASE_OPTION_TEXT, &s.json, "FILE", "write what came of it there"}};
+  const base_command_t command = {
+      .name = "gpt tokenizer encode",
+      .usage = "[options]",
+      .summary =
+          "Writes text as shards of 16-bit tokens, in the format of llm.c: train_000000.bin and\n"
+          "so on, and val_000000.bin of the one file in ten that is held out. Every document ends\n"
+          "with <|endoftext|>. gpt train maps shards, and starts without reading the text.",
+      .examples =
+          "  gpt tokenizer encode --data ~/src --tokenizer src.json --out src-tokens\n"
+          "      then gpt train --data src-tokens\n"
+          "  gpt tokenizer encode --tokenizer ~/models/gpt2 --out tokens\n"
+          "      with GPT-2's own vocab.json and merges.txt\n"
+          "  gpt tokenizer encode --text 'int main(void) {'\n"
+          "      its tokens, one a line\n",
+      .options = table,
+      .option_count = sizeof table / sizeof table[0]};
+  bool helped = false;
+  train_team_t alone = {0};
+  coll_status_t status = gpt_options_parse(&command, argc, argv, &helped);
+  if (helped) return 0;
+  return gpt_finish(command.name, status == COLL_OK ? run_encode(&s) : status, &alone);
+}
+
+/* ---- decode ---- */
+
+typedef struct decoding {
+  const char *tokenizer, *data;
+  int64_t offset, tokens;
+  char **words; /* ids, [word_count] */
+  int word_count;
+} decoding_t;
+
+static void write_token(const train_tokenizer_t *tokenizer, uint16_t id) {
+  size_t count;
+  const uint8_t *bytes = train_tokenizer_decode(tokenizer, id, &count);
+  fwrite(bytes, 1, count, stdout);
+}
+
+static coll_status_t decode_words(const decoding_t *decoding, const train_tokenizer_t *tokenizer) {
+  for (int i = 0; i < decoding->word_count; i++) {
+    int64_t id, most = (int64_t)tokenizer->tokens.count - 1;
+    if (!base_words_integer(decoding->words[i], 0, most, &id)) {
+      return base_fail(COLL_ERROR_INVALID, "'%s' is no token: give 0 to %" PRId64,
+                       decoding->words[i], most);
+    }
+    write_token(tokenizer, (uint16_t)id);
+  }
+  putchar('\n');
+  return COLL_OK;
+}
+
+static coll_status_t decode_shard(const decoding_t *decoding, const train_tokenizer_t *tokenizer) {
+  train_shard_t shard;
+  COLL_TRY(train_shard_open(decoding->data, &shard));
+  uint64_t first = (uint64_t)decoding->offset, count = (uint64_t)decoding->tokens;
+  coll_status_t status = COLL_OK;
+  if (first >= shard.count) {
+    status = base_fail(COLL_ERROR_INVALID, "--offset %" PRIu64 ": %s has %" PRIu64 " tokens", first,
+                       decoding->data, shard.count);
+  }
+  for (uint64_t at = first; status == COLL_OK && at < shard.count && at - first < count; at++) {
+    if (shard.tokens[at] < tokenizer->tokens.count) {
+      write_token(tokenizer, shard.tokens[at]);
+    } else {
+      status = base_fail(COLL_ERROR_INVALID,
+                         "%s: token %u at %" PRIu64
+                         " is beyond the vocabulary of %zu: it was made "
+                         "with another tokenizer",
+                         decoding->data, shard.tokens[at], at, tokenizer->tokens.count);
+    }
+  }
+  train_shard_close(&shard);
+  return status;
+}
+
+static coll_status_t run_decode(const decoding_t *decoding) {
+  train_tokenizer_t *tokenizer;
+  const char *data = decoding->data, *path = decoding->tokenizer;
+  if ((data != NULL) == (decoding->word_count > 0)) {
+    return base_fail(COLL_ERROR_INVALID, "give ids, or a shard with --data (--help)");
+  }
+  if (path == NULL && data != NULL) {
+    COLL_TRY(train_corpus_tokenizer(data, &tokenizer));
+  } else {
+    COLL_TRY(train_tokenizer_open(path != NULL ? path : DEFAULT_TOKENIZER, &tokenizer));
+  }
+  coll_status_t status =
+      data != NULL ? decode_shard(decoding, tokenizer) : decode_words(decoding, tokenizer);
+  train_tokenizer_destroy(tokenizer);
+  if (status == COLL_OK && (fflush(stdout) != 0 || ferror(stdout))) {
+    status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot write the text");
+  }
+  return status;
+}
+
+static int decode_main(int argc, char **argv) {
+  decoding_t s = {.tokens = DEFAULT_DECODED};
+  const base_option_t table[] = {
+      {'k', "tokenizer", BASE_OPTION_TEXT, &s.tokenizer, "PATH",
+       "as in encode; the one beside the shard, or else tokenizer.json"},
+      {'d', "data", BASE_OPTION_TEXT, &s.data, "SHARD", "decode this instead of ids"},
+      {0, "offset", BASE_OPTION_INTEGER, &s.offset, "N", "where in the shard to begin"},
+      {'n', "tokens", BASE_OPTION_INTEGER, &s.tokens, "N", "how many tokens of it"}};
+  const base_command_t command = {
+      .name = "gpt tokenizer decode",
+      .usage = "[options] [ID...]",
+      .summary = "Writes the text that tokens stand for.",
+      .examples =
+          "  gpt tokenizer decode 312 405 7\n"
+          "      by tokenizer.json\n"
+          "  gpt tokenizer decode --data tokens/val_000000.bin --tokens 500\n"
+          "      the beginning of a shard, by the tokenizer beside it\n",
+      .options = table,
+      .option_count = sizeof table / sizeof table[0]};
+  bool helped = false;
+  int first = argc;
+  train_team_t alone = {0};
+  coll_status_t status = base_options_parse(&command, argc, argv, &first, &helped);
+  if (helped) return 0;
+  s.words = argv + first;
+  s.word_count = argc - first;
+  return gpt_finish(command.name, status == COLL_OK ? run_decode(&s) : status, &alone);
+}
+
+/* ---- the three ---- */
+
+static const char usage[] =
+    "gpt tokenizer COMMAND [options]\n"
+    "\n"
+    "Makes tokens of text, so that a model sees words rather than bytes: byte-level BPE, in files\n"
+    "that Hugging Face's tokenizers and llm.c read too.\n"
+    "\n"
+    "Examples:\n"
+    "  gpt tokenizer train --data ~/src --out src.json\n"
+    "      learns 8192 tokens\n"
+    "  gpt tokenizer encode --data ~/src --tokenizer src.json --out src-tokens\n"
+    "      writes the text as token shards\n"
+    "  gpt train --data src-tokens\n"
+    "      trains on them\n"
+    "\n"
+    "Commands:\n"
+    "  train   learn a tokenizer from text\n"
+    "  encode  write text as token shards, or show its tokens\n"
+    "  decode  write what tokens stand for\n"
+    "\n"
+    "gpt tokenizer COMMAND --help says more.\n";
+
+int gpt_tokenizer(int argc, char **argv) {
+  static const char *const names[] = {"train", "encode", "decode"};
+  static int (*const mains[])(int argc, char **argv) = {train_main, encode_main, decode_main};
+  if (argc < 2) {
+    fputs(usage, stderr);
+    return 2;
+  }
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    fputs(usage, stdout);
+    return 0;
+  }
+  for (size_t i = 0; i < 3; i++) {
+    if (strcmp(argv[1], names[i]) == 0) return mains[i](argc - 1, argv + 1);
+  }
+  fprintf(stderr, "gpt tokenizer: no command '%s'; did you mean '%s'? (gpt tokenizer --help)\n",
+          argv[1], base_words_nearest(argv[1], names, 3));
+  return 2;
+}
