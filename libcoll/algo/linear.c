@@ -2,8 +2,11 @@
  * One message from or to every rank that has a block: nothing is forwarded, so the volume is the
  * least there is, and the root of a gather or scatter does all the rounds. Any rank count.
  */
+#include <stdlib.h>
+
 #include "algo/common.h"
 #include "algo/list.h"
+#include "base/memory.h"
 
 static const char pjesivac_grbovic_2007[] =
     "Pješivac-Grbović et al., Performance analysis of MPI collective operations, 2007";
@@ -53,6 +56,40 @@ const algo_t algo_scatter_linear = {
     .paper = pjesivac_grbovic_2007,
     .outline = outline,
     .build = scatter_build,
+};
+
+/* ---- allreduce -------------------------------------------------------------------------------
+ * Everybody sends its vector to everybody and reduces all of them itself: p - 1 rounds none of
+ * which waits for another, which is what counts for few ranks and little data, and where ranks take
+ * turns on the cores; volume n(p-1). */
+
+static void allpairs_outline(plan_t *plan) {
+  algo_outline_messages(plan, 1, plan->shape.size, 1);
+}
+
+static void allpairs_build(plan_emitter_t *e) {
+  int32_t size = e->plan->shape.size;
+  for (int32_t i = 1; i < size; i++) plan_emit_send(e, 0, algo_peer(e, i), plan_input(e, 0, 1));
+  for (int32_t i = size - 1; i > 0; i--) {
+    plan_emit_recv(e, 0, algo_peer(e, i), plan_scratch(e, algo_peer(e, i), 1));
+  }
+  plan_span_t *sources = NULL;
+  if (e->status != COLL_OK) return;
+  e->status = base_alloc((size_t)size, sizeof *sources, "reduce sources", (void **)&sources);
+  if (e->status != COLL_OK) return;
+  for (int32_t rank = 0; rank < size; rank++) {
+    sources[rank] = rank == e->rank ? plan_input(e, 0, 1) : plan_scratch(e, rank, 1);
+  }
+  plan_emit_reduce(e, 0, plan_output(e, 0, 1), sources, size);
+  free(sources);
+}
+
+const algo_t algo_allreduce_allpairs = {
+    .name = "allpairs",
+    .collective = COLL_ALLREDUCE,
+    .paper = pjesivac_grbovic_2007,
+    .outline = allpairs_outline,
+    .build = allpairs_build,
 };
 
 /* ---- sendrecv --------------------------------------------------------------------------------

@@ -13,6 +13,7 @@
 static const algo_t *const algos[] = {
     &algo_allreduce_ring,
     &algo_allreduce_butterfly,
+    &algo_allreduce_allpairs,
     &algo_allreduce_halving_doubling,
     &algo_allreduce_rabenseifner,
     &algo_allreduce_tree,

@@ -13,7 +13,7 @@
 
 #define BACKGROUND_LOOKS 32 /* some 10 µs */
 #define YIELD_LIMIT 400
-#define YIELD_NS 1000000u      /* yields that take longer give the core to strangers, not to peers */
+#define YIELD_NS 1000000u     /* yields that take longer give the core to strangers, not to peers */
 #define TURN_SLEEP_NS 50000u  /* while other threads have the turn */
 #define ROLL_CALL_SLEEPS 25   /* how often peers are minded that are not waited for directly */
 #define SLEEP_NS 10000000u    /* how long a death may go unnoticed */

@@ -86,6 +86,11 @@ static void allreduce_butterfly(const plan_t *plan, int size) {
   expect_rounds(plan, log2 + (is_power(size) ? 0 : 2));
 }
 
+static void allreduce_allpairs(const plan_t *plan, int size) {
+  expect_each(plan, size - 1, size - 1);
+  expect_rounds(plan, size - 1); /* of one message each: none waits for another */
+}
+
 static void allreduce_halving_doubling(const plan_t *plan, int size) {
   int power = power_below(size), log2 = test_log2_up(power);
   cr_assert_eq(plan->parts, power);
@@ -120,6 +125,7 @@ static void allreduce_circulant(const plan_t *plan, int size) {
 Test(claims, allreduce_by_messages) {
   each_size(COLL_ALLREDUCE, "ring", allreduce_ring);
   each_size(COLL_ALLREDUCE, "butterfly", allreduce_butterfly);
+  each_size(COLL_ALLREDUCE, "allpairs", allreduce_allpairs);
   each_size(COLL_ALLREDUCE, "halving_doubling", allreduce_halving_doubling);
   each_size(COLL_ALLREDUCE, "rabenseifner", allreduce_rabenseifner);
   each_size(COLL_ALLREDUCE, "tree", allreduce_tree);
@@ -320,7 +326,7 @@ static void tournament(const plan_t *plan, int size) {
 
 static void direct(const plan_t *plan, int size) {
   expect_each(plan, size > 1, size > 1);
-  expect_rounds(plan, size > 1);
+  expect_rounds(plan, size - 1); /* of one message each: none waits for another */
 }
 
 Test(claims, exchanges_and_barriers) {

@@ -40,6 +40,9 @@ Test(golden, allreduce_by_messages) {
       {COLL_ALLREDUCE, "butterfly", 3, 0, false, 1,
        "send 0 input[0]; recv 0 scratch[0]; reduce output[0] = scratch[0] input[0]"},
       {COLL_ALLREDUCE, "butterfly", 3, 0, false, 2, "send 0 input[0]; recv 0 output[0]"},
+      {COLL_ALLREDUCE, "allpairs", 3, 0, false, 1,
+       "send 2 input[0]; send 0 input[0]; recv 0 scratch[0]; recv 2 scratch[2]; "
+       "reduce output[0] = scratch[0] input[0] scratch[2]"},
       {COLL_ALLREDUCE, "halving_doubling", 4, 0, false, 1,
        "send 0 input[0+2]; recv 0 scratch[2+2]; reduce output[2+2] = scratch[2+2] input[2+2]; "
        "send 3 output[3]; recv 3 scratch[2]; reduce output[2] = output[2] scratch[2]; "
