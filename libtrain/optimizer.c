@@ -1,4 +1,4 @@
-/* A tensor at a time, so that decay is decided once per tensor and not once per element. */
+/* Short runs of elements are the tasks: each array passes through the caches once. */
 #include "libtrain/optimizer.h"
 
 #include <math.h>
@@ -6,6 +6,8 @@
 #include "libtrain/ops/vector.h"
 
 #define FINAL_RATE_FRACTION 0.1
+#define STEP_ELEMENTS ((size_t)1 << 16) /* of a task */
+#define SUM_PARTS 256
 
 /* The constants of one step; the bias corrections are folded into rate and inverse_root2. */
 typedef struct adamw_step {
@@ -16,9 +18,9 @@ typedef struct adamw_step {
 } adamw_step_t;
 
 TRAIN_VECTORIZED
-static void step_range(const adamw_step_t *step, float decay, size_t count,
-                       const float *restrict gradients, float *restrict parameters,
-                       float *restrict first, float *restrict second) {
+static void step_elements(const adamw_step_t *step, float decay, size_t count,
+                          const float *restrict gradients, float *restrict parameters,
+                          float *restrict first, float *restrict second) {
   const float beta1 = step->beta1, beta2 = step->beta2, epsilon = step->epsilon;
   const float scale = step->gradient_scale, rate = step->rate, root = step->inverse_root2;
   for (size_t i = 0; i < count; i++) {
@@ -31,36 +33,87 @@ static void step_range(const adamw_step_t *step, float decay, size_t count,
   }
 }
 
-void train_adamw_step(const train_adamw_t *adamw, const train_layout_t *layout, size_t first,
-                      size_t count, const float *gradients, float gradient_scale, float rate,
-                      uint64_t step, float *parameters, float *first_moments,
-                      float *second_moments) {
-  adamw_step_t constants = {
-      .beta1 = adamw->beta1,
-      .beta2 = adamw->beta2,
-      .epsilon = adamw->epsilon,
-      .gradient_scale = gradient_scale,
-      .rate = (float)(rate / (1.0 - pow(adamw->beta1, (double)step))),
-      .inverse_root2 = (float)(1.0 / sqrt(1.0 - pow(adamw->beta2, (double)step)))};
+/* One step of a range, as train_adamw_step gets it. */
+typedef struct range_step {
+  adamw_step_t constants;
+  float decay; /* of tensors that decay */
+  const train_layout_t *layout;
+  size_t first, count;
+  const float *gradients;
+  float *parameters, *first_moments, *second_moments;
+} range_step_t;
+
+static size_t least(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+/* Decay is decided once for each tensor's part of the task. */
+static void step_task(void *context, int task, int thread) {
+  const range_step_t *s = context;
+  const train_layout_t *layout = s->layout;
+  size_t begin = s->first + (size_t)task * STEP_ELEMENTS;
+  size_t end = least(begin + STEP_ELEMENTS, s->first + s->count);
+  (void)thread;
   for (int i = 0; i < layout->tensor_count; i++) {
     const train_tensor_t *tensor = &layout->tensors[i];
-    size_t end = tensor->offset + (size_t)tensor->rows * (size_t)tensor->columns;
-    size_t from = tensor->offset > first ? tensor->offset : first;
-    size_t to = end < first + count ? end : first + count;
+    size_t tensor_end = tensor->offset + (size_t)tensor->rows * (size_t)tensor->columns;
+    size_t from = tensor->offset > begin ? tensor->offset : begin, to = least(tensor_end, end);
     if (from >= to) continue;
-    size_t at = from - first;
-    float decay = tensor->decays ? rate * adamw->weight_decay : 0.0f;
-    step_range(&constants, decay, to - from, gradients + at, parameters + at, first_moments + at,
-               second_moments + at);
+    size_t at = from - s->first;
+    step_elements(&s->constants, tensor->decays ? s->decay : 0.0f, to - from, s->gradients + at,
+                  s->parameters + at, s->first_moments + at, s->second_moments + at);
   }
 }
 
+void train_adamw_step(train_pool_t *pool, const train_adamw_t *adamw, const train_layout_t *layout,
+                      size_t first, size_t count, const float *gradients, float gradient_scale,
+                      float rate, uint64_t step, float *parameters, float *first_moments,
+                      float *second_moments) {
+  range_step_t s = {
+      .constants = {.beta1 = adamw->beta1,
+                    .beta2 = adamw->beta2,
+                    .epsilon = adamw->epsilon,
+                    .gradient_scale = gradient_scale,
+                    .rate = (float)(rate / (1.0 - pow(adamw->beta1, (double)step))),
+                    .inverse_root2 = (float)(1.0 / sqrt(1.0 - pow(adamw->beta2, (double)step)))},
+      .decay = rate * adamw->weight_decay,
+      .layout = layout,
+      .first = first,
+      .count = count,
+      .gradients = gradients,
+      .parameters = parameters,
+      .first_moments = first_moments,
+      .second_moments = second_moments};
+  train_pool_run(pool, (int)((count + STEP_ELEMENTS - 1) / STEP_ELEMENTS), step_task, &s);
+}
+
+typedef struct square_sum {
+  const float *values;
+  size_t count;
+  double sums[SUM_PARTS];
+} square_sum_t;
+
 TRAIN_VECTORIZED
-double train_gradient_norm(const float *gradients, size_t count) {
+static double sum_squares(const float *values, size_t count) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (size_t i = 0; i < count; i++) sum += (double)gradients[i] * (double)gradients[i];
-  return sqrt(sum);
+  for (size_t i = 0; i < count; i++) sum += (double)values[i] * (double)values[i];
+  return sum;
+}
+
+static void sum_task(void *context, int part, int thread) {
+  square_sum_t *s = context;
+  size_t each = (s->count + SUM_PARTS - 1) / SUM_PARTS, from = least(each * (size_t)part, s->count);
+  (void)thread;
+  s->sums[part] = sum_squares(s->values + from, least(each, s->count - from));
+}
+
+double train_square_sum(train_pool_t *pool, const float *values, size_t count) {
+  square_sum_t s = {.values = values, .count = count};
+  double sum = 0;
+  train_pool_run(pool, SUM_PARTS, sum_task, &s);
+  for (int i = 0; i < SUM_PARTS; i++) sum += s.sums[i];
+  return sum;
 }
 
 float train_gradient_clip(double norm, double most) {

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "libtrain/model/layout.h"
+#include "libtrain/ops/pool.h"
 
 typedef struct train_adamw {
   float beta1, beta2, epsilon, weight_decay;
@@ -21,13 +22,14 @@ typedef struct train_adamw {
 /* One step, the step-th from 1, over the parameters `first` to first + count - 1 of the flat space.
  * The four arrays have [count] elements, those of that range. gradients are multiplied by
  * gradient_scale as they are read; parameters and both moments are updated in place. */
-void train_adamw_step(const train_adamw_t *adamw, const train_layout_t *layout, size_t first,
-                      size_t count, const float *gradients, float gradient_scale, float rate,
-                      uint64_t step, float *parameters, float *first_moments,
+void train_adamw_step(train_pool_t *pool, const train_adamw_t *adamw, const train_layout_t *layout,
+                      size_t first, size_t count, const float *gradients, float gradient_scale,
+                      float rate, uint64_t step, float *parameters, float *first_moments,
                       float *second_moments);
 
-/* The Euclidean norm of gradients[count], summed in double in a fixed order. */
-double train_gradient_norm(const float *gradients, size_t count);
+/* The sum of the squares of values[count], in double, in an order that follows from count alone;
+ * the root of it, over all gradients, is their norm. */
+double train_square_sum(train_pool_t *pool, const float *values, size_t count);
 
 /* What to multiply gradients of that norm with so that it is at most `most`. */
 float train_gradient_clip(double norm, double most);

@@ -23,11 +23,32 @@ double train_random_unit(uint64_t seed, train_random_stream_t stream, uint64_t i
   return (double)(train_random_bits(seed, stream, index) >> 11) * 0x1p-53;
 }
 
-/* Box and Muller's transform; 1 - u keeps the logarithm away from 0. */
+/* Box and Muller's transform makes draws 2 * pair and 2 * pair + 1 at once; 1 - u keeps the
+ * logarithm away from 0. */
+static void normal_pair(uint64_t seed, train_random_stream_t stream, uint64_t pair,
+                        double draws[2]) {
+  double u = train_random_unit(seed, stream, 2 * pair);
+  double v = train_random_unit(seed, stream, 2 * pair + 1);
+  double radius = sqrt(-2.0 * log(1.0 - u)), angle = 6.283185307179586 * v;
+  sincos(angle, &draws[1], &draws[0]);
+  draws[0] *= radius;
+  draws[1] *= radius;
+}
+
 double train_random_normal(uint64_t seed, train_random_stream_t stream, uint64_t index) {
-  double u = train_random_unit(seed, stream, 2 * index);
-  double v = train_random_unit(seed, stream, 2 * index + 1);
-  return sqrt(-2.0 * log(1.0 - u)) * cos(6.283185307179586 * v);
+  double draws[2];
+  normal_pair(seed, stream, index / 2, draws);
+  return draws[index % 2];
+}
+
+void train_random_normals(uint64_t seed, train_random_stream_t stream, uint64_t first, size_t count,
+                          double deviation, float *values) {
+  double draws[2];
+  for (size_t i = 0; i < count; i++) {
+    uint64_t index = first + i;
+    if (i == 0 || index % 2 == 0) normal_pair(seed, stream, index / 2, draws);
+    values[i] = (float)(deviation * draws[index % 2]);
+  }
 }
 
 uint64_t train_random_digest(uint64_t digest, const void *bytes, size_t count) {

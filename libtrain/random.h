@@ -28,6 +28,10 @@ double train_random_unit(uint64_t seed, train_random_stream_t stream, uint64_t i
 /* Standard normal. */
 double train_random_normal(uint64_t seed, train_random_stream_t stream, uint64_t index);
 
+/* deviation times the draws first .. first + count - 1 of train_random_normal, in less time. */
+void train_random_normals(uint64_t seed, train_random_stream_t stream, uint64_t first, size_t count,
+                          double deviation, float *values);
+
 /* A 64-bit digest of bytes (FNV-1a, mixed), continued from `digest`; start from 0. */
 uint64_t train_random_digest(uint64_t digest, const void *bytes, size_t count);
 

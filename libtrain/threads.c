@@ -1,7 +1,6 @@
-/* OpenBLAS has the only threads so far; the loops between its products run in the caller's. */
+/* The cores that are online, and those that a launcher has bound this process to. */
 #include "libtrain/threads.h"
 
-#include <cblas.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -13,8 +12,4 @@ int train_threads_share(int ranks_here) {
     share = CPU_COUNT(&allowed);
   }
   return share;
-}
-
-void train_threads_set(int threads) {
-  openblas_set_num_threads(threads);
 }

@@ -2,17 +2,34 @@
  * The arrays of a forward and a backward pass, carved from one arena. The layout is written once
  * and walked twice: with no arena to add up the size, and again to hand out the places.
  */
+#include "libtrain/model/activations.h"
+
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/memory.h"
-#include "libtrain/model/internal.h"
 
 #define LINE_FLOATS (BASE_CACHE_LINE / sizeof(float))
+#define HUGE_PAGE ((size_t)2 << 20)
 
 typedef struct carver {
   float *arena; /* NULL while measuring */
   size_t used;  /* floats */
 } carver_t;
+
+/* The parts of a block's arrays that are its own; the others are shared by all blocks. */
+typedef struct owned {
+  bool attention, qkv, mlp, out;
+} owned_t;
+
+static owned_t owned_by_blocks(const train_model_options_t *options) {
+  if (options->forward_only) return (owned_t){.qkv = true};
+  bool all = options->recompute == TRAIN_RECOMPUTE_NONE;
+  return (owned_t){.attention = all,
+                   .qkv = all,
+                   .mlp = options->recompute != TRAIN_RECOMPUTE_BLOCK,
+                   .out = true};
+}
 
 static void carve(carver_t *carver, size_t rows, size_t columns, float **place) {
   if (carver->arena != NULL) *place = carver->arena + carver->used;
@@ -20,77 +37,107 @@ static void carve(carver_t *carver, size_t rows, size_t columns, float **place) 
 }
 
 static void carve_block(carver_t *carver, const train_model_config_t *config, size_t rows,
-                        block_activations_t *block) {
+                        const owned_t *owned, block_activations_t *block) {
   size_t width = (size_t)config->width;
-  carve(carver, rows, width, &block->normed1);
-  carve(carver, rows, 1, &block->mean1);
-  carve(carver, rows, 1, &block->rstd1);
-  carve(carver, rows, 3 * width, &block->qkv);
-  carve(carver, rows * (size_t)config->heads, (size_t)config->context, &block->weights);
-  carve(carver, rows, width, &block->attended);
-  carve(carver, rows, width, &block->middle);
-  carve(carver, rows, width, &block->normed2);
-  carve(carver, rows, 1, &block->mean2);
-  carve(carver, rows, 1, &block->rstd2);
-  carve(carver, rows, 4 * width, &block->hidden);
-  carve(carver, rows, 4 * width, &block->active);
-  carve(carver, rows, width, &block->out);
+  if (owned->attention) {
+    carve(carver, rows, width, &block->normed1);
+    carve(carver, rows, 1, &block->mean1);
+    carve(carver, rows, 1, &block->rstd1);
+    carve(carver, rows, width, &block->attended);
+    carve(carver, rows, (size_t)config->heads, &block->log_sums);
+  }
+  if (owned->qkv) carve(carver, rows, 3 * width, &block->qkv);
+  if (owned->mlp) {
+    carve(carver, rows, width, &block->middle);
+    carve(carver, rows, width, &block->normed2);
+    carve(carver, rows, 1, &block->mean2);
+    carve(carver, rows, 1, &block->rstd2);
+    carve(carver, rows, 4 * width, &block->hidden);
+    carve(carver, rows, 4 * width, &block->active);
+  }
+  if (owned->out) carve(carver, rows, width, &block->out);
 }
 
-static void carve_all(carver_t *carver, const train_model_config_t *config, size_t rows,
-                      train_activations_t *activations) {
-  size_t width = (size_t)config->width, context = (size_t)config->context;
+static size_t rows_of(const train_model_config_t *config, const train_model_options_t *options) {
+  return (size_t)options->sequences * (size_t)config->context;
+}
+
+static size_t scratch_of(const train_model_config_t *config, const train_model_options_t *options) {
+  const train_ops_sizes_t sizes = {.rows = (int)rows_of(config, options),
+                                   .length = config->context,
+                                   .heads = config->heads,
+                                   .width = config->width,
+                                   .vocabulary = config->vocabulary,
+                                   .threads = train_pool_threads(options->pool),
+                                   .training = !options->forward_only};
+  return options->ops->scratch_floats(&sizes);
+}
+
+/* activations->blocks may be NULL while measuring. */
+static void carve_all(carver_t *carver, const train_model_config_t *config,
+                      const train_model_options_t *options, train_activations_t *activations) {
+  size_t width = (size_t)config->width, rows = rows_of(config, options);
+  const owned_t owned = owned_by_blocks(options);
+  const owned_t shared = {!owned.attention, !owned.qkv, !owned.mlp, !owned.out};
+  block_activations_t common = {0};
+  carve_block(carver, config, rows, &shared, &common);
   carve(carver, rows, width, &activations->embedded);
   for (int layer = 0; layer < config->layers; layer++) {
-    block_activations_t unused;
-    carve_block(carver, config, rows,
-                carver->arena != NULL ? &activations->blocks[layer] : &unused);
+    block_activations_t block = common;
+    carve_block(carver, config, rows, &owned, &block);
+    if (activations->blocks != NULL) activations->blocks[layer] = block;
   }
   carve(carver, rows, width, &activations->normed);
   carve(carver, rows, 1, &activations->mean);
   carve(carver, rows, 1, &activations->rstd);
-  carve(carver, rows, (size_t)config->vocabulary, &activations->logits);
-  carve(carver, rows, 1, &activations->losses);
-  carve(carver, rows, width, &activations->projected);
-  carve(carver, rows, width, &activations->d_stream);
-  carve(carver, rows, width, &activations->d_narrow);
-  carve(carver, rows, 4 * width, &activations->d_wide);
-  carve(carver, context, context, &activations->scratch);
+  if (!options->forward_only) {
+    carve(carver, rows, width, &activations->d_stream);
+    carve(carver, rows, width, &activations->d_narrow);
+    carve(carver, rows, 4 * width, &activations->d_wide);
+  }
+  carve(carver, scratch_of(config, options), 1, &activations->scratch);
 }
 
-size_t train_model_bytes(const train_layout_t *layout, const train_model_options_t *options) {
-  const train_model_config_t *config = &layout->config;
-  size_t rows = (size_t)options->sequences * (size_t)config->context;
+size_t train_activations_bytes(const train_model_config_t *config,
+                               const train_model_options_t *options) {
   carver_t carver = {0};
-  train_activations_t unused;
-  carve_all(&carver, config, rows, &unused);
-  return carver.used * sizeof(float) + rows * sizeof(int32_t);
+  train_activations_t nowhere = {0};
+  carve_all(&carver, config, options, &nowhere);
+  return carver.used * sizeof(float);
 }
 
-coll_status_t train_activations_create(const train_model_config_t *config, int sequences,
+/* Memory in huge pages where there are any: the passes stride over all of it. */
+static coll_status_t allocate_arena(size_t bytes, int sequences, void **arena) {
+  size_t whole = base_round_up(bytes, HUGE_PAGE);
+  void *memory = aligned_alloc(HUGE_PAGE, whole);
+  if (memory == NULL) {
+    return base_fail(COLL_ERROR_MEMORY,
+                     "out of memory: %zu MiB of activations for %d sequences; lower --batch",
+                     bytes >> 20, sequences);
+  }
+  madvise(memory, whole, MADV_HUGEPAGE);
+  *arena = memory;
+  return COLL_OK;
+}
+
+coll_status_t train_activations_create(const train_model_config_t *config,
+                                       const train_model_options_t *options,
                                        train_activations_t **activations) {
   void *memory;
   COLL_TRY(base_alloc(1, sizeof(train_activations_t), "the activations", &memory));
   train_activations_t *created = memory;
-  size_t rows = (size_t)sequences * (size_t)config->context;
   coll_status_t status =
       base_alloc((size_t)config->layers, sizeof(block_activations_t), "the activations", &memory);
   if (status != COLL_OK) goto failed;
   created->blocks = memory;
-  status = base_alloc(rows, sizeof(int32_t), "the tokens", &memory);
+  status = base_alloc(rows_of(config, options), sizeof(int32_t), "the tokens", &memory);
   if (status != COLL_OK) goto failed;
   created->tokens = memory;
-  carver_t carver = {0};
-  carve_all(&carver, config, rows, created);
-  created->arena = aligned_alloc(BASE_CACHE_LINE, carver.used * sizeof(float));
-  if (created->arena == NULL) {
-    status = base_fail(COLL_ERROR_MEMORY,
-                       "out of memory: %zu MiB of activations for %d sequences; lower --batch",
-                       carver.used * sizeof(float) >> 20, sequences);
-    goto failed;
-  }
-  carver = (carver_t){.arena = created->arena};
-  carve_all(&carver, config, rows, created);
+  status =
+      allocate_arena(train_activations_bytes(config, options), options->sequences, &created->arena);
+  if (status != COLL_OK) goto failed;
+  carver_t carver = {.arena = created->arena};
+  carve_all(&carver, config, options, created);
   *activations = created;
   return COLL_OK;
 failed:

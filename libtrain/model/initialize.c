@@ -4,6 +4,8 @@
 #include "libtrain/model/layout.h"
 #include "libtrain/random.h"
 
+#define TASK_ELEMENTS ((size_t)1 << 16)
+
 /* The standard deviation of a matrix. */
 static double deviation_of(const train_layout_t *layout, const train_tensor_t *tensor, int which) {
   const train_model_config_t *config = &layout->config;
@@ -18,21 +20,44 @@ static bool is_norm_weight(const train_tensor_t *tensor, int which) {
   return which == TRAIN_NORM1_WEIGHT || which == TRAIN_NORM2_WEIGHT;
 }
 
-void train_layout_initialize(const train_layout_t *layout, uint64_t seed, size_t first,
-                             size_t count, float *values) {
-  for (int i = 0; i < layout->tensor_count; i++) {
-    const train_tensor_t *tensor = &layout->tensors[i];
-    int which = i < TRAIN_ENDS ? i : (i - TRAIN_ENDS) % TRAIN_BLOCK_TENSORS;
-    size_t end = tensor->offset + (size_t)tensor->rows * (size_t)tensor->columns;
-    size_t from = tensor->offset > first ? tensor->offset : first;
-    size_t to = end < first + count ? end : first + count;
-    double deviation = deviation_of(layout, tensor, which);
-    float constant = is_norm_weight(tensor, which) ? 1.0f : 0.0f;
-    for (size_t at = from; at < to; at++) {
-      values[at - first] =
-          tensor->rows > 1
-              ? (float)(deviation * train_random_normal(seed, TRAIN_RANDOM_WEIGHTS, at))
-              : constant;
-    }
+typedef struct share {
+  const train_layout_t *layout;
+  uint64_t seed;
+  size_t first, count;
+  float *values; /* [count] */
+} share_t;
+
+/* The part of the tensor that lies between `begin` and `end` of the flat space. */
+static void fill(const share_t *share, int index, size_t begin, size_t end) {
+  const train_tensor_t *tensor = &share->layout->tensors[index];
+  int which = index < TRAIN_ENDS ? index : (index - TRAIN_ENDS) % TRAIN_BLOCK_TENSORS;
+  size_t tensor_end = tensor->offset + (size_t)tensor->rows * (size_t)tensor->columns;
+  size_t from = tensor->offset > begin ? tensor->offset : begin;
+  size_t to = tensor_end < end ? tensor_end : end;
+  if (from >= to) return;
+  float *values = share->values + (from - share->first);
+  if (tensor->rows > 1) {
+    train_random_normals(share->seed, TRAIN_RANDOM_WEIGHTS, from, to - from,
+                         deviation_of(share->layout, tensor, which), values);
+    return;
   }
+  float constant = is_norm_weight(tensor, which) ? 1.0f : 0.0f;
+  for (size_t i = 0; i < to - from; i++) values[i] = constant;
+}
+
+static void fill_task(void *context, int task, int thread) {
+  const share_t *share = context;
+  size_t begin = share->first + (size_t)task * TASK_ELEMENTS, end = begin + TASK_ELEMENTS;
+  size_t last = share->first + share->count;
+  (void)thread;
+  for (int i = 0; i < share->layout->tensor_count; i++) {
+    fill(share, i, begin, end < last ? end : last);
+  }
+}
+
+void train_layout_initialize(train_pool_t *pool, const train_layout_t *layout, uint64_t seed,
+                             size_t first, size_t count, float *values) {
+  share_t share = {
+      .layout = layout, .seed = seed, .first = first, .count = count, .values = values};
+  train_pool_run(pool, (int)((count + TASK_ELEMENTS - 1) / TASK_ELEMENTS), fill_task, &share);
 }

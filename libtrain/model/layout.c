@@ -151,3 +151,10 @@ void train_layout_destroy(train_layout_t *layout) {
   free(layout->tensors);
   free(layout);
 }
+
+double train_layout_flops_per_token(const train_layout_t *layout, int length) {
+  const train_model_config_t *config = &layout->config;
+  double positions = (double)config->context * config->width;
+  return 6.0 * ((double)layout->parameter_count - positions) +
+         12.0 * config->layers * (double)config->width * length;
+}

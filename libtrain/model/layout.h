@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "libtrain/ops/pool.h"
 
 typedef struct train_model_config {
   int32_t vocabulary; /* tokens are 0 .. vocabulary - 1 */
@@ -90,12 +91,18 @@ static inline const train_tensor_t *train_layout_tensor(const train_layout_t *la
               ->tensors[unit == 0 ? which : TRAIN_ENDS + (unit - 1) * TRAIN_BLOCK_TENSORS + which];
 }
 
+/* The arithmetic that training on one token takes, by the convention of PaLM (Chowdhery et al.
+ * 2022, appendix B) and nanoGPT: 6 N + 12 L C T operations for N parameters but the position table,
+ * L layers of width C and sequences of T tokens. An addition and a multiplication are two. Forward
+ * and backward are counted, recomputation is not, and attention as if it were not causal. */
+double train_layout_flops_per_token(const train_layout_t *layout, int length);
+
 /* The model's initial parameters `first` to first + count - 1 of the flat space, in values[count]:
  * any share of them can be made on its own. GPT-2's initialisation: N(0, 0.02) at its width of 768,
  * and as much wider as keeps the variance of a layer's output in a narrower model; the projections
  * back into the residual stream smaller by sqrt(2 * layers), layernorms at identity, biases zero.
  * A function of the seed alone. */
-void train_layout_initialize(const train_layout_t *layout, uint64_t seed, size_t first,
-                             size_t count, float *values);
+void train_layout_initialize(train_pool_t *pool, const train_layout_t *layout, uint64_t seed,
+                             size_t first, size_t count, float *values);
 
 #endif

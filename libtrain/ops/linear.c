@@ -1,36 +1,154 @@
-/* The linear layer: three matrix products, left to OpenBLAS, and the bias. */
-#include <cblas.h>
-#include <stddef.h>
+/*
+ * The linear layer: three matrix products, with bias, residual and GELU done to their tiles. The
+ * bias's gradient belongs to the tiles of the weight's that begin a row.
+ */
+#include <assert.h>
 #include <string.h>
 
-#include "libtrain/ops/ops.h"
+#include "libtrain/ops/gemm.h"
+#include "libtrain/ops/host.h"
 #include "libtrain/ops/vector.h"
 
-void train_linear_forward(const float *in, const float *weight, const float *bias, int rows,
-                          int in_width, int out_width, float *out) {
-  if (bias != NULL) {
-    for (int row = 0; row < rows; row++) {
-      memcpy(out + (size_t)row * out_width, bias, (size_t)out_width * sizeof *bias);
-    }
-  }
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, out_width, in_width, 1.0f, in,
-              in_width, weight, in_width, bias != NULL ? 1.0f : 0.0f, out, out_width);
+#define SQRT_2_OVER_PI 0.79788456f
+#define CUBIC 0.044715f
+
+/* What follows the products; all of [rows, out_width] or, for `hidden`, [rows, in_width]. */
+typedef struct epilogue {
+  int rows, width; /* of the arrays below */
+  const float *bias, *residual;
+  float *active;
+  const float *hidden;
+  const float *d_out;
+  bool fresh;
+  float *d_bias;
+} epilogue_t;
+
+TRAIN_VECTORIZED
+static void add_bias(const float *bias, int count, float *restrict out) {
+  for (int i = 0; i < count; i++) out[i] += bias[i];
 }
 
 TRAIN_VECTORIZED
-static void add_rows(const float *d_out, int rows, int width, float *restrict d_bias) {
-  for (int row = 0; row < rows; row++) {
-    const float *d = d_out + (size_t)row * width;
-    for (int i = 0; i < width; i++) d_bias[i] += d[i];
+static void add_bias_and_residual(const float *bias, const float *residual, int count,
+                                  float *restrict out) {
+  for (int i = 0; i < count; i++) out[i] += bias[i] + residual[i];
+}
+
+TRAIN_VECTORIZED
+static void add_bias_and_gelu(const float *bias, int count, float *restrict out,
+                              float *restrict active) {
+  for (int i = 0; i < count; i++) {
+    float x = out[i] + bias[i];
+    out[i] = x;
+    active[i] = 0.5f * x * (1.0f + train_tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x)));
   }
 }
 
-void train_linear_backward(const float *d_out, const float *in, const float *weight, int rows,
-                           int in_width, int out_width, float *d_in, float *d_weight,
-                           float *d_bias) {
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, in_width, out_width, 1.0f, d_out,
-              out_width, weight, in_width, 0.0f, d_in, in_width);
-  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, out_width, in_width, rows, 1.0f, d_out,
-              out_width, in, in_width, 1.0f, d_weight, in_width);
-  if (d_bias != NULL) add_rows(d_out, rows, out_width, d_bias);
+static void end_forward(const void *context, const train_tile_t *tile) {
+  const epilogue_t *e = context;
+  const float *bias = e->bias + tile->column;
+  for (int i = 0; i < tile->rows; i++) {
+    size_t at = (size_t)(tile->row + i) * e->width + tile->column;
+    float *out = tile->out + (size_t)i * tile->out_stride;
+    if (e->active != NULL) {
+      add_bias_and_gelu(bias, tile->columns, out, e->active + at);
+    } else if (e->residual != NULL) {
+      add_bias_and_residual(bias, e->residual + at, tile->columns, out);
+    } else {
+      add_bias(bias, tile->columns, out);
+    }
+  }
+}
+
+void train_host_linear_forward(train_pool_t *pool, const train_linear_t *linear, const float *in,
+                               int rows, const float *weight, const float *bias,
+                               const float *residual, float *out, float *active) {
+  assert(linear->split == TRAIN_SPLIT_NONE);
+  assert(bias != NULL || (residual == NULL && active == NULL));
+  const epilogue_t epilogue = {
+      .width = linear->out_width, .bias = bias, .residual = residual, .active = active};
+  const train_gemm_t product = {.rows = rows,
+                                .columns = linear->out_width,
+                                .depth = linear->in_width,
+                                .a = in,
+                                .a_stride = linear->in_width,
+                                .b = weight,
+                                .b_stride = linear->in_width,
+                                .b_transposed = true,
+                                .out = out,
+                                .out_stride = linear->out_width,
+                                .end = bias != NULL ? end_forward : NULL,
+                                .context = &epilogue};
+  train_gemm_run(pool, &product, 1);
+}
+
+TRAIN_VECTORIZED
+static void gelu_backward(const float *in, int count, float *restrict d) {
+  for (int i = 0; i < count; i++) {
+    float x = in[i];
+    float t = train_tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x));
+    float inner_slope = SQRT_2_OVER_PI * (1.0f + 3.0f * CUBIC * x * x);
+    d[i] *= 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner_slope;
+  }
+}
+
+static void end_d_in(const void *context, const train_tile_t *tile) {
+  const epilogue_t *e = context;
+  for (int i = 0; i < tile->rows; i++) {
+    gelu_backward(e->hidden + (size_t)(tile->row + i) * e->width + tile->column, tile->columns,
+                  tile->out + (size_t)i * tile->out_stride);
+  }
+}
+
+TRAIN_VECTORIZED
+static void add_rows(const float *d_out, int rows, int stride, int count, float *restrict sum) {
+  for (int row = 0; row < rows; row++) {
+    const float *d = d_out + (size_t)row * stride;
+    for (int i = 0; i < count; i++) sum[i] += d[i];
+  }
+}
+
+/* A tile's rows are output features. */
+static void end_d_weight(const void *context, const train_tile_t *tile) {
+  const epilogue_t *e = context;
+  if (tile->column > 0) return;
+  float *d_bias = e->d_bias + tile->row;
+  if (e->fresh) memset(d_bias, 0, (size_t)tile->rows * sizeof *d_bias);
+  add_rows(e->d_out + tile->row, e->rows, e->width, tile->rows, d_bias);
+}
+
+void train_host_linear_backward(train_pool_t *pool, const train_linear_t *linear,
+                                const float *d_out, const float *in, int rows, const float *weight,
+                                const float *hidden, bool fresh, float *d_in, float *d_weight,
+                                float *d_bias) {
+  assert(linear->split == TRAIN_SPLIT_NONE);
+  int in_width = linear->in_width, out_width = linear->out_width;
+  const epilogue_t to_in = {.width = in_width, .hidden = hidden};
+  const epilogue_t to_bias = {
+      .rows = rows, .width = out_width, .d_out = d_out, .fresh = fresh, .d_bias = d_bias};
+  const train_gemm_t products[] = {{.rows = out_width,
+                                    .columns = in_width,
+                                    .depth = rows,
+                                    .a = d_out,
+                                    .a_stride = out_width,
+                                    .a_transposed = true,
+                                    .b = in,
+                                    .b_stride = in_width,
+                                    .add = !fresh,
+                                    .out = d_weight,
+                                    .out_stride = in_width,
+                                    .end = end_d_weight,
+                                    .context = &to_bias},
+                                   {.rows = rows,
+                                    .columns = in_width,
+                                    .depth = out_width,
+                                    .a = d_out,
+                                    .a_stride = out_width,
+                                    .b = weight,
+                                    .b_stride = in_width,
+                                    .out = d_in,
+                                    .out_stride = in_width,
+                                    .end = hidden != NULL ? end_d_in : NULL,
+                                    .context = &to_in}};
+  train_gemm_run(pool, products, 2);
 }

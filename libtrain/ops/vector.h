@@ -1,6 +1,6 @@
 /*
  * What the loops between the matrix products are vectorised with: a marker that compiles a function
- * once for plain x86-64 and once for AVX2 with FMA, picked when the program is loaded, and
+ * for plain x86-64, for AVX2 with FMA and for AVX-512, picked when the program is loaded, and
  * exponential and hyperbolic tangent written so that a compiler can put them into such a loop.
  */
 #ifndef LIBTRAIN_VECTOR_H
@@ -13,7 +13,8 @@
  * whose runtimes are not up yet when the loader picks a clone. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define TRAIN_VECTORIZED __attribute__((target_clones("arch=x86-64-v3", "default")))
+#define TRAIN_VECTORIZED \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define TRAIN_VECTORIZED
 #endif

@@ -120,6 +120,7 @@ coll_status_t train_store_load(train_store_t *store, const train_flat_t *from) {
 
 /* What training starts from: parameters of a seed, no moments. */
 typedef struct beginning {
+  train_pool_t *pool;
   const train_layout_t *layout;
   uint64_t seed;
 } beginning_t;
@@ -128,7 +129,8 @@ static coll_status_t read_beginning(void *context, train_array_t array, size_t f
                                     float *values) {
   const beginning_t *beginning = context;
   if (array == TRAIN_PARAMETERS) {
-    train_layout_initialize(beginning->layout, beginning->seed, first, count, values);
+    train_layout_initialize(beginning->pool, beginning->layout, beginning->seed, first, count,
+                            values);
   } else {
     memset(values, 0, count * sizeof *values);
   }
@@ -136,7 +138,7 @@ static coll_status_t read_beginning(void *context, train_array_t array, size_t f
 }
 
 coll_status_t train_store_initialize(train_store_t *store, uint64_t seed) {
-  beginning_t beginning = {.layout = store->layout, .seed = seed};
+  beginning_t beginning = {.pool = store->options.pool, .layout = store->layout, .seed = seed};
   const train_flat_t flat = {.context = &beginning, .read = read_beginning};
   return train_store_load(store, &flat);
 }
@@ -195,8 +197,7 @@ static double squares_of(const train_store_t *store, const train_bucket_t *bucke
     first = bucket->count * rank / size;
     count = bucket->count * (rank + 1) / size - first;
   }
-  double norm = train_gradient_norm(share + first, count);
-  return norm * norm;
+  return train_square_sum(store->options.pool, share + first, count);
 }
 
 coll_status_t train_store_finish(train_store_t *store, double *squares) {
@@ -217,7 +218,7 @@ coll_status_t train_store_update(train_store_t *store, const train_adamw_t *adam
   for (int i = 0; i < store->shards->bucket_count; i++) {
     const train_bucket_t *bucket = &store->shards->buckets[i];
     float *share = store_share_at(store, &arrays[TRAIN_PARAMETERS], bucket);
-    train_adamw_step(adamw, store->layout,
+    train_adamw_step(store->options.pool, adamw, store->layout,
                      flat_of(store, bucket) + (size_t)store->owner * bucket->share,
                      train_bucket_owned(bucket, store->owner),
                      store_share_at(store, &store->gradients, bucket), gradient_scale, rate, step,

@@ -22,6 +22,7 @@ typedef struct train_store_options {
   int stage; /* 0: nothing is shared out; 1: moments; 2: gradients too; 3: parameters too */
   size_t bucket_bytes; /* the most that one collective reduces or gathers */
   train_wire_options_t wire;
+  train_pool_t *pool; /* steps the parameters; may be NULL. Outlives the store */
 } train_store_options_t;
 
 #define TRAIN_STORE_OPTIONS_INIT                                   \

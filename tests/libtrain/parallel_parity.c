@@ -3,7 +3,6 @@
  * against one rank that does it all at once, loss by loss and in all parameters; and a run that is
  * repeated comes out bit by bit alike.
  */
-#include <cblas.h>
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -168,7 +167,6 @@ static void check_close(const trial_t *alone, const trial_t *trial) {
 static trial_t alone;
 
 static void setup(void) {
-  openblas_set_num_threads(1);
   cr_assert_eq(train_layout_create(&config, &layout), COLL_OK);
   alone = (trial_t){.ranks = 1, .micro_batches = 1};
   run(&alone);

@@ -52,7 +52,7 @@ static void compute_expected(const train_layout_t *layout, float *all[TRAIN_ARRA
   for (int array = 0; array < TRAIN_ARRAYS; array++) {
     all[array] = calloc((STEPS + 1) * count, sizeof(float));
   }
-  train_layout_initialize(layout, SEED, 0, count, all[TRAIN_PARAMETERS]);
+  train_layout_initialize(NULL, layout, SEED, 0, count, all[TRAIN_PARAMETERS]);
   for (uint64_t step = 0; step < STEPS; step++) {
     float *after[TRAIN_ARRAYS];
     for (int array = 0; array < TRAIN_ARRAYS; array++) {
@@ -60,7 +60,7 @@ static void compute_expected(const train_layout_t *layout, float *all[TRAIN_ARRA
       memcpy(after[array], all[array] + step * count, count * sizeof(float));
     }
     for (size_t i = 0; i < count; i++) gradients[i] = (float)rows_gradient(step, 0, ROWS, i);
-    train_adamw_step(&adamw, layout, 0, count, gradients, 0.125f, RATE, step + 1,
+    train_adamw_step(NULL, &adamw, layout, 0, count, gradients, 0.125f, RATE, step + 1,
                      after[TRAIN_PARAMETERS], after[TRAIN_FIRST_MOMENTS],
                      after[TRAIN_SECOND_MOMENTS]);
   }

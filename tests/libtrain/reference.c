@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "libtrain/random.h"
 
@@ -85,17 +86,41 @@ void reference_attention(const shape_t *s, const double *x, double *out) {
   }
 }
 
-void reference_residual(const shape_t *s, const double *x, double *out) {
-  int count = s->sequences * s->length * s->width;
-  for (int i = 0; i < count; i++) out[i] = x[i] + x[count + i];
-}
-
 void reference_cross_entropy(const shape_t *s, const double *x, double *out) {
   for (int row = 0; row < s->sequences * s->length; row++) {
     double sum = 0;
     for (int i = 0; i < s->classes; i++) sum += exp(x[row * s->classes + i]);
     out[row] = log(sum) - x[row * s->classes + s->tokens[row]];
   }
+}
+
+void reference_linear_and_residual(const shape_t *s, const double *x, double *out) {
+  int rows = s->sequences * s->length;
+  const double *residual = x + rows * s->width + s->out_width * s->width + s->out_width;
+  reference_linear(s, x, out);
+  for (int i = 0; i < rows * s->out_width; i++) out[i] += residual[i];
+}
+
+void reference_gelu_and_linear(const shape_t *s, const double *x, double *out) {
+  int rows = s->sequences * s->length, weights = s->out_width * s->width + s->out_width;
+  double *active = malloc(sizeof(double) * (size_t)(rows * s->width + weights));
+  reference_gelu(s, x, active);
+  memcpy(active + rows * s->width, x + rows * s->width, sizeof(double) * (size_t)weights);
+  reference_linear(s, active, out);
+  free(active);
+}
+
+void reference_classifier(const shape_t *s, const double *x, double *out) {
+  int rows = s->sequences * s->length;
+  const double *table = x + rows * s->width;
+  double *logits = malloc(sizeof(double) * (size_t)(rows * s->classes));
+  for (int i = 0; i < rows * s->classes; i++) {
+    const double *in = x + i / s->classes * s->width, *class = table + i % s->classes * s->width;
+    logits[i] = 0;
+    for (int j = 0; j < s->width; j++) logits[i] += in[j] * class[j];
+  }
+  reference_cross_entropy(s, logits, out);
+  free(logits);
 }
 
 /* Runs an operator on inputs that lie apart. */
@@ -194,11 +219,11 @@ static double weighted(reference_t *reference, const shape_t *shape, const doubl
 }
 
 void check_gradients(const char *what, reference_t *reference, const shape_t *shape, const float *x,
-                     size_t in_count, const float *weights, size_t out_count,
+                     size_t in_count, size_t stride, const float *weights, size_t out_count,
                      const float *gradients) {
   const double h = 1e-4;
   double *wide = widen(x, in_count), *out = malloc(out_count * sizeof *out);
-  for (size_t i = 0; i < in_count; i++) {
+  for (size_t i = 0; i < in_count; i += stride) {
     double center = wide[i];
     wide[i] = center + h;
     double above = weighted(reference, shape, wide, weights, out_count, out);

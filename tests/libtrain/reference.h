@@ -26,8 +26,12 @@ void reference_layernorm(const shape_t *shape, const double *x, double *out); /*
 void reference_linear(const shape_t *shape, const double *x, double *out);    /* in, weight, bias */
 void reference_gelu(const shape_t *shape, const double *x, double *out);
 void reference_attention(const shape_t *shape, const double *x, double *out);     /* qkv */
-void reference_residual(const shape_t *shape, const double *x, double *out);      /* a, b */
 void reference_cross_entropy(const shape_t *shape, const double *x, double *out); /* logits */
+void reference_linear_and_residual(const shape_t *shape, const double *x,
+                                   double *out); /* in, weight, bias, residual */
+void reference_gelu_and_linear(const shape_t *shape, const double *x,
+                               double *out); /* in, weight, bias */
+void reference_classifier(const shape_t *shape, const double *x, double *out); /* in, table */
 
 /* The summed loss of the model with the given parameters, in its own layout. */
 double reference_model_loss(const train_model_config_t *config, const double *parameters,
@@ -41,9 +45,10 @@ void random_fill(uint64_t seed, double deviation, size_t count, float *values);
 void check_forward(const char *what, reference_t *reference, const shape_t *shape, const float *x,
                    size_t in_count, const float *out, size_t out_count);
 
-/* gradients[in_count] is d (sum of weights[i] * out[i]) / d x. */
+/* gradients[in_count] is d (sum of weights[i] * out[i]) / d x, at every stride-th of its elements.
+ */
 void check_gradients(const char *what, reference_t *reference, const shape_t *shape, const float *x,
-                     size_t in_count, const float *weights, size_t out_count,
+                     size_t in_count, size_t stride, const float *weights, size_t out_count,
                      const float *gradients);
 
 #endif

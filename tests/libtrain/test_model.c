@@ -26,8 +26,10 @@ typedef struct bench {
 } bench_t;
 
 /* Values large enough that every path through the model matters. */
-static void setup(const train_model_config_t *config, bench_t *bench) {
-  const train_model_options_t options = {.sequences = SEQUENCES};
+static void setup_with(const train_model_config_t *config, const train_model_options_t *chosen,
+                       bench_t *bench) {
+  train_model_options_t options = *chosen;
+  options.sequences = SEQUENCES;
   cr_assert_eq(train_layout_create(config, &bench->layout), COLL_OK, "%s", base_last_error());
   cr_assert_eq(train_model_create(bench->layout, &options, &bench->model), COLL_OK);
   size_t count = bench->layout->parameter_count;
@@ -37,6 +39,10 @@ static void setup(const train_model_config_t *config, bench_t *bench) {
   random_fill(1, 0.4, count, bench->arena.parameters);
   memset(bench->arena.gradients, 0xff, count * sizeof(float)); /* NaN: each must be written */
   bench->source = train_arena_source(&bench->arena);
+}
+
+static void setup(const train_model_config_t *config, bench_t *bench) {
+  setup_with(config, &(train_model_options_t){0}, bench);
 }
 
 static void teardown(bench_t *bench) {
@@ -142,12 +148,64 @@ Test(model, extending_says_what_the_loss_measures) {
   teardown(&bench);
 }
 
+Test(model, recomputing_and_threads_change_no_bit) {
+  bench_t plain, other;
+  train_pool_t *pool;
+  setup(&tiny, &plain);
+  cr_assert_eq(train_pool_create(3, &pool), COLL_OK);
+  double loss = learn(&plain, 1);
+  size_t bytes = plain.layout->parameter_count * sizeof(float);
+  for (int what = 0; what <= TRAIN_RECOMPUTE_BLOCK; what++) {
+    const train_model_options_t options = {.recompute = (train_recompute_t)what, .pool = pool};
+    setup_with(&tiny, &options, &other);
+    cr_assert_eq(learn(&other, 1), loss, "recompute %d", what);
+    cr_assert_arr_eq(plain.arena.gradients, other.arena.gradients, bytes, "recompute %d", what);
+    teardown(&other);
+  }
+  const train_model_config_t deep = {
+      .vocabulary = 7, .context = 6, .layers = 9, .heads = 2, .width = 8};
+  train_layout_t *layout;
+  cr_assert_eq(train_layout_create(&deep, &layout), COLL_OK);
+  train_model_options_t options = {.sequences = SEQUENCES};
+  size_t needed = train_model_bytes(layout, &options);
+  for (int what = 1; what <= TRAIN_RECOMPUTE_BLOCK; what++) {
+    options.recompute = (train_recompute_t)what;
+    size_t fewer = train_model_bytes(layout, &options);
+    cr_assert_lt(fewer, needed, "recompute %d: %zu bytes", what, fewer);
+    needed = fewer;
+  }
+  train_layout_destroy(layout);
+  train_pool_destroy(pool);
+  teardown(&plain);
+}
+
+Test(model, forward_only_measures_and_extends_alike) {
+  bench_t both, forward;
+  const train_model_options_t options = {.forward_only = true};
+  double expected, got;
+  float logits[2][7];
+  setup(&tiny, &both);
+  setup_with(&tiny, &options, &forward);
+  train_model_loss(both.model, &both.source, tokens, targets, SEQUENCES, LENGTH, &expected);
+  train_model_loss(forward.model, &forward.source, tokens, targets, SEQUENCES, LENGTH, &got);
+  cr_assert_eq(got, expected);
+  for (int at = 0; at < LENGTH; at++) {
+    train_model_extend(both.model, &both.source, tokens + at, at, 1, logits[0]);
+    train_model_extend(forward.model, &forward.source, tokens + at, at, 1, logits[1]);
+    cr_assert_arr_eq(logits[0], logits[1], sizeof logits[0], "at %d", at);
+  }
+  cr_assert_lt(train_model_bytes(forward.layout, &forward.model->options),
+               train_model_bytes(both.layout, &both.model->options));
+  teardown(&both);
+  teardown(&forward);
+}
+
 Test(model, starts_at_the_loss_of_a_guess) {
   const train_model_config_t small = {
       .vocabulary = 64, .context = LENGTH, .layers = 2, .heads = 2, .width = 32};
   bench_t bench;
   setup(&small, &bench);
-  train_layout_initialize(bench.layout, 5, 0, bench.layout->parameter_count,
+  train_layout_initialize(NULL, bench.layout, 5, 0, bench.layout->parameter_count,
                           bench.arena.parameters);
   cr_assert_float_eq(learn(&bench, 1) / (SEQUENCES * LENGTH), log(64), 0.4);
   teardown(&bench);
@@ -257,11 +315,11 @@ Test(layout, any_share_of_the_initial_values_is_the_same) {
   cr_assert_eq(train_layout_create(&tiny, &layout), COLL_OK);
   size_t count = layout->parameter_count, step = 37;
   float *whole = malloc(count * sizeof *whole), share[37];
-  train_layout_initialize(layout, 3, 0, count, whole);
+  train_layout_initialize(NULL, layout, 3, 0, count, whole);
   for (size_t first = 0; first < count; first += step) {
     size_t here = count - first < step ? count - first : step;
     memset(share, 0xff, sizeof share);
-    train_layout_initialize(layout, 3, first, here, share);
+    train_layout_initialize(NULL, layout, 3, first, here, share);
     cr_assert_arr_eq(share, whole + first, here * sizeof *share);
   }
   size_t norm = train_layout_tensor(layout, 1, TRAIN_NORM2_WEIGHT)->offset;
@@ -291,6 +349,15 @@ Test(layout, presets_have_the_sizes_they_are_known_for) {
   train_model_config_t config;
   cr_assert_eq(train_preset_find("gpt2-big", &config), COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(), "did you mean 'gpt2"), "%s", base_last_error());
+}
+
+Test(layout, counts_the_arithmetic_of_a_token) {
+  train_layout_t *layout;
+  cr_assert_eq(train_layout_create(&tiny, &layout), COLL_OK);
+  double parameters = 7 * 8 + 2 * (12 * 64 + 13 * 8) + 2 * 8; /* without 6 positions of 8 */
+  cr_assert_float_eq(train_layout_flops_per_token(layout, 5), 6 * parameters + 12 * 2 * 8 * 5,
+                     1e-9);
+  train_layout_destroy(layout);
 }
 
 Test(layout, wrong_sizes_are_refused) {

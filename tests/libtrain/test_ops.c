@@ -1,154 +1,347 @@
-/* Each operator against its reference: what it computes, and its gradients. */
+/*
+ * Each operator of the host backend against its reference: what it computes, its gradients, adding
+ * to gradients that are there, and the same bits from any number of threads.
+ */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "libtrain/ops/ops.h"
 #include "libtrain/ops/vector.h"
 #include "reference.h"
 
-static const int32_t tokens[] = {3, 0, 6, 3, 5, 5, 1, 2, 0, 4, 3, 3, 6, 1, 2, 5, 0, 4,
-                                 2, 2, 1, 6, 0, 3, 5, 4, 1, 0, 6, 2, 4, 5, 3, 1, 2, 0};
+#define POSITIONS_MAX 600
+#define SCRATCH 4000000
 
-/* Odd sizes leave every vector loop a remainder; the larger ones fill its body. */
-static const shape_t shapes[] = {{2, 5, 2, 6, 7, 7, tokens}, {2, 18, 3, 36, 19, 7, tokens}};
-#define SHAPES (sizeof shapes / sizeof shapes[0])
+static int32_t tokens[POSITIONS_MAX];
+
+/* An operator with its inputs one behind the other, as its reference has them: first those whose
+ * gradients are overwritten, then from `parameters` on those whose gradients may be added to. */
+typedef struct op {
+  const char *name;
+  reference_t *reference;
+  size_t ins, parameters, outs;
+  double deviation; /* of the inputs */
+  /* Forward to out[outs], backward from d[outs] to g[ins]. */
+  void (*run)(train_pool_t *pool, const shape_t *s, const float *x, const float *d, bool fresh,
+              float *out, float *g);
+} op_t;
+
+static float *scratch_of(void) {
+  static float scratch[SCRATCH];
+  return scratch;
+}
 
 static size_t rows_of(const shape_t *s) {
   return (size_t)(s->sequences * s->length);
 }
 
-static float *random_floats(uint64_t seed, size_t count) {
+static train_batch_t batch_of(const shape_t *s) {
+  return (train_batch_t){.sequences = s->sequences, .length = s->length};
+}
+
+static float *random_floats(uint64_t seed, double deviation, size_t count) {
   float *values = malloc(count * sizeof *values);
-  random_fill(seed, 1, count, values);
+  random_fill(seed, deviation, count, values);
   return values;
 }
 
-static float *zeros(size_t count) {
-  return calloc(count, sizeof(float));
+/* ---- the check ---- */
+
+/* Two passes: one that overwrites what was no number, and one that adds. */
+static void run_twice(const op_t *op, const shape_t *s, train_pool_t *pool, const float *x,
+                      const float *d, float *out, float *once, float *twice) {
+  memset(once, 0xff, op->ins * sizeof *once);
+  memset(out, 0xff, op->outs * sizeof *out);
+  op->run(pool, s, x, d, true, out, once);
+  memcpy(twice, once, op->ins * sizeof *once);
+  op->run(pool, s, x, d, false, out, twice);
+}
+
+static void check_addition(const op_t *op, const float *once, const float *twice) {
+  for (size_t i = 0; i < op->ins; i++) {
+    double expected = (double)once[i] * (i < op->parameters ? 1 : 2);
+    cr_assert_float_eq((double)twice[i], expected, 2e-5 * (1 + fabs(expected)),
+                       "%s: gradient[%zu] is %g when added to %g", op->name, i, (double)twice[i],
+                       (double)once[i]);
+  }
+}
+
+/* Gradients are compared with differences at every stride-th input. */
+static void check_op(const op_t *op, const shape_t *s, size_t stride) {
+  float *x = random_floats(1, op->deviation, op->ins), *d = random_floats(2, 1, op->outs);
+  float *results[2] = {malloc((2 * op->ins + op->outs) * sizeof(float)),
+                       malloc((2 * op->ins + op->outs) * sizeof(float))};
+  cr_assert_leq(rows_of(s), POSITIONS_MAX);
+  for (size_t i = 0; i < rows_of(s); i++) tokens[i] = (int32_t)(i * i * 7 + i / 3) % s->classes;
+  float *once = results[0], *twice = once + op->ins, *out = twice + op->ins;
+  run_twice(op, s, NULL, x, d, out, once, twice);
+  check_forward(op->name, op->reference, s, x, op->ins, out, op->outs);
+  check_gradients(op->name, op->reference, s, x, op->ins, stride, d, op->outs, once);
+  check_addition(op, once, twice);
+  for (int threads = 1; threads <= 4; threads++) {
+    train_pool_t *pool;
+    cr_assert_eq(train_pool_create(threads, &pool), COLL_OK);
+    run_twice(op, s, pool, x, d, results[1] + 2 * op->ins, results[1], results[1] + op->ins);
+    cr_assert_arr_eq(results[0], results[1], (2 * op->ins + op->outs) * sizeof(float),
+                     "%s: other bits from %d threads", op->name, threads);
+    train_pool_destroy(pool);
+  }
+  free(x), free(d), free(results[0]), free(results[1]);
+}
+
+/* Odd sizes leave every vector loop a remainder; the last ones cross every tile. */
+static shape_t shape_of(int sequences, int length, int heads, int width, int out_width,
+                        int classes) {
+  return (shape_t){sequences, length, heads, width, out_width, classes, tokens};
+}
+
+/* ---- the operators ---- */
+
+static void run_embedding(train_pool_t *pool, const shape_t *s, const float *x, const float *d,
+                          bool fresh, float *out, float *g) {
+  size_t table = (size_t)(s->classes * s->width);
+  const train_batch_t batch = batch_of(s);
+  if (fresh) memset(g, 0, table * sizeof *g); /* the classifier has overwritten them before */
+  train_ops_host.embedding_forward(pool, &batch, tokens, x, x + table, s->width, out);
+  train_ops_host.embedding_backward(pool, &batch, tokens, d, s->width, s->length + 2, fresh, g,
+                                    g + table);
 }
 
 Test(ops, embedding) {
-  for (size_t each = 0; each < SHAPES; each++) {
-    const shape_t *s = &shapes[each];
-    size_t tables = (size_t)((s->classes + s->length) * s->width), outs = rows_of(s) * s->width;
-    float *x = random_floats(1, tables), *d = random_floats(2, outs), *g = zeros(tables);
-    float *out = zeros(outs);
-    train_embedding_forward(tokens, x, x + s->classes * s->width, s->sequences, s->length, s->width,
-                            out);
-    check_forward("embedding", reference_embedding, s, x, tables, out, outs);
-    train_embedding_backward(tokens, d, s->sequences, s->length, s->width, g,
-                             g + s->classes * s->width);
-    check_gradients("embedding", reference_embedding, s, x, tables, d, outs, g);
-    free(x), free(d), free(g), free(out);
+  const shape_t shapes[] = {shape_of(2, 5, 1, 6, 0, 7), shape_of(3, 18, 1, 150, 0, 7)};
+  for (int i = 0; i < 2; i++) {
+    const shape_t *s = &shapes[i];
+    size_t tables = (size_t)((s->classes + s->length + 2) * s->width);
+    const op_t op = {"embedding", reference_embedding, tables, 0, rows_of(s) * (size_t)s->width,
+                     1,           run_embedding};
+    check_op(&op, s, i == 0 ? 1 : 17);
   }
+}
+
+static void run_layernorm(train_pool_t *pool, const shape_t *s, const float *x, const float *d,
+                          bool fresh, float *out, float *g) {
+  size_t rows = rows_of(s), width = (size_t)s->width, ins = rows * width;
+  float mean[POSITIONS_MAX], rstd[POSITIONS_MAX];
+  train_ops_host.layernorm_forward(pool, x, x + ins, x + ins + width, (int)rows, s->width, out,
+                                   mean, rstd);
+  train_ops_host.layernorm_backward(pool, d, x, x + ins, mean, rstd, (int)rows, s->width, true,
+                                    fresh, scratch_of(), g, g + ins, g + ins + width);
 }
 
 Test(ops, layernorm) {
-  for (size_t each = 0; each < SHAPES; each++) {
-    const shape_t *s = &shapes[each];
-    size_t width = (size_t)s->width, rows = rows_of(s), ins = rows * width, all = ins + 2 * width;
-    float *x = random_floats(3, all), *d = random_floats(4, ins), *g = zeros(all);
-    float *out = zeros(ins), *mean = zeros(rows), *rstd = zeros(rows);
-    train_layernorm_forward(x, x + ins, x + ins + width, (int)rows, s->width, out, mean, rstd);
-    check_forward("layernorm", reference_layernorm, s, x, all, out, ins);
-    train_layernorm_backward(d, x, x + ins, mean, rstd, (int)rows, s->width, g, g + ins,
-                             g + ins + width);
-    check_gradients("layernorm", reference_layernorm, s, x, all, d, ins, g);
-    free(x), free(d), free(g), free(out), free(mean), free(rstd);
+  const shape_t shapes[] = {shape_of(2, 5, 1, 6, 0, 7), shape_of(3, 18, 1, 37, 0, 7)};
+  for (int i = 0; i < 2; i++) {
+    const shape_t *s = &shapes[i];
+    size_t ins = rows_of(s) * (size_t)s->width;
+    const op_t op = {"layernorm", reference_layernorm, ins + 2 * (size_t)s->width, ins, ins,
+                     1,           run_layernorm};
+    check_op(&op, s, i == 0 ? 1 : 7);
   }
 }
 
+Test(ops, layernorm_adds_to_the_stream) {
+  const float in[] = {1, 2, 4}, weight[] = {1, 2, 1}, mean[] = {2}, rstd[] = {0.7f},
+              d_out[] = {1, -1, 2};
+  float first[] = {9, 9, 9}, added[] = {10, 20, 30}, d_weight[3], d_bias[3];
+  train_ops_host.layernorm_backward(NULL, d_out, in, weight, mean, rstd, 1, 3, true, true,
+                                    scratch_of(), first, d_weight, d_bias);
+  train_ops_host.layernorm_backward(NULL, d_out, in, weight, mean, rstd, 1, 3, false, true,
+                                    scratch_of(), added, d_weight, d_bias);
+  for (int i = 0; i < 3; i++) {
+    cr_assert_float_eq((double)added[i], (double)first[i] + 10 * (i + 1), 1e-5);
+  }
+}
+
+static train_linear_t linear_of(const shape_t *s) {
+  return (train_linear_t){.in_width = s->width, .out_width = s->out_width};
+}
+
+static void run_linear(train_pool_t *pool, const shape_t *s, const float *x, const float *d,
+                       bool fresh, float *out, float *g) {
+  size_t ins = rows_of(s) * (size_t)s->width, weights = (size_t)(s->out_width * s->width);
+  const train_linear_t linear = linear_of(s);
+  train_ops_host.linear_forward(pool, &linear, x, (int)rows_of(s), x + ins, x + ins + weights, NULL,
+                                out, NULL);
+  train_ops_host.linear_backward(pool, &linear, d, x, (int)rows_of(s), x + ins, NULL, fresh, g,
+                                 g + ins, g + ins + weights);
+}
+
+static void run_linear_and_residual(train_pool_t *pool, const shape_t *s, const float *x,
+                                    const float *d, bool fresh, float *out, float *g) {
+  size_t ins = rows_of(s) * (size_t)s->width, outs = rows_of(s) * (size_t)s->out_width;
+  size_t weights = (size_t)(s->out_width * s->width);
+  const float *bias = x + ins + weights, *residual = bias + s->out_width;
+  const train_linear_t linear = linear_of(s);
+  run_linear(pool, s, x, d, fresh, out, g);
+  train_ops_host.linear_forward(pool, &linear, x, (int)rows_of(s), x + ins, bias, residual, out,
+                                NULL);
+  float *d_residual = g + (residual - x); /* the stream's own gradient */
+  for (size_t i = 0; i < outs; i++) d_residual[i] = fresh ? d[i] : 2 * d[i];
+}
+
+static void run_gelu_and_linear(train_pool_t *pool, const shape_t *s, const float *x,
+                                const float *d, bool fresh, float *out, float *g) {
+  size_t ins = rows_of(s) * (size_t)s->width, weights = (size_t)(s->out_width * s->width);
+  const train_linear_t linear = linear_of(s), same = {.in_width = s->width, .out_width = s->width};
+  float *active = malloc(2 * ins * sizeof *active), *hidden = active + ins;
+  float *identity = calloc((size_t)(s->width * s->width + s->width), sizeof *identity);
+  for (int i = 0; i < s->width; i++) identity[i * s->width + i] = 1;
+  train_ops_host.linear_forward(pool, &same, x, (int)rows_of(s), identity,
+                                identity + s->width * s->width, NULL, hidden, active);
+  cr_assert_arr_eq(hidden, x, ins * sizeof *x);
+  train_ops_host.linear_forward(pool, &linear, active, (int)rows_of(s), x + ins, x + ins + weights,
+                                NULL, out, NULL);
+  train_ops_host.linear_backward(pool, &linear, d, active, (int)rows_of(s), x + ins, hidden, fresh,
+                                 g, g + ins, g + ins + weights);
+  free(active), free(identity);
+}
+
 Test(ops, linear) {
-  for (size_t each = 0; each < SHAPES; each++) {
-    const shape_t *s = &shapes[each];
-    size_t rows = rows_of(s), ins = rows * s->width, outs = rows * s->out_width;
-    size_t weights = (size_t)(s->out_width * s->width), all = ins + weights + s->out_width;
-    float *x = random_floats(5, all), *d = random_floats(6, outs), *g = zeros(all);
-    float *out = zeros(outs);
-    train_linear_forward(x, x + ins, x + ins + weights, (int)rows, s->width, s->out_width, out);
-    check_forward("linear", reference_linear, s, x, all, out, outs);
-    train_linear_backward(d, x, x + ins, (int)rows, s->width, s->out_width, g, g + ins,
-                          g + ins + weights);
-    check_gradients("linear", reference_linear, s, x, all, d, outs, g);
-    free(x), free(d), free(g), free(out);
+  const shape_t shapes[] = {shape_of(2, 5, 1, 6, 7, 7), shape_of(1, 1, 1, 37, 19, 7),
+                            shape_of(2, 18, 1, 37, 19, 7), shape_of(2, 150, 1, 30, 210, 7)};
+  for (int i = 0; i < 4; i++) {
+    const shape_t *s = &shapes[i];
+    size_t ins = rows_of(s) * (size_t)s->width, outs = rows_of(s) * (size_t)s->out_width;
+    size_t weights = (size_t)(s->out_width * (s->width + 1)), stride = i == 0 ? 1 : i < 3 ? 7 : 299;
+    const op_t ops[] = {{"linear", reference_linear, ins + weights, ins, outs, 1, run_linear},
+                        {"linear, residual", reference_linear_and_residual, ins + weights + outs,
+                         ins, outs, 1, run_linear_and_residual},
+                        {"GELU, linear", reference_gelu_and_linear, ins + weights, ins, outs, 2,
+                         run_gelu_and_linear}};
+    for (int which = 0; which < 3; which++) check_op(&ops[which], s, stride);
   }
 }
 
 Test(ops, linear_without_bias_overwrites_its_output) {
-  const float in[] = {1, 2}, weight[] = {3, 4};
-  float out[] = {100};
-  train_linear_forward(in, weight, NULL, 1, 2, 1, out);
-  cr_assert_float_eq((double)out[0], 11, 1e-6);
+  const float in[] = {1, 2, 3, 4}, weight[] = {3, 4};
+  const train_linear_t linear = {.in_width = 2, .out_width = 1};
+  float out[] = {NAN, NAN};
+  for (int rows = 1; rows <= 2; rows++) {
+    train_ops_host.linear_forward(NULL, &linear, in, rows, weight, NULL, NULL, out, NULL);
+    cr_assert_float_eq((double)out[0], 11, 1e-6);
+  }
+  cr_assert_float_eq((double)out[1], 25, 1e-6);
 }
 
-Test(ops, gelu) {
-  for (size_t each = 0; each < SHAPES; each++) {
-    const shape_t *s = &shapes[each];
-    size_t count = rows_of(s) * s->width;
-    float *x = random_floats(7, count), *d = random_floats(8, count), *g = zeros(count);
-    float *out = zeros(count);
-    for (size_t i = 0; i < count; i++) x[i] *= 3; /* into both tails */
-    memcpy(g, d, count * sizeof *g);
-    train_gelu_forward(x, (long)count, out);
-    check_forward("gelu", reference_gelu, s, x, count, out, count);
-    train_gelu_backward(x, (long)count, g);
-    check_gradients("gelu", reference_gelu, s, x, count, d, count, g);
-    free(x), free(d), free(g), free(out);
-  }
+static void run_attention(train_pool_t *pool, const shape_t *s, const float *x, const float *d,
+                          bool fresh, float *out, float *g) {
+  float log_sums[POSITIONS_MAX * 4];
+  const train_batch_t batch = batch_of(s);
+  (void)fresh;
+  train_ops_host.attention_forward(pool, &batch, x, s->heads, s->width, scratch_of(), out,
+                                   log_sums);
+  train_ops_host.attention_backward(pool, &batch, d, x, out, log_sums, s->heads, s->width,
+                                    scratch_of(), g);
 }
 
 Test(ops, attention) {
-  for (size_t each = 0; each < SHAPES; each++) {
-    const shape_t *s = &shapes[each];
-    size_t ins = rows_of(s) * 3 * s->width, outs = rows_of(s) * s->width;
-    float *x = random_floats(9, ins), *d = random_floats(10, outs), *g = zeros(ins);
-    float *out = zeros(outs), *scratch = zeros((size_t)(s->length * s->length));
-    float *weights = zeros((size_t)(s->sequences * s->heads * s->length * s->length));
-    train_attention_forward(x, s->sequences, s->length, s->heads, s->width, weights, out);
-    check_forward("attention", reference_attention, s, x, ins, out, outs);
-    train_attention_backward(d, x, weights, s->sequences, s->length, s->heads, s->width, scratch,
-                             g);
-    check_gradients("attention", reference_attention, s, x, ins, d, outs, g);
-    free(x), free(d), free(g), free(out), free(scratch), free(weights);
+  const shape_t shapes[] = {shape_of(2, 5, 2, 6, 0, 7), shape_of(2, 64, 3, 36, 0, 7),
+                            shape_of(2, 150, 2, 12, 0, 7)};
+  for (int i = 0; i < 3; i++) {
+    const shape_t *s = &shapes[i];
+    size_t ins = rows_of(s) * 3 * (size_t)s->width, outs = rows_of(s) * (size_t)s->width;
+    const op_t op = {"attention", reference_attention, ins, ins, outs, 1, run_attention};
+    check_op(&op, s, i == 0 ? 1 : 211);
   }
 }
 
-Test(ops, residual) {
-  const shape_t *s = &shapes[1];
-  size_t count = rows_of(s) * s->width;
-  float *x = random_floats(11, 2 * count), *out = zeros(count);
-  train_residual_forward(x, x + count, (long)count, out);
-  check_forward("residual", reference_residual, s, x, 2 * count, out, count);
-  free(x), free(out);
-}
-
-Test(ops, cross_entropy) {
-  for (size_t each = 0; each < SHAPES; each++) {
-    const shape_t *s = &shapes[each];
-    size_t rows = rows_of(s), count = rows * s->classes;
-    const float scale = 0.25f;
-    float *x = random_floats(12, count), *g = zeros(count), *losses = zeros(rows);
-    float *scales = zeros(rows);
-    for (size_t i = 0; i < count; i++) x[i] *= 4;
-    for (size_t row = 0; row < rows; row++) scales[row] = scale;
-    memcpy(g, x, count * sizeof *g);
-    train_cross_entropy_forward(tokens, (int)rows, s->classes, g, losses);
-    check_forward("cross entropy", reference_cross_entropy, s, x, count, losses, rows);
-    train_cross_entropy_backward(tokens, (int)rows, s->classes, scale, g);
-    check_gradients("cross entropy", reference_cross_entropy, s, x, count, scales, rows, g);
-    free(x), free(g), free(losses), free(scales);
+/* Large scores in a late tile make all that was summed before vanish. */
+Test(ops, attention_survives_growing_scores) {
+  enum { LENGTH = 130, WIDTH = 4 };
+  float qkv[LENGTH * 3 * WIDTH], out[LENGTH * WIDTH], log_sums[LENGTH];
+  const train_batch_t batch = {.sequences = 1, .length = LENGTH};
+  for (int t = 0; t < LENGTH; t++) {
+    for (int i = 0; i < WIDTH; i++) {
+      float *row = qkv + t * 3 * WIDTH;
+      row[i] = 20;
+      row[WIDTH + i] = (float)t;
+      row[2 * WIDTH + i] = (float)t;
+    }
+  }
+  train_ops_host.attention_forward(NULL, &batch, qkv, 1, WIDTH, scratch_of(), out, log_sums);
+  for (int t = 0; t < LENGTH; t++) {
+    cr_assert_float_eq((double)out[t * WIDTH], t, 1e-4, "at %d: %g", t, (double)out[t * WIDTH]);
   }
 }
 
-Test(ops, cross_entropy_of_huge_logits_is_finite) {
-  float logits[] = {1e4f, -1e4f, 9.99e3f}, loss;
+Test(ops, attention_extends_a_sequence) {
+  enum { LENGTH = 150, WIDTH = 12, HEADS = 3 };
+  float *qkv = random_floats(3, 1, LENGTH * 3 * WIDTH);
+  float whole[LENGTH * WIDTH], part[LENGTH * WIDTH], log_sums[LENGTH * HEADS];
+  const train_batch_t all = {.sequences = 1, .length = LENGTH};
+  train_ops_host.attention_forward(NULL, &all, qkv, HEADS, WIDTH, scratch_of(), whole, log_sums);
+  const int starts[] = {1, 63, 64, 100, LENGTH - 1};
+  for (int i = 0; i < 5; i++) {
+    const train_batch_t rest = {.sequences = 1, .length = LENGTH - starts[i], .first = starts[i]};
+    train_ops_host.attention_forward(NULL, &rest, qkv, HEADS, WIDTH, scratch_of(), part, log_sums);
+    for (int j = 0; j < rest.length * WIDTH; j++) {
+      cr_assert_float_eq((double)part[j], (double)whole[starts[i] * WIDTH + j], 1e-5);
+    }
+  }
+  free(qkv);
+}
+
+/* The reference says the loss of each row; the operator their sum, scaled in its gradients. */
+static void sum_of_classifier(const shape_t *s, const double *x, double *out) {
+  double losses[POSITIONS_MAX];
+  reference_classifier(s, x, losses);
+  out[0] = 0;
+  for (size_t row = 0; row < rows_of(s); row++) out[0] += losses[row];
+}
+
+static void run_classifier(train_pool_t *pool, const shape_t *s, const float *x, const float *d,
+                           bool fresh, float *out, float *g) {
+  size_t ins = rows_of(s) * (size_t)s->width;
+  double loss = train_ops_host.classifier(pool, x, x + ins, tokens, (int)rows_of(s), s->width,
+                                          s->classes, d[0], fresh, scratch_of(), g, g + ins);
+  double alone = train_ops_host.classifier(pool, x, x + ins, tokens, (int)rows_of(s), s->width,
+                                           s->classes, 0, false, scratch_of(), NULL, NULL);
+  cr_assert_eq(loss, alone, "the loss without gradients is %.9g, not %.9g", alone, loss);
+  out[0] = (float)loss;
+}
+
+Test(ops, classifier) {
+  const shape_t shapes[] = {shape_of(2, 5, 1, 6, 0, 7), shape_of(2, 18, 1, 9, 0, 1100),
+                            shape_of(2, 150, 1, 5, 0, 600)};
+  for (int i = 0; i < 3; i++) {
+    const shape_t *s = &shapes[i];
+    size_t ins = rows_of(s) * (size_t)s->width;
+    const op_t op = {"classifier", sum_of_classifier, ins + (size_t)(s->classes * s->width), ins, 1,
+                     1.5,          run_classifier};
+    check_op(&op, s, i == 0 ? 1 : 101);
+  }
+}
+
+Test(ops, classifier_of_huge_logits_is_finite) {
+  const float in[] = {1}, table[] = {1e4f, -1e4f, 9.99e3f};
   const int32_t target = 1;
-  train_cross_entropy_forward(&target, 1, 3, logits, &loss);
-  cr_assert_float_eq((double)loss, 2e4, 1e-2);
-  cr_assert_float_eq((double)(logits[0] + logits[1] + logits[2]), 1, 1e-6);
+  float d_in[1], d_table[3];
+  double loss = train_ops_host.classifier(NULL, in, table, &target, 1, 1, 3, 1, true, scratch_of(),
+                                          d_in, d_table);
+  cr_assert_float_eq(loss, 2e4, 1e-2);
+  cr_assert_float_eq((double)(d_table[0] + d_table[1] + d_table[2]), 0, 1e-6);
+  cr_assert_float_eq((double)d_table[1], -1, 1e-6);
 }
+
+Test(ops, scratch_is_as_large_as_used) {
+  const train_ops_sizes_t small = {.rows = 8,
+                                   .length = 8,
+                                   .heads = 2,
+                                   .width = 16,
+                                   .vocabulary = 300,
+                                   .threads = 2,
+                                   .training = true};
+  train_ops_sizes_t large = small;
+  size_t needed = train_ops_host.scratch_floats(&small);
+  large.rows *= 100, large.length *= 100, large.vocabulary *= 10;
+  cr_assert_gt(needed, 8 * 300);
+  cr_assert_gt(train_ops_host.scratch_floats(&large), needed);
+}
+
+/* ---- the functions they are made of ---- */
 
 Test(vector, exponential_is_accurate) {
   double worst = 0;

@@ -2,10 +2,10 @@
  * The training loop on ranks that are threads of the test: the same losses whatever the number of
  * ranks, the same bits on all of them, resuming, and failing together.
  */
-#include <cblas.h>
 #include <coll.h>
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,7 +43,6 @@ static void setup(void) {
     train_text_t text = {.bytes = bytes[side], .count = count, .files = 1};
     *(side == 0 ? &data.training : &data.held_out) = text;
   }
-  openblas_set_num_threads(1);
   folder_make(&folder);
 }
 

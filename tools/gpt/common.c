@@ -29,13 +29,12 @@ coll_status_t gpt_team_open(coll_status_t so_far, train_team_t *team) {
   return train_team_agree(team, so_far);
 }
 
-int gpt_threads_apply(const train_team_t *team, int64_t threads) {
+coll_status_t gpt_pool_create(const train_team_t *team, int64_t threads, train_pool_t **pool) {
   int64_t ranks_here = team->size;
   const char *told = getenv("LOCAL_WORLD_SIZE"); /* torchrun's, set by collrun too */
   if (told != NULL) base_words_integer(told, 1, team->size, &ranks_here);
   int chosen = threads > 0 ? (int)threads : train_threads_share((int)ranks_here);
-  train_threads_set(chosen);
-  return chosen;
+  return train_pool_create(chosen, pool);
 }
 
 int gpt_finish(const char *command, coll_status_t status, train_team_t *team) {

@@ -12,8 +12,10 @@ typedef struct settings {
   int64_t threads;
 } settings_t;
 
-static coll_status_t open_all(const settings_t *settings, train_file_t **file, float **parameters,
-                              train_data_t *data) {
+static coll_status_t open_all(const settings_t *settings, const train_team_t *team,
+                              train_file_t **file, float **parameters, train_data_t *data,
+                              train_pool_t **pool) {
+  COLL_TRY(gpt_pool_create(team, settings->threads, pool));
   COLL_TRY(train_file_open(settings->checkpoint, file));
   COLL_TRY(train_file_parameters(*file, parameters));
   COLL_TRY(train_data_load(settings->data, data));
@@ -21,9 +23,10 @@ static coll_status_t open_all(const settings_t *settings, train_file_t **file, f
 }
 
 static coll_status_t evaluate(const settings_t *settings, const train_team_t *team,
-                              const train_data_t *data, train_arena_t *arena,
+                              const train_data_t *data, train_arena_t *arena, train_pool_t *pool,
                               train_evaluation_t *evaluation) {
-  const train_model_options_t options = {.sequences = SEQUENCES};
+  const train_model_options_t options = {
+      .sequences = SEQUENCES, .forward_only = true, .pool = pool};
   train_model_t *model = NULL;
   COLL_TRY(train_team_agree(team, train_model_create(arena->layout, &options, &model)));
   const train_source_t source = train_arena_source(arena);
@@ -38,17 +41,18 @@ static coll_status_t run(const settings_t *settings, const train_team_t *team) {
   train_arena_t arena = {0};
   train_data_t data = {0};
   train_evaluation_t evaluation;
-  gpt_threads_apply(team, settings->threads);
+  train_pool_t *pool = NULL;
   coll_status_t status =
-      train_team_agree(team, open_all(settings, &file, &arena.parameters, &data));
+      train_team_agree(team, open_all(settings, team, &file, &arena.parameters, &data, &pool));
   if (status == COLL_OK) {
     arena.layout = file->layout;
-    status = evaluate(settings, team, &data, &arena, &evaluation);
+    status = evaluate(settings, team, &data, &arena, pool, &evaluation);
   }
   if (status == COLL_OK && team->rank == 0) gpt_evaluation_print(&evaluation);
   train_data_free(&data);
   free(arena.parameters);
   train_file_close(file);
+  train_pool_destroy(pool);
   return status;
 }
 

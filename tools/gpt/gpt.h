@@ -3,6 +3,7 @@
 #define TOOLS_GPT_GPT_H
 
 #include "base/options.h"
+#include "libtrain/ops/pool.h"
 #include "libtrain/parallel/team.h"
 #include "libtrain/trainer.h"
 
@@ -24,8 +25,8 @@ coll_status_t gpt_options_parse(const base_command_t *command, int argc, char **
  * on all ranks or on none. *team starts zeroed and is given to gpt_finish either way. */
 coll_status_t gpt_team_open(coll_status_t so_far, train_team_t *team);
 
-/* Sets the threads of this rank: as told, or with 0 its share of the cores. Returns how many. */
-int gpt_threads_apply(const train_team_t *team, int64_t threads);
+/* The threads that this rank computes with: as many as told, or with 0 its share of the cores. */
+coll_status_t gpt_pool_create(const train_team_t *team, int64_t threads, train_pool_t **pool);
 
 /* Ends a command: tells a failure's sentence on standard error, on the one rank that has it, and
  * leaves the team. A status that is not COLL_OK is one that the ranks have agreed on, or the

@@ -7,7 +7,6 @@
 
 #include "base/memory.h"
 #include "libtrain/files/file.h"
-#include "libtrain/threads.h"
 #include "tools/gpt/gpt.h"
 
 typedef struct settings {
@@ -23,8 +22,8 @@ static bool write_byte(void *context, int32_t byte) {
 }
 
 /* The prompt follows the end of the file before it. */
-static coll_status_t sample(const settings_t *settings, train_arena_t *arena) {
-  const train_model_options_t options = {.sequences = 1};
+static coll_status_t sample(const settings_t *settings, train_arena_t *arena, train_pool_t *pool) {
+  const train_model_options_t options = {.sequences = 1, .forward_only = true, .pool = pool};
   const train_sampling_t sampling = {.temperature = settings->temperature,
                                      .seed = (uint64_t)settings->seed};
   const train_source_t source = train_arena_source(arena);
@@ -52,17 +51,19 @@ static coll_status_t sample(const settings_t *settings, train_arena_t *arena) {
 static coll_status_t run(const settings_t *settings) {
   train_file_t *file;
   train_arena_t arena = {0};
+  train_pool_t *pool = NULL;
   if (settings->temperature < 0) {
     return base_fail(COLL_ERROR_INVALID, "--temperature %g: give 0 or more", settings->temperature);
   }
   COLL_TRY(train_file_open(settings->checkpoint, &file));
-  train_threads_set((int)settings->threads);
   arena.layout = file->layout;
   coll_status_t status = train_file_parameters(file, &arena.parameters);
+  if (status == COLL_OK) status = train_pool_create((int)settings->threads, &pool);
   if (status == COLL_OK) {
     fputs(settings->prompt, stdout);
-    status = sample(settings, &arena);
+    status = sample(settings, &arena, pool);
   }
+  train_pool_destroy(pool);
   free(arena.parameters);
   train_file_close(file);
   if (status != COLL_OK) return status;

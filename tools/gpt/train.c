@@ -11,6 +11,7 @@ typedef struct start {
   train_file_t *file; /* NULL for a new model */
   train_layout_t *layout;
   train_record_t record; /* its tokenizer is the file's */
+  train_pool_t *pool;
   train_store_t *store;
   train_data_t data;
 } start_t;
@@ -26,7 +27,9 @@ static coll_status_t open_model(const gpt_settings_t *settings, start_t *start) 
   return train_layout_create(&start->record.config, &start->layout);
 }
 
-static coll_status_t open_inputs(const gpt_settings_t *settings, start_t *start) {
+static coll_status_t open_inputs(const gpt_settings_t *settings, const train_team_t *team,
+                                 start_t *start) {
+  COLL_TRY(gpt_pool_create(team, settings->threads, &start->pool));
   COLL_TRY(open_model(settings, start));
   COLL_TRY(train_data_load(settings->data, &start->data));
   return train_data_check(&start->data, start->layout->config.context);
@@ -34,9 +37,10 @@ static coll_status_t open_inputs(const gpt_settings_t *settings, start_t *start)
 
 static coll_status_t open_store(const gpt_settings_t *settings, gpt_setup_t *setup,
                                 start_t *start) {
-  const train_store_options_t options = gpt_settings_store(settings);
+  train_store_options_t options = gpt_settings_store(settings);
   train_model_options_t passes;
   COLL_TRY(gpt_settings_passes(settings, setup->team->size, &passes));
+  options.pool = passes.pool = start->pool;
   COLL_TRY(
       train_memory_predict(start->layout, &passes, &options, setup->team->size, &setup->memory));
   setup->footprint_before = gpt_footprint_bytes();
@@ -48,6 +52,7 @@ static coll_status_t open_store(const gpt_settings_t *settings, gpt_setup_t *set
 static void close_all(start_t *start) {
   train_data_free(&start->data);
   train_store_destroy(start->store);
+  train_pool_destroy(start->pool);
   train_layout_destroy(start->layout);
   train_file_close(start->file);
 }
@@ -57,6 +62,7 @@ static coll_status_t train(const gpt_setup_t *setup, start_t *start) {
   gpt_record_t *record = NULL;
   train_result_t result;
   coll_status_t status = gpt_settings_passes(setup->settings, setup->team->size, &options.model);
+  options.model.pool = start->pool;
   if (status == COLL_OK) status = gpt_record_open(setup, &record);
   status = train_team_agree(setup->team, status);
   if (status == COLL_OK) {
@@ -74,14 +80,12 @@ static coll_status_t train(const gpt_setup_t *setup, start_t *start) {
 
 static coll_status_t run(const gpt_settings_t *settings, const train_team_t *team) {
   start_t start = {0};
-  gpt_setup_t setup = {.settings = settings,
-                       .team = team,
-                       .data = &start.data,
-                       .threads = gpt_threads_apply(team, settings->threads)};
-  coll_status_t status = train_team_agree(team, open_inputs(settings, &start));
+  gpt_setup_t setup = {.settings = settings, .team = team, .data = &start.data};
+  coll_status_t status = train_team_agree(team, open_inputs(settings, team, &start));
   if (status == COLL_OK) {
     setup.layout = start.layout;
-    status = gpt_speed_measure(start.layout, team, setup.threads, &setup.speed);
+    setup.threads = train_pool_threads(start.pool);
+    status = gpt_speed_measure(start.layout, team, start.pool, &setup.speed);
   }
   if (status == COLL_OK) status = train_team_agree(team, open_store(settings, &setup, &start));
   if (status == COLL_OK) status = train(&setup, &start);

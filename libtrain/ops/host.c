@@ -1,0 +1,23 @@
+/* The host backend: its table, and the scratch that the neediest of its operators needs. */
+#include "libtrain/ops/host.h"
+
+static size_t larger(size_t a, size_t b) {
+  return a > b ? a : b;
+}
+
+static size_t scratch_floats(const train_ops_sizes_t *sizes) {
+  return larger(train_host_layernorm_scratch(sizes),
+                larger(train_host_attention_scratch(sizes), train_host_classifier_scratch(sizes)));
+}
+
+const train_ops_t train_ops_host = {.name = "host",
+                                    .scratch_floats = scratch_floats,
+                                    .embedding_forward = train_host_embedding_forward,
+                                    .embedding_backward = train_host_embedding_backward,
+                                    .layernorm_forward = train_host_layernorm_forward,
+                                    .layernorm_backward = train_host_layernorm_backward,
+                                    .linear_forward = train_host_linear_forward,
+                                    .linear_backward = train_host_linear_backward,
+                                    .attention_forward = train_host_attention_forward,
+                                    .attention_backward = train_host_attention_backward,
+                                    .classifier = train_host_classifier};
