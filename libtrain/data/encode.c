@@ -18,41 +18,29 @@
 
 /* ---- documents ---- */
 
-static coll_status_t encode_part(const uint8_t *text, uint64_t bytes, bool ends,
-                                 train_tokenizer_t *tokenizer, train_ids_t *ids,
-                                 train_shard_writer_t *writer) {
-  if (bytes == 0) return COLL_OK;
+typedef struct encoding {
+  train_tokenizer_t *tokenizer;
+  train_shard_writer_t *writers; /* [TRAIN_SIDES] */
+  train_ids_t ids;
+} encoding_t;
+
+static coll_status_t encode_piece(void *context, const train_text_piece_t *piece) {
+  encoding_t *encoding = context;
+  train_ids_t *ids = &encoding->ids;
   ids->count = 0;
-  COLL_TRY(ends ? train_tokenizer_encode_document(tokenizer, text, (size_t)bytes, ids)
-                : train_tokenizer_encode(tokenizer, text, (size_t)bytes, ids));
-  return train_shard_writer_add(writer, ids);
+  COLL_TRY(
+      piece->ends
+          ? train_tokenizer_encode_document(encoding->tokenizer, piece->bytes, piece->count, ids)
+          : train_tokenizer_encode(encoding->tokenizer, piece->bytes, piece->count, ids));
+  return train_shard_writer_add(&encoding->writers[piece->side], ids);
 }
 
 static coll_status_t encode_all(const train_texts_t *texts, train_tokenizer_t *tokenizer,
                                 const train_watch_t *watch,
                                 train_shard_writer_t writers[TRAIN_SIDES]) {
-  train_text_buffer_t buffer = {0};
-  train_ids_t ids = {0};
-  coll_status_t status = COLL_OK;
-  double done = 0, total = 0;
-  for (int side = 0; side < TRAIN_SIDES; side++) total += (double)texts->bytes_of[side];
-  for (size_t i = 0; status == COLL_OK && i < texts->count; i++) {
-    const train_text_file_t *file = &texts->files[i];
-    uint64_t cut = file->held_out_from;
-    status = train_text_read(file, &buffer);
-    if (status == COLL_OK) {
-      status = encode_part(buffer.bytes, cut, cut == file->bytes, tokenizer, &ids,
-                           &writers[TRAIN_TRAINING]);
-    }
-    if (status == COLL_OK) {
-      status = encode_part(buffer.bytes + cut, file->bytes - cut, true, tokenizer, &ids,
-                           &writers[TRAIN_HELD_OUT]);
-    }
-    done += (double)file->bytes;
-    train_watch_advance(watch, done, total);
-  }
-  train_ids_free(&ids);
-  free(buffer.bytes);
+  encoding_t encoding = {.tokenizer = tokenizer, .writers = writers};
+  coll_status_t status = train_texts_read(texts, encode_piece, &encoding, watch);
+  train_ids_free(&encoding.ids);
   return status;
 }
 

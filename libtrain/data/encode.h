@@ -1,12 +1,11 @@
 /*
- * Text files into token shards: each file is encoded as one document, or as two where its end is
- * held out, and goes to the shards of its side.
+ * Text files into token shards: each file is one document, with the end after it, and goes to the
+ * shards of its side; where it is cut in two by the split, only its second part has an end.
  */
 #ifndef LIBTRAIN_DATA_ENCODE_H
 #define LIBTRAIN_DATA_ENCODE_H
 
 #include "libtrain/data/shard.h"
-#include "libtrain/data/watch.h"
 
 /* Writes shards of at most `tokens_most` tokens, and beside them tokenizer.json, into `folder`,
  * which must not be there: it appears when it is complete, under "folder.part" until then. The

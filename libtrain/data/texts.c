@@ -13,12 +13,14 @@
 #include "libtrain/random.h"
 
 #define HELD_OUT_ONE_IN 10
+#define LOOK_BYTES ((size_t)1 << 20)
+#define PIECE_BYTES ((size_t)16 << 20)
 
 /* What is found on the way. */
 typedef struct walk {
   train_texts_t *texts;
   size_t root_length;
-  train_text_buffer_t buffer;
+  uint8_t *buffer; /* [LOOK_BYTES] */
   size_t unreadable, not_text;
 } walk_t;
 
@@ -26,46 +28,10 @@ bool train_text_is_held_out(const char *relative_path) {
   return train_random_digest(0, relative_path, strlen(relative_path)) % HELD_OUT_ONE_IN == 0;
 }
 
-/* ---- one file ---- */
-
-/* Reads up to `size` bytes of the file and sets *got to how many there were. */
-static bool read_file(const char *path, size_t size, uint8_t *bytes, size_t *got) {
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return false;
-  size_t have = 0;
-  ssize_t more = 1;
-  while (have < size && more != 0) {
-    more = read(file, bytes + have, size - have);
-    if (more < 0 && errno != EINTR) break;
-    if (more > 0) have += (size_t)more;
-  }
-  close(file);
-  *got = have;
-  return more >= 0;
-}
-
-static coll_status_t make_room(train_text_buffer_t *buffer, uint64_t bytes) {
-  void *memory = buffer->bytes;
-  COLL_TRY(base_grow(&memory, &buffer->capacity, (size_t)bytes, 1, "a text file"));
-  buffer->bytes = memory;
-  return COLL_OK;
-}
-
-coll_status_t train_text_read(const train_text_file_t *file, train_text_buffer_t *buffer) {
-  size_t got;
-  COLL_TRY(make_room(buffer, file->bytes));
-  if (!read_file(file->path, (size_t)file->bytes, buffer->bytes, &got)) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read %s", file->path);
-  }
-  if (got == file->bytes) return COLL_OK;
-  return base_fail(COLL_ERROR_SYSTEM, "%s became shorter while it was being read: try again",
-                   file->path);
-}
-
 /* ---- the list ---- */
 
 static coll_status_t add_file(train_texts_t *texts, const char *path, const char *relative,
-                              size_t bytes) {
+                              uint64_t bytes) {
   void *files = texts->files;
   COLL_TRY(
       base_grow(&files, &texts->capacity, texts->count + 1, sizeof *texts->files, "text files"));
@@ -77,25 +43,36 @@ static coll_status_t add_file(train_texts_t *texts, const char *path, const char
   return COLL_OK;
 }
 
-static coll_status_t visit(const FTSENT *entry, walk_t *walk) {
-  if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR || entry->fts_info == FTS_NS) {
-    walk->unreadable++;
+/* Counts the bytes of a file as far as it is text; false when it cannot be read. */
+static bool measure(const char *path, uint8_t *buffer, uint64_t *bytes, bool *is_text) {
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return false;
+  ssize_t got = 1;
+  for (*bytes = 0, *is_text = true; *is_text && got != 0;) {
+    got = read(file, buffer, LOOK_BYTES);
+    if (got < 0 && errno != EINTR) break;
+    if (got <= 0) continue;
+    *bytes += (uint64_t)got;
+    *is_text = memchr(buffer, 0, (size_t)got) == NULL;
   }
-  size_t size = entry->fts_info == FTS_F ? (size_t)entry->fts_statp->st_size : 0, got;
-  if (size == 0) return COLL_OK;
-  COLL_TRY(make_room(&walk->buffer, size));
-  if (!read_file(entry->fts_accpath, size, walk->buffer.bytes, &got)) {
+  close(file);
+  return got >= 0;
+}
+
+static coll_status_t visit_entry(const FTSENT *entry, walk_t *walk) {
+  uint64_t bytes = 0;
+  bool is_text = false, is_file = entry->fts_info == FTS_F && entry->fts_statp->st_size > 0;
+  if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR || entry->fts_info == FTS_NS ||
+      (is_file && !measure(entry->fts_accpath, walk->buffer, &bytes, &is_text))) {
     walk->unreadable++;
     return COLL_OK;
   }
-  if (memchr(walk->buffer.bytes, 0, got) != NULL) {
-    walk->not_text++;
-    return COLL_OK;
-  }
+  if (is_file && !is_text) walk->not_text++;
+  if (!is_text || bytes == 0) return COLL_OK;
   const char *relative = entry->fts_path + walk->root_length;
   while (*relative == '/') relative++;
   if (*relative == '\0') relative = entry->fts_name; /* the path is of this one file */
-  return got > 0 ? add_file(walk->texts, entry->fts_path, relative, got) : COLL_OK;
+  return add_file(walk->texts, entry->fts_path, relative, bytes);
 }
 
 static int by_name(const FTSENT **a, const FTSENT **b) {
@@ -109,7 +86,7 @@ static coll_status_t walk_tree(const char *path, walk_t *walk) {
   coll_status_t status = COLL_OK;
   FTSENT *entry;
   while (status == COLL_OK && (errno = 0, entry = fts_read(tree)) != NULL) {
-    status = visit(entry, walk);
+    status = visit_entry(entry, walk);
   }
   if (status == COLL_OK && errno != 0) {
     status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot walk %s to its end", path);
@@ -149,9 +126,11 @@ coll_status_t train_texts_list(const char *path, train_texts_t *texts) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read --data %s", path);
   }
   train_texts_t listed = {0};
-  walk_t walk = {.texts = &listed, .root_length = strlen(path)};
+  void *buffer;
+  COLL_TRY(base_alloc(LOOK_BYTES, 1, "text", &buffer));
+  walk_t walk = {.texts = &listed, .root_length = strlen(path), .buffer = buffer};
   coll_status_t status = walk_tree(path, &walk);
-  free(walk.buffer.bytes);
+  free(buffer);
   if (status == COLL_OK && listed.count == 0) {
     status = base_fail(COLL_ERROR_INVALID,
                        "--data %s: no text in it (%zu unreadable, %zu not text); name a text file "
@@ -174,4 +153,105 @@ void train_texts_free(train_texts_t *texts) {
   for (size_t i = 0; i < texts->count; i++) free(texts->files[i].path);
   free(texts->files);
   *texts = (train_texts_t){0};
+}
+
+/* ---- pieces ---- */
+
+/* The files that are being read, one after the other. */
+typedef struct reader {
+  train_text_visit_t visit;
+  void *context;
+  const train_watch_t *watch;
+  double done, total; /* bytes */
+  const char *path;
+  int file;
+  uint8_t *bytes; /* [have] that are not visited yet */
+  size_t have, capacity;
+} reader_t;
+
+/* Reads on until there are `wanted` bytes, which there is room for, or the file ends. */
+static bool fill(reader_t *reader, size_t wanted) {
+  while (reader->have < wanted) {
+    ssize_t got = read(reader->file, reader->bytes + reader->have, wanted - reader->have);
+    if (got < 0 && errno != EINTR) return false;
+    if (got == 0) break;
+    if (got > 0) reader->have += (size_t)got;
+  }
+  return true;
+}
+
+static coll_status_t make_room(reader_t *reader, uint64_t count) {
+  void *memory = reader->bytes;
+  COLL_TRY(base_grow(&memory, &reader->capacity, (size_t)count, 1, "text"));
+  reader->bytes = memory;
+  return COLL_OK;
+}
+
+/* The end of the last line in the buffer, before its '\n': what stands there belongs to no word
+ * with what is before it, unless that is white space. 0 when there is no such place. */
+static size_t last_cut(const uint8_t *bytes, size_t count) {
+  for (size_t at = count; at-- > 1;) {
+    if (bytes[at] == '\n' && bytes[at - 1] > ' ' && bytes[at - 1] < 127) return at;
+  }
+  return 0;
+}
+
+static void drop(reader_t *reader, size_t count) {
+  memmove(reader->bytes, reader->bytes + count, reader->have - count);
+  reader->have -= count;
+}
+
+static coll_status_t became_shorter(const reader_t *reader) {
+  return base_fail(COLL_ERROR_SYSTEM, "%s became shorter while it was being read: try again",
+                   reader->path);
+}
+
+/* Visits the next `left` bytes of the file. */
+static coll_status_t read_side(reader_t *reader, uint64_t left, train_side_t side, bool ends) {
+  for (size_t most = PIECE_BYTES; left > 0;) {
+    size_t wanted = left < most ? (size_t)left : most;
+    COLL_TRY(make_room(reader, wanted));
+    if (!fill(reader, wanted)) {
+      return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read %s", reader->path);
+    }
+    if (reader->have < wanted) return became_shorter(reader);
+    size_t count = wanted == left ? wanted : last_cut(reader->bytes, wanted);
+    if (count == 0) { /* one long line */
+      most *= 2;
+      continue;
+    }
+    const train_text_piece_t piece = {
+        .bytes = reader->bytes, .count = count, .side = side, .ends = ends && count == left};
+    COLL_TRY(reader->visit(reader->context, &piece));
+    drop(reader, count);
+    left -= count;
+    most = PIECE_BYTES;
+    reader->done += (double)count;
+    train_watch_advance(reader->watch, reader->done, reader->total);
+  }
+  return COLL_OK;
+}
+
+static coll_status_t read_file(reader_t *reader, const train_text_file_t *file) {
+  uint64_t training = file->held_out_from, held_out = file->bytes - training;
+  reader->path = file->path;
+  reader->have = 0;
+  reader->file = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (reader->file < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read %s", file->path);
+  coll_status_t status = read_side(reader, training, TRAIN_TRAINING, held_out == 0);
+  if (status == COLL_OK) status = read_side(reader, held_out, TRAIN_HELD_OUT, true);
+  close(reader->file);
+  return status;
+}
+
+coll_status_t train_texts_read(const train_texts_t *texts, train_text_visit_t visit, void *context,
+                               const train_watch_t *watch) {
+  reader_t reader = {.visit = visit, .context = context, .watch = watch};
+  coll_status_t status = COLL_OK;
+  for (int side = 0; side < TRAIN_SIDES; side++) reader.total += (double)texts->bytes_of[side];
+  for (size_t i = 0; status == COLL_OK && i < texts->count; i++) {
+    status = read_file(&reader, &texts->files[i]);
+  }
+  free(reader.bytes);
+  return status;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "libtrain/data/watch.h"
 
 typedef enum train_side { TRAIN_TRAINING, TRAIN_HELD_OUT, TRAIN_SIDES } train_side_t;
 
@@ -36,13 +37,21 @@ void train_texts_free(train_texts_t *texts);
 /* Whether a file with this path below the folder is held out. */
 bool train_text_is_held_out(const char *relative_path);
 
-/* A buffer that grows as files are read into it; all zero is an empty one. */
-typedef struct train_text_buffer {
-  uint8_t *bytes;
-  size_t capacity;
-} train_text_buffer_t;
+/* Part of a file. Files longer than a few megabytes come in several pieces, cut where words are cut
+ * in any case, so that a tokenizer sees no difference. */
+typedef struct train_text_piece {
+  const uint8_t *bytes; /* [count], valid during the call */
+  size_t count;
+  train_side_t side;
+  bool ends; /* the file ends with it */
+} train_text_piece_t;
 
-/* Reads a file as it was when it was listed; COLL_ERROR_SYSTEM when it is not any more. */
-coll_status_t train_text_read(const train_text_file_t *file, train_text_buffer_t *buffer);
+/* A failure ends the reading. */
+typedef coll_status_t (*train_text_visit_t)(void *context, const train_text_piece_t *piece);
+
+/* Visits all text in the order of the files, each as long as it was when it was listed, and tells
+ * the watch bytes. COLL_ERROR_SYSTEM names a file that cannot be read any more. */
+coll_status_t train_texts_read(const train_texts_t *texts, train_text_visit_t visit, void *context,
+                               const train_watch_t *watch);
 
 #endif

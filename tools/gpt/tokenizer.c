@@ -95,35 +95,21 @@ typedef struct learning {
   int64_t vocabulary;
 } learning_t;
 
-/* Counts the words that are trained on: what is held out shall be new to the tokenizer too. */
-static coll_status_t count_words(const train_texts_t *texts, train_word_counts_t *counts) {
-  train_text_buffer_t buffer = {0};
-  base_progress_t progress;
-  train_watch_t watch = begin(&progress, "words");
-  coll_status_t status = COLL_OK;
-  uint64_t done = 0;
-  for (size_t i = 0; status == COLL_OK && i < texts->count; i++) {
-    const train_text_file_t *file = &texts->files[i];
-    if (file->held_out_from == 0) continue;
-    status = train_text_read(file, &buffer);
-    if (status == COLL_OK) {
-      status = train_word_counts_add(counts, buffer.bytes, (size_t)file->held_out_from);
-    }
-    done += file->held_out_from;
-    train_watch_advance(&watch, (double)done, (double)texts->bytes_of[TRAIN_TRAINING]);
-  }
-  end(&progress);
-  free(buffer.bytes);
-  return status;
+/* What is held out shall be new to the tokenizer too. */
+static coll_status_t count_words(void *context, const train_text_piece_t *piece) {
+  if (piece->side != TRAIN_TRAINING) return COLL_OK;
+  return train_word_counts_add(context, piece->bytes, piece->count);
 }
 
 static coll_status_t learn(const train_texts_t *texts, int vocabulary,
                            train_tokenizer_t **tokenizer) {
   train_word_counts_t counts = {0};
   base_progress_t progress;
-  coll_status_t status = count_words(texts, &counts);
+  train_watch_t watch = begin(&progress, "words");
+  coll_status_t status = train_texts_read(texts, count_words, &counts, &watch);
+  end(&progress);
   if (status == COLL_OK) {
-    train_watch_t watch = begin(&progress, "merge");
+    watch = begin(&progress, "merge");
     status = train_bpe_learn(&counts, vocabulary, &watch, tokenizer);
     end(&progress);
   }
@@ -131,27 +117,32 @@ static coll_status_t learn(const train_texts_t *texts, int vocabulary,
   return status;
 }
 
+typedef struct measuring {
+  train_tokenizer_t *tokenizer;
+  train_ids_t ids;
+  uint64_t tokens;
+} measuring_t;
+
+static coll_status_t count_tokens(void *context, const train_text_piece_t *piece) {
+  measuring_t *measuring = context;
+  if (piece->side != TRAIN_HELD_OUT) return COLL_OK;
+  measuring->ids.count = 0;
+  COLL_TRY(
+      train_tokenizer_encode(measuring->tokenizer, piece->bytes, piece->count, &measuring->ids));
+  measuring->tokens += measuring->ids.count + piece->ends;
+  return COLL_OK;
+}
+
 /* How many tokens the held-out text takes. */
 static coll_status_t measure(const train_texts_t *texts, train_tokenizer_t *tokenizer,
                              uint64_t *tokens) {
-  train_text_buffer_t buffer = {0};
-  train_ids_t ids = {0};
-  coll_status_t status = COLL_OK;
-  *tokens = 0;
-  for (size_t i = 0; status == COLL_OK && i < texts->count; i++) {
-    const train_text_file_t *file = &texts->files[i];
-    uint64_t cut = file->held_out_from;
-    if (cut == file->bytes) continue;
-    ids.count = 0;
-    status = train_text_read(file, &buffer);
-    if (status == COLL_OK) {
-      status = train_tokenizer_encode_document(tokenizer, buffer.bytes + cut,
-                                               (size_t)(file->bytes - cut), &ids);
-    }
-    *tokens += ids.count;
-  }
-  train_ids_free(&ids);
-  free(buffer.bytes);
+  measuring_t measuring = {.tokenizer = tokenizer};
+  base_progress_t progress;
+  train_watch_t watch = begin(&progress, "check");
+  coll_status_t status = train_texts_read(texts, count_tokens, &measuring, &watch);
+  end(&progress);
+  train_ids_free(&measuring.ids);
+  *tokens = measuring.tokens;
   return status;
 }
 

@@ -135,17 +135,16 @@ static void write_texts(int files) {
   }
 }
 
+static coll_status_t count_words(void *context, const train_text_piece_t *piece) {
+  return train_word_counts_add(context, piece->bytes, piece->count);
+}
+
 static train_tokenizer_t *learn(const train_texts_t *texts, int vocabulary) {
   train_word_counts_t counts = {0};
-  train_text_buffer_t buffer = {0};
   train_tokenizer_t *tokenizer;
-  for (size_t i = 0; i < texts->count; i++) {
-    check_ok(train_text_read(&texts->files[i], &buffer));
-    check_ok(train_word_counts_add(&counts, buffer.bytes, (size_t)texts->files[i].bytes));
-  }
+  check_ok(train_texts_read(texts, count_words, &counts, &nobody));
   check_ok(train_bpe_learn(&counts, vocabulary, &nobody, &tokenizer));
   train_word_counts_free(&counts);
-  free(buffer.bytes);
   return tokenizer;
 }
 
