@@ -11,7 +11,7 @@
 #define PAGE_BYTES 4096
 #define RINGS_BUDGET_BYTES ((size_t)1 << 20)
 #define SLOT_BYTES_MOST ((size_t)32 << 10)
-#define SLOT_BYTES_LEAST ((size_t)1 << 10)
+#define SLOT_BYTES_LEAST ((size_t)512)
 #define SCRATCH_BYTES ((size_t)512 << 10)
 
 static size_t slot_bytes_for(int size) {

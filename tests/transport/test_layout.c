@@ -1,0 +1,54 @@
+/* How much memory a communicator sets aside, and that its parts lie apart. */
+#include <criterion/criterion.h>
+
+#include "transport/shm/layout.h"
+
+#define PAIR SHM_LINE_PAIR
+
+Test(layout, takes_little_memory_per_rank) {
+  for (int size = 1; size <= 64; size++) {
+    shm_layout_t layout;
+    shm_layout_compute(size, &layout);
+    cr_assert_leq(layout.region_bytes, (size_t)2 << 20, "%zu bytes a rank among %d",
+                  layout.region_bytes, size);
+  }
+}
+
+static bool follows(const void *place, const void *end) {
+  return (uintptr_t)place >= (uintptr_t)end;
+}
+
+/* What different ranks write never shares a pair of cache lines. */
+Test(layout, keeps_every_writer_to_lines_of_its_own) {
+  shm_layout_t layout;
+  char *base = NULL;
+  shm_layout_compute(3, &layout);
+  const void *end = shm_layout_head(base) + 1;
+  for (int owner = 0; owner < 3; owner++) {
+    const void *control = shm_layout_control(&layout, base, owner);
+    cr_assert(follows(control, end) && (uintptr_t)control % PAIR == 0);
+    end = (const char *)control + sizeof(shm_control_t);
+    for (int source = 0; source < 3; source++) {
+      for (int channel = 0; source != owner && channel < TRANSPORT_CHANNELS; channel++) {
+        const void *signal = shm_layout_signal(&layout, base, owner, source, channel);
+        cr_assert(follows(signal, end) && (uintptr_t)signal % PAIR == 0);
+        end = (const char *)signal + sizeof(shm_signal_t);
+      }
+    }
+    for (int source = 0; source < 3; source++) {
+      for (int channel = 0; source != owner && channel < TRANSPORT_CHANNELS; channel++) {
+        shm_ring_t *ring = shm_layout_ring(&layout, base, owner, source, channel);
+        cr_assert(follows(ring, end) && (uintptr_t)ring % PAIR == 0);
+        for (uint64_t message = 0; message < SHM_SLOTS; message++) {
+          const void *slot = shm_layout_slot(&layout, ring, message);
+          cr_assert(follows(slot, message == 0 ? (const void *)(ring + 1) : end));
+          end = (const char *)slot + layout.slot_stride;
+        }
+      }
+    }
+    const void *scratch = shm_layout_scratch(&layout, base, owner);
+    cr_assert(follows(scratch, end));
+    end = (const char *)scratch + layout.scratch_bytes;
+  }
+  cr_assert_leq((uintptr_t)end, layout.segment_bytes);
+}
