@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "libtrain/data/order.h"
 #include "libtrain/files/checkpoint.h"
 #include "libtrain/random.h"
 
@@ -18,7 +19,7 @@ enum { SUM_LOSS, SUM_SQUARES, SUM_PROGRESS, SUMS };
 
 typedef struct run {
   const train_options_t *options;
-  const train_data_t *data;
+  const train_corpus_t *corpus;
   const train_team_t *team;
   train_store_t *store;
   train_record_t *record;
@@ -34,52 +35,83 @@ typedef struct run {
 
 /* ---- evaluation ---- */
 
-static size_t windows_in(const train_text_t *text, size_t bytes, int context) {
-  size_t most = (text->count - 1) / (size_t)context, wanted = bytes / (size_t)context;
-  return wanted < 1 ? 1 : wanted < most ? wanted : most;
+/* What is summed over the windows and the ranks. */
+enum { EVALUATED_LOSS, EVALUATED_TOKENS, EVALUATED_BYTES, EVALUATED_SUMS };
+
+typedef struct evaluation {
+  const train_dataset_t *dataset;
+  const train_tokenizer_t *tokenizer;
+  uint64_t windows, stride; /* how many are predicted, and how far apart they are */
+  int context;
+} evaluation_t;
+
+static evaluation_t evaluation_of(const train_dataset_t *dataset,
+                                  const train_tokenizer_t *tokenizer, uint64_t tokens,
+                                  int context) {
+  uint64_t length = (uint64_t)context, most = train_dataset_windows(dataset, context);
+  uint64_t wanted = tokens / length, windows = wanted < 1 ? 1 : wanted < most ? wanted : most;
+  uint64_t room = dataset->count - 1 - length;
+  return (evaluation_t){.dataset = dataset,
+                        .tokenizer = tokenizer,
+                        .windows = windows,
+                        .stride = windows > 1 ? room / (windows - 1) : 0,
+                        .context = context};
 }
 
-/* Windows rank, rank + size, ... belong to this rank. Sums their losses into sums[0] and counts
- * their bytes in sums[1]. A rank that has run out of windows goes on with the first one, since the
- * others may need it to gather parameters, and counts nothing. */
-static coll_status_t evaluate_share(const train_text_t *text, size_t windows,
-                                    const train_team_t *team, train_model_t *model,
-                                    const train_source_t *source, int32_t *tokens, double sums[2]) {
-  int context = model->layout->config.context, sequences = model->options.sequences;
+/* How much text the tokens stand for; the end of a document stands for none. */
+static double text_bytes(const train_tokenizer_t *tokenizer, const int32_t *tokens, int count) {
+  size_t sum = 0;
+  for (int i = 0; tokenizer != NULL && i < count; i++) {
+    size_t bytes = 0;
+    bool is_text = tokens[i] != tokenizer->end && (size_t)tokens[i] < tokenizer->tokens.count;
+    if (is_text) train_tokenizer_decode(tokenizer, (uint16_t)tokens[i], &bytes);
+    sum += bytes;
+  }
+  return (double)sum;
+}
+
+/* Windows rank, rank + size, ... belong to this rank. A rank that has run out of them goes on with
+ * the first one, since the others may need it to gather parameters, and counts nothing. */
+static coll_status_t evaluate_share(const evaluation_t *of, const train_team_t *team,
+                                    train_model_t *model, const train_source_t *source,
+                                    int32_t *tokens, double sums[EVALUATED_SUMS]) {
+  int sequences = model->options.sequences, context = of->context;
   int32_t *targets = tokens + (size_t)sequences * (size_t)context;
-  size_t room = text->count - 1 - (size_t)context;
-  size_t stride = windows > 1 ? room / (windows - 1) : 0;
-  size_t window = (size_t)team->rank, pass_windows = (size_t)sequences * (size_t)team->size;
-  for (size_t first = 0; first < windows; first += pass_windows) {
+  uint64_t window = (uint64_t)team->rank, pass_windows = (uint64_t)sequences * (uint64_t)team->size;
+  for (uint64_t first = 0; first < of->windows; first += pass_windows) {
     int rows = 0;
     double loss;
-    for (; rows < sequences && window < windows; rows++, window += (size_t)team->size) {
+    for (; rows < sequences && window < of->windows; rows++, window += (uint64_t)team->size) {
       size_t at = (size_t)rows * (size_t)context;
-      train_data_sequence(text, window * stride, context, tokens + at, targets + at);
+      COLL_TRY(train_dataset_sequence(of->dataset, window * of->stride, context, tokens + at,
+                                      targets + at));
     }
-    if (rows == 0) train_data_sequence(text, 0, context, tokens, targets);
+    if (rows == 0) COLL_TRY(train_dataset_sequence(of->dataset, 0, context, tokens, targets));
     COLL_TRY(train_model_loss(model, source, tokens, targets, rows > 0 ? rows : 1, context, &loss));
-    sums[0] += rows > 0 ? loss : 0;
-    sums[1] += (double)rows * context;
+    sums[EVALUATED_LOSS] += rows > 0 ? loss : 0;
+    sums[EVALUATED_TOKENS] += (double)rows * context;
+    sums[EVALUATED_BYTES] += text_bytes(of->tokenizer, targets, rows * context);
   }
   return COLL_OK;
 }
 
-coll_status_t train_evaluate(const train_text_t *text, size_t bytes, const train_team_t *team,
-                             train_model_t *model, const train_source_t *source,
-                             train_evaluation_t *evaluation) {
+coll_status_t train_evaluate(const train_dataset_t *dataset, const train_tokenizer_t *tokenizer,
+                             uint64_t tokens, const train_team_t *team, train_model_t *model,
+                             const train_source_t *source, train_evaluation_t *evaluation) {
   int context = model->layout->config.context;
   size_t positions = (size_t)model->options.sequences * (size_t)context;
-  size_t windows = windows_in(text, bytes, context);
-  double sums[2] = {0};
+  const evaluation_t of = evaluation_of(dataset, tokenizer, tokens, context);
+  double sums[EVALUATED_SUMS] = {0};
   void *memory = NULL;
   coll_status_t status = base_alloc(2 * positions, sizeof(int32_t), "the evaluation", &memory);
   COLL_TRY(train_team_agree(team, status));
-  status = evaluate_share(text, windows, team, model, source, memory, sums);
+  status = evaluate_share(&of, team, model, source, memory, sums);
   free(memory);
   COLL_TRY(status);
-  COLL_TRY(train_team_sum_doubles(team, sums, 2));
-  *evaluation = (train_evaluation_t){.loss = sums[0] / sums[1], .bytes = (uint64_t)sums[1]};
+  COLL_TRY(train_team_sum_doubles(team, sums, EVALUATED_SUMS));
+  *evaluation = (train_evaluation_t){.loss = sums[EVALUATED_LOSS] / sums[EVALUATED_TOKENS],
+                                     .tokens = (uint64_t)sums[EVALUATED_TOKENS],
+                                     .bytes = (uint64_t)sums[EVALUATED_BYTES]};
   return COLL_OK;
 }
 
@@ -100,16 +132,19 @@ static double progress_after(const run_t *run, uint64_t step) {
 
 /* This rank's rows of the micro-batch: the ranks' shares of the global batch lie one after the
  * other, and in each the micro-batches. */
-static void fill_rows(run_t *run, int micro_batch) {
+static coll_status_t fill_rows(run_t *run, int micro_batch) {
   const train_position_t *position = &run->record->position;
-  const train_text_t *text = &run->data->training;
+  const train_dataset_t *dataset = &run->corpus->training;
+  uint64_t windows = train_dataset_windows(dataset, run->context);
   int first = (run->team->rank * run->micro_batches + micro_batch) * run->rows;
   for (int row = 0; row < run->rows; row++) {
     size_t at = (size_t)row * (size_t)run->context;
-    size_t offset = train_data_offset(position->seed, position->sequences, 1, first + row,
-                                      text->count, run->context);
-    train_data_sequence(text, offset, run->context, run->tokens + at, run->targets + at);
+    uint64_t draw = position->sequences + (uint64_t)(first + row);
+    uint64_t offset = train_order_window(position->seed, windows, draw) * (uint64_t)run->context;
+    COLL_TRY(
+        train_dataset_sequence(dataset, offset, run->context, run->tokens + at, run->targets + at));
   }
+  return COLL_OK;
 }
 
 /* Gradients of the mean loss over the global batch; *loss is this rank's part of it. */
@@ -120,7 +155,7 @@ static coll_status_t compute_gradients(run_t *run, double *loss) {
   train_store_begin(run->store, run->micro_batches);
   for (int micro_batch = 0; micro_batch < run->micro_batches; micro_batch++) {
     double micro_loss;
-    fill_rows(run, micro_batch);
+    COLL_TRY(fill_rows(run, micro_batch));
     COLL_TRY(train_model_forward_backward(run->model, &run->source, run->tokens, run->targets,
                                           run->rows, run->context, scale, &micro_loss));
     sum += micro_loss;
@@ -207,8 +242,8 @@ static coll_status_t save(const run_t *run) {
 static coll_status_t evaluate_and_save(run_t *run, train_evaluation_t *evaluation) {
   const train_options_t *options = run->options;
   uint64_t start_ns = base_clock_now_ns();
-  COLL_TRY(train_evaluate(&run->data->held_out, options->evaluation_bytes, run->team, run->model,
-                          &run->source, evaluation));
+  COLL_TRY(train_evaluate(&run->corpus->held_out, options->tokenizer, options->evaluation_tokens,
+                          run->team, run->model, &run->source, evaluation));
   COLL_TRY(save(run));
   run->evaluating_ns += base_clock_now_ns() - start_ns;
   return COLL_OK;
@@ -250,7 +285,7 @@ static coll_status_t check_here(const run_t *run) {
                      "the checkpoint is at step %llu already: raise --steps %llu",
                      (unsigned long long)step, (unsigned long long)options->steps);
   }
-  COLL_TRY(train_data_check(run->data, run->context));
+  COLL_TRY(train_corpus_check(run->corpus, run->context));
   if (run->team->rank != 0 || options->checkpoint == NULL) return COLL_OK;
   return train_checkpoint_probe(options->checkpoint);
 }
@@ -268,13 +303,11 @@ static coll_status_t allocate(run_t *run, const train_layout_t *layout) {
 /* What all ranks must have in common to compute the same thing. */
 static uint64_t digest_of(const run_t *run) {
   const train_options_t *options = run->options;
-  const train_data_t *data = run->data;
   const uint64_t integers[] = {options->steps,
                                (uint64_t)options->batch,
                                (uint64_t)options->evaluations,
-                               data->training.count,
-                               data->held_out.count,
-                               options->evaluation_bytes,
+                               train_corpus_digest(run->corpus),
+                               options->evaluation_tokens,
                                options->checkpoint != NULL};
   const double numbers[] = {options->rate, options->warmup, options->clip};
   uint64_t digest = train_random_digest(train_store_digest(run->store), integers, sizeof integers);
@@ -296,12 +329,12 @@ static coll_status_t begin(run_t *run) {
   return train_team_check_same(run->team, digest_of(run), "options or data");
 }
 
-coll_status_t train_run(const train_options_t *options, const train_data_t *data,
+coll_status_t train_run(const train_options_t *options, const train_corpus_t *corpus,
                         const train_team_t *team, const train_observer_t *observer,
                         train_store_t *store, train_record_t *record, train_result_t *result) {
   static const train_observer_t nobody = {0};
   run_t run = {.options = options,
-               .data = data,
+               .corpus = corpus,
                .team = team,
                .store = store,
                .record = record,

@@ -7,7 +7,7 @@
 #ifndef LIBTRAIN_TRAINER_H
 #define LIBTRAIN_TRAINER_H
 
-#include "libtrain/data/data.h"
+#include "libtrain/data/corpus.h"
 #include "libtrain/files/record.h"
 #include "libtrain/model/model.h"
 #include "libtrain/optimizer.h"
@@ -23,16 +23,17 @@ typedef struct train_options {
   double warmup;               /* the part of the run in which it rises, 0 to 1 */
   double clip;                 /* largest global norm of the gradients */
   train_adamw_t adamw;
-  int evaluations;         /* how often to evaluate (and save), evenly over the run; >= 1 */
-  size_t evaluation_bytes; /* how many held-out bytes to predict each time */
-  const char *checkpoint;  /* saved after each evaluation; NULL for never */
+  int evaluations;            /* how often to evaluate (and save), evenly over the run; >= 1 */
+  uint64_t evaluation_tokens; /* how many held-out tokens to predict each time */
+  const train_tokenizer_t *tokenizer; /* of the tokens; NULL when nobody knows it */
+  const char *checkpoint;             /* saved after each evaluation; NULL for never */
 } train_options_t;
 
 /* What a step came to, the same on all ranks but for what is said to be the rank's own. */
 typedef struct train_step {
   uint64_t step;   /* from 1 */
   double progress; /* of the run, 0 to 1 */
-  double loss;     /* nats per byte over the global batch */
+  double loss;     /* nats per token over the global batch */
   double rate, gradient_norm;
   double tokens_per_s; /* over all ranks, since the run began, evaluations left out */
   double ms;           /* what this step took */
@@ -43,8 +44,9 @@ typedef struct train_step {
 } train_step_t;
 
 typedef struct train_evaluation {
-  double loss; /* nats per byte */
-  uint64_t bytes;
+  double loss; /* nats per token */
+  uint64_t tokens;
+  uint64_t bytes; /* of text that the tokens stand for; 0 without a tokenizer */
 } train_evaluation_t;
 
 /* Told about the run as it goes, on every rank; either may be NULL. */
@@ -65,14 +67,14 @@ typedef struct train_result {
  * on all ranks together, with the sentence on one (see train_team_agree): wrong options, ranks that
  * differ, a loss that is not finite (COLL_ERROR_INVALID, the last good checkpoint stays), a
  * checkpoint that cannot be written. */
-coll_status_t train_run(const train_options_t *options, const train_data_t *data,
+coll_status_t train_run(const train_options_t *options, const train_corpus_t *corpus,
                         const train_team_t *team, const train_observer_t *observer,
                         train_store_t *store, train_record_t *record, train_result_t *result);
 
-/* The mean loss over about `bytes` bytes of the text, spread evenly over it: a collective, in which
- * every rank makes as many passes. */
-coll_status_t train_evaluate(const train_text_t *text, size_t bytes, const train_team_t *team,
-                             train_model_t *model, const train_source_t *source,
-                             train_evaluation_t *evaluation);
+/* The mean loss over about `tokens` tokens of the dataset, spread evenly over it: a collective, in
+ * which every rank makes as many passes. The tokenizer may be NULL. */
+coll_status_t train_evaluate(const train_dataset_t *dataset, const train_tokenizer_t *tokenizer,
+                             uint64_t tokens, const train_team_t *team, train_model_t *model,
+                             const train_source_t *source, train_evaluation_t *evaluation);
 
 #endif

@@ -26,23 +26,27 @@ static const train_model_config_t config = {
     .vocabulary = 256, .context = 16, .layers = 2, .heads = 2, .width = 32};
 
 static folder_t folder;
-static train_data_t data;
+static train_corpus_t corpus;
 
 /* A text with something to learn: words in a fixed cycle, and some noise between them. */
 static void setup(void) {
   static const char *const words[] = {"static ", "int ", "x", "= ", "42;\n"};
-  static uint8_t bytes[2][4000];
+  static uint16_t tokens[2][4000];
+  static train_shard_t shards[2];
   for (int side = 0; side < 2; side++) {
     size_t count = 0;
-    for (unsigned i = 0; count + 16 < sizeof bytes[0]; i++) {
+    for (unsigned i = 0; count + 16 < sizeof tokens[0] / sizeof tokens[0][0]; i++) {
       for (const char *letter = words[i % 5]; *letter != '\0'; letter++) {
-        bytes[side][count++] = (uint8_t)*letter;
+        tokens[side][count++] = (uint8_t)*letter;
       }
-      if (i % 5 == 2) bytes[side][count++] = (uint8_t)('0' + (i * i / 7 + (unsigned)side) % 10);
+      if (i % 5 == 2) tokens[side][count++] = (uint16_t)('0' + (i * i / 7 + (unsigned)side) % 10);
     }
-    train_text_t text = {.bytes = bytes[side], .count = count, .files = 1};
-    *(side == 0 ? &data.training : &data.held_out) = text;
+    shards[side] = (train_shard_t){.tokens = tokens[side], .count = count, .name = "a test"};
+    *(side == 0 ? &corpus.training : &corpus.held_out) = (train_dataset_t){
+        .shards = &shards[side], .shard_count = 1, .count = count, .vocabulary = 256};
   }
+  corpus.shards = shards;
+  corpus.shard_count = 2;
   folder_make(&folder);
 }
 
@@ -60,7 +64,7 @@ static train_options_t usual_options(void) {
                            .clip = 1,
                            .adamw = TRAIN_ADAMW_INIT,
                            .evaluations = 2,
-                           .evaluation_bytes = 1024};
+                           .evaluation_tokens = 1024};
 }
 
 /* One rank of a job: what goes in, and what came of it. */
@@ -122,7 +126,7 @@ static coll_status_t run_rank(job_t *job) {
   COLL_TRY(open_store(job, &team));
   const train_observer_t observer = {on_step, on_evaluation, job};
   COLL_TRY(
-      train_run(&job->options, &data, &team, &observer, job->store, &job->record, &job->result));
+      train_run(&job->options, &corpus, &team, &observer, job->store, &job->record, &job->result));
   const train_flat_t flat = train_store_flat(job->store);
   job->parameters = malloc(job->layout->parameter_count * sizeof(float));
   return flat.read(flat.context, TRAIN_PARAMETERS, 0, job->layout->parameter_count,
@@ -208,7 +212,7 @@ Test(trainer, losses_do_not_depend_on_the_number_of_ranks) {
       check_close((double)alone->losses[step], (double)jobs[0].losses[step], "loss", size);
     }
     check_close(alone->result.held_out.loss, jobs[0].result.held_out.loss, "held-out loss", size);
-    cr_assert_eq(alone->result.held_out.bytes, jobs[0].result.held_out.bytes);
+    cr_assert_eq(alone->result.held_out.tokens, jobs[0].result.held_out.tokens);
     for (int rank = 1; rank < size; rank++) {
       cr_assert(same_parameters(&jobs[0], &jobs[rank]), "rank %d differs", rank);
       cr_assert_arr_eq(jobs[0].losses, jobs[rank].losses, sizeof jobs[0].losses);
@@ -246,12 +250,12 @@ Test(trainer, ranks_without_held_out_text_evaluate_along) {
   start_jobs(4, jobs);
   for (int rank = 0; rank < 4; rank++) {
     jobs[rank].store_options.stage = 3;
-    jobs[rank].options.evaluation_bytes = 1;
+    jobs[rank].options.evaluation_tokens = 1;
   }
   run_jobs(4, jobs);
   check_all_ok(4, jobs);
   for (int rank = 0; rank < 4; rank++) {
-    cr_assert_eq(jobs[rank].result.held_out.bytes, (uint64_t)config.context);
+    cr_assert_eq(jobs[rank].result.held_out.tokens, (uint64_t)config.context);
     cr_assert_eq(jobs[rank].result.held_out.loss, jobs[0].result.held_out.loss);
   }
   free_jobs(4, jobs);

@@ -50,7 +50,14 @@ int gpt_finish(const char *command, coll_status_t status, train_team_t *team) {
   return status == COLL_OK ? 0 : 1;
 }
 
+double gpt_nats_per_byte(const train_evaluation_t *evaluation) {
+  if (evaluation->bytes == 0) return 0;
+  return evaluation->loss * (double)evaluation->tokens / (double)evaluation->bytes;
+}
+
 void gpt_evaluation_print(const train_evaluation_t *evaluation) {
-  printf("held-out loss %.4f nats/byte (%.4f bits/byte) over %llu bytes\n", evaluation->loss,
-         evaluation->loss / log(2.0), (unsigned long long)evaluation->bytes);
+  double per_byte = gpt_nats_per_byte(evaluation);
+  printf("held-out loss %.4f nats/token", evaluation->loss);
+  if (per_byte > 0) printf(", %.4f nats/byte (%.4f bits/byte)", per_byte, per_byte / log(2.0));
+  printf(" over %llu tokens\n", (unsigned long long)evaluation->tokens);
 }

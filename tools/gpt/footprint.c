@@ -1,6 +1,7 @@
-/* The kernel's proportional set size, summed over all mappings but those of files. */
+/* The kernel's proportional set size, summed over what can be written to. */
 #include "tools/gpt/footprint.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +11,18 @@ size_t gpt_memory_total(const train_memory_t *memory) {
          memory->activations;
 }
 
+/* A mapping's first line is "from-to permissions ...", and "Pss: 12 kB" is among those below. */
 uint64_t gpt_footprint_bytes(void) {
-  static const char *const kinds[] = {"Pss_Anon:", "Pss_Shmem:"};
-  char line[128];
+  char line[512];
   uint64_t kib = 0;
-  FILE *file = fopen("/proc/self/smaps_rollup", "re");
+  bool writable = false;
+  FILE *file = fopen("/proc/self/smaps", "re");
   if (file == NULL) return 0;
   while (fgets(line, sizeof line, file) != NULL) {
-    for (int i = 0; i < 2; i++) {
-      size_t length = strlen(kinds[i]);
-      if (strncmp(line, kinds[i], length) == 0) kib += strtoull(line + length, NULL, 10);
-    }
+    const char *space = strchr(line, ' ');
+    bool is_first = space != NULL && space > line && space[-1] != ':' && memchr(line, '-', 20);
+    if (is_first) writable = space[2] == 'w';
+    if (writable && strncmp(line, "Pss:", 4) == 0) kib += strtoull(line + 4, NULL, 10);
   }
   fclose(file);
   return kib * 1024;

@@ -9,9 +9,9 @@
 
 size_t gpt_memory_total(const train_memory_t *memory);
 
-/* Resident bytes, now, without pages of files. A page that several processes map counts in equal
- * parts for each, so that the ranks' footprints add up to what all of them take. 0 where the kernel
- * does not tell. */
+/* Resident bytes, now, of what can be written to: no programs, no mapped tokens. A page that
+ * several processes map counts in equal parts for each, so that the ranks' footprints add up to
+ * what all of them take. 0 where the kernel does not tell. */
 uint64_t gpt_footprint_bytes(void);
 
 #endif

@@ -33,7 +33,11 @@ coll_status_t gpt_pool_create(const train_team_t *team, int64_t threads, train_p
  * communicator's own. Returns the exit code. */
 int gpt_finish(const char *command, coll_status_t status, train_team_t *team);
 
-/* "held-out loss 1.5 nats/byte (2.16 bits/byte) over 131072 bytes" to standard output. */
+/* The loss over the bytes of text that the tokens stand for; 0 when that is not known. */
+double gpt_nats_per_byte(const train_evaluation_t *evaluation);
+
+/* "held-out loss 3.2 nats/token, 0.8 nats/byte (1.15 bits/byte) over 131072 tokens" to standard
+ * output, without what is not known. */
 void gpt_evaluation_print(const train_evaluation_t *evaluation);
 
 #endif

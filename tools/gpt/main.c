@@ -8,12 +8,12 @@
 static const char usage[] =
     "gpt COMMAND [options]\n"
     "\n"
-    "Trains a small GPT-2 on text files, byte by byte, on one rank or many, and writes with it.\n"
+    "Trains a GPT-2 on text, on one rank or many, and writes with it.\n"
     "\n"
     "Examples:\n"
     "  collrun -n 2 gpt train --seconds 60\n"
     "      trains on the C headers in /usr/include for a minute, on two ranks\n"
-    "  gpt sample --prompt '#include <' --bytes 400\n"
+    "  gpt sample --prompt '#include <' --tokens 400\n"
     "      lets the trained model go on from there\n"
     "\n"
     "Commands:\n"
@@ -29,12 +29,8 @@ static const char usage[] =
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"train", gpt_train},
-                {"sample", gpt_sample},
-                {"eval", gpt_eval},
-                {"plan", gpt_plan},
-                {"convert", gpt_convert},
-                {"tokenizer", gpt_tokenizer}};
+} commands[] = {{"train", gpt_train}, {"sample", gpt_sample},   {"eval", gpt_eval},
+                {"plan", gpt_plan},   {"convert", gpt_convert}, {"tokenizer", gpt_tokenizer}};
 
 #define COMMANDS (sizeof commands / sizeof commands[0])
 

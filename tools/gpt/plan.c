@@ -5,6 +5,7 @@
 
 #include "base/words.h"
 #include "libtrain/parallel/memory.h"
+#include "tools/gpt/corpus.h"
 #include "tools/gpt/footprint.h"
 #include "tools/gpt/gpt.h"
 #include "tools/gpt/settings.h"
@@ -127,7 +128,7 @@ static coll_status_t show(const plan_t *plan, const train_layout_t *layout, json
 }
 
 static coll_status_t run(plan_t *plan) {
-  const train_model_config_t config = gpt_settings_model(&plan->settings);
+  train_tokenizer_t *tokenizer;
   train_layout_t *layout;
   if (plan->ranks_text == NULL) choose_ranks(plan);
   if (plan->ranks_text != NULL) COLL_TRY(read_ranks(plan->ranks_text, plan));
@@ -135,6 +136,9 @@ static coll_status_t run(plan_t *plan) {
     train_model_options_t passes;
     COLL_TRY(gpt_settings_passes(&plan->settings, (int)plan->ranks[i], &passes));
   }
+  COLL_TRY(gpt_tokenizer_find(plan->settings.tokenizer, NULL, NULL, &tokenizer));
+  const train_model_config_t config = gpt_settings_model(&plan->settings, tokenizer->tokens.count);
+  train_tokenizer_destroy(tokenizer);
   COLL_TRY(train_layout_create(&config, &layout));
   json_t *rows = json_array();
   coll_status_t status = show(plan, layout, rows);

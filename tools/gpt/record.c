@@ -4,7 +4,6 @@
  */
 #include "tools/gpt/record.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +14,11 @@
 #include "libtrain/files/curve.h"
 #include "libtrain/files/events.h"
 #include "libtrain/files/journal.h"
+#include "tools/gpt/corpus.h"
 #include "tools/gpt/footprint.h"
 #include "tools/gpt/gpt.h"
+
+#define UNIT "nats per token"
 
 struct gpt_record {
   const gpt_setup_t *setup;
@@ -28,7 +30,7 @@ struct gpt_record {
   train_journal_t *journal; /* NULL when not asked for, like the next */
   train_events_t *events;
   train_curve_t curve;
-  train_evaluation_t evaluation; /* the latest; no bytes before the first */
+  train_evaluation_t evaluation; /* the latest; no tokens before the first */
   coll_status_t failure;         /* of a file, the first one */
   char sentence[512];
 };
@@ -59,9 +61,9 @@ static void log_scalars(gpt_record_t *record, uint64_t step, const train_scalar_
 
 /* ---- the setup ---- */
 
-static json_t *text_object(const train_text_t *text) {
-  return json_pack("{s:I, s:I}", "files", (json_int_t)text->files, "bytes",
-                   (json_int_t)text->count);
+static json_t *dataset_object(const train_dataset_t *dataset) {
+  return json_pack("{s:I, s:I, s:I}", "files", (json_int_t)dataset->files, "bytes",
+                   (json_int_t)dataset->bytes, "tokens", (json_int_t)dataset->count);
 }
 
 static json_t *memory_object(const train_memory_t *memory) {
@@ -80,8 +82,8 @@ static json_t *setup_line(const gpt_setup_t *setup) {
                 config->width, "parameters", (json_int_t)setup->layout->parameter_count);
   return json_pack("{s:s, s:O, s:o, s:o, s:o, s:i, s:i, s:o, s:f, s:f}", "record", "setup",
                    "options", setup->settings->resolved, "model", model, "training",
-                   text_object(&setup->data->training), "held_out",
-                   text_object(&setup->data->held_out), "ranks", setup->team->size,
+                   dataset_object(&setup->corpus->training), "held_out",
+                   dataset_object(&setup->corpus->held_out), "ranks", setup->team->size,
                    "threads_per_rank", setup->threads, "memory_bytes_predicted",
                    memory_object(&setup->memory), "flops_per_token", setup->speed.flops_per_token,
                    "sgemm_flops_per_s", setup->speed.sgemm_per_s);
@@ -104,12 +106,11 @@ static void describe(const gpt_setup_t *setup, char *text, size_t bytes) {
 }
 
 static void print_setup(const gpt_setup_t *setup) {
-  const train_data_t *data = setup->data;
-  char text[192];
+  char text[192], sides[2][96];
   describe(setup, text, sizeof text);
-  printf("%s: %zu files, %.1f MB to train on; %zu files, %.1f MB held out\n", setup->settings->data,
-         data->training.files, (double)data->training.count * 1e-6, data->held_out.files,
-         (double)data->held_out.count * 1e-6);
+  printf("%s: %s to train on; %s held out\n", setup->settings->data,
+         gpt_dataset_describe(&setup->corpus->training, sides[0]),
+         gpt_dataset_describe(&setup->corpus->held_out, sides[1]));
   printf("%.2f M parameters: %s\n", (double)setup->layout->parameter_count * 1e-6, text);
   printf("%.1f MB on each rank; all together multiply matrices at %.0f GFLOP/s\n",
          (double)gpt_memory_total(&setup->memory) * 1e-6, setup->speed.sgemm_per_s * 1e-9);
@@ -125,7 +126,7 @@ static coll_status_t open_files(const gpt_settings_t *settings, gpt_record_t *re
     COLL_TRY(train_events_open(settings->tensorboard, &record->events));
   }
   if (settings->curve == NULL) return COLL_OK;
-  return train_curve_write(&record->curve, "", "", "nats per byte", settings->curve);
+  return train_curve_write(&record->curve, "", "", UNIT, settings->curve);
 }
 
 coll_status_t gpt_record_open(const gpt_setup_t *setup, gpt_record_t **record) {
@@ -153,7 +154,7 @@ static void write_note(gpt_record_t *record, const train_step_t *step) {
   int used = snprintf(
       record->note, sizeof record->note, "step %llu  loss %.3f  %.1fk tokens/s (%.0f%% of sgemm)",
       (unsigned long long)step->step, step->loss, step->tokens_per_s * 1e-3, fraction * 100);
-  if (record->evaluation.bytes > 0) {
+  if (record->evaluation.tokens > 0) {
     snprintf(record->note + used, sizeof record->note - (size_t)used, "  held-out %.3f",
              record->evaluation.loss);
   }
@@ -195,7 +196,7 @@ static coll_status_t draw_curve(const gpt_record_t *record, const train_step_t *
   snprintf(title, sizeof title, "GPT-2, %.2f M parameters",
            (double)setup->layout->parameter_count * 1e-6);
   snprintf(note, sizeof note, "%s; %.0f tokens/s", text, step->tokens_per_s);
-  return train_curve_write(&record->curve, title, note, "nats per byte", setup->settings->curve);
+  return train_curve_write(&record->curve, title, note, UNIT, setup->settings->curve);
 }
 
 static void on_evaluation(void *context, const train_step_t *step,
@@ -206,9 +207,10 @@ static void on_evaluation(void *context, const train_step_t *step,
   if (!record->told) return;
   const train_scalar_t scalar = {"loss/held_out", evaluation->loss};
   log_record(record,
-             json_pack("{s:s, s:I, s:f, s:f, s:I}", "record", "evaluation", "step",
-                       (json_int_t)step->step, "loss", evaluation->loss, "bits_per_byte",
-                       evaluation->loss / log(2.0), "bytes", (json_int_t)evaluation->bytes));
+             json_pack("{s:s, s:I, s:f, s:f, s:I, s:I}", "record", "evaluation", "step",
+                       (json_int_t)step->step, "loss", evaluation->loss, "nats_per_byte",
+                       gpt_nats_per_byte(evaluation), "tokens", (json_int_t)evaluation->tokens,
+                       "bytes", (json_int_t)evaluation->bytes));
   log_scalars(record, step->step, &scalar, 1);
   train_curve_add(&record->curve, TRAIN_CURVE_HELD_OUT, step->step, evaluation->loss);
   keep_failure(record, draw_curve(record, step));

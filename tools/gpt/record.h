@@ -19,7 +19,7 @@ typedef struct gpt_setup {
   const gpt_settings_t *settings;
   const train_team_t *team;
   const train_layout_t *layout;
-  const train_data_t *data;
+  const train_corpus_t *corpus;
   gpt_speed_t speed;
   int threads;               /* per rank */
   train_memory_t memory;     /* of a rank, as predicted */

@@ -7,49 +7,96 @@
 
 #include "base/memory.h"
 #include "libtrain/files/file.h"
+#include "tools/gpt/corpus.h"
 #include "tools/gpt/gpt.h"
 
 typedef struct settings {
-  const char *checkpoint, *prompt;
-  int64_t bytes, seed, threads;
+  const char *checkpoint, *prompt, *tokenizer;
+  int64_t tokens, likeliest, seed, threads;
   double temperature;
 } settings_t;
 
-static bool write_byte(void *context, int32_t byte) {
-  FILE *out = context;
-  putc(byte == TRAIN_END_OF_FILE ? '\n' : byte, out);
-  return fflush(out) == 0;
+typedef struct writer {
+  const train_tokenizer_t *tokenizer;
+  FILE *out;
+} writer_t;
+
+/* The end of the document ends the sample. */
+static bool write_token(void *context, int32_t token) {
+  const writer_t *writer = context;
+  size_t count;
+  if (token == writer->tokenizer->end || (size_t)token >= writer->tokenizer->tokens.count) {
+    return false;
+  }
+  const uint8_t *bytes = train_tokenizer_decode(writer->tokenizer, (uint16_t)token, &count);
+  return fwrite(bytes, 1, count, writer->out) == count && fflush(writer->out) == 0;
 }
 
-/* The prompt follows the end of the file before it. */
-static coll_status_t sample(const settings_t *settings, train_arena_t *arena, train_pool_t *pool) {
+/* The end of another document, and the prompt, in new memory that the caller frees. */
+static coll_status_t prompt_of(const settings_t *settings, train_tokenizer_t *tokenizer,
+                               int32_t **prompt, size_t *count) {
+  train_ids_t ids = {0};
+  void *memory = NULL;
+  coll_status_t status =
+      train_tokenizer_encode(tokenizer, settings->prompt, strlen(settings->prompt), &ids);
+  if (status == COLL_OK) {
+    status = base_alloc(1 + ids.count, sizeof(int32_t), "the prompt", &memory);
+  }
+  if (status == COLL_OK) {
+    int32_t *tokens = memory;
+    tokens[0] = tokenizer->end;
+    for (size_t i = 0; i < ids.count; i++) tokens[1 + i] = ids.ids[i];
+    *prompt = tokens;
+    *count = 1 + ids.count;
+  }
+  train_ids_free(&ids);
+  return status;
+}
+
+static coll_status_t sample(const settings_t *settings, train_tokenizer_t *tokenizer,
+                            train_arena_t *arena, train_pool_t *pool) {
   const train_model_options_t options = {.sequences = 1, .forward_only = true, .pool = pool};
   const train_sampling_t sampling = {.temperature = settings->temperature,
+                                     .likeliest = (int)settings->likeliest,
                                      .seed = (uint64_t)settings->seed};
   const train_source_t source = train_arena_source(arena);
-  size_t count = 1 + strlen(settings->prompt);
+  writer_t writer = {tokenizer, stdout};
   train_model_t *model;
-  void *memory;
-  if (arena->layout->config.vocabulary != TRAIN_BYTE_VOCABULARY) {
-    return base_fail(COLL_ERROR_INVALID, "cannot sample: the model has %d tokens, not %d bytes",
-                     arena->layout->config.vocabulary, TRAIN_BYTE_VOCABULARY);
-  }
-  COLL_TRY(base_alloc(count, sizeof(int32_t), "the prompt", &memory));
-  int32_t *prompt = memory;
-  prompt[0] = TRAIN_END_OF_FILE;
-  for (size_t i = 1; i < count; i++) prompt[i] = (uint8_t)settings->prompt[i - 1];
+  int32_t *prompt;
+  size_t count;
+  COLL_TRY(prompt_of(settings, tokenizer, &prompt, &count));
   coll_status_t status = train_model_create(arena->layout, &options, &model);
   if (status == COLL_OK) {
-    status = train_sample(model, &source, prompt, count, (size_t)settings->bytes, &sampling,
-                          write_byte, stdout);
+    fputs(settings->prompt, stdout);
+    status = train_sample(model, &source, prompt, count, (size_t)settings->tokens, &sampling,
+                          write_token, &writer);
     train_model_destroy(model);
   }
   free(prompt);
-  return status;
+  if (status != COLL_OK) return status;
+  putchar('\n');
+  if (fflush(stdout) == 0 && !ferror(stdout)) return COLL_OK;
+  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write the sample");
+}
+
+static coll_status_t open_model(const settings_t *settings, const train_file_t *file,
+                                float **parameters, train_tokenizer_t **tokenizer) {
+  const int32_t vocabulary = file->record.config.vocabulary;
+  COLL_TRY(gpt_tokenizer_find(settings->tokenizer, &file->record, NULL, tokenizer));
+  if (*tokenizer == NULL) {
+    return base_fail(COLL_ERROR_INVALID, "%s does not have its tokenizer: give --tokenizer",
+                     settings->checkpoint);
+  }
+  if ((*tokenizer)->tokens.count > (size_t)vocabulary) {
+    return base_fail(COLL_ERROR_INVALID, "the tokenizer has %zu tokens and the model only %d",
+                     (*tokenizer)->tokens.count, vocabulary);
+  }
+  return train_file_parameters(file, parameters);
 }
 
 static coll_status_t run(const settings_t *settings) {
   train_file_t *file;
+  train_tokenizer_t *tokenizer = NULL;
   train_arena_t arena = {0};
   train_pool_t *pool = NULL;
   if (settings->temperature < 0) {
@@ -57,34 +104,34 @@ static coll_status_t run(const settings_t *settings) {
   }
   COLL_TRY(train_file_open(settings->checkpoint, &file));
   arena.layout = file->layout;
-  coll_status_t status = train_file_parameters(file, &arena.parameters);
+  coll_status_t status = open_model(settings, file, &arena.parameters, &tokenizer);
   if (status == COLL_OK) status = train_pool_create((int)settings->threads, &pool);
-  if (status == COLL_OK) {
-    fputs(settings->prompt, stdout);
-    status = sample(settings, &arena, pool);
-  }
+  if (status == COLL_OK) status = sample(settings, tokenizer, &arena, pool);
   train_pool_destroy(pool);
   free(arena.parameters);
+  train_tokenizer_destroy(tokenizer);
   train_file_close(file);
-  if (status != COLL_OK) return status;
-  putchar('\n');
-  if (fflush(stdout) == 0 && !ferror(stdout)) return COLL_OK;
-  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write the sample");
+  return status;
 }
 
 int gpt_sample(int argc, char **argv) {
   settings_t s = {.checkpoint = GPT_DEFAULT_CHECKPOINT,
                   .prompt = "",
-                  .bytes = 400,
+                  .tokens = 400,
                   .seed = 1,
                   .threads = 1,
                   .temperature = 0.8};
   const base_option_t table[] = {
       {'k', "checkpoint", BASE_OPTION_TEXT, &s.checkpoint, "FILE", "the model"},
       {'p', "prompt", BASE_OPTION_TEXT, &s.prompt, "TEXT", "what to go on from"},
-      {'n', "bytes", BASE_OPTION_INTEGER, &s.bytes, "N", "how much to write", 0, 1 << 30},
+      {'n', "tokens", BASE_OPTION_INTEGER, &s.tokens, "N",
+       "the most to write; the end of a document ends it sooner", 0, 1 << 30},
+      {0, "tokenizer", BASE_OPTION_TEXT, &s.tokenizer, "FILE",
+       "the model's, where the model's file does not have it"},
       {0, "temperature", BASE_OPTION_NUMBER, &s.temperature, "X",
-       "0: always the likeliest byte; 1: as the model has learnt"},
+       "0: always the likeliest token; 1: as the model has learnt"},
+      {0, "top-k", BASE_OPTION_INTEGER, &s.likeliest, "K",
+       "draw from this many likeliest tokens; 0: from all", 0, 1 << 20},
       {0, "seed", BASE_OPTION_INTEGER, &s.seed, "N", "another seed, another text"},
       {'j', "threads", BASE_OPTION_INTEGER, &s.threads, "N", "threads to compute with", 1, 1024}};
   const base_command_t command = {
@@ -92,7 +139,7 @@ int gpt_sample(int argc, char **argv) {
       .usage = "[options]",
       .summary = "Writes text with a checkpoint that gpt train has saved.",
       .examples =
-          "  gpt sample --prompt '#include <' --bytes 400\n"
+          "  gpt sample --prompt '#include <' --tokens 400\n"
           "      goes on from there, with gpt.ckpt\n"
           "  gpt sample --checkpoint src.ckpt --temperature 0\n"
           "      the likeliest file, from its first byte\n",

@@ -29,7 +29,7 @@ static const gpt_settings_t defaults = {.data = GPT_DEFAULT_DATA,
                                         .bucket = TRAIN_BUCKET_BYTES,
                                         .seed = 1,
                                         .evaluations = 4,
-                                        .evaluation_bytes = 128 << 10};
+                                        .evaluation_tokens = 128 << 10};
 
 /* ---- the options, by what they are about ---- */
 
@@ -46,7 +46,10 @@ static void add(table_t *table, const base_option_t *options, size_t count) {
 
 static void add_files(gpt_settings_t *s, table_t *table) {
   const base_option_t options[] = {
-      {'d', "data", BASE_OPTION_TEXT, &s->data, "PATH", "a text file or a folder tree of them"},
+      {'d', "data", BASE_OPTION_TEXT, &s->data, "PATH",
+       "text, a file or a folder tree of them, or token shards"},
+      {0, "tokenizer", BASE_OPTION_TEXT, &s->tokenizer, "FILE",
+       "tokenizer.json, or a folder with one; bytes without it"},
       {'o', "out", BASE_OPTION_TEXT, &s->out, "FILE", "where the checkpoint goes"},
       {0, "resume", BASE_OPTION_TEXT, &s->resume, "FILE",
        "go on from this checkpoint, with its model"},
@@ -86,8 +89,8 @@ static void add_training(gpt_settings_t *s, table_t *table) {
       {0, "seed", BASE_OPTION_INTEGER, &s->seed, "N", "of the weights and the order of data"},
       {0, "evals", BASE_OPTION_INTEGER, &s->evaluations, "N",
        "held-out evaluations (and saves), evenly over the run", 1, 1000},
-      {0, "eval-bytes", BASE_OPTION_BYTES, &s->evaluation_bytes, "SIZE",
-       "held-out bytes to predict in each", 1, INT64_C(1) << 40}};
+      {0, "eval-tokens", BASE_OPTION_INTEGER, &s->evaluation_tokens, "N",
+       "held-out tokens to predict in each", 1, INT64_C(1) << 40}};
   add(table, options, sizeof options / sizeof options[0]);
 }
 
@@ -129,7 +132,8 @@ static coll_status_t apply_preset(const char *name, gpt_settings_t *settings) {
   train_model_config_t sizes;
   if (name == NULL) return COLL_OK;
   COLL_TRY(train_preset_find(name, &sizes));
-  settings->vocabulary = sizes.vocabulary;
+  bool of_bytes = sizes.vocabulary <= TRAIN_VOCABULARY_LEAST; /* or whatever tokens there are */
+  settings->vocabulary = of_bytes ? 0 : sizes.vocabulary;
   settings->layers = sizes.layers;
   settings->heads = sizes.heads;
   settings->width = sizes.width;
@@ -212,8 +216,8 @@ void gpt_settings_free(gpt_settings_t *settings) {
 
 /* ---- for libtrain ---- */
 
-train_model_config_t gpt_settings_model(const gpt_settings_t *settings) {
-  int64_t vocabulary = settings->vocabulary > 0 ? settings->vocabulary : TRAIN_BYTE_VOCABULARY;
+train_model_config_t gpt_settings_model(const gpt_settings_t *settings, size_t tokens) {
+  int64_t vocabulary = settings->vocabulary > 0 ? settings->vocabulary : (int64_t)tokens;
   return (train_model_config_t){.vocabulary = (int32_t)vocabulary,
                                 .context = (int32_t)settings->context,
                                 .layers = (int32_t)settings->layers,
@@ -230,7 +234,7 @@ train_options_t gpt_settings_options(const gpt_settings_t *settings) {
                              .clip = settings->clip,
                              .adamw = TRAIN_ADAMW_INIT,
                              .evaluations = (int)settings->evaluations,
-                             .evaluation_bytes = (size_t)settings->evaluation_bytes,
+                             .evaluation_tokens = (uint64_t)settings->evaluation_tokens,
                              .checkpoint = settings->out};
   options.adamw.weight_decay = (float)settings->weight_decay;
   return options;

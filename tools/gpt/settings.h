@@ -16,13 +16,12 @@ typedef enum gpt_wire { GPT_WIRE_FLOAT32, GPT_WIRE_BFLOAT16 } gpt_wire_t;
 typedef struct gpt_settings {
   const char *config_path, *preset; /* NULL: none, here and below */
   bool print_config;
-  const char *data, *out, *resume;
+  const char *data, *tokenizer, *out, *resume;
   const char *log, *tensorboard, *curve;
   int64_t vocabulary; /* 0: as many tokens as there are */
   int64_t layers, heads, width, context;
-  int64_t batch, steps, seed, threads, evaluations;
+  int64_t batch, steps, seed, threads, evaluations, evaluation_tokens;
   double seconds, lr, warmup, weight_decay, clip;
-  uint64_t evaluation_bytes;
   int64_t zero, accumulate;
   uint64_t bucket;
   int wire; /* a gpt_wire_t */
@@ -45,8 +44,8 @@ coll_status_t gpt_settings_parse(const gpt_settings_command_t *command, int argc
                                  gpt_settings_t *settings, bool *done);
 void gpt_settings_free(gpt_settings_t *settings);
 
-/* What libtrain is to be told. */
-train_model_config_t gpt_settings_model(const gpt_settings_t *settings);
+/* What libtrain is to be told. The model has `tokens` tokens unless the settings say otherwise. */
+train_model_config_t gpt_settings_model(const gpt_settings_t *settings, size_t tokens);
 train_options_t gpt_settings_options(const gpt_settings_t *settings);
 train_store_options_t gpt_settings_store(const gpt_settings_t *settings);
 

@@ -1,38 +1,66 @@
 /* gpt train: everything is opened, all ranks agree, then the loop of libtrain runs. */
-#include <stdio.h>
+#include <stdlib.h>
 
+#include "libtrain/data/tokenizer_files.h"
 #include "libtrain/files/file.h"
+#include "tools/gpt/corpus.h"
 #include "tools/gpt/footprint.h"
 #include "tools/gpt/gpt.h"
 #include "tools/gpt/record.h"
 
 /* What a run begins with: a new model, or the one in a file to resume. */
 typedef struct start {
-  train_file_t *file; /* NULL for a new model */
+  train_file_t *file;           /* NULL for a new model */
+  train_tokenizer_t *tokenizer; /* NULL when nobody knows it */
   train_layout_t *layout;
-  train_record_t record; /* its tokenizer is the file's */
+  train_record_t record;
   train_pool_t *pool;
   train_store_t *store;
-  train_data_t data;
+  train_corpus_t corpus;
 } start_t;
 
-static coll_status_t open_model(const gpt_settings_t *settings, start_t *start) {
-  const train_model_config_t config = gpt_settings_model(settings);
-  if (settings->resume == NULL) {
-    start->record.position.seed = (uint64_t)settings->seed;
-    return train_layout_create(&config, &start->layout);
-  }
-  COLL_TRY(train_file_open(settings->resume, &start->file));
-  start->record = start->file->record;
-  return train_layout_create(&start->record.config, &start->layout);
+/* A checkpoint is to be enough by itself. */
+static coll_status_t keep_tokenizer(const train_tokenizer_t *tokenizer, train_record_t *record) {
+  char *text;
+  size_t count;
+  if (tokenizer == NULL) return COLL_OK;
+  COLL_TRY(train_tokenizer_to_json(tokenizer, &text, &count));
+  coll_status_t status = train_record_set_tokenizer(record, text, count);
+  free(text);
+  return status;
 }
 
-static coll_status_t open_inputs(const gpt_settings_t *settings, const train_team_t *team,
-                                 start_t *start) {
-  COLL_TRY(gpt_pool_create(team, settings->threads, &start->pool));
-  COLL_TRY(open_model(settings, start));
-  COLL_TRY(train_data_load(settings->data, &start->data));
-  return train_data_check(&start->data, start->layout->config.context);
+static coll_status_t new_config(const gpt_settings_t *settings, const start_t *start,
+                                train_model_config_t *config) {
+  size_t tokens = start->tokenizer != NULL ? start->tokenizer->tokens.count : 0;
+  if (tokens == 0 && settings->vocabulary == 0) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "no tokenizer lies beside the shards %s: give --tokenizer, or --vocabulary, "
+                     "which is 50257 for tokens of GPT-2",
+                     settings->data);
+  }
+  *config = gpt_settings_model(settings, tokens);
+  return COLL_OK;
+}
+
+static coll_status_t open_model(const gpt_settings_t *settings, start_t *start) {
+  const train_record_t *kept = NULL;
+  train_model_config_t config;
+  if (settings->resume != NULL) {
+    COLL_TRY(train_file_open(settings->resume, &start->file));
+    kept = &start->file->record;
+    config = kept->config;
+    start->record = *kept;
+    start->record.tokenizer = NULL; /* the file's own */
+    start->record.tokenizer_bytes = 0;
+  }
+  COLL_TRY(gpt_tokenizer_find(settings->tokenizer, kept, settings->data, &start->tokenizer));
+  if (kept == NULL) {
+    COLL_TRY(new_config(settings, start, &config));
+    start->record.position.seed = (uint64_t)settings->seed;
+  }
+  COLL_TRY(keep_tokenizer(start->tokenizer, &start->record));
+  return train_layout_create(&config, &start->layout);
 }
 
 static coll_status_t open_store(const gpt_settings_t *settings, gpt_setup_t *setup,
@@ -50,15 +78,18 @@ static coll_status_t open_store(const gpt_settings_t *settings, gpt_setup_t *set
 }
 
 static void close_all(start_t *start) {
-  train_data_free(&start->data);
   train_store_destroy(start->store);
+  train_corpus_close(&start->corpus);
+  train_record_free(&start->record);
   train_pool_destroy(start->pool);
   train_layout_destroy(start->layout);
+  train_tokenizer_destroy(start->tokenizer);
   train_file_close(start->file);
 }
 
 static coll_status_t train(const gpt_setup_t *setup, start_t *start) {
   train_options_t options = gpt_settings_options(setup->settings);
+  options.tokenizer = start->tokenizer;
   gpt_record_t *record = NULL;
   train_result_t result;
   coll_status_t status = gpt_settings_passes(setup->settings, setup->team->size, &options.model);
@@ -67,8 +98,8 @@ static coll_status_t train(const gpt_setup_t *setup, start_t *start) {
   status = train_team_agree(setup->team, status);
   if (status == COLL_OK) {
     const train_observer_t observer = gpt_record_observer(record);
-    status = train_run(&options, setup->data, setup->team, &observer, start->store, &start->record,
-                       &result);
+    status = train_run(&options, setup->corpus, setup->team, &observer, start->store,
+                       &start->record, &result);
     gpt_record_stop(record);
   }
   if (status == COLL_OK) {
@@ -80,8 +111,14 @@ static coll_status_t train(const gpt_setup_t *setup, start_t *start) {
 
 static coll_status_t run(const gpt_settings_t *settings, const train_team_t *team) {
   start_t start = {0};
-  gpt_setup_t setup = {.settings = settings, .team = team, .data = &start.data};
-  coll_status_t status = train_team_agree(team, open_inputs(settings, team, &start));
+  gpt_setup_t setup = {.settings = settings, .team = team, .corpus = &start.corpus};
+  coll_status_t status = gpt_pool_create(team, settings->threads, &start.pool);
+  if (status == COLL_OK) status = open_model(settings, &start);
+  status = train_team_agree(team, status);
+  if (status == COLL_OK) {
+    status = gpt_corpus_open(team, settings->data, start.tokenizer, &start.layout->config,
+                             &start.corpus);
+  }
   if (status == COLL_OK) {
     setup.layout = start.layout;
     setup.threads = train_pool_threads(start.pool);
@@ -97,8 +134,9 @@ static const gpt_settings_command_t command = {
     .name = "gpt train",
     .usage = "[options]",
     .summary =
-        "Trains a GPT-2 on the bytes of text files and saves it. One file in ten is held out and\n"
-        "measured. Under a launcher the ranks split the batch; the result is the same. Speed is\n"
+        "Trains a GPT-2 on text files, by bytes or a tokenizer's tokens, or on token shards, and\n"
+        "saves it. One file in ten is held out and measured. Under a launcher the ranks split the "
+        "batch; the result is the same. Speed is\n"
         "told in tokens/s and as a part of the machine's sgemm rate, measured at the start: a\n"
         "token takes 6 N + 12 L C T operations (N parameters, L layers, width C, context T).",
     .examples =

@@ -38,8 +38,8 @@ python3 "$models" make theirs && convert theirs theirs.ckpt &&
   python3 "$models" made theirs.ckpt >out 2>err
 ok "a float16 model of another program's is read"
 
-"$gpt" sample --checkpoint hf --bytes 20 --seed 3 >one 2>err &&
-  "$gpt" sample --checkpoint run.ckpt --bytes 20 --seed 3 >two 2>err && cmp one two
+"$gpt" sample --checkpoint hf --tokens 20 --seed 3 >one 2>err &&
+  "$gpt" sample --checkpoint run.ckpt --tokens 20 --seed 3 >two 2>err && cmp one two
 ok "a model samples alike in every format"
 
 timeout 60 "$gpt" train --resume hf --data text --steps 2 --batch 2 --threads 1 \

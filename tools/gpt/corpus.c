@@ -1,0 +1,76 @@
+/* Thin over libtrain/data. */
+#include "tools/gpt/corpus.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/progress.h"
+#include "libtrain/data/tokenizer_files.h"
+
+#define PATIENCE_NS 1000000000u /* what takes longer gets a bar */
+
+coll_status_t gpt_tokenizer_find(const char *path, const train_record_t *record, const char *data,
+                                 train_tokenizer_t **found) {
+  *found = NULL;
+  if (path != NULL) return train_tokenizer_open(path, found);
+  if (record != NULL && record->tokenizer != NULL) {
+    return train_tokenizer_from_json("the model's tokenizer", record->tokenizer,
+                                     record->tokenizer_bytes, found);
+  }
+  if (data != NULL && train_corpus_is_shards(data)) {
+    if (train_corpus_tokenizer(data, found) != COLL_OK) *found = NULL; /* shards of others */
+    return COLL_OK;
+  }
+  if (record != NULL && record->config.vocabulary != TRAIN_VOCABULARY_LEAST) return COLL_OK;
+  return train_tokenizer_create_bytes(found);
+}
+
+static void advance(void *context, double done, double total) {
+  base_progress_t *progress = context;
+  progress->total = total;
+  if (base_clock_now_ns() - progress->started_ns > PATIENCE_NS) {
+    base_progress_update(progress, done, "");
+  }
+}
+
+/* What one rank can find out on its own. */
+static coll_status_t check(const char *data, const train_tokenizer_t *tokenizer,
+                           const train_model_config_t *config) {
+  if (tokenizer == NULL) {
+    if (train_corpus_is_shards(data)) return COLL_OK;
+    return base_fail(COLL_ERROR_INVALID,
+                     "nobody knows the tokenizer of the model's %d tokens: give --tokenizer",
+                     config->vocabulary);
+  }
+  if (tokenizer->tokens.count <= (size_t)config->vocabulary) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID,
+                   "the tokenizer has %zu tokens and the model only %d: give its own --tokenizer, "
+                   "or a new model that --vocabulary",
+                   tokenizer->tokens.count, config->vocabulary);
+}
+
+coll_status_t gpt_corpus_open(const train_team_t *team, const char *data,
+                              train_tokenizer_t *tokenizer, const train_model_config_t *config,
+                              train_corpus_t *corpus) {
+  base_progress_t progress;
+  const train_watch_t watch = {advance, &progress};
+  COLL_TRY(train_team_agree(team, check(data, tokenizer, config)));
+  base_progress_begin(&progress, "encode", 1);
+  coll_status_t status =
+      train_corpus_open(team, data, tokenizer, config->vocabulary, &watch, corpus);
+  if (progress.shown) base_progress_end(&progress, progress.total, "");
+  COLL_TRY(status);
+  return train_team_agree(team, train_corpus_check(corpus, config->context));
+}
+
+const char *gpt_dataset_describe(const train_dataset_t *dataset, char text[96]) {
+  double millions = (double)dataset->count * 1e-6;
+  if (dataset->bytes > 0) {
+    snprintf(text, 96, "%zu files, %.1f MB, %.2f M tokens", dataset->files,
+             (double)dataset->bytes * 1e-6, millions);
+  } else {
+    snprintf(text, 96, "%zu shard%s, %.2f M tokens", dataset->files, dataset->files == 1 ? "" : "s",
+             millions);
+  }
+  return text;
+}
