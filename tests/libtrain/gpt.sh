@@ -58,6 +58,10 @@ for stage in 1 2 3; do
     train 1 --steps 30 --batch 9 --out stage.ckpt --resume stage.ckpt --zero 0
   ok "ZeRO $stage comes to the same loss, and its checkpoint goes on elsewhere"
 done
+for what in attention block; do
+  train 2 --steps 30 --out again.ckpt --recompute $what && cmp again.ckpt two.ckpt
+  ok "recomputing a pass's $what gives the same bits"
+done
 train 2 --steps 30 --out wire.ckpt --comm-dtype bf16 && same_loss 1e-2 &&
   train 2 --steps 3 --out wire.ckpt --no-comm && grep -q 'after step 3' out
 ok "gradients travel as bf16, or stay at home to measure the rest"
@@ -217,7 +221,7 @@ slack=0.05
 grep -q __asan_init "$gpt" && slack=1
 big() {
   gpt_on 2 "$@" --data text --vocabulary 50257 --layers 1 --heads 2 --width 128 --context 32 \
-    --batch 2
+    --batch 2 --threads 1
 }
 as_planned() {
   big train --zero $1 --steps 2 --evals 1 --out big.ckpt --log stage$1.jsonl &&

@@ -19,6 +19,7 @@ typedef struct plan {
   const char *ranks_text, *json;
   int64_t ranks[LIST_MOST];
   int count;
+  train_pool_t *pool; /* threads have scratch of their own */
 } plan_t;
 
 /* A row of the table. */
@@ -54,11 +55,12 @@ static void choose_ranks(plan_t *plan) {
 }
 
 static coll_status_t work_out(const gpt_settings_t *settings, const train_layout_t *layout,
-                              row_t *row) {
+                              train_pool_t *pool, row_t *row) {
   train_store_options_t store = gpt_settings_store(settings);
   train_model_options_t model;
   store.stage = row->stage;
   COLL_TRY(gpt_settings_passes(settings, row->ranks, &model));
+  model.pool = pool;
   COLL_TRY(train_memory_predict(layout, &model, &store, row->ranks, &row->memory));
   row->sent = train_traffic_predict(layout, &store, row->ranks, (int)settings->accumulate);
   return COLL_OK;
@@ -117,7 +119,7 @@ static coll_status_t show(const plan_t *plan, const train_layout_t *layout, json
   for (int i = 0; i < plan->count; i++) {
     for (int stage = 0; stage <= TRAIN_STAGE_MOST; stage++) {
       row_t row = {.ranks = (int)plan->ranks[i], .stage = stage};
-      COLL_TRY(work_out(&plan->settings, layout, &row));
+      COLL_TRY(work_out(&plan->settings, layout, plan->pool, &row));
       if (i == 0 && stage == 0) print_head(&plan->settings, layout);
       print_row(&row);
       json_array_append_new(rows, row_object(&row));
@@ -141,7 +143,10 @@ static coll_status_t run(plan_t *plan) {
   train_tokenizer_destroy(tokenizer);
   COLL_TRY(train_layout_create(&config, &layout));
   json_t *rows = json_array();
-  coll_status_t status = show(plan, layout, rows);
+  int threads = plan->settings.threads > 0 ? (int)plan->settings.threads : 1;
+  coll_status_t status = train_pool_create(threads, &plan->pool);
+  if (status == COLL_OK) status = show(plan, layout, rows);
+  train_pool_destroy(plan->pool);
   json_decref(rows);
   train_layout_destroy(layout);
   return status;

@@ -96,11 +96,14 @@ static void add_training(gpt_settings_t *s, table_t *table) {
 
 static void add_parallel(gpt_settings_t *s, table_t *table) {
   static const char *const wires[] = {"float32", "bf16", NULL};
+  static const char *const recomputed[] = {"none", "attention", "block", NULL};
   const base_option_t options[] = {
       {0, "zero", BASE_OPTION_INTEGER, &s->zero, "STAGE",
        "shared out among the ranks: 1: moments; 2: gradients; 3: parameters", 0, TRAIN_STAGE_MOST},
       {0, "accumulate", BASE_OPTION_INTEGER, &s->accumulate, "N",
        "micro-batches that each rank cuts its part of a batch into", 1, 1 << 20},
+      {0, "recompute", BASE_OPTION_WORD, &s->recompute, "WHAT",
+       "make again in backward, not keep: none, attention, block", 0, 0, recomputed},
       {0, "bucket", BASE_OPTION_BYTES, &s->bucket, "SIZE", "the most that one collective carries",
        1, INT64_C(1) << 40},
       {0, "comm-dtype", BASE_OPTION_WORD, &s->wire, "TYPE",
@@ -259,6 +262,7 @@ coll_status_t gpt_settings_passes(const gpt_settings_t *settings, int ranks,
         (int)settings->batch, ranks, ranks > 1 ? "s" : "", (int)settings->accumulate,
         (long long)parts);
   }
-  *options = (train_model_options_t){.sequences = (int)(settings->batch / parts)};
+  *options = (train_model_options_t){.sequences = (int)(settings->batch / parts),
+                                     .recompute = (train_recompute_t)settings->recompute};
   return COLL_OK;
 }

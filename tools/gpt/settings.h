@@ -24,7 +24,8 @@ typedef struct gpt_settings {
   double seconds, lr, warmup, weight_decay, clip;
   int64_t zero, accumulate;
   uint64_t bucket;
-  int wire; /* a gpt_wire_t */
+  int wire;      /* a gpt_wire_t */
+  int recompute; /* a train_recompute_t */
   bool no_overlap, no_comm;
   gpt_config_t config; /* what the texts above may point into */
   json_t *resolved;    /* all of them, by name */
