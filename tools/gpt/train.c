@@ -135,11 +135,10 @@ static const gpt_settings_command_t command = {
     .usage = "[options]",
     .summary =
         "Trains a GPT-2 on text files, by bytes or a tokenizer's tokens, or on token shards, and\n"
-        "saves it. One file in ten is held out and measured. Under a launcher the ranks split the "
-        "batch; the result is the same. Speed is\n"
-        "told in tokens/s and as a part of the machine's sgemm rate, measured at the start: a\n"
-        "token takes 6 N + 12 L C T operations: N parameters (but the position table), L layers,\n"
-        "width C, context T.",
+        "saves it. One file in ten is held out and measured. Under a launcher the ranks split the\n"
+        "batch; the result is the same. Speed is told in tokens/s and as a part of the machine's\n"
+        "sgemm rate, measured at the start: a token takes 6 N + 12 L C T operations, with N\n"
+        "parameters (but the position table), L layers, width C and context T.",
     .examples =
         "  gpt train --data ~/src --seconds 300 --out src.ckpt --curve src.svg\n"
         "      five minutes on a folder of your own, on one rank with all cores; draws the loss\n"

@@ -25,8 +25,8 @@ convert run.ckpt hf/ && grep -q 'step 3' out && grep -q 'no room for the state o
   convert run.ckpt model.bin && python3 "$models" same run.ckpt hf model.bin >out 2>err
 ok "checkpoint, safetensors and llm.c hold the same parameters"
 
-convert hf model.ckpt && convert model.bin other.ckpt && cmp model.ckpt other.ckpt &&
-  convert hf/model.safetensors third.ckpt && cmp model.ckpt third.ckpt &&
+convert hf model.ckpt && convert hf/model.safetensors other.ckpt && cmp model.ckpt other.ckpt &&
+  convert model.bin third.ckpt && convert third.ckpt third.bin && cmp model.bin third.bin &&
   convert model.ckpt again.bin && cmp model.bin again.bin &&
   convert model.ckpt again.safetensors && cmp hf/model.safetensors again.safetensors
 ok "there and back nothing changes"
