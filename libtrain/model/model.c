@@ -6,13 +6,11 @@
 
 #include "base/memory.h"
 #include "libtrain/model/activations.h"
-#include "libtrain/ops/blas.h"
 
 coll_status_t train_model_create(const train_layout_t *layout, const train_model_options_t *options,
                                  train_model_t **model) {
   assert(options->sequences >= 1);
   void *memory;
-  train_blas_prepare();
   COLL_TRY(base_alloc(1, sizeof(train_model_t), "a model", &memory));
   train_model_t *created = memory;
   *created = (train_model_t){.layout = layout, .options = *options};

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "libtrain/ops/blas.h"
 #include "libtrain/ops/host.h"
 #include "libtrain/ops/vector.h"
 
@@ -151,6 +152,7 @@ static void forward_task(void *context, int task, int thread) {
 static attention_t attention_of(const train_batch_t *batch, const float *qkv, int heads, int width,
                                 float *scratch) {
   int head_width = width / heads;
+  train_blas_prepare();
   return (attention_t){.batch = batch,
                        .heads = heads,
                        .width = width,

@@ -10,8 +10,8 @@
 #include "base/status.h"
 #include "libtrain/ops/pool.h"
 
-/* Keeps OpenBLAS from starting threads; to be called before it multiplies anything. Any number of
- * calls, from any threads. */
+/* Keeps OpenBLAS to the thread that calls it. Every operator that multiplies begins with this; it
+ * costs nothing after the first time. */
 void train_blas_prepare(void);
 
 /* The kernels that it chose: "SkylakeX". */

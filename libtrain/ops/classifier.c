@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "libtrain/ops/blas.h"
 #include "libtrain/ops/gemm.h"
 #include "libtrain/ops/host.h"
 #include "libtrain/ops/vector.h"
@@ -201,6 +202,7 @@ double train_host_classifier(train_pool_t *pool, const float *in, const float *t
                     .d_in = d_in,
                     .d_table = d_table};
   double total = 0;
+  train_blas_prepare();
   share_out_scratch(&c, rows, scratch);
   for (int first = 0; first < rows; first += ROWS) {
     size_t at = (size_t)first * (size_t)width;

@@ -3,6 +3,8 @@
 
 #include <cblas.h>
 
+#include "libtrain/ops/blas.h"
+
 #define PRODUCTS_MAX 4
 
 typedef struct cut {
@@ -76,6 +78,7 @@ static void run_tile(void *context, int task, int thread) {
 void train_gemm_run(train_pool_t *pool, const train_gemm_t *products, int count) {
   work_t work = {.products = products, .count = count};
   int tasks = 0;
+  train_blas_prepare();
   for (int i = 0; i < count; i++) {
     work.cuts[i] = cut_of(&products[i]);
     tasks += work.cuts[i].tasks;

@@ -38,7 +38,7 @@ typedef struct train_gemm {
 /* Runs the products side by side: none may read what another writes. */
 void train_gemm_run(train_pool_t *pool, const train_gemm_t *products, int count);
 
-/* One product in the caller's thread, uncut; `end` is not called. */
+/* One product in the caller's thread, uncut; `end` is not called. After train_blas_prepare. */
 void train_gemm_here(const train_gemm_t *product);
 
 #endif
