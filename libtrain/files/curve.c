@@ -75,14 +75,15 @@ static double loss_at(const train_series_t *series, size_t i) {
   return series->points[i].losses / (double)series->points[i].neighbours;
 }
 
-/* The mean of as many points on each side of it, fewer towards the ends. */
+/* The mean of the points around it: as many before as after where the curve begins, which is steep,
+ * and those there are where it ends. */
 static double smooth_at(const train_series_t *series, size_t i) {
-  size_t reach = series->count / SMOOTHED, behind = series->count - 1 - i;
+  size_t reach = series->count / SMOOTHED;
   if (reach > i) reach = i;
-  if (reach > behind) reach = behind;
+  size_t last = i + reach < series->count ? i + reach : series->count - 1;
   double sum = 0;
-  for (size_t j = i - reach; j <= i + reach; j++) sum += loss_at(series, j);
-  return sum / (double)(2 * reach + 1);
+  for (size_t j = i - reach; j <= last; j++) sum += loss_at(series, j);
+  return sum / (double)(last - (i - reach) + 1);
 }
 
 /* ---- scales ---- */
@@ -199,7 +200,8 @@ static void draw_labels(FILE *out, const train_curve_t *curve, const scale_t *y)
   for (int kind = 0; kind < TRAIN_CURVE_KINDS; kind++) {
     const train_series_t *series = &curve->series[kind];
     if (series->count == 0) continue;
-    last[kind] = smooth_at(series, series->count - 1);
+    size_t end = series->count - 1;
+    last[kind] = kind == TRAIN_CURVE_TRAINING ? smooth_at(series, end) : loss_at(series, end);
     at[kind] = position(y, last[kind]);
   }
   if (curve->series[0].count > 0 && curve->series[1].count > 0) {
