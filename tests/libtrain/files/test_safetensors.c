@@ -159,7 +159,7 @@ Test(safetensors, a_header_with_a_changed_byte_does_no_harm) {
   size_t length = strlen(good);
   char *header = malloc(length + 1);
   int refused = 0;
-  for (uint64_t i = 0; i < 3000; i++) {
+  for (uint64_t i = 0; i < 800; i++) {
     memcpy(header, good, length + 1);
     header[train_random_below(5, TRAIN_RANDOM_BATCHES, 2 * i, length)] =
         (char)(1 + train_random_below(5, TRAIN_RANDOM_BATCHES, 2 * i + 1, 255));
@@ -174,6 +174,6 @@ Test(safetensors, a_header_with_a_changed_byte_does_no_harm) {
     }
     train_safetensors_free(&list);
   }
-  cr_assert(refused > 1000 && refused < 3000, "%d refused", refused);
+  cr_assert(refused > 300 && refused < 800, "%d refused", refused);
   free(header);
 }

@@ -56,7 +56,7 @@ Test(tensors, every_short_number_is_widened_exactly) {
 /* A layout whose largest tensors take several pieces and are no multiples of a tile. */
 static train_layout_t *wide_layout(void) {
   const train_model_config_t config = {
-      .vocabulary = 5, .context = 3, .layers = 1, .heads = 1, .width = 601};
+      .vocabulary = 5, .context = 3, .layers = 1, .heads = 1, .width = 523};
   train_layout_t *layout;
   cr_assert_eq(train_layout_create(&config, &layout), COLL_OK);
   return layout;
