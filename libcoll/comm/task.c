@@ -188,15 +188,18 @@ static coll_status_t meet(comm_task_t *task, bool *moved) {
 
 /* The peers' offers are still to be taken, so that the next call does not find them. */
 static coll_status_t hear_the_rest(comm_task_t *task, bool *moved) {
-  bool done, mappable;
-  COLL_TRY(engine_handshake_advance(&task->handshake, moved, &done, &mappable));
+  bool heard, done, mappable;
+  COLL_TRY(engine_handshake_advance(&task->handshake, &heard, &done, &mappable));
+  *moved = *moved || heard;
   task->offers_due = !done;
   return COLL_OK;
 }
 
+/* The turn may be passed on as soon as a task is done, so what it has borrowed goes back first. */
 static coll_status_t finish(comm_task_t *task) {
   const comm_call_t *call = task->call;
   if (call->kind != COMM_COLLECTIVE) {
+    comm_bound_return(call->comm, &task->pair_bound);
     task->state = COMM_TASK_DONE;
     return COLL_OK;
   }
@@ -235,7 +238,7 @@ int comm_task_waits_for(const comm_task_t *task, int peers[PLAN_LANES_MAX]) {
 }
 
 void comm_task_close(comm_task_t *task) {
-  if (task->call->kind != COMM_COLLECTIVE && task->state != COMM_TASK_WAITING) {
+  if (task->call->kind != COMM_COLLECTIVE && task->state == COMM_TASK_RUNNING) {
     comm_bound_return(task->call->comm, &task->pair_bound);
   }
   if (task->scaled == NULL) return;

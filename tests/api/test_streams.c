@@ -143,6 +143,31 @@ Test(streams, do_not_share_a_communicator_in_a_group) {
   PARTY_RUN(2, 10000, torn_group, NULL);
 }
 
+/* A communicator may go when its own calls of a queued group are done, whatever the others wait for.
+ */
+static int leave_a_group(party_rank_t *self) {
+  coll_comm_t other;
+  coll_stream_t stream;
+  int32_t sent = 7, got = 0, last = 0;
+  PARTY_OK(coll_stream_create(&stream));
+  PARTY_OK(coll_comm_create_local(1, &other));
+  PARTY_OK(coll_group_start());
+  PARTY_OK(coll_send(&sent, 1, COLL_INT32, 0, other, stream));
+  PARTY_OK(coll_recv(&got, 1, COLL_INT32, 0, other, stream));
+  if (self->rank == 1) PARTY_OK(coll_recv(&last, 1, COLL_INT32, 0, self->comm, stream));
+  PARTY_OK(coll_group_end());
+  PARTY_OK(coll_comm_destroy(other));
+  harness_meet();
+  if (self->rank == 0) PARTY_OK(coll_send(&sent, 1, COLL_INT32, 1, self->comm, NULL));
+  PARTY_OK(coll_stream_destroy(stream));
+  PARTY_REQUIRE(got == 7 && (self->rank == 0 || last == 7), "%d, %d", (int)got, (int)last);
+  return 0;
+}
+
+Test(streams, let_go_of_a_communicator_that_is_done) {
+  PARTY_RUN(2, 10000, leave_a_group, NULL);
+}
+
 /* ---- several threads ------------------------------------------------------------------------*/
 
 /* Threads of one rank that make the same call many times, on streams or in person. */
