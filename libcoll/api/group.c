@@ -1,23 +1,20 @@
 /*
- * A group collects calls in thread-local arrays; its end makes one batch per stream it met.
- * Streams' batches are queued first and the caller's own is run last, so that they progress
- * together.
+ * A group collects calls in thread-local arrays; its end joins small ones and makes one batch per
+ * stream it met. Streams' batches are queued first and the caller's own is run last, so that they
+ * progress together.
  */
 #include <stdlib.h>
 
 #include "api/submit.h"
 #include "base/memory.h"
-
-typedef struct entry {
-  comm_call_t call;
-  coll_stream_t stream;
-} entry_t;
+#include "comm/bundle.h"
 
 typedef struct group {
   int depth;
   coll_status_t status; /* the first failed check */
-  entry_t *entries;
-  size_t count, capacity;
+  comm_call_t *calls;
+  coll_stream_t *streams; /* of each call */
+  size_t count, call_capacity, stream_capacity;
 } group_t;
 
 static _Thread_local group_t group;
@@ -29,8 +26,8 @@ bool api_group_is_open(void) {
 /* A communicator's calls have one order; on two streams of one group they would have none. */
 static coll_status_t check_one_stream(const comm_call_t *call, coll_stream_t stream) {
   for (size_t i = group.count; i-- > 0;) {
-    if (group.entries[i].call.comm != call->comm) continue;
-    if (group.entries[i].stream == stream) return COLL_OK;
+    if (group.calls[i].comm != call->comm) continue;
+    if (group.streams[i] == stream) return COLL_OK;
     return base_fail(COLL_ERROR_INVALID,
                      "rank %d: one group uses the communicator on two streams: put the calls on "
                      "one, or into two groups",
@@ -39,19 +36,24 @@ static coll_status_t check_one_stream(const comm_call_t *call, coll_stream_t str
   return COLL_OK;
 }
 
+static coll_status_t make_room(void) {
+  COLL_TRY(base_grow((void **)&group.calls, &group.call_capacity, group.count + 1,
+                     sizeof *group.calls, "a group's calls"));
+  return base_grow((void **)&group.streams, &group.stream_capacity, group.count + 1,
+                   sizeof *group.streams, "a group's streams");
+}
+
 coll_status_t api_group_add(coll_status_t checked, const comm_call_t *call, coll_stream_t stream) {
   if (checked == COLL_OK && stream != NULL) checked = api_stream_check(stream);
   if (checked == COLL_OK) checked = check_one_stream(call, stream);
-  if (checked == COLL_OK) {
-    checked = base_grow((void **)&group.entries, &group.capacity, group.count + 1,
-                        sizeof *group.entries, "a group's calls");
-  }
+  if (checked == COLL_OK) checked = make_room();
   if (checked != COLL_OK) {
     comm_call_free(call);
     if (group.status == COLL_OK) group.status = checked;
     return checked;
   }
-  group.entries[group.count++] = (entry_t){.call = *call, .stream = stream};
+  group.calls[group.count] = *call;
+  group.streams[group.count++] = stream;
   return COLL_OK;
 }
 
@@ -61,47 +63,50 @@ coll_status_t coll_group_start(void) {
 }
 
 static void close_group(void) {
-  free(group.entries);
+  free(group.calls);
+  free(group.streams);
   group = (group_t){0};
 }
 
 static void drop_calls(void) {
-  for (size_t i = 0; i < group.count; i++) comm_call_free(&group.entries[i].call);
+  for (size_t i = 0; i < group.count; i++) comm_call_free(&group.calls[i]);
 }
 
-/* Moves the calls of `stream` to `calls`, in order, which has room for all; returns how many. */
+/* Moves the calls of `stream` to `calls`, in order, which has room for all; returns how many. Calls
+ * that another stands for are left out for good. */
 static size_t take_stream(coll_stream_t stream, comm_call_t *calls) {
   size_t taken = 0, kept = 0;
   for (size_t i = 0; i < group.count; i++) {
-    if (group.entries[i].stream == stream) {
-      calls[taken++] = group.entries[i].call;
+    if (group.calls[i].comm == NULL) continue;
+    if (group.streams[i] == stream) {
+      calls[taken++] = group.calls[i];
     } else {
-      group.entries[kept++] = group.entries[i];
+      group.streams[kept] = group.streams[i];
+      group.calls[kept++] = group.calls[i];
     }
   }
   group.count = kept;
   return taken;
 }
 
-static bool has_stream(coll_stream_t stream) {
-  for (size_t i = 0; i < group.count; i++) {
-    if (group.entries[i].stream == stream) return true;
-  }
-  return false;
+static coll_status_t take_own(comm_call_t *calls, comm_batch_t *own) {
+  size_t taken = take_stream(NULL, calls);
+  if (taken == 0) return COLL_OK;
+  coll_status_t status = comm_batch_create(calls, taken, own);
+  if (status != COLL_OK) comm_calls_drop(calls, taken, status);
+  return status;
 }
 
 /* The batches of all streams are queued before the caller's own runs. */
 static coll_status_t launch(comm_call_t *calls) {
   comm_batch_t own = {0};
-  bool has_own = has_stream(NULL);
-  coll_status_t status = COLL_OK;
-  if (has_own) COLL_TRY(comm_batch_create(calls, take_stream(NULL, calls), &own));
+  coll_status_t status = take_own(calls, &own);
   while (group.count > 0 && status == COLL_OK) {
-    coll_stream_t stream = group.entries[0].stream;
+    coll_stream_t stream = group.streams[0];
     size_t taken = take_stream(stream, calls);
     status = api_stream_push(stream, calls, taken);
   }
-  if (!has_own) return status;
+  if (own.call_count == 0) return status;
   if (status != COLL_OK) {
     comm_batch_drop(&own, status);
     return status;
@@ -118,6 +123,7 @@ coll_status_t coll_group_end(void) {
   coll_status_t status = group.status;
   if (status == COLL_OK && group.count > 0) {
     status = base_alloc(group.count, sizeof *calls, "a group's calls", (void **)&calls);
+    if (status == COLL_OK) status = comm_bundle_join(group.calls, group.count);
     if (status == COLL_OK) status = launch(calls);
   }
   drop_calls();

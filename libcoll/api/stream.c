@@ -96,7 +96,10 @@ coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t calls[], s
     pthread_cond_broadcast(&stream->changed);
   }
   pthread_mutex_unlock(&stream->lock);
-  if (status != COLL_OK) free(job);
+  if (status != COLL_OK) {
+    comm_calls_drop(calls, count, status);
+    free(job);
+  }
   return status;
 }
 

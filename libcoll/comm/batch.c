@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "comm/bundle.h"
 #include "comm/task.h"
 #include "comm/turn.h"
 #include "comm/wait.h"
@@ -43,28 +42,18 @@ void comm_calls_drop(const comm_call_t calls[], size_t count, coll_status_t stat
 
 coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_batch_t *batch) {
   comm_batch_t made = {.call_count = count};
+  COLL_TRY(base_alloc(count, sizeof *made.calls, "a batch of calls", (void **)&made.calls));
   coll_status_t status =
-      base_alloc(count, sizeof *made.calls, "a batch of calls", (void **)&made.calls);
+      base_alloc(count, sizeof *made.tickets, "a batch's tickets", (void **)&made.tickets);
   if (status != COLL_OK) {
-    comm_calls_drop(calls, count, status);
-    return status;
-  }
-  memcpy(made.calls, calls, count * sizeof *calls);
-  status = comm_bundle_join(made.calls, &made.call_count);
-  if (status == COLL_OK) {
-    status = base_alloc(made.call_count, sizeof *made.tickets, "a batch's tickets",
-                        (void **)&made.tickets);
-  }
-  if (status != COLL_OK) {
-    comm_calls_drop(made.calls, made.call_count, status);
     free(made.calls);
     return status;
   }
-  for (size_t i = 0; i < made.call_count; i++) {
-    struct coll_comm *comm = made.calls[i].comm;
-    if (has_ticket(&made, comm)) continue;
+  memcpy(made.calls, calls, count * sizeof *calls);
+  for (size_t i = 0; i < count; i++) {
+    if (has_ticket(&made, calls[i].comm)) continue;
     made.tickets[made.ticket_count++] =
-        (comm_ticket_t){.comm = comm, .number = comm_turn_ticket(comm)};
+        (comm_ticket_t){.comm = calls[i].comm, .number = comm_turn_ticket(calls[i].comm)};
   }
   *batch = made;
   return COLL_OK;

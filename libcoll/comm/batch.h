@@ -20,8 +20,9 @@ typedef struct comm_batch {
   size_t ticket_count;
 } comm_batch_t;
 
-/* Takes `count` calls (what they own with them, on failure too), joins small ones, and a ticket on
- * every communicator they name, which fixes their order among all calls of those communicators. */
+/* Takes `count` calls, with what they own, and a ticket on every communicator they name, which
+ * fixes their order among all calls of those communicators. On failure the calls are still the
+ * caller's. */
 coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_batch_t *batch);
 
 /* Waits for the turns, carries the calls out and frees the batch. Collectives on one communicator
@@ -31,7 +32,8 @@ coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_ba
 coll_status_t comm_batch_run(comm_batch_t *batch, bool in_background);
 
 /* Instead of running: the ranks would be out of step, so every communicator concerned is finished
- * with `status` and the thread's last error. Frees the batch, or what the calls own. */
+ * with `status` and the thread's last error. Frees the batch, or what the calls own. Waits for the
+ * turns, so the caller holds no lock that calls before these may need. */
 void comm_batch_drop(comm_batch_t *batch, coll_status_t status);
 void comm_calls_drop(const comm_call_t calls[], size_t count, coll_status_t status);
 

@@ -98,10 +98,12 @@ static coll_status_t check_apart(const members_t *members) {
     for (size_t j = 0; j < i; j++) {
       const comm_call_t *call = member(members, i);
       if (!share_memory(call, member(members, j))) continue;
-      return base_fail(COLL_ERROR_INVALID,
-                       "rank %d: two calls of coll_%s in one group use the same memory, and the "
-                       "calls of a group have no order: put them into two groups",
-                       call->comm->rank, base_collective_name(call->collective));
+      coll_status_t status =
+          base_fail(COLL_ERROR_INVALID,
+                    "rank %d: two calls of coll_%s in one group use the same memory, and the "
+                    "calls of a group have no order: put them into two groups",
+                    call->comm->rank, base_collective_name(call->collective));
+      return comm_keep_error(call->comm, status);
     }
   }
   return COLL_OK;
@@ -145,15 +147,9 @@ static coll_status_t join_from(comm_call_t calls[], size_t count, size_t first) 
   return COLL_OK;
 }
 
-coll_status_t comm_bundle_join(comm_call_t calls[], size_t *count) {
-  coll_status_t status = COLL_OK;
-  size_t kept = 0;
-  for (size_t i = 0; i < *count; i++) {
-    if (status == COLL_OK) status = join_from(calls, *count, i);
-    if (calls[i].comm != NULL) calls[kept++] = calls[i];
-  }
-  *count = kept;
-  return status;
+coll_status_t comm_bundle_join(comm_call_t calls[], size_t count) {
+  for (size_t i = 0; i < count; i++) COLL_TRY(join_from(calls, count, i));
+  return COLL_OK;
 }
 
 void comm_bundle_gather(const comm_call_t *call) {

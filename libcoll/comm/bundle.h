@@ -21,11 +21,11 @@ struct comm_bundle {
   comm_piece_t pieces[];
 };
 
-/* Joins what goes together among calls[0..*count), in place. Ranks that made the same collectives
- * of a communicator in a group join the same.
- * COLL_ERROR_INVALID where two that would be joined use the same memory. On failure the calls are
- * still the caller's, all of them, some perhaps joined. */
-coll_status_t comm_bundle_join(comm_call_t calls[], size_t *count);
+/* Joins what goes together among a group's calls, in place: the first of those stands for all, and
+ * the others' comm is set NULL. Ranks that made the same collectives of a communicator in a group
+ * join the same. COLL_ERROR_INVALID where two that would be joined use the same memory. On failure
+ * the calls are still the caller's, all of them, some perhaps joined. */
+coll_status_t comm_bundle_join(comm_call_t calls[], size_t count);
 
 /* Before and after the call; for calls that stand for themselves these do nothing. */
 void comm_bundle_gather(const comm_call_t *call);

@@ -108,14 +108,32 @@ Test(groups, join_the_calls_of_a_rank_wherever_they_lie) {
   }
 }
 
+/* The refused group changes nothing: neither for the calls queued before it nor for later ones. */
 static int one_uses_what_another_writes(party_rank_t *self) {
-  float first = 1, between = 0, last = 0;
-  PARTY_OK(coll_group_start());
-  PARTY_OK(coll_allreduce(&first, &between, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
-  PARTY_OK(coll_allreduce(&between, &last, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
-  PARTY_REQUIRE(coll_group_end() == COLL_ERROR_INVALID, "it was not noticed");
-  PARTY_REQUIRE(strstr(coll_last_error(NULL), "same memory") != NULL, "it says '%s'",
-                coll_last_error(NULL));
+  float first = 1, between = 0, last = 0, queued[2] = {0};
+  coll_stream_t stream;
+  PARTY_OK(coll_stream_create(&stream));
+  for (int on_stream = 0; on_stream < 2; on_stream++) {
+    coll_stream_t where = on_stream ? stream : NULL;
+    if (self->rank > 0) harness_meet(); /* rank 0's calls stay in its queue for now */
+    for (int i = 0; i < 2; i++) {
+      PARTY_OK(coll_allreduce(&first, &queued[i], 1, COLL_FLOAT32, COLL_SUM, self->comm, stream));
+    }
+    PARTY_OK(coll_group_start());
+    PARTY_OK(coll_allreduce(&first, &between, 1, COLL_FLOAT32, COLL_SUM, self->comm, where));
+    PARTY_OK(coll_allreduce(&between, &last, 1, COLL_FLOAT32, COLL_SUM, self->comm, where));
+    PARTY_REQUIRE(coll_group_end() == COLL_ERROR_INVALID, "it was not noticed");
+    PARTY_REQUIRE(strstr(coll_last_error(NULL), "same memory") != NULL, "it says '%s'",
+                  coll_last_error(NULL));
+    PARTY_REQUIRE(strstr(coll_last_error(self->comm), "same memory") != NULL,
+                  "the communicator says '%s'", coll_last_error(self->comm));
+    if (self->rank == 0) harness_meet();
+    PARTY_OK(coll_stream_sync(stream));
+    PARTY_REQUIRE(queued[0] == (float)self->size && between == 0, "%g, %g", (double)queued[0],
+                  (double)between);
+  }
+  PARTY_OK(coll_stream_destroy(stream));
+  PARTY_OK(coll_barrier(self->comm, NULL));
   return 0;
 }
 
