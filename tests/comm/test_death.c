@@ -18,13 +18,15 @@
 
 #define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
 #define COUNT 700
+#define LARGE_COUNT 3000 /* too much for messages, whose place shared memory takes */
 
 typedef struct death {
   int victim;
-  bool coll_memory;
+  unsigned coll_memory; /* ranks whose memory peers can map: bit r for rank r */
   uint64_t seed;
   const char *algo; /* every step: of this */
   coll_collective_t collective;
+  size_t count;
   long steps; /* that the victim does first */
 } death_t;
 
@@ -66,6 +68,7 @@ static void *end_soon(void *argument) {
 
 /* Any collective by any algorithm. */
 static coll_status_t call_something(party_rank_t *self, uint64_t *random, char *in, char *out) {
+  static const size_t counts[] = {10, COUNT, LARGE_COUNT};
   coll_collective_t collective = (coll_collective_t)random_below(random, COLL_COLLECTIVE_COUNT);
   int algos = 0;
   while (coll_algo_name(collective, algos) != NULL) algos++;
@@ -73,7 +76,7 @@ static coll_status_t call_something(party_rank_t *self, uint64_t *random, char *
   question_t q = {.collective = collective,
                   .size = self->size,
                   .root = random_below(random, self->size),
-                  .count = random_below(random, 2) == 0 ? 10 : COUNT,
+                  .count = counts[random_below(random, 3)],
                   .dtype = COLL_FLOAT32,
                   .op = COLL_SUM,
                   .seed = random_next(random)};
@@ -83,8 +86,8 @@ static coll_status_t call_something(party_rank_t *self, uint64_t *random, char *
 }
 
 static int get_memory(const party_rank_t *self, const death_t *death, char **in, char **out) {
-  size_t bytes = (size_t)self->size * (COUNT + 8) * sizeof(double);
-  if (death->coll_memory) {
+  size_t bytes = (size_t)self->size * (LARGE_COUNT + 8) * sizeof(double);
+  if (death->coll_memory >> self->rank & 1) {
     PARTY_OK(coll_mem_alloc(bytes, (void **)in));
     PARTY_OK(coll_mem_alloc(bytes, (void **)out));
     return 0;
@@ -118,8 +121,9 @@ static void expect_survivors(int size, const death_t *death, const harness_resul
 
 static void die_often(int size, int times) {
   for (int i = 0; i < times; i++) {
+    static const unsigned memories[] = {0, ~0u, 0x55, 0xaa};
     death_t death = {
-        .victim = i % size, .coll_memory = i % 3 != 0, .seed = (uint64_t)(10 * i + size)};
+        .victim = i % size, .coll_memory = memories[i % 4], .seed = (uint64_t)(10 * i + size)};
     harness_result_t result;
     party_processes(size, 10000, die_anywhere, &death, &result);
     cr_assert_eq(result.ranks[death.victim].end, HARNESS_KILLED, "%s", result.text);
@@ -163,7 +167,7 @@ static int die_at_step(party_rank_t *self) {
   question_t q = {.collective = death->collective,
                   .size = self->size,
                   .root = 1,
-                  .count = 50,
+                  .count = death->count,
                   .dtype = COLL_FLOAT32,
                   .op = COLL_SUM};
   PARTY_TRY(get_memory(self, death, &in, &out));
@@ -182,24 +186,28 @@ static int die_at_step(party_rank_t *self) {
 }
 
 /* Step by step until the victim comes through. */
-static void die_through(coll_collective_t collective, const char *algo, int victim) {
+static void die_through(death_t death) {
   enum { SIZE = 3, STEPS_MOST = 200 };
-  death_t death = {.victim = victim, .coll_memory = true, .collective = collective, .algo = algo};
   for (death.steps = 0; death.steps < STEPS_MOST; death.steps++) {
     harness_result_t result;
     party_processes(SIZE, 10000, die_at_step, &death, &result);
     expect_survivors(SIZE, &death, &result);
-    if (result.ranks[victim].end == HARNESS_RETURNED) return;
+    if (result.ranks[death.victim].end == HARNESS_RETURNED) return;
   }
-  cr_assert_fail("%s takes more than %d steps", algo, STEPS_MOST);
+  cr_assert_fail("it takes more than %d steps", STEPS_MOST);
 }
 
-#define DIE_THROUGH(name, collective)                                      \
-  Test(death, at_every_step_of_##name) {                                   \
-    const char *algo;                                                      \
-    for (int i = 0; (algo = coll_algo_name(collective, i)) != NULL; i++) { \
-      die_through(collective, algo, i % 3);                                \
-    }                                                                      \
+static void die_by_every_algo(coll_collective_t collective) {
+  const char *algo;
+  for (int i = 0; (algo = coll_algo_name(collective, i)) != NULL; i++) {
+    die_through((death_t){
+        .victim = i % 3, .coll_memory = ~0u, .algo = algo, .collective = collective, .count = 50});
+  }
+}
+
+#define DIE_THROUGH(name, collective)    \
+  Test(death, at_every_step_of_##name) { \
+    die_by_every_algo(collective);       \
   }
 
 DIE_THROUGH(allreduce, COLL_ALLREDUCE)
@@ -212,3 +220,16 @@ DIE_THROUGH(scatter, COLL_SCATTER)
 DIE_THROUGH(alltoall, COLL_ALLTOALL)
 DIE_THROUGH(alltoallv, COLL_ALLTOALLV)
 DIE_THROUGH(barrier, COLL_BARRIER)
+
+/* Ranks that know that there is nothing to map go ahead of those that wait to be told. */
+Test(death, at_every_step_of_calls_in_mixed_memory) {
+  for (unsigned mappable = 1; mappable < 7; mappable++) {
+    static const coll_collective_t collectives[] = {COLL_ALLREDUCE, COLL_BROADCAST};
+    for (int i = 0; i < 2; i++) {
+      die_through((death_t){.victim = (int)(mappable + (unsigned)i) % 3,
+                            .coll_memory = mappable,
+                            .collective = collectives[i],
+                            .count = LARGE_COUNT});
+    }
+  }
+}
