@@ -124,7 +124,9 @@ static coll_status_t start_collective(comm_task_t *task) {
   if (base_collective_reduces(call->collective) && call->op >= COLL_OP_BUILTIN_COUNT) {
     COLL_TRY(scale_input(task));
   }
-  COLL_TRY(choose(task, PLAN_REACH_USER));
+  /* A bundle's buffers are freed with the call, also when it fails, so no peer reaches into them.
+   */
+  COLL_TRY(choose(task, call->bundle != NULL ? PLAN_REACH_SCRATCH : PLAN_REACH_USER));
   if (task->choice->plan->reach != PLAN_REACH_USER) {
     return begin_run(task);
   }

@@ -108,6 +108,25 @@ Test(groups, join_the_calls_of_a_rank_wherever_they_lie) {
   }
 }
 
+/* The memory that joined calls share is gone with the call, which a peer may not know in time. */
+static int join_out_of_reach(party_rank_t *self) {
+  int32_t in[2] = {1, 2}, out[2] = {0};
+  PARTY_OK(coll_comm_algo_set(self->comm, COLL_ALLREDUCE, "oneshot"));
+  PARTY_OK(coll_group_start());
+  for (int i = 0; i < 2; i++) {
+    PARTY_OK(coll_allreduce(&in[i], &out[i], 1, COLL_INT32, COLL_SUM, self->comm, NULL));
+  }
+  PARTY_OK(coll_group_end());
+  PARTY_REQUIRE(out[0] == self->size && out[1] == 2 * self->size, "%d, %d", out[0], out[1]);
+  PARTY_REQUIRE(strcmp(coll_comm_algo_used(self->comm, COLL_ALLREDUCE), "oneshot") != 0,
+                "peers reached into it");
+  return 0;
+}
+
+Test(groups, keep_peers_out_of_what_they_share) {
+  PARTY_RUN(3, 10000, join_out_of_reach, NULL);
+}
+
 /* The refused group changes nothing: neither for the calls queued before it nor for later ones. */
 static int one_uses_what_another_writes(party_rank_t *self) {
   float first = 1, between = 0, last = 0, queued[2] = {0};
