@@ -69,41 +69,47 @@ static coll_status_t find_buffers(engine_run_t *run) {
   return COLL_OK;
 }
 
-/* Blocks of uneven size end in different passes. */
-static bool is_bound_for(const engine_bound_t *bound, const engine_call_t *call,
-                         const engine_pass_t *pass) {
-  return bound->pass.count == pass->count && !call->count_per_pair;
+static void set_pass(engine_run_t *run, size_t first) {
+  size_t left = run->call->count - first, most = run->bound->pass_most;
+  run->pass.first = first;
+  run->pass.count = left < most ? left : most;
 }
 
-static coll_status_t begin_pass(engine_run_t *run, size_t first) {
+static coll_status_t enter_pass(engine_run_t *run) {
+  const engine_bound_t *bound = run->bound;
+  run->next[0] = 0;
+  for (int lane = 1; lane < bound->plan->lanes; lane++) {
+    run->next[lane] = bound->lane_ends[lane - 1];
+  }
+  return find_buffers(run);
+}
+
+/* Blocks of uneven size end in different passes. */
+static coll_status_t next_pass(engine_run_t *run) {
   engine_bound_t *bound = run->bound;
-  size_t left = run->call->count - first;
-  run->pass.first = first;
-  run->pass.count = left < bound->pass_most ? left : bound->pass_most;
-  if (!is_bound_for(bound, run->call, &run->pass)) {
+  set_pass(run, run->pass.first + run->pass.count);
+  if (bound->pass.count != run->pass.count || run->call->count_per_pair) {
     COLL_TRY(engine_bind(bound, run->world, bound->plan, bound->program, run->call, &run->pass));
   }
-  run->next[0] = 0;
-  for (int lane = 1; lane < bound->plan->lanes; lane++)
-    run->next[lane] = bound->lane_ends[lane - 1];
-  return find_buffers(run);
+  return enter_pass(run);
 }
 
 coll_status_t engine_run_begin(engine_run_t *run, engine_bound_t *bound,
                                const engine_world_t *world, const plan_t *plan,
                                const plan_program_t *program, const engine_call_t *call) {
+  bool same = bound->plan == plan && bound->program == program &&
+              bound->call_count == call->count && bound->element_bytes == call->element_bytes &&
+              !call->count_per_pair;
   run->world = world;
   run->call = call;
   run->bound = bound;
   run->pass.grain = bound->pass.grain;
-  if (bound->plan != plan || bound->program != program || bound->call_count != call->count ||
-      bound->element_bytes != call->element_bytes || call->count_per_pair) {
-    measure_pass(run, plan, &bound->pass_most);
-    run->pass.first = 0;
-    run->pass.count = call->count < bound->pass_most ? call->count : bound->pass_most;
+  if (!same) measure_pass(run, plan, &bound->pass_most);
+  set_pass(run, 0);
+  if (!same || bound->pass.count != run->pass.count) {
     COLL_TRY(engine_bind(bound, world, plan, program, call, &run->pass));
   }
-  return begin_pass(run, 0);
+  return enter_pass(run);
 }
 
 /* ---- actions --------------------------------------------------------------------------------*/
@@ -181,7 +187,7 @@ coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
       return COLL_OK;
     }
     if (pass_done) {
-      COLL_TRY(begin_pass(run, pass->first + pass->count));
+      COLL_TRY(next_pass(run));
     } else if (!swept) {
       return COLL_OK;
     }
