@@ -3,8 +3,8 @@
  * word in it has one writer, named here; offsets follow from the number of ranks alone.
  *
  *   head       abort word
- *   per rank   control line, then per source rank and channel a signal line and a ring, then
- * scratch
+ *   per rank   control lines, then per source rank and channel a signal line and a ring, then
+ *              scratch
  *
  * A rank's region holds what is sent to it. Structures that different ranks write are kept on
  * separate pairs of cache lines, because the prefetcher of some processors fetches lines in pairs.
@@ -37,7 +37,8 @@ typedef struct shm_control {
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t sleeping;  /* owner: it is about to sleep */
   _Atomic uint32_t left;                              /* owner: it destroyed the communicator */
   _Alignas(SHM_LINE_PAIR) _Atomic uint64_t completed; /* owner: collectives it has completed */
-  _Atomic uint64_t entered; /* owner: 1 + number of the collective it waits in; 0: between two */
+  /* owner: 1 + number of the collective that it last waited in; 0: none yet, or just changing */
+  _Atomic uint64_t entered;
   _Atomic uint64_t entered_tag;
   /* Futex word. Any rank adds 1, and only while the owner sleeps. */
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t doorbell;
