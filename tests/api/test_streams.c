@@ -143,7 +143,8 @@ Test(streams, do_not_share_a_communicator_in_a_group) {
   PARTY_RUN(2, 10000, torn_group, NULL);
 }
 
-/* A communicator may go when its own calls of a queued group are done, whatever the others wait for.
+/* A communicator may go when its own calls of a queued group are done, whatever the others wait
+ * for.
  */
 static int leave_a_group(party_rank_t *self) {
   coll_comm_t other;

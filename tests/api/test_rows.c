@@ -1,0 +1,111 @@
+/*
+ * Rows of calls that follow each other without a pause: each rank has its buffers in memory of its
+ * own kind, so that in one call some ranks wait for a meeting whose end others know, while these
+ * are in the call behind it. Few shapes and many dtypes and ops make programs be used again for
+ * calls that are alike only in part.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/party.h"
+#include "verify/random.h"
+
+enum { CALLS = 16, ROWS = 24 };
+
+typedef struct row_call {
+  question_t question;
+  char *memory, *input, *output;
+  bool is_coll;
+} row_call_t;
+
+/* Half of them too large for messages. */
+static question_t some_question(uint64_t *random, int size) {
+  static const coll_collective_t collectives[] = {
+      COLL_ALLREDUCE, COLL_ALLREDUCE, COLL_REDUCE,   COLL_REDUCE_SCATTER, COLL_ALLGATHER,
+      COLL_BROADCAST, COLL_GATHER,    COLL_SCATTER,  COLL_ALLTOALL,       COLL_ALLTOALLV,
+      COLL_SENDRECV,  COLL_BROADCAST, COLL_ALLREDUCE};
+  static const coll_dtype_t dtypes[] = {COLL_INT32,    COLL_FLOAT32, COLL_UINT32,
+                                        COLL_BFLOAT16, COLL_FLOAT16, COLL_INT64};
+  static const size_t counts[] = {3, 40, 5000, 9000};
+  question_t q = {.collective = collectives[random_below(random, 13)],
+                  .size = size,
+                  .root = random_below(random, size),
+                  .count = counts[random_below(random, 4)],
+                  .dtype = dtypes[random_below(random, 6)],
+                  .op = (coll_op_t)random_below(random, COLL_OP_BUILTIN_COUNT),
+                  .seed = random_next(random)};
+  return q;
+}
+
+static int get_buffers(const party_rank_t *self, row_call_t *call, uint64_t *own) {
+  const question_t *q = &call->question;
+  size_t element = coll_dtype_bytes(q->dtype);
+  size_t in = question_input_elements(q, self->rank) * element;
+  size_t out = question_output_elements(q, self->rank) * element;
+  ptrdiff_t offset = 0;
+  bool in_place = random_below(own, 2) == 0 && question_in_place(q, self->rank, &offset);
+  call->is_coll = random_below(own, 2) == 0;
+  if (call->is_coll) {
+    PARTY_OK(coll_mem_alloc(in + out, (void **)&call->memory));
+  } else {
+    call->memory = malloc(in + out + 1);
+    PARTY_REQUIRE(call->memory != NULL, "no memory");
+  }
+  call->input = call->memory;
+  call->output = call->memory + in;
+  if (in_place) {
+    offset *= (ptrdiff_t)element;
+    if (offset > 0) call->input += offset;
+    call->output = call->input - offset;
+  }
+  question_fill(q, self->rank, call->input);
+  return 0;
+}
+
+static void free_buffers(row_call_t *call) {
+  if (call->is_coll) {
+    coll_mem_free(call->memory);
+  } else {
+    free(call->memory);
+  }
+}
+
+static int make_row(party_rank_t *self, uint64_t *random, uint64_t *own, coll_stream_t stream) {
+  row_call_t calls[CALLS];
+  bool in_group = random_below(random, 4) == 0;
+  for (int i = 0; i < CALLS; i++) {
+    calls[i].question = some_question(random, self->size);
+    PARTY_TRY(get_buffers(self, &calls[i], own));
+  }
+  if (in_group) PARTY_OK(coll_group_start());
+  for (int i = 0; i < CALLS; i++) {
+    PARTY_OK(party_call(self->comm, self->rank, &calls[i].question, calls[i].input, calls[i].output,
+                        stream));
+  }
+  if (in_group) PARTY_OK(coll_group_end());
+  if (stream != NULL) PARTY_OK(coll_stream_sync(stream));
+  for (int i = 0; i < CALLS; i++) {
+    char asked[QUESTION_TEXT_BYTES], wrong[QUESTION_TEXT_BYTES];
+    question_describe(&calls[i].question, asked);
+    PARTY_REQUIRE(question_answered(&calls[i].question, self->rank, calls[i].output, wrong),
+                  "call %d, %s: %s", i, asked, wrong);
+    free_buffers(&calls[i]);
+  }
+  return 0;
+}
+
+static int make_rows(party_rank_t *self) {
+  uint64_t random = 7, own = 100 + (uint64_t)self->rank;
+  coll_stream_t stream;
+  PARTY_OK(coll_stream_create(&stream));
+  for (int i = 0; i < ROWS; i++) {
+    PARTY_TRY(make_row(self, &random, &own, i % 3 == 2 ? stream : NULL));
+  }
+  PARTY_OK(coll_stream_destroy(stream));
+  return 0;
+}
+
+Test(rows, of_calls_in_memories_of_all_kinds) {
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 30000, make_rows, NULL);
+}
