@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -15,7 +16,7 @@
 #include "libtrain/random.h"
 
 /* What is summed over the ranks. */
-enum { SUM_LOSS, SUM_SQUARES, SUM_PROGRESS, SUMS };
+enum { SUM_LOSS, SUM_SQUARES, SUM_PROGRESS, SUM_FAILURES, SUMS };
 
 typedef struct run {
   const train_options_t *options;
@@ -31,89 +32,8 @@ typedef struct run {
   uint64_t first_step;
   uint64_t started_ns, evaluating_ns;
   double comm_ms;
+  coll_status_t failure; /* of this rank to read its data */
 } run_t;
-
-/* ---- evaluation ---- */
-
-/* What is summed over the windows and the ranks. */
-enum { EVALUATED_LOSS, EVALUATED_TOKENS, EVALUATED_BYTES, EVALUATED_SUMS };
-
-typedef struct evaluation {
-  const train_dataset_t *dataset;
-  const train_tokenizer_t *tokenizer;
-  uint64_t windows, stride; /* how many are predicted, and how far apart they are */
-  int context;
-} evaluation_t;
-
-static evaluation_t evaluation_of(const train_dataset_t *dataset,
-                                  const train_tokenizer_t *tokenizer, uint64_t tokens,
-                                  int context) {
-  uint64_t length = (uint64_t)context, most = train_dataset_windows(dataset, context);
-  uint64_t wanted = tokens / length, windows = wanted < 1 ? 1 : wanted < most ? wanted : most;
-  uint64_t room = dataset->count - 1 - length;
-  return (evaluation_t){.dataset = dataset,
-                        .tokenizer = tokenizer,
-                        .windows = windows,
-                        .stride = windows > 1 ? room / (windows - 1) : 0,
-                        .context = context};
-}
-
-/* How much text the tokens stand for; the end of a document stands for none. */
-static double text_bytes(const train_tokenizer_t *tokenizer, const int32_t *tokens, int count) {
-  size_t sum = 0;
-  for (int i = 0; tokenizer != NULL && i < count; i++) {
-    size_t bytes = 0;
-    bool is_text = tokens[i] != tokenizer->end && (size_t)tokens[i] < tokenizer->tokens.count;
-    if (is_text) train_tokenizer_decode(tokenizer, (uint16_t)tokens[i], &bytes);
-    sum += bytes;
-  }
-  return (double)sum;
-}
-
-/* Windows rank, rank + size, ... belong to this rank. A rank that has run out of them goes on with
- * the first one, since the others may need it to gather parameters, and counts nothing. */
-static coll_status_t evaluate_share(const evaluation_t *of, const train_team_t *team,
-                                    train_model_t *model, const train_source_t *source,
-                                    int32_t *tokens, double sums[EVALUATED_SUMS]) {
-  int sequences = model->options.sequences, context = of->context;
-  int32_t *targets = tokens + (size_t)sequences * (size_t)context;
-  uint64_t window = (uint64_t)team->rank, pass_windows = (uint64_t)sequences * (uint64_t)team->size;
-  for (uint64_t first = 0; first < of->windows; first += pass_windows) {
-    int rows = 0;
-    double loss;
-    for (; rows < sequences && window < of->windows; rows++, window += (uint64_t)team->size) {
-      size_t at = (size_t)rows * (size_t)context;
-      COLL_TRY(train_dataset_sequence(of->dataset, window * of->stride, context, tokens + at,
-                                      targets + at));
-    }
-    if (rows == 0) COLL_TRY(train_dataset_sequence(of->dataset, 0, context, tokens, targets));
-    COLL_TRY(train_model_loss(model, source, tokens, targets, rows > 0 ? rows : 1, context, &loss));
-    sums[EVALUATED_LOSS] += rows > 0 ? loss : 0;
-    sums[EVALUATED_TOKENS] += (double)rows * context;
-    sums[EVALUATED_BYTES] += text_bytes(of->tokenizer, targets, rows * context);
-  }
-  return COLL_OK;
-}
-
-coll_status_t train_evaluate(const train_dataset_t *dataset, const train_tokenizer_t *tokenizer,
-                             uint64_t tokens, const train_team_t *team, train_model_t *model,
-                             const train_source_t *source, train_evaluation_t *evaluation) {
-  int context = model->layout->config.context;
-  size_t positions = (size_t)model->options.sequences * (size_t)context;
-  const evaluation_t of = evaluation_of(dataset, tokenizer, tokens, context);
-  double sums[EVALUATED_SUMS] = {0};
-  void *memory = NULL;
-  coll_status_t status = base_alloc(2 * positions, sizeof(int32_t), "the evaluation", &memory);
-  COLL_TRY(train_team_agree(team, status));
-  status = evaluate_share(&of, team, model, source, memory, sums);
-  free(memory);
-  COLL_TRY(status);
-  COLL_TRY(train_team_sum_doubles(team, sums, EVALUATED_SUMS));
-  *evaluation = (train_evaluation_t){.loss = sums[EVALUATED_LOSS] / sums[EVALUATED_TOKENS],
-                                     .tokens = (uint64_t)sums[EVALUATED_TOKENS],
-                                     .bytes = (uint64_t)sums[EVALUATED_BYTES]};
-  return COLL_OK;
-}
 
 /* ---- a step ---- */
 
@@ -131,20 +51,25 @@ static double progress_after(const run_t *run, uint64_t step) {
 }
 
 /* This rank's rows of the micro-batch: the ranks' shares of the global batch lie one after the
- * other, and in each the micro-batches. */
-static coll_status_t fill_rows(run_t *run, int micro_batch) {
+ * other, and in each the micro-batches. A rank that cannot read its own goes on with zeros, since
+ * the others count on it, until all come to hear of it. */
+static void read_rows(run_t *run, int micro_batch) {
   const train_position_t *position = &run->record->position;
   const train_dataset_t *dataset = &run->corpus->training;
   uint64_t windows = train_dataset_windows(dataset, run->context);
+  size_t context = (size_t)run->context;
   int first = (run->team->rank * run->micro_batches + micro_batch) * run->rows;
   for (int row = 0; row < run->rows; row++) {
-    size_t at = (size_t)row * (size_t)run->context;
+    int32_t *tokens = run->tokens + (size_t)row * context;
+    int32_t *targets = run->targets + (size_t)row * context;
     uint64_t draw = position->sequences + (uint64_t)(first + row);
-    uint64_t offset = train_order_window(position->seed, windows, draw) * (uint64_t)run->context;
-    COLL_TRY(
-        train_dataset_sequence(dataset, offset, run->context, run->tokens + at, run->targets + at));
+    uint64_t offset = train_order_window(position->seed, windows, draw) * context;
+    coll_status_t status = train_dataset_sequence(dataset, offset, run->context, tokens, targets);
+    if (status == COLL_OK) continue;
+    run->failure = status;
+    memset(tokens, 0, context * sizeof *tokens);
+    memset(targets, 0, context * sizeof *targets);
   }
-  return COLL_OK;
 }
 
 /* Gradients of the mean loss over the global batch; *loss is this rank's part of it. */
@@ -155,7 +80,7 @@ static coll_status_t compute_gradients(run_t *run, double *loss) {
   train_store_begin(run->store, run->micro_batches);
   for (int micro_batch = 0; micro_batch < run->micro_batches; micro_batch++) {
     double micro_loss;
-    COLL_TRY(fill_rows(run, micro_batch));
+    read_rows(run, micro_batch);
     COLL_TRY(train_model_forward_backward(run->model, &run->source, run->tokens, run->targets,
                                           run->rows, run->context, scale, &micro_loss));
     sum += micro_loss;
@@ -190,9 +115,11 @@ static coll_status_t learn(run_t *run, train_step_t *taken) {
   COLL_TRY(train_store_finish(run->store, &sums[SUM_SQUARES]));
   uint64_t step = run->record->position.step + 1;
   if (run->team->rank == 0) sums[SUM_PROGRESS] = progress_after(run, step);
+  sums[SUM_FAILURES] = run->failure != COLL_OK;
   uint64_t waiting_ns = base_clock_now_ns();
   COLL_TRY(train_team_sum_doubles(run->team, sums, SUMS));
   taken->exposed_comm_ms = ms_since(waiting_ns);
+  if (sums[SUM_FAILURES] > 0) return train_team_agree(run->team, run->failure);
   double loss = sums[SUM_LOSS], norm = sqrt(sums[SUM_SQUARES]);
   if (!isfinite(loss) || !isfinite(norm)) return fail_without_number(run, loss, norm);
   float rate = train_rate_at(options->rate, options->warmup, sums[SUM_PROGRESS]);

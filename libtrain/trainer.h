@@ -8,6 +8,7 @@
 #define LIBTRAIN_TRAINER_H
 
 #include "libtrain/data/corpus.h"
+#include "libtrain/evaluate.h"
 #include "libtrain/files/record.h"
 #include "libtrain/model/model.h"
 #include "libtrain/optimizer.h"
@@ -43,12 +44,6 @@ typedef struct train_step {
   uint64_t bytes_sent; /* by this rank: see parallel/memory.h */
 } train_step_t;
 
-typedef struct train_evaluation {
-  double loss; /* nats per token */
-  uint64_t tokens;
-  uint64_t bytes; /* of text that the tokens stand for; 0 without a tokenizer */
-} train_evaluation_t;
-
 /* Told about the run as it goes, on every rank; either may be NULL. */
 typedef struct train_observer {
   void (*on_step)(void *context, const train_step_t *step);
@@ -70,11 +65,5 @@ typedef struct train_result {
 coll_status_t train_run(const train_options_t *options, const train_corpus_t *corpus,
                         const train_team_t *team, const train_observer_t *observer,
                         train_store_t *store, train_record_t *record, train_result_t *result);
-
-/* The mean loss over about `tokens` tokens of the dataset, spread evenly over it: a collective, in
- * which every rank makes as many passes. The tokenizer may be NULL. */
-coll_status_t train_evaluate(const train_dataset_t *dataset, const train_tokenizer_t *tokenizer,
-                             uint64_t tokens, const train_team_t *team, train_model_t *model,
-                             const train_source_t *source, train_evaluation_t *evaluation);
 
 #endif

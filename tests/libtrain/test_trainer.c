@@ -18,7 +18,7 @@
 #include "libtrain/trainer.h"
 
 #define RANKS_MAX 4
-#define TIMEOUT_MS 20000
+#define TIMEOUT_MS 120000
 #define STEPS 40
 #define STEPS_MAX 150
 
@@ -337,6 +337,38 @@ Test(trainer, ranks_that_differ_are_refused) {
   run_jobs(2, jobs);
   check_all_failed(2, jobs, "differ");
   free_jobs(2, jobs);
+}
+
+/* One rank alone comes upon it. */
+static void spoil(const train_dataset_t *dataset, size_t first, size_t count) {
+  uint16_t *tokens = (uint16_t *)dataset->shards->tokens;
+  for (size_t i = first; i < first + count; i++) tokens[i] = 300;
+}
+
+Test(trainer, a_token_beyond_the_vocabulary_fails_all) {
+  static job_t jobs[3];
+  start_jobs(3, jobs);
+  for (int rank = 0; rank < 3; rank++) {
+    jobs[rank].store_options.stage = 3;
+    jobs[rank].options.batch = 9;
+  }
+  spoil(&corpus.training, 1000, 1);
+  run_jobs(3, jobs);
+  check_all_failed(3, jobs, "a test: token 300 at 1000 is beyond the vocabulary");
+  free_jobs(3, jobs);
+}
+
+Test(trainer, a_held_out_token_beyond_the_vocabulary_fails_all) {
+  static job_t jobs[3];
+  start_jobs(3, jobs);
+  for (int rank = 0; rank < 3; rank++) {
+    jobs[rank].store_options.stage = 3;
+    jobs[rank].options.batch = 9;
+  }
+  spoil(&corpus.held_out, 0, 1);
+  run_jobs(3, jobs);
+  check_all_failed(3, jobs, "a test: token 300 at 0 is beyond the vocabulary");
+  free_jobs(3, jobs);
 }
 
 Test(trainer, an_unwritable_checkpoint_fails_all_before_the_first_step) {

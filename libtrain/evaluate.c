@@ -1,0 +1,99 @@
+/* Every rank predicts windows of its own; what they come to is summed. */
+#include "libtrain/evaluate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* What is summed over the windows and the ranks. */
+enum { EVALUATED_LOSS, EVALUATED_TOKENS, EVALUATED_BYTES, EVALUATED_SUMS };
+
+typedef struct evaluation {
+  const train_dataset_t *dataset;
+  const train_tokenizer_t *tokenizer;
+  uint64_t windows, stride; /* how many are predicted, and how far apart they are */
+  int context;
+} evaluation_t;
+
+static evaluation_t evaluation_of(const train_dataset_t *dataset,
+                                  const train_tokenizer_t *tokenizer, uint64_t tokens,
+                                  int context) {
+  uint64_t length = (uint64_t)context, most = train_dataset_windows(dataset, context);
+  uint64_t wanted = tokens / length, windows = wanted < 1 ? 1 : wanted < most ? wanted : most;
+  uint64_t room = dataset->count - 1 - length;
+  return (evaluation_t){.dataset = dataset,
+                        .tokenizer = tokenizer,
+                        .windows = windows,
+                        .stride = windows > 1 ? room / (windows - 1) : 0,
+                        .context = context};
+}
+
+/* How much text the tokens stand for; the end of a document stands for none. */
+static double text_bytes(const train_tokenizer_t *tokenizer, const int32_t *tokens, int count) {
+  size_t sum = 0;
+  for (int i = 0; tokenizer != NULL && i < count; i++) {
+    size_t bytes = 0;
+    bool is_text = tokens[i] != tokenizer->end && (size_t)tokens[i] < tokenizer->tokens.count;
+    if (is_text) train_tokenizer_decode(tokenizer, (uint16_t)tokens[i], &bytes);
+    sum += bytes;
+  }
+  return (double)sum;
+}
+
+/* Reads a window; on failure zeros are read, and *failure is set. */
+static void read_window(const evaluation_t *of, uint64_t window, int32_t *tokens, int32_t *targets,
+                        coll_status_t *failure) {
+  coll_status_t status =
+      train_dataset_sequence(of->dataset, window * of->stride, of->context, tokens, targets);
+  if (status == COLL_OK) return;
+  *failure = status;
+  memset(tokens, 0, (size_t)of->context * sizeof *tokens);
+  memset(targets, 0, (size_t)of->context * sizeof *targets);
+}
+
+/* Windows rank, rank + size, ... belong to this rank. All ranks make as many passes, since they may
+ * need each other to gather parameters: one that has run out of windows goes on with the first and
+ * counts nothing, and one that cannot read goes on with zeros until all come to hear of it. */
+static coll_status_t evaluate_share(const evaluation_t *of, const train_team_t *team,
+                                    train_model_t *model, const train_source_t *source,
+                                    int32_t *tokens, double sums[EVALUATED_SUMS]) {
+  int sequences = model->options.sequences, context = of->context;
+  coll_status_t failure = COLL_OK;
+  int32_t *targets = tokens + (size_t)sequences * (size_t)context;
+  uint64_t window = (uint64_t)team->rank, pass_windows = (uint64_t)sequences * (uint64_t)team->size;
+  for (uint64_t first = 0; first < of->windows; first += pass_windows) {
+    int rows = 0;
+    double loss;
+    for (; rows < sequences && window < of->windows; rows++, window += (uint64_t)team->size) {
+      size_t at = (size_t)rows * (size_t)context;
+      read_window(of, window, tokens + at, targets + at, &failure);
+    }
+    if (rows == 0) read_window(of, 0, tokens, targets, &failure);
+    COLL_TRY(train_model_loss(model, source, tokens, targets, rows > 0 ? rows : 1, context, &loss));
+    sums[EVALUATED_LOSS] += rows > 0 ? loss : 0;
+    sums[EVALUATED_TOKENS] += (double)rows * context;
+    sums[EVALUATED_BYTES] += text_bytes(of->tokenizer, targets, rows * context);
+  }
+  return train_team_agree(team, failure);
+}
+
+coll_status_t train_evaluate(const train_dataset_t *dataset, const train_tokenizer_t *tokenizer,
+                             uint64_t tokens, const train_team_t *team, train_model_t *model,
+                             const train_source_t *source, train_evaluation_t *evaluation) {
+  int context = model->layout->config.context;
+  size_t positions = (size_t)model->options.sequences * (size_t)context;
+  const evaluation_t of = evaluation_of(dataset, tokenizer, tokens, context);
+  double sums[EVALUATED_SUMS] = {0};
+  void *memory = NULL;
+  coll_status_t status = base_alloc(2 * positions, sizeof(int32_t), "the evaluation", &memory);
+  COLL_TRY(train_team_agree(team, status));
+  status = evaluate_share(&of, team, model, source, memory, sums);
+  free(memory);
+  COLL_TRY(status);
+  COLL_TRY(train_team_sum_doubles(team, sums, EVALUATED_SUMS));
+  *evaluation = (train_evaluation_t){.loss = sums[EVALUATED_LOSS] / sums[EVALUATED_TOKENS],
+                                     .tokens = (uint64_t)sums[EVALUATED_TOKENS],
+                                     .bytes = (uint64_t)sums[EVALUATED_BYTES]};
+  return COLL_OK;
+}
