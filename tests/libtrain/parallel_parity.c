@@ -13,7 +13,7 @@
 #include "libtrain/parallel/store.h"
 #include "libtrain/random.h"
 
-#define TIMEOUT_MS 30000
+#define TIMEOUT_MS 120000
 #define ROWS 24 /* per step: divides among 1 to 4 ranks and 1 or 2 micro-batches */
 #define STEPS 20
 #define SEED 5
@@ -32,6 +32,7 @@ typedef struct outcome {
 
 typedef struct trial {
   int ranks, stage, micro_batches;
+  train_recompute_t recompute;
   outcome_t outcome; /* as rank 0 sees it */
 } trial_t;
 
@@ -107,7 +108,8 @@ static int rank_body(party_rank_t *party) {
   trainer_t self = {.trial = trial};
   const train_store_options_t options = {
       .stage = trial->stage, .bucket_bytes = 2048, .wire.overlap = true};
-  const train_model_options_t model = {.sequences = ROWS / party->size / trial->micro_batches};
+  const train_model_options_t model = {.sequences = ROWS / party->size / trial->micro_batches,
+                                       .recompute = trial->recompute};
   PARTY_OK(train_team_init(party->comm, &self.team));
   PARTY_OK(train_layout_create(&config, &self.layout));
   PARTY_OK(train_model_create(self.layout, &model, &self.model));
@@ -151,16 +153,19 @@ static void check_close(const trial_t *alone, const trial_t *trial) {
   for (int step = 0; step < STEPS; step++) {
     double loss = alone->outcome.losses[step], norm = alone->outcome.norms[step];
     cr_assert_float_eq(trial->outcome.losses[step], loss, TOLERANCE * loss,
-                       "%d ranks, stage %d, %d micro-batches: loss %.9g at step %d, alone %.9g",
-                       trial->ranks, trial->stage, trial->micro_batches,
+                       "%d ranks, stage %d, %d micro-batches, recomputing %d: loss %.9g at step "
+                       "%d, alone %.9g",
+                       trial->ranks, trial->stage, trial->micro_batches, (int)trial->recompute,
                        trial->outcome.losses[step], step, loss);
     cr_assert_float_eq(trial->outcome.norms[step], norm, TOLERANCE * norm);
   }
   for (int i = 0; i < layout->tensor_count; i++) {
     const train_tensor_t *tensor = &layout->tensors[i];
     double apart = distance(tensor, alone->outcome.parameters, trial->outcome.parameters);
-    cr_assert_leq(apart, TOLERANCE, "%d ranks, stage %d, %d micro-batches: %s is %g apart",
-                  trial->ranks, trial->stage, trial->micro_batches, tensor->name, apart);
+    cr_assert_leq(apart, TOLERANCE,
+                  "%d ranks, stage %d, %d micro-batches, recomputing %d: %s is %g apart",
+                  trial->ranks, trial->stage, trial->micro_batches, (int)trial->recompute,
+                  tensor->name, apart);
   }
 }
 
@@ -185,8 +190,11 @@ Test(parallel_parity, one_rank_learns) {
 
 static void check_stage(int stage) {
   for (int ranks = 1; ranks <= 4; ranks++) {
-    for (int micro_batches = 1; micro_batches <= 2; micro_batches++) {
-      trial_t trial = {.ranks = ranks, .stage = stage, .micro_batches = micro_batches};
+    for (int each = 0; each < 6; each++) {
+      trial_t trial = {.ranks = ranks,
+                       .stage = stage,
+                       .micro_batches = 1 + each % 2,
+                       .recompute = (train_recompute_t)(each / 2)};
       run(&trial);
       check_close(&alone, &trial);
       free(trial.outcome.parameters);

@@ -14,7 +14,7 @@
 #include "libtrain/parallel/store.h"
 #include "libtrain/random.h"
 
-#define TIMEOUT_MS 20000
+#define TIMEOUT_MS 120000
 #define ROWS 24 /* per step: divides among 1 to 4 ranks and 1 or 2 micro-batches */
 #define STEPS 3
 #define RATE 0.01f
