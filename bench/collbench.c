@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "bench/explain.h"
 #include "bench/report.h"
 #include "bench/rows.h"
 #include "bench/runner.h"
@@ -60,6 +61,11 @@ static coll_status_t run_rank(const bench_settings_t *settings, coll_comm_t comm
   int ranks;
   COLL_TRY(bench_told(comm, coll_comm_size(comm, &ranks)));
   COLL_TRY(bench_rows_make(settings, ranks, &rows));
+  if (settings->explain) {
+    coll_status_t explained = bench_explain(settings, &rows, comm, stdout);
+    bench_rows_free(&rows);
+    return explained;
+  }
   coll_status_t status = bench_runner_make(settings, &rows, comm, &runner);
   if (status == COLL_OK) {
     status = run_reported(settings, &rows, &runner, wrong);

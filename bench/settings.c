@@ -66,6 +66,8 @@ static const char examples[] =
     "      sizes 8 bytes to 64 MiB, doubling, over two processes\n"
     "  collbench alltoall --threads 4 --sizes 0,4K,1M --algo all\n"
     "      every algorithm, over four threads of one process\n"
+    "  collbench allreduce --threads 4 --mem coll --sizes 4,64K,16M --explain\n"
+    "      which algorithm is chosen among four ranks, and why\n"
     "  mpirun -n 8 collbench all --algo all -d all -o all --counts 0,1,1001 -n 1 -w 0\n"
     "      check everything, briefly\n";
 
@@ -314,6 +316,8 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
        .words = print_words},
       {0, "json", BASE_OPTION_TEXT, &settings->json, "FILE",
        "write rows, settings and machine there"},
+      {0, "explain", BASE_OPTION_FLAG, &settings->explain, NULL,
+       "measure nothing; show what each algorithm is expected to take, and why"},
       {0, "knobs", BASE_OPTION_FLAG, &raw->knobs, NULL,
        "only list the COLL_* environment variables with their values"},
   };

@@ -30,6 +30,7 @@ typedef struct bench_settings {
   size_t misalign; /* elements that buffers begin after an aligned address */
   int threads;     /* ranks as threads of this process; 0: processes of a launcher */
   bool coll_memory, stream;
+  bool explain;     /* tell why algorithms are chosen; measure nothing */
   bool brief;       /* one line per collective and algorithm */
   const char *json; /* file, or NULL */
 } bench_settings_t;

@@ -164,6 +164,45 @@ const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective) 
   return used != NULL ? used->name : "";
 }
 
+static const char *ruled_out(tune_verdict_t verdict) {
+  switch (verdict) {
+    case TUNE_TOO_FAR: return "reaches into users' memory that is not mapped";
+    case TUNE_NO_ROOM: return "has no room in slots and scratch";
+    default: return NULL;
+  }
+}
+
+_Static_assert(COLL_ESTIMATE_TERMS == TUNE_TERM_COUNT, "coll.h has room for every term");
+
+coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective, size_t count,
+                                 coll_dtype_t dtype, int mapped, int index,
+                                 coll_estimate_t *estimate) {
+  size_t element_bytes = base_dtype_bytes(dtype);
+  tune_estimate_t found;
+  bool chosen;
+  COLL_TRY(comm_check(comm));
+  if (base_collective_name(collective) == NULL || element_bytes == 0 || estimate == NULL ||
+      algo_at(collective, index) == NULL) {
+    return result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_estimate: %s",
+                                  estimate == NULL     ? "estimate is NULL"
+                                  : element_bytes == 0 ? "no such dtype"
+                                                       : "no such collective or algorithm"));
+  }
+  uint64_t ticket = comm_turn_ticket(comm);
+  comm_turn_take(comm, ticket);
+  coll_status_t status =
+      comm_estimate(comm, collective, count * element_bytes, element_bytes,
+                    mapped ? PLAN_REACH_USER : PLAN_REACH_SCRATCH, index, &found, &chosen);
+  comm_turn_pass(comm, ticket);
+  if (status != COLL_OK) return result(comm, status);
+  *estimate = (coll_estimate_t){.algo = algo_at(collective, index)->name,
+                                .ruled_out = ruled_out(found.verdict),
+                                .chosen = chosen,
+                                .time_us = (double)found.total_ps * 1e-6};
+  for (int i = 0; i < TUNE_TERM_COUNT; i++) estimate->term_us[i] = (double)found.term_ps[i] * 1e-6;
+  return COLL_OK;
+}
+
 coll_status_t coll_op_create_premul_sum(const void *scalar, coll_dtype_t dtype, coll_comm_t comm,
                                         coll_op_t *op) {
   COLL_TRY(comm_check(comm));

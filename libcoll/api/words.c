@@ -16,6 +16,10 @@ const char *coll_algo_name(coll_collective_t collective, int index) {
   return algo != NULL ? algo->name : NULL;
 }
 
+const char *coll_estimate_term(int index) {
+  return index >= 0 && index < TUNE_TERM_COUNT ? tune_term_name((tune_term_t)index) : NULL;
+}
+
 const char *coll_status_string(coll_status_t status) {
   return base_status_string(status);
 }

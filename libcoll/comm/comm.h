@@ -12,6 +12,7 @@
 #include "algo/algo.h"
 #include "engine/bind.h"
 #include "engine/world.h"
+#include "tune/tune.h"
 
 #define COMM_ERROR_BYTES 512
 #define COMM_BOUNDS 32 /* shapes of calls whose bound programs are kept */
@@ -39,6 +40,15 @@ typedef struct comm_choice {
   const comm_plan_t *plan; /* NULL before any */
 } comm_choice_t;
 
+/* What the tuner has worked out of a collective so far. */
+typedef struct comm_tuning {
+  tune_profile_t *profiles; /* of every algorithm, in the registry's order; NULL before any call */
+  int count;
+  /* 1 + the profile chosen, 0 before, by reach, logarithm of the element's size and class of the
+   * block's. */
+  uint8_t chosen[PLAN_REACH_COUNT][4][TUNE_CLASSES];
+} comm_tuning_t;
+
 typedef struct comm_premul {
   coll_op_t op;
   coll_dtype_t dtype;
@@ -52,8 +62,9 @@ struct coll_comm {
   engine_world_t world;
   transport_t *local; /* to the ranks of this machine, all of them so far */
   transport_t *self;
-  int cores;      /* hardware threads that the ranks may run on, all together; at least 1 */
-  int spin_limit; /* looks at a flag before a wait yields its core */
+  int cores;            /* hardware threads that the ranks may run on, all together; at least 1 */
+  tune_machine_t costs; /* the same on every rank */
+  int spin_limit;       /* looks at a flag before a wait yields its core */
 
   /* Turns: a batch of calls takes the next ticket when it is made and runs when the turn comes to
    * it. ticket: any thread, by atomic add. turn: the thread whose turn it is. */
@@ -68,6 +79,7 @@ struct coll_comm {
   engine_bound_t bounds[COMM_BOUNDS]; /* of collectives, by a hash of what they are bound for */
   engine_bound_t *spares;             /* of sends and receives that are not under way */
   size_t spare_count, spare_capacity;
+  comm_tuning_t tunings[COLL_COLLECTIVE_COUNT];
   const algo_t *used[COLL_COLLECTIVE_COUNT];
   const char *forced[COLL_COLLECTIVE_COUNT]; /* an algo_t's name, or NULL */
   void *orphan; /* memory of the call that failed, which peers may still read; or NULL */
@@ -112,6 +124,12 @@ engine_bound_t comm_bound_borrow(struct coll_comm *comm);
 void comm_bound_return(struct coll_comm *comm, engine_bound_t *bound);
 
 void comm_bounds_free(struct coll_comm *comm);
+
+/* The index-th algorithm's price for such a call, as comm_choose sees it, and whether it is the one
+ * that is taken. COLL_ERROR_INVALID past the last. */
+coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
+                            size_t element_bytes, plan_reach_t reach, int index,
+                            tune_estimate_t *estimate, bool *chosen);
 
 /* Whether `op` is a premul-sum of this communicator for dtype, and its scalar. */
 bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype,

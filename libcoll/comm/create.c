@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "comm/costs.h"
 #include "topo/host.h"
 #include "transport/self/self.h"
 #include "transport/shm/memory.h"
@@ -54,7 +55,8 @@ static coll_status_t allocate(struct coll_comm *comm) {
 }
 
 /* Makes the communicator around its transport, which it takes over, on failure too. */
-static coll_status_t assemble(transport_t *local, int cores, struct coll_comm **comm) {
+static coll_status_t assemble(transport_t *local, int cores, const tune_machine_t *costs,
+                              struct coll_comm **comm) {
   struct coll_comm *made = NULL;
   coll_status_t status = base_alloc(1, sizeof *made, "a communicator", (void **)&made);
   if (status != COLL_OK) {
@@ -65,6 +67,7 @@ static coll_status_t assemble(transport_t *local, int cores, struct coll_comm **
   made->size = local->size;
   made->local = local;
   made->cores = cores;
+  made->costs = *costs;
   made->spin_limit = local->size <= cores ? SPIN_LOOKS : 0;
   made->world = (engine_world_t){.rank = local->rank,
                                  .size = local->size,
@@ -167,7 +170,7 @@ coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_reco
     return status;
   }
   COLL_TRY(transport_shm_create(mesh, in_one_process(size, records), deadline_ns, &local));
-  COLL_TRY(assemble(local, cores_of(size, records), &made));
+  COLL_TRY(assemble(local, cores_of(size, records), &records[0].costs, &made));
   for (int peer = 0; peer < size; peer++) made->peers[peer].pid = records[peer].pid;
   *comm = made;
   return COLL_OK;
@@ -181,6 +184,11 @@ coll_status_t comm_create(const rendezvous_place_t *place, int rank, int size, i
   COLL_TRY(base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records));
   coll_status_t status = comm_introduce(&mesh, &own);
   if (status != COLL_OK) goto free_records;
+  if (rank == 0 && size > 1) status = comm_costs_find(&own.costs);
+  if (status != COLL_OK) {
+    shm_mesh_close(&mesh);
+    goto free_records;
+  }
   if (place == NULL) {
     records[0] = own;
   } else {
@@ -198,7 +206,8 @@ free_records:
   return status;
 }
 
-coll_status_t comm_create_local(int size, struct coll_comm *comms[]) {
+coll_status_t comm_create_threads(int size, int cores, const tune_machine_t *costs,
+                                  struct coll_comm *comms[]) {
   transport_t **ends = NULL;
   COLL_TRY(base_alloc((size_t)size, sizeof(transport_t *), "transports", (void **)&ends));
   coll_status_t status = transport_shm_create_local(size, ends);
@@ -206,10 +215,9 @@ coll_status_t comm_create_local(int size, struct coll_comm *comms[]) {
     free(ends);
     return status;
   }
-  const comm_record_t caller = {.cpus = topo_cpus_own()};
-  int made = 0, cores = cores_of(1, &caller);
+  int made = 0;
   for (; made < size && status == COLL_OK; made++) {
-    status = assemble(ends[made], cores, &comms[made]);
+    status = assemble(ends[made], cores, costs, &comms[made]);
     if (status != COLL_OK) break;
     for (int peer = 0; peer < size; peer++) comms[made]->peers[peer].pid = (int32_t)getpid();
   }
@@ -219,4 +227,11 @@ coll_status_t comm_create_local(int size, struct coll_comm *comms[]) {
   }
   free(ends);
   return status;
+}
+
+coll_status_t comm_create_local(int size, struct coll_comm *comms[]) {
+  const comm_record_t caller = {.cpus = topo_cpus_own()};
+  tune_machine_t costs = tune_machine_builtin;
+  if (size > 1) COLL_TRY(comm_costs_find(&costs));
+  return comm_create_threads(size, cores_of(1, &caller), &costs, comms);
 }

@@ -13,7 +13,8 @@ typedef struct comm_record {
   int32_t pid;
   uint64_t process; /* random; ranks with equal pid and process are threads of one process */
   shm_mesh_name_t name;
-  topo_cpus_t cpus; /* that the rank may run on */
+  topo_cpus_t cpus;     /* that the rank may run on */
+  tune_machine_t costs; /* those of rank 0 count, for all ranks */
 } comm_record_t;
 
 _Static_assert(sizeof(comm_record_t) <= RENDEZVOUS_RECORD_MOST, "a record must fit the meeting");
@@ -21,6 +22,9 @@ _Static_assert(sizeof(comm_record_t) <= RENDEZVOUS_RECORD_MOST, "a record must f
 /* COLL_INTERFACE_ADDRESS and COLL_TIMEOUT_MS, the latter unless config sets its own. */
 coll_status_t comm_settings(const coll_comm_config_t *config, const char **address,
                             int *timeout_ms);
+
+/* COLL_TUNE: whether the costs are to be those that the library has built in. */
+coll_status_t comm_costs_setting(bool *builtin);
 
 /* Meets at `place` as rank `rank` of `size`; place NULL: a rank alone, that meets nobody. */
 coll_status_t comm_create(const rendezvous_place_t *place, int rank, int size, int timeout_ms,
@@ -35,6 +39,10 @@ coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_reco
                            uint64_t session, int timeout_ms, struct coll_comm **comm);
 
 coll_status_t comm_create_local(int size, struct coll_comm *comms[]);
+
+/* The same, told how many cores the threads will have and what things cost. */
+coll_status_t comm_create_threads(int size, int cores, const tune_machine_t *costs,
+                                  struct coll_comm *comms[]);
 
 /* Frees the communicator of a rank that has no call under way. */
 void comm_destroy(struct coll_comm *comm);

@@ -12,6 +12,9 @@
 #include "base/words.h"
 #include "comm/create.h"
 
+static const char *const tune_words[] = {"auto", "builtin", NULL};
+enum { WORD_AUTO, WORD_BUILTIN };
+
 static const base_knob_t knobs[] = {
     {.name = "COLL_TIMEOUT_MS",
      .kind = BASE_KNOB_INTEGER,
@@ -23,9 +26,15 @@ static const base_knob_t knobs[] = {
      .kind = BASE_KNOB_TEXT,
      .fallback = "127.0.0.1",
      .help = "numeric address on which coll_unique_id_create listens"},
+    {.name = "COLL_TUNE",
+     .kind = BASE_KNOB_WORD,
+     .fallback = "auto",
+     .words = tune_words,
+     .help = "what algorithms are chosen by: auto (the costs of things as rank 0 measured them "
+             "once on this machine) or builtin (costs that are the same everywhere)"},
 };
 
-enum { KNOB_TIMEOUT, KNOB_ADDRESS, KNOB_COUNT };
+enum { KNOB_TIMEOUT, KNOB_ADDRESS, KNOB_TUNE, KNOB_COUNT };
 
 _Static_assert(sizeof knobs / sizeof knobs[0] == KNOB_COUNT, "one name per knob");
 
@@ -47,6 +56,13 @@ coll_status_t comm_settings(const coll_comm_config_t *config, const char **addre
   }
   *timeout_ms = (int)timeout;
   *address = base_knob_text(&knobs[KNOB_ADDRESS]);
+  return COLL_OK;
+}
+
+coll_status_t comm_costs_setting(bool *builtin) {
+  int word;
+  COLL_TRY(base_knob_word(&knobs[KNOB_TUNE], &word));
+  *builtin = word == WORD_BUILTIN;
   return COLL_OK;
 }
 

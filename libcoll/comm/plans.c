@@ -1,6 +1,7 @@
 /*
- * Plans are built once per (algorithm, root, in place) and kept; a call like the one before it
- * finds its plan without asking anybody.
+ * Plans are built once per (algorithm, root, in place) and kept, and so is what the tuner chose for
+ * a class of sizes; a call like the one before it finds its plan without asking anybody. Ranks that
+ * call in place choose as the others do.
  */
 #include <stdlib.h>
 
@@ -8,7 +9,6 @@
 #include "base/names.h"
 #include "comm/comm.h"
 #include "engine/run.h"
-#include "tune/tune.h"
 
 static comm_plan_t *find_plan(struct coll_comm *comm, const algo_t *algo, int root, bool in_place) {
   for (size_t i = 0; i < comm->plan_count; i++) {
@@ -52,23 +52,95 @@ void comm_plans_free(struct coll_comm *comm) {
     free(comm->plans[i]);
   }
   free(comm->plans);
+  for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) free(comm->tunings[i].profiles);
 }
 
-static coll_status_t choose_afresh(struct coll_comm *comm, const tune_query_t *query,
-                                   size_t element_bytes, int root, bool in_place,
-                                   const comm_plan_t **plan) {
+/* ---- choosing -------------------------------------------------------------------------------*/
+
+static coll_status_t make_profiles(struct coll_comm *comm, coll_collective_t collective) {
+  comm_tuning_t *tuning = &comm->tunings[collective];
+  if (tuning->profiles != NULL) return COLL_OK;
+  tune_profile_t *profiles = NULL;
+  int count = 0;
+  while (algo_at(collective, count) != NULL) count++;
+  COLL_TRY(base_alloc((size_t)count, sizeof *profiles, "profiles", (void **)&profiles));
+  for (int i = 0; i < count; i++) {
+    coll_status_t status = tune_profile_make(algo_at(collective, i), comm->size, &profiles[i]);
+    if (status != COLL_OK) {
+      free(profiles);
+      return status;
+    }
+  }
+  tuning->profiles = profiles;
+  tuning->count = count;
+  return COLL_OK;
+}
+
+static tune_call_t describe(const struct coll_comm *comm, coll_collective_t collective,
+                            size_t bytes, size_t element_bytes, plan_reach_t reach) {
+  return (tune_call_t){.collective = collective,
+                       .bytes = bytes,
+                       .element_bytes = element_bytes,
+                       .size = comm->size,
+                       .cores = comm->cores,
+                       .reach = reach,
+                       .slot_bytes = comm->world.slot_bytes,
+                       .scratch_bytes = comm->world.scratch_bytes};
+}
+
+/* All sizes of a class are served alike, as its least one is best. */
+static coll_status_t tuned(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
+                           size_t element_bytes, plan_reach_t reach, const algo_t **algo) {
+  comm_tuning_t *tuning = &comm->tunings[collective];
+  int class = tune_class_of(bytes), log = __builtin_ctz((unsigned)element_bytes);
+  uint8_t *chosen = &tuning->chosen[reach][log][class];
+  if (*chosen == 0) {
+    COLL_TRY(make_profiles(comm, collective));
+    tune_call_t call = describe(comm, collective, tune_class_bytes(class), element_bytes, reach);
+    int best = tune_choose(&comm->costs, tuning->profiles, tuning->count, &call);
+    if (best < 0) {
+      return base_fail(COLL_ERROR_UNSUPPORTED,
+                       "rank %d: no algorithm for %s among %d ranks fits its message slots",
+                       comm->rank, base_collective_name(collective), comm->size);
+    }
+    *chosen = (uint8_t)(best + 1);
+  }
+  *algo = tuning->profiles[*chosen - 1].algo;
+  return COLL_OK;
+}
+
+coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
+                            size_t element_bytes, plan_reach_t reach, int index,
+                            tune_estimate_t *estimate, bool *chosen) {
   const algo_t *algo;
-  for (int index = 0; (algo = tune_candidate(query, index)) != NULL; index++) {
-    const comm_plan_t *candidate;
-    COLL_TRY(get_plan(comm, algo, root, in_place, &candidate));
-    if (candidate->plan->reach <= query->reach && candidate->fits[element_bytes]) {
-      *plan = candidate;
+  COLL_TRY(tuned(comm, collective, bytes, element_bytes, reach, &algo));
+  const comm_tuning_t *tuning = &comm->tunings[collective];
+  if (index < 0 || index >= tuning->count) {
+    return base_fail(COLL_ERROR_INVALID, "%s has %d algorithms", base_collective_name(collective),
+                     tuning->count);
+  }
+  tune_call_t call = describe(comm, collective, bytes, element_bytes, reach);
+  *estimate = tune_estimate(&comm->costs, &tuning->profiles[index], &call);
+  *chosen = tuning->profiles[index].algo == algo;
+  return COLL_OK;
+}
+
+/* What is insisted on where it can serve, else what the tuner takes. */
+static coll_status_t choose_afresh(struct coll_comm *comm, coll_collective_t collective,
+                                   size_t bytes, size_t element_bytes, int root, bool in_place,
+                                   plan_reach_t reach, const comm_plan_t **plan) {
+  const algo_t *algo;
+  if (comm->forced[collective] != NULL) {
+    const comm_plan_t *forced;
+    COLL_TRY(algo_find(collective, comm->forced[collective], &algo));
+    COLL_TRY(get_plan(comm, algo, root, in_place, &forced));
+    if (forced->plan->reach <= reach && forced->fits[element_bytes]) {
+      *plan = forced;
       return COLL_OK;
     }
   }
-  return base_fail(COLL_ERROR_UNSUPPORTED,
-                   "rank %d: no algorithm for %s among %d ranks fits its message slots", comm->rank,
-                   base_collective_name(query->collective), comm->size);
+  COLL_TRY(tuned(comm, collective, bytes, element_bytes, reach, &algo));
+  return get_plan(comm, algo, root, in_place, plan);
 }
 
 coll_status_t comm_choose(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
@@ -80,12 +152,7 @@ coll_status_t comm_choose(struct coll_comm *comm, coll_collective_t collective, 
     *plan = last->plan;
     return COLL_OK;
   }
-  tune_query_t query = {.collective = collective,
-                        .bytes = bytes,
-                        .size = comm->size,
-                        .reach = reach,
-                        .forced = comm->forced[collective]};
-  COLL_TRY(choose_afresh(comm, &query, element_bytes, root, in_place, plan));
+  COLL_TRY(choose_afresh(comm, collective, bytes, element_bytes, root, in_place, reach, plan));
   *last = (comm_choice_t){.bytes = bytes,
                           .element_bytes = element_bytes,
                           .root = root,

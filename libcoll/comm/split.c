@@ -58,11 +58,13 @@ static coll_status_t check_all_can(const struct coll_comm *parent, const wish_t 
 }
 
 /* Describes this rank. A rank that fails here still tells the others, or they would wait. */
-static coll_status_t make_wish(shm_mesh_t *mesh, wish_t *own) {
+static coll_status_t make_wish(const struct coll_comm *parent, shm_mesh_t *mesh, wish_t *own) {
   if (getrandom(&own->session, sizeof own->session, 0) != (ssize_t)sizeof own->session) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a communicator");
   }
-  return comm_introduce(mesh, &own->record);
+  COLL_TRY(comm_introduce(mesh, &own->record));
+  own->record.costs = parent->costs;
+  return COLL_OK;
 }
 
 static coll_status_t connect_members(shm_mesh_t *mesh, const wish_t members[], int count,
@@ -93,7 +95,7 @@ coll_status_t comm_split(struct coll_comm *parent, int color, int key, struct co
   coll_status_t status =
       base_alloc((size_t)parent->size, sizeof *wishes, "wishes of ranks", (void **)&wishes);
   if (status != COLL_OK) return comm_finish(parent, status, parent->rank);
-  coll_status_t own_status = make_wish(&mesh, &own);
+  coll_status_t own_status = make_wish(parent, &mesh, &own);
   own.failed = own_status != COLL_OK;
   status = tell_all(parent, &own, wishes);
   if (status == COLL_OK) status = own_status;

@@ -260,6 +260,27 @@ COLL_API coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t co
 /* The algorithm that the communicator's latest call of this collective ran, or "" before any. */
 COLL_API const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective);
 
+/* What the library expects a call to take by one of the algorithms, and why: the algorithm's plan,
+ * counted, times what each thing costs on this machine (COLL_TUNE). */
+#define COLL_ESTIMATE_TERMS 8
+typedef struct coll_estimate {
+  const char *algo;
+  const char *ruled_out; /* why it cannot serve such a call, else NULL */
+  int chosen;            /* not 0: the library takes it */
+  double time_us;        /* the sum of the terms; 0 where it is ruled out */
+  double term_us[COLL_ESTIMATE_TERMS];
+} coll_estimate_t;
+
+/* Name of the index-th term ("call", "hops", "shared"), or NULL past the end. */
+COLL_API const char *coll_estimate_term(int index);
+
+/* Of the collective's index-th algorithm, as coll_algo_name counts them. mapped: whether all ranks'
+ * buffers are memory that their peers map. The same on every rank. COLL_ERROR_INVALID where there
+ * is no such collective, dtype or algorithm. */
+COLL_API coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
+                                          size_t count, coll_dtype_t dtype, int mapped, int index,
+                                          coll_estimate_t *estimate);
+
 /* ---- words -----------------------------------------------------------------------------------*/
 
 COLL_API const char *coll_status_string(coll_status_t status);

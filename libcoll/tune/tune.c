@@ -1,47 +1,215 @@
 /*
- * One row per collective: what is best for a call that fits a message or two, and what is best
- * beyond, from the fastest that needs most to the one that runs anywhere.
+ * With a core for every rank, a call takes as long as its longest chain of steps. With fewer, cores
+ * are always busy with some rank, and every hop from rank to rank waits until all that share a core
+ * have had it.
  */
 #include "tune/tune.h"
 
-#define SMALL_BYTES ((size_t)8 << 10)
-#define CHOICES_MAX 5
+#include <assert.h>
 
-typedef struct preference {
-  const char *small[CHOICES_MAX];
-  const char *large[CHOICES_MAX];
-} preference_t;
+#define GRAIN_BYTES 64 /* chunks of a pass begin on cache lines */
 
-static const preference_t preferences[COLL_COLLECTIVE_COUNT] = {
-    [COLL_ALLREDUCE] = {{"butterfly", "ring"}, {"twophase_push", "staged", "ring"}},
-    [COLL_REDUCE] = {{"binomial", "chain"}, {"mapped", "staged", "binomial", "chain"}},
-    [COLL_REDUCE_SCATTER] = {{"circulant", "ring"}, {"mapped", "staged", "ring"}},
-    [COLL_ALLGATHER] = {{"circulant", "ring"}, {"mapped", "staged", "ring"}},
-    [COLL_BROADCAST] = {{"binomial", "chain"}, {"mapped", "staged", "chain"}},
-    [COLL_GATHER] = {{"linear"}, {"mapped", "staged", "linear"}},
-    [COLL_SCATTER] = {{"linear"}, {"mapped", "staged", "linear"}},
-    [COLL_ALLTOALL] = {{"pairwise"}, {"mapped", "staged", "pairwise"}},
-    [COLL_ALLTOALLV] = {{"pairwise"}, {"pairwise"}},
-    [COLL_BARRIER] = {{"dissemination"}, {"dissemination"}},
-    [COLL_SENDRECV] = {{"direct"}, {"direct"}},
-};
+typedef struct pricing {
+  const tune_machine_t *machine;
+  const tune_profile_t *profile;
+  const tune_call_t *call;
+  uint64_t passes;
+  uint64_t crowd; /* ranks that share a core; 1 where none do */
+} pricing_t;
 
-static const char *const *list_of(const tune_query_t *query) {
-  const preference_t *row = &preferences[query->collective];
-  return query->bytes <= SMALL_BYTES ? row->small : row->large;
+static uint64_t divide_up(uint64_t value, uint64_t divisor) {
+  return (value + divisor - 1) / divisor;
 }
 
-static const algo_t *usable(const tune_query_t *query, const char *name) {
-  const algo_t *algo;
-  if (name == NULL || algo_find(query->collective, name, &algo) != COLL_OK) return NULL;
-  return algo;
-}
-
-const algo_t *tune_candidate(const tune_query_t *query, int index) {
-  if (query->forced != NULL && index == 0) return usable(query, query->forced);
-  int place = index - (query->forced != NULL);
-  if (place < CHOICES_MAX && list_of(query)[place] != NULL) {
-    return usable(query, list_of(query)[place]);
+/* Most elements of a chunk that fit messages and scratch. */
+static size_t part_most(const tune_profile_t *profile, const tune_call_t *call) {
+  size_t most = SIZE_MAX;
+  if (profile->message_chunks > 0) {
+    most = call->slot_bytes / (size_t)profile->message_chunks / call->element_bytes;
   }
-  return NULL;
+  if (profile->scratch_chunks > 0) {
+    size_t in_scratch = call->scratch_bytes / (size_t)profile->scratch_chunks / call->element_bytes;
+    if (in_scratch < most) most = in_scratch;
+  }
+  return most;
+}
+
+static uint64_t passes_of(const tune_profile_t *profile, const tune_call_t *call) {
+  size_t most = part_most(profile, call), grain = GRAIN_BYTES / call->element_bytes;
+  if (most == SIZE_MAX || call->bytes == 0) return 1;
+  if (grain > 0 && most >= grain) most -= most % grain;
+  uint64_t pass_bytes = (uint64_t)most * (uint64_t)profile->parts * call->element_bytes;
+  return divide_up(call->bytes, pass_bytes);
+}
+
+/* ---- prices ---------------------------------------------------------------------------------*/
+
+static tune_term_t term_of(tune_move_t move) {
+  switch (move) {
+    case TUNE_LOAD_FAR:
+    case TUNE_STORE_FAR: return TUNE_TERM_FAR;
+    case TUNE_PUSH:
+    case TUNE_PULL: return TUNE_TERM_SHARED;
+    default: return TUNE_TERM_OWN;
+  }
+}
+
+/* Bytes of the larger of a rank's buffers: what is in use. */
+static size_t buffer_bytes(const tune_call_t *call) {
+  plan_shape_t shape = {.collective = call->collective, .size = call->size};
+  int32_t input = plan_blocks(&shape, 0, PLAN_INPUT), output = plan_blocks(&shape, 0, PLAN_OUTPUT);
+  return call->bytes * (size_t)(input > output ? input : output);
+}
+
+/* Of a chunk in one pass. */
+static uint64_t part_bytes_of(const pricing_t *pricing) {
+  return divide_up(pricing->call->bytes, pricing->passes * (uint64_t)pricing->profile->parts);
+}
+
+/* What goes through slots and scratch goes by the chunk, whatever the call's size. What a peer has
+ * just stored into its user's memory comes no cheaper than what lay there. */
+static uint64_t move_ps(const pricing_t *pricing, tune_move_t move) {
+  const tune_machine_t *machine = pricing->machine;
+  size_t used = buffer_bytes(pricing->call);
+  if (term_of(move) != TUNE_TERM_SHARED) return tune_machine_move_ps(machine, move, used);
+  if (pricing->profile->reach != PLAN_REACH_USER) {
+    return tune_machine_move_ps(machine, move, (size_t)part_bytes_of(pricing));
+  }
+  uint64_t stored_ps = tune_machine_move_ps(machine, move, used);
+  uint64_t lay_ps = tune_machine_move_ps(machine, TUNE_LOAD_FAR, used);
+  return stored_ps > lay_ps ? stored_ps : lay_ps;
+}
+
+static uint64_t bytes_ps(const pricing_t *pricing, tune_move_t move, int64_t chunks) {
+  uint64_t bytes = (uint64_t)chunks * part_bytes_of(pricing), kib_ps = move_ps(pricing, move);
+  return bytes / 1024 * kib_ps + bytes % 1024 * kib_ps / 1024;
+}
+
+static void price(const pricing_t *pricing, const tune_counts_t *counts,
+                  uint64_t term_ps[TUNE_TERM_COUNT]) {
+  const uint32_t *fixed_ps = pricing->machine->fixed_ps;
+  uint64_t hop_ps = fixed_ps[TUNE_HOP];
+  if (pricing->crowd > 1) hop_ps += pricing->crowd * fixed_ps[TUNE_SWITCH];
+  for (int term = 0; term < TUNE_TERM_COUNT; term++) term_ps[term] = 0;
+  term_ps[TUNE_TERM_HOPS] = (uint64_t)counts->hops * hop_ps;
+  uint64_t longest = part_bytes_of(pricing) * (uint64_t)pricing->profile->message_chunks;
+  uint64_t lines_ps = longest >= TUNE_LINE_BYTES ? fixed_ps[TUNE_LINES] : 0;
+  term_ps[TUNE_TERM_MESSAGES] = (uint64_t)counts->messages * (fixed_ps[TUNE_MESSAGE] + lines_ps) +
+                                (uint64_t)counts->flags * fixed_ps[TUNE_FLAG];
+  term_ps[TUNE_TERM_STEPS] = (uint64_t)counts->steps * fixed_ps[TUNE_STEP];
+  for (int move = 0; move < TUNE_MOVE_COUNT; move++) {
+    if (counts->chunks[move] == 0) continue;
+    term_ps[term_of((tune_move_t)move)] +=
+        bytes_ps(pricing, (tune_move_t)move, counts->chunks[move]);
+  }
+}
+
+static uint64_t sum_of(const uint64_t term_ps[TUNE_TERM_COUNT]) {
+  uint64_t sum = 0;
+  for (int term = 0; term < TUNE_TERM_COUNT; term++) sum += term_ps[term];
+  return sum;
+}
+
+/* The chain of two such calls in a row, halved, as programs make one call after the other: the
+ * first pass of the first one, and for every other pass what a second one adds. */
+static uint64_t price_chain(const pricing_t *pricing, tune_regime_t regime,
+                            uint64_t term_ps[TUNE_TERM_COUNT]) {
+  uint64_t twice_ps[TUNE_TERM_COUNT];
+  price(pricing, &pricing->profile->once[regime], term_ps);
+  price(pricing, &pricing->profile->twice[regime], twice_ps);
+  for (int term = 0; term < TUNE_TERM_COUNT; term++) {
+    uint64_t more_ps = twice_ps[term] > term_ps[term] ? twice_ps[term] - term_ps[term] : 0;
+    term_ps[term] = (term_ps[term] + (2 * pricing->passes - 1) * more_ps) / 2;
+  }
+  return sum_of(term_ps);
+}
+
+static void price_alone(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COUNT]) {
+  uint64_t longest_ps = 0;
+  for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
+    uint64_t chain_ps[TUNE_TERM_COUNT];
+    if (price_chain(pricing, (tune_regime_t)regime, chain_ps) < longest_ps) continue;
+    longest_ps = sum_of(chain_ps);
+    for (int term = 0; term < TUNE_TERM_COUNT; term++) term_ps[term] = chain_ps[term];
+  }
+}
+
+static void price_crowded(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COUNT]) {
+  uint64_t chain_ps[TUNE_TERM_COUNT];
+  price_chain(pricing, TUNE_SMALL, chain_ps);
+  price(pricing, &pricing->profile->all, term_ps);
+  for (int term = 0; term < TUNE_TERM_COUNT; term++) {
+    term_ps[term] = term_ps[term] * pricing->passes / (uint64_t)pricing->call->cores;
+  }
+  term_ps[TUNE_TERM_HOPS] = chain_ps[TUNE_TERM_HOPS];
+}
+
+tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_t *profile,
+                              const tune_call_t *call) {
+  tune_estimate_t estimate = {.verdict = TUNE_POSSIBLE};
+  if (part_most(profile, call) == 0) estimate.verdict = TUNE_NO_ROOM;
+  if (profile->reach > call->reach) estimate.verdict = TUNE_TOO_FAR;
+  if (estimate.verdict != TUNE_POSSIBLE) return estimate;
+  uint64_t ranks = (uint64_t)call->size, cores = (uint64_t)call->cores;
+  const pricing_t pricing = {.machine = machine,
+                             .profile = profile,
+                             .call = call,
+                             .passes = passes_of(profile, call),
+                             .crowd = ranks > cores ? divide_up(ranks, cores) : 1};
+  if (pricing.crowd > 1) {
+    price_crowded(&pricing, estimate.term_ps);
+  } else {
+    price_alone(&pricing, estimate.term_ps);
+  }
+  const uint32_t *fixed_ps = machine->fixed_ps;
+  estimate.term_ps[TUNE_TERM_CALL] = pricing.crowd * fixed_ps[TUNE_CALL];
+  if (profile->reach == PLAN_REACH_USER) {
+    estimate.term_ps[TUNE_TERM_ENTRY] =
+        pricing.crowd * (ranks - 1) * fixed_ps[TUNE_ENTRY] + fixed_ps[TUNE_HOP] +
+        (pricing.crowd > 1 ? pricing.crowd * fixed_ps[TUNE_SWITCH] : 0);
+  }
+  estimate.passes = pricing.passes;
+  estimate.total_ps = sum_of(estimate.term_ps);
+  return estimate;
+}
+
+/* Of all passes, on the chain that small calls go by. */
+static uint64_t steps_of(const tune_profile_t *profile, uint64_t passes) {
+  const tune_counts_t *counts = &profile->once[TUNE_SMALL];
+  return passes * (uint64_t)(counts->messages + counts->flags + counts->steps);
+}
+
+int tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], int count,
+                const tune_call_t *call) {
+  int best = -1;
+  uint64_t least_ps = UINT64_MAX, fewest = UINT64_MAX;
+  for (int i = 0; i < count; i++) {
+    tune_estimate_t estimate = tune_estimate(machine, &profiles[i], call);
+    if (estimate.verdict == TUNE_POSSIBLE && estimate.total_ps < least_ps) {
+      least_ps = estimate.total_ps;
+    }
+  }
+  for (int i = 0; i < count; i++) {
+    tune_estimate_t estimate = tune_estimate(machine, &profiles[i], call);
+    if (estimate.verdict != TUNE_POSSIBLE) continue;
+    if (estimate.total_ps - least_ps > least_ps / TUNE_AS_GOOD) continue;
+    uint64_t steps = steps_of(&profiles[i], estimate.passes);
+    if (steps >= fewest) continue;
+    best = i;
+    fewest = steps;
+  }
+  return best;
+}
+
+const char *tune_term_name(tune_term_t term) {
+  static const char *const names[TUNE_TERM_COUNT] = {"call",  "entry", "hops", "messages",
+                                                     "steps", "own",   "far",  "shared"};
+  assert((unsigned)term < TUNE_TERM_COUNT);
+  return names[term];
+}
+
+const char *tune_verdict_name(tune_verdict_t verdict) {
+  static const char *const names[TUNE_VERDICT_COUNT] = {"possible", "out of reach", "no room"};
+  assert((unsigned)verdict < TUNE_VERDICT_COUNT);
+  return names[verdict];
 }

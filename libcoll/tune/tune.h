@@ -1,22 +1,66 @@
 /*
- * Which algorithm carries out a call: pure code over what every rank knows alike, so that all ranks
- * choose the same without talking. The answer is an order of preference; the communicator takes the
- * first that its transports have room for.
+ * Which algorithm carries out a call: each one that can is priced, by what its plan is made of
+ * (profile.h) and what that costs on this machine (machine.h), and the cheapest is taken. Pure code
+ * over what every rank knows alike, in whole numbers, so that all ranks choose the same without
+ * talking.
  */
 #ifndef TUNE_TUNE_H
 #define TUNE_TUNE_H
 
-#include "algo/algo.h"
+#include "tune/machine.h"
+#include "tune/profile.h"
 
-typedef struct tune_query {
+typedef struct tune_call {
   coll_collective_t collective;
-  size_t bytes;       /* of a block: count * element size */
-  int size;           /* ranks */
-  plan_reach_t reach; /* the furthest that the memory at hand allows */
-  const char *forced; /* an algorithm's name to be tried first, or NULL */
-} tune_query_t;
+  size_t bytes;         /* of a block: count * element size */
+  size_t element_bytes; /* >= 1 */
+  int size;             /* ranks */
+  int cores;            /* that they share; >= 1 */
+  plan_reach_t reach;   /* the furthest that the memory at hand allows */
+  size_t slot_bytes;    /* most bytes of a message */
+  size_t scratch_bytes; /* per rank */
+} tune_call_t;
 
-/* The index-th choice, or NULL past the last. An algorithm may be offered more than once. */
-const algo_t *tune_candidate(const tune_query_t *query, int index);
+typedef enum tune_verdict {
+  TUNE_POSSIBLE,
+  TUNE_TOO_FAR, /* the plan reaches further than the memory at hand allows */
+  TUNE_NO_ROOM, /* messages or scratch have no room for a single element of its chunks */
+  TUNE_VERDICT_COUNT
+} tune_verdict_t;
+
+/* What the price of a call is made of. */
+typedef enum tune_term {
+  TUNE_TERM_CALL,
+  TUNE_TERM_ENTRY,    /* the ranks tell each other where their buffers are */
+  TUNE_TERM_HOPS,     /* one rank waits for another */
+  TUNE_TERM_MESSAGES, /* and signals, without their bytes */
+  TUNE_TERM_STEPS,    /* copies and reductions, without their bytes */
+  TUNE_TERM_OWN,      /* bytes of a rank's own memory */
+  TUNE_TERM_FAR,      /* of peers' users' memory */
+  TUNE_TERM_SHARED,   /* through slots and scratch */
+  TUNE_TERM_COUNT
+} tune_term_t;
+
+typedef struct tune_estimate {
+  tune_verdict_t verdict; /* the rest is 0 unless the algorithm is possible */
+  uint64_t passes;
+  uint64_t term_ps[TUNE_TERM_COUNT];
+  uint64_t total_ps; /* their sum */
+} tune_estimate_t;
+
+tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_t *profile,
+                              const tune_call_t *call);
+
+/* Prices are right to some percent. Of those that exceed the least by no more than this part of it,
+ * the one with the fewest steps is taken. */
+#define TUNE_AS_GOOD 12
+
+/* Index of the cheapest profile, in this sense, and the first among equals; -1 where none is
+ * possible. */
+int tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], int count,
+                const tune_call_t *call);
+
+const char *tune_term_name(tune_term_t term);          /* "hops" */
+const char *tune_verdict_name(tune_verdict_t verdict); /* "possible" */
 
 #endif

@@ -66,6 +66,18 @@ run 0 "$collrun" -n 2 "$collbench" allreduce --sizes 1M -n 1000000 --time-ms 50 
   [ $(($(now_ms) - begin)) -lt 5000 ]
 ok "--time-ms ends what -n would not"
 
+# ---- why
+
+run 0 "$collrun" -n 3 "$collbench" allreduce --sizes 4,64K,1M --mem coll --explain --json why.json &&
+  [ "$(grep -c '^ .*\*' out)" = 3 ] && [ ! -s err ] && grep -q 'among 3 ranks' out &&
+  [ "$(grep -c '"chosen": true' why.json)" = 3 ] && grep -q '"shared"' why.json
+ok "--explain shows what is chosen by size"
+
+run 0 "$collbench" all --threads 4 --sizes 64K --explain &&
+  [ "$(grep -c '^ .*\*' out)" = "$(grep -c ' among 4 ranks' out)" ] &&
+  grep -q "mapped .* reaches into users' memory" out
+ok "--explain says what is ruled out, for every collective"
+
 # ---- the JSON file
 
 run 0 "$collrun" -n 2 "$collbench" reduce --algo all --sizes 0,4K --json rows.json -n 2 && right &&

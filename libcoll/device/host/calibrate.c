@@ -87,14 +87,14 @@ static bool measure(host_stream_t stream, size_t *least) {
 
 /* ---- what is kept ---------------------------------------------------------------------------*/
 
-size_t host_stream_calibrate(const char *isa, host_stream_t stream) {
+size_t host_stream_calibrate(const char *table, host_stream_t stream) {
   static const char *const name = "stream_bytes";
   int64_t kept;
   size_t bytes;
-  if (topo_kept_load(isa, &name, 1, &kept) && kept >= (int64_t)LEAST_BYTES) return (size_t)kept;
+  if (topo_kept_load(table, &name, 1, &kept) && kept >= (int64_t)LEAST_BYTES) return (size_t)kept;
   if (!measure(stream, &bytes)) return beyond_cache();
   kept = (int64_t)bytes;
-  topo_kept_save(isa, &name, 1, &kept);
+  topo_kept_save(table, &name, 1, &kept);
   return bytes;
 }
 
@@ -107,7 +107,7 @@ void host_stream_set(size_t bytes) {
   atomic_store_explicit(&set_bytes, bytes, memory_order_relaxed);
 }
 
-bool host_stream_pays(size_t bytes, const char *isa, host_stream_t stream) {
+bool host_stream_pays(size_t bytes, const char *table, host_stream_t stream) {
   size_t least = atomic_load_explicit(&set_bytes, memory_order_relaxed);
   if (least > 0) return bytes >= least;
   if (bytes < LEAST_BYTES) return false;
@@ -115,7 +115,7 @@ bool host_stream_pays(size_t bytes, const char *isa, host_stream_t stream) {
   if (least == 0) {
     pthread_mutex_lock(&finding);
     least = atomic_load_explicit(&found_bytes, memory_order_relaxed);
-    if (least == 0) least = host_stream_calibrate(isa, stream);
+    if (least == 0) least = host_stream_calibrate(table, stream);
     atomic_store_explicit(&found_bytes, least, memory_order_relaxed);
     pthread_mutex_unlock(&finding);
   }

@@ -20,10 +20,10 @@ typedef void (*host_stream_t)(void *dst, const void *src, size_t bytes);
 void host_stream_set(size_t bytes);
 
 /* Whether a destination of that many bytes is to be streamed, by a table that streams that way. */
-bool host_stream_pays(size_t bytes, const char *isa, host_stream_t stream);
+bool host_stream_pays(size_t bytes, const char *table, host_stream_t stream);
 
 /* The size from which `stream` is faster than memcpy, even when memcpy would find the destination
  * in a cache. Measured in some 20 ms, once per machine: the result is kept (topo/kept.h). */
-size_t host_stream_calibrate(const char *isa, host_stream_t stream);
+size_t host_stream_calibrate(const char *table, host_stream_t stream);
 
 #endif

@@ -14,7 +14,7 @@
 #define BLOCK_BYTES 4096
 #define ISA_TEXT_OF(isa) #isa
 #define ISA_TEXT(isa) ISA_TEXT_OF(isa)
-#define ISA_NAME ISA_TEXT(HOST_ISA)
+#define TABLE_NAME "host, " ISA_TEXT(HOST_ISA)
 
 static const host_kernels_t *const elements[COLL_DTYPE_COUNT] = {
     [COLL_INT8] = &HOST_NAME(host_int8),
@@ -63,7 +63,7 @@ static void stream_copy(void *dst, const void *src, size_t bytes) {
 }
 
 static bool streams(size_t bytes) {
-  return STREAM_AVAILABLE && host_stream_pays(bytes, ISA_NAME, stream_copy);
+  return STREAM_AVAILABLE && host_stream_pays(bytes, TABLE_NAME, stream_copy);
 }
 
 /* ---- copy and reduce ------------------------------------------------------------------------*/
@@ -168,7 +168,7 @@ static coll_status_t divide(void *buffer, size_t count, coll_dtype_t dtype, int 
 }
 
 const device_ops_t HOST_NAME(device_host) = {
-    .name = "host, " ISA_NAME,
+    .name = TABLE_NAME,
     .copy = copy,
     .reduce = reduce,
     .scale = scale,

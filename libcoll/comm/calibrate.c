@@ -1,0 +1,409 @@
+/*
+ * What things cost is found out by doing them: two threads, each on a core of its own, copy and
+ * reduce as the steps of plans do, and then make small calls of a communicator of their own, whose
+ * prices follow from what their plans are made of. Of many short turns those count that nothing
+ * disturbed: what the machine does when nobody else wants it.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "comm/batch.h"
+#include "comm/costs.h"
+#include "comm/create.h"
+#include "topo/machine.h"
+#include "transport/shm/memory.h"
+
+#define POOL_BYTES ((size_t)16 << 20)    /* of a side's sources, and of its destinations */
+#define SHARED_BYTES ((size_t)512 << 10) /* through which a side hands over */
+#define PAIRS_MOST 16                    /* of buffers that take turns */
+#define TURN_BYTES ((size_t)1 << 18)     /* that a turn moves at least */
+#define TURNS 40 /* short ones: some find both cores free, even on a machine at work */
+#define TURNS_LEAST 4
+#define BUDGET_NS 3000000 /* for the turns that count, if they are not fewer */
+#define TRIPS 100
+#define SWITCHES 20
+#define CALLS 20
+#define LINE_COUNT (TUNE_LINE_BYTES / sizeof(float))
+#define SWITCH_MOST_PS 3000000 /* no core takes longer; strangers had it in between */
+#define LOOKS 20000            /* before a side lets others have its core */
+
+typedef struct side {
+  _Alignas(128) _Atomic uint32_t met; /* by this side alone */
+  char *sources, *dests, *shared;
+  struct coll_comm *comm;
+  struct bench *bench;
+  tune_machine_t costs; /* as this side found them; those of side 0 count */
+  size_t next;          /* pair of buffers */
+  int number;
+} side_t;
+
+/* Small calls that are made, by algorithm. */
+typedef enum probe { ONE_ROUND, LONGER, TWO_ROUNDS, FLAGS, MAPPED, PROBE_COUNT } probe_t;
+
+static const struct {
+  const char *algo;
+  size_t count; /* elements */
+} probes[PROBE_COUNT] = {[ONE_ROUND] = {"butterfly", 1},
+                         [LONGER] = {"butterfly", LINE_COUNT},
+                         [TWO_ROUNDS] = {"tree", 1},
+                         [FLAGS] = {"staged", 1},
+                         [MAPPED] = {"oneshot", 1}};
+
+typedef struct bench {
+  side_t sides[2];
+  topo_machine_t *machine;
+  tune_profile_t profiles[PROBE_COUNT];
+  char *memory;
+  struct coll_comm *comms[2];
+  _Atomic bool failed, enough;
+} bench_t;
+
+/* ---- two sides ------------------------------------------------------------------------------*/
+
+static side_t *peer_of(const side_t *side) {
+  return &side->bench->sides[1 - side->number];
+}
+
+static void await(const side_t *side, uint32_t met) {
+  int looks = 0;
+  while ((int32_t)(atomic_load_explicit(&peer_of(side)->met, memory_order_acquire) - met) < 0) {
+    base_cpu_relax();
+    if (++looks % LOOKS == 0) sched_yield();
+  }
+}
+
+static uint32_t arrive(side_t *side) {
+  uint32_t met = atomic_load_explicit(&side->met, memory_order_relaxed) + 1;
+  atomic_store_explicit(&side->met, met, memory_order_release);
+  return met;
+}
+
+static void meet(side_t *side) {
+  await(side, arrive(side));
+}
+
+/* Work that both sides do; `size` is the work's own. */
+typedef void (*work_t)(side_t *side, size_t size);
+
+static int compare_times(const void *left, const void *right) {
+  uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+  return (a > b) - (a < b);
+}
+
+/* Nanoseconds of a turn until both sides are done, of the turns after the first `warmups`: what a
+ * quarter of them stay below, so neither those that something disturbed count nor a lucky one.
+ * Side 0 says when to stop: between the two meetings of a turn, so that the other side finds what
+ * it said after them. */
+static uint64_t time_of(side_t *side, work_t work, size_t size, int warmups) {
+  uint64_t took_ns[TURNS], first_ns = 0;
+  _Atomic bool *enough = &side->bench->enough;
+  for (int turn = -warmups;; turn++) {
+    meet(side);
+    uint64_t begin_ns = base_clock_now_ns();
+    if (turn <= 0) first_ns = begin_ns;
+    work(side, size);
+    if (side->number == 0) *enough = turn + 1 == TURNS || begin_ns - first_ns > BUDGET_NS;
+    meet(side);
+    if (turn >= 0) took_ns[turn] = base_clock_now_ns() - begin_ns;
+    if (turn < TURNS_LEAST - 1 || !*enough) continue;
+    qsort(took_ns, (size_t)turn + 1, sizeof took_ns[0], compare_times);
+    return took_ns[turn / 4];
+  }
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------*/
+
+static size_t pairs_of(size_t size) {
+  size_t pairs = POOL_BYTES / size;
+  return pairs < PAIRS_MOST ? pairs : PAIRS_MOST;
+}
+
+static size_t calls_of(size_t size) {
+  return size < TURN_BYTES ? TURN_BYTES / size : 1;
+}
+
+/* Where the next pair of buffers begins. */
+static size_t next_pair(side_t *side, size_t size) {
+  side->next = (side->next + size) % (pairs_of(size) * size);
+  return side->next;
+}
+
+static void copy(side_t *side, void *dst, const void *src, size_t bytes) {
+  if (side->comm->world.device->copy(dst, src, bytes) != COLL_OK) side->bench->failed = true;
+}
+
+static void reduce(side_t *side, void *const dsts[], int dst_count, size_t offset, size_t bytes) {
+  const void *sources[] = {side->sources + offset, peer_of(side)->sources + offset};
+  if (side->comm->world.device->reduce(dsts, dst_count, sources, 2, bytes / sizeof(float),
+                                       COLL_FLOAT32, COLL_SUM) != COLL_OK) {
+    side->bench->failed = true;
+  }
+}
+
+static void copy_own(side_t *side, size_t size) {
+  for (size_t i = 0; i < calls_of(size); i++) {
+    size_t at = next_pair(side, size);
+    copy(side, side->dests + at, side->sources + at, size);
+  }
+}
+
+static void copy_far(side_t *side, size_t size) {
+  for (size_t i = 0; i < calls_of(size); i++) {
+    size_t at = next_pair(side, size);
+    copy(side, side->dests + at, peer_of(side)->sources + at, size);
+  }
+}
+
+static void reduce_far(side_t *side, size_t size) {
+  for (size_t i = 0; i < calls_of(size); i++) {
+    size_t at = next_pair(side, size);
+    void *dst = side->dests + at;
+    reduce(side, &dst, 1, at, size);
+  }
+}
+
+/* Each side one half of the sum, into both destinations. */
+static void reduce_for_both(side_t *side, size_t size) {
+  for (size_t i = 0; i < calls_of(size); i++) {
+    size_t offset = next_pair(side, size) + (size_t)side->number * (size / 2);
+    void *const dsts[] = {side->dests + offset, peer_of(side)->dests + offset};
+    reduce(side, dsts, 2, offset, size / 2);
+  }
+}
+
+/* To where the peer fetches it, in parts of what fits there. */
+static void hand_over(side_t *side, size_t size) {
+  size_t part = size < SHARED_BYTES ? size : SHARED_BYTES;
+  for (size_t i = 0; i < calls_of(size); i++) {
+    size_t at = next_pair(side, size);
+    for (size_t done = 0; done < size; done += part) {
+      copy(side, side->shared, side->sources + at + done, part);
+      meet(side);
+      copy(side, side->dests + at + done, peer_of(side)->shared, part);
+      meet(side);
+    }
+  }
+}
+
+/* Picoseconds per KiB of the call's size, once every pair of buffers has had its turn. */
+static int64_t per_kib_ps(side_t *side, work_t work, size_t size) {
+  size_t calls = calls_of(size);
+  int warmups = (int)((pairs_of(size) + calls - 1) / calls);
+  side->next = 0;
+  return (int64_t)(time_of(side, work, size, warmups) * 1000 / (calls * size / 1024));
+}
+
+static int64_t clamp(int64_t value, int64_t least, int64_t most) {
+  return value < least ? least : value > most ? most : value;
+}
+
+static uint32_t cost(int64_t ps) {
+  return (uint32_t)clamp(ps, 1, UINT32_MAX);
+}
+
+/* The work that differs in one thing tells what that one costs. */
+static void price_moves(side_t *side, int index) {
+  size_t size = tune_sizes[index];
+  int64_t own = per_kib_ps(side, copy_own, size), far = per_kib_ps(side, copy_far, size);
+  int64_t sum = per_kib_ps(side, reduce_far, size);
+  int64_t both = 2 * per_kib_ps(side, reduce_for_both, size);
+  int64_t load = clamp(sum - far, own / 8, own / 2), store = own - load;
+  int64_t load_far = clamp(far - store, load, far);
+  uint32_t(*move_ps)[TUNE_SIZES] = side->costs.move_ps;
+  move_ps[TUNE_LOAD][index] = cost(load);
+  move_ps[TUNE_STORE][index] = cost(store);
+  move_ps[TUNE_LOAD_FAR][index] = cost(load_far);
+  move_ps[TUNE_NEAR][index] = index == 0 ? cost(own / 2) : move_ps[TUNE_NEAR][0];
+  size_t parts = size < SHARED_BYTES ? 1 : size / SHARED_BYTES;
+  int64_t flags = 2 * (int64_t)(parts * side->costs.fixed_ps[TUNE_HOP] / (size / 1024));
+  int64_t handed = clamp(per_kib_ps(side, hand_over, size) - own - flags, own / 4, UINT32_MAX);
+  move_ps[TUNE_PUSH][index] = cost(handed / 2);
+  move_ps[TUNE_PULL][index] = cost(handed - handed / 2);
+  int64_t dearest = 2 * (handed / 2 > store ? handed / 2 : store);
+  move_ps[TUNE_STORE_FAR][index] = cost(clamp(both - sum, store / 2, dearest));
+}
+
+/* ---- steps ----------------------------------------------------------------------------------*/
+
+/* One side looks while the other answers. */
+static void trips(side_t *side, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (side->number == 0) {
+      await(side, arrive(side));
+    } else {
+      await(side, atomic_load_explicit(&side->met, memory_order_relaxed) + 1);
+      arrive(side);
+    }
+  }
+}
+
+/* Both on one core. */
+static void yielding_trips(side_t *side, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    uint32_t met = arrive(side);
+    while ((int32_t)(atomic_load_explicit(&peer_of(side)->met, memory_order_acquire) - met) < 0) {
+      sched_yield();
+    }
+  }
+}
+
+static void small_calls(side_t *side, size_t elements) {
+  float in[LINE_COUNT] = {0}, out[LINE_COUNT];
+  const comm_call_t call = {.kind = COMM_COLLECTIVE,
+                            .comm = side->comm,
+                            .collective = COLL_ALLREDUCE,
+                            .send = in,
+                            .recv = out,
+                            .count = elements,
+                            .dtype = COLL_FLOAT32,
+                            .op = COLL_SUM};
+  for (int i = 0; i < CALLS; i++) {
+    if (comm_call_run(&call) != COLL_OK) side->bench->failed = true;
+  }
+}
+
+/* What the probe's call takes, less hops and steps. */
+static int64_t call_ps(side_t *side, probe_t probe) {
+  const uint32_t *fixed_ps = side->costs.fixed_ps;
+  const tune_profile_t *profile = &side->bench->profiles[probe];
+  const tune_counts_t *counts = &profile->once[TUNE_SMALL];
+  side->comm->forced[COLL_ALLREDUCE] = profile->algo->name;
+  memset(side->comm->choices[COLL_ALLREDUCE], 0, sizeof side->comm->choices[COLL_ALLREDUCE]);
+  int64_t took_ps = (int64_t)(time_of(side, small_calls, probes[probe].count, 1) * 1000 / CALLS);
+  return took_ps - counts->hops * fixed_ps[TUNE_HOP] - counts->steps * fixed_ps[TUNE_STEP];
+}
+
+static const tune_counts_t *counts_of(const side_t *side, probe_t probe) {
+  return &side->bench->profiles[probe].once[TUNE_SMALL];
+}
+
+static void price_steps(side_t *side) {
+  uint32_t *fixed_ps = side->costs.fixed_ps;
+  int64_t least = fixed_ps[TUNE_STEP], ps[PROBE_COUNT];
+  for (int probe = 0; probe < PROBE_COUNT; probe++) ps[probe] = call_ps(side, (probe_t)probe);
+  int64_t rounds = counts_of(side, ONE_ROUND)->messages;
+  int64_t more_rounds = counts_of(side, TWO_ROUNDS)->messages - rounds;
+  int64_t message = clamp((ps[TWO_ROUNDS] - ps[ONE_ROUND]) / more_rounds, least, INT32_MAX);
+  int64_t call = clamp(ps[ONE_ROUND] - rounds * message, least, INT32_MAX);
+  int64_t flag = clamp((ps[FLAGS] - call) / counts_of(side, FLAGS)->flags, least / 4, message);
+  int64_t line = (ps[LONGER] - ps[ONE_ROUND]) / rounds;
+  int64_t entry = ps[MAPPED] - call - counts_of(side, MAPPED)->flags * flag - fixed_ps[TUNE_HOP];
+  fixed_ps[TUNE_MESSAGE] = cost(message);
+  fixed_ps[TUNE_LINES] = cost(clamp(line, 1, INT32_MAX));
+  fixed_ps[TUNE_CALL] = cost(call);
+  fixed_ps[TUNE_FLAG] = cost(flag);
+  fixed_ps[TUNE_ENTRY] = cost(clamp(entry, least, INT32_MAX));
+}
+
+/* ---- the run --------------------------------------------------------------------------------*/
+
+static void bind_to(side_t *side, int core) {
+  const topo_machine_t *machine = side->bench->machine;
+  int cores = topo_machine_facts(machine).cores;
+  if (topo_machine_bind(machine, topo_share_of(cores, core, cores)) != COLL_OK) {
+    side->bench->failed = true;
+  }
+}
+
+static void *measure_side(void *argument) {
+  side_t *side = argument;
+  uint32_t *fixed_ps = side->costs.fixed_ps;
+  bind_to(side, side->number);
+  memset(side->sources, 0, 2 * POOL_BYTES + SHARED_BYTES);
+  fixed_ps[TUNE_HOP] = cost((int64_t)(time_of(side, trips, TRIPS, 1) * 500 / TRIPS));
+  price_steps(side);
+  for (int i = 0; i < TUNE_SIZES; i++) price_moves(side, i);
+  bind_to(side, 0);
+  uint64_t switches_ns = time_of(side, yielding_trips, SWITCHES, 1);
+  fixed_ps[TUNE_SWITCH] = cost(clamp((int64_t)(switches_ns * 1000 / SWITCHES), 0, SWITCH_MOST_PS));
+  return NULL;
+}
+
+static void prepare_side(bench_t *bench, int number) {
+  char *memory = bench->memory + (size_t)number * (2 * POOL_BYTES + SHARED_BYTES);
+  bench->sides[number] = (side_t){.sources = memory,
+                                  .dests = memory + POOL_BYTES,
+                                  .shared = memory + 2 * POOL_BYTES,
+                                  .comm = bench->comms[number],
+                                  .bench = bench,
+                                  .costs = tune_machine_builtin,
+                                  .number = number};
+}
+
+static bool make_profiles(bench_t *bench) {
+  for (int probe = 0; probe < PROBE_COUNT; probe++) {
+    const algo_t *algo;
+    if (algo_find(COLL_ALLREDUCE, probes[probe].algo, &algo) != COLL_OK) return false;
+    if (tune_profile_make(algo, 2, &bench->profiles[probe]) != COLL_OK) return false;
+  }
+  return true;
+}
+
+/* The calling thread is side 0, and may run anywhere. */
+static bool measure_both(bench_t *bench, tune_machine_t *costs) {
+  pthread_t other;
+  if (topo_machine_facts(bench->machine).cores < 2 || !make_profiles(bench)) return false;
+  for (int i = 0; i < 2; i++) prepare_side(bench, i);
+  if (pthread_create(&other, NULL, measure_side, &bench->sides[1]) != 0) return false;
+  measure_side(&bench->sides[0]);
+  pthread_join(other, NULL);
+  *costs = bench->sides[0].costs;
+  return !bench->failed;
+}
+
+static bool measure_in(bench_t *bench, tune_machine_t *costs) {
+  size_t bytes = 2 * (2 * POOL_BYTES + SHARED_BYTES);
+  if (topo_machine_create(&bench->machine) != COLL_OK) return false;
+  void *memory;
+  bool measured = false;
+  if (shm_memory_alloc(bytes, &memory) == COLL_OK) { /* as calls find it where it is mapped */
+    bench->memory = memory;
+    if (comm_create_threads(2, 2, &tune_machine_builtin, bench->comms) == COLL_OK) {
+      measured = measure_both(bench, costs);
+      for (int i = 0; i < 2; i++) comm_destroy(bench->comms[i]);
+    }
+    shm_memory_free(memory);
+  }
+  topo_machine_destroy(bench->machine);
+  return measured;
+}
+
+/* ---- a thread for it ------------------------------------------------------------------------*/
+
+typedef struct errand {
+  tune_machine_t costs;
+  bool measured;
+} errand_t;
+
+/* A rank may be bound to one core; what it starts for this need not be. */
+static void *run_errand(void *argument) {
+  errand_t *errand = argument;
+  bench_t bench = {.failed = false};
+  cpu_set_t all;
+  memset(&all, 0xff, sizeof all);
+  sched_setaffinity(0, sizeof all, &all);
+  errand->measured = measure_in(&bench, &errand->costs);
+  return NULL;
+}
+
+/* The threads take no signals that are meant for the program's own. */
+bool comm_costs_measure(tune_machine_t *costs) {
+  errand_t errand = {.measured = false};
+  pthread_t thread;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  bool started = pthread_create(&thread, NULL, run_errand, &errand) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (!started) return false;
+  pthread_join(thread, NULL);
+  if (errand.measured) *costs = errand.costs;
+  return errand.measured;
+}

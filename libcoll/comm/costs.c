@@ -1,0 +1,88 @@
+/* Asked for whenever a communicator is made, so a process looks into the file once. */
+#include "comm/costs.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "comm/create.h"
+#include "device/ops.h"
+#include "topo/kept.h"
+
+/* ---- as figures that are kept ---------------------------------------------------------------*/
+
+enum { FIGURES = TUNE_FIXED_COUNT + TUNE_MOVE_COUNT * TUNE_SIZES, NAME_BYTES = 32 };
+
+_Static_assert(FIGURES < TOPO_KEPT_MOST, "the file must have room for the costs");
+
+typedef struct figures {
+  char texts[FIGURES][NAME_BYTES];
+  const char *names[FIGURES];
+  int64_t values[FIGURES];
+} figures_t;
+
+static uint32_t *cost_at(tune_machine_t *costs, int index) {
+  if (index < TUNE_FIXED_COUNT) return &costs->fixed_ps[index];
+  index -= TUNE_FIXED_COUNT;
+  return &costs->move_ps[index / TUNE_SIZES][index % TUNE_SIZES];
+}
+
+static void name_figures(figures_t *figures) {
+  for (int i = 0; i < FIGURES; i++) {
+    int move = i - TUNE_FIXED_COUNT;
+    if (move < 0) {
+      snprintf(figures->texts[i], NAME_BYTES, "%s_ps", tune_fixed_name((tune_fixed_t)i));
+    } else {
+      snprintf(figures->texts[i], NAME_BYTES, "%s_%zuK_ps_kib",
+               tune_move_name((tune_move_t)(move / TUNE_SIZES)),
+               tune_sizes[move % TUNE_SIZES] >> 10);
+    }
+    figures->names[i] = figures->texts[i];
+  }
+}
+
+static bool load(const char *variant, tune_machine_t *costs) {
+  figures_t figures;
+  name_figures(&figures);
+  if (!topo_kept_load(variant, figures.names, FIGURES, figures.values)) return false;
+  for (int i = 0; i < FIGURES; i++) {
+    if (figures.values[i] > UINT32_MAX) return false;
+  }
+  for (int i = 0; i < FIGURES; i++) *cost_at(costs, i) = (uint32_t)figures.values[i];
+  return true;
+}
+
+static void save(const char *variant, tune_machine_t *costs) {
+  figures_t figures;
+  name_figures(&figures);
+  for (int i = 0; i < FIGURES; i++) figures.values[i] = *cost_at(costs, i);
+  topo_kept_save(variant, figures.names, FIGURES, figures.values);
+}
+
+/* ---- once per process -----------------------------------------------------------------------*/
+
+static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
+static tune_machine_t found; /* both guarded by `finding` */
+static bool is_found;
+
+coll_status_t comm_costs_find(tune_machine_t *costs) {
+  bool builtin;
+  const device_ops_t *device;
+  COLL_TRY(comm_costs_setting(&builtin));
+  if (builtin) {
+    *costs = tune_machine_builtin;
+    return COLL_OK;
+  }
+  COLL_TRY(device_host_open(&device));
+  pthread_mutex_lock(&finding);
+  if (!is_found && !load(device->name, &found)) {
+    if (comm_costs_measure(&found)) {
+      save(device->name, &found);
+    } else {
+      found = tune_machine_builtin;
+    }
+  }
+  is_found = true;
+  *costs = found;
+  pthread_mutex_unlock(&finding);
+  return COLL_OK;
+}

@@ -1,0 +1,63 @@
+/* Between two sizes that were measured, prices go straight from one to the other by class. */
+#include "tune/machine.h"
+
+#include <assert.h>
+
+const size_t tune_sizes[TUNE_SIZES] = {(size_t)16 << 10, (size_t)256 << 10, (size_t)1 << 20,
+                                       (size_t)8 << 20};
+
+const tune_machine_t tune_machine_builtin = {
+    .fixed_ps = {[TUNE_CALL] = 150000,
+                 [TUNE_ENTRY] = 150000,
+                 [TUNE_HOP] = 50000,
+                 [TUNE_MESSAGE] = 25000,
+                 [TUNE_LINES] = 30000,
+                 [TUNE_FLAG] = 15000,
+                 [TUNE_STEP] = 15000,
+                 [TUNE_SWITCH] = 1200000},
+    .move_ps = {[TUNE_LOAD] = {8000, 10000, 25000, 30000},
+                [TUNE_STORE] = {10000, 15000, 30000, 40000},
+                [TUNE_LOAD_FAR] = {10000, 20000, 30000, 35000},
+                [TUNE_STORE_FAR] = {30000, 30000, 40000, 45000},
+                [TUNE_PUSH] = {40000, 40000, 40000, 45000},
+                [TUNE_PULL] = {40000, 40000, 40000, 45000},
+                [TUNE_NEAR] = {5000, 5000, 5000, 5000}},
+};
+
+int tune_class_of(size_t bytes) {
+  if (bytes < 2) return 0;
+  int log = 63 - __builtin_clzll((unsigned long long)bytes);
+  return 2 * log + (int)(bytes >> (log - 1) & 1);
+}
+
+size_t tune_class_bytes(int class) {
+  assert(class >= 0 && class < TUNE_CLASSES);
+  if (class < 2) return (size_t) class;
+  return ((size_t)2 + (size_t)(class % 2)) << (class / 2 - 1);
+}
+
+uint64_t tune_machine_move_ps(const tune_machine_t *machine, tune_move_t move, size_t bytes) {
+  const uint32_t *ps = machine->move_ps[move];
+  int class = tune_class_of(bytes), above = 0;
+  while (above < TUNE_SIZES && tune_class_of(tune_sizes[above]) <= class) above++;
+  if (above == 0) return ps[0];
+  if (above == TUNE_SIZES) return ps[TUNE_SIZES - 1];
+  int from = tune_class_of(tune_sizes[above - 1]), to = tune_class_of(tune_sizes[above]);
+  return ((uint64_t)ps[above - 1] * (uint64_t)(to - class) +
+          (uint64_t)ps[above] * (uint64_t)(class - from)) /
+         (uint64_t)(to - from);
+}
+
+const char *tune_fixed_name(tune_fixed_t fixed) {
+  static const char *const names[TUNE_FIXED_COUNT] = {"call",  "entry", "hop",  "message",
+                                                      "lines", "flag",  "step", "switch"};
+  assert((unsigned)fixed < TUNE_FIXED_COUNT);
+  return names[fixed];
+}
+
+const char *tune_move_name(tune_move_t move) {
+  static const char *const names[TUNE_MOVE_COUNT] = {"load", "store", "load_far", "store_far",
+                                                     "push", "pull",  "near"};
+  assert((unsigned)move < TUNE_MOVE_COUNT);
+  return names[move];
+}

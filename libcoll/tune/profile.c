@@ -1,0 +1,457 @@
+/*
+ * All ranks' programs are walked side by side, each as early as it can go, by two rough clocks: one
+ * on which steps take time, one on which bytes do. Every step remembers the chain that led to it; a
+ * receive or wait goes on with the chain of whichever came later, its own rank or its peer.
+ */
+#include "tune/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/names.h"
+
+/* What the clocks go by: about the proportions of machines of today. */
+static const struct {
+  int64_t hop, message, flag, step, chunk[TUNE_MOVE_COUNT];
+} paces[TUNE_REGIME_COUNT] = {
+    [TUNE_SMALL] = {.hop = 60, .message = 40, .flag = 15, .step = 10},
+    [TUNE_LARGE] = {.hop = 6,
+                    .message = 4,
+                    .flag = 1,
+                    .step = 1,
+                    .chunk = {[TUNE_LOAD] = 200,
+                              [TUNE_STORE] = 200,
+                              [TUNE_LOAD_FAR] = 300,
+                              [TUNE_STORE_FAR] = 300,
+                              [TUNE_PUSH] = 400,
+                              [TUNE_PULL] = 400,
+                              [TUNE_NEAR] = 100}},
+};
+
+static int64_t time_of(const tune_counts_t *counts, tune_regime_t regime) {
+  int64_t time = counts->hops * paces[regime].hop + counts->messages * paces[regime].message +
+                 counts->flags * paces[regime].flag + counts->steps * paces[regime].step;
+  for (int move = 0; move < TUNE_MOVE_COUNT; move++) {
+    time += counts->chunks[move] * paces[regime].chunk[move];
+  }
+  return time;
+}
+
+static void add(tune_counts_t *counts, const tune_counts_t *more) {
+  counts->hops += more->hops;
+  counts->messages += more->messages;
+  counts->flags += more->flags;
+  counts->steps += more->steps;
+  for (int move = 0; move < TUNE_MOVE_COUNT; move++) counts->chunks[move] += more->chunks[move];
+}
+
+/* ---- one step -------------------------------------------------------------------------------*/
+
+/* Which chunks of its users' buffers a rank has loaded or stored in the pass under way. */
+typedef struct touched {
+  bool *chunks[PLAN_SCRATCH]; /* of INPUT and OUTPUT */
+} touched_t;
+
+static void touch(touched_t *touched, const plan_span_t *span) {
+  for (int32_t i = 0; i < span->count; i++) touched->chunks[span->buffer][span->first + i] = true;
+}
+
+/* What comes through slots and scratch goes in passes that fit a cache, and is near once touched.
+ */
+static void count_load(const plan_t *plan, int32_t rank, const plan_span_t *span,
+                       touched_t *touched, tune_counts_t *counts) {
+  int64_t near = span->buffer == PLAN_SCRATCH ? span->count : 0;
+  if (span->rank != rank) {
+    counts->chunks[span->buffer == PLAN_INPUT ? TUNE_LOAD_FAR : TUNE_PULL] += span->count;
+    return;
+  }
+  for (int32_t i = 0; span->buffer != PLAN_SCRATCH && i < span->count; i++) {
+    near += plan->reach != PLAN_REACH_USER && touched->chunks[span->buffer][span->first + i];
+  }
+  counts->chunks[TUNE_NEAR] += near;
+  counts->chunks[TUNE_LOAD] += span->count - near;
+  if (span->buffer != PLAN_SCRATCH) touch(touched, span);
+}
+
+static void count_store(const plan_t *plan, int32_t rank, const plan_span_t *span,
+                        touched_t *touched, tune_counts_t *counts) {
+  tune_move_t move = span->rank == rank ? TUNE_STORE : TUNE_STORE_FAR;
+  if (span->buffer == PLAN_SCRATCH) {
+    move = span->rank != rank || plan->reach != PLAN_REACH_OWN ? TUNE_PUSH : TUNE_NEAR;
+  } else if (span->rank == rank) {
+    touch(touched, span);
+  }
+  counts->chunks[move] += span->count;
+}
+
+static bool same_span(const plan_span_t *a, const plan_span_t *b) {
+  return a->rank == b->rank && a->buffer == b->buffer && a->first == b->first &&
+         a->count == b->count;
+}
+
+/* Whether the copy is of the result of a reduction just before it: the engine writes both at once.
+ */
+static bool goes_along(const plan_lane_t *lane, size_t index) {
+  const plan_span_t *src = &lane->steps[index].copy.src;
+  while (index-- > 0) {
+    const plan_step_t *before = &lane->steps[index];
+    if (before->kind == PLAN_REDUCE) return same_span(&before->reduce.dst, src);
+    if (before->kind != PLAN_COPY || !same_span(&before->copy.src, src)) return false;
+  }
+  return false;
+}
+
+static tune_counts_t counts_of(const plan_t *plan, int32_t rank, const plan_lane_t *lane,
+                               size_t index, touched_t *touched) {
+  const plan_program_t *program = &plan->programs[rank];
+  const plan_step_t *step = &lane->steps[index];
+  tune_counts_t counts = {0};
+  switch (step->kind) {
+    case PLAN_COPY:
+      if (!goes_along(lane, index)) {
+        count_load(plan, rank, &step->copy.src, touched, &counts);
+        counts.steps = 1;
+      }
+      count_store(plan, rank, &step->copy.dst, touched, &counts);
+      break;
+    case PLAN_REDUCE:
+      for (int32_t i = 0; i < step->reduce.source_count; i++) {
+        const plan_span_t *source = &program->sources[step->reduce.first_source + i];
+        count_load(plan, rank, source, touched, &counts);
+      }
+      count_store(plan, rank, &step->reduce.dst, touched, &counts);
+      counts.steps = 1;
+      break;
+    case PLAN_SEND:
+      count_load(plan, rank, &step->send.src, touched, &counts);
+      counts.chunks[TUNE_PUSH] += step->send.src.count;
+      counts.messages = 1;
+      break;
+    case PLAN_RECV:
+      counts.chunks[TUNE_PULL] += step->recv.dst.count;
+      count_store(plan, rank, &step->recv.dst, touched, &counts);
+      counts.messages = 1;
+      break;
+    case PLAN_SIGNAL:
+    case PLAN_WAIT: counts.flags = 1; break;
+    case PLAN_AFTER:
+    case PLAN_STEP_KIND_COUNT: break;
+  }
+  return counts;
+}
+
+static coll_status_t touched_create(const plan_t *plan, int32_t rank, touched_t *touched) {
+  for (int buffer = 0; buffer < PLAN_SCRATCH; buffer++) {
+    size_t count = (size_t)plan_chunks(plan, rank, (plan_buffer_t)buffer);
+    COLL_TRY(base_alloc(count + 1, sizeof(bool), "a profile", (void **)&touched->chunks[buffer]));
+  }
+  return COLL_OK;
+}
+
+static void touched_forget(const plan_t *plan, int32_t rank, touched_t *touched) {
+  for (int buffer = 0; buffer < PLAN_SCRATCH; buffer++) {
+    memset(touched->chunks[buffer], 0, (size_t)plan_chunks(plan, rank, (plan_buffer_t)buffer));
+  }
+}
+
+static void touched_free(touched_t *touched) {
+  for (int buffer = 0; buffer < PLAN_SCRATCH; buffer++) free(touched->chunks[buffer]);
+}
+
+/* ---- all ranks side by side -----------------------------------------------------------------*/
+
+#define NONE SIZE_MAX
+
+/* The longest chain up to the end of a step. */
+typedef struct chain {
+  int64_t time;
+  tune_counts_t counts;
+} chain_t;
+
+typedef struct walk {
+  const plan_t *plan;
+  tune_regime_t regime;
+  int passes;
+  size_t lanes, count;   /* lanes of all ranks; steps of all lanes in one pass */
+  size_t *first;         /* [lanes + 1]: number of each lane's first step */
+  size_t *next;          /* [lanes]: steps done, over all passes */
+  chain_t *ends;         /* [passes * count] */
+  chain_t *begun;        /* [ranks]: where the pass under way began */
+  touched_t *touched;    /* [ranks] */
+  size_t *queue;         /* [passes * count]: the next message or signal of the same channel */
+  size_t *heads, *tails; /* per channel: the oldest that was not taken; the latest */
+} walk_t;
+
+static size_t lane_steps(const walk_t *walk, size_t lane) {
+  return walk->first[lane + 1] - walk->first[lane];
+}
+
+/* In the numbering of ends and queue. */
+static size_t number_of(const walk_t *walk, size_t lane, size_t done) {
+  size_t steps = lane_steps(walk, lane);
+  return done / steps * walk->count + walk->first[lane] + done % steps;
+}
+
+static size_t channel_of(const walk_t *walk, int32_t source, int32_t destination, size_t lane,
+                         bool is_signal) {
+  size_t ranks = (size_t)walk->plan->shape.size, lanes = (size_t)walk->plan->lanes;
+  size_t pair = (size_t)source * ranks + (size_t)destination;
+  return (pair * lanes + lane % lanes) * 2 + (size_t)is_signal;
+}
+
+static void put(walk_t *walk, size_t channel, size_t number) {
+  walk->queue[number] = NONE;
+  if (walk->heads[channel] == NONE) {
+    walk->heads[channel] = number;
+  } else {
+    walk->queue[walk->tails[channel]] = number;
+  }
+  walk->tails[channel] = number;
+}
+
+/* Goes on from the peer's chain where that is the later one. */
+static void follow(const walk_t *walk, const chain_t *peer, chain_t *chain) {
+  chain_t across = *peer;
+  across.counts.hops++;
+  across.time += paces[walk->regime].hop;
+  if (across.time > chain->time) *chain = across;
+}
+
+static bool take(walk_t *walk, size_t channel, chain_t *chain) {
+  size_t number = walk->heads[channel];
+  if (number == NONE) return false;
+  walk->heads[channel] = walk->queue[number];
+  follow(walk, &walk->ends[number], chain);
+  return true;
+}
+
+/* What must be before the step has been; then *chain leads up to it. */
+static bool may_go(walk_t *walk, size_t lane, const plan_step_t *step, size_t pass,
+                   chain_t *chain) {
+  int32_t rank = (int32_t)(lane / (size_t)walk->plan->lanes);
+  switch (step->kind) {
+    case PLAN_RECV: return take(walk, channel_of(walk, step->recv.peer, rank, lane, false), chain);
+    case PLAN_WAIT: return take(walk, channel_of(walk, step->wait.peer, rank, lane, true), chain);
+    case PLAN_AFTER: {
+      size_t other = (size_t)(rank * walk->plan->lanes + step->after.lane);
+      size_t wanted = pass * lane_steps(walk, other) + (size_t)step->after.step;
+      if (walk->next[other] <= wanted) return false;
+      const chain_t *end = &walk->ends[number_of(walk, other, wanted)];
+      if (end->time > chain->time) *chain = *end;
+      return true;
+    }
+    default: return true;
+  }
+}
+
+/* A pass begins when all lanes of the rank have ended the one before. */
+static bool pass_may_begin(walk_t *walk, int32_t rank, size_t pass) {
+  chain_t latest = walk->begun[rank];
+  for (int32_t i = 0; i < walk->plan->lanes; i++) {
+    size_t lane = (size_t)(rank * walk->plan->lanes + i), steps = lane_steps(walk, lane);
+    if (walk->next[lane] < pass * steps) return false;
+    if (steps == 0 || pass == 0) continue;
+    const chain_t *end = &walk->ends[number_of(walk, lane, pass * steps - 1)];
+    if (end->time > latest.time) latest = *end;
+  }
+  walk->begun[rank] = latest;
+  return true;
+}
+
+static bool try_step(walk_t *walk, size_t lane) {
+  const plan_t *plan = walk->plan;
+  int32_t rank = (int32_t)(lane / (size_t)plan->lanes);
+  const plan_lane_t *steps = &plan->programs[rank].lanes[lane % (size_t)plan->lanes];
+  size_t done = walk->next[lane], pass = done / steps->count, index = done % steps->count;
+  const plan_step_t *step = &steps->steps[index];
+  if (index == 0 && !pass_may_begin(walk, rank, pass)) return false;
+  chain_t chain = index == 0 ? walk->begun[rank] : walk->ends[number_of(walk, lane, done - 1)];
+  if (!may_go(walk, lane, step, pass, &chain)) return false;
+  if (index == 0 && lane % (size_t)plan->lanes == 0) {
+    touched_forget(plan, rank, &walk->touched[rank]);
+  }
+  tune_counts_t counts = counts_of(plan, rank, steps, index, &walk->touched[rank]);
+  add(&chain.counts, &counts);
+  chain.time += time_of(&counts, walk->regime);
+  size_t number = number_of(walk, lane, done);
+  walk->ends[number] = chain;
+  if (step->kind == PLAN_SEND) {
+    put(walk, channel_of(walk, rank, step->send.peer, lane, false), number);
+  } else if (step->kind == PLAN_SIGNAL) {
+    put(walk, channel_of(walk, rank, step->signal.peer, lane, true), number);
+  }
+  walk->next[lane]++;
+  return true;
+}
+
+/* The longest chain of all. */
+static coll_status_t run(walk_t *walk, tune_counts_t *longest) {
+  bool moved = true, ended = false;
+  chain_t latest = {0};
+  while (moved && !ended) {
+    moved = false;
+    ended = true;
+    for (size_t lane = 0; lane < walk->lanes; lane++) {
+      size_t most = lane_steps(walk, lane) * (size_t)walk->passes;
+      while (walk->next[lane] < most && try_step(walk, lane)) moved = true;
+      if (walk->next[lane] < most) ended = false;
+    }
+  }
+  if (!ended) {
+    return base_fail(COLL_ERROR_INTERNAL, "plan %s of %s deadlocks", walk->plan->algorithm,
+                     base_collective_name(walk->plan->shape.collective));
+  }
+  for (size_t i = 0; i < walk->count * (size_t)walk->passes; i++) {
+    if (walk->ends[i].time > latest.time) latest = walk->ends[i];
+  }
+  *longest = latest.counts;
+  return COLL_OK;
+}
+
+static coll_status_t open_walk(walk_t *walk) {
+  const plan_t *plan = walk->plan;
+  size_t ranks = (size_t)plan->shape.size;
+  walk->lanes = ranks * (size_t)plan->lanes;
+  COLL_TRY(base_alloc(walk->lanes + 1, sizeof(size_t), "a profile", (void **)&walk->first));
+  for (size_t lane = 0; lane < walk->lanes; lane++) {
+    const plan_program_t *program = &plan->programs[lane / (size_t)plan->lanes];
+    walk->first[lane + 1] = walk->first[lane] + program->lanes[lane % (size_t)plan->lanes].count;
+  }
+  walk->count = walk->first[walk->lanes];
+  size_t numbers = walk->count * (size_t)walk->passes + 1;
+  size_t channels =
+      channel_of(walk, plan->shape.size - 1, plan->shape.size - 1, (size_t)plan->lanes - 1, true) +
+      1;
+  COLL_TRY(base_alloc(walk->lanes, sizeof(size_t), "a profile", (void **)&walk->next));
+  COLL_TRY(base_alloc(numbers, sizeof(chain_t), "a profile", (void **)&walk->ends));
+  COLL_TRY(base_alloc(ranks, sizeof(chain_t), "a profile", (void **)&walk->begun));
+  COLL_TRY(base_alloc(numbers, sizeof(size_t), "a profile", (void **)&walk->queue));
+  COLL_TRY(base_alloc(channels, sizeof(size_t), "a profile", (void **)&walk->heads));
+  COLL_TRY(base_alloc(channels, sizeof(size_t), "a profile", (void **)&walk->tails));
+  for (size_t i = 0; i < channels; i++) walk->heads[i] = NONE;
+  COLL_TRY(base_alloc(ranks, sizeof(touched_t), "a profile", (void **)&walk->touched));
+  for (int32_t rank = 0; rank < plan->shape.size; rank++) {
+    COLL_TRY(touched_create(plan, rank, &walk->touched[rank]));
+  }
+  return COLL_OK;
+}
+
+static void close_walk(walk_t *walk) {
+  for (int32_t rank = 0; walk->touched != NULL && rank < walk->plan->shape.size; rank++) {
+    touched_free(&walk->touched[rank]);
+  }
+  free(walk->touched);
+  free(walk->tails);
+  free(walk->heads);
+  free(walk->queue);
+  free(walk->begun);
+  free(walk->ends);
+  free(walk->next);
+  free(walk->first);
+}
+
+static coll_status_t walk_all(const plan_t *plan, tune_regime_t regime, int passes,
+                              tune_counts_t *longest) {
+  walk_t walk = {.plan = plan, .regime = regime, .passes = passes};
+  coll_status_t status = open_walk(&walk);
+  if (status == COLL_OK) status = run(&walk, longest);
+  close_walk(&walk);
+  return status;
+}
+
+/* ---- profiles -------------------------------------------------------------------------------*/
+
+/* hops: receives and waits that do not follow straight upon another one. */
+static coll_status_t count_program(const plan_t *plan, int32_t rank, tune_counts_t *sum) {
+  tune_counts_t counts = {0};
+  touched_t touched = {{NULL}};
+  coll_status_t status = touched_create(plan, rank, &touched);
+  for (int32_t i = 0; i < plan->lanes && status == COLL_OK; i++) {
+    const plan_lane_t *lane = &plan->programs[rank].lanes[i];
+    bool waited = false;
+    for (size_t at = 0; at < lane->count; at++) {
+      tune_counts_t step = counts_of(plan, rank, lane, at, &touched);
+      bool waits = lane->steps[at].kind == PLAN_RECV || lane->steps[at].kind == PLAN_WAIT;
+      step.hops = waits && !waited;
+      waited = waits;
+      add(&counts, &step);
+    }
+  }
+  touched_free(&touched);
+  *sum = counts;
+  return status;
+}
+
+static coll_status_t profile_whole(tune_profile_t *profile, int size) {
+  plan_shape_t shape = {.collective = profile->algo->collective, .size = size};
+  plan_t *plan;
+  COLL_TRY(algo_build(profile->algo, &shape, ALGO_ALL_RANKS, false, &plan));
+  coll_status_t status = COLL_OK;
+  for (int regime = 0; regime < TUNE_REGIME_COUNT && status == COLL_OK; regime++) {
+    status = walk_all(plan, (tune_regime_t)regime, 1, &profile->once[regime]);
+    if (status == COLL_OK) {
+      status = walk_all(plan, (tune_regime_t)regime, 2, &profile->twice[regime]);
+    }
+  }
+  for (int32_t rank = 0; rank < size && status == COLL_OK; rank++) {
+    tune_counts_t counts = {0};
+    status = count_program(plan, rank, &counts);
+    add(&profile->all, &counts);
+  }
+  plan_free(plan);
+  return status;
+}
+
+static tune_counts_t times(const tune_counts_t *counts, int64_t factor, int64_t divisor) {
+  tune_counts_t product = {.hops = counts->hops * factor / divisor,
+                           .messages = counts->messages * factor / divisor,
+                           .flags = counts->flags * factor / divisor,
+                           .steps = counts->steps * factor / divisor};
+  for (int move = 0; move < TUNE_MOVE_COUNT; move++) {
+    product.chunks[move] = counts->chunks[move] * factor / divisor;
+  }
+  return product;
+}
+
+static coll_status_t profile_sample(tune_profile_t *profile, int size) {
+  const int ranks[] = {0, 1, 2, size / 2, size - 1};
+  enum { RANKS = sizeof ranks / sizeof ranks[0] };
+  plan_shape_t shape = {.collective = profile->algo->collective, .size = size};
+  for (int i = 0; i < RANKS; i++) {
+    plan_t *plan;
+    COLL_TRY(algo_build(profile->algo, &shape, ranks[i], false, &plan));
+    tune_counts_t counts;
+    coll_status_t status = count_program(plan, ranks[i], &counts);
+    plan_free(plan);
+    COLL_TRY(status);
+    add(&profile->all, &counts);
+    for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
+      tune_counts_t *most = &profile->once[regime];
+      if (time_of(&counts, (tune_regime_t)regime) > time_of(most, (tune_regime_t)regime)) {
+        *most = counts;
+      }
+    }
+  }
+  for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
+    profile->twice[regime] = times(&profile->once[regime], 2, 1);
+  }
+  profile->all = times(&profile->all, size, RANKS);
+  return COLL_OK;
+}
+
+coll_status_t tune_profile_make(const algo_t *algo, int size, tune_profile_t *profile) {
+  plan_shape_t shape = {.collective = algo->collective, .size = size};
+  tune_profile_t made = {.algo = algo};
+  plan_t *plan;
+  COLL_TRY(algo_build(algo, &shape, 0, false, &plan));
+  made.parts = plan->parts;
+  made.scratch_chunks = plan->scratch_chunks;
+  made.message_chunks = plan->message_chunks;
+  made.reach = plan->reach;
+  plan_free(plan);
+  COLL_TRY(size <= TUNE_WHOLE ? profile_whole(&made, size) : profile_sample(&made, size));
+  made.all.hops = 0;
+  *profile = made;
+  return COLL_OK;
+}

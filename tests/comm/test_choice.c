@@ -1,0 +1,236 @@
+/* What ranks choose by: that all of them have the same costs, found once and kept, and so choose
+ * alike and what can be carried out. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/names.h"
+#include "comm/comm.h"
+#include "comm/costs.h"
+#include "harness/party.h"
+
+/* ---- alike ----------------------------------------------------------------------------------*/
+
+enum { SIZES = 14, REACHES = 2, ALGOS_MOST = 32 };
+
+/* A rank's answers: the costs, and the algorithm for every collective, size and kind of memory. */
+typedef struct answers {
+  tune_machine_t costs;
+  int32_t cores;
+  char chosen[COLL_COLLECTIVE_COUNT][SIZES][REACHES][PLAN_NAME_BYTES];
+} answers_t;
+
+static int ask_one(coll_comm_t comm, coll_collective_t collective, size_t count, int mapped,
+                   char name[PLAN_NAME_BYTES]) {
+  int chosen = 0;
+  for (int i = 0; coll_algo_name(collective, i) != NULL; i++) {
+    coll_estimate_t estimate;
+    PARTY_OK(coll_comm_estimate(comm, collective, count, COLL_FLOAT32, mapped, i, &estimate));
+    PARTY_REQUIRE(strcmp(estimate.algo, coll_algo_name(collective, i)) == 0, "%s", estimate.algo);
+    double sum_us = 0;
+    for (int term = 0; term < COLL_ESTIMATE_TERMS; term++) sum_us += estimate.term_us[term];
+    PARTY_REQUIRE(sum_us >= 0.999 * estimate.time_us && sum_us <= 1.001 * estimate.time_us,
+                  "%s: the terms make %g, not %g", estimate.algo, sum_us, estimate.time_us);
+    if (!estimate.chosen) continue;
+    PARTY_REQUIRE(estimate.ruled_out == NULL, "%s is chosen and ruled out", estimate.algo);
+    snprintf(name, PLAN_NAME_BYTES, "%s", estimate.algo);
+    chosen++;
+  }
+  PARTY_REQUIRE(chosen == 1, "%d algorithms are chosen", chosen);
+  return 0;
+}
+
+static int ask_all(coll_comm_t comm, answers_t *answers) {
+  answers->costs = comm->costs;
+  answers->cores = comm->cores;
+  for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
+    for (int size = 0; size < SIZES; size++) {
+      for (int mapped = 0; mapped < REACHES; mapped++) {
+        PARTY_TRY(ask_one(comm, (coll_collective_t)c, (size_t)1 << 2 * size, mapped,
+                          answers->chosen[c][size][mapped]));
+      }
+    }
+  }
+  return 0;
+}
+
+static int compare_answers(coll_comm_t comm, int size) {
+  answers_t *own = calloc(1, sizeof *own), *all = calloc((size_t)size, sizeof *all);
+  PARTY_REQUIRE(own != NULL && all != NULL, "no memory");
+  PARTY_TRY(ask_all(comm, own));
+  PARTY_OK(coll_allgather(own, all, sizeof *own, COLL_UINT8, comm, NULL));
+  for (int rank = 0; rank < size; rank++) {
+    PARTY_REQUIRE(memcmp(own, &all[rank], sizeof *own) == 0, "rank %d chooses otherwise", rank);
+  }
+  free(all);
+  free(own);
+  return 0;
+}
+
+static int choose_alike(party_rank_t *self) {
+  coll_comm_t child;
+  PARTY_TRY(compare_answers(self->comm, self->size));
+  PARTY_OK(coll_comm_split(self->comm, 0, -self->rank, &child));
+  PARTY_REQUIRE(memcmp(&child->costs, &self->comm->costs, sizeof child->costs) == 0,
+                "a part of a communicator has other costs");
+  PARTY_TRY(compare_answers(child, self->size));
+  PARTY_OK(coll_comm_destroy(child));
+  return 0;
+}
+
+Test(choice, is_the_same_on_every_rank) {
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 20000, choose_alike, NULL);
+}
+
+/* What is chosen is what runs, and it runs. */
+static int run_chosen(party_rank_t *self) {
+  static const coll_collective_t collectives[] = {COLL_ALLREDUCE, COLL_ALLGATHER, COLL_BROADCAST};
+  void *in = NULL, *out = NULL;
+  size_t most = (size_t)1 << 18;
+  PARTY_OK(coll_mem_alloc(most * 4, &in));
+  PARTY_OK(coll_mem_alloc(most * 4 * (size_t)self->size, &out));
+  for (size_t i = 0; i < sizeof collectives / sizeof collectives[0]; i++) {
+    for (size_t count = 1; count <= most; count *= 8) {
+      char name[PLAN_NAME_BYTES] = "";
+      question_t q = {.collective = collectives[i],
+                      .size = self->size,
+                      .count = count,
+                      .dtype = COLL_FLOAT32,
+                      .op = COLL_SUM};
+      PARTY_TRY(ask_one(self->comm, q.collective, count, 1, name));
+      PARTY_OK(party_call(self->comm, self->rank, &q, in, out, NULL));
+      const char *used = coll_comm_algo_used(self->comm, q.collective);
+      PARTY_REQUIRE(strcmp(used, name) == 0, "%s of %zu: %s ran, not %s",
+                    base_collective_name(q.collective), count, used, name);
+    }
+  }
+  PARTY_OK(coll_mem_free(in));
+  PARTY_OK(coll_mem_free(out));
+  return 0;
+}
+
+Test(choice, is_what_runs) {
+  for (int size = 1; size <= 4; size++) PARTY_RUN(size, 20000, run_chosen, NULL);
+}
+
+Test(choice, refuses_questions_without_sense) {
+  coll_comm_t comm;
+  coll_estimate_t estimate;
+  cr_assert_eq(coll_comm_create_local(1, &comm), COLL_OK);
+  cr_assert_eq(coll_comm_estimate(comm, COLL_ALLREDUCE, 1, COLL_FLOAT32, 0, 1000, &estimate),
+               COLL_ERROR_INVALID);
+  cr_assert_eq(coll_comm_estimate(comm, COLL_ALLREDUCE, 1, COLL_FLOAT32, 0, -1, &estimate),
+               COLL_ERROR_INVALID);
+  cr_assert_eq(coll_comm_estimate(comm, COLL_ALLREDUCE, 1, (coll_dtype_t)99, 0, 0, &estimate),
+               COLL_ERROR_INVALID);
+  cr_assert_eq(coll_comm_estimate(comm, (coll_collective_t)99, 1, COLL_FLOAT32, 0, 0, &estimate),
+               COLL_ERROR_INVALID);
+  cr_assert_eq(coll_comm_estimate(comm, COLL_ALLREDUCE, 1, COLL_FLOAT32, 0, 0, NULL),
+               COLL_ERROR_INVALID);
+  cr_assert_null(coll_estimate_term(COLL_ESTIMATE_TERMS));
+  cr_assert_null(coll_estimate_term(-1));
+  cr_assert_eq(coll_comm_destroy(comm), COLL_OK);
+}
+
+/* ---- costs ----------------------------------------------------------------------------------*/
+
+static char home[] = "/tmp/libcoll-costs-XXXXXX";
+
+static void make_home(void) {
+  cr_assert_not_null(mkdtemp(home));
+  setenv("XDG_CACHE_HOME", home, 1);
+  unsetenv("COLL_TUNE");
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place) {
+  (void)status, (void)kind, (void)place;
+  return remove(path);
+}
+
+static void remove_home(void) {
+  cr_assert_eq(nftw(home, remove_one, 4, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+static int find_costs(int rank, int size, void *context) {
+  (void)rank, (void)size;
+  return comm_costs_find(context) == COLL_OK ? 0 : harness_fail("%s", base_last_error());
+}
+
+/* As a new process finds them. */
+static tune_machine_t found_costs(void) {
+  harness_result_t result;
+  tune_machine_t *shared =
+      mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  cr_assert_neq(shared, MAP_FAILED);
+  cr_assert(harness_run(1, 20000, find_costs, shared, &result), "%s", result.text);
+  tune_machine_t costs = *shared;
+  munmap(shared, sizeof *shared);
+  return costs;
+}
+
+static bool same(const tune_machine_t *a, const tune_machine_t *b) {
+  return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* Writes over every file in the cache folder. */
+static void spoil(const char *text) {
+  char folder[256], path[600];
+  snprintf(folder, sizeof folder, "%s/libcoll", home);
+  DIR *entries = opendir(folder);
+  if (entries == NULL) return; /* with one core nothing is measured, and nothing kept */
+  for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+    if (entry->d_name[0] == '.') continue;
+    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    fputs(text, file);
+    fclose(file);
+  }
+  closedir(entries);
+}
+
+Test(costs, are_measured_once) {
+  make_home();
+  tune_machine_t first = found_costs(), second = found_costs();
+  cr_assert(same(&first, &second), "measured again");
+  for (int i = 0; i < TUNE_FIXED_COUNT; i++) cr_assert_gt(first.fixed_ps[i], 0);
+  for (int move = 0; move < TUNE_MOVE_COUNT; move++) {
+    for (int i = 0; i < TUNE_SIZES; i++) cr_assert_gt(first.move_ps[move][i], 0);
+  }
+  remove_home();
+}
+
+Test(costs, are_measured_anew_when_the_file_is_not_ours) {
+  make_home();
+  tune_machine_t first = found_costs();
+  spoil("nonsense\n");
+  tune_machine_t second = found_costs(), third = found_costs();
+  cr_assert(same(&second, &third), "what was measured anew was not kept");
+  bool is_built_in = same(&first, &tune_machine_builtin);
+  cr_assert(is_built_in || !same(&first, &second), "not measured anew");
+  remove_home();
+}
+
+Test(costs, can_be_had_where_nothing_can_be_kept) {
+  setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
+  unsetenv("COLL_TUNE");
+  tune_machine_t costs = found_costs();
+  cr_assert_gt(costs.fixed_ps[TUNE_CALL], 0);
+}
+
+Test(costs, can_be_pinned) {
+  make_home();
+  setenv("COLL_TUNE", "builtin", 1);
+  tune_machine_t costs;
+  cr_assert_eq(comm_costs_find(&costs), COLL_OK);
+  cr_assert(same(&costs, &tune_machine_builtin));
+  cr_assert_eq(rmdir(home), 0, "something was kept");
+  setenv("COLL_TUNE", "bultin", 1);
+  cr_assert_eq(comm_costs_find(&costs), COLL_ERROR_INVALID);
+  cr_assert(strstr(base_last_error(), "builtin") != NULL, "%s", base_last_error());
+}

@@ -1,0 +1,40 @@
+/* Classes of sizes, and prices between the sizes that were measured. */
+#include <criterion/criterion.h>
+
+#include "tune/machine.h"
+
+Test(machine, a_class_holds_what_lies_between_its_bytes_and_the_next) {
+  for (int class = 4; class < TUNE_CLASSES - 1; class ++) {
+    size_t least = tune_class_bytes(class), next = tune_class_bytes(class + 1);
+    cr_assert_lt(least, next);
+    cr_assert_eq(tune_class_of(least), class);
+    cr_assert_eq(tune_class_of(next - 1), class);
+    cr_assert_eq(tune_class_of(next), class + 1);
+  }
+  cr_assert_eq(tune_class_of(SIZE_MAX), TUNE_CLASSES - 1);
+}
+
+Test(machine, small_classes_hold_one_size_each) {
+  cr_assert_eq(tune_class_of(0), 0);
+  cr_assert_eq(tune_class_of(1), 0);
+  cr_assert_eq(tune_class_of(2), 2);
+  cr_assert_eq(tune_class_of(3), 3);
+  cr_assert_eq(tune_class_of(4), 4);
+  cr_assert_eq(tune_class_bytes(2), 2);
+  cr_assert_eq(tune_class_bytes(3), 3);
+}
+
+Test(machine, prices_are_those_measured_and_lie_between_them) {
+  tune_machine_t machine = {.move_ps = {[TUNE_PUSH] = {100, 900, 500, 700}}};
+  const uint32_t *ps = machine.move_ps[TUNE_PUSH];
+  for (int i = 0; i < TUNE_SIZES; i++) {
+    cr_assert_eq(tune_machine_move_ps(&machine, TUNE_PUSH, tune_sizes[i]), ps[i]);
+  }
+  cr_assert_eq(tune_machine_move_ps(&machine, TUNE_PUSH, 0), ps[0]);
+  cr_assert_eq(tune_machine_move_ps(&machine, TUNE_PUSH, SIZE_MAX), ps[TUNE_SIZES - 1]);
+  /* 16 KiB to 256 KiB are 8 classes apart. */
+  cr_assert_eq(tune_machine_move_ps(&machine, TUNE_PUSH, 64 << 10), 500);
+  cr_assert_eq(tune_machine_move_ps(&machine, TUNE_PUSH, 32 << 10), 300);
+  cr_assert_eq(tune_machine_move_ps(&machine, TUNE_PUSH, 512 << 10), 700);
+  cr_assert_eq(tune_machine_move_ps(&machine, TUNE_LOAD, 64 << 10), 0);
+}

@@ -1,0 +1,141 @@
+/* What plans are made of: small ones counted by hand, all of them held to what must be so. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "base/names.h"
+#include "tune/profile.h"
+
+static tune_profile_t profile_of(coll_collective_t collective, const char *name, int size) {
+  const algo_t *algo;
+  tune_profile_t profile;
+  cr_assert_eq(algo_find(collective, name, &algo), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(tune_profile_make(algo, size, &profile), COLL_OK, "%s", base_last_error());
+  return profile;
+}
+
+static void expect(const tune_counts_t *found, tune_counts_t wanted) {
+  cr_expect_eq(found->hops, wanted.hops, "%ld hops, not %ld", found->hops, wanted.hops);
+  cr_expect_eq(found->messages, wanted.messages, "%ld messages", found->messages);
+  cr_expect_eq(found->flags, wanted.flags, "%ld flags", found->flags);
+  cr_expect_eq(found->steps, wanted.steps, "%ld steps", found->steps);
+  for (int move = 0; move < TUNE_MOVE_COUNT; move++) {
+    cr_expect_eq(found->chunks[move], wanted.chunks[move], "%s: %ld chunks, not %ld",
+                 tune_move_name((tune_move_t)move), found->chunks[move], wanted.chunks[move]);
+  }
+}
+
+/* Both send their vector, receive the other's into scratch and reduce: then their own is near. */
+Test(profile, of_a_butterfly) {
+  tune_profile_t profile = profile_of(COLL_ALLREDUCE, "butterfly", 2);
+  tune_counts_t chain = {
+      .hops = 1,
+      .messages = 2,
+      .steps = 1,
+      .chunks = {
+          [TUNE_LOAD] = 1, [TUNE_STORE] = 1, [TUNE_PUSH] = 1, [TUNE_PULL] = 1, [TUNE_NEAR] = 3}};
+  cr_expect_eq(profile.parts, 1);
+  cr_expect_eq(profile.reach, PLAN_REACH_OWN);
+  expect(&profile.once[TUNE_SMALL], chain);
+  expect(&profile.once[TUNE_LARGE], chain);
+}
+
+/* One pass over both operands writes both results: the copy to the peer costs a store alone. */
+Test(profile, of_a_reduction_that_goes_to_two_places) {
+  tune_profile_t profile = profile_of(COLL_ALLREDUCE, "twophase_push", 2);
+  expect(&profile.once[TUNE_LARGE],
+         (tune_counts_t){
+             .hops = 1,
+             .flags = 2,
+             .steps = 1,
+             .chunks = {
+                 [TUNE_LOAD] = 1, [TUNE_LOAD_FAR] = 1, [TUNE_STORE] = 1, [TUNE_STORE_FAR] = 1}});
+  cr_expect_eq(profile.parts, 2);
+  cr_expect_eq(profile.reach, PLAN_REACH_USER);
+}
+
+Test(profile, of_scratch_that_peers_look_at) {
+  tune_profile_t profile = profile_of(COLL_BROADCAST, "staged", 2);
+  /* The root stages, and the other fetches what it has staged and lets it go. */
+  expect(&profile.once[TUNE_LARGE],
+         (tune_counts_t){
+             .hops = 2,
+             .flags = 4,
+             .steps = 2,
+             .chunks = {[TUNE_LOAD] = 1, [TUNE_STORE] = 1, [TUNE_PUSH] = 1, [TUNE_PULL] = 1}});
+}
+
+Test(profile, rounds_of_rings_and_trees) {
+  for (int size = 2; size <= TUNE_WHOLE; size++) {
+    tune_profile_t ring = profile_of(COLL_ALLREDUCE, "ring", size);
+    cr_expect_eq(ring.once[TUNE_SMALL].hops, 2 * (size - 1), "a ring of %d", size);
+    cr_expect_eq(ring.all.messages, 2 * 2 * size * (size - 1));
+  }
+  for (int depth = 1; 1 << depth <= TUNE_WHOLE; depth++) {
+    tune_profile_t tree = profile_of(COLL_BROADCAST, "binomial", 1 << depth);
+    for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
+      cr_expect_eq(tree.once[regime].hops, depth, "a tree of depth %d", depth);
+      cr_expect_eq(tree.once[regime].chunks[TUNE_PULL], depth, "a tree of depth %d", depth);
+    }
+  }
+}
+
+static int64_t moved(const tune_counts_t *counts) {
+  int64_t sum = 0;
+  for (int move = 0; move < TUNE_MOVE_COUNT; move++) sum += counts->chunks[move];
+  return sum;
+}
+
+static void check_sums(const tune_profile_t *profile, const char *what) {
+  for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
+    const tune_counts_t *once = &profile->once[regime];
+    cr_assert_leq(moved(once), moved(&profile->all), "%s: a chain moves more than all", what);
+    cr_assert_leq(once->messages, profile->all.messages, "%s", what);
+    cr_assert_leq(once->flags, profile->all.flags, "%s", what);
+    cr_assert_leq(once->hops, once->messages + once->flags, "%s: hops without news", what);
+  }
+  const tune_counts_t *once = &profile->once[TUNE_LARGE], *twice = &profile->twice[TUNE_LARGE];
+  cr_assert_geq(moved(twice), moved(once), "%s: two passes move less than one", what);
+  cr_assert_leq(moved(twice), 2 * moved(&profile->all), "%s: a chain moves more than all", what);
+  bool has_messages = profile->all.messages > 0, has_flags = profile->all.flags > 0;
+  cr_assert(profile->reach == PLAN_REACH_OWN ? !has_flags : !has_messages, "%s", what);
+}
+
+Test(profile, chains_are_part_of_all) {
+  const algo_t *algo;
+  for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
+    for (int i = 0; (algo = algo_at((coll_collective_t)c, i)) != NULL; i++) {
+      for (int size = 2; size <= TUNE_WHOLE; size++) {
+        char what[64];
+        tune_profile_t profile = profile_of(algo->collective, algo->name, size);
+        snprintf(what, sizeof what, "%s %s among %d", base_collective_name(algo->collective),
+                 algo->name, size);
+        check_sums(&profile, what);
+        cr_assert(size > 2 || profile.once[TUNE_SMALL].hops > 0, "%s: nobody waits", what);
+      }
+    }
+  }
+}
+
+/* Beyond the ranks that are counted in whole, sums go on growing. */
+Test(profile, a_sample_stands_for_many_ranks) {
+  const algo_t *algo;
+  for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
+    for (int i = 0; (algo = algo_at((coll_collective_t)c, i)) != NULL; i++) {
+      tune_profile_t whole = profile_of(algo->collective, algo->name, TUNE_WHOLE);
+      tune_profile_t sample = profile_of(algo->collective, algo->name, 4 * TUNE_WHOLE);
+      cr_assert_gt(sample.all.messages + sample.all.flags, whole.all.messages + whole.all.flags,
+                   "%s %s", base_collective_name(algo->collective), algo->name);
+      cr_assert_eq(sample.reach, whole.reach);
+    }
+  }
+}
+
+Test(profile, is_the_same_each_time) {
+  for (int size = 2; size <= 64; size *= 2) {
+    tune_profile_t first = profile_of(COLL_ALLREDUCE, "rabenseifner", size);
+    tune_profile_t second = profile_of(COLL_ALLREDUCE, "rabenseifner", size);
+    cr_assert_arr_eq(&first.once, &second.once, sizeof first.once);
+    cr_assert_arr_eq(&first.twice, &second.twice, sizeof first.twice);
+    cr_assert_arr_eq(&first.all, &second.all, sizeof first.all);
+  }
+}

@@ -1,0 +1,197 @@
+/* Choices: cheapest of what is possible, whole and the same each time, and what one would expect of
+ * a machine of today. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "tune/tune.h"
+
+enum { ALGOS_MOST = 32 };
+
+typedef struct field {
+  tune_profile_t profiles[ALGOS_MOST];
+  int count;
+} field_t;
+
+static field_t field_of(coll_collective_t collective, int size) {
+  field_t field = {.count = 0};
+  const algo_t *algo;
+  while ((algo = algo_at(collective, field.count)) != NULL) {
+    cr_assert_eq(tune_profile_make(algo, size, &field.profiles[field.count]), COLL_OK, "%s",
+                 base_last_error());
+    field.count++;
+  }
+  return field;
+}
+
+/* As communicators of few ranks have it. */
+static tune_call_t call_of(coll_collective_t collective, size_t bytes, int size,
+                           plan_reach_t reach) {
+  return (tune_call_t){.collective = collective,
+                       .bytes = bytes,
+                       .element_bytes = 4,
+                       .size = size,
+                       .cores = size,
+                       .reach = reach,
+                       .slot_bytes = 32 << 10,
+                       .scratch_bytes = 512 << 10};
+}
+
+static const tune_profile_t *chosen(const field_t *field, const tune_call_t *call) {
+  int index = tune_choose(&tune_machine_builtin, field->profiles, field->count, call);
+  cr_assert(index >= 0 && index < field->count);
+  return &field->profiles[index];
+}
+
+static void expect(coll_collective_t collective, size_t bytes, int size, plan_reach_t reach,
+                   const char *name) {
+  field_t field = field_of(collective, size);
+  tune_call_t call = call_of(collective, bytes, size, reach);
+  const tune_profile_t *found = chosen(&field, &call);
+  cr_expect_str_eq(found->algo->name, name, "%s of %zu bytes among %d: %s, not %s",
+                   base_collective_name(collective), bytes, size, found->algo->name, name);
+}
+
+Test(tune, what_one_would_expect) {
+  expect(COLL_ALLREDUCE, 4, 2, PLAN_REACH_USER, "butterfly");
+  expect(COLL_ALLREDUCE, 4, 2, PLAN_REACH_SCRATCH, "butterfly");
+  expect(COLL_ALLREDUCE, 1 << 20, 2, PLAN_REACH_USER, "twophase_push");
+  expect(COLL_ALLREDUCE, 1 << 20, 4, PLAN_REACH_USER, "twophase_push");
+  expect(COLL_ALLREDUCE, 1 << 20, 2, PLAN_REACH_SCRATCH, "staged");
+  expect(COLL_ALLREDUCE, 1 << 20, 4, PLAN_REACH_SCRATCH, "staged");
+  expect(COLL_REDUCE_SCATTER, 1 << 20, 2, PLAN_REACH_USER, "mapped");
+  expect(COLL_ALLGATHER, 1 << 20, 2, PLAN_REACH_USER, "mapped");
+  expect(COLL_ALLTOALL, 1 << 20, 4, PLAN_REACH_USER, "mapped");
+  expect(COLL_BROADCAST, 4, 8, PLAN_REACH_OWN, "binomial");
+  expect(COLL_BROADCAST, 1 << 20, 2, PLAN_REACH_USER, "mapped");
+  expect(COLL_GATHER, 1 << 20, 4, PLAN_REACH_USER, "mapped");
+  expect(COLL_SCATTER, 1 << 20, 4, PLAN_REACH_USER, "mapped");
+  expect(COLL_REDUCE, 1 << 20, 4, PLAN_REACH_USER, "mapped");
+}
+
+static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 64, 1024};
+
+/* Calls of all kinds over all profiles of all collectives. */
+static void each_call(void (*check)(const field_t *field, const tune_call_t *call)) {
+  for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+      field_t field = field_of((coll_collective_t)c, sizes[s]);
+      for (int reach = 0; reach < PLAN_REACH_COUNT; reach++) {
+        for (int class = 0; class < 2 * 40; class += 3) {
+          tune_call_t call =
+              call_of((coll_collective_t)c, tune_class_bytes(class), sizes[s], (plan_reach_t)reach);
+          if (call.bytes > ((size_t)1 << 50) / (size_t)(sizes[s] * sizes[s])) break;
+          call.cores = class % 2 == 0 ? sizes[s] : 1 + sizes[s] / 3;
+          call.element_bytes = (size_t)1 << class % 4;
+          call.slot_bytes = class % 3 == 0 ? 1 << 10 : 32 << 10;
+          check(&field, &call);
+        }
+      }
+    }
+  }
+}
+
+static void check_cheapest(const field_t *field, const tune_call_t *call) {
+  int index = tune_choose(&tune_machine_builtin, field->profiles, field->count, call);
+  uint64_t least_ps = UINT64_MAX, total_ps[ALGOS_MOST] = {0};
+  for (int i = 0; i < field->count; i++) {
+    const tune_profile_t *profile = &field->profiles[i];
+    tune_estimate_t estimate = tune_estimate(&tune_machine_builtin, profile, call);
+    bool fits = (size_t)profile->message_chunks * call->element_bytes <= call->slot_bytes &&
+                (size_t)profile->scratch_chunks * call->element_bytes <= call->scratch_bytes;
+    bool possible = profile->reach <= call->reach && fits;
+    cr_assert_eq(estimate.verdict == TUNE_POSSIBLE, possible, "%s", profile->algo->name);
+    if (!possible) {
+      cr_assert_eq(estimate.total_ps, 0);
+      cr_assert_neq(i, index, "%s cannot serve the call", profile->algo->name);
+      continue;
+    }
+    uint64_t sum_ps = 0;
+    for (int term = 0; term < TUNE_TERM_COUNT; term++) sum_ps += estimate.term_ps[term];
+    cr_assert_eq(sum_ps, estimate.total_ps);
+    total_ps[i] = estimate.total_ps;
+    if (total_ps[i] < least_ps) least_ps = total_ps[i];
+  }
+  if (least_ps == UINT64_MAX) {
+    cr_assert_eq(index, -1);
+    return;
+  }
+  cr_assert(index >= 0 && index < field->count);
+  cr_assert_leq(total_ps[index], least_ps + least_ps / TUNE_AS_GOOD, "%s costs %lu, not %lu",
+                field->profiles[index].algo->name, total_ps[index], least_ps);
+}
+
+Test(tune, takes_the_cheapest_of_what_is_possible) {
+  each_call(check_cheapest);
+}
+
+static void check_same(const field_t *field, const tune_call_t *call) {
+  for (int i = 0; i < field->count; i++) {
+    tune_estimate_t first = tune_estimate(&tune_machine_builtin, &field->profiles[i], call);
+    tune_profile_t copy = field->profiles[i];
+    tune_estimate_t second = tune_estimate(&tune_machine_builtin, &copy, call);
+    cr_assert_arr_eq(&first, &second, sizeof first);
+  }
+}
+
+Test(tune, comes_to_the_same_each_time) {
+  each_call(check_same);
+}
+
+/* More bytes, and fewer cores, never make a call cheaper. */
+static void check_growth(const field_t *field, const tune_call_t *call) {
+  tune_call_t larger = *call, tighter = *call;
+  larger.bytes = tune_class_bytes(tune_class_of(call->bytes) + 1);
+  tighter.cores = 1;
+  for (int i = 0; i < field->count; i++) {
+    const tune_profile_t *profile = &field->profiles[i];
+    tune_estimate_t estimate = tune_estimate(&tune_machine_builtin, profile, call);
+    if (estimate.verdict != TUNE_POSSIBLE) continue;
+    cr_assert_geq(tune_estimate(&tune_machine_builtin, profile, &larger).total_ps,
+                  estimate.total_ps, "%s %s among %d: %zu bytes cost more than %zu",
+                  base_collective_name(call->collective), profile->algo->name, call->size,
+                  call->bytes, larger.bytes);
+    cr_assert_geq(tune_estimate(&tune_machine_builtin, profile, &tighter).total_ps,
+                  estimate.total_ps, "%s %s among %d: %d cores cost more than one",
+                  base_collective_name(call->collective), profile->algo->name, call->size,
+                  call->cores);
+  }
+}
+
+Test(tune, prices_grow_with_bytes_and_want_of_cores) {
+  each_call(check_growth);
+}
+
+/* Once it pays to meet and reach into peers' memory, it goes on paying. */
+Test(tune, reaching_far_begins_to_pay_once) {
+  for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
+    for (int size = 2; size <= 8; size++) {
+      field_t field = field_of((coll_collective_t)c, size);
+      bool reached = false;
+      for (int class = 2; class < 2 * 28; class ++) {
+        tune_call_t call =
+            call_of((coll_collective_t)c, tune_class_bytes(class), size, PLAN_REACH_USER);
+        bool reaches = chosen(&field, &call)->reach == PLAN_REACH_USER;
+        cr_assert(reaches || !reached, "%s among %d turns back at %zu bytes",
+                  base_collective_name((coll_collective_t)c), size, call.bytes);
+        reached = reaches;
+      }
+    }
+  }
+}
+
+Test(tune, a_large_call_takes_passes) {
+  const algo_t *algo;
+  tune_profile_t ring;
+  cr_assert_eq(algo_find(COLL_ALLREDUCE, "ring", &algo), COLL_OK);
+  cr_assert_eq(tune_profile_make(algo, 4, &ring), COLL_OK);
+  tune_call_t call = call_of(COLL_ALLREDUCE, 1 << 20, 4, PLAN_REACH_OWN);
+  tune_estimate_t estimate = tune_estimate(&tune_machine_builtin, &ring, &call);
+  cr_expect_eq(estimate.passes, 8); /* four parts of a slot each */
+  cr_expect_geq(estimate.term_ps[TUNE_TERM_MESSAGES],
+                8 * 2 * 6 * (uint64_t)tune_machine_builtin.fixed_ps[TUNE_MESSAGE]);
+  call.bytes = 128 << 10;
+  cr_expect_eq(tune_estimate(&tune_machine_builtin, &ring, &call).passes, 1);
+  call.bytes++;
+  cr_expect_eq(tune_estimate(&tune_machine_builtin, &ring, &call).passes, 2);
+}
