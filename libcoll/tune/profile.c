@@ -102,6 +102,21 @@ static bool goes_along(const plan_lane_t *lane, size_t index) {
   return false;
 }
 
+/* Whether what the RECV at `index` brings into scratch is a source of the reduction behind it: the
+ * engine reads it where the transport has it. */
+static bool stays_a_message(const plan_t *plan, const plan_program_t *program,
+                            const plan_lane_t *lane, size_t index, const plan_span_t *source) {
+  if (plan->reach != PLAN_REACH_OWN || plan->lanes != 1 || index + 1 >= lane->count) return false;
+  const plan_step_t *recv = &lane->steps[index], *behind = recv + 1;
+  if (recv->kind != PLAN_RECV || behind->kind != PLAN_REDUCE) return false;
+  const plan_span_t *dst = &recv->recv.dst;
+  if (dst->buffer != PLAN_SCRATCH || (source != NULL && !same_span(source, dst))) return false;
+  for (int32_t i = 0; i < behind->reduce.source_count; i++) {
+    if (same_span(&program->sources[behind->reduce.first_source + i], dst)) return true;
+  }
+  return false;
+}
+
 static tune_counts_t counts_of(const plan_t *plan, int32_t rank, const plan_lane_t *lane,
                                size_t index, touched_t *touched) {
   const plan_program_t *program = &plan->programs[rank];
@@ -118,6 +133,7 @@ static tune_counts_t counts_of(const plan_t *plan, int32_t rank, const plan_lane
     case PLAN_REDUCE:
       for (int32_t i = 0; i < step->reduce.source_count; i++) {
         const plan_span_t *source = &program->sources[step->reduce.first_source + i];
+        if (index > 0 && stays_a_message(plan, program, lane, index - 1, source)) continue;
         count_load(plan, rank, source, touched, &counts);
       }
       count_store(plan, rank, &step->reduce.dst, touched, &counts);
@@ -130,8 +146,9 @@ static tune_counts_t counts_of(const plan_t *plan, int32_t rank, const plan_lane
       break;
     case PLAN_RECV:
       counts.chunks[TUNE_PULL] += step->recv.dst.count;
-      count_store(plan, rank, &step->recv.dst, touched, &counts);
       counts.messages = 1;
+      if (stays_a_message(plan, program, lane, index, NULL)) break;
+      count_store(plan, rank, &step->recv.dst, touched, &counts);
       break;
     case PLAN_SIGNAL:
     case PLAN_WAIT: counts.flags = 1; break;

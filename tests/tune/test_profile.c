@@ -24,7 +24,7 @@ static void expect(const tune_counts_t *found, tune_counts_t wanted) {
   }
 }
 
-/* Both send their vector, receive the other's into scratch and reduce: then their own is near. */
+/* Both send their vector, then reduce it, which is near by now, with what came. */
 Test(profile, of_a_butterfly) {
   tune_profile_t profile = profile_of(COLL_ALLREDUCE, "butterfly", 2);
   tune_counts_t chain = {
@@ -32,7 +32,7 @@ Test(profile, of_a_butterfly) {
       .messages = 2,
       .steps = 1,
       .chunks = {
-          [TUNE_LOAD] = 1, [TUNE_STORE] = 1, [TUNE_PUSH] = 1, [TUNE_PULL] = 1, [TUNE_NEAR] = 3}};
+          [TUNE_LOAD] = 1, [TUNE_STORE] = 1, [TUNE_PUSH] = 1, [TUNE_PULL] = 1, [TUNE_NEAR] = 1}};
   cr_expect_eq(profile.parts, 1);
   cr_expect_eq(profile.reach, PLAN_REACH_OWN);
   expect(&profile.once[TUNE_SMALL], chain);
