@@ -31,7 +31,7 @@
 #define SWITCHES 20
 #define CALLS 20
 #define LINE_COUNT (TUNE_LINE_BYTES / sizeof(float))
-#define SWITCH_MOST_PS 3000000 /* no core takes longer; strangers had it in between */
+#define SWITCH_MOST_PS 2000000 /* no core takes longer; strangers had it in between */
 #define LOOKS 20000            /* before a side lets others have its core */
 
 typedef struct side {

@@ -7,20 +7,20 @@ const size_t tune_sizes[TUNE_SIZES] = {(size_t)16 << 10, (size_t)256 << 10, (siz
                                        (size_t)8 << 20};
 
 const tune_machine_t tune_machine_builtin = {
-    .fixed_ps = {[TUNE_CALL] = 150000,
-                 [TUNE_ENTRY] = 150000,
-                 [TUNE_HOP] = 50000,
-                 [TUNE_MESSAGE] = 25000,
-                 [TUNE_LINES] = 30000,
-                 [TUNE_FLAG] = 15000,
+    .fixed_ps = {[TUNE_CALL] = 90000,
+                 [TUNE_ENTRY] = 50000,
+                 [TUNE_HOP] = 80000,
+                 [TUNE_MESSAGE] = 20000,
+                 [TUNE_LINES] = 20000,
+                 [TUNE_FLAG] = 12000,
                  [TUNE_STEP] = 15000,
-                 [TUNE_SWITCH] = 1200000},
-    .move_ps = {[TUNE_LOAD] = {8000, 10000, 25000, 30000},
-                [TUNE_STORE] = {10000, 15000, 30000, 40000},
-                [TUNE_LOAD_FAR] = {10000, 20000, 30000, 35000},
-                [TUNE_STORE_FAR] = {30000, 30000, 40000, 45000},
-                [TUNE_PUSH] = {40000, 40000, 40000, 45000},
-                [TUNE_PULL] = {40000, 40000, 40000, 45000},
+                 [TUNE_SWITCH] = 1500000},
+    .move_ps = {[TUNE_LOAD] = {5000, 10000, 20000, 20000},
+                [TUNE_STORE] = {5000, 12000, 35000, 35000},
+                [TUNE_LOAD_FAR] = {6000, 12000, 20000, 20000},
+                [TUNE_STORE_FAR] = {14000, 14000, 40000, 40000},
+                [TUNE_PUSH] = {14000, 12000, 14000, 16000},
+                [TUNE_PULL] = {14000, 12000, 14000, 16000},
                 [TUNE_NEAR] = {5000, 5000, 5000, 5000}},
 };
 

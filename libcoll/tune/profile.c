@@ -1,7 +1,8 @@
 /*
- * All ranks' programs are walked side by side, each as early as it can go, by two rough clocks: one
- * on which steps take time, one on which bytes do. Every step remembers the chain that led to it; a
- * receive or wait goes on with the chain of whichever came later, its own rank or its peer.
+ * All ranks' programs are walked side by side, each as early as it can go, by rough clocks: one on
+ * which steps take time, one on which bytes do, one on which hops do. Every step remembers the
+ * chain that led to it; a receive or wait goes on with the chain of whichever came later, its own
+ * rank or its peer.
  */
 #include "tune/profile.h"
 
@@ -27,6 +28,7 @@ static const struct {
                               [TUNE_PUSH] = 400,
                               [TUNE_PULL] = 400,
                               [TUNE_NEAR] = 100}},
+    [TUNE_CROWDED] = {.hop = 1000, .message = 1, .flag = 1, .step = 1},
 };
 
 static int64_t time_of(const tune_counts_t *counts, tune_regime_t regime) {

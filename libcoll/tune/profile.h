@@ -17,8 +17,13 @@ typedef struct tune_counts {
   int64_t chunks[TUNE_MOVE_COUNT];
 } tune_counts_t;
 
-/* The chain that is the longest depends on what is dear: steps in small calls, bytes in large. */
-typedef enum tune_regime { TUNE_SMALL, TUNE_LARGE, TUNE_REGIME_COUNT } tune_regime_t;
+/* The chain that is the longest depends on what is dear. */
+typedef enum tune_regime {
+  TUNE_SMALL,   /* steps, in small calls */
+  TUNE_LARGE,   /* bytes, in large ones */
+  TUNE_CROWDED, /* hops, where ranks share cores */
+  TUNE_REGIME_COUNT
+} tune_regime_t;
 
 typedef struct tune_profile {
   const algo_t *algo;

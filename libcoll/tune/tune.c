@@ -126,7 +126,7 @@ static uint64_t price_chain(const pricing_t *pricing, tune_regime_t regime,
 
 static void price_alone(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COUNT]) {
   uint64_t longest_ps = 0;
-  for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
+  for (int regime = TUNE_SMALL; regime <= TUNE_LARGE; regime++) {
     uint64_t chain_ps[TUNE_TERM_COUNT];
     if (price_chain(pricing, (tune_regime_t)regime, chain_ps) < longest_ps) continue;
     longest_ps = sum_of(chain_ps);
@@ -136,7 +136,7 @@ static void price_alone(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COU
 
 static void price_crowded(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COUNT]) {
   uint64_t chain_ps[TUNE_TERM_COUNT];
-  price_chain(pricing, TUNE_SMALL, chain_ps);
+  price_chain(pricing, TUNE_CROWDED, chain_ps);
   price(pricing, &pricing->profile->all, term_ps);
   for (int term = 0; term < TUNE_TERM_COUNT; term++) {
     term_ps[term] = term_ps[term] * pricing->passes / (uint64_t)pricing->call->cores;
