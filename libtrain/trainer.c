@@ -137,13 +137,10 @@ static coll_status_t learn(run_t *run, train_step_t *taken) {
 static coll_status_t take_step(run_t *run, train_step_t *taken) {
   uint64_t start_ns = base_clock_now_ns();
   uint64_t before = run->record->position.step - run->first_step;
-  bool overlap = train_store_set_overlap(run->store, false);
-  bool alone = !overlap || before == 1;
+  bool alone = !train_store_options(run->store)->wire.overlap || before == 1;
   train_step_t now = {0};
-  if (!alone) train_store_set_overlap(run->store, true);
-  coll_status_t status = learn(run, &now);
-  train_store_set_overlap(run->store, overlap);
-  COLL_TRY(status);
+  train_store_set_overlap(run->store, !alone);
+  COLL_TRY(learn(run, &now));
   train_traffic_t traffic = train_store_traffic(run->store);
   double positions = (double)(before + 1) * run->options->batch * run->context;
   now.ms = ms_since(start_ns);

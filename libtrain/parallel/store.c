@@ -143,32 +143,46 @@ coll_status_t train_store_initialize(train_store_t *store, uint64_t seed) {
   return train_store_load(store, &flat);
 }
 
-/* The elements of [first, first + count) that one rank owns of a bucket: from its owner to all. */
-static coll_status_t read_share(train_store_t *store, const store_array_t *array,
-                                const train_bucket_t *bucket, int rank, size_t first, size_t count,
-                                float *values) {
-  size_t begin = flat_of(store, bucket) + (size_t)rank * bucket->share;
-  size_t end = begin + train_bucket_owned(bucket, rank);
-  size_t from = begin > first ? begin : first, to = end < first + count ? end : first + count;
+/* What is asked of a read. */
+typedef struct piece {
+  size_t first, count;
+  float *values;
+} piece_t;
+
+/* Elements first .. first + count - 1 of the flat space, as far as they are asked for. They lie at
+ * `held`, NULL where this rank does not have them, and come from rank `root`, -1 when everybody has
+ * them. */
+static coll_status_t read_run(const train_store_t *store, size_t first, size_t count,
+                              const float *held, int root, const piece_t *piece) {
+  size_t end = first + count, piece_end = piece->first + piece->count;
+  size_t from = first > piece->first ? first : piece->first, to = end < piece_end ? end : piece_end;
   if (from >= to) return COLL_OK;
-  float *place = values + (from - first);
-  if (rank == store->owner) {
-    memcpy(place, store_share_at(store, array, bucket) + (from - begin),
-           (to - from) * sizeof *place);
-  }
-  if (store->shards->ranks == 1) return COLL_OK;
-  return train_team_broadcast_floats(store->team, place, to - from, rank);
+  float *place = piece->values + (from - piece->first);
+  if (held != NULL) memcpy(place, held + (from - first), (to - from) * sizeof *place);
+  return root < 0 ? COLL_OK : train_team_broadcast_floats(store->team, place, to - from, root);
 }
 
-static coll_status_t read_flat(void *context, train_array_t which, size_t first, size_t count,
+static coll_status_t read_bucket(const train_store_t *store, const store_array_t *array,
+                                 const train_bucket_t *bucket, const piece_t *piece) {
+  size_t first = flat_of(store, bucket);
+  if (array->whole) {
+    const float *held = store_unit_at(store, array, bucket->unit) + bucket->offset;
+    return read_run(store, first, bucket->count, held, -1, piece);
+  }
+  for (int rank = 0; rank < store->shards->ranks; rank++) {
+    const float *held = rank == store->owner ? store_share_at(store, array, bucket) : NULL;
+    COLL_TRY(read_run(store, first + (size_t)rank * bucket->share, train_bucket_owned(bucket, rank),
+                      held, store->shards->ranks > 1 ? rank : -1, piece));
+  }
+  return COLL_OK;
+}
+
+static coll_status_t read_flat(void *context, train_array_t array, size_t first, size_t count,
                                float *values) {
-  train_store_t *store = context;
-  const store_array_t *array = &store->arrays[which];
+  const train_store_t *store = context;
+  const piece_t piece = {.first = first, .count = count, .values = values};
   for (int i = 0; i < store->shards->bucket_count; i++) {
-    const train_bucket_t *bucket = &store->shards->buckets[i];
-    for (int rank = 0; rank < store->shards->ranks; rank++) {
-      COLL_TRY(read_share(store, array, bucket, rank, first, count, values));
-    }
+    COLL_TRY(read_bucket(store, &store->arrays[array], &store->shards->buckets[i], &piece));
   }
   return COLL_OK;
 }
@@ -240,10 +254,12 @@ train_traffic_t train_store_traffic(const train_store_t *store) {
                            .waited_ns = store->wire.waited_ns};
 }
 
-bool train_store_set_overlap(train_store_t *store, bool overlap) {
-  bool before = store->wire.options.overlap;
+void train_store_set_overlap(train_store_t *store, bool overlap) {
   store->wire.options.overlap = overlap;
-  return before;
+}
+
+const train_store_options_t *train_store_options(const train_store_t *store) {
+  return &store->options;
 }
 
 const train_layout_t *train_store_layout(const train_store_t *store) {

@@ -81,10 +81,11 @@ typedef struct train_traffic {
 /* Since the latest train_store_begin. */
 train_traffic_t train_store_traffic(const train_store_t *store);
 
-/* Whether communication overlaps from now on; between steps. Returns whether it did. Results are
- * the same. */
-bool train_store_set_overlap(train_store_t *store, bool overlap);
+/* Whether communication overlaps from now on, instead of what the options say; between steps.
+ * Results are the same. */
+void train_store_set_overlap(train_store_t *store, bool overlap);
 
+const train_store_options_t *train_store_options(const train_store_t *store);
 const train_layout_t *train_store_layout(const train_store_t *store);
 
 /* Of what the ranks' stores must have in common: sizes of the model and options. */
