@@ -59,11 +59,12 @@ static int ask_all(coll_comm_t comm, answers_t *answers) {
   return 0;
 }
 
-static int compare_answers(coll_comm_t comm, int size) {
+/* What all ranks answer for `comm`, gathered over a communicator of as many. */
+static int compare_answers(coll_comm_t comm, coll_comm_t over, int size) {
   answers_t *own = calloc(1, sizeof *own), *all = calloc((size_t)size, sizeof *all);
   PARTY_REQUIRE(own != NULL && all != NULL, "no memory");
   PARTY_TRY(ask_all(comm, own));
-  PARTY_OK(coll_allgather(own, all, sizeof *own, COLL_UINT8, comm, NULL));
+  PARTY_OK(coll_allgather(own, all, sizeof *own, COLL_UINT8, over, NULL));
   for (int rank = 0; rank < size; rank++) {
     PARTY_REQUIRE(memcmp(own, &all[rank], sizeof *own) == 0, "rank %d chooses otherwise", rank);
   }
@@ -74,11 +75,11 @@ static int compare_answers(coll_comm_t comm, int size) {
 
 static int choose_alike(party_rank_t *self) {
   coll_comm_t child;
-  PARTY_TRY(compare_answers(self->comm, self->size));
+  PARTY_TRY(compare_answers(self->comm, self->comm, self->size));
   PARTY_OK(coll_comm_split(self->comm, 0, -self->rank, &child));
   PARTY_REQUIRE(memcmp(&child->costs, &self->comm->costs, sizeof child->costs) == 0,
                 "a part of a communicator has other costs");
-  PARTY_TRY(compare_answers(child, self->size));
+  PARTY_TRY(compare_answers(child, self->comm, self->size));
   PARTY_OK(coll_comm_destroy(child));
   return 0;
 }
