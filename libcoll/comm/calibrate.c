@@ -26,7 +26,7 @@
 #define TURN_BYTES ((size_t)1 << 18)     /* that a turn moves at least */
 #define TURNS 40 /* short ones: some find both cores free, even on a machine at work */
 #define TURNS_LEAST 4
-#define BUDGET_NS 3000000 /* for the turns that count, if they are not fewer */
+#define BUDGET_NS 2000000 /* for the turns that count, if they are not fewer */
 #define TRIPS 100
 #define SWITCHES 20
 #define CALLS 20
