@@ -1,8 +1,9 @@
 /*
- * How long a training step of a GPT-2 takes on one rank: forward, backward, gradient norm and
- * AdamW, on random weights and tokens, against the rate of single-precision matrix products that is
- * measured in the same run.
+ * How long a training step of a GPT-2 takes: forward, backward, gradient norm and AdamW, on random
+ * weights and tokens, on the ranks that a launcher starts or on one alone. The rate of
+ * single-precision matrix products that all ranks reach together is measured in the same run.
  */
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,108 +14,152 @@
 #include "base/options.h"
 #include "libtrain/model/model.h"
 #include "libtrain/ops/blas.h"
-#include "libtrain/optimizer.h"
+#include "libtrain/parallel/store.h"
 #include "libtrain/random.h"
 #include "libtrain/threads.h"
 
 typedef struct settings {
-  const char *preset, *recompute;
-  int64_t batch, length, threads, steps;
+  const char *preset;
+  int64_t batch, length, threads, steps, zero, bucket;
+  int recompute;
+  bool no_overlap, no_comm, bfloat16, json;
 } settings_t;
 
-/* All of a rank: parameters, gradients, both moments, one after the other. */
 typedef struct rank {
+  train_team_t team;
   train_layout_t *layout;
   train_pool_t *pool;
   train_model_t *model;
-  train_arena_t arena;
-  train_source_t source;
-  float *arrays;
+  train_store_t *store;
+  int sequences, rows; /* of this rank */
   int32_t *tokens, *targets;
 } rank_t;
 
+/* `reduce` is the wait for gradients, their norm and its sum over the ranks. */
 typedef struct timing {
-  double passes_ms, norm_ms, adamw_ms, loss;
+  double passes_ms, reduce_ms, update_ms, waited_ms, loss;
 } timing_t;
+
+static const char *const recomputed[] = {"none", "attention", "block", NULL};
 
 static double ms_since(uint64_t start_ns) {
   return (double)(base_clock_now_ns() - start_ns) * 1e-6;
 }
 
-static coll_status_t recompute_of(const char *name, train_recompute_t *recompute) {
-  static const char *const names[] = {"none", "attention", "block"};
-  for (int i = 0; i < 3; i++) {
-    if (strcmp(name, names[i]) != 0) continue;
-    *recompute = (train_recompute_t)i;
-    return COLL_OK;
-  }
-  return base_fail(COLL_ERROR_INVALID, "--recompute %s: give none, attention or block", name);
+/* ---- setting up ---- */
+
+static coll_status_t open_team(rank_t *rank) {
+  coll_comm_t comm;
+  coll_status_t status = coll_comm_create_env(&comm);
+  if (status != COLL_OK) return base_fail(status, "%s", coll_last_error(NULL));
+  status = train_team_init(comm, &rank->team);
+  if (status != COLL_OK) coll_comm_destroy(comm);
+  return status;
 }
 
-static coll_status_t open_rank(const settings_t *settings, rank_t *rank) {
+static coll_status_t open_model(const settings_t *settings, rank_t *rank) {
   train_model_config_t config;
-  train_model_options_t options = {.sequences = (int)settings->batch};
-  void *memory;
+  int ranks = rank->team.size;
+  if (settings->batch % ranks != 0) {
+    return base_fail(COLL_ERROR_INVALID, "%d ranks cannot share a batch of %d: make it a multiple",
+                     ranks, (int)settings->batch);
+  }
+  rank->sequences = (int)settings->batch / ranks;
+  rank->rows = rank->sequences * (int)settings->length;
   COLL_TRY(train_preset_find(settings->preset, &config));
-  COLL_TRY(recompute_of(settings->recompute, &options.recompute));
   config.context = (int32_t)settings->length;
   COLL_TRY(train_layout_create(&config, &rank->layout));
-  int threads = settings->threads > 0 ? (int)settings->threads : train_threads_share(1);
+  int threads = settings->threads > 0 ? (int)settings->threads : train_threads_share(ranks);
   COLL_TRY(train_pool_create(threads, &rank->pool));
-  options.pool = rank->pool;
-  COLL_TRY(train_model_create(rank->layout, &options, &rank->model));
-  size_t count = rank->layout->parameter_count, rows = (size_t)(settings->batch * settings->length);
-  COLL_TRY(base_alloc(4 * count, sizeof(float), "the parameters", &memory));
-  rank->arrays = memory;
+  const train_model_options_t options = {.sequences = rank->sequences,
+                                         .recompute = (train_recompute_t)settings->recompute,
+                                         .pool = rank->pool};
+  return train_model_create(rank->layout, &options, &rank->model);
+}
+
+static coll_status_t open_store(const settings_t *settings, rank_t *rank) {
+  const train_store_options_t options = {.stage = (int)settings->zero,
+                                         .bucket_bytes = (size_t)settings->bucket,
+                                         .wire = {.overlap = !settings->no_overlap,
+                                                  .bfloat16 = settings->bfloat16,
+                                                  .silent = settings->no_comm},
+                                         .pool = rank->pool};
+  COLL_TRY(train_store_create(rank->layout, &rank->team, &options, &rank->store));
+  return train_store_initialize(rank->store, 1);
+}
+
+static coll_status_t draw_tokens(rank_t *rank) {
+  void *memory;
+  size_t rows = (size_t)rank->rows, first = 2 * rows * (size_t)rank->team.rank;
+  uint64_t vocabulary = (uint64_t)rank->layout->config.vocabulary;
   COLL_TRY(base_alloc(2 * rows, sizeof(int32_t), "the tokens", &memory));
   rank->tokens = memory;
   rank->targets = rank->tokens + rows;
   for (size_t i = 0; i < 2 * rows; i++) {
-    rank->tokens[i] =
-        (int32_t)train_random_below(1, TRAIN_RANDOM_BATCHES, i, (uint64_t)config.vocabulary);
+    rank->tokens[i] = (int32_t)train_random_below(1, TRAIN_RANDOM_BATCHES, first + i, vocabulary);
   }
-  rank->arena = (train_arena_t){
-      .layout = rank->layout, .parameters = rank->arrays, .gradients = rank->arrays + count};
-  rank->source = train_arena_source(&rank->arena);
-  train_layout_initialize(rank->pool, rank->layout, 1, 0, count, rank->arrays);
   return COLL_OK;
+}
+
+static coll_status_t open_rank(const settings_t *settings, rank_t *rank) {
+  coll_status_t status = open_model(settings, rank);
+  if (status == COLL_OK) status = open_store(settings, rank);
+  if (status == COLL_OK) status = draw_tokens(rank);
+  return train_team_agree(&rank->team, status);
 }
 
 static void close_rank(rank_t *rank) {
   free(rank->tokens);
-  free(rank->arrays);
+  train_store_destroy(rank->store);
   train_model_destroy(rank->model);
   train_pool_destroy(rank->pool);
   train_layout_destroy(rank->layout);
+  if (rank->team.comm != NULL) coll_comm_destroy(rank->team.comm);
+}
+
+/* ---- a step ---- */
+
+static coll_status_t pass(const settings_t *settings, rank_t *rank, double *loss) {
+  const train_source_t source = train_store_source(rank->store);
+  float scale = 1.0f / ((float)settings->batch * (float)settings->length);
+  train_store_begin(rank->store, 1);
+  COLL_TRY(train_model_forward_backward(rank->model, &source, rank->tokens, rank->targets,
+                                        rank->sequences, (int)settings->length, scale, loss));
+  *loss *= (double)scale;
+  return COLL_OK;
 }
 
 static coll_status_t take_step(const settings_t *settings, rank_t *rank, uint64_t step,
                                timing_t *timing) {
   static const train_adamw_t adamw = TRAIN_ADAMW_INIT;
-  size_t count = rank->layout->parameter_count;
-  float *gradients = rank->arena.gradients;
-  int rows = (int)(settings->batch * settings->length);
-  double loss;
+  double sums[2]; /* of losses and of squares */
   uint64_t start_ns = base_clock_now_ns();
-  train_arena_begin(&rank->arena);
-  COLL_TRY(train_model_forward_backward(rank->model, &rank->source, rank->tokens, rank->targets,
-                                        (int)settings->batch, (int)settings->length,
-                                        1.0f / (float)rows, &loss));
+  COLL_TRY(pass(settings, rank, &sums[0]));
   timing->passes_ms = ms_since(start_ns);
   start_ns = base_clock_now_ns();
-  double norm = sqrt(train_square_sum(rank->pool, gradients, count));
-  timing->norm_ms = ms_since(start_ns);
+  COLL_TRY(train_store_finish(rank->store, &sums[1]));
+  COLL_TRY(train_team_sum_doubles(&rank->team, sums, 2));
+  timing->reduce_ms = ms_since(start_ns);
   start_ns = base_clock_now_ns();
-  train_adamw_step(rank->pool, &adamw, rank->layout, 0, count, gradients,
-                   train_gradient_clip(norm, 1), 1e-4f, step, rank->arrays, gradients + count,
-                   gradients + 2 * count);
-  timing->adamw_ms = ms_since(start_ns);
-  timing->loss = loss / rows;
+  COLL_TRY(
+      train_store_update(rank->store, &adamw, train_gradient_clip(sqrt(sums[1]), 1), 1e-4f, step));
+  timing->update_ms = ms_since(start_ns);
+  timing->waited_ms = (double)train_store_traffic(rank->store).waited_ns * 1e-6;
+  timing->loss = sums[0];
   return COLL_OK;
 }
 
+static coll_status_t take_steps(const settings_t *settings, rank_t *rank, timing_t *timings) {
+  for (int i = 0; i <= (int)settings->steps; i++) { /* the first is not timed */
+    COLL_TRY(take_step(settings, rank, (uint64_t)i + 1, &timings[i]));
+  }
+  return COLL_OK;
+}
+
+/* ---- the result ---- */
+
 static double total_of(const timing_t *timing) {
-  return timing->passes_ms + timing->norm_ms + timing->adamw_ms;
+  return timing->passes_ms + timing->reduce_ms + timing->update_ms;
 }
 
 static int by_total(const void *a, const void *b) {
@@ -122,43 +167,79 @@ static int by_total(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static void print_result(const char *which, const settings_t *settings, const rank_t *rank,
-                         const timing_t *timing, double sgemm) {
-  double tokens = (double)(settings->batch * settings->length);
-  double per_s = tokens / total_of(timing) * 1e3;
-  double flops = train_layout_flops_per_token(rank->layout, (int)settings->length);
-  printf(
-      "%s step %.1f ms (passes %.1f, norm %.1f, AdamW %.1f), %.0f tokens/s, %.1f GFLOP/s, "
-      "%.1f %% of sgemm\n",
-      which, total_of(timing), timing->passes_ms, timing->norm_ms, timing->adamw_ms, per_s,
-      per_s * flops * 1e-9, 100 * per_s * flops / sgemm);
+static double flops_of(const settings_t *settings, const rank_t *rank) {
+  return train_layout_flops_per_token(rank->layout, (int)settings->length) *
+         (double)(settings->batch * settings->length);
 }
 
-static coll_status_t run(const settings_t *settings, rank_t *rank) {
+static void print_setup(const settings_t *settings, const rank_t *rank, double sgemm) {
+  printf("%s, ZeRO %d, batch %d of %d tokens, %d rank%s of %d thread%s, recompute %s\n",
+         settings->preset, (int)settings->zero, (int)settings->batch, (int)settings->length,
+         rank->team.size, rank->team.size > 1 ? "s" : "", train_pool_threads(rank->pool),
+         train_pool_threads(rank->pool) > 1 ? "s" : "", recomputed[settings->recompute]);
+  printf("%.1f MB of activations on each; sgemm with OpenBLAS's %s kernels: %.1f GFLOP/s\n",
+         (double)train_model_bytes(rank->layout, &rank->model->options) * 1e-6,
+         train_blas_kernels(), sgemm * 1e-9);
+}
+
+static void print_timing(const char *which, const settings_t *settings, const rank_t *rank,
+                         const timing_t *timing, double sgemm) {
+  double per_s = 1e3 / total_of(timing), flops = flops_of(settings, rank);
+  printf("%s step %.1f ms (passes %.1f, norm %.1f, AdamW %.1f; waiting for ranks %.1f of it), ",
+         which, total_of(timing), timing->passes_ms, timing->reduce_ms, timing->update_ms,
+         timing->waited_ms);
+  printf("%.0f tokens/s, %.1f GFLOP/s, %.1f %% of sgemm\n",
+         per_s * (double)(settings->batch * settings->length), per_s * flops * 1e-9,
+         100 * per_s * flops / sgemm);
+}
+
+static coll_status_t print_json(const settings_t *settings, const rank_t *rank,
+                                const timing_t *timings, double sgemm) {
+  json_t *steps = json_array();
+  for (int i = 0; i < (int)settings->steps; i++) {
+    const timing_t *t = &timings[i];
+    json_array_append_new(steps, json_pack("{s:f, s:f, s:f, s:f, s:f}", "ms", total_of(t),
+                                           "passes_ms", t->passes_ms, "reduce_ms", t->reduce_ms,
+                                           "update_ms", t->update_ms, "waited_ms", t->waited_ms));
+  }
+  json_t *line =
+      json_pack("{s:i, s:i, s:I, s:I, s:f, s:f, s:o}", "ranks", rank->team.size, "threads",
+                train_pool_threads(rank->pool), "zero", (json_int_t)settings->zero, "tokens",
+                (json_int_t)(settings->batch * settings->length), "flops", flops_of(settings, rank),
+                "sgemm_flops_per_s", sgemm, "steps", steps);
+  bool printed = line != NULL && json_dumpf(line, stdout, JSON_COMPACT) == 0;
+  json_decref(line);
+  if (printed && putchar('\n') != EOF) return COLL_OK;
+  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write the result");
+}
+
+static coll_status_t tell(const settings_t *settings, const rank_t *rank, timing_t *timings,
+                          double sgemm) {
+  int steps = (int)settings->steps;
+  double first_loss = timings[0].loss, last_loss = timings[steps].loss;
+  if (rank->team.rank != 0) return COLL_OK;
+  if (settings->json) return print_json(settings, rank, timings + 1, sgemm);
+  qsort(timings + 1, (size_t)steps, sizeof timings[0], by_total);
+  print_setup(settings, rank, sgemm);
+  printf("loss %.4f, then %.4f\n", first_loss, last_loss);
+  print_timing("median", settings, rank, &timings[1 + steps / 2], sgemm);
+  print_timing("best  ", settings, rank, &timings[1], sgemm);
+  return COLL_OK;
+}
+
+static coll_status_t measure(const settings_t *settings, rank_t *rank) {
   double sgemm[2];
   void *memory;
-  timing_t warm_up;
-  int steps = (int)settings->steps;
+  COLL_TRY(open_team(rank));
   COLL_TRY(open_rank(settings, rank));
-  COLL_TRY(base_alloc((size_t)steps, sizeof(timing_t), "the timings", &memory));
+  COLL_TRY(base_alloc((size_t)settings->steps + 1, sizeof(timing_t), "the timings", &memory));
   timing_t *timings = memory;
-  coll_status_t status = take_step(settings, rank, 1, &warm_up);
-  if (status == COLL_OK) status = train_blas_rate(rank->pool, &sgemm[0]);
-  for (int i = 0; i < steps && status == COLL_OK; i++) {
-    status = take_step(settings, rank, (uint64_t)i + 2, &timings[i]);
-  }
+  coll_status_t status = train_blas_rate(rank->pool, &sgemm[0]);
+  if (status == COLL_OK) status = take_steps(settings, rank, timings);
   if (status == COLL_OK) status = train_blas_rate(rank->pool, &sgemm[1]);
+  if (status == COLL_OK) status = train_team_sum_doubles(&rank->team, sgemm, 2);
   if (status == COLL_OK) {
-    double rate = sgemm[0] > sgemm[1] ? sgemm[0] : sgemm[1];
-    printf("%s, batch %d of %d tokens, %d threads, recompute %s: %.1f MB of activations\n",
-           settings->preset, (int)settings->batch, (int)settings->length,
-           train_pool_threads(rank->pool), settings->recompute,
-           (double)train_model_bytes(rank->layout, &rank->model->options) * 1e-6);
-    printf("sgemm with OpenBLAS's %s kernels: %.1f GFLOP/s; loss %.4f, then %.4f\n",
-           train_blas_kernels(), rate * 1e-9, warm_up.loss, timings[steps - 1].loss);
-    qsort(timings, (size_t)steps, sizeof timings[0], by_total);
-    print_result("median", settings, rank, &timings[steps / 2], rate);
-    print_result("best  ", settings, rank, &timings[0], rate);
+    status = tell(settings, rank, timings, sgemm[0] > sgemm[1] ? sgemm[0] : sgemm[1]);
   }
   free(timings);
   return status;
@@ -166,23 +247,37 @@ static coll_status_t run(const settings_t *settings, rank_t *rank) {
 
 int main(int argc, char **argv) {
   settings_t s = {
-      .preset = "gpt2", .recompute = "none", .batch = 4, .length = 64, .threads = 0, .steps = 5};
+      .preset = "gpt2", .batch = 4, .length = 64, .steps = 5, .bucket = TRAIN_BUCKET_BYTES};
   const base_option_t table[] = {
       {'m', "preset", BASE_OPTION_TEXT, &s.preset, "NAME",
        "the model: gpt2, gpt2-medium, tiny ..."},
-      {'b', "batch", BASE_OPTION_INTEGER, &s.batch, "N", "sequences per step", 1, 1 << 16},
+      {'b', "batch", BASE_OPTION_INTEGER, &s.batch, "N", "sequences per step, of all ranks", 1,
+       1 << 16},
       {'l', "length", BASE_OPTION_INTEGER, &s.length, "N", "tokens of a sequence", 1, 1 << 16},
-      {'j', "threads", BASE_OPTION_INTEGER, &s.threads, "N", "0: as many as cores", 0, 1024},
-      {'r', "recompute", BASE_OPTION_TEXT, &s.recompute, "WHAT", "none, attention or block"},
+      {'j', "threads", BASE_OPTION_INTEGER, &s.threads, "N",
+       "threads per rank; 0: its share of the cores", 0, 1024},
+      {'r', "recompute", BASE_OPTION_WORD, &s.recompute, "WHAT", "made again in backward", 0, 0,
+       recomputed},
+      {'z', "zero", BASE_OPTION_INTEGER, &s.zero, "STAGE", "of ZeRO", 0, TRAIN_STAGE_MOST},
+      {0, "bucket", BASE_OPTION_BYTES, &s.bucket, "SIZE", "the most that one collective carries", 1,
+       INT64_C(1) << 40},
+      {0, "bf16", BASE_OPTION_FLAG, &s.bfloat16, NULL, "gradients travel as bfloat16"},
+      {0, "no-overlap", BASE_OPTION_FLAG, &s.no_overlap, NULL, "communicate and compute in turns"},
+      {0, "no-comm", BASE_OPTION_FLAG, &s.no_comm, NULL, "send no gradients"},
       {'s', "steps", BASE_OPTION_INTEGER, &s.steps, "N", "timed, after one that is not", 1,
-       1 << 20}};
+       1 << 20},
+      {0, "json", BASE_OPTION_FLAG, &s.json, NULL, "print a line of JSON, for bench/scaling"}};
   const base_command_t command = {
       .name = "step",
       .usage = "[options]",
-      .summary = "Times training steps of a GPT-2 on one rank, as part of the sgemm rate.",
+      .summary =
+          "Times training steps of a GPT-2, as part of the sgemm rate. What ranks and threads and\n"
+          "stages come to beside each other, bench/scaling measures with it.",
       .examples =
           "  step --batch 8 --length 256 --threads 2\n"
-          "      GPT-2 with 124 M parameters on two threads\n",
+          "      GPT-2 with 124 M parameters on two threads\n"
+          "  collrun -n 2 step --batch 8 --length 256 --zero 2\n"
+          "      the same on two ranks, which share out gradients and moments\n",
       .options = table,
       .option_count = sizeof table / sizeof table[0]};
   int first;
@@ -190,8 +285,10 @@ int main(int argc, char **argv) {
   rank_t rank = {0};
   coll_status_t status = base_options_parse(&command, argc, argv, &first, &helped);
   if (helped) return 0;
-  if (status == COLL_OK) status = run(&s, &rank);
-  if (status != COLL_OK) fprintf(stderr, "step: %s\n", base_last_error());
+  if (status == COLL_OK) status = measure(&s, &rank);
+  if (status != COLL_OK && base_last_error()[0] != '\0') {
+    fprintf(stderr, "step: %s\n", base_last_error());
+  }
   close_rank(&rank);
   return status == COLL_OK ? 0 : 1;
 }
