@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "bench/step_limit.h"
 #include "libtrain/model/model.h"
 #include "libtrain/ops/blas.h"
 #include "libtrain/parallel/store.h"
@@ -22,7 +23,7 @@ typedef struct settings {
   const char *preset;
   int64_t batch, length, threads, steps, zero, bucket;
   int recompute;
-  bool no_overlap, no_comm, bfloat16, json;
+  bool no_overlap, no_comm, bfloat16, limit, json;
 } settings_t;
 
 typedef struct rank {
@@ -227,6 +228,13 @@ static coll_status_t tell(const settings_t *settings, const rank_t *rank, timing
   return COLL_OK;
 }
 
+static coll_status_t tell_limit(const rank_t *rank, const timing_t *median) {
+  double limit_ms;
+  COLL_TRY(step_limit_print(rank->layout, rank->rows, rank->pool, &limit_ms));
+  printf("the median step takes %.3f times as long\n", total_of(median) / limit_ms);
+  return COLL_OK;
+}
+
 static coll_status_t measure(const settings_t *settings, rank_t *rank) {
   double sgemm[2];
   void *memory;
@@ -240,6 +248,9 @@ static coll_status_t measure(const settings_t *settings, rank_t *rank) {
   if (status == COLL_OK) status = train_team_sum_doubles(&rank->team, sgemm, 2);
   if (status == COLL_OK) {
     status = tell(settings, rank, timings, sgemm[0] > sgemm[1] ? sgemm[0] : sgemm[1]);
+  }
+  if (status == COLL_OK && settings->limit && rank->team.size == 1) {
+    status = tell_limit(rank, &timings[1 + settings->steps / 2]);
   }
   free(timings);
   return status;
@@ -266,6 +277,8 @@ int main(int argc, char **argv) {
       {0, "no-comm", BASE_OPTION_FLAG, &s.no_comm, NULL, "send no gradients"},
       {'s', "steps", BASE_OPTION_INTEGER, &s.steps, "N", "timed, after one that is not", 1,
        1 << 20},
+      {0, "limit", BASE_OPTION_FLAG, &s.limit, NULL,
+       "tell what a step takes at least, on one rank"},
       {0, "json", BASE_OPTION_FLAG, &s.json, NULL, "print a line of JSON, for bench/scaling"}};
   const base_command_t command = {
       .name = "step",

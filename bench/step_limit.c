@@ -1,0 +1,216 @@
+/*
+ * A product is tried in two ways, both on warm factors: cut into tiles over the pool, as in
+ * training, and whole, with as many threads of OpenBLAS's own. The better one counts.
+ */
+#include "bench/step_limit.h"
+
+#include <cblas.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "libtrain/ops/blas.h"
+#include "libtrain/ops/gemm.h"
+
+#define TRY_NS UINT64_C(60000000) /* how long a product is tried in each way */
+#define TRIES_LEAST 5
+#define MEMORY_TRIES 5
+#define ADAMW_STREAMS 4
+#define RUN ((size_t)1 << 16) /* elements of a task */
+#define LANES 32              /* sums side by side */
+
+typedef struct product {
+  const char *name;
+  int times; /* in a step */
+  int rows, columns, depth;
+  bool a_transposed, b_transposed;
+} product_t;
+
+enum { LAYER_PRODUCTS = 12, PRODUCTS = LAYER_PRODUCTS + 3 };
+
+/* Forward, the input's gradient and the weight's gradient of each linear layer. */
+static void add_linear(const char *const names[3], int times, int rows, int in, int out,
+                       product_t *products) {
+  products[0] = (product_t){names[0], times, rows, out, in, false, true};
+  products[1] = (product_t){names[1], times, rows, in, out, false, false};
+  products[2] = (product_t){names[2], times, out, in, rows, true, false};
+}
+
+static void list_products(const train_model_config_t *config, int rows, product_t *products) {
+  static const char *const names[][3] = {
+      {"queries, keys, values", "  input's gradient", "  weight's gradient"},
+      {"attention's output", "  input's gradient", "  weight's gradient"},
+      {"hidden layer", "  input's gradient", "  weight's gradient"},
+      {"MLP's output", "  input's gradient", "  weight's gradient"},
+      {"classifier", "  input's gradient", "  table's gradient"}};
+  int width = config->width, layers = config->layers;
+  add_linear(names[0], layers, rows, width, 3 * width, products);
+  add_linear(names[1], layers, rows, width, width, products + 3);
+  add_linear(names[2], layers, rows, width, 4 * width, products + 6);
+  add_linear(names[3], layers, rows, 4 * width, width, products + 9);
+  add_linear(names[4], 1, rows, width, config->vocabulary, products + LAYER_PRODUCTS);
+}
+
+/* ---- products ---- */
+
+static void multiply_cut(train_pool_t *pool, const train_gemm_t *gemm) {
+  train_gemm_run(pool, gemm, 1);
+}
+
+static void multiply_whole(train_pool_t *pool, const train_gemm_t *gemm) {
+  (void)pool;
+  train_gemm_here(gemm);
+}
+
+typedef void multiply_t(train_pool_t *pool, const train_gemm_t *gemm);
+
+static double best_ms(multiply_t *multiply, train_pool_t *pool, const train_gemm_t *gemm) {
+  double best = 0;
+  uint64_t began_ns = base_clock_now_ns();
+  for (int i = 0; i < TRIES_LEAST || base_clock_now_ns() - began_ns < TRY_NS; i++) {
+    uint64_t start_ns = base_clock_now_ns();
+    multiply(pool, gemm);
+    double ms = (double)(base_clock_now_ns() - start_ns) * 1e-6;
+    best = i == 0 || ms < best ? ms : best;
+  }
+  return best;
+}
+
+static double gflops(const product_t *product, double ms) {
+  return 2e-6 * product->rows * product->columns * product->depth / ms;
+}
+
+/* The least time of the product in one of the two ways. */
+static coll_status_t try_product(const product_t *product, multiply_t *multiply, train_pool_t *pool,
+                                 double *ms) {
+  size_t rows = (size_t)product->rows, columns = (size_t)product->columns;
+  size_t depth = (size_t)product->depth, a = rows * depth, b = depth * columns;
+  void *memory;
+  COLL_TRY(base_alloc(a + b + rows * columns, sizeof(float), "a product", &memory));
+  float *floats = memory;
+  for (size_t i = 0; i < a + b; i++) floats[i] = (float)(i % 7) - 3.0f;
+  const train_gemm_t gemm = {.rows = product->rows,
+                             .columns = product->columns,
+                             .depth = product->depth,
+                             .a = floats,
+                             .a_stride = product->a_transposed ? product->rows : product->depth,
+                             .a_transposed = product->a_transposed,
+                             .b = floats + a,
+                             .b_stride = product->b_transposed ? product->depth : product->columns,
+                             .b_transposed = product->b_transposed,
+                             .out = floats + a + b,
+                             .out_stride = product->columns};
+  *ms = best_ms(multiply, pool, &gemm);
+  free(memory);
+  return COLL_OK;
+}
+
+static double least(double a, double b) {
+  return a < b ? a : b;
+}
+
+static double print_product(const product_t *product, double cut_ms, double whole_ms) {
+  double ms = least(cut_ms, whole_ms) * product->times;
+  printf("%-22s %5d %6d %7d %6d %9.1f %9.1f %8.1f\n", product->name, product->times, product->rows,
+         product->columns, product->depth, gflops(product, cut_ms), gflops(product, whole_ms), ms);
+  return ms;
+}
+
+/* ---- memory ---- */
+
+typedef struct streams {
+  size_t count;                 /* elements of each */
+  float *arrays[ADAMW_STREAMS]; /* the first is only read */
+  float *sums;                  /* [tasks] */
+} streams_t;
+
+static size_t run_end(const streams_t *s, int task) {
+  size_t end = ((size_t)task + 1) * RUN;
+  return end < s->count ? end : s->count;
+}
+
+static void read_run(void *context, int task, int thread) {
+  const streams_t *s = context;
+  float lanes[LANES] = {0};
+  (void)thread;
+  for (size_t i = (size_t)task * RUN; i + LANES <= run_end(s, task); i += LANES) {
+    for (int lane = 0; lane < LANES; lane++) lanes[lane] += s->arrays[0][i + (size_t)lane];
+  }
+  s->sums[task] = 0;
+  for (int lane = 0; lane < LANES; lane++) s->sums[task] += lanes[lane];
+}
+
+/* The traffic of AdamW: four arrays in, three out. */
+static void update_run(void *context, int task, int thread) {
+  const streams_t *s = context;
+  const float *from = s->arrays[0];
+  float *restrict a = s->arrays[1], *restrict b = s->arrays[2], *restrict c = s->arrays[3];
+  (void)thread;
+#pragma omp simd
+  for (size_t i = (size_t)task * RUN; i < run_end(s, task); i++) {
+    a[i] += from[i];
+    b[i] += from[i];
+    c[i] += from[i];
+  }
+}
+
+static double memory_ms(train_task_t *run, train_pool_t *pool, streams_t *s) {
+  double best = 0;
+  for (int i = 0; i < MEMORY_TRIES; i++) {
+    uint64_t start_ns = base_clock_now_ns();
+    train_pool_run(pool, (int)((s->count + RUN - 1) / RUN), run, s);
+    double ms = (double)(base_clock_now_ns() - start_ns) * 1e-6;
+    best = i == 0 || ms < best ? ms : best;
+  }
+  return best;
+}
+
+static coll_status_t try_memory(const train_layout_t *layout, train_pool_t *pool, double *read_ms,
+                                double *update_ms) {
+  streams_t s = {.count = layout->parameter_count};
+  void *memory;
+  COLL_TRY(base_alloc(s.count * ADAMW_STREAMS + s.count / RUN + 1, sizeof(float), "the streams",
+                      &memory));
+  for (int i = 0; i < ADAMW_STREAMS; i++) s.arrays[i] = (float *)memory + (size_t)i * s.count;
+  s.sums = s.arrays[0] + ADAMW_STREAMS * s.count;
+  for (size_t i = 0; i < s.count * ADAMW_STREAMS; i++) s.arrays[0][i] = 1.0f;
+  *read_ms = memory_ms(read_run, pool, &s);
+  *update_ms = memory_ms(update_run, pool, &s);
+  free(memory);
+  return COLL_OK;
+}
+
+static void print_memory(const char *name, double megabytes, double ms) {
+  printf("%-22s %8.1f MB at %5.1f GB/s %29s %8.1f\n", name, megabytes, megabytes / ms, "", ms);
+}
+
+/* OpenBLAS's own threads go on looking for work after a product: they come last. */
+coll_status_t step_limit_print(const train_layout_t *layout, int rows, train_pool_t *pool,
+                               double *limit_ms) {
+  product_t products[PRODUCTS];
+  double cut_ms[PRODUCTS], whole_ms[PRODUCTS], read_ms, update_ms;
+  double megabytes = (double)layout->parameter_count * sizeof(float) * 1e-6;
+  list_products(&layout->config, rows, products);
+  train_blas_prepare();
+  for (int i = 0; i < PRODUCTS; i++) {
+    COLL_TRY(try_product(&products[i], multiply_cut, pool, &cut_ms[i]));
+  }
+  COLL_TRY(try_memory(layout, pool, &read_ms, &update_ms));
+  openblas_set_num_threads(train_pool_threads(pool));
+  for (int i = 0; i < PRODUCTS; i++) {
+    COLL_TRY(try_product(&products[i], multiply_whole, pool, &whole_ms[i]));
+  }
+  openblas_set_num_threads(1);
+  printf("%-22s %5s %6s %7s %6s %9s %9s %8s\n", "at least, in a step", "times", "rows", "columns",
+         "depth", "in tiles", "OpenBLAS", "time");
+  printf("%-22s %5s %6s %7s %6s %9s %9s %8s\n", "", "", "", "", "", "(GFLOP/s)", "(GFLOP/s)",
+         "(ms)");
+  double sum = read_ms + update_ms;
+  for (int i = 0; i < PRODUCTS; i++) sum += print_product(&products[i], cut_ms[i], whole_ms[i]);
+  print_memory("gradient norm", megabytes, read_ms);
+  print_memory("AdamW", 7 * megabytes, update_ms);
+  printf("%-22s %60.1f\n", "all of these", sum);
+  *limit_ms = sum;
+  return COLL_OK;
+}
