@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,4 +64,24 @@ coll_status_t train_journal_write(train_journal_t *journal, json_t *record) {
   if (wrote) return COLL_OK;
   errno = error;
   return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --log %s", journal->path);
+}
+
+coll_status_t train_journal_read(const char *path, train_journal_visit_t *visit, void *context) {
+  char *line = NULL;
+  size_t room = 0;
+  FILE *file = fopen(path, "re");
+  if (file == NULL && errno == ENOENT) return COLL_OK;
+  if (file == NULL) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read --log %s", path);
+  for (ssize_t count; (count = getline(&line, &room, file)) > 0;) {
+    json_t *record = json_loadb(line, (size_t)count, 0, NULL);
+    if (json_is_object(record)) visit(context, record);
+    json_decref(record);
+  }
+  bool whole = !ferror(file);
+  int error = errno;
+  free(line);
+  fclose(file);
+  if (whole) return COLL_OK;
+  errno = error;
+  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read --log %s", path);
 }

@@ -77,6 +77,25 @@ start=$(date +%s)
 train 2 --seconds 2 --out timed.ckpt && [ $(($(date +%s) - start)) -le 12 ]
 ok "--seconds ends the run"
 
+gpt_on 2 train --data text --threads 1 --steps 60 \
+  --resume two.ckpt --print-config && grep -q '"width": 32' out && grep -q '"batch": 8' out
+ok "a resumed run's options are those of the checkpoint"
+
+# resume WORDS ARGUMENTS...: two ranks will not go on with other settings than two.ckpt's.
+resume() {
+  words=$1
+  shift
+  refuses "$words" train --data text --threads 1 --steps 60 --resume two.ckpt "$@"
+}
+resume 'two.ckpt was trained with layers 1, this run has 2: go on with the same' --layers 2 &&
+  resume 'with layers 1, this run has 4' --preset mini && resume 'with width 32' --width 64 &&
+  resume 'with context 32, this run has 64' --context 64 && resume 'with heads 2' --heads 4 &&
+  resume 'with vocabulary 257, this run has 300' --vocabulary 300 &&
+  resume 'with lr 0.004, this run has 0.001' --lr 1e-3 && resume 'with batch 8' --batch 16 &&
+  resume 'with seed 1, this run has 2' --seed 2 && resume 'with clip 1' --clip 2 &&
+  resume 'with training-tokens' --data text/file1.c
+ok "a resumed run with other settings"
+
 # ---- tokens
 
 gpt_on 1 tokenizer train --data text --vocabulary 320 --out t.json &&
@@ -146,9 +165,12 @@ assert len(lines[1].getAttribute("points").split()) == 12' run.svg 2>err &&
   grep -q '1 layers, 2 heads, width 32, context 32; batch 8 on 2 ranks' run.svg
 ok "--curve draws the losses"
 
-train 2 --steps 14 --resume log.ckpt --log run.jsonl --out log.ckpt &&
-  [ "$(grep -c '"record":"step"' run.jsonl)" = 14 ]
-ok "the log of a resumed run follows the first one's"
+train 2 --steps 14 --resume log.ckpt --log run.jsonl --curve run.svg --out log.ckpt &&
+  [ "$(grep -c '"record":"step"' run.jsonl)" = 14 ] &&
+  python3 -c 'import sys, xml.dom.minidom as x
+lines = x.parse(sys.argv[1]).getElementsByTagName("polyline")
+assert len(lines[1].getAttribute("points").split()) == 14' run.svg 2>err
+ok "the log and the curve of a resumed run follow the first one's"
 
 mkfifo pipe
 head -n 3 pipe >lines &

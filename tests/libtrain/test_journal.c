@@ -85,3 +85,32 @@ Test(journal, what_cannot_be_written_is_said) {
   cr_assert(strstr(base_last_error(), "/dev/full: No space left"), "%s", base_last_error());
   train_journal_close(journal);
 }
+
+static void add_step(void *context, const json_t *record) {
+  json_array_append_new(context, json_incref(json_object_get(record, "step")));
+}
+
+Test(journal, is_read_back_without_what_was_cut_short) {
+  const char *path = folder_path(&folder, "log");
+  train_journal_t *journal;
+  cr_assert_eq(train_journal_open(path, false, &journal), COLL_OK, "%s", base_last_error());
+  write_step(journal, 1, 3.0);
+  write_step(journal, 2, 2.0);
+  train_journal_close(journal);
+  FILE *file = fopen(path, "a");
+  fputs("[1]\n{\"step\": 3, \"lo", file);
+  fclose(file);
+  json_t *steps = json_array();
+  cr_assert_eq(train_journal_read(path, add_step, steps), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(json_array_size(steps), 2u);
+  cr_assert_eq(json_integer_value(json_array_get(steps, 1)), 2);
+  json_decref(steps);
+}
+
+Test(journal, that_is_not_there_has_no_records) {
+  json_t *steps = json_array();
+  cr_assert_eq(train_journal_read(folder_path(&folder, "none"), add_step, steps), COLL_OK);
+  cr_assert_eq(json_array_size(steps), 0u);
+  cr_assert_eq(train_journal_read(folder_path(&folder, "."), add_step, steps), COLL_ERROR_SYSTEM);
+  json_decref(steps);
+}

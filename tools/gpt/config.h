@@ -1,6 +1,6 @@
 /*
- * Options from a file: a JSON object whose keys are a command's long options. Each pair becomes the
- * words "--key" and "value" for the parser of the command line, which checks it the same way.
+ * Options from a file: a JSON object whose keys are a command's long options. Each pair becomes
+ * words for the parser of the command line, which checks it the same way.
  */
 #ifndef TOOLS_GPT_CONFIG_H
 #define TOOLS_GPT_CONFIG_H
@@ -12,7 +12,7 @@
 /* Zeroed, it is the file without a key. Parsed texts point into it. */
 typedef struct gpt_config {
   const char *path;
-  char **words; /* [count]: "--key", "value" from words[1] on, as in argv */
+  char **words; /* [count]: options from words[1] on, as in argv */
   int count;
 } gpt_config_t;
 

@@ -30,8 +30,9 @@ struct gpt_record {
   train_journal_t *journal; /* NULL when not asked for, like the next */
   train_events_t *events;
   train_curve_t curve;
-  train_evaluation_t evaluation; /* the latest; no tokens before the first */
-  coll_status_t failure;         /* of a file, the first one */
+  uint64_t recalled[TRAIN_CURVE_KINDS]; /* the last steps that are drawn from an earlier log */
+  train_evaluation_t evaluation;        /* the latest; no tokens before the first */
+  coll_status_t failure;                /* of a file, the first one */
   char sentence[512];
 };
 
@@ -117,9 +118,31 @@ static void print_setup(const gpt_setup_t *setup) {
   fflush(stdout);
 }
 
+/* A record of the log that an earlier run has left, onto the curve. What was logged after the
+ * checkpoint is trained again, and where runs overlap the first one's steps count. */
+static void recall(void *context, const json_t *line) {
+  static const struct {
+    const char *record;
+    train_curve_kind_t kind;
+  } drawn[] = {{"step", TRAIN_CURVE_TRAINING}, {"evaluation", TRAIN_CURVE_HELD_OUT}};
+  gpt_record_t *record = context;
+  const char *what = json_string_value(json_object_get(line, "record"));
+  uint64_t step = (uint64_t)json_integer_value(json_object_get(line, "step"));
+  const json_t *loss = json_object_get(line, "loss");
+  if (what == NULL || step > record->setup->first_step || !json_is_number(loss)) return;
+  for (size_t i = 0; i < sizeof drawn / sizeof drawn[0]; i++) {
+    uint64_t *latest = &record->recalled[drawn[i].kind];
+    if (strcmp(what, drawn[i].record) != 0 || step <= *latest) continue;
+    train_curve_add(&record->curve, drawn[i].kind, step, json_number_value(loss));
+    *latest = step;
+  }
+}
+
 static coll_status_t open_files(const gpt_settings_t *settings, gpt_record_t *record) {
+  bool goes_on = settings->resume != NULL;
   if (settings->log != NULL) {
-    COLL_TRY(train_journal_open(settings->log, settings->resume != NULL, &record->journal));
+    if (goes_on) COLL_TRY(train_journal_read(settings->log, recall, record));
+    COLL_TRY(train_journal_open(settings->log, goes_on, &record->journal));
     COLL_TRY(train_journal_write(record->journal, setup_line(record->setup)));
   }
   if (settings->tensorboard != NULL) {

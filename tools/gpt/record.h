@@ -21,6 +21,7 @@ typedef struct gpt_setup {
   const train_layout_t *layout;
   const train_corpus_t *corpus;
   gpt_speed_t speed;
+  uint64_t first_step;       /* steps that were taken before */
   int threads;               /* per rank */
   train_memory_t memory;     /* of a rank, as predicted */
   uint64_t footprint_before; /* of this rank, before it took that memory */

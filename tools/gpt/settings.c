@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tools/gpt/gpt.h"
+#include "tools/gpt/resume.h"
 
 #define DEFAULT_SECONDS 60.0
 #define OPTIONS_MOST 64
@@ -52,7 +53,7 @@ static void add_files(gpt_settings_t *s, table_t *table) {
        "tokenizer.json, or a folder with one; bytes without it"},
       {'o', "out", BASE_OPTION_TEXT, &s->out, "FILE", "where the checkpoint goes"},
       {0, "resume", BASE_OPTION_TEXT, &s->resume, "FILE",
-       "go on from this checkpoint, with its model"},
+       "go on from this checkpoint, with its model and settings"},
       {0, "log", BASE_OPTION_TEXT, &s->log, "FILE",
        "write a JSON record there for every step, line by line"},
       {0, "tensorboard", BASE_OPTION_TEXT, &s->tensorboard, "DIR",
@@ -144,14 +145,16 @@ static coll_status_t apply_preset(const char *name, gpt_settings_t *settings) {
   return COLL_OK;
 }
 
-/* Fills the settings from the file and the command line, whose presets are known. */
+/* Fills the settings from the checkpoint to resume, the file and the command line; the presets of
+ * the last two are known. */
 static coll_status_t fill(const base_command_t *command, int argc, char **argv,
-                          const char *file_preset, const char *line_preset,
-                          gpt_settings_t *settings) {
+                          const gpt_config_t *resumed, const char *file_preset,
+                          const char *line_preset, gpt_settings_t *settings) {
   const gpt_config_t config = settings->config;
   bool helped;
   *settings = defaults;
   settings->config = config;
+  COLL_TRY(gpt_config_apply(command, resumed));
   COLL_TRY(apply_preset(file_preset, settings));
   COLL_TRY(gpt_config_apply(command, &config));
   COLL_TRY(apply_preset(line_preset, settings));
@@ -199,13 +202,19 @@ coll_status_t gpt_settings_parse(const gpt_settings_command_t *command, int argc
                                  command->examples, table.options,  table.count};
   COLL_TRY(gpt_options_parse(&parsed, argc, argv, done));
   if (*done) return COLL_OK;
-  const char *line_preset = settings->preset;
+  const char *line_preset = settings->preset, *line_resume = settings->resume;
   if (settings->config_path != NULL) {
     COLL_TRY(gpt_config_load(&parsed, settings->config_path, &settings->config));
   }
   settings->preset = NULL;
   COLL_TRY(gpt_config_apply(&parsed, &settings->config));
-  COLL_TRY(fill(&parsed, argc, argv, settings->preset, line_preset, settings));
+  const char *resume = line_resume != NULL ? line_resume : settings->resume;
+  gpt_config_t resumed = {0};
+  if (resume != NULL) COLL_TRY(gpt_resume_options(resume, &resumed));
+  coll_status_t status =
+      fill(&parsed, argc, argv, &resumed, settings->preset, line_preset, settings);
+  gpt_config_free(&resumed);
+  COLL_TRY(status);
   COLL_TRY(check(settings));
   settings->resolved = gpt_config_object(&parsed);
   *done = settings->print_config;

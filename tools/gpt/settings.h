@@ -1,7 +1,7 @@
 /*
- * What a training run is told: every option of gpt train, from the command line, a --config file
- * and a --preset. Later ones win: defaults, the file's preset, the file, the command line's preset,
- * the command line.
+ * What a training run is told: every option of gpt train, from the command line, a --config file,
+ * a --preset and the checkpoint to resume. Later ones win: defaults, the checkpoint, the file's
+ * preset, the file, the command line's preset, the command line.
  */
 #ifndef TOOLS_GPT_SETTINGS_H
 #define TOOLS_GPT_SETTINGS_H

@@ -7,6 +7,7 @@
 #include "tools/gpt/footprint.h"
 #include "tools/gpt/gpt.h"
 #include "tools/gpt/record.h"
+#include "tools/gpt/resume.h"
 
 /* What a run begins with: a new model, or the one in a file to resume. */
 typedef struct start {
@@ -55,12 +56,17 @@ static coll_status_t open_model(const gpt_settings_t *settings, start_t *start) 
     start->record.tokenizer_bytes = 0;
   }
   COLL_TRY(gpt_tokenizer_find(settings->tokenizer, kept, settings->data, &start->tokenizer));
-  if (kept == NULL) {
-    COLL_TRY(new_config(settings, start, &config));
-    start->record.position.seed = (uint64_t)settings->seed;
-  }
+  if (kept == NULL) COLL_TRY(new_config(settings, start, &config));
+  start->record.position.seed = (uint64_t)settings->seed;
   COLL_TRY(keep_tokenizer(start->tokenizer, &start->record));
   return train_layout_create(&config, &start->layout);
+}
+
+/* Everything that the run is to go on with, which a checkpoint to resume must agree with. */
+static coll_status_t keep_settings(const gpt_settings_t *settings, start_t *start) {
+  gpt_resume_keep(settings, start->corpus.training.count, &start->record);
+  if (start->file == NULL) return COLL_OK;
+  return gpt_resume_check(settings, start->file, &start->record);
 }
 
 static coll_status_t open_store(const gpt_settings_t *settings, gpt_setup_t *setup,
@@ -119,8 +125,10 @@ static coll_status_t run(const gpt_settings_t *settings, const train_team_t *tea
     status = gpt_corpus_open(team, settings->data, start.tokenizer, &start.layout->config,
                              &start.corpus);
   }
+  if (status == COLL_OK) status = train_team_agree(team, keep_settings(settings, &start));
   if (status == COLL_OK) {
     setup.layout = start.layout;
+    setup.first_step = start.record.position.step;
     setup.threads = train_pool_threads(start.pool);
     status = gpt_speed_measure(start.layout, team, start.pool, &setup.speed);
   }
@@ -148,7 +156,9 @@ static const gpt_settings_command_t command = {
         "      500 steps of a larger model, whatever time they take, and a record of each\n"
         "  gpt train --preset mini --lr 1e-3 --print-config > mini.json\n"
         "  gpt train --config mini.json --steps 200\n"
-        "      options kept in a file, one key each\n"};
+        "      options kept in a file, one key each\n"
+        "  gpt train --resume gpt.ckpt --steps 400 --log run.jsonl --curve run.svg\n"
+        "      goes on as the run began; the curve shows what the log has of it as well\n"};
 
 int gpt_train(int argc, char **argv) {
   gpt_settings_t settings;
