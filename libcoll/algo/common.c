@@ -42,6 +42,12 @@ void algo_outline_messages(plan_t *plan, int32_t parts, int32_t scratch_chunks,
   plan->depth = 1;
 }
 
+void algo_outline_posts(plan_t *plan, int32_t parts, int32_t scratch_chunks,
+                        int32_t message_chunks) {
+  algo_outline_messages(plan, parts, scratch_chunks, message_chunks);
+  plan->posted = true;
+}
+
 void algo_outline_mapped(plan_t *plan, plan_reach_t reach, int32_t parts, int32_t scratch_chunks) {
   plan->reach = reach;
   plan->parts = parts;
@@ -98,6 +104,10 @@ void algo_send_pieces(plan_emitter_t *e, int32_t peer, plan_span_t src) {
 
 void algo_recv_pieces(plan_emitter_t *e, int32_t peer, plan_span_t dst) {
   emit_pieces(e, peer, dst, plan_emit_recv);
+}
+
+void algo_post(plan_emitter_t *e, plan_span_t src) {
+  for (int32_t i = 1; i < e->plan->shape.size; i++) plan_emit_send(e, 0, algo_peer(e, i), src);
 }
 
 int32_t algo_peer(const plan_emitter_t *e, int32_t i) {

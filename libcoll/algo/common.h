@@ -31,6 +31,10 @@ int algo_wrap(int32_t first, int32_t count, int32_t size, algo_run_t runs[2]);
 void algo_outline_messages(plan_t *plan, int32_t parts, int32_t scratch_chunks,
                            int32_t message_chunks);
 
+/* A plan of messages that go to all. */
+void algo_outline_posts(plan_t *plan, int32_t parts, int32_t scratch_chunks,
+                        int32_t message_chunks);
+
 /* A plan of loads, stores and signals. */
 void algo_outline_mapped(plan_t *plan, plan_reach_t reach, int32_t parts, int32_t scratch_chunks);
 
@@ -55,6 +59,9 @@ void algo_reduce_all(plan_emitter_t *e, plan_span_t dst, plan_buffer_t theirs, p
 /* A span that may be longer than the plan's longest message, as several. */
 void algo_send_pieces(plan_emitter_t *e, int32_t peer, plan_span_t src);
 void algo_recv_pieces(plan_emitter_t *e, int32_t peer, plan_span_t dst);
+
+/* A row of sends: the span to every peer. */
+void algo_post(plan_emitter_t *e, plan_span_t src);
 
 /* The i-th peer of this rank, 1 <= i < size: the ranks after it, cyclically, so that not all ranks
  * turn to the same peer at once. */

@@ -59,17 +59,17 @@ const algo_t algo_scatter_linear = {
 };
 
 /* ---- allreduce -------------------------------------------------------------------------------
- * Everybody sends its vector to everybody and reduces all of them itself: p - 1 rounds none of
- * which waits for another, which is what counts for few ranks and little data, and where ranks take
- * turns on the cores; volume n(p-1). */
+ * Everybody posts its vector for everybody and reduces all of them itself, where they lie: one
+ * round, which is what counts for little data, and where ranks take turns on the cores; n stores
+ * and p n loads per rank. */
 
 static void allpairs_outline(plan_t *plan) {
-  algo_outline_messages(plan, 1, plan->shape.size, 1);
+  algo_outline_posts(plan, 1, plan->shape.size, 1);
 }
 
 static void allpairs_build(plan_emitter_t *e) {
   int32_t size = e->plan->shape.size;
-  for (int32_t i = 1; i < size; i++) plan_emit_send(e, 0, algo_peer(e, i), plan_input(e, 0, 1));
+  algo_post(e, plan_input(e, 0, 1));
   for (int32_t i = size - 1; i > 0; i--) {
     plan_emit_recv(e, 0, algo_peer(e, i), plan_scratch(e, algo_peer(e, i), 1));
   }

@@ -51,7 +51,8 @@ static coll_status_t allocate(struct coll_comm *comm) {
   COLL_TRY(base_alloc(size, sizeof *comm->received, "counts", (void **)&comm->received));
   COLL_TRY(base_alloc(size, sizeof *world->routes, "routes", (void **)&world->routes));
   COLL_TRY(base_alloc(size, sizeof *world->views, "views", (void **)&world->views));
-  return base_alloc(1, world->slot_bytes, "packing", (void **)&world->packing);
+  size_t most = world->slot_bytes > world->post_bytes ? world->slot_bytes : world->post_bytes;
+  return base_alloc(1, most, "packing", (void **)&world->packing);
 }
 
 /* Makes the communicator around its transport, which it takes over, on failure too. */
@@ -72,6 +73,7 @@ static coll_status_t assemble(transport_t *local, int cores, const tune_machine_
   made->world = (engine_world_t){.rank = local->rank,
                                  .size = local->size,
                                  .slot_bytes = local->slot_bytes,
+                                 .post_bytes = local->post_bytes,
                                  .looks = local->size <= cores ? LOOKS_AT_ONCE : 1};
   pthread_mutex_init(&made->lock, NULL);
   status = device_host_open(&made->world.device);

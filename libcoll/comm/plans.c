@@ -85,6 +85,7 @@ static tune_call_t describe(const struct coll_comm *comm, coll_collective_t coll
                        .cores = comm->cores,
                        .reach = reach,
                        .slot_bytes = comm->world.slot_bytes,
+                       .post_bytes = comm->world.post_bytes,
                        .scratch_bytes = comm->world.scratch_bytes};
 }
 

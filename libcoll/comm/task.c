@@ -239,6 +239,18 @@ int comm_task_waits_for(const comm_task_t *task, int peers[PLAN_LANES_MAX]) {
   return 0;
 }
 
+bool comm_task_standstill(const comm_task_t *task, uint64_t *place, uint64_t *missing) {
+  uint32_t within = 0;
+  if (task->call->kind != COMM_COLLECTIVE) return false;
+  if (task->state == COMM_TASK_RUNNING && !task->ran) {
+    engine_run_standstill(&task->run, &within, missing);
+  } else {
+    *missing = engine_handshake_missing(&task->handshake);
+  }
+  *place = (task->number + 1) << 32 | within;
+  return true;
+}
+
 void comm_task_close(comm_task_t *task) {
   if (task->call->kind != COMM_COLLECTIVE && task->state == COMM_TASK_RUNNING) {
     comm_bound_return(task->call->comm, &task->pair_bound);

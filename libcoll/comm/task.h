@@ -43,6 +43,10 @@ coll_status_t comm_task_advance(comm_task_t *task, bool *moved);
 /* Ranks that the task waits for now: fills peers, returns how many. */
 int comm_task_waits_for(const comm_task_t *task, int peers[PLAN_LANES_MAX]);
 
+/* How far the task has come, in numbers that grow from call to call and mean about the same on all
+ * ranks, and whom it misses (bit r % 64 for rank r). False where it cannot tell. */
+bool comm_task_standstill(const comm_task_t *task, uint64_t *place, uint64_t *missing);
+
 /* Lets go of what the task owns, whatever its state. */
 void comm_task_close(comm_task_t *task);
 

@@ -13,6 +13,7 @@
 
 #define BACKGROUND_LOOKS 32 /* some 10 µs */
 #define YIELD_LIMIT 400
+#define PATIENCE_LOOKS 100    /* some 5 µs, where no neighbour has use for the core */
 #define YIELD_NS 1000000u     /* yields that take longer give the core to strangers, not to peers */
 #define TURN_SLEEP_NS 50000u  /* while other threads have the turn */
 #define ROLL_CALL_SLEEPS 25   /* how often peers are minded that are not waited for directly */
@@ -20,7 +21,7 @@
 #define SLEEP_MANY_NS 200000u /* with several communicators, only one of which wakes us */
 
 void comm_wait_reset(comm_wait_t *wait) {
-  if (wait->looks == 0) return;
+  if (wait->looks == 0 && !wait->asked) return;
   if (wait->armed) wait->transport->ops->disarm(wait->transport);
   *wait = (comm_wait_t){.in_background = wait->in_background};
 }
@@ -165,6 +166,17 @@ static bool may_yield(comm_wait_t *wait, int spin_limit) {
   return wait->looks < spin_limit + YIELD_LIMIT && now_ns - wait->yielding_ns < YIELD_NS;
 }
 
+/* How often to look again before the core is given up, though other ranks share it: not at all
+ * where one of them may go on, and it is the more likely the more of them there are. */
+static int patience_of(const comm_task_t tasks[], size_t count) {
+  bool alone;
+  uint64_t place, missing;
+  const comm_task_t *first = first_under_way(tasks, count, &alone);
+  if (first == NULL || !alone || !comm_task_standstill(first, &place, &missing)) return 0;
+  transport_t *local = first->call->comm->local;
+  return local->ops->neighbours_may_go_on(local, place, missing) ? 0 : PATIENCE_LOOKS;
+}
+
 coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
   int spin_limit = spin_limit_of(wait, tasks, count);
   if (wait->looks < spin_limit) {
@@ -172,8 +184,18 @@ coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t 
     base_cpu_relax();
     return COLL_OK;
   }
+  if (spin_limit == 0 && !wait->asked) {
+    wait->asked = true;
+    wait->patience = patience_of(tasks, count);
+  }
+  if (wait->patience > 0) {
+    wait->patience--;
+    base_cpu_relax();
+    return COLL_OK;
+  }
   if (may_yield(wait, spin_limit)) {
     wait->looks++;
+    wait->asked = false;
     sched_yield();
     return COLL_OK;
   }

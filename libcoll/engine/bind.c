@@ -165,6 +165,7 @@ static coll_status_t bind_message(binder_t *b, engine_action_kind_t kind, int32_
   int32_t pieces = engine_span_pieces(place, span);
   action.peer = peer;
   action.route = b->world->routes[peer];
+  action.posted = place->plan->posted;
   if (blocks->counts != NULL) action.pair_count = blocks->counts[span->first];
   for (int32_t i = 0; i < pieces; i++) {
     size_t elements = engine_span_piece(place, span, pieces, i).elements;
@@ -217,13 +218,20 @@ static bool is_read_later(const binder_t *b, size_t step, const plan_span_t *spa
   return false;
 }
 
-/* Whether what the RECV at hand brings is wanted by the reduction behind it and by nobody else, and
- * can be read where the transport has it. */
-static bool may_stay_a_message(const binder_t *b, const plan_step_t *recv, const operation_t *op) {
-  const plan_span_t *span = &recv->recv.dst;
-  if (!b->world->routes[recv->recv.peer]->peeks || span->buffer != PLAN_SCRATCH) return false;
-  if (b->place.plan->reach != PLAN_REACH_OWN || b->place.plan->lanes != 1) return false;
-  if (b->lane->count > LIVENESS_STEPS_MOST || pieces_of(b, op) != 1) return false;
+/* RECVs in a row, and the reduction behind them. */
+typedef struct intake {
+  size_t first, end; /* steps of the RECVs */
+  operation_t op;
+} intake_t;
+
+static const plan_span_t *received(const binder_t *b, size_t step) {
+  return &b->lane->steps[step].recv.dst;
+}
+
+/* Whether what the RECV at `step` brings is wanted by the reduction and by nobody else. */
+static bool is_wanted_once(const binder_t *b, const intake_t *intake, size_t step) {
+  const plan_span_t *span = received(b, step);
+  const operation_t *op = &intake->op;
   int32_t wanted = 0;
   for (int32_t i = 0; i < op->source_count; i++) {
     if (same_span(&op->sources[i], span)) {
@@ -235,33 +243,97 @@ static bool may_stay_a_message(const binder_t *b, const plan_step_t *recv, const
   for (int32_t i = 0; i < op->dst_count; i++) {
     if (overlap(op->dsts[i], span)) return false;
   }
-  return wanted > 0 && !is_read_later(b, b->step + 1 + (size_t)op->dst_count, span);
+  return wanted > 0 && !is_read_later(b, intake->end + (size_t)op->dst_count, span);
 }
 
-/* *steps: how many it took. */
-static coll_status_t bind_recv(binder_t *b, size_t *steps) {
-  const plan_step_t *recv = &b->lane->steps[b->step];
-  *steps = 1;
-  bool reduced = b->step + 1 < b->lane->count && b->lane->steps[b->step + 1].kind == PLAN_REDUCE;
-  operation_t op = reduced ? reduction_at(b, b->step + 1) : (operation_t){.dst_count = 0};
-  if (!reduced || !may_stay_a_message(b, recv, &op)) {
-    return bind_message(b, ENGINE_RECV, recv->recv.peer, &recv->recv.dst);
+/* Whether the RECV's peer shows its messages in place, and has sent none of those behind it. */
+static bool can_stay(const binder_t *b, const intake_t *intake, size_t step) {
+  int32_t peer = b->lane->steps[step].recv.peer;
+  for (size_t i = step + 1; i < intake->end; i++) {
+    if (b->lane->steps[i].recv.peer == peer) return false;
   }
-  *steps = 1 + (size_t)op.dst_count;
-  op.kind = ENGINE_RECV_REDUCE;
-  size_t before = b->bound->action_count;
-  COLL_TRY(add_operation(b, &op));
-  if (b->bound->action_count == before) return COLL_OK;
-  engine_action_t *action = &b->bound->actions[before];
-  action->peer = recv->recv.peer;
-  action->route = b->world->routes[recv->recv.peer];
-  for (int32_t i = 0; i < op.source_count; i++) {
-    if (!same_span(&op.sources[i], &recv->recv.dst)) continue;
+  return received(b, step)->buffer == PLAN_SCRATCH &&
+         (b->place.plan->posted || b->world->routes[peer]->peeks);
+}
+
+/* Whether what the RECVs bring can be reduced where the transport has it. A message that waits for
+ * the others takes room of its FIFO, so the plan must do with less than all there is. */
+static bool may_stay_messages(const binder_t *b, const intake_t *intake) {
+  const plan_t *plan = b->place.plan;
+  if (plan->reach != PLAN_REACH_OWN || plan->lanes != 1) return false;
+  if (intake->end - intake->first > 1 && plan->depth >= PLAN_DEPTH_MAX) return false;
+  if (b->lane->count > LIVENESS_STEPS_MOST || pieces_of(b, &intake->op) != 1) return false;
+  for (size_t step = intake->first; step < intake->end; step++) {
+    if (!can_stay(b, intake, step) || !is_wanted_once(b, intake, step)) return false;
+  }
+  return true;
+}
+
+static coll_status_t add_sender(engine_bound_t *bound, int32_t rank) {
+  size_t needed = bound->sender_count + 1;
+  COLL_TRY(base_grow((void **)&bound->senders, &bound->sender_capacity, needed,
+                     sizeof *bound->senders, "a program's senders"));
+  COLL_TRY(base_grow((void **)&bound->messages, &bound->message_capacity, needed,
+                     sizeof *bound->messages, "a program's messages"));
+  bound->senders[bound->sender_count++] = rank;
+  return COLL_OK;
+}
+
+/* The sources of the action just added that are the index-th message. */
+static void point_at_message(const binder_t *b, const intake_t *intake, engine_action_t *action,
+                             size_t index) {
+  const operation_t *op = &intake->op;
+  for (int32_t i = 0; i < op->source_count; i++) {
+    if (!same_span(&op->sources[i], received(b, intake->first + index))) continue;
     engine_operand_t *operand =
-        &b->bound->operands[action->operands + (uint32_t)(op.dst_count + i)];
-    *operand = (engine_operand_t){.base = ENGINE_BASE_MESSAGE, .bytes = operand->bytes};
+        &b->bound->operands[action->operands + (uint32_t)(op->dst_count + i)];
+    operand->base = ENGINE_BASE_MESSAGES + (uint32_t)index;
+    operand->offset = 0;
+  }
+}
+
+static coll_status_t bind_intake(binder_t *b, const intake_t *intake) {
+  engine_bound_t *bound = b->bound;
+  size_t before = bound->action_count;
+  COLL_TRY(add_operation(b, &intake->op));
+  if (bound->action_count == before) return COLL_OK;
+  engine_action_t *action = &bound->actions[before];
+  action->posted = b->place.plan->posted;
+  action->peer = b->lane->steps[intake->first].recv.peer;
+  action->route = b->world->routes[action->peer];
+  action->senders = (uint32_t)bound->sender_count;
+  for (size_t step = intake->first; step < intake->end; step++) {
+    COLL_TRY(add_sender(bound, b->lane->steps[step].recv.peer));
+    point_at_message(b, intake, action, step - intake->first);
+    action->sender_count++;
   }
   return COLL_OK;
+}
+
+/* The longest row of RECVs up to a reduction, from the one at hand on, that can be read where they
+ * lie; else the one at hand alone. *steps: how many it took. */
+static coll_status_t bind_recv(binder_t *b, size_t *steps) {
+  const plan_step_t *recv = &b->lane->steps[b->step];
+  intake_t intake = {.first = b->step, .end = b->step};
+  while (intake.end < b->lane->count && b->lane->steps[intake.end].kind == PLAN_RECV) intake.end++;
+  *steps = 1;
+  if (intake.end < b->lane->count && b->lane->steps[intake.end].kind == PLAN_REDUCE) {
+    intake.op = reduction_at(b, intake.end);
+    intake.op.kind = ENGINE_RECV_REDUCE;
+    if (may_stay_messages(b, &intake)) {
+      *steps = intake.end - intake.first + (size_t)intake.op.dst_count;
+      return bind_intake(b, &intake);
+    }
+  }
+  return bind_message(b, ENGINE_RECV, recv->recv.peer, &recv->recv.dst);
+}
+
+/* The first send of a row of a posted plan stands for all of them. */
+static coll_status_t bind_send(binder_t *b, size_t *steps) {
+  const plan_step_t *send = &b->lane->steps[b->step];
+  bool posted = b->place.plan->posted;
+  *steps = posted ? (size_t)b->place.plan->shape.size - 1 : 1;
+  return bind_message(b, posted ? ENGINE_POST : ENGINE_SEND, send->send.peer, &send->send.src);
 }
 
 /* ---- all steps ------------------------------------------------------------------------------*/
@@ -287,7 +359,7 @@ static coll_status_t bind_step(binder_t *b, size_t *steps) {
   switch (step->kind) {
     case PLAN_COPY: return bind_copy(b);
     case PLAN_REDUCE: return bind_reduce(b, steps);
-    case PLAN_SEND: return bind_message(b, ENGINE_SEND, step->send.peer, &step->send.src);
+    case PLAN_SEND: return bind_send(b, steps);
     case PLAN_RECV: return bind_recv(b, steps);
     case PLAN_SIGNAL:
     case PLAN_WAIT:
@@ -298,6 +370,14 @@ static coll_status_t bind_step(binder_t *b, size_t *steps) {
                    b->place.plan->algorithm);
 }
 
+static void number_phases(engine_action_t actions[], size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    bool waited = i > 0 && engine_action_waits(&actions[i - 1]);
+    actions[i].phase = (i == 0 ? 0 : actions[i - 1].phase);
+    if (engine_action_waits(&actions[i]) && !waited) actions[i].phase++;
+  }
+}
+
 coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, const plan_t *plan,
                           const plan_program_t *program, const engine_call_t *call,
                           const engine_pass_t *pass) {
@@ -306,12 +386,13 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
                 .program = program,
                 .place = {.plan = plan, .call = call, .pass = *pass}};
   bound->plan = NULL;
-  bound->base_count = bound->operand_count = bound->action_count = 0;
+  bound->base_count = bound->operand_count = bound->action_count = bound->sender_count = 0;
   for (int lane = 0; lane < plan->lanes; lane++) {
     b.lane = &program->lanes[lane];
-    size_t steps;
+    size_t steps, first = bound->action_count;
     for (b.step = 0; b.step < b.lane->count; b.step += steps) COLL_TRY(bind_step(&b, &steps));
     bound->lane_ends[lane] = bound->action_count;
+    number_phases(bound->actions + first, bound->action_count - first);
   }
   bound->plan = plan;
   bound->program = program;
@@ -325,6 +406,8 @@ void engine_bound_free(engine_bound_t *bound) {
   free(bound->bases);
   free(bound->addresses);
   free(bound->operands);
+  free(bound->senders);
+  free(bound->messages);
   free(bound->actions);
   *bound = (engine_bound_t){0};
 }

@@ -3,9 +3,10 @@
  * the spans of a pass turned into bytes, steps without any left out, steps that go together made
  * one. What is left open is where the buffers are, so that a repeated call only looks that up.
  *
- * Two things are made one here that plans keep apart. A reduction and the copies of its result
- * behind it: the result is written to every place while it is in the cache. And a message received
- * into scratch only to be reduced: it is read where the transport has it.
+ * Three things are made one here that plans keep apart. A reduction and the copies of its result
+ * behind it: the result is written to every place while it is in the cache. Messages received into
+ * scratch only to be reduced: they are read where the transport has them. And the rows of sends of
+ * a posted plan.
  */
 #ifndef ENGINE_BIND_H
 #define ENGINE_BIND_H
@@ -17,6 +18,7 @@ typedef enum engine_action_kind {
   ENGINE_COPY,
   ENGINE_REDUCE,
   ENGINE_SEND,
+  ENGINE_POST, /* a row of sends of a posted plan */
   ENGINE_RECV,
   ENGINE_RECV_REDUCE,
   ENGINE_SIGNAL,
@@ -30,8 +32,8 @@ typedef struct engine_base {
   plan_buffer_t buffer;
 } engine_base_t;
 
-/* The message at hand, in place of a base. */
-#define ENGINE_BASE_MESSAGE UINT32_MAX
+/* In place of a base: the index-th message of the action. */
+#define ENGINE_BASE_MESSAGES UINT32_C(0x80000000)
 
 typedef struct engine_operand {
   uint32_t base; /* index of a base */
@@ -41,8 +43,13 @@ typedef struct engine_operand {
 
 typedef struct engine_action {
   engine_action_kind_t kind;
-  int32_t peer;      /* of a message or signal; the other lane of ENGINE_AFTER */
+  int32_t peer;     /* of a message or signal; the other lane of ENGINE_AFTER */
+  uint32_t senders; /* ENGINE_RECV_REDUCE: first of the ranks whose messages it reads */
+  uint16_t sender_count;
+  bool posted;       /* its messages are posts */
   uint32_t step;     /* of the lane, which it begins with */
+  uint32_t phase;    /* how often its lane has had to wait when it comes to it; waits in a row are
+                        one phase */
   uint32_t after;    /* ENGINE_AFTER: the step of the other lane */
   uint32_t operands; /* first of its operands: destinations, then sources; pieces of a message */
   uint16_t dst_count;
@@ -59,16 +66,26 @@ typedef struct engine_bound {
   size_t call_count, element_bytes;
   engine_pass_t pass; /* a pass of as many elements of a block, and as many boundaries */
   size_t pass_most;   /* elements of a block per pass */
+  uint32_t calls;     /* that it has served before */
 
   engine_base_t *bases;
   char **addresses; /* of the bases, in the pass under way */
   size_t base_count, base_capacity, address_capacity;
   engine_operand_t *operands;
   size_t operand_count, operand_capacity;
+  int32_t *senders;
+  const void **messages; /* what the senders at the same index have sent, while it is reduced */
+  size_t sender_count, sender_capacity, message_capacity;
   engine_action_t *actions; /* those of lane l: [lane_ends[l - 1], lane_ends[l]) */
   size_t action_count, action_capacity;
   size_t lane_ends[PLAN_LANES_MAX];
 } engine_bound_t;
+
+/* Whether the action cannot be done before a peer has sent something. */
+static inline bool engine_action_waits(const engine_action_t *action) {
+  return action->kind == ENGINE_WAIT || action->kind == ENGINE_RECV ||
+         action->kind == ENGINE_RECV_REDUCE;
+}
 
 /* Binds anew for this pass of the call, in whatever room `bound` has from before; start zeroed.
  * Owned by the caller: engine_bound_free. */

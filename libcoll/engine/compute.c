@@ -29,16 +29,16 @@ static bool copies_stay_clear(char *const dsts[], int dst_count, const void *con
 
 coll_status_t engine_compute_reduce(const engine_world_t *world, const engine_bound_t *bound,
                                     const engine_call_t *call, const engine_action_t *action,
-                                    const void *message) {
+                                    const void *const messages[]) {
   const device_ops_t *device = world->device;
   const engine_operand_t *operands = &bound->operands[action->operands];
   int dst_count = action->dst_count, source_count = action->operand_count - dst_count;
   size_t elements = action->bytes / call->element_bytes;
   char *dsts[DEVICE_DSTS_MAX];
   const void *sources[DEVICE_SOURCES_MAX];
-  for (int d = 0; d < dst_count; d++) dsts[d] = engine_address(bound, &operands[d], message);
+  for (int d = 0; d < dst_count; d++) dsts[d] = engine_address(bound, &operands[d], messages);
   for (int s = 0; s < source_count; s++) {
-    sources[s] = engine_address(bound, &operands[dst_count + s], message);
+    sources[s] = engine_address(bound, &operands[dst_count + s], messages);
   }
   if (dst_count == 1 || copies_stay_clear(dsts, dst_count, sources, source_count, action->bytes)) {
     return device->reduce((void *const *)dsts, dst_count, sources, source_count, elements,

@@ -4,19 +4,21 @@
 
 #include "engine/bind.h"
 
-/* Where an operand is. message: what stands for ENGINE_BASE_MESSAGE. */
+/* Where an operand is. messages: what stands for ENGINE_BASE_MESSAGES. */
 static inline char *engine_address(const engine_bound_t *bound, const engine_operand_t *operand,
-                                   const void *message) {
-  if (operand->base == ENGINE_BASE_MESSAGE) return (char *)(uintptr_t)message; /* never written */
+                                   const void *const messages[]) {
+  if (operand->base >= ENGINE_BASE_MESSAGES) { /* never written */
+    return (char *)(uintptr_t)messages[operand->base - ENGINE_BASE_MESSAGES];
+  }
   return bound->addresses[operand->base] + operand->offset;
 }
 
 coll_status_t engine_compute_copy(const engine_world_t *world, const engine_bound_t *bound,
                                   const engine_action_t *action);
 
-/* A reduction whose message operands lie at `message`. */
+/* A reduction whose message operands lie at `messages`. */
 coll_status_t engine_compute_reduce(const engine_world_t *world, const engine_bound_t *bound,
                                     const engine_call_t *call, const engine_action_t *action,
-                                    const void *message);
+                                    const void *const messages[]);
 
 #endif

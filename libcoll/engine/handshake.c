@@ -102,6 +102,23 @@ coll_status_t engine_handshake_advance(engine_handshake_t *shake, bool *moved, b
   return COLL_OK;
 }
 
+uint64_t engine_handshake_missing(const engine_handshake_t *shake) {
+  const engine_world_t *world = shake->world;
+  uint64_t missing = 0;
+  for (int i = shake->received; i < world->size - 1; i++) {
+    int peer = peer_at(world, world->size - 1 - i);
+    transport_t *route = world->routes[peer];
+    transport_head_t head;
+    const void *message;
+    bool here = false;
+    if (route->peeks) {
+      route->ops->peek(route, peer, shake->call->channel, &message, &head, &here);
+    }
+    if (!here) missing |= UINT64_C(1) << peer % 64;
+  }
+  return missing;
+}
+
 int engine_handshake_waits_for(const engine_handshake_t *shake) {
   if (shake->received < shake->world->size - 1) {
     return peer_at(shake->world, shake->world->size - 1 - shake->received);

@@ -29,6 +29,9 @@ coll_status_t engine_handshake_begin(engine_handshake_t *shake, engine_world_t *
 coll_status_t engine_handshake_advance(engine_handshake_t *shake, bool *moved, bool *done,
                                        bool *mappable);
 
+/* Those that have not yet told theirs (bit r % 64 for rank r). */
+uint64_t engine_handshake_missing(const engine_handshake_t *shake);
+
 /* The rank that it waits for now. */
 int engine_handshake_waits_for(const engine_handshake_t *shake);
 

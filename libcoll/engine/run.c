@@ -14,7 +14,8 @@
 static size_t part_most(const engine_world_t *world, const plan_t *plan, size_t element_bytes) {
   size_t most = SIZE_MAX;
   if (plan->message_chunks > 0) {
-    most = world->slot_bytes / (size_t)plan->message_chunks / element_bytes;
+    size_t slot_bytes = plan->posted ? world->post_bytes : world->slot_bytes;
+    most = slot_bytes / (size_t)plan->message_chunks / element_bytes;
   }
   if (plan->scratch_chunks > 0) {
     size_t in_scratch = world->scratch_bytes / (size_t)plan->scratch_chunks / element_bytes;
@@ -103,7 +104,9 @@ coll_status_t engine_run_begin(engine_run_t *run, engine_bound_t *bound,
   run->world = world;
   run->call = call;
   run->bound = bound;
+  run->arrived = 0;
   run->pass.grain = bound->pass.grain;
+  bound->calls = same ? bound->calls + 1 : 0;
   if (!same) measure_pass(run, plan, &bound->pass_most);
   set_pass(run, 0);
   if (!same || bound->pass.count != run->pass.count) {
@@ -131,7 +134,7 @@ static bool is_after(const engine_run_t *run, const engine_action_t *action) {
   return next == bound->lane_ends[action->peer] || bound->actions[next].step > action->after;
 }
 
-static coll_status_t do_action(const engine_run_t *run, const engine_action_t *action, int channel,
+static coll_status_t do_action(engine_run_t *run, const engine_action_t *action, int channel,
                                bool *done) {
   const engine_world_t *world = run->world;
   const engine_bound_t *bound = run->bound;
@@ -141,9 +144,10 @@ static coll_status_t do_action(const engine_run_t *run, const engine_action_t *a
     case ENGINE_COPY: return engine_compute_copy(world, bound, action);
     case ENGINE_REDUCE: return engine_compute_reduce(world, bound, call, action, NULL);
     case ENGINE_SEND: return engine_message_send(world, bound, call, action, channel, done);
+    case ENGINE_POST: return engine_message_post(world, bound, call, action, done);
     case ENGINE_RECV: return engine_message_recv(world, bound, call, action, channel, done);
     case ENGINE_RECV_REDUCE:
-      return engine_message_recv_reduce(world, bound, call, action, channel, done);
+      return engine_message_recv_reduce(world, bound, call, action, channel, &run->arrived, done);
     case ENGINE_SIGNAL:
       return action->route->ops->signal(action->route, action->peer, channel, call->tag);
     case ENGINE_WAIT: return do_wait(run, action, channel, done);
@@ -194,13 +198,74 @@ coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
   }
 }
 
+/* ---- standing still -------------------------------------------------------------------------*/
+
+#define PHASE_BITS 12 /* of a place */
+
+/* The ranks that the action waits for: its senders or its peer. */
+static int peers_of(const engine_run_t *run, const engine_action_t *action, const int32_t **peers) {
+  bool many = action->kind == ENGINE_RECV_REDUCE;
+  *peers = many ? &run->bound->senders[action->senders] : &action->peer;
+  return many ? action->sender_count : 1;
+}
+
+/* Whether the peer has sent what the action waits for, as far as can be told without taking it. */
+static bool has_news(const engine_action_t *action, int32_t peer, int channel) {
+  transport_t *route = action->route;
+  if (action->kind == ENGINE_WAIT) return route->ops->signaled(route, peer, channel);
+  return engine_message_is_here(action, peer, channel);
+}
+
+/* Of the first waits in a row of the lane. */
+static uint64_t missing_of(const engine_run_t *run, int lane) {
+  const engine_bound_t *bound = run->bound;
+  int channel = run->call->channel + lane;
+  uint64_t missing = 0, seen = 0;
+  for (size_t i = run->next[lane]; i < bound->lane_ends[lane]; i++) {
+    const engine_action_t *action = &bound->actions[i];
+    if (!engine_action_waits(action)) break;
+    const int32_t *peers;
+    int count = peers_of(run, action, &peers);
+    for (int p = 0; p < count; p++) {
+      uint64_t bit = UINT64_C(1) << peers[p] % 64;
+      if ((seen & bit) == 0 && !has_news(action, peers[p], channel)) missing |= bit;
+      seen |= bit;
+    }
+  }
+  return missing;
+}
+
+void engine_run_standstill(const engine_run_t *run, uint32_t *place, uint64_t *missing) {
+  const engine_bound_t *bound = run->bound;
+  const uint32_t phase_most = (1u << PHASE_BITS) - 1;
+  size_t passes = 1 + run->pass.first / bound->pass_most;
+  uint32_t phase = 0;
+  *missing = 0;
+  for (int lane = 0; lane < bound->plan->lanes; lane++) {
+    if (run->next[lane] == bound->lane_ends[lane]) continue;
+    const engine_action_t *action = &bound->actions[run->next[lane]];
+    if (action->phase > phase) phase = action->phase;
+    *missing |= missing_of(run, lane);
+  }
+  *place = (uint32_t)(passes << PHASE_BITS) | (phase < phase_most ? phase : phase_most);
+}
+
+/* The first that the blocked action waits for. */
+static int32_t waited_of(const engine_run_t *run, const engine_action_t *action, int channel) {
+  const int32_t *peers;
+  int count = peers_of(run, action, &peers), at = 0;
+  while (at + 1 < count && has_news(action, peers[at], channel)) at++;
+  return peers[at];
+}
+
 int engine_run_waits_for(const engine_run_t *run, int peers[PLAN_LANES_MAX]) {
   const engine_bound_t *bound = run->bound;
   int count = 0;
   for (int lane = 0; lane < bound->plan->lanes; lane++) {
     if (run->next[lane] == bound->lane_ends[lane]) continue;
     const engine_action_t *action = &bound->actions[run->next[lane]];
-    if (action->route != NULL) peers[count++] = action->peer;
+    if (action->route == NULL) continue;
+    peers[count++] = waited_of(run, action, run->call->channel + lane);
   }
   return count;
 }

@@ -19,6 +19,7 @@ typedef struct engine_run {
   engine_bound_t *bound;
   engine_pass_t pass;          /* under way */
   size_t next[PLAN_LANES_MAX]; /* action to do next, per lane */
+  uint32_t arrived;            /* messages of the ENGINE_RECV_REDUCE at hand */
 } engine_run_t;
 
 /* Whether slots and scratch have room for the plan at all with elements of that size. */
@@ -36,6 +37,11 @@ coll_status_t engine_run_begin(engine_run_t *run, engine_bound_t *bound,
  * with COLL_ERROR_MISMATCH where a peer turns out to be in another call, or as the transport did.
  */
 coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done);
+
+/* Where it stands while nothing moves: *place grows from pass to pass and wait to wait, and is
+ * about the same on ranks that do alike; *missing: the ranks it needs news of to go on (bit r % 64
+ * for rank r). */
+void engine_run_standstill(const engine_run_t *run, uint32_t *place, uint64_t *missing);
 
 /* The ranks that the blocked lanes wait for: fills peers[0..PLAN_LANES_MAX), returns how many. */
 int engine_run_waits_for(const engine_run_t *run, int peers[PLAN_LANES_MAX]);

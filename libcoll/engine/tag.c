@@ -25,6 +25,11 @@ uint64_t engine_tag_recount(uint64_t tag, size_t count, int root) {
   return (tag & ~HASH_MASK) | hash(count, root);
 }
 
+bool engine_tag_is_older(uint64_t tag, uint64_t than) {
+  uint64_t calls = ((than >> 48) - (tag >> 48)) & 0xffff;
+  return calls > 0 && calls < 0x8000;
+}
+
 static const char *or_unknown(const char *name) {
   return name != NULL ? name : "?";
 }

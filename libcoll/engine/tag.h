@@ -5,6 +5,7 @@
 #ifndef ENGINE_TAG_H
 #define ENGINE_TAG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,9 @@ uint64_t engine_tag_make(uint64_t sequence, coll_collective_t collective, coll_d
 
 /* The tag with another count, for calls whose count differs from pair to pair. */
 uint64_t engine_tag_recount(uint64_t tag, size_t count, int root);
+
+/* Whether the tag is of a call before that one. */
+bool engine_tag_is_older(uint64_t tag, uint64_t than);
 
 /* COLL_ERROR_MISMATCH with a sentence that tells both calls apart. */
 coll_status_t engine_tag_mismatch(int rank, uint64_t expected, int peer, uint64_t found);

@@ -19,10 +19,11 @@ typedef struct engine_world {
   transport_t **routes; /* [size]: the way to each rank, itself included */
   const device_ops_t *device;
   size_t slot_bytes;    /* most bytes of a message on every route */
+  size_t post_bytes;    /* of one that goes to all; 0 where none can */
   size_t scratch_bytes; /* per rank */
   engine_view_t *views; /* [size]; SCRATCH of all ranks; INPUT and OUTPUT of peers, by the
                            handshake of the collective under way */
-  char *packing;        /* slot_bytes, for messages gathered from several places */
+  char *packing;        /* the larger of the two, for messages gathered from several places */
   int looks; /* how often to look in one go at a peer that is not ready, where nothing else is at
                 hand; at least 1 is made */
 } engine_world_t;

@@ -141,6 +141,7 @@ static coll_status_t check_header(const plan_t *plan) {
   if (plan->lanes < 1 || plan->lanes > PLAN_LANES_MAX) wrong = "lanes";
   if (plan->depth < 0 || plan->depth > PLAN_DEPTH_MAX) wrong = "depth";
   if (plan->message_chunks < 0) wrong = "message_chunks";
+  if (plan->posted && (plan->lanes != 1 || plan->depth < 1)) wrong = "posted";
   if ((unsigned)plan->reach >= PLAN_REACH_COUNT) wrong = "reach";
   if ((unsigned)plan->shape.collective >= COLL_COLLECTIVE_COUNT) wrong = "collective";
   if (plan->shape.root < 0 || plan->shape.root >= plan->shape.size) wrong = "root";
@@ -154,6 +155,39 @@ coll_status_t plan_check_step(const plan_t *plan, int rank, int lane, size_t ste
   return check_step(&at, &plan->programs[rank].lanes[lane].steps[step]);
 }
 
+/* The sends of a posted plan, from `step` on to the end of their row. */
+static coll_status_t check_row(const plan_t *plan, int rank, size_t step, size_t *end) {
+  const plan_lane_t *lane = &plan->programs[rank].lanes[0];
+  const plan_span_t *span = &lane->steps[step].send.src;
+  int32_t size = plan->shape.size;
+  for (int32_t i = 1; i < size; i++, step++) {
+    place_t at = {.plan = plan, .rank = rank, .step = step};
+    const plan_step_t *send = step < lane->count ? &lane->steps[step] : NULL;
+    if (send == NULL || send->kind != PLAN_SEND || send->send.peer != (rank + i) % size) {
+      return refuse(&at, "a posted plan sends to rank %d here, as it sends to all in turn",
+                    (rank + i) % size);
+    }
+    if (send->send.src.buffer != span->buffer || send->send.src.first != span->first ||
+        send->send.src.count != span->count) {
+      return refuse(&at, "a posted plan sends the same to all");
+    }
+  }
+  *end = step;
+  return COLL_OK;
+}
+
+static coll_status_t check_rows(const plan_t *plan, int rank) {
+  const plan_lane_t *lane = &plan->programs[rank].lanes[0];
+  for (size_t step = 0; step < lane->count;) {
+    if (lane->steps[step].kind == PLAN_SEND) {
+      COLL_TRY(check_row(plan, rank, step, &step));
+    } else {
+      step++;
+    }
+  }
+  return COLL_OK;
+}
+
 coll_status_t plan_check_program(const plan_t *plan, int rank) {
   COLL_TRY(check_header(plan));
   for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
@@ -162,5 +196,5 @@ coll_status_t plan_check_program(const plan_t *plan, int rank) {
       COLL_TRY(plan_check_step(plan, rank, lane, step));
     }
   }
-  return COLL_OK;
+  return plan->posted ? check_rows(plan, rank) : COLL_OK;
 }

@@ -49,6 +49,7 @@ static void write_header(const plan_t *plan, FILE *out) {
   fprintf(out, "parts %d\nscratch %d\nlanes %d\n", plan->parts, plan->scratch_chunks, plan->lanes);
   fprintf(out, "depth %d\nmessage %d\nreach %s\n", plan->depth, plan->message_chunks,
           plan_reach_name(plan->reach));
+  if (plan->posted) fprintf(out, "posted 1\n");
 }
 
 static void write_program(const plan_t *plan, int rank, FILE *out) {

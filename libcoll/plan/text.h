@@ -10,6 +10,7 @@
  *     depth 1                    # messages a FIFO must hold
  *     message 1                  # most chunks in one message
  *     reach own                  # or scratch, user: what of its peers' memory a rank touches
+ *     posted 0                   # 1: every message goes to all; may be left out
  *
  *     rank 0                     # `rank 0 in-place` where INPUT and OUTPUT overlap
  *     lane 0                     # may be left out before the first lane

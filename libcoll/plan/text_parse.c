@@ -24,6 +24,7 @@ typedef enum field {
   FIELD_LANES,
   FIELD_DEPTH,
   FIELD_MESSAGE,
+  FIELD_POSTED, /* may be left out; 0 then */
   FIELD_COUNT
 } field_t;
 
@@ -38,6 +39,7 @@ static const struct {
     [FIELD_LANES] = {"lanes", 1, PLAN_LANES_MAX},
     [FIELD_DEPTH] = {"depth", 0, PLAN_DEPTH_MAX},
     [FIELD_MESSAGE] = {"message", 0, SCRATCH_MAX},
+    [FIELD_POSTED] = {"posted", 0, 1},
 };
 
 typedef struct reader {
@@ -236,7 +238,7 @@ static coll_status_t read_field(reader_t *reader, const char *word, bool *is_hea
 static coll_status_t check_header_complete(const reader_t *reader) {
   const char *lacking = reader->reach_given ? NULL : "reach";
   for (int i = FIELD_COUNT - 1; i >= 0; i--) {
-    if (!reader->given[i]) lacking = fields[i].name;
+    if (!reader->given[i] && i != FIELD_POSTED) lacking = fields[i].name;
   }
   if (lacking == NULL) return COLL_OK;
   char wanted[48];
@@ -260,6 +262,7 @@ static coll_status_t make_plan(reader_t *reader) {
   plan->lanes = values[FIELD_LANES];
   plan->depth = values[FIELD_DEPTH];
   plan->message_chunks = values[FIELD_MESSAGE];
+  plan->posted = values[FIELD_POSTED] != 0;
   plan->reach = reader->reach;
   reader->plan = plan;
   return COLL_OK;

@@ -63,6 +63,14 @@ typedef struct transport_ops {
                         transport_head_t *head, bool *done);
   coll_status_t (*take)(transport_t *t, int peer, int channel);
 
+  /* A post is one message to all peers, in a FIFO of its own that each of them reads: post, as
+   * send does, while all have room for it; then peek_post and take_post, as above. Holds at least
+   * PLAN_DEPTH_MAX. Only where transport_t says how long posts may be. */
+  coll_status_t (*post)(transport_t *t, const void *data, const transport_head_t *head, bool *done);
+  coll_status_t (*peek_post)(transport_t *t, int peer, const void **data, transport_head_t *head,
+                             bool *done);
+  coll_status_t (*take_post)(transport_t *t, int peer);
+
   /* Release: everything this thread wrote before is visible to the peer once its matching
    * wait on the channel has arrived. Never full. */
   coll_status_t (*signal)(transport_t *t, int peer, int channel, uint64_t tag);
@@ -70,6 +78,9 @@ typedef struct transport_ops {
   /* Acquire: consumes one signal from the peer, if there is one. *tag is what the peer gave with
    * it, or 0 where later signals have overtaken it. */
   coll_status_t (*wait)(transport_t *t, int peer, int channel, uint64_t *tag, bool *arrived);
+
+  /* Whether a wait for the peer would find a signal. */
+  bool (*signaled)(transport_t *t, int peer, int channel);
 
   /* Describes [ptr, ptr+bytes) so that peers can map it, and sees to it that they will be able to.
    * A zero address where they cannot. Cheap when asked again for the same memory. */
@@ -90,6 +101,12 @@ typedef struct transport_ops {
   void (*arm)(transport_t *t);
   void (*sleep)(transport_t *t, uint64_t timeout_ns);
   void (*disarm)(transport_t *t);
+
+  /* For wait loops of ranks that outnumber cores: tells how far this rank has come, in numbers that
+   * mean the same on all ranks and never fall, and whom it misses (bit r % 64 for rank r). Whether
+   * some other rank on this processor may go on if it is given the core, as far as that one has
+   * told; if none may, only news from elsewhere helps. */
+  bool (*neighbours_may_go_on)(transport_t *t, uint64_t place, uint64_t missing);
 
   /* Tells whoever asks how many collectives this rank has completed; and how many a peer has, as
    * far as it is known here (UINT64_MAX where it is not). What tells a rank that died on its peers
@@ -121,6 +138,7 @@ struct transport {
   const transport_ops_t *ops;
   int rank, size;
   size_t slot_bytes; /* the most bytes of one message; the same on every rank */
+  size_t post_bytes; /* the most bytes of a post; 0: it carries none; the same on every rank */
   bool peeks;        /* messages can be read in place, aligned for any element */
 };
 

@@ -51,6 +51,33 @@ static coll_status_t unsupported_address(transport_t *t, const void *ptr, size_t
   return COLL_OK;
 }
 
+static coll_status_t unsupported_post(transport_t *t, const void *data,
+                                      const transport_head_t *head, bool *done) {
+  (void)data, (void)head, (void)done;
+  return unsupported(t, "post messages");
+}
+
+static coll_status_t unsupported_peek_post(transport_t *t, int peer, const void **data,
+                                           transport_head_t *head, bool *done) {
+  (void)peer, (void)data, (void)head, (void)done;
+  return unsupported(t, "post messages");
+}
+
+static coll_status_t unsupported_take_post(transport_t *t, int peer) {
+  (void)peer;
+  return unsupported(t, "post messages");
+}
+
+static bool unsupported_signaled(transport_t *t, int peer, int channel) {
+  (void)t, (void)peer, (void)channel;
+  return false;
+}
+
+static bool unsupported_neighbours_may_go_on(transport_t *t, uint64_t place, uint64_t missing) {
+  (void)t, (void)place, (void)missing;
+  return true;
+}
+
 static coll_status_t unsupported_map(transport_t *t, int peer, const transport_address_t *address,
                                      void **ptr) {
   (void)t, (void)peer, (void)address;
@@ -121,14 +148,19 @@ const transport_ops_t transport_unsupported = {
     .recv = unsupported_recv,
     .peek = unsupported_peek,
     .take = unsupported_take,
+    .post = unsupported_post,
+    .peek_post = unsupported_peek_post,
+    .take_post = unsupported_take_post,
     .signal = unsupported_signal,
     .wait = unsupported_wait,
+    .signaled = unsupported_signaled,
     .address = unsupported_address,
     .map = unsupported_map,
     .scratch = unsupported_scratch,
     .arm = unsupported_arm,
     .sleep = unsupported_sleep,
     .disarm = unsupported_disarm,
+    .neighbours_may_go_on = unsupported_neighbours_may_go_on,
     .complete = unsupported_complete,
     .peer_completed = unsupported_peer_completed,
     .enter = unsupported_enter,

@@ -104,17 +104,31 @@ static bool goes_along(const plan_lane_t *lane, size_t index) {
   return false;
 }
 
-/* Whether what the RECV at `index` brings into scratch is a source of the reduction behind it: the
- * engine reads it where the transport has it. */
+static bool is_source(const plan_program_t *program, const plan_step_t *reduce,
+                      const plan_span_t *span) {
+  for (int32_t i = 0; i < reduce->reduce.source_count; i++) {
+    if (same_span(&program->sources[reduce->reduce.first_source + i], span)) return true;
+  }
+  return false;
+}
+
+/* Whether what the RECV at `index` brings into scratch is a source of the reduction behind it, or
+ * behind the RECVs that follow: the engine reads it where the transport has it. */
 static bool stays_a_message(const plan_t *plan, const plan_program_t *program,
-                            const plan_lane_t *lane, size_t index, const plan_span_t *source) {
-  if (plan->reach != PLAN_REACH_OWN || plan->lanes != 1 || index + 1 >= lane->count) return false;
-  const plan_step_t *recv = &lane->steps[index], *behind = recv + 1;
-  if (recv->kind != PLAN_RECV || behind->kind != PLAN_REDUCE) return false;
-  const plan_span_t *dst = &recv->recv.dst;
-  if (dst->buffer != PLAN_SCRATCH || (source != NULL && !same_span(source, dst))) return false;
-  for (int32_t i = 0; i < behind->reduce.source_count; i++) {
-    if (same_span(&program->sources[behind->reduce.first_source + i], dst)) return true;
+                            const plan_lane_t *lane, size_t index) {
+  if (plan->reach != PLAN_REACH_OWN || plan->lanes != 1) return false;
+  const plan_span_t *dst = &lane->steps[index].recv.dst;
+  while (index < lane->count && lane->steps[index].kind == PLAN_RECV) index++;
+  if (index == lane->count || lane->steps[index].kind != PLAN_REDUCE) return false;
+  return dst->buffer == PLAN_SCRATCH && is_source(program, &lane->steps[index], dst);
+}
+
+/* Whether the source of the reduction at `index` is such a message. */
+static bool comes_as_message(const plan_t *plan, const plan_program_t *program,
+                             const plan_lane_t *lane, size_t index, const plan_span_t *source) {
+  while (index-- > 0 && lane->steps[index].kind == PLAN_RECV) {
+    if (!same_span(source, &lane->steps[index].recv.dst)) continue;
+    return stays_a_message(plan, program, lane, index);
   }
   return false;
 }
@@ -135,13 +149,14 @@ static tune_counts_t counts_of(const plan_t *plan, int32_t rank, const plan_lane
     case PLAN_REDUCE:
       for (int32_t i = 0; i < step->reduce.source_count; i++) {
         const plan_span_t *source = &program->sources[step->reduce.first_source + i];
-        if (index > 0 && stays_a_message(plan, program, lane, index - 1, source)) continue;
+        if (comes_as_message(plan, program, lane, index, source)) continue;
         count_load(plan, rank, source, touched, &counts);
       }
       count_store(plan, rank, &step->reduce.dst, touched, &counts);
       counts.steps = 1;
       break;
     case PLAN_SEND:
+      if (plan->posted && !plan_begins_row(plan, rank, step)) break;
       count_load(plan, rank, &step->send.src, touched, &counts);
       counts.chunks[TUNE_PUSH] += step->send.src.count;
       counts.messages = 1;
@@ -149,7 +164,7 @@ static tune_counts_t counts_of(const plan_t *plan, int32_t rank, const plan_lane
     case PLAN_RECV:
       counts.chunks[TUNE_PULL] += step->recv.dst.count;
       counts.messages = 1;
-      if (stays_a_message(plan, program, lane, index, NULL)) break;
+      if (stays_a_message(plan, program, lane, index)) break;
       count_store(plan, rank, &step->recv.dst, touched, &counts);
       break;
     case PLAN_SIGNAL:
@@ -467,6 +482,7 @@ coll_status_t tune_profile_make(const algo_t *algo, int size, tune_profile_t *pr
   made.parts = plan->parts;
   made.scratch_chunks = plan->scratch_chunks;
   made.message_chunks = plan->message_chunks;
+  made.posted = plan->posted;
   made.reach = plan->reach;
   plan_free(plan);
   COLL_TRY(size <= TUNE_WHOLE ? profile_whole(&made, size) : profile_sample(&made, size));

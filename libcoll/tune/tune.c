@@ -25,7 +25,8 @@ static uint64_t divide_up(uint64_t value, uint64_t divisor) {
 static size_t part_most(const tune_profile_t *profile, const tune_call_t *call) {
   size_t most = SIZE_MAX;
   if (profile->message_chunks > 0) {
-    most = call->slot_bytes / (size_t)profile->message_chunks / call->element_bytes;
+    size_t slot_bytes = profile->posted ? call->post_bytes : call->slot_bytes;
+    most = slot_bytes / (size_t)profile->message_chunks / call->element_bytes;
   }
   if (profile->scratch_chunks > 0) {
     size_t in_scratch = call->scratch_bytes / (size_t)profile->scratch_chunks / call->element_bytes;

@@ -18,6 +18,7 @@ typedef struct tune_call {
   int cores;            /* that they share; >= 1 */
   plan_reach_t reach;   /* the furthest that the memory at hand allows */
   size_t slot_bytes;    /* most bytes of a message */
+  size_t post_bytes;    /* of one of a posted plan */
   size_t scratch_bytes; /* per rank */
 } tune_call_t;
 

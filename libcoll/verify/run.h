@@ -21,6 +21,7 @@ typedef struct verify_lane {
   bool queued;               /* in the run's queue */
   bool ended;                /* its last step is done */
   bool offered;              /* depth 0: the send at hand waits to be taken */
+  int32_t full;              /* of a posted plan: the rank that has no room for the row at hand */
   verify_watched_t *watched; /* ascending steps */
   size_t watched_count, passed_count;
 } verify_lane_t;

@@ -93,11 +93,29 @@ static coll_status_t post(verify_run_t *run, verify_lane_t *lane, verify_channel
   return COLL_OK;
 }
 
+/* Whether all FIFOs have room for the row that begins with the rank's next send. */
+static coll_status_t row_has_room(verify_run_t *run, verify_lane_t *lane, bool *room) {
+  int32_t size = run->plan->shape.size;
+  *room = true;
+  for (int32_t i = 1; i < size && *room; i++) {
+    verify_channel_t *channel = NULL;
+    COLL_TRY(verify_channel_find(&run->channels, false, lane->at.rank, (lane->at.rank + i) % size,
+                                 lane->at.lane, &channel));
+    *room = channel->pushed - channel->popped < (size_t)run->plan->depth;
+    lane->full = (lane->at.rank + i) % size;
+  }
+  return COLL_OK;
+}
+
 static coll_status_t run_send(verify_run_t *run, verify_lane_t *lane, const plan_step_t *step,
                               bool *done) {
   int32_t peer = step->send.peer;
   size_t depth = (size_t)run->plan->depth, room = depth > 0 ? depth : 1;
   verify_channel_t *channel = NULL;
+  if (run->plan->posted && plan_begins_row(run->plan, lane->at.rank, step)) {
+    COLL_TRY(row_has_room(run, lane, done));
+    if (!*done) return COLL_OK;
+  }
   COLL_TRY(
       verify_channel_find(&run->channels, false, lane->at.rank, peer, lane->at.lane, &channel));
   if (!lane->offered && channel->pushed - channel->popped < room) {

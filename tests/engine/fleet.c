@@ -272,9 +272,10 @@ static bool make_player(fleet_t *fleet, int rank) {
   if (transport_self_create(rank, options->size, end->slot_bytes, &self) != COLL_OK) return false;
   *world = (engine_world_t){.rank = rank, .size = options->size, .device = &device_host_portable};
   world->slot_bytes = options->slot_bytes > 0 ? options->slot_bytes : end->slot_bytes;
+  world->post_bytes = options->slot_bytes > 0 ? options->slot_bytes : end->post_bytes;
   world->routes = calloc(size, sizeof(transport_t *));
   world->views = calloc(size, sizeof *world->views);
-  world->packing = malloc(world->slot_bytes);
+  world->packing = malloc(world->slot_bytes + world->post_bytes);
   if (world->routes == NULL || world->views == NULL || world->packing == NULL) abort();
   for (int peer = 0; peer < options->size; peer++) {
     void *scratch;

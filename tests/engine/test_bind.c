@@ -6,11 +6,12 @@
 #include "engine/bind.h"
 
 #define SIZE 2
+#define SIZE_MOST 3
 
-/* Rank 0 of two, whose ways to both do nothing. */
+/* Rank 0, whose ways to all do nothing. */
 typedef struct scene {
   transport_t route;
-  transport_t *routes[SIZE];
+  transport_t *routes[SIZE_MOST];
   engine_world_t world;
   engine_call_t call;
   engine_pass_t pass;
@@ -20,7 +21,7 @@ typedef struct scene {
 static void set_scene(scene_t *scene, size_t count, bool peeks) {
   memset(scene, 0, sizeof *scene);
   scene->route = (transport_t){.ops = &transport_unsupported, .size = SIZE, .peeks = peeks};
-  scene->routes[0] = scene->routes[1] = &scene->route;
+  for (int rank = 0; rank < SIZE_MOST; rank++) scene->routes[rank] = &scene->route;
   scene->world = (engine_world_t){.size = SIZE, .routes = scene->routes};
   scene->call = (engine_call_t){.count = count, .element_bytes = 4};
   scene->pass = (engine_pass_t){.count = count, .grain = 16};
@@ -39,10 +40,10 @@ static int count_of(const scene_t *scene, engine_action_kind_t kind) {
   return count;
 }
 
-static plan_t *plan_of(coll_collective_t collective, const char *name) {
+static plan_t *plan_of(coll_collective_t collective, const char *name, int size) {
   const algo_t *algo;
   plan_t *plan;
-  plan_shape_t shape = {.collective = collective, .size = SIZE};
+  plan_shape_t shape = {.collective = collective, .size = size};
   cr_assert_eq(algo_find(collective, name, &algo), COLL_OK);
   cr_assert_eq(algo_build(algo, &shape, 0, false, &plan), COLL_OK, "%s", base_last_error());
   return plan;
@@ -51,7 +52,7 @@ static plan_t *plan_of(coll_collective_t collective, const char *name) {
 Test(bind, reduces_a_message_where_it_is) {
   for (int peeks = 0; peeks <= 1; peeks++) {
     scene_t scene;
-    plan_t *plan = plan_of(COLL_ALLREDUCE, "butterfly");
+    plan_t *plan = plan_of(COLL_ALLREDUCE, "butterfly", SIZE);
     set_scene(&scene, 10, peeks);
     bind(&scene, plan, &plan->programs[0]);
     cr_assert_eq(count_of(&scene, ENGINE_RECV_REDUCE), peeks);
@@ -60,6 +61,27 @@ Test(bind, reduces_a_message_where_it_is) {
     engine_bound_free(&scene.bound);
     plan_free(plan);
   }
+}
+
+/* One post for the row of sends, and one reduction of all that comes. */
+Test(bind, makes_one_of_a_row) {
+  scene_t scene;
+  plan_t *plan = plan_of(COLL_ALLREDUCE, "allpairs", SIZE_MOST);
+  set_scene(&scene, 10, true);
+  bind(&scene, plan, &plan->programs[0]);
+  cr_assert_eq(scene.bound.action_count, 2);
+  const engine_action_t *post = &scene.bound.actions[0], *reduce = &scene.bound.actions[1];
+  cr_assert(post->kind == ENGINE_POST && post->bytes == 40);
+  cr_assert(reduce->kind == ENGINE_RECV_REDUCE && reduce->posted);
+  cr_assert_eq(reduce->sender_count, SIZE_MOST - 1);
+  for (int rank = 1; rank < SIZE_MOST; rank++) {
+    const engine_operand_t *source =
+        &scene.bound.operands[reduce->operands + (uint32_t)(reduce->dst_count + rank)];
+    cr_assert_geq(source->base, ENGINE_BASE_MESSAGES);
+    cr_assert_eq(scene.bound.senders[reduce->senders + source->base - ENGINE_BASE_MESSAGES], rank);
+  }
+  engine_bound_free(&scene.bound);
+  plan_free(plan);
 }
 
 static plan_span_t chunk(plan_buffer_t buffer, int first) {
@@ -99,7 +121,7 @@ Test(bind, leaves_a_message_in_scratch_that_is_read_again) {
 
 Test(bind, leaves_out_what_is_empty) {
   scene_t scene;
-  plan_t *plan = plan_of(COLL_ALLREDUCE, "ring");
+  plan_t *plan = plan_of(COLL_ALLREDUCE, "ring", SIZE);
   set_scene(&scene, 1, false);
   bind(&scene, plan, &plan->programs[0]);
   for (size_t i = 0; i < scene.bound.action_count; i++) {
@@ -115,7 +137,7 @@ Test(bind, leaves_out_what_is_empty) {
 
 Test(bind, moves_users_memory_along_with_the_pass) {
   scene_t scene;
-  plan_t *plan = plan_of(COLL_ALLGATHER, "mapped");
+  plan_t *plan = plan_of(COLL_ALLGATHER, "mapped", SIZE);
   set_scene(&scene, 1000, false);
   scene.pass = (engine_pass_t){.first = 0, .count = 100, .grain = 1};
   bind(&scene, plan, &plan->programs[0]);

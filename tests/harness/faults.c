@@ -75,6 +75,29 @@ static coll_status_t faults_wait(transport_t *t, int peer, int channel, uint64_t
   return count(t, status, *arrived);
 }
 
+static coll_status_t faults_post(transport_t *t, const void *data, const transport_head_t *head,
+                                 bool *done) {
+  *done = false;
+  if (refuses(t)) return COLL_OK;
+  coll_status_t status = inner_of(t)->ops->post(inner_of(t), data, head, done);
+  return count(t, status, *done);
+}
+
+static coll_status_t faults_peek_post(transport_t *t, int peer, const void **data,
+                                      transport_head_t *head, bool *done) {
+  *done = false;
+  if (refuses(t)) return COLL_OK;
+  return inner_of(t)->ops->peek_post(inner_of(t), peer, data, head, done);
+}
+
+static coll_status_t faults_take_post(transport_t *t, int peer) {
+  return count(t, inner_of(t)->ops->take_post(inner_of(t), peer), true);
+}
+
+static bool faults_signaled(transport_t *t, int peer, int channel) {
+  return !refuses(t) && inner_of(t)->ops->signaled(inner_of(t), peer, channel);
+}
+
 static coll_status_t faults_address(transport_t *t, const void *ptr, size_t bytes,
                                     transport_address_t *address) {
   return inner_of(t)->ops->address(inner_of(t), ptr, bytes, address);
@@ -99,6 +122,10 @@ static void faults_sleep(transport_t *t, uint64_t timeout_ns) {
 
 static void faults_disarm(transport_t *t) {
   inner_of(t)->ops->disarm(inner_of(t));
+}
+
+static bool faults_neighbours_may_go_on(transport_t *t, uint64_t place, uint64_t missing) {
+  return inner_of(t)->ops->neighbours_may_go_on(inner_of(t), place, missing);
 }
 
 static void faults_complete(transport_t *t, uint64_t collectives) {
@@ -140,14 +167,19 @@ static const transport_ops_t faults_ops = {
     .recv = faults_recv,
     .peek = faults_peek,
     .take = faults_take,
+    .post = faults_post,
+    .peek_post = faults_peek_post,
+    .take_post = faults_take_post,
     .signal = faults_signal,
     .wait = faults_wait,
+    .signaled = faults_signaled,
     .address = faults_address,
     .map = faults_map,
     .scratch = faults_scratch,
     .arm = faults_arm,
     .sleep = faults_sleep,
     .disarm = faults_disarm,
+    .neighbours_may_go_on = faults_neighbours_may_go_on,
     .complete = faults_complete,
     .peer_completed = faults_peer_completed,
     .enter = faults_enter,

@@ -233,3 +233,26 @@ Test(plan_text, endless_line_is_refused) {
   cr_expect_eq(plan_text_read(in, "/dev/zero", &plan), COLL_ERROR_INVALID);
   fclose(in);
 }
+
+static void expect_posted(const char *sends, const char *error) {
+  char text[512];
+  snprintf(text, sizeof text,
+           "plan allreduce rows\nranks 3\nroot 0\nparts 1\nscratch 2\nlanes 1\ndepth 1\n"
+           "message 1\nreach own\nposted 1\nrank 1\n%send\n",
+           sends);
+  plan_t *plan = NULL;
+  coll_status_t status = read_bytes(text, strlen(text), &plan);
+  cr_expect_eq(status, error == NULL ? COLL_OK : COLL_ERROR_INVALID, "%s", base_last_error());
+  if (error != NULL) cr_expect_not_null(strstr(base_last_error(), error), "%s", base_last_error());
+  if (plan != NULL) cr_expect(plan->posted);
+  plan_free(plan);
+}
+
+Test(plan_text, posted_plans_send_the_same_to_all_in_turn) {
+  expect_posted("  send 2 <- input[0+1]\n  send 0 <- input[0+1]\n", NULL);
+  expect_posted("  send 0 <- input[0+1]\n  send 2 <- input[0+1]\n",
+                "step 0: a posted plan sends to rank 2 here");
+  expect_posted("  send 2 <- input[0+1]\n", "step 1: a posted plan sends to rank 0 here");
+  expect_posted("  send 2 <- input[0+1]\n  send 0 <- scratch[0+1]\n",
+                "step 1: a posted plan sends the same to all");
+}

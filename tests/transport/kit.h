@@ -49,6 +49,9 @@ int transport_case_sizes(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_cut(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_channels(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_crowd(const transport_fixture_t *fixture, transport_t **end);
+/* posts.c */
+int transport_case_posts(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_posts_full(const transport_fixture_t *fixture, transport_t **end);
 /* signals.c */
 int transport_case_counts(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_publishes(const transport_fixture_t *fixture, transport_t **end);
@@ -97,6 +100,15 @@ int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end)
     run(&(fixture), size, transport_case_scratch);    \
   }
 
+/* Cases of transports that carry posts. */
+#define TRANSPORT_KIT_POSTS(suite, fixture, run)   \
+  Test(suite, carries_posts) {                     \
+    run(&(fixture), 4, transport_case_posts);      \
+  }                                                \
+  Test(suite, says_when_posts_are_full) {          \
+    run(&(fixture), 3, transport_case_posts_full); \
+  }
+
 /* Cases that need a peer. */
 #define TRANSPORT_KIT_PEERS(suite, fixture, run)       \
   Test(suite, carries_a_crowd) {                       \
@@ -124,8 +136,10 @@ int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end)
 #define TRANSPORT_KIT(suite, fixture)                                       \
   TRANSPORT_KIT_ANY(suite##_threads, fixture, transport_kit_threads, 2)     \
   TRANSPORT_KIT_PEERS(suite##_threads, fixture, transport_kit_threads)      \
+  TRANSPORT_KIT_POSTS(suite##_threads, fixture, transport_kit_threads)      \
   TRANSPORT_KIT_ANY(suite##_processes, fixture, transport_kit_processes, 2) \
   TRANSPORT_KIT_PEERS(suite##_processes, fixture, transport_kit_processes)  \
+  TRANSPORT_KIT_POSTS(suite##_processes, fixture, transport_kit_processes)  \
   Test(suite##_processes, notices_a_death) {                                \
     transport_kit_bereaved(&(fixture), 3, transport_case_dies);             \
   }

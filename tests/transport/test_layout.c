@@ -24,10 +24,23 @@ Test(layout, keeps_every_writer_to_lines_of_its_own) {
   char *base = NULL;
   shm_layout_compute(3, &layout);
   const void *end = shm_layout_head(base) + 1;
+  for (int source = 0; source < 3; source++) {
+    const void *posts = shm_layout_post(base, source, 0);
+    cr_assert(follows(posts, end) && (uintptr_t)posts % PAIR == 0);
+    end = shm_layout_post(base, source, SHM_POSTS - 1) + 1;
+  }
   for (int owner = 0; owner < 3; owner++) {
     const void *control = shm_layout_control(&layout, base, owner);
     cr_assert(follows(control, end) && (uintptr_t)control % PAIR == 0);
     end = (const char *)control + sizeof(shm_control_t);
+    const void *taken = shm_layout_taken(&layout, base, owner, 0);
+    cr_assert(follows(taken, end) && (uintptr_t)taken % PAIR == 0);
+    end = shm_layout_taken(&layout, base, owner, 2) + 1;
+    for (uint64_t post = 0; post < SHM_POSTS; post++) {
+      const void *bytes = shm_layout_post_bytes(&layout, base, owner, post);
+      cr_assert(follows(bytes, end) && (uintptr_t)bytes % PAIR == 0);
+      end = (const char *)bytes + SHM_POST_BYTES;
+    }
     for (int source = 0; source < 3; source++) {
       for (int channel = 0; source != owner && channel < TRANSPORT_CHANNELS; channel++) {
         const void *signal = shm_layout_signal(&layout, base, owner, source, channel);

@@ -211,3 +211,37 @@ Test(verify, alltoallv_blocks_have_their_own_sizes) {
   cr_expect(report.rank == 1 && report.step == 0, "%s", report.text);
   plan_free(plan);
 }
+
+/* A row of a posted plan waits until all have room, where single sends would go ahead one by one.
+ */
+Test(verify, rows_begin_as_a_whole) {
+  const char text[] =
+      "plan broadcast rows\nranks 3\nroot 0\nparts 1\nscratch 2\nlanes 1\ndepth 1\nmessage 1\n"
+      "reach own\nposted 0\n"
+      "rank 0\n"
+      "  copy output[0+1] <- input[0+1]\n"
+      "  send 1 <- input[0+1]\n"
+      "  send 2 <- input[0+1]\n"
+      "  send 1 <- input[0+1]\n"
+      "  send 2 <- input[0+1]\n"
+      "  recv 1 -> scratch[0+1]\n"
+      "rank 1\n"
+      "  recv 0 -> output[0+1]\n"
+      "  recv 0 -> scratch[0+1]\n"
+      "  send 2 <- output[0+1]\n"
+      "  send 0 <- output[0+1]\n"
+      "rank 2\n"
+      "  recv 1 -> output[0+1]\n" /* before it takes what rank 0 has sent */
+      "  recv 0 -> scratch[0+1]\n"
+      "  recv 0 -> scratch[1+1]\nend\n";
+  plan_t *plan = sample_plan(text, NULL, NULL);
+  verify_report_t report = report_of(plan);
+  cr_expect_eq(report.verdict, VERIFY_PROVED, "%s", report.text);
+  plan_free(plan);
+  plan = sample_plan(text, "posted 0", "posted 1");
+  report = report_of(plan);
+  cr_expect_eq(report.verdict, VERIFY_DEADLOCK, "%s", report.text);
+  cr_expect_not_null(strstr(report.text, "waits for rank 2 lane 0 (at step 0, recv) to take"), "%s",
+                     report.text);
+  plan_free(plan);
+}

@@ -83,6 +83,25 @@ static coll_status_t self_wait(transport_t *t, int peer, int number, uint64_t *t
   return COLL_OK;
 }
 
+static coll_status_t self_post(transport_t *t, const void *data, const transport_head_t *head,
+                               bool *done) {
+  return transport_unsupported.post(t, data, head, done);
+}
+
+static coll_status_t self_peek_post(transport_t *t, int peer, const void **data,
+                                    transport_head_t *head, bool *done) {
+  return transport_unsupported.peek_post(t, peer, data, head, done);
+}
+
+static coll_status_t self_take_post(transport_t *t, int peer) {
+  return transport_unsupported.take_post(t, peer);
+}
+
+static bool self_signaled(transport_t *t, int peer, int number) {
+  assert(peer == t->rank);
+  return self_of(t)->channels[number].tag_count > 0;
+}
+
 static coll_status_t self_peek(transport_t *t, int peer, int channel, const void **data,
                                transport_head_t *head, bool *done) {
   return transport_unsupported.peek(t, peer, channel, data, head, done);
@@ -151,6 +170,10 @@ static transport_peer_state_t self_peer_state(transport_t *t, int peer) {
   return TRANSPORT_PEER_HERE;
 }
 
+static bool self_neighbours_may_go_on(transport_t *t, uint64_t place, uint64_t missing) {
+  return transport_unsupported.neighbours_may_go_on(t, place, missing);
+}
+
 static void self_destroy(transport_t *t) {
   self_t *s = self_of(t);
   for (int i = 0; i < TRANSPORT_CHANNELS; i++) free(s->channels[i].tags);
@@ -164,14 +187,19 @@ static const transport_ops_t self_ops = {
     .recv = self_recv,
     .peek = self_peek,
     .take = self_take,
+    .post = self_post,
+    .peek_post = self_peek_post,
+    .take_post = self_take_post,
     .signal = self_signal,
     .wait = self_wait,
+    .signaled = self_signaled,
     .address = self_address,
     .map = self_map,
     .scratch = self_scratch,
     .arm = self_rest,
     .sleep = self_sleep,
     .disarm = self_rest,
+    .neighbours_may_go_on = self_neighbours_may_go_on,
     .complete = self_complete,
     .peer_completed = self_peer_completed,
     .enter = self_enter,

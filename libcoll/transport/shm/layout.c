@@ -9,10 +9,13 @@
 #include "base/memory.h"
 
 #define PAGE_BYTES 4096
+#define POSTS_OFFSET SHM_LINE_PAIR /* behind the head */
 #define RINGS_BUDGET_BYTES ((size_t)1 << 20)
 #define SLOT_BYTES_MOST ((size_t)32 << 10)
 #define SLOT_BYTES_LEAST ((size_t)512)
 #define SCRATCH_BYTES ((size_t)512 << 10)
+
+_Static_assert(sizeof(shm_head_t) <= POSTS_OFFSET, "the head comes before the posts");
 
 static size_t slot_bytes_for(int size) {
   size_t rings = (size_t)(size > 1 ? size - 1 : 1) * TRANSPORT_CHANNELS;
@@ -28,17 +31,22 @@ void shm_layout_compute(int size, shm_layout_t *layout) {
   layout->slot_stride = sizeof(shm_slot_t) + layout->slot_bytes;
   layout->ring_stride =
       base_round_up(sizeof(shm_ring_t) + SHM_SLOTS * layout->slot_stride, SHM_LINE_PAIR);
-  layout->signals_offset = sizeof(shm_control_t);
+  layout->taken_offset = sizeof(shm_control_t);
+  layout->posts_offset =
+      base_round_up(layout->taken_offset + (size_t)size * sizeof(shm_taken_t), SHM_LINE_PAIR);
+  layout->signals_offset = layout->posts_offset + SHM_POSTS * SHM_POST_BYTES;
   layout->rings_offset = layout->signals_offset + fifos * sizeof(shm_signal_t);
   layout->scratch_offset =
       base_round_up(layout->rings_offset + fifos * layout->ring_stride, PAGE_BYTES);
   layout->scratch_bytes = SCRATCH_BYTES;
   layout->region_bytes = layout->scratch_offset + layout->scratch_bytes;
-  layout->segment_bytes = PAGE_BYTES + (size_t)size * layout->region_bytes;
+  layout->regions_offset =
+      base_round_up(POSTS_OFFSET + (size_t)size * SHM_POSTS * sizeof(shm_slot_t), PAGE_BYTES);
+  layout->segment_bytes = layout->regions_offset + (size_t)size * layout->region_bytes;
 }
 
 static char *region(const shm_layout_t *layout, void *base, int owner) {
-  return (char *)base + PAGE_BYTES + (size_t)owner * layout->region_bytes;
+  return (char *)base + layout->regions_offset + (size_t)owner * layout->region_bytes;
 }
 
 /* A rank has no FIFO from itself. */
@@ -71,6 +79,20 @@ shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, i
 shm_slot_t *shm_layout_slot(const shm_layout_t *layout, shm_ring_t *ring, uint64_t message) {
   char *slots = (char *)(ring + 1);
   return (shm_slot_t *)(void *)(slots + (message % SHM_SLOTS) * layout->slot_stride);
+}
+
+shm_slot_t *shm_layout_post(void *base, int source, uint64_t message) {
+  shm_slot_t *slots = (shm_slot_t *)(void *)((char *)base + POSTS_OFFSET);
+  return &slots[(uint64_t)source * SHM_POSTS + message % SHM_POSTS];
+}
+
+void *shm_layout_post_bytes(const shm_layout_t *layout, void *base, int source, uint64_t message) {
+  return region(layout, base, source) + layout->posts_offset + message % SHM_POSTS * SHM_POST_BYTES;
+}
+
+shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner, int source) {
+  char *taken = region(layout, base, owner) + layout->taken_offset;
+  return (shm_taken_t *)(void *)taken + source;
 }
 
 void *shm_layout_scratch(const shm_layout_t *layout, void *base, int owner) {

@@ -3,11 +3,14 @@
  * word in it has one writer, named here; offsets follow from the number of ranks alone.
  *
  *   head       abort word
- *   per rank   control lines, then per source rank and channel a signal line and a ring, then
- *              scratch
+ *   posts      per rank the slots of its posts, without what does not fit a line
+ *   per rank   control lines, what it has taken of each peer's posts, the rest of its own posts;
+ *              then per source rank and channel a signal line and a ring, then scratch
  *
- * A rank's region holds what is sent to it. Structures that different ranks write are kept on
- * separate pairs of cache lines, because the prefetcher of some processors fetches lines in pairs.
+ * A rank's region holds what is sent to it alone. The posts' slots lie together, because small
+ * calls look at all of them, and few pages are quicker to find than many. Structures that different
+ * ranks write are kept on separate pairs of cache lines, because the prefetcher of some processors
+ * fetches lines in pairs.
  */
 #ifndef TRANSPORT_SHM_LAYOUT_H
 #define TRANSPORT_SHM_LAYOUT_H
@@ -17,12 +20,17 @@
 #include <stdint.h>
 
 #include "transport/ops.h"
+#include "transport/shm/neighbours.h"
 
 #define SHM_LINE_PAIR 128
-#define SHM_SLOTS 8         /* per ring; at least PLAN_DEPTH_MAX */
+#define SHM_SLOTS 8 /* per ring; at least PLAN_DEPTH_MAX */
+#define SHM_POSTS 4 /* the same, of posts */
+#define SHM_POST_BYTES ((size_t)32 << 10)
 #define SHM_INLINE_BYTES 40 /* payload that travels in the cache line of its flag */
 #define SHM_SIGNAL_TAGS 7   /* latest tags kept beside a signal count */
 
+_Static_assert(SHM_POSTS >= PLAN_DEPTH_MAX && SHM_POSTS * 64 % SHM_LINE_PAIR == 0,
+               "posts must hold as many, and leave no line to be shared");
 _Static_assert(SHM_SLOTS >= PLAN_DEPTH_MAX, "a ring must hold the depth that plans may state");
 
 typedef struct shm_head {
@@ -42,6 +50,7 @@ typedef struct shm_control {
   _Atomic uint64_t entered_tag;
   /* Futex word. Any rank adds 1, and only while the owner sleeps. */
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t doorbell;
+  shm_stand_t stand; /* owner */
 } shm_control_t;
 
 /* Written by the source rank. */
@@ -71,9 +80,14 @@ typedef struct shm_ring {
   /* Slots follow, slot_stride apart. */
 } shm_ring_t;
 
+/* Posts of a peer that the owner has taken, ever. */
+typedef _Atomic uint64_t shm_taken_t;
+
 typedef struct shm_layout {
-  int size;          /* ranks */
-  size_t slot_bytes; /* most bytes of one message */
+  int size; /* ranks */
+  size_t regions_offset;
+  size_t taken_offset, posts_offset; /* within a rank's region */
+  size_t slot_bytes;                 /* most bytes of one message */
   size_t slot_stride;
   size_t ring_stride;
   size_t signals_offset, rings_offset, scratch_offset; /* within a rank's region */
@@ -93,6 +107,13 @@ shm_signal_t *shm_layout_signal(const shm_layout_t *layout, void *base, int owne
 shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel);
 shm_slot_t *shm_layout_slot(const shm_layout_t *layout, shm_ring_t *ring, uint64_t message);
+
+/* The slot of a rank's `message`-th post (taken modulo SHM_POSTS), the place for its bytes where
+ * they do not fit the slot, and how many of rank source's posts the owner has taken. */
+shm_slot_t *shm_layout_post(void *base, int source, uint64_t message);
+void *shm_layout_post_bytes(const shm_layout_t *layout, void *base, int source, uint64_t message);
+shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner, int source);
+
 void *shm_layout_scratch(const shm_layout_t *layout, void *base, int owner);
 
 #endif

@@ -27,13 +27,23 @@ typedef struct fifo_state {
   uint64_t signaled, waited;
 } fifo_state_t;
 
+/* What this rank knows of a peer's posts, or, of its own, how far it has come. */
+typedef struct post_state {
+  shm_taken_t *taken; /* of the peer's posts, by this rank; of this rank's, by the peer */
+  shm_taken_t *taken_by;
+  shm_control_t *control;
+  uint64_t received;
+} post_state_t;
+
 typedef struct shm {
   transport_t transport;
   shm_layout_t layout;
   shm_segment_t *segment;
-  fifo_state_t *fifos; /* [size * TRANSPORT_CHANNELS] */
-  bool one_process;    /* all ranks are threads of this process: any address is good everywhere */
-  shm_mesh_t mesh;     /* sockets NULL where the ends were made together */
+  fifo_state_t *fifos;          /* [size * TRANSPORT_CHANNELS] */
+  post_state_t *posts;          /* [size] */
+  uint64_t posted, posts_taken; /* of this rank; by all peers, at last look */
+  bool one_process; /* all ranks are threads of this process: any address is good everywhere */
+  shm_mesh_t mesh;  /* sockets NULL where the ends were made together */
   shm_share_t share;
   uint32_t doorbell_seen; /* between arm and sleep */
 } shm_t;
@@ -109,6 +119,67 @@ static coll_status_t shm_recv(transport_t *t, int peer, int channel, void *data,
   return shm_take(t, peer, channel);
 }
 
+/* How many of this rank's posts the slowest peer has taken; acquire: and read. */
+static uint64_t taken_by_all(const shm_t *s) {
+  uint64_t least = s->posted;
+  for (int peer = 0; peer < s->transport.size; peer++) {
+    if (peer == s->transport.rank) continue;
+    uint64_t taken = atomic_load_explicit(s->posts[peer].taken_by, memory_order_acquire);
+    if (taken < least) least = taken;
+  }
+  return least;
+}
+
+static coll_status_t shm_post(transport_t *t, const void *data, const transport_head_t *head,
+                              bool *done) {
+  shm_t *s = self_of(t);
+  assert(head->bytes <= t->post_bytes);
+  *done = false;
+  if (s->posted - s->posts_taken == SHM_POSTS) {
+    s->posts_taken = taken_by_all(s);
+    if (s->posted - s->posts_taken == SHM_POSTS) return COLL_OK;
+  }
+  void *base = s->segment->base;
+  shm_slot_t *slot = shm_layout_post(base, t->rank, s->posted);
+  shm_letter_t letter = {.tag = head->tag, .bytes = head->bytes};
+  if (head->bytes <= SHM_INLINE_BYTES) {
+    if (head->bytes > 0) memcpy(letter.payload, data, head->bytes);
+  } else {
+    memcpy(shm_layout_post_bytes(&s->layout, base, t->rank, s->posted), data, head->bytes);
+  }
+  slot->letter = letter;
+  atomic_store_explicit(&slot->sequence, ++s->posted, memory_order_release);
+  for (int peer = 0; peer < t->size; peer++) {
+    if (peer != t->rank) shm_park_ring(s->posts[peer].control);
+  }
+  *done = true;
+  return COLL_OK;
+}
+
+static coll_status_t shm_peek_post(transport_t *t, int peer, const void **data,
+                                   transport_head_t *head, bool *done) {
+  shm_t *s = self_of(t);
+  uint64_t received = s->posts[peer].received;
+  shm_slot_t *slot = shm_layout_post(s->segment->base, peer, received);
+  assert(peer != t->rank);
+  /* acquire: the payload is there once its flag is */
+  *done = atomic_load_explicit(&slot->sequence, memory_order_acquire) == received + 1;
+  if (!*done) return COLL_OK;
+  *head = (transport_head_t){.tag = slot->letter.tag, .bytes = slot->letter.bytes};
+  *data = head->bytes <= SHM_INLINE_BYTES
+              ? slot->letter.payload
+              : shm_layout_post_bytes(&s->layout, s->segment->base, peer, received);
+  return COLL_OK;
+}
+
+static coll_status_t shm_take_post(transport_t *t, int peer) {
+  post_state_t *post = &self_of(t)->posts[peer];
+  /* release: our reads are over before the peer may write over the slot */
+  atomic_store_explicit(post->taken, ++post->received, memory_order_release);
+  shm_park_ring(post->control);
+  return COLL_OK;
+}
+
 static coll_status_t shm_signal_peer(transport_t *t, int peer, int channel, uint64_t tag) {
   shm_t *s = self_of(t);
   fifo_state_t *fifo = fifo_of(s, peer, channel);
@@ -136,6 +207,11 @@ static coll_status_t shm_wait_peer(transport_t *t, int peer, int channel, uint64
   if (latest - fifo->waited >= SHM_SIGNAL_TAGS) *tag = 0;
   fifo->waited++;
   return COLL_OK;
+}
+
+static bool shm_signaled(transport_t *t, int peer, int channel) {
+  const fifo_state_t *fifo = fifo_of(self_of(t), peer, channel);
+  return atomic_load_explicit(&fifo->signals_in->count, memory_order_acquire) > fifo->waited;
 }
 
 static coll_status_t shm_address(transport_t *t, const void *ptr, size_t bytes,
@@ -176,6 +252,17 @@ static void shm_sleep(transport_t *t, uint64_t timeout_ns) {
 
 static void shm_disarm(transport_t *t) {
   shm_park_disarm(control_of(self_of(t), t->rank));
+}
+
+static bool shm_neighbours_may_go_on(transport_t *t, uint64_t place, uint64_t missing) {
+  shm_t *s = self_of(t);
+  shm_stand_t *own = &control_of(s, t->rank)->stand;
+  shm_stand_tell(own, place, missing);
+  for (int peer = 0; peer < t->size; peer++) {
+    if (peer == t->rank) continue;
+    if (shm_stand_may_go_on(&control_of(s, peer)->stand, own, t->rank)) return true;
+  }
+  return false;
 }
 
 static void shm_complete(transport_t *t, uint64_t collectives) {
@@ -246,6 +333,7 @@ static void shm_destroy(transport_t *t) {
   shm_mesh_close(&s->mesh);
   shm_share_close(&s->share);
   shm_segment_release(s->segment);
+  free(s->posts);
   free(s->fifos);
   free(s);
 }
@@ -256,14 +344,19 @@ static const transport_ops_t shm_ops = {
     .recv = shm_recv,
     .peek = shm_peek,
     .take = shm_take,
+    .post = shm_post,
+    .peek_post = shm_peek_post,
+    .take_post = shm_take_post,
     .signal = shm_signal_peer,
     .wait = shm_wait_peer,
+    .signaled = shm_signaled,
     .address = shm_address,
     .map = shm_map,
     .scratch = shm_scratch,
     .arm = shm_arm,
     .sleep = shm_sleep,
     .disarm = shm_disarm,
+    .neighbours_may_go_on = shm_neighbours_may_go_on,
     .complete = shm_complete,
     .peer_completed = shm_peer_completed,
     .enter = shm_enter,
@@ -280,6 +373,9 @@ static void find_fifos(shm_t *s) {
   void *base = s->segment->base;
   int rank = s->transport.rank;
   for (int peer = 0; peer < s->transport.size; peer++) {
+    s->posts[peer] = (post_state_t){.taken = shm_layout_taken(layout, base, rank, peer),
+                                    .taken_by = shm_layout_taken(layout, base, peer, rank),
+                                    .control = shm_layout_control(layout, base, peer)};
     for (int channel = 0; peer != rank && channel < TRANSPORT_CHANNELS; channel++) {
       fifo_state_t *fifo = fifo_of(s, peer, channel);
       fifo->ring_out = shm_layout_ring(layout, base, peer, rank, channel);
@@ -296,7 +392,11 @@ static coll_status_t make_end(int rank, int size, shm_t **end) {
   COLL_TRY(base_alloc(1, sizeof *s, "a shared-memory transport", (void **)&s));
   coll_status_t status = base_alloc((size_t)size * TRANSPORT_CHANNELS, sizeof *s->fifos,
                                     "message counts", (void **)&s->fifos);
+  if (status == COLL_OK) {
+    status = base_alloc((size_t)size, sizeof *s->posts, "counts of posts", (void **)&s->posts);
+  }
   if (status != COLL_OK) {
+    free(s->fifos);
     free(s);
     return status;
   }
@@ -306,6 +406,7 @@ static coll_status_t make_end(int rank, int size, shm_t **end) {
                                .rank = rank,
                                .size = size,
                                .slot_bytes = s->layout.slot_bytes,
+                               .post_bytes = SHM_POST_BYTES,
                                .peeks = true};
   s->mesh.listener = -1;
   *end = s;

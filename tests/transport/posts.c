@@ -1,0 +1,94 @@
+/* Cases about posts, for transports that carry them. */
+#include "base/clock.h"
+#include "transport/kit.h"
+#include "transport/wire.h"
+
+#define POST_BYTES_MOST WIRE_BYTES_MOST
+
+static int post_try(transport_t *t, uint64_t number, size_t bytes, bool *done) {
+  unsigned char data[POST_BYTES_MOST];
+  transport_head_t head = {.tag = number, .bytes = bytes};
+  wire_fill(data, number, bytes);
+  WIRE_REQUIRE(t->ops->post(t, data, &head, done) == COLL_OK, "post: %s", base_last_error());
+  return 0;
+}
+
+static int read_try(transport_t *t, int peer, uint64_t number, size_t bytes, bool *done) {
+  transport_head_t head;
+  const void *data;
+  WIRE_REQUIRE(t->ops->peek_post(t, peer, &data, &head, done) == COLL_OK, "peek_post: %s",
+               base_last_error());
+  if (!*done) return 0;
+  WIRE_REQUIRE(head.tag == number && head.bytes == bytes && wire_is(data, number, bytes),
+               "rank %d: post %d of rank %d is post %d, %d bytes", t->rank, (int)number, peer,
+               (int)head.tag, (int)head.bytes);
+  WIRE_REQUIRE(t->ops->take_post(t, peer) == COLL_OK, "take_post: %s", base_last_error());
+  return 0;
+}
+
+static size_t size_of(int rank, uint64_t number) {
+  static const size_t sizes[] = {0, 4, 40, 41, 64, 1000, 4096};
+  return sizes[((uint64_t)rank + number) % (sizeof sizes / sizeof sizes[0])];
+}
+
+static uint64_t number_of(int rank, uint64_t count) {
+  return (uint64_t)rank * 100000 + count;
+}
+
+/* All post to all at their own pace; nobody finds a post late, twice or changed. */
+int transport_case_posts(const transport_fixture_t *fixture, transport_t **end) {
+  enum { POSTS = 500 };
+  (void)fixture;
+  transport_t *t = *end;
+  uint64_t posted = 0, read[HARNESS_RANKS_MAX] = {0}, deadline = wire_deadline_ns();
+  for (int left = 1; left > 0;) {
+    bool done = false;
+    if (posted < POSTS) {
+      WIRE_TRY(post_try(t, number_of(t->rank, posted), size_of(t->rank, posted), &done));
+    }
+    posted += done;
+    left = posted < POSTS;
+    for (int peer = 0; peer < t->size; peer++) {
+      if (peer == t->rank || read[peer] == POSTS) continue;
+      uint64_t count = read[peer];
+      WIRE_TRY(read_try(t, peer, number_of(peer, count), size_of(peer, count), &done));
+      read[peer] += done;
+      left += read[peer] < POSTS;
+    }
+    WIRE_REQUIRE(base_clock_now_ns() < deadline, "rank %d is stuck", t->rank);
+    wire_pause();
+  }
+  return 0;
+}
+
+/* Rank 0 posts until there is no room; while one peer has taken none, nothing gives it any. */
+int transport_case_posts_full(const transport_fixture_t *fixture, transport_t **end) {
+  enum { ENOUGH = 1000, BYTES = 100 };
+  (void)fixture;
+  transport_t *t = *end;
+  int slowest = t->size - 1;
+  uint64_t *held = harness_board();
+  for (int phase = 0; phase < 3; phase++) {
+    if (t->rank == 0) {
+      bool done = true;
+      uint64_t count = 0;
+      while (done && count < ENOUGH) {
+        WIRE_TRY(post_try(t, number_of(phase == 1, count), BYTES, &done));
+        count += done;
+      }
+      if (phase == 1) WIRE_REQUIRE(count == 0, "it wrote over posts that were not taken");
+      if (phase == 0) WIRE_REQUIRE(count >= PLAN_DEPTH_MAX, "holds %d posts only", (int)count);
+      if (phase == 2) WIRE_REQUIRE(count == *held, "has room for %d, not as before", (int)count);
+      *held = phase == 1 ? *held : count;
+    }
+    harness_meet();
+    bool reads = t->rank != 0 && (phase == 2 || (phase == 0) == (t->rank != slowest));
+    for (uint64_t i = 0; reads && i < *held; i++) {
+      bool done;
+      WIRE_TRY(read_try(t, 0, i, BYTES, &done));
+      WIRE_REQUIRE(done, "rank %d: post %d is not there", t->rank, (int)i);
+    }
+    harness_meet();
+  }
+  return 0;
+}
