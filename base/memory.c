@@ -4,10 +4,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-bool base_size_multiply(size_t count, size_t bytes, size_t *product) {
-  return !__builtin_mul_overflow(count, bytes, product);
-}
-
 coll_status_t base_alloc(size_t count, size_t bytes, const char *what, void **array) {
   void *memory = calloc(count > 0 ? count : 1, bytes > 0 ? bytes : 1);
   if (memory == NULL) {

@@ -13,7 +13,9 @@
 #define BASE_CACHE_LINE 64
 
 /* count * bytes, or false when it does not fit a size_t. */
-bool base_size_multiply(size_t count, size_t bytes, size_t *product);
+static inline bool base_size_multiply(size_t count, size_t bytes, size_t *product) {
+  return !__builtin_mul_overflow(count, bytes, product);
+}
 
 /* Smallest multiple of `multiple` (> 0) that is not below value. */
 static inline size_t base_round_up(size_t value, size_t multiple) {

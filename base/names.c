@@ -20,22 +20,19 @@ static const char *const collective_names[COLL_COLLECTIVE_COUNT] = {
     [COLL_SENDRECV] = "sendrecv",
 };
 
-static const struct {
-  const char *name;
-  size_t bytes;
-} dtypes[COLL_DTYPE_COUNT] = {
-    [COLL_INT8] = {"int8", 1},
-    [COLL_UINT8] = {"uint8", 1},
-    [COLL_INT32] = {"int32", 4},
-    [COLL_UINT32] = {"uint32", 4},
-    [COLL_INT64] = {"int64", 8},
-    [COLL_UINT64] = {"uint64", 8},
-    [COLL_FLOAT16] = {"float16", 2},
-    [COLL_FLOAT32] = {"float32", 4},
-    [COLL_FLOAT64] = {"float64", 8},
-    [COLL_BFLOAT16] = {"bfloat16", 2},
-    [COLL_FLOAT8_E4M3] = {"float8_e4m3", 1},
-    [COLL_FLOAT8_E5M2] = {"float8_e5m2", 1},
+static const char *const dtype_names[COLL_DTYPE_COUNT] = {
+    [COLL_INT8] = "int8",
+    [COLL_UINT8] = "uint8",
+    [COLL_INT32] = "int32",
+    [COLL_UINT32] = "uint32",
+    [COLL_INT64] = "int64",
+    [COLL_UINT64] = "uint64",
+    [COLL_FLOAT16] = "float16",
+    [COLL_FLOAT32] = "float32",
+    [COLL_FLOAT64] = "float64",
+    [COLL_BFLOAT16] = "bfloat16",
+    [COLL_FLOAT8_E4M3] = "float8_e4m3",
+    [COLL_FLOAT8_E5M2] = "float8_e5m2",
 };
 
 static const char *const op_names[COLL_OP_BUILTIN_COUNT] = {
@@ -48,11 +45,7 @@ const char *base_collective_name(coll_collective_t collective) {
 }
 
 const char *base_dtype_name(coll_dtype_t dtype) {
-  return (unsigned)dtype < COLL_DTYPE_COUNT ? dtypes[dtype].name : NULL;
-}
-
-size_t base_dtype_bytes(coll_dtype_t dtype) {
-  return (unsigned)dtype < COLL_DTYPE_COUNT ? dtypes[dtype].bytes : 0;
+  return (unsigned)dtype < COLL_DTYPE_COUNT ? dtype_names[dtype] : NULL;
 }
 
 const char *base_op_name(coll_op_t op) {
@@ -62,11 +55,6 @@ const char *base_op_name(coll_op_t op) {
 bool base_collective_is_rooted(coll_collective_t collective) {
   return collective == COLL_REDUCE || collective == COLL_BROADCAST || collective == COLL_GATHER ||
          collective == COLL_SCATTER;
-}
-
-bool base_collective_reduces(coll_collective_t collective) {
-  return collective == COLL_ALLREDUCE || collective == COLL_REDUCE ||
-         collective == COLL_REDUCE_SCATTER;
 }
 
 coll_status_t base_collective_find(const char *name, coll_collective_t *collective) {

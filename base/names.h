@@ -12,11 +12,23 @@ const char *base_collective_name(coll_collective_t collective);
 const char *base_dtype_name(coll_dtype_t dtype);
 const char *base_op_name(coll_op_t op);
 
-size_t base_dtype_bytes(coll_dtype_t dtype); /* 0 outside the enumeration */
+/* Of an element; 0 outside the enumeration. */
+static inline size_t base_dtype_bytes(coll_dtype_t dtype) {
+  static const unsigned char bytes[COLL_DTYPE_COUNT] = {
+      [COLL_INT8] = 1,    [COLL_UINT8] = 1,    [COLL_INT32] = 4,       [COLL_UINT32] = 4,
+      [COLL_INT64] = 8,   [COLL_UINT64] = 8,   [COLL_FLOAT16] = 2,     [COLL_FLOAT32] = 4,
+      [COLL_FLOAT64] = 8, [COLL_BFLOAT16] = 2, [COLL_FLOAT8_E4M3] = 1, [COLL_FLOAT8_E5M2] = 1,
+  };
+  return (unsigned)dtype < COLL_DTYPE_COUNT ? bytes[dtype] : 0;
+}
 
-/* Whether the collective has a root; whether it reduces. */
+static inline bool base_collective_reduces(coll_collective_t collective) {
+  return collective == COLL_ALLREDUCE || collective == COLL_REDUCE ||
+         collective == COLL_REDUCE_SCATTER;
+}
+
+/* Whether one rank is the call's root. */
 bool base_collective_is_rooted(coll_collective_t collective);
-bool base_collective_reduces(coll_collective_t collective);
 
 /* COLL_ERROR_INVALID names the nearest. */
 coll_status_t base_collective_find(const char *name, coll_collective_t *collective);

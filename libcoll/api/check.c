@@ -16,10 +16,12 @@ static coll_status_t wrong(const comm_call_t *call, const char *what) {
                    call->comm->size, what);
 }
 
-static coll_status_t check_words(comm_call_t *call) {
+/* *block_bytes: of `count` elements; so many blocks as there are ranks still fit memory. */
+static coll_status_t check_words(comm_call_t *call, size_t *block_bytes) {
   char text[120];
   int size = call->comm->size;
-  if (base_dtype_bytes(call->dtype) == 0) {
+  size_t element_bytes = base_dtype_bytes(call->dtype), all_bytes;
+  if (element_bytes == 0) {
     snprintf(text, sizeof text, "dtype %d does not exist", (int)call->dtype);
     return wrong(call, text);
   }
@@ -37,9 +39,8 @@ static coll_status_t check_words(comm_call_t *call) {
              call->root, size - 1);
     return wrong(call, text);
   }
-  size_t bytes;
-  if (!base_size_multiply(call->count, base_dtype_bytes(call->dtype), &bytes) ||
-      !base_size_multiply(bytes, (size_t)size, &bytes) || bytes > SIZE_MAX / 2) {
+  if (!base_size_multiply(call->count, element_bytes, block_bytes) ||
+      !base_size_multiply(*block_bytes, (size_t)size, &all_bytes) || all_bytes > SIZE_MAX / 2) {
     snprintf(text, sizeof text, "count %zu of %s on %d ranks is more than memory can hold",
              call->count, base_dtype_name(call->dtype), size);
     return wrong(call, text);
@@ -47,16 +48,9 @@ static coll_status_t check_words(comm_call_t *call) {
   return COLL_OK;
 }
 
-static size_t buffer_bytes(const comm_call_t *call, plan_buffer_t buffer) {
-  plan_shape_t shape = {
-      .collective = call->collective, .size = call->comm->size, .root = call->root};
-  return (size_t)plan_blocks(&shape, call->comm->rank, buffer) * call->count *
-         base_dtype_bytes(call->dtype);
-}
-
 /* Whether send is where an in-place call of the collective has it, seen from recv. */
-static bool is_in_place(const comm_call_t *call) {
-  size_t own = (size_t)call->comm->rank * call->count * base_dtype_bytes(call->dtype);
+static bool is_in_place(const comm_call_t *call, size_t block_bytes) {
+  size_t own = (size_t)call->comm->rank * block_bytes;
   uintptr_t send = (uintptr_t)call->send, recv = (uintptr_t)call->recv;
   switch (call->collective) {
     case COLL_ALLREDUCE:
@@ -77,16 +71,19 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
 }
 
 coll_status_t api_check_collective(comm_call_t *call) {
+  size_t block_bytes;
   COLL_TRY(comm_check(call->comm));
-  COLL_TRY(check_words(call));
-  size_t send_bytes = buffer_bytes(call, PLAN_INPUT);
-  size_t recv_bytes = buffer_bytes(call, PLAN_OUTPUT);
+  COLL_TRY(check_words(call, &block_bytes));
+  const plan_shape_t shape = {
+      .collective = call->collective, .size = call->comm->size, .root = call->root};
+  size_t send_bytes = (size_t)plan_blocks(&shape, call->comm->rank, PLAN_INPUT) * block_bytes;
+  size_t recv_bytes = (size_t)plan_blocks(&shape, call->comm->rank, PLAN_OUTPUT) * block_bytes;
   if (send_bytes == 0) call->send = NULL;
   if (recv_bytes == 0) call->recv = NULL;
   if (send_bytes > 0 && call->send == NULL) return wrong(call, "the send buffer is NULL");
   if (recv_bytes > 0 && call->recv == NULL) return wrong(call, "the recv buffer is NULL");
   if (send_bytes == 0 || recv_bytes == 0) return COLL_OK;
-  call->in_place = is_in_place(call);
+  call->in_place = is_in_place(call, block_bytes);
   if (!call->in_place && overlap(call->send, send_bytes, call->recv, recv_bytes)) {
     return wrong(call,
                  "the send and recv buffers overlap, but not the way coll.h says for in place");
@@ -95,8 +92,9 @@ coll_status_t api_check_collective(comm_call_t *call) {
 }
 
 coll_status_t api_check_pair(comm_call_t *call) {
+  size_t bytes;
   COLL_TRY(comm_check(call->comm));
-  COLL_TRY(check_words(call));
+  COLL_TRY(check_words(call, &bytes));
   if (call->root == call->comm->rank && !api_group_is_open()) {
     return wrong(call, "to or from itself a rank communicates inside a group only");
   }
@@ -123,8 +121,9 @@ static bool extent(const size_t counts[], const size_t displs[], int size, size_
 coll_status_t api_check_alltoallv(comm_call_t *call, const size_t send_counts[],
                                   const size_t send_displs[], const size_t recv_counts[],
                                   const size_t recv_displs[]) {
+  size_t none;
   COLL_TRY(comm_check(call->comm));
-  COLL_TRY(check_words(call));
+  COLL_TRY(check_words(call, &none));
   size_t element_bytes = base_dtype_bytes(call->dtype), size = (size_t)call->comm->size;
   size_t send_elements = 0, recv_elements = 0;
   int rank = call->comm->rank;

@@ -103,6 +103,7 @@ static coll_status_t add_operation(binder_t *b, const operation_t *op) {
     if (elements == 0) continue;
     engine_action_t action = begin_action(b, op->kind);
     action.dst_count = (uint16_t)op->dst_count;
+    action.elements = elements;
     action.bytes = elements * b->place.call->element_bytes;
     for (int32_t i = 0; i < op->dst_count + op->source_count; i++) {
       COLL_TRY(add_operand(b, &action, operation_span(op, i), pieces, piece));

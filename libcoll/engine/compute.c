@@ -33,7 +33,6 @@ coll_status_t engine_compute_reduce(const engine_world_t *world, const engine_bo
   const device_ops_t *device = world->device;
   const engine_operand_t *operands = &bound->operands[action->operands];
   int dst_count = action->dst_count, source_count = action->operand_count - dst_count;
-  size_t elements = action->bytes / call->element_bytes;
   char *dsts[DEVICE_DSTS_MAX];
   const void *sources[DEVICE_SOURCES_MAX];
   for (int d = 0; d < dst_count; d++) dsts[d] = engine_address(bound, &operands[d], messages);
@@ -41,12 +40,12 @@ coll_status_t engine_compute_reduce(const engine_world_t *world, const engine_bo
     sources[s] = engine_address(bound, &operands[dst_count + s], messages);
   }
   if (dst_count == 1 || copies_stay_clear(dsts, dst_count, sources, source_count, action->bytes)) {
-    return device->reduce((void *const *)dsts, dst_count, sources, source_count, elements,
+    return device->reduce((void *const *)dsts, dst_count, sources, source_count, action->elements,
                           call->dtype, call->op);
   }
   /* The copies come after the reduction has read all that it reads. */
-  COLL_TRY(device->reduce((void *const *)dsts, 1, sources, source_count, elements, call->dtype,
-                          call->op));
+  COLL_TRY(device->reduce((void *const *)dsts, 1, sources, source_count, action->elements,
+                          call->dtype, call->op));
   for (int d = 1; d < dst_count; d++) COLL_TRY(device->copy(dsts[d], dsts[0], action->bytes));
   return COLL_OK;
 }

@@ -48,24 +48,26 @@ static void measure_pass(engine_run_t *run, const plan_t *plan, size_t *pass_mos
 /* This rank's INPUT and OUTPUT are the call's, so that several calls can be under way at once. */
 static char *buffer_of(const engine_run_t *run, const engine_base_t *base) {
   const engine_world_t *world = run->world;
-  if (base->rank == world->rank && base->buffer == PLAN_INPUT) {
-    return (char *)(uintptr_t)run->call->input; /* never written: plans are proved not to */
+  if (base->rank != world->rank || base->buffer == PLAN_SCRATCH) {
+    return world->views[base->rank].buffers[base->buffer];
   }
-  if (base->rank == world->rank && base->buffer == PLAN_OUTPUT) return run->call->output;
-  return world->views[base->rank].buffers[base->buffer];
+  if (base->buffer == PLAN_OUTPUT) return run->call->output;
+  return (char *)(uintptr_t)run->call->input; /* never written: plans are proved not to */
+}
+
+static coll_status_t say_unmapped(const engine_run_t *run, const engine_base_t *base) {
+  return base_fail(COLL_ERROR_SYSTEM, "rank %d: cannot map the %s buffer of rank %d",
+                   run->world->rank, plan_buffer_name(base->buffer), base->rank);
 }
 
 static coll_status_t find_buffers(engine_run_t *run) {
   engine_bound_t *bound = run->bound;
   size_t shift = run->pass.first * run->call->element_bytes;
-  for (size_t i = 0; i < bound->base_count; i++) {
-    const engine_base_t *base = &bound->bases[i];
+  const engine_base_t *base = bound->bases, *end = base + bound->base_count;
+  for (char **address = bound->addresses; base < end; base++, address++) {
     char *buffer = buffer_of(run, base);
-    if (buffer == NULL) {
-      return base_fail(COLL_ERROR_SYSTEM, "rank %d: cannot map the %s buffer of rank %d",
-                       run->world->rank, plan_buffer_name(base->buffer), base->rank);
-    }
-    bound->addresses[i] = base->buffer == PLAN_SCRATCH ? buffer : buffer + shift;
+    if (buffer == NULL) return say_unmapped(run, base);
+    *address = base->buffer == PLAN_SCRATCH ? buffer : buffer + shift;
   }
   return COLL_OK;
 }

@@ -175,7 +175,7 @@ void reference_reduce(coll_dtype_t dtype, coll_op_t op, const void *const source
 
 void reference_scale(coll_dtype_t dtype, const void *scalar, const void *src, size_t index,
                      void *dst) {
-  uint64_t aligned;
+  uint64_t aligned = 0;
   memcpy(&aligned, scalar, base_dtype_bytes(dtype));
   if (reference_is_float(dtype)) {
     double product = reference_decode(dtype, &aligned, 0) * reference_decode(dtype, src, index);
