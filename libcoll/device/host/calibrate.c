@@ -100,24 +100,23 @@ size_t host_stream_calibrate(const char *table, host_stream_t stream) {
 
 /* ---- what the tables ask --------------------------------------------------------------------*/
 
-static atomic_size_t set_bytes, found_bytes; /* 0: not set, not yet looked for */
+atomic_size_t host_stream_least = LEAST_BYTES;
+static atomic_bool known; /* host_stream_least is final; set after it */
 static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
 
 void host_stream_set(size_t bytes) {
-  atomic_store_explicit(&set_bytes, bytes, memory_order_relaxed);
+  atomic_store_explicit(&host_stream_least, bytes > 0 ? bytes : LEAST_BYTES, memory_order_relaxed);
+  atomic_store_explicit(&known, bytes > 0, memory_order_release);
 }
 
-bool host_stream_pays(size_t bytes, const char *table, host_stream_t stream) {
-  size_t least = atomic_load_explicit(&set_bytes, memory_order_relaxed);
-  if (least > 0) return bytes >= least;
-  if (bytes < LEAST_BYTES) return false;
-  least = atomic_load_explicit(&found_bytes, memory_order_relaxed);
-  if (least == 0) {
+bool host_stream_asked(size_t bytes, const char *table, host_stream_t stream) {
+  /* acquire: the size that is known is seen along with its being known */
+  if (!atomic_load_explicit(&known, memory_order_acquire)) {
     pthread_mutex_lock(&finding);
-    least = atomic_load_explicit(&found_bytes, memory_order_relaxed);
-    if (least == 0) least = host_stream_calibrate(table, stream);
-    atomic_store_explicit(&found_bytes, least, memory_order_relaxed);
+    if (!atomic_load_explicit(&known, memory_order_relaxed)) {
+      host_stream_set(host_stream_calibrate(table, stream));
+    }
     pthread_mutex_unlock(&finding);
   }
-  return bytes >= least;
+  return bytes >= atomic_load_explicit(&host_stream_least, memory_order_relaxed);
 }

@@ -61,7 +61,8 @@ static bool has_avx2(void) {
 
 static bool has_avx512(void) {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("bmi2");
 }
 #elif defined(__aarch64__)
 extern const device_ops_t device_host_neon;

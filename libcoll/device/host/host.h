@@ -5,6 +5,7 @@
 #ifndef DEVICE_HOST_HOST_H
 #define DEVICE_HOST_HOST_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "device/ops.h"
@@ -19,8 +20,18 @@ typedef void (*host_stream_t)(void *dst, const void *src, size_t bytes);
  * host_stream_calibrate finds, asked when it is first needed. */
 void host_stream_set(size_t bytes);
 
-/* Whether a destination of that many bytes is to be streamed, by a table that streams that way. */
-bool host_stream_pays(size_t bytes, const char *table, host_stream_t stream);
+/* Nothing smaller is streamed. Until the size is known, the least that it is worth looking for. */
+extern atomic_size_t host_stream_least;
+
+/* Whether a destination of at least host_stream_least bytes is streamed after all, by a table that
+ * streams that way. */
+bool host_stream_asked(size_t bytes, const char *table, host_stream_t stream);
+
+/* Whether a destination of that many bytes is to be streamed. */
+static inline bool host_stream_pays(size_t bytes, const char *table, host_stream_t stream) {
+  return bytes >= atomic_load_explicit(&host_stream_least, memory_order_relaxed) &&
+         host_stream_asked(bytes, table, stream);
+}
 
 /* The size from which `stream` is faster than memcpy, even when memcpy would find the destination
  * in a cache. Measured in some 20 ms, once per machine: the result is kept (topo/kept.h). */

@@ -11,7 +11,7 @@
 #include "device/host/kernels.h"
 #include "device/host/stream.h"
 
-#define BLOCK_BYTES 4096
+#define BLOCK_BYTES 512 /* so short that loads of the next go on while stores of one drain */
 #define ISA_TEXT_OF(isa) #isa
 #define ISA_TEXT(isa) ISA_TEXT_OF(isa)
 #define TABLE_NAME "host, " ISA_TEXT(HOST_ISA)
@@ -47,6 +47,8 @@ static size_t to_line(const void *p) {
   return (size_t)(-(uintptr_t)p % STREAM_LINE);
 }
 
+typedef void store_t(void *dst, const void *src, size_t bytes);
+
 /* Whole lines of dst are streamed, what is around them is stored as usual. */
 static void stream_bytes(void *dst, const void *src, size_t bytes) {
   size_t first = smaller(to_line(dst), bytes), i = first;
@@ -55,6 +57,10 @@ static void stream_bytes(void *dst, const void *src, size_t bytes) {
     stream_line((char *)dst + i, (const char *)src + i);
   }
   memcpy((char *)dst + i, (const char *)src + i, bytes - i);
+}
+
+static void store_bytes(void *dst, const void *src, size_t bytes) {
+  memcpy(dst, src, bytes);
 }
 
 static void stream_copy(void *dst, const void *src, size_t bytes) {
@@ -85,42 +91,51 @@ typedef struct reduction {
   const void *const *sources;
   int source_count; /* at least 2 */
   size_t element_bytes, count;
-  bool streamed[DEVICE_DSTS_MAX]; /* which of the destinations */
-  bool any_streamed;
 } reduction_t;
 
-/* Each block goes to the first destination and is copied from there while it is in the cache, or
- * waits beside it to be streamed. */
-static void reduce_by_blocks(const reduction_t *r) {
-  _Alignas(64) char result[BLOCK_BYTES];
+/* Each block goes to the first destination and is copied from there while it is in the cache. */
+static void reduce_in_cache(const reduction_t *r) {
   size_t step = BLOCK_BYTES / r->element_bytes;
   for (size_t first = 0; first < r->count; first += step) {
-    size_t part = smaller(step, r->count - first);
-    size_t offset = first * r->element_bytes, bytes = part * r->element_bytes;
-    char *from = r->any_streamed ? result : (char *)r->dsts[0] + offset;
-    r->fold(from, r->sources, r->source_count, offset, part);
-    for (int d = 0; d < r->dst_count; d++) {
-      char *dst = (char *)r->dsts[d] + offset;
-      if (r->streamed[d]) {
-        stream_bytes(dst, from, bytes);
-      } else if (dst != from) {
-        memcpy(dst, from, bytes);
-      }
+    size_t part = smaller(step, r->count - first), offset = first * r->element_bytes;
+    char *result = (char *)r->dsts[0] + offset;
+    r->fold(result, r->sources, r->source_count, offset, part);
+    for (int d = 1; d < r->dst_count; d++) {
+      if (r->dsts[d] == r->dsts[0]) continue;
+      memcpy((char *)r->dsts[d] + offset, result, part * r->element_bytes);
     }
   }
-  if (r->any_streamed) stream_end();
 }
 
 /* A destination that is a source as well has just been read: it is in the cache, and to store to it
- * there costs no more. */
-static void choose_streamed(reduction_t *r) {
+ * there costs no more. Returns whether any is left to stream. */
+static bool choose_stores(const reduction_t *r, store_t *stores[]) {
+  bool any = false;
   for (int d = 0; d < r->dst_count; d++) {
-    r->streamed[d] = true;
+    stores[d] = stream_bytes;
     for (int k = 0; k < r->source_count; k++) {
-      if (r->sources[k] == r->dsts[d]) r->streamed[d] = false;
+      if (r->sources[k] == r->dsts[d]) stores[d] = store_bytes;
     }
-    r->any_streamed |= r->streamed[d];
+    any = any || stores[d] == stream_bytes;
   }
+  return any;
+}
+
+/* Each block is made aside. The first is cut so that the others begin on lines of the first
+ * destination. */
+static void reduce_streamed(const reduction_t *r, store_t *const stores[]) {
+  _Alignas(STREAM_LINE) char result[BLOCK_BYTES];
+  size_t whole = BLOCK_BYTES / r->element_bytes, part;
+  size_t most = whole - (whole - to_line(r->dsts[0]) / r->element_bytes) % whole;
+  for (size_t first = 0; first < r->count; first += part, most = whole) {
+    part = smaller(most, r->count - first);
+    size_t offset = first * r->element_bytes, bytes = part * r->element_bytes;
+    r->fold(result, r->sources, r->source_count, offset, part);
+    for (int d = 0; d < r->dst_count; d++) {
+      stores[d]((char *)r->dsts[d] + offset, result, bytes);
+    }
+  }
+  stream_end();
 }
 
 static coll_status_t reduce(void *const dsts[], int dst_count, const void *const sources[],
@@ -134,18 +149,15 @@ static coll_status_t reduce(void *const dsts[], int dst_count, const void *const
     for (int d = 0; d < dst_count; d++) copy(dsts[d], sources[0], bytes);
     return COLL_OK;
   }
-  reduction_t r = {.fold = kernels->fold[op == COLL_AVG ? COLL_SUM : op],
-                   .dsts = dsts,
-                   .dst_count = dst_count,
-                   .sources = sources,
-                   .source_count = source_count,
-                   .element_bytes = kernels->bytes,
-                   .count = count};
-  if (streams(bytes)) choose_streamed(&r);
-  if (dst_count == 1 && !r.any_streamed) {
-    r.fold(dsts[0], sources, source_count, 0, count);
+  host_fold_t fold = kernels->fold[op == COLL_AVG ? COLL_SUM : op];
+  const reduction_t r = {fold, dsts, dst_count, sources, source_count, kernels->bytes, count};
+  store_t *stores[DEVICE_DSTS_MAX];
+  if (streams(bytes) && choose_stores(&r, stores)) {
+    reduce_streamed(&r, stores);
+  } else if (dst_count == 1) {
+    fold(dsts[0], sources, source_count, 0, count);
   } else {
-    reduce_by_blocks(&r);
+    reduce_in_cache(&r);
   }
   return COLL_OK;
 }

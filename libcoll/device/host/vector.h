@@ -73,6 +73,38 @@ typedef VECTOR_OF(uint64_t) vector_bits_t;
     memcpy((char *)to + VECTOR_BYTES, &pair.second, VECTOR_BYTES);                             \
   }
 
+/* The last bytes of a buffer, fewer than a pair of vectors, in a pair's room. */
+typedef struct vector_rest {
+  _Alignas(VECTOR_BYTES) char bytes[2 * VECTOR_BYTES];
+} vector_rest_t;
+
+#if VECTOR_BYTES == 64
+/* Masked, so that what is loaded next finds whole vectors on their way to the cache. */
+VECTOR_INLINE void vector_rest_load(vector_rest_t *rest, const void *from, size_t bytes) {
+  size_t first = bytes < 64 ? bytes : 64;
+  __mmask64 low = _bzhi_u64(UINT64_MAX, (unsigned)first);
+  __mmask64 high = _bzhi_u64(UINT64_MAX, (unsigned)(bytes - first));
+  _mm512_store_si512(rest->bytes, _mm512_maskz_loadu_epi8(low, from));
+  _mm512_store_si512(rest->bytes + 64, _mm512_maskz_loadu_epi8(high, (const char *)from + 64));
+}
+
+VECTOR_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t bytes) {
+  size_t first = bytes < 64 ? bytes : 64;
+  __mmask64 low = _bzhi_u64(UINT64_MAX, (unsigned)first);
+  __mmask64 high = _bzhi_u64(UINT64_MAX, (unsigned)(bytes - first));
+  _mm512_mask_storeu_epi8(to, low, _mm512_load_si512(rest->bytes));
+  _mm512_mask_storeu_epi8((char *)to + 64, high, _mm512_load_si512(rest->bytes + 64));
+}
+#else
+VECTOR_INLINE void vector_rest_load(vector_rest_t *rest, const void *from, size_t bytes) {
+  memcpy(rest->bytes, from, bytes);
+}
+
+VECTOR_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t bytes) {
+  memcpy(to, rest->bytes, bytes);
+}
+#endif
+
 /* The loop over a kind of vector whose operations, and prefix_settled for what they come to, have
  * been defined. The last elements, fewer than a pair, go through a pair of their own. */
 #define VECTOR_TEMPLATE(prefix)                                                                  \
@@ -98,15 +130,15 @@ typedef VECTOR_OF(uint64_t) vector_bits_t;
       format.store((char *)dst + done, prefix##_result(pair));                                   \
     }                                                                                            \
     if (done < bytes) {                                                                          \
-      char rest[sizeof(prefix##_pair_t)] = {0};                                                  \
-      memcpy(rest, from[0] + offset + done, bytes - done);                                       \
-      prefix##_pair_t pair = format.load(rest);                                                  \
+      vector_rest_t rest = {0};                                                                  \
+      vector_rest_load(&rest, from[0] + offset + done, bytes - done);                            \
+      prefix##_pair_t pair = format.load(&rest);                                                 \
       for (int k = 1; k < source_count; k++) {                                                   \
-        memcpy(rest, from[k] + offset + done, bytes - done);                                     \
-        pair = prefix##_combined(op, pair, format.load(rest));                                   \
+        vector_rest_load(&rest, from[k] + offset + done, bytes - done);                          \
+        pair = prefix##_combined(op, pair, format.load(&rest));                                  \
       }                                                                                          \
-      format.store(rest, prefix##_result(pair));                                                 \
-      memcpy((char *)dst + done, rest, bytes - done);                                            \
+      format.store(&rest, prefix##_result(pair));                                                \
+      vector_rest_store((char *)dst + done, &rest, bytes - done);                                \
     }                                                                                            \
   }
 
