@@ -76,11 +76,6 @@ shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, i
   return (shm_ring_t *)(void *)(rings + fifo(owner, source, channel) * layout->ring_stride);
 }
 
-shm_slot_t *shm_layout_slot(const shm_layout_t *layout, shm_ring_t *ring, uint64_t message) {
-  char *slots = (char *)(ring + 1);
-  return (shm_slot_t *)(void *)(slots + (message % SHM_SLOTS) * layout->slot_stride);
-}
-
 shm_slot_t *shm_layout_post(void *base, int source, uint64_t message) {
   shm_slot_t *slots = (shm_slot_t *)(void *)((char *)base + POSTS_OFFSET);
   return &slots[(uint64_t)source * SHM_POSTS + message % SHM_POSTS];

@@ -27,6 +27,7 @@
 #define SHM_POSTS 4 /* the same, of posts */
 #define SHM_POST_BYTES ((size_t)32 << 10)
 #define SHM_INLINE_BYTES 40 /* payload that travels in the cache line of its flag */
+#define SHM_AHEAD_LINES 4   /* of a payload, that are fetched along with its flag */
 #define SHM_SIGNAL_TAGS 7   /* latest tags kept beside a signal count */
 
 _Static_assert(SHM_POSTS >= PLAN_DEPTH_MAX && SHM_POSTS * 64 % SHM_LINE_PAIR == 0,
@@ -106,8 +107,6 @@ shm_signal_t *shm_layout_signal(const shm_layout_t *layout, void *base, int owne
                                 int channel);
 shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel);
-shm_slot_t *shm_layout_slot(const shm_layout_t *layout, shm_ring_t *ring, uint64_t message);
-
 /* The slot of a rank's `message`-th post (taken modulo SHM_POSTS), the place for its bytes where
  * they do not fit the slot, and how many of rank source's posts the owner has taken. */
 shm_slot_t *shm_layout_post(void *base, int source, uint64_t message);
@@ -115,5 +114,12 @@ void *shm_layout_post_bytes(const shm_layout_t *layout, void *base, int source, 
 shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner, int source);
 
 void *shm_layout_scratch(const shm_layout_t *layout, void *base, int owner);
+
+/* Where the message-th of a ring's messages, from 0, is or goes. */
+static inline shm_slot_t *shm_layout_slot(const shm_layout_t *layout, shm_ring_t *ring,
+                                          uint64_t message) {
+  char *slots = (char *)(ring + 1);
+  return (shm_slot_t *)(void *)(slots + (message % SHM_SLOTS) * layout->slot_stride);
+}
 
 #endif

@@ -75,13 +75,10 @@ static coll_status_t shm_send(transport_t *t, int peer, int channel, const void 
     if (fifo->sent - fifo->taken_seen == SHM_SLOTS) return COLL_OK;
   }
   shm_slot_t *slot = shm_layout_slot(&s->layout, ring, fifo->sent);
-  shm_letter_t letter = {.tag = head->tag, .bytes = head->bytes};
-  if (head->bytes <= SHM_INLINE_BYTES) {
-    if (head->bytes > 0) memcpy(letter.payload, data, head->bytes);
-  } else {
-    memcpy(slot + 1, data, head->bytes);
-  }
-  slot->letter = letter;
+  char *payload = head->bytes <= SHM_INLINE_BYTES ? slot->letter.payload : (char *)(slot + 1);
+  if (head->bytes > 0) memcpy(payload, data, head->bytes);
+  slot->letter.tag = head->tag;
+  slot->letter.bytes = head->bytes;
   atomic_store_explicit(&slot->sequence, ++fifo->sent, memory_order_release);
   shm_park_ring(fifo->peer);
   *done = true;
@@ -93,6 +90,7 @@ static coll_status_t shm_peek(transport_t *t, int peer, int channel, const void 
   shm_t *s = self_of(t);
   fifo_state_t *fifo = fifo_of(s, peer, channel);
   shm_slot_t *slot = shm_layout_slot(&s->layout, fifo->ring_in, fifo->received);
+  for (int line = 1; line <= SHM_AHEAD_LINES; line++) __builtin_prefetch(slot + line);
   /* acquire: the payload is there once its flag is */
   *done = atomic_load_explicit(&slot->sequence, memory_order_acquire) == fifo->received + 1;
   if (!*done) return COLL_OK;
