@@ -47,6 +47,9 @@ typedef struct comm_tuning {
   /* 1 + the profile chosen, 0 before, by reach, logarithm of the element's size and class of the
    * block's. */
   uint8_t chosen[PLAN_REACH_COUNT][4][TUNE_CLASSES];
+  /* By class: the next calls for which the ranks do not meet, as some rank's memory could not be
+   * mapped when they last did. Meetings end alike for all, so all ranks count alike. */
+  uint8_t unmet[TUNE_CLASSES];
 } comm_tuning_t;
 
 typedef struct comm_premul {
@@ -115,6 +118,12 @@ void comm_plans_free(struct coll_comm *comm);
 coll_status_t comm_choose(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
                           size_t element_bytes, int root, bool in_place, plan_reach_t reach,
                           const comm_plan_t **plan);
+
+/* The furthest reach to choose by for the call under way, on this and every rank: USER, unless the
+ * latest meeting of ranks over such a call, which was of late, found memory that cannot be mapped,
+ * and no algorithm is insisted on. comm_note_unmapped says that the call's own meeting did. */
+plan_reach_t comm_reach(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
+void comm_note_unmapped(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
 
 /* The place for the bound program of a collective; whatever it holds, the engine makes right. */
 engine_bound_t *comm_bound_of(struct coll_comm *comm, const plan_t *plan, size_t count);

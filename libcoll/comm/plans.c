@@ -126,6 +126,21 @@ coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective
   return COLL_OK;
 }
 
+/* A meeting in vain costs as much as a small call; and memory that can be mapped, where it comes to
+ * be used, should not wait for long. */
+#define UNMET_CALLS 15
+
+plan_reach_t comm_reach(struct coll_comm *comm, coll_collective_t collective, size_t bytes) {
+  uint8_t *unmet = &comm->tunings[collective].unmet[tune_class_of(bytes)];
+  if (*unmet == 0 || comm->forced[collective] != NULL) return PLAN_REACH_USER;
+  --*unmet;
+  return PLAN_REACH_SCRATCH;
+}
+
+void comm_note_unmapped(struct coll_comm *comm, coll_collective_t collective, size_t bytes) {
+  comm->tunings[collective].unmet[tune_class_of(bytes)] = UNMET_CALLS;
+}
+
 /* What is insisted on where it can serve, else what the tuner takes. */
 static coll_status_t choose_afresh(struct coll_comm *comm, coll_collective_t collective,
                                    size_t bytes, size_t element_bytes, int root, bool in_place,

@@ -74,13 +74,17 @@ static void describe_collective(comm_task_t *task) {
   }
 }
 
+/* Of a block; 0 where only pairs of ranks know. */
+static size_t common_bytes(const comm_task_t *task) {
+  return task->call->blocks != NULL ? 0 : task->call->count * task->engine_call.element_bytes;
+}
+
 static coll_status_t choose(comm_task_t *task, plan_reach_t reach) {
   const comm_call_t *call = task->call;
-  size_t element_bytes = task->engine_call.element_bytes;
   bool in_place = call->in_place && task->scaled == NULL;
-  size_t bytes = call->blocks != NULL ? 0 : call->count * element_bytes;
-  COLL_TRY(comm_choose(call->comm, call->collective, bytes, element_bytes, call->root, in_place,
-                       reach, &task->choice));
+  COLL_TRY(comm_choose(call->comm, call->collective, common_bytes(task),
+                       task->engine_call.element_bytes, call->root, in_place, reach,
+                       &task->choice));
   call->comm->used[call->collective] = task->choice->algo;
   return COLL_OK;
 }
@@ -99,16 +103,29 @@ static void complete_collective(comm_task_t *task) {
   task->state = COMM_TASK_DONE;
 }
 
+/* The meeting found, or is going to find, that not all memory can be mapped. */
+static coll_status_t choose_unmapped(comm_task_t *task) {
+  comm_note_unmapped(task->call->comm, task->call->collective, common_bytes(task));
+  return choose(task, PLAN_REACH_SCRATCH);
+}
+
 /* A rank whose own memory cannot be mapped knows how the meeting ends. It says so and goes on at
  * once by way of scratch, unless that takes messages, which would get in front of the offers. */
 static coll_status_t forestall_meeting(comm_task_t *task) {
   bool moved, done, mappable;
-  COLL_TRY(choose(task, PLAN_REACH_SCRATCH));
+  COLL_TRY(choose_unmapped(task));
   if (task->choice->plan->message_chunks > 0) return COLL_OK;
   COLL_TRY(engine_handshake_advance(&task->handshake, &moved, &done, &mappable));
   if (task->handshake.sent < task->call->comm->size - 1) return COLL_OK;
   task->offers_due = !done;
   return begin_run(task);
+}
+
+/* A bundle's buffers are freed with the call, also when it fails, so no peer reaches into them. */
+static plan_reach_t reach_of(const comm_task_t *task) {
+  const comm_call_t *call = task->call;
+  if (call->bundle != NULL) return PLAN_REACH_SCRATCH;
+  return comm_reach(call->comm, call->collective, common_bytes(task));
 }
 
 static coll_status_t start_collective(comm_task_t *task) {
@@ -124,9 +141,7 @@ static coll_status_t start_collective(comm_task_t *task) {
   if (base_collective_reduces(call->collective) && call->op >= COLL_OP_BUILTIN_COUNT) {
     COLL_TRY(scale_input(task));
   }
-  /* A bundle's buffers are freed with the call, also when it fails, so no peer reaches into them.
-   */
-  COLL_TRY(choose(task, call->bundle != NULL ? PLAN_REACH_SCRATCH : PLAN_REACH_USER));
+  COLL_TRY(choose(task, reach_of(task)));
   if (task->choice->plan->reach != PLAN_REACH_USER) {
     return begin_run(task);
   }
@@ -184,7 +199,7 @@ static coll_status_t meet(comm_task_t *task, bool *moved) {
   COLL_TRY(engine_handshake_advance(&task->handshake, moved, &done, &mappable));
   if (!done) return COLL_OK;
   *moved = true;
-  if (!mappable) COLL_TRY(choose(task, PLAN_REACH_SCRATCH));
+  if (!mappable) COLL_TRY(choose_unmapped(task));
   return begin_run(task);
 }
 

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness/party.h"
 
@@ -157,4 +158,39 @@ static int look_around(party_rank_t *self) {
 
 Test(memory, has_no_name) {
   PARTY_RUN(2, 10000, look_around, NULL);
+}
+
+/* The name of the algorithm that sums up these. */
+static int sum_with(party_rank_t *self, float *memory, const char **used) {
+  size_t half = 16384;
+  for (size_t i = 0; i < half; i++) memory[i] = 1;
+  PARTY_OK(coll_allreduce(memory, memory + half, half, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+  PARTY_REQUIRE(memory[half] == (float)self->size && memory[2 * half - 1] == memory[half],
+                "a wrong sum, %g", (double)memory[half]);
+  *used = coll_comm_algo_used(self->comm, COLL_ALLREDUCE);
+  return 0;
+}
+
+/* One rank's memory that cannot be mapped is enough, and it is tried again before long. */
+static int mixed(party_rank_t *self) {
+  float *shared, *own = malloc(32768 * sizeof *own);
+  const char *mapped, *staged, *used = "";
+  int calls = 0;
+  PARTY_REQUIRE(own != NULL, "no memory");
+  PARTY_OK(coll_mem_alloc(32768 * sizeof *shared, (void **)&shared));
+  PARTY_TRY(sum_with(self, shared, &mapped));
+  PARTY_TRY(sum_with(self, self->rank == 1 ? own : shared, &staged));
+  PARTY_REQUIRE(strcmp(staged, mapped) != 0, "%s serves memory that cannot be mapped", mapped);
+  while (strcmp(used, mapped) != 0 && calls++ < 40) PARTY_TRY(sum_with(self, shared, &used));
+  PARTY_REQUIRE(calls == 16, "%s came back after %d calls", mapped, calls);
+  PARTY_OK(coll_mem_free(shared));
+  free(own);
+  return 0;
+}
+
+Test(memory, that_cannot_be_mapped_is_remembered_for_a_while) {
+  harness_result_t result;
+  for (int size = 2; size <= 3; size++) {
+    cr_assert(party_processes(size, 10000, mixed, NULL, &result), "%s", result.text);
+  }
 }
