@@ -27,6 +27,7 @@
 #define TURNS 40 /* short ones: some find both cores free, even on a machine at work */
 #define TURNS_LEAST 4
 #define BUDGET_NS 2000000 /* for the turns that count, if they are not fewer */
+#define LATE_NS 3000000000 /* for all of it; a machine this busy tells nothing */
 #define TRIPS 100
 #define SWITCHES 20
 #define CALLS 20
@@ -62,7 +63,9 @@ typedef struct bench {
   tune_profile_t profiles[PROBE_COUNT];
   char *memory;
   struct coll_comm *comms[2];
-  _Atomic bool failed, enough;
+  uint64_t late_ns;
+  _Atomic bool failed;
+  _Atomic bool enough, late; /* by side 0 alone, between the two meetings of a turn */
 } bench_t;
 
 /* ---- two sides ------------------------------------------------------------------------------*/
@@ -99,23 +102,27 @@ static int compare_times(const void *left, const void *right) {
 
 /* Nanoseconds of a turn until both sides are done, of the turns after the first `warmups`: what a
  * quarter of them stay below, so neither those that something disturbed count nor a lucky one.
- * Side 0 says when to stop: between the two meetings of a turn, so that the other side finds what
- * it said after them. */
+ * Side 0 says when to stop, and when to give up all: between the two meetings of a turn, so that
+ * the other side finds what it said after them. */
 static uint64_t time_of(side_t *side, work_t work, size_t size, int warmups) {
   uint64_t took_ns[TURNS], first_ns = 0;
-  _Atomic bool *enough = &side->bench->enough;
-  for (int turn = -warmups;; turn++) {
+  bench_t *bench = side->bench;
+  for (int turn = -warmups; !bench->late; turn++) {
     meet(side);
     uint64_t begin_ns = base_clock_now_ns();
     if (turn <= 0) first_ns = begin_ns;
     work(side, size);
-    if (side->number == 0) *enough = turn + 1 == TURNS || begin_ns - first_ns > BUDGET_NS;
+    if (side->number == 0) {
+      bench->enough = turn + 1 == TURNS || begin_ns - first_ns > BUDGET_NS;
+      bench->late = begin_ns > bench->late_ns;
+    }
     meet(side);
     if (turn >= 0) took_ns[turn] = base_clock_now_ns() - begin_ns;
-    if (turn < TURNS_LEAST - 1 || !*enough) continue;
+    if (turn < TURNS_LEAST - 1 || !bench->enough) continue;
     qsort(took_ns, (size_t)turn + 1, sizeof took_ns[0], compare_times);
     return took_ns[turn / 4];
   }
+  return 0;
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------*/
@@ -350,12 +357,13 @@ static bool make_profiles(bench_t *bench) {
 static bool measure_both(bench_t *bench, tune_machine_t *costs) {
   pthread_t other;
   if (topo_machine_facts(bench->machine).cores < 2 || !make_profiles(bench)) return false;
+  bench->late_ns = base_clock_now_ns() + LATE_NS;
   for (int i = 0; i < 2; i++) prepare_side(bench, i);
   if (pthread_create(&other, NULL, measure_side, &bench->sides[1]) != 0) return false;
   measure_side(&bench->sides[0]);
   pthread_join(other, NULL);
   *costs = bench->sides[0].costs;
-  return !bench->failed;
+  return !bench->failed && !bench->late;
 }
 
 static bool measure_in(bench_t *bench, tune_machine_t *costs) {
