@@ -1,8 +1,8 @@
 /* limit: what this machine allows any collective. Forks its ranks, pins each to a core, and times,
- * as collbench times calls, copies and sums that all ranks make at once in memory of their own, a
- * barrier of flags, and the round trip of one flag between two ranks. Where ranks outnumber cores,
- * one process per core does the work of all of its ranks, so that nobody waits for a turn. Prints
- * one JSON object. */
+ * as collbench times calls, copies and sums that all ranks make at once in memory of their own,
+ * what pairs of ranks take to exchange bytes by way of shared memory, a barrier of flags, and the
+ * round trip of one flag between two ranks. Where ranks outnumber cores, one process per core does
+ * the work of all of its ranks, so that nobody waits for a turn. Prints one JSON object. */
 #include <jansson.h>
 #include <sched.h>
 #include <signal.h>
@@ -30,12 +30,28 @@ enum {
 };
 
 #define COPY_BYTES ((size_t)64 << 20) /* that a rank copies for a figure, or more */
+#define SLOT_COUNT 4
+#define SLOT_BYTES ((size_t)64 << 10)
 
 /* Written by one rank alone. */
 typedef struct cell {
   _Alignas(CELL_BYTES) _Atomic uint32_t sequence;
   double batch_us[BENCH_BATCHES_MOST];
 } cell_t;
+
+/* What a rank has for its partner, and which of its pieces, counted from 1. Small ones lie beside
+ * the number. Written by one rank alone. */
+typedef struct slot {
+  _Alignas(CELL_BYTES) _Atomic uint64_t piece;
+  char beside[BASE_CACHE_LINE - sizeof(uint64_t)];
+  char payload[SLOT_BYTES];
+} slot_t;
+
+/* What ranks share. */
+typedef struct rank_share {
+  cell_t cell;
+  slot_t slots[SLOT_COUNT];
+} rank_share_t;
 
 typedef struct settings {
   int ranks;
@@ -49,10 +65,11 @@ typedef void work_function(void *dst, const void *src, size_t bytes);
 typedef struct rank {
   const settings_t *settings;
   int number;
-  cell_t *cells; /* one per rank, shared */
-  int peers;     /* that take part: all in flags, as many as have a core of their own in work */
+  rank_share_t *shares; /* one per rank, shared */
+  int peers; /* that take part: all in flags, as many as have a core of their own in work */
   uint32_t sequence;
-  int share; /* of the ranks, whose work this one does */
+  uint64_t pieces; /* exchanged so far */
+  int share;       /* of the ranks, whose work this one does */
   work_function *work;
   size_t bytes;
   bench_pool_t from, to;
@@ -63,7 +80,7 @@ typedef struct rank {
 /* With fewer cores than ranks, whoever waits must make room for whom it waits for. */
 static void wait_for(const rank_t *rank, int peer, uint32_t sequence) {
   bool crowded = rank->peers > rank->settings->cpu_count;
-  _Atomic uint32_t *flag = &rank->cells[peer].sequence;
+  _Atomic uint32_t *flag = &rank->shares[peer].cell.sequence;
   while ((int32_t)(atomic_load_explicit(flag, memory_order_acquire) - sequence) < 0) {
     if (crowded) {
       sched_yield();
@@ -74,7 +91,7 @@ static void wait_for(const rank_t *rank, int peer, uint32_t sequence) {
 }
 
 static void raise_flag(rank_t *rank) {
-  atomic_store_explicit(&rank->cells[rank->number].sequence, ++rank->sequence,
+  atomic_store_explicit(&rank->shares[rank->number].cell.sequence, ++rank->sequence,
                         memory_order_release);
 }
 
@@ -182,6 +199,39 @@ static coll_status_t work_on_pair(void *context, int pair) {
   return COLL_OK;
 }
 
+/* ---- exchanges: ranks 0 and 1, 2 and 3, and so on; one that is left over has nothing to do */
+
+static char *payload_of(slot_t *slot, size_t bytes) {
+  return bytes <= sizeof slot->beside ? slot->beside : slot->payload;
+}
+
+/* That the partner's piece has come says that it has taken those before, so slots are free again.
+ */
+static void exchange_piece(rank_t *rank, char *to, const char *from, size_t bytes) {
+  size_t at = rank->pieces % SLOT_COUNT;
+  slot_t *own = &rank->shares[rank->number].slots[at];
+  slot_t *partners = &rank->shares[rank->number ^ 1].slots[at];
+  rank->pieces++;
+  memcpy(payload_of(own, bytes), from, bytes);
+  atomic_store_explicit(&own->piece, rank->pieces, memory_order_release);
+  while (atomic_load_explicit(&partners->piece, memory_order_acquire) < rank->pieces) {
+    base_cpu_relax();
+  }
+  memcpy(to, payload_of(partners, bytes), bytes);
+}
+
+static coll_status_t exchange(void *context, int pair) {
+  rank_t *rank = context;
+  char *to = (char *)bench_pool_region(&rank->to, pair) + BENCH_GUARD_BYTES;
+  const char *from = (const char *)bench_pool_region(&rank->from, pair) + BENCH_GUARD_BYTES;
+  if ((rank->number ^ 1) >= rank->peers) return COLL_OK;
+  for (size_t done = 0; done < rank->bytes; done += SLOT_BYTES) {
+    size_t left = rank->bytes - done;
+    exchange_piece(rank, to + done, from + done, left < SLOT_BYTES ? left : SLOT_BYTES);
+  }
+  return COLL_OK;
+}
+
 /* ---- figures */
 
 static int compare_doubles(const void *a, const void *b) {
@@ -197,11 +247,11 @@ static double figure(rank_t *rank, coll_status_t (*call)(void *, int), int itera
   const bench_effort_t effort = {.warmups = iterations / 10 + 1, .iterations = iterations};
   double slowest[BENCH_BATCHES_MOST] = {0};
   int batches = 0;
-  (void)bench_timing_run(&timed, &effort, rank->cells[rank->number].batch_us, &batches);
+  (void)bench_timing_run(&timed, &effort, rank->shares[rank->number].cell.batch_us, &batches);
   (void)meet(rank);
   for (int peer = 0; peer < rank->peers; peer++) {
     for (int i = 0; i < batches; i++) {
-      double batch_us = rank->cells[peer].batch_us[i];
+      double batch_us = rank->shares[peer].cell.batch_us[i];
       if (batch_us > slowest[i]) slowest[i] = batch_us;
     }
   }
@@ -230,6 +280,10 @@ static json_t *measure_work(rank_t *rank, int iterations, int rotation) {
     rank->work = kinds[i].work;
     double time_us = figure(rank, work_on_pair, iterations, rotation);
     json_object_set_new(figures, kinds[i].name, json_real(time_us));
+  }
+  if (rank->peers > 1 && rank->peers == rank->settings->ranks) {
+    double time_us = figure(rank, exchange, iterations, rotation);
+    json_object_set_new(figures, "exchange_us", json_real(time_us));
   }
   return figures;
 }
@@ -297,8 +351,9 @@ static coll_status_t run_rank(rank_t *rank) {
 
 /* ---- processes */
 
-static void work_as(const settings_t *settings, int number, cell_t *cells) {
-  rank_t rank = {.settings = settings, .number = number, .cells = cells, .peers = settings->ranks};
+static void work_as(const settings_t *settings, int number, rank_share_t *shares) {
+  rank_t rank = {
+      .settings = settings, .number = number, .shares = shares, .peers = settings->ranks};
   coll_status_t status = run_rank(&rank);
   if (status != COLL_OK) fprintf(stderr, "limit: rank %d: %s\n", number, base_last_error());
   _exit(status == COLL_OK ? 0 : 1);
@@ -321,14 +376,15 @@ static bool await_ranks(const pid_t *pids, int count) {
 
 static coll_status_t run(const settings_t *settings, bool *good) {
   pid_t pids[RANKS_MOST];
-  size_t bytes = (size_t)settings->ranks * sizeof(cell_t);
-  cell_t *cells = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (cells == MAP_FAILED) return base_fail_errno(COLL_ERROR_MEMORY, "no shared memory for flags");
+  size_t bytes = (size_t)settings->ranks * sizeof(rank_share_t);
+  rank_share_t *shares =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shares == MAP_FAILED) return base_fail_errno(COLL_ERROR_MEMORY, "no shared memory for flags");
   int started = 0;
   coll_status_t status = COLL_OK;
   for (; started < settings->ranks; started++) {
     pids[started] = fork();
-    if (pids[started] == 0) work_as(settings, started, cells);
+    if (pids[started] == 0) work_as(settings, started, shares);
     if (pids[started] < 0) {
       status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot start rank %d", started);
       break;
@@ -338,7 +394,7 @@ static coll_status_t run(const settings_t *settings, bool *good) {
     for (int i = 0; i < started; i++) kill(pids[i], SIGKILL);
   }
   *good = await_ranks(pids, started);
-  munmap(cells, bytes);
+  munmap(shares, bytes);
   return status;
 }
 
@@ -376,9 +432,11 @@ static coll_status_t parse(int argc, char **argv, settings_t *settings, bool *he
       "limit",
       "[options]",
       "Measures what no collective on this machine can beat: how fast all ranks copy at once,\n"
-      "and add two halves, through the caches and past them, how long a barrier of flags takes,\n"
-      "and how long a flag and its answer. A copy loads and stores every byte once; a sum of as\n"
-      "many bytes stores half as many. Prints JSON; times in us.",
+      "and add two halves, through the caches and past them, how long pairs of ranks take to\n"
+      "exchange bytes by way of shared memory, how long a barrier of flags takes, and how long a\n"
+      "flag and its answer. A copy loads and stores every byte once; a sum of as many bytes "
+      "stores\n"
+      "half as many. Prints JSON; times in us.",
       "  limit -n 2 --cpus 0,1 --sizes 64K,64M\n      two ranks on two cores\n",
       options,
       sizeof options / sizeof options[0]};

@@ -181,7 +181,8 @@ QUICK = ("openmpi/default", "openmpi/copy", "openmpi/coll-sm", "mpich/default", 
 
 def limit_command(build, ranks, sizes):
     """Prints JSON: {"barrier_us", "round_trip_us", "copies": [{"bytes", "cached_us",
-    "streamed_us", "sum_cached_us", "sum_streamed_us"}]}."""
+    "streamed_us", "sum_cached_us", "sum_streamed_us", "exchange_us"}]}, the last where every rank
+    has a core."""
     cores = own_cores()[:ranks]
     return [os.path.join(build, "bench", "limit"), "-n", str(ranks), "--cpus",
             ",".join(map(str, cores)), "--sizes", ",".join(map(str, sizes))]

@@ -4,11 +4,12 @@ target. Pure functions over rows:
     {"ranks": 2, "collective": "allreduce", "bytes": 4096,
      "times_us": {contender: [one per round]},
      "limit": {"cached_us": [...], "streamed_us": [...], "sum_cached_us": [...],
-               "sum_streamed_us": [...], "slot_us": [...], "barrier_us": [...],
-               "round_trip_us": [...]}}
+               "sum_streamed_us": [...], "exchange_us": [...], "slot_us": [...],
+               "barrier_us": [...], "round_trip_us": [...]}}
 
 The limit's copies are of "bytes" by every rank at once, "slot_us" of SLOT_BYTES; a sum is of the
-two halves of as many bytes.
+two halves of as many bytes. In an exchange, two ranks hand each other "bytes" by way of memory that
+both reach; it is missing where ranks outnumber cores.
 """
 import collections
 import statistics
@@ -95,24 +96,50 @@ def moves_us(row, loads, stores):
     return stores * copied + (loads - stores) * (added - copied)
 
 
-def limit_us(row, memory):
-    """The least time: the flags that must cross, then the bytes that must move. The call's own
-    buffers move at the speed of the call's size; what staging adds, between slots that stay in a
-    cache. With fewer cores than ranks, each core does its ranks' work one after the other."""
-    if not row.get("limit"):
-        return None
+def crossing_share(collective, ranks):
+    """Of the larger of a rank's two buffers: what each rank must take in from others, where all
+    have the same part; 0 where they have not."""
+    if collective in ROOTED:
+        return 0
+    return (2 if collective == "allreduce" else 1) * (ranks - 1) / ranks
+
+
+def meeting_us(row):
+    """Until each rank that needs it knows that the others have come so far."""
     if row["collective"] in ROOTED:
-        flags_us = statistics.median(row["limit"]["round_trip_us"]) / 2
-    else:
-        flags_us = statistics.median(row["limit"]["barrier_us"])
+        return statistics.median(row["limit"]["round_trip_us"]) / 2
+    return statistics.median(row["limit"]["barrier_us"])
+
+
+def mapped_us(row):
+    """Nobody may touch a peer's buffers before the peer is in the call, nor may a rank leave before
+    its peers are done with its own: two meetings, and the least moves between them."""
+    own = least_moves(row["collective"], row["ranks"], row["bytes"], staged=False)
+    return 2 * meeting_us(row) + moves_us(row, *own)
+
+
+def staged_us(row):
+    """One meeting. The call's own buffers move at the speed of the call's size; what staging adds,
+    between slots that stay in a cache. What a peer has just stored must cross from its cache, too,
+    and that takes at least as long as a bare exchange of so many bytes."""
     call = row["collective"], row["ranks"], row["bytes"]
     own, staged = least_moves(*call, staged=False), least_moves(*call, staged=True)
-    time = flags_us + moves_us(row, *own)
-    if memory == "malloc":
-        time += (sum(staged) - sum(own)) / 2 * min(
-            us_per_byte(row, row["bytes"], "cached_us", "streamed_us"),
-            us_per_byte(row, SLOT_BYTES, "slot_us"))
-    return time
+    added = (sum(staged) - sum(own)) / 2 * min(
+        us_per_byte(row, row["bytes"], "cached_us", "streamed_us"),
+        us_per_byte(row, SLOT_BYTES, "slot_us"))
+    share = min(crossing_share(*call[:2]), 1)
+    crossing = share * statistics.median(row["limit"].get("exchange_us", [0]))
+    return max(meeting_us(row) + moves_us(row, *own) + added, crossing)
+
+
+def limit_us(row, memory):
+    """The least time: the flags that must cross, and the bytes that must move. Memory that can be
+    mapped may be staged all the same. With fewer cores than ranks, each core does its ranks' work
+    one after the other."""
+    if not row.get("limit"):
+        return None
+    staged = staged_us(row)
+    return staged if memory == "malloc" else min(mapped_us(row), staged)
 
 
 def most_possible(row, memory):

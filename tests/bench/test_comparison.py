@@ -62,23 +62,32 @@ class Limits(unittest.TestCase):
         self.assertEqual(figures.least_moves("gather", 4, 8, True), (14, 14))
 
     def test_mapped_limit(self):
-        # As many bytes as both ranks' copies move: one streamed copy's time, and a barrier.
-        self.assertAlmostEqual(figures.limit_us(row(), "coll"), 50.1)
+        # As many bytes as both ranks' copies move: one streamed copy's time, and two barriers.
+        self.assertAlmostEqual(figures.limit_us(row(), "coll"), 50.2)
         # As many as both ranks' sums of all of it move.
-        self.assertAlmostEqual(figures.limit_us(row("reduce_scatter"), "coll"), 30.1)
+        self.assertAlmostEqual(figures.limit_us(row("reduce_scatter"), "coll"), 30.2)
         # Three quarters of a copy.
-        self.assertAlmostEqual(figures.limit_us(row("allgather"), "coll"), 37.6)
-        # One way is half a round trip.
-        self.assertAlmostEqual(figures.limit_us(row("broadcast"), "coll"), 37.65)
-        self.assertAlmostEqual(figures.limit_us(row("reduce"), "coll"), 30.15)
-        self.assertAlmostEqual(figures.limit_us(row("alltoall"), "coll"), 50.1)
-        self.assertAlmostEqual(figures.limit_us(row("gather"), "coll"), 25.15)
-        self.assertAlmostEqual(figures.limit_us(row("scatter"), "coll"), 25.15)
+        self.assertAlmostEqual(figures.limit_us(row("allgather"), "coll"), 37.7)
+        # There and back is a round trip.
+        self.assertAlmostEqual(figures.limit_us(row("broadcast"), "coll"), 37.8)
+        self.assertAlmostEqual(figures.limit_us(row("reduce"), "coll"), 30.3)
+        self.assertAlmostEqual(figures.limit_us(row("alltoall"), "coll"), 50.2)
+        self.assertAlmostEqual(figures.limit_us(row("gather"), "coll"), 25.3)
+        self.assertAlmostEqual(figures.limit_us(row("scatter"), "coll"), 25.3)
+
+    def test_small_calls_are_staged_with_one_meeting(self):
+        small = row(size=64)
+        for kind in ("cached_us", "streamed_us", "sum_cached_us", "sum_streamed_us"):
+            small["limit"][kind] = [0.01]
+        small["limit"]["slot_us"] = [0.01]
+        self.assertAlmostEqual(figures.mapped_us(small), 0.21)
+        self.assertLess(figures.staged_us(small), 0.15)
+        self.assertEqual(figures.limit_us(small, "coll"), figures.staged_us(small))
 
     def test_more_loads_cost_what_sums_cost_over_copies(self):
         # Among four ranks: 50 us copy 4 MiB, and 30 us load 4 MiB and store 2 MiB. One MiB is
         # stored, which takes 12.5 us, and three are loaded beyond, each for 2.5 us.
-        self.assertAlmostEqual(figures.limit_us(row("reduce", ranks=4), "coll"), 20.15)
+        self.assertAlmostEqual(figures.limit_us(row("reduce", ranks=4), "coll"), 20.3)
 
     def test_staged_limit(self):
         # Slots move 2 * 64 KiB in 1 us: the additional 4 MiB take 16 us.
@@ -86,14 +95,24 @@ class Limits(unittest.TestCase):
         # Additional 2 MiB, of which half are loaded.
         self.assertAlmostEqual(figures.limit_us(row("broadcast"), "malloc"), 45.65)
 
+    def test_bytes_that_cross_take_as_long_as_an_exchange(self):
+        measured = row()
+        measured["limit"]["exchange_us"] = [80, 300, 90]
+        self.assertAlmostEqual(figures.limit_us(measured, "malloc"), 90)
+        self.assertAlmostEqual(figures.limit_us(measured, "coll"), 50.2)
+        measured["collective"] = "alltoall"  # half of it crosses
+        self.assertAlmostEqual(figures.limit_us(measured, "malloc"), 58.1)
+        measured["collective"] = "broadcast"
+        self.assertAlmostEqual(figures.limit_us(measured, "malloc"), 45.65)
+
     def test_most_possible(self):
-        measured = row(coll=[100], malloc=[100], gloo_default=[501])
+        measured = row(coll=[100], malloc=[100], gloo_default=[502])
         self.assertAlmostEqual(figures.most_possible(measured, "coll"), 10)
         self.assertIsNone(figures.most_possible(row(coll=[1]), "coll"))
         self.assertIsNone(figures.most_possible(row(limit=False, gloo_default=[1]), "coll"))
 
     def test_share_of_the_limit(self):
-        measured = row(coll=[100.2], malloc=[66.1])
+        measured = row(coll=[100.4], malloc=[66.1])
         self.assertAlmostEqual(figures.reached(measured, "coll"), 0.5)
         self.assertAlmostEqual(figures.reached(measured, "malloc"), 1)
         self.assertIsNone(figures.reached(row(limit=False, coll=[1]), "coll"))
