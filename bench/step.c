@@ -89,15 +89,18 @@ static coll_status_t open_store(const settings_t *settings, rank_t *rank) {
   return train_store_initialize(rank->store, 1);
 }
 
+/* Those of all rows do not depend on the number of ranks. */
 static coll_status_t draw_tokens(rank_t *rank) {
   void *memory;
-  size_t rows = (size_t)rank->rows, first = 2 * rows * (size_t)rank->team.rank;
+  size_t rows = (size_t)rank->rows, first = rows * (size_t)rank->team.rank;
   uint64_t vocabulary = (uint64_t)rank->layout->config.vocabulary;
   COLL_TRY(base_alloc(2 * rows, sizeof(int32_t), "the tokens", &memory));
   rank->tokens = memory;
   rank->targets = rank->tokens + rows;
-  for (size_t i = 0; i < 2 * rows; i++) {
-    rank->tokens[i] = (int32_t)train_random_below(1, TRAIN_RANDOM_BATCHES, first + i, vocabulary);
+  for (size_t i = 0; i < rows; i++) {
+    uint64_t draw = 2 * (first + i);
+    rank->tokens[i] = (int32_t)train_random_below(1, TRAIN_RANDOM_BATCHES, draw, vocabulary);
+    rank->targets[i] = (int32_t)train_random_below(1, TRAIN_RANDOM_BATCHES, draw + 1, vocabulary);
   }
   return COLL_OK;
 }
