@@ -17,12 +17,13 @@ static coll_status_t make_calls(const bench_timed_t *timed, int count, int *call
   return timed->settle(timed->context);
 }
 
-/* Every pair once, then twice as many calls, and so on until they take long enough to tell by them
- * how many fit the limit. */
+/* Every pair once, for what happens only once, such as mapping it. Then again, then twice as many
+ * calls, and so on until they take long enough to tell by them how many fit the limit. */
 static coll_status_t warm_up_within(const bench_timed_t *timed, const bench_effort_t *effort,
                                     int *calls, int *iterations) {
   double took_ms = 0;
   int count = timed->rotation;
+  COLL_TRY(make_calls(timed, count, calls));
   for (;; count *= 2) {
     uint64_t begin_ns = base_clock_now_ns();
     COLL_TRY(make_calls(timed, count, calls));
