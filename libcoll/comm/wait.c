@@ -13,7 +13,10 @@
 
 #define BACKGROUND_LOOKS 32 /* some 10 µs */
 #define YIELD_LIMIT 400
-#define PATIENCE_LOOKS 100    /* some 5 µs, where no neighbour has use for the core */
+/* Some 10 µs in all, where no neighbour has use for the core. No more, as the kernel gives the core
+ * back at once to one that has yielded less often than its neighbours, until it has made up. */
+#define PATIENCE_LOOKS 100
+
 #define YIELD_NS 1000000u     /* yields that take longer give the core to strangers, not to peers */
 #define TURN_SLEEP_NS 50000u  /* while other threads have the turn */
 #define ROLL_CALL_SLEEPS 25   /* how often peers are minded that are not waited for directly */
@@ -166,15 +169,15 @@ static bool may_yield(comm_wait_t *wait, int spin_limit) {
   return wait->looks < spin_limit + YIELD_LIMIT && now_ns - wait->yielding_ns < YIELD_NS;
 }
 
-/* How often to look again before the core is given up, though other ranks share it: not at all
- * where one of them may go on, and it is the more likely the more of them there are. */
-static int patience_of(const comm_task_t tasks[], size_t count) {
+/* Whether to look again before the core is given up to ranks that share it, as none of them can go
+ * on. */
+static bool keeps_core(const comm_task_t tasks[], size_t count) {
   bool alone;
   uint64_t place, missing;
   const comm_task_t *first = first_under_way(tasks, count, &alone);
-  if (first == NULL || !alone || !comm_task_standstill(first, &place, &missing)) return 0;
+  if (first == NULL || !alone || !comm_task_standstill(first, &place, &missing)) return false;
   transport_t *local = first->call->comm->local;
-  return local->ops->neighbours_may_go_on(local, place, missing) ? 0 : PATIENCE_LOOKS;
+  return !local->ops->neighbours_may_go_on(local, place, missing);
 }
 
 coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
@@ -186,10 +189,10 @@ coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t 
   }
   if (spin_limit == 0 && !wait->asked) {
     wait->asked = true;
-    wait->patience = patience_of(tasks, count);
+    wait->is_patient = keeps_core(tasks, count);
   }
-  if (wait->patience > 0) {
-    wait->patience--;
+  if (wait->is_patient && wait->patience < PATIENCE_LOOKS) {
+    wait->patience++;
     base_cpu_relax();
     return COLL_OK;
   }

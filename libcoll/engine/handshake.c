@@ -1,5 +1,8 @@
-/* A small message to every peer and one from each, on the first lane's channel. */
+/* A small message to every peer and one from each: a post where the transport carries posts, else
+ * on the first lane's channel. */
 #include "engine/handshake.h"
+
+#include <string.h>
 
 #include "engine/tag.h"
 
@@ -11,6 +14,10 @@ typedef struct offer {
 
 static int peer_at(const engine_world_t *world, int distance) {
   return (world->rank + distance) % world->size;
+}
+
+static bool goes_by_post(const engine_world_t *world) {
+  return world->post_bytes >= sizeof(offer_t);
 }
 
 static coll_status_t own_address(const engine_world_t *world, const void *ptr, size_t bytes,
@@ -33,8 +40,22 @@ coll_status_t engine_handshake_begin(engine_handshake_t *shake, engine_world_t *
   return COLL_OK;
 }
 
+static coll_status_t post_offer(engine_handshake_t *shake, const offer_t *offer, bool *moved) {
+  transport_t *route = shake->world->routes[peer_at(shake->world, 1)];
+  transport_head_t head = {.tag = shake->call->tag, .bytes = sizeof *offer};
+  bool posted;
+  COLL_TRY(route->ops->post(route, offer, &head, &posted));
+  if (!posted) return COLL_OK;
+  shake->sent = shake->world->size - 1;
+  *moved = true;
+  return COLL_OK;
+}
+
 static coll_status_t send_offers(engine_handshake_t *shake, const offer_t *offer, bool *moved) {
   engine_world_t *world = shake->world;
+  if (goes_by_post(world)) {
+    return shake->sent == 0 ? post_offer(shake, offer, moved) : COLL_OK;
+  }
   while (shake->sent < world->size - 1) {
     int peer = peer_at(world, shake->sent + 1);
     transport_t *route = world->routes[peer];
@@ -62,14 +83,27 @@ static coll_status_t map_buffer(engine_world_t *world, int peer, plan_buffer_t b
   return COLL_OK;
 }
 
+/* The peer's offer, once it is there. */
+static coll_status_t get_offer(const engine_handshake_t *shake, int peer, offer_t *offer,
+                               transport_head_t *head, bool *got) {
+  transport_t *route = shake->world->routes[peer];
+  const void *post;
+  if (!goes_by_post(shake->world)) {
+    return route->ops->recv(route, peer, shake->call->channel, offer, sizeof *offer, head, got);
+  }
+  COLL_TRY(route->ops->peek_post(route, peer, &post, head, got));
+  if (!*got) return COLL_OK;
+  memcpy(offer, post, head->bytes < sizeof *offer ? head->bytes : sizeof *offer);
+  return route->ops->take_post(route, peer);
+}
+
 static coll_status_t take_offer(engine_handshake_t *shake, bool *moved) {
   engine_world_t *world = shake->world;
   int peer = peer_at(world, world->size - 1 - shake->received);
-  transport_t *route = world->routes[peer];
-  offer_t offer;
+  offer_t offer = {0};
   transport_head_t head;
   bool got;
-  COLL_TRY(route->ops->recv(route, peer, shake->call->channel, &offer, sizeof offer, &head, &got));
+  COLL_TRY(get_offer(shake, peer, &offer, &head, &got));
   if (!got) return COLL_OK;
   if (head.tag != shake->call->tag || head.bytes != sizeof offer) {
     return engine_tag_mismatch(world->rank, shake->call->tag, peer, head.tag);
@@ -111,7 +145,9 @@ uint64_t engine_handshake_missing(const engine_handshake_t *shake) {
     transport_head_t head;
     const void *message;
     bool here = false;
-    if (route->peeks) {
+    if (goes_by_post(world)) {
+      route->ops->peek_post(route, peer, &message, &head, &here);
+    } else if (route->peeks) {
       route->ops->peek(route, peer, shake->call->channel, &message, &head, &here);
     }
     if (!here) missing |= UINT64_C(1) << peer % 64;

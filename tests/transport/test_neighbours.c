@@ -4,36 +4,56 @@
 
 #include "transport/shm/neighbours.h"
 
-/* Rank 1 asks about rank 2, both on this processor. */
+#define SENT true
+#define SILENT false
+
+/* Rank 1 asks about rank 2, both on this processor; rank 1 has sent to it, or not. */
 static bool may_go_on(uint64_t place, uint64_t missing, uint64_t peers_place,
-                      uint64_t peers_missing) {
+                      uint64_t peers_missing, bool sent) {
   shm_stand_t own = {0}, peer = {0};
+  shm_unheard_t unheard = {0};
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(sched_getcpu(), &one);
   cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
   shm_stand_tell(&own, place, missing);
   shm_stand_tell(&peer, peers_place, peers_missing);
-  return shm_stand_may_go_on(&peer, &own, 1);
+  return shm_stand_may_go_on(&peer, &unheard, sent, &own, 1);
 }
 
 Test(neighbours, one_that_is_behind_comes_first) {
-  cr_expect(may_go_on(7, 0x8, 6, 0x8));
-  cr_expect_not(may_go_on(7, 0x4, 8, 0x2), "who is ahead can only wait for others");
+  cr_expect(may_go_on(7, 0x8, 6, 0x8, SILENT));
+  cr_expect_not(may_go_on(7, 0x4, 8, 0x10, SILENT), "who is ahead can only wait for others");
 }
 
 Test(neighbours, at_the_same_place_it_depends_on_who_is_missed) {
-  cr_expect(may_go_on(7, 0x4 | 0x8, 7, 0x2), "it misses only the one that asks");
-  cr_expect(may_go_on(7, 0x8, 7, 0x2 | 0x10), "whom it misses has come, as the other can tell");
-  cr_expect_not(may_go_on(7, 0x8, 7, 0x2 | 0x8), "both miss the same");
-  cr_expect(may_go_on(7, 0, 7, 0x8), "one that cannot say whom it misses knows nothing");
+  cr_expect(may_go_on(7, 0x4 | 0x8, 7, 0x2, SENT), "it misses only the one that asks");
+  cr_expect(may_go_on(7, 0x8, 7, 0x2 | 0x10, SENT), "whom it misses has come, as the other knows");
+  cr_expect_not(may_go_on(7, 0x8, 7, 0x2 | 0x8, SENT), "both miss the same");
+  cr_expect(may_go_on(7, 0, 7, 0x8, SILENT), "one that cannot say whom it misses knows nothing");
+}
+
+Test(neighbours, one_that_misses_the_asker_needs_to_be_sent_something) {
+  cr_expect_not(may_go_on(7, 0x8, 7, 0x2, SILENT));
+  cr_expect_not(may_go_on(7, 0x8, 6, 0x2, SILENT), "behind or not");
+  shm_stand_t own = {0}, peer = {0};
+  shm_unheard_t unheard = {0};
+  shm_stand_tell(&own, 7, 0x8);
+  shm_stand_tell(&peer, 7, 0x2);
+  peer.processor = own.processor;
+  cr_expect(shm_stand_may_go_on(&peer, &unheard, SENT, &own, 1));
+  cr_expect(shm_stand_may_go_on(&peer, &unheard, SILENT, &own, 1), "it has not run since");
+  shm_stand_tell(&peer, 7, 0x2);
+  peer.processor = own.processor;
+  cr_expect_not(shm_stand_may_go_on(&peer, &unheard, SILENT, &own, 1), "it has, and still waits");
 }
 
 Test(neighbours, only_those_on_this_processor_count) {
   shm_stand_t own = {0}, peer = {0};
+  shm_unheard_t unheard = {0};
   shm_stand_tell(&own, 7, 0x8);
-  cr_expect(shm_stand_may_go_on(&peer, &own, 1), "who has not told yet may be here");
+  cr_expect(shm_stand_may_go_on(&peer, &unheard, SILENT, &own, 1), "one that never told may be");
   shm_stand_tell(&peer, 6, 0);
   peer.processor = own.processor + 1;
-  cr_expect_not(shm_stand_may_go_on(&peer, &own, 1));
+  cr_expect_not(shm_stand_may_go_on(&peer, &unheard, SILENT, &own, 1));
 }

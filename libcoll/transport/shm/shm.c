@@ -42,6 +42,8 @@ typedef struct shm {
   fifo_state_t *fifos;          /* [size * TRANSPORT_CHANNELS] */
   post_state_t *posts;          /* [size] */
   uint64_t posted, posts_taken; /* of this rank; by all peers, at last look */
+  shm_unheard_t *unheard;       /* [size] */
+  uint64_t sent_to;             /* peers (bit r % 64) since neighbours were last looked at */
   bool one_process; /* all ranks are threads of this process: any address is good everywhere */
   shm_mesh_t mesh;  /* sockets NULL where the ends were made together */
   shm_share_t share;
@@ -80,6 +82,7 @@ static coll_status_t shm_send(transport_t *t, int peer, int channel, const void 
   slot->letter.tag = head->tag;
   slot->letter.bytes = head->bytes;
   atomic_store_explicit(&slot->sequence, ++fifo->sent, memory_order_release);
+  s->sent_to |= UINT64_C(1) << peer % 64;
   shm_park_ring(fifo->peer);
   *done = true;
   return COLL_OK;
@@ -147,6 +150,7 @@ static coll_status_t shm_post(transport_t *t, const void *data, const transport_
   }
   slot->letter = letter;
   atomic_store_explicit(&slot->sequence, ++s->posted, memory_order_release);
+  s->sent_to = UINT64_MAX;
   for (int peer = 0; peer < t->size; peer++) {
     if (peer != t->rank) shm_park_ring(s->posts[peer].control);
   }
@@ -186,6 +190,7 @@ static coll_status_t shm_signal_peer(transport_t *t, int peer, int channel, uint
    * to it as well, and so knows that it came too late */
   atomic_store_explicit(&line->tags[fifo->signaled % SHM_SIGNAL_TAGS], tag, memory_order_release);
   atomic_store_explicit(&line->count, ++fifo->signaled, memory_order_release);
+  s->sent_to |= UINT64_C(1) << peer % 64;
   shm_park_ring(fifo->peer);
   return COLL_OK;
 }
@@ -255,12 +260,16 @@ static void shm_disarm(transport_t *t) {
 static bool shm_neighbours_may_go_on(transport_t *t, uint64_t place, uint64_t missing) {
   shm_t *s = self_of(t);
   shm_stand_t *own = &control_of(s, t->rank)->stand;
+  bool may = false;
   shm_stand_tell(own, place, missing);
   for (int peer = 0; peer < t->size; peer++) {
     if (peer == t->rank) continue;
-    if (shm_stand_may_go_on(&control_of(s, peer)->stand, own, t->rank)) return true;
+    bool sent = (s->sent_to >> peer % 64 & 1) != 0;
+    may = shm_stand_may_go_on(&control_of(s, peer)->stand, &s->unheard[peer], sent, own, t->rank) ||
+          may;
   }
-  return false;
+  s->sent_to = 0;
+  return may;
 }
 
 static void shm_complete(transport_t *t, uint64_t collectives) {
@@ -331,6 +340,7 @@ static void shm_destroy(transport_t *t) {
   shm_mesh_close(&s->mesh);
   shm_share_close(&s->share);
   shm_segment_release(s->segment);
+  free(s->unheard);
   free(s->posts);
   free(s->fifos);
   free(s);
@@ -393,7 +403,11 @@ static coll_status_t make_end(int rank, int size, shm_t **end) {
   if (status == COLL_OK) {
     status = base_alloc((size_t)size, sizeof *s->posts, "counts of posts", (void **)&s->posts);
   }
+  if (status == COLL_OK) {
+    status = base_alloc((size_t)size, sizeof *s->unheard, "what peers know", (void **)&s->unheard);
+  }
   if (status != COLL_OK) {
+    free(s->posts);
     free(s->fifos);
     free(s);
     return status;
