@@ -45,6 +45,9 @@ extern const algo_t algo_allreduce_ring, algo_reduce_scatter_ring, algo_allgathe
 /* split.c */
 extern const algo_t algo_broadcast_scatter_allgather, algo_reduce_reduce_scatter_gather;
 
+/* delegated.c */
+extern const algo_t algo_allreduce_mapped_by_two, algo_allreduce_staged_by_two;
+
 /* staged.c */
 extern const algo_t algo_allreduce_staged, algo_reduce_staged, algo_reduce_scatter_staged,
     algo_allgather_staged, algo_alltoall_staged, algo_broadcast_staged, algo_gather_staged,

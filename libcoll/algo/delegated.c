@@ -1,0 +1,106 @@
+/*
+ * Algorithms for ranks that take turns on two cores: the first and the last rank do the work of
+ * all, as these two share no core whether neighbours or every second rank do. The others bring
+ * their data and fetch the result in one turn of each call, where plans that give everybody a share
+ * take as many turns as they have meetings. Any rank count.
+ */
+#include "algo/common.h"
+#include "algo/list.h"
+
+static const char graham_2008[] =
+    "Graham & Shipman, MPI support for multi-core architectures: optimized shared memory "
+    "collectives, 2008";
+
+#define WORKERS 2
+
+/* The rank that works on share `i`. */
+static int32_t worker(const plan_emitter_t *e, int32_t i) {
+  return i == 0 ? 0 : e->plan->shape.size - 1;
+}
+
+/* The share of this rank, or -1. */
+static int32_t own_share(const plan_emitter_t *e) {
+  if (e->rank == 0) return 0;
+  return e->rank == e->plan->shape.size - 1 ? 1 : -1;
+}
+
+static void signal_workers(plan_emitter_t *e) {
+  for (int32_t i = 0; i < WORKERS; i++) {
+    if (worker(e, i) != e->rank) plan_emit_signal(e, 0, worker(e, i));
+  }
+}
+
+/* ---- allreduce, mapped -----------------------------------------------------------------------
+ * Each of the two reduces one half of all operands and stores it in every OUTPUT. */
+
+static void mapped_outline(plan_t *plan) {
+  algo_outline_mapped(plan, PLAN_REACH_USER, WORKERS, 0);
+}
+
+static void mapped_build(plan_emitter_t *e) {
+  int32_t share = own_share(e);
+  if (share >= 0) {
+    plan_span_t result = plan_output(e, share, 1);
+    algo_reduce_all(e, result, PLAN_INPUT, PLAN_INPUT, share);
+    for (int32_t i = 1; i < e->plan->shape.size; i++) {
+      plan_emit_copy(e, 0, plan_peer_output(algo_peer(e, i), share, 1), result);
+    }
+    algo_signal_peers(e);
+  }
+  for (int32_t i = 0; i < WORKERS; i++) {
+    if (i != share) plan_emit_wait(e, 0, worker(e, i));
+  }
+}
+
+const algo_t algo_allreduce_mapped_by_two = {
+    .name = "mapped_by_two",
+    .collective = COLL_ALLREDUCE,
+    .paper = graham_2008,
+    .outline = mapped_outline,
+    .build = mapped_build,
+};
+
+/* ---- allreduce, staged -----------------------------------------------------------------------
+ * All stage their operands in their own SCRATCH; each of the two reduces one half of them, leaves
+ * it in its SCRATCH, and stays until all have fetched it. */
+
+static void staged_outline(plan_t *plan) {
+  algo_outline_mapped(plan, PLAN_REACH_SCRATCH, WORKERS, WORKERS);
+}
+
+/* What the other one, or both, have to see. */
+static void stage(plan_emitter_t *e, int32_t share) {
+  int32_t first = share == 0 ? 1 : 0, count = share < 0 ? WORKERS : 1;
+  plan_emit_copy(e, 0, plan_scratch(e, first, count), plan_input(e, first, count));
+  signal_workers(e);
+}
+
+static void fetch(plan_emitter_t *e, int32_t share) {
+  int32_t from = worker(e, share);
+  plan_emit_wait(e, 0, from);
+  plan_emit_copy(e, 0, plan_output(e, share, 1), plan_peer_scratch(from, share, 1));
+  plan_emit_signal(e, 0, from);
+}
+
+static void staged_build(plan_emitter_t *e) {
+  int32_t share = own_share(e);
+  stage(e, share);
+  if (share >= 0) {
+    algo_wait_peers(e);
+    algo_reduce_all(e, plan_scratch(e, share, 1), PLAN_SCRATCH, PLAN_INPUT, share);
+    plan_emit_copy(e, 0, plan_output(e, share, 1), plan_scratch(e, share, 1));
+    algo_signal_peers(e);
+  }
+  for (int32_t i = 0; i < WORKERS; i++) {
+    if (i != share) fetch(e, i);
+  }
+  if (share >= 0) algo_wait_peers(e);
+}
+
+const algo_t algo_allreduce_staged_by_two = {
+    .name = "staged_by_two",
+    .collective = COLL_ALLREDUCE,
+    .paper = graham_2008,
+    .outline = staged_outline,
+    .build = staged_build,
+};
