@@ -33,8 +33,9 @@ void topo_machine_destroy(topo_machine_t *machine);
 topo_facts_t topo_machine_facts(const topo_machine_t *machine);
 
 /* Rank `local_rank` of `local_size`'s part of `cores` cores: contiguous blocks that cover all cores
- * and differ by at most one in size; nothing when ranks outnumber cores, since two ranks pinned to
- * one core while another idles is worse than none pinned. */
+ * and differ by at most one in size. Ranks that outnumber cores share one each in blocks of equal
+ * size; where that does not come out even they get nothing, since to share a core while another
+ * idles is worse than to be pinned nowhere. */
 topo_share_t topo_share_of(int cores, int local_rank, int local_size);
 
 /* Binds the calling thread (and what it starts from now on) to the hardware threads of those cores.

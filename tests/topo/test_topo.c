@@ -71,8 +71,12 @@ Test(share, blocks_cover_every_core_once_and_evenly) {
   }
 }
 
-Test(share, more_ranks_than_cores_get_none) {
+Test(share, more_ranks_than_cores_share_them_evenly_or_get_none) {
   for (int rank = 0; rank < 5; rank++) cr_assert_eq(topo_share_of(4, rank, 5).count, 0);
+  for (int rank = 0; rank < 12; rank++) {
+    topo_share_t share = topo_share_of(4, rank, 12);
+    cr_assert(share.first == rank / 3 && share.count == 1, "rank %d of 12", rank);
+  }
 }
 
 Test(host, identity_is_the_same_in_another_process) {

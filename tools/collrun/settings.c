@@ -40,7 +40,7 @@ static coll_status_t parse(int argc, char **argv, raw_t *raw, collrun_settings_t
       {'n', "ranks", BASE_OPTION_INTEGER, &raw->ranks, "N", "how many ranks to start; required", 1,
        RANKS_MOST},
       {0, "bind", BASE_OPTION_WORD, &raw->bind, "HOW",
-       "core: each rank gets its own cores, unless ranks outnumber them; none",
+       "core: ranks get cores of their own, or share them evenly, if that comes out; none",
        .words = bind_words},
       {0, "prefix", BASE_OPTION_FLAG, &settings->prefix, NULL,
        "put \"[rank] \" before every line of output"},
