@@ -26,10 +26,10 @@
 #define TURN_BYTES ((size_t)1 << 18)     /* that a turn moves at least */
 #define TURNS 40 /* short ones: some find both cores free, even on a machine at work */
 #define TURNS_LEAST 4
-#define BUDGET_NS 2000000 /* for the turns that count, if they are not fewer */
+#define BUDGET_NS 2000000  /* for the turns that count, if they are not fewer */
 #define LATE_NS 3000000000 /* for all of it; a machine this busy tells nothing */
 #define TRIPS 100
-#define SWITCHES 20
+#define SWITCHES 100
 #define CALLS 20
 #define LINE_COUNT (TUNE_LINE_BYTES / sizeof(float))
 #define SWITCH_MOST_PS 2000000 /* no core takes longer; strangers had it in between */
@@ -43,6 +43,7 @@ typedef struct side {
   tune_machine_t costs; /* as this side found them; those of side 0 count */
   size_t next;          /* pair of buffers */
   int number;
+  bool shares_core; /* with the other side */
 } side_t;
 
 /* Small calls that are made, by algorithm. */
@@ -78,7 +79,7 @@ static void await(const side_t *side, uint32_t met) {
   int looks = 0;
   while ((int32_t)(atomic_load_explicit(&peer_of(side)->met, memory_order_acquire) - met) < 0) {
     base_cpu_relax();
-    if (++looks % LOOKS == 0) sched_yield();
+    if (side->shares_core || ++looks % LOOKS == 0) sched_yield();
   }
 }
 
@@ -251,14 +252,8 @@ static void trips(side_t *side, size_t count) {
   }
 }
 
-/* Both on one core. */
-static void yielding_trips(side_t *side, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    uint32_t met = arrive(side);
-    while ((int32_t)(atomic_load_explicit(&peer_of(side)->met, memory_order_acquire) - met) < 0) {
-      sched_yield();
-    }
-  }
+static void meetings(side_t *side, size_t count) {
+  for (size_t i = 0; i < count; i++) meet(side);
 }
 
 static void small_calls(side_t *side, size_t elements) {
@@ -328,7 +323,8 @@ static void *measure_side(void *argument) {
   price_steps(side);
   for (int i = 0; i < TUNE_SIZES; i++) price_moves(side, i);
   bind_to(side, 0);
-  uint64_t switches_ns = time_of(side, yielding_trips, SWITCHES, 1);
+  side->shares_core = true;
+  uint64_t switches_ns = time_of(side, meetings, SWITCHES, 1);
   fixed_ps[TUNE_SWITCH] = cost(clamp((int64_t)(switches_ns * 1000 / SWITCHES), 0, SWITCH_MOST_PS));
   return NULL;
 }
