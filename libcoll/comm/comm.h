@@ -66,6 +66,7 @@ struct coll_comm {
   transport_t *local; /* to the ranks of this machine, all of them so far */
   transport_t *self;
   int cores;            /* hardware threads that the ranks may run on, all together; at least 1 */
+  bool bound;           /* the first and the last rank cannot be on the same core */
   tune_machine_t costs; /* the same on every rank */
   int spin_limit;       /* looks at a flag before a wait yields its core */
 

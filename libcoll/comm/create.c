@@ -33,6 +33,13 @@ static int cores_of(int size, const comm_record_t records[]) {
   return count > 0 ? count : 1;
 }
 
+static bool are_apart(const topo_cpus_t *left, const topo_cpus_t *right) {
+  topo_cpus_t both = *left;
+  topo_cpus_add(&both, right);
+  return topo_cpus_count(left) > 0 && topo_cpus_count(right) > 0 &&
+         topo_cpus_count(&both) == topo_cpus_count(left) + topo_cpus_count(right);
+}
+
 static void view_scratch(struct coll_comm *comm) {
   for (int rank = 0; rank < comm->size; rank++) {
     void *scratch;
@@ -174,6 +181,7 @@ coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_reco
   COLL_TRY(transport_shm_create(mesh, in_one_process(size, records), deadline_ns, &local));
   COLL_TRY(assemble(local, cores_of(size, records), &records[0].costs, &made));
   for (int peer = 0; peer < size; peer++) made->peers[peer].pid = records[peer].pid;
+  made->bound = are_apart(&records[0].cpus, &records[size - 1].cpus);
   *comm = made;
   return COLL_OK;
 }

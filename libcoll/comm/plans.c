@@ -9,6 +9,7 @@
 #include "base/names.h"
 #include "comm/comm.h"
 #include "engine/run.h"
+#include "tune/turns.h"
 
 static comm_plan_t *find_plan(struct coll_comm *comm, const algo_t *algo, int root, bool in_place) {
   for (size_t i = 0; i < comm->plan_count; i++) {
@@ -66,6 +67,9 @@ static coll_status_t make_profiles(struct coll_comm *comm, coll_collective_t col
   COLL_TRY(base_alloc((size_t)count, sizeof *profiles, "profiles", (void **)&profiles));
   for (int i = 0; i < count; i++) {
     coll_status_t status = tune_profile_make(algo_at(collective, i), comm->size, &profiles[i]);
+    if (status == COLL_OK && comm->size > comm->cores) {
+      status = tune_turns_count(&profiles[i], comm->size, comm->cores);
+    }
     if (status != COLL_OK) {
       free(profiles);
       return status;
@@ -83,6 +87,7 @@ static tune_call_t describe(const struct coll_comm *comm, coll_collective_t coll
                        .element_bytes = element_bytes,
                        .size = comm->size,
                        .cores = comm->cores,
+                       .bound = comm->bound,
                        .reach = reach,
                        .slot_bytes = comm->world.slot_bytes,
                        .post_bytes = comm->world.post_bytes,

@@ -25,6 +25,8 @@ typedef enum tune_regime {
   TUNE_REGIME_COUNT
 } tune_regime_t;
 
+#define TUNE_TURNS_CALLS 8
+
 typedef struct tune_profile {
   const algo_t *algo;
   int32_t parts, scratch_chunks, message_chunks; /* as the plan's */
@@ -33,6 +35,10 @@ typedef struct tune_profile {
   tune_counts_t once[TUNE_REGIME_COUNT];  /* on the longest chain of one pass */
   tune_counts_t twice[TUNE_REGIME_COUNT]; /* and of two in a row */
   tune_counts_t all;                      /* of all ranks in one pass, without hops */
+
+  /* Of ranks that outnumber cores (turns.h); 0 and false where that was not looked at. */
+  int64_t turns; /* of a core from rank to rank, in TUNE_TURNS_CALLS passes one after the other */
+  bool uneven;   /* some rank does much more than others */
 } tune_profile_t;
 
 /* Every rank of up to TUNE_WHOLE ranks is counted, and a few of more; then chains are taken to be

@@ -1,7 +1,6 @@
 /*
  * With a core for every rank, a call takes as long as its longest chain of steps. With fewer, cores
- * are always busy with some rank, and every hop from rank to rank waits until all that share a core
- * have had it.
+ * are always busy with some rank, and have to turn from one to the next.
  */
 #include "tune/tune.h"
 
@@ -139,10 +138,17 @@ static void price_crowded(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_C
   uint64_t chain_ps[TUNE_TERM_COUNT];
   price_chain(pricing, TUNE_CROWDED, chain_ps);
   price(pricing, &pricing->profile->all, term_ps);
+  /* Ranks that do more than others and may run anywhere may run on the same core. */
+  bool may_queue = pricing->profile->uneven && !pricing->call->bound;
+  uint64_t cores = may_queue ? 1 : (uint64_t)pricing->call->cores;
   for (int term = 0; term < TUNE_TERM_COUNT; term++) {
-    term_ps[term] = term_ps[term] * pricing->passes / (uint64_t)pricing->call->cores;
+    term_ps[term] = term_ps[term] * pricing->passes / cores;
   }
   term_ps[TUNE_TERM_HOPS] = chain_ps[TUNE_TERM_HOPS];
+  if (pricing->profile->turns > 0) {
+    uint64_t turns = (uint64_t)pricing->profile->turns * pricing->passes;
+    term_ps[TUNE_TERM_HOPS] = turns * pricing->machine->fixed_ps[TUNE_SWITCH] / TUNE_TURNS_CALLS;
+  }
 }
 
 tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_t *profile,
@@ -167,7 +173,7 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
   if (profile->reach == PLAN_REACH_USER) {
     estimate.term_ps[TUNE_TERM_ENTRY] =
         pricing.crowd * (ranks - 1) * fixed_ps[TUNE_ENTRY] + fixed_ps[TUNE_HOP] +
-        (pricing.crowd > 1 ? pricing.crowd * fixed_ps[TUNE_SWITCH] : 0);
+        (pricing.crowd > 1 && profile->turns == 0 ? pricing.crowd * fixed_ps[TUNE_SWITCH] : 0);
   }
   estimate.passes = pricing.passes;
   estimate.total_ps = sum_of(estimate.term_ps);

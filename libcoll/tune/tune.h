@@ -16,6 +16,7 @@ typedef struct tune_call {
   size_t element_bytes; /* >= 1 */
   int size;             /* ranks */
   int cores;            /* that they share; >= 1 */
+  bool bound;           /* the first and the last rank cannot be on the same core */
   plan_reach_t reach;   /* the furthest that the memory at hand allows */
   size_t slot_bytes;    /* most bytes of a message */
   size_t post_bytes;    /* of one of a posted plan */

@@ -5,6 +5,7 @@
 
 #include "base/names.h"
 #include "tune/tune.h"
+#include "tune/turns.h"
 
 enum { ALGOS_MOST = 32 };
 
@@ -197,4 +198,22 @@ Test(tune, a_large_call_takes_passes) {
   cr_expect_eq(tune_estimate(&tune_machine_builtin, &ring, &call).passes, 1);
   call.bytes++;
   cr_expect_eq(tune_estimate(&tune_machine_builtin, &ring, &call).passes, 2);
+}
+
+/* Where two ranks work for all and may share a core, the other one idles. */
+Test(tune, ranks_that_work_for_all_are_to_be_kept_apart) {
+  tune_profile_t profile;
+  const algo_t *algo;
+  cr_assert_eq(algo_find(COLL_ALLREDUCE, "mapped_by_two", &algo), COLL_OK);
+  cr_assert_eq(tune_profile_make(algo, 8, &profile), COLL_OK);
+  cr_assert_eq(tune_turns_count(&profile, 8, 2), COLL_OK);
+  tune_call_t call = call_of(COLL_ALLREDUCE, 1 << 20, 8, PLAN_REACH_USER);
+  call.cores = 2;
+  tune_estimate_t apart, anywhere = tune_estimate(&tune_machine_builtin, &profile, &call);
+  call.bound = true;
+  apart = tune_estimate(&tune_machine_builtin, &profile, &call);
+  uint64_t far_ps = apart.term_ps[TUNE_TERM_FAR];
+  cr_expect(far_ps > 0);
+  cr_expect_leq(anywhere.term_ps[TUNE_TERM_FAR] - 2 * far_ps, 1);
+  cr_expect_eq(anywhere.term_ps[TUNE_TERM_HOPS], apart.term_ps[TUNE_TERM_HOPS]);
 }

@@ -1,0 +1,15 @@
+/*
+ * How often a core turns from one rank to the next in a call, where ranks outnumber cores: played
+ * through, a pure function of plan and ranks. What makes a plan that needs few turns cheaper than
+ * one that needs few bytes.
+ */
+#ifndef TUNE_TURNS_H
+#define TUNE_TURNS_H
+
+#include "tune/profile.h"
+
+/* Sets what the profile says of ranks that share `cores` cores in blocks; size > cores. Leaves it
+ * as it is for more than TUNE_WHOLE ranks. */
+coll_status_t tune_turns_count(tune_profile_t *profile, int size, int cores);
+
+#endif

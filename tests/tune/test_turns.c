@@ -1,0 +1,70 @@
+/* How often cores turn from rank to rank, in plans where that can be told by hand. */
+#include <criterion/criterion.h>
+
+#include "base/status.h"
+#include "tune/turns.h"
+
+/* Of so many calls in a row; the last one's beginning and end may add one each. */
+static int64_t turns(coll_collective_t collective, const char *name, int size, int cores) {
+  tune_profile_t profile = {0};
+  cr_assert_eq(algo_find(collective, name, &profile.algo), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(tune_turns_count(&profile, size, cores), COLL_OK, "%s", base_last_error());
+  return profile.turns;
+}
+
+static void expect_about(int64_t found, int64_t per_call) {
+  int64_t expected = per_call * TUNE_TURNS_CALLS;
+  cr_expect(found >= expected && found <= expected + expected / 4 + 2, "%ld turns, not %ld", found,
+            expected);
+}
+
+/* Whoever comes last to a meeting goes on to the next. */
+Test(turns, of_one_meeting_are_one_fewer_than_ranks) {
+  for (int ranks = 2; ranks <= 5; ranks++) {
+    expect_about(turns(COLL_ALLREDUCE, "allpairs", ranks, 1), ranks - 1);
+    expect_about(turns(COLL_ALLREDUCE, "allpairs", 2 * ranks, 2), ranks - 1);
+  }
+}
+
+Test(turns, of_several_meetings_add_up) {
+  for (int ranks = 2; ranks <= 5; ranks++) {
+    expect_about(turns(COLL_ALLREDUCE, "twophase_push", 2 * ranks, 2), 2 * (ranks - 1));
+    expect_about(turns(COLL_ALLREDUCE, "staged", 2 * ranks, 2), 3 * (ranks - 1));
+  }
+}
+
+/* Every rank needs the core but once, whatever it waits for. */
+Test(turns, are_few_where_two_ranks_work_for_all) {
+  for (int ranks = 3; ranks <= 5; ranks++) {
+    expect_about(turns(COLL_ALLREDUCE, "mapped_by_two", 2 * ranks, 2), ranks);
+    expect_about(turns(COLL_ALLREDUCE, "staged_by_two", 2 * ranks, 2), ranks);
+  }
+}
+
+Test(turns, tell_who_does_more_than_others) {
+  static const struct {
+    const char *name;
+    bool uneven;
+  } plans[] = {{"allpairs", false}, {"twophase_push", false}, {"mapped_by_two", true}};
+  for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+    tune_profile_t profile = {0};
+    cr_assert_eq(algo_find(COLL_ALLREDUCE, plans[i].name, &profile.algo), COLL_OK);
+    cr_assert_eq(tune_turns_count(&profile, 8, 2), COLL_OK);
+    cr_expect_eq(profile.uneven, plans[i].uneven, "%s", plans[i].name);
+  }
+}
+
+/* All plans there are come to their end. */
+Test(turns, of_every_plan) {
+  for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
+    const algo_t *algo;
+    for (int i = 0; (algo = algo_at((coll_collective_t)c, i)) != NULL; i++) {
+      for (int size = 2; size <= TUNE_WHOLE; size += 7) {
+        tune_profile_t profile = {.algo = algo};
+        cr_assert_eq(tune_turns_count(&profile, size, 1 + size / 6), COLL_OK, "%s",
+                     base_last_error());
+        cr_expect(profile.turns > 0);
+      }
+    }
+  }
+}
