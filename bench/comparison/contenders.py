@@ -144,10 +144,32 @@ def mca(parameters):
     return [word for name, value in parameters.items() for word in ("--mca", name, value)]
 
 
+def placements(ranks, cores):
+    """{suffix of a setting: what `pin` is told}: a core for every rank; where ranks outnumber
+    cores, blocks of equal size on each, as collrun places them, or anywhere."""
+    if ranks <= len(cores):
+        return {"": ",".join(map(str, cores[:ranks]))}
+    if ranks % len(cores) != 0:
+        return {"": "any"}
+    share = ranks // len(cores)
+    return {"": ",".join(str(core) for core in cores for _ in range(share)), "-any": "any"}
+
+
 def make(root, build, ranks, memories, peers, quick):
-    """Every contender, ours first."""
+    """Every contender, ours first: where collrun puts them; peers also anywhere."""
+    found = []
+    for suffix, cpus in placements(ranks, own_cores()).items():
+        ours = memories if suffix == "" else []
+        placed = make_placed(root, build, ranks, ours, peers, quick, cpus)
+        for contender in placed:
+            if contender.name not in memories:
+                contender.name += suffix
+        found += placed
+    return found
+
+
+def make_placed(root, build, ranks, memories, peers, quick, cpus):
     crowded = ranks > len(own_cores())
-    cpus = "any" if crowded else ",".join(map(str, own_cores()[:ranks]))
     pin = [os.path.join(root, "bench", "peers", "pin"), cpus]
     program = {name: os.path.join(build, "bench", name)
                for name in ("collbench", "peer-openmpi", "peer-mpich", "peer-gloo")}

@@ -227,6 +227,11 @@ class Measuring(unittest.TestCase):
         self.assertTrue(1.5 * one < two < 2 * one)
         self.assertEqual(measure.clock_text(100.2), "1:40")
 
+    def test_ranks_that_outnumber_cores_share_them_evenly_or_go_anywhere(self):
+        self.assertEqual(contenders.placements(2, [0, 2, 4]), {"": "0,2"})
+        self.assertEqual(contenders.placements(4, [0, 2]), {"": "0,0,2,2", "-any": "any"})
+        self.assertEqual(contenders.placements(5, [0, 2]), {"": "any"})
+
     def test_wrong_or_missing_results_are_failures(self):
         self.assertEqual(contenders.checked({4: (1.5, 0)}, [4]), {4: 1.5})
         with self.assertRaises(contenders.Failure):
