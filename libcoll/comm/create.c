@@ -46,7 +46,7 @@ static void view_scratch(struct coll_comm *comm) {
     size_t bytes;
     comm->local->ops->scratch(comm->local, rank, &scratch, &bytes);
     comm->world.views[rank].buffers[PLAN_SCRATCH] = scratch;
-    comm->world.scratch_bytes = bytes;
+    comm->world.room.scratch_bytes = bytes;
   }
 }
 
@@ -58,7 +58,8 @@ static coll_status_t allocate(struct coll_comm *comm) {
   COLL_TRY(base_alloc(size, sizeof *comm->received, "counts", (void **)&comm->received));
   COLL_TRY(base_alloc(size, sizeof *world->routes, "routes", (void **)&world->routes));
   COLL_TRY(base_alloc(size, sizeof *world->views, "views", (void **)&world->views));
-  size_t most = world->slot_bytes > world->post_bytes ? world->slot_bytes : world->post_bytes;
+  const plan_room_t *room = &world->room;
+  size_t most = room->slot_bytes > room->post_bytes ? room->slot_bytes : room->post_bytes;
   return base_alloc(1, most, "packing", (void **)&world->packing);
 }
 
@@ -77,11 +78,11 @@ static coll_status_t assemble(transport_t *local, int cores, const tune_machine_
   made->cores = cores;
   made->costs = *costs;
   made->spin_limit = local->size <= cores ? SPIN_LOOKS : 0;
-  made->world = (engine_world_t){.rank = local->rank,
-                                 .size = local->size,
-                                 .slot_bytes = local->slot_bytes,
-                                 .post_bytes = local->post_bytes,
-                                 .looks = local->size <= cores ? LOOKS_AT_ONCE : 1};
+  made->world =
+      (engine_world_t){.rank = local->rank,
+                       .size = local->size,
+                       .room = {.slot_bytes = local->slot_bytes, .post_bytes = local->post_bytes},
+                       .looks = local->size <= cores ? LOOKS_AT_ONCE : 1};
   pthread_mutex_init(&made->lock, NULL);
   status = device_host_open(&made->world.device);
   if (status == COLL_OK) status = allocate(made);

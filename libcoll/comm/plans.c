@@ -89,9 +89,7 @@ static tune_call_t describe(const struct coll_comm *comm, coll_collective_t coll
                        .cores = comm->cores,
                        .bound = comm->bound,
                        .reach = reach,
-                       .slot_bytes = comm->world.slot_bytes,
-                       .post_bytes = comm->world.post_bytes,
-                       .scratch_bytes = comm->world.scratch_bytes};
+                       .room = comm->world.room};
 }
 
 /* All sizes of a class are served alike, as its least one is best. */

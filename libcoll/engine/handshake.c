@@ -17,7 +17,7 @@ static int peer_at(const engine_world_t *world, int distance) {
 }
 
 static bool goes_by_post(const engine_world_t *world) {
-  return world->post_bytes >= sizeof(offer_t);
+  return world->room.post_bytes >= sizeof(offer_t);
 }
 
 static coll_status_t own_address(const engine_world_t *world, const void *ptr, size_t bytes,

@@ -8,39 +8,16 @@
 #include "engine/message.h"
 #include "engine/tag.h"
 
-#define GRAIN_BYTES 64 /* chunks begin on cache lines where a buffer does */
-
-/* Most elements of a chunk that every message and the scratch arena have room for. */
-static size_t part_most(const engine_world_t *world, const plan_t *plan, size_t element_bytes) {
-  size_t most = SIZE_MAX;
-  if (plan->message_chunks > 0) {
-    size_t slot_bytes = plan->posted ? world->post_bytes : world->slot_bytes;
-    most = slot_bytes / (size_t)plan->message_chunks / element_bytes;
-  }
-  if (plan->scratch_chunks > 0) {
-    size_t in_scratch = world->scratch_bytes / (size_t)plan->scratch_chunks / element_bytes;
-    if (in_scratch < most) most = in_scratch;
-  }
-  return most;
+/* Elements of a block per pass, and the grain of chunk boundaries. */
+static size_t measure_pass(const engine_world_t *world, const plan_t *plan, size_t element_bytes,
+                           size_t *grain) {
+  const plan_load_t load = plan_load_of(plan);
+  return plan_pass_most(&world->room, &load, element_bytes, grain);
 }
 
 bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t element_bytes) {
-  return part_most(world, plan, element_bytes) > 0;
-}
-
-/* Sets the most elements of a block per pass and the grain of chunk boundaries. */
-static void measure_pass(engine_run_t *run, const plan_t *plan, size_t *pass_most) {
-  size_t element_bytes = run->call->element_bytes;
-  size_t most = part_most(run->world, plan, element_bytes);
-  size_t grain = GRAIN_BYTES / element_bytes;
-  assert(most > 0);
-  if (most >= grain) {
-    most -= most == SIZE_MAX ? 0 : most % grain;
-  } else {
-    grain = 1;
-  }
-  run->pass.grain = grain;
-  *pass_most = most > SIZE_MAX / (size_t)plan->parts ? SIZE_MAX : most * (size_t)plan->parts;
+  size_t grain;
+  return measure_pass(world, plan, element_bytes, &grain) > 0;
 }
 
 /* ---- a pass ---------------------------------------------------------------------------------*/
@@ -109,7 +86,10 @@ coll_status_t engine_run_begin(engine_run_t *run, engine_bound_t *bound,
   run->arrived = 0;
   run->pass.grain = bound->pass.grain;
   bound->calls = same ? bound->calls + 1 : 0;
-  if (!same) measure_pass(run, plan, &bound->pass_most);
+  if (!same) {
+    bound->pass_most = measure_pass(world, plan, call->element_bytes, &run->pass.grain);
+    assert(bound->pass_most > 0);
+  }
   set_pass(run, 0);
   if (!same || bound->pass.count != run->pass.count) {
     COLL_TRY(engine_bind(bound, world, plan, program, call, &run->pass));

@@ -6,7 +6,7 @@
 #define ENGINE_WORLD_H
 
 #include "device/ops.h"
-#include "plan/plan.h"
+#include "plan/room.h"
 #include "transport/ops.h"
 
 /* A rank's buffers in this address space; NULL where they are not mapped here. */
@@ -18,12 +18,10 @@ typedef struct engine_world {
   int rank, size;
   transport_t **routes; /* [size]: the way to each rank, itself included */
   const device_ops_t *device;
-  size_t slot_bytes;    /* most bytes of a message on every route */
-  size_t post_bytes;    /* of one that goes to all; 0 where none can */
-  size_t scratch_bytes; /* per rank */
+  plan_room_t room;
   engine_view_t *views; /* [size]; SCRATCH of all ranks; INPUT and OUTPUT of peers, by the
                            handshake of the collective under way */
-  char *packing;        /* the larger of the two, for messages gathered from several places */
+  char *packing;        /* for messages gathered from several places: room for any */
   int looks; /* how often to look in one go at a peer that is not ready, where nothing else is at
                 hand; at least 1 is made */
 } engine_world_t;

@@ -479,10 +479,7 @@ coll_status_t tune_profile_make(const algo_t *algo, int size, tune_profile_t *pr
   tune_profile_t made = {.algo = algo};
   plan_t *plan;
   COLL_TRY(algo_build(algo, &shape, 0, false, &plan));
-  made.parts = plan->parts;
-  made.scratch_chunks = plan->scratch_chunks;
-  made.message_chunks = plan->message_chunks;
-  made.posted = plan->posted;
+  made.load = plan_load_of(plan);
   made.reach = plan->reach;
   plan_free(plan);
   COLL_TRY(size <= TUNE_WHOLE ? profile_whole(&made, size) : profile_sample(&made, size));

@@ -7,6 +7,7 @@
 #define TUNE_PROFILE_H
 
 #include "algo/algo.h"
+#include "plan/room.h"
 #include "tune/machine.h"
 
 typedef struct tune_counts {
@@ -29,8 +30,7 @@ typedef enum tune_regime {
 
 typedef struct tune_profile {
   const algo_t *algo;
-  int32_t parts, scratch_chunks, message_chunks; /* as the plan's */
-  bool posted;
+  plan_load_t load;
   plan_reach_t reach;
   tune_counts_t once[TUNE_REGIME_COUNT];  /* on the longest chain of one pass */
   tune_counts_t twice[TUNE_REGIME_COUNT]; /* and of two in a row */

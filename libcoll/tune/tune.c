@@ -6,8 +6,6 @@
 
 #include <assert.h>
 
-#define GRAIN_BYTES 64 /* chunks of a pass begin on cache lines */
-
 typedef struct pricing {
   const tune_machine_t *machine;
   const tune_profile_t *profile;
@@ -20,26 +18,15 @@ static uint64_t divide_up(uint64_t value, uint64_t divisor) {
   return (value + divisor - 1) / divisor;
 }
 
-/* Most elements of a chunk that fit messages and scratch. */
-static size_t part_most(const tune_profile_t *profile, const tune_call_t *call) {
-  size_t most = SIZE_MAX;
-  if (profile->message_chunks > 0) {
-    size_t slot_bytes = profile->posted ? call->post_bytes : call->slot_bytes;
-    most = slot_bytes / (size_t)profile->message_chunks / call->element_bytes;
-  }
-  if (profile->scratch_chunks > 0) {
-    size_t in_scratch = call->scratch_bytes / (size_t)profile->scratch_chunks / call->element_bytes;
-    if (in_scratch < most) most = in_scratch;
-  }
-  return most;
+/* Bytes of a block that a pass takes at most; 0: none can be made. */
+static uint64_t pass_bytes_most(const tune_profile_t *profile, const tune_call_t *call) {
+  size_t grain, bytes;
+  size_t most = plan_pass_most(&call->room, &profile->load, call->element_bytes, &grain);
+  return __builtin_mul_overflow(most, call->element_bytes, &bytes) ? UINT64_MAX : bytes;
 }
 
 static uint64_t passes_of(const tune_profile_t *profile, const tune_call_t *call) {
-  size_t most = part_most(profile, call), grain = GRAIN_BYTES / call->element_bytes;
-  if (most == SIZE_MAX || call->bytes == 0) return 1;
-  if (grain > 0 && most >= grain) most -= most % grain;
-  uint64_t pass_bytes = (uint64_t)most * (uint64_t)profile->parts * call->element_bytes;
-  return divide_up(call->bytes, pass_bytes);
+  return call->bytes == 0 ? 1 : (call->bytes - 1) / pass_bytes_most(profile, call) + 1;
 }
 
 /* ---- prices ---------------------------------------------------------------------------------*/
@@ -63,7 +50,7 @@ static size_t buffer_bytes(const tune_call_t *call) {
 
 /* Of a chunk in one pass. */
 static uint64_t part_bytes_of(const pricing_t *pricing) {
-  return divide_up(pricing->call->bytes, pricing->passes * (uint64_t)pricing->profile->parts);
+  return divide_up(pricing->call->bytes, pricing->passes * (uint64_t)pricing->profile->load.parts);
 }
 
 /* What goes through slots and scratch goes by the chunk, whatever the call's size. What a peer has
@@ -92,7 +79,7 @@ static void price(const pricing_t *pricing, const tune_counts_t *counts,
   if (pricing->crowd > 1) hop_ps += pricing->crowd * fixed_ps[TUNE_SWITCH];
   for (int term = 0; term < TUNE_TERM_COUNT; term++) term_ps[term] = 0;
   term_ps[TUNE_TERM_HOPS] = (uint64_t)counts->hops * hop_ps;
-  uint64_t longest = part_bytes_of(pricing) * (uint64_t)pricing->profile->message_chunks;
+  uint64_t longest = part_bytes_of(pricing) * (uint64_t)pricing->profile->load.message_chunks;
   uint64_t lines_ps = longest >= TUNE_LINE_BYTES ? fixed_ps[TUNE_LINES] : 0;
   term_ps[TUNE_TERM_MESSAGES] = (uint64_t)counts->messages * (fixed_ps[TUNE_MESSAGE] + lines_ps) +
                                 (uint64_t)counts->flags * fixed_ps[TUNE_FLAG];
@@ -154,7 +141,7 @@ static void price_crowded(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_C
 tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_t *profile,
                               const tune_call_t *call) {
   tune_estimate_t estimate = {.verdict = TUNE_POSSIBLE};
-  if (part_most(profile, call) == 0) estimate.verdict = TUNE_NO_ROOM;
+  if (pass_bytes_most(profile, call) == 0) estimate.verdict = TUNE_NO_ROOM;
   if (profile->reach > call->reach) estimate.verdict = TUNE_TOO_FAR;
   if (estimate.verdict != TUNE_POSSIBLE) return estimate;
   uint64_t ranks = (uint64_t)call->size, cores = (uint64_t)call->cores;

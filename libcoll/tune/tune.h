@@ -18,9 +18,7 @@ typedef struct tune_call {
   int cores;            /* that they share; >= 1 */
   bool bound;           /* the first and the last rank cannot be on the same core */
   plan_reach_t reach;   /* the furthest that the memory at hand allows */
-  size_t slot_bytes;    /* most bytes of a message */
-  size_t post_bytes;    /* of one of a posted plan */
-  size_t scratch_bytes; /* per rank */
+  plan_room_t room;
 } tune_call_t;
 
 typedef enum tune_verdict {

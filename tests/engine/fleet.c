@@ -67,9 +67,9 @@ static bool say(player_t *player, const char *what) {
   snprintf(fleet->text, FLEET_TEXT_BYTES,
            "%s [call %d: %s by %s, place %d; slots of %zu, scratch of %zu, %d%% refused, seed "
            "%llu, rank %d]",
-           what, player->at, question, call->algo->name, (int)call->place, player->world.slot_bytes,
-           player->world.scratch_bytes, options->refuse_percent, (unsigned long long)options->seed,
-           player->rank);
+           what, player->at, question, call->algo->name, (int)call->place,
+           player->world.room.slot_bytes, player->world.room.scratch_bytes, options->refuse_percent,
+           (unsigned long long)options->seed, player->rank);
   return false;
 }
 
@@ -271,20 +271,20 @@ static bool make_player(fleet_t *fleet, int rank) {
   player->rank = rank;
   if (transport_self_create(rank, options->size, end->slot_bytes, &self) != COLL_OK) return false;
   *world = (engine_world_t){.rank = rank, .size = options->size, .device = &device_host_portable};
-  world->slot_bytes = options->slot_bytes > 0 ? options->slot_bytes : end->slot_bytes;
-  world->post_bytes = options->slot_bytes > 0 ? options->slot_bytes : end->post_bytes;
+  world->room.slot_bytes = options->slot_bytes > 0 ? options->slot_bytes : end->slot_bytes;
+  world->room.post_bytes = options->slot_bytes > 0 ? options->slot_bytes : end->post_bytes;
   world->routes = calloc(size, sizeof(transport_t *));
   world->views = calloc(size, sizeof *world->views);
-  world->packing = malloc(world->slot_bytes + world->post_bytes);
+  world->packing = malloc(world->room.slot_bytes + world->room.post_bytes);
   if (world->routes == NULL || world->views == NULL || world->packing == NULL) abort();
   for (int peer = 0; peer < options->size; peer++) {
     void *scratch;
     world->routes[peer] = end;
-    end->ops->scratch(end, peer, &scratch, &world->scratch_bytes);
+    end->ops->scratch(end, peer, &scratch, &world->room.scratch_bytes);
     world->views[peer].buffers[PLAN_SCRATCH] = scratch;
   }
   world->routes[rank] = faults_wrap(self, options->seed + 100 + (uint64_t)rank, 10);
-  if (options->scratch_bytes > 0) world->scratch_bytes = options->scratch_bytes;
+  if (options->scratch_bytes > 0) world->room.scratch_bytes = options->scratch_bytes;
   return true;
 }
 

@@ -26,8 +26,8 @@ Test(lanes, wait_for_each_other) {
   engine_view_t view = {.buffers = {[PLAN_SCRATCH] = scratch}};
   engine_world_t world = {.size = 1,
                           .device = &device_host_portable,
-                          .slot_bytes = 64,
-                          .scratch_bytes = sizeof scratch, /* seven passes */
+                          /* seven passes */
+                          .room = {.slot_bytes = 64, .scratch_bytes = sizeof scratch},
                           .views = &view};
   engine_call_t call = {
       .input = input, .output = output, .count = COUNT, .element_bytes = 1, .tag = 1};
@@ -76,7 +76,7 @@ Test(lanes, have_fifos_of_their_own) {
                                     .size = 2,
                                     .routes = routes[rank],
                                     .device = &device_host_portable,
-                                    .slot_bytes = ends[rank]->slot_bytes};
+                                    .room.slot_bytes = ends[rank]->slot_bytes};
     calls[rank] = (engine_call_t){.input = rank == 0 ? data[0] : NULL,
                                   .output = data[rank],
                                   .count = sizeof data[0],

@@ -174,7 +174,7 @@ Test(tag, is_never_zero_and_rarely_equal) {
 /* ---- room -----------------------------------------------------------------------------------*/
 
 Test(fits, asks_for_one_element_per_chunk) {
-  engine_world_t world = {.slot_bytes = 64, .scratch_bytes = 48};
+  engine_world_t world = {.room = {.slot_bytes = 64, .scratch_bytes = 48}};
   plan_t plan = {.parts = 4, .lanes = 1, .message_chunks = 8, .scratch_chunks = 12};
   cr_assert(engine_run_fits(&world, &plan, 4), "48 bytes for 12 chunks of one float32");
   cr_assert_not(engine_run_fits(&world, &plan, 8), "12 doubles need 96 bytes");

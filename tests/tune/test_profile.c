@@ -33,7 +33,7 @@ Test(profile, of_a_butterfly) {
       .steps = 1,
       .chunks = {
           [TUNE_LOAD] = 1, [TUNE_STORE] = 1, [TUNE_PUSH] = 1, [TUNE_PULL] = 1, [TUNE_NEAR] = 1}};
-  cr_expect_eq(profile.parts, 1);
+  cr_expect_eq(profile.load.parts, 1);
   cr_expect_eq(profile.reach, PLAN_REACH_OWN);
   expect(&profile.once[TUNE_SMALL], chain);
   expect(&profile.once[TUNE_LARGE], chain);
@@ -49,7 +49,7 @@ Test(profile, of_a_reduction_that_goes_to_two_places) {
              .steps = 1,
              .chunks = {
                  [TUNE_LOAD] = 1, [TUNE_LOAD_FAR] = 1, [TUNE_STORE] = 1, [TUNE_STORE_FAR] = 1}});
-  cr_expect_eq(profile.parts, 2);
+  cr_expect_eq(profile.load.parts, 2);
   cr_expect_eq(profile.reach, PLAN_REACH_USER);
 }
 

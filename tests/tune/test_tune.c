@@ -28,15 +28,14 @@ static field_t field_of(coll_collective_t collective, int size) {
 /* As communicators of few ranks have it. */
 static tune_call_t call_of(coll_collective_t collective, size_t bytes, int size,
                            plan_reach_t reach) {
-  return (tune_call_t){.collective = collective,
-                       .bytes = bytes,
-                       .element_bytes = 4,
-                       .size = size,
-                       .cores = size,
-                       .reach = reach,
-                       .slot_bytes = 32 << 10,
-                       .post_bytes = 32 << 10,
-                       .scratch_bytes = 512 << 10};
+  return (tune_call_t){
+      .collective = collective,
+      .bytes = bytes,
+      .element_bytes = 4,
+      .size = size,
+      .cores = size,
+      .reach = reach,
+      .room = {.slot_bytes = 32 << 10, .post_bytes = 32 << 10, .scratch_bytes = 512 << 10}};
 }
 
 static const tune_profile_t *chosen(const field_t *field, const tune_call_t *call) {
@@ -85,8 +84,8 @@ static void each_call(void (*check)(const field_t *field, const tune_call_t *cal
           if (call.bytes > ((size_t)1 << 50) / (size_t)(sizes[s] * sizes[s])) break;
           call.cores = class % 2 == 0 ? sizes[s] : 1 + sizes[s] / 3;
           call.element_bytes = (size_t)1 << class % 4;
-          call.slot_bytes = class % 3 == 0 ? 1 << 10 : 32 << 10;
-          call.post_bytes = class % 6 == 0 ? 0 : 16 << 10;
+          call.room.slot_bytes = class % 3 == 0 ? 1 << 10 : 32 << 10;
+          call.room.post_bytes = class % 6 == 0 ? 0 : 16 << 10;
           check(&field, &call);
         }
       }
@@ -100,9 +99,10 @@ static void check_cheapest(const field_t *field, const tune_call_t *call) {
   for (int i = 0; i < field->count; i++) {
     const tune_profile_t *profile = &field->profiles[i];
     tune_estimate_t estimate = tune_estimate(&tune_machine_builtin, profile, call);
-    size_t slot_bytes = profile->posted ? call->post_bytes : call->slot_bytes;
-    bool fits = (size_t)profile->message_chunks * call->element_bytes <= slot_bytes &&
-                (size_t)profile->scratch_chunks * call->element_bytes <= call->scratch_bytes;
+    size_t slot_bytes = profile->load.posted ? call->room.post_bytes : call->room.slot_bytes;
+    bool fits =
+        (size_t)profile->load.message_chunks * call->element_bytes <= slot_bytes &&
+        (size_t)profile->load.scratch_chunks * call->element_bytes <= call->room.scratch_bytes;
     bool possible = profile->reach <= call->reach && fits;
     cr_assert_eq(estimate.verdict == TUNE_POSSIBLE, possible, "%s", profile->algo->name);
     if (!possible) {

@@ -1,0 +1,40 @@
+/* How much of a block a pass takes: worked out by hand. */
+#include <criterion/criterion.h>
+
+#include "plan/room.h"
+
+static size_t grain;
+
+static size_t most(plan_room_t room, plan_load_t load, size_t element_bytes) {
+  return plan_pass_most(&room, &load, element_bytes, &grain);
+}
+
+Test(room, is_unlimited_without_messages_and_scratch) {
+  cr_expect_eq(most((plan_room_t){0}, (plan_load_t){.parts = 3}, 4), SIZE_MAX);
+  cr_expect_eq(grain, 16);
+}
+
+Test(room, is_what_the_scarcer_of_slots_and_scratch_has) {
+  plan_load_t load = {.parts = 2, .message_chunks = 1, .scratch_chunks = 4};
+  cr_expect_eq(most((plan_room_t){.slot_bytes = 1024, .scratch_bytes = 1 << 20}, load, 4), 2 * 256);
+  cr_expect_eq(most((plan_room_t){.slot_bytes = 1 << 20, .scratch_bytes = 2048}, load, 4), 2 * 128);
+}
+
+Test(room, of_posts_is_their_own) {
+  plan_room_t room = {.slot_bytes = 1 << 20, .post_bytes = 512};
+  cr_expect_eq(most(room, (plan_load_t){.parts = 1, .message_chunks = 1, .posted = true}, 8), 64);
+  cr_expect_eq(most(room, (plan_load_t){.parts = 1, .message_chunks = 1}, 8), 1 << 17);
+}
+
+Test(room, goes_by_whole_lines_where_it_can) {
+  plan_load_t load = {.parts = 1, .message_chunks = 3};
+  cr_expect_eq(most((plan_room_t){.slot_bytes = 300}, load, 4), 16); /* of 25 that fit */
+  cr_expect_eq(grain, 16);
+  cr_expect_eq(most((plan_room_t){.slot_bytes = 180}, load, 4), 15);
+  cr_expect_eq(grain, 1);
+}
+
+Test(room, may_be_too_little_for_anything) {
+  cr_expect_eq(
+      most((plan_room_t){.slot_bytes = 7}, (plan_load_t){.parts = 1, .message_chunks = 1}, 8), 0);
+}
