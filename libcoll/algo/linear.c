@@ -63,6 +63,21 @@ const algo_t algo_scatter_linear = {
  * round, which is what counts for little data, and where ranks take turns on the cores; n stores
  * and p n loads per rank. */
 
+/* OUTPUT = this rank's operand and what has come of each peer into the SCRATCH chunk of its number.
+ */
+static void reduce_arrived(plan_emitter_t *e, plan_span_t own) {
+  int32_t size = e->plan->shape.size;
+  plan_span_t *sources = NULL;
+  if (e->status != COLL_OK) return;
+  e->status = base_alloc((size_t)size, sizeof *sources, "reduce sources", (void **)&sources);
+  if (e->status != COLL_OK) return;
+  for (int32_t rank = 0; rank < size; rank++) {
+    sources[rank] = rank == e->rank ? own : plan_scratch(e, rank, 1);
+  }
+  plan_emit_reduce(e, 0, plan_output(e, 0, 1), sources, size);
+  free(sources);
+}
+
 static void allpairs_outline(plan_t *plan) {
   algo_outline_posts(plan, 1, plan->shape.size, 1);
 }
@@ -73,15 +88,7 @@ static void allpairs_build(plan_emitter_t *e) {
   for (int32_t i = size - 1; i > 0; i--) {
     plan_emit_recv(e, 0, algo_peer(e, i), plan_scratch(e, algo_peer(e, i), 1));
   }
-  plan_span_t *sources = NULL;
-  if (e->status != COLL_OK) return;
-  e->status = base_alloc((size_t)size, sizeof *sources, "reduce sources", (void **)&sources);
-  if (e->status != COLL_OK) return;
-  for (int32_t rank = 0; rank < size; rank++) {
-    sources[rank] = rank == e->rank ? plan_input(e, 0, 1) : plan_scratch(e, rank, 1);
-  }
-  plan_emit_reduce(e, 0, plan_output(e, 0, 1), sources, size);
-  free(sources);
+  reduce_arrived(e, plan_input(e, 0, 1));
 }
 
 const algo_t algo_allreduce_allpairs = {
@@ -90,6 +97,99 @@ const algo_t algo_allreduce_allpairs = {
     .paper = pjesivac_grbovic_2007,
     .outline = allpairs_outline,
     .build = allpairs_build,
+};
+
+/* ---- reduce-scatter --------------------------------------------------------------------------
+ * Everybody sends every other rank its block and reduces what comes where it lies: one round, for
+ * the same reason; volume n(p-1)/p. */
+
+static void reduce_scatter_build(plan_emitter_t *e) {
+  int32_t size = e->plan->shape.size;
+  for (int32_t i = 1; i < size; i++) {
+    plan_emit_send(e, 0, algo_peer(e, i), plan_input(e, algo_peer(e, i), 1));
+  }
+  for (int32_t i = size - 1; i > 0; i--) {
+    plan_emit_recv(e, 0, algo_peer(e, i), plan_scratch(e, algo_peer(e, i), 1));
+  }
+  reduce_arrived(e, plan_input(e, e->rank, 1));
+}
+
+static void scattered_outline(plan_t *plan) {
+  algo_outline_messages(plan, 1, plan->shape.size, 1);
+}
+
+const algo_t algo_reduce_scatter_allpairs = {
+    .name = "allpairs",
+    .collective = COLL_REDUCE_SCATTER,
+    .paper = pjesivac_grbovic_2007,
+    .outline = scattered_outline,
+    .build = reduce_scatter_build,
+};
+
+/* ---- allgather -------------------------------------------------------------------------------
+ * Everybody posts its block for everybody: one round. */
+
+static void posts_outline(plan_t *plan) {
+  algo_outline_posts(plan, 1, 0, 1);
+}
+
+static void allgather_build(plan_emitter_t *e) {
+  algo_post(e, plan_input(e, 0, 1));
+  plan_emit_input_to_output(e, 0, e->rank, 0, 1);
+  for (int32_t i = e->plan->shape.size - 1; i > 0; i--) {
+    plan_emit_recv(e, 0, algo_peer(e, i), plan_output(e, algo_peer(e, i), 1));
+  }
+}
+
+const algo_t algo_allgather_allpairs = {
+    .name = "allpairs",
+    .collective = COLL_ALLGATHER,
+    .paper = pjesivac_grbovic_2007,
+    .outline = posts_outline,
+    .build = allgather_build,
+};
+
+/* ---- alltoall --------------------------------------------------------------------------------
+ * Everybody sends all it has before it takes anything: one round. */
+
+static void alltoall_build(plan_emitter_t *e) {
+  int32_t size = e->plan->shape.size;
+  for (int32_t i = 1; i < size; i++) {
+    plan_emit_send(e, 0, algo_peer(e, i), plan_input(e, algo_peer(e, i), 1));
+  }
+  plan_emit_input_to_output(e, 0, e->rank, e->rank, 1);
+  for (int32_t i = size - 1; i > 0; i--) {
+    plan_emit_recv(e, 0, algo_peer(e, i), plan_output(e, algo_peer(e, i), 1));
+  }
+}
+
+const algo_t algo_alltoall_allpairs = {
+    .name = "allpairs",
+    .collective = COLL_ALLTOALL,
+    .paper = pjesivac_grbovic_2007,
+    .outline = outline,
+    .build = alltoall_build,
+};
+
+/* ---- broadcast -------------------------------------------------------------------------------
+ * The root posts its vector for everybody, in a single write. */
+
+static void broadcast_build(plan_emitter_t *e) {
+  int32_t root = e->plan->shape.root;
+  if (e->rank != root) {
+    plan_emit_recv(e, 0, root, plan_output(e, 0, 1));
+    return;
+  }
+  algo_post(e, plan_input(e, 0, 1));
+  algo_copy_through(e);
+}
+
+const algo_t algo_broadcast_linear = {
+    .name = "linear",
+    .collective = COLL_BROADCAST,
+    .paper = pjesivac_grbovic_2007,
+    .outline = posts_outline,
+    .build = broadcast_build,
 };
 
 /* ---- sendrecv --------------------------------------------------------------------------------

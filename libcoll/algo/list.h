@@ -24,7 +24,8 @@ extern const algo_t algo_allreduce_butterfly, algo_allreduce_halving_doubling,
     algo_reduce_scatter_halving, algo_allgather_doubling;
 
 /* linear.c */
-extern const algo_t algo_allreduce_allpairs, algo_gather_linear, algo_scatter_linear,
+extern const algo_t algo_allreduce_allpairs, algo_reduce_scatter_allpairs, algo_allgather_allpairs,
+    algo_alltoall_allpairs, algo_broadcast_linear, algo_gather_linear, algo_scatter_linear,
     algo_sendrecv_direct;
 
 /* mapped.c */

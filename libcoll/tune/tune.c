@@ -167,10 +167,13 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
   return estimate;
 }
 
-/* Of all passes, on the chain that small calls go by. */
-static uint64_t steps_of(const tune_profile_t *profile, uint64_t passes) {
+/* Of all passes, on the chain that small calls go by. Where ranks share cores, a hop weighs more
+ * than any steps, as it may find the other rank without its core. */
+static uint64_t steps_of(const tune_profile_t *profile, const tune_call_t *call, uint64_t passes) {
   const tune_counts_t *counts = &profile->once[TUNE_SMALL];
-  return passes * (uint64_t)(counts->messages + counts->flags + counts->steps);
+  uint64_t steps = (uint64_t)(counts->messages + counts->flags + counts->steps);
+  if (call->size > call->cores) steps += (uint64_t)profile->once[TUNE_CROWDED].hops << 20;
+  return passes * steps;
 }
 
 int tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], int count,
@@ -187,7 +190,7 @@ int tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], 
     tune_estimate_t estimate = tune_estimate(machine, &profiles[i], call);
     if (estimate.verdict != TUNE_POSSIBLE) continue;
     if (estimate.total_ps - least_ps > least_ps / TUNE_AS_GOOD) continue;
-    uint64_t steps = steps_of(&profiles[i], estimate.passes);
+    uint64_t steps = steps_of(&profiles[i], call, estimate.passes);
     if (steps >= fewest) continue;
     best = i;
     fewest = steps;

@@ -52,7 +52,7 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
                               const tune_call_t *call);
 
 /* Prices are right to some percent. Of those that exceed the least by no more than this part of it,
- * the one with the fewest steps is taken. */
+ * the one with the fewest steps is taken; where ranks share cores, the one with the fewest hops. */
 #define TUNE_AS_GOOD 12
 
 /* Index of the cheapest profile, in this sense, and the first among equals; -1 where none is

@@ -63,7 +63,7 @@ Test(tune, what_one_would_expect) {
   expect(COLL_REDUCE_SCATTER, 1 << 20, 2, PLAN_REACH_USER, "mapped");
   expect(COLL_ALLGATHER, 1 << 20, 2, PLAN_REACH_USER, "mapped");
   expect(COLL_ALLTOALL, 1 << 20, 4, PLAN_REACH_USER, "mapped");
-  expect(COLL_BROADCAST, 4, 8, PLAN_REACH_OWN, "binomial");
+  expect(COLL_BROADCAST, 4, 8, PLAN_REACH_OWN, "linear");
   expect(COLL_BROADCAST, 1 << 20, 2, PLAN_REACH_USER, "mapped");
   expect(COLL_GATHER, 1 << 20, 4, PLAN_REACH_USER, "mapped");
   expect(COLL_SCATTER, 1 << 20, 4, PLAN_REACH_USER, "mapped");

@@ -24,7 +24,7 @@
 
 #define SHM_LINE_PAIR 128
 #define SHM_SLOTS 8 /* per ring; at least PLAN_DEPTH_MAX */
-#define SHM_POSTS 4 /* the same, of posts */
+#define SHM_POSTS 8 /* the same, of posts */
 #define SHM_POST_BYTES ((size_t)32 << 10)
 #define SHM_INLINE_BYTES 40 /* payload that travels in the cache line of its flag */
 #define SHM_AHEAD_LINES 4   /* of a payload, that are fetched along with its flag */
