@@ -26,6 +26,7 @@ enum {
   LIST_MOST = 64,
   FLAG_ITERATIONS = 20000,
   COPY_ITERATIONS_LEAST = 5,
+  PATIENCE_LOOKS = 200,            /* at a rank that has a core, before this one is given up */
   CELL_BYTES = 2 * BASE_CACHE_LINE /* the neighbour of a line is fetched along with it */
 };
 
@@ -77,12 +78,17 @@ typedef struct rank {
 
 /* ---- flags */
 
+static bool share_core(const rank_t *rank, int peer) {
+  int cores = rank->settings->cpu_count;
+  return cores > 0 && rank->number % cores == peer % cores;
+}
+
 /* With fewer cores than ranks, whoever waits must make room for whom it waits for. */
 static void wait_for(const rank_t *rank, int peer, uint32_t sequence) {
-  bool crowded = rank->peers > rank->settings->cpu_count;
+  bool crowded = rank->peers > rank->settings->cpu_count, near = share_core(rank, peer);
   _Atomic uint32_t *flag = &rank->shares[peer].cell.sequence;
-  while ((int32_t)(atomic_load_explicit(flag, memory_order_acquire) - sequence) < 0) {
-    if (crowded) {
+  for (int looks = 0; (int32_t)(atomic_load_explicit(flag, memory_order_acquire) - sequence) < 0;) {
+    if (crowded && (near || ++looks > PATIENCE_LOOKS)) {
       sched_yield();
     } else {
       base_cpu_relax();
@@ -98,7 +104,11 @@ static void raise_flag(rank_t *rank) {
 static coll_status_t meet(void *context) {
   rank_t *rank = context;
   raise_flag(rank);
-  for (int peer = 0; peer < rank->peers; peer++) wait_for(rank, peer, rank->sequence);
+  for (int far = 0; far <= 1; far++) { /* first those that need this core */
+    for (int peer = 0; peer < rank->peers; peer++) {
+      if (share_core(rank, peer) == !far) wait_for(rank, peer, rank->sequence);
+    }
+  }
   return COLL_OK;
 }
 
