@@ -95,6 +95,29 @@ static int make_row(party_rank_t *self, uint64_t *random, uint64_t *own, coll_st
   return 0;
 }
 
+/* make_row, or the same on a communicator of its own. */
+typedef int (*row_maker_t)(party_rank_t *self, uint64_t *random, uint64_t *own,
+                           coll_stream_t stream);
+
+static int make_rows(party_rank_t *self, row_maker_t make) {
+  uint64_t random = 7, own = 100 + (uint64_t)self->rank;
+  coll_stream_t stream;
+  PARTY_OK(coll_stream_create(&stream));
+  for (int i = 0; i < ROWS; i++) {
+    PARTY_TRY(make(self, &random, &own, i % 3 == 2 ? stream : NULL));
+  }
+  PARTY_OK(coll_stream_destroy(stream));
+  return 0;
+}
+
+static int rows_on_one(party_rank_t *self) {
+  return make_rows(self, make_row);
+}
+
+Test(rows, of_calls_in_memories_of_all_kinds) {
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 30000, rows_on_one, NULL);
+}
+
 /* On a communicator that has not yet found out that not all memory can be mapped. */
 static int make_fresh_row(party_rank_t *self, uint64_t *random, uint64_t *own,
                           coll_stream_t stream) {
@@ -105,17 +128,14 @@ static int make_fresh_row(party_rank_t *self, uint64_t *random, uint64_t *own,
   return 0;
 }
 
-static int make_rows(party_rank_t *self) {
-  uint64_t random = 7, own = 100 + (uint64_t)self->rank;
-  coll_stream_t stream;
-  PARTY_OK(coll_stream_create(&stream));
-  for (int i = 0; i < ROWS; i++) {
-    PARTY_TRY(make_fresh_row(self, &random, &own, i % 3 == 2 ? stream : NULL));
-  }
-  PARTY_OK(coll_stream_destroy(stream));
-  return 0;
+static int fresh_rows(party_rank_t *self) {
+  return make_rows(self, make_fresh_row);
 }
 
-Test(rows, of_calls_in_memories_of_all_kinds) {
-  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 30000, make_rows, NULL);
+/* Of processes: the memory of threads can always be mapped. */
+Test(rows, of_calls_that_meet) {
+  harness_result_t result;
+  for (int size = 2; size <= 5; size++) {
+    cr_assert(party_processes(size, 30000, fresh_rows, NULL, &result), "%s", result.text);
+  }
 }
