@@ -85,3 +85,14 @@ Test(calibrate, asks_nothing_of_small_destinations) {
   cr_assert(host_stream_pays(SIZE_MAX, "test", stream));
   cr_assert_gt(streamed_copies, 0);
 }
+
+Test(calibrate, measures_nothing_for_several_destinations) {
+  setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
+  host_stream_set(0);
+  size_t least = host_scatter_least;
+  cr_assert(host_stream_pays(SIZE_MAX, "test", stream));
+  cr_assert_eq(host_scatter_least, least, "became %zu with what was measured for one",
+               (size_t)host_scatter_least);
+  host_stream_set(4096);
+  cr_assert_eq(host_scatter_least, 4096, "is not what was asked for");
+}

@@ -100,13 +100,18 @@ size_t host_stream_calibrate(const char *table, host_stream_t stream) {
 
 /* ---- what the tables ask --------------------------------------------------------------------*/
 
-atomic_size_t host_stream_least = LEAST_BYTES;
+atomic_size_t host_stream_least = LEAST_BYTES, host_scatter_least = LEAST_BYTES;
 static atomic_bool known; /* host_stream_least is final; set after it */
 static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
 
-void host_stream_set(size_t bytes) {
+static void settle_for(size_t bytes) {
   atomic_store_explicit(&host_stream_least, bytes > 0 ? bytes : LEAST_BYTES, memory_order_relaxed);
   atomic_store_explicit(&known, bytes > 0, memory_order_release);
+}
+
+void host_stream_set(size_t bytes) {
+  atomic_store_explicit(&host_scatter_least, bytes > 0 ? bytes : LEAST_BYTES, memory_order_relaxed);
+  settle_for(bytes);
 }
 
 bool host_stream_asked(size_t bytes, const char *table, host_stream_t stream) {
@@ -114,7 +119,7 @@ bool host_stream_asked(size_t bytes, const char *table, host_stream_t stream) {
   if (!atomic_load_explicit(&known, memory_order_acquire)) {
     pthread_mutex_lock(&finding);
     if (!atomic_load_explicit(&known, memory_order_relaxed)) {
-      host_stream_set(host_stream_calibrate(table, stream));
+      settle_for(host_stream_calibrate(table, stream));
     }
     pthread_mutex_unlock(&finding);
   }

@@ -33,6 +33,11 @@ static inline bool host_stream_pays(size_t bytes, const char *table, host_stream
          host_stream_asked(bytes, table, stream);
 }
 
+/* From so many bytes in all, a reduction streams to its several destinations: as many as a core's
+ * own cache holds. What lies in peers' memory would have to be fetched first, and is of no use in
+ * this core's cache afterwards. */
+extern atomic_size_t host_scatter_least;
+
 /* The size from which `stream` is faster than memcpy, even when memcpy would find the destination
  * in a cache. Measured in some 20 ms, once per machine: the result is kept (topo/kept.h). */
 size_t host_stream_calibrate(const char *table, host_stream_t stream);

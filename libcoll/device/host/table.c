@@ -72,6 +72,13 @@ static bool streams(size_t bytes) {
   return STREAM_AVAILABLE && host_stream_pays(bytes, TABLE_NAME, stream_copy);
 }
 
+/* To several destinations of that many bytes each, or to one. */
+static bool streams_to(size_t bytes, int dst_count) {
+  if (dst_count == 1) return streams(bytes);
+  size_t least = atomic_load_explicit(&host_scatter_least, memory_order_relaxed);
+  return STREAM_AVAILABLE && bytes >= (least - 1) / (size_t)dst_count + 1;
+}
+
 /* ---- copy and reduce ------------------------------------------------------------------------*/
 
 static coll_status_t copy(void *dst, const void *src, size_t bytes) {
@@ -152,7 +159,7 @@ static coll_status_t reduce(void *const dsts[], int dst_count, const void *const
   host_fold_t fold = kernels->fold[op == COLL_AVG ? COLL_SUM : op];
   const reduction_t r = {fold, dsts, dst_count, sources, source_count, kernels->bytes, count};
   store_t *stores[DEVICE_DSTS_MAX];
-  if (streams(bytes) && choose_stores(&r, stores)) {
+  if (streams_to(bytes, dst_count) && choose_stores(&r, stores)) {
     reduce_streamed(&r, stores);
   } else if (dst_count == 1) {
     fold(dsts[0], sources, source_count, 0, count);
