@@ -42,8 +42,8 @@ typedef struct device_ops {
 } device_ops_t;
 
 /* This machine's processors, by the widest instructions that they have or those that the COLL_ISA
- * knob names; all compute the same bits. Large destinations are stored past the caches, from a size
- * that COLL_STREAM_BYTES gives or that a short measurement finds when it is first needed.
+ * knob names; all compute the same bits. What is large is stored past the caches, from a size
+ * that COLL_STREAM_BYTES gives or from shares of the last cache.
  * COLL_ERROR_INVALID: a knob is wrong, or asks for what the processor lacks. */
 coll_status_t device_host_open(const device_ops_t **ops);
 

@@ -47,6 +47,26 @@ Test(host, streams_what_is_large_enough) {
   }
 }
 
+/* Larger than any size of the kit: from 1 MiB on copies take other instructions. */
+Test(host, copies_what_is_larger_than_a_cache) {
+  enum { BYTES = (1 << 20) + 77, EDGE = 64, ROOM = BYTES + 3 * EDGE };
+  unsigned char *src = malloc(ROOM), *dst = malloc(ROOM);
+  cr_assert(src != NULL && dst != NULL);
+  for (size_t i = 0; i < ROOM; i++) src[i] = (unsigned char)(i * 2654435761u >> 13);
+  for (int i = 0; i < ISAS; i++) {
+    if (host_isa_find(isas[i]) == NULL) continue;
+    const device_ops_t *ops = table(isas[i], SIZE_MAX);
+    for (size_t late = EDGE; late < 2 * EDGE; late += 21) {
+      memset(dst, 0xa5, ROOM);
+      cr_assert_eq(ops->copy(dst + late, src + EDGE, BYTES), COLL_OK);
+      cr_assert_eq(memcmp(dst + late, src + EDGE, BYTES), 0, "%s, %zu bytes late", isas[i], late);
+      cr_assert(dst[late - 1] == 0xa5 && dst[late + BYTES] == 0xa5, "%s: wrote beside", isas[i]);
+    }
+  }
+  free(src);
+  free(dst);
+}
+
 Test(host, computes_the_same_bits_with_all_instructions) {
   for (int i = 0; i < ISAS; i++) {
     const device_ops_t *ops = host_isa_find(isas[i]);

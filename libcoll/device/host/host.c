@@ -28,8 +28,8 @@ static const base_knob_t knobs[] = {
      .kind = BASE_KNOB_BYTES,
      .fallback = "0",
      .most = INT64_MAX,
-     .help = "bytes from which a destination is stored past the caches; 0: as measured once on "
-             "this machine"},
+     .help = "bytes that a copy or reduction loads and stores, from which it stores them past the "
+             "caches; 0: a share of the last cache"},
 };
 
 enum { KNOB_ISA, KNOB_STREAM, KNOB_COUNT };
@@ -69,6 +69,25 @@ extern const device_ops_t device_host_neon;
 
 static bool has_neon(void) {
   return (getauxval(AT_HWCAP) & HWCAP_ASIMD) != 0;
+}
+#endif
+
+#if defined(__x86_64__)
+bool host_moves_strings(void) {
+  enum { UNKNOWN, NO, YES };
+  static atomic_int known = UNKNOWN;
+  int answer = atomic_load_explicit(&known, memory_order_relaxed);
+  if (answer == UNKNOWN) {
+    unsigned eax, ebx = 0, ecx, edx;
+    bool enhanced = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (ebx & 1u << 9) != 0;
+    answer = enhanced ? YES : NO;
+    atomic_store_explicit(&known, answer, memory_order_relaxed);
+  }
+  return answer == YES;
+}
+#else
+bool host_moves_strings(void) {
+  return false;
 }
 #endif
 

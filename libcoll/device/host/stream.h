@@ -8,6 +8,7 @@
 #define DEVICE_HOST_STREAM_H
 
 #include <stddef.h>
+#include <string.h>
 
 #define STREAM_LINE 64
 
@@ -32,6 +33,7 @@ static inline void stream_line(void *dst, const void *src) {
 static inline void stream_end(void) {
   _mm_sfence();
 }
+
 
 #elif defined(HOST_VECTORS) && defined(__aarch64__)
 #define STREAM_AVAILABLE true
@@ -58,5 +60,15 @@ static inline void stream_line(void *dst, const void *src) {
 static inline void stream_end(void) {
 }
 #endif
+
+/* Through the caches; where the processor moves strings well, whole lines are stored to without
+ * having been read. */
+static inline void move_string(void *dst, const void *src, size_t bytes) {
+#if defined(__x86_64__)
+  __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(bytes) : : "memory");
+#else
+  memcpy(dst, src, bytes);
+#endif
+}
 
 #endif

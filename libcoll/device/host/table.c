@@ -12,6 +12,7 @@
 #include "device/host/stream.h"
 
 #define BLOCK_BYTES 512 /* so short that loads of the next go on while stores of one drain */
+#define STRING_BYTES ((size_t)1 << 20) /* from where C libraries give up string instructions */
 #define ISA_TEXT_OF(isa) #isa
 #define ISA_TEXT(isa) ISA_TEXT_OF(isa)
 #define TABLE_NAME "host, " ISA_TEXT(HOST_ISA)
@@ -63,33 +64,34 @@ static void store_bytes(void *dst, const void *src, size_t bytes) {
   memcpy(dst, src, bytes);
 }
 
-static void stream_copy(void *dst, const void *src, size_t bytes) {
+/* ---- copy -----------------------------------------------------------------------------------*/
+
+static void copy_streamed(void *dst, const void *src, size_t bytes) {
   stream_bytes(dst, src, bytes);
   stream_end();
 }
 
-static bool streams(size_t bytes) {
-  return STREAM_AVAILABLE && host_stream_pays(bytes, TABLE_NAME, stream_copy);
+static void copy_cached(void *dst, const void *src, size_t bytes) {
+  if (bytes < STRING_BYTES || !host_moves_strings()) {
+    memcpy(dst, src, bytes);
+    return;
+  }
+  size_t first = to_line(dst);
+  memcpy(dst, src, first);
+  move_string((char *)dst + first, (const char *)src + first, bytes - first);
 }
-
-/* To several destinations of that many bytes each, or to one. */
-static bool streams_to(size_t bytes, int dst_count) {
-  if (dst_count == 1) return streams(bytes);
-  size_t least = atomic_load_explicit(&host_scatter_least, memory_order_relaxed);
-  return STREAM_AVAILABLE && bytes >= (least - 1) / (size_t)dst_count + 1;
-}
-
-/* ---- copy and reduce ------------------------------------------------------------------------*/
 
 static coll_status_t copy(void *dst, const void *src, size_t bytes) {
   if (bytes == 0 || dst == src) return COLL_OK;
-  if (streams(bytes)) {
-    stream_copy(dst, src, bytes);
+  if (STREAM_AVAILABLE && host_stream_pays(2 * bytes, HOST_COPY)) {
+    copy_streamed(dst, src, bytes);
   } else {
-    memcpy(dst, src, bytes);
+    copy_cached(dst, src, bytes);
   }
   return COLL_OK;
 }
+
+/* ---- reduce ---------------------------------------------------------------------------------*/
 
 typedef struct reduction {
   host_fold_t fold;
@@ -159,7 +161,8 @@ static coll_status_t reduce(void *const dsts[], int dst_count, const void *const
   host_fold_t fold = kernels->fold[op == COLL_AVG ? COLL_SUM : op];
   const reduction_t r = {fold, dsts, dst_count, sources, source_count, kernels->bytes, count};
   store_t *stores[DEVICE_DSTS_MAX];
-  if (streams_to(bytes, dst_count) && choose_stores(&r, stores)) {
+  size_t touched = bytes * (size_t)(source_count + dst_count);
+  if (STREAM_AVAILABLE && host_stream_pays(touched, HOST_REDUCE) && choose_stores(&r, stores)) {
     reduce_streamed(&r, stores);
   } else if (dst_count == 1) {
     fold(dsts[0], sources, source_count, 0, count);

@@ -1,0 +1,31 @@
+/* From which size destinations are streamed, and that small ones never are. */
+#include <criterion/criterion.h>
+
+#include "device/host/host.h"
+
+Test(stream, takes_the_size_that_it_is_told) {
+  for (int work = 0; work < HOST_WORK_COUNT; work++) {
+    host_stream_set(4096);
+    cr_assert(host_stream_pays(4096, (host_work_t)work));
+    cr_assert_not(host_stream_pays(4095, (host_work_t)work));
+    host_stream_set(SIZE_MAX);
+    cr_assert_not(host_stream_pays(SIZE_MAX - 1, (host_work_t)work));
+  }
+}
+
+Test(stream, finds_a_size_by_itself) {
+  host_stream_set(0);
+  for (int work = 0; work < HOST_WORK_COUNT; work++) {
+    cr_assert_not(host_stream_pays(65536, (host_work_t)work));
+    cr_assert(host_stream_pays((size_t)1 << 40, (host_work_t)work));
+  }
+}
+
+Test(stream, keeps_more_of_copies_than_of_reductions_in_caches) {
+  host_stream_set(0);
+  cr_assert(host_stream_pays((size_t)1 << 40, HOST_COPY));
+  size_t least = atomic_load(&host_stream_least[HOST_COPY]);
+  cr_assert(host_stream_pays(least, HOST_COPY) && host_stream_pays(least, HOST_REDUCE));
+  cr_assert_not(host_stream_pays(least - 1, HOST_COPY));
+  cr_assert(host_stream_pays(least - 1, HOST_REDUCE));
+}
