@@ -185,6 +185,30 @@ const algo_t algo_broadcast_mapped = {
     .build = broadcast_build,
 };
 
+/* Every rank takes one share to all OUTPUTs: it is loaded from afar only once, and the root works
+ * as much as its peers. */
+static void broadcast_shares_build(plan_emitter_t *e) {
+  int32_t root = e->plan->shape.root, rank = e->rank;
+  plan_span_t share = plan_output(e, rank, 1);
+  if (is_root(e)) {
+    plan_emit_input_to_output(e, 0, rank, rank, 1);
+  } else {
+    plan_emit_copy(e, 0, share, plan_peer_input(root, rank, 1));
+  }
+  for (int32_t i = 1; i < e->plan->shape.size; i++) {
+    plan_emit_copy(e, 0, plan_peer_output(algo_peer(e, i), rank, 1), share);
+  }
+  meet(e);
+}
+
+const algo_t algo_broadcast_mapped_shares = {
+    .name = "mapped_shares",
+    .collective = COLL_BROADCAST,
+    .paper = hashmi_2018,
+    .outline = outline_shares,
+    .build = broadcast_shares_build,
+};
+
 static void scatter_build(plan_emitter_t *e) {
   int32_t root = e->plan->shape.root;
   if (is_root(e)) {

@@ -46,6 +46,7 @@ static const algo_t *const algos[] = {
     &algo_broadcast_scatter_allgather,
     &algo_broadcast_linear,
     &algo_broadcast_mapped,
+    &algo_broadcast_mapped_shares,
     &algo_broadcast_staged,
     &algo_gather_binomial,
     &algo_gather_linear,
