@@ -40,6 +40,17 @@ static void outline_shares(plan_t *plan) {
   algo_outline_mapped(plan, PLAN_REACH_USER, plan->shape.size, 0);
 }
 
+/* Copies `src` to the OUTPUT chunk of every rank. As a reduction of one operand, so that the engine
+ * loads it once and writes all places in one pass. */
+static void spread(plan_emitter_t *e, plan_span_t src, int32_t chunk) {
+  plan_span_t own = plan_output(e, chunk, 1);
+  bool there = e->program->in_place && src.rank == e->rank;
+  if (!there) plan_emit_reduce(e, 0, own, &src, 1);
+  for (int32_t i = 1; i < e->plan->shape.size; i++) {
+    plan_emit_copy(e, 0, plan_peer_output(algo_peer(e, i), chunk, 1), own);
+  }
+}
+
 /* ---- allreduce: oneshot ----------------------------------------------------------------------
  * Every rank reduces the whole vector for itself: one round, p n loads per rank. In place the
  * result waits in SCRATCH until the peers have read this rank's operand. */
@@ -163,6 +174,20 @@ const algo_t algo_allgather_mapped = {
     .build = allgather_build,
 };
 
+/* Every rank stores its block in every OUTPUT: as many stores, but it loads only its own. */
+static void allgather_push_build(plan_emitter_t *e) {
+  spread(e, plan_input(e, 0, 1), e->rank);
+  meet(e);
+}
+
+const algo_t algo_allgather_mapped_push = {
+    .name = "mapped_push",
+    .collective = COLL_ALLGATHER,
+    .paper = hashmi_2018,
+    .outline = outline_whole,
+    .build = allgather_push_build,
+};
+
 /* ---- broadcast, scatter, gather --------------------------------------------------------------
  * The peers do the work, all at once: they load from the root's INPUT or store to its OUTPUT, and
  * the root waits for them. One round, one block per peer. */
@@ -188,16 +213,7 @@ const algo_t algo_broadcast_mapped = {
 /* Every rank takes one share to all OUTPUTs: it is loaded from afar only once, and the root works
  * as much as its peers. */
 static void broadcast_shares_build(plan_emitter_t *e) {
-  int32_t root = e->plan->shape.root, rank = e->rank;
-  plan_span_t share = plan_output(e, rank, 1);
-  if (is_root(e)) {
-    plan_emit_input_to_output(e, 0, rank, rank, 1);
-  } else {
-    plan_emit_copy(e, 0, share, plan_peer_input(root, rank, 1));
-  }
-  for (int32_t i = 1; i < e->plan->shape.size; i++) {
-    plan_emit_copy(e, 0, plan_peer_output(algo_peer(e, i), rank, 1), share);
-  }
+  spread(e, plan_peer_input(e->plan->shape.root, e->rank, 1), e->rank);
   meet(e);
 }
 

@@ -40,6 +40,7 @@ static const algo_t *const algos[] = {
     &algo_allgather_circulant,
     &algo_allgather_allpairs,
     &algo_allgather_mapped,
+    &algo_allgather_mapped_push,
     &algo_allgather_staged,
     &algo_broadcast_binomial,
     &algo_broadcast_chain,

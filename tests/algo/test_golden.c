@@ -107,6 +107,11 @@ Test(golden, scattered_and_gathered) {
       {COLL_ALLGATHER, "circulant", 3, 0, false, 2,
        "copy output[2] = input[0]; send 1 output[2]; recv 0 output[0]; "
        "send 0 output[2]; recv 1 output[1]"},
+      {COLL_ALLGATHER, "mapped_push", 3, 0, false, 1,
+       "reduce output[1] = input[0]; copy r2.output[1] = output[1]; copy r0.output[1] = output[1]; "
+       "signal 2; signal 0; wait 2; wait 0"},
+      {COLL_ALLGATHER, "mapped_push", 2, 0, true, 1,
+       "copy r0.output[1] = output[1]; signal 0; wait 0"},
       {COLL_GATHER, "binomial", 4, 1, false, 1,
        "copy output[1] = input[0]; recv 2 output[2]; recv 3 output[3]; recv 3 output[0]"},
       {COLL_GATHER, "binomial", 4, 1, false, 3,
@@ -132,6 +137,10 @@ Test(golden, rooted) {
       {COLL_BROADCAST, "scatter_allgather", 3, 0, false, 1,
        "recv 0 output[1]; send 2 output[1]; recv 0 output[0]; send 2 output[0]; "
        "recv 0 output[2]"},
+      {COLL_BROADCAST, "mapped_shares", 2, 0, true, 0,
+       "copy r1.output[0] = output[0]; signal 1; wait 1"},
+      {COLL_BROADCAST, "mapped_shares", 2, 0, false, 1,
+       "reduce output[1] = r0.input[1]; copy r0.output[1] = output[1]; signal 0; wait 0"},
       {COLL_REDUCE, "chain", 3, 2, true, 0,
        "recv 1 scratch[0]; reduce scratch[0] = input[0] scratch[0]; send 2 scratch[0]"},
       {COLL_REDUCE, "binomial", 4, 2, false, 0,

@@ -61,10 +61,10 @@ Test(tune, what_one_would_expect) {
   expect(COLL_ALLREDUCE, 1 << 20, 2, PLAN_REACH_SCRATCH, "staged");
   expect(COLL_ALLREDUCE, 1 << 20, 4, PLAN_REACH_SCRATCH, "staged");
   expect(COLL_REDUCE_SCATTER, 1 << 20, 2, PLAN_REACH_USER, "mapped");
-  expect(COLL_ALLGATHER, 1 << 20, 2, PLAN_REACH_USER, "mapped");
+  expect(COLL_ALLGATHER, 1 << 20, 2, PLAN_REACH_USER, "mapped_push");
   expect(COLL_ALLTOALL, 1 << 20, 4, PLAN_REACH_USER, "mapped");
   expect(COLL_BROADCAST, 4, 8, PLAN_REACH_OWN, "linear");
-  expect(COLL_BROADCAST, 1 << 20, 2, PLAN_REACH_USER, "mapped");
+  expect(COLL_BROADCAST, 1 << 20, 2, PLAN_REACH_USER, "mapped_shares");
   expect(COLL_GATHER, 1 << 20, 4, PLAN_REACH_USER, "mapped");
   expect(COLL_SCATTER, 1 << 20, 4, PLAN_REACH_USER, "mapped");
   expect(COLL_REDUCE, 1 << 20, 4, PLAN_REACH_USER, "mapped");

@@ -91,6 +91,26 @@ static coll_status_t copy(void *dst, const void *src, size_t bytes) {
   return COLL_OK;
 }
 
+/* Block by block, so that memory is read once for all destinations. */
+static void spread_streamed(void *const dsts[], int dst_count, const void *src, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += BLOCK_BYTES) {
+    size_t part = smaller(BLOCK_BYTES, bytes - at);
+    for (int d = 0; d < dst_count; d++) {
+      if (dsts[d] != src) stream_bytes((char *)dsts[d] + at, (const char *)src + at, part);
+    }
+  }
+  stream_end();
+}
+
+static void spread(void *const dsts[], int dst_count, const void *src, size_t bytes) {
+  size_t touched = bytes * (size_t)(1 + dst_count);
+  if (dst_count > 1 && STREAM_AVAILABLE && host_stream_pays(touched, HOST_COPY)) {
+    spread_streamed(dsts, dst_count, src, bytes);
+    return;
+  }
+  for (int d = 0; d < dst_count; d++) copy(dsts[d], src, bytes);
+}
+
 /* ---- reduce ---------------------------------------------------------------------------------*/
 
 typedef struct reduction {
@@ -155,7 +175,7 @@ static coll_status_t reduce(void *const dsts[], int dst_count, const void *const
   size_t bytes = count * kernels->bytes;
   if (count == 0) return COLL_OK;
   if (source_count == 1) {
-    for (int d = 0; d < dst_count; d++) copy(dsts[d], sources[0], bytes);
+    spread(dsts, dst_count, sources[0], bytes);
     return COLL_OK;
   }
   host_fold_t fold = kernels->fold[op == COLL_AVG ? COLL_SUM : op];
