@@ -15,6 +15,13 @@ static void outline(plan_t *plan) {
   algo_outline_messages(plan, 1, 0, 1);
 }
 
+/* To every peer its block. */
+static void send_blocks(plan_emitter_t *e) {
+  for (int32_t i = 1; i < e->plan->shape.size; i++) {
+    plan_emit_send(e, 0, algo_peer(e, i), plan_input(e, algo_peer(e, i), 1));
+  }
+}
+
 /* ---- gather and scatter ----------------------------------------------------------------------
  * The flat tree of Pješivac-Grbović et al. 2007: p - 1 rounds of one block at the root. */
 
@@ -44,9 +51,7 @@ static void scatter_build(plan_emitter_t *e) {
     plan_emit_recv(e, 0, root, plan_output(e, 0, 1));
     return;
   }
-  for (int32_t i = 1; i < e->plan->shape.size; i++) {
-    plan_emit_send(e, 0, algo_peer(e, i), plan_input(e, algo_peer(e, i), 1));
-  }
+  send_blocks(e);
   plan_emit_input_to_output(e, 0, 0, root, 1);
 }
 
@@ -105,9 +110,7 @@ const algo_t algo_allreduce_allpairs = {
 
 static void reduce_scatter_build(plan_emitter_t *e) {
   int32_t size = e->plan->shape.size;
-  for (int32_t i = 1; i < size; i++) {
-    plan_emit_send(e, 0, algo_peer(e, i), plan_input(e, algo_peer(e, i), 1));
-  }
+  send_blocks(e);
   for (int32_t i = size - 1; i > 0; i--) {
     plan_emit_recv(e, 0, algo_peer(e, i), plan_scratch(e, algo_peer(e, i), 1));
   }
@@ -154,9 +157,7 @@ const algo_t algo_allgather_allpairs = {
 
 static void alltoall_build(plan_emitter_t *e) {
   int32_t size = e->plan->shape.size;
-  for (int32_t i = 1; i < size; i++) {
-    plan_emit_send(e, 0, algo_peer(e, i), plan_input(e, algo_peer(e, i), 1));
-  }
+  send_blocks(e);
   plan_emit_input_to_output(e, 0, e->rank, e->rank, 1);
   for (int32_t i = size - 1; i > 0; i--) {
     plan_emit_recv(e, 0, algo_peer(e, i), plan_output(e, algo_peer(e, i), 1));
