@@ -18,11 +18,11 @@
 
 /* Keeps the sentence as this thread's last error and returns `status`. */
 coll_status_t base_fail(coll_status_t status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+    __attribute__((cold, format(printf, 2, 3)));
 
 /* The same, ending in ": " and the text of errno as it was on entry. */
 coll_status_t base_fail_errno(coll_status_t status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+    __attribute__((cold, format(printf, 2, 3)));
 
 /* This thread's last sentence, "" before any. Never NULL; valid until the thread's next failure. */
 const char *base_last_error(void);

@@ -24,9 +24,10 @@ typedef struct binder {
 
 /* ---- adding to the lists --------------------------------------------------------------------*/
 
-static coll_status_t add_base(engine_bound_t *bound, const plan_span_t *span, uint32_t *index) {
+static coll_status_t add_base(engine_bound_t *bound, int rank, plan_buffer_t buffer,
+                              uint32_t *index) {
   for (size_t i = bound->base_count; i-- > 0;) {
-    if (bound->bases[i].rank == span->rank && bound->bases[i].buffer == span->buffer) {
+    if (bound->bases[i].rank == rank && bound->bases[i].buffer == buffer) {
       *index = (uint32_t)i;
       return COLL_OK;
     }
@@ -36,8 +37,16 @@ static coll_status_t add_base(engine_bound_t *bound, const plan_span_t *span, ui
                      "a program's buffers"));
   COLL_TRY(base_grow((void **)&bound->addresses, &bound->address_capacity, needed,
                      sizeof *bound->addresses, "a program's addresses"));
-  bound->bases[bound->base_count] = (engine_base_t){span->rank, span->buffer};
+  bound->bases[bound->base_count] = (engine_base_t){rank, buffer};
   *index = (uint32_t)bound->base_count++;
+  return COLL_OK;
+}
+
+static coll_status_t add_own_bases(engine_bound_t *bound, int rank) {
+  uint32_t input, output;
+  COLL_TRY(add_base(bound, rank, PLAN_INPUT, &input));
+  COLL_TRY(add_base(bound, rank, PLAN_OUTPUT, &output));
+  assert(input == ENGINE_BASE_INPUT && output == ENGINE_BASE_OUTPUT);
   return COLL_OK;
 }
 
@@ -50,7 +59,7 @@ static coll_status_t add_operand(binder_t *b, engine_action_t *action, const pla
   size_t shift = span->buffer == PLAN_SCRATCH ? 0 : place->pass.first;
   engine_operand_t operand = {.offset = (piece.start - shift) * element_bytes,
                               .bytes = piece.elements * element_bytes};
-  COLL_TRY(add_base(bound, span, &operand.base));
+  COLL_TRY(add_base(bound, span->rank, span->buffer, &operand.base));
   COLL_TRY(base_grow((void **)&bound->operands, &bound->operand_capacity, bound->operand_count + 1,
                      sizeof *bound->operands, "a program's operands"));
   bound->operands[bound->operand_count++] = operand;
@@ -388,6 +397,7 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
                 .place = {.plan = plan, .call = call, .pass = *pass}};
   bound->plan = NULL;
   bound->base_count = bound->operand_count = bound->action_count = bound->sender_count = 0;
+  COLL_TRY(add_own_bases(bound, world->rank));
   for (int lane = 0; lane < plan->lanes; lane++) {
     b.lane = &program->lanes[lane];
     size_t steps, first = bound->action_count;

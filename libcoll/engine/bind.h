@@ -26,11 +26,15 @@ typedef enum engine_action_kind {
   ENGINE_AFTER
 } engine_action_kind_t;
 
-/* A buffer that the program touches. */
+/* A buffer that the program may touch. */
 typedef struct engine_base {
   int32_t rank;
   plan_buffer_t buffer;
 } engine_base_t;
+
+/* The call's own two come first among the bases of every program, whether it touches them or not.
+ */
+enum { ENGINE_BASE_INPUT, ENGINE_BASE_OUTPUT, ENGINE_BASES_OWN };
 
 /* In place of a base: the index-th message of the action. */
 #define ENGINE_BASE_MESSAGES UINT32_C(0x80000000)

@@ -2,7 +2,7 @@
 #ifndef ENGINE_COMPUTE_H
 #define ENGINE_COMPUTE_H
 
-#include "engine/bind.h"
+#include "engine/run.h"
 
 /* Where an operand is. messages: what stands for ENGINE_BASE_MESSAGES. */
 static inline char *engine_address(const engine_bound_t *bound, const engine_operand_t *operand,
@@ -13,12 +13,10 @@ static inline char *engine_address(const engine_bound_t *bound, const engine_ope
   return bound->addresses[operand->base] + operand->offset;
 }
 
-coll_status_t engine_compute_copy(const engine_world_t *world, const engine_bound_t *bound,
-                                  const engine_action_t *action);
+coll_status_t engine_compute_copy(const engine_run_t *run, const engine_action_t *action);
 
 /* A reduction whose message operands lie at `messages`. */
-coll_status_t engine_compute_reduce(const engine_world_t *world, const engine_bound_t *bound,
-                                    const engine_call_t *call, const engine_action_t *action,
+coll_status_t engine_compute_reduce(const engine_run_t *run, const engine_action_t *action,
                                     const void *const messages[]);
 
 #endif

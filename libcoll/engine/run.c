@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/apart.h"
 #include "engine/compute.h"
 #include "engine/message.h"
 #include "engine/tag.h"
@@ -22,29 +23,28 @@ bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t ele
 
 /* ---- a pass ---------------------------------------------------------------------------------*/
 
-/* This rank's INPUT and OUTPUT are the call's, so that several calls can be under way at once. */
-static char *buffer_of(const engine_run_t *run, const engine_base_t *base) {
-  const engine_world_t *world = run->world;
-  if (base->rank != world->rank || base->buffer == PLAN_SCRATCH) {
-    return world->views[base->rank].buffers[base->buffer];
-  }
-  if (base->buffer == PLAN_OUTPUT) return run->call->output;
-  return (char *)(uintptr_t)run->call->input; /* never written: plans are proved not to */
-}
-
-static coll_status_t say_unmapped(const engine_run_t *run, const engine_base_t *base) {
+BASE_COLD static coll_status_t say_unmapped(const engine_run_t *run, const engine_base_t *base) {
   return base_fail(COLL_ERROR_SYSTEM, "rank %d: cannot map the %s buffer of rank %d",
                    run->world->rank, plan_buffer_name(base->buffer), base->rank);
 }
 
+/* NULL stays NULL: a buffer that this rank does not have. */
+static char *shifted(const void *buffer, size_t shift) {
+  return buffer == NULL ? NULL : (char *)(uintptr_t)buffer + shift; /* INPUT is never written */
+}
+
+/* This rank's INPUT and OUTPUT are the call's, so that several calls can be under way at once. */
 static coll_status_t find_buffers(engine_run_t *run) {
-  engine_bound_t *bound = run->bound;
+  const engine_bound_t *bound = run->bound;
   size_t shift = run->pass.first * run->call->element_bytes;
-  const engine_base_t *base = bound->bases, *end = base + bound->base_count;
-  for (char **address = bound->addresses; base < end; base++, address++) {
-    char *buffer = buffer_of(run, base);
+  char **addresses = bound->addresses;
+  addresses[ENGINE_BASE_INPUT] = shifted(run->call->input, shift);
+  addresses[ENGINE_BASE_OUTPUT] = shifted(run->call->output, shift);
+  for (size_t i = ENGINE_BASES_OWN; i < bound->base_count; i++) {
+    const engine_base_t *base = &bound->bases[i];
+    char *buffer = run->world->views[base->rank].buffers[base->buffer];
     if (buffer == NULL) return say_unmapped(run, base);
-    *address = base->buffer == PLAN_SCRATCH ? buffer : buffer + shift;
+    addresses[i] = base->buffer == PLAN_SCRATCH ? buffer : buffer + shift;
   }
   return COLL_OK;
 }
@@ -74,26 +74,36 @@ static coll_status_t next_pass(engine_run_t *run) {
   return enter_pass(run);
 }
 
+static bool is_bound_for(const engine_bound_t *bound, const plan_t *plan,
+                         const plan_program_t *program, const engine_call_t *call) {
+  return bound->plan == plan && bound->program == program && bound->call_count == call->count &&
+         bound->element_bytes == call->element_bytes && !call->count_per_pair;
+}
+
+/* A first pass that the bound program is not for. */
+BASE_COLD static coll_status_t bind_first(engine_run_t *run, const plan_t *plan,
+                                          const plan_program_t *program) {
+  engine_bound_t *bound = run->bound;
+  bound->pass_most = measure_pass(run->world, plan, run->call->element_bytes, &run->pass.grain);
+  assert(bound->pass_most > 0);
+  set_pass(run, 0);
+  bound->calls = 0;
+  COLL_TRY(engine_bind(bound, run->world, plan, program, run->call, &run->pass));
+  return enter_pass(run);
+}
+
 coll_status_t engine_run_begin(engine_run_t *run, engine_bound_t *bound,
                                const engine_world_t *world, const plan_t *plan,
                                const plan_program_t *program, const engine_call_t *call) {
-  bool same = bound->plan == plan && bound->program == program &&
-              bound->call_count == call->count && bound->element_bytes == call->element_bytes &&
-              !call->count_per_pair;
   run->world = world;
   run->call = call;
   run->bound = bound;
   run->arrived = 0;
+  if (!is_bound_for(bound, plan, program, call)) return bind_first(run, plan, program);
   run->pass.grain = bound->pass.grain;
-  bound->calls = same ? bound->calls + 1 : 0;
-  if (!same) {
-    bound->pass_most = measure_pass(world, plan, call->element_bytes, &run->pass.grain);
-    assert(bound->pass_most > 0);
-  }
   set_pass(run, 0);
-  if (!same || bound->pass.count != run->pass.count) {
-    COLL_TRY(engine_bind(bound, world, plan, program, call, &run->pass));
-  }
+  if (bound->pass.count != run->pass.count) return bind_first(run, plan, program);
+  bound->calls++;
   return enter_pass(run);
 }
 
@@ -118,44 +128,51 @@ static bool is_after(const engine_run_t *run, const engine_action_t *action) {
 
 static coll_status_t do_action(engine_run_t *run, const engine_action_t *action, int channel,
                                bool *done) {
-  const engine_world_t *world = run->world;
-  const engine_bound_t *bound = run->bound;
-  const engine_call_t *call = run->call;
   *done = true;
   switch (action->kind) {
-    case ENGINE_COPY: return engine_compute_copy(world, bound, action);
-    case ENGINE_REDUCE: return engine_compute_reduce(world, bound, call, action, NULL);
-    case ENGINE_SEND: return engine_message_send(world, bound, call, action, channel, done);
-    case ENGINE_POST: return engine_message_post(world, bound, call, action, done);
-    case ENGINE_RECV: return engine_message_recv(world, bound, call, action, channel, done);
-    case ENGINE_RECV_REDUCE:
-      return engine_message_recv_reduce(world, bound, call, action, channel, &run->arrived, done);
+    case ENGINE_COPY: return engine_compute_copy(run, action);
+    case ENGINE_REDUCE: return engine_compute_reduce(run, action, NULL);
+    case ENGINE_SEND:
+    case ENGINE_POST: return engine_message_send(run, action, channel, done);
+    case ENGINE_RECV: return engine_message_recv(run, action, channel, done);
+    case ENGINE_RECV_REDUCE: return engine_message_recv_reduce(run, action, channel, done);
     case ENGINE_SIGNAL:
-      return action->route->ops->signal(action->route, action->peer, channel, call->tag);
+      return action->route->ops->signal(action->route, action->peer, channel, run->call->tag);
     case ENGINE_WAIT: return do_wait(run, action, channel, done);
     case ENGINE_AFTER: *done = is_after(run, action); return COLL_OK;
   }
   return COLL_OK;
 }
 
+/* As far as the lane goes. Where it is the only one there is nothing else to look at meanwhile. */
+static coll_status_t advance_lane(engine_run_t *run, int lane, bool *moved, bool *lane_done) {
+  const engine_bound_t *bound = run->bound;
+  const engine_action_t *first = bound->actions + run->next[lane], *action = first;
+  const engine_action_t *end = bound->actions + bound->lane_ends[lane];
+  int channel = run->call->channel + lane;
+  int looks = bound->plan->lanes == 1 ? run->world->looks : 1;
+  coll_status_t status = COLL_OK;
+  while (action < end) {
+    bool done;
+    status = do_action(run, action, channel, &done);
+    if (status != COLL_OK) break;
+    if (done) action++;
+    if (!done && --looks <= 0) break;
+  }
+  run->next[lane] = (size_t)(action - bound->actions);
+  if (action > first) *moved = true;
+  *lane_done = action == end;
+  return status;
+}
+
 /* One sweep: every lane as far as it goes. */
 static coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
-  const engine_bound_t *bound = run->bound;
+  int lanes = run->bound->plan->lanes;
   *pass_done = true;
-  for (int lane = 0; lane < bound->plan->lanes; lane++) {
-    size_t end = bound->lane_ends[lane];
-    int looks = bound->plan->lanes == 1 ? run->world->looks : 1;
-    while (run->next[lane] < end) {
-      bool done;
-      COLL_TRY(do_action(run, &bound->actions[run->next[lane]], run->call->channel + lane, &done));
-      if (done) {
-        run->next[lane]++;
-        *moved = true;
-      } else if (--looks <= 0) {
-        break;
-      }
-    }
-    *pass_done = *pass_done && run->next[lane] == end;
+  for (int lane = 0; lane < lanes; lane++) {
+    bool lane_done;
+    COLL_TRY(advance_lane(run, lane, moved, &lane_done));
+    *pass_done = *pass_done && lane_done;
   }
   return COLL_OK;
 }

@@ -19,7 +19,7 @@ typedef struct engine_run {
   engine_bound_t *bound;
   engine_pass_t pass;          /* under way */
   size_t next[PLAN_LANES_MAX]; /* action to do next, per lane */
-  uint32_t arrived;            /* messages of the ENGINE_RECV_REDUCE at hand */
+  uint32_t arrived;            /* messages of the ENGINE_RECV_REDUCE at hand, from look to look */
 } engine_run_t;
 
 /* Whether slots and scratch have room for the plan at all with elements of that size. */

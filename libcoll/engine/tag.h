@@ -19,6 +19,11 @@
 uint64_t engine_tag_make(uint64_t sequence, coll_collective_t collective, coll_dtype_t dtype,
                          int op, size_t count, int root);
 
+/* The tag, made for call 0, of that call. */
+static inline uint64_t engine_tag_of_call(uint64_t tag, uint64_t sequence) {
+  return tag | (sequence & 0xffff) << 48;
+}
+
 /* The tag with another count, for calls whose count differs from pair to pair. */
 uint64_t engine_tag_recount(uint64_t tag, size_t count, int root);
 

@@ -47,47 +47,29 @@ void plan_free(plan_t *plan) {
   free(plan);
 }
 
-static int32_t input_blocks(const plan_shape_t *shape, int rank) {
-  bool is_root = rank == shape->root;
-  switch (shape->collective) {
-    case COLL_ALLREDUCE:
-    case COLL_REDUCE:
-    case COLL_ALLGATHER:
-    case COLL_GATHER:
-    case COLL_SENDRECV: return 1;
-    case COLL_REDUCE_SCATTER:
-    case COLL_ALLTOALL:
-    case COLL_ALLTOALLV: return shape->size;
-    case COLL_BROADCAST: return is_root ? 1 : 0;
-    case COLL_SCATTER: return is_root ? shape->size : 0;
-    case COLL_BARRIER:
-    case COLL_COLLECTIVE_COUNT: break;
-  }
-  return 0;
-}
+/* How many blocks a rank has of a buffer. */
+typedef enum blocks { NONE, ONE, ONE_AT_ROOT, PER_RANK, PER_RANK_AT_ROOT } blocks_t;
 
-static int32_t output_blocks(const plan_shape_t *shape, int rank) {
-  bool is_root = rank == shape->root;
-  switch (shape->collective) {
-    case COLL_ALLREDUCE:
-    case COLL_REDUCE_SCATTER:
-    case COLL_BROADCAST:
-    case COLL_SCATTER:
-    case COLL_SENDRECV: return 1;
-    case COLL_ALLGATHER:
-    case COLL_ALLTOALL:
-    case COLL_ALLTOALLV: return shape->size;
-    case COLL_REDUCE: return is_root ? 1 : 0;
-    case COLL_GATHER: return is_root ? shape->size : 0;
-    case COLL_BARRIER:
-    case COLL_COLLECTIVE_COUNT: break;
-  }
-  return 0;
-}
+static const unsigned char blocks_of[COLL_COLLECTIVE_COUNT][2] = {
+    /* INPUT, OUTPUT */
+    [COLL_ALLREDUCE] = {ONE, ONE},
+    [COLL_REDUCE] = {ONE, ONE_AT_ROOT},
+    [COLL_REDUCE_SCATTER] = {PER_RANK, ONE},
+    [COLL_ALLGATHER] = {ONE, PER_RANK},
+    [COLL_BROADCAST] = {ONE_AT_ROOT, ONE},
+    [COLL_GATHER] = {ONE, PER_RANK_AT_ROOT},
+    [COLL_SCATTER] = {PER_RANK_AT_ROOT, ONE},
+    [COLL_ALLTOALL] = {PER_RANK, PER_RANK},
+    [COLL_ALLTOALLV] = {PER_RANK, PER_RANK},
+    [COLL_BARRIER] = {NONE, NONE},
+    [COLL_SENDRECV] = {ONE, ONE},
+};
 
 int32_t plan_blocks(const plan_shape_t *shape, int rank, plan_buffer_t buffer) {
   assert(rank >= 0 && rank < shape->size && buffer != PLAN_SCRATCH);
-  return buffer == PLAN_INPUT ? input_blocks(shape, rank) : output_blocks(shape, rank);
+  blocks_t blocks = (blocks_t)blocks_of[shape->collective][buffer == PLAN_OUTPUT];
+  if (blocks >= PER_RANK) return blocks == PER_RANK || rank == shape->root ? shape->size : 0;
+  return blocks == ONE || (blocks == ONE_AT_ROOT && rank == shape->root) ? 1 : 0;
 }
 
 int32_t plan_chunks(const plan_t *plan, int rank, plan_buffer_t buffer) {

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/apart.h"
 #include "device/host/host.h"
 #include "device/host/kernels.h"
 #include "device/host/stream.h"
@@ -102,7 +103,7 @@ static void spread_streamed(void *const dsts[], int dst_count, const void *src, 
   stream_end();
 }
 
-static void spread(void *const dsts[], int dst_count, const void *src, size_t bytes) {
+BASE_APART static void spread(void *const dsts[], int dst_count, const void *src, size_t bytes) {
   size_t touched = bytes * (size_t)(1 + dst_count);
   if (dst_count > 1 && STREAM_AVAILABLE && host_stream_pays(touched, HOST_COPY)) {
     spread_streamed(dsts, dst_count, src, bytes);
@@ -167,6 +168,17 @@ static void reduce_streamed(const reduction_t *r, store_t *const stores[]) {
   stream_end();
 }
 
+BASE_APART static void reduce_large(const reduction_t *r, bool streamed) {
+  store_t *stores[DEVICE_DSTS_MAX];
+  if (streamed && choose_stores(r, stores)) {
+    reduce_streamed(r, stores);
+  } else if (r->dst_count == 1) {
+    r->fold(r->dsts[0], r->sources, r->source_count, 0, r->count);
+  } else {
+    reduce_in_cache(r);
+  }
+}
+
 static coll_status_t reduce(void *const dsts[], int dst_count, const void *const sources[],
                             int source_count, size_t count, coll_dtype_t dtype, coll_op_t op) {
   assert(source_count >= 1 && dst_count >= 1 && dst_count <= DEVICE_DSTS_MAX);
@@ -179,16 +191,14 @@ static coll_status_t reduce(void *const dsts[], int dst_count, const void *const
     return COLL_OK;
   }
   host_fold_t fold = kernels->fold[op == COLL_AVG ? COLL_SUM : op];
-  const reduction_t r = {fold, dsts, dst_count, sources, source_count, kernels->bytes, count};
-  store_t *stores[DEVICE_DSTS_MAX];
   size_t touched = bytes * (size_t)(source_count + dst_count);
-  if (STREAM_AVAILABLE && host_stream_pays(touched, HOST_REDUCE) && choose_stores(&r, stores)) {
-    reduce_streamed(&r, stores);
-  } else if (dst_count == 1) {
+  bool streamed = STREAM_AVAILABLE && host_stream_pays(touched, HOST_REDUCE);
+  if (dst_count == 1 && !streamed) { /* as small calls do */
     fold(dsts[0], sources, source_count, 0, count);
-  } else {
-    reduce_in_cache(&r);
+    return COLL_OK;
   }
+  const reduction_t r = {fold, dsts, dst_count, sources, source_count, kernels->bytes, count};
+  reduce_large(&r, streamed);
   return COLL_OK;
 }
 
