@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "api/submit.h"
+#include "base/apart.h"
 #include "base/memory.h"
 #include "base/names.h"
 
-static coll_status_t wrong(const comm_call_t *call, const char *what) {
+BASE_COLD static coll_status_t wrong(const comm_call_t *call, const char *what) {
   const char *verb = call->kind == COMM_SEND   ? "send"
                      : call->kind == COMM_RECV ? "recv"
                                                : base_collective_name(call->collective);
@@ -16,42 +17,58 @@ static coll_status_t wrong(const comm_call_t *call, const char *what) {
                    call->comm->size, what);
 }
 
+BASE_COLD static coll_status_t wrong_dtype(const comm_call_t *call) {
+  char text[80];
+  snprintf(text, sizeof text, "dtype %d does not exist", (int)call->dtype);
+  return wrong(call, text);
+}
+
+BASE_COLD static coll_status_t wrong_root(const comm_call_t *call) {
+  char text[80];
+  const char *what = call->kind == COMM_COLLECTIVE ? "root" : "peer";
+  snprintf(text, sizeof text, "%s %d is not a rank of 0..%d", what, call->root,
+           call->comm->size - 1);
+  return wrong(call, text);
+}
+
+BASE_COLD static coll_status_t wrong_count(const comm_call_t *call) {
+  char text[120];
+  snprintf(text, sizeof text, "count %zu of %s on %d ranks is more than memory can hold",
+           call->count, base_dtype_name(call->dtype), call->comm->size);
+  return wrong(call, text);
+}
+
+/* An operation that is no built-in. */
+BASE_COLD static coll_status_t check_premul(comm_call_t *call) {
+  char text[120];
+  if ((int)call->op >= 0 && comm_premul_find(call->comm, call->op, call->dtype, call->scalar)) {
+    return COLL_OK;
+  }
+  snprintf(text, sizeof text, "op %d is no built-in, and no premul-sum of this communicator for %s",
+           (int)call->op, base_dtype_name(call->dtype));
+  return wrong(call, text);
+}
+
 /* *block_bytes: of `count` elements; so many blocks as there are ranks still fit memory. */
 static coll_status_t check_words(comm_call_t *call, size_t *block_bytes) {
-  char text[120];
-  int size = call->comm->size;
+  unsigned size = (unsigned)call->comm->size;
   size_t element_bytes = base_dtype_bytes(call->dtype), all_bytes;
-  if (element_bytes == 0) {
-    snprintf(text, sizeof text, "dtype %d does not exist", (int)call->dtype);
-    return wrong(call, text);
+  if (element_bytes == 0) return wrong_dtype(call);
+  if ((unsigned)call->op >= COLL_OP_BUILTIN_COUNT && base_collective_reduces(call->collective)) {
+    COLL_TRY(check_premul(call));
   }
-  if (base_collective_reduces(call->collective) && (unsigned)call->op >= COLL_OP_BUILTIN_COUNT) {
-    if ((int)call->op < 0 || !comm_premul_find(call->comm, call->op, call->dtype, call->scalar)) {
-      snprintf(text, sizeof text,
-               "op %d is no built-in, and no premul-sum of this communicator for %s", (int)call->op,
-               base_dtype_name(call->dtype));
-      return wrong(call, text);
-    }
-  }
-  bool is_pair = call->kind != COMM_COLLECTIVE;
-  if (call->root < 0 || call->root >= size) {
-    snprintf(text, sizeof text, "%s %d is not a rank of 0..%d", is_pair ? "peer" : "root",
-             call->root, size - 1);
-    return wrong(call, text);
-  }
+  if ((unsigned)call->root >= size) return wrong_root(call);
   if (!base_size_multiply(call->count, element_bytes, block_bytes) ||
-      !base_size_multiply(*block_bytes, (size_t)size, &all_bytes) || all_bytes > SIZE_MAX / 2) {
-    snprintf(text, sizeof text, "count %zu of %s on %d ranks is more than memory can hold",
-             call->count, base_dtype_name(call->dtype), size);
-    return wrong(call, text);
+      !base_size_multiply(*block_bytes, size, &all_bytes) || all_bytes > SIZE_MAX / 2) {
+    return wrong_count(call);
   }
   return COLL_OK;
 }
 
 /* Whether send is where an in-place call of the collective has it, seen from recv. */
 static bool is_in_place(const comm_call_t *call, size_t block_bytes) {
-  size_t own = (size_t)call->comm->rank * block_bytes;
   uintptr_t send = (uintptr_t)call->send, recv = (uintptr_t)call->recv;
+  size_t own = (size_t)call->comm->rank * block_bytes;
   switch (call->collective) {
     case COLL_ALLREDUCE:
     case COLL_REDUCE:
@@ -71,7 +88,7 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
 }
 
 coll_status_t api_check_collective(comm_call_t *call) {
-  size_t block_bytes;
+  size_t block_bytes = 0;
   COLL_TRY(comm_check(call->comm));
   COLL_TRY(check_words(call, &block_bytes));
   const plan_shape_t shape = {
@@ -92,7 +109,7 @@ coll_status_t api_check_collective(comm_call_t *call) {
 }
 
 coll_status_t api_check_pair(comm_call_t *call) {
-  size_t bytes;
+  size_t bytes = 0;
   COLL_TRY(comm_check(call->comm));
   COLL_TRY(check_words(call, &bytes));
   if (call->root == call->comm->rank && !api_group_is_open()) {
@@ -121,7 +138,7 @@ static bool extent(const size_t counts[], const size_t displs[], int size, size_
 coll_status_t api_check_alltoallv(comm_call_t *call, const size_t send_counts[],
                                   const size_t send_displs[], const size_t recv_counts[],
                                   const size_t recv_displs[]) {
-  size_t none;
+  size_t none = 0;
   COLL_TRY(comm_check(call->comm));
   COLL_TRY(check_words(call, &none));
   size_t element_bytes = base_dtype_bytes(call->dtype), size = (size_t)call->comm->size;

@@ -149,8 +149,7 @@ coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective,
   if (name != NULL) COLL_TRY(result(comm, algo_find(collective, name, &algo)));
   uint64_t ticket = comm_turn_ticket(comm);
   comm_turn_take(comm, ticket);
-  comm->forced[collective] = algo != NULL ? algo->name : NULL;
-  memset(comm->choices[collective], 0, sizeof comm->choices[collective]);
+  comm_force(comm, collective, algo != NULL ? algo->name : NULL);
   comm_turn_pass(comm, ticket);
   return COLL_OK;
 }

@@ -3,13 +3,15 @@
 
 #include <stdlib.h>
 
+#include "base/apart.h"
+
 static coll_status_t run_now(const comm_call_t *call) {
   coll_status_t status = comm_call_run(call);
   comm_call_free(call);
   return status;
 }
 
-static coll_status_t queue(const comm_call_t *call, coll_stream_t stream) {
+BASE_APART static coll_status_t queue(const comm_call_t *call, coll_stream_t stream) {
   coll_status_t status = api_stream_check(stream);
   if (status != COLL_OK) {
     comm_call_free(call);

@@ -192,10 +192,37 @@ coll_status_t comm_batch_run(comm_batch_t *batch, bool in_background) {
   return status;
 }
 
+/* The turn comes without waiting as a rule, and a small call's peers are there, so nothing is asked
+ * twice. */
+static coll_status_t run_alone(comm_task_t *task, const comm_ticket_t *ticket, comm_wait_t *wait) {
+  coll_status_t status = COLL_OK;
+  while (status == COLL_OK && !comm_turn_is(ticket->comm, ticket->number)) {
+    status = comm_wait_a_little(wait, task, 1);
+  }
+  comm_wait_reset(wait);
+  if (status == COLL_OK) status = comm_task_start(task);
+  while (status == COLL_OK) {
+    bool moved;
+    status = comm_task_advance(task, &moved);
+    if (status != COLL_OK || task->state == COMM_TASK_DONE) break;
+    if (moved) comm_wait_reset(wait);
+    if (!moved) status = comm_wait_a_little(wait, task, 1);
+  }
+  comm_wait_reset(wait);
+  return status;
+}
+
 coll_status_t comm_call_run(const comm_call_t *call) {
   comm_task_t task;
   comm_ticket_t ticket = {.comm = call->comm, .number = comm_turn_ticket(call->comm)};
-  comm_task_init(&task, call);
   comm_wait_t wait = {0};
-  return run_and_close(&task, 1, &ticket, 1, &wait);
+  comm_task_init(&task, call);
+  coll_status_t status = run_alone(&task, &ticket, &wait);
+  comm_task_close(&task);
+  if (status == COLL_OK) {
+    comm_turn_pass(ticket.comm, ticket.number);
+  } else {
+    finish_cut_short(&task, 1, &ticket, 1, status);
+  }
+  return status;
 }

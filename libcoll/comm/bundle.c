@@ -154,8 +154,8 @@ coll_status_t comm_bundle_join(comm_call_t calls[], size_t count) {
 
 void comm_bundle_gather(const comm_call_t *call) {
   const struct comm_bundle *bundle = call->bundle;
-  char *at = bundle != NULL ? bundle->memory : NULL;
-  for (size_t i = 0; bundle != NULL && call->send != NULL && i < bundle->count; i++) {
+  char *at = bundle->memory;
+  for (size_t i = 0; call->send != NULL && i < bundle->count; i++) {
     memcpy(at, bundle->pieces[i].send, bundle->pieces[i].bytes);
     at += bundle->pieces[i].bytes;
   }
@@ -164,13 +164,13 @@ void comm_bundle_gather(const comm_call_t *call) {
 void comm_bundle_spread(const comm_call_t *call) {
   const struct comm_bundle *bundle = call->bundle;
   const char *at = call->recv;
-  for (size_t i = 0; bundle != NULL && call->recv != NULL && i < bundle->count; i++) {
+  for (size_t i = 0; call->recv != NULL && i < bundle->count; i++) {
     memcpy(bundle->pieces[i].recv, at, bundle->pieces[i].bytes);
     at += bundle->pieces[i].bytes;
   }
 }
 
-void comm_call_free(const comm_call_t *call) {
+void comm_call_free_owned(const comm_call_t *call) {
   if (call->bundle != NULL) free(call->bundle->memory);
   free(call->bundle);
   free(call->blocks);

@@ -27,7 +27,7 @@ struct comm_bundle {
  * the calls are still the caller's, all of them, some perhaps joined. */
 coll_status_t comm_bundle_join(comm_call_t calls[], size_t count);
 
-/* Before and after the call; for calls that stand for themselves these do nothing. */
+/* Before and after a call that stands for others. */
 void comm_bundle_gather(const comm_call_t *call);
 void comm_bundle_spread(const comm_call_t *call);
 

@@ -276,8 +276,7 @@ static int64_t call_ps(side_t *side, probe_t probe) {
   const uint32_t *fixed_ps = side->costs.fixed_ps;
   const tune_profile_t *profile = &side->bench->profiles[probe];
   const tune_counts_t *counts = &profile->once[TUNE_SMALL];
-  side->comm->forced[COLL_ALLREDUCE] = profile->algo->name;
-  memset(side->comm->choices[COLL_ALLREDUCE], 0, sizeof side->comm->choices[COLL_ALLREDUCE]);
+  comm_force(side->comm, COLL_ALLREDUCE, profile->algo->name);
   int64_t took_ps = (int64_t)(time_of(side, small_calls, probes[probe].count, 1) * 1000 / CALLS);
   return took_ps - counts->hops * fixed_ps[TUNE_HOP] - counts->steps * fixed_ps[TUNE_STEP];
 }

@@ -15,9 +15,9 @@ typedef struct comm_call {
   coll_collective_t collective; /* COLL_SENDRECV for sends and receives */
   const void *send;             /* NULL where this rank has no such buffer */
   void *recv;
-  size_t count;   /* elements of a block; the largest where blocks are uneven */
-  size_t *blocks; /* alltoallv: send counts, send offsets, receive counts, receive
-                     offsets, [size] each; owned by the call. Else NULL */
+  size_t count;               /* elements of a block; the largest where blocks are uneven */
+  size_t *blocks;             /* alltoallv: send counts, send offsets, receive counts, receive
+                                 offsets, [size] each; owned by the call. Else NULL */
   struct comm_bundle *bundle; /* the calls that this one stands for (bundle.h), owned; or NULL */
   coll_dtype_t dtype;
   coll_op_t op; /* builtin, or a premul-sum of the communicator */
@@ -27,7 +27,11 @@ typedef struct comm_call {
   _Alignas(8) unsigned char scalar[8];
 } comm_call_t;
 
+void comm_call_free_owned(const comm_call_t *call);
+
 /* Frees what the call owns. */
-void comm_call_free(const comm_call_t *call);
+static inline void comm_call_free(const comm_call_t *call) {
+  if (call->blocks != NULL || call->bundle != NULL) comm_call_free_owned(call);
+}
 
 #endif

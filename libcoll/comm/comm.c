@@ -14,15 +14,12 @@
 #define TURN_YIELDS 100
 #define TURN_SLEEP_NS 50000u
 
-coll_status_t comm_check(const struct coll_comm *comm) {
+coll_status_t comm_say_not_live(const struct coll_comm *comm) {
   if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "the communicator is NULL");
-  if (comm->magic != COMM_MAGIC) {
-    return base_fail(COLL_ERROR_INVALID,
-                     "%p is not a communicator, or it was destroyed already: use the handle that "
-                     "coll_comm_create set",
-                     (const void *)comm);
-  }
-  return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID,
+                   "%p is not a communicator, or it was destroyed already: use the handle that "
+                   "coll_comm_create set",
+                   (const void *)comm);
 }
 
 void comm_turn_take(struct coll_comm *comm, uint64_t ticket) {
@@ -44,7 +41,7 @@ coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int culp
   return status;
 }
 
-coll_status_t comm_failure(struct coll_comm *comm) {
+coll_status_t comm_say_failure(struct coll_comm *comm) {
   int culprit;
   int failure = atomic_load_explicit(&comm->failure, memory_order_acquire);
   if (failure != COLL_OK) return base_fail((coll_status_t)failure, "%s", comm->failure_text);

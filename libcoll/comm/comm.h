@@ -11,11 +11,12 @@
 
 #include "algo/algo.h"
 #include "engine/bind.h"
+#include "engine/call.h"
 #include "engine/world.h"
 #include "tune/tune.h"
 
 #define COMM_ERROR_BYTES 512
-#define COMM_BOUNDS 32 /* shapes of calls whose bound programs are kept */
+#define COMM_PREPARED 32 /* shapes of collectives that are kept prepared; a power of 2 */
 
 /* Who a peer is, for sentences. */
 typedef struct comm_peer {
@@ -30,15 +31,26 @@ typedef struct comm_plan {
   plan_t *plan;
 } comm_plan_t;
 
-/* What the latest call of a collective came to, at a given reach; the next one like it need not ask
- * again. */
-typedef struct comm_choice {
-  size_t bytes;
-  size_t element_bytes;
+/* What of a collective decides how it is carried out. */
+typedef struct comm_shape {
+  coll_collective_t collective;
+  plan_reach_t reach; /* the furthest that the memory at hand allows */
   int root;
+  coll_dtype_t dtype;
+  coll_op_t op;
   bool in_place;
-  const comm_plan_t *plan; /* NULL before any */
-} comm_choice_t;
+  size_t count; /* elements of a block */
+} comm_shape_t;
+
+/* How collectives of a shape are carried out: the next one like it asks nobody, works nothing out
+ * again and allocates nothing. */
+typedef struct comm_prepared {
+  comm_shape_t shape;
+  const comm_plan_t *plan; /* NULL: none yet */
+  engine_bound_t bound;
+  uint64_t tag;       /* of call 0 */
+  engine_call_t call; /* all but buffers and tag, which differ from call to call */
+} comm_prepared_t;
 
 /* What the tuner has worked out of a collective so far. */
 typedef struct comm_tuning {
@@ -79,9 +91,8 @@ struct coll_comm {
   uint64_t *sent, *received; /* [size]: coll_send and coll_recv calls so far, by peer */
   comm_plan_t **plans;
   size_t plan_count, plan_capacity;
-  comm_choice_t choices[COLL_COLLECTIVE_COUNT][PLAN_REACH_COUNT];
-  engine_bound_t bounds[COMM_BOUNDS]; /* of collectives, by a hash of what they are bound for */
-  engine_bound_t *spares;             /* of sends and receives that are not under way */
+  comm_prepared_t prepared[COMM_PREPARED]; /* by a hash of the shape */
+  engine_bound_t *spares;                  /* of sends and receives that are not under way */
   size_t spare_count, spare_capacity;
   comm_tuning_t tunings[COLL_COLLECTIVE_COUNT];
   const algo_t *used[COLL_COLLECTIVE_COUNT];
@@ -102,41 +113,58 @@ struct coll_comm {
 
 #define COMM_MAGIC 0x6c6962636f6c6c31u /* "libcoll1" */
 
+coll_status_t comm_say_not_live(const struct coll_comm *comm);
+
 /* COLL_ERROR_INVALID unless `comm` is a live communicator, as far as can be told. */
-coll_status_t comm_check(const struct coll_comm *comm);
+static inline coll_status_t comm_check(const struct coll_comm *comm) {
+  return comm != NULL && comm->magic == COMM_MAGIC ? COLL_OK : comm_say_not_live(comm);
+}
 
 /* Ends the communicator for all ranks because of rank `culprit`; keeps the thread's last error as
  * the reason and returns `status`. */
 coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int culprit);
 
-/* The failure that finished the communicator, here or elsewhere, as this thread's last error. */
-coll_status_t comm_failure(struct coll_comm *comm);
+coll_status_t comm_say_failure(struct coll_comm *comm);
 
-/* Frees the cache of plans. */
+/* The failure that finished the communicator, here or elsewhere, as this thread's last error. */
+static inline coll_status_t comm_failure(struct coll_comm *comm) {
+  const _Atomic uint32_t *abort_word = comm->local->abort_word;
+  bool lives = atomic_load_explicit(&comm->failure, memory_order_acquire) == COLL_OK &&
+               abort_word != NULL && atomic_load_explicit(abort_word, memory_order_relaxed) == 0;
+  return lives ? COLL_OK : comm_say_failure(comm);
+}
+
+/* Frees the cache of plans, and what is prepared. */
 void comm_plans_free(struct coll_comm *comm);
 
-/* Chooses for a call; reach is the furthest the memory at hand allows. */
-coll_status_t comm_choose(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
-                          size_t element_bytes, int root, bool in_place, plan_reach_t reach,
-                          const comm_plan_t **plan);
+/* The plan for such a call, and places for the program bound for it, which the engine makes right,
+ * and for what the engine is told of the call. What is found stays until the next is asked for. */
+coll_status_t comm_prepare(struct coll_comm *comm, const comm_shape_t *shape,
+                           comm_prepared_t **prepared);
 
-/* The furthest reach to choose by for the call under way, on this and every rank: USER, unless the
- * latest meeting of ranks over such a call, which was of late, found memory that cannot be mapped,
- * and no algorithm is insisted on. comm_note_unmapped says that the call's own meeting did. */
-plan_reach_t comm_reach(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
+/* Insists on an algorithm by its name, where it can serve; NULL: on none. */
+void comm_force(struct coll_comm *comm, coll_collective_t collective, const char *algo);
+
+plan_reach_t comm_reach_unmet(struct coll_comm *comm, coll_collective_t collective, int class);
+
+/* The furthest reach to choose by for the call under way, of so many bytes a block, on this and
+ * every rank: USER, unless the latest meeting of ranks over such a call, which was of late, found
+ * memory that cannot be mapped, and no algorithm is insisted on. comm_note_unmapped says that the
+ * call's own meeting did. */
+static inline plan_reach_t comm_reach(struct coll_comm *comm, coll_collective_t collective,
+                                      size_t bytes) {
+  int class = tune_class_of(bytes);
+  if (comm->tunings[collective].unmet[class] == 0) return PLAN_REACH_USER;
+  return comm_reach_unmet(comm, collective, class);
+}
 void comm_note_unmapped(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
 
-/* The place for the bound program of a collective; whatever it holds, the engine makes right. */
-engine_bound_t *comm_bound_of(struct coll_comm *comm, const plan_t *plan, size_t count);
-
-/* One for a send or receive, and back. */
+/* A place for the bound program of a send or receive, and back. */
 engine_bound_t comm_bound_borrow(struct coll_comm *comm);
 void comm_bound_return(struct coll_comm *comm, engine_bound_t *bound);
 
-void comm_bounds_free(struct coll_comm *comm);
-
-/* The index-th algorithm's price for such a call, as comm_choose sees it, and whether it is the one
- * that is taken. COLL_ERROR_INVALID past the last. */
+/* The index-th algorithm's price for such a call, as comm_prepare sees it, and whether it is the
+ * one that is taken. COLL_ERROR_INVALID past the last. */
 coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
                             size_t element_bytes, plan_reach_t reach, int index,
                             tune_estimate_t *estimate, bool *chosen);

@@ -104,7 +104,6 @@ static coll_status_t assemble(transport_t *local, int cores, const tune_machine_
 
 void comm_destroy(struct coll_comm *comm) {
   comm->magic = 0;
-  comm_bounds_free(comm);
   comm_plans_free(comm);
   if (comm->self != NULL) comm->self->ops->destroy(comm->self);
   comm->local->ops->destroy(comm->local);

@@ -1,14 +1,16 @@
 /*
  * Plans are built once per (algorithm, root, in place) and kept, and so is what the tuner chose for
- * a class of sizes; a call like the one before it finds its plan without asking anybody. Ranks that
- * call in place choose as the others do.
+ * a class of sizes. A call like an earlier one finds its plan without asking anybody, and its
+ * program bound. Ranks that call in place choose as the others do.
  */
 #include <stdlib.h>
 
+#include "base/apart.h"
 #include "base/memory.h"
 #include "base/names.h"
 #include "comm/comm.h"
 #include "engine/run.h"
+#include "engine/tag.h"
 #include "tune/turns.h"
 
 static comm_plan_t *find_plan(struct coll_comm *comm, const algo_t *algo, int root, bool in_place) {
@@ -54,6 +56,9 @@ void comm_plans_free(struct coll_comm *comm) {
   }
   free(comm->plans);
   for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) free(comm->tunings[i].profiles);
+  for (size_t i = 0; i < COMM_PREPARED; i++) engine_bound_free(&comm->prepared[i].bound);
+  for (size_t i = 0; i < comm->spare_count; i++) engine_bound_free(&comm->spares[i]);
+  free(comm->spares);
 }
 
 /* ---- choosing -------------------------------------------------------------------------------*/
@@ -133,10 +138,9 @@ coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective
  * be used, should not wait for long. */
 #define UNMET_CALLS 15
 
-plan_reach_t comm_reach(struct coll_comm *comm, coll_collective_t collective, size_t bytes) {
-  uint8_t *unmet = &comm->tunings[collective].unmet[tune_class_of(bytes)];
-  if (*unmet == 0 || comm->forced[collective] != NULL) return PLAN_REACH_USER;
-  --*unmet;
+plan_reach_t comm_reach_unmet(struct coll_comm *comm, coll_collective_t collective, int class) {
+  if (comm->forced[collective] != NULL) return PLAN_REACH_USER;
+  comm->tunings[collective].unmet[class]--;
   return PLAN_REACH_SCRATCH;
 }
 
@@ -144,38 +148,105 @@ void comm_note_unmapped(struct coll_comm *comm, coll_collective_t collective, si
   comm->tunings[collective].unmet[tune_class_of(bytes)] = UNMET_CALLS;
 }
 
-/* What is insisted on where it can serve, else what the tuner takes. */
-static coll_status_t choose_afresh(struct coll_comm *comm, coll_collective_t collective,
-                                   size_t bytes, size_t element_bytes, int root, bool in_place,
-                                   plan_reach_t reach, const comm_plan_t **plan) {
+/* What is insisted on where it can serve, else what the tuner takes. bytes: of a block. */
+static coll_status_t choose(struct coll_comm *comm, const comm_shape_t *shape, size_t bytes,
+                            const comm_plan_t **plan) {
+  coll_collective_t collective = shape->collective;
+  size_t element_bytes = base_dtype_bytes(shape->dtype);
   const algo_t *algo;
   if (comm->forced[collective] != NULL) {
     const comm_plan_t *forced;
     COLL_TRY(algo_find(collective, comm->forced[collective], &algo));
-    COLL_TRY(get_plan(comm, algo, root, in_place, &forced));
-    if (forced->plan->reach <= reach && forced->fits[element_bytes]) {
+    COLL_TRY(get_plan(comm, algo, shape->root, shape->in_place, &forced));
+    if (forced->plan->reach <= shape->reach && forced->fits[element_bytes]) {
       *plan = forced;
       return COLL_OK;
     }
   }
-  COLL_TRY(tuned(comm, collective, bytes, element_bytes, reach, &algo));
-  return get_plan(comm, algo, root, in_place, plan);
+  COLL_TRY(tuned(comm, collective, bytes, element_bytes, shape->reach, &algo));
+  return get_plan(comm, algo, shape->root, shape->in_place, plan);
 }
 
-coll_status_t comm_choose(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
-                          size_t element_bytes, int root, bool in_place, plan_reach_t reach,
-                          const comm_plan_t **plan) {
-  comm_choice_t *last = &comm->choices[collective][reach];
-  if (last->plan != NULL && last->bytes == bytes && last->element_bytes == element_bytes &&
-      last->root == root && last->in_place == in_place) {
-    *plan = last->plan;
-    return COLL_OK;
-  }
-  COLL_TRY(choose_afresh(comm, collective, bytes, element_bytes, root, in_place, reach, plan));
-  *last = (comm_choice_t){.bytes = bytes,
-                          .element_bytes = element_bytes,
-                          .root = root,
-                          .in_place = in_place,
-                          .plan = *plan};
+/* ---- prepared calls -------------------------------------------------------------------------*/
+
+static bool same_shape(const comm_shape_t *a, const comm_shape_t *b) {
+  return a->count == b->count && a->collective == b->collective && a->reach == b->reach &&
+         a->root == b->root && a->dtype == b->dtype && a->op == b->op && a->in_place == b->in_place;
+}
+
+/* Fibonacci hashing, of what differs most. */
+static comm_prepared_t *place_of(struct coll_comm *comm, const comm_shape_t *shape) {
+  uint64_t what = (unsigned)shape->root * 64 + (unsigned)shape->collective * 4 + shape->reach;
+  uint64_t mixed = (shape->count * 64 + what) * 0x9e3779b97f4a7c15u;
+  return &comm->prepared[(mixed >> 32) % COMM_PREPARED];
+}
+
+static int tag_op(const comm_shape_t *shape) {
+  if (!base_collective_reduces(shape->collective)) return ENGINE_OP_NONE;
+  return shape->op < COLL_OP_BUILTIN_COUNT ? (int)shape->op : ENGINE_OP_PREMUL;
+}
+
+/* Of blocks that differ in size ranks know but their own, so the tag leaves them out. */
+static uint64_t tag_of(const comm_shape_t *shape) {
+  size_t count = shape->collective == COLL_ALLTOALLV ? 0 : shape->count;
+  return engine_tag_make(0, shape->collective, shape->dtype, tag_op(shape), count, shape->root);
+}
+
+/* To the engine, which gets premul-sums scaled and leaves averages to be divided, both are sums. */
+static engine_call_t describe_call(const comm_shape_t *shape) {
+  bool plain = shape->op < COLL_OP_BUILTIN_COUNT && shape->op != COLL_AVG;
+  bool uneven = shape->collective == COLL_ALLTOALLV;
+  return (engine_call_t){.count = shape->count,
+                         .dtype = shape->dtype,
+                         .op = plain ? shape->op : COLL_SUM,
+                         .element_bytes = base_dtype_bytes(shape->dtype),
+                         .count_per_pair = uneven};
+}
+
+BASE_COLD static coll_status_t prepare_anew(struct coll_comm *comm, const comm_shape_t *shape,
+                                            comm_prepared_t *place) {
+  engine_call_t call = describe_call(shape);
+  size_t bytes = call.count_per_pair ? 0 : shape->count * call.element_bytes;
+  place->plan = NULL;
+  COLL_TRY(choose(comm, shape, bytes, &place->plan));
+  place->shape = *shape;
+  place->tag = tag_of(shape);
+  place->call = call;
   return COLL_OK;
+}
+
+coll_status_t comm_prepare(struct coll_comm *comm, const comm_shape_t *shape,
+                           comm_prepared_t **prepared) {
+  comm_prepared_t *place = place_of(comm, shape);
+  if (place->plan == NULL || !same_shape(&place->shape, shape)) {
+    COLL_TRY(prepare_anew(comm, shape, place));
+  }
+  comm->used[shape->collective] = place->plan->algo;
+  *prepared = place;
+  return COLL_OK;
+}
+
+void comm_force(struct coll_comm *comm, coll_collective_t collective, const char *algo) {
+  comm->forced[collective] = algo;
+  for (size_t i = 0; i < COMM_PREPARED; i++) {
+    comm_prepared_t *each = &comm->prepared[i];
+    if (each->shape.collective == collective) each->plan = NULL;
+  }
+}
+
+/* Those of sends and receives, which may be under way in any number. */
+engine_bound_t comm_bound_borrow(struct coll_comm *comm) {
+  if (comm->spare_count == 0) return (engine_bound_t){0};
+  return comm->spares[--comm->spare_count];
+}
+
+void comm_bound_return(struct coll_comm *comm, engine_bound_t *bound) {
+  coll_status_t status = base_grow((void **)&comm->spares, &comm->spare_capacity,
+                                   comm->spare_count + 1, sizeof *bound, "spare programs");
+  if (status != COLL_OK) {
+    engine_bound_free(bound);
+    return;
+  }
+  comm->spares[comm->spare_count++] = *bound;
+  *bound = (engine_bound_t){0};
 }

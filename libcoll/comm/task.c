@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/apart.h"
 #include "base/memory.h"
 #include "base/names.h"
 #include "comm/bundle.h"
@@ -18,7 +19,7 @@ void comm_task_init(comm_task_t *task, const comm_call_t *call) {
   task->state = COMM_TASK_WAITING;
   task->offers_due = false;
   task->ran = false;
-  task->choice = NULL;
+  task->prepared = NULL;
   task->scaled = NULL;
 }
 
@@ -32,69 +33,56 @@ static size_t buffer_elements(const comm_call_t *call, plan_buffer_t buffer) {
   return (size_t)plan_blocks(&shape, call->comm->rank, buffer) * call->count;
 }
 
-static int tag_op(const comm_call_t *call) {
-  if (!base_collective_reduces(call->collective)) return ENGINE_OP_NONE;
-  return call->op < COLL_OP_BUILTIN_COUNT ? (int)call->op : ENGINE_OP_PREMUL;
-}
-
-/* Every rank's premul-sum is a plain sum of buffers that the scalar went over first. */
-static coll_status_t scale_input(comm_task_t *task) {
-  const comm_call_t *call = task->call;
-  size_t elements = buffer_elements(call, PLAN_INPUT);
-  COLL_TRY(shm_memory_alloc(elements * task->engine_call.element_bytes, &task->scaled));
-  COLL_TRY(call->comm->world.device->scale(task->scaled, call->send, elements, call->dtype,
-                                           call->scalar));
-  task->engine_call.input = task->scaled;
-  task->engine_call.op = COLL_SUM;
-  return COLL_OK;
-}
-
-static void describe_collective(comm_task_t *task) {
-  const comm_call_t *call = task->call;
-  struct coll_comm *comm = call->comm;
-  size_t size = (size_t)comm->size;
-  engine_call_t *engine_call = &task->engine_call;
-  *engine_call =
-      (engine_call_t){.input = call->send,
-                      .output = call->recv,
-                      .count = call->count,
-                      .dtype = call->dtype,
-                      .op = call->op == COLL_AVG ? COLL_SUM : call->op,
-                      .element_bytes = base_dtype_bytes(call->dtype),
-                      .tag = engine_tag_make(comm->sequence, call->collective, call->dtype,
-                                             tag_op(call), call->count, call->root)};
-  task->number = comm->sequence++;
-  if (call->blocks != NULL) {
-    engine_call->input_blocks = (engine_blocks_t){call->blocks, call->blocks + size};
-    engine_call->output_blocks =
-        (engine_blocks_t){call->blocks + 2 * size, call->blocks + 3 * size};
-    engine_call->count_per_pair = true;
-    /* Ranks know only their own counts, so the call's own tag leaves them out. */
-    engine_call->tag = engine_tag_recount(engine_call->tag, 0, call->root);
-  }
+static bool is_premul(const comm_call_t *call) {
+  return call->op >= COLL_OP_BUILTIN_COUNT && base_collective_reduces(call->collective);
 }
 
 /* Of a block; 0 where only pairs of ranks know. */
-static size_t common_bytes(const comm_task_t *task) {
-  return task->call->blocks != NULL ? 0 : task->call->count * task->engine_call.element_bytes;
+static size_t common_bytes(const comm_call_t *call) {
+  return call->blocks != NULL ? 0 : call->count * base_dtype_bytes(call->dtype);
 }
 
-static coll_status_t choose(comm_task_t *task, plan_reach_t reach) {
+BASE_APART static void point_at_blocks(engine_call_t *engine_call, const size_t *blocks,
+                                       size_t size) {
+  engine_call->input_blocks = (engine_blocks_t){blocks, blocks + size};
+  engine_call->output_blocks = (engine_blocks_t){blocks + 2 * size, blocks + 3 * size};
+}
+
+static coll_status_t prepare(comm_task_t *task, plan_reach_t reach) {
   const comm_call_t *call = task->call;
-  bool in_place = call->in_place && task->scaled == NULL;
-  COLL_TRY(comm_choose(call->comm, call->collective, common_bytes(task),
-                       task->engine_call.element_bytes, call->root, in_place, reach,
-                       &task->choice));
-  call->comm->used[call->collective] = task->choice->algo;
+  struct coll_comm *comm = call->comm;
+  const comm_shape_t shape = {.collective = call->collective,
+                              .reach = reach,
+                              .root = call->root,
+                              .dtype = call->dtype,
+                              .op = call->op,
+                              .in_place = call->in_place && task->scaled == NULL,
+                              .count = call->count};
+  COLL_TRY(comm_prepare(comm, &shape, &task->prepared));
+  engine_call_t *engine_call = &task->prepared->call;
+  engine_call->input = task->scaled != NULL ? task->scaled : call->send;
+  engine_call->output = call->recv;
+  engine_call->tag = engine_tag_of_call(task->prepared->tag, task->number);
+  if (call->blocks != NULL) point_at_blocks(engine_call, call->blocks, (size_t)comm->size);
+  task->engine_call = engine_call;
   return COLL_OK;
 }
 
 static coll_status_t begin_run(comm_task_t *task) {
   struct coll_comm *comm = task->call->comm;
-  const plan_t *plan = task->choice->plan;
+  const plan_t *plan = task->prepared->plan->plan;
   task->state = COMM_TASK_RUNNING;
-  return engine_run_begin(&task->run, comm_bound_of(comm, plan, task->engine_call.count),
-                          &comm->world, plan, &plan->programs[comm->rank], &task->engine_call);
+  return engine_run_begin(&task->run, &task->prepared->bound, &comm->world, plan,
+                          &plan->programs[comm->rank], task->engine_call);
+}
+
+/* Every rank's premul-sum is a plain sum of buffers that the scalar went over first. */
+BASE_COLD static coll_status_t scale_input(comm_task_t *task) {
+  const comm_call_t *call = task->call;
+  size_t elements = buffer_elements(call, PLAN_INPUT);
+  COLL_TRY(shm_memory_alloc(elements * base_dtype_bytes(call->dtype), &task->scaled));
+  return call->comm->world.device->scale(task->scaled, call->send, elements, call->dtype,
+                                         call->scalar);
 }
 
 static void complete_collective(comm_task_t *task) {
@@ -105,8 +93,8 @@ static void complete_collective(comm_task_t *task) {
 
 /* The meeting found, or is going to find, that not all memory can be mapped. */
 static coll_status_t choose_unmapped(comm_task_t *task) {
-  comm_note_unmapped(task->call->comm, task->call->collective, common_bytes(task));
-  return choose(task, PLAN_REACH_SCRATCH);
+  comm_note_unmapped(task->call->comm, task->call->collective, common_bytes(task->call));
+  return prepare(task, PLAN_REACH_SCRATCH);
 }
 
 /* A rank whose own memory cannot be mapped knows how the meeting ends. It says so and goes on at
@@ -114,7 +102,7 @@ static coll_status_t choose_unmapped(comm_task_t *task) {
 static coll_status_t forestall_meeting(comm_task_t *task) {
   bool moved, done, mappable;
   COLL_TRY(choose_unmapped(task));
-  if (task->choice->plan->message_chunks > 0) return COLL_OK;
+  if (task->prepared->plan->plan->message_chunks > 0) return COLL_OK;
   COLL_TRY(engine_handshake_advance(&task->handshake, &moved, &done, &mappable));
   if (task->handshake.sent < task->call->comm->size - 1) return COLL_OK;
   task->offers_due = !done;
@@ -122,46 +110,48 @@ static coll_status_t forestall_meeting(comm_task_t *task) {
 }
 
 /* A bundle's buffers are freed with the call, also when it fails, so no peer reaches into them. */
-static plan_reach_t reach_of(const comm_task_t *task) {
-  const comm_call_t *call = task->call;
+static plan_reach_t reach_of(const comm_call_t *call) {
   if (call->bundle != NULL) return PLAN_REACH_SCRATCH;
-  return comm_reach(call->comm, call->collective, common_bytes(task));
+  return comm_reach(call->comm, call->collective, common_bytes(call));
 }
 
-static coll_status_t start_collective(comm_task_t *task) {
+BASE_APART static coll_status_t begin_meeting(comm_task_t *task) {
   const comm_call_t *call = task->call;
-  struct coll_comm *comm = call->comm;
-  describe_collective(task);
-  comm_bundle_gather(call);
-  bool has_buffers = call->collective != COLL_BARRIER;
-  if (has_buffers && call->count == 0 && call->blocks == NULL) {
-    complete_collective(task);
-    return COLL_OK;
-  }
-  if (base_collective_reduces(call->collective) && call->op >= COLL_OP_BUILTIN_COUNT) {
-    COLL_TRY(scale_input(task));
-  }
-  COLL_TRY(choose(task, reach_of(task)));
-  if (task->choice->plan->reach != PLAN_REACH_USER) {
-    return begin_run(task);
-  }
-  size_t bytes = task->engine_call.element_bytes;
-  COLL_TRY(engine_handshake_begin(&task->handshake, &comm->world, &task->engine_call,
+  size_t bytes = task->engine_call->element_bytes;
+  COLL_TRY(engine_handshake_begin(&task->handshake, &call->comm->world, task->engine_call,
                                   buffer_elements(call, PLAN_INPUT) * bytes,
                                   buffer_elements(call, PLAN_OUTPUT) * bytes));
   task->state = COMM_TASK_MEETING;
   return task->handshake.own_mappable ? COLL_OK : forestall_meeting(task);
 }
 
+static bool has_nothing_to_do(const comm_call_t *call) {
+  return call->count == 0 && call->blocks == NULL && call->collective != COLL_BARRIER;
+}
+
+static coll_status_t start_collective(comm_task_t *task) {
+  const comm_call_t *call = task->call;
+  task->number = call->comm->sequence++;
+  if (call->bundle != NULL) comm_bundle_gather(call);
+  if (has_nothing_to_do(call)) {
+    complete_collective(task);
+    return COLL_OK;
+  }
+  if (is_premul(call)) COLL_TRY(scale_input(task));
+  COLL_TRY(prepare(task, reach_of(call)));
+  bool reaches_user = task->prepared->plan->plan->reach == PLAN_REACH_USER;
+  return reaches_user ? begin_meeting(task) : begin_run(task);
+}
+
 /* Sends and receives of a pair are numbered, so that each side knows which the other is in. */
-static coll_status_t start_pair(comm_task_t *task) {
+BASE_APART static coll_status_t start_pair(comm_task_t *task) {
   const comm_call_t *call = task->call;
   struct coll_comm *comm = call->comm;
   bool is_send = call->kind == COMM_SEND;
   uint64_t sequence = is_send ? comm->sent[call->root]++ : comm->received[call->root]++;
   plan_span_t span = {
       .rank = comm->rank, .buffer = is_send ? PLAN_INPUT : PLAN_OUTPUT, .first = 0, .count = 1};
-  task->engine_call = (engine_call_t){
+  task->pair_call = (engine_call_t){
       .input = call->send,
       .output = call->recv,
       .count = call->count,
@@ -182,10 +172,11 @@ static coll_status_t start_pair(comm_task_t *task) {
                              .parts = 1,
                              .lanes = 1,
                              .message_chunks = 1};
+  task->engine_call = &task->pair_call;
   task->pair_bound = comm_bound_borrow(comm);
   task->state = COMM_TASK_RUNNING;
   return engine_run_begin(&task->run, &task->pair_bound, &comm->world, &task->pair_plan,
-                          &task->pair_program, &task->engine_call);
+                          &task->pair_program, task->engine_call);
 }
 
 coll_status_t comm_task_start(comm_task_t *task) {
@@ -220,11 +211,11 @@ static coll_status_t finish(comm_task_t *task) {
     task->state = COMM_TASK_DONE;
     return COLL_OK;
   }
-  if (base_collective_reduces(call->collective) && call->op == COLL_AVG) {
+  if (call->op == COLL_AVG && base_collective_reduces(call->collective)) {
     COLL_TRY(call->comm->world.device->divide(call->recv, buffer_elements(call, PLAN_OUTPUT),
                                               call->dtype, call->comm->size));
   }
-  comm_bundle_spread(call);
+  if (call->bundle != NULL) comm_bundle_spread(call);
   complete_collective(task);
   return COLL_OK;
 }

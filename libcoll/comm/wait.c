@@ -23,8 +23,7 @@
 #define SLEEP_NS 10000000u    /* how long a death may go unnoticed */
 #define SLEEP_MANY_NS 200000u /* with several communicators, only one of which wakes us */
 
-void comm_wait_reset(comm_wait_t *wait) {
-  if (wait->looks == 0 && !wait->asked) return;
+void comm_wait_end(comm_wait_t *wait) {
   if (wait->armed) wait->transport->ops->disarm(wait->transport);
   *wait = (comm_wait_t){.in_background = wait->in_background};
 }
@@ -97,7 +96,7 @@ static coll_status_t call_roll(comm_wait_t *wait, const comm_task_t *task, bool 
  * for each other, and no message would ever tell. */
 static coll_status_t compare_calls(const comm_task_t *task) {
   struct coll_comm *comm = task->call->comm;
-  uint64_t own = task->engine_call.tag, tag;
+  uint64_t own = task->engine_call->tag, tag;
   if (task->call->kind != COMM_COLLECTIVE) return COLL_OK;
   comm->local->ops->enter(comm->local, task->number, own);
   for (int peer = 0; peer < comm->size; peer++) {

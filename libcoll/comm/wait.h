@@ -23,8 +23,12 @@ typedef struct comm_wait {
   transport_t *transport;
 } comm_wait_t;
 
+void comm_wait_end(comm_wait_t *wait);
+
 /* Something moved: the next wait starts from the beginning. */
-void comm_wait_reset(comm_wait_t *wait);
+static inline void comm_wait_reset(comm_wait_t *wait) {
+  if (wait->looks > 0 || wait->asked) comm_wait_end(wait);
+}
 
 /* Nothing moved in any of the tasks. Waits a little. Fails with COLL_ERROR_RANK_LOST, having
  * finished the communicator concerned, where a task waits for a rank that is gone, and with

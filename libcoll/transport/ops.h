@@ -12,6 +12,7 @@
 #ifndef TRANSPORT_OPS_H
 #define TRANSPORT_OPS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -140,6 +141,8 @@ struct transport {
   size_t slot_bytes; /* the most bytes of one message; the same on every rank */
   size_t post_bytes; /* the most bytes of a post; 0: it carries none; the same on every rank */
   bool peeks;        /* messages can be read in place, aligned for any element */
+  /* Not 0 once `aborted` would say so, for a quick look by any thread; NULL: ask `aborted`. */
+  const _Atomic uint32_t *abort_word;
 };
 
 /* A table that answers "unsupported" to everything (and does nothing where nothing can fail), for

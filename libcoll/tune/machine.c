@@ -24,12 +24,6 @@ const tune_machine_t tune_machine_builtin = {
                 [TUNE_NEAR] = {5000, 5000, 5000, 5000}},
 };
 
-int tune_class_of(size_t bytes) {
-  if (bytes < 2) return 0;
-  int log = 63 - __builtin_clzll((unsigned long long)bytes);
-  return 2 * log + (int)(bytes >> (log - 1) & 1);
-}
-
 size_t tune_class_bytes(int class) {
   assert(class >= 0 && class < TUNE_CLASSES);
   if (class < 2) return (size_t) class;

@@ -48,7 +48,11 @@ extern const tune_machine_t tune_machine_builtin;
 
 /* Where a size stands among all: 0 for 0 and 1 bytes, and two more with each doubling. */
 #define TUNE_CLASSES 128
-int tune_class_of(size_t bytes);
+static inline int tune_class_of(size_t bytes) {
+  if (bytes < 2) return 0;
+  int log = 63 - __builtin_clzll((unsigned long long)bytes);
+  return 2 * log + (int)(bytes >> (log - 1) & 1);
+}
 size_t tune_class_bytes(int class); /* the least of the class */
 
 /* Picoseconds per KiB in calls of `bytes`. */

@@ -380,6 +380,7 @@ static void find_fifos(shm_t *s) {
   const shm_layout_t *layout = &s->layout;
   void *base = s->segment->base;
   int rank = s->transport.rank;
+  s->transport.abort_word = &shm_layout_head(base)->aborted;
   for (int peer = 0; peer < s->transport.size; peer++) {
     s->posts[peer] = (post_state_t){.taken = shm_layout_taken(layout, base, rank, peer),
                                     .taken_by = shm_layout_taken(layout, base, peer, rank),
