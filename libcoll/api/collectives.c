@@ -2,65 +2,85 @@
 #include "api/check.h"
 #include "api/submit.h"
 
-static coll_status_t collective(coll_collective_t which, const void *send, void *recv, size_t count,
-                                coll_dtype_t dtype, coll_op_t op, int root, coll_comm_t comm,
-                                coll_stream_t stream) {
-  comm_call_t call = {.kind = COMM_COLLECTIVE,
-                      .comm = comm,
-                      .collective = which,
-                      .send = send,
-                      .recv = recv,
-                      .count = count,
-                      .dtype = dtype,
-                      .op = op,
-                      .root = root};
-  coll_status_t status = api_check_collective(&call);
+/* The call that is checked is no other's to see; a copy of it is handed on. All members are named,
+ * since to clear what is not would cost more than all the checks. */
+BASE_INLINE coll_status_t collective(coll_collective_t which, const char *verb, const void *send,
+                                     void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
+                                     int root, coll_comm_t comm, coll_stream_t stream) {
+  comm_call_t asked = {.kind = COMM_COLLECTIVE,
+                       .comm = comm,
+                       .collective = which,
+                       .send = send,
+                       .recv = recv,
+                       .count = count,
+                       .dtype = dtype,
+                       .op = op,
+                       .root = root};
+  coll_status_t status = api_check_collective(&asked, verb);
+  const comm_call_t call = {.kind = COMM_COLLECTIVE,
+                            .comm = comm,
+                            .collective = which,
+                            .send = asked.send,
+                            .recv = asked.recv,
+                            .count = count,
+                            .blocks = NULL,
+                            .bundle = NULL,
+                            .dtype = dtype,
+                            .op = op,
+                            .root = root,
+                            .in_place = asked.in_place,
+                            .scalar = asked.scalar};
   return api_submit(status, &call, stream);
 }
 
 coll_status_t coll_allreduce(const void *send, void *recv, size_t count, coll_dtype_t dtype,
                              coll_op_t op, coll_comm_t comm, coll_stream_t stream) {
-  return collective(COLL_ALLREDUCE, send, recv, count, dtype, op, 0, comm, stream);
+  return collective(COLL_ALLREDUCE, "allreduce", send, recv, count, dtype, op, 0, comm, stream);
 }
 
 coll_status_t coll_reduce(const void *send, void *recv, size_t count, coll_dtype_t dtype,
                           coll_op_t op, int root, coll_comm_t comm, coll_stream_t stream) {
-  return collective(COLL_REDUCE, send, recv, count, dtype, op, root, comm, stream);
+  return collective(COLL_REDUCE, "reduce", send, recv, count, dtype, op, root, comm, stream);
 }
 
 coll_status_t coll_reduce_scatter(const void *send, void *recv, size_t recv_count,
                                   coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
                                   coll_stream_t stream) {
-  return collective(COLL_REDUCE_SCATTER, send, recv, recv_count, dtype, op, 0, comm, stream);
+  return collective(COLL_REDUCE_SCATTER, "reduce_scatter", send, recv, recv_count, dtype, op, 0,
+                    comm, stream);
 }
 
 coll_status_t coll_allgather(const void *send, void *recv, size_t send_count, coll_dtype_t dtype,
                              coll_comm_t comm, coll_stream_t stream) {
-  return collective(COLL_ALLGATHER, send, recv, send_count, dtype, COLL_SUM, 0, comm, stream);
+  return collective(COLL_ALLGATHER, "allgather", send, recv, send_count, dtype, COLL_SUM, 0, comm,
+                    stream);
 }
 
 coll_status_t coll_broadcast(const void *send, void *recv, size_t count, coll_dtype_t dtype,
                              int root, coll_comm_t comm, coll_stream_t stream) {
-  return collective(COLL_BROADCAST, send, recv, count, dtype, COLL_SUM, root, comm, stream);
+  return collective(COLL_BROADCAST, "broadcast", send, recv, count, dtype, COLL_SUM, root, comm,
+                    stream);
 }
 
 coll_status_t coll_gather(const void *send, void *recv, size_t send_count, coll_dtype_t dtype,
                           int root, coll_comm_t comm, coll_stream_t stream) {
-  return collective(COLL_GATHER, send, recv, send_count, dtype, COLL_SUM, root, comm, stream);
+  return collective(COLL_GATHER, "gather", send, recv, send_count, dtype, COLL_SUM, root, comm,
+                    stream);
 }
 
 coll_status_t coll_scatter(const void *send, void *recv, size_t recv_count, coll_dtype_t dtype,
                            int root, coll_comm_t comm, coll_stream_t stream) {
-  return collective(COLL_SCATTER, send, recv, recv_count, dtype, COLL_SUM, root, comm, stream);
+  return collective(COLL_SCATTER, "scatter", send, recv, recv_count, dtype, COLL_SUM, root, comm,
+                    stream);
 }
 
 coll_status_t coll_alltoall(const void *send, void *recv, size_t count, coll_dtype_t dtype,
                             coll_comm_t comm, coll_stream_t stream) {
-  return collective(COLL_ALLTOALL, send, recv, count, dtype, COLL_SUM, 0, comm, stream);
+  return collective(COLL_ALLTOALL, "alltoall", send, recv, count, dtype, COLL_SUM, 0, comm, stream);
 }
 
 coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream) {
-  return collective(COLL_BARRIER, NULL, NULL, 0, COLL_UINT8, COLL_SUM, 0, comm, stream);
+  return collective(COLL_BARRIER, "barrier", NULL, NULL, 0, COLL_UINT8, COLL_SUM, 0, comm, stream);
 }
 
 coll_status_t coll_alltoallv(const void *send, const size_t send_counts[],
@@ -88,7 +108,7 @@ static coll_status_t pair(comm_call_kind_t kind, const void *send, void *recv, s
                       .count = count,
                       .dtype = dtype,
                       .root = peer};
-  coll_status_t status = api_check_pair(&call);
+  coll_status_t status = api_check_pair(&call, kind == COMM_SEND ? "send" : "recv");
   return api_submit(status, &call, stream);
 }
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/apart.h"
+#include "base/inline.h"
 
 static coll_status_t run_now(const comm_call_t *call) {
   coll_status_t status = comm_call_run(call);

@@ -23,8 +23,7 @@ typedef struct comm_call {
   coll_op_t op; /* builtin, or a premul-sum of the communicator */
   int root;     /* or the peer of a send or receive */
   bool in_place;
-  /* Of a premul-sum, as it was when the call was made; devices read it as an element. */
-  _Alignas(8) unsigned char scalar[8];
+  uint64_t scalar; /* of a premul-sum, as it was when the call was made: an element's bytes */
 } comm_call_t;
 
 void comm_call_free_owned(const comm_call_t *call);

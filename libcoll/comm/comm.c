@@ -57,13 +57,12 @@ coll_status_t comm_say_failure(struct coll_comm *comm) {
                    died ? "died" : "aborted or failed (its own error says why)");
 }
 
-bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype,
-                      unsigned char scalar[8]) {
+bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype, uint64_t *scalar) {
   bool found = false;
   pthread_mutex_lock(&comm->lock);
   for (size_t i = 0; i < comm->premul_count && !found; i++) {
     found = comm->premuls[i].op == op && comm->premuls[i].dtype == dtype;
-    if (found) memcpy(scalar, comm->premuls[i].scalar, sizeof comm->premuls[i].scalar);
+    if (found) *scalar = comm->premuls[i].scalar;
   }
   pthread_mutex_unlock(&comm->lock);
   return found;

@@ -67,7 +67,7 @@ typedef struct comm_tuning {
 typedef struct comm_premul {
   coll_op_t op;
   coll_dtype_t dtype;
-  unsigned char scalar[8];
+  uint64_t scalar; /* an element's bytes */
 } comm_premul_t;
 
 struct coll_comm {
@@ -170,8 +170,7 @@ coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective
                             tune_estimate_t *estimate, bool *chosen);
 
 /* Whether `op` is a premul-sum of this communicator for dtype, and its scalar. */
-bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype,
-                      unsigned char scalar[8]);
+bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype, uint64_t *scalar);
 
 /* Keeps the thread's last error as the communicator's. Returns `status`. */
 coll_status_t comm_keep_error(struct coll_comm *comm, coll_status_t status);

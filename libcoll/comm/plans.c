@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "base/apart.h"
+#include "base/inline.h"
 #include "base/memory.h"
 #include "base/names.h"
 #include "comm/comm.h"

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/apart.h"
+#include "base/inline.h"
 #include "base/memory.h"
 #include "base/names.h"
 #include "comm/bundle.h"
@@ -82,7 +82,7 @@ BASE_COLD static coll_status_t scale_input(comm_task_t *task) {
   size_t elements = buffer_elements(call, PLAN_INPUT);
   COLL_TRY(shm_memory_alloc(elements * base_dtype_bytes(call->dtype), &task->scaled));
   return call->comm->world.device->scale(task->scaled, call->send, elements, call->dtype,
-                                         call->scalar);
+                                         &call->scalar);
 }
 
 static void complete_collective(comm_task_t *task) {

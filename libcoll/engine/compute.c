@@ -1,7 +1,7 @@
 /* Operands become pointers and go to the device. */
 #include "engine/compute.h"
 
-#include "base/apart.h"
+#include "base/inline.h"
 
 coll_status_t engine_compute_copy(const engine_run_t *run, const engine_action_t *action) {
   const engine_operand_t *operands = &run->bound->operands[action->operands];

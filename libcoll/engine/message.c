@@ -4,7 +4,7 @@
  */
 #include "engine/message.h"
 
-#include "base/apart.h"
+#include "base/inline.h"
 #include "engine/compute.h"
 #include "engine/tag.h"
 

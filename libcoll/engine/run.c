@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/apart.h"
+#include "base/inline.h"
 #include "engine/compute.h"
 #include "engine/message.h"
 #include "engine/tag.h"

@@ -47,31 +47,6 @@ void plan_free(plan_t *plan) {
   free(plan);
 }
 
-/* How many blocks a rank has of a buffer. */
-typedef enum blocks { NONE, ONE, ONE_AT_ROOT, PER_RANK, PER_RANK_AT_ROOT } blocks_t;
-
-static const unsigned char blocks_of[COLL_COLLECTIVE_COUNT][2] = {
-    /* INPUT, OUTPUT */
-    [COLL_ALLREDUCE] = {ONE, ONE},
-    [COLL_REDUCE] = {ONE, ONE_AT_ROOT},
-    [COLL_REDUCE_SCATTER] = {PER_RANK, ONE},
-    [COLL_ALLGATHER] = {ONE, PER_RANK},
-    [COLL_BROADCAST] = {ONE_AT_ROOT, ONE},
-    [COLL_GATHER] = {ONE, PER_RANK_AT_ROOT},
-    [COLL_SCATTER] = {PER_RANK_AT_ROOT, ONE},
-    [COLL_ALLTOALL] = {PER_RANK, PER_RANK},
-    [COLL_ALLTOALLV] = {PER_RANK, PER_RANK},
-    [COLL_BARRIER] = {NONE, NONE},
-    [COLL_SENDRECV] = {ONE, ONE},
-};
-
-int32_t plan_blocks(const plan_shape_t *shape, int rank, plan_buffer_t buffer) {
-  assert(rank >= 0 && rank < shape->size && buffer != PLAN_SCRATCH);
-  blocks_t blocks = (blocks_t)blocks_of[shape->collective][buffer == PLAN_OUTPUT];
-  if (blocks >= PER_RANK) return blocks == PER_RANK || rank == shape->root ? shape->size : 0;
-  return blocks == ONE || (blocks == ONE_AT_ROOT && rank == shape->root) ? 1 : 0;
-}
-
 int32_t plan_chunks(const plan_t *plan, int rank, plan_buffer_t buffer) {
   if (buffer == PLAN_SCRATCH) return plan->scratch_chunks;
   return plan_blocks(&plan->shape, rank, buffer) * plan->parts;

@@ -12,6 +12,7 @@
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -129,8 +130,41 @@ typedef struct plan {
 coll_status_t plan_create(const plan_shape_t *shape, const char *algorithm, plan_t **plan);
 void plan_free(plan_t *plan);
 
+/* How many blocks a rank has of a buffer. */
+typedef enum plan_blocks {
+  PLAN_BLOCKS_NONE,
+  PLAN_BLOCKS_ONE,
+  PLAN_BLOCKS_ONE_AT_ROOT,
+  PLAN_BLOCKS_PER_RANK,
+  PLAN_BLOCKS_PER_RANK_AT_ROOT
+} plan_blocks_t;
+
 /* Blocks in a rank's INPUT or OUTPUT: 0 where the collective gives the rank no such buffer. */
-int32_t plan_blocks(const plan_shape_t *shape, int rank, plan_buffer_t buffer);
+static inline int32_t plan_blocks(const plan_shape_t *shape, int rank, plan_buffer_t buffer) {
+  static const unsigned char blocks_of[COLL_COLLECTIVE_COUNT][2] = {
+      /* INPUT, OUTPUT */
+      [COLL_ALLREDUCE] = {PLAN_BLOCKS_ONE, PLAN_BLOCKS_ONE},
+      [COLL_REDUCE] = {PLAN_BLOCKS_ONE, PLAN_BLOCKS_ONE_AT_ROOT},
+      [COLL_REDUCE_SCATTER] = {PLAN_BLOCKS_PER_RANK, PLAN_BLOCKS_ONE},
+      [COLL_ALLGATHER] = {PLAN_BLOCKS_ONE, PLAN_BLOCKS_PER_RANK},
+      [COLL_BROADCAST] = {PLAN_BLOCKS_ONE_AT_ROOT, PLAN_BLOCKS_ONE},
+      [COLL_GATHER] = {PLAN_BLOCKS_ONE, PLAN_BLOCKS_PER_RANK_AT_ROOT},
+      [COLL_SCATTER] = {PLAN_BLOCKS_PER_RANK_AT_ROOT, PLAN_BLOCKS_ONE},
+      [COLL_ALLTOALL] = {PLAN_BLOCKS_PER_RANK, PLAN_BLOCKS_PER_RANK},
+      [COLL_ALLTOALLV] = {PLAN_BLOCKS_PER_RANK, PLAN_BLOCKS_PER_RANK},
+      [COLL_BARRIER] = {PLAN_BLOCKS_NONE, PLAN_BLOCKS_NONE},
+      [COLL_SENDRECV] = {PLAN_BLOCKS_ONE, PLAN_BLOCKS_ONE},
+  };
+  assert(rank >= 0 && rank < shape->size && buffer != PLAN_SCRATCH);
+  switch ((plan_blocks_t)blocks_of[shape->collective][buffer]) {
+    case PLAN_BLOCKS_NONE: return 0;
+    case PLAN_BLOCKS_ONE: return 1;
+    case PLAN_BLOCKS_ONE_AT_ROOT: return rank == shape->root ? 1 : 0;
+    case PLAN_BLOCKS_PER_RANK: return shape->size;
+    case PLAN_BLOCKS_PER_RANK_AT_ROOT: return rank == shape->root ? shape->size : 0;
+  }
+  return 0;
+}
 
 /* Chunks in any of a rank's buffers. */
 int32_t plan_chunks(const plan_t *plan, int rank, plan_buffer_t buffer);

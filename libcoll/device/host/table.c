@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/apart.h"
+#include "base/inline.h"
 #include "device/host/host.h"
 #include "device/host/kernels.h"
 #include "device/host/stream.h"
