@@ -340,35 +340,26 @@ Test(trainer, ranks_that_differ_are_refused) {
 }
 
 /* One rank alone comes upon it. */
-static void spoil(const train_dataset_t *dataset, size_t first, size_t count) {
-  uint16_t *tokens = (uint16_t *)dataset->shards->tokens;
-  for (size_t i = first; i < first + count; i++) tokens[i] = 300;
+static void check_token_fails_all(const train_dataset_t *dataset, size_t at, const char *sentence) {
+  static job_t jobs[3];
+  start_jobs(3, jobs);
+  for (int rank = 0; rank < 3; rank++) {
+    jobs[rank].store_options.stage = 3;
+    jobs[rank].options.batch = 9;
+  }
+  ((uint16_t *)dataset->shards->tokens)[at] = 300;
+  run_jobs(3, jobs);
+  check_all_failed(3, jobs, sentence);
+  free_jobs(3, jobs);
 }
 
 Test(trainer, a_token_beyond_the_vocabulary_fails_all) {
-  static job_t jobs[3];
-  start_jobs(3, jobs);
-  for (int rank = 0; rank < 3; rank++) {
-    jobs[rank].store_options.stage = 3;
-    jobs[rank].options.batch = 9;
-  }
-  spoil(&corpus.training, 1000, 1);
-  run_jobs(3, jobs);
-  check_all_failed(3, jobs, "a test: token 300 at 1000 is beyond the vocabulary");
-  free_jobs(3, jobs);
+  check_token_fails_all(&corpus.training, 1000,
+                        "a test: token 300 at 1000 is beyond the vocabulary");
 }
 
 Test(trainer, a_held_out_token_beyond_the_vocabulary_fails_all) {
-  static job_t jobs[3];
-  start_jobs(3, jobs);
-  for (int rank = 0; rank < 3; rank++) {
-    jobs[rank].store_options.stage = 3;
-    jobs[rank].options.batch = 9;
-  }
-  spoil(&corpus.held_out, 0, 1);
-  run_jobs(3, jobs);
-  check_all_failed(3, jobs, "a test: token 300 at 0 is beyond the vocabulary");
-  free_jobs(3, jobs);
+  check_token_fails_all(&corpus.held_out, 0, "a test: token 300 at 0 is beyond the vocabulary");
 }
 
 Test(trainer, an_unwritable_checkpoint_fails_all_before_the_first_step) {
