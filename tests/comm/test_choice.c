@@ -178,6 +178,16 @@ static bool same(const tune_machine_t *a, const tune_machine_t *b) {
   return memcmp(a, b, sizeof *a) == 0;
 }
 
+/* The same once they are measured, which a machine that is busy puts off, and one with a single
+ * core for good. */
+static tune_machine_t kept_costs(void) {
+  tune_machine_t costs = found_costs();
+  for (int tries = 0; tries < 4 && same(&costs, &tune_machine_builtin); tries++) {
+    costs = found_costs();
+  }
+  return costs;
+}
+
 /* Writes over every file in the cache folder. */
 static void spoil(const char *text) {
   char folder[256], path[600];
@@ -197,7 +207,7 @@ static void spoil(const char *text) {
 
 Test(costs, are_measured_once) {
   make_home();
-  tune_machine_t first = found_costs(), second = found_costs();
+  tune_machine_t first = kept_costs(), second = found_costs();
   cr_assert(same(&first, &second), "measured again");
   for (int i = 0; i < TUNE_FIXED_COUNT; i++) cr_assert_gt(first.fixed_ps[i], 0);
   for (int move = 0; move < TUNE_MOVE_COUNT; move++) {
@@ -208,9 +218,9 @@ Test(costs, are_measured_once) {
 
 Test(costs, are_measured_anew_when_the_file_is_not_ours) {
   make_home();
-  tune_machine_t first = found_costs();
+  tune_machine_t first = kept_costs();
   spoil("nonsense\n");
-  tune_machine_t second = found_costs(), third = found_costs();
+  tune_machine_t second = kept_costs(), third = found_costs();
   cr_assert(same(&second, &third), "what was measured anew was not kept");
   bool is_built_in = same(&first, &tune_machine_builtin);
   cr_assert(is_built_in || !same(&first, &second), "not measured anew");
