@@ -52,6 +52,16 @@ typedef struct comm_prepared {
   engine_call_t call; /* all but buffers and tag, which differ from call to call */
 } comm_prepared_t;
 
+/* What the sends to a peer, or the receives from it, are carried out with. */
+typedef struct comm_pair {
+  uint64_t calls; /* so far */
+  plan_step_t step;
+  plan_program_t program;
+  plan_t plan;
+  engine_bound_t bound;
+  engine_call_t call;
+} comm_pair_t;
+
 /* What the tuner has worked out of a collective so far. */
 typedef struct comm_tuning {
   tune_profile_t *profiles; /* of every algorithm, in the registry's order; NULL before any call */
@@ -87,13 +97,11 @@ struct coll_comm {
   _Atomic uint64_t next_ticket, turn;
 
   /* All below belong to the thread whose turn it is. */
-  uint64_t sequence;         /* collectives so far */
-  uint64_t *sent, *received; /* [size]: coll_send and coll_recv calls so far, by peer */
+  uint64_t sequence;   /* collectives so far */
+  comm_pair_t **pairs; /* [2 * peer], + 1 for sends; NULL before the first */
   comm_plan_t **plans;
   size_t plan_count, plan_capacity;
   comm_prepared_t prepared[COMM_PREPARED]; /* by a hash of the shape */
-  engine_bound_t *spares;                  /* of sends and receives that are not under way */
-  size_t spare_count, spare_capacity;
   comm_tuning_t tunings[COLL_COLLECTIVE_COUNT];
   const algo_t *used[COLL_COLLECTIVE_COUNT];
   const char *forced[COLL_COLLECTIVE_COUNT]; /* an algo_t's name, or NULL */
@@ -159,9 +167,9 @@ static inline plan_reach_t comm_reach(struct coll_comm *comm, coll_collective_t 
 }
 void comm_note_unmapped(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
 
-/* A place for the bound program of a send or receive, and back. */
-engine_bound_t comm_bound_borrow(struct coll_comm *comm);
-void comm_bound_return(struct coll_comm *comm, engine_bound_t *bound);
+/* For a send to the peer or a receive from it; made when first asked for. */
+coll_status_t comm_pair_of(struct coll_comm *comm, bool sends, int peer, comm_pair_t **pair);
+void comm_pairs_free(struct coll_comm *comm);
 
 /* The index-th algorithm's price for such a call, as comm_prepare sees it, and whether it is the
  * one that is taken. COLL_ERROR_INVALID past the last. */

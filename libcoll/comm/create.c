@@ -54,8 +54,7 @@ static coll_status_t allocate(struct coll_comm *comm) {
   size_t size = (size_t)comm->size;
   engine_world_t *world = &comm->world;
   COLL_TRY(base_alloc(size, sizeof *comm->peers, "peers", (void **)&comm->peers));
-  COLL_TRY(base_alloc(size, sizeof *comm->sent, "counts", (void **)&comm->sent));
-  COLL_TRY(base_alloc(size, sizeof *comm->received, "counts", (void **)&comm->received));
+  COLL_TRY(base_alloc(2 * size, sizeof *comm->pairs, "pairs of ranks", (void **)&comm->pairs));
   COLL_TRY(base_alloc(size, sizeof *world->routes, "routes", (void **)&world->routes));
   COLL_TRY(base_alloc(size, sizeof *world->views, "views", (void **)&world->views));
   const plan_room_t *room = &world->room;
@@ -105,6 +104,7 @@ static coll_status_t assemble(transport_t *local, int cores, const tune_machine_
 void comm_destroy(struct coll_comm *comm) {
   comm->magic = 0;
   comm_plans_free(comm);
+  comm_pairs_free(comm);
   if (comm->self != NULL) comm->self->ops->destroy(comm->self);
   comm->local->ops->destroy(comm->local);
   pthread_mutex_destroy(&comm->lock);
@@ -113,8 +113,6 @@ void comm_destroy(struct coll_comm *comm) {
   free(comm->world.packing);
   free(comm->world.views);
   free(comm->world.routes);
-  free(comm->received);
-  free(comm->sent);
   free(comm->peers);
   free(comm);
 }

@@ -57,8 +57,6 @@ void comm_plans_free(struct coll_comm *comm) {
   free(comm->plans);
   for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) free(comm->tunings[i].profiles);
   for (size_t i = 0; i < COMM_PREPARED; i++) engine_bound_free(&comm->prepared[i].bound);
-  for (size_t i = 0; i < comm->spare_count; i++) engine_bound_free(&comm->spares[i]);
-  free(comm->spares);
 }
 
 /* ---- choosing -------------------------------------------------------------------------------*/
@@ -232,21 +230,4 @@ void comm_force(struct coll_comm *comm, coll_collective_t collective, const char
     comm_prepared_t *each = &comm->prepared[i];
     if (each->shape.collective == collective) each->plan = NULL;
   }
-}
-
-/* Those of sends and receives, which may be under way in any number. */
-engine_bound_t comm_bound_borrow(struct coll_comm *comm) {
-  if (comm->spare_count == 0) return (engine_bound_t){0};
-  return comm->spares[--comm->spare_count];
-}
-
-void comm_bound_return(struct coll_comm *comm, engine_bound_t *bound) {
-  coll_status_t status = base_grow((void **)&comm->spares, &comm->spare_capacity,
-                                   comm->spare_count + 1, sizeof *bound, "spare programs");
-  if (status != COLL_OK) {
-    engine_bound_free(bound);
-    return;
-  }
-  comm->spares[comm->spare_count++] = *bound;
-  *bound = (engine_bound_t){0};
 }

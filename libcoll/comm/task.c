@@ -144,39 +144,23 @@ static coll_status_t start_collective(comm_task_t *task) {
 }
 
 /* Sends and receives of a pair are numbered, so that each side knows which the other is in. */
-BASE_APART static coll_status_t start_pair(comm_task_t *task) {
+static coll_status_t start_pair(comm_task_t *task) {
   const comm_call_t *call = task->call;
   struct coll_comm *comm = call->comm;
-  bool is_send = call->kind == COMM_SEND;
-  uint64_t sequence = is_send ? comm->sent[call->root]++ : comm->received[call->root]++;
-  plan_span_t span = {
-      .rank = comm->rank, .buffer = is_send ? PLAN_INPUT : PLAN_OUTPUT, .first = 0, .count = 1};
-  task->pair_call = (engine_call_t){
-      .input = call->send,
-      .output = call->recv,
-      .count = call->count,
-      .dtype = call->dtype,
-      .element_bytes = base_dtype_bytes(call->dtype),
-      .tag = engine_tag_make(sequence, COLL_SENDRECV, call->dtype, ENGINE_OP_NONE, call->count, 0),
-      .channel = TRANSPORT_CHANNEL_P2P,
-      .count_per_pair = true};
-  if (is_send) {
-    task->pair_step = (plan_step_t){.kind = PLAN_SEND, .send = {.peer = call->root, .src = span}};
-  } else {
-    task->pair_step = (plan_step_t){.kind = PLAN_RECV, .recv = {.peer = call->root, .dst = span}};
-  }
-  task->pair_program = (plan_program_t){.in_place = false};
-  task->pair_program.lanes[0] = (plan_lane_t){.steps = &task->pair_step, .count = 1};
-  task->pair_plan = (plan_t){.shape = {.collective = COLL_SENDRECV, .size = comm->size},
-                             .algorithm = "pair",
-                             .parts = 1,
-                             .lanes = 1,
-                             .message_chunks = 1};
-  task->engine_call = &task->pair_call;
-  task->pair_bound = comm_bound_borrow(comm);
+  comm_pair_t *pair;
+  COLL_TRY(comm_pair_of(comm, call->kind == COMM_SEND, call->root, &pair));
+  engine_call_t *engine_call = &pair->call;
+  engine_call->input = call->send;
+  engine_call->output = call->recv;
+  engine_call->count = call->count;
+  engine_call->dtype = call->dtype;
+  engine_call->element_bytes = base_dtype_bytes(call->dtype);
+  engine_call->tag =
+      engine_tag_make(pair->calls++, COLL_SENDRECV, call->dtype, ENGINE_OP_NONE, call->count, 0);
+  task->engine_call = engine_call;
   task->state = COMM_TASK_RUNNING;
-  return engine_run_begin(&task->run, &task->pair_bound, &comm->world, &task->pair_plan,
-                          &task->pair_program, task->engine_call);
+  return engine_run_begin(&task->run, &pair->bound, &comm->world, &pair->plan, &pair->program,
+                          engine_call);
 }
 
 coll_status_t comm_task_start(comm_task_t *task) {
@@ -207,7 +191,6 @@ static coll_status_t hear_the_rest(comm_task_t *task, bool *moved) {
 static coll_status_t finish(comm_task_t *task) {
   const comm_call_t *call = task->call;
   if (call->kind != COMM_COLLECTIVE) {
-    comm_bound_return(call->comm, &task->pair_bound);
     task->state = COMM_TASK_DONE;
     return COLL_OK;
   }
@@ -258,9 +241,6 @@ bool comm_task_standstill(const comm_task_t *task, uint64_t *place, uint64_t *mi
 }
 
 void comm_task_close(comm_task_t *task) {
-  if (task->call->kind != COMM_COLLECTIVE && task->state == COMM_TASK_RUNNING) {
-    comm_bound_return(task->call->comm, &task->pair_bound);
-  }
   if (task->scaled == NULL) return;
   if (task->state == COMM_TASK_DONE) {
     shm_memory_free(task->scaled);

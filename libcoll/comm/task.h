@@ -19,20 +19,13 @@ typedef struct comm_task {
   const comm_call_t *call;
   comm_task_state_t state;
   uint64_t number;            /* of a collective, on its communicator, from 0 */
-  engine_call_t *engine_call; /* of what is prepared, or pair_call */
+  engine_call_t *engine_call; /* as the communicator keeps it */
   engine_handshake_t handshake;
   engine_run_t run;
   bool ran;        /* the run is done */
   bool offers_due; /* the run began before the handshake had heard from every peer */
   comm_prepared_t *prepared;
   void *scaled; /* premul-sum: the send buffer times the scalar; from shm_memory_alloc */
-
-  /* A send or receive is a plan of one step, kept here. */
-  plan_t pair_plan;
-  plan_program_t pair_program;
-  plan_step_t pair_step;
-  engine_call_t pair_call;
-  engine_bound_t pair_bound; /* borrowed from the communicator */
 } comm_task_t;
 
 void comm_task_init(comm_task_t *task, const comm_call_t *call);

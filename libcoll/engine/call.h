@@ -29,4 +29,9 @@ typedef struct engine_call {
                           that carries its count, even where it is 0 */
 } engine_call_t;
 
+/* Whether its blocks differ in size. */
+static inline bool engine_call_is_uneven(const engine_call_t *call) {
+  return call->input_blocks.counts != NULL;
+}
+
 #endif

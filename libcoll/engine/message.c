@@ -12,7 +12,7 @@
 
 /* The call's tag, or the pair's where counts differ by pair. */
 static uint64_t tag_of(const engine_call_t *call, const engine_action_t *action) {
-  if (!call->count_per_pair || call->input_blocks.counts == NULL) return call->tag;
+  if (!engine_call_is_uneven(call)) return call->tag;
   return engine_tag_recount(call->tag, action->pair_count, 0);
 }
 

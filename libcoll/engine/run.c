@@ -68,7 +68,7 @@ static coll_status_t enter_pass(engine_run_t *run) {
 static coll_status_t next_pass(engine_run_t *run) {
   engine_bound_t *bound = run->bound;
   set_pass(run, run->pass.first + run->pass.count);
-  if (bound->pass.count != run->pass.count || run->call->count_per_pair) {
+  if (bound->pass.count != run->pass.count || engine_call_is_uneven(run->call)) {
     COLL_TRY(engine_bind(bound, run->world, bound->plan, bound->program, run->call, &run->pass));
   }
   return enter_pass(run);
@@ -77,7 +77,7 @@ static coll_status_t next_pass(engine_run_t *run) {
 static bool is_bound_for(const engine_bound_t *bound, const plan_t *plan,
                          const plan_program_t *program, const engine_call_t *call) {
   return bound->plan == plan && bound->program == program && bound->call_count == call->count &&
-         bound->element_bytes == call->element_bytes && !call->count_per_pair;
+         bound->element_bytes == call->element_bytes && !engine_call_is_uneven(call);
 }
 
 /* A first pass that the bound program is not for. */

@@ -28,7 +28,8 @@ bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t ele
 /* Everything given must stay as it is until the run is done. Requires engine_run_fits, a call with
  * count > 0 or count_per_pair or no buffers at all (barrier), and for PLAN_REACH_USER a handshake
  * that found all memory mappable. `bound` is the run's until it is done: zeroed, or from an earlier
- * run, whose work is used again where plan, count and element size are the same. */
+ * run, whose work is used again where plan, count and element size are the same and blocks are
+ * even. */
 coll_status_t engine_run_begin(engine_run_t *run, engine_bound_t *bound,
                                const engine_world_t *world, const plan_t *plan,
                                const plan_program_t *program, const engine_call_t *call);

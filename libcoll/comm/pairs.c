@@ -1,0 +1,45 @@
+/* A send or receive is a plan of one step. Sends to a peer go one after the other, and so do
+ * receives from it, so each direction needs one of everything. */
+#include <stdlib.h>
+
+#include "base/inline.h"
+#include "base/memory.h"
+#include "comm/comm.h"
+
+BASE_COLD static coll_status_t make_pair(const struct coll_comm *comm, bool sends, int peer,
+                                         comm_pair_t **pair) {
+  comm_pair_t *made = NULL;
+  COLL_TRY(base_alloc(1, sizeof *made, "what sends and receives need", (void **)&made));
+  plan_span_t span = {
+      .rank = comm->rank, .buffer = sends ? PLAN_INPUT : PLAN_OUTPUT, .first = 0, .count = 1};
+  if (sends) {
+    made->step = (plan_step_t){.kind = PLAN_SEND, .send = {.peer = peer, .src = span}};
+  } else {
+    made->step = (plan_step_t){.kind = PLAN_RECV, .recv = {.peer = peer, .dst = span}};
+  }
+  made->program.lanes[0] = (plan_lane_t){.steps = &made->step, .count = 1};
+  made->plan = (plan_t){.shape = {.collective = COLL_SENDRECV, .size = comm->size},
+                        .algorithm = "pair",
+                        .parts = 1,
+                        .lanes = 1,
+                        .message_chunks = 1};
+  made->call = (engine_call_t){.channel = TRANSPORT_CHANNEL_P2P, .count_per_pair = true};
+  *pair = made;
+  return COLL_OK;
+}
+
+coll_status_t comm_pair_of(struct coll_comm *comm, bool sends, int peer, comm_pair_t **pair) {
+  comm_pair_t **place = &comm->pairs[2 * peer + sends];
+  if (*place == NULL) COLL_TRY(make_pair(comm, sends, peer, place));
+  *pair = *place;
+  return COLL_OK;
+}
+
+void comm_pairs_free(struct coll_comm *comm) {
+  for (int i = 0; comm->pairs != NULL && i < 2 * comm->size; i++) {
+    if (comm->pairs[i] == NULL) continue;
+    engine_bound_free(&comm->pairs[i]->bound);
+    free(comm->pairs[i]);
+  }
+  free(comm->pairs);
+}
