@@ -45,6 +45,7 @@ void transport_kit_bereaved(const transport_fixture_t *fixture, int size, transp
 /* messages.c */
 int transport_case_order(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_full(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_depth(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_sizes(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_cut(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_channels(const transport_fixture_t *fixture, transport_t **end);
@@ -57,6 +58,7 @@ int transport_case_counts(const transport_fixture_t *fixture, transport_t **end)
 int transport_case_publishes(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_wakes(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_no_missed_news(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_wakes_for_room(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_sleep_ends(const transport_fixture_t *fixture, transport_t **end);
 /* life.c */
 int transport_case_slots(const transport_fixture_t *fixture, transport_t **end);
@@ -77,6 +79,9 @@ int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end)
   }                                                   \
   Test(suite, says_when_it_is_full) {                 \
     run(&(fixture), size, transport_case_full);       \
+  }                                                   \
+  Test(suite, holds_the_depth) {                      \
+    run(&(fixture), size, transport_case_depth);      \
   }                                                   \
   Test(suite, carries_every_size) {                   \
     run(&(fixture), size, transport_case_sizes);      \
@@ -122,6 +127,9 @@ int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end)
   }                                                    \
   Test(suite, misses_no_news) {                        \
     run(&(fixture), 2, transport_case_no_missed_news); \
+  }                                                    \
+  Test(suite, wakes_who_wants_room) {                  \
+    run(&(fixture), 2, transport_case_wakes_for_room); \
   }                                                    \
   Test(suite, sees_peers_leave) {                      \
     run(&(fixture), 3, transport_case_leaves);         \

@@ -73,6 +73,51 @@ int transport_case_full(const transport_fixture_t *fixture, transport_t **end) {
   return 0;
 }
 
+/* One message of the biggest sizes at once, of which number and size follow from its count. */
+static int move_big(transport_t *t, bool sends, int peer, uint64_t count) {
+  size_t bytes = t->slot_bytes - count % 67;
+  unsigned char *data = malloc(bytes);
+  transport_head_t head = {.tag = count, .bytes = bytes};
+  bool done = false;
+  WIRE_REQUIRE(data != NULL, "out of memory");
+  if (sends) {
+    wire_fill(data, count, bytes);
+    t->ops->send(t, peer, 0, data, &head, &done);
+  } else {
+    t->ops->recv(t, peer, 0, data, bytes, &head, &done);
+  }
+  bool same = head.tag == count && head.bytes == bytes && wire_is(data, count, bytes);
+  free(data);
+  WIRE_REQUIRE(done, "message %d of %zu bytes finds no %s", (int)count, bytes,
+               sends ? "room" : "way");
+  WIRE_REQUIRE(same, "message %d changed", (int)count);
+  return 0;
+}
+
+/* A receiver takes all but a few messages, and goes about something else: with those few, the FIFO
+ * holds PLAN_DEPTH_MAX again. */
+int transport_case_depth(const transport_fixture_t *fixture, transport_t **end) {
+  enum { ROUNDS = 40 };
+  (void)fixture;
+  transport_t *t = *end;
+  int sender = 0, receiver = t->size - 1;
+  uint64_t sent = 0, received = 0;
+  for (uint64_t round = 0; round < ROUNDS; round++) {
+    while (sent - received < PLAN_DEPTH_MAX) {
+      if (t->rank == sender) WIRE_TRY(move_big(t, true, receiver, sent));
+      sent++;
+    }
+    harness_meet();
+    uint64_t left = round * round / 3 % PLAN_DEPTH_MAX;
+    while (sent - received > left) {
+      if (t->rank == receiver) WIRE_TRY(move_big(t, false, sender, received));
+      received++;
+    }
+    harness_meet();
+  }
+  return 0;
+}
+
 static int carry(transport_t *t, size_t bytes, uint64_t tag) {
   int sender = 0, receiver = t->size - 1;
   unsigned char *data = malloc(bytes + 1);

@@ -139,6 +139,51 @@ int transport_case_no_missed_news(const transport_fixture_t *fixture, transport_
   return 0;
 }
 
+/* Rank 0 sleeps until there is room for one message more, while rank 1 takes what there is. */
+static int sleep_for_room(transport_t *t, uint64_t *sent, size_t bytes) {
+  uint64_t begin = base_clock_now_ns();
+  bool done = false;
+  while (!done && base_clock_now_ns() - begin < SLEEP_NS) {
+    t->ops->arm(t);
+    WIRE_TRY(wire_send_try(t, 1, 0, *sent, bytes, &done));
+    if (!done) t->ops->sleep(t, SLEEP_NS);
+    t->ops->disarm(t);
+  }
+  uint64_t slept = base_clock_now_ns() - begin;
+  WIRE_REQUIRE(slept < WAKE_NS, "slept %d ms, though there was room", (int)(slept / MILLISECOND));
+  ++*sent;
+  return 0;
+}
+
+int transport_case_wakes_for_room(const transport_fixture_t *fixture, transport_t **end) {
+  enum { ROUNDS = 4, ENOUGH = 1000 };
+  static const size_t sizes[] = {8, WIRE_BYTES_MOST};
+  (void)fixture;
+  transport_t *t = *end;
+  uint64_t *held = harness_board(), sent = 0, received = 0;
+  for (int round = 0; round < ROUNDS; round++) {
+    size_t bytes = sizes[round % 2];
+    if (t->rank == 0) {
+      bool done = true;
+      while (done && sent < ENOUGH) {
+        WIRE_TRY(wire_send_try(t, 1, 0, sent, bytes, &done));
+        sent += done;
+      }
+      *held = sent;
+    }
+    harness_meet();
+    if (t->rank == 0) {
+      WIRE_TRY(sleep_for_room(t, &sent, bytes));
+    } else {
+      uint64_t last = *held;
+      base_clock_sleep_ns(10 * MILLISECOND);
+      while (received <= last) WIRE_TRY(wire_expect(t, 0, 0, received++, bytes));
+    }
+    harness_meet();
+  }
+  return 0;
+}
+
 int transport_case_sleep_ends(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;

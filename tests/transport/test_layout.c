@@ -14,6 +14,18 @@ Test(layout, takes_little_memory_per_rank) {
   }
 }
 
+/* What the arithmetic of a ring rests on (fifo.h). */
+Test(layout, makes_rings_of_powers_of_two) {
+  for (int size = 2; size <= 200; size++) {
+    shm_layout_t layout;
+    shm_layout_compute(size, &layout);
+    cr_assert(layout.letters >= SHM_LETTERS_LEAST && (layout.letters & (layout.letters - 1)) == 0);
+    cr_assert((layout.ring_bytes & (layout.ring_bytes - 1)) == 0);
+    cr_assert_eq(layout.ring_bytes, SHM_SLOTS * layout.slot_bytes);
+    cr_assert(layout.gap_bytes % 64 == 0 && layout.gap_bytes <= layout.slot_bytes / 8);
+  }
+}
+
 static bool follows(const void *place, const void *end) {
   return (uintptr_t)place >= (uintptr_t)end;
 }
@@ -52,11 +64,10 @@ Test(layout, keeps_every_writer_to_lines_of_its_own) {
       for (int channel = 0; source != owner && channel < TRANSPORT_CHANNELS; channel++) {
         shm_ring_t *ring = shm_layout_ring(&layout, base, owner, source, channel);
         cr_assert(follows(ring, end) && (uintptr_t)ring % PAIR == 0);
-        for (uint64_t message = 0; message < SHM_SLOTS; message++) {
-          const void *slot = shm_layout_slot(&layout, ring, message);
-          cr_assert(follows(slot, message == 0 ? (const void *)(ring + 1) : end));
-          end = (const char *)slot + layout.slot_stride;
-        }
+        const void *slots = ring->slots, *bytes = shm_layout_ring_bytes(&layout, ring);
+        cr_assert(follows(slots, ring + 1) && (uintptr_t)slots % PAIR == 0);
+        cr_assert(follows(bytes, ring->slots + layout.letters));
+        end = (const char *)bytes + layout.ring_bytes;
       }
     }
     const void *scratch = shm_layout_scratch(&layout, base, owner);

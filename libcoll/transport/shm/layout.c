@@ -11,26 +11,46 @@
 #define PAGE_BYTES 4096
 #define POSTS_OFFSET SHM_LINE_PAIR /* behind the head */
 #define RINGS_BUDGET_BYTES ((size_t)1 << 20)
+#define LETTERS_BUDGET_BYTES ((size_t)128 << 10)
+#define LETTERS_MOST 64 /* how far a rank may run ahead of its peer in small calls */
 #define SLOT_BYTES_MOST ((size_t)32 << 10)
 #define SLOT_BYTES_LEAST ((size_t)512)
+#define GAP_BYTES_MOST 512
 #define SCRATCH_BYTES ((size_t)512 << 10)
 
+_Static_assert(SHM_LETTERS_LEAST * sizeof(shm_slot_t) % SHM_LINE_PAIR == 0 &&
+                   SLOT_BYTES_LEAST % SHM_LINE_PAIR == 0,
+               "rings lie apart");
 _Static_assert(sizeof(shm_head_t) <= POSTS_OFFSET, "the head comes before the posts");
 
-static size_t slot_bytes_for(int size) {
-  size_t rings = (size_t)(size > 1 ? size - 1 : 1) * TRANSPORT_CHANNELS;
+static size_t slot_bytes_for(size_t rings) {
   size_t bytes = SLOT_BYTES_MOST;
   while (bytes > SLOT_BYTES_LEAST && rings * SHM_SLOTS * bytes > RINGS_BUDGET_BYTES) bytes /= 2;
   return bytes;
 }
 
+static uint32_t letters_for(size_t rings) {
+  uint32_t letters = LETTERS_MOST;
+  while (letters > SHM_LETTERS_LEAST &&
+         rings * letters * sizeof(shm_slot_t) > LETTERS_BUDGET_BYTES) {
+    letters /= 2;
+  }
+  return letters;
+}
+
+static uint32_t gap_bytes_for(uint32_t slot_bytes) {
+  return slot_bytes / 8 < GAP_BYTES_MOST ? slot_bytes / 8 : GAP_BYTES_MOST;
+}
+
 void shm_layout_compute(int size, shm_layout_t *layout) {
   size_t fifos = (size_t)(size - 1) * TRANSPORT_CHANNELS;
   layout->size = size;
-  layout->slot_bytes = slot_bytes_for(size);
-  layout->slot_stride = sizeof(shm_slot_t) + layout->slot_bytes;
+  layout->slot_bytes = slot_bytes_for(fifos);
+  layout->letters = letters_for(fifos);
+  layout->ring_bytes = SHM_SLOTS * (uint32_t)layout->slot_bytes;
+  layout->gap_bytes = gap_bytes_for((uint32_t)layout->slot_bytes);
   layout->ring_stride =
-      base_round_up(sizeof(shm_ring_t) + SHM_SLOTS * layout->slot_stride, SHM_LINE_PAIR);
+      sizeof(shm_ring_t) + layout->letters * sizeof(shm_slot_t) + layout->ring_bytes;
   layout->taken_offset = sizeof(shm_control_t);
   layout->posts_offset =
       base_round_up(layout->taken_offset + (size_t)size * sizeof(shm_taken_t), SHM_LINE_PAIR);

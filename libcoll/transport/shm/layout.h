@@ -23,16 +23,15 @@
 #include "transport/shm/neighbours.h"
 
 #define SHM_LINE_PAIR 128
-#define SHM_SLOTS 8 /* per ring; at least PLAN_DEPTH_MAX */
-#define SHM_POSTS 8 /* the same, of posts */
+#define SHM_SLOTS 8 /* payloads of slot_bytes that a ring has bytes for */
+#define SHM_LETTERS_LEAST 8
+#define SHM_POSTS 8 /* per rank; at least PLAN_DEPTH_MAX */
 #define SHM_POST_BYTES ((size_t)32 << 10)
 #define SHM_INLINE_BYTES 40 /* payload that travels in the cache line of its flag */
-#define SHM_AHEAD_LINES 4   /* of a payload, that are fetched along with its flag */
 #define SHM_SIGNAL_TAGS 7   /* latest tags kept beside a signal count */
 
 _Static_assert(SHM_POSTS >= PLAN_DEPTH_MAX && SHM_POSTS * 64 % SHM_LINE_PAIR == 0,
                "posts must hold as many, and leave no line to be shared");
-_Static_assert(SHM_SLOTS >= PLAN_DEPTH_MAX, "a ring must hold the depth that plans may state");
 
 typedef struct shm_head {
   /* 1 + culprit once the communicator is finished. Any rank, by compare-exchange from 0: the first
@@ -63,7 +62,12 @@ typedef struct shm_signal {
 typedef struct shm_letter {
   uint64_t tag;
   uint64_t bytes;
-  _Alignas(8) char payload[SHM_INLINE_BYTES]; /* longer messages start at the next line */
+  union {
+    _Alignas(8) char payload[SHM_INLINE_BYTES];
+    struct { /* positions of a longer one among the ring's bytes (fifo.h) */
+      uint32_t start, end;
+    };
+  };
 } shm_letter_t;
 
 /* One message. Written by the source rank: the letter in one go, so that a peer which watches the
@@ -75,10 +79,19 @@ typedef struct shm_slot {
 
 _Static_assert(sizeof(shm_slot_t) == 64, "flag and inline payload share one cache line");
 
+/* How far a ring's owner has come, modulo 2^32, in one word: messages taken out, and the position
+ * behind the last payload of them. What comes before, the source rank may write over. */
+typedef union shm_progress {
+  uint64_t word;
+  struct {
+    uint32_t letters, position;
+  };
+} shm_progress_t;
+
 typedef struct shm_ring {
-  /* Messages taken out, ever: what the source rank may write over. Written by the owner. */
-  _Alignas(SHM_LINE_PAIR) _Atomic uint64_t taken;
-  /* Slots follow, slot_stride apart. */
+  _Alignas(SHM_LINE_PAIR) _Atomic uint64_t taken; /* owner: shm_progress_t, now and then (fifo.h) */
+  _Alignas(SHM_LINE_PAIR) shm_slot_t slots[];     /* source: the n-th message at [n % letters] */
+  /* Behind them the bytes of payloads, written by the source as well. */
 } shm_ring_t;
 
 /* Posts of a peer that the owner has taken, ever. */
@@ -89,7 +102,8 @@ typedef struct shm_layout {
   size_t regions_offset;
   size_t taken_offset, posts_offset; /* within a rank's region */
   size_t slot_bytes;                 /* most bytes of one message */
-  size_t slot_stride;
+  uint32_t letters, ring_bytes;      /* of a ring: powers of two */
+  uint32_t gap_bytes; /* behind short payloads, where prefetchers ahead of their reader end */
   size_t ring_stride;
   size_t signals_offset, rings_offset, scratch_offset; /* within a rank's region */
   size_t scratch_bytes;
@@ -115,11 +129,8 @@ shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner,
 
 void *shm_layout_scratch(const shm_layout_t *layout, void *base, int owner);
 
-/* Where the message-th of a ring's messages, from 0, is or goes. */
-static inline shm_slot_t *shm_layout_slot(const shm_layout_t *layout, shm_ring_t *ring,
-                                          uint64_t message) {
-  char *slots = (char *)(ring + 1);
-  return (shm_slot_t *)(void *)(slots + (message % SHM_SLOTS) * layout->slot_stride);
+static inline char *shm_layout_ring_bytes(const shm_layout_t *layout, shm_ring_t *ring) {
+  return (char *)&ring->slots[layout->letters];
 }
 
 #endif

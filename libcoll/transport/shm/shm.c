@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "transport/shm/fifo.h"
 #include "transport/shm/layout.h"
 #include "transport/shm/park.h"
 #include "transport/shm/share.h"
@@ -18,12 +19,10 @@
 /* What this rank knows of its two FIFOs with one peer on one channel: where they lie in the
  * segment, and how far it has come. */
 typedef struct fifo_state {
-  shm_ring_t *ring_out, *ring_in;
+  shm_outgoing_t out;
+  shm_incoming_t in;
   shm_signal_t *signals_out, *signals_in;
   shm_control_t *peer;
-  uint64_t sent,
-      taken_seen; /* outgoing messages; how many of them the peer had taken at last look */
-  uint64_t received;
   uint64_t signaled, waited;
 } fifo_state_t;
 
@@ -68,56 +67,40 @@ static coll_status_t shm_send(transport_t *t, int peer, int channel, const void 
                               const transport_head_t *head, bool *done) {
   shm_t *s = self_of(t);
   fifo_state_t *fifo = fifo_of(s, peer, channel);
-  shm_ring_t *ring = fifo->ring_out;
   assert(head->bytes <= t->slot_bytes);
-  *done = false;
-  if (fifo->sent - fifo->taken_seen == SHM_SLOTS) {
-    /* acquire: the peer has read the slot before we write over it */
-    fifo->taken_seen = atomic_load_explicit(&ring->taken, memory_order_acquire);
-    if (fifo->sent - fifo->taken_seen == SHM_SLOTS) return COLL_OK;
-  }
-  shm_slot_t *slot = shm_layout_slot(&s->layout, ring, fifo->sent);
-  char *payload = head->bytes <= SHM_INLINE_BYTES ? slot->letter.payload : (char *)(slot + 1);
-  if (head->bytes > 0) memcpy(payload, data, head->bytes);
-  slot->letter.tag = head->tag;
-  slot->letter.bytes = head->bytes;
-  atomic_store_explicit(&slot->sequence, ++fifo->sent, memory_order_release);
+  *done = shm_outgoing_put(&fifo->out, data, head);
+  if (!*done) return COLL_OK;
   s->sent_to |= UINT64_C(1) << peer % 64;
   shm_park_ring(fifo->peer);
-  *done = true;
   return COLL_OK;
 }
 
 static coll_status_t shm_peek(transport_t *t, int peer, int channel, const void **data,
                               transport_head_t *head, bool *done) {
-  shm_t *s = self_of(t);
-  fifo_state_t *fifo = fifo_of(s, peer, channel);
-  shm_slot_t *slot = shm_layout_slot(&s->layout, fifo->ring_in, fifo->received);
-  for (int line = 1; line <= SHM_AHEAD_LINES; line++) __builtin_prefetch(slot + line);
-  /* acquire: the payload is there once its flag is */
-  *done = atomic_load_explicit(&slot->sequence, memory_order_acquire) == fifo->received + 1;
-  if (!*done) return COLL_OK;
-  *head = (transport_head_t){.tag = slot->letter.tag, .bytes = slot->letter.bytes};
-  *data = head->bytes <= SHM_INLINE_BYTES ? slot->letter.payload : (const char *)(slot + 1);
+  *done = shm_incoming_peek(&fifo_of(self_of(t), peer, channel)->in, data, head);
   return COLL_OK;
 }
 
 static coll_status_t shm_take(transport_t *t, int peer, int channel) {
   fifo_state_t *fifo = fifo_of(self_of(t), peer, channel);
-  /* release: our reads are over before the peer may write over the slot */
-  atomic_store_explicit(&fifo->ring_in->taken, ++fifo->received, memory_order_release);
-  shm_park_ring(fifo->peer);
+  if (shm_incoming_take(&fifo->in)) shm_park_ring(fifo->peer);
   return COLL_OK;
 }
 
 static coll_status_t shm_recv(transport_t *t, int peer, int channel, void *data, size_t capacity,
                               transport_head_t *head, bool *done) {
+  fifo_state_t *fifo = fifo_of(self_of(t), peer, channel);
   const void *payload;
-  COLL_TRY(shm_peek(t, peer, channel, &payload, head, done));
+  *done = shm_incoming_peek(&fifo->in, &payload, head);
   if (!*done) return COLL_OK;
   size_t bytes = head->bytes < capacity ? head->bytes : capacity;
-  if (bytes > 0) memcpy(data, payload, bytes);
-  return shm_take(t, peer, channel);
+  if (bytes > SHM_INLINE_BYTES) {
+    memcpy(data, payload, bytes);
+  } else {
+    shm_payload_copy_inline(data, payload, bytes);
+  }
+  if (shm_incoming_take(&fifo->in)) shm_park_ring(fifo->peer);
+  return COLL_OK;
 }
 
 /* How many of this rank's posts the slowest peer has taken; acquire: and read. */
@@ -144,9 +127,10 @@ static coll_status_t shm_post(transport_t *t, const void *data, const transport_
   shm_slot_t *slot = shm_layout_post(base, t->rank, s->posted);
   shm_letter_t letter = {.tag = head->tag, .bytes = head->bytes};
   if (head->bytes <= SHM_INLINE_BYTES) {
-    if (head->bytes > 0) memcpy(letter.payload, data, head->bytes);
+    shm_payload_copy_inline(letter.payload, data, head->bytes);
   } else {
-    memcpy(shm_layout_post_bytes(&s->layout, base, t->rank, s->posted), data, head->bytes);
+    shm_payload_write(shm_layout_post_bytes(&s->layout, base, t->rank, s->posted), data,
+                      head->bytes);
   }
   slot->letter = letter;
   atomic_store_explicit(&slot->sequence, ++s->posted, memory_order_release);
@@ -387,8 +371,8 @@ static void find_fifos(shm_t *s) {
                                     .control = shm_layout_control(layout, base, peer)};
     for (int channel = 0; peer != rank && channel < TRANSPORT_CHANNELS; channel++) {
       fifo_state_t *fifo = fifo_of(s, peer, channel);
-      fifo->ring_out = shm_layout_ring(layout, base, peer, rank, channel);
-      fifo->ring_in = shm_layout_ring(layout, base, rank, peer, channel);
+      shm_outgoing_init(&fifo->out, layout, shm_layout_ring(layout, base, peer, rank, channel));
+      shm_incoming_init(&fifo->in, layout, shm_layout_ring(layout, base, rank, peer, channel));
       fifo->signals_out = shm_layout_signal(layout, base, peer, rank, channel);
       fifo->signals_in = shm_layout_signal(layout, base, rank, peer, channel);
       fifo->peer = shm_layout_control(layout, base, peer);

@@ -1,0 +1,156 @@
+/*
+ * One ring of messages (layout.h), as its two ends see it. The sender writes letters and payloads,
+ * and looks at what was taken only when it is out of room by what it last saw; the receiver tells
+ * what it has taken only now and then. So both go on for many messages without a line that travels
+ * back and forth for anything but the messages themselves.
+ *
+ * Positions of payloads only grow, modulo 2^32; a position's remainder by the ring's bytes is its
+ * place. A payload lies in one piece, so the end of the ring may be left empty. What lies between
+ * the position last told and the sender's is in use.
+ *
+ * There is room for PLAN_DEPTH_MAX (4) messages of slot_bytes that were not taken, however late the
+ * receiver tells: it never keeps to itself as much as half of the letters, or SHM_UNTOLD_SLOTS (2)
+ * slots of bytes. With 3 messages not taken, a 4th finds a letter in the other half; and a place,
+ * for the 4 take as many slots at most, and what is left empty less than 1, as the ring ends but
+ * once among them: in all less than the 8 there are. So a sender without room has at least 4
+ * messages to be taken, and will be told before fewer are left. It is not held up by what was taken
+ * and not told, wherever the receiver has gone: to sleep, or for good.
+ */
+#ifndef TRANSPORT_SHM_FIFO_H
+#define TRANSPORT_SHM_FIFO_H
+
+#include <stdbool.h>
+
+#include "base/memory.h"
+#include "transport/shm/layout.h"
+#include "transport/shm/payload.h"
+
+#define SHM_UNTOLD_SLOTS 2
+#define SHM_AHEAD_LINES 4 /* of the next payload, that are fetched along with its flag */
+
+_Static_assert(SHM_UNTOLD_SLOTS + PLAN_DEPTH_MAX + 1 <= SHM_SLOTS,
+               "a ring must hold the depth that plans may state");
+_Static_assert(SHM_LETTERS_LEAST / 2 >= PLAN_DEPTH_MAX, "so must its letters");
+
+/* Private to the sender. */
+typedef struct shm_outgoing {
+  shm_ring_t *ring;
+  char *bytes;
+  uint64_t sent;
+  uint32_t letter_mask, byte_mask;    /* their numbers, less 1 */
+  uint32_t gap_bytes, gap_after_most; /* of payloads up to so many bytes, which so fit a slot */
+  uint32_t position;                  /* behind the latest payload and its gap */
+  shm_progress_t taken;               /* at last look */
+} shm_outgoing_t;
+
+/* Private to the receiver. */
+typedef struct shm_incoming {
+  shm_ring_t *ring;
+  char *bytes;
+  uint64_t received;
+  uint32_t letter_mask, byte_mask;
+  uint32_t untold_letters_most, untold_bytes_most; /* before it tells */
+  bool was_long; /* the latest message, and so probably the next: its payload is behind a letter */
+  shm_progress_t taken, told;
+} shm_incoming_t;
+
+static inline void shm_outgoing_init(shm_outgoing_t *out, const shm_layout_t *layout,
+                                     shm_ring_t *ring) {
+  *out = (shm_outgoing_t){.ring = ring,
+                          .bytes = shm_layout_ring_bytes(layout, ring),
+                          .letter_mask = layout->letters - 1,
+                          .byte_mask = layout->ring_bytes - 1,
+                          .gap_bytes = layout->gap_bytes,
+                          .gap_after_most = (uint32_t)layout->slot_bytes / 4};
+}
+
+static inline void shm_incoming_init(shm_incoming_t *in, const shm_layout_t *layout,
+                                     shm_ring_t *ring) {
+  *in = (shm_incoming_t){.ring = ring,
+                         .bytes = shm_layout_ring_bytes(layout, ring),
+                         .letter_mask = layout->letters - 1,
+                         .byte_mask = layout->ring_bytes - 1,
+                         .untold_letters_most = layout->letters / 2,
+                         .untold_bytes_most = SHM_UNTOLD_SLOTS * (uint32_t)layout->slot_bytes};
+}
+
+static inline bool shm_outgoing_fits(const shm_outgoing_t *out, uint32_t end) {
+  return (uint32_t)out->sent - out->taken.letters <= out->letter_mask &&
+         end - out->taken.position <= out->byte_mask + 1;
+}
+
+/* Whether there is room for a next message whose payload and gap end at the position. */
+static inline bool shm_outgoing_has_room(shm_outgoing_t *out, uint32_t end) {
+  if (shm_outgoing_fits(out, end)) return true;
+  /* acquire: the receiver has read what it has taken before we write over it */
+  out->taken.word = atomic_load_explicit(&out->ring->taken, memory_order_acquire);
+  return shm_outgoing_fits(out, end);
+}
+
+/* Puts a message of at most slot_bytes into the ring; false: there is no room, and nothing has
+ * changed. */
+static inline bool shm_outgoing_put(shm_outgoing_t *out, const void *data,
+                                    const transport_head_t *head) {
+  shm_slot_t *slot = &out->ring->slots[out->sent & out->letter_mask];
+  size_t bytes = head->bytes;
+  if (bytes <= SHM_INLINE_BYTES) {
+    if (!shm_outgoing_has_room(out, out->position)) return false;
+    shm_payload_copy_inline(slot->letter.payload, data, bytes);
+  } else {
+    uint32_t run = (uint32_t)base_round_up(bytes, BASE_CACHE_LINE), start = out->position;
+    uint32_t left = out->byte_mask + 1 - (start & out->byte_mask);
+    if (run > left) start += left;
+    uint32_t end = start + run;
+    if (run <= out->gap_after_most) end += out->gap_bytes;
+    if (!shm_outgoing_has_room(out, end)) return false;
+    shm_payload_write(out->bytes + (start & out->byte_mask), data, bytes);
+    slot->letter.start = start;
+    slot->letter.end = end;
+    out->position = end;
+  }
+  slot->letter.tag = head->tag;
+  slot->letter.bytes = bytes;
+  /* release: letter and payload are there once their flag is */
+  atomic_store_explicit(&slot->sequence, ++out->sent, memory_order_release);
+  return true;
+}
+
+static inline shm_slot_t *shm_incoming_next(const shm_incoming_t *in) {
+  return &in->ring->slots[in->received & in->letter_mask];
+}
+
+/* The oldest message; false: there is none. */
+static inline bool shm_incoming_peek(shm_incoming_t *in, const void **data,
+                                     transport_head_t *head) {
+  shm_slot_t *slot = shm_incoming_next(in);
+  if (in->was_long) {
+    const char *next = in->bytes + (in->taken.position & in->byte_mask);
+    for (int line = 0; line < SHM_AHEAD_LINES; line++) {
+      __builtin_prefetch(next + line * BASE_CACHE_LINE);
+    }
+  }
+  /* acquire: letter and payload are there once their flag is */
+  if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != in->received + 1) return false;
+  *head = (transport_head_t){.tag = slot->letter.tag, .bytes = slot->letter.bytes};
+  *data = head->bytes <= SHM_INLINE_BYTES ? slot->letter.payload
+                                          : in->bytes + (slot->letter.start & in->byte_mask);
+  return true;
+}
+
+/* Lets go of the message that was peeked; whether the sender was told. */
+static inline bool shm_incoming_take(shm_incoming_t *in) {
+  const shm_letter_t *letter = &shm_incoming_next(in)->letter;
+  in->was_long = letter->bytes > SHM_INLINE_BYTES;
+  if (in->was_long) in->taken.position = letter->end;
+  in->taken.letters = (uint32_t)++in->received;
+  if (in->taken.letters - in->told.letters < in->untold_letters_most &&
+      in->taken.position - in->told.position < in->untold_bytes_most) {
+    return false;
+  }
+  in->told = in->taken;
+  /* release: our reads are over before the sender may write over what they read */
+  atomic_store_explicit(&in->ring->taken, in->told.word, memory_order_release);
+  return true;
+}
+
+#endif

@@ -1,0 +1,184 @@
+/*
+ * One ring with both of its ends in one thread, so that every order of puts and takes can be had.
+ * The model knows what was put and not taken; bytes that were written over too soon would differ.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/shm/fifo.h"
+
+enum { LETTERS_MOST = 64 };
+
+typedef struct pair {
+  shm_layout_t layout;
+  shm_ring_t *ring;
+  shm_outgoing_t out;
+  shm_incoming_t in;
+  uint64_t put, taken, told;
+  size_t bytes[LETTERS_MOST]; /* of the n-th message at [n % LETTERS_MOST] */
+  unsigned char *data;        /* as much as a slot takes */
+} pair_t;
+
+static void make_pair(pair_t *p, int ranks) {
+  *p = (pair_t){0};
+  shm_layout_compute(ranks, &p->layout);
+  p->ring = aligned_alloc(SHM_LINE_PAIR, p->layout.ring_stride);
+  p->data = malloc(p->layout.slot_bytes);
+  cr_assert(p->ring != NULL && p->data != NULL);
+  memset(p->ring, 0, p->layout.ring_stride);
+  shm_outgoing_init(&p->out, &p->layout, p->ring);
+  shm_incoming_init(&p->in, &p->layout, p->ring);
+}
+
+static void free_pair(pair_t *p) {
+  free(p->ring);
+  free(p->data);
+}
+
+static unsigned char byte_of(uint64_t message, size_t index) {
+  return (unsigned char)(message * 37 + index * 5 + (index >> 7));
+}
+
+static bool put(pair_t *p, size_t bytes) {
+  transport_head_t head = {.tag = ~p->put, .bytes = bytes};
+  for (size_t i = 0; i < bytes; i++) p->data[i] = byte_of(p->put, i);
+  if (!shm_outgoing_put(&p->out, p->data, &head)) return false;
+  cr_assert_lt(p->put - p->taken, LETTERS_MOST, "more messages than letters");
+  p->bytes[p->put++ % LETTERS_MOST] = bytes;
+  return true;
+}
+
+static void take(pair_t *p) {
+  transport_head_t head;
+  const void *data;
+  size_t bytes = p->bytes[p->taken % LETTERS_MOST];
+  cr_assert(shm_incoming_peek(&p->in, &data, &head), "message %d is not there", (int)p->taken);
+  cr_assert(head.tag == ~p->taken && head.bytes == bytes, "message %d is another", (int)p->taken);
+  const unsigned char *at = data;
+  for (size_t i = 0; i < bytes; i++) {
+    if (at[i] != byte_of(p->taken, i)) cr_assert_fail("message %d changed", (int)p->taken);
+  }
+  p->taken++;
+  p->told += shm_incoming_take(&p->in);
+}
+
+static void take_all(pair_t *p) {
+  transport_head_t head;
+  const void *data;
+  while (p->taken < p->put) take(p);
+  cr_assert_not(shm_incoming_peek(&p->in, &data, &head), "a message too many");
+}
+
+typedef size_t size_function(const shm_layout_t *layout, unsigned *seed);
+
+static size_t biggest(const shm_layout_t *layout, unsigned *seed) {
+  (void)seed;
+  return layout->slot_bytes;
+}
+
+static size_t odd_and_big(const shm_layout_t *layout, unsigned *seed) {
+  return layout->slot_bytes - 1 - (unsigned)rand_r(seed) % 130;
+}
+
+static size_t inline_only(const shm_layout_t *layout, unsigned *seed) {
+  (void)layout;
+  return (unsigned)rand_r(seed) % (SHM_INLINE_BYTES + 1);
+}
+
+static size_t any(const shm_layout_t *layout, unsigned *seed) {
+  unsigned kind = (unsigned)rand_r(seed) % 4;
+  if (kind == 0) return inline_only(layout, seed);
+  if (kind == 1) return odd_and_big(layout, seed);
+  return (unsigned)rand_r(seed) % (kind == 2 ? 200u : (unsigned)layout->slot_bytes + 1);
+}
+
+static size_function *const size_functions[] = {biggest, odd_and_big, inline_only, any};
+
+/* Whatever was put and taken before, and wherever in the ring it lies, a sender is refused only
+ * while PLAN_DEPTH_MAX messages are not taken. */
+Test(fifo, holds_the_depth_whatever_was_told) {
+  enum { STEPS = 3000 };
+  static const int ranks[] = {2, 8, 64};
+  for (size_t r = 0; r < sizeof ranks / sizeof ranks[0]; r++) {
+    for (size_t f = 0; f < sizeof size_functions / sizeof size_functions[0]; f++) {
+      pair_t p;
+      unsigned seed = (unsigned)(17 * r + f + 1);
+      make_pair(&p, ranks[r]);
+      for (int step = 0; step < STEPS; step++) {
+        uint64_t held = p.put - p.taken;
+        uint64_t most = step / 500 % 2 == 0 ? PLAN_DEPTH_MAX : UINT64_MAX;
+        if (held < most && rand_r(&seed) % 16 < 9) {
+          bool done = put(&p, size_functions[f](&p.layout, &seed));
+          cr_assert(done || held >= PLAN_DEPTH_MAX, "%d ranks, sizes %d: full with %d messages",
+                    ranks[r], (int)f, (int)held);
+        } else if (held > 0) {
+          take(&p);
+        }
+      }
+      take_all(&p);
+      free_pair(&p);
+    }
+  }
+}
+
+/* What small calls gain by: as many as there are letters go ahead, and the receiver tells twice. */
+Test(fifo, tells_of_small_messages_seldom) {
+  pair_t p;
+  make_pair(&p, 2);
+  for (int round = 0; round < 10; round++) {
+    while (put(&p, 8)) continue;
+    cr_assert_eq(p.put - p.taken, p.layout.letters);
+    take_all(&p);
+  }
+  cr_assert_eq(p.told, 20);
+  free_pair(&p);
+}
+
+/* A sender that finds all of its messages taken has the whole ring again, wherever in it it is. */
+Test(fifo, wraps_without_losing_room) {
+  pair_t p;
+  make_pair(&p, 2);
+  size_t size = p.layout.slot_bytes / 3;
+  for (int round = 0; round < 100; round++) {
+    uint64_t count = 0;
+    while (put(&p, size)) count++;
+    cr_assert_geq((count + 3) * (size + p.layout.gap_bytes + 64),
+                  (size_t)p.layout.ring_bytes - SHM_UNTOLD_SLOTS * p.layout.slot_bytes,
+                  "round %d: %d messages only", round, (int)count);
+    take_all(&p);
+  }
+  free_pair(&p);
+}
+
+/* Counts and positions that have come round 2^32 mean the same. */
+Test(fifo, outlives_its_counts) {
+  pair_t p;
+  unsigned seed = 5;
+  make_pair(&p, 2);
+  uint64_t sent = UINT32_MAX - 10;
+  shm_progress_t start = {.letters = (uint32_t)sent};
+  start.position -= p.layout.ring_bytes;
+  p.out.sent = p.in.received = sent;
+  p.out.position = start.position;
+  p.out.taken = p.in.taken = p.in.told = start;
+  atomic_store(&p.ring->taken, start.word);
+  for (int round = 0; round < 200; round++) {
+    while (put(&p, any(&p.layout, &seed))) continue;
+    cr_assert_geq(p.put - p.taken, PLAN_DEPTH_MAX);
+    take_all(&p);
+  }
+  free_pair(&p);
+}
+
+/* Every length, to the byte. */
+Test(fifo, copies_short_payloads_exactly) {
+  for (size_t bytes = 0; bytes <= SHM_INLINE_BYTES; bytes++) {
+    char from[SHM_INLINE_BYTES], to[SHM_INLINE_BYTES + 1];
+    for (size_t i = 0; i < sizeof from; i++) from[i] = (char)(i + 1);
+    memset(to, 0x7f, sizeof to);
+    shm_payload_copy_inline(to, from, bytes);
+    cr_assert_arr_eq(to, from, bytes);
+    cr_assert_eq(to[bytes], 0x7f, "%zu bytes: wrote one more", bytes);
+  }
+}
