@@ -201,13 +201,12 @@ def make_placed(root, build, ranks, memories, peers, quick, cpus):
 QUICK = ("openmpi/default", "openmpi/copy", "openmpi/coll-sm", "mpich/default", "mpich/posix")
 
 
-def limit_command(build, ranks, sizes):
-    """Prints JSON: {"barrier_us", "round_trip_us", "copies": [{"bytes", "cached_us",
-    "streamed_us", "sum_cached_us", "sum_streamed_us", "exchange_us"}]}, the last where every rank
-    has a core."""
+def limit_command(build, ranks, collective, sizes):
+    """Prints JSON: {"barrier_us", "round_trip_us", "one_way_us", "moves": [{"bytes", "mapped_us",
+    "staged_us", "exchange_us"}]}, the last where every rank has a core and takes in the same."""
     cores = own_cores()[:ranks]
     return [os.path.join(build, "bench", "limit"), "-n", str(ranks), "--cpus",
-            ",".join(map(str, cores)), "--sizes", ",".join(map(str, sizes))]
+            ",".join(map(str, cores)), "--sizes", ",".join(map(str, sizes)), collective]
 
 
 def clean_environment():

@@ -3,19 +3,18 @@ target. Pure functions over rows:
 
     {"ranks": 2, "collective": "allreduce", "bytes": 4096,
      "times_us": {contender: [one per round]},
-     "limit": {"cached_us": [...], "streamed_us": [...], "sum_cached_us": [...],
-               "sum_streamed_us": [...], "exchange_us": [...], "slot_us": [...],
-               "barrier_us": [...], "round_trip_us": [...]}}
+     "limit": {"mapped_us": [...], "staged_us": [...], "exchange_us": [...],
+               "barrier_us": [...], "round_trip_us": [...], "one_way_us": [...]}}
 
-The limit's copies are of "bytes" by every rank at once, "slot_us" of SLOT_BYTES; a sum is of the
-two halves of as many bytes. In an exchange, two ranks hand each other "bytes" by way of memory that
-both reach; it is missing where ranks outnumber cores.
+The limit's times are of the least moves of the call, with nobody waiting: where ranks reach each
+other's buffers (mapped) and where they do not (staged); of an exchange between pairs of ranks of
+what each must take in, missing where ranks have no core or not all the same to take in; and of
+flags: a barrier, one and its answer, one in a row that goes one way. See bench/limit.c.
 """
 import collections
 import statistics
 
 KIB, MIB = 1 << 10, 1 << 20
-SLOT_BYTES = 64 * KIB
 
 COLLECTIVES = ("allreduce", "reduce_scatter", "reduce", "allgather", "broadcast", "alltoall",
                "gather", "scatter")
@@ -63,79 +62,29 @@ def ratio(row, memory):
 
 # ---- the limit -----------------------------------------------------------------------------------
 
-def least_moves(collective, ranks, size, staged):
-    """(loads, stores) in bytes that the cores together must make, for `size` bytes in the larger of
-    a rank's two buffers. What several cores load counts once. Mapped: ranks reach each other's
-    buffers. Staged: what comes from another rank is first copied to where both reach."""
-    p, s = ranks, size
-    mapped_moves, staged_moves = {
-        "allreduce": ((p * s, p * s), ((3 * p - 2) * s, 2 * p * s)),
-        "reduce_scatter": ((p * s, s), ((2 * p - 1) * s, p * s)),
-        "reduce": ((p * s, s), ((2 * p - 1) * s, p * s)),
-        "allgather": ((s, p * s), (p * s, (p + 1) * s)),
-        "broadcast": ((s, p * s), (p * s, (p + 1) * s)),
-        "alltoall": ((p * s, p * s), ((2 * p - 1) * s, (2 * p - 1) * s)),
-        "gather": ((s, s), (s + s * (p - 1) / p, s + s * (p - 1) / p)),
-        "scatter": ((s, s), (s + s * (p - 1) / p, s + s * (p - 1) / p)),
-    }[collective]
-    return staged_moves if staged else mapped_moves
-
-
-def us_per_byte(row, size, *kinds):
-    """For a byte that some rank copies while all ranks copy `size` bytes each, in the best way."""
-    return min(statistics.median(row["limit"][kind]) for kind in kinds) / (row["ranks"] * size)
-
-
-def moves_us(row, loads, stores):
-    """At the speeds of copies, which load as much as they store, and of sums, which load twice as
-    much. Stores beyond the loads cost half of a copy."""
-    added = 2 * us_per_byte(row, row["bytes"], "sum_cached_us", "sum_streamed_us")
-    copied = min(us_per_byte(row, row["bytes"], "cached_us", "streamed_us"), added)
-    if loads < stores:
-        return (loads + stores) / 2 * copied
-    return stores * copied + (loads - stores) * (added - copied)
-
-
-def crossing_share(collective, ranks):
-    """Of the larger of a rank's two buffers: what each rank must take in from others, where all
-    have the same part; 0 where they have not."""
-    if collective in ROOTED:
-        return 0
-    return (2 if collective == "allreduce" else 1) * (ranks - 1) / ranks
-
-
-def meeting_us(row):
-    """Until each rank that needs it knows that the others have come so far."""
-    if row["collective"] in ROOTED:
-        return statistics.median(row["limit"]["round_trip_us"]) / 2
-    return statistics.median(row["limit"]["barrier_us"])
+def median_of(row, name):
+    return statistics.median(row["limit"].get(name, [0]))
 
 
 def mapped_us(row):
     """Nobody may touch a peer's buffers before the peer is in the call, nor may a rank leave before
     its peers are done with its own: two meetings, and the least moves between them."""
-    own = least_moves(row["collective"], row["ranks"], row["bytes"], staged=False)
-    return 2 * meeting_us(row) + moves_us(row, *own)
+    rooted = row["collective"] in ROOTED
+    meetings = median_of(row, "round_trip_us") if rooted else 2 * median_of(row, "barrier_us")
+    return meetings + median_of(row, "mapped_us")
 
 
 def staged_us(row):
-    """One meeting. The call's own buffers move at the speed of the call's size; what staging adds,
-    between slots that stay in a cache. What a peer has just stored must cross from its cache, too,
-    and that takes at least as long as a bare exchange of so many bytes."""
-    call = row["collective"], row["ranks"], row["bytes"]
-    own, staged = least_moves(*call, staged=False), least_moves(*call, staged=True)
-    added = (sum(staged) - sum(own)) / 2 * min(
-        us_per_byte(row, row["bytes"], "cached_us", "streamed_us"),
-        us_per_byte(row, SLOT_BYTES, "slot_us"))
-    share = min(crossing_share(*call[:2]), 1)
-    crossing = share * statistics.median(row["limit"].get("exchange_us", [0]))
-    return max(meeting_us(row) + moves_us(row, *own) + added, crossing)
+    """One meeting, or flags that go one way where there is a root; what a peer has just stored must
+    also cross from its cache, and that takes at least as long as a bare exchange."""
+    rooted = row["collective"] in ROOTED
+    meeting = median_of(row, "one_way_us" if rooted else "barrier_us")
+    return max(meeting + median_of(row, "staged_us"), median_of(row, "exchange_us"))
 
 
 def limit_us(row, memory):
     """The least time: the flags that must cross, and the bytes that must move. Memory that can be
-    mapped may be staged all the same. With fewer cores than ranks, each core does its ranks' work
-    one after the other."""
+    mapped may be staged all the same."""
     if not row.get("limit"):
         return None
     staged = staged_us(row)

@@ -119,14 +119,12 @@ class Survey:
         progress.step(where + "limit", self.launch_seconds())
 
     def measure_limit(self):
-        sizes = sorted({*self.sizes, figures.SLOT_BYTES})
-        command = contenders.limit_command(self.build, self.ranks, sizes)
+        command = contenders.limit_command(self.build, self.ranks, self.collective, self.sizes)
         found = json.loads(run_command(command, {}))
-        copies = {copy.pop("bytes"): copy for copy in found["copies"]}
-        for size, row in self.rows.items():
-            figures_us = dict(copies[size], slot_us=copies[figures.SLOT_BYTES]["cached_us"],
-                              barrier_us=found["barrier_us"], round_trip_us=found["round_trip_us"])
-            for name, time_us in figures_us.items():
+        flags = {name: time for name, time in found.items() if name.endswith("_us")}
+        for moves in found["moves"]:
+            row = self.rows[moves.pop("bytes")]
+            for name, time_us in dict(moves, **flags).items():
                 row["limit"].setdefault(name, []).append(time_us)
 
     def drop_laggards(self):

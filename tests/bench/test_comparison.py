@@ -1,5 +1,5 @@
-"""The arithmetic of bench/compare: medians, best settings, ratios, byte formulas, limits, verdicts,
-and what is made of them. Prints TAP.
+"""The arithmetic of bench/compare: medians, best settings, ratios, limits, verdicts, and what is
+made of them. Prints TAP.
 
     test_comparison.py BENCH-FOLDER
 """
@@ -16,10 +16,8 @@ def row(collective="allreduce", size=1 << 20, ranks=2, limit=True, **times):
     made = {"ranks": ranks, "collective": collective, "bytes": size, "limit": {},
             "times_us": {name.replace("_", "/", 1): list(us) for name, us in times.items()}}
     if limit:
-        # Every copy of the size takes 100 us (50 streamed), a sum 30, a copy of a slot 1 us.
-        made["limit"] = {"cached_us": [100, 90, 110], "streamed_us": [50, 40, 60], "slot_us": [1],
-                         "sum_cached_us": [30], "sum_streamed_us": [35],
-                         "barrier_us": [0.1, 5, 0.1], "round_trip_us": [0.3]}
+        made["limit"] = {"mapped_us": [50, 40, 60], "staged_us": [66], "barrier_us": [0.1, 5, 0.1],
+                         "round_trip_us": [0.3], "one_way_us": [0.01]}
     return made
 
 
@@ -46,64 +44,27 @@ class Times(unittest.TestCase):
 
 
 class Limits(unittest.TestCase):
-    def test_least_moves(self):
-        expected = {"allreduce": ((2, 2), (4, 4)), "reduce_scatter": ((2, 1), (3, 2)),
-                    "reduce": ((2, 1), (3, 2)), "allgather": ((1, 2), (2, 3)),
-                    "broadcast": ((1, 2), (2, 3)), "alltoall": ((2, 2), (3, 3)),
-                    "gather": ((1, 1), (1.5, 1.5)), "scatter": ((1, 1), (1.5, 1.5))}
-        self.assertEqual(set(expected), set(figures.COLLECTIVES))
-        for collective, pair in expected.items():
-            for staged, (loads, stores) in enumerate(pair):
-                self.assertEqual(figures.least_moves(collective, 2, 1000, staged),
-                                 (1000 * loads, 1000 * stores))
-        self.assertEqual(figures.least_moves("allreduce", 8, 10, False), (80, 80))
-        self.assertEqual(figures.least_moves("allreduce", 8, 10, True), (220, 160))
-        self.assertEqual(figures.least_moves("reduce", 4, 10, True), (70, 40))
-        self.assertEqual(figures.least_moves("gather", 4, 8, True), (14, 14))
-
     def test_mapped_limit(self):
-        # As many bytes as both ranks' copies move: one streamed copy's time, and two barriers.
         self.assertAlmostEqual(figures.limit_us(row(), "coll"), 50.2)
-        # As many as both ranks' sums of all of it move.
-        self.assertAlmostEqual(figures.limit_us(row("reduce_scatter"), "coll"), 30.2)
-        # Three quarters of a copy.
-        self.assertAlmostEqual(figures.limit_us(row("allgather"), "coll"), 37.7)
-        # There and back is a round trip.
-        self.assertAlmostEqual(figures.limit_us(row("broadcast"), "coll"), 37.8)
-        self.assertAlmostEqual(figures.limit_us(row("reduce"), "coll"), 30.3)
-        self.assertAlmostEqual(figures.limit_us(row("alltoall"), "coll"), 50.2)
-        self.assertAlmostEqual(figures.limit_us(row("gather"), "coll"), 25.3)
-        self.assertAlmostEqual(figures.limit_us(row("scatter"), "coll"), 25.3)
-
-    def test_small_calls_are_staged_with_one_meeting(self):
-        small = row(size=64)
-        for kind in ("cached_us", "streamed_us", "sum_cached_us", "sum_streamed_us"):
-            small["limit"][kind] = [0.01]
-        small["limit"]["slot_us"] = [0.01]
-        self.assertAlmostEqual(figures.mapped_us(small), 0.21)
-        self.assertLess(figures.staged_us(small), 0.15)
-        self.assertEqual(figures.limit_us(small, "coll"), figures.staged_us(small))
-
-    def test_more_loads_cost_what_sums_cost_over_copies(self):
-        # Among four ranks: 50 us copy 4 MiB, and 30 us load 4 MiB and store 2 MiB. One MiB is
-        # stored, which takes 12.5 us, and three are loaded beyond, each for 2.5 us.
-        self.assertAlmostEqual(figures.limit_us(row("reduce", ranks=4), "coll"), 20.3)
+        # With a root, there and back is a round trip.
+        self.assertAlmostEqual(figures.limit_us(row("broadcast"), "coll"), 50.3)
 
     def test_staged_limit(self):
-        # Slots move 2 * 64 KiB in 1 us: the additional 4 MiB take 16 us.
         self.assertAlmostEqual(figures.limit_us(row(), "malloc"), 66.1)
-        # Additional 2 MiB, of which half are loaded.
-        self.assertAlmostEqual(figures.limit_us(row("broadcast"), "malloc"), 45.65)
+        # With a root, flags go one way.
+        self.assertAlmostEqual(figures.limit_us(row("broadcast"), "malloc"), 66.01)
+
+    def test_memory_that_can_be_mapped_may_be_staged(self):
+        small = row(size=64)
+        small["limit"].update(mapped_us=[0.01], staged_us=[0.02])
+        self.assertAlmostEqual(figures.mapped_us(small), 0.21)
+        self.assertAlmostEqual(figures.limit_us(small, "coll"), 0.12)
 
     def test_bytes_that_cross_take_as_long_as_an_exchange(self):
         measured = row()
         measured["limit"]["exchange_us"] = [80, 300, 90]
         self.assertAlmostEqual(figures.limit_us(measured, "malloc"), 90)
         self.assertAlmostEqual(figures.limit_us(measured, "coll"), 50.2)
-        measured["collective"] = "alltoall"  # half of it crosses
-        self.assertAlmostEqual(figures.limit_us(measured, "malloc"), 58.1)
-        measured["collective"] = "broadcast"
-        self.assertAlmostEqual(figures.limit_us(measured, "malloc"), 45.65)
 
     def test_most_possible(self):
         measured = row(coll=[100], malloc=[100], gloo_default=[502])

@@ -1,0 +1,490 @@
+/* What one rank of the limit does: it times the least moves of the call by whichever way and mover
+ * is fastest, without anyone waiting for anyone; what pairs of ranks take to exchange bytes by way
+ * of shared memory; a barrier of flags, the round trip of one flag, and a row of flags that go one
+ * way. Where ranks outnumber cores, one process per core does the work of all of its ranks, so that
+ * nobody waits for a turn. */
+#include "bench/limit_rank.h"
+
+#include <jansson.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomics.h"
+#include "base/memory.h"
+#include "base/names.h"
+#include "bench/collectives.h"
+#include "bench/layout.h"
+#include "bench/movers.h"
+#include "bench/moves.h"
+#include "bench/pool.h"
+#include "bench/timing.h"
+
+enum {
+  RANKS_MOST = BENCH_MOVE_PLACES_MOST,
+  FLAG_ITERATIONS = 20000,
+  MOVE_ITERATIONS_LEAST = 10,
+  PAGE_BYTES = 4096,
+  PATIENCE_LOOKS = 200,            /* at a rank that has a core, before this one is given up */
+  CELL_BYTES = 2 * BASE_CACHE_LINE /* the neighbour of a line is fetched along with it */
+};
+
+#define MOVED_BYTES ((size_t)64 << 20)  /* that a rank moves for a figure, or more */
+#define MOVERS_LEAST ((size_t)32 << 10) /* bytes from which more than the first mover is tried */
+#define RING_BYTES ((size_t)256 << 10)  /* what a rank has staged, and keeps in its own cache */
+#define STAGE_BYTES ((size_t)16 << 10)  /* at a time */
+#define POST_COUNT 64
+#define SLOT_COUNT 4
+#define SLOT_BYTES ((size_t)64 << 10)
+
+/* Written by one rank alone. */
+typedef struct cell {
+  _Alignas(CELL_BYTES) _Atomic uint32_t sequence;
+  double batch_us[BENCH_BATCHES_MOST];
+} cell_t;
+
+/* What a rank has for its partner, and which of its pieces, counted from 1. Small ones lie beside
+ * the number. Written by one rank alone. */
+typedef struct slot {
+  _Alignas(CELL_BYTES) _Atomic uint64_t piece;
+  char beside[BASE_CACHE_LINE - sizeof(uint64_t)];
+  char payload[SLOT_BYTES];
+} slot_t;
+
+/* A flag that goes one way. */
+typedef struct post {
+  _Alignas(CELL_BYTES) _Atomic uint32_t sequence;
+} post_t;
+
+/* What ranks share. */
+typedef struct rank_share {
+  cell_t cell;
+  post_t posts[POST_COUNT];
+  slot_t slots[SLOT_COUNT];
+  _Alignas(CELL_BYTES) char ring[RING_BYTES];
+} rank_share_t;
+
+/* The buffers of all ranks at one size, as collbench has them. */
+typedef struct buffers {
+  size_t send_bytes, recv_bytes;
+  int rotation;
+  bench_pool_t send[RANKS_MOST], recv[RANKS_MOST];
+  size_t bytes; /* of all */
+} buffers_t;
+
+/* One rank. */
+typedef struct rank {
+  const limit_settings_t *settings;
+  int number;
+  rank_share_t *shares; /* one per rank, shared */
+  char *memory;         /* the buffers, shared */
+  int peers; /* that take part: all in flags, as many as have a core of their own in work */
+  uint32_t sequence, posted;
+  uint64_t pieces; /* exchanged so far */
+  buffers_t buffers;
+  bench_moves_t moves;
+  void **places; /* of the moves, for each pair of buffers */
+  bench_mover_t *mover;
+  size_t exchanged; /* bytes */
+} rank_t;
+
+/* ---- flags */
+
+static bool share_core(const rank_t *rank, int peer) {
+  int cores = rank->settings->cpu_count;
+  return cores > 0 && rank->number % cores == peer % cores;
+}
+
+/* With fewer cores than ranks, whoever waits must make room for whom it waits for. */
+static void wait_for(const rank_t *rank, int peer, uint32_t sequence) {
+  bool crowded = rank->peers > rank->settings->cpu_count, near = share_core(rank, peer);
+  _Atomic uint32_t *flag = &rank->shares[peer].cell.sequence;
+  for (int looks = 0; (int32_t)(atomic_load_explicit(flag, memory_order_acquire) - sequence) < 0;) {
+    if (crowded && (near || ++looks > PATIENCE_LOOKS)) {
+      sched_yield();
+    } else {
+      base_cpu_relax();
+    }
+  }
+}
+
+static void raise_flag(rank_t *rank) {
+  atomic_store_explicit(&rank->shares[rank->number].cell.sequence, ++rank->sequence,
+                        memory_order_release);
+}
+
+static coll_status_t meet(void *context) {
+  rank_t *rank = context;
+  raise_flag(rank);
+  for (int far = 0; far <= 1; far++) { /* first those that need this core */
+    for (int peer = 0; peer < rank->peers; peer++) {
+      if (share_core(rank, peer) == !far) wait_for(rank, peer, rank->sequence);
+    }
+  }
+  return COLL_OK;
+}
+
+static coll_status_t meet_again(void *context, int pair) {
+  (void)pair;
+  return meet(context);
+}
+
+/* Between ranks 0 and 1; all others only count along. */
+static coll_status_t round_trip(void *context, int pair) {
+  rank_t *rank = context;
+  (void)pair;
+  if (rank->number == 1) wait_for(rank, 0, rank->sequence + 1);
+  raise_flag(rank);
+  if (rank->number == 0) wait_for(rank, 1, rank->sequence);
+  return COLL_OK;
+}
+
+/* From rank 0 to rank 1, who says now and then how far it is; all others have nothing to do. */
+static coll_status_t post_one_way(void *context, int pair) {
+  rank_t *rank = context;
+  uint32_t number = ++rank->posted;
+  _Atomic uint32_t *post = &rank->shares[0].posts[number % POST_COUNT].sequence;
+  _Atomic uint32_t *taken = &rank->shares[1].posts[0].sequence;
+  (void)pair;
+  if (rank->number > 1) return COLL_OK;
+  if (rank->number == 0) {
+    while (number % (POST_COUNT / 2) == 0 && number > POST_COUNT &&
+           (int32_t)(atomic_load_explicit(taken, memory_order_acquire) + POST_COUNT - number) < 0) {
+      base_cpu_relax();
+    }
+    atomic_store_explicit(post, number, memory_order_release);
+    return COLL_OK;
+  }
+  while ((int32_t)(atomic_load_explicit(post, memory_order_acquire) - number) < 0) {
+    base_cpu_relax();
+  }
+  if (number % (POST_COUNT / 4) == 0) atomic_store_explicit(taken, number, memory_order_release);
+  return COLL_OK;
+}
+
+static coll_status_t settle(void *context) {
+  (void)context;
+  return COLL_OK;
+}
+
+/* ---- moves */
+
+static size_t least_of(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+static bool is_staged(const rank_t *rank, const bench_move_t *move) {
+  const bench_place_t *places = &rank->moves.places[move->places];
+  for (int i = 0; i < move->dst_count + move->source_count; i++) {
+    if (places[i].side == BENCH_SLOT) return true;
+  }
+  return false;
+}
+
+/* Calls begin in every ring where the one before has ended. Who fetches is half a ring, or half the
+ * calls, away from who stages, as in a pipeline. */
+static size_t ring_offset(const rank_t *rank, const bench_move_t *move, int pair, bool fetched) {
+  size_t stride = base_round_up(move->bytes, BASE_CACHE_LINE);
+  size_t lag = stride * (size_t)(rank->buffers.rotation / 2);
+  if (lag > RING_BYTES / 2) lag = RING_BYTES / 2;
+  return base_round_up(stride * (size_t)pair + (fetched ? lag : 0), BASE_CACHE_LINE);
+}
+
+/* By pieces, so that a slot is loaded from a cache. */
+static void make_staged_move(const rank_t *rank, const bench_move_t *move, int pair,
+                             void *const *places) {
+  const bench_place_t *of = &rank->moves.places[move->places];
+  int count = move->dst_count + move->source_count, kept = of[0].side == BENCH_SLOT;
+  size_t part, stored = ring_offset(rank, move, pair, false);
+  size_t fetched = ring_offset(rank, move, pair, true);
+  void *here[2 * BENCH_MOVE_PLACES_MOST];
+  for (size_t done = 0; done < move->bytes; done += part) {
+    size_t at[] = {(stored + done) % RING_BYTES, (fetched + done) % RING_BYTES};
+    part = least_of(STAGE_BYTES, move->bytes - done);
+    part = least_of(part, RING_BYTES - (at[0] > at[1] ? at[0] : at[1]));
+    for (int i = 0; i < count; i++) {
+      bool slot = of[i].side == BENCH_SLOT;
+      here[i] = (char *)places[i] + (slot ? at[i >= move->dst_count] : done);
+    }
+    rank->mover(here, move->dst_count, kept, (const void *const *)&here[move->dst_count],
+                move->source_count, part);
+  }
+}
+
+static coll_status_t make_moves(void *context, int pair) {
+  rank_t *rank = context;
+  void *const *places = rank->places + (size_t)pair * rank->moves.place_count;
+  for (size_t i = 0; i < rank->moves.count; i++) {
+    const bench_move_t *move = &rank->moves.moves[i];
+    void *const *dsts = places + move->places;
+    if (is_staged(rank, move)) {
+      make_staged_move(rank, move, pair, dsts);
+    } else {
+      rank->mover(dsts, move->dst_count, 0, (const void *const *)(dsts + move->dst_count),
+                  move->source_count, move->bytes);
+    }
+  }
+  return COLL_OK;
+}
+
+/* ---- exchanges: ranks 0 and 1, 2 and 3, and so on; one that is left over has nothing to do */
+
+static char *data_of(const bench_pool_t *pool, int pair) {
+  return (char *)bench_pool_region(pool, pair) + BENCH_GUARD_BYTES;
+}
+
+static char *payload_of(slot_t *slot, size_t bytes) {
+  return bytes <= sizeof slot->beside ? slot->beside : slot->payload;
+}
+
+/* That the partner's piece has come says that it has taken those before, so slots are free again.
+ */
+static void exchange_piece(rank_t *rank, void *to, const char *from, size_t bytes) {
+  size_t at = rank->pieces % SLOT_COUNT;
+  slot_t *own = &rank->shares[rank->number].slots[at];
+  slot_t *partners = &rank->shares[rank->number ^ 1].slots[at];
+  rank->pieces++;
+  memcpy(payload_of(own, bytes), from, bytes);
+  atomic_store_explicit(&own->piece, rank->pieces, memory_order_release);
+  while (atomic_load_explicit(&partners->piece, memory_order_acquire) < rank->pieces) {
+    base_cpu_relax();
+  }
+  const void *source = payload_of(partners, bytes);
+  rank->mover(&to, 1, 0, &source, 1, bytes);
+}
+
+static coll_status_t exchange(void *context, int pair) {
+  rank_t *rank = context;
+  const buffers_t *buffers = &rank->buffers;
+  char *to = data_of(&buffers->recv[rank->number], pair);
+  const char *from = data_of(&buffers->send[rank->number], pair);
+  if ((rank->number ^ 1) >= rank->peers) return COLL_OK;
+  for (size_t done = 0; done < rank->exchanged; done += SLOT_BYTES) {
+    exchange_piece(rank, to + done, from + done, least_of(SLOT_BYTES, rank->exchanged - done));
+  }
+  return COLL_OK;
+}
+
+/* ---- figures */
+
+static int compare_doubles(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Median over the batches of the slowest rank's time per call; every rank gets it. */
+static double figure(rank_t *rank, coll_status_t (*call)(void *, int), int iterations,
+                     int rotation) {
+  const bench_timed_t timed = {
+      .context = rank, .call = call, .settle = settle, .meet = meet, .rotation = rotation};
+  const bench_effort_t effort = {.warmups = rotation + iterations / 10, .iterations = iterations};
+  double slowest[BENCH_BATCHES_MOST] = {0};
+  int batches = 0;
+  (void)bench_timing_run(&timed, &effort, rank->shares[rank->number].cell.batch_us, &batches);
+  (void)meet(rank);
+  for (int peer = 0; peer < rank->peers; peer++) {
+    for (int i = 0; i < batches; i++) {
+      double batch_us = rank->shares[peer].cell.batch_us[i];
+      if (batch_us > slowest[i]) slowest[i] = batch_us;
+    }
+  }
+  (void)meet(rank);
+  qsort(slowest, (size_t)batches, sizeof slowest[0], compare_doubles);
+  return (slowest[(batches - 1) / 2] + slowest[batches / 2]) / 2;
+}
+
+/* ---- buffers */
+
+/* Behind all others. */
+static void add_pool(buffers_t *buffers, size_t bytes, char *memory, bench_pool_t *pool) {
+  size_t all = bench_pool_bytes(bytes, 0, buffers->rotation);
+  *pool = (bench_pool_t){.bytes = all};
+  if (memory != NULL) pool->memory = (unsigned char *)memory + buffers->bytes;
+  bench_pool_cut(bytes, 0, pool);
+  buffers->bytes += base_round_up(all, PAGE_BYTES);
+}
+
+/* memory NULL: only their size counts. */
+static coll_status_t lay_out(const limit_settings_t *settings, size_t bytes, char *memory,
+                             buffers_t *buffers) {
+  bench_layout_t layout;
+  coll_collective_t which = settings->collective;
+  size_t count = bench_collective_count(which, bytes, COLL_FLOAT32, settings->ranks);
+  COLL_TRY(bench_layout_make(settings->ranks, &layout));
+  bench_layout_describe(which, count, 0, 0, settings->ranks, false, &layout);
+  buffers->send_bytes = layout.send_elements * sizeof(float);
+  buffers->recv_bytes = layout.recv_elements * sizeof(float);
+  bench_layout_free(&layout);
+  buffers->rotation = bench_pool_rotation(buffers->send_bytes, buffers->recv_bytes);
+  buffers->bytes = 0;
+  for (int r = 0; r < settings->ranks; r++) {
+    add_pool(buffers, buffers->send_bytes, memory, &buffers->send[r]);
+    add_pool(buffers, buffers->recv_bytes, memory, &buffers->recv[r]);
+  }
+  return COLL_OK;
+}
+
+/* Each rank's by who works for it, so that they lie near its core; then mapped by all. */
+static void fill(rank_t *rank) {
+  buffers_t *buffers = &rank->buffers;
+  for (int r = rank->number; r < rank->settings->ranks; r += rank->peers) {
+    memset(buffers->send[r].memory, 1, buffers->send[r].bytes);
+    memset(buffers->recv[r].memory, 1, buffers->recv[r].bytes);
+  }
+  (void)meet(rank);
+  for (size_t at = 0; at < buffers->bytes; at += PAGE_BYTES) {
+    (void)*(volatile char *)(rank->memory + at);
+  }
+}
+
+static void *address_of(const rank_t *rank, const bench_place_t *place, int pair) {
+  const buffers_t *buffers = &rank->buffers;
+  if (place->side == BENCH_SLOT) return rank->shares[place->rank].ring;
+  const bench_pool_t *pools = place->side == BENCH_SEND ? buffers->send : buffers->recv;
+  return data_of(&pools[place->rank], pair) + place->offset;
+}
+
+static coll_status_t find_places(rank_t *rank) {
+  size_t count = rank->moves.place_count;
+  COLL_TRY(base_alloc(count * (size_t)rank->buffers.rotation + 1, sizeof(void *),
+                      "the places of the moves", (void **)&rank->places));
+  for (int pair = 0; pair < rank->buffers.rotation; pair++) {
+    for (size_t i = 0; i < count; i++) {
+      rank->places[(size_t)pair * count + i] = address_of(rank, &rank->moves.places[i], pair);
+    }
+  }
+  return COLL_OK;
+}
+
+/* ---- a size */
+
+static int iterations_for(size_t bytes) {
+  size_t iterations = MOVED_BYTES / (bytes + 1);
+  if (iterations < MOVE_ITERATIONS_LEAST) return MOVE_ITERATIONS_LEAST;
+  return iterations < FLAG_ITERATIONS ? (int)iterations : FLAG_ITERATIONS;
+}
+
+/* By the fastest mover. */
+static double fastest(rank_t *rank, coll_status_t (*call)(void *, int), size_t bytes) {
+  double least_us = 0;
+  for (int i = 0; (rank->mover = bench_mover(i)) != NULL; i++) {
+    if (i > 0 && bytes < MOVERS_LEAST) break;
+    double time_us = figure(rank, call, iterations_for(bytes), rank->buffers.rotation);
+    if (i == 0 || time_us < least_us) least_us = time_us;
+  }
+  return least_us;
+}
+
+static coll_status_t measure_way(rank_t *rank, size_t bytes, bench_way_t way, double *time_us) {
+  const bench_moved_call_t call = {rank->settings->collective, rank->settings->ranks, rank->peers,
+                                   bytes};
+  COLL_TRY(bench_moves_make(&call, way, rank->number, &rank->moves));
+  coll_status_t status = find_places(rank);
+  if (status == COLL_OK) *time_us = fastest(rank, make_moves, bytes);
+  free(rank->places);
+  bench_moves_free(&rank->moves);
+  return status;
+}
+
+/* What each rank must take in, where all take in the same; what pairs exchange is no more. */
+static size_t crossing_bytes(const rank_t *rank, size_t bytes) {
+  const limit_settings_t *settings = rank->settings;
+  const buffers_t *buffers = &rank->buffers;
+  if (base_collective_is_rooted(settings->collective)) return 0;
+  if (settings->ranks == 1 || rank->peers < settings->ranks) return 0;
+  size_t block = bytes / (size_t)settings->ranks * (size_t)(settings->ranks - 1);
+  if (settings->collective == COLL_ALLREDUCE) block = bytes;
+  return least_of(block, least_of(buffers->send_bytes, buffers->recv_bytes));
+}
+
+static coll_status_t measure_size(rank_t *rank, size_t bytes, json_t *all) {
+  double mapped_us = 0, staged_us = 0;
+  COLL_TRY(lay_out(rank->settings, bytes, rank->memory, &rank->buffers));
+  fill(rank);
+  for (bench_way_t way = 0; way < BENCH_STAGED; way++) {
+    double time_us;
+    if (!bench_moves_differ(rank->settings->collective, way)) continue;
+    COLL_TRY(measure_way(rank, bytes, way, &time_us));
+    if (mapped_us == 0 || time_us < mapped_us) mapped_us = time_us;
+  }
+  COLL_TRY(measure_way(rank, bytes, BENCH_STAGED, &staged_us));
+  json_t *figures = json_pack("{s:I, s:f, s:f}", "bytes", (json_int_t)bytes, "mapped_us", mapped_us,
+                              "staged_us", staged_us);
+  rank->exchanged = crossing_bytes(rank, bytes);
+  if (rank->exchanged > 0) {
+    json_object_set_new(figures, "exchange_us", json_real(fastest(rank, exchange, bytes)));
+  }
+  json_array_append_new(all, figures);
+  return COLL_OK;
+}
+
+/* ---- a rank */
+
+static coll_status_t pin(const rank_t *rank) {
+  const limit_settings_t *settings = rank->settings;
+  if (settings->cpu_count == 0) return COLL_OK;
+  size_t cpu = settings->cpus[rank->number % settings->cpu_count];
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  if (sched_setaffinity(0, sizeof set, &set) == 0) return COLL_OK;
+  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot run on core %zu of --cpus", cpu);
+}
+
+static coll_status_t run_rank(rank_t *rank) {
+  const limit_settings_t *settings = rank->settings;
+  COLL_TRY(pin(rank));
+  bool alone = settings->ranks == 1;
+  double barrier_us = figure(rank, meet_again, FLAG_ITERATIONS, 1);
+  double trip_us = alone ? 0 : figure(rank, round_trip, FLAG_ITERATIONS, 1);
+  double one_way_us = alone ? 0 : figure(rank, post_one_way, FLAG_ITERATIONS, 1);
+  /* From here on only ranks with a core of their own go on, and each works for every rank there. */
+  if (settings->cpu_count > 0 && settings->cpu_count < settings->ranks) {
+    rank->peers = settings->cpu_count;
+  }
+  if (rank->number >= rank->peers) return COLL_OK;
+  json_t *moves = json_array();
+  coll_status_t status = COLL_OK;
+  for (int i = 0; status == COLL_OK && i < settings->size_count; i++) {
+    status = measure_size(rank, settings->sizes[i], moves);
+  }
+  json_t *all =
+      json_pack("{s:i, s:f, s:f, s:f, s:o}", "ranks", settings->ranks, "barrier_us", barrier_us,
+                "round_trip_us", trip_us, "one_way_us", one_way_us, "moves", moves);
+  if (status == COLL_OK && rank->number == 0) {
+    bool printed = json_dumpf(all, stdout, JSON_COMPACT) == 0 && puts("") != EOF;
+    if (!printed || fflush(stdout) != 0) {
+      status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot write to standard output");
+    }
+  }
+  json_decref(all);
+  return status;
+}
+
+/* ---- all that ranks share */
+
+static size_t share_bytes(const limit_settings_t *settings) {
+  return base_round_up((size_t)settings->ranks * sizeof(rank_share_t), PAGE_BYTES);
+}
+
+coll_status_t limit_memory_bytes(const limit_settings_t *settings, size_t *bytes) {
+  size_t largest = 0;
+  for (int i = 0; i < settings->size_count; i++) {
+    buffers_t buffers;
+    COLL_TRY(lay_out(settings, settings->sizes[i], NULL, &buffers));
+    if (buffers.bytes > largest) largest = buffers.bytes;
+  }
+  *bytes = share_bytes(settings) + largest;
+  return COLL_OK;
+}
+
+coll_status_t limit_rank_run(const limit_settings_t *settings, int number, void *memory) {
+  rank_t rank = {.settings = settings,
+                 .number = number,
+                 .shares = memory,
+                 .memory = (char *)memory + share_bytes(settings),
+                 .peers = settings->ranks};
+  return run_rank(&rank);
+}

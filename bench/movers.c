@@ -1,0 +1,129 @@
+/* Plain loops over blocks that stay in the first cache; compilers make vectors of them. */
+#include "bench/movers.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+#define BLOCK_BYTES 512
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define WIDEST
+#endif
+
+typedef float vector_t __attribute__((vector_size(64), aligned(4), may_alias));
+
+static size_t least(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+static const char *block_of(const void *source, size_t at) {
+  return (const char *)source + at;
+}
+
+/* to = the sum of the sources from `at` on. */
+WIDEST static void sum_block(char *to, const void *const sources[], int source_count, size_t at,
+                             size_t bytes) {
+  const char *const *from = (const char *const *)sources;
+  size_t done = 0;
+  for (; done + sizeof(vector_t) <= bytes; done += sizeof(vector_t)) {
+    vector_t sum = *(const vector_t *)(from[0] + at + done);
+    for (int s = 1; s < source_count; s++) sum += *(const vector_t *)(from[s] + at + done);
+    *(vector_t *)(to + done) = sum;
+  }
+  for (; done < bytes; done += sizeof(float)) {
+    float sum = *(const float *)(from[0] + at + done);
+    for (int s = 1; s < source_count; s++) sum += *(const float *)(from[s] + at + done);
+    *(float *)(to + done) = sum;
+  }
+}
+
+static void move_cached(void *const dsts[], int dst_count, int kept, const void *const sources[],
+                        int source_count, size_t bytes) {
+  (void)kept;
+  if (source_count == 1) {
+    for (int d = 0; d < dst_count; d++) memcpy(dsts[d], sources[0], bytes);
+    return;
+  }
+  size_t step = dst_count == 1 ? bytes : BLOCK_BYTES;
+  for (size_t at = 0; at < bytes; at += step) {
+    size_t part = least(step, bytes - at);
+    char *result = (char *)dsts[0] + at;
+    sum_block(result, sources, source_count, at, part);
+    for (int d = 1; d < dst_count; d++) memcpy((char *)dsts[d] + at, result, part);
+  }
+}
+
+#if defined(__x86_64__)
+typedef void store_t(char *to, const char *from, size_t lines);
+
+typedef long long narrow_t __attribute__((vector_size(16), aligned(1), may_alias));
+typedef long long wide_t __attribute__((vector_size(64), aligned(1), may_alias));
+
+static void store_narrow(char *to, const char *from, size_t lines) {
+  for (size_t i = 0; i < lines * BASE_CACHE_LINE; i += sizeof(narrow_t)) {
+    narrow_t *place = (narrow_t *)(to + i);
+    __asm__ volatile("movntdq %1, %0" : "=m"(*place) : "x"(*(const narrow_t *)(from + i)));
+  }
+}
+
+__attribute__((target("avx512f"))) static void store_wide(char *to, const char *from,
+                                                          size_t lines) {
+  for (size_t i = 0; i < lines * BASE_CACHE_LINE; i += sizeof(wide_t)) {
+    wide_t *place = (wide_t *)(to + i);
+    __asm__ volatile("vmovntdq %1, %0" : "=m"(*place) : "v"(*(const wide_t *)(from + i)));
+  }
+}
+
+static void store_past(store_t *store, char *to, const char *from, size_t bytes) {
+  size_t head = least((size_t)(-(uintptr_t)to % BASE_CACHE_LINE), bytes);
+  size_t lines = (bytes - head) / BASE_CACHE_LINE, done = head + lines * BASE_CACHE_LINE;
+  memcpy(to, from, head);
+  store(to + head, from + head, lines);
+  memcpy(to + done, from + done, bytes - done);
+}
+
+static void move_past(void *const dsts[], int dst_count, int kept, const void *const sources[],
+                      int source_count, size_t bytes) {
+  _Alignas(BASE_CACHE_LINE) char sum[BLOCK_BYTES];
+  store_t *store = __builtin_cpu_supports("avx512f") ? store_wide : store_narrow;
+  for (size_t at = 0; at < bytes; at += BLOCK_BYTES) {
+    size_t part = least(BLOCK_BYTES, bytes - at);
+    const char *result = block_of(sources[0], at);
+    if (source_count > 1) {
+      sum_block(sum, sources, source_count, at, part);
+      result = sum;
+    }
+    for (int d = 0; d < kept; d++) memcpy((char *)dsts[d] + at, result, part);
+    for (int d = kept; d < dst_count; d++) store_past(store, (char *)dsts[d] + at, result, part);
+  }
+  __asm__ volatile("sfence" ::: "memory");
+}
+
+static void move_string(void *const dsts[], int dst_count, int kept, const void *const sources[],
+                        int source_count, size_t bytes) {
+  if (source_count > 1) {
+    move_cached(dsts, dst_count, kept, sources, source_count, bytes);
+    return;
+  }
+  for (int d = 0; d < dst_count; d++) {
+    void *to = dsts[d];
+    const void *from = sources[0];
+    size_t left = bytes;
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(left) : : "memory");
+  }
+}
+
+static bench_mover_t *const movers[] = {move_cached, move_string, move_past};
+#else
+static bench_mover_t *const movers[] = {move_cached};
+#endif
+
+bench_mover_t *bench_mover(int index) {
+  int count = (int)(sizeof movers / sizeof movers[0]);
+  return index < count ? movers[index] : NULL;
+}
