@@ -13,7 +13,7 @@
 #define COPY_SHARE 2 /* a call has two ranks at least */
 #define REDUCE_SHARE 24
 #define USUAL_CACHE_BYTES ((size_t)32 << 20) /* where the machine does not tell */
-#define LEAST_BYTES ((size_t)1 << 20)       /* of whatever cache, to stream at all */
+#define LEAST_BYTES ((size_t)1 << 20)        /* of whatever cache, to stream at all */
 
 atomic_size_t host_stream_least[HOST_WORK_COUNT] = {LEAST_BYTES, LEAST_BYTES};
 static atomic_bool known; /* host_stream_least is final; set after it */

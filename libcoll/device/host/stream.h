@@ -34,7 +34,6 @@ static inline void stream_end(void) {
   _mm_sfence();
 }
 
-
 #elif defined(HOST_VECTORS) && defined(__aarch64__)
 #define STREAM_AVAILABLE true
 
