@@ -14,6 +14,10 @@ typedef struct algo {
   coll_collective_t collective;
   const char *paper; /* author, title, year */
 
+  /* Of a collective without a root: shape.root is the rank that does most for all. Any will do, and
+   * the plans differ. */
+  bool led;
+
   /* Both are called for two ranks and more: a single one has only to copy INPUT to OUTPUT. */
 
   /* Fills in the header: parts, scratch_chunks, lanes, depth, message_chunks, reach. Sees only the

@@ -1,8 +1,8 @@
 /*
- * Algorithms for ranks that take turns on two cores: the first and the last rank do the work of
- * all, as these two share no core whether neighbours or every second rank do. The others bring
- * their data and fetch the result in one turn of each call, where plans that give everybody a share
- * take as many turns as they have meetings. Any rank count.
+ * Algorithms for ranks that take turns on two cores: two ranks do the work of all, which are as far
+ * from the first rank as from the last: these share no core whether neighbours or every second rank
+ * do. The others bring their data and fetch the result in one turn of each call, where plans that
+ * give everybody a share take as many turns as they have meetings. Any rank count.
  */
 #include "algo/common.h"
 #include "algo/list.h"
@@ -13,15 +13,19 @@ static const char graham_2008[] =
 
 #define WORKERS 2
 
-/* The rank that works on share `i`. */
+/* The rank that works on share `i`. The rank in the middle, as a leader, takes the first one. */
 static int32_t worker(const plan_emitter_t *e, int32_t i) {
-  return i == 0 ? 0 : e->plan->shape.size - 1;
+  int32_t lead = e->plan->shape.root, mirrored = e->plan->shape.size - 1 - lead;
+  if (i == 0) return lead;
+  return mirrored != lead ? mirrored : 0;
 }
 
 /* The share of this rank, or -1. */
 static int32_t own_share(const plan_emitter_t *e) {
-  if (e->rank == 0) return 0;
-  return e->rank == e->plan->shape.size - 1 ? 1 : -1;
+  for (int32_t i = 0; i < WORKERS; i++) {
+    if (e->rank == worker(e, i)) return i;
+  }
+  return -1;
 }
 
 static void signal_workers(plan_emitter_t *e) {
@@ -31,7 +35,9 @@ static void signal_workers(plan_emitter_t *e) {
 }
 
 /* ---- allreduce, mapped -----------------------------------------------------------------------
- * Each of the two reduces one half of all operands and stores it in every OUTPUT. */
+ * Each of the two reduces one half of all operands and stores it in every OUTPUT. Where two ranks
+ * share each core and take the lead in turns, the one that comes to a call last does its work at
+ * once and goes on to the next: one turn a call. */
 
 static void mapped_outline(plan_t *plan) {
   algo_outline_mapped(plan, PLAN_REACH_USER, WORKERS, 0);
@@ -56,6 +62,7 @@ const algo_t algo_allreduce_mapped_by_two = {
     .name = "mapped_by_two",
     .collective = COLL_ALLREDUCE,
     .paper = graham_2008,
+    .led = true,
     .outline = mapped_outline,
     .build = mapped_build,
 };

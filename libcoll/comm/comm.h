@@ -87,6 +87,7 @@ struct coll_comm {
   engine_world_t world;
   transport_t *local; /* to the ranks of this machine, all of them so far */
   transport_t *self;
+  int leads;            /* ranks that lead calls in turns (tune/turns.h) */
   int cores;            /* hardware threads that the ranks may run on, all together; at least 1 */
   bool bound;           /* the first and the last rank cannot be on the same core */
   tune_machine_t costs; /* the same on every rank */
@@ -145,9 +146,10 @@ static inline coll_status_t comm_failure(struct coll_comm *comm) {
 /* Frees the cache of plans, and what is prepared. */
 void comm_plans_free(struct coll_comm *comm);
 
-/* The plan for such a call, and places for the program bound for it, which the engine makes right,
- * and for what the engine is told of the call. What is found stays until the next is asked for. */
-coll_status_t comm_prepare(struct coll_comm *comm, const comm_shape_t *shape,
+/* The plan for such a call, led by rank `lead` if it is one that is led (algo.h), and places for
+ * the program bound for it, which the engine makes right, and for what the engine is told of the
+ * call. What is found stays until the next is asked for. */
+coll_status_t comm_prepare(struct coll_comm *comm, const comm_shape_t *shape, int lead,
                            comm_prepared_t **prepared);
 
 /* Insists on an algorithm by its name, where it can serve; NULL: on none. */

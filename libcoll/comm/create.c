@@ -17,6 +17,7 @@
 #include "transport/self/self.h"
 #include "transport/shm/memory.h"
 #include "transport/shm/shm.h"
+#include "tune/turns.h"
 
 #define LOOKS_AT_ONCE 32 /* at a peer that is about to answer */
 #define SPIN_LOOKS                                                               \
@@ -75,6 +76,7 @@ static coll_status_t assemble(transport_t *local, int cores, const tune_machine_
   made->size = local->size;
   made->local = local;
   made->cores = cores;
+  made->leads = tune_turns_leads(local->size, cores);
   made->costs = *costs;
   made->spin_limit = local->size <= cores ? SPIN_LOOKS : 0;
   made->world =

@@ -176,7 +176,7 @@ static bool same_shape(const comm_shape_t *a, const comm_shape_t *b) {
 static comm_prepared_t *place_of(struct coll_comm *comm, const comm_shape_t *shape) {
   uint64_t what = (unsigned)shape->root * 64 + (unsigned)shape->collective * 4 + shape->reach;
   uint64_t mixed = (shape->count * 64 + what) * 0x9e3779b97f4a7c15u;
-  return &comm->prepared[(mixed >> 32) % COMM_PREPARED];
+  return &comm->prepared[(mixed >> 32) * COMM_PREPARED >> 32];
 }
 
 static int tag_op(const comm_shape_t *shape) {
@@ -213,11 +213,22 @@ BASE_COLD static coll_status_t prepare_anew(struct coll_comm *comm, const comm_s
   return COLL_OK;
 }
 
-coll_status_t comm_prepare(struct coll_comm *comm, const comm_shape_t *shape,
-                           comm_prepared_t **prepared) {
+static coll_status_t prepare(struct coll_comm *comm, const comm_shape_t *shape,
+                             comm_prepared_t **prepared) {
   comm_prepared_t *place = place_of(comm, shape);
-  if (place->plan == NULL || !same_shape(&place->shape, shape)) {
-    COLL_TRY(prepare_anew(comm, shape, place));
+  *prepared = place;
+  if (place->plan != NULL && same_shape(&place->shape, shape)) return COLL_OK;
+  return prepare_anew(comm, shape, place);
+}
+
+coll_status_t comm_prepare(struct coll_comm *comm, const comm_shape_t *shape, int lead,
+                           comm_prepared_t **prepared) {
+  comm_prepared_t *place;
+  COLL_TRY(prepare(comm, shape, &place));
+  if (lead != 0 && place->plan->algo->led) {
+    comm_shape_t led = *shape;
+    led.root = lead;
+    COLL_TRY(prepare(comm, &led, &place));
   }
   comm->used[shape->collective] = place->plan->algo;
   *prepared = place;

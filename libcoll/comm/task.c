@@ -58,7 +58,8 @@ static coll_status_t prepare(comm_task_t *task, plan_reach_t reach) {
                               .op = call->op,
                               .in_place = call->in_place && task->scaled == NULL,
                               .count = call->count};
-  COLL_TRY(comm_prepare(comm, &shape, &task->prepared));
+  int lead = comm->leads > 1 ? (int)(task->number % (unsigned)comm->leads) : 0;
+  COLL_TRY(comm_prepare(comm, &shape, lead, &task->prepared));
   engine_call_t *engine_call = &task->prepared->call;
   engine_call->input = task->scaled != NULL ? task->scaled : call->send;
   engine_call->output = call->recv;

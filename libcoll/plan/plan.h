@@ -106,7 +106,7 @@ typedef enum plan_reach {
 typedef struct plan_shape {
   coll_collective_t collective;
   int32_t size; /* ranks, >= 1 */
-  int32_t root; /* rooted collectives; 0 for the others */
+  int32_t root; /* rooted collectives; for others, the rank that does most for all, or 0 */
 } plan_shape_t;
 
 /* Everything but the programs follows from the shape and the algorithm alone, so that ranks which

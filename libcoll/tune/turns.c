@@ -17,15 +17,15 @@ typedef struct player {
 } player_t;
 
 typedef struct game {
-  const plan_t *plan;
-  int cores;
+  plan_t *plans[TUNE_LEADS_MOST]; /* of calls, in turn */
+  int leads, cores;
   player_t *players; /* [ranks] */
   int64_t *waiting;  /* per channel: messages or signals that were not yet taken */
 } game_t;
 
 static int64_t *channel_of(const game_t *game, int32_t source, int32_t destination, int lane,
                            bool is_signal) {
-  int32_t size = game->plan->shape.size;
+  int32_t size = game->plans[0]->shape.size;
   return &game->waiting[((source * size + destination) * PLAN_LANES_MAX + lane) * 2 + is_signal];
 }
 
@@ -52,10 +52,15 @@ static bool do_step(const game_t *game, int32_t rank, int lane, const plan_step_
   }
 }
 
+static const plan_t *plan_of(const game_t *game, int call) {
+  return game->plans[call % game->leads];
+}
+
 /* Whether all ranks have entered the call, where the plan counts on that. */
 static bool may_begin(const game_t *game, int call) {
-  if (game->plan->reach != PLAN_REACH_USER) return true;
-  for (int32_t rank = 0; rank < game->plan->shape.size; rank++) {
+  const plan_t *plan = plan_of(game, call);
+  if (plan->reach != PLAN_REACH_USER) return true;
+  for (int32_t rank = 0; rank < plan->shape.size; rank++) {
     if (game->players[rank].call < call) return false;
   }
   return true;
@@ -64,13 +69,14 @@ static bool may_begin(const game_t *game, int call) {
 /* As far as all lanes go in the call at hand. *ended: to its end. */
 static bool go_on(const game_t *game, int32_t rank, bool *ended) {
   player_t *player = &game->players[rank];
-  const plan_program_t *program = &game->plan->programs[rank];
+  const plan_t *plan = plan_of(game, player->call);
+  const plan_program_t *program = &plan->programs[rank];
   bool moved = false, again = may_begin(game, player->call);
   *ended = again;
   while (again) {
     again = false;
     *ended = true;
-    for (int lane = 0; lane < game->plan->lanes; lane++) {
+    for (int lane = 0; lane < plan->lanes; lane++) {
       const plan_lane_t *steps = &program->lanes[lane];
       while (player->next[lane] < steps->count &&
              do_step(game, rank, lane, &steps->steps[player->next[lane]])) {
@@ -84,7 +90,7 @@ static bool go_on(const game_t *game, int32_t rank, bool *ended) {
 }
 
 /* One turn of a rank: whether it got any further. */
-static bool play(const game_t *game, int32_t rank, int calls) {
+static bool take_turn(const game_t *game, int32_t rank, int calls) {
   player_t *player = &game->players[rank];
   bool moved = false, ended = true;
   while (player->call < calls && ended) {
@@ -106,7 +112,7 @@ typedef struct core {
 static bool turn(const game_t *game, core_t *core, int calls) {
   for (int32_t i = 1; i <= core->end - core->first; i++) {
     int32_t rank = core->first + (core->latest - core->first + i) % (core->end - core->first);
-    if (!play(game, rank, calls)) continue;
+    if (!take_turn(game, rank, calls)) continue;
     core->turns += rank != core->latest;
     core->latest = rank;
     return true;
@@ -118,7 +124,7 @@ static bool turn(const game_t *game, core_t *core, int calls) {
 static void settle(const game_t *game, const core_t cores[], int calls) {
   for (bool moved = true; moved;) {
     moved = false;
-    for (int i = 0; i < game->cores; i++) moved = play(game, cores[i].latest, calls) || moved;
+    for (int i = 0; i < game->cores; i++) moved = take_turn(game, cores[i].latest, calls) || moved;
   }
 }
 
@@ -129,9 +135,10 @@ static coll_status_t play_calls(const game_t *game, core_t cores[], int calls) {
     for (int i = 0; i < game->cores; i++) moved = turn(game, &cores[i], calls) || moved;
     settle(game, cores, calls);
   }
-  for (int32_t rank = 0; rank < game->plan->shape.size; rank++) {
+  const plan_t *plan = game->plans[0];
+  for (int32_t rank = 0; rank < plan->shape.size; rank++) {
     if (game->players[rank].call == calls) continue;
-    return base_fail(COLL_ERROR_INTERNAL, "plan %s deadlocks", game->plan->algorithm);
+    return base_fail(COLL_ERROR_INTERNAL, "plan %s deadlocks", plan->algorithm);
   }
   return COLL_OK;
 }
@@ -146,7 +153,7 @@ static int64_t most_turns(const core_t cores[], int count) {
 
 /* Of the core with the most of them, in TUNE_TURNS_CALLS calls after the first few. */
 static coll_status_t turns_of(const game_t *game, core_t cores[], int64_t *turns) {
-  int64_t size = game->plan->shape.size;
+  int64_t size = game->plans[0]->shape.size;
   for (int i = 0; i < game->cores; i++) {
     cores[i] = (core_t){.first = (int32_t)(size * i / game->cores),
                         .end = (int32_t)(size * (i + 1) / game->cores)};
@@ -159,22 +166,21 @@ static coll_status_t turns_of(const game_t *game, core_t cores[], int64_t *turns
   return COLL_OK;
 }
 
-static coll_status_t play_plan(const plan_t *plan, int cores, int64_t *turns) {
-  game_t game = {.plan = plan, .cores = cores};
+static coll_status_t play(game_t *game, int64_t *turns) {
   core_t *places = NULL;
-  size_t size = (size_t)plan->shape.size;
-  coll_status_t status = base_alloc(size, sizeof *game.players, "turns", (void **)&game.players);
+  size_t size = (size_t)game->plans[0]->shape.size;
+  coll_status_t status = base_alloc(size, sizeof *game->players, "turns", (void **)&game->players);
   if (status == COLL_OK) {
-    status = base_alloc(size * size * PLAN_LANES_MAX * 2, sizeof *game.waiting, "turns",
-                        (void **)&game.waiting);
+    status = base_alloc(size * size * PLAN_LANES_MAX * 2, sizeof *game->waiting, "turns",
+                        (void **)&game->waiting);
   }
   if (status == COLL_OK) {
-    status = base_alloc((size_t)cores, sizeof *places, "turns", (void **)&places);
+    status = base_alloc((size_t)game->cores, sizeof *places, "turns", (void **)&places);
   }
-  if (status == COLL_OK) status = turns_of(&game, places, turns);
+  if (status == COLL_OK) status = turns_of(game, places, turns);
   free(places);
-  free(game.waiting);
-  free(game.players);
+  free(game->waiting);
+  free(game->players);
   return status;
 }
 
@@ -205,17 +211,24 @@ static bool is_uneven(const plan_t *plan) {
   return most * plan->shape.size > sum + sum / 2;
 }
 
+int tune_turns_leads(int size, int cores) {
+  return cores == 2 && size == 2 * cores ? TUNE_LEADS_MOST : 1;
+}
+
 coll_status_t tune_turns_count(tune_profile_t *profile, int size, int cores) {
-  plan_shape_t shape = {.collective = profile->algo->collective, .size = size};
-  int64_t turns;
-  plan_t *plan;
+  game_t game = {.leads = profile->algo->led ? tune_turns_leads(size, cores) : 1, .cores = cores};
+  int64_t turns = 0;
+  coll_status_t status = COLL_OK;
   if (size > TUNE_WHOLE) return COLL_OK;
-  COLL_TRY(algo_build(profile->algo, &shape, ALGO_ALL_RANKS, false, &plan));
-  coll_status_t status = play_plan(plan, cores, &turns);
+  for (int lead = 0; lead < game.leads && status == COLL_OK; lead++) {
+    plan_shape_t shape = {.collective = profile->algo->collective, .size = size, .root = lead};
+    status = algo_build(profile->algo, &shape, ALGO_ALL_RANKS, false, &game.plans[lead]);
+  }
+  if (status == COLL_OK) status = play(&game, &turns);
   if (status == COLL_OK) {
     profile->turns = turns > 0 ? turns : 1;
-    profile->uneven = is_uneven(plan);
+    profile->uneven = is_uneven(game.plans[0]);
   }
-  plan_free(plan);
+  for (int lead = 0; lead < game.leads; lead++) plan_free(game.plans[lead]);
   return status;
 }

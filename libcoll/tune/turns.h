@@ -8,6 +8,12 @@
 
 #include "tune/profile.h"
 
+/* How many ranks should take the lead of calls in turns (algo_t's led): where two share each of two
+ * cores, whoever leads then is the last that a core turns to. Where more do, nobody can say in
+ * which order a core takes them. */
+#define TUNE_LEADS_MOST 2
+int tune_turns_leads(int size, int cores);
+
 /* Sets what the profile says of ranks that share `cores` cores in blocks; size > cores. Leaves it
  * as it is for more than TUNE_WHOLE ranks. */
 coll_status_t tune_turns_count(tune_profile_t *profile, int size, int cores);

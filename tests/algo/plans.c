@@ -42,11 +42,20 @@ void test_each_algo(coll_collective_t collective, void (*visit)(const algo_t *al
   for (int i = 0; algo_at(collective, i) != NULL; i++) visit(algo_at(collective, i));
 }
 
-int test_next_root(coll_collective_t collective, int size, int all_up_to, int root) {
+static int next_of(int size, int all_up_to, int root) {
   int next = root + 1;
-  if (next > 0 && !base_collective_is_rooted(collective)) return -1;
   if (size > all_up_to && next > 1 && next < size - 1) next = size - 1;
   return next < size ? next : -1;
+}
+
+int test_next_root(coll_collective_t collective, int size, int all_up_to, int root) {
+  if (root >= 0 && !base_collective_is_rooted(collective)) return -1;
+  return next_of(size, all_up_to, root);
+}
+
+int test_next_lead(const algo_t *algo, int size, int all_up_to, int root) {
+  if (!algo->led) return test_next_root(algo->collective, size, all_up_to, root);
+  return next_of(size, all_up_to, root);
 }
 
 int test_log2_up(int size) {

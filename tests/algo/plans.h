@@ -24,6 +24,9 @@ void test_each_algo(coll_collective_t collective, void (*visit)(const algo_t *al
  * beyond, 0 alone where the collective has none; -1 when there are no more. */
 int test_next_root(coll_collective_t collective, int size, int all_up_to, int root);
 
+/* The same, and of an algorithm that any rank can lead, the ranks that lead it. */
+int test_next_lead(const algo_t *algo, int size, int all_up_to, int root);
+
 /* "send 1 input[0]; recv 2 scratch[1+2]; reduce output[0] = r2.input[0] input[0]" */
 const char *test_program_text(const plan_t *plan, int rank, char *text, size_t bytes);
 

@@ -27,7 +27,7 @@ static void prove(const algo_t *algo, int size, int root, test_mode_t mode) {
 }
 
 static void prove_size(const algo_t *algo, int size) {
-  for (int root = -1; (root = test_next_root(algo->collective, size, 16, root)) >= 0;) {
+  for (int root = -1; (root = test_next_lead(algo, size, 16, root)) >= 0;) {
     for (int mode = 0; mode < TEST_MODE_COUNT; mode++) prove(algo, size, root, (test_mode_t)mode);
   }
 }

@@ -119,6 +119,49 @@ Test(choice, is_what_runs) {
   for (int size = 1; size <= 4; size++) PARTY_RUN(size, 20000, run_chosen, NULL);
 }
 
+/* Plans of an algorithm that this rank has made so far. */
+static int plans_of(coll_comm_t comm, const char *algo) {
+  int count = 0;
+  for (size_t i = 0; i < comm->plan_count; i++)
+    count += strcmp(comm->plans[i]->algo->name, algo) == 0;
+  return count;
+}
+
+/* Where ranks lead in turns, a plan that is led has as many forms, and any other has one. */
+static int lead_in_turns(party_rank_t *self) {
+  enum { COUNT = 1000, CALLS = 7 };
+  static const struct {
+    const char *algo;
+    int plans;
+  } rows[] = {{"mapped_by_two", 2}, {"staged_by_two", 1}};
+  float *in = NULL, *out = NULL;
+  PARTY_OK(coll_mem_alloc(COUNT * sizeof *in, (void **)&in));
+  PARTY_OK(coll_mem_alloc(COUNT * sizeof *out, (void **)&out));
+  self->comm->leads = 2;
+  for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+    PARTY_OK(coll_comm_algo_set(self->comm, COLL_ALLREDUCE, rows[row].algo));
+    for (int call = 0; call < CALLS; call++) {
+      for (int i = 0; i < COUNT; i++) in[i] = (float)(self->rank * (call + 1) + i);
+      PARTY_OK(coll_allreduce(in, out, COUNT, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+      int ranks = self->size * (self->size - 1) / 2;
+      for (int i = 0; i < COUNT; i++) {
+        int sum = ranks * (call + 1) + self->size * i;
+        PARTY_REQUIRE(out[i] == (float)sum, "call %d: element %d is %g, not %d", call, i, out[i],
+                      sum);
+      }
+    }
+    int plans = plans_of(self->comm, rows[row].algo);
+    PARTY_REQUIRE(plans == rows[row].plans, "%d plans of %s", plans, rows[row].algo);
+  }
+  PARTY_OK(coll_mem_free(in));
+  PARTY_OK(coll_mem_free(out));
+  return 0;
+}
+
+Test(choice, of_a_leader_goes_round) {
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 20000, lead_in_turns, NULL);
+}
+
 Test(choice, refuses_questions_without_sense) {
   coll_comm_t comm;
   coll_estimate_t estimate;

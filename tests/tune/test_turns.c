@@ -41,6 +41,15 @@ Test(turns, are_few_where_two_ranks_work_for_all) {
   }
 }
 
+/* Whoever leads comes last, does the work and goes on to the next call. */
+Test(turns, are_fewer_still_where_two_ranks_of_a_core_lead_in_turns) {
+  cr_expect_eq(tune_turns_leads(4, 2), 2);
+  cr_expect_eq(tune_turns_leads(3, 2), 1);
+  cr_expect_eq(tune_turns_leads(8, 2), 1);
+  expect_about(turns(COLL_ALLREDUCE, "mapped_by_two", 4, 2), 1);
+  expect_about(turns(COLL_ALLREDUCE, "staged_by_two", 4, 2), 2);
+}
+
 Test(turns, tell_who_does_more_than_others) {
   static const struct {
     const char *name;
