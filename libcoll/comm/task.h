@@ -41,6 +41,11 @@ int comm_task_waits_for(const comm_task_t *task, int peers[PLAN_LANES_MAX]);
  * ranks, and whom it misses (bit r % 64 for rank r). False where it cannot tell. */
 bool comm_task_standstill(const comm_task_t *task, uint64_t *place, uint64_t *missing);
 
+/* Whether a few ranks do the work of all (algo.h). */
+static inline bool comm_task_is_led(const comm_task_t *task) {
+  return task->call->kind == COMM_COLLECTIVE && task->prepared->plan->algo->led;
+}
+
 /* Lets go of what the task owns, whatever its state. */
 void comm_task_close(comm_task_t *task);
 

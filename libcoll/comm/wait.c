@@ -16,6 +16,8 @@
 /* Some 10 µs in all, where no neighbour has use for the core. No more, as the kernel gives the core
  * back at once to one that has yielded less often than its neighbours, until it has made up. */
 #define PATIENCE_LOOKS 100
+#define SOON_LOOKS 20 /* some 2 µs: what it takes to turn to another rank and back */
+#define ASK_LOOKS 10  /* until neighbours are asked again */
 
 #define YIELD_NS 1000000u     /* yields that take longer give the core to strangers, not to peers */
 #define TURN_SLEEP_NS 50000u  /* while other threads have the turn */
@@ -168,15 +170,29 @@ static bool may_yield(comm_wait_t *wait, int spin_limit) {
   return wait->looks < spin_limit + YIELD_LIMIT && now_ns - wait->yielding_ns < YIELD_NS;
 }
 
-/* Whether to look again before the core is given up to ranks that share it, as none of them can go
- * on. */
-static bool keeps_core(const comm_task_t tasks[], size_t count) {
+/* How often to look again before the core is given up to ranks that share it. Where a plan is led,
+ * they have little use for it before its leaders are done. */
+static int patience_of(comm_wait_t *wait, const comm_task_t tasks[], size_t count) {
   bool alone;
   uint64_t place, missing;
   const comm_task_t *first = first_under_way(tasks, count, &alone);
-  if (first == NULL || !alone || !comm_task_standstill(first, &place, &missing)) return false;
+  if (first == NULL || !alone || !comm_task_standstill(first, &place, &missing)) return 0;
   transport_t *local = first->call->comm->local;
-  return !local->ops->neighbours_may_go_on(local, place, missing);
+  wait->asker = local;
+  switch (local->ops->outlook(local, place, missing)) {
+    case TRANSPORT_NEWS_HERE: break;
+    case TRANSPORT_NEWS_SOON: return comm_task_is_led(first) ? SOON_LOOKS : 0;
+    case TRANSPORT_NEWS_ELSEWHERE: return PATIENCE_LOOKS;
+  }
+  return 0;
+}
+
+static void give_up_core(const comm_wait_t *wait) {
+  if (wait->asker != NULL) {
+    wait->asker->ops->yield(wait->asker);
+  } else {
+    sched_yield();
+  }
 }
 
 coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
@@ -186,11 +202,12 @@ coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t 
     base_cpu_relax();
     return COLL_OK;
   }
-  if (spin_limit == 0 && !wait->asked) {
+  bool again = wait->patience_most > 0 && wait->patience % ASK_LOOKS == 0;
+  if (spin_limit == 0 && (!wait->asked || again)) {
     wait->asked = true;
-    wait->is_patient = keeps_core(tasks, count);
+    wait->patience_most = patience_of(wait, tasks, count);
   }
-  if (wait->is_patient && wait->patience < PATIENCE_LOOKS) {
+  if (wait->patience < wait->patience_most) {
     wait->patience++;
     base_cpu_relax();
     return COLL_OK;
@@ -198,7 +215,7 @@ coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t 
   if (may_yield(wait, spin_limit)) {
     wait->looks++;
     wait->asked = false;
-    sched_yield();
+    give_up_core(wait);
     return COLL_OK;
   }
   return sleep_once(wait, tasks, count);

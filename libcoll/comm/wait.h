@@ -12,11 +12,12 @@ typedef struct comm_wait {
   bool in_background;   /* as comm_batch_run was told */
   int looks;            /* since something last moved */
   bool asked;           /* whether neighbours have use for the core, since it was last given up */
-  bool is_patient;      /* they have not: it is kept a little */
+  int patience_most;    /* looks that it is kept for, as they have little */
   int patience;         /* looks spent in this way since something last moved */
   bool armed;           /* `transport` will wake us; one more look is due before we sleep */
   uint64_t yielding_ns; /* when it began to let others have the core; 0: not yet */
   int sleeps;           /* since something last moved */
+  transport_t *asker;   /* told neighbours how it stands; NULL: none did */
   /* A peer that this task waits for is gone; one more look is due before we say so. */
   const comm_task_t *bereaved;
   int suspect;

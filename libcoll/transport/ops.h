@@ -44,6 +44,13 @@ typedef enum transport_peer_state {
 
 typedef struct transport transport_t;
 
+/* Where what a rank waits for may come from. */
+typedef enum transport_outlook {
+  TRANSPORT_NEWS_HERE,     /* other ranks on this processor may go on, if they are given the core */
+  TRANSPORT_NEWS_SOON,     /* these might go on, but whom it misses has a core elsewhere */
+  TRANSPORT_NEWS_ELSEWHERE /* none here can go on */
+} transport_outlook_t;
+
 typedef struct transport_ops {
   const char *name;
 
@@ -104,10 +111,10 @@ typedef struct transport_ops {
   void (*disarm)(transport_t *t);
 
   /* For wait loops of ranks that outnumber cores: tells how far this rank has come, in numbers that
-   * mean the same on all ranks and never fall, and whom it misses (bit r % 64 for rank r). Whether
-   * some other rank on this processor may go on if it is given the core, as far as that one has
-   * told; if none may, only news from elsewhere helps. */
-  bool (*neighbours_may_go_on)(transport_t *t, uint64_t place, uint64_t missing);
+   * mean the same on all ranks and never fall, and whom it misses (bit r % 64 for rank r). What
+   * helps, as far as others have told. */
+  transport_outlook_t (*outlook)(transport_t *t, uint64_t place, uint64_t missing);
+  void (*yield)(transport_t *t); /* lets other threads have the core, and peers know of it */
 
   /* Tells whoever asks how many collectives this rank has completed; and how many a peer has, as
    * far as it is known here (UINT64_MAX where it is not). What tells a rank that died on its peers

@@ -2,6 +2,8 @@
  * The default table: every slot answers that it cannot, or that there is nothing. A transport that
  * lacks a slot takes it from here, so that no caller ever tests a slot for NULL.
  */
+#include <sched.h>
+
 #include "base/clock.h"
 #include "transport/ops.h"
 
@@ -73,9 +75,14 @@ static bool unsupported_signaled(transport_t *t, int peer, int channel) {
   return false;
 }
 
-static bool unsupported_neighbours_may_go_on(transport_t *t, uint64_t place, uint64_t missing) {
+static transport_outlook_t unsupported_outlook(transport_t *t, uint64_t place, uint64_t missing) {
   (void)t, (void)place, (void)missing;
-  return true;
+  return TRANSPORT_NEWS_HERE;
+}
+
+static void unsupported_yield(transport_t *t) {
+  (void)t;
+  sched_yield();
 }
 
 static coll_status_t unsupported_map(transport_t *t, int peer, const transport_address_t *address,
@@ -160,7 +167,8 @@ const transport_ops_t transport_unsupported = {
     .arm = unsupported_arm,
     .sleep = unsupported_sleep,
     .disarm = unsupported_disarm,
-    .neighbours_may_go_on = unsupported_neighbours_may_go_on,
+    .outlook = unsupported_outlook,
+    .yield = unsupported_yield,
     .complete = unsupported_complete,
     .peer_completed = unsupported_peer_completed,
     .enter = unsupported_enter,

@@ -124,8 +124,12 @@ static void faults_disarm(transport_t *t) {
   inner_of(t)->ops->disarm(inner_of(t));
 }
 
-static bool faults_neighbours_may_go_on(transport_t *t, uint64_t place, uint64_t missing) {
-  return inner_of(t)->ops->neighbours_may_go_on(inner_of(t), place, missing);
+static transport_outlook_t faults_outlook(transport_t *t, uint64_t place, uint64_t missing) {
+  return inner_of(t)->ops->outlook(inner_of(t), place, missing);
+}
+
+static void faults_yield(transport_t *t) {
+  inner_of(t)->ops->yield(inner_of(t));
 }
 
 static void faults_complete(transport_t *t, uint64_t collectives) {
@@ -179,7 +183,8 @@ static const transport_ops_t faults_ops = {
     .arm = faults_arm,
     .sleep = faults_sleep,
     .disarm = faults_disarm,
-    .neighbours_may_go_on = faults_neighbours_may_go_on,
+    .outlook = faults_outlook,
+    .yield = faults_yield,
     .complete = faults_complete,
     .peer_completed = faults_peer_completed,
     .enter = faults_enter,

@@ -13,9 +13,9 @@ int transport_case_slots(const transport_fixture_t *fixture, transport_t **end) 
   WIRE_REQUIRE(ops->name != NULL && ops->name[0] != '\0', "it has no name");
   bool all = ops->send && ops->recv && ops->peek && ops->take && ops->post && ops->peek_post &&
              ops->take_post && ops->signal && ops->wait && ops->signaled && ops->address &&
-             ops->map && ops->scratch && ops->arm && ops->sleep && ops->disarm &&
-             ops->neighbours_may_go_on && ops->peer_state && ops->complete && ops->peer_completed &&
-             ops->enter && ops->peer_entered && ops->abort && ops->aborted && ops->destroy;
+             ops->map && ops->scratch && ops->arm && ops->sleep && ops->disarm && ops->outlook &&
+             ops->yield && ops->peer_state && ops->complete && ops->peer_completed && ops->enter &&
+             ops->peer_entered && ops->abort && ops->aborted && ops->destroy;
   WIRE_REQUIRE(all, "a slot of %s is NULL", ops->name);
   return 0;
 }

@@ -57,3 +57,32 @@ Test(neighbours, only_those_on_this_processor_count) {
   peer.processor = own.processor + 1;
   cr_expect_not(shm_stand_may_go_on(&peer, &unheard, SILENT, &own, 1));
 }
+
+/* Rank 1 asks about rank 2, which is elsewhere; rank 3 is there with it, rank 4 here. */
+Test(neighbours, whoever_has_a_core_elsewhere_may_soon_bring_news) {
+  shm_stand_t peer = {.processor = 5}, other = {.processor = 5};
+  cr_expect(shm_stand_is_coming(&peer, 0x10, shm_stand_held(&peer)), "it works");
+  peer.missing = 0x8;
+  cr_expect(shm_stand_is_coming(&peer, 0x10, shm_stand_held(&peer)), "it waits for rank 3");
+  peer.missing = 0x8 | 0x10;
+  cr_expect_not(shm_stand_is_coming(&peer, 0x10, shm_stand_held(&peer)), "it waits for rank 4");
+  peer.away = true;
+  cr_expect_not(shm_stand_is_coming(&peer, 0x10, shm_stand_held(&other)), "rank 3 has the core");
+  other.away = true;
+  cr_expect(shm_stand_is_coming(&peer, 0x10, shm_stand_held(&other)), "its core is being given on");
+}
+
+Test(neighbours, are_those_on_the_same_processor) {
+  shm_stand_t own = {.processor = 5}, peer = {.processor = 5}, far = {.processor = 6}, none = {0};
+  cr_expect(shm_stand_is_near(&peer, &own));
+  cr_expect_not(shm_stand_is_near(&far, &own));
+  cr_expect_not(shm_stand_is_near(&none, &own));
+}
+
+Test(neighbours, forget_whom_they_missed_once_they_have_the_core_again) {
+  shm_stand_t own = {0};
+  shm_stand_tell(&own, 7, 0x8);
+  shm_stand_yield(&own);
+  cr_expect_eq(own.missing, 0);
+  cr_expect_neq(shm_stand_held(&own), 0, "it has the core");
+}

@@ -170,8 +170,12 @@ static transport_peer_state_t self_peer_state(transport_t *t, int peer) {
   return TRANSPORT_PEER_HERE;
 }
 
-static bool self_neighbours_may_go_on(transport_t *t, uint64_t place, uint64_t missing) {
-  return transport_unsupported.neighbours_may_go_on(t, place, missing);
+static transport_outlook_t self_outlook(transport_t *t, uint64_t place, uint64_t missing) {
+  return transport_unsupported.outlook(t, place, missing);
+}
+
+static void self_yield(transport_t *t) {
+  transport_unsupported.yield(t);
 }
 
 static void self_destroy(transport_t *t) {
@@ -199,7 +203,8 @@ static const transport_ops_t self_ops = {
     .arm = self_rest,
     .sleep = self_sleep,
     .disarm = self_rest,
-    .neighbours_may_go_on = self_neighbours_may_go_on,
+    .outlook = self_outlook,
+    .yield = self_yield,
     .complete = self_complete,
     .peer_completed = self_peer_completed,
     .enter = self_enter,

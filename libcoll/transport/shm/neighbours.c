@@ -21,6 +21,34 @@ void shm_stand_tell(shm_stand_t *own, uint64_t place, uint64_t missing) {
   atomic_store_explicit(&own->told, load(&own->told) + 1, memory_order_relaxed);
 }
 
+/* Of what comes after, nobody knows yet. */
+void shm_stand_yield(shm_stand_t *own) {
+  atomic_store_explicit(&own->away, true, memory_order_relaxed);
+  sched_yield();
+  atomic_store_explicit(&own->away, false, memory_order_relaxed);
+  atomic_store_explicit(&own->missing, 0, memory_order_relaxed);
+}
+
+bool shm_stand_is_near(const shm_stand_t *peer, const shm_stand_t *own) {
+  return atomic_load_explicit(&peer->processor, memory_order_relaxed) ==
+         atomic_load_explicit(&own->processor, memory_order_relaxed);
+}
+
+static uint64_t processor_bit(const shm_stand_t *stand) {
+  return UINT64_C(1) << atomic_load_explicit(&stand->processor, memory_order_relaxed) % 64;
+}
+
+uint64_t shm_stand_held(const shm_stand_t *peer) {
+  return atomic_load_explicit(&peer->away, memory_order_relaxed) ? 0 : processor_bit(peer);
+}
+
+bool shm_stand_is_coming(const shm_stand_t *peer, uint64_t near, uint64_t held) {
+  if (atomic_load_explicit(&peer->away, memory_order_relaxed)) {
+    return (held & processor_bit(peer)) == 0;
+  }
+  return (load(&peer->missing) & near) == 0;
+}
+
 /* Between two asks a peer on the same processor has told anew if it has run, and then it has seen
  * what it was sent before. */
 static void mind_sent(const shm_stand_t *peer, shm_unheard_t *unheard, bool sent) {

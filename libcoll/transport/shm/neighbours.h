@@ -17,6 +17,7 @@ typedef struct shm_stand {
   _Alignas(128) _Atomic uint64_t place;
   _Atomic uint64_t missing;
   _Atomic uint64_t told; /* how often */
+  _Atomic bool away;     /* the owner has given up its core, and has not yet got it back */
 } shm_stand_t;
 
 /* What a rank remembers of a peer, for itself: whether the peer has yet to see what it was sent. */
@@ -28,10 +29,24 @@ typedef struct shm_unheard {
 /* The rank waits on the processor that it runs on now. */
 void shm_stand_tell(shm_stand_t *own, uint64_t place, uint64_t missing);
 
+/* Lets other threads have the core. */
+void shm_stand_yield(shm_stand_t *own);
+
+/* Whether `peer` was last seen on the processor of `own`. */
+bool shm_stand_is_near(const shm_stand_t *peer, const shm_stand_t *own);
+
 /* Whether `peer`, if it shares the processor of `own`, which is rank `rank`'s, may go on: when it
  * last told it was further behind, or missed none that `own` misses too; nor does it wait for
  * `rank`. sent: the rank has sent the peer something since the last time that it asked. */
 bool shm_stand_may_go_on(const shm_stand_t *peer, shm_unheard_t *unheard, bool sent,
                          const shm_stand_t *own, int rank);
+
+/* Whether something may soon come of `peer`, on another processor than the rank that asks: it has
+ * its core, or is about to get it, as no rank has (bit c % 64 of `held` for processor c); and it
+ * waits for none of the ranks on the asker's processor (bit r % 64 of `near`). */
+bool shm_stand_is_coming(const shm_stand_t *peer, uint64_t near, uint64_t held);
+
+/* The bit of `peer`'s processor, if `peer` has it. */
+uint64_t shm_stand_held(const shm_stand_t *peer);
 
 #endif

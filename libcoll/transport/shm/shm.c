@@ -241,19 +241,41 @@ static void shm_disarm(transport_t *t) {
   shm_park_disarm(control_of(self_of(t), t->rank));
 }
 
-static bool shm_neighbours_may_go_on(transport_t *t, uint64_t place, uint64_t missing) {
+/* Those that are missed, and that neighbours could not bring. */
+static bool all_are_coming(const shm_t *s, uint64_t missing, uint64_t near) {
+  uint64_t held = 0;
+  for (int peer = 0; peer < s->transport.size; peer++) {
+    if (peer == s->transport.rank) continue;
+    held |= shm_stand_held(&s->posts[peer].control->stand);
+  }
+  for (int peer = 0; peer < s->transport.size; peer++) {
+    if ((missing >> peer % 64 & 1) == 0 || peer == s->transport.rank) continue;
+    if (!shm_stand_is_coming(&s->posts[peer].control->stand, near, held)) return false;
+  }
+  return true;
+}
+
+static transport_outlook_t shm_outlook(transport_t *t, uint64_t place, uint64_t missing) {
   shm_t *s = self_of(t);
   shm_stand_t *own = &control_of(s, t->rank)->stand;
+  uint64_t near = 0;
   bool may = false;
   shm_stand_tell(own, place, missing);
   for (int peer = 0; peer < t->size; peer++) {
     if (peer == t->rank) continue;
     bool sent = (s->sent_to >> peer % 64 & 1) != 0;
+    if (shm_stand_is_near(&control_of(s, peer)->stand, own)) near |= UINT64_C(1) << peer % 64;
     may = shm_stand_may_go_on(&control_of(s, peer)->stand, &s->unheard[peer], sent, own, t->rank) ||
           may;
   }
   s->sent_to = 0;
-  return may;
+  if (!may) return TRANSPORT_NEWS_ELSEWHERE;
+  if ((missing & near) != 0 || !all_are_coming(s, missing, near)) return TRANSPORT_NEWS_HERE;
+  return TRANSPORT_NEWS_SOON;
+}
+
+static void shm_yield(transport_t *t) {
+  shm_stand_yield(&control_of(self_of(t), t->rank)->stand);
 }
 
 static void shm_complete(transport_t *t, uint64_t collectives) {
@@ -348,7 +370,8 @@ static const transport_ops_t shm_ops = {
     .arm = shm_arm,
     .sleep = shm_sleep,
     .disarm = shm_disarm,
-    .neighbours_may_go_on = shm_neighbours_may_go_on,
+    .outlook = shm_outlook,
+    .yield = shm_yield,
     .complete = shm_complete,
     .peer_completed = shm_peer_completed,
     .enter = shm_enter,
