@@ -165,6 +165,7 @@ static int spin_limit_of(const comm_wait_t *wait, const comm_task_t tasks[], siz
  * the background would yield to one that computes for a whole time slice; woken, it comes first. */
 static bool may_yield(comm_wait_t *wait, int spin_limit) {
   if (wait->in_background) return false;
+  if (wait->looks == spin_limit) return true; /* the first time: no need for a clock */
   uint64_t now_ns = base_clock_now_ns();
   if (wait->yielding_ns == 0) wait->yielding_ns = now_ns;
   return wait->looks < spin_limit + YIELD_LIMIT && now_ns - wait->yielding_ns < YIELD_NS;

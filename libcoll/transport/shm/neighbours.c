@@ -64,10 +64,12 @@ bool shm_stand_may_go_on(const shm_stand_t *peer, shm_unheard_t *unheard, bool s
                          const shm_stand_t *own, int rank) {
   uint32_t here = atomic_load_explicit(&own->processor, memory_order_relaxed);
   uint32_t there = atomic_load_explicit(&peer->processor, memory_order_relaxed);
+  if (there != here) { /* its other words are not looked at, as they are in another cache */
+    if (sent) *unheard = (shm_unheard_t){.is = true};
+    return there == 0;
+  }
   uint64_t asker = UINT64_C(1) << rank % 64, missing = load(&peer->missing);
   mind_sent(peer, unheard, sent);
-  if (there == 0) return true;
-  if (there != here) return false;
   if (unheard->is) missing &= ~asker;
   if ((missing & asker) != 0) return false;
   uint64_t place = load(&peer->place), own_place = load(&own->place);
