@@ -121,10 +121,18 @@ static void price_alone(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COU
   }
 }
 
+/* Of what arrives, the share that comes from another core's cache. */
+static uint64_t far_ps(const pricing_t *pricing, uint64_t arrivals) {
+  uint64_t others = (uint64_t)pricing->call->size - 1, near = pricing->crowd - 1;
+  return arrivals * (others - near) * pricing->machine->fixed_ps[TUNE_HOP] / others;
+}
+
 static void price_crowded(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COUNT]) {
   uint64_t chain_ps[TUNE_TERM_COUNT];
   price_chain(pricing, TUNE_CROWDED, chain_ps);
   price(pricing, &pricing->profile->all, term_ps);
+  const tune_counts_t *all = &pricing->profile->all;
+  term_ps[TUNE_TERM_MESSAGES] += far_ps(pricing, (uint64_t)(all->messages + all->flags) / 2);
   /* Ranks that do more than others and may run anywhere may run on the same core. */
   bool may_queue = pricing->profile->uneven && !pricing->call->bound;
   uint64_t cores = may_queue ? 1 : (uint64_t)pricing->call->cores;
@@ -160,6 +168,7 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
   if (profile->reach == PLAN_REACH_USER) {
     estimate.term_ps[TUNE_TERM_ENTRY] =
         pricing.crowd * (ranks - 1) * fixed_ps[TUNE_ENTRY] + fixed_ps[TUNE_HOP] +
+        (pricing.crowd > 1 ? far_ps(&pricing, pricing.crowd * (ranks - 1)) : 0) +
         (pricing.crowd > 1 && profile->turns == 0 ? pricing.crowd * fixed_ps[TUNE_SWITCH] : 0);
   }
   estimate.passes = pricing.passes;
@@ -189,7 +198,8 @@ int tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], 
   for (int i = 0; i < count; i++) {
     tune_estimate_t estimate = tune_estimate(machine, &profiles[i], call);
     if (estimate.verdict != TUNE_POSSIBLE) continue;
-    if (estimate.total_ps - least_ps > least_ps / TUNE_AS_GOOD) continue;
+    uint64_t as_good_ps = profiles[i].turns > 0 ? 0 : least_ps / TUNE_AS_GOOD;
+    if (estimate.total_ps - least_ps > as_good_ps) continue;
     uint64_t steps = steps_of(&profiles[i], call, estimate.passes);
     if (steps >= fewest) continue;
     best = i;
