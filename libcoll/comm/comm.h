@@ -155,18 +155,11 @@ coll_status_t comm_prepare(struct coll_comm *comm, const comm_shape_t *shape, in
 /* Insists on an algorithm by its name, where it can serve; NULL: on none. */
 void comm_force(struct coll_comm *comm, coll_collective_t collective, const char *algo);
 
-plan_reach_t comm_reach_unmet(struct coll_comm *comm, coll_collective_t collective, int class);
-
-/* The furthest reach to choose by for the call under way, of so many bytes a block, on this and
- * every rank: USER, unless the latest meeting of ranks over such a call, which was of late, found
+/* Whether the call under way, of so many bytes a block, is to be spared the meeting of ranks that
+ * its plan asks for, on this and every rank: the latest over such a call, which was of late, found
  * memory that cannot be mapped, and no algorithm is insisted on. comm_note_unmapped says that the
  * call's own meeting did. */
-static inline plan_reach_t comm_reach(struct coll_comm *comm, coll_collective_t collective,
-                                      size_t bytes) {
-  int class = tune_class_of(bytes);
-  if (comm->tunings[collective].unmet[class] == 0) return PLAN_REACH_USER;
-  return comm_reach_unmet(comm, collective, class);
-}
+bool comm_spares_meeting(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
 void comm_note_unmapped(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
 
 /* For a send to the peer or a receive from it; made when first asked for. */

@@ -136,10 +136,11 @@ coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective
  * be used, should not wait for long. */
 #define UNMET_CALLS 15
 
-plan_reach_t comm_reach_unmet(struct coll_comm *comm, coll_collective_t collective, int class) {
-  if (comm->forced[collective] != NULL) return PLAN_REACH_USER;
-  comm->tunings[collective].unmet[class]--;
-  return PLAN_REACH_SCRATCH;
+bool comm_spares_meeting(struct coll_comm *comm, coll_collective_t collective, size_t bytes) {
+  uint8_t *unmet = &comm->tunings[collective].unmet[tune_class_of(bytes)];
+  if (*unmet == 0 || comm->forced[collective] != NULL) return false;
+  --*unmet;
+  return true;
 }
 
 void comm_note_unmapped(struct coll_comm *comm, coll_collective_t collective, size_t bytes) {

@@ -110,14 +110,13 @@ static coll_status_t forestall_meeting(comm_task_t *task) {
   return begin_run(task);
 }
 
-/* A bundle's buffers are freed with the call, also when it fails, so no peer reaches into them. */
-static plan_reach_t reach_of(const comm_call_t *call) {
-  if (call->bundle != NULL) return PLAN_REACH_SCRATCH;
-  return comm_reach(call->comm, call->collective, common_bytes(call));
-}
-
+/* The plan reaches into users' memory, if that can be mapped. */
 BASE_APART static coll_status_t begin_meeting(comm_task_t *task) {
   const comm_call_t *call = task->call;
+  if (comm_spares_meeting(call->comm, call->collective, common_bytes(call))) {
+    COLL_TRY(prepare(task, PLAN_REACH_SCRATCH));
+    return begin_run(task);
+  }
   size_t bytes = task->engine_call->element_bytes;
   COLL_TRY(engine_handshake_begin(&task->handshake, &call->comm->world, task->engine_call,
                                   buffer_elements(call, PLAN_INPUT) * bytes,
@@ -130,8 +129,10 @@ static bool has_nothing_to_do(const comm_call_t *call) {
   return call->count == 0 && call->blocks == NULL && call->collective != COLL_BARRIER;
 }
 
+/* A bundle's buffers are freed with the call, also when it fails, so no peer reaches into them. */
 static coll_status_t start_collective(comm_task_t *task) {
   const comm_call_t *call = task->call;
+  plan_reach_t reach = call->bundle != NULL ? PLAN_REACH_SCRATCH : PLAN_REACH_USER;
   task->number = call->comm->sequence++;
   if (call->bundle != NULL) comm_bundle_gather(call);
   if (has_nothing_to_do(call)) {
@@ -139,7 +140,7 @@ static coll_status_t start_collective(comm_task_t *task) {
     return COLL_OK;
   }
   if (is_premul(call)) COLL_TRY(scale_input(task));
-  COLL_TRY(prepare(task, reach_of(call)));
+  COLL_TRY(prepare(task, reach));
   bool reaches_user = task->prepared->plan->plan->reach == PLAN_REACH_USER;
   return reaches_user ? begin_meeting(task) : begin_run(task);
 }

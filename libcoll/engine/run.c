@@ -57,9 +57,10 @@ static void set_pass(engine_run_t *run, size_t first) {
 
 static coll_status_t enter_pass(engine_run_t *run) {
   const engine_bound_t *bound = run->bound;
-  run->next[0] = 0;
-  for (int lane = 1; lane < bound->plan->lanes; lane++) {
-    run->next[lane] = bound->lane_ends[lane - 1];
+  const engine_action_t *next = bound->actions;
+  for (int lane = 0; lane < bound->plan->lanes; lane++) {
+    run->next[lane] = next;
+    run->end[lane] = next = bound->actions + bound->lane_ends[lane];
   }
   return find_buffers(run);
 }
@@ -121,9 +122,8 @@ static coll_status_t do_wait(const engine_run_t *run, const engine_action_t *act
 
 /* Whether the other lane has come past its step. */
 static bool is_after(const engine_run_t *run, const engine_action_t *action) {
-  const engine_bound_t *bound = run->bound;
-  size_t next = run->next[action->peer];
-  return next == bound->lane_ends[action->peer] || bound->actions[next].step > action->after;
+  const engine_action_t *next = run->next[action->peer];
+  return next == run->end[action->peer] || next->step > action->after;
 }
 
 static coll_status_t do_action(engine_run_t *run, const engine_action_t *action, int channel,
@@ -145,34 +145,29 @@ static coll_status_t do_action(engine_run_t *run, const engine_action_t *action,
 }
 
 /* As far as the lane goes. Where it is the only one there is nothing else to look at meanwhile. */
-static coll_status_t advance_lane(engine_run_t *run, int lane, bool *moved, bool *lane_done) {
-  const engine_bound_t *bound = run->bound;
-  const engine_action_t *first = bound->actions + run->next[lane], *action = first;
-  const engine_action_t *end = bound->actions + bound->lane_ends[lane];
+static coll_status_t advance_lane(engine_run_t *run, int lane, int looks, bool *moved) {
+  const engine_action_t *action = run->next[lane], *end = run->end[lane];
   int channel = run->call->channel + lane;
-  int looks = bound->plan->lanes == 1 ? run->world->looks : 1;
-  coll_status_t status = COLL_OK;
   while (action < end) {
     bool done;
-    status = do_action(run, action, channel, &done);
-    if (status != COLL_OK) break;
-    if (done) action++;
-    if (!done && --looks <= 0) break;
+    COLL_TRY(do_action(run, action, channel, &done));
+    if (done) {
+      run->next[lane] = ++action;
+      *moved = true;
+    } else if (--looks <= 0) {
+      return COLL_OK;
+    }
   }
-  run->next[lane] = (size_t)(action - bound->actions);
-  if (action > first) *moved = true;
-  *lane_done = action == end;
-  return status;
+  return COLL_OK;
 }
 
 /* One sweep: every lane as far as it goes. */
 static coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
-  int lanes = run->bound->plan->lanes;
+  int lanes = run->bound->plan->lanes, looks = lanes == 1 ? run->world->looks : 1;
   *pass_done = true;
   for (int lane = 0; lane < lanes; lane++) {
-    bool lane_done;
-    COLL_TRY(advance_lane(run, lane, moved, &lane_done));
-    *pass_done = *pass_done && lane_done;
+    COLL_TRY(advance_lane(run, lane, looks, moved));
+    if (run->next[lane] < run->end[lane]) *pass_done = false;
   }
   return COLL_OK;
 }
@@ -217,11 +212,9 @@ static bool has_news(const engine_action_t *action, int32_t peer, int channel) {
 
 /* Of the first waits in a row of the lane. */
 static uint64_t missing_of(const engine_run_t *run, int lane) {
-  const engine_bound_t *bound = run->bound;
   int channel = run->call->channel + lane;
   uint64_t missing = 0, seen = 0;
-  for (size_t i = run->next[lane]; i < bound->lane_ends[lane]; i++) {
-    const engine_action_t *action = &bound->actions[i];
+  for (const engine_action_t *action = run->next[lane]; action < run->end[lane]; action++) {
     if (!engine_action_waits(action)) break;
     const int32_t *peers;
     int count = peers_of(run, action, &peers);
@@ -241,8 +234,8 @@ void engine_run_standstill(const engine_run_t *run, uint32_t *place, uint64_t *m
   uint32_t phase = 0;
   *missing = 0;
   for (int lane = 0; lane < bound->plan->lanes; lane++) {
-    if (run->next[lane] == bound->lane_ends[lane]) continue;
-    const engine_action_t *action = &bound->actions[run->next[lane]];
+    if (run->next[lane] == run->end[lane]) continue;
+    const engine_action_t *action = run->next[lane];
     if (action->phase > phase) phase = action->phase;
     *missing |= missing_of(run, lane);
   }
@@ -261,8 +254,8 @@ int engine_run_waits_for(const engine_run_t *run, int peers[PLAN_LANES_MAX]) {
   const engine_bound_t *bound = run->bound;
   int count = 0;
   for (int lane = 0; lane < bound->plan->lanes; lane++) {
-    if (run->next[lane] == bound->lane_ends[lane]) continue;
-    const engine_action_t *action = &bound->actions[run->next[lane]];
+    if (run->next[lane] == run->end[lane]) continue;
+    const engine_action_t *action = run->next[lane];
     if (action->route == NULL) continue;
     peers[count++] = waited_of(run, action, run->call->channel + lane);
   }

@@ -17,9 +17,9 @@ typedef struct engine_run {
   const engine_world_t *world;
   const engine_call_t *call;
   engine_bound_t *bound;
-  engine_pass_t pass;          /* under way */
-  size_t next[PLAN_LANES_MAX]; /* action to do next, per lane */
-  uint32_t arrived;            /* messages of the ENGINE_RECV_REDUCE at hand, from look to look */
+  engine_pass_t pass;                                                /* under way */
+  const engine_action_t *next[PLAN_LANES_MAX], *end[PLAN_LANES_MAX]; /* actions to do, per lane */
+  uint32_t arrived; /* messages of the ENGINE_RECV_REDUCE at hand, from look to look */
 } engine_run_t;
 
 /* Whether slots and scratch have room for the plan at all with elements of that size. */
