@@ -161,7 +161,10 @@ Test(fifo, outlives_its_counts) {
   start.position -= p.layout.ring_bytes;
   p.out.sent = p.in.received = sent;
   p.out.position = start.position;
-  p.out.taken = p.in.taken = p.in.told = start;
+  p.out.full_at = start.letters + p.layout.letters;
+  p.out.full_behind = start.position + p.layout.ring_bytes;
+  p.in.tell_at = start.letters + p.layout.letters / 2;
+  p.in.position = p.in.told_position = start.position;
   atomic_store(&p.ring->taken, start.word);
   for (int round = 0; round < 200; round++) {
     while (put(&p, any(&p.layout, &seed))) continue;

@@ -40,7 +40,8 @@ typedef struct shm_outgoing {
   uint32_t letter_mask, byte_mask;    /* their numbers, less 1 */
   uint32_t gap_bytes, gap_after_most; /* of payloads up to so many bytes, which so fit a slot */
   uint32_t position;                  /* behind the latest payload and its gap */
-  shm_progress_t taken;               /* at last look */
+  /* Messages and position up to which there was room at last look. */
+  uint32_t full_at, full_behind;
 } shm_outgoing_t;
 
 /* Private to the receiver. */
@@ -51,7 +52,8 @@ typedef struct shm_incoming {
   uint32_t letter_mask, byte_mask;
   uint32_t untold_letters_most, untold_bytes_most; /* before it tells */
   bool was_long; /* the latest message, and so probably the next: its payload is behind a letter */
-  shm_progress_t taken, told;
+  uint32_t tell_at;                 /* how many messages are taken when the sender is told */
+  uint32_t position, told_position; /* behind the latest payload taken */
 } shm_incoming_t;
 
 static inline void shm_outgoing_init(shm_outgoing_t *out, const shm_layout_t *layout,
@@ -60,6 +62,8 @@ static inline void shm_outgoing_init(shm_outgoing_t *out, const shm_layout_t *la
                           .bytes = shm_layout_ring_bytes(layout, ring),
                           .letter_mask = layout->letters - 1,
                           .byte_mask = layout->ring_bytes - 1,
+                          .full_at = layout->letters,
+                          .full_behind = layout->ring_bytes,
                           .gap_bytes = layout->gap_bytes,
                           .gap_after_most = (uint32_t)layout->slot_bytes / 4};
 }
@@ -71,20 +75,47 @@ static inline void shm_incoming_init(shm_incoming_t *in, const shm_layout_t *lay
                          .letter_mask = layout->letters - 1,
                          .byte_mask = layout->ring_bytes - 1,
                          .untold_letters_most = layout->letters / 2,
+                         .tell_at = layout->letters / 2,
                          .untold_bytes_most = SHM_UNTOLD_SLOTS * (uint32_t)layout->slot_bytes};
 }
 
-static inline bool shm_outgoing_fits(const shm_outgoing_t *out, uint32_t end) {
-  return (uint32_t)out->sent - out->taken.letters <= out->letter_mask &&
-         end - out->taken.position <= out->byte_mask + 1;
+/* Sees what was taken. */
+static inline void shm_outgoing_look(shm_outgoing_t *out) {
+  /* acquire: the receiver has read what it has taken before we write over it */
+  shm_progress_t taken = {.word = atomic_load_explicit(&out->ring->taken, memory_order_acquire)};
+  out->full_at = taken.letters + out->letter_mask + 1;
+  out->full_behind = taken.position + out->byte_mask + 1;
 }
 
-/* Whether there is room for a next message whose payload and gap end at the position. */
-static inline bool shm_outgoing_has_room(shm_outgoing_t *out, uint32_t end) {
-  if (shm_outgoing_fits(out, end)) return true;
-  /* acquire: the receiver has read what it has taken before we write over it */
-  out->taken.word = atomic_load_explicit(&out->ring->taken, memory_order_acquire);
-  return shm_outgoing_fits(out, end);
+/* Whether there is a letter for a next message. */
+static inline bool shm_outgoing_has_letter(shm_outgoing_t *out) {
+  if (__builtin_expect((uint32_t)out->sent != out->full_at, true)) return true;
+  shm_outgoing_look(out);
+  return (uint32_t)out->sent != out->full_at;
+}
+
+/* Whether the bytes from the latest payload to the position are free. */
+static inline bool shm_outgoing_has_bytes(shm_outgoing_t *out, uint32_t end) {
+  if (out->full_behind - end <= out->byte_mask) return true;
+  shm_outgoing_look(out);
+  return out->full_behind - end <= out->byte_mask;
+}
+
+/* The payload of a message that is longer than a letter to its place, which the letter is told;
+ * false: there is no room, and nothing has changed. */
+static inline bool shm_outgoing_put_payload(shm_outgoing_t *out, const void *data, size_t bytes,
+                                            shm_letter_t *letter) {
+  uint32_t run = (uint32_t)base_round_up(bytes, BASE_CACHE_LINE), start = out->position;
+  uint32_t left = out->byte_mask + 1 - (start & out->byte_mask);
+  if (run > left) start += left;
+  uint32_t end = start + run;
+  if (run <= out->gap_after_most) end += out->gap_bytes;
+  if (!shm_outgoing_has_bytes(out, end)) return false;
+  shm_payload_write(out->bytes + (start & out->byte_mask), data, bytes);
+  letter->start = start;
+  letter->end = end;
+  out->position = end;
+  return true;
 }
 
 /* Puts a message of at most slot_bytes into the ring; false: there is no room, and nothing has
@@ -93,20 +124,11 @@ static inline bool shm_outgoing_put(shm_outgoing_t *out, const void *data,
                                     const transport_head_t *head) {
   shm_slot_t *slot = &out->ring->slots[out->sent & out->letter_mask];
   size_t bytes = head->bytes;
+  if (!shm_outgoing_has_letter(out)) return false;
   if (bytes <= SHM_INLINE_BYTES) {
-    if (!shm_outgoing_has_room(out, out->position)) return false;
     shm_payload_copy_inline(slot->letter.payload, data, bytes);
-  } else {
-    uint32_t run = (uint32_t)base_round_up(bytes, BASE_CACHE_LINE), start = out->position;
-    uint32_t left = out->byte_mask + 1 - (start & out->byte_mask);
-    if (run > left) start += left;
-    uint32_t end = start + run;
-    if (run <= out->gap_after_most) end += out->gap_bytes;
-    if (!shm_outgoing_has_room(out, end)) return false;
-    shm_payload_write(out->bytes + (start & out->byte_mask), data, bytes);
-    slot->letter.start = start;
-    slot->letter.end = end;
-    out->position = end;
+  } else if (!shm_outgoing_put_payload(out, data, bytes, &slot->letter)) {
+    return false;
   }
   slot->letter.tag = head->tag;
   slot->letter.bytes = bytes;
@@ -124,7 +146,7 @@ static inline bool shm_incoming_peek(shm_incoming_t *in, const void **data,
                                      transport_head_t *head) {
   shm_slot_t *slot = shm_incoming_next(in);
   if (in->was_long) {
-    const char *next = in->bytes + (in->taken.position & in->byte_mask);
+    const char *next = in->bytes + (in->position & in->byte_mask);
     for (int line = 0; line < SHM_AHEAD_LINES; line++) {
       __builtin_prefetch(next + line * BASE_CACHE_LINE);
     }
@@ -137,20 +159,25 @@ static inline bool shm_incoming_peek(shm_incoming_t *in, const void **data,
   return true;
 }
 
+static inline void shm_incoming_tell(shm_incoming_t *in) {
+  shm_progress_t taken = {.letters = (uint32_t)in->received, .position = in->position};
+  in->tell_at = taken.letters + in->untold_letters_most;
+  in->told_position = in->position;
+  /* release: our reads are over before the sender may write over what they read */
+  atomic_store_explicit(&in->ring->taken, taken.word, memory_order_release);
+}
+
 /* Lets go of the message that was peeked; whether the sender was told. */
 static inline bool shm_incoming_take(shm_incoming_t *in) {
   const shm_letter_t *letter = &shm_incoming_next(in)->letter;
+  bool tells = (uint32_t)++in->received == in->tell_at;
   in->was_long = letter->bytes > SHM_INLINE_BYTES;
-  if (in->was_long) in->taken.position = letter->end;
-  in->taken.letters = (uint32_t)++in->received;
-  if (in->taken.letters - in->told.letters < in->untold_letters_most &&
-      in->taken.position - in->told.position < in->untold_bytes_most) {
-    return false;
+  if (in->was_long) {
+    in->position = letter->end;
+    tells = tells || in->position - in->told_position >= in->untold_bytes_most;
   }
-  in->told = in->taken;
-  /* release: our reads are over before the sender may write over what they read */
-  atomic_store_explicit(&in->ring->taken, in->told.word, memory_order_release);
-  return true;
+  if (__builtin_expect(tells, false)) shm_incoming_tell(in);
+  return tells;
 }
 
 #endif

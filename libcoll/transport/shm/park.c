@@ -47,9 +47,7 @@ void shm_park_disarm(shm_control_t *own) {
   atomic_store_explicit(&own->sleeping, 0, memory_order_relaxed);
 }
 
-void shm_park_ring(shm_control_t *peer) {
-  atomic_signal_fence(memory_order_seq_cst); /* keeps the compiler from moving the look up */
-  if (atomic_load_explicit(&peer->sleeping, memory_order_relaxed) == 0) return;
+void shm_park_wake(shm_control_t *peer) {
   atomic_fetch_add_explicit(&peer->doorbell, 1, memory_order_release);
   syscall(SYS_futex, &peer->doorbell, FUTEX_WAKE, 1, NULL, NULL, 0);
 }

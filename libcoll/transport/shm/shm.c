@@ -23,6 +23,7 @@ typedef struct fifo_state {
   shm_incoming_t in;
   shm_signal_t *signals_out, *signals_in;
   shm_control_t *peer;
+  uint64_t bit; /* of the peer in a set of ranks: 1 << peer % 64 */
   uint64_t signaled, waited;
 } fifo_state_t;
 
@@ -54,8 +55,8 @@ static shm_t *self_of(transport_t *t) {
 }
 
 static fifo_state_t *fifo_of(shm_t *s, int peer, int channel) {
-  assert(peer >= 0 && peer < s->transport.size && peer != s->transport.rank);
-  assert(channel >= 0 && channel < TRANSPORT_CHANNELS);
+  assert((unsigned)peer < (unsigned)s->transport.size && peer != s->transport.rank);
+  assert((unsigned)channel < TRANSPORT_CHANNELS);
   return &s->fifos[peer * TRANSPORT_CHANNELS + channel];
 }
 
@@ -70,7 +71,7 @@ static coll_status_t shm_send(transport_t *t, int peer, int channel, const void 
   assert(head->bytes <= t->slot_bytes);
   *done = shm_outgoing_put(&fifo->out, data, head);
   if (!*done) return COLL_OK;
-  s->sent_to |= UINT64_C(1) << peer % 64;
+  s->sent_to |= fifo->bit;
   shm_park_ring(fifo->peer);
   return COLL_OK;
 }
@@ -174,7 +175,7 @@ static coll_status_t shm_signal_peer(transport_t *t, int peer, int channel, uint
    * to it as well, and so knows that it came too late */
   atomic_store_explicit(&line->tags[fifo->signaled % SHM_SIGNAL_TAGS], tag, memory_order_release);
   atomic_store_explicit(&line->count, ++fifo->signaled, memory_order_release);
-  s->sent_to |= UINT64_C(1) << peer % 64;
+  s->sent_to |= fifo->bit;
   shm_park_ring(fifo->peer);
   return COLL_OK;
 }
@@ -399,6 +400,7 @@ static void find_fifos(shm_t *s) {
       fifo->signals_out = shm_layout_signal(layout, base, peer, rank, channel);
       fifo->signals_in = shm_layout_signal(layout, base, rank, peer, channel);
       fifo->peer = shm_layout_control(layout, base, peer);
+      fifo->bit = UINT64_C(1) << peer % 64;
     }
   }
 }
