@@ -85,7 +85,7 @@ def staged_us(row):
 def limit_us(row, memory):
     """The least time: the flags that must cross, and the bytes that must move. Memory that can be
     mapped may be staged all the same."""
-    if not row.get("limit"):
+    if "mapped_us" not in row.get("limit", {}):
         return None
     staged = staged_us(row)
     return staged if memory == "malloc" else min(mapped_us(row), staged)

@@ -66,6 +66,11 @@ class Limits(unittest.TestCase):
         self.assertAlmostEqual(figures.limit_us(measured, "malloc"), 90)
         self.assertAlmostEqual(figures.limit_us(measured, "coll"), 50.2)
 
+    def test_no_limit_of_what_was_measured_in_another_way(self):
+        measured = row(coll=[1])
+        del measured["limit"]["mapped_us"]
+        self.assertIsNone(figures.limit_us(measured, "coll"))
+
     def test_most_possible(self):
         measured = row(coll=[100], malloc=[100], gloo_default=[502])
         self.assertAlmostEqual(figures.most_possible(measured, "coll"), 10)
