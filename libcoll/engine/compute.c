@@ -2,6 +2,7 @@
 #include "engine/compute.h"
 
 #include "base/inline.h"
+#include "base/memory.h"
 
 coll_status_t engine_compute_copy(const engine_run_t *run, const engine_action_t *action) {
   const engine_operand_t *operands = &run->bound->operands[action->operands];
@@ -22,6 +23,31 @@ static bool copies_stay_clear(char *const places[], int dst_count, int count, si
     }
   }
   return true;
+}
+
+/* What is reduced into scratch is fetched from there soon. A device that sees little of it at a
+ * time leaves it in the cache. */
+#define KEPT_BYTES ((size_t)512 << 10) /* of all operands */
+
+static bool lands_in_scratch(const engine_run_t *run, const engine_action_t *action) {
+  const engine_operand_t *dst = &run->bound->operands[action->operands];
+  return run->bound->bases[dst->base].buffer == PLAN_SCRATCH;
+}
+
+BASE_APART static coll_status_t reduce_by_pieces(const engine_run_t *run,
+                                                 const engine_action_t *action, char *places[]) {
+  int dst_count = action->dst_count, count = action->operand_count;
+  size_t element_bytes = run->call->element_bytes, part;
+  size_t most = KEPT_BYTES / (size_t)count / BASE_CACHE_LINE * BASE_CACHE_LINE / element_bytes;
+  if (most == 0) most = 1;
+  for (size_t done = 0; done < action->elements; done += part) {
+    part = action->elements - done < most ? action->elements - done : most;
+    COLL_TRY(run->world->device->reduce((void *const *)places, dst_count,
+                                        (const void *const *)places + dst_count, count - dst_count,
+                                        part, run->call->dtype, run->call->op));
+    for (int i = 0; i < count; i++) places[i] += part * element_bytes;
+  }
+  return COLL_OK;
 }
 
 /* The copies come after the reduction has read all that it reads. */
@@ -49,6 +75,9 @@ coll_status_t engine_compute_reduce(const engine_run_t *run, const engine_action
   } while (++i < count);
   if (dst_count > 1 && !copies_stay_clear(places, dst_count, count, action->bytes)) {
     return reduce_then_copy(run, action, places);
+  }
+  if (action->bytes * (size_t)count > KEPT_BYTES && lands_in_scratch(run, action)) {
+    return reduce_by_pieces(run, action, places);
   }
   return run->world->device->reduce((void *const *)places, dst_count,
                                     (const void *const *)places + dst_count, count - dst_count,
