@@ -1,8 +1,9 @@
 /*
  * What things cost is found out by doing them: two threads, each on a core of its own, copy and
- * reduce as the steps of plans do, and then make small calls of a communicator of their own, whose
- * prices follow from what their plans are made of. Of many short turns those count that nothing
- * disturbed: what the machine does when nobody else wants it.
+ * reduce as the steps of plans do, and make small calls of a communicator of their own, whose
+ * prices follow from what their plans are made of. Of many short turns, in several rounds of
+ * everything, those count that nothing disturbed: what the machine does when nobody else wants it.
+ * Prices are differences, which a single disturbed figure would turn upside down.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -26,6 +27,7 @@
 #define TURN_BYTES ((size_t)1 << 18)     /* that a turn moves at least */
 #define TURNS 40 /* short ones: some find both cores free, even on a machine at work */
 #define TURNS_LEAST 4
+#define ROUNDS 3
 #define BUDGET_NS 2000000  /* for the turns that count, if they are not fewer */
 #define LATE_NS 3000000000 /* for all of it; a machine this busy tells nothing */
 #define TRIPS 100
@@ -35,19 +37,29 @@
 #define SWITCH_MOST_PS 2000000 /* no core takes longer; strangers had it in between */
 #define LOOKS 20000            /* before a side lets others have its core */
 
+/* Small calls that are made, by algorithm. */
+typedef enum probe { ONE_ROUND, LONGER, TWO_ROUNDS, FLAGS, MAPPED, PROBE_COUNT } probe_t;
+
+/* Bytes that are moved, by how. */
+typedef enum move { OWN, FAR, SUM, SUM_FOR_BOTH, HANDED, MOVE_COUNT } move_t;
+
+/* The least of all rounds, in picoseconds; 0: not timed yet. */
+typedef struct timings {
+  int64_t trip, calls[PROBE_COUNT];
+  int64_t moves[MOVE_COUNT][TUNE_SIZES]; /* per KiB */
+} timings_t;
+
 typedef struct side {
   _Alignas(128) _Atomic uint32_t met; /* by this side alone */
   char *sources, *dests, *shared;
   struct coll_comm *comm;
   struct bench *bench;
+  timings_t timings;
   tune_machine_t costs; /* as this side found them; those of side 0 count */
   size_t next;          /* pair of buffers */
   int number;
   bool shares_core; /* with the other side */
 } side_t;
-
-/* Small calls that are made, by algorithm. */
-typedef enum probe { ONE_ROUND, LONGER, TWO_ROUNDS, FLAGS, MAPPED, PROBE_COUNT } probe_t;
 
 static const struct {
   const char *algo;
@@ -200,42 +212,18 @@ static void hand_over(side_t *side, size_t size) {
   }
 }
 
+static const work_t moves[MOVE_COUNT] = {[OWN] = copy_own,
+                                         [FAR] = copy_far,
+                                         [SUM] = reduce_far,
+                                         [SUM_FOR_BOTH] = reduce_for_both,
+                                         [HANDED] = hand_over};
+
 /* Picoseconds per KiB of the call's size, once every pair of buffers has had its turn. */
 static int64_t per_kib_ps(side_t *side, work_t work, size_t size) {
   size_t calls = calls_of(size);
   int warmups = (int)((pairs_of(size) + calls - 1) / calls);
   side->next = 0;
   return (int64_t)(time_of(side, work, size, warmups) * 1000 / (calls * size / 1024));
-}
-
-static int64_t clamp(int64_t value, int64_t least, int64_t most) {
-  return value < least ? least : value > most ? most : value;
-}
-
-static uint32_t cost(int64_t ps) {
-  return (uint32_t)clamp(ps, 1, UINT32_MAX);
-}
-
-/* The work that differs in one thing tells what that one costs. */
-static void price_moves(side_t *side, int index) {
-  size_t size = tune_sizes[index];
-  int64_t own = per_kib_ps(side, copy_own, size), far = per_kib_ps(side, copy_far, size);
-  int64_t sum = per_kib_ps(side, reduce_far, size);
-  int64_t both = 2 * per_kib_ps(side, reduce_for_both, size);
-  int64_t load = clamp(sum - far, own / 8, own / 2), store = own - load;
-  int64_t load_far = clamp(far - store, load, far);
-  uint32_t(*move_ps)[TUNE_SIZES] = side->costs.move_ps;
-  move_ps[TUNE_LOAD][index] = cost(load);
-  move_ps[TUNE_STORE][index] = cost(store);
-  move_ps[TUNE_LOAD_FAR][index] = cost(load_far);
-  move_ps[TUNE_NEAR][index] = index == 0 ? cost(own / 2) : move_ps[TUNE_NEAR][0];
-  size_t parts = size < SHARED_BYTES ? 1 : size / SHARED_BYTES;
-  int64_t flags = 2 * (int64_t)(parts * side->costs.fixed_ps[TUNE_HOP] / (size / 1024));
-  int64_t handed = clamp(per_kib_ps(side, hand_over, size) - own - flags, own / 4, UINT32_MAX);
-  move_ps[TUNE_PUSH][index] = cost(handed / 2);
-  move_ps[TUNE_PULL][index] = cost(handed - handed / 2);
-  int64_t dearest = 2 * (handed / 2 > store ? handed / 2 : store);
-  move_ps[TUNE_STORE_FAR][index] = cost(clamp(both - sum, store / 2, dearest));
 }
 
 /* ---- steps ----------------------------------------------------------------------------------*/
@@ -271,24 +259,39 @@ static void small_calls(side_t *side, size_t elements) {
   }
 }
 
-/* What the probe's call takes, less hops and steps. */
 static int64_t call_ps(side_t *side, probe_t probe) {
-  const uint32_t *fixed_ps = side->costs.fixed_ps;
   const tune_profile_t *profile = &side->bench->profiles[probe];
-  const tune_counts_t *counts = &profile->once[TUNE_SMALL];
   comm_force(side->comm, COLL_ALLREDUCE, profile->algo->name);
-  int64_t took_ps = (int64_t)(time_of(side, small_calls, probes[probe].count, 1) * 1000 / CALLS);
-  return took_ps - counts->hops * fixed_ps[TUNE_HOP] - counts->steps * fixed_ps[TUNE_STEP];
+  return (int64_t)(time_of(side, small_calls, probes[probe].count, 1) * 1000 / CALLS);
+}
+
+/* ---- prices ---------------------------------------------------------------------------------*/
+
+static int64_t clamp(int64_t value, int64_t least, int64_t most) {
+  return value < least ? least : value > most ? most : value;
+}
+
+static uint32_t cost(int64_t ps) {
+  return (uint32_t)clamp(ps, 1, UINT32_MAX);
 }
 
 static const tune_counts_t *counts_of(const side_t *side, probe_t probe) {
   return &side->bench->profiles[probe].once[TUNE_SMALL];
 }
 
+/* What the probe's call takes, less hops and steps. */
+static int64_t rest_of(const side_t *side, probe_t probe) {
+  const uint32_t *fixed_ps = side->costs.fixed_ps;
+  const tune_counts_t *counts = counts_of(side, probe);
+  return side->timings.calls[probe] - counts->hops * fixed_ps[TUNE_HOP] -
+         counts->steps * fixed_ps[TUNE_STEP];
+}
+
 static void price_steps(side_t *side) {
   uint32_t *fixed_ps = side->costs.fixed_ps;
   int64_t least = fixed_ps[TUNE_STEP], ps[PROBE_COUNT];
-  for (int probe = 0; probe < PROBE_COUNT; probe++) ps[probe] = call_ps(side, (probe_t)probe);
+  fixed_ps[TUNE_HOP] = cost(side->timings.trip);
+  for (int probe = 0; probe < PROBE_COUNT; probe++) ps[probe] = rest_of(side, (probe_t)probe);
   int64_t rounds = counts_of(side, ONE_ROUND)->messages;
   int64_t more_rounds = counts_of(side, TWO_ROUNDS)->messages - rounds;
   int64_t message = clamp((ps[TWO_ROUNDS] - ps[ONE_ROUND]) / more_rounds, least, INT32_MAX);
@@ -303,6 +306,27 @@ static void price_steps(side_t *side) {
   fixed_ps[TUNE_ENTRY] = cost(clamp(entry, least, INT32_MAX));
 }
 
+/* The work that differs in one thing tells what that one costs. */
+static void price_moves(side_t *side, int index) {
+  int64_t(*timed)[TUNE_SIZES] = side->timings.moves;
+  int64_t own = timed[OWN][index], far = timed[FAR][index], sum = timed[SUM][index];
+  int64_t both = 2 * timed[SUM_FOR_BOTH][index];
+  int64_t load = clamp(sum - far, own / 8, own / 2), store = own - load;
+  int64_t load_far = clamp(far - store, load, far);
+  uint32_t(*move_ps)[TUNE_SIZES] = side->costs.move_ps;
+  move_ps[TUNE_LOAD][index] = cost(load);
+  move_ps[TUNE_STORE][index] = cost(store);
+  move_ps[TUNE_LOAD_FAR][index] = cost(load_far);
+  move_ps[TUNE_NEAR][index] = index == 0 ? cost(own / 2) : move_ps[TUNE_NEAR][0];
+  size_t size = tune_sizes[index], parts = size < SHARED_BYTES ? 1 : size / SHARED_BYTES;
+  int64_t flags = 2 * (int64_t)(parts * side->costs.fixed_ps[TUNE_HOP] / (size / 1024));
+  int64_t handed = clamp(timed[HANDED][index] - own - flags, own / 4, UINT32_MAX);
+  move_ps[TUNE_PUSH][index] = cost(handed / 2);
+  move_ps[TUNE_PULL][index] = cost(handed - handed / 2);
+  int64_t dearest = 2 * (handed / 2 > store ? handed / 2 : store);
+  move_ps[TUNE_STORE_FAR][index] = cost(clamp(both - sum, store / 2, dearest));
+}
+
 /* ---- the run --------------------------------------------------------------------------------*/
 
 static void bind_to(side_t *side, int core) {
@@ -313,12 +337,29 @@ static void bind_to(side_t *side, int core) {
   }
 }
 
+static void keep_least(int64_t *least, int64_t ps) {
+  if (*least == 0 || ps < *least) *least = ps;
+}
+
+static void time_round(side_t *side) {
+  timings_t *timings = &side->timings;
+  keep_least(&timings->trip, (int64_t)(time_of(side, trips, TRIPS, 1) * 500 / TRIPS));
+  for (int probe = 0; probe < PROBE_COUNT; probe++) {
+    keep_least(&timings->calls[probe], call_ps(side, (probe_t)probe));
+  }
+  for (int i = 0; i < TUNE_SIZES; i++) {
+    for (int move = 0; move < MOVE_COUNT; move++) {
+      keep_least(&timings->moves[move][i], per_kib_ps(side, moves[move], tune_sizes[i]));
+    }
+  }
+}
+
 static void *measure_side(void *argument) {
   side_t *side = argument;
   uint32_t *fixed_ps = side->costs.fixed_ps;
   bind_to(side, side->number);
   memset(side->sources, 0, 2 * POOL_BYTES + SHARED_BYTES);
-  fixed_ps[TUNE_HOP] = cost((int64_t)(time_of(side, trips, TRIPS, 1) * 500 / TRIPS));
+  for (int round = 0; round < ROUNDS; round++) time_round(side);
   price_steps(side);
   for (int i = 0; i < TUNE_SIZES; i++) price_moves(side, i);
   bind_to(side, 0);
