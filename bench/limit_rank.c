@@ -69,6 +69,7 @@ typedef struct rank_share {
 
 /* The buffers of all ranks at one size, as collbench has them. */
 typedef struct buffers {
+  size_t call_bytes; /* the size, in whole elements */
   size_t send_bytes, recv_bytes;
   int rotation;
   bench_pool_t send[RANKS_MOST], recv[RANKS_MOST];
@@ -317,6 +318,7 @@ static coll_status_t lay_out(const limit_settings_t *settings, size_t bytes, cha
   size_t count = bench_collective_count(which, bytes, COLL_FLOAT32, settings->ranks);
   COLL_TRY(bench_layout_make(settings->ranks, &layout));
   bench_layout_describe(which, count, 0, 0, settings->ranks, false, &layout);
+  buffers->call_bytes = bench_collective_bytes(which, count, COLL_FLOAT32, settings->ranks);
   buffers->send_bytes = layout.send_elements * sizeof(float);
   buffers->recv_bytes = layout.recv_elements * sizeof(float);
   bench_layout_free(&layout);
@@ -370,7 +372,8 @@ static int iterations_for(size_t bytes) {
 }
 
 /* By the fastest mover, in step or not. */
-static double fastest(rank_t *rank, coll_status_t (*call)(void *, int), size_t bytes) {
+static double fastest(rank_t *rank, coll_status_t (*call)(void *, int)) {
+  size_t bytes = rank->buffers.call_bytes;
   double least_us = 0;
   for (int i = 0; (rank->mover = bench_mover(i)) != NULL; i++) {
     if (i > 0 && bytes < MOVERS_LEAST) break;
@@ -383,26 +386,29 @@ static double fastest(rank_t *rank, coll_status_t (*call)(void *, int), size_t b
   return least_us;
 }
 
-static coll_status_t measure_way(rank_t *rank, size_t bytes, bench_way_t way, double *time_us) {
+static coll_status_t measure_way(rank_t *rank, bench_way_t way, double *time_us) {
   const bench_moved_call_t call = {rank->settings->collective, rank->settings->ranks, rank->peers,
-                                   bytes};
+                                   rank->buffers.call_bytes};
+  rank->places = NULL;
   COLL_TRY(bench_moves_make(&call, way, rank->number, &rank->moves));
   coll_status_t status = find_places(rank);
-  if (status == COLL_OK) *time_us = fastest(rank, make_moves, bytes);
+  if (status == COLL_OK) *time_us = fastest(rank, make_moves);
   free(rank->places);
   bench_moves_free(&rank->moves);
   return status;
 }
 
 /* What each rank must take in, where all take in the same; what pairs exchange is no more. */
-static size_t crossing_bytes(const rank_t *rank, size_t bytes) {
+static size_t crossing_bytes(const rank_t *rank) {
   const limit_settings_t *settings = rank->settings;
   const buffers_t *buffers = &rank->buffers;
   if (base_collective_is_rooted(settings->collective)) return 0;
   if (settings->ranks == 1 || rank->peers < settings->ranks) return 0;
-  size_t block = bytes / (size_t)settings->ranks * (size_t)(settings->ranks - 1);
-  if (settings->collective == COLL_ALLREDUCE) block = bytes;
-  return least_of(block, least_of(buffers->send_bytes, buffers->recv_bytes));
+  size_t taken = buffers->call_bytes;
+  if (settings->collective != COLL_ALLREDUCE) {
+    taken = taken / (size_t)settings->ranks * (size_t)(settings->ranks - 1);
+  }
+  return least_of(taken, least_of(buffers->send_bytes, buffers->recv_bytes));
 }
 
 static coll_status_t measure_size(rank_t *rank, size_t bytes, json_t *all) {
@@ -412,15 +418,15 @@ static coll_status_t measure_size(rank_t *rank, size_t bytes, json_t *all) {
   for (bench_way_t way = 0; way < BENCH_STAGED; way++) {
     double time_us;
     if (!bench_moves_differ(rank->settings->collective, way)) continue;
-    COLL_TRY(measure_way(rank, bytes, way, &time_us));
+    COLL_TRY(measure_way(rank, way, &time_us));
     if (mapped_us == 0 || time_us < mapped_us) mapped_us = time_us;
   }
-  COLL_TRY(measure_way(rank, bytes, BENCH_STAGED, &staged_us));
+  COLL_TRY(measure_way(rank, BENCH_STAGED, &staged_us));
   json_t *figures = json_pack("{s:I, s:f, s:f}", "bytes", (json_int_t)bytes, "mapped_us", mapped_us,
                               "staged_us", staged_us);
-  rank->exchanged = crossing_bytes(rank, bytes);
+  rank->exchanged = crossing_bytes(rank);
   if (rank->exchanged > 0) {
-    json_object_set_new(figures, "exchange_us", json_real(fastest(rank, exchange, bytes)));
+    json_object_set_new(figures, "exchange_us", json_real(fastest(rank, exchange)));
   }
   json_array_append_new(all, figures);
   return COLL_OK;
