@@ -1,0 +1,34 @@
+#!/bin/sh
+# limit from outside: that it has figures, with a root and without, with a core for every rank and
+# without, and that larger calls move for longer.
+# Usage: limit.sh LIMIT. Speaks TAP.
+limit=$(realpath "$1")
+. "$(dirname "$0")/../harness/tap.sh"
+cd "$dir" || exit 1
+
+# has_figures EXPRESSION: it holds of the document, `found`, and nothing else was said.
+has_figures() {
+  python3 -c "import json, sys
+found = json.load(open('out'))
+sys.exit(not ($1))" 2>>err && [ ! -s err ]
+}
+
+for collective in allreduce broadcast alltoall; do
+  "$limit" -n 2 --sizes 0,12,2M "$collective" >out 2>err
+  has_figures "[m['bytes'] for m in found['moves']] == [0, 12, 2 << 20] and
+    all(m['mapped_us'] > 0 and m['staged_us'] > 0 for m in found['moves']) and
+    found['moves'][2]['mapped_us'] > 20 * found['moves'][1]['mapped_us'] and
+    found['round_trip_us'] > found['one_way_us'] > 0"
+  ok "$collective among two ranks"
+done
+
+"$limit" -n 2 --cpus 0 --sizes 64K allgather >out 2>err
+has_figures "found['ranks'] == 2 and 'exchange_us' not in found['moves'][0] and
+  found['moves'][0]['staged_us'] > found['moves'][0]['mapped_us'] > 0"
+ok "ranks that share a core"
+
+"$limit" barrier >out 2>err
+[ $? -eq 2 ] && grep -q 'no limit of barrier' err && [ ! -s out ]
+ok "refuses what moves nothing"
+
+tap_end
