@@ -323,7 +323,8 @@ static void price_moves(side_t *side, int index) {
   int64_t handed = clamp(timed[HANDED][index] - own - flags, own / 4, UINT32_MAX);
   move_ps[TUNE_PUSH][index] = cost(handed / 2);
   move_ps[TUNE_PULL][index] = cost(handed - handed / 2);
-  int64_t dearest = 2 * (handed / 2 > store ? handed / 2 : store);
+  /* What a cache of the peer's holds is fetched first; what none does is streamed as one's own. */
+  int64_t dearest = (size <= SHARED_BYTES ? 2 : 1) * (handed / 2 > store ? handed / 2 : store);
   move_ps[TUNE_STORE_FAR][index] = cost(clamp(both - sum, store / 2, dearest));
 }
 
