@@ -26,6 +26,9 @@
 #include "transport/shm/payload.h"
 
 #define SHM_UNTOLD_SLOTS 2
+/* Bytes of the shortest payload with a gap behind it. Shorter ones would gain less than it costs to
+ * touch the ring's pages for the first time that much sooner. */
+#define SHM_GAP_AFTER_LEAST 256
 #define SHM_AHEAD_LINES 4 /* of the next payload, that are fetched along with its flag */
 
 _Static_assert(SHM_UNTOLD_SLOTS + PLAN_DEPTH_MAX + 1 <= SHM_SLOTS,
@@ -109,7 +112,7 @@ static inline bool shm_outgoing_put_payload(shm_outgoing_t *out, const void *dat
   uint32_t left = out->byte_mask + 1 - (start & out->byte_mask);
   if (run > left) start += left;
   uint32_t end = start + run;
-  if (run <= out->gap_after_most) end += out->gap_bytes;
+  if (run >= SHM_GAP_AFTER_LEAST && run <= out->gap_after_most) end += out->gap_bytes;
   if (!shm_outgoing_has_bytes(out, end)) return false;
   shm_payload_write(out->bytes + (start & out->byte_mask), data, bytes);
   letter->start = start;
