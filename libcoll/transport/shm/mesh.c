@@ -222,8 +222,11 @@ coll_status_t shm_mesh_recv(shm_mesh_t *mesh, int peer, uint64_t deadline_ns, sh
   *got = false;
   *fd = -1;
   if (deadline_ns > 0 && !readable(mesh->sockets[peer], deadline_ns)) return COLL_OK;
-  ssize_t moved = recvmsg(mesh->sockets[peer], &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (moved < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET)) return COLL_OK;
+  ssize_t moved;
+  do { /* of a peer that died with notes unread we are told once, before what it sent */
+    moved = recvmsg(mesh->sockets[peer], &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  } while (moved < 0 && errno == ECONNRESET);
+  if (moved < 0 && (errno == EAGAIN || errno == EINTR)) return COLL_OK;
   if (moved < 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot read from rank %d's socket",
                            mesh->rank, peer);
