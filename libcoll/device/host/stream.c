@@ -11,7 +11,7 @@
 #include "topo/machine.h"
 
 #define COPY_SHARE 2 /* a call has two ranks at least */
-#define REDUCE_SHARE 24
+#define REDUCE_SHARE 32
 #define USUAL_CACHE_BYTES ((size_t)32 << 20) /* where the machine does not tell */
 #define LEAST_BYTES ((size_t)1 << 20)        /* of whatever cache, to stream at all */
 
