@@ -171,7 +171,7 @@ coll_status_t comm_task_start(comm_task_t *task) {
   return task->call->kind == COMM_COLLECTIVE ? start_collective(task) : start_pair(task);
 }
 
-static coll_status_t meet(comm_task_t *task, bool *moved) {
+BASE_APART static coll_status_t meet(comm_task_t *task, bool *moved) {
   bool done, mappable;
   COLL_TRY(engine_handshake_advance(&task->handshake, moved, &done, &mappable));
   if (!done) return COLL_OK;
@@ -181,7 +181,7 @@ static coll_status_t meet(comm_task_t *task, bool *moved) {
 }
 
 /* The peers' offers are still to be taken, so that the next call does not find them. */
-static coll_status_t hear_the_rest(comm_task_t *task, bool *moved) {
+BASE_APART static coll_status_t hear_the_rest(comm_task_t *task, bool *moved) {
   bool heard, done, mappable;
   COLL_TRY(engine_handshake_advance(&task->handshake, &heard, &done, &mappable));
   *moved = *moved || heard;
@@ -189,7 +189,11 @@ static coll_status_t hear_the_rest(comm_task_t *task, bool *moved) {
   return COLL_OK;
 }
 
-/* The turn may be passed on as soon as a task is done, so what it has borrowed goes back first. */
+BASE_APART static coll_status_t divide_output(const comm_call_t *call) {
+  size_t elements = buffer_elements(call, PLAN_OUTPUT);
+  return call->comm->world.device->divide(call->recv, elements, call->dtype, call->comm->size);
+}
+
 static coll_status_t finish(comm_task_t *task) {
   const comm_call_t *call = task->call;
   if (call->kind != COMM_COLLECTIVE) {
@@ -197,8 +201,7 @@ static coll_status_t finish(comm_task_t *task) {
     return COLL_OK;
   }
   if (call->op == COLL_AVG && base_collective_reduces(call->collective)) {
-    COLL_TRY(call->comm->world.device->divide(call->recv, buffer_elements(call, PLAN_OUTPUT),
-                                              call->dtype, call->comm->size));
+    COLL_TRY(divide_output(call));
   }
   if (call->bundle != NULL) comm_bundle_spread(call);
   complete_collective(task);

@@ -66,7 +66,7 @@ static coll_status_t enter_pass(engine_run_t *run) {
 }
 
 /* Blocks of uneven size end in different passes. */
-static coll_status_t next_pass(engine_run_t *run) {
+BASE_APART static coll_status_t next_pass(engine_run_t *run) {
   engine_bound_t *bound = run->bound;
   set_pass(run, run->pass.first + run->pass.count);
   if (bound->pass.count != run->pass.count || engine_call_is_uneven(run->call)) {
