@@ -122,11 +122,12 @@ ok "a rank that ignores SIGTERM is killed"
 run 0 -n 1 sh -c 'sleep 30 & echo $! >left-behind' && eventually gone "$(cat left-behind)"
 ok "what a rank leaves running in its group is killed"
 
-# ---- signals (a shell starts its background jobs with SIGINT ignored; env undoes that)
+# ---- signals (a shell starts its background jobs with SIGINT ignored, and nohup its program with
+# SIGHUP; env undoes that)
 
 for name in INT TERM HUP USR1; do
   rm -f ready-* got-*
-  env --default-signal=INT "$collrun" -n 2 sh -c 'trap "touch got-$RANK; exit 0" '$name'
+  env --default-signal=INT,HUP "$collrun" -n 2 sh -c 'trap "touch got-$RANK; exit 0" '$name'
     touch ready-$RANK; while :; do sleep 0.05; done' >out 2>err </dev/null &
   pid=$!
   eventually [ -e ready-0 ] && eventually [ -e ready-1 ] && kill -$name $pid && wait $pid &&
