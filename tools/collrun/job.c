@@ -51,14 +51,14 @@ typedef struct job {
 
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* In one write, as ranks may be writing there too. */
 static void say(const char *format, ...) {
+  char text[512];
   va_list arguments;
   va_start(arguments, format);
-  fputs("collrun: ", stderr);
-  vfprintf(stderr, format, arguments);
-  fputc('\n', stderr);
-  fflush(stderr);
+  vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
+  dprintf(STDERR_FILENO, "collrun: %s\n", text);
 }
 
 static void signal_all(const job_t *job, int number) {
