@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/move.h"
 
 #define BLOCK_BYTES 512
 
@@ -110,12 +111,7 @@ static void move_string(void *const dsts[], int dst_count, int kept, const void 
     move_cached(dsts, dst_count, kept, sources, source_count, bytes);
     return;
   }
-  for (int d = 0; d < dst_count; d++) {
-    void *to = dsts[d];
-    const void *from = sources[0];
-    size_t left = bytes;
-    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(left) : : "memory");
-  }
+  for (int d = 0; d < dst_count; d++) base_move_string(dsts[d], sources[0], bytes);
 }
 
 static bench_mover_t *const movers[] = {move_cached, move_string, move_past};

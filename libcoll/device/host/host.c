@@ -72,25 +72,6 @@ static bool has_neon(void) {
 }
 #endif
 
-#if defined(__x86_64__)
-bool host_moves_strings(void) {
-  enum { UNKNOWN, NO, YES };
-  static atomic_int known = UNKNOWN;
-  int answer = atomic_load_explicit(&known, memory_order_relaxed);
-  if (answer == UNKNOWN) {
-    unsigned eax, ebx = 0, ecx, edx;
-    bool enhanced = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (ebx & 1u << 9) != 0;
-    answer = enhanced ? YES : NO;
-    atomic_store_explicit(&known, answer, memory_order_relaxed);
-  }
-  return answer == YES;
-}
-#else
-bool host_moves_strings(void) {
-  return false;
-}
-#endif
-
 static const isa_t isas[] = {
     {"portable", &device_host_portable, always},
 #if defined(__x86_64__)

@@ -13,9 +13,6 @@
 /* The table of that instruction set; NULL when it is not in this build or not in this processor. */
 const device_ops_t *host_isa_find(const char *name);
 
-/* Whether this processor stores whole lines by its string instructions without reading them. */
-bool host_moves_strings(void);
-
 /* Copies and reductions each have a size from which they are streamed: of all that they load and
  * store, whatever the number of sources and destinations. */
 typedef enum host_work { HOST_COPY, HOST_REDUCE, HOST_WORK_COUNT } host_work_t;

@@ -5,22 +5,22 @@
 #include "device/host/kernels.h"
 #include "device/host/vector.h"
 
-#define OPERATIONS(prefix, word_t)                                                             \
-  typedef VECTOR_OF(word_t) prefix##_word_t;                                                   \
-  VECTOR_INLINE prefix##_vector_t prefix##_settled(prefix##_vector_t a) {                      \
-    return a;                                                                                  \
-  }                                                                                            \
-  VECTOR_INLINE prefix##_vector_t prefix##_sum(prefix##_vector_t a, prefix##_vector_t b) {     \
-    return (prefix##_vector_t)((prefix##_word_t)a + (prefix##_word_t)b);                       \
-  }                                                                                            \
-  VECTOR_INLINE prefix##_vector_t prefix##_product(prefix##_vector_t a, prefix##_vector_t b) { \
-    return (prefix##_vector_t)((prefix##_word_t)a * (prefix##_word_t)b);                       \
-  }                                                                                            \
-  VECTOR_INLINE prefix##_vector_t prefix##_max(prefix##_vector_t a, prefix##_vector_t b) {     \
-    return VECTOR_CHOSEN(prefix##_vector_t, a > b, a, b);                                      \
-  }                                                                                            \
-  VECTOR_INLINE prefix##_vector_t prefix##_min(prefix##_vector_t a, prefix##_vector_t b) {     \
-    return VECTOR_CHOSEN(prefix##_vector_t, a < b, a, b);                                      \
+#define OPERATIONS(prefix, word_t)                                                           \
+  typedef VECTOR_OF(word_t) prefix##_word_t;                                                 \
+  BASE_INLINE prefix##_vector_t prefix##_settled(prefix##_vector_t a) {                      \
+    return a;                                                                                \
+  }                                                                                          \
+  BASE_INLINE prefix##_vector_t prefix##_sum(prefix##_vector_t a, prefix##_vector_t b) {     \
+    return (prefix##_vector_t)((prefix##_word_t)a + (prefix##_word_t)b);                     \
+  }                                                                                          \
+  BASE_INLINE prefix##_vector_t prefix##_product(prefix##_vector_t a, prefix##_vector_t b) { \
+    return (prefix##_vector_t)((prefix##_word_t)a * (prefix##_word_t)b);                     \
+  }                                                                                          \
+  BASE_INLINE prefix##_vector_t prefix##_max(prefix##_vector_t a, prefix##_vector_t b) {     \
+    return VECTOR_CHOSEN(prefix##_vector_t, a > b, a, b);                                    \
+  }                                                                                          \
+  BASE_INLINE prefix##_vector_t prefix##_min(prefix##_vector_t a, prefix##_vector_t b) {     \
+    return VECTOR_CHOSEN(prefix##_vector_t, a < b, a, b);                                    \
   }
 
 /* 8-bit operands are promoted to int, which holds their product. */

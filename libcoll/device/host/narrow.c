@@ -22,19 +22,19 @@ enum { LANES = VECTOR_BYTES / sizeof(float) };
  * shuffled. Which of the two comes first depends on the byte order, but both are treated alike. */
 #define UPPER 0xffff0000u
 
-VECTOR_INLINE pair_t bfloat16_load(const void *from) {
+BASE_INLINE pair_t bfloat16_load(const void *from) {
   words_t words;
   memcpy(&words, from, sizeof words);
   return (pair_t){(floats_t)(words << 16), (floats_t)(words & UPPER)};
 }
 
 /* The nearest bfloat16, ties to even, is the upper half of this. The default NaN stays itself. */
-VECTOR_INLINE words_t rounded_to_upper(floats_t value) {
+BASE_INLINE words_t rounded_to_upper(floats_t value) {
   words_t bits = (words_t)value;
   return bits + 0x7fff + (bits >> 16 & 1);
 }
 
-VECTOR_INLINE void bfloat16_store(void *to, pair_t pair) {
+BASE_INLINE void bfloat16_store(void *to, pair_t pair) {
   words_t words = rounded_to_upper(pair.first) >> 16 | (rounded_to_upper(pair.second) & UPPER);
   memcpy(to, &words, sizeof words);
 }
@@ -46,7 +46,7 @@ static const float32_format_t bfloat16_format = {VECTOR_BYTES, bfloat16_load, bf
 #ifndef HOST_VECTORS
 
 #define ELEMENTWISE(prefix, element_t)                                  \
-  VECTOR_INLINE pair_t prefix##_load(const void *from) {                \
+  BASE_INLINE pair_t prefix##_load(const void *from) {                  \
     element_t elements[2 * LANES];                                      \
     memcpy(elements, from, sizeof elements);                            \
     pair_t pair;                                                        \
@@ -56,7 +56,7 @@ static const float32_format_t bfloat16_format = {VECTOR_BYTES, bfloat16_load, bf
     }                                                                   \
     return pair;                                                        \
   }                                                                     \
-  VECTOR_INLINE void prefix##_store(void *to, pair_t pair) {            \
+  BASE_INLINE void prefix##_store(void *to, pair_t pair) {              \
     element_t elements[2 * LANES];                                      \
     for (int i = 0; i < LANES; i++) {                                   \
       elements[i] = (element_t)prefix##_encode(pair.first[i]);          \
@@ -81,73 +81,73 @@ typedef uint8_t bytes_t __attribute__((vector_size(VECTOR_BYTES / 2)));
 #if defined(__AVX512F__)
 #define NEAREST (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 
-VECTOR_INLINE pair_t from_float16(halves_t halves) {
+BASE_INLINE pair_t from_float16(halves_t halves) {
   __m512i all = (__m512i)halves;
   return (pair_t){(floats_t)_mm512_cvtph_ps(_mm512_castsi512_si256(all)),
                   (floats_t)_mm512_cvtph_ps(_mm512_extracti64x4_epi64(all, 1))};
 }
-VECTOR_INLINE halves_t to_float16(pair_t pair) {
+BASE_INLINE halves_t to_float16(pair_t pair) {
   __m256i first = _mm512_cvtps_ph((__m512)pair.first, NEAREST);
   __m256i second = _mm512_cvtps_ph((__m512)pair.second, NEAREST);
   return (halves_t)_mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
 }
-VECTOR_INLINE halves_t from_bytes(bytes_t bytes) {
+BASE_INLINE halves_t from_bytes(bytes_t bytes) {
   return (halves_t)_mm512_cvtepu8_epi16((__m256i)bytes);
 }
-VECTOR_INLINE bytes_t to_bytes(halves_t halves) {
+BASE_INLINE bytes_t to_bytes(halves_t halves) {
   return (bytes_t)_mm512_cvtepi16_epi8((__m512i)halves);
 }
 #elif defined(__AVX2__)
 #define NEAREST (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 
-VECTOR_INLINE pair_t from_float16(halves_t halves) {
+BASE_INLINE pair_t from_float16(halves_t halves) {
   __m256i all = (__m256i)halves;
   return (pair_t){(floats_t)_mm256_cvtph_ps(_mm256_castsi256_si128(all)),
                   (floats_t)_mm256_cvtph_ps(_mm256_extracti128_si256(all, 1))};
 }
-VECTOR_INLINE halves_t to_float16(pair_t pair) {
+BASE_INLINE halves_t to_float16(pair_t pair) {
   __m128i first = _mm256_cvtps_ph((__m256)pair.first, NEAREST);
   __m128i second = _mm256_cvtps_ph((__m256)pair.second, NEAREST);
   return (halves_t)_mm256_inserti128_si256(_mm256_castsi128_si256(first), second, 1);
 }
-VECTOR_INLINE halves_t from_bytes(bytes_t bytes) {
+BASE_INLINE halves_t from_bytes(bytes_t bytes) {
   return (halves_t)_mm256_cvtepu8_epi16((__m128i)bytes);
 }
-VECTOR_INLINE bytes_t to_bytes(halves_t halves) {
+BASE_INLINE bytes_t to_bytes(halves_t halves) {
   __m256i low = (__m256i)(halves & 0xff);
   return (bytes_t)_mm_packus_epi16(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
 }
 #else
 typedef __fp16 float16s_t __attribute__((vector_size(VECTOR_BYTES / 2)));
 
-VECTOR_INLINE pair_t from_float16(halves_t halves) {
+BASE_INLINE pair_t from_float16(halves_t halves) {
   float16s_t parts[2];
   memcpy(parts, &halves, sizeof halves);
   return (pair_t){__builtin_convertvector(parts[0], floats_t),
                   __builtin_convertvector(parts[1], floats_t)};
 }
-VECTOR_INLINE halves_t to_float16(pair_t pair) {
+BASE_INLINE halves_t to_float16(pair_t pair) {
   float16s_t parts[2] = {__builtin_convertvector(pair.first, float16s_t),
                          __builtin_convertvector(pair.second, float16s_t)};
   halves_t halves;
   memcpy(&halves, parts, sizeof halves);
   return halves;
 }
-VECTOR_INLINE halves_t from_bytes(bytes_t bytes) {
+BASE_INLINE halves_t from_bytes(bytes_t bytes) {
   return __builtin_convertvector(bytes, halves_t);
 }
-VECTOR_INLINE bytes_t to_bytes(halves_t halves) {
+BASE_INLINE bytes_t to_bytes(halves_t halves) {
   return __builtin_convertvector(halves, bytes_t);
 }
 #endif
 
-VECTOR_INLINE pair_t float16_load(const void *from) {
+BASE_INLINE pair_t float16_load(const void *from) {
   halves_t halves;
   memcpy(&halves, from, sizeof halves);
   return from_float16(halves);
 }
 
-VECTOR_INLINE void float16_store(void *to, pair_t pair) {
+BASE_INLINE void float16_store(void *to, pair_t pair) {
   halves_t halves = to_float16(pair);
   memcpy(to, &halves, sizeof halves);
 }
@@ -170,7 +170,7 @@ typedef struct precision {
 
 /* The nearest value of that precision, ties to even: what is left when a power of two is added of
  * which that is the last place, and taken away again. */
-VECTOR_INLINE floats_t rounded(floats_t value, precision_t precision) {
+BASE_INLINE floats_t rounded(floats_t value, precision_t precision) {
   signed_t bits = (signed_t)value, magnitude = bits & INT32_MAX, none = {0};
   magnitude = VECTOR_CHOSEN(signed_t, magnitude < precision.most, magnitude, none + precision.most);
   signed_t power = magnitude & EXPONENT;
@@ -182,37 +182,37 @@ VECTOR_INLINE floats_t rounded(floats_t value, precision_t precision) {
   return (floats_t)(nearest | (bits & INT32_MIN));
 }
 
-VECTOR_INLINE halves_t load_bytes(const void *from) {
+BASE_INLINE halves_t load_bytes(const void *from) {
   bytes_t bytes;
   memcpy(&bytes, from, sizeof bytes);
   return from_bytes(bytes);
 }
 
-VECTOR_INLINE void store_bytes(void *to, halves_t halves) {
+BASE_INLINE void store_bytes(void *to, halves_t halves) {
   bytes_t bytes = to_bytes(halves);
   memcpy(to, &bytes, sizeof bytes);
 }
 
-VECTOR_INLINE pair_t float8_e5m2_load(const void *from) {
+BASE_INLINE pair_t float8_e5m2_load(const void *from) {
   return from_float16(load_bytes(from) << 8);
 }
 
 /* The power of two after its largest number becomes float16's infinity. */
-VECTOR_INLINE void float8_e5m2_store(void *to, pair_t pair) {
+BASE_INLINE void float8_e5m2_store(void *to, pair_t pair) {
   const precision_t precision = {2, POWER_OF_TWO(-14), POWER_OF_TWO(16), 0x7fc00000};
   pair = (pair_t){rounded(pair.first, precision), rounded(pair.second, precision)};
   store_bytes(to, to_float16(pair) >> 8);
 }
 
 /* Its NaN stands where 480 would be, and gets float16's highest exponent bit. */
-VECTOR_INLINE pair_t float8_e4m3_load(const void *from) {
+BASE_INLINE pair_t float8_e4m3_load(const void *from) {
   halves_t bits = load_bytes(from), magnitude = (bits & 0x7f) << 7;
   halves_t nan = (magnitude + (1 << 7)) & 0x4000;
   pair_t pair = from_float16((bits & 0x80) << 8 | magnitude | nan);
   return (pair_t){pair.first * 0x1p8f, pair.second * 0x1p8f};
 }
 
-VECTOR_INLINE void float8_e4m3_store(void *to, pair_t pair) {
+BASE_INLINE void float8_e4m3_store(void *to, pair_t pair) {
   const precision_t precision = {3, POWER_OF_TWO(-6), 0x43e00000, 0x43f00000}; /* 448, 480 */
   pair =
       (pair_t){rounded(pair.first, precision) * 0x1p-8f, rounded(pair.second, precision) * 0x1p-8f};
@@ -231,8 +231,8 @@ static const float32_format_t float8_e5m2_format = {VECTOR_BYTES / 2, float8_e5m
 /* ---- tables ---------------------------------------------------------------------------------*/
 
 /* Every element with the one value b, in memory as a fold has it. */
-VECTOR_INLINE void apply(float32_format_t format, float32_operation_t op, void *dst,
-                         const void *src, size_t bytes, float b) {
+BASE_INLINE void apply(float32_format_t format, float32_operation_t op, void *dst, const void *src,
+                       size_t bytes, float b) {
   floats_t all = b - (floats_t){0}; /* in every lane; taking zero away keeps a zero's sign */
   pair_t value = {all, all};
   size_t done = 0;

@@ -10,26 +10,26 @@
 
 #include "device/host/vector.h"
 
-#define REAL_OPERATIONS(prefix, word_t, default_nan)                                            \
-  typedef VECTOR_OF(word_t) prefix##_word_t;                                                    \
-  VECTOR_INLINE prefix##_vector_t prefix##_settled(prefix##_vector_t a) {                       \
-    prefix##_word_t nan = (prefix##_word_t){0} + default_nan;                                   \
-    return VECTOR_CHOSEN(prefix##_vector_t, a == a, a, nan);                                    \
-  }                                                                                             \
-  VECTOR_INLINE prefix##_vector_t prefix##_sum(prefix##_vector_t a, prefix##_vector_t b) {      \
-    return a + b;                                                                               \
-  }                                                                                             \
-  VECTOR_INLINE prefix##_vector_t prefix##_product(prefix##_vector_t a, prefix##_vector_t b) {  \
-    return a * b;                                                                               \
-  }                                                                                             \
-  VECTOR_INLINE prefix##_vector_t prefix##_quotient(prefix##_vector_t a, prefix##_vector_t b) { \
-    return a / b;                                                                               \
-  }                                                                                             \
-  VECTOR_INLINE prefix##_vector_t prefix##_max(prefix##_vector_t a, prefix##_vector_t b) {      \
-    return VECTOR_CHOSEN(prefix##_vector_t, (a > b) | (a != a), a, b);                          \
-  }                                                                                             \
-  VECTOR_INLINE prefix##_vector_t prefix##_min(prefix##_vector_t a, prefix##_vector_t b) {      \
-    return VECTOR_CHOSEN(prefix##_vector_t, (a < b) | (a != a), a, b);                          \
+#define REAL_OPERATIONS(prefix, word_t, default_nan)                                          \
+  typedef VECTOR_OF(word_t) prefix##_word_t;                                                  \
+  BASE_INLINE prefix##_vector_t prefix##_settled(prefix##_vector_t a) {                       \
+    prefix##_word_t nan = (prefix##_word_t){0} + default_nan;                                 \
+    return VECTOR_CHOSEN(prefix##_vector_t, a == a, a, nan);                                  \
+  }                                                                                           \
+  BASE_INLINE prefix##_vector_t prefix##_sum(prefix##_vector_t a, prefix##_vector_t b) {      \
+    return a + b;                                                                             \
+  }                                                                                           \
+  BASE_INLINE prefix##_vector_t prefix##_product(prefix##_vector_t a, prefix##_vector_t b) {  \
+    return a * b;                                                                             \
+  }                                                                                           \
+  BASE_INLINE prefix##_vector_t prefix##_quotient(prefix##_vector_t a, prefix##_vector_t b) { \
+    return a / b;                                                                             \
+  }                                                                                           \
+  BASE_INLINE prefix##_vector_t prefix##_max(prefix##_vector_t a, prefix##_vector_t b) {      \
+    return VECTOR_CHOSEN(prefix##_vector_t, (a > b) | (a != a), a, b);                        \
+  }                                                                                           \
+  BASE_INLINE prefix##_vector_t prefix##_min(prefix##_vector_t a, prefix##_vector_t b) {      \
+    return VECTOR_CHOSEN(prefix##_vector_t, (a < b) | (a != a), a, b);                        \
   }
 
 VECTOR_KIND(float32, float)

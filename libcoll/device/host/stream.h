@@ -60,14 +60,4 @@ static inline void stream_end(void) {
 }
 #endif
 
-/* Through the caches; where the processor moves strings well, whole lines are stored to without
- * having been read. */
-static inline void move_string(void *dst, const void *src, size_t bytes) {
-#if defined(__x86_64__)
-  __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(bytes) : : "memory");
-#else
-  memcpy(dst, src, bytes);
-#endif
-}
-
 #endif

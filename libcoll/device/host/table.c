@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/inline.h"
+#include "base/move.h"
 #include "device/host/host.h"
 #include "device/host/kernels.h"
 #include "device/host/stream.h"
@@ -73,13 +74,13 @@ static void copy_streamed(void *dst, const void *src, size_t bytes) {
 }
 
 static void copy_cached(void *dst, const void *src, size_t bytes) {
-  if (bytes < STRING_BYTES || !host_moves_strings()) {
+  if (bytes < STRING_BYTES || !base_moves_strings()) {
     memcpy(dst, src, bytes);
     return;
   }
   size_t first = to_line(dst);
   memcpy(dst, src, first);
-  move_string((char *)dst + first, (const char *)src + first, bytes - first);
+  base_move_string((char *)dst + first, (const char *)src + first, bytes - first);
 }
 
 static coll_status_t copy(void *dst, const void *src, size_t bytes) {

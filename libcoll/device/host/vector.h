@@ -15,6 +15,8 @@
 #include <immintrin.h>
 #endif
 
+#include "base/inline.h"
+
 #if defined(HOST_VECTORS) && defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #elif defined(HOST_VECTORS) && defined(__AVX2__)
@@ -24,9 +26,6 @@
 #endif
 
 #define VECTOR_OF(element_t) element_t __attribute__((vector_size(VECTOR_BYTES)))
-
-/* For what is a plain loop only once its constant arguments are known. */
-#define VECTOR_INLINE static inline __attribute__((always_inline))
 
 /* Says that no iteration depends on another, which holds because buffers are equal or apart, and
  * which a compiler cannot see: without it, dst == src would take the scalar loop. */
@@ -62,13 +61,13 @@ typedef VECTOR_OF(uint64_t) vector_bits_t;
     void (*store)(void *to, prefix##_pair_t pair);                                             \
   } prefix##_format_t;                                                                         \
                                                                                                \
-  VECTOR_INLINE prefix##_pair_t prefix##_load(const void *from) {                              \
+  BASE_INLINE prefix##_pair_t prefix##_load(const void *from) {                                \
     prefix##_pair_t pair;                                                                      \
     memcpy(&pair.first, from, VECTOR_BYTES);                                                   \
     memcpy(&pair.second, (const char *)from + VECTOR_BYTES, VECTOR_BYTES);                     \
     return pair;                                                                               \
   }                                                                                            \
-  VECTOR_INLINE void prefix##_store(void *to, prefix##_pair_t pair) {                          \
+  BASE_INLINE void prefix##_store(void *to, prefix##_pair_t pair) {                            \
     memcpy(to, &pair.first, VECTOR_BYTES);                                                     \
     memcpy((char *)to + VECTOR_BYTES, &pair.second, VECTOR_BYTES);                             \
   }
@@ -80,7 +79,7 @@ typedef struct vector_rest {
 
 #if VECTOR_BYTES == 64
 /* Masked, so that what is loaded next finds whole vectors on their way to the cache. */
-VECTOR_INLINE void vector_rest_load(vector_rest_t *rest, const void *from, size_t bytes) {
+BASE_INLINE void vector_rest_load(vector_rest_t *rest, const void *from, size_t bytes) {
   size_t first = bytes < 64 ? bytes : 64;
   __mmask64 low = _bzhi_u64(UINT64_MAX, (unsigned)first);
   __mmask64 high = _bzhi_u64(UINT64_MAX, (unsigned)(bytes - first));
@@ -88,7 +87,7 @@ VECTOR_INLINE void vector_rest_load(vector_rest_t *rest, const void *from, size_
   _mm512_store_si512(rest->bytes + 64, _mm512_maskz_loadu_epi8(high, (const char *)from + 64));
 }
 
-VECTOR_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t bytes) {
+BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t bytes) {
   size_t first = bytes < 64 ? bytes : 64;
   __mmask64 low = _bzhi_u64(UINT64_MAX, (unsigned)first);
   __mmask64 high = _bzhi_u64(UINT64_MAX, (unsigned)(bytes - first));
@@ -96,50 +95,50 @@ VECTOR_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t
   _mm512_mask_storeu_epi8((char *)to + 64, high, _mm512_load_si512(rest->bytes + 64));
 }
 #else
-VECTOR_INLINE void vector_rest_load(vector_rest_t *rest, const void *from, size_t bytes) {
+BASE_INLINE void vector_rest_load(vector_rest_t *rest, const void *from, size_t bytes) {
   memcpy(rest->bytes, from, bytes);
 }
 
-VECTOR_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t bytes) {
+BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t bytes) {
   memcpy(to, rest->bytes, bytes);
 }
 #endif
 
 /* The loop over a kind of vector whose operations, and prefix_settled for what they come to, have
  * been defined. The last elements, fewer than a pair, go through a pair of their own. */
-#define VECTOR_TEMPLATE(prefix)                                                                  \
-  VECTOR_INLINE prefix##_pair_t prefix##_combined(prefix##_operation_t op, prefix##_pair_t a,    \
-                                                  prefix##_pair_t b) {                           \
-    return (prefix##_pair_t){op(a.first, b.first), op(a.second, b.second)};                      \
-  }                                                                                              \
-  VECTOR_INLINE prefix##_pair_t prefix##_result(prefix##_pair_t pair) {                          \
-    return (prefix##_pair_t){prefix##_settled(pair.first), prefix##_settled(pair.second)};       \
-  }                                                                                              \
-                                                                                                 \
-  /* As host_fold_t, `bytes` of every source. */                                                 \
-  VECTOR_INLINE void prefix##_fold(prefix##_format_t format, prefix##_operation_t op, void *dst, \
-                                   const void *const sources[], int source_count, size_t offset, \
-                                   size_t bytes) {                                               \
-    const char *const *from = (const char *const *)sources;                                      \
-    size_t done = 0;                                                                             \
-    for (; done + format.bytes <= bytes; done += format.bytes) {                                 \
-      prefix##_pair_t pair = format.load(from[0] + offset + done);                               \
-      for (int k = 1; k < source_count; k++) {                                                   \
-        pair = prefix##_combined(op, pair, format.load(from[k] + offset + done));                \
-      }                                                                                          \
-      format.store((char *)dst + done, prefix##_result(pair));                                   \
-    }                                                                                            \
-    if (done < bytes) {                                                                          \
-      vector_rest_t rest = {0};                                                                  \
-      vector_rest_load(&rest, from[0] + offset + done, bytes - done);                            \
-      prefix##_pair_t pair = format.load(&rest);                                                 \
-      for (int k = 1; k < source_count; k++) {                                                   \
-        vector_rest_load(&rest, from[k] + offset + done, bytes - done);                          \
-        pair = prefix##_combined(op, pair, format.load(&rest));                                  \
-      }                                                                                          \
-      format.store(&rest, prefix##_result(pair));                                                \
-      vector_rest_store((char *)dst + done, &rest, bytes - done);                                \
-    }                                                                                            \
+#define VECTOR_TEMPLATE(prefix)                                                                \
+  BASE_INLINE prefix##_pair_t prefix##_combined(prefix##_operation_t op, prefix##_pair_t a,    \
+                                                prefix##_pair_t b) {                           \
+    return (prefix##_pair_t){op(a.first, b.first), op(a.second, b.second)};                    \
+  }                                                                                            \
+  BASE_INLINE prefix##_pair_t prefix##_result(prefix##_pair_t pair) {                          \
+    return (prefix##_pair_t){prefix##_settled(pair.first), prefix##_settled(pair.second)};     \
+  }                                                                                            \
+                                                                                               \
+  /* As host_fold_t, `bytes` of every source. */                                               \
+  BASE_INLINE void prefix##_fold(prefix##_format_t format, prefix##_operation_t op, void *dst, \
+                                 const void *const sources[], int source_count, size_t offset, \
+                                 size_t bytes) {                                               \
+    const char *const *from = (const char *const *)sources;                                    \
+    size_t done = 0;                                                                           \
+    for (; done + format.bytes <= bytes; done += format.bytes) {                               \
+      prefix##_pair_t pair = format.load(from[0] + offset + done);                             \
+      for (int k = 1; k < source_count; k++) {                                                 \
+        pair = prefix##_combined(op, pair, format.load(from[k] + offset + done));              \
+      }                                                                                        \
+      format.store((char *)dst + done, prefix##_result(pair));                                 \
+    }                                                                                          \
+    if (done < bytes) {                                                                        \
+      vector_rest_t rest = {0};                                                                \
+      vector_rest_load(&rest, from[0] + offset + done, bytes - done);                          \
+      prefix##_pair_t pair = format.load(&rest);                                               \
+      for (int k = 1; k < source_count; k++) {                                                 \
+        vector_rest_load(&rest, from[k] + offset + done, bytes - done);                        \
+        pair = prefix##_combined(op, pair, format.load(&rest));                                \
+      }                                                                                        \
+      format.store(&rest, prefix##_result(pair));                                              \
+      vector_rest_store((char *)dst + done, &rest, bytes - done);                              \
+    }                                                                                          \
   }
 
 /* prefix_op_fold: the fold of an operation on elements in that format of kind's vectors. */

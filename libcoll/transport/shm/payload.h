@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "base/move.h"
+
 #define SHM_STRING_MOVE_LEAST 1024 /* bytes from which a string move pays for its start */
 
 /* At most 48. */
@@ -32,13 +34,11 @@ static inline void shm_payload_copy_inline(void *dst, const void *src, size_t by
 
 /* Into shared memory that others have read. */
 static inline void shm_payload_write(void *dst, const void *src, size_t bytes) {
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-  if (bytes >= SHM_STRING_MOVE_LEAST) {
-    __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(bytes) : : "memory");
-    return;
+  if (bytes >= SHM_STRING_MOVE_LEAST && base_moves_strings()) {
+    base_move_string(dst, src, bytes);
+  } else {
+    memcpy(dst, src, bytes);
   }
-#endif
-  memcpy(dst, src, bytes);
 }
 
 #endif

@@ -1,0 +1,24 @@
+/* A string move copies what it is told to, and not a byte more. */
+#include <criterion/criterion.h>
+
+#include "base/move.h"
+
+Test(move, copies_these_bytes_alone) {
+  enum { ROOM = 300 };
+  char from[ROOM], to[ROOM];
+  for (int i = 0; i < ROOM; i++) from[i] = (char)(i % 101);
+  for (size_t bytes = 0; bytes < 200; bytes += 13) {
+    size_t at = bytes % 7 + 1;
+    memset(to, -1, sizeof to);
+    base_move_string(to + at, from + 2 * at, bytes);
+    cr_assert_arr_eq(to + at, from + 2 * at, bytes);
+    for (size_t i = 0; i < ROOM; i++) {
+      cr_assert(to[i] == -1 || (i >= at && i < at + bytes), "byte %zu of a move of %zu", i, bytes);
+    }
+  }
+}
+
+Test(move, is_asked_about_with_one_answer) {
+  bool first = base_moves_strings();
+  cr_assert_eq(base_moves_strings(), first);
+}
