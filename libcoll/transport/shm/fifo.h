@@ -6,7 +6,8 @@
  *
  * Positions of payloads only grow, modulo 2^32; a position's remainder by the ring's bytes is its
  * place. A payload lies in one piece, so the end of the ring may be left empty. What lies between
- * the position last told and the sender's is in use.
+ * the position last told and the sender's is in use. The first payload brings the pages of all, to
+ * either side.
  *
  * There is room for PLAN_DEPTH_MAX (4) messages of slot_bytes that were not taken, however late the
  * receiver tells: it never keeps to itself as much as half of the letters, or SHM_UNTOLD_SLOTS (2)
@@ -24,6 +25,7 @@
 #include "base/memory.h"
 #include "transport/shm/layout.h"
 #include "transport/shm/payload.h"
+#include "transport/shm/segment.h"
 
 #define SHM_UNTOLD_SLOTS 2
 /* Bytes of the shortest payload with a gap behind it. Shorter ones would gain less than it costs to
@@ -114,6 +116,7 @@ static inline bool shm_outgoing_put_payload(shm_outgoing_t *out, const void *dat
   uint32_t end = start + run;
   if (run >= SHM_GAP_AFTER_LEAST && run <= out->gap_after_most) end += out->gap_bytes;
   if (!shm_outgoing_has_bytes(out, end)) return false;
+  if (start == 0) shm_segment_populate_part(out->bytes, out->byte_mask + 1);
   shm_payload_write(out->bytes + (start & out->byte_mask), data, bytes);
   letter->start = start;
   letter->end = end;
@@ -157,8 +160,10 @@ static inline bool shm_incoming_peek(shm_incoming_t *in, const void **data,
   /* acquire: letter and payload are there once their flag is */
   if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != in->received + 1) return false;
   *head = (transport_head_t){.tag = slot->letter.tag, .bytes = slot->letter.bytes};
-  *data = head->bytes <= SHM_INLINE_BYTES ? slot->letter.payload
-                                          : in->bytes + (slot->letter.start & in->byte_mask);
+  *data = slot->letter.payload;
+  if (head->bytes <= SHM_INLINE_BYTES) return true;
+  *data = in->bytes + (slot->letter.start & in->byte_mask);
+  if (in->position == 0) shm_segment_populate_part(in->bytes, in->byte_mask + 1);
   return true;
 }
 
