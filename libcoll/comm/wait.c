@@ -16,8 +16,7 @@
 /* Some 10 µs in all, where no neighbour has use for the core. No more, as the kernel gives the core
  * back at once to one that has yielded less often than its neighbours, until it has made up. */
 #define PATIENCE_LOOKS 100
-#define SOON_LOOKS 20 /* some 2 µs: what it takes to turn to another rank and back */
-#define ASK_LOOKS 10  /* until neighbours are asked again */
+#define ASK_LOOKS 10 /* until neighbours are asked again */
 
 #define YIELD_NS 1000000u     /* yields that take longer give the core to strangers, not to peers */
 #define TURN_SLEEP_NS 50000u  /* while other threads have the turn */
@@ -182,7 +181,7 @@ static int patience_of(comm_wait_t *wait, const comm_task_t tasks[], size_t coun
   wait->asker = local;
   switch (local->ops->outlook(local, place, missing)) {
     case TRANSPORT_NEWS_HERE: break;
-    case TRANSPORT_NEWS_SOON: return comm_task_is_led(first) ? SOON_LOOKS : 0;
+    case TRANSPORT_NEWS_SOON: return comm_task_is_led(first) ? PATIENCE_LOOKS : 0;
     case TRANSPORT_NEWS_ELSEWHERE: return PATIENCE_LOOKS;
   }
   return 0;
