@@ -16,12 +16,13 @@ static uint64_t tag_of(const engine_call_t *call, const engine_action_t *action)
   return engine_tag_recount(call->tag, action->pair_count, 0);
 }
 
+BASE_INLINE char *only_piece(const engine_run_t *run, const engine_action_t *action) {
+  return engine_address(run->bound, &run->bound->operands[action->operands], NULL);
+}
+
 /* NULL for a message without bytes. */
 static char *data_of(const engine_run_t *run, const engine_action_t *action) {
-  const engine_bound_t *bound = run->bound;
-  if (action->operand_count == 1) {
-    return engine_address(bound, &bound->operands[action->operands], NULL);
-  }
+  if (action->operand_count == 1) return only_piece(run, action);
   return action->operand_count > 1 ? run->world->packing : NULL;
 }
 
@@ -49,21 +50,42 @@ BASE_APART static coll_status_t unpack(const engine_run_t *run, const engine_act
   return COLL_OK;
 }
 
-coll_status_t engine_message_send(const engine_run_t *run, const engine_action_t *action,
-                                  int channel, bool *done) {
+BASE_INLINE coll_status_t send_from(const engine_action_t *action, int channel, const char *data,
+                                    uint64_t tag, bool *done) {
   transport_t *route = action->route;
-  const transport_head_t head = {.tag = tag_of(run->call, action), .bytes = action->bytes};
-  if (action->operand_count > 1) COLL_TRY(pack(run, action));
-  const char *data = data_of(run, action);
+  const transport_head_t head = {.tag = tag, .bytes = action->bytes};
   if (action->kind == ENGINE_POST) return route->ops->post(route, data, &head, done);
   return route->ops->send(route, action->peer, channel, data, &head, done);
 }
 
-static coll_status_t check_head(const engine_run_t *run, const engine_action_t *action,
-                                int32_t peer, const transport_head_t *head) {
+/* Of several pieces, or where counts differ from pair to pair. */
+BASE_APART static coll_status_t send_otherwise(const engine_run_t *run,
+                                               const engine_action_t *action, int channel,
+                                               bool *done) {
+  if (action->operand_count > 1) COLL_TRY(pack(run, action));
+  return send_from(action, channel, data_of(run, action), tag_of(run->call, action), done);
+}
+
+coll_status_t engine_message_send(const engine_run_t *run, const engine_action_t *action,
+                                  int channel, bool *done) {
+  if (action->operand_count != 1 || engine_call_is_uneven(run->call)) {
+    return send_otherwise(run, action, channel, done);
+  }
+  return send_from(action, channel, only_piece(run, action), run->call->tag, done);
+}
+
+BASE_APART static coll_status_t check_head_otherwise(const engine_run_t *run,
+                                                     const engine_action_t *action, int32_t peer,
+                                                     const transport_head_t *head) {
   uint64_t tag = tag_of(run->call, action);
   if (head->tag == tag && head->bytes == action->bytes) return COLL_OK;
   return engine_tag_mismatch(run->world->rank, tag, peer, head->tag);
+}
+
+BASE_INLINE coll_status_t check_head(const engine_run_t *run, const engine_action_t *action,
+                                     int32_t peer, const transport_head_t *head) {
+  if (head->tag == run->call->tag && head->bytes == action->bytes) return COLL_OK;
+  return check_head_otherwise(run, action, peer, head);
 }
 
 static coll_status_t peek(const engine_action_t *action, int32_t peer, int channel,
@@ -102,7 +124,8 @@ static coll_status_t check_leftovers(const engine_run_t *run, const engine_actio
   return engine_tag_mismatch(run->world->rank, call->tag, peer, head.tag);
 }
 
-static coll_status_t recv_post(const engine_run_t *run, const engine_action_t *action, bool *done) {
+BASE_APART static coll_status_t recv_post(const engine_run_t *run, const engine_action_t *action,
+                                          bool *done) {
   transport_head_t head;
   const void *message;
   COLL_TRY(peek(action, action->peer, 0, &message, &head, done));
@@ -113,16 +136,27 @@ static coll_status_t recv_post(const engine_run_t *run, const engine_action_t *a
   return check_leftovers(run, action, action->peer);
 }
 
-coll_status_t engine_message_recv(const engine_run_t *run, const engine_action_t *action,
-                                  int channel, bool *done) {
+BASE_INLINE coll_status_t recv_to(const engine_run_t *run, const engine_action_t *action,
+                                  int channel, char *data, bool *done) {
   transport_t *route = action->route;
   transport_head_t head;
+  COLL_TRY(route->ops->recv(route, action->peer, channel, data, action->bytes, &head, done));
+  return *done ? check_head(run, action, action->peer, &head) : COLL_OK;
+}
+
+/* Of several pieces, or none. */
+BASE_APART static coll_status_t recv_otherwise(const engine_run_t *run,
+                                               const engine_action_t *action, int channel,
+                                               bool *done) {
+  COLL_TRY(recv_to(run, action, channel, data_of(run, action), done));
+  return *done ? unpack(run, action, run->world->packing) : COLL_OK;
+}
+
+coll_status_t engine_message_recv(const engine_run_t *run, const engine_action_t *action,
+                                  int channel, bool *done) {
   if (action->posted) return recv_post(run, action, done);
-  COLL_TRY(route->ops->recv(route, action->peer, channel, data_of(run, action), action->bytes,
-                            &head, done));
-  if (!*done) return COLL_OK;
-  COLL_TRY(check_head(run, action, action->peer, &head));
-  return action->operand_count > 1 ? unpack(run, action, run->world->packing) : COLL_OK;
+  if (action->operand_count != 1) return recv_otherwise(run, action, channel, done);
+  return recv_to(run, action, channel, only_piece(run, action), done);
 }
 
 coll_status_t engine_message_recv_reduce(engine_run_t *run, const engine_action_t *action,

@@ -34,7 +34,7 @@ static char *shifted(const void *buffer, size_t shift) {
 }
 
 /* This rank's INPUT and OUTPUT are the call's, so that several calls can be under way at once. */
-static coll_status_t find_buffers(engine_run_t *run) {
+BASE_INLINE coll_status_t find_buffers(engine_run_t *run) {
   const engine_bound_t *bound = run->bound;
   size_t shift = run->pass.first * run->call->element_bytes;
   char **addresses = bound->addresses;
@@ -55,7 +55,7 @@ static void set_pass(engine_run_t *run, size_t first) {
   run->pass.count = left < most ? left : most;
 }
 
-static coll_status_t enter_pass(engine_run_t *run) {
+BASE_INLINE coll_status_t enter_pass(engine_run_t *run) {
   const engine_bound_t *bound = run->bound;
   const engine_action_t *next = bound->actions;
   for (int lane = 0; lane < bound->plan->lanes; lane++) {
@@ -144,7 +144,7 @@ static coll_status_t do_action(engine_run_t *run, const engine_action_t *action,
   return COLL_OK;
 }
 
-/* As far as the lane goes. Where it is the only one there is nothing else to look at meanwhile. */
+/* As far as the lane goes; looks: how often what is not there yet is looked for. */
 static coll_status_t advance_lane(engine_run_t *run, int lane, int looks, bool *moved) {
   const engine_action_t *action = run->next[lane], *end = run->end[lane];
   int channel = run->call->channel + lane;
@@ -162,33 +162,37 @@ static coll_status_t advance_lane(engine_run_t *run, int lane, int looks, bool *
 }
 
 /* One sweep: every lane as far as it goes. */
-static coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
-  int lanes = run->bound->plan->lanes, looks = lanes == 1 ? run->world->looks : 1;
+BASE_APART static coll_status_t sweep_lanes(engine_run_t *run, bool *moved, bool *pass_done) {
   *pass_done = true;
-  for (int lane = 0; lane < lanes; lane++) {
-    COLL_TRY(advance_lane(run, lane, looks, moved));
+  for (int lane = 0; lane < run->bound->plan->lanes; lane++) {
+    COLL_TRY(advance_lane(run, lane, 1, moved));
     if (run->next[lane] < run->end[lane]) *pass_done = false;
   }
   return COLL_OK;
 }
 
+/* Where there is but one lane, there is nothing else to look at while it waits. */
+BASE_INLINE coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
+  if (run->bound->plan->lanes > 1) return sweep_lanes(run, moved, pass_done);
+  COLL_TRY(advance_lane(run, 0, run->world->looks, moved));
+  *pass_done = run->next[0] == run->end[0];
+  return COLL_OK;
+}
+
 coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
-  const engine_pass_t *pass = &run->pass;
   *moved = false;
   *done = false;
   for (;;) {
     bool pass_done, swept = false;
     COLL_TRY(sweep(run, &swept, &pass_done));
-    *moved = *moved || swept || pass_done;
-    if (pass_done && pass->first + pass->count >= run->call->count) {
+    if (pass_done && run->pass.first + run->pass.count >= run->call->count) {
+      *moved = true;
       *done = true;
       return COLL_OK;
     }
-    if (pass_done) {
-      COLL_TRY(next_pass(run));
-    } else if (!swept) {
-      return COLL_OK;
-    }
+    if (!pass_done && !swept) return COLL_OK;
+    *moved = true;
+    if (pass_done) COLL_TRY(next_pass(run));
   }
 }
 

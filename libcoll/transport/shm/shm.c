@@ -126,14 +126,14 @@ static coll_status_t shm_post(transport_t *t, const void *data, const transport_
   }
   void *base = s->segment->base;
   shm_slot_t *slot = shm_layout_post(base, t->rank, s->posted);
-  shm_letter_t letter = {.tag = head->tag, .bytes = head->bytes};
   if (head->bytes <= SHM_INLINE_BYTES) {
-    shm_payload_copy_inline(letter.payload, data, head->bytes);
+    shm_payload_copy_inline(slot->letter.payload, data, head->bytes);
   } else {
     shm_payload_write(shm_layout_post_bytes(&s->layout, base, t->rank, s->posted), data,
                       head->bytes);
   }
-  slot->letter = letter;
+  slot->letter.tag = head->tag;
+  slot->letter.bytes = head->bytes;
   atomic_store_explicit(&slot->sequence, ++s->posted, memory_order_release);
   s->sent_to = UINT64_MAX;
   for (int peer = 0; peer < t->size; peer++) {
