@@ -43,16 +43,17 @@ coll_status_t api_check_premul(struct coll_comm *comm, const char *verb, coll_op
   return api_wrong(comm, verb, text);
 }
 
-coll_status_t api_check_pair(comm_call_t *call, const char *verb) {
-  struct coll_comm *comm = call->comm;
+coll_status_t api_check_pair(api_asked_t *asked) {
+  struct coll_comm *comm = asked->comm;
   size_t bytes = 0;
   COLL_TRY(comm_check(comm));
-  COLL_TRY(api_check_words(call, verb, &bytes));
-  if (call->root == comm->rank && !api_group_is_open()) {
-    return api_wrong(comm, verb, "to or from itself a rank communicates inside a group only");
+  COLL_TRY(api_check_words(asked, &bytes));
+  if (asked->traits.root == comm->rank && !api_group_is_open()) {
+    return api_wrong(comm, asked->verb,
+                     "to or from itself a rank communicates inside a group only");
   }
-  const void *buffer = call->kind == COMM_SEND ? call->send : call->recv;
-  if (call->count > 0 && buffer == NULL) return api_wrong(comm, verb, "the buffer is NULL");
+  const void *buffer = asked->kind == COMM_SEND ? asked->send : asked->recv;
+  if (asked->count > 0 && buffer == NULL) return api_wrong(comm, asked->verb, "the buffer is NULL");
   return COLL_OK;
 }
 
@@ -71,41 +72,41 @@ static bool extent(const size_t counts[], const size_t displs[], int size, size_
   return true;
 }
 
-coll_status_t api_check_alltoallv(comm_call_t *call, const size_t send_counts[],
+coll_status_t api_check_alltoallv(api_asked_t *asked, const size_t send_counts[],
                                   const size_t send_displs[], const size_t recv_counts[],
                                   const size_t recv_displs[]) {
-  static const char *const verb = "alltoallv";
+  const char *verb = asked->verb;
   size_t none = 0;
-  COLL_TRY(comm_check(call->comm));
-  COLL_TRY(api_check_words(call, verb, &none));
-  size_t element_bytes = base_dtype_bytes(call->dtype), size = (size_t)call->comm->size;
+  COLL_TRY(comm_check(asked->comm));
+  COLL_TRY(api_check_words(asked, &none));
+  size_t element_bytes = base_dtype_bytes(asked->traits.dtype), size = (size_t)asked->comm->size;
   size_t send_elements = 0, recv_elements = 0;
-  int rank = call->comm->rank;
+  int rank = asked->comm->rank;
   if (send_counts == NULL || send_displs == NULL || recv_counts == NULL || recv_displs == NULL) {
-    return api_wrong(call->comm, verb, "an array of counts or displacements is NULL");
+    return api_wrong(asked->comm, verb, "an array of counts or displacements is NULL");
   }
-  if (!extent(send_counts, send_displs, (int)size, element_bytes, &send_elements, &call->count) ||
-      !extent(recv_counts, recv_displs, (int)size, element_bytes, &recv_elements, &call->count)) {
-    return api_wrong(call->comm, verb,
+  if (!extent(send_counts, send_displs, (int)size, element_bytes, &send_elements, &asked->count) ||
+      !extent(recv_counts, recv_displs, (int)size, element_bytes, &recv_elements, &asked->count)) {
+    return api_wrong(asked->comm, verb,
                      "a count and displacement reach beyond what memory can hold");
   }
-  if (send_elements > 0 && call->send == NULL)
-    return api_wrong(call->comm, verb, "the send buffer is NULL");
-  if (recv_elements > 0 && call->recv == NULL)
-    return api_wrong(call->comm, verb, "the recv buffer is NULL");
+  if (send_elements > 0 && asked->send == NULL)
+    return api_wrong(asked->comm, verb, "the send buffer is NULL");
+  if (recv_elements > 0 && asked->recv == NULL)
+    return api_wrong(asked->comm, verb, "the recv buffer is NULL");
   if (send_counts[rank] != recv_counts[rank]) {
-    return api_wrong(call->comm, verb, "the counts it sends to and receives from itself differ");
+    return api_wrong(asked->comm, verb, "the counts it sends to and receives from itself differ");
   }
   if (send_elements > 0 && recv_elements > 0 &&
-      api_overlap(call->send, send_elements * element_bytes, call->recv,
+      api_overlap(asked->send, send_elements * element_bytes, asked->recv,
                   recv_elements * element_bytes)) {
-    return api_wrong(call->comm, verb, "the send and recv buffers overlap");
+    return api_wrong(asked->comm, verb, "the send and recv buffers overlap");
   }
   const size_t *arrays[] = {send_counts, send_displs, recv_counts, recv_displs};
   COLL_TRY(
-      base_alloc(4 * size, sizeof *call->blocks, "alltoallv's counts", (void **)&call->blocks));
+      base_alloc(4 * size, sizeof *asked->blocks, "alltoallv's counts", (void **)&asked->blocks));
   for (size_t i = 0; i < 4; i++) {
-    memcpy(call->blocks + i * size, arrays[i], size * sizeof *call->blocks);
+    memcpy(asked->blocks + i * size, arrays[i], size * sizeof *asked->blocks);
   }
   return COLL_OK;
 }

@@ -1,7 +1,7 @@
 /*
  * What the verbs ask of their arguments before anything is sent: the same few questions, asked of
  * the shape that the plans are built for. They are inline, as a verb knows most answers beforehand,
- * and keep the call to themselves, so that it stays in registers meanwhile.
+ * and what is asked is no other's to see, so that it stays in registers meanwhile.
  */
 #ifndef API_CHECK_H
 #define API_CHECK_H
@@ -10,6 +10,30 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "comm/call.h"
+
+/* A verb and its arguments. */
+typedef struct api_asked {
+  const char *verb;
+  comm_call_kind_t kind;
+  struct coll_comm *comm;
+  comm_traits_t traits; /* a premul-sum's op becomes COMM_PREMUL */
+  size_t count;
+  const void *send;
+  void *recv;
+  size_t *blocks; /* of alltoallv, from comm_call_t */
+  uint64_t scalar;
+} api_asked_t;
+
+BASE_INLINE comm_call_t api_call(const api_asked_t *asked) {
+  return (comm_call_t){.kind = asked->kind,
+                       .comm = asked->comm,
+                       .shape = comm_shape_make(asked->traits, asked->count),
+                       .send = asked->send,
+                       .recv = asked->recv,
+                       .blocks = asked->blocks,
+                       .bundle = NULL,
+                       .scalar = asked->scalar};
+}
 
 /* COLL_ERROR_INVALID and the sentence: the verb, the rank and what is wrong. */
 BASE_COLD coll_status_t api_wrong(const struct coll_comm *comm, const char *verb, const char *what);
@@ -25,33 +49,35 @@ BASE_COLD coll_status_t api_check_premul(struct coll_comm *comm, const char *ver
                                          coll_dtype_t dtype, uint64_t *scalar);
 
 /* *block_bytes: of `count` elements; so many blocks as there are ranks still fit memory. */
-BASE_INLINE coll_status_t api_check_words(comm_call_t *call, const char *verb,
-                                          size_t *block_bytes) {
-  struct coll_comm *comm = call->comm;
-  size_t element_bytes = base_dtype_bytes(call->dtype), all_bytes;
-  if (element_bytes == 0) return api_wrong_dtype(comm, verb, call->dtype);
-  if (base_collective_reduces(call->collective) && (unsigned)call->op >= COLL_OP_BUILTIN_COUNT) {
+BASE_INLINE coll_status_t api_check_words(api_asked_t *asked, size_t *block_bytes) {
+  struct coll_comm *comm = asked->comm;
+  comm_traits_t *traits = &asked->traits;
+  size_t element_bytes = base_dtype_bytes(traits->dtype), all_bytes;
+  if (element_bytes == 0) return api_wrong_dtype(comm, asked->verb, traits->dtype);
+  if (base_collective_reduces(traits->collective) &&
+      (unsigned)traits->op >= COLL_OP_BUILTIN_COUNT) {
     uint64_t scalar;
-    COLL_TRY(api_check_premul(comm, verb, call->op, call->dtype, &scalar));
-    call->scalar = scalar;
+    COLL_TRY(api_check_premul(comm, asked->verb, traits->op, traits->dtype, &scalar));
+    asked->scalar = scalar;
+    traits->op = COMM_PREMUL;
   }
-  if ((unsigned)call->root >= (unsigned)comm->size) {
-    const char *what = call->kind == COMM_COLLECTIVE ? "root" : "peer";
-    return api_wrong_rank(comm, verb, what, call->root);
+  if ((unsigned)traits->root >= (unsigned)comm->size) {
+    const char *what = asked->kind == COMM_COLLECTIVE ? "root" : "peer";
+    return api_wrong_rank(comm, asked->verb, what, traits->root);
   }
-  if (!base_size_multiply(call->count, element_bytes, block_bytes) ||
+  if (!base_size_multiply(asked->count, element_bytes, block_bytes) ||
       !base_size_multiply(*block_bytes, (unsigned)comm->size, &all_bytes) ||
       all_bytes > SIZE_MAX / 2) {
-    return api_wrong_count(comm, verb, call->count, call->dtype);
+    return api_wrong_count(comm, asked->verb, asked->count, traits->dtype);
   }
   return COLL_OK;
 }
 
 /* Whether send is where an in-place call of the collective has it, seen from recv. */
-BASE_INLINE bool api_is_in_place(const comm_call_t *call, size_t block_bytes) {
-  uintptr_t send = (uintptr_t)call->send, recv = (uintptr_t)call->recv;
-  size_t own = (size_t)call->comm->rank * block_bytes;
-  switch (call->collective) {
+BASE_INLINE bool api_is_in_place(const api_asked_t *asked, size_t block_bytes) {
+  uintptr_t send = (uintptr_t)asked->send, recv = (uintptr_t)asked->recv;
+  size_t own = (size_t)asked->comm->rank * block_bytes;
+  switch (asked->traits.collective) {
     case COLL_ALLREDUCE:
     case COLL_REDUCE:
     case COLL_BROADCAST:
@@ -69,39 +95,39 @@ BASE_INLINE bool api_overlap(const void *a, size_t a_bytes, const void *b, size_
   return first < second + b_bytes && second < first + a_bytes;
 }
 
-/* All of a collective's arguments; fills in call->in_place, and drops the buffers that this rank
- * has no use for. COLL_ERROR_INVALID names the verb, the argument and what is wrong. */
-BASE_INLINE coll_status_t api_check_collective(comm_call_t *call, const char *verb) {
-  struct coll_comm *comm = call->comm;
+/* All of a collective's arguments; finds whether it is in place, and drops the buffers that this
+ * rank has no use for. COLL_ERROR_INVALID names the verb, the argument and what is wrong. */
+BASE_INLINE coll_status_t api_check_collective(api_asked_t *asked) {
+  struct coll_comm *comm = asked->comm;
   size_t block_bytes = 0;
   COLL_TRY(comm_check(comm));
-  COLL_TRY(api_check_words(call, verb, &block_bytes));
+  COLL_TRY(api_check_words(asked, &block_bytes));
   const plan_shape_t shape = {
-      .collective = call->collective, .size = comm->size, .root = call->root};
+      .collective = asked->traits.collective, .size = comm->size, .root = asked->traits.root};
   size_t send_bytes = (size_t)plan_blocks(&shape, comm->rank, PLAN_INPUT) * block_bytes;
   size_t recv_bytes = (size_t)plan_blocks(&shape, comm->rank, PLAN_OUTPUT) * block_bytes;
-  if (send_bytes == 0) call->send = NULL;
-  if (recv_bytes == 0) call->recv = NULL;
-  if (send_bytes > 0 && call->send == NULL) {
-    return api_wrong(comm, verb, "the send buffer is NULL");
+  if (send_bytes == 0) asked->send = NULL;
+  if (recv_bytes == 0) asked->recv = NULL;
+  if (send_bytes > 0 && asked->send == NULL) {
+    return api_wrong(comm, asked->verb, "the send buffer is NULL");
   }
-  if (recv_bytes > 0 && call->recv == NULL) {
-    return api_wrong(comm, verb, "the recv buffer is NULL");
+  if (recv_bytes > 0 && asked->recv == NULL) {
+    return api_wrong(comm, asked->verb, "the recv buffer is NULL");
   }
   if (send_bytes == 0 || recv_bytes == 0) return COLL_OK;
-  call->in_place = api_is_in_place(call, block_bytes);
-  if (!call->in_place && api_overlap(call->send, send_bytes, call->recv, recv_bytes)) {
-    return api_wrong(comm, verb,
+  asked->traits.in_place = api_is_in_place(asked, block_bytes);
+  if (!asked->traits.in_place && api_overlap(asked->send, send_bytes, asked->recv, recv_bytes)) {
+    return api_wrong(comm, asked->verb,
                      "the send and recv buffers overlap, but not the way coll.h says for in place");
   }
   return COLL_OK;
 }
 
 /* Those of coll_send and coll_recv. */
-coll_status_t api_check_pair(comm_call_t *call, const char *verb);
+coll_status_t api_check_pair(api_asked_t *asked);
 
-/* Those of coll_alltoallv; copies the four arrays to call->blocks and finds call->count. */
-coll_status_t api_check_alltoallv(comm_call_t *call, const size_t send_counts[],
+/* Those of coll_alltoallv; copies the four arrays to asked->blocks and finds asked->count. */
+coll_status_t api_check_alltoallv(api_asked_t *asked, const size_t send_counts[],
                                   const size_t send_displs[], const size_t recv_counts[],
                                   const size_t recv_displs[]);
 

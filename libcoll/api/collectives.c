@@ -2,34 +2,22 @@
 #include "api/check.h"
 #include "api/submit.h"
 
-/* The call that is checked is no other's to see; a copy of it is handed on. All members are named,
- * since to clear what is not would cost more than all the checks. */
 BASE_INLINE coll_status_t collective(coll_collective_t which, const char *verb, const void *send,
                                      void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
                                      int root, coll_comm_t comm, coll_stream_t stream) {
-  comm_call_t asked = {.kind = COMM_COLLECTIVE,
+  api_asked_t asked = {.verb = verb,
+                       .kind = COMM_COLLECTIVE,
                        .comm = comm,
-                       .collective = which,
-                       .send = send,
-                       .recv = recv,
+                       .traits = {.collective = which,
+                                  .dtype = dtype,
+                                  .op = op,
+                                  .root = root,
+                                  .reach = PLAN_REACH_USER},
                        .count = count,
-                       .dtype = dtype,
-                       .op = op,
-                       .root = root};
-  coll_status_t status = api_check_collective(&asked, verb);
-  const comm_call_t call = {.kind = COMM_COLLECTIVE,
-                            .comm = comm,
-                            .collective = which,
-                            .send = asked.send,
-                            .recv = asked.recv,
-                            .count = count,
-                            .blocks = NULL,
-                            .bundle = NULL,
-                            .dtype = dtype,
-                            .op = op,
-                            .root = root,
-                            .in_place = asked.in_place,
-                            .scalar = asked.scalar};
+                       .send = send,
+                       .recv = recv};
+  coll_status_t status = api_check_collective(&asked);
+  const comm_call_t call = api_call(&asked);
   return api_submit(status, &call, stream);
 }
 
@@ -87,28 +75,30 @@ coll_status_t coll_alltoallv(const void *send, const size_t send_counts[],
                              const size_t send_displs[], void *recv, const size_t recv_counts[],
                              const size_t recv_displs[], coll_dtype_t dtype, coll_comm_t comm,
                              coll_stream_t stream) {
-  comm_call_t call = {.kind = COMM_COLLECTIVE,
-                      .comm = comm,
-                      .collective = COLL_ALLTOALLV,
-                      .send = send,
-                      .recv = recv,
-                      .dtype = dtype};
+  api_asked_t asked = {
+      .verb = "alltoallv",
+      .kind = COMM_COLLECTIVE,
+      .comm = comm,
+      .traits = {.collective = COLL_ALLTOALLV, .dtype = dtype, .reach = PLAN_REACH_USER},
+      .send = send,
+      .recv = recv};
   coll_status_t status =
-      api_check_alltoallv(&call, send_counts, send_displs, recv_counts, recv_displs);
+      api_check_alltoallv(&asked, send_counts, send_displs, recv_counts, recv_displs);
+  const comm_call_t call = api_call(&asked);
   return api_submit(status, &call, stream);
 }
 
 static coll_status_t pair(comm_call_kind_t kind, const void *send, void *recv, size_t count,
                           coll_dtype_t dtype, int peer, coll_comm_t comm, coll_stream_t stream) {
-  comm_call_t call = {.kind = kind,
-                      .comm = comm,
-                      .collective = COLL_SENDRECV,
-                      .send = send,
-                      .recv = recv,
-                      .count = count,
-                      .dtype = dtype,
-                      .root = peer};
-  coll_status_t status = api_check_pair(&call, kind == COMM_SEND ? "send" : "recv");
+  api_asked_t asked = {.verb = kind == COMM_SEND ? "send" : "recv",
+                       .kind = kind,
+                       .comm = comm,
+                       .traits = {.collective = COLL_SENDRECV, .dtype = dtype, .root = peer},
+                       .count = count,
+                       .send = send,
+                       .recv = recv};
+  coll_status_t status = api_check_pair(&asked);
+  const comm_call_t call = api_call(&asked);
   return api_submit(status, &call, stream);
 }
 

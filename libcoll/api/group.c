@@ -10,18 +10,14 @@
 #include "comm/bundle.h"
 
 typedef struct group {
-  int depth;
   coll_status_t status; /* the first failed check */
   comm_call_t *calls;
   coll_stream_t *streams; /* of each call */
   size_t count, call_capacity, stream_capacity;
 } group_t;
 
+_Thread_local int api_group_depth;
 static _Thread_local group_t group;
-
-bool api_group_is_open(void) {
-  return group.depth > 0;
-}
 
 /* A communicator's calls have one order; on two streams of one group they would have none. */
 static coll_status_t check_one_stream(const comm_call_t *call, coll_stream_t stream) {
@@ -58,7 +54,7 @@ coll_status_t api_group_add(coll_status_t checked, const comm_call_t *call, coll
 }
 
 coll_status_t coll_group_start(void) {
-  group.depth++;
+  api_group_depth++;
   return COLL_OK;
 }
 
@@ -116,10 +112,10 @@ static coll_status_t launch(comm_call_t *calls) {
 
 coll_status_t coll_group_end(void) {
   comm_call_t *calls = NULL;
-  if (group.depth == 0) {
+  if (api_group_depth == 0) {
     return base_fail(COLL_ERROR_INVALID, "coll_group_end without coll_group_start in this thread");
   }
-  if (--group.depth > 0) return COLL_OK;
+  if (--api_group_depth > 0) return COLL_OK;
   coll_status_t status = group.status;
   if (status == COLL_OK && group.count > 0) {
     status = base_alloc(group.count, sizeof *calls, "a group's calls", (void **)&calls);

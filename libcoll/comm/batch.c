@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/inline.h"
 #include "base/memory.h"
 #include "comm/task.h"
 #include "comm/turn.h"
@@ -63,7 +64,8 @@ coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_ba
  * and one collective at a time. */
 static bool follows(const comm_call_t *later, const comm_call_t *earlier) {
   if (later->comm != earlier->comm || later->kind != earlier->kind) return false;
-  return later->kind == COMM_COLLECTIVE || later->root == earlier->root;
+  return later->kind == COMM_COLLECTIVE ||
+         comm_traits_of(later->shape).root == comm_traits_of(earlier->shape).root;
 }
 
 static bool may_start(const comm_task_t tasks[], size_t index, const comm_ticket_t tickets[],
@@ -137,8 +139,9 @@ out:
 
 /* First those whose turn is at hand: a peer that waits there may hold up who has the other turns.
  */
-static void finish_cut_short(const comm_task_t tasks[], size_t count, comm_ticket_t tickets[],
-                             size_t ticket_count, coll_status_t status) {
+BASE_APART static void finish_cut_short(const comm_task_t tasks[], size_t count,
+                                        comm_ticket_t tickets[], size_t ticket_count,
+                                        coll_status_t status) {
   for (int at_hand = 1; at_hand >= 0; at_hand--) {
     for (size_t i = 0; i < ticket_count; i++) {
       comm_ticket_t *ticket = &tickets[i];
@@ -192,15 +195,21 @@ coll_status_t comm_batch_run(comm_batch_t *batch, bool in_background) {
   return status;
 }
 
-/* The turn comes without waiting as a rule, and a small call's peers are there, so nothing is asked
- * twice. */
-static coll_status_t run_alone(comm_task_t *task, const comm_ticket_t *ticket, comm_wait_t *wait) {
+BASE_APART static coll_status_t await_turn(comm_task_t *task, const comm_ticket_t *ticket,
+                                           comm_wait_t *wait) {
   coll_status_t status = COLL_OK;
   while (status == COLL_OK && !comm_turn_is(ticket->comm, ticket->number)) {
     status = comm_wait_a_little(wait, task, 1);
   }
   comm_wait_reset(wait);
-  if (status == COLL_OK) status = comm_task_start(task);
+  return status;
+}
+
+/* The turn comes without waiting as a rule, and a small call's peers are there, so nothing is asked
+ * twice. */
+static coll_status_t run_alone(comm_task_t *task, const comm_ticket_t *ticket, comm_wait_t *wait) {
+  if (!comm_turn_is(ticket->comm, ticket->number)) COLL_TRY(await_turn(task, ticket, wait));
+  coll_status_t status = comm_task_start(task);
   while (status == COLL_OK) {
     bool moved;
     status = comm_task_advance(task, &moved);

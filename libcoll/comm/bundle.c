@@ -12,19 +12,28 @@
 #define BUNDLE_PIECES 256
 
 static size_t bytes_of(const comm_call_t *call) {
-  return call->count * base_dtype_bytes(call->dtype);
+  return call->shape.count * base_dtype_bytes(comm_traits_of(call->shape).dtype);
 }
 
 static bool can_be_joined(const comm_call_t *call) {
-  bool one_block = call->collective == COLL_ALLREDUCE || call->collective == COLL_REDUCE ||
-                   call->collective == COLL_BROADCAST;
-  return call->kind == COMM_COLLECTIVE && one_block && call->op < COLL_OP_BUILTIN_COUNT &&
-         call->count > 0 && bytes_of(call) < BUNDLE_BYTES;
+  const comm_traits_t traits = comm_traits_of(call->shape);
+  bool one_block = traits.collective == COLL_ALLREDUCE || traits.collective == COLL_REDUCE ||
+                   traits.collective == COLL_BROADCAST;
+  return call->kind == COMM_COLLECTIVE && one_block && traits.op != COMM_PREMUL &&
+         call->shape.count > 0 && bytes_of(call) < BUNDLE_BYTES;
+}
+
+/* The joined call, whose buffers are a bundle's, never is in place, and no peer reaches into them:
+ * they are freed with the call, also when it fails. */
+static uint64_t joined_traits(const comm_call_t *call) {
+  comm_traits_t traits = comm_traits_of(call->shape);
+  traits.in_place = false;
+  traits.reach = PLAN_REACH_SCRATCH;
+  return comm_traits_pack(traits);
 }
 
 static bool go_together(const comm_call_t *a, const comm_call_t *b) {
-  return a->comm == b->comm && a->collective == b->collective && a->dtype == b->dtype &&
-         a->op == b->op && a->root == b->root;
+  return a->comm == b->comm && joined_traits(a) == joined_traits(b);
 }
 
 /* Calls that make one, by their places in the group. */
@@ -102,7 +111,7 @@ static coll_status_t check_apart(const members_t *members) {
           base_fail(COLL_ERROR_INVALID,
                     "rank %d: two calls of coll_%s in one group use the same memory, and the "
                     "calls of a group have no order: put them into two groups",
-                    call->comm->rank, base_collective_name(call->collective));
+                    call->comm->rank, base_collective_name(comm_traits_of(call->shape).collective));
       return comm_keep_error(call->comm, status);
     }
   }
@@ -117,13 +126,12 @@ static coll_status_t join(const members_t *members, comm_call_t *joined) {
   COLL_TRY(check_apart(members));
   COLL_TRY(base_alloc(1, sizeof *bundle + count * sizeof *bundle->pieces, "a bundle of calls",
                       (void **)&bundle));
-  call.count = 0;
-  call.in_place = false;
+  call.shape = (comm_shape_t){.count = 0, .traits = joined_traits(&call)};
   bundle->count = count;
   for (size_t i = 0; i < count; i++) {
     const comm_call_t *each = member(members, i);
     bundle->pieces[i] = (comm_piece_t){each->send, each->recv, bytes_of(each)};
-    call.count += each->count;
+    call.shape.count += each->shape.count;
   }
   coll_status_t status = base_alloc(2, bytes_of(&call), "a bundle's buffers", &bundle->memory);
   if (status != COLL_OK) {

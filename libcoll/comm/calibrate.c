@@ -246,14 +246,15 @@ static void meetings(side_t *side, size_t count) {
 
 static void small_calls(side_t *side, size_t elements) {
   float in[LINE_COUNT] = {0}, out[LINE_COUNT];
+  const comm_traits_t traits = {.collective = COLL_ALLREDUCE,
+                                .dtype = COLL_FLOAT32,
+                                .op = COLL_SUM,
+                                .reach = PLAN_REACH_USER};
   const comm_call_t call = {.kind = COMM_COLLECTIVE,
                             .comm = side->comm,
-                            .collective = COLL_ALLREDUCE,
+                            .shape = comm_shape_make(traits, elements),
                             .send = in,
-                            .recv = out,
-                            .count = elements,
-                            .dtype = COLL_FLOAT32,
-                            .op = COLL_SUM};
+                            .recv = out};
   for (int i = 0; i < CALLS; i++) {
     if (comm_call_run(&call) != COLL_OK) side->bench->failed = true;
   }

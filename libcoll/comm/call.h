@@ -12,17 +12,12 @@ typedef enum comm_call_kind { COMM_COLLECTIVE, COMM_SEND, COMM_RECV } comm_call_
 typedef struct comm_call {
   comm_call_kind_t kind;
   struct coll_comm *comm;
-  coll_collective_t collective; /* COLL_SENDRECV for sends and receives */
-  const void *send;             /* NULL where this rank has no such buffer */
+  comm_shape_t shape; /* of reach USER */
+  const void *send;   /* NULL where this rank has no such buffer */
   void *recv;
-  size_t count;               /* elements of a block; the largest where blocks are uneven */
   size_t *blocks;             /* alltoallv: send counts, send offsets, receive counts, receive
                                  offsets, [size] each; owned by the call. Else NULL */
   struct comm_bundle *bundle; /* the calls that this one stands for (bundle.h), owned; or NULL */
-  coll_dtype_t dtype;
-  coll_op_t op; /* builtin, or a premul-sum of the communicator */
-  int root;     /* or the peer of a send or receive */
-  bool in_place;
   uint64_t scalar; /* of a premul-sum, as it was when the call was made: an element's bytes */
 } comm_call_t;
 

@@ -9,48 +9,16 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "algo/algo.h"
-#include "engine/bind.h"
-#include "engine/call.h"
+#include "comm/prepared.h"
 #include "engine/world.h"
 #include "tune/tune.h"
 
 #define COMM_ERROR_BYTES 512
-#define COMM_PREPARED 32 /* shapes of collectives that are kept prepared; a power of 2 */
 
 /* Who a peer is, for sentences. */
 typedef struct comm_peer {
   int32_t pid;
 } comm_peer_t;
-
-typedef struct comm_plan {
-  const algo_t *algo;
-  int root;
-  bool in_place;
-  bool fits[9]; /* whether slots have room, by element size: 1, 2, 4 and 8 bytes */
-  plan_t *plan;
-} comm_plan_t;
-
-/* What of a collective decides how it is carried out. */
-typedef struct comm_shape {
-  coll_collective_t collective;
-  plan_reach_t reach; /* the furthest that the memory at hand allows */
-  int root;
-  coll_dtype_t dtype;
-  coll_op_t op;
-  bool in_place;
-  size_t count; /* elements of a block */
-} comm_shape_t;
-
-/* How collectives of a shape are carried out: the next one like it asks nobody, works nothing out
- * again and allocates nothing. */
-typedef struct comm_prepared {
-  comm_shape_t shape;
-  const comm_plan_t *plan; /* NULL: none yet */
-  engine_bound_t bound;
-  uint64_t tag;       /* of call 0 */
-  engine_call_t call; /* all but buffers and tag, which differ from call to call */
-} comm_prepared_t;
 
 /* What the sends to a peer, or the receives from it, are carried out with. */
 typedef struct comm_pair {
@@ -102,7 +70,7 @@ struct coll_comm {
   comm_pair_t **pairs; /* [2 * peer], + 1 for sends; NULL before the first */
   comm_plan_t **plans;
   size_t plan_count, plan_capacity;
-  comm_prepared_t prepared[COMM_PREPARED]; /* by a hash of the shape */
+  comm_prepared_t prepared[COMM_PREPARED]; /* comm_prepared_place */
   comm_tuning_t tunings[COLL_COLLECTIVE_COUNT];
   const algo_t *used[COLL_COLLECTIVE_COUNT];
   const char *forced[COLL_COLLECTIVE_COUNT]; /* an algo_t's name, or NULL */
@@ -146,11 +114,23 @@ static inline coll_status_t comm_failure(struct coll_comm *comm) {
 /* Frees the cache of plans, and what is prepared. */
 void comm_plans_free(struct coll_comm *comm);
 
+BASE_COLD coll_status_t comm_prepare_anew(struct coll_comm *comm, comm_shape_t shape,
+                                          comm_prepared_t *place);
+BASE_APART coll_status_t comm_prepare_led(struct coll_comm *comm, comm_shape_t shape, int lead,
+                                          comm_prepared_t **prepared);
+
 /* The plan for such a call, led by rank `lead` if it is one that is led (algo.h), and places for
  * the program bound for it, which the engine makes right, and for what the engine is told of the
  * call. What is found stays until the next is asked for. */
-coll_status_t comm_prepare(struct coll_comm *comm, const comm_shape_t *shape, int lead,
-                           comm_prepared_t **prepared);
+BASE_INLINE coll_status_t comm_prepare(struct coll_comm *comm, comm_shape_t shape, int lead,
+                                       comm_prepared_t **prepared) {
+  comm_prepared_t *place = comm_prepared_place(comm->prepared, shape);
+  if (!comm_shape_is(place->shape, shape)) COLL_TRY(comm_prepare_anew(comm, shape, place));
+  if (lead != 0 && place->plan->algo->led) return comm_prepare_led(comm, shape, lead, prepared);
+  comm->used[comm_traits_of(shape).collective] = place->plan->algo;
+  *prepared = place;
+  return COLL_OK;
+}
 
 /* Insists on an algorithm by its name, where it can serve; NULL: on none. */
 void comm_force(struct coll_comm *comm, coll_collective_t collective, const char *algo);

@@ -148,98 +148,71 @@ void comm_note_unmapped(struct coll_comm *comm, coll_collective_t collective, si
 }
 
 /* What is insisted on where it can serve, else what the tuner takes. bytes: of a block. */
-static coll_status_t choose(struct coll_comm *comm, const comm_shape_t *shape, size_t bytes,
+static coll_status_t choose(struct coll_comm *comm, const comm_traits_t *traits, size_t bytes,
                             const comm_plan_t **plan) {
-  coll_collective_t collective = shape->collective;
-  size_t element_bytes = base_dtype_bytes(shape->dtype);
+  coll_collective_t collective = traits->collective;
+  size_t element_bytes = base_dtype_bytes(traits->dtype);
   const algo_t *algo;
   if (comm->forced[collective] != NULL) {
     const comm_plan_t *forced;
     COLL_TRY(algo_find(collective, comm->forced[collective], &algo));
-    COLL_TRY(get_plan(comm, algo, shape->root, shape->in_place, &forced));
-    if (forced->plan->reach <= shape->reach && forced->fits[element_bytes]) {
+    COLL_TRY(get_plan(comm, algo, traits->root, traits->in_place, &forced));
+    if (forced->plan->reach <= traits->reach && forced->fits[element_bytes]) {
       *plan = forced;
       return COLL_OK;
     }
   }
-  COLL_TRY(tuned(comm, collective, bytes, element_bytes, shape->reach, &algo));
-  return get_plan(comm, algo, shape->root, shape->in_place, plan);
+  COLL_TRY(tuned(comm, collective, bytes, element_bytes, traits->reach, &algo));
+  return get_plan(comm, algo, traits->root, traits->in_place, plan);
 }
 
 /* ---- prepared calls -------------------------------------------------------------------------*/
 
-static bool same_shape(const comm_shape_t *a, const comm_shape_t *b) {
-  return a->count == b->count && a->collective == b->collective && a->reach == b->reach &&
-         a->root == b->root && a->dtype == b->dtype && a->op == b->op && a->in_place == b->in_place;
-}
-
-/* Fibonacci hashing, of what differs most. */
-static comm_prepared_t *place_of(struct coll_comm *comm, const comm_shape_t *shape) {
-  uint64_t what = (unsigned)shape->root * 64 + (unsigned)shape->collective * 4 + shape->reach;
-  uint64_t mixed = (shape->count * 64 + what) * 0x9e3779b97f4a7c15u;
-  return &comm->prepared[(mixed >> 32) * COMM_PREPARED >> 32];
-}
-
-static int tag_op(const comm_shape_t *shape) {
-  if (!base_collective_reduces(shape->collective)) return ENGINE_OP_NONE;
-  return shape->op < COLL_OP_BUILTIN_COUNT ? (int)shape->op : ENGINE_OP_PREMUL;
+static int tag_op(const comm_traits_t *traits) {
+  if (!base_collective_reduces(traits->collective)) return ENGINE_OP_NONE;
+  return traits->op == COMM_PREMUL ? ENGINE_OP_PREMUL : (int)traits->op;
 }
 
 /* Of blocks that differ in size ranks know but their own, so the tag leaves them out. */
-static uint64_t tag_of(const comm_shape_t *shape) {
-  size_t count = shape->collective == COLL_ALLTOALLV ? 0 : shape->count;
-  return engine_tag_make(0, shape->collective, shape->dtype, tag_op(shape), count, shape->root);
+static uint64_t tag_of(const comm_traits_t *traits, size_t count) {
+  size_t common = traits->collective == COLL_ALLTOALLV ? 0 : count;
+  return engine_tag_make(0, traits->collective, traits->dtype, tag_op(traits), common,
+                         traits->root);
 }
 
 /* To the engine, which gets premul-sums scaled and leaves averages to be divided, both are sums. */
-static engine_call_t describe_call(const comm_shape_t *shape) {
-  bool plain = shape->op < COLL_OP_BUILTIN_COUNT && shape->op != COLL_AVG;
-  bool uneven = shape->collective == COLL_ALLTOALLV;
-  return (engine_call_t){.count = shape->count,
-                         .dtype = shape->dtype,
-                         .op = plain ? shape->op : COLL_SUM,
-                         .element_bytes = base_dtype_bytes(shape->dtype),
+static engine_call_t describe_call(const comm_traits_t *traits, size_t count) {
+  bool plain = traits->op != COMM_PREMUL && traits->op != COLL_AVG;
+  bool uneven = traits->collective == COLL_ALLTOALLV;
+  return (engine_call_t){.count = count,
+                         .dtype = traits->dtype,
+                         .op = plain ? traits->op : COLL_SUM,
+                         .element_bytes = base_dtype_bytes(traits->dtype),
                          .count_per_pair = uneven};
 }
 
-BASE_COLD static coll_status_t prepare_anew(struct coll_comm *comm, const comm_shape_t *shape,
-                                            comm_prepared_t *place) {
-  engine_call_t call = describe_call(shape);
-  size_t bytes = call.count_per_pair ? 0 : shape->count * call.element_bytes;
-  place->plan = NULL;
-  COLL_TRY(choose(comm, shape, bytes, &place->plan));
-  place->shape = *shape;
-  place->tag = tag_of(shape);
+coll_status_t comm_prepare_anew(struct coll_comm *comm, comm_shape_t shape,
+                                comm_prepared_t *place) {
+  const comm_traits_t traits = comm_traits_of(shape);
+  engine_call_t call = describe_call(&traits, shape.count);
+  size_t bytes = call.count_per_pair ? 0 : shape.count * call.element_bytes;
+  place->shape = (comm_shape_t){0};
+  COLL_TRY(choose(comm, &traits, bytes, &place->plan));
+  place->shape = shape;
+  place->tag = tag_of(&traits, shape.count);
   place->call = call;
   return COLL_OK;
 }
 
-static coll_status_t prepare(struct coll_comm *comm, const comm_shape_t *shape,
-                             comm_prepared_t **prepared) {
-  comm_prepared_t *place = place_of(comm, shape);
-  *prepared = place;
-  if (place->plan != NULL && same_shape(&place->shape, shape)) return COLL_OK;
-  return prepare_anew(comm, shape, place);
-}
-
-coll_status_t comm_prepare(struct coll_comm *comm, const comm_shape_t *shape, int lead,
-                           comm_prepared_t **prepared) {
-  comm_prepared_t *place;
-  COLL_TRY(prepare(comm, shape, &place));
-  if (lead != 0 && place->plan->algo->led) {
-    comm_shape_t led = *shape;
-    led.root = lead;
-    COLL_TRY(prepare(comm, &led, &place));
-  }
-  comm->used[shape->collective] = place->plan->algo;
-  *prepared = place;
-  return COLL_OK;
+coll_status_t comm_prepare_led(struct coll_comm *comm, comm_shape_t shape, int lead,
+                               comm_prepared_t **prepared) {
+  comm_traits_t traits = comm_traits_of(shape);
+  traits.root = lead;
+  shape.traits = comm_traits_pack(traits);
+  return comm_prepare(comm, shape, 0, prepared);
 }
 
 void comm_force(struct coll_comm *comm, coll_collective_t collective, const char *algo) {
   comm->forced[collective] = algo;
-  for (size_t i = 0; i < COMM_PREPARED; i++) {
-    comm_prepared_t *each = &comm->prepared[i];
-    if (each->shape.collective == collective) each->plan = NULL;
-  }
+  for (size_t i = 0; i < COMM_PREPARED; i++) comm->prepared[i].shape = (comm_shape_t){0};
 }

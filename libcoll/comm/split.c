@@ -27,13 +27,13 @@ static int compare_wishes(const void *left, const void *right) {
 }
 
 static coll_status_t tell_all(struct coll_comm *parent, const wish_t *own, wish_t wishes[]) {
-  comm_call_t call = {.kind = COMM_COLLECTIVE,
-                      .comm = parent,
-                      .collective = COLL_ALLGATHER,
-                      .send = own,
-                      .recv = wishes,
-                      .count = sizeof *own,
-                      .dtype = COLL_UINT8};
+  const comm_traits_t traits = {
+      .collective = COLL_ALLGATHER, .dtype = COLL_UINT8, .reach = PLAN_REACH_SCRATCH};
+  const comm_call_t call = {.kind = COMM_COLLECTIVE,
+                            .comm = parent,
+                            .shape = comm_shape_make(traits, sizeof *own),
+                            .send = own,
+                            .recv = wishes};
   return comm_call_run(&call);
 }
 

@@ -14,32 +14,22 @@
 #include "engine/tag.h"
 #include "transport/shm/memory.h"
 
-void comm_task_init(comm_task_t *task, const comm_call_t *call) {
-  task->call = call;
-  task->state = COMM_TASK_WAITING;
-  task->offers_due = false;
-  task->ran = false;
-  task->prepared = NULL;
-  task->scaled = NULL;
-}
-
-static plan_shape_t shape_of(const comm_call_t *call) {
-  return (plan_shape_t){
-      .collective = call->collective, .size = call->comm->size, .root = call->root};
-}
-
 static size_t buffer_elements(const comm_call_t *call, plan_buffer_t buffer) {
-  plan_shape_t shape = shape_of(call);
-  return (size_t)plan_blocks(&shape, call->comm->rank, buffer) * call->count;
+  const comm_traits_t traits = comm_traits_of(call->shape);
+  const plan_shape_t shape = {
+      .collective = traits.collective, .size = call->comm->size, .root = traits.root};
+  return (size_t)plan_blocks(&shape, call->comm->rank, buffer) * call->shape.count;
 }
 
-static bool is_premul(const comm_call_t *call) {
-  return call->op >= COLL_OP_BUILTIN_COUNT && base_collective_reduces(call->collective);
+static bool is_of_op(const comm_call_t *call, coll_op_t op) {
+  const comm_traits_t traits = comm_traits_of(call->shape);
+  return traits.op == op && base_collective_reduces(traits.collective);
 }
 
 /* Of a block; 0 where only pairs of ranks know. */
 static size_t common_bytes(const comm_call_t *call) {
-  return call->blocks != NULL ? 0 : call->count * base_dtype_bytes(call->dtype);
+  size_t element_bytes = base_dtype_bytes(comm_traits_of(call->shape).dtype);
+  return call->blocks != NULL ? 0 : call->shape.count * element_bytes;
 }
 
 BASE_APART static void point_at_blocks(engine_call_t *engine_call, const size_t *blocks,
@@ -48,18 +38,11 @@ BASE_APART static void point_at_blocks(engine_call_t *engine_call, const size_t 
   engine_call->output_blocks = (engine_blocks_t){blocks + 2 * size, blocks + 3 * size};
 }
 
-static coll_status_t prepare(comm_task_t *task, plan_reach_t reach) {
+BASE_INLINE coll_status_t prepare(comm_task_t *task, comm_shape_t shape) {
   const comm_call_t *call = task->call;
   struct coll_comm *comm = call->comm;
-  const comm_shape_t shape = {.collective = call->collective,
-                              .reach = reach,
-                              .root = call->root,
-                              .dtype = call->dtype,
-                              .op = call->op,
-                              .in_place = call->in_place && task->scaled == NULL,
-                              .count = call->count};
   int lead = comm->leads > 1 ? (int)(task->number % (unsigned)comm->leads) : 0;
-  COLL_TRY(comm_prepare(comm, &shape, lead, &task->prepared));
+  COLL_TRY(comm_prepare(comm, shape, lead, &task->prepared));
   engine_call_t *engine_call = &task->prepared->call;
   engine_call->input = task->scaled != NULL ? task->scaled : call->send;
   engine_call->output = call->recv;
@@ -67,6 +50,16 @@ static coll_status_t prepare(comm_task_t *task, plan_reach_t reach) {
   if (call->blocks != NULL) point_at_blocks(engine_call, call->blocks, (size_t)comm->size);
   task->engine_call = engine_call;
   return COLL_OK;
+}
+
+/* As far as `reach`; what was scaled has a buffer of its own. */
+BASE_APART static coll_status_t prepare_within(comm_task_t *task, plan_reach_t reach) {
+  comm_shape_t shape = task->call->shape;
+  comm_traits_t traits = comm_traits_of(shape);
+  traits.reach = reach;
+  traits.in_place = traits.in_place && task->scaled == NULL;
+  shape.traits = comm_traits_pack(traits);
+  return prepare(task, shape);
 }
 
 static coll_status_t begin_run(comm_task_t *task) {
@@ -78,12 +71,14 @@ static coll_status_t begin_run(comm_task_t *task) {
 }
 
 /* Every rank's premul-sum is a plain sum of buffers that the scalar went over first. */
-BASE_COLD static coll_status_t scale_input(comm_task_t *task) {
+BASE_COLD static coll_status_t scale_and_prepare(comm_task_t *task) {
   const comm_call_t *call = task->call;
+  coll_dtype_t dtype = comm_traits_of(call->shape).dtype;
   size_t elements = buffer_elements(call, PLAN_INPUT);
-  COLL_TRY(shm_memory_alloc(elements * base_dtype_bytes(call->dtype), &task->scaled));
-  return call->comm->world.device->scale(task->scaled, call->send, elements, call->dtype,
-                                         &call->scalar);
+  COLL_TRY(shm_memory_alloc(elements * base_dtype_bytes(dtype), &task->scaled));
+  COLL_TRY(
+      call->comm->world.device->scale(task->scaled, call->send, elements, dtype, &call->scalar));
+  return prepare_within(task, PLAN_REACH_USER);
 }
 
 static void complete_collective(comm_task_t *task) {
@@ -94,8 +89,9 @@ static void complete_collective(comm_task_t *task) {
 
 /* The meeting found, or is going to find, that not all memory can be mapped. */
 static coll_status_t choose_unmapped(comm_task_t *task) {
-  comm_note_unmapped(task->call->comm, task->call->collective, common_bytes(task->call));
-  return prepare(task, PLAN_REACH_SCRATCH);
+  comm_note_unmapped(task->call->comm, comm_traits_of(task->call->shape).collective,
+                     common_bytes(task->call));
+  return prepare_within(task, PLAN_REACH_SCRATCH);
 }
 
 /* A rank whose own memory cannot be mapped knows how the meeting ends. It says so and goes on at
@@ -113,8 +109,9 @@ static coll_status_t forestall_meeting(comm_task_t *task) {
 /* The plan reaches into users' memory, if that can be mapped. */
 BASE_APART static coll_status_t begin_meeting(comm_task_t *task) {
   const comm_call_t *call = task->call;
-  if (comm_spares_meeting(call->comm, call->collective, common_bytes(call))) {
-    COLL_TRY(prepare(task, PLAN_REACH_SCRATCH));
+  coll_collective_t collective = comm_traits_of(call->shape).collective;
+  if (comm_spares_meeting(call->comm, collective, common_bytes(call))) {
+    COLL_TRY(prepare_within(task, PLAN_REACH_SCRATCH));
     return begin_run(task);
   }
   size_t bytes = task->engine_call->element_bytes;
@@ -126,21 +123,19 @@ BASE_APART static coll_status_t begin_meeting(comm_task_t *task) {
 }
 
 static bool has_nothing_to_do(const comm_call_t *call) {
-  return call->count == 0 && call->blocks == NULL && call->collective != COLL_BARRIER;
+  return call->shape.count == 0 && call->blocks == NULL &&
+         comm_traits_of(call->shape).collective != COLL_BARRIER;
 }
 
-/* A bundle's buffers are freed with the call, also when it fails, so no peer reaches into them. */
 static coll_status_t start_collective(comm_task_t *task) {
   const comm_call_t *call = task->call;
-  plan_reach_t reach = call->bundle != NULL ? PLAN_REACH_SCRATCH : PLAN_REACH_USER;
   task->number = call->comm->sequence++;
   if (call->bundle != NULL) comm_bundle_gather(call);
   if (has_nothing_to_do(call)) {
     complete_collective(task);
     return COLL_OK;
   }
-  if (is_premul(call)) COLL_TRY(scale_input(task));
-  COLL_TRY(prepare(task, reach));
+  COLL_TRY(is_of_op(call, COMM_PREMUL) ? scale_and_prepare(task) : prepare(task, call->shape));
   bool reaches_user = task->prepared->plan->plan->reach == PLAN_REACH_USER;
   return reaches_user ? begin_meeting(task) : begin_run(task);
 }
@@ -148,17 +143,18 @@ static coll_status_t start_collective(comm_task_t *task) {
 /* Sends and receives of a pair are numbered, so that each side knows which the other is in. */
 static coll_status_t start_pair(comm_task_t *task) {
   const comm_call_t *call = task->call;
+  const comm_traits_t traits = comm_traits_of(call->shape);
   struct coll_comm *comm = call->comm;
   comm_pair_t *pair;
-  COLL_TRY(comm_pair_of(comm, call->kind == COMM_SEND, call->root, &pair));
+  COLL_TRY(comm_pair_of(comm, call->kind == COMM_SEND, traits.root, &pair));
   engine_call_t *engine_call = &pair->call;
   engine_call->input = call->send;
   engine_call->output = call->recv;
-  engine_call->count = call->count;
-  engine_call->dtype = call->dtype;
-  engine_call->element_bytes = base_dtype_bytes(call->dtype);
-  engine_call->tag =
-      engine_tag_make(pair->calls++, COLL_SENDRECV, call->dtype, ENGINE_OP_NONE, call->count, 0);
+  engine_call->count = call->shape.count;
+  engine_call->dtype = traits.dtype;
+  engine_call->element_bytes = base_dtype_bytes(traits.dtype);
+  engine_call->tag = engine_tag_make(pair->calls++, COLL_SENDRECV, traits.dtype, ENGINE_OP_NONE,
+                                     call->shape.count, 0);
   task->engine_call = engine_call;
   task->state = COMM_TASK_RUNNING;
   return engine_run_begin(&task->run, &pair->bound, &comm->world, &pair->plan, &pair->program,
@@ -191,7 +187,8 @@ BASE_APART static coll_status_t hear_the_rest(comm_task_t *task, bool *moved) {
 
 BASE_APART static coll_status_t divide_output(const comm_call_t *call) {
   size_t elements = buffer_elements(call, PLAN_OUTPUT);
-  return call->comm->world.device->divide(call->recv, elements, call->dtype, call->comm->size);
+  return call->comm->world.device->divide(call->recv, elements, comm_traits_of(call->shape).dtype,
+                                          call->comm->size);
 }
 
 static coll_status_t finish(comm_task_t *task) {
@@ -200,9 +197,7 @@ static coll_status_t finish(comm_task_t *task) {
     task->state = COMM_TASK_DONE;
     return COLL_OK;
   }
-  if (call->op == COLL_AVG && base_collective_reduces(call->collective)) {
-    COLL_TRY(divide_output(call));
-  }
+  if (is_of_op(call, COLL_AVG)) COLL_TRY(divide_output(call));
   if (call->bundle != NULL) comm_bundle_spread(call);
   complete_collective(task);
   return COLL_OK;
@@ -212,12 +207,14 @@ coll_status_t comm_task_advance(comm_task_t *task, bool *moved) {
   *moved = false;
   if (task->state == COMM_TASK_MEETING) COLL_TRY(meet(task, moved));
   if (task->state != COMM_TASK_RUNNING) return COLL_OK;
-  bool ran = false, done = task->ran;
-  if (!done) COLL_TRY(engine_run_advance(&task->run, &ran, &done));
-  *moved = *moved || ran;
-  task->ran = done;
-  if (done && task->offers_due) COLL_TRY(hear_the_rest(task, moved));
-  return done && !task->offers_due ? finish(task) : COLL_OK;
+  if (!task->ran) {
+    bool ran;
+    COLL_TRY(engine_run_advance(&task->run, &ran, &task->ran));
+    *moved = *moved || ran;
+    if (!task->ran) return COLL_OK;
+  }
+  if (task->offers_due) COLL_TRY(hear_the_rest(task, moved));
+  return task->offers_due ? COLL_OK : finish(task);
 }
 
 int comm_task_waits_for(const comm_task_t *task, int peers[PLAN_LANES_MAX]) {
@@ -245,8 +242,7 @@ bool comm_task_standstill(const comm_task_t *task, uint64_t *place, uint64_t *mi
   return true;
 }
 
-void comm_task_close(comm_task_t *task) {
-  if (task->scaled == NULL) return;
+void comm_task_free_scaled(comm_task_t *task) {
   if (task->state == COMM_TASK_DONE) {
     shm_memory_free(task->scaled);
   } else { /* peers that are threads of this process may still be reading it */

@@ -28,7 +28,14 @@ typedef struct comm_task {
   void *scaled; /* premul-sum: the send buffer times the scalar; from shm_memory_alloc */
 } comm_task_t;
 
-void comm_task_init(comm_task_t *task, const comm_call_t *call);
+static inline void comm_task_init(comm_task_t *task, const comm_call_t *call) {
+  task->call = call;
+  task->state = COMM_TASK_WAITING;
+  task->offers_due = false;
+  task->ran = false;
+  task->prepared = NULL;
+  task->scaled = NULL;
+}
 
 /* The first step, when its turn has come; then advance until the state is DONE. */
 coll_status_t comm_task_start(comm_task_t *task);
@@ -46,7 +53,11 @@ static inline bool comm_task_is_led(const comm_task_t *task) {
   return task->call->kind == COMM_COLLECTIVE && task->prepared->plan->algo->led;
 }
 
+void comm_task_free_scaled(comm_task_t *task);
+
 /* Lets go of what the task owns, whatever its state. */
-void comm_task_close(comm_task_t *task);
+static inline void comm_task_close(comm_task_t *task) {
+  if (task->scaled != NULL) comm_task_free_scaled(task);
+}
 
 #endif

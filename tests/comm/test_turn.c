@@ -20,10 +20,10 @@ static comm_batch_t empty_batch(const crossing_t *crossing) {
                         .ticket_count = 2};
   if (batch.calls == NULL || batch.tickets == NULL) abort();
   for (int c = 0; c < 2; c++) {
-    batch.calls[c] = (comm_call_t){.kind = COMM_COLLECTIVE,
-                                   .comm = crossing->comms[c],
-                                   .collective = COLL_BARRIER,
-                                   .dtype = COLL_UINT8};
+    const comm_traits_t traits = {
+        .collective = COLL_BARRIER, .dtype = COLL_UINT8, .reach = PLAN_REACH_USER};
+    batch.calls[c] = (comm_call_t){
+        .kind = COMM_COLLECTIVE, .comm = crossing->comms[c], .shape = comm_shape_make(traits, 0)};
     batch.tickets[c] = (comm_ticket_t){.comm = crossing->comms[c]};
   }
   return batch;

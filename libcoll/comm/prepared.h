@@ -1,0 +1,37 @@
+/* What a call came to, kept for the calls like it. */
+#ifndef COMM_PREPARED_H
+#define COMM_PREPARED_H
+
+#include "algo/algo.h"
+#include "comm/shape.h"
+#include "engine/bind.h"
+#include "engine/call.h"
+
+#define COMM_PREPARED 32 /* shapes of collectives that are kept prepared; a power of 2 */
+
+typedef struct comm_plan {
+  const algo_t *algo;
+  int root;
+  bool in_place;
+  bool fits[9]; /* whether slots have room, by element size: 1, 2, 4 and 8 bytes */
+  plan_t *plan;
+} comm_plan_t;
+
+/* How collectives of a shape are carried out: the next one like it asks nobody, works nothing out
+ * again and allocates nothing. */
+typedef struct comm_prepared {
+  comm_shape_t shape; /* traits 0: none yet */
+  const comm_plan_t *plan;
+  engine_bound_t bound;
+  uint64_t tag;       /* of call 0 */
+  engine_call_t call; /* all but buffers and tag, which differ from call to call */
+} comm_prepared_t;
+
+/* The only place where it may be. Fibonacci hashing. */
+BASE_INLINE comm_prepared_t *comm_prepared_place(comm_prepared_t places[COMM_PREPARED],
+                                                 comm_shape_t shape) {
+  uint64_t mixed = (shape.traits + shape.count * 64) * 0x9e3779b97f4a7c15u;
+  return &places[(mixed >> 32) * COMM_PREPARED >> 32];
+}
+
+#endif

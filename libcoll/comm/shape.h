@@ -1,0 +1,63 @@
+/*
+ * What of a collective decides how it is carried out. It is two words, so that a call says it by
+ * two stores, and a call like an earlier one is recognized by two comparisons.
+ */
+#ifndef COMM_SHAPE_H
+#define COMM_SHAPE_H
+
+#include "base/inline.h"
+#include "plan/plan.h"
+
+typedef struct comm_shape {
+  size_t count;    /* elements of a block; the largest where blocks are uneven */
+  uint64_t traits; /* all else, packed; 0: of no shape */
+} comm_shape_t;
+
+typedef struct comm_traits {
+  coll_collective_t collective; /* COLL_SENDRECV for sends and receives */
+  coll_dtype_t dtype;
+  coll_op_t op;       /* builtin, or COMM_PREMUL */
+  int root;           /* or the peer of a send or receive */
+  plan_reach_t reach; /* the furthest that the memory at hand allows */
+  bool in_place;
+} comm_traits_t;
+
+/* Stands for all premul-sums: each rank scales what it gives, and the rest is a sum. */
+#define COMM_PREMUL COLL_OP_BUILTIN_COUNT
+
+enum {
+  COMM_OP_SHIFT = 32, /* the root is below */
+  COMM_DTYPE_SHIFT = 40,
+  COMM_COLLECTIVE_SHIFT = 48,
+  COMM_REACH_SHIFT = 56,
+  COMM_IN_PLACE_SHIFT = 62,
+  COMM_TRAITS_SHIFT = 63 /* tells traits from none */
+};
+
+BASE_INLINE uint64_t comm_traits_pack(comm_traits_t traits) {
+  return (uint64_t)1 << COMM_TRAITS_SHIFT | (uint64_t)traits.in_place << COMM_IN_PLACE_SHIFT |
+         (uint64_t)traits.reach << COMM_REACH_SHIFT |
+         (uint64_t)traits.collective << COMM_COLLECTIVE_SHIFT |
+         (uint64_t)traits.dtype << COMM_DTYPE_SHIFT | (uint64_t)traits.op << COMM_OP_SHIFT |
+         (unsigned)traits.root;
+}
+
+BASE_INLINE comm_shape_t comm_shape_make(comm_traits_t traits, size_t count) {
+  return (comm_shape_t){.count = count, .traits = comm_traits_pack(traits)};
+}
+
+BASE_INLINE comm_traits_t comm_traits_of(comm_shape_t shape) {
+  uint64_t word = shape.traits;
+  return (comm_traits_t){.collective = word >> COMM_COLLECTIVE_SHIFT & 0xff,
+                         .dtype = word >> COMM_DTYPE_SHIFT & 0xff,
+                         .op = word >> COMM_OP_SHIFT & 0xff,
+                         .root = (int)(uint32_t)word,
+                         .reach = word >> COMM_REACH_SHIFT & 0x3f,
+                         .in_place = word >> COMM_IN_PLACE_SHIFT & 1};
+}
+
+BASE_INLINE bool comm_shape_is(comm_shape_t a, comm_shape_t b) {
+  return a.traits == b.traits && a.count == b.count;
+}
+
+#endif
