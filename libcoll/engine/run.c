@@ -33,20 +33,22 @@ static char *shifted(const void *buffer, size_t shift) {
   return buffer == NULL ? NULL : (char *)(uintptr_t)buffer + shift; /* INPUT is never written */
 }
 
-/* This rank's INPUT and OUTPUT are the call's, so that several calls can be under way at once. */
-BASE_INLINE coll_status_t find_buffers(engine_run_t *run) {
+static coll_status_t find_foreign(engine_run_t *run, size_t shift) {
   const engine_bound_t *bound = run->bound;
-  size_t shift = run->pass.first * run->call->element_bytes;
-  char **addresses = bound->addresses;
-  addresses[ENGINE_BASE_INPUT] = shifted(run->call->input, shift);
-  addresses[ENGINE_BASE_OUTPUT] = shifted(run->call->output, shift);
   for (size_t i = ENGINE_BASES_OWN; i < bound->base_count; i++) {
     const engine_base_t *base = &bound->bases[i];
     char *buffer = run->world->views[base->rank].buffers[base->buffer];
     if (buffer == NULL) return say_unmapped(run, base);
-    addresses[i] = base->buffer == PLAN_SCRATCH ? buffer : buffer + shift;
+    bound->addresses[i] = base->buffer == PLAN_SCRATCH ? buffer : buffer + shift;
   }
   return COLL_OK;
+}
+
+/* This rank's INPUT and OUTPUT are the call's, so that several calls can be under way at once. */
+static void find_own(engine_run_t *run, size_t shift) {
+  char **addresses = run->bound->addresses;
+  addresses[ENGINE_BASE_INPUT] = shifted(run->call->input, shift);
+  addresses[ENGINE_BASE_OUTPUT] = shifted(run->call->output, shift);
 }
 
 static void set_pass(engine_run_t *run, size_t first) {
@@ -55,14 +57,27 @@ static void set_pass(engine_run_t *run, size_t first) {
   run->pass.count = left < most ? left : most;
 }
 
-BASE_INLINE coll_status_t enter_pass(engine_run_t *run) {
+BASE_INLINE void start_lanes(engine_run_t *run) {
   const engine_bound_t *bound = run->bound;
   const engine_action_t *next = bound->actions;
   for (int lane = 0; lane < bound->plan->lanes; lane++) {
     run->next[lane] = next;
     run->end[lane] = next = bound->actions + bound->lane_ends[lane];
   }
-  return find_buffers(run);
+}
+
+static coll_status_t enter_pass(engine_run_t *run) {
+  size_t shift = run->pass.first * run->call->element_bytes;
+  start_lanes(run);
+  find_own(run, shift);
+  return find_foreign(run, shift);
+}
+
+/* Scratch is where it was when the program was bound. */
+BASE_INLINE coll_status_t enter_first_pass(engine_run_t *run) {
+  start_lanes(run);
+  find_own(run, 0);
+  return run->bound->plan->reach == PLAN_REACH_USER ? find_foreign(run, 0) : COLL_OK;
 }
 
 /* Blocks of uneven size end in different passes. */
@@ -105,7 +120,7 @@ coll_status_t engine_run_begin(engine_run_t *run, engine_bound_t *bound,
   set_pass(run, 0);
   if (bound->pass.count != run->pass.count) return bind_first(run, plan, program);
   bound->calls++;
-  return enter_pass(run);
+  return enter_first_pass(run);
 }
 
 /* ---- actions --------------------------------------------------------------------------------*/
