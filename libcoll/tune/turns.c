@@ -132,8 +132,10 @@ static void settle(const game_t *game, const core_t cores[], int calls) {
 static coll_status_t play_calls(const game_t *game, core_t cores[], int calls) {
   for (bool moved = true; moved;) {
     moved = false;
-    for (int i = 0; i < game->cores; i++) moved = turn(game, &cores[i], calls) || moved;
-    settle(game, cores, calls);
+    for (int i = 0; i < game->cores; i++) {
+      moved = turn(game, &cores[i], calls) || moved;
+      settle(game, cores, calls);
+    }
   }
   const plan_t *plan = game->plans[0];
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
@@ -211,13 +213,58 @@ static bool is_uneven(const plan_t *plan) {
   return most * plan->shape.size > sum + sum / 2;
 }
 
+/* ---- what ranks of a core find in its cache -------------------------------------------------*/
+
+typedef struct seen {
+  const plan_t *plan;
+  int cores;
+  bool *chunks; /* of each rank's scratch, for each core: loaded by one of its ranks */
+  int64_t again;
+} seen_t;
+
+static void see(seen_t *seen, int32_t rank, const plan_span_t *span) {
+  const plan_t *plan = seen->plan;
+  int32_t core = ((rank + 1) * seen->cores - 1) / plan->shape.size;
+  if (span->buffer != PLAN_SCRATCH || span->rank == rank) return;
+  size_t row = (size_t)(core * plan->shape.size + span->rank);
+  bool *chunks = &seen->chunks[row * (size_t)plan->scratch_chunks];
+  for (int32_t i = span->first; i < span->first + span->count; i++) {
+    seen->again += chunks[i];
+    chunks[i] = true;
+  }
+}
+
+static void see_program(seen_t *seen, int32_t rank) {
+  const plan_program_t *program = &seen->plan->programs[rank];
+  for (int lane = 0; lane < seen->plan->lanes; lane++) {
+    for (size_t i = 0; i < program->lanes[lane].count; i++) {
+      const plan_step_t *step = &program->lanes[lane].steps[i];
+      if (step->kind == PLAN_COPY) see(seen, rank, &step->copy.src);
+      for (int32_t k = 0; step->kind == PLAN_REDUCE && k < step->reduce.source_count; k++) {
+        see(seen, rank, &program->sources[step->reduce.first_source + k]);
+      }
+    }
+  }
+}
+
+/* Of what ranks load from peers' scratch, what another rank of their core has loaded before. */
+static coll_status_t count_again(const plan_t *plan, int cores, int64_t *again) {
+  seen_t seen = {.plan = plan, .cores = cores};
+  size_t count = (size_t)(cores * plan->shape.size) * (size_t)plan->scratch_chunks;
+  COLL_TRY(base_alloc(count + 1, sizeof(bool), "turns", (void **)&seen.chunks));
+  for (int32_t rank = 0; rank < plan->shape.size; rank++) see_program(&seen, rank);
+  free(seen.chunks);
+  *again = seen.again;
+  return COLL_OK;
+}
+
 int tune_turns_leads(int size, int cores) {
   return cores == 2 && size == 2 * cores ? TUNE_LEADS_MOST : 1;
 }
 
 coll_status_t tune_turns_count(tune_profile_t *profile, int size, int cores) {
   game_t game = {.leads = profile->algo->led ? tune_turns_leads(size, cores) : 1, .cores = cores};
-  int64_t turns = 0;
+  int64_t turns = 0, again = 0;
   coll_status_t status = COLL_OK;
   if (size > TUNE_WHOLE) return COLL_OK;
   for (int lead = 0; lead < game.leads && status == COLL_OK; lead++) {
@@ -225,9 +272,12 @@ coll_status_t tune_turns_count(tune_profile_t *profile, int size, int cores) {
     status = algo_build(profile->algo, &shape, ALGO_ALL_RANKS, false, &game.plans[lead]);
   }
   if (status == COLL_OK) status = play(&game, &turns);
+  if (status == COLL_OK) status = count_again(game.plans[0], cores, &again);
   if (status == COLL_OK) {
     profile->turns = turns > 0 ? turns : 1;
     profile->uneven = is_uneven(game.plans[0]);
+    profile->all.chunks[TUNE_PULL] -= again;
+    profile->all.chunks[TUNE_NEAR] += again;
   }
   for (int lead = 0; lead < game.leads; lead++) plan_free(game.plans[lead]);
   return status;

@@ -14,8 +14,9 @@
 #define TUNE_LEADS_MOST 2
 int tune_turns_leads(int size, int cores);
 
-/* Sets what the profile says of ranks that share `cores` cores in blocks; size > cores. Leaves it
- * as it is for more than TUNE_WHOLE ranks. */
+/* Sets what the profile says of ranks that share `cores` cores in blocks, and counts as near what
+ * comes from their core's cache; size > cores. Once per profile; leaves it as it is for more than
+ * TUNE_WHOLE ranks. */
 coll_status_t tune_turns_count(tune_profile_t *profile, int size, int cores);
 
 #endif
