@@ -28,6 +28,13 @@ static int32_t own_share(const plan_emitter_t *e) {
   return -1;
 }
 
+/* The others of the two, in a row, so that a rank which waits can tell at once whom it misses. */
+static void wait_for_workers(plan_emitter_t *e, int32_t share) {
+  for (int32_t i = 0; i < WORKERS; i++) {
+    if (i != share) plan_emit_wait(e, 0, worker(e, i));
+  }
+}
+
 static void signal_workers(plan_emitter_t *e) {
   for (int32_t i = 0; i < WORKERS; i++) {
     if (worker(e, i) != e->rank) plan_emit_signal(e, 0, worker(e, i));
@@ -53,9 +60,7 @@ static void mapped_build(plan_emitter_t *e) {
     }
     algo_signal_peers(e);
   }
-  for (int32_t i = 0; i < WORKERS; i++) {
-    if (i != share) plan_emit_wait(e, 0, worker(e, i));
-  }
+  wait_for_workers(e, share);
 }
 
 const algo_t algo_allreduce_mapped_by_two = {
@@ -68,19 +73,24 @@ const algo_t algo_allreduce_mapped_by_two = {
 };
 
 /* ---- allreduce, staged -----------------------------------------------------------------------
- * All stage their operands in their own SCRATCH; each of the two reduces one half of them, leaves
- * it in its SCRATCH, and stays until all have fetched it. */
+ * All stage their operands in their own SCRATCH, and each of the two reduces one half of them. */
 
 static void staged_outline(plan_t *plan) {
   algo_outline_mapped(plan, PLAN_REACH_SCRATCH, WORKERS, WORKERS);
 }
 
-/* What the other one, or both, have to see. */
-static void stage(plan_emitter_t *e, int32_t share) {
-  int32_t first = share == 0 ? 1 : 0, count = share < 0 ? WORKERS : 1;
-  plan_emit_copy(e, 0, plan_scratch(e, first, count), plan_input(e, first, count));
+/* The shares that others work on. */
+static algo_run_t others_shares(int32_t share) {
+  return (algo_run_t){.first = share == 0 ? 1 : 0, .count = share < 0 ? WORKERS : 1};
+}
+
+static void stage(plan_emitter_t *e, algo_run_t shares) {
+  plan_emit_copy(e, 0, plan_scratch(e, shares.first, shares.count),
+                 plan_input(e, shares.first, shares.count));
   signal_workers(e);
 }
+
+/* Each of the two leaves the result in its SCRATCH, and stays until all have fetched it. */
 
 static void fetch(plan_emitter_t *e, int32_t share) {
   int32_t from = worker(e, share);
@@ -91,7 +101,7 @@ static void fetch(plan_emitter_t *e, int32_t share) {
 
 static void staged_build(plan_emitter_t *e) {
   int32_t share = own_share(e);
-  stage(e, share);
+  stage(e, others_shares(share));
   if (share >= 0) {
     algo_wait_peers(e);
     algo_reduce_all(e, plan_scratch(e, share, 1), PLAN_SCRATCH, PLAN_INPUT, share);
@@ -110,4 +120,34 @@ const algo_t algo_allreduce_staged_by_two = {
     .paper = graham_2008,
     .outline = staged_outline,
     .build = staged_build,
+};
+
+/* Each of the two stores the result wherever it has just read an operand. That is more to store
+ * where there are many, but nobody stays for anybody: where leads go round, one turn a call. */
+
+static void staged_push_build(plan_emitter_t *e) {
+  int32_t share = own_share(e);
+  algo_run_t others = others_shares(share);
+  stage(e, others);
+  if (share >= 0) {
+    plan_span_t result = plan_output(e, share, 1);
+    algo_wait_peers(e);
+    algo_reduce_all(e, result, PLAN_SCRATCH, PLAN_INPUT, share);
+    for (int32_t i = 1; i < e->plan->shape.size; i++) {
+      plan_emit_copy(e, 0, plan_peer_scratch(algo_peer(e, i), share, 1), result);
+    }
+    algo_signal_peers(e);
+  }
+  wait_for_workers(e, share);
+  plan_emit_copy(e, 0, plan_output(e, others.first, others.count),
+                 plan_scratch(e, others.first, others.count));
+}
+
+const algo_t algo_allreduce_staged_by_two_push = {
+    .name = "staged_by_two_push",
+    .collective = COLL_ALLREDUCE,
+    .paper = graham_2008,
+    .led = true,
+    .outline = staged_outline,
+    .build = staged_push_build,
 };

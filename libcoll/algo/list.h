@@ -47,7 +47,8 @@ extern const algo_t algo_allreduce_ring, algo_reduce_scatter_ring, algo_allgathe
 extern const algo_t algo_broadcast_scatter_allgather, algo_reduce_reduce_scatter_gather;
 
 /* delegated.c */
-extern const algo_t algo_allreduce_mapped_by_two, algo_allreduce_staged_by_two;
+extern const algo_t algo_allreduce_mapped_by_two, algo_allreduce_staged_by_two,
+    algo_allreduce_staged_by_two_push;
 
 /* staged.c */
 extern const algo_t algo_allreduce_staged, algo_reduce_staged, algo_reduce_scatter_staged,

@@ -24,6 +24,7 @@ static const algo_t *const algos[] = {
     &algo_allreduce_staged,
     &algo_allreduce_mapped_by_two,
     &algo_allreduce_staged_by_two,
+    &algo_allreduce_staged_by_two_push,
     &algo_reduce_binomial,
     &algo_reduce_chain,
     &algo_reduce_reduce_scatter_gather,

@@ -179,6 +179,35 @@ Test(claims, through_memory) {
   each_size(COLL_ALLTOALL, "staged", each_from_each_staged);
 }
 
+/* Each of two ranks loads or stores a half of what p - 1 others have; the chunks are halves. */
+static void by_two(const plan_t *plan, int size, int loads, int stores, int signals) {
+  test_traffic_t t = test_traffic_all(plan);
+  int workers = size > 1 ? 2 : 0, others = workers * (size - 1);
+  cr_assert(t.remote_loads == loads * others && t.remote_stores == stores * others &&
+                t.signals == signals * others,
+            "%s of %d: loads %d, stores %d, signals %d", plan->algorithm, size, t.remote_loads,
+            t.remote_stores, t.signals);
+}
+
+static void mapped_by_two(const plan_t *plan, int size) {
+  by_two(plan, size, 1, 1, 1);
+}
+
+/* Operands and results are fetched; all say that they have staged, have reduced, have fetched. */
+static void staged_by_two(const plan_t *plan, int size) {
+  by_two(plan, size, 2, 0, 3);
+}
+
+static void staged_by_two_push(const plan_t *plan, int size) {
+  by_two(plan, size, 1, 1, 2);
+}
+
+Test(claims, through_memory_by_two) {
+  each_size(COLL_ALLREDUCE, "mapped_by_two", mapped_by_two);
+  each_size(COLL_ALLREDUCE, "staged_by_two", staged_by_two);
+  each_size(COLL_ALLREDUCE, "staged_by_two_push", staged_by_two_push);
+}
+
 static void reduce_mapped(const plan_t *plan, int size) {
   test_traffic_t t = test_traffic_all(plan);
   cr_assert_eq(t.remote_loads, size * (size - 1));

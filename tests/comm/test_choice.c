@@ -133,7 +133,7 @@ static int lead_in_turns(party_rank_t *self) {
   static const struct {
     const char *algo;
     int plans;
-  } rows[] = {{"mapped_by_two", 2}, {"staged_by_two", 1}};
+  } rows[] = {{"mapped_by_two", 2}, {"staged_by_two_push", 2}, {"staged_by_two", 1}};
   float *in = NULL, *out = NULL;
   PARTY_OK(coll_mem_alloc(COUNT * sizeof *in, (void **)&in));
   PARTY_OK(coll_mem_alloc(COUNT * sizeof *out, (void **)&out));

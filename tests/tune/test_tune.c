@@ -58,7 +58,7 @@ Test(tune, what_one_would_expect) {
   expect(COLL_ALLREDUCE, 4, 2, PLAN_REACH_SCRATCH, "butterfly");
   expect(COLL_ALLREDUCE, 1 << 20, 2, PLAN_REACH_USER, "twophase_push");
   expect(COLL_ALLREDUCE, 1 << 20, 4, PLAN_REACH_USER, "twophase_push");
-  expect(COLL_ALLREDUCE, 1 << 20, 2, PLAN_REACH_SCRATCH, "staged");
+  expect(COLL_ALLREDUCE, 1 << 20, 2, PLAN_REACH_SCRATCH, "staged_by_two_push");
   expect(COLL_ALLREDUCE, 1 << 20, 4, PLAN_REACH_SCRATCH, "staged");
   expect(COLL_REDUCE_SCATTER, 1 << 20, 2, PLAN_REACH_USER, "mapped");
   expect(COLL_ALLGATHER, 1 << 20, 2, PLAN_REACH_USER, "mapped_push");

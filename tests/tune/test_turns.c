@@ -38,6 +38,7 @@ Test(turns, are_few_where_two_ranks_work_for_all) {
   for (int ranks = 3; ranks <= 5; ranks++) {
     expect_about(turns(COLL_ALLREDUCE, "mapped_by_two", 2 * ranks, 2), ranks);
     expect_about(turns(COLL_ALLREDUCE, "staged_by_two", 2 * ranks, 2), ranks);
+    expect_about(turns(COLL_ALLREDUCE, "staged_by_two_push", 2 * ranks, 2), ranks);
   }
 }
 
@@ -47,6 +48,7 @@ Test(turns, are_fewer_still_where_two_ranks_of_a_core_lead_in_turns) {
   cr_expect_eq(tune_turns_leads(3, 2), 1);
   cr_expect_eq(tune_turns_leads(8, 2), 1);
   expect_about(turns(COLL_ALLREDUCE, "mapped_by_two", 4, 2), 1);
+  expect_about(turns(COLL_ALLREDUCE, "staged_by_two_push", 4, 2), 1);
   expect_about(turns(COLL_ALLREDUCE, "staged_by_two", 4, 2), 2);
 }
 
