@@ -155,14 +155,20 @@ static size_t next_pair(side_t *side, size_t size) {
   return side->next;
 }
 
+static void copy_part(side_t *side, void *dst, const void *src, size_t bytes, size_t whole) {
+  if (side->comm->world.device->copy(dst, src, bytes, whole) != COLL_OK) {
+    side->bench->failed = true;
+  }
+}
+
 static void copy(side_t *side, void *dst, const void *src, size_t bytes) {
-  if (side->comm->world.device->copy(dst, src, bytes) != COLL_OK) side->bench->failed = true;
+  copy_part(side, dst, src, bytes, bytes);
 }
 
 static void reduce(side_t *side, void *const dsts[], int dst_count, size_t offset, size_t bytes) {
   const void *sources[] = {side->sources + offset, peer_of(side)->sources + offset};
   if (side->comm->world.device->reduce(dsts, dst_count, sources, 2, bytes / sizeof(float),
-                                       COLL_FLOAT32, COLL_SUM) != COLL_OK) {
+                                       COLL_FLOAT32, COLL_SUM, bytes) != COLL_OK) {
     side->bench->failed = true;
   }
 }
@@ -204,9 +210,9 @@ static void hand_over(side_t *side, size_t size) {
   for (size_t i = 0; i < calls_of(size); i++) {
     size_t at = next_pair(side, size);
     for (size_t done = 0; done < size; done += part) {
-      copy(side, side->shared, side->sources + at + done, part);
+      copy_part(side, side->shared, side->sources + at + done, part, 0);
       meet(side);
-      copy(side, side->dests + at + done, peer_of(side)->shared, part);
+      copy_part(side, side->dests + at + done, peer_of(side)->shared, part, size);
       meet(side);
     }
   }

@@ -17,12 +17,16 @@ struct base_knob;
 
 /* No slot blocks on a peer, allocates or keeps a pointer. Buffers are aligned to their element and
  * of the stated size; a size of 0 does nothing and needs no buffer. A slot that cannot do a
- * combination returns COLL_ERROR_UNSUPPORTED before writing anything. */
+ * combination returns COLL_ERROR_UNSUPPORTED before writing anything.
+ *
+ * `whole` is no more than a hint where to store, in a cache or past it: of how many bytes, of each
+ * buffer, this is one part, as a collective may go through its buffers in parts; 0 where what is
+ * stored is about to be loaded again. */
 typedef struct device_ops {
   const char *name;
 
   /* dst and src do not overlap, unless they are equal. */
-  coll_status_t (*copy)(void *dst, const void *src, size_t bytes);
+  coll_status_t (*copy)(void *dst, const void *src, size_t bytes, size_t whole);
 
   /* dsts[d][i] = sources[0][i] op … op sources[n-1][i] for every d, left to right, n >= 1 and at
    * least one dst; builtin op, AVG reduces as SUM. Narrow floats (float16, bfloat16, float8)
@@ -30,7 +34,8 @@ typedef struct device_ops {
    * dsts, and overlaps none otherwise. The bits depend on the values alone, not on count, alignment
    * or position. */
   coll_status_t (*reduce)(void *const dsts[], int dst_count, const void *const sources[],
-                          int source_count, size_t count, coll_dtype_t dtype, coll_op_t op);
+                          int source_count, size_t count, coll_dtype_t dtype, coll_op_t op,
+                          size_t whole);
 
   /* dst[i] = *scalar * src[i], scalar of type dtype and at any address; dst may equal src. Narrow
    * floats multiply in float32 and round once; integers wrap. */
@@ -42,8 +47,8 @@ typedef struct device_ops {
 } device_ops_t;
 
 /* This machine's processors, by the widest instructions that they have or those that the COLL_ISA
- * knob names; all compute the same bits. What is large is stored past the caches, from a size
- * that COLL_STREAM_BYTES gives or from shares of the last cache.
+ * knob names; all compute the same bits. What is part of a large whole is stored past the caches,
+ * from a size that COLL_STREAM_BYTES gives or from shares of the last cache.
  * COLL_ERROR_INVALID: a knob is wrong, or asks for what the processor lacks. */
 coll_status_t device_host_open(const device_ops_t **ops);
 

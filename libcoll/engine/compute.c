@@ -2,12 +2,24 @@
 #include "engine/compute.h"
 
 #include "base/inline.h"
-#include "base/memory.h"
+
+/* Of how many bytes of the call the action stores a part, for the device. What goes to scratch is
+ * fetched from there at once, and a plan of messages may send what it has stored. */
+static size_t whole_of(const engine_run_t *run, const engine_action_t *action) {
+  const engine_bound_t *bound = run->bound;
+  uint32_t dst = bound->operands[action->operands].base;
+  if (bound->bases[dst].buffer == PLAN_SCRATCH) return 0;
+  if (run->pass.count == run->call->count || bound->plan->reach == PLAN_REACH_OWN) {
+    return action->bytes;
+  }
+  return action->bytes * (run->call->count / run->pass.count);
+}
 
 coll_status_t engine_compute_copy(const engine_run_t *run, const engine_action_t *action) {
   const engine_operand_t *operands = &run->bound->operands[action->operands];
   return run->world->device->copy(engine_address(run->bound, &operands[0], NULL),
-                                  engine_address(run->bound, &operands[1], NULL), action->bytes);
+                                  engine_address(run->bound, &operands[1], NULL), action->bytes,
+                                  whole_of(run, action));
 }
 
 static bool clash(const char *a, const char *b, size_t bytes) {
@@ -25,41 +37,17 @@ static bool copies_stay_clear(char *const places[], int dst_count, int count, si
   return true;
 }
 
-/* What is reduced into scratch is fetched from there soon. A device that sees little of it at a
- * time leaves it in the cache. */
-#define KEPT_BYTES ((size_t)512 << 10) /* of all operands */
-
-static bool lands_in_scratch(const engine_run_t *run, const engine_action_t *action) {
-  const engine_operand_t *dst = &run->bound->operands[action->operands];
-  return run->bound->bases[dst->base].buffer == PLAN_SCRATCH;
-}
-
-BASE_APART static coll_status_t reduce_by_pieces(const engine_run_t *run,
-                                                 const engine_action_t *action, char *places[]) {
-  int dst_count = action->dst_count, count = action->operand_count;
-  size_t element_bytes = run->call->element_bytes, part;
-  size_t most = KEPT_BYTES / (size_t)count / BASE_CACHE_LINE * BASE_CACHE_LINE / element_bytes;
-  if (most == 0) most = 1;
-  for (size_t done = 0; done < action->elements; done += part) {
-    part = action->elements - done < most ? action->elements - done : most;
-    COLL_TRY(run->world->device->reduce((void *const *)places, dst_count,
-                                        (const void *const *)places + dst_count, count - dst_count,
-                                        part, run->call->dtype, run->call->op));
-    for (int i = 0; i < count; i++) places[i] += part * element_bytes;
-  }
-  return COLL_OK;
-}
-
 /* The copies come after the reduction has read all that it reads. */
 BASE_APART static coll_status_t reduce_then_copy(const engine_run_t *run,
                                                  const engine_action_t *action,
                                                  char *const places[]) {
   const device_ops_t *device = run->world->device;
   int dst_count = action->dst_count, source_count = action->operand_count - dst_count;
+  size_t whole = whole_of(run, action);
   COLL_TRY(device->reduce((void *const *)places, 1, (const void *const *)places + dst_count,
-                          source_count, action->elements, run->call->dtype, run->call->op));
+                          source_count, action->elements, run->call->dtype, run->call->op, whole));
   for (int d = 1; d < dst_count; d++) {
-    COLL_TRY(device->copy(places[d], places[0], action->bytes));
+    COLL_TRY(device->copy(places[d], places[0], action->bytes, whole));
   }
   return COLL_OK;
 }
@@ -76,10 +64,7 @@ coll_status_t engine_compute_reduce(const engine_run_t *run, const engine_action
   if (dst_count > 1 && !copies_stay_clear(places, dst_count, count, action->bytes)) {
     return reduce_then_copy(run, action, places);
   }
-  if (action->bytes * (size_t)count > KEPT_BYTES && lands_in_scratch(run, action)) {
-    return reduce_by_pieces(run, action, places);
-  }
-  return run->world->device->reduce((void *const *)places, dst_count,
-                                    (const void *const *)places + dst_count, count - dst_count,
-                                    action->elements, run->call->dtype, run->call->op);
+  return run->world->device->reduce(
+      (void *const *)places, dst_count, (const void *const *)places + dst_count, count - dst_count,
+      action->elements, run->call->dtype, run->call->op, whole_of(run, action));
 }

@@ -32,7 +32,7 @@ BASE_APART static coll_status_t pack(const engine_run_t *run, const engine_actio
   for (uint32_t i = 0; i < action->operand_count; i++) {
     const engine_operand_t *operand = &run->bound->operands[action->operands + i];
     const char *from = engine_address(run->bound, operand, NULL);
-    COLL_TRY(run->world->device->copy(packed, from, operand->bytes));
+    COLL_TRY(run->world->device->copy(packed, from, operand->bytes, 0));
     packed += operand->bytes;
   }
   return COLL_OK;
@@ -44,7 +44,7 @@ BASE_APART static coll_status_t unpack(const engine_run_t *run, const engine_act
   for (uint32_t i = 0; i < action->operand_count; i++) {
     const engine_operand_t *operand = &run->bound->operands[action->operands + i];
     char *to = engine_address(run->bound, operand, NULL);
-    COLL_TRY(run->world->device->copy(to, message, operand->bytes));
+    COLL_TRY(run->world->device->copy(to, message, operand->bytes, operand->bytes));
     message += operand->bytes;
   }
   return COLL_OK;

@@ -78,15 +78,29 @@ static void fill(coll_dtype_t dtype, unsigned char *data, size_t count, uint64_t
   }
 }
 
+/* The hint of what the bytes are a part of, in turn: nothing else, much more, what is read soon. */
+static size_t whole_by(size_t turn, size_t bytes) {
+  const size_t wholes[] = {bytes, bytes * 1000, 0};
+  return wholes[turn % (sizeof wholes / sizeof wholes[0])];
+}
+
+/* To one destination, as one whole. */
+static coll_status_t reduce(const device_ops_t *ops, void *dst, const void *const sources[],
+                            int source_count, size_t count, coll_dtype_t dtype, int op) {
+  return ops->reduce(&dst, 1, sources, source_count, count, dtype, (coll_op_t)op,
+                     count * base_dtype_bytes(dtype));
+}
+
 /* ---- copy -----------------------------------------------------------------------------------*/
 
 static void check_copies(const device_ops_t *ops, size_t bytes) {
   for (size_t skew = 0; skew < 4; skew++) {
     buffer_t src = buffer_create(bytes, skew % 2), dst = buffer_create(bytes, skew / 2 * 5);
     fill(COLL_UINT8, src.data, bytes, bytes);
-    cr_assert_eq(ops->copy(dst.data, src.data, bytes), COLL_OK, "%s", base_last_error());
+    cr_assert_eq(ops->copy(dst.data, src.data, bytes, whole_by(skew, bytes)), COLL_OK, "%s",
+                 base_last_error());
     cr_assert_eq(memcmp(dst.data, src.data, bytes), 0, "copy of %zu bytes", bytes);
-    cr_assert_eq(ops->copy(src.data, src.data, bytes), COLL_OK, "%s", base_last_error());
+    cr_assert_eq(ops->copy(src.data, src.data, bytes, bytes), COLL_OK, "%s", base_last_error());
     cr_assert_eq(memcmp(dst.data, src.data, bytes), 0, "copy of %zu bytes to itself", bytes);
     buffer_destroy(&src, "copy source");
     buffer_destroy(&dst, "copy destination");
@@ -95,7 +109,7 @@ static void check_copies(const device_ops_t *ops, size_t bytes) {
 
 void device_kit_copy(const device_ops_t *ops) {
   static const size_t sizes[] = {4095, 4096, 4097, 8191, 100003};
-  cr_assert_eq(ops->copy(NULL, NULL, 0), COLL_OK);
+  cr_assert_eq(ops->copy(NULL, NULL, 0, 0), COLL_OK);
   for (size_t bytes = 1; bytes <= 130; bytes++) check_copies(ops, bytes);
   for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) check_copies(ops, sizes[s]);
 }
@@ -129,7 +143,8 @@ static void check_reduction(const device_ops_t *ops, const reduction_t *r) {
     apart[d] = buffer_create(bytes, r->skewed ? (size_t)(d + 1) * element : 0);
     dsts[d] = d == r->dsts - 1 && r->alias >= 0 ? given[r->alias].data : apart[d].data;
   }
-  coll_status_t status = ops->reduce(dsts, r->dsts, sources, r->sources, r->count, r->dtype, r->op);
+  coll_status_t status = ops->reduce(dsts, r->dsts, sources, r->sources, r->count, r->dtype, r->op,
+                                     whole_by(r->count, bytes));
   char what[128];
   snprintf(what, sizeof what, "%s %s of %d x %zu to %d, alias %d, skew %d",
            base_dtype_name(r->dtype), base_op_name(r->op), r->sources, r->count, r->dsts, r->alias,
@@ -157,8 +172,8 @@ void device_kit_nothing(const device_ops_t *ops, coll_dtype_t dtype) {
   const void *sources[] = {NULL, NULL};
   void *dst = NULL;
   uint64_t scalar = 0;
-  cr_assert_eq(ops->copy(NULL, NULL, 0), COLL_OK);
-  cr_assert_eq(ops->reduce(&dst, 1, sources, 2, 0, dtype, COLL_SUM), COLL_OK);
+  cr_assert_eq(ops->copy(NULL, NULL, 0, 0), COLL_OK);
+  cr_assert_eq(ops->reduce(&dst, 1, sources, 2, 0, dtype, COLL_SUM, 0), COLL_OK);
   cr_assert_eq(ops->scale(NULL, NULL, 0, dtype, &scalar), COLL_OK);
   cr_assert_eq(ops->divide(NULL, 0, dtype, 3), COLL_OK);
 }
@@ -202,7 +217,7 @@ void device_kit_agree(const device_ops_t *ops, const device_ops_t *other, coll_d
   size_t element = base_dtype_bytes(dtype), bytes = COUNT_MAX * element;
   buffer_t in[3], out = buffer_create(bytes, 0), right = buffer_create(bytes, 0);
   const void *sources[3];
-  void *dst = out.data, *expected = right.data;
+  unsigned char *dst = out.data, *expected = right.data;
   for (int k = 0; k < 3; k++) {
     in[k] = buffer_create(bytes, 0);
     fill(dtype, in[k].data, COUNT_MAX, (uint64_t)k + 7);
@@ -210,9 +225,8 @@ void device_kit_agree(const device_ops_t *ops, const device_ops_t *other, coll_d
   }
   for (int count = 1; count <= 3; count++) {
     for (int op = 0; op < COLL_OP_BUILTIN_COUNT; op++) {
-      cr_assert_eq(ops->reduce(&dst, 1, sources, count, COUNT_MAX, dtype, (coll_op_t)op), COLL_OK);
-      cr_assert_eq(other->reduce(&expected, 1, sources, count, COUNT_MAX, dtype, (coll_op_t)op),
-                   COLL_OK);
+      cr_assert_eq(reduce(ops, dst, sources, count, COUNT_MAX, dtype, op), COLL_OK);
+      cr_assert_eq(reduce(other, expected, sources, count, COUNT_MAX, dtype, op), COLL_OK);
       cr_assert_eq(memcmp(dst, expected, bytes), 0, "%s and %s differ on %s %s of %d", ops->name,
                    other->name, base_dtype_name(dtype), base_op_name((coll_op_t)op), count);
     }
@@ -242,7 +256,6 @@ void device_kit_place(const device_ops_t *ops, coll_dtype_t dtype) {
       buffer_t in[3], moved[3];
       const void *all[3], *off[3], *one[3];
       buffer_t out = buffer_create(bytes, 0), out_off = buffer_create(bytes, SKEW * element);
-      void *whole = out.data, *moved_on = out_off.data + element;
       for (int k = 0; k < 3; k++) {
         in[k] = buffer_create(bytes, 0);
         moved[k] = buffer_create(bytes, SKEW * element);
@@ -251,14 +264,13 @@ void device_kit_place(const device_ops_t *ops, coll_dtype_t dtype) {
         all[k] = in[k].data;
         off[k] = moved[k].data + element;
       }
-      cr_assert_eq(ops->reduce(&whole, 1, all, sources, COUNT, dtype, (coll_op_t)op), COLL_OK);
-      cr_assert_eq(ops->reduce(&moved_on, 1, off, sources, COUNT - 1, dtype, (coll_op_t)op),
+      cr_assert_eq(reduce(ops, out.data, all, sources, COUNT, dtype, op), COLL_OK);
+      cr_assert_eq(reduce(ops, out_off.data + element, off, sources, COUNT - 1, dtype, op),
                    COLL_OK);
       for (size_t i = 0; i < COUNT; i++) {
         unsigned char single[8] __attribute__((aligned(8)));
-        void *alone = single;
         for (int k = 0; k < sources; k++) one[k] = in[k].data + i * element;
-        cr_assert_eq(ops->reduce(&alone, 1, one, sources, 1, dtype, (coll_op_t)op), COLL_OK);
+        cr_assert_eq(reduce(ops, single, one, sources, 1, dtype, op), COLL_OK);
         cr_assert_eq(memcmp(single, out.data + i * element, element), 0,
                      "%s %s of %d: element %zu depends on its neighbours", base_dtype_name(dtype),
                      base_op_name((coll_op_t)op), sources, i);
@@ -364,8 +376,7 @@ void device_kit_patterns(const device_ops_t *ops, coll_dtype_t dtype) {
   for (size_t partner = 0; partner < count; partner += stride) {
     fill_patterns(element, count, partner, all.data, same.data);
     for (int op = 0; op < COLL_OP_BUILTIN_COUNT; op++) {
-      void *out = dst.data;
-      cr_assert_eq(ops->reduce(&out, 1, sources, 2, count, dtype, (coll_op_t)op), COLL_OK, "%s",
+      cr_assert_eq(reduce(ops, dst.data, sources, 2, count, dtype, op), COLL_OK, "%s",
                    base_last_error());
       for (size_t i = 0; i < count; i++) {
         reference_reduce(dtype, (coll_op_t)op, sources, 2, i, right.data);

@@ -43,9 +43,9 @@ static void run_row(const row_t *row, char *memory, size_t bytes) {
   if (row->sources == 0) {
     memcpy(dst, sources[0], bytes);
   } else if (row->sources == 1) {
-    row->ops->copy(dst, sources[0], bytes);
+    row->ops->copy(dst, sources[0], bytes, bytes);
   } else {
-    row->ops->reduce(&dst, 1, sources, row->sources, count, row->dtype, COLL_SUM);
+    row->ops->reduce(&dst, 1, sources, row->sources, count, row->dtype, COLL_SUM, bytes);
   }
 }
 

@@ -58,7 +58,7 @@ Test(host, copies_what_is_larger_than_a_cache) {
     const device_ops_t *ops = table(isas[i], SIZE_MAX);
     for (size_t late = EDGE; late < 2 * EDGE; late += 21) {
       memset(dst, 0xa5, ROOM);
-      cr_assert_eq(ops->copy(dst + late, src + EDGE, BYTES), COLL_OK);
+      cr_assert_eq(ops->copy(dst + late, src + EDGE, BYTES, BYTES), COLL_OK);
       cr_assert_eq(memcmp(dst + late, src + EDGE, BYTES), 0, "%s, %zu bytes late", isas[i], late);
       cr_assert(dst[late - 1] == 0xa5 && dst[late + BYTES] == 0xa5, "%s: wrote beside", isas[i]);
     }

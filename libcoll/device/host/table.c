@@ -83,9 +83,9 @@ static void copy_cached(void *dst, const void *src, size_t bytes) {
   base_move_string((char *)dst + first, (const char *)src + first, bytes - first);
 }
 
-static coll_status_t copy(void *dst, const void *src, size_t bytes) {
+static coll_status_t copy(void *dst, const void *src, size_t bytes, size_t whole) {
   if (bytes == 0 || dst == src) return COLL_OK;
-  if (STREAM_AVAILABLE && host_stream_pays(2 * bytes, HOST_COPY)) {
+  if (STREAM_AVAILABLE && host_stream_pays(2 * whole, HOST_COPY)) {
     copy_streamed(dst, src, bytes);
   } else {
     copy_cached(dst, src, bytes);
@@ -104,13 +104,14 @@ static void spread_streamed(void *const dsts[], int dst_count, const void *src, 
   stream_end();
 }
 
-BASE_APART static void spread(void *const dsts[], int dst_count, const void *src, size_t bytes) {
-  size_t touched = bytes * (size_t)(1 + dst_count);
+BASE_APART static void spread(void *const dsts[], int dst_count, const void *src, size_t bytes,
+                              size_t whole) {
+  size_t touched = whole * (size_t)(1 + dst_count);
   if (dst_count > 1 && STREAM_AVAILABLE && host_stream_pays(touched, HOST_COPY)) {
     spread_streamed(dsts, dst_count, src, bytes);
     return;
   }
-  for (int d = 0; d < dst_count; d++) copy(dsts[d], src, bytes);
+  for (int d = 0; d < dst_count; d++) copy(dsts[d], src, bytes, whole);
 }
 
 /* ---- reduce ---------------------------------------------------------------------------------*/
@@ -181,18 +182,18 @@ BASE_APART static void reduce_large(const reduction_t *r, bool streamed) {
 }
 
 static coll_status_t reduce(void *const dsts[], int dst_count, const void *const sources[],
-                            int source_count, size_t count, coll_dtype_t dtype, coll_op_t op) {
+                            int source_count, size_t count, coll_dtype_t dtype, coll_op_t op,
+                            size_t whole) {
   assert(source_count >= 1 && dst_count >= 1 && dst_count <= DEVICE_DSTS_MAX);
   assert((unsigned)op < COLL_OP_BUILTIN_COUNT);
   const host_kernels_t *kernels = kernels_of(dtype);
-  size_t bytes = count * kernels->bytes;
   if (count == 0) return COLL_OK;
   if (source_count == 1) {
-    spread(dsts, dst_count, sources[0], bytes);
+    spread(dsts, dst_count, sources[0], count * kernels->bytes, whole);
     return COLL_OK;
   }
   host_fold_t fold = kernels->fold[op == COLL_AVG ? COLL_SUM : op];
-  size_t touched = bytes * (size_t)(source_count + dst_count);
+  size_t touched = whole * (size_t)(source_count + dst_count);
   bool streamed = STREAM_AVAILABLE && host_stream_pays(touched, HOST_REDUCE);
   if (dst_count == 1 && !streamed) { /* as small calls do */
     fold(dsts[0], sources, source_count, 0, count);
