@@ -41,7 +41,7 @@
 typedef enum probe { ONE_ROUND, LONGER, TWO_ROUNDS, FLAGS, MAPPED, PROBE_COUNT } probe_t;
 
 /* Bytes that are moved, by how. */
-typedef enum move { OWN, FAR, SUM, SUM_FOR_BOTH, HANDED, MOVE_COUNT } move_t;
+typedef enum move { OWN, FAR, PUSHED, SUM, SUM_FOR_BOTH, HANDED, MOVE_COUNT } move_t;
 
 /* The least of all rounds, in picoseconds; 0: not timed yet. */
 typedef struct timings {
@@ -187,6 +187,13 @@ static void copy_far(side_t *side, size_t size) {
   }
 }
 
+static void copy_to_far(side_t *side, size_t size) {
+  for (size_t i = 0; i < calls_of(size); i++) {
+    size_t at = next_pair(side, size);
+    copy(side, peer_of(side)->dests + at, side->sources + at, size);
+  }
+}
+
 static void reduce_far(side_t *side, size_t size) {
   for (size_t i = 0; i < calls_of(size); i++) {
     size_t at = next_pair(side, size);
@@ -220,6 +227,7 @@ static void hand_over(side_t *side, size_t size) {
 
 static const work_t moves[MOVE_COUNT] = {[OWN] = copy_own,
                                          [FAR] = copy_far,
+                                         [PUSHED] = copy_to_far,
                                          [SUM] = reduce_far,
                                          [SUM_FOR_BOTH] = reduce_for_both,
                                          [HANDED] = hand_over};
@@ -319,11 +327,13 @@ static void price_moves(side_t *side, int index) {
   int64_t own = timed[OWN][index], far = timed[FAR][index], sum = timed[SUM][index];
   int64_t both = 2 * timed[SUM_FOR_BOTH][index];
   int64_t load = clamp(sum - far, own / 8, own / 2), store = own - load;
-  int64_t load_far = clamp(far - store, load, far);
+  int64_t load_far = clamp(far - store, load, far), pushed = timed[PUSHED][index];
   uint32_t(*move_ps)[TUNE_SIZES] = side->costs.move_ps;
+  move_ps[TUNE_FOLD][index] = cost(clamp(sum - far - load, 0, own));
   move_ps[TUNE_LOAD][index] = cost(load);
   move_ps[TUNE_STORE][index] = cost(store);
   move_ps[TUNE_LOAD_FAR][index] = cost(load_far);
+  move_ps[TUNE_STORE_FAR][index] = cost(clamp(pushed - load, store, pushed));
   move_ps[TUNE_NEAR][index] = index == 0 ? cost(own / 2) : move_ps[TUNE_NEAR][0];
   size_t size = tune_sizes[index], parts = size < SHARED_BYTES ? 1 : size / SHARED_BYTES;
   int64_t flags = 2 * (int64_t)(parts * side->costs.fixed_ps[TUNE_HOP] / (size / 1024));
@@ -332,7 +342,7 @@ static void price_moves(side_t *side, int index) {
   move_ps[TUNE_PULL][index] = cost(handed - handed / 2);
   /* What a cache of the peer's holds is fetched first; what none does is streamed as one's own. */
   int64_t dearest = (size <= SHARED_BYTES ? 2 : 1) * (handed / 2 > store ? handed / 2 : store);
-  move_ps[TUNE_STORE_FAR][index] = cost(clamp(both - sum, store / 2, dearest));
+  move_ps[TUNE_ALONG][index] = cost(clamp(both - sum, store / 2, dearest));
 }
 
 /* ---- the run --------------------------------------------------------------------------------*/

@@ -18,10 +18,12 @@ const tune_machine_t tune_machine_builtin = {
     .move_ps = {[TUNE_LOAD] = {5000, 10000, 20000, 20000},
                 [TUNE_STORE] = {5000, 12000, 35000, 35000},
                 [TUNE_LOAD_FAR] = {6000, 12000, 20000, 20000},
-                [TUNE_STORE_FAR] = {14000, 14000, 40000, 40000},
+                [TUNE_STORE_FAR] = {7000, 14000, 40000, 40000},
+                [TUNE_ALONG] = {14000, 14000, 40000, 40000},
                 [TUNE_PUSH] = {14000, 12000, 14000, 16000},
                 [TUNE_PULL] = {14000, 12000, 14000, 16000},
-                [TUNE_NEAR] = {5000, 5000, 5000, 5000}},
+                [TUNE_NEAR] = {5000, 5000, 5000, 5000},
+                [TUNE_FOLD] = {4000, 4000, 4000, 4000}},
 };
 
 size_t tune_class_bytes(int class) {
@@ -50,8 +52,8 @@ const char *tune_fixed_name(tune_fixed_t fixed) {
 }
 
 const char *tune_move_name(tune_move_t move) {
-  static const char *const names[TUNE_MOVE_COUNT] = {"load", "store", "load_far", "store_far",
-                                                     "push", "pull",  "near"};
+  static const char *const names[TUNE_MOVE_COUNT] = {
+      "load", "store", "load_far", "store_far", "along", "push", "pull", "near", "fold"};
   assert((unsigned)move < TUNE_MOVE_COUNT);
   return names[move];
 }

@@ -26,9 +26,11 @@ typedef enum tune_move {
   TUNE_STORE,
   TUNE_LOAD_FAR, /* users' memory, a peer's */
   TUNE_STORE_FAR,
-  TUNE_PUSH, /* store what a peer will load next */
-  TUNE_PULL, /* load what a peer has just stored */
-  TUNE_NEAR, /* load or store scratch that no peer looks at */
+  TUNE_ALONG, /* store a reduction's result there as well as in one's own */
+  TUNE_PUSH,  /* store what a peer will load next */
+  TUNE_PULL,  /* load what a peer has just stored */
+  TUNE_NEAR,  /* load or store scratch that no peer looks at */
+  TUNE_FOLD,  /* take one more operand into a reduction, beyond loading it */
   TUNE_MOVE_COUNT
 } tune_move_t;
 

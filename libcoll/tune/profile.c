@@ -25,9 +25,11 @@ static const struct {
                               [TUNE_STORE] = 200,
                               [TUNE_LOAD_FAR] = 300,
                               [TUNE_STORE_FAR] = 300,
+                              [TUNE_ALONG] = 300,
                               [TUNE_PUSH] = 400,
                               [TUNE_PULL] = 400,
-                              [TUNE_NEAR] = 100}},
+                              [TUNE_NEAR] = 100,
+                              [TUNE_FOLD] = 100}},
     [TUNE_CROWDED] = {.hop = 1000, .message = 1, .flag = 1, .step = 1},
 };
 
@@ -76,9 +78,10 @@ static void count_load(const plan_t *plan, int32_t rank, const plan_span_t *span
   if (span->buffer != PLAN_SCRATCH) touch(touched, span);
 }
 
-static void count_store(const plan_t *plan, int32_t rank, const plan_span_t *span,
+static void count_store(const plan_t *plan, int32_t rank, const plan_span_t *span, bool along,
                         touched_t *touched, tune_counts_t *counts) {
-  tune_move_t move = span->rank == rank ? TUNE_STORE : TUNE_STORE_FAR;
+  tune_move_t far = along ? TUNE_ALONG : TUNE_STORE_FAR;
+  tune_move_t move = span->rank == rank ? TUNE_STORE : far;
   if (span->buffer == PLAN_SCRATCH) {
     move = span->rank != rank || plan->reach != PLAN_REACH_OWN ? TUNE_PUSH : TUNE_NEAR;
   } else if (span->rank == rank) {
@@ -92,16 +95,16 @@ static bool same_span(const plan_span_t *a, const plan_span_t *b) {
          a->count == b->count;
 }
 
-/* Whether the copy is of the result of a reduction just before it: the engine writes both at once.
- */
-static bool goes_along(const plan_lane_t *lane, size_t index) {
+/* The reduction just before whose result the copy is of, as the engine writes both at once; NULL:
+ * it is not. */
+static const plan_step_t *goes_along(const plan_lane_t *lane, size_t index) {
   const plan_span_t *src = &lane->steps[index].copy.src;
   while (index-- > 0) {
     const plan_step_t *before = &lane->steps[index];
-    if (before->kind == PLAN_REDUCE) return same_span(&before->reduce.dst, src);
-    if (before->kind != PLAN_COPY || !same_span(&before->copy.src, src)) return false;
+    if (before->kind == PLAN_REDUCE) return same_span(&before->reduce.dst, src) ? before : NULL;
+    if (before->kind != PLAN_COPY || !same_span(&before->copy.src, src)) return NULL;
   }
-  return false;
+  return NULL;
 }
 
 static bool is_source(const plan_program_t *program, const plan_step_t *reduce,
@@ -137,14 +140,16 @@ static tune_counts_t counts_of(const plan_t *plan, int32_t rank, const plan_lane
                                size_t index, touched_t *touched) {
   const plan_program_t *program = &plan->programs[rank];
   const plan_step_t *step = &lane->steps[index];
+  const plan_step_t *leader = step->kind == PLAN_COPY ? goes_along(lane, index) : NULL;
   tune_counts_t counts = {0};
   switch (step->kind) {
     case PLAN_COPY:
-      if (!goes_along(lane, index)) {
+      if (leader == NULL) {
         count_load(plan, rank, &step->copy.src, touched, &counts);
         counts.steps = 1;
       }
-      count_store(plan, rank, &step->copy.dst, touched, &counts);
+      count_store(plan, rank, &step->copy.dst, leader != NULL && leader->reduce.source_count > 1,
+                  touched, &counts);
       break;
     case PLAN_REDUCE:
       for (int32_t i = 0; i < step->reduce.source_count; i++) {
@@ -152,7 +157,8 @@ static tune_counts_t counts_of(const plan_t *plan, int32_t rank, const plan_lane
         if (comes_as_message(plan, program, lane, index, source)) continue;
         count_load(plan, rank, source, touched, &counts);
       }
-      count_store(plan, rank, &step->reduce.dst, touched, &counts);
+      count_store(plan, rank, &step->reduce.dst, false, touched, &counts);
+      counts.chunks[TUNE_FOLD] += (int64_t)(step->reduce.source_count - 1) * step->reduce.dst.count;
       counts.steps = 1;
       break;
     case PLAN_SEND:
@@ -165,7 +171,7 @@ static tune_counts_t counts_of(const plan_t *plan, int32_t rank, const plan_lane
       counts.chunks[TUNE_PULL] += step->recv.dst.count;
       counts.messages = 1;
       if (stays_a_message(plan, program, lane, index)) break;
-      count_store(plan, rank, &step->recv.dst, touched, &counts);
+      count_store(plan, rank, &step->recv.dst, false, touched, &counts);
       break;
     case PLAN_SIGNAL:
     case PLAN_WAIT: counts.flags = 1; break;
@@ -279,15 +285,31 @@ static bool may_go(walk_t *walk, size_t lane, const plan_step_t *step, size_t pa
   }
 }
 
-/* A pass begins when all lanes of the rank have ended the one before. */
-static bool pass_may_begin(walk_t *walk, int32_t rank, size_t pass) {
-  chain_t latest = walk->begun[rank];
+/* Whether all lanes of the rank have ended the passes before; then *latest is the longest chain
+ * that led there. */
+static bool has_ended(const walk_t *walk, int32_t rank, size_t pass, chain_t *latest) {
+  *latest = walk->begun[rank];
   for (int32_t i = 0; i < walk->plan->lanes; i++) {
     size_t lane = (size_t)(rank * walk->plan->lanes + i), steps = lane_steps(walk, lane);
     if (walk->next[lane] < pass * steps) return false;
     if (steps == 0 || pass == 0) continue;
     const chain_t *end = &walk->ends[number_of(walk, lane, pass * steps - 1)];
-    if (end->time > latest.time) latest = *end;
+    if (end->time > latest->time) *latest = *end;
+  }
+  return true;
+}
+
+/* A pass begins when the rank has ended the one before; where ranks reach into each other's
+ * buffers, when all have, as they first tell each other where those are. */
+static bool pass_may_begin(walk_t *walk, int32_t rank, size_t pass) {
+  chain_t latest;
+  if (!has_ended(walk, rank, pass, &latest)) return false;
+  bool meets = walk->plan->reach == PLAN_REACH_USER && walk->regime != TUNE_CROWDED && pass > 0;
+  for (int32_t peer = 0; meets && peer < walk->plan->shape.size; peer++) {
+    chain_t theirs;
+    if (peer == rank) continue;
+    if (!has_ended(walk, peer, pass, &theirs)) return false;
+    follow(walk, &theirs, &latest);
   }
   walk->begun[rank] = latest;
   return true;

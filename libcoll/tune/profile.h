@@ -32,9 +32,11 @@ typedef struct tune_profile {
   const algo_t *algo;
   plan_load_t load;
   plan_reach_t reach;
-  tune_counts_t once[TUNE_REGIME_COUNT];  /* on the longest chain of one pass */
-  tune_counts_t twice[TUNE_REGIME_COUNT]; /* and of two in a row */
-  tune_counts_t all;                      /* of all ranks in one pass, without hops */
+  tune_counts_t once[TUNE_REGIME_COUNT]; /* on the longest chain of one pass */
+  /* And of two in a row, as passes of a call, or, where ranks reach into each other's buffers and
+   * so meet first, as calls. */
+  tune_counts_t twice[TUNE_REGIME_COUNT];
+  tune_counts_t all; /* of all ranks in one pass, without hops */
 
   /* Of ranks that outnumber cores (turns.h); 0 and false where that was not looked at. */
   int64_t turns; /* of a core from rank to rank, in TUNE_TURNS_CALLS passes one after the other */

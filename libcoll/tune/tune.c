@@ -1,6 +1,7 @@
 /*
- * With a core for every rank, a call takes as long as its longest chain of steps. With fewer, cores
- * are always busy with some rank, and have to turn from one to the next.
+ * With a core for every rank, a call takes as long as it makes the longest chain of steps of a row
+ * of such calls: ranks that wait for nobody are ahead in the row. With fewer cores, they are always
+ * busy with some rank, and have to turn from one to the next.
  */
 #include "tune/tune.h"
 
@@ -29,12 +30,19 @@ static uint64_t passes_of(const tune_profile_t *profile, const tune_call_t *call
   return call->bytes == 0 ? 1 : (call->bytes - 1) / pass_bytes_most(profile, call) + 1;
 }
 
+__extension__ typedef unsigned __int128 product_t;
+
+static uint64_t share_of(uint64_t value, uint64_t part, uint64_t whole) {
+  return whole > 0 ? (uint64_t)((product_t)value * part / whole) : 0;
+}
+
 /* ---- prices ---------------------------------------------------------------------------------*/
 
 static tune_term_t term_of(tune_move_t move) {
   switch (move) {
     case TUNE_LOAD_FAR:
-    case TUNE_STORE_FAR: return TUNE_TERM_FAR;
+    case TUNE_STORE_FAR:
+    case TUNE_ALONG: return TUNE_TERM_FAR;
     case TUNE_PUSH:
     case TUNE_PULL: return TUNE_TERM_SHARED;
     default: return TUNE_TERM_OWN;
@@ -97,8 +105,25 @@ static uint64_t sum_of(const uint64_t term_ps[TUNE_TERM_COUNT]) {
   return sum;
 }
 
-/* The chain of two such calls in a row, halved, as programs make one call after the other: the
- * first pass of the first one, and for every other pass what a second one adds. */
+/* What a call adds to a row of them, as programs make one call after the other: for each pass what
+ * a second one adds to the chain of the first. By terms: as they share in the chain of both. */
+static uint64_t price_row(const pricing_t *pricing, tune_regime_t regime,
+                          uint64_t term_ps[TUNE_TERM_COUNT]) {
+  uint64_t once_ps[TUNE_TERM_COUNT], twice_ps[TUNE_TERM_COUNT], sum_ps = 0;
+  price(pricing, &pricing->profile->once[regime], once_ps);
+  price(pricing, &pricing->profile->twice[regime], twice_ps);
+  uint64_t first_ps = sum_of(once_ps), both_ps = sum_of(twice_ps);
+  uint64_t row_ps = both_ps > first_ps ? pricing->passes * (both_ps - first_ps) : 0;
+  for (int term = 0; term < TUNE_TERM_COUNT; term++) {
+    term_ps[term] = share_of(row_ps, twice_ps[term], both_ps);
+    sum_ps += term_ps[term];
+  }
+  term_ps[TUNE_TERM_STEPS] += row_ps - sum_ps; /* what was rounded off */
+  return row_ps;
+}
+
+/* The chain of two such calls in a row, halved: the first pass of the first one, and for every
+ * other pass what a second one adds. */
 static uint64_t price_chain(const pricing_t *pricing, tune_regime_t regime,
                             uint64_t term_ps[TUNE_TERM_COUNT]) {
   uint64_t twice_ps[TUNE_TERM_COUNT];
@@ -115,7 +140,7 @@ static void price_alone(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COU
   uint64_t longest_ps = 0;
   for (int regime = TUNE_SMALL; regime <= TUNE_LARGE; regime++) {
     uint64_t chain_ps[TUNE_TERM_COUNT];
-    if (price_chain(pricing, (tune_regime_t)regime, chain_ps) < longest_ps) continue;
+    if (price_row(pricing, (tune_regime_t)regime, chain_ps) < longest_ps) continue;
     longest_ps = sum_of(chain_ps);
     for (int term = 0; term < TUNE_TERM_COUNT; term++) term_ps[term] = chain_ps[term];
   }
@@ -167,7 +192,8 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
   estimate.term_ps[TUNE_TERM_CALL] = pricing.crowd * fixed_ps[TUNE_CALL];
   if (profile->reach == PLAN_REACH_USER) {
     estimate.term_ps[TUNE_TERM_ENTRY] =
-        pricing.crowd * (ranks - 1) * fixed_ps[TUNE_ENTRY] + fixed_ps[TUNE_HOP] +
+        pricing.crowd * (ranks - 1) * fixed_ps[TUNE_ENTRY] +
+        (pricing.crowd > 1 ? fixed_ps[TUNE_HOP] : 0) +
         (pricing.crowd > 1 ? far_ps(&pricing, pricing.crowd * (ranks - 1)) : 0) +
         (pricing.crowd > 1 && profile->turns == 0 ? pricing.crowd * fixed_ps[TUNE_SWITCH] : 0);
   }

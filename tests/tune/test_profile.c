@@ -27,12 +27,15 @@ static void expect(const tune_counts_t *found, tune_counts_t wanted) {
 /* Both send their vector, then reduce it, which is near by now, with what came. */
 Test(profile, of_a_butterfly) {
   tune_profile_t profile = profile_of(COLL_ALLREDUCE, "butterfly", 2);
-  tune_counts_t chain = {
-      .hops = 1,
-      .messages = 2,
-      .steps = 1,
-      .chunks = {
-          [TUNE_LOAD] = 1, [TUNE_STORE] = 1, [TUNE_PUSH] = 1, [TUNE_PULL] = 1, [TUNE_NEAR] = 1}};
+  tune_counts_t chain = {.hops = 1,
+                         .messages = 2,
+                         .steps = 1,
+                         .chunks = {[TUNE_LOAD] = 1,
+                                    [TUNE_STORE] = 1,
+                                    [TUNE_PUSH] = 1,
+                                    [TUNE_PULL] = 1,
+                                    [TUNE_NEAR] = 1,
+                                    [TUNE_FOLD] = 1}};
   cr_expect_eq(profile.load.parts, 1);
   cr_expect_eq(profile.reach, PLAN_REACH_OWN);
   expect(&profile.once[TUNE_SMALL], chain);
@@ -42,15 +45,36 @@ Test(profile, of_a_butterfly) {
 /* One pass over both operands writes both results: the copy to the peer costs a store alone. */
 Test(profile, of_a_reduction_that_goes_to_two_places) {
   tune_profile_t profile = profile_of(COLL_ALLREDUCE, "twophase_push", 2);
-  expect(&profile.once[TUNE_LARGE],
-         (tune_counts_t){
-             .hops = 1,
-             .flags = 2,
-             .steps = 1,
-             .chunks = {
-                 [TUNE_LOAD] = 1, [TUNE_LOAD_FAR] = 1, [TUNE_STORE] = 1, [TUNE_STORE_FAR] = 1}});
+  expect(&profile.once[TUNE_LARGE], (tune_counts_t){.hops = 1,
+                                                    .flags = 2,
+                                                    .steps = 1,
+                                                    .chunks = {[TUNE_LOAD] = 1,
+                                                               [TUNE_LOAD_FAR] = 1,
+                                                               [TUNE_STORE] = 1,
+                                                               [TUNE_ALONG] = 1,
+                                                               [TUNE_FOLD] = 1}});
   cr_expect_eq(profile.load.parts, 2);
   cr_expect_eq(profile.reach, PLAN_REACH_USER);
+}
+
+/* A copy that goes to two places as well, but it is no reduction. */
+Test(profile, of_a_copy_that_goes_to_two_places) {
+  tune_profile_t profile = profile_of(COLL_ALLGATHER, "mapped_push", 2);
+  expect(&profile.once[TUNE_LARGE],
+         (tune_counts_t){.hops = 1,
+                         .flags = 2,
+                         .steps = 1,
+                         .chunks = {[TUNE_LOAD] = 1, [TUNE_STORE] = 1, [TUNE_STORE_FAR] = 1}});
+}
+
+/* Whoever sends is ahead in a row of calls; whoever reaches into a peer's buffer waits for it. */
+Test(profile, of_two_calls_in_a_row) {
+  tune_profile_t sent = profile_of(COLL_BROADCAST, "linear", 2);
+  tune_profile_t mapped = profile_of(COLL_BROADCAST, "mapped", 2);
+  cr_expect_eq(sent.once[TUNE_SMALL].hops, 1);
+  cr_expect_eq(sent.twice[TUNE_SMALL].hops, 1);
+  cr_expect_eq(mapped.once[TUNE_SMALL].hops, 1);
+  cr_expect_eq(mapped.twice[TUNE_SMALL].hops, 3);
 }
 
 Test(profile, of_scratch_that_peers_look_at) {

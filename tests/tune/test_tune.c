@@ -200,6 +200,19 @@ Test(tune, a_large_call_takes_passes) {
   cr_expect_eq(tune_estimate(&tune_machine_builtin, &ring, &call).passes, 2);
 }
 
+/* A call adds to a row of them what its busiest rank does, not the way from the first to the last.
+ */
+Test(tune, ranks_that_wait_for_nobody_are_ahead_in_a_row) {
+  tune_profile_t sent;
+  const algo_t *algo;
+  cr_assert_eq(algo_find(COLL_BROADCAST, "chain", &algo), COLL_OK);
+  cr_assert_eq(tune_profile_make(algo, 8, &sent), COLL_OK);
+  tune_call_t call = call_of(COLL_BROADCAST, 4, 8, PLAN_REACH_OWN);
+  uint64_t time_ps = tune_estimate(&tune_machine_builtin, &sent, &call).total_ps;
+  cr_expect_lt(time_ps, 7 * (uint64_t)tune_machine_builtin.fixed_ps[TUNE_HOP],
+               "%lu ps, as if nobody were ahead", time_ps);
+}
+
 /* Where two ranks work for all and may share a core, the other one idles. */
 Test(tune, ranks_that_work_for_all_are_to_be_kept_apart) {
   tune_profile_t profile;
