@@ -40,7 +40,7 @@
 /* Small calls that are made, by algorithm. */
 typedef enum probe { ONE_ROUND, LONGER, TWO_ROUNDS, FLAGS, MAPPED, PROBE_COUNT } probe_t;
 
-/* Bytes that are moved, by how. */
+/* Bytes that are moved, by how; HANDED comes last. */
 typedef enum move { OWN, FAR, PUSHED, SUM, SUM_FOR_BOTH, HANDED, MOVE_COUNT } move_t;
 
 /* The least of all rounds, in picoseconds; 0: not timed yet. */
@@ -113,29 +113,42 @@ static int compare_times(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* Nanoseconds of a turn until both sides are done, of the turns after the first `warmups`: what a
- * quarter of them stay below, so neither those that something disturbed count nor a lucky one.
- * Side 0 says when to stop, and when to give up all: between the two meetings of a turn, so that
- * the other side finds what it said after them. */
-static uint64_t time_of(side_t *side, work_t work, size_t size, int warmups) {
-  uint64_t took_ns[TURNS], first_ns = 0;
+/* Nanoseconds of a turn until both sides are done, for each of the works, which come one after the
+ * other, so that what disturbs one for a while disturbs all. Of the turns after the first
+ * `warmups`: what a quarter of them stay below, so neither those that something disturbed count nor
+ * a lucky one. Side 0 says when to stop, and when to give up all: between the two meetings of the
+ * last work, so that the other side finds what it said after them. */
+static void time_all(side_t *side, const work_t works[], int count, size_t size, int warmups,
+                     uint64_t ns[]) {
+  uint64_t took_ns[MOVE_COUNT][TURNS], first_ns = 0;
   bench_t *bench = side->bench;
+  for (int i = 0; i < count; i++) ns[i] = 0;
   for (int turn = -warmups; !bench->late; turn++) {
-    meet(side);
-    uint64_t begin_ns = base_clock_now_ns();
-    if (turn <= 0) first_ns = begin_ns;
-    work(side, size);
-    if (side->number == 0) {
-      bench->enough = turn + 1 == TURNS || begin_ns - first_ns > BUDGET_NS;
-      bench->late = begin_ns > bench->late_ns;
+    for (int i = 0; i < count; i++) {
+      meet(side);
+      uint64_t begin_ns = base_clock_now_ns();
+      if (turn <= 0 && i == 0) first_ns = begin_ns;
+      works[i](side, size);
+      if (side->number == 0 && i == count - 1) {
+        bench->enough = turn + 1 == TURNS || begin_ns - first_ns > BUDGET_NS * (uint64_t)count;
+        bench->late = begin_ns > bench->late_ns;
+      }
+      meet(side);
+      if (turn >= 0) took_ns[i][turn] = base_clock_now_ns() - begin_ns;
     }
-    meet(side);
-    if (turn >= 0) took_ns[turn] = base_clock_now_ns() - begin_ns;
     if (turn < TURNS_LEAST - 1 || !bench->enough) continue;
-    qsort(took_ns, (size_t)turn + 1, sizeof took_ns[0], compare_times);
-    return took_ns[turn / 4];
+    for (int i = 0; i < count; i++) {
+      qsort(took_ns[i], (size_t)turn + 1, sizeof took_ns[i][0], compare_times);
+      ns[i] = took_ns[i][turn / 4];
+    }
+    return;
   }
-  return 0;
+}
+
+static uint64_t time_of(side_t *side, work_t work, size_t size, int warmups) {
+  uint64_t ns;
+  time_all(side, &work, 1, size, warmups, &ns);
+  return ns;
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------*/
@@ -155,6 +168,7 @@ static size_t next_pair(side_t *side, size_t size) {
   return side->next;
 }
 
+/* `whole` as the device is told. */
 static void copy_part(side_t *side, void *dst, const void *src, size_t bytes, size_t whole) {
   if (side->comm->world.device->copy(dst, src, bytes, whole) != COLL_OK) {
     side->bench->failed = true;
@@ -211,17 +225,14 @@ static void reduce_for_both(side_t *side, size_t size) {
   }
 }
 
-/* To where the peer fetches it, in parts of what fits there. */
+/* To where the peer fetches it; fits_shared. */
 static void hand_over(side_t *side, size_t size) {
-  size_t part = size < SHARED_BYTES ? size : SHARED_BYTES;
   for (size_t i = 0; i < calls_of(size); i++) {
     size_t at = next_pair(side, size);
-    for (size_t done = 0; done < size; done += part) {
-      copy_part(side, side->shared, side->sources + at + done, part, 0);
-      meet(side);
-      copy_part(side, side->dests + at + done, peer_of(side)->shared, part, size);
-      meet(side);
-    }
+    copy_part(side, side->shared, side->sources + at, size, 0);
+    meet(side);
+    copy(side, side->dests + at, peer_of(side)->shared, size);
+    meet(side);
   }
 }
 
@@ -232,12 +243,34 @@ static const work_t moves[MOVE_COUNT] = {[OWN] = copy_own,
                                          [SUM_FOR_BOTH] = reduce_for_both,
                                          [HANDED] = hand_over};
 
-/* Picoseconds per KiB of the call's size, once every pair of buffers has had its turn. */
-static int64_t per_kib_ps(side_t *side, work_t work, size_t size) {
-  size_t calls = calls_of(size);
-  int warmups = (int)((pairs_of(size) + calls - 1) / calls);
+static void keep_least(int64_t *least, int64_t ps) {
+  if (*least == 0 || ps < *least) *least = ps;
+}
+
+/* The works from `first` on, in picoseconds per KiB of the call's size, once every pair of buffers
+ * has had its turn. */
+static void time_moves(side_t *side, int index, int first, int count) {
+  size_t size = tune_sizes[index], calls = calls_of(size), each = calls * (size_t)count;
+  uint64_t ns[MOVE_COUNT];
   side->next = 0;
-  return (int64_t)(time_of(side, work, size, warmups) * 1000 / (calls * size / 1024));
+  time_all(side, &moves[first], count, size, (int)((pairs_of(size) + each - 1) / each), ns);
+  for (int i = 0; i < count; i++) {
+    int64_t kib_ps = (int64_t)(ns[i] * 1000 / (calls * size / 1024));
+    keep_least(&side->timings.moves[first + i][index], kib_ps);
+  }
+}
+
+static bool fits_shared(int index) {
+  return tune_sizes[index] <= SHARED_BYTES;
+}
+
+/* What a core's own cache holds is left there by one work at a time; what lies further away, all
+ * take in turn. Large calls are handed over in parts, which were timed already. */
+static void time_size(side_t *side, int index) {
+  int count = fits_shared(index) ? MOVE_COUNT : HANDED;
+  bool near = tune_sizes[index] * PAIRS_MOST <= SHARED_BYTES;
+  int together = near ? 1 : count;
+  for (int first = 0; first < count; first += together) time_moves(side, index, first, together);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------*/
@@ -321,27 +354,38 @@ static void price_steps(side_t *side) {
   fixed_ps[TUNE_ENTRY] = cost(clamp(entry, least, INT32_MAX));
 }
 
+/* What is handed over, beyond a copy, with half of it for either end. */
+static void price_handed(side_t *side, int index) {
+  uint32_t *push = side->costs.move_ps[TUNE_PUSH], *pull = side->costs.move_ps[TUNE_PULL];
+  if (!fits_shared(index)) {
+    push[index] = push[index - 1];
+    pull[index] = pull[index - 1];
+    return;
+  }
+  int64_t own = side->timings.moves[OWN][index];
+  int64_t flags = 2 * (int64_t)(side->costs.fixed_ps[TUNE_HOP] / (tune_sizes[index] / 1024));
+  int64_t handed = clamp(side->timings.moves[HANDED][index] - own - flags, own / 4, UINT32_MAX);
+  push[index] = cost(handed / 2);
+  pull[index] = cost(handed - handed / 2);
+}
+
 /* The work that differs in one thing tells what that one costs. */
 static void price_moves(side_t *side, int index) {
   int64_t(*timed)[TUNE_SIZES] = side->timings.moves;
   int64_t own = timed[OWN][index], far = timed[FAR][index], sum = timed[SUM][index];
-  int64_t both = 2 * timed[SUM_FOR_BOTH][index];
+  int64_t both = 2 * timed[SUM_FOR_BOTH][index], pushed = timed[PUSHED][index];
   int64_t load = clamp(sum - far, own / 8, own / 2), store = own - load;
-  int64_t load_far = clamp(far - store, load, far), pushed = timed[PUSHED][index];
   uint32_t(*move_ps)[TUNE_SIZES] = side->costs.move_ps;
-  move_ps[TUNE_FOLD][index] = cost(clamp(sum - far - load, 0, own));
   move_ps[TUNE_LOAD][index] = cost(load);
   move_ps[TUNE_STORE][index] = cost(store);
-  move_ps[TUNE_LOAD_FAR][index] = cost(load_far);
+  move_ps[TUNE_LOAD_FAR][index] = cost(clamp(far - store, load, far));
   move_ps[TUNE_STORE_FAR][index] = cost(clamp(pushed - load, store, pushed));
+  move_ps[TUNE_FOLD][index] = cost(clamp(sum - far - load, 0, own));
   move_ps[TUNE_NEAR][index] = index == 0 ? cost(own / 2) : move_ps[TUNE_NEAR][0];
-  size_t size = tune_sizes[index], parts = size < SHARED_BYTES ? 1 : size / SHARED_BYTES;
-  int64_t flags = 2 * (int64_t)(parts * side->costs.fixed_ps[TUNE_HOP] / (size / 1024));
-  int64_t handed = clamp(timed[HANDED][index] - own - flags, own / 4, UINT32_MAX);
-  move_ps[TUNE_PUSH][index] = cost(handed / 2);
-  move_ps[TUNE_PULL][index] = cost(handed - handed / 2);
+  price_handed(side, index);
   /* What a cache of the peer's holds is fetched first; what none does is streamed as one's own. */
-  int64_t dearest = (size <= SHARED_BYTES ? 2 : 1) * (handed / 2 > store ? handed / 2 : store);
+  int64_t pull = move_ps[TUNE_PULL][index], dearest = pull > store ? pull : store;
+  if (fits_shared(index)) dearest *= 2;
   move_ps[TUNE_ALONG][index] = cost(clamp(both - sum, store / 2, dearest));
 }
 
@@ -355,21 +399,13 @@ static void bind_to(side_t *side, int core) {
   }
 }
 
-static void keep_least(int64_t *least, int64_t ps) {
-  if (*least == 0 || ps < *least) *least = ps;
-}
-
 static void time_round(side_t *side) {
   timings_t *timings = &side->timings;
   keep_least(&timings->trip, (int64_t)(time_of(side, trips, TRIPS, 1) * 500 / TRIPS));
   for (int probe = 0; probe < PROBE_COUNT; probe++) {
     keep_least(&timings->calls[probe], call_ps(side, (probe_t)probe));
   }
-  for (int i = 0; i < TUNE_SIZES; i++) {
-    for (int move = 0; move < MOVE_COUNT; move++) {
-      keep_least(&timings->moves[move][i], per_kib_ps(side, moves[move], tune_sizes[i]));
-    }
-  }
+  for (int i = 0; i < TUNE_SIZES; i++) time_size(side, i);
 }
 
 static void *measure_side(void *argument) {
