@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@ typedef struct entry {
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static entry_t *table; /* all three under table_lock */
 static size_t table_count, table_capacity;
+static _Atomic uint64_t freed; /* written under table_lock, read by anyone */
 
 static coll_status_t fresh_id(uint64_t *id) {
   do {
@@ -54,6 +56,8 @@ coll_status_t shm_memory_free(void *ptr) {
     if (table[i].segment->base != ptr) continue;
     found = table[i].segment;
     table[i] = table[--table_count];
+    /* relaxed: whoever uses an address anew got it from an allocation that came after this */
+    atomic_fetch_add_explicit(&freed, 1, memory_order_relaxed);
     break;
   }
   if (table_count == 0) {
@@ -83,6 +87,7 @@ bool shm_memory_find(const void *ptr, size_t bytes, bool want_fd, shm_memory_pla
     int fd = want_fd ? fcntl(segment->fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (want_fd && fd < 0) break;
     *place = (shm_memory_place_t){.segment = table[i].id,
+                                  .segment_base = segment->base,
                                   .segment_bytes = segment->bytes,
                                   .offset = address - base,
                                   .fd = fd};
@@ -98,4 +103,8 @@ bool shm_memory_exists(uint64_t id) {
   for (size_t i = 0; i < table_count && !found; i++) found = table[i].id == id;
   pthread_mutex_unlock(&table_lock);
   return found;
+}
+
+uint64_t shm_memory_freed(void) {
+  return atomic_load_explicit(&freed, memory_order_relaxed);
 }

@@ -20,6 +20,7 @@ coll_status_t shm_memory_free(void *ptr);
 /* A stretch of the table's memory, as a peer needs to know it. */
 typedef struct shm_memory_place {
   uint64_t segment; /* random, unique on the machine, never 0, never used again */
+  const char *segment_base;
   size_t segment_bytes;
   uint64_t offset;
   int fd; /* a duplicate, the caller's to close; -1 unless asked for */
@@ -30,5 +31,9 @@ bool shm_memory_find(const void *ptr, size_t bytes, bool want_fd, shm_memory_pla
 
 /* Whether that allocation still exists. */
 bool shm_memory_exists(uint64_t segment);
+
+/* How many allocations were freed so far. While it stays the same, what was found is found again.
+ */
+uint64_t shm_memory_freed(void);
 
 #endif

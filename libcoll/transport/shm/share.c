@@ -120,9 +120,31 @@ static coll_status_t offer(shm_share_t *share, shm_mesh_t *mesh, const void *ptr
   return status;
 }
 
+static bool find_recent(shm_share_t *share, const void *ptr, size_t bytes,
+                        transport_address_t *address) {
+  uint64_t freed = shm_memory_freed();
+  if (share->recent_freed != freed) share->recent_count = 0;
+  share->recent_freed = freed;
+  for (size_t i = 0; i < SHM_RECENT && i < share->recent_count; i++) {
+    const shm_stretch_t *each = &share->recent[i];
+    size_t offset = (uintptr_t)ptr - each->base;
+    if (offset > each->bytes || bytes > each->bytes - offset) continue;
+    *address = (transport_address_t){.segment = each->id, .offset = offset};
+    return true;
+  }
+  return false;
+}
+
+/* In place of the one that came longest ago. */
+static void keep_recent(shm_share_t *share, const shm_memory_place_t *place) {
+  share->recent[share->recent_count++ % SHM_RECENT] =
+      (shm_stretch_t){(uintptr_t)place->segment_base, place->segment_bytes, place->segment};
+}
+
 coll_status_t shm_share_export(shm_share_t *share, shm_mesh_t *mesh, const void *ptr, size_t bytes,
                                transport_address_t *address) {
   shm_memory_place_t place;
+  if (find_recent(share, ptr, bytes, address)) return COLL_OK;
   *address = (transport_address_t){0};
   if (!shm_memory_find(ptr, bytes, false, &place)) return COLL_OK;
   if (!exported(share, place.segment)) {
@@ -130,6 +152,7 @@ coll_status_t shm_share_export(shm_share_t *share, shm_mesh_t *mesh, const void 
     COLL_TRY(offer(share, mesh, ptr, bytes, &offered));
     if (!offered) return COLL_OK;
   }
+  keep_recent(share, &place);
   *address = (transport_address_t){.segment = place.segment, .offset = place.offset};
   return COLL_OK;
 }

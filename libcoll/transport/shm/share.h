@@ -16,7 +16,21 @@ typedef struct shm_import {
   shm_segment_t *segment;
 } shm_import_t;
 
+/* A segment that was offered. */
+typedef struct shm_stretch {
+  uintptr_t base;
+  size_t bytes;
+  uint64_t id;
+} shm_stretch_t;
+
+#define SHM_RECENT 4
+
 typedef struct shm_share {
+  /* Those that were asked for last, to be found without looking into the table of memory, which is
+   * every thread's; good while as many allocations are freed as when they were found. */
+  shm_stretch_t recent[SHM_RECENT];
+  size_t recent_count;
+  uint64_t recent_freed;
   uint64_t *exports; /* ids offered to every peer */
   size_t export_count, export_capacity;
   shm_import_t *imports;
