@@ -9,6 +9,7 @@
 
 #include "base/atomics.h"
 #include "base/clock.h"
+#include "base/names.h"
 #include "engine/tag.h"
 
 #define BACKGROUND_LOOKS 32 /* some 10 µs */
@@ -16,7 +17,9 @@
 /* Some 10 µs in all, where no neighbour has use for the core. No more, as the kernel gives the core
  * back at once to one that has yielded less often than its neighbours, until it has made up. */
 #define PATIENCE_LOOKS 100
-#define ASK_LOOKS 10 /* until neighbours are asked again */
+#define SOON_LOOKS 40 /* some 2 µs: what it takes to turn to another rank and back */
+#define LED_LOOKS 200 /* some 10 µs, by which those who lead may differ */
+#define ASK_LOOKS 10  /* until neighbours are asked again */
 
 #define YIELD_NS 1000000u     /* yields that take longer give the core to strangers, not to peers */
 #define TURN_SLEEP_NS 50000u  /* while other threads have the turn */
@@ -170,8 +173,15 @@ static bool may_yield(comm_wait_t *wait, int spin_limit) {
   return wait->looks < spin_limit + YIELD_LIMIT && now_ns - wait->yielding_ns < YIELD_NS;
 }
 
-/* How often to look again before the core is given up to ranks that share it. Where a plan is led,
- * they have little use for it before its leaders are done. */
+/* Where a plan is led, neighbours have little use for the core before its leaders are done; where
+ * all ranks wait for one another, they gain nothing by being ahead. Behind a root they do. */
+static int soon_looks_of(const comm_task_t *task) {
+  if (comm_task_is_led(task)) return LED_LOOKS;
+  coll_collective_t collective = comm_traits_of(task->call->shape).collective;
+  return base_collective_is_rooted(collective) ? 0 : SOON_LOOKS;
+}
+
+/* How often to look again before the core is given up to ranks that share it. */
 static int patience_of(comm_wait_t *wait, const comm_task_t tasks[], size_t count) {
   bool alone;
   uint64_t place, missing;
@@ -181,7 +191,7 @@ static int patience_of(comm_wait_t *wait, const comm_task_t tasks[], size_t coun
   wait->asker = local;
   switch (local->ops->outlook(local, place, missing)) {
     case TRANSPORT_NEWS_HERE: break;
-    case TRANSPORT_NEWS_SOON: return comm_task_is_led(first) ? PATIENCE_LOOKS : 0;
+    case TRANSPORT_NEWS_SOON: return soon_looks_of(first);
     case TRANSPORT_NEWS_ELSEWHERE: return PATIENCE_LOOKS;
   }
   return 0;
