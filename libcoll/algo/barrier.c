@@ -7,6 +7,8 @@
 
 static const char hensgen_1988[] =
     "Hensgen, Finkel & Manber, Two algorithms for barrier synchronization, 1988";
+static const char pjesivac_grbovic_2007[] =
+    "Pješivac-Grbović et al., Performance analysis of MPI collective operations, 2007";
 
 static void outline(plan_t *plan) {
   algo_outline_mapped(plan, PLAN_REACH_SCRATCH, 1, 0);
@@ -56,4 +58,21 @@ const algo_t algo_barrier_tournament = {
     .paper = hensgen_1988,
     .outline = outline,
     .build = tournament_build,
+};
+
+/* ---- allpairs --------------------------------------------------------------------------------
+ * Everybody tells everybody else: one round and p(p-1) signals, so that ranks which share a core
+ * need it but once each. */
+
+static void allpairs_build(plan_emitter_t *e) {
+  algo_signal_peers(e);
+  algo_wait_peers(e);
+}
+
+const algo_t algo_barrier_allpairs = {
+    .name = "allpairs",
+    .collective = COLL_BARRIER,
+    .paper = pjesivac_grbovic_2007,
+    .outline = outline,
+    .build = allpairs_build,
 };

@@ -7,7 +7,7 @@
 #include "algo/algo.h"
 
 /* barrier.c */
-extern const algo_t algo_barrier_dissemination, algo_barrier_tournament;
+extern const algo_t algo_barrier_dissemination, algo_barrier_tournament, algo_barrier_allpairs;
 
 /* bruck.c */
 extern const algo_t algo_alltoall_bruck;

@@ -66,6 +66,7 @@ static const algo_t *const algos[] = {
     &algo_alltoallv_pairwise,
     &algo_barrier_dissemination,
     &algo_barrier_tournament,
+    &algo_barrier_allpairs,
     &algo_sendrecv_direct,
 };
 

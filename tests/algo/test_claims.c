@@ -353,6 +353,12 @@ static void tournament(const plan_t *plan, int size) {
   cr_assert_eq(test_traffic_all(plan).signals, 2 * (size - 1));
 }
 
+static void everyone_signals(const plan_t *plan, int size) {
+  for (int rank = 0; rank < size; rank++) {
+    cr_assert_eq(test_traffic_rank(plan, rank).signals, size - 1);
+  }
+}
+
 static void direct(const plan_t *plan, int size) {
   expect_each(plan, size > 1, size > 1);
   expect_rounds(plan, size > 1);
@@ -364,5 +370,6 @@ Test(claims, exchanges_and_barriers) {
   each_size(COLL_ALLTOALL, "bruck", bruck);
   each_size(COLL_BARRIER, "dissemination", dissemination);
   each_size(COLL_BARRIER, "tournament", tournament);
+  each_size(COLL_BARRIER, "allpairs", everyone_signals);
   each_size(COLL_SENDRECV, "direct", direct);
 }

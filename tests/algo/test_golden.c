@@ -167,6 +167,7 @@ Test(golden, exchanges_and_barriers) {
        "copy output[0] = input[0]; send 1 input[1]; recv 1 output[1]"},
       {COLL_BARRIER, "dissemination", 3, 0, false, 2, "signal 0; wait 1; signal 1; wait 0"},
       {COLL_BARRIER, "tournament", 3, 0, false, 0, "wait 1; wait 2; signal 2; signal 1"},
+      {COLL_BARRIER, "allpairs", 3, 0, false, 2, "signal 0; signal 1; wait 0; wait 1"},
       {COLL_SENDRECV, "direct", 3, 0, false, 0, "send 1 input[0]; recv 2 output[0]"},
   };
   CHECK(rows);
