@@ -505,7 +505,6 @@ coll_status_t tune_profile_make(const algo_t *algo, int size, tune_profile_t *pr
   made.reach = plan->reach;
   plan_free(plan);
   COLL_TRY(size <= TUNE_WHOLE ? profile_whole(&made, size) : profile_sample(&made, size));
-  made.all.hops = 0;
   *profile = made;
   return COLL_OK;
 }

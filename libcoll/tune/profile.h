@@ -36,7 +36,7 @@ typedef struct tune_profile {
   /* And of two in a row, as passes of a call, or, where ranks reach into each other's buffers and
    * so meet first, as calls. */
   tune_counts_t twice[TUNE_REGIME_COUNT];
-  tune_counts_t all; /* of all ranks in one pass, without hops */
+  tune_counts_t all; /* of all ranks in one pass; hops: how often they wait */
 
   /* Of ranks that outnumber cores (turns.h); 0 and false where that was not looked at. */
   int64_t turns; /* of a core from rank to rank, in TUNE_TURNS_CALLS passes one after the other */

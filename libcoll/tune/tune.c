@@ -156,8 +156,8 @@ static void price_crowded(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_C
   uint64_t chain_ps[TUNE_TERM_COUNT];
   price_chain(pricing, TUNE_CROWDED, chain_ps);
   price(pricing, &pricing->profile->all, term_ps);
-  const tune_counts_t *all = &pricing->profile->all;
-  term_ps[TUNE_TERM_MESSAGES] += far_ps(pricing, (uint64_t)(all->messages + all->flags) / 2);
+  /* What is waited for in a row comes at once. */
+  term_ps[TUNE_TERM_MESSAGES] += far_ps(pricing, (uint64_t)pricing->profile->all.hops);
   /* Ranks that do more than others and may run anywhere may run on the same core. */
   bool may_queue = pricing->profile->uneven && !pricing->call->bound;
   uint64_t cores = may_queue ? 1 : (uint64_t)pricing->call->cores;
@@ -169,6 +169,19 @@ static void price_crowded(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_C
     uint64_t turns = (uint64_t)pricing->profile->turns * pricing->passes;
     term_ps[TUNE_TERM_HOPS] = turns * pricing->machine->fixed_ps[TUNE_SWITCH] / TUNE_TURNS_CALLS;
   }
+}
+
+/* What it takes among two was measured; of every further peer a rank has but one more message. */
+static uint64_t price_entry(const pricing_t *pricing) {
+  const uint32_t *fixed_ps = pricing->machine->fixed_ps;
+  uint64_t others = (uint64_t)pricing->call->size - 1, crowd = pricing->crowd;
+  if (others == 0) return 0;
+  uint64_t message_ps = fixed_ps[TUNE_MESSAGE] + fixed_ps[TUNE_LINES];
+  uint64_t entry_ps = crowd * (fixed_ps[TUNE_ENTRY] + (others - 1) * message_ps);
+  if (crowd == 1) return entry_ps;
+  uint64_t turns = pricing->profile->turns == 0 ? crowd : 0; /* that nobody has counted */
+  return entry_ps + fixed_ps[TUNE_HOP] + far_ps(pricing, crowd * others) +
+         turns * fixed_ps[TUNE_SWITCH];
 }
 
 tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_t *profile,
@@ -191,11 +204,7 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
   const uint32_t *fixed_ps = machine->fixed_ps;
   estimate.term_ps[TUNE_TERM_CALL] = pricing.crowd * fixed_ps[TUNE_CALL];
   if (profile->reach == PLAN_REACH_USER) {
-    estimate.term_ps[TUNE_TERM_ENTRY] =
-        pricing.crowd * (ranks - 1) * fixed_ps[TUNE_ENTRY] +
-        (pricing.crowd > 1 ? fixed_ps[TUNE_HOP] : 0) +
-        (pricing.crowd > 1 ? far_ps(&pricing, pricing.crowd * (ranks - 1)) : 0) +
-        (pricing.crowd > 1 && profile->turns == 0 ? pricing.crowd * fixed_ps[TUNE_SWITCH] : 0);
+    estimate.term_ps[TUNE_TERM_ENTRY] = price_entry(&pricing);
   }
   estimate.passes = pricing.passes;
   estimate.total_ps = sum_of(estimate.term_ps);
