@@ -54,7 +54,7 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
 /* Prices are right to some percent. Of those that exceed the least by no more than this part of it,
  * the one with the fewest steps is taken; where ranks share cores, the one with the fewest hops,
  * unless turns were counted (turns.h): they tell all but bytes, and the cheapest is taken. */
-#define TUNE_AS_GOOD 12
+#define TUNE_AS_GOOD 24
 
 /* Index of the cheapest profile, in this sense, and the first among equals; -1 where none is
  * possible. */
