@@ -13,8 +13,8 @@
 /* The table of that instruction set; NULL when it is not in this build or not in this processor. */
 const device_ops_t *host_isa_find(const char *name);
 
-/* Copies and reductions each have a size from which they are streamed: of all that they load and
- * store, whatever the number of sources and destinations. */
+/* Copies to one place, and what has several places or sources, each have a size from which they are
+ * streamed: of all that they load and store. */
 typedef enum host_work { HOST_COPY, HOST_REDUCE, HOST_WORK_COUNT } host_work_t;
 
 /* From now on all of at least that many bytes are streamed; 0: from shares of the last cache, which

@@ -1,8 +1,10 @@
 /*
- * From which size streaming pays, as shares of the last cache. A copy through the caches need not
- * read what it overwrites (table.c), so that streaming wins only where they cannot hold the
- * buffers. A reduction does read it: where its operands have been forgotten, or lie in peers'
- * caches, streaming is the faster by a third and more, and where they have not, hardly slower.
+ * From which size streaming pays, as shares of the last cache, of which a call's ranks have other
+ * buffers as well, and other programs what they need. A copy to one place through the caches need
+ * not read what it overwrites (table.c), so that streaming wins only where they can hardly hold the
+ * buffers. A reduction does read it, and a copy to several places drives out what it has read:
+ * where operands have been forgotten, or lie in peers' caches, streaming is the faster by a third
+ * and more, and where they have not, hardly slower.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,7 +12,7 @@
 #include "device/host/host.h"
 #include "topo/machine.h"
 
-#define COPY_SHARE 2 /* a call has two ranks at least */
+#define COPY_SHARE 16
 #define REDUCE_SHARE 32
 #define USUAL_CACHE_BYTES ((size_t)32 << 20) /* where the machine does not tell */
 #define LEAST_BYTES ((size_t)1 << 20)        /* of whatever cache, to stream at all */

@@ -107,7 +107,7 @@ static void spread_streamed(void *const dsts[], int dst_count, const void *src, 
 BASE_APART static void spread(void *const dsts[], int dst_count, const void *src, size_t bytes,
                               size_t whole) {
   size_t touched = whole * (size_t)(1 + dst_count);
-  if (dst_count > 1 && STREAM_AVAILABLE && host_stream_pays(touched, HOST_COPY)) {
+  if (dst_count > 1 && STREAM_AVAILABLE && host_stream_pays(touched, HOST_REDUCE)) {
     spread_streamed(dsts, dst_count, src, bytes);
     return;
   }
