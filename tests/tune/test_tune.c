@@ -70,6 +70,32 @@ Test(tune, what_one_would_expect) {
   expect(COLL_REDUCE, 1 << 20, 4, PLAN_REACH_USER, "mapped");
 }
 
+/* With two cores for all. */
+static void expect_crowded(coll_collective_t collective, size_t bytes, int size, plan_reach_t reach,
+                           const char *name) {
+  field_t field = field_of(collective, size);
+  tune_call_t call = call_of(collective, bytes, size, reach);
+  call.cores = 2;
+  call.bound = true;
+  for (int i = 0; i < field.count; i++) {
+    cr_assert_eq(tune_turns_count(&field.profiles[i], size, call.cores), COLL_OK);
+  }
+  const tune_profile_t *found = chosen(&field, &call);
+  cr_expect_str_eq(found->algo->name, name, "%s of %zu bytes among %d: %s, not %s",
+                   base_collective_name(collective), bytes, size, found->algo->name, name);
+}
+
+/* Few turns where ranks share cores, and few bytes between these where many do. */
+Test(tune, what_one_would_expect_of_ranks_that_share_cores) {
+  expect_crowded(COLL_BARRIER, 0, 4, PLAN_REACH_USER, "allpairs");
+  expect_crowded(COLL_REDUCE_SCATTER, 1 << 10, 4, PLAN_REACH_SCRATCH, "allpairs");
+  expect_crowded(COLL_ALLREDUCE, 4, 4, PLAN_REACH_USER, "allpairs");
+  expect_crowded(COLL_ALLREDUCE, 1 << 14, 4, PLAN_REACH_SCRATCH, "staged_by_two_push");
+  expect_crowded(COLL_ALLREDUCE, 1 << 16, 8, PLAN_REACH_SCRATCH, "staged_by_two");
+  expect_crowded(COLL_ALLREDUCE, 1 << 16, 4, PLAN_REACH_USER, "mapped_by_two");
+  expect_crowded(COLL_ALLREDUCE, 1 << 16, 8, PLAN_REACH_USER, "mapped_by_two");
+}
+
 static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 64, 1024};
 
 /* Calls of all kinds over all profiles of all collectives. */

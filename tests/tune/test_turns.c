@@ -65,6 +65,20 @@ Test(turns, tell_who_does_more_than_others) {
   }
 }
 
+/* Of each half of the result, three ranks of its owner's core and four of the other one fetch it.
+ */
+Test(turns, bring_a_core_once_what_its_ranks_fetch) {
+  tune_profile_t before, after;
+  const algo_t *algo;
+  cr_assert_eq(algo_find(COLL_ALLREDUCE, "staged_by_two", &algo), COLL_OK);
+  cr_assert_eq(tune_profile_make(algo, 8, &before), COLL_OK);
+  after = before;
+  cr_assert_eq(tune_turns_count(&after, 8, 2), COLL_OK);
+  int64_t again = before.all.chunks[TUNE_PULL] - after.all.chunks[TUNE_PULL];
+  cr_expect_eq(again, 2 * (2 + 3), "%ld, not 10", again);
+  cr_expect_eq(after.all.chunks[TUNE_NEAR] - before.all.chunks[TUNE_NEAR], again);
+}
+
 /* All plans there are come to their end. */
 Test(turns, of_every_plan) {
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
