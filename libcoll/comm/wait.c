@@ -174,11 +174,13 @@ static bool may_yield(comm_wait_t *wait, int spin_limit) {
 }
 
 /* Where a plan is led, neighbours have little use for the core before its leaders are done; where
- * all ranks wait for one another, they gain nothing by being ahead. Behind a root they do. */
+ * all send to one another, they gain nothing by being ahead. Behind a root they do, and where ranks
+ * stay until others have fetched what they have. */
 static int soon_looks_of(const comm_task_t *task) {
   if (comm_task_is_led(task)) return LED_LOOKS;
   coll_collective_t collective = comm_traits_of(task->call->shape).collective;
-  return base_collective_is_rooted(collective) ? 0 : SOON_LOOKS;
+  bool sends = task->prepared->plan->plan->reach == PLAN_REACH_OWN;
+  return sends && !base_collective_is_rooted(collective) ? SOON_LOOKS : 0;
 }
 
 /* How often to look again before the core is given up to ranks that share it. */
