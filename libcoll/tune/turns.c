@@ -153,22 +153,21 @@ static int64_t most_turns(const core_t cores[], int count) {
   return most;
 }
 
-/* Of the core with the most of them, in TUNE_TURNS_CALLS calls after the first few. */
-static coll_status_t turns_of(const game_t *game, core_t cores[], int64_t *turns) {
+/* Of the core with the most of them, in so many calls. */
+static coll_status_t turns_of(const game_t *game, core_t cores[], int calls, int64_t *turns) {
   int64_t size = game->plans[0]->shape.size;
   for (int i = 0; i < game->cores; i++) {
     cores[i] = (core_t){.first = (int32_t)(size * i / game->cores),
                         .end = (int32_t)(size * (i + 1) / game->cores)};
     cores[i].latest = cores[i].end - 1;
   }
-  COLL_TRY(play_calls(game, cores, WARMUPS));
-  int64_t before = most_turns(cores, game->cores);
-  COLL_TRY(play_calls(game, cores, WARMUPS + TUNE_TURNS_CALLS));
-  *turns = most_turns(cores, game->cores) - before;
+  COLL_TRY(play_calls(game, cores, calls));
+  *turns = most_turns(cores, game->cores);
   return COLL_OK;
 }
 
-static coll_status_t play(game_t *game, int64_t *turns) {
+/* From the beginning, with nobody ahead. */
+static coll_status_t play(game_t *game, int calls, int64_t *turns) {
   core_t *places = NULL;
   size_t size = (size_t)game->plans[0]->shape.size;
   coll_status_t status = base_alloc(size, sizeof *game->players, "turns", (void **)&game->players);
@@ -179,7 +178,7 @@ static coll_status_t play(game_t *game, int64_t *turns) {
   if (status == COLL_OK) {
     status = base_alloc((size_t)game->cores, sizeof *places, "turns", (void **)&places);
   }
-  if (status == COLL_OK) status = turns_of(game, places, turns);
+  if (status == COLL_OK) status = turns_of(game, places, calls, turns);
   free(places);
   free(game->waiting);
   free(game->players);
@@ -264,17 +263,19 @@ int tune_turns_leads(int size, int cores) {
 
 coll_status_t tune_turns_count(tune_profile_t *profile, int size, int cores) {
   game_t game = {.leads = profile->algo->led ? tune_turns_leads(size, cores) : 1, .cores = cores};
-  int64_t turns = 0, again = 0;
+  int64_t before = 0, turns = 0, again = 0;
   coll_status_t status = COLL_OK;
   if (size > TUNE_WHOLE) return COLL_OK;
   for (int lead = 0; lead < game.leads && status == COLL_OK; lead++) {
     plan_shape_t shape = {.collective = profile->algo->collective, .size = size, .root = lead};
     status = algo_build(profile->algo, &shape, ALGO_ALL_RANKS, false, &game.plans[lead]);
   }
-  if (status == COLL_OK) status = play(&game, &turns);
+  /* The first calls and the last ones, where ranks have nothing more to do, are not like others. */
+  if (status == COLL_OK) status = play(&game, WARMUPS, &before);
+  if (status == COLL_OK) status = play(&game, WARMUPS + TUNE_TURNS_CALLS, &turns);
   if (status == COLL_OK) status = count_again(game.plans[0], cores, &again);
   if (status == COLL_OK) {
-    profile->turns = turns > 0 ? turns : 1;
+    profile->turns = turns > before ? turns - before : 1;
     profile->uneven = is_uneven(game.plans[0]);
     profile->all.chunks[TUNE_PULL] -= again;
     profile->all.chunks[TUNE_NEAR] += again;

@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "tune/turns.h"
 
-/* Of so many calls in a row; the last one's beginning and end may add one each. */
+/* Of so many calls in a row. */
 static int64_t turns(coll_collective_t collective, const char *name, int size, int cores) {
   tune_profile_t profile = {0};
   cr_assert_eq(algo_find(collective, name, &profile.algo), COLL_OK, "%s", base_last_error());
@@ -12,33 +12,32 @@ static int64_t turns(coll_collective_t collective, const char *name, int size, i
   return profile.turns;
 }
 
-static void expect_about(int64_t found, int64_t per_call) {
+static void expect_per_call(int64_t found, int64_t per_call) {
   int64_t expected = per_call * TUNE_TURNS_CALLS;
-  cr_expect(found >= expected && found <= expected + expected / 4 + 2, "%ld turns, not %ld", found,
-            expected);
+  cr_expect_eq(found, expected, "%ld turns, not %ld", found, expected);
 }
 
 /* Whoever comes last to a meeting goes on to the next. */
 Test(turns, of_one_meeting_are_one_fewer_than_ranks) {
   for (int ranks = 2; ranks <= 5; ranks++) {
-    expect_about(turns(COLL_ALLREDUCE, "allpairs", ranks, 1), ranks - 1);
-    expect_about(turns(COLL_ALLREDUCE, "allpairs", 2 * ranks, 2), ranks - 1);
+    expect_per_call(turns(COLL_ALLREDUCE, "allpairs", ranks, 1), ranks - 1);
+    expect_per_call(turns(COLL_ALLREDUCE, "allpairs", 2 * ranks, 2), ranks - 1);
   }
 }
 
 Test(turns, of_several_meetings_add_up) {
   for (int ranks = 2; ranks <= 5; ranks++) {
-    expect_about(turns(COLL_ALLREDUCE, "twophase_push", 2 * ranks, 2), 2 * (ranks - 1));
-    expect_about(turns(COLL_ALLREDUCE, "staged", 2 * ranks, 2), 3 * (ranks - 1));
+    expect_per_call(turns(COLL_ALLREDUCE, "twophase_push", 2 * ranks, 2), 2 * (ranks - 1));
+    expect_per_call(turns(COLL_ALLREDUCE, "staged", 2 * ranks, 2), 3 * (ranks - 1));
   }
 }
 
 /* Every rank needs the core but once, whatever it waits for. */
 Test(turns, are_few_where_two_ranks_work_for_all) {
   for (int ranks = 3; ranks <= 5; ranks++) {
-    expect_about(turns(COLL_ALLREDUCE, "mapped_by_two", 2 * ranks, 2), ranks);
-    expect_about(turns(COLL_ALLREDUCE, "staged_by_two", 2 * ranks, 2), ranks);
-    expect_about(turns(COLL_ALLREDUCE, "staged_by_two_push", 2 * ranks, 2), ranks);
+    expect_per_call(turns(COLL_ALLREDUCE, "mapped_by_two", 2 * ranks, 2), ranks);
+    expect_per_call(turns(COLL_ALLREDUCE, "staged_by_two", 2 * ranks, 2), ranks);
+    expect_per_call(turns(COLL_ALLREDUCE, "staged_by_two_push", 2 * ranks, 2), ranks);
   }
 }
 
@@ -47,9 +46,9 @@ Test(turns, are_fewer_still_where_two_ranks_of_a_core_lead_in_turns) {
   cr_expect_eq(tune_turns_leads(4, 2), 2);
   cr_expect_eq(tune_turns_leads(3, 2), 1);
   cr_expect_eq(tune_turns_leads(8, 2), 1);
-  expect_about(turns(COLL_ALLREDUCE, "mapped_by_two", 4, 2), 1);
-  expect_about(turns(COLL_ALLREDUCE, "staged_by_two_push", 4, 2), 1);
-  expect_about(turns(COLL_ALLREDUCE, "staged_by_two", 4, 2), 2);
+  expect_per_call(turns(COLL_ALLREDUCE, "mapped_by_two", 4, 2), 1);
+  expect_per_call(turns(COLL_ALLREDUCE, "staged_by_two_push", 4, 2), 1);
+  expect_per_call(turns(COLL_ALLREDUCE, "staged_by_two", 4, 2), 2);
 }
 
 Test(turns, tell_who_does_more_than_others) {
