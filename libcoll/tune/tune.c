@@ -233,7 +233,7 @@ int tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], 
   for (int i = 0; i < count; i++) {
     tune_estimate_t estimate = tune_estimate(machine, &profiles[i], call);
     if (estimate.verdict != TUNE_POSSIBLE) continue;
-    uint64_t as_good_ps = profiles[i].turns > 0 ? 0 : least_ps / TUNE_AS_GOOD;
+    uint64_t as_good_ps = least_ps / (profiles[i].turns > 0 ? TUNE_AS_GOOD_TURNED : TUNE_AS_GOOD);
     if (estimate.total_ps - least_ps > as_good_ps) continue;
     uint64_t steps = steps_of(&profiles[i], call, estimate.passes);
     if (steps >= fewest) continue;

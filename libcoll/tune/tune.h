@@ -52,9 +52,10 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
                               const tune_call_t *call);
 
 /* Prices are right to some percent. Of those that exceed the least by no more than this part of it,
- * the one with the fewest steps is taken; where ranks share cores, the one with the fewest hops,
- * unless turns were counted (turns.h): they tell all but bytes, and the cheapest is taken. */
+ * the one with the fewest steps is taken; where ranks share cores, the one with the fewest hops.
+ * Where turns were counted (turns.h), they tell nearly all. */
 #define TUNE_AS_GOOD 24
+#define TUNE_AS_GOOD_TURNED 64
 
 /* Index of the cheapest profile, in this sense, and the first among equals; -1 where none is
  * possible. */
