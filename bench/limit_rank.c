@@ -35,10 +35,13 @@ enum {
 #define MOVERS_LEAST ((size_t)32 << 10) /* bytes from which more than the first mover is tried */
 #define IN_STEP_LEAST ((size_t)1 << 20) /* bytes from which ranks in step may be the faster */
 #define RING_BYTES ((size_t)256 << 10)  /* what a rank has staged, and keeps in its own cache */
-#define STAGE_BYTES ((size_t)16 << 10)  /* at a time */
 #define POST_COUNT 64
 #define SLOT_COUNT 4
 #define SLOT_BYTES ((size_t)64 << 10)
+
+/* At a time: what a first cache holds, and what a second one does. */
+static const size_t stages[] = {(size_t)16 << 10, (size_t)128 << 10};
+enum { STAGES = sizeof stages / sizeof stages[0] };
 
 /* Written by one rank alone. */
 typedef struct cell {
@@ -89,6 +92,7 @@ typedef struct rank {
   bench_moves_t moves;
   void **places; /* of the moves, for each pair of buffers */
   bench_mover_t *mover;
+  size_t stage_bytes;
   bool in_step;     /* ranks meet before each call, so that what both load is loaded once */
   size_t exchanged; /* bytes */
 } rank_t;
@@ -205,7 +209,7 @@ static void make_staged_move(const rank_t *rank, const bench_move_t *move, int p
   void *here[2 * BENCH_MOVE_PLACES_MOST];
   for (size_t done = 0; done < move->bytes; done += part) {
     size_t at[] = {(stored + done) % RING_BYTES, (fetched + done) % RING_BYTES};
-    part = least_of(STAGE_BYTES, move->bytes - done);
+    part = least_of(rank->stage_bytes, move->bytes - done);
     part = least_of(part, RING_BYTES - (at[0] > at[1] ? at[0] : at[1]));
     for (int i = 0; i < count; i++) {
       bool slot = of[i].side == BENCH_SLOT;
@@ -386,13 +390,25 @@ static double fastest(rank_t *rank, coll_status_t (*call)(void *, int)) {
   return least_us;
 }
 
+/* In pieces of whichever size is the better. */
+static double fastest_moves(rank_t *rank, bench_way_t way) {
+  double least_us = 0;
+  for (int i = 0; i < STAGES; i++) {
+    if (i > 0 && (way != BENCH_STAGED || rank->buffers.call_bytes < stages[i])) break;
+    rank->stage_bytes = stages[i];
+    double time_us = fastest(rank, make_moves);
+    if (least_us == 0 || time_us < least_us) least_us = time_us;
+  }
+  return least_us;
+}
+
 static coll_status_t measure_way(rank_t *rank, bench_way_t way, double *time_us) {
   const bench_moved_call_t call = {rank->settings->collective, rank->settings->ranks, rank->peers,
                                    rank->buffers.call_bytes};
   rank->places = NULL;
   COLL_TRY(bench_moves_make(&call, way, rank->number, &rank->moves));
   coll_status_t status = find_places(rank);
-  if (status == COLL_OK) *time_us = fastest(rank, make_moves);
+  if (status == COLL_OK) *time_us = fastest_moves(rank, way);
   free(rank->places);
   bench_moves_free(&rank->moves);
   return status;
