@@ -54,10 +54,29 @@ def best_peer_us(row):
     return min((time for time, _ in best_settings(row).values()), default=None)
 
 
+# ---- round by round ------------------------------------------------------------------------------
+# A machine may be twice as slow for minutes, so what is compared was measured in the same round.
+
+def one_round(row, index):
+    """The row as that round alone would have it."""
+    def of_round(lists):
+        return {name: values[index:index + 1] for name, values in lists.items()
+                if len(values) > index}
+    return {**row, "times_us": of_round(row["times_us"]), "limit": of_round(row.get("limit", {}))}
+
+
+def over_rounds(row, dividend, divisor):
+    """The median of a round's quotients; None where no round has both."""
+    count = max((len(times) for times in row["times_us"].values()), default=0)
+    pairs = [(dividend(alone), divisor(alone))
+             for alone in (one_round(row, index) for index in range(count))]
+    quotients = [above / below for above, below in pairs if above and below]
+    return statistics.median(quotients) if quotients else None
+
+
 def ratio(row, memory):
     """How many times as fast as the best peer; None where either was not measured."""
-    ours, peer = time_us(row, memory), best_peer_us(row)
-    return peer / ours if ours and peer else None
+    return over_rounds(row, best_peer_us, lambda alone: time_us(alone, memory))
 
 
 # ---- the limit -----------------------------------------------------------------------------------
@@ -93,14 +112,13 @@ def limit_us(row, memory):
 
 def most_possible(row, memory):
     """How many times as fast as the best peer a call at the limit would be."""
-    limit, peer = limit_us(row, memory), best_peer_us(row)
-    return peer / limit if limit and peer else None
+    return over_rounds(row, best_peer_us, lambda alone: limit_us(alone, memory))
 
 
 def reached(row, memory):
     """The share of the limit's speed that ours has; None where either was not measured."""
-    limit, ours = limit_us(row, memory), time_us(row, memory)
-    return limit / ours if limit and ours else None
+    return over_rounds(row, lambda alone: limit_us(alone, memory),
+                       lambda alone: time_us(alone, memory))
 
 
 # ---- targets -------------------------------------------------------------------------------------

@@ -42,6 +42,15 @@ class Times(unittest.TestCase):
         self.assertIsNone(figures.ratio(row(coll=[2]), "coll"))
         self.assertIsNone(figures.ratio(row(mpich_default=[2]), "coll"))
 
+    def test_ratio_of_times_of_the_same_round(self):
+        # The second and third round were slow; ours has gone before the peer when that ended.
+        measured = row(coll=[2, 4, 4, 2, 2], openmpi_copy=[10, 20, 10, 10, 10],
+                       openmpi_default=[9], mpich_default=[11, 16, 30, 30, 30])
+        self.assertEqual(figures.ratio(measured, "coll"), 4.5)
+
+    def test_no_ratio_without_a_common_round(self):
+        self.assertIsNone(figures.ratio(row(coll=[], mpich_default=[2]), "coll"))
+
 
 class Limits(unittest.TestCase):
     def test_mapped_limit(self):
