@@ -44,7 +44,9 @@ typedef struct harness_result {
 } harness_result_t;
 
 /* Runs `size` child processes; true when each returned 0. timeout_ms is multiplied by the patience;
- * what then still runs is killed, and in any case what the ranks started and left behind. */
+ * what then still runs is killed, and in any case what the ranks started and left behind. No
+ * thread may be at work at the fork, as one that coll_unique_id_create starts: a lock it holds in
+ * AddressSanitizer's allocator stays locked in the children. */
 bool harness_run(int size, int timeout_ms, harness_body_t body, void *context,
                  harness_result_t *result);
 

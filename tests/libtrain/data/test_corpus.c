@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "harness/harness.h"
+#include "harness/party.h"
 #include "libtrain/data/bpe.h"
 #include "libtrain/data/corpus.h"
 #include "libtrain/data/encode.h"
@@ -207,7 +207,6 @@ Test(corpus, text_shorter_than_the_context_is_refused) {
 /* ---- ranks ---- */
 
 typedef struct job {
-  coll_unique_id_t id;
   const char *path;
   const char *refusal; /* what rank 0 is to say; NULL when all goes well */
 } job_t;
@@ -232,29 +231,22 @@ static coll_status_t open_and_compare(const train_team_t *team, const job_t *job
   return status;
 }
 
-static int rank_body(int rank, int size, void *context) {
-  const job_t *job = context;
-  coll_comm_t comm;
+static int rank_body(party_rank_t *self) {
+  const job_t *job = self->context;
   train_team_t team;
-  if (coll_comm_create(&job->id, rank, size, NULL, &comm) != COLL_OK) {
-    return harness_fail("%s", coll_last_error(NULL));
-  }
-  coll_status_t status = train_team_init(comm, &team);
+  coll_status_t status = train_team_init(self->comm, &team);
   if (status == COLL_OK) status = open_and_compare(&team, job);
-  coll_comm_destroy(comm);
   if (job->refusal == NULL) return status == COLL_OK ? 0 : harness_fail("%s", base_last_error());
-  if (status == COLL_OK) return harness_fail("rank %d was not refused", rank);
-  const char *words = rank == 0 ? job->refusal : "";
-  if (strstr(base_last_error(), words) != NULL) return 0;
-  return harness_fail("'%s' in '%s'", words, base_last_error());
+  PARTY_REQUIRE(status != COLL_OK, "rank %d was not refused", self->rank);
+  const char *words = self->rank == 0 ? job->refusal : "";
+  PARTY_REQUIRE(strstr(base_last_error(), words) != NULL, "'%s' in '%s'", words, base_last_error());
+  return 0;
 }
 
 static void run_ranks(const char *path, const char *refusal) {
-  static job_t job;
+  job_t job = {.path = path, .refusal = refusal};
   harness_result_t result;
-  job = (job_t){.path = path, .refusal = refusal};
-  cr_assert_eq(coll_unique_id_create(&job.id), COLL_OK, "%s", coll_last_error(NULL));
-  cr_assert(harness_run(RANKS, 10000, rank_body, &job, &result), "%s", result.text);
+  cr_assert(party_processes(RANKS, 10000, rank_body, &job, &result), "%s", result.text);
 }
 
 Test(corpus, all_ranks_see_what_rank_0_has_encoded) {
