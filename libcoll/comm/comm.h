@@ -26,7 +26,7 @@ typedef struct comm_pair {
   plan_step_t step;
   plan_program_t program;
   plan_t plan;
-  engine_bound_t bound;
+  engine_run_t run;
   engine_call_t call;
 } comm_pair_t;
 

@@ -38,7 +38,7 @@ coll_status_t comm_pair_of(struct coll_comm *comm, bool sends, int peer, comm_pa
 void comm_pairs_free(struct coll_comm *comm) {
   for (int i = 0; comm->pairs != NULL && i < 2 * comm->size; i++) {
     if (comm->pairs[i] == NULL) continue;
-    engine_bound_free(&comm->pairs[i]->bound);
+    engine_run_free(&comm->pairs[i]->run);
     free(comm->pairs[i]);
   }
   free(comm->pairs);

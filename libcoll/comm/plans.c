@@ -56,7 +56,7 @@ void comm_plans_free(struct coll_comm *comm) {
   }
   free(comm->plans);
   for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) free(comm->tunings[i].profiles);
-  for (size_t i = 0; i < COMM_PREPARED; i++) engine_bound_free(&comm->prepared[i].bound);
+  for (size_t i = 0; i < COMM_PREPARED; i++) engine_run_free(&comm->prepared[i].run);
 }
 
 /* ---- choosing -------------------------------------------------------------------------------*/

@@ -4,8 +4,7 @@
 
 #include "algo/algo.h"
 #include "comm/shape.h"
-#include "engine/bind.h"
-#include "engine/call.h"
+#include "engine/run.h"
 
 #define COMM_PREPARED 32 /* shapes of collectives that are kept prepared; a power of 2 */
 
@@ -22,7 +21,7 @@ typedef struct comm_plan {
 typedef struct comm_prepared {
   comm_shape_t shape; /* traits 0: none yet */
   const comm_plan_t *plan;
-  engine_bound_t bound;
+  engine_run_t run;
   uint64_t tag;       /* of call 0 */
   engine_call_t call; /* all but buffers and tag, which differ from call to call */
 } comm_prepared_t;

@@ -66,8 +66,9 @@ static coll_status_t begin_run(comm_task_t *task) {
   struct coll_comm *comm = task->call->comm;
   const plan_t *plan = task->prepared->plan->plan;
   task->state = COMM_TASK_RUNNING;
-  return engine_run_begin(&task->run, &task->prepared->bound, &comm->world, plan,
-                          &plan->programs[comm->rank], task->engine_call);
+  task->run = &task->prepared->run;
+  return engine_run_begin(task->run, &comm->world, plan, &plan->programs[comm->rank],
+                          task->engine_call);
 }
 
 /* Every rank's premul-sum is a plain sum of buffers that the scalar went over first. */
@@ -157,8 +158,8 @@ static coll_status_t start_pair(comm_task_t *task) {
                                      call->shape.count, 0);
   task->engine_call = engine_call;
   task->state = COMM_TASK_RUNNING;
-  return engine_run_begin(&task->run, &pair->bound, &comm->world, &pair->plan, &pair->program,
-                          engine_call);
+  task->run = &pair->run;
+  return engine_run_begin(task->run, &comm->world, &pair->plan, &pair->program, engine_call);
 }
 
 coll_status_t comm_task_start(comm_task_t *task) {
@@ -209,7 +210,7 @@ coll_status_t comm_task_advance(comm_task_t *task, bool *moved) {
   if (task->state != COMM_TASK_RUNNING) return COLL_OK;
   if (!task->ran) {
     bool ran;
-    COLL_TRY(engine_run_advance(&task->run, &ran, &task->ran));
+    COLL_TRY(engine_run_advance(task->run, &ran, &task->ran));
     *moved = *moved || ran;
     if (!task->ran) return COLL_OK;
   }
@@ -221,7 +222,7 @@ int comm_task_waits_for(const comm_task_t *task, int peers[PLAN_LANES_MAX]) {
   switch (task->state) {
     case COMM_TASK_MEETING: peers[0] = engine_handshake_waits_for(&task->handshake); return 1;
     case COMM_TASK_RUNNING:
-      if (!task->ran) return engine_run_waits_for(&task->run, peers);
+      if (!task->ran) return engine_run_waits_for(task->run, peers);
       peers[0] = engine_handshake_waits_for(&task->handshake);
       return 1;
     case COMM_TASK_WAITING:
@@ -234,7 +235,7 @@ bool comm_task_standstill(const comm_task_t *task, uint64_t *place, uint64_t *mi
   uint32_t within = 0;
   if (task->call->kind != COMM_COLLECTIVE) return false;
   if (task->state == COMM_TASK_RUNNING && !task->ran) {
-    engine_run_standstill(&task->run, &within, missing);
+    engine_run_standstill(task->run, &within, missing);
   } else {
     *missing = engine_handshake_missing(&task->handshake);
   }

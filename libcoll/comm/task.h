@@ -21,9 +21,9 @@ typedef struct comm_task {
   uint64_t number;            /* of a collective, on its communicator, from 0 */
   engine_call_t *engine_call; /* as the communicator keeps it */
   engine_handshake_t handshake;
-  engine_run_t run;
-  bool ran;        /* the run is done */
-  bool offers_due; /* the run began before the handshake had heard from every peer */
+  engine_run_t *run; /* likewise, once under way */
+  bool ran;          /* the run is done */
+  bool offers_due;   /* the run began before the handshake had heard from every peer */
   comm_prepared_t *prepared;
   void *scaled; /* premul-sum: the send buffer times the scalar; from shm_memory_alloc */
 } comm_task_t;

@@ -6,7 +6,7 @@
 /* Of how many bytes of the call the action stores a part, for the device. What goes to scratch is
  * fetched from there at once, and a plan of messages may send what it has stored. */
 static size_t whole_of(const engine_run_t *run, const engine_action_t *action) {
-  const engine_bound_t *bound = run->bound;
+  const engine_bound_t *bound = &run->bound;
   uint32_t dst = bound->operands[action->operands].base;
   if (bound->bases[dst].buffer == PLAN_SCRATCH) return 0;
   if (run->pass.count == run->call->count || bound->plan->reach == PLAN_REACH_OWN) {
@@ -16,9 +16,9 @@ static size_t whole_of(const engine_run_t *run, const engine_action_t *action) {
 }
 
 coll_status_t engine_compute_copy(const engine_run_t *run, const engine_action_t *action) {
-  const engine_operand_t *operands = &run->bound->operands[action->operands];
-  return run->world->device->copy(engine_address(run->bound, &operands[0], NULL),
-                                  engine_address(run->bound, &operands[1], NULL), action->bytes,
+  const engine_operand_t *operands = &run->bound.operands[action->operands];
+  return run->world->device->copy(engine_address(&run->bound, &operands[0], NULL),
+                                  engine_address(&run->bound, &operands[1], NULL), action->bytes,
                                   whole_of(run, action));
 }
 
@@ -54,12 +54,12 @@ BASE_APART static coll_status_t reduce_then_copy(const engine_run_t *run,
 
 coll_status_t engine_compute_reduce(const engine_run_t *run, const engine_action_t *action,
                                     const void *const messages[]) {
-  const engine_operand_t *operands = &run->bound->operands[action->operands];
+  const engine_operand_t *operands = &run->bound.operands[action->operands];
   int dst_count = action->dst_count, count = action->operand_count;
   char *places[DEVICE_DSTS_MAX + DEVICE_SOURCES_MAX]; /* destinations, then sources */
   int i = 0;
   do {
-    places[i] = engine_address(run->bound, &operands[i], messages);
+    places[i] = engine_address(&run->bound, &operands[i], messages);
   } while (++i < count);
   if (dst_count > 1 && !copies_stay_clear(places, dst_count, count, action->bytes)) {
     return reduce_then_copy(run, action, places);

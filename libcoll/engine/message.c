@@ -17,7 +17,7 @@ static uint64_t tag_of(const engine_call_t *call, const engine_action_t *action)
 }
 
 BASE_INLINE char *only_piece(const engine_run_t *run, const engine_action_t *action) {
-  return engine_address(run->bound, &run->bound->operands[action->operands], NULL);
+  return engine_address(&run->bound, &run->bound.operands[action->operands], NULL);
 }
 
 /* NULL for a message without bytes. */
@@ -30,8 +30,8 @@ static char *data_of(const engine_run_t *run, const engine_action_t *action) {
 BASE_APART static coll_status_t pack(const engine_run_t *run, const engine_action_t *action) {
   char *packed = run->world->packing;
   for (uint32_t i = 0; i < action->operand_count; i++) {
-    const engine_operand_t *operand = &run->bound->operands[action->operands + i];
-    const char *from = engine_address(run->bound, operand, NULL);
+    const engine_operand_t *operand = &run->bound.operands[action->operands + i];
+    const char *from = engine_address(&run->bound, operand, NULL);
     COLL_TRY(run->world->device->copy(packed, from, operand->bytes, 0));
     packed += operand->bytes;
   }
@@ -42,8 +42,8 @@ BASE_APART static coll_status_t pack(const engine_run_t *run, const engine_actio
 BASE_APART static coll_status_t unpack(const engine_run_t *run, const engine_action_t *action,
                                        const char *message) {
   for (uint32_t i = 0; i < action->operand_count; i++) {
-    const engine_operand_t *operand = &run->bound->operands[action->operands + i];
-    char *to = engine_address(run->bound, operand, NULL);
+    const engine_operand_t *operand = &run->bound.operands[action->operands + i];
+    char *to = engine_address(&run->bound, operand, NULL);
     COLL_TRY(run->world->device->copy(to, message, operand->bytes, operand->bytes));
     message += operand->bytes;
   }
@@ -118,7 +118,7 @@ static coll_status_t check_leftovers(const engine_run_t *run, const engine_actio
   transport_head_t head;
   const void *message;
   bool here = false;
-  if (!route->peeks || run->bound->calls % LEFTOVER_CALLS != 0) return COLL_OK;
+  if (!route->peeks || run->bound.calls % LEFTOVER_CALLS != 0) return COLL_OK;
   COLL_TRY(route->ops->peek(route, peer, call->channel, &message, &head, &here));
   if (!here || !engine_tag_is_older(head.tag, call->tag)) return COLL_OK;
   return engine_tag_mismatch(run->world->rank, call->tag, peer, head.tag);
@@ -161,8 +161,8 @@ coll_status_t engine_message_recv(const engine_run_t *run, const engine_action_t
 
 coll_status_t engine_message_recv_reduce(engine_run_t *run, const engine_action_t *action,
                                          int channel, bool *done) {
-  const int32_t *senders = &run->bound->senders[action->senders];
-  const void **messages = &run->bound->messages[action->senders];
+  const int32_t *senders = &run->bound.senders[action->senders];
+  const void **messages = &run->bound.messages[action->senders];
   transport_head_t head;
   for (; run->arrived < action->sender_count; run->arrived++) {
     int32_t sender = senders[run->arrived];

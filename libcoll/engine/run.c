@@ -34,7 +34,7 @@ static char *shifted(const void *buffer, size_t shift) {
 }
 
 static coll_status_t find_foreign(engine_run_t *run, size_t shift) {
-  const engine_bound_t *bound = run->bound;
+  const engine_bound_t *bound = &run->bound;
   for (size_t i = ENGINE_BASES_OWN; i < bound->base_count; i++) {
     const engine_base_t *base = &bound->bases[i];
     char *buffer = run->world->views[base->rank].buffers[base->buffer];
@@ -46,19 +46,19 @@ static coll_status_t find_foreign(engine_run_t *run, size_t shift) {
 
 /* This rank's INPUT and OUTPUT are the call's, so that several calls can be under way at once. */
 static void find_own(engine_run_t *run, size_t shift) {
-  char **addresses = run->bound->addresses;
+  char **addresses = run->bound.addresses;
   addresses[ENGINE_BASE_INPUT] = shifted(run->call->input, shift);
   addresses[ENGINE_BASE_OUTPUT] = shifted(run->call->output, shift);
 }
 
 static void set_pass(engine_run_t *run, size_t first) {
-  size_t left = run->call->count - first, most = run->bound->pass_most;
+  size_t left = run->call->count - first, most = run->bound.pass_most;
   run->pass.first = first;
   run->pass.count = left < most ? left : most;
 }
 
 BASE_INLINE void start_lanes(engine_run_t *run) {
-  const engine_bound_t *bound = run->bound;
+  const engine_bound_t *bound = &run->bound;
   const engine_action_t *next = bound->actions;
   for (int lane = 0; lane < bound->plan->lanes; lane++) {
     run->next[lane] = next;
@@ -77,12 +77,12 @@ static coll_status_t enter_pass(engine_run_t *run) {
 BASE_INLINE coll_status_t enter_first_pass(engine_run_t *run) {
   start_lanes(run);
   find_own(run, 0);
-  return run->bound->plan->reach == PLAN_REACH_USER ? find_foreign(run, 0) : COLL_OK;
+  return run->bound.plan->reach == PLAN_REACH_USER ? find_foreign(run, 0) : COLL_OK;
 }
 
 /* Blocks of uneven size end in different passes. */
 BASE_APART static coll_status_t next_pass(engine_run_t *run) {
-  engine_bound_t *bound = run->bound;
+  engine_bound_t *bound = &run->bound;
   set_pass(run, run->pass.first + run->pass.count);
   if (bound->pass.count != run->pass.count || engine_call_is_uneven(run->call)) {
     COLL_TRY(engine_bind(bound, run->world, bound->plan, bound->program, run->call, &run->pass));
@@ -99,7 +99,7 @@ static bool is_bound_for(const engine_bound_t *bound, const plan_t *plan,
 /* A first pass that the bound program is not for. */
 BASE_COLD static coll_status_t bind_first(engine_run_t *run, const plan_t *plan,
                                           const plan_program_t *program) {
-  engine_bound_t *bound = run->bound;
+  engine_bound_t *bound = &run->bound;
   bound->pass_most = measure_pass(run->world, plan, run->call->element_bytes, &run->pass.grain);
   assert(bound->pass_most > 0);
   set_pass(run, 0);
@@ -108,12 +108,11 @@ BASE_COLD static coll_status_t bind_first(engine_run_t *run, const plan_t *plan,
   return enter_pass(run);
 }
 
-coll_status_t engine_run_begin(engine_run_t *run, engine_bound_t *bound,
-                               const engine_world_t *world, const plan_t *plan,
+coll_status_t engine_run_begin(engine_run_t *run, const engine_world_t *world, const plan_t *plan,
                                const plan_program_t *program, const engine_call_t *call) {
+  engine_bound_t *bound = &run->bound;
   run->world = world;
   run->call = call;
-  run->bound = bound;
   run->arrived = 0;
   if (!is_bound_for(bound, plan, program, call)) return bind_first(run, plan, program);
   run->pass.grain = bound->pass.grain;
@@ -121,6 +120,10 @@ coll_status_t engine_run_begin(engine_run_t *run, engine_bound_t *bound,
   if (bound->pass.count != run->pass.count) return bind_first(run, plan, program);
   bound->calls++;
   return enter_first_pass(run);
+}
+
+void engine_run_free(engine_run_t *run) {
+  engine_bound_free(&run->bound);
 }
 
 /* ---- actions --------------------------------------------------------------------------------*/
@@ -179,7 +182,7 @@ static coll_status_t advance_lane(engine_run_t *run, int lane, int looks, bool *
 /* One sweep: every lane as far as it goes. */
 BASE_APART static coll_status_t sweep_lanes(engine_run_t *run, bool *moved, bool *pass_done) {
   *pass_done = true;
-  for (int lane = 0; lane < run->bound->plan->lanes; lane++) {
+  for (int lane = 0; lane < run->bound.plan->lanes; lane++) {
     COLL_TRY(advance_lane(run, lane, 1, moved));
     if (run->next[lane] < run->end[lane]) *pass_done = false;
   }
@@ -188,7 +191,7 @@ BASE_APART static coll_status_t sweep_lanes(engine_run_t *run, bool *moved, bool
 
 /* Where there is but one lane, there is nothing else to look at while it waits. */
 BASE_INLINE coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
-  if (run->bound->plan->lanes > 1) return sweep_lanes(run, moved, pass_done);
+  if (run->bound.plan->lanes > 1) return sweep_lanes(run, moved, pass_done);
   COLL_TRY(advance_lane(run, 0, run->world->looks, moved));
   *pass_done = run->next[0] == run->end[0];
   return COLL_OK;
@@ -218,7 +221,7 @@ coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
 /* The ranks that the action waits for: its senders or its peer. */
 static int peers_of(const engine_run_t *run, const engine_action_t *action, const int32_t **peers) {
   bool many = action->kind == ENGINE_RECV_REDUCE;
-  *peers = many ? &run->bound->senders[action->senders] : &action->peer;
+  *peers = many ? &run->bound.senders[action->senders] : &action->peer;
   return many ? action->sender_count : 1;
 }
 
@@ -247,7 +250,7 @@ static uint64_t missing_of(const engine_run_t *run, int lane) {
 }
 
 void engine_run_standstill(const engine_run_t *run, uint32_t *place, uint64_t *missing) {
-  const engine_bound_t *bound = run->bound;
+  const engine_bound_t *bound = &run->bound;
   const uint32_t phase_most = (1u << PHASE_BITS) - 1;
   size_t passes = 1 + run->pass.first / bound->pass_most;
   uint32_t phase = 0;
@@ -270,7 +273,7 @@ static int32_t waited_of(const engine_run_t *run, const engine_action_t *action,
 }
 
 int engine_run_waits_for(const engine_run_t *run, int peers[PLAN_LANES_MAX]) {
-  const engine_bound_t *bound = run->bound;
+  const engine_bound_t *bound = &run->bound;
   int count = 0;
   for (int lane = 0; lane < bound->plan->lanes; lane++) {
     if (run->next[lane] == run->end[lane]) continue;

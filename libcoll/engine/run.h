@@ -13,10 +13,11 @@
 
 #include "engine/bind.h"
 
+/* One call at a time; kept for the next, which finds its program bound. */
 typedef struct engine_run {
   const engine_world_t *world;
   const engine_call_t *call;
-  engine_bound_t *bound;
+  engine_bound_t bound;
   engine_pass_t pass;                                                /* under way */
   const engine_action_t *next[PLAN_LANES_MAX], *end[PLAN_LANES_MAX]; /* actions to do, per lane */
   uint32_t arrived; /* messages of the ENGINE_RECV_REDUCE at hand, from look to look */
@@ -27,12 +28,13 @@ bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t ele
 
 /* Everything given must stay as it is until the run is done. Requires engine_run_fits, a call with
  * count > 0 or count_per_pair or no buffers at all (barrier), and for PLAN_REACH_USER a handshake
- * that found all memory mappable. `bound` is the run's until it is done: zeroed, or from an earlier
- * run, whose work is used again where plan, count and element size are the same and blocks are
- * even. */
-coll_status_t engine_run_begin(engine_run_t *run, engine_bound_t *bound,
-                               const engine_world_t *world, const plan_t *plan,
+ * that found all memory mappable. `run` is zeroed, or from an earlier call, whose work is used
+ * again where plan, count and element size are the same and blocks are even. */
+coll_status_t engine_run_begin(engine_run_t *run, const engine_world_t *world, const plan_t *plan,
                                const plan_program_t *program, const engine_call_t *call);
+
+/* Frees what it keeps. */
+void engine_run_free(engine_run_t *run);
 
 /* Goes on as far as it can. *moved: at least one step was done. *done: the call is complete. Fails
  * with COLL_ERROR_MISMATCH where a peer turns out to be in another call, or as the transport did.

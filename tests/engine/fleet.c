@@ -39,7 +39,6 @@ typedef struct player {
   engine_call_t call;
   engine_handshake_t handshake;
   engine_run_t run;
-  engine_bound_t bound;
   size_t blocks[4][QUESTION_RANKS_MAX];
   char *arena, *input, *output;
   size_t arena_bytes;
@@ -156,10 +155,9 @@ static bool wants_in_place(const player_t *player, const fleet_call_t *call) {
 
 static bool begin_run(player_t *player) {
   player->state = PLAYER_RUNNING;
-  player->bound.plan = NULL; /* plans come and go, at the same addresses */
-  coll_status_t status =
-      engine_run_begin(&player->run, &player->bound, &player->world, player->plan,
-                       &player->plan->programs[player->rank], &player->call);
+  player->run.bound.plan = NULL; /* plans come and go, at the same addresses */
+  coll_status_t status = engine_run_begin(&player->run, &player->world, player->plan,
+                                          &player->plan->programs[player->rank], &player->call);
   return status == COLL_OK || say(player, base_last_error());
 }
 
@@ -295,7 +293,7 @@ static void free_player(player_t *player) {
     self->ops->destroy(self);
   }
   plan_free(player->plan);
-  engine_bound_free(&player->bound);
+  engine_run_free(&player->run);
   free(player->arena);
   free(world->packing);
   free(world->views);

@@ -31,16 +31,15 @@ Test(lanes, wait_for_each_other) {
                           .views = &view};
   engine_call_t call = {
       .input = input, .output = output, .count = COUNT, .element_bytes = 1, .tag = 1};
-  engine_run_t run;
-  engine_bound_t bound = {0};
+  engine_run_t run = {0};
   bool moved, done;
   memset(scratch, 0x55, sizeof scratch);
   for (int i = 0; i < COUNT; i++) input[i] = (char)i;
-  cr_assert_eq(engine_run_begin(&run, &bound, &world, &plan, &program, &call), COLL_OK);
+  cr_assert_eq(engine_run_begin(&run, &world, &plan, &program, &call), COLL_OK);
   cr_assert_eq(engine_run_advance(&run, &moved, &done), COLL_OK);
   cr_assert(moved && done);
   cr_assert_arr_eq(output, input, COUNT);
-  engine_bound_free(&bound);
+  engine_run_free(&run);
 }
 
 /* Rank 0 sends its two chunks over two lanes; rank 1 takes the second first. */
@@ -60,8 +59,7 @@ Test(lanes, have_fifos_of_their_own) {
   programs[1].lanes[1] = (plan_lane_t){.steps = &steps[1][1], .count = 1};
 
   transport_t *ends[2];
-  engine_run_t runs[2];
-  engine_bound_t bounds[2] = {{0}};
+  engine_run_t runs[2] = {{0}};
   char data[2][2 * COUNT] = {{0}};
   engine_world_t worlds[2];
   engine_call_t calls[2];
@@ -82,8 +80,7 @@ Test(lanes, have_fifos_of_their_own) {
                                   .count = sizeof data[0],
                                   .element_bytes = 1,
                                   .tag = 9};
-    cr_assert_eq(engine_run_begin(&runs[rank], &bounds[rank], &worlds[rank], &plan, &programs[rank],
-                                  &calls[rank]),
+    cr_assert_eq(engine_run_begin(&runs[rank], &worlds[rank], &plan, &programs[rank], &calls[rank]),
                  COLL_OK);
   }
   cr_assert_eq(engine_run_advance(&runs[1], &moved, &done[1]), COLL_OK);
@@ -98,6 +95,6 @@ Test(lanes, have_fifos_of_their_own) {
   cr_assert_arr_eq(data[1], data[0], sizeof data[0]);
   for (int rank = 0; rank < 2; rank++) {
     ends[rank]->ops->destroy(ends[rank]);
-    engine_bound_free(&bounds[rank]);
+    engine_run_free(&runs[rank]);
   }
 }

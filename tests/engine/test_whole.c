@@ -36,16 +36,15 @@ static void run(plan_reach_t reach) {
                           .views = &view};
   engine_call_t call = {
       .input = input, .output = output, .count = COUNT, .element_bytes = 1, .tag = 1};
-  engine_run_t run;
-  engine_bound_t bound = {0};
+  engine_run_t run = {0};
   bool moved, done;
   for (int i = 0; i < COUNT; i++) input[i] = (char)(i + 1);
   into_scratch = into_output = 0;
-  cr_assert_eq(engine_run_begin(&run, &bound, &world, &plan, &program, &call), COLL_OK);
+  cr_assert_eq(engine_run_begin(&run, &world, &plan, &program, &call), COLL_OK);
   cr_assert_eq(engine_run_advance(&run, &moved, &done), COLL_OK);
   cr_assert(done);
   cr_assert_arr_eq(output, input, COUNT);
-  engine_bound_free(&bound);
+  engine_run_free(&run);
 }
 
 Test(whole, is_the_call_where_a_pass_stores_for_good) {
