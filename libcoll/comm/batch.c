@@ -205,28 +205,36 @@ BASE_APART static coll_status_t await_turn(comm_task_t *task, const comm_ticket_
   return status;
 }
 
-/* The turn comes without waiting as a rule, and a small call's peers are there, so nothing is asked
- * twice. */
-static coll_status_t run_alone(comm_task_t *task, const comm_ticket_t *ticket, comm_wait_t *wait) {
-  if (!comm_turn_is(ticket->comm, ticket->number)) COLL_TRY(await_turn(task, ticket, wait));
-  coll_status_t status = comm_task_start(task);
-  while (status == COLL_OK) {
+static coll_status_t finish_alone(comm_task_t *task, comm_wait_t *wait) {
+  for (;;) {
     bool moved;
-    status = comm_task_advance(task, &moved);
-    if (status != COLL_OK || task->state == COMM_TASK_DONE) break;
+    COLL_TRY(comm_task_advance(task, &moved));
+    if (task->state == COMM_TASK_DONE) return COLL_OK;
     if (moved) comm_wait_reset(wait);
-    if (!moved) status = comm_wait_a_little(wait, task, 1);
+    if (!moved) COLL_TRY(comm_wait_a_little(wait, task, 1));
   }
-  comm_wait_reset(wait);
-  return status;
 }
 
-coll_status_t comm_call_run(const comm_call_t *call) {
+static coll_status_t run_alone(comm_task_t *task, const comm_ticket_t *ticket, comm_wait_t *wait) {
+  if (!comm_turn_is(ticket->comm, ticket->number)) COLL_TRY(await_turn(task, ticket, wait));
+  COLL_TRY(comm_task_start(task));
+  return finish_alone(task, wait);
+}
+
+/* Ends what was begun by comm_task_repeat, or failed there; begins what is no repetition. */
+BASE_APART static coll_status_t run_otherwise(const comm_call_t *call, comm_ticket_t ticket,
+                                              comm_prepared_t *repeated, uint64_t number,
+                                              coll_status_t status) {
   comm_task_t task;
-  comm_ticket_t ticket = {.comm = call->comm, .number = comm_turn_ticket(call->comm)};
   comm_wait_t wait = {0};
   comm_task_init(&task, call);
-  coll_status_t status = run_alone(&task, &ticket, &wait);
+  if (repeated == NULL) {
+    status = run_alone(&task, &ticket, &wait);
+  } else if (status == COLL_OK) {
+    comm_task_resume(&task, repeated, number);
+    status = finish_alone(&task, &wait);
+  }
+  comm_wait_reset(&wait);
   comm_task_close(&task);
   if (status == COLL_OK) {
     comm_turn_pass(ticket.comm, ticket.number);
@@ -234,4 +242,23 @@ coll_status_t comm_call_run(const comm_call_t *call) {
     finish_cut_short(&task, 1, &ticket, 1, status);
   }
   return status;
+}
+
+/* The turn comes without waiting as a rule, calls are like those before, and a small call's peers
+ * are there. */
+coll_status_t comm_call_run(const comm_call_t *call) {
+  const comm_ticket_t ticket = {.comm = call->comm, .number = comm_turn_ticket(call->comm)};
+  comm_prepared_t *repeated = NULL;
+  coll_status_t status = COLL_OK;
+  uint64_t number = 0;
+  if (comm_turn_is(ticket.comm, ticket.number)) repeated = comm_task_repeats(call);
+  if (repeated != NULL) {
+    bool done;
+    status = comm_task_repeat(call, repeated, &number, &done);
+    if (done) {
+      comm_turn_pass(ticket.comm, ticket.number);
+      return COLL_OK;
+    }
+  }
+  return run_otherwise(call, ticket, repeated, number, status);
 }

@@ -197,6 +197,7 @@ coll_status_t comm_prepare_anew(struct coll_comm *comm, comm_shape_t shape,
   engine_call_t call = describe_call(&traits, shape.count);
   size_t bytes = call.count_per_pair ? 0 : shape.count * call.element_bytes;
   place->shape = (comm_shape_t){0};
+  place->repeats = false;
   COLL_TRY(choose(comm, &traits, bytes, &place->plan));
   place->shape = shape;
   place->tag = tag_of(&traits, shape.count);

@@ -22,6 +22,7 @@ typedef struct comm_prepared {
   comm_shape_t shape; /* traits 0: none yet */
   const comm_plan_t *plan;
   engine_run_t run;
+  bool repeats;       /* nothing is to be done beside the run, which can be begun again */
   uint64_t tag;       /* of call 0 */
   engine_call_t call; /* all but buffers and tag, which differ from call to call */
 } comm_prepared_t;

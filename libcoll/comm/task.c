@@ -71,6 +71,13 @@ static coll_status_t begin_run(comm_task_t *task) {
                           task->engine_call);
 }
 
+/* Whether a call of the shape that is prepared comes to no more than its run. */
+static bool is_all_run(const comm_task_t *task) {
+  const comm_call_t *call = task->call;
+  bool in_turns = call->comm->leads > 1 && task->prepared->plan->algo->led;
+  return !in_turns && !is_of_op(call, COMM_PREMUL) && !is_of_op(call, COLL_AVG);
+}
+
 /* Every rank's premul-sum is a plain sum of buffers that the scalar went over first. */
 BASE_COLD static coll_status_t scale_and_prepare(comm_task_t *task) {
   const comm_call_t *call = task->call;
@@ -137,8 +144,10 @@ static coll_status_t start_collective(comm_task_t *task) {
     return COLL_OK;
   }
   COLL_TRY(is_of_op(call, COMM_PREMUL) ? scale_and_prepare(task) : prepare(task, call->shape));
-  bool reaches_user = task->prepared->plan->plan->reach == PLAN_REACH_USER;
-  return reaches_user ? begin_meeting(task) : begin_run(task);
+  if (task->prepared->plan->plan->reach == PLAN_REACH_USER) return begin_meeting(task);
+  COLL_TRY(begin_run(task));
+  task->prepared->repeats = task->run->repeats && is_all_run(task);
+  return COLL_OK;
 }
 
 /* Sends and receives of a pair are numbered, so that each side knows which the other is in. */

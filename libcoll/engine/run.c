@@ -66,6 +66,12 @@ BASE_INLINE void start_lanes(engine_run_t *run) {
   }
 }
 
+static bool may_repeat(const engine_run_t *run) {
+  const plan_t *plan = run->bound.plan;
+  return plan->lanes == 1 && plan->reach != PLAN_REACH_USER &&
+         run->pass.count == run->call->count && !engine_call_is_uneven(run->call);
+}
+
 static coll_status_t enter_pass(engine_run_t *run) {
   size_t shift = run->pass.first * run->call->element_bytes;
   start_lanes(run);
@@ -105,6 +111,7 @@ BASE_COLD static coll_status_t bind_first(engine_run_t *run, const plan_t *plan,
   set_pass(run, 0);
   bound->calls = 0;
   COLL_TRY(engine_bind(bound, run->world, plan, program, run->call, &run->pass));
+  run->repeats = may_repeat(run);
   return enter_pass(run);
 }
 
@@ -194,6 +201,17 @@ BASE_INLINE coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done)
   if (run->bound.plan->lanes > 1) return sweep_lanes(run, moved, pass_done);
   COLL_TRY(advance_lane(run, 0, run->world->looks, moved));
   *pass_done = run->next[0] == run->end[0];
+  return COLL_OK;
+}
+
+coll_status_t engine_run_again(engine_run_t *run, bool *done) {
+  bool moved;
+  assert(run->repeats);
+  run->bound.calls++;
+  run->next[0] = run->bound.actions;
+  find_own(run, 0);
+  COLL_TRY(advance_lane(run, 0, run->world->looks, &moved));
+  *done = run->next[0] == run->end[0];
   return COLL_OK;
 }
 

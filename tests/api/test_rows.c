@@ -19,21 +19,39 @@ typedef struct row_call {
   bool is_coll;
 } row_call_t;
 
-/* Half of them too large for messages. */
-static question_t some_question(uint64_t *random, int size) {
-  static const coll_collective_t collectives[] = {
-      COLL_ALLREDUCE, COLL_ALLREDUCE, COLL_REDUCE,   COLL_REDUCE_SCATTER, COLL_ALLGATHER,
-      COLL_BROADCAST, COLL_GATHER,    COLL_SCATTER,  COLL_ALLTOALL,       COLL_ALLTOALLV,
-      COLL_SENDRECV,  COLL_BROADCAST, COLL_ALLREDUCE};
-  static const coll_dtype_t dtypes[] = {COLL_INT32,    COLL_FLOAT32, COLL_UINT32,
-                                        COLL_BFLOAT16, COLL_FLOAT16, COLL_INT64};
-  static const size_t counts[] = {3, 40, 5000, 9000};
-  question_t q = {.collective = collectives[random_below(random, 13)],
+/* What calls are drawn from; what is named several times comes more often. */
+typedef struct mix {
+  const coll_collective_t *collectives;
+  const coll_dtype_t *dtypes;
+  const size_t *counts;
+  int collective_count, dtype_count, count_count, op_count;
+} mix_t;
+
+static const coll_collective_t many_collectives[] = {
+    COLL_ALLREDUCE, COLL_ALLREDUCE, COLL_REDUCE,   COLL_REDUCE_SCATTER, COLL_ALLGATHER,
+    COLL_BROADCAST, COLL_GATHER,    COLL_SCATTER,  COLL_ALLTOALL,       COLL_ALLTOALLV,
+    COLL_SENDRECV,  COLL_BROADCAST, COLL_ALLREDUCE};
+static const coll_dtype_t many_dtypes[] = {COLL_INT32,    COLL_FLOAT32, COLL_UINT32,
+                                           COLL_BFLOAT16, COLL_FLOAT16, COLL_INT64};
+static const size_t many_counts[] = {3, 40, 5000, 9000}; /* half of them too large for messages */
+
+static const mix_t many_shapes = {many_collectives,     many_dtypes, many_counts, 13, 6, 4,
+                                  COLL_OP_BUILTIN_COUNT};
+
+/* So few, and all small, that most calls are like an earlier one but for their buffers. */
+static const coll_collective_t few_collectives[] = {COLL_ALLREDUCE, COLL_REDUCE, COLL_BROADCAST,
+                                                    COLL_SCATTER, COLL_GATHER};
+static const size_t few_counts[] = {3, 40};
+static const mix_t few_shapes = {few_collectives,      many_dtypes, few_counts, 5, 1, 2,
+                                 COLL_OP_BUILTIN_COUNT};
+
+static question_t some_question(const mix_t *mix, uint64_t *random, int size) {
+  question_t q = {.collective = mix->collectives[random_below(random, mix->collective_count)],
                   .size = size,
                   .root = random_below(random, size),
-                  .count = counts[random_below(random, 4)],
-                  .dtype = dtypes[random_below(random, 6)],
-                  .op = (coll_op_t)random_below(random, COLL_OP_BUILTIN_COUNT),
+                  .count = mix->counts[random_below(random, mix->count_count)],
+                  .dtype = mix->dtypes[random_below(random, mix->dtype_count)],
+                  .op = (coll_op_t)random_below(random, mix->op_count),
                   .seed = random_next(random)};
   return q;
 }
@@ -75,7 +93,7 @@ static int make_row(party_rank_t *self, uint64_t *random, uint64_t *own, coll_st
   row_call_t calls[CALLS];
   bool in_group = random_below(random, 4) == 0;
   for (int i = 0; i < CALLS; i++) {
-    calls[i].question = some_question(random, self->size);
+    calls[i].question = some_question(self->context, random, self->size);
     PARTY_TRY(get_buffers(self, &calls[i], own));
   }
   if (in_group) PARTY_OK(coll_group_start());
@@ -115,7 +133,11 @@ static int rows_on_one(party_rank_t *self) {
 }
 
 Test(rows, of_calls_in_memories_of_all_kinds) {
-  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 30000, rows_on_one, NULL);
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 30000, rows_on_one, (void *)&many_shapes);
+}
+
+Test(rows, of_calls_that_are_alike) {
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 30000, rows_on_one, (void *)&few_shapes);
 }
 
 /* On a communicator that has not yet found out that not all memory can be mapped. */
@@ -136,6 +158,7 @@ static int fresh_rows(party_rank_t *self) {
 Test(rows, of_calls_that_meet) {
   harness_result_t result;
   for (int size = 2; size <= 5; size++) {
-    cr_assert(party_processes(size, 30000, fresh_rows, NULL, &result), "%s", result.text);
+    cr_assert(party_processes(size, 30000, fresh_rows, (void *)&many_shapes, &result), "%s",
+              result.text);
   }
 }

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "engine/run.h"
+#include "alone.h"
 #include "transport/shm/shm.h"
 
 #define COUNT 100
@@ -22,24 +22,15 @@ Test(lanes, wait_for_each_other) {
   plan_step_t second[] = {copy(PLAN_SCRATCH, PLAN_INPUT)};
   plan_program_t program = {.lanes = {{.steps = first, .count = 2}, {.steps = second, .count = 1}}};
   plan_t plan = {.shape = {COLL_ALLREDUCE, 1, 0}, .parts = 1, .lanes = 2, .scratch_chunks = 1};
-  char input[COUNT], output[COUNT] = {0}, scratch[16];
-  engine_view_t view = {.buffers = {[PLAN_SCRATCH] = scratch}};
-  engine_world_t world = {.size = 1,
-                          .device = &device_host_portable,
-                          /* seven passes */
-                          .room = {.slot_bytes = 64, .scratch_bytes = sizeof scratch},
-                          .views = &view};
+  char input[COUNT], output[COUNT] = {0};
   engine_call_t call = {
       .input = input, .output = output, .count = COUNT, .element_bytes = 1, .tag = 1};
-  engine_run_t run = {0};
-  bool moved, done;
-  memset(scratch, 0x55, sizeof scratch);
+  alone_t alone;
+  alone_open(&alone, &device_host_portable);
   for (int i = 0; i < COUNT; i++) input[i] = (char)i;
-  cr_assert_eq(engine_run_begin(&run, &world, &plan, &program, &call), COLL_OK);
-  cr_assert_eq(engine_run_advance(&run, &moved, &done), COLL_OK);
-  cr_assert(moved && done);
+  alone_run(&alone, &plan, &program, &call); /* seven passes */
   cr_assert_arr_eq(output, input, COUNT);
-  engine_run_free(&run);
+  alone_close(&alone);
 }
 
 /* Rank 0 sends its two chunks over two lanes; rank 1 takes the second first. */

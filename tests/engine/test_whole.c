@@ -2,16 +2,15 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "engine/run.h"
+#include "alone.h"
 
-enum { COUNT = 96, PASS = 16 };
+enum { COUNT = 96 };
 
+static alone_t alone;
 static size_t into_scratch, into_output; /* the largest hint of each */
 
-static char scratch[PASS];
-
 static coll_status_t noting_copy(void *dst, const void *src, size_t bytes, size_t whole) {
-  size_t *largest = (char *)dst == scratch ? &into_scratch : &into_output;
+  size_t *largest = (char *)dst == alone.scratch ? &into_scratch : &into_output;
   if (whole > *largest) *largest = whole;
   memcpy(dst, src, bytes);
   return COLL_OK;
@@ -29,22 +28,14 @@ static void run(plan_reach_t reach) {
   plan_program_t program = {.lanes = {{.steps = steps, .count = 2}}};
   plan_t plan = {
       .shape = {COLL_ALLREDUCE, 1, 0}, .reach = reach, .parts = 1, .lanes = 1, .scratch_chunks = 1};
-  engine_view_t view = {.buffers = {[PLAN_SCRATCH] = scratch}};
-  engine_world_t world = {.size = 1,
-                          .device = &noting,
-                          .room = {.slot_bytes = COUNT, .scratch_bytes = PASS},
-                          .views = &view};
   engine_call_t call = {
       .input = input, .output = output, .count = COUNT, .element_bytes = 1, .tag = 1};
-  engine_run_t run = {0};
-  bool moved, done;
   for (int i = 0; i < COUNT; i++) input[i] = (char)(i + 1);
   into_scratch = into_output = 0;
-  cr_assert_eq(engine_run_begin(&run, &world, &plan, &program, &call), COLL_OK);
-  cr_assert_eq(engine_run_advance(&run, &moved, &done), COLL_OK);
-  cr_assert(done);
+  alone_open(&alone, &noting);
+  alone_run(&alone, &plan, &program, &call);
   cr_assert_arr_eq(output, input, COUNT);
-  engine_run_free(&run);
+  alone_close(&alone);
 }
 
 Test(whole, is_the_call_where_a_pass_stores_for_good) {
@@ -59,5 +50,5 @@ Test(whole, is_nothing_where_peers_fetch_what_is_stored) {
 
 Test(whole, is_the_pass_where_messages_may_send_it_on) {
   run(PLAN_REACH_OWN);
-  cr_assert_eq(into_output, PASS);
+  cr_assert_eq(into_output, ALONE_SCRATCH_BYTES);
 }

@@ -1,0 +1,123 @@
+/* Calls like the one before them, which are begun with less ado. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "alone.h"
+#include "transport/shm/shm.h"
+
+enum { COUNT = 12, PAIR = 2 };
+
+static plan_span_t whole(int rank, plan_buffer_t buffer) {
+  return (plan_span_t){.rank = rank, .buffer = buffer, .first = 0, .count = 1};
+}
+
+static const plan_shape_t shape = {COLL_BROADCAST, 1, 0};
+
+/* Whether a copy from INPUT to OUTPUT in such a plan, of so many elements, leaves `repeats`. */
+static bool repeats(plan_reach_t reach, int lanes, size_t count) {
+  static char input[2 * ALONE_SLOT_BYTES], output[2 * ALONE_SLOT_BYTES];
+  plan_step_t step = {.kind = PLAN_COPY,
+                      .copy = {.dst = whole(0, PLAN_OUTPUT), .src = whole(0, PLAN_INPUT)}};
+  plan_program_t program = {.lanes = {{.steps = &step, .count = 1}}};
+  plan_t plan = {.shape = shape, .reach = reach, .parts = 1, .lanes = lanes, .scratch_chunks = 1};
+  engine_call_t call = {
+      .input = input, .output = output, .count = count, .element_bytes = 1, .tag = 1};
+  alone_t alone;
+  alone_open(&alone, &device_host_portable);
+  alone_run(&alone, &plan, &program, &call);
+  bool found = alone.run.repeats;
+  alone_close(&alone);
+  return found;
+}
+
+Test(again, is_for_one_lane_and_one_pass_among_own_buffers) {
+  cr_assert(repeats(PLAN_REACH_OWN, 1, COUNT));
+  cr_assert(repeats(PLAN_REACH_SCRATCH, 1, COUNT));
+  cr_assert_not(repeats(PLAN_REACH_OWN, 2, COUNT));
+  cr_assert_not(repeats(PLAN_REACH_OWN, 1, ALONE_SCRATCH_BYTES + 1), "two passes");
+  cr_assert_not(repeats(PLAN_REACH_USER, 1, COUNT), "peers' buffers are elsewhere every time");
+}
+
+/* ---- a rank that sends to another -----------------------------------------------------------*/
+
+typedef struct side {
+  transport_t *end, *routes[PAIR];
+  engine_world_t world;
+  plan_step_t step;
+  plan_program_t program;
+  engine_call_t call;
+  engine_run_t run;
+  char data[3][COUNT]; /* of three calls */
+} side_t;
+
+static const plan_t plan = {
+    .shape = {COLL_BROADCAST, PAIR, 0}, .parts = 1, .lanes = 1, .depth = 1, .message_chunks = 1};
+
+static void open_side(side_t *side, int rank, transport_t *end) {
+  *side = (side_t){.end = end,
+                   .world = {.rank = rank,
+                             .size = PAIR,
+                             .routes = side->routes,
+                             .device = &device_host_portable,
+                             .room.slot_bytes = end->slot_bytes},
+                   .call = {.count = COUNT, .element_bytes = 1}};
+  side->routes[1 - rank] = end;
+  if (rank == 0) {
+    side->step = (plan_step_t){.kind = PLAN_SEND, .send = {1, whole(0, PLAN_INPUT)}};
+  } else {
+    side->step = (plan_step_t){.kind = PLAN_RECV, .recv = {0, whole(1, PLAN_OUTPUT)}};
+  }
+  side->program.lanes[0] = (plan_lane_t){.steps = &side->step, .count = 1};
+  for (int i = 0; rank == 0 && i < 3 * COUNT; i++) side->data[i / COUNT][i % COUNT] = (char)i;
+}
+
+static void point_at(side_t *side, int call) {
+  side->call.input = side->world.rank == 0 ? side->data[call] : NULL;
+  side->call.output = side->world.rank == 1 ? side->data[call] : NULL;
+  side->call.tag = (uint64_t)(100 + call);
+}
+
+static void begin_first(side_t *side, bool *done) {
+  bool moved;
+  point_at(side, 0);
+  cr_assert_eq(engine_run_begin(&side->run, &side->world, &plan, &side->program, &side->call),
+               COLL_OK);
+  cr_assert_eq(engine_run_advance(&side->run, &moved, done), COLL_OK);
+}
+
+static void begin_next(side_t *side, int call, bool *done) {
+  point_at(side, call);
+  cr_assert(side->run.repeats);
+  cr_assert_eq(engine_run_again(&side->run, done), COLL_OK);
+}
+
+Test(again, goes_on_later_where_it_has_to_wait) {
+  static side_t sides[PAIR];
+  transport_t *ends[PAIR];
+  bool moved, done;
+  cr_assert_eq(transport_shm_create_local(PAIR, ends), COLL_OK, "%s", base_last_error());
+  for (int rank = 0; rank < PAIR; rank++) open_side(&sides[rank], rank, ends[rank]);
+  for (int rank = 0; rank < PAIR; rank++) {
+    begin_first(&sides[rank], &done);
+    cr_assert(done, "rank %d", rank);
+  }
+  begin_next(&sides[1], 1, &done);
+  cr_assert_not(done, "nothing was sent");
+  begin_next(&sides[0], 1, &done);
+  cr_assert(done);
+  cr_assert_eq(engine_run_advance(&sides[1].run, &moved, &done), COLL_OK);
+  cr_assert(moved && done);
+  for (int rank = 0; rank < PAIR; rank++) {
+    begin_next(&sides[rank], 2, &done);
+    cr_assert(done, "rank %d", rank);
+  }
+  cr_assert_arr_eq(sides[1].data, sides[0].data, sizeof sides[0].data);
+  point_at(&sides[0], 1);
+  cr_assert_eq(engine_run_again(&sides[0].run, &done), COLL_OK);
+  point_at(&sides[1], 2);
+  cr_assert_eq(engine_run_again(&sides[1].run, &done), COLL_ERROR_MISMATCH, "of another call");
+  for (int rank = 0; rank < PAIR; rank++) {
+    engine_run_free(&sides[rank].run);
+    ends[rank]->ops->destroy(ends[rank]);
+  }
+}
