@@ -1,4 +1,4 @@
-/* A string move copies what it is told to, and not a byte more. */
+/* A move copies what it is told to, and not a byte more. */
 #include <criterion/criterion.h>
 
 #include "base/move.h"
@@ -21,4 +21,17 @@ Test(move, copies_these_bytes_alone) {
 Test(move, is_asked_about_with_one_answer) {
   bool first = base_moves_strings();
   cr_assert_eq(base_moves_strings(), first);
+}
+
+Test(move, copies_every_short_length_to_the_byte) {
+  for (size_t bytes = 0; bytes <= BASE_MOVE_SHORT; bytes++) {
+    char from[BASE_MOVE_SHORT], to[BASE_MOVE_SHORT + 1];
+    for (size_t i = 0; i < sizeof from; i++) from[i] = (char)(i + 1);
+    memset(to, 0x7f, sizeof to);
+    base_move_short(to, from, bytes);
+    cr_assert_arr_eq(to, from, bytes);
+    cr_assert_eq(to[bytes], 0x7f, "%zu bytes: wrote one more", bytes);
+    base_move_short(from, from, bytes);
+    cr_assert_arr_eq(from, to, bytes, "%zu bytes onto themselves", bytes);
+  }
 }

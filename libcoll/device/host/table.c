@@ -83,13 +83,19 @@ static void copy_cached(void *dst, const void *src, size_t bytes) {
   base_move_string((char *)dst + first, (const char *)src + first, bytes - first);
 }
 
-static coll_status_t copy(void *dst, const void *src, size_t bytes, size_t whole) {
-  if (bytes == 0 || dst == src) return COLL_OK;
+BASE_APART static coll_status_t copy_long(void *dst, const void *src, size_t bytes, size_t whole) {
+  if (dst == src) return COLL_OK;
   if (STREAM_AVAILABLE && host_stream_pays(2 * whole, HOST_COPY)) {
     copy_streamed(dst, src, bytes);
   } else {
     copy_cached(dst, src, bytes);
   }
+  return COLL_OK;
+}
+
+static coll_status_t copy(void *dst, const void *src, size_t bytes, size_t whole) {
+  if (bytes > BASE_MOVE_SHORT) return copy_long(dst, src, bytes, whole);
+  base_move_short(dst, src, bytes);
   return COLL_OK;
 }
 

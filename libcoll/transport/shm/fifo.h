@@ -124,22 +124,37 @@ static inline bool shm_outgoing_put_payload(shm_outgoing_t *out, const void *dat
   return true;
 }
 
-/* Puts a message of at most slot_bytes into the ring; false: there is no room, and nothing has
- * changed. */
-static inline bool shm_outgoing_put(shm_outgoing_t *out, const void *data,
-                                    const transport_head_t *head) {
-  shm_slot_t *slot = &out->ring->slots[out->sent & out->letter_mask];
-  size_t bytes = head->bytes;
-  if (!shm_outgoing_has_letter(out)) return false;
-  if (bytes <= SHM_INLINE_BYTES) {
-    shm_payload_copy_inline(slot->letter.payload, data, bytes);
-  } else if (!shm_outgoing_put_payload(out, data, bytes, &slot->letter)) {
-    return false;
-  }
+static inline shm_slot_t *shm_outgoing_next(const shm_outgoing_t *out) {
+  return &out->ring->slots[out->sent & out->letter_mask];
+}
+
+/* Once the payload is in its place. */
+static inline void shm_outgoing_post(shm_outgoing_t *out, shm_slot_t *slot,
+                                     const transport_head_t *head) {
   slot->letter.tag = head->tag;
-  slot->letter.bytes = bytes;
+  slot->letter.bytes = head->bytes;
   /* release: letter and payload are there once their flag is */
   atomic_store_explicit(&slot->sequence, ++out->sent, memory_order_release);
+}
+
+/* Puts a message that fits a letter into the ring; false: there is no room, and nothing has
+ * changed. */
+static inline bool shm_outgoing_put_short(shm_outgoing_t *out, const void *data,
+                                          const transport_head_t *head) {
+  shm_slot_t *slot = shm_outgoing_next(out);
+  if (!shm_outgoing_has_letter(out)) return false;
+  base_move_short(slot->letter.payload, data, head->bytes);
+  shm_outgoing_post(out, slot, head);
+  return true;
+}
+
+/* The same for a longer one of at most slot_bytes. */
+static inline bool shm_outgoing_put_long(shm_outgoing_t *out, const void *data,
+                                         const transport_head_t *head) {
+  shm_slot_t *slot = shm_outgoing_next(out);
+  if (!shm_outgoing_has_letter(out)) return false;
+  if (!shm_outgoing_put_payload(out, data, head->bytes, &slot->letter)) return false;
+  shm_outgoing_post(out, slot, head);
   return true;
 }
 

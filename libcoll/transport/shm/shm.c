@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/inline.h"
 #include "base/memory.h"
 #include "transport/shm/fifo.h"
 #include "transport/shm/layout.h"
@@ -64,16 +65,27 @@ static shm_control_t *control_of(shm_t *s, int rank) {
   return shm_layout_control(&s->layout, s->segment->base, rank);
 }
 
+/* Lets the peer know that something was sent. */
+BASE_INLINE coll_status_t announce(shm_t *s, const fifo_state_t *fifo) {
+  s->sent_to |= fifo->bit;
+  shm_park_ring(fifo->peer);
+  return COLL_OK;
+}
+
+BASE_APART static coll_status_t send_long(shm_t *s, fifo_state_t *fifo, const void *data,
+                                          const transport_head_t *head, bool *done) {
+  assert(head->bytes <= s->transport.slot_bytes);
+  *done = shm_outgoing_put_long(&fifo->out, data, head);
+  return *done ? announce(s, fifo) : COLL_OK;
+}
+
 static coll_status_t shm_send(transport_t *t, int peer, int channel, const void *data,
                               const transport_head_t *head, bool *done) {
   shm_t *s = self_of(t);
   fifo_state_t *fifo = fifo_of(s, peer, channel);
-  assert(head->bytes <= t->slot_bytes);
-  *done = shm_outgoing_put(&fifo->out, data, head);
-  if (!*done) return COLL_OK;
-  s->sent_to |= fifo->bit;
-  shm_park_ring(fifo->peer);
-  return COLL_OK;
+  if (head->bytes > SHM_INLINE_BYTES) return send_long(s, fifo, data, head, done);
+  *done = shm_outgoing_put_short(&fifo->out, data, head);
+  return *done ? announce(s, fifo) : COLL_OK;
 }
 
 static coll_status_t shm_peek(transport_t *t, int peer, int channel, const void **data,
@@ -98,7 +110,7 @@ static coll_status_t shm_recv(transport_t *t, int peer, int channel, void *data,
   if (bytes > SHM_INLINE_BYTES) {
     memcpy(data, payload, bytes);
   } else {
-    shm_payload_copy_inline(data, payload, bytes);
+    base_move_short(data, payload, bytes);
   }
   if (shm_incoming_take(&fifo->in)) shm_park_ring(fifo->peer);
   return COLL_OK;
@@ -127,7 +139,7 @@ static coll_status_t shm_post(transport_t *t, const void *data, const transport_
   void *base = s->segment->base;
   shm_slot_t *slot = shm_layout_post(base, t->rank, s->posted);
   if (head->bytes <= SHM_INLINE_BYTES) {
-    shm_payload_copy_inline(slot->letter.payload, data, head->bytes);
+    base_move_short(slot->letter.payload, data, head->bytes);
   } else {
     shm_payload_write(shm_layout_post_bytes(&s->layout, base, t->rank, s->posted), data,
                       head->bytes);
@@ -175,9 +187,7 @@ static coll_status_t shm_signal_peer(transport_t *t, int peer, int channel, uint
    * to it as well, and so knows that it came too late */
   atomic_store_explicit(&line->tags[fifo->signaled % SHM_SIGNAL_TAGS], tag, memory_order_release);
   atomic_store_explicit(&line->count, ++fifo->signaled, memory_order_release);
-  s->sent_to |= fifo->bit;
-  shm_park_ring(fifo->peer);
-  return COLL_OK;
+  return announce(s, fifo);
 }
 
 static coll_status_t shm_wait_peer(transport_t *t, int peer, int channel, uint64_t *tag,
