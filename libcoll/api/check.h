@@ -95,32 +95,52 @@ BASE_INLINE bool api_overlap(const void *a, size_t a_bytes, const void *b, size_
   return first < second + b_bytes && second < first + a_bytes;
 }
 
-/* All of a collective's arguments; finds whether it is in place, and drops the buffers that this
- * rank has no use for. COLL_ERROR_INVALID names the verb, the argument and what is wrong. */
-BASE_INLINE coll_status_t api_check_collective(api_asked_t *asked) {
-  struct coll_comm *comm = asked->comm;
-  size_t block_bytes = 0;
-  COLL_TRY(comm_check(comm));
-  COLL_TRY(api_check_words(asked, &block_bytes));
+/* Bytes that a collective reads and writes on this rank. */
+typedef struct api_extent {
+  size_t send, recv;
+} api_extent_t;
+
+/* Drops the buffers that this rank has no use for, and finds whether the call is in place. */
+BASE_INLINE api_extent_t api_settle_buffers(api_asked_t *asked, size_t block_bytes) {
+  const struct coll_comm *comm = asked->comm;
   const plan_shape_t shape = {
       .collective = asked->traits.collective, .size = comm->size, .root = asked->traits.root};
-  size_t send_bytes = (size_t)plan_blocks(&shape, comm->rank, PLAN_INPUT) * block_bytes;
-  size_t recv_bytes = (size_t)plan_blocks(&shape, comm->rank, PLAN_OUTPUT) * block_bytes;
-  if (send_bytes == 0) asked->send = NULL;
-  if (recv_bytes == 0) asked->recv = NULL;
-  if (send_bytes > 0 && asked->send == NULL) {
-    return api_wrong(comm, asked->verb, "the send buffer is NULL");
-  }
-  if (recv_bytes > 0 && asked->recv == NULL) {
-    return api_wrong(comm, asked->verb, "the recv buffer is NULL");
-  }
-  if (send_bytes == 0 || recv_bytes == 0) return COLL_OK;
-  asked->traits.in_place = api_is_in_place(asked, block_bytes);
-  if (!asked->traits.in_place && api_overlap(asked->send, send_bytes, asked->recv, recv_bytes)) {
-    return api_wrong(comm, asked->verb,
-                     "the send and recv buffers overlap, but not the way coll.h says for in place");
-  }
-  return COLL_OK;
+  const api_extent_t extent = {
+      .send = (size_t)plan_blocks(&shape, comm->rank, PLAN_INPUT) * block_bytes,
+      .recv = (size_t)plan_blocks(&shape, comm->rank, PLAN_OUTPUT) * block_bytes};
+  bool sends = extent.send > 0, receives = extent.recv > 0;
+  asked->traits.in_place = sends & receives & api_is_in_place(asked, block_bytes);
+  asked->send = sends ? asked->send : NULL;
+  asked->recv = receives ? asked->recv : NULL;
+  return extent;
+}
+
+/* Once they are settled: whether those that are needed are there, and in place or apart. */
+BASE_INLINE bool api_buffers_fit(const api_asked_t *asked, api_extent_t extent) {
+  if (extent.send > 0 && asked->send == NULL) return false;
+  if (extent.recv > 0 && asked->recv == NULL) return false;
+  return extent.send == 0 || extent.recv == 0 || asked->traits.in_place ||
+         !api_overlap(asked->send, extent.send, asked->recv, extent.recv);
+}
+
+BASE_INLINE coll_status_t api_check_buffers(const api_asked_t *asked, api_extent_t extent) {
+  if (api_buffers_fit(asked, extent)) return COLL_OK;
+  bool no_send = extent.send > 0 && asked->send == NULL;
+  bool no_recv = extent.recv > 0 && asked->recv == NULL;
+  return api_wrong(asked->comm, asked->verb,
+                   no_send   ? "the send buffer is NULL"
+                   : no_recv ? "the recv buffer is NULL"
+                             : "the send and recv buffers overlap, but not the way coll.h says "
+                               "for in place");
+}
+
+/* All of a collective's arguments, which api_settle_buffers then has settled. COLL_ERROR_INVALID
+ * names the verb, the argument and what is wrong. */
+BASE_INLINE coll_status_t api_check_collective(api_asked_t *asked) {
+  size_t block_bytes = 0;
+  COLL_TRY(comm_check(asked->comm));
+  COLL_TRY(api_check_words(asked, &block_bytes));
+  return api_check_buffers(asked, api_settle_buffers(asked, block_bytes));
 }
 
 /* Those of coll_send and coll_recv. */

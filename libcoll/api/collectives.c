@@ -1,11 +1,12 @@
 /* The verbs: each describes itself, is checked and submitted. */
 #include "api/check.h"
+#include "api/repeat.h"
 #include "api/submit.h"
 
-BASE_INLINE coll_status_t collective(coll_collective_t which, const char *verb, const void *send,
-                                     void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
-                                     int root, coll_comm_t comm, coll_stream_t stream) {
-  api_asked_t asked = {.verb = verb,
+BASE_INLINE api_asked_t ask(coll_collective_t which, const char *verb, const void *send, void *recv,
+                            size_t count, coll_dtype_t dtype, coll_op_t op, int root,
+                            coll_comm_t comm) {
+  return (api_asked_t){.verb = verb,
                        .kind = COMM_COLLECTIVE,
                        .comm = comm,
                        .traits = {.collective = which,
@@ -16,9 +17,29 @@ BASE_INLINE coll_status_t collective(coll_collective_t which, const char *verb, 
                        .count = count,
                        .send = send,
                        .recv = recv};
+}
+
+/* Apart, so that what it needs does not weigh on the short way. */
+BASE_APART static coll_status_t ask_anew(coll_collective_t which, const char *verb,
+                                         const void *send, void *recv, size_t count,
+                                         coll_dtype_t dtype, coll_op_t op, int root,
+                                         coll_comm_t comm, coll_stream_t stream) {
+  api_asked_t asked = ask(which, verb, send, recv, count, dtype, op, root, comm);
   coll_status_t status = api_check_collective(&asked);
   const comm_call_t call = api_call(&asked);
   return api_submit(status, &call, stream);
+}
+
+BASE_INLINE coll_status_t collective(coll_collective_t which, const char *verb, const void *send,
+                                     void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
+                                     int root, coll_comm_t comm, coll_stream_t stream) {
+  if (api_runs_at_once(stream)) {
+    api_asked_t asked = ask(which, verb, send, recv, count, dtype, op, root, comm);
+    uint64_t ticket;
+    comm_prepared_t *prepared = api_repeat_find(&asked, &ticket);
+    if (prepared != NULL) return comm_repeat(comm, ticket, prepared, asked.send, asked.recv);
+  }
+  return ask_anew(which, verb, send, recv, count, dtype, op, root, comm, stream);
 }
 
 coll_status_t coll_allreduce(const void *send, void *recv, size_t count, coll_dtype_t dtype,

@@ -16,15 +16,19 @@ static inline bool api_group_is_open(void) {
   return api_group_depth > 0;
 }
 
+/* Outside groups and streams a call runs right here, in the caller's thread. */
+static inline bool api_runs_at_once(coll_stream_t stream) {
+  return stream == NULL && !api_group_is_open();
+}
+
 /* Whatever api_submit does not run at once. */
 coll_status_t api_submit_otherwise(coll_status_t checked, const comm_call_t *call,
                                    coll_stream_t stream);
 
-/* What a verb's checks came to, and the call if they passed. Takes over call->blocks. Outside
- * groups and streams a call runs right here, in the caller's thread. */
+/* What a verb's checks came to, and the call if they passed. Takes over call->blocks. */
 BASE_INLINE coll_status_t api_submit(coll_status_t checked, const comm_call_t *call,
                                      coll_stream_t stream) {
-  if (checked != COLL_OK || stream != NULL || api_group_is_open()) {
+  if (checked != COLL_OK || !api_runs_at_once(stream)) {
     return api_submit_otherwise(checked, call, stream);
   }
   coll_status_t status = comm_call_run(call);

@@ -221,44 +221,35 @@ static coll_status_t run_alone(comm_task_t *task, const comm_ticket_t *ticket, c
   return finish_alone(task, wait);
 }
 
-/* Ends what was begun by comm_task_repeat, or failed there; begins what is no repetition. */
-BASE_APART static coll_status_t run_otherwise(const comm_call_t *call, comm_ticket_t ticket,
-                                              comm_prepared_t *repeated, uint64_t number,
-                                              coll_status_t status) {
-  comm_task_t task;
-  comm_wait_t wait = {0};
-  comm_task_init(&task, call);
-  if (repeated == NULL) {
-    status = run_alone(&task, &ticket, &wait);
-  } else if (status == COLL_OK) {
-    comm_task_resume(&task, repeated, number);
-    status = finish_alone(&task, &wait);
-  }
-  comm_wait_reset(&wait);
-  comm_task_close(&task);
+static coll_status_t end_alone(comm_task_t *task, comm_ticket_t *ticket, comm_wait_t *wait,
+                               coll_status_t status) {
+  comm_wait_reset(wait);
+  comm_task_close(task);
   if (status == COLL_OK) {
-    comm_turn_pass(ticket.comm, ticket.number);
+    comm_turn_pass(ticket->comm, ticket->number);
   } else {
-    finish_cut_short(&task, 1, &ticket, 1, status);
+    finish_cut_short(task, 1, ticket, 1, status);
   }
   return status;
 }
 
-/* The turn comes without waiting as a rule, calls are like those before, and a small call's peers
- * are there. */
 coll_status_t comm_call_run(const comm_call_t *call) {
-  const comm_ticket_t ticket = {.comm = call->comm, .number = comm_turn_ticket(call->comm)};
-  comm_prepared_t *repeated = NULL;
-  coll_status_t status = COLL_OK;
-  uint64_t number = 0;
-  if (comm_turn_is(ticket.comm, ticket.number)) repeated = comm_task_repeats(call);
-  if (repeated != NULL) {
-    bool done;
-    status = comm_task_repeat(call, repeated, &number, &done);
-    if (done) {
-      comm_turn_pass(ticket.comm, ticket.number);
-      return COLL_OK;
-    }
+  comm_task_t task;
+  comm_ticket_t ticket = {.comm = call->comm, .number = comm_turn_ticket(call->comm)};
+  comm_wait_t wait = {0};
+  comm_task_init(&task, call);
+  return end_alone(&task, &ticket, &wait, run_alone(&task, &ticket, &wait));
+}
+
+coll_status_t comm_call_resume(const comm_call_t *call, uint64_t turn, comm_prepared_t *prepared,
+                               uint64_t number, coll_status_t status) {
+  comm_task_t task;
+  comm_ticket_t ticket = {.comm = call->comm, .number = turn};
+  comm_wait_t wait = {0};
+  comm_task_init(&task, call);
+  if (status == COLL_OK) {
+    comm_task_resume(&task, prepared, number);
+    status = finish_alone(&task, &wait);
   }
-  return run_otherwise(call, ticket, repeated, number, status);
+  return end_alone(&task, &ticket, &wait, status);
 }

@@ -90,11 +90,16 @@ struct coll_comm {
 
 #define COMM_MAGIC 0x6c6962636f6c6c31u /* "libcoll1" */
 
+/* As far as can be told. */
+static inline bool comm_is_live(const struct coll_comm *comm) {
+  return comm != NULL && comm->magic == COMM_MAGIC;
+}
+
 coll_status_t comm_say_not_live(const struct coll_comm *comm);
 
-/* COLL_ERROR_INVALID unless `comm` is a live communicator, as far as can be told. */
+/* COLL_ERROR_INVALID unless `comm` is a live communicator. */
 static inline coll_status_t comm_check(const struct coll_comm *comm) {
-  return comm != NULL && comm->magic == COMM_MAGIC ? COLL_OK : comm_say_not_live(comm);
+  return comm_is_live(comm) ? COLL_OK : comm_say_not_live(comm);
 }
 
 /* Ends the communicator for all ranks because of rank `culprit`; keeps the thread's last error as
@@ -104,7 +109,7 @@ coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int culp
 coll_status_t comm_say_failure(struct coll_comm *comm);
 
 /* The failure that finished the communicator, here or elsewhere, as this thread's last error. */
-static inline coll_status_t comm_failure(struct coll_comm *comm) {
+BASE_INLINE coll_status_t comm_failure(struct coll_comm *comm) {
   const _Atomic uint32_t *abort_word = comm->local->abort_word;
   bool lives = atomic_load_explicit(&comm->failure, memory_order_acquire) == COLL_OK &&
                abort_word != NULL && atomic_load_explicit(abort_word, memory_order_relaxed) == 0;

@@ -35,7 +35,9 @@ enum {
 };
 
 BASE_INLINE uint64_t comm_traits_pack(comm_traits_t traits) {
-  return (uint64_t)1 << COMM_TRAITS_SHIFT | (uint64_t)traits.in_place << COMM_IN_PLACE_SHIFT |
+  uint64_t in_place = traits.in_place;
+  BASE_WHOLE(in_place);
+  return (uint64_t)1 << COMM_TRAITS_SHIFT | in_place << COMM_IN_PLACE_SHIFT |
          (uint64_t)traits.reach << COMM_REACH_SHIFT |
          (uint64_t)traits.collective << COMM_COLLECTIVE_SHIFT |
          (uint64_t)traits.dtype << COMM_DTYPE_SHIFT | (uint64_t)traits.op << COMM_OP_SHIFT |

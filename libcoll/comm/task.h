@@ -7,7 +7,6 @@
 #include "comm/call.h"
 #include "engine/handshake.h"
 #include "engine/run.h"
-#include "engine/tag.h"
 
 typedef enum comm_task_state {
   COMM_TASK_WAITING, /* for calls before it */
@@ -38,32 +37,7 @@ static inline void comm_task_init(comm_task_t *task, const comm_call_t *call) {
   task->scaled = NULL;
 }
 
-/* How the call is carried out if it is like an earlier one which came to no more than its run; NULL
- * for all others. The turn must have come. */
-BASE_INLINE comm_prepared_t *comm_task_repeats(const comm_call_t *call) {
-  comm_prepared_t *prepared = comm_prepared_place(call->comm->prepared, call->shape);
-  bool repeats = comm_shape_is(prepared->shape, call->shape) && prepared->repeats;
-  return repeats && call->bundle == NULL ? prepared : NULL;
-}
-
-/* Instead of the first step, and as far as the call goes at once; *number is the task's, for the
- * case that it is not done. */
-BASE_INLINE coll_status_t comm_task_repeat(const comm_call_t *call, comm_prepared_t *prepared,
-                                           uint64_t *number, bool *done) {
-  struct coll_comm *comm = call->comm;
-  *done = false;
-  COLL_TRY(comm_failure(comm));
-  *number = comm->sequence++;
-  comm->used[comm_traits_of(call->shape).collective] = prepared->plan->algo;
-  prepared->call.input = call->send;
-  prepared->call.output = call->recv;
-  prepared->call.tag = engine_tag_of_call(prepared->tag, *number);
-  COLL_TRY(engine_run_again(&prepared->run, done));
-  if (*done) comm->local->ops->complete(comm->local, *number + 1);
-  return COLL_OK;
-}
-
-/* What comm_task_repeat has begun and not done. */
+/* Instead of the first step, where the collective was begun with what is prepared. */
 static inline void comm_task_resume(comm_task_t *task, comm_prepared_t *prepared, uint64_t number) {
   task->state = COMM_TASK_RUNNING;
   task->number = number;

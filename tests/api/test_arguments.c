@@ -123,6 +123,35 @@ Test(arguments, that_overlap_are_refused) {
   still_works();
 }
 
+/* A word too large could stand for two words of the call before. */
+Test(arguments, are_checked_in_calls_like_an_earlier_one) {
+  int32_t in[4] = {1, 2, 3, 4}, out[4];
+  coll_comm_t comm;
+  cr_assert_eq(coll_comm_create_local(1, &comm), COLL_OK);
+  for (int round = 0; round < 3; round++) {
+    memset(out, 0, sizeof out);
+    cr_assert_eq(coll_reduce(in, out, 4, COLL_INT32, COLL_SUM, 0, comm, NULL), COLL_OK);
+    cr_assert_arr_eq(out, in, sizeof in);
+    memset(out, 0, sizeof out);
+    cr_assert_eq(coll_gather(in, out, 4, COLL_INT32, 0, comm, NULL), COLL_OK);
+    cr_assert_arr_eq(out, in, sizeof in);
+    cr_assert_eq(coll_gather(in, in, 4, COLL_INT32, 0, comm, NULL), COLL_OK, "in place");
+    for (int high = 1 << 8; high <= 1 << 28; high *= 2) {
+      coll_dtype_t dtype = (coll_dtype_t)((int)COLL_INT32 + high);
+      coll_op_t op = (coll_op_t)((int)COLL_SUM + high);
+      REFUSED(coll_reduce(in, out, 4, dtype, COLL_SUM, 0, comm, NULL), "dtype");
+      REFUSED(coll_reduce(in, out, 4, COLL_INT32, op, 0, comm, NULL), "op");
+      REFUSED(coll_gather(in, out, 4, dtype, 0, comm, NULL), "dtype");
+      REFUSED(coll_gather(in, out, 4, COLL_INT32, high, comm, NULL), "root");
+    }
+    REFUSED(coll_gather(NULL, out, 4, COLL_INT32, 0, comm, NULL), "send buffer is NULL");
+    REFUSED(coll_gather(in, NULL, 4, COLL_INT32, 0, comm, NULL), "recv buffer is NULL");
+    REFUSED(coll_gather(in, in + 1, 4, COLL_INT32, 0, comm, NULL), "overlap");
+  }
+  cr_assert_eq(coll_comm_destroy(comm), COLL_OK);
+  REFUSED(coll_gather(in, out, 4, COLL_INT32, 0, NULL, NULL), "communicator is NULL");
+}
+
 Test(arguments, that_were_destroyed_are_refused) {
   coll_comm_t alone;
   coll_stream_t stream;
