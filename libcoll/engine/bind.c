@@ -105,6 +105,15 @@ static int32_t pieces_of(const binder_t *b, const operation_t *op) {
   return whole ? 1 : engine_span_blocks(place, op->dsts[0]);
 }
 
+/* Of how many bytes of the call an action that stores `bytes` to the span stores a part. What goes
+ * to scratch is fetched from there at once, and a plan of messages may send what it has stored. */
+static size_t whole_of(const binder_t *b, const plan_span_t *dst, size_t bytes) {
+  size_t in_pass = b->place.pass.count, in_call = b->place.call->count;
+  if (dst->buffer == PLAN_SCRATCH) return 0;
+  if (in_pass == in_call || b->place.plan->reach == PLAN_REACH_OWN) return bytes;
+  return bytes * (in_call / in_pass);
+}
+
 static coll_status_t add_operation(binder_t *b, const operation_t *op) {
   int32_t pieces = pieces_of(b, op);
   for (int32_t piece = 0; piece < pieces; piece++) {
@@ -114,6 +123,7 @@ static coll_status_t add_operation(binder_t *b, const operation_t *op) {
     action.dst_count = (uint16_t)op->dst_count;
     action.elements = elements;
     action.bytes = elements * b->place.call->element_bytes;
+    action.whole = whole_of(b, op->dsts[0], action.bytes);
     for (int32_t i = 0; i < op->dst_count + op->source_count; i++) {
       COLL_TRY(add_operand(b, &action, operation_span(op, i), pieces, piece));
     }

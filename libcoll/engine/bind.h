@@ -59,6 +59,7 @@ typedef struct engine_action {
   uint16_t dst_count;
   uint16_t operand_count;
   size_t bytes;      /* of a message, or of each operand of a copy or reduction */
+  size_t whole;      /* of a copy or reduction: of how many bytes it stores a part (device/ops.h) */
   size_t elements;   /* of each operand of a reduction */
   size_t pair_count; /* of a message, in elements, where counts differ from pair to pair */
   transport_t *route;
