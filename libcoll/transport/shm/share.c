@@ -123,9 +123,9 @@ static coll_status_t offer(shm_share_t *share, shm_mesh_t *mesh, const void *ptr
 static bool find_recent(shm_share_t *share, const void *ptr, size_t bytes,
                         transport_address_t *address) {
   uint64_t freed = shm_memory_freed();
-  if (share->recent_freed != freed) share->recent_count = 0;
+  if (share->recent_freed != freed) share->recent_kept = 0;
   share->recent_freed = freed;
-  for (size_t i = 0; i < SHM_RECENT && i < share->recent_count; i++) {
+  for (size_t i = 0; i < SHM_RECENT && i < share->recent_kept; i++) {
     const shm_stretch_t *each = &share->recent[i];
     size_t offset = (uintptr_t)ptr - each->base;
     if (offset > each->bytes || bytes > each->bytes - offset) continue;
@@ -137,7 +137,7 @@ static bool find_recent(shm_share_t *share, const void *ptr, size_t bytes,
 
 /* In place of the one that came longest ago. */
 static void keep_recent(shm_share_t *share, const shm_memory_place_t *place) {
-  share->recent[share->recent_count++ % SHM_RECENT] =
+  share->recent[share->recent_kept++ % SHM_RECENT] =
       (shm_stretch_t){(uintptr_t)place->segment_base, place->segment_bytes, place->segment};
 }
 

@@ -27,9 +27,10 @@ typedef struct shm_stretch {
 
 typedef struct shm_share {
   /* Those that were asked for last, to be found without looking into the table of memory, which is
-   * every thread's; good while as many allocations are freed as when they were found. */
+   * every thread's; good while as many allocations are freed as when they were found. The n-th of
+   * `recent_kept` is at [n % SHM_RECENT]. */
   shm_stretch_t recent[SHM_RECENT];
-  size_t recent_count;
+  size_t recent_kept;
   uint64_t recent_freed;
   uint64_t *exports; /* ids offered to every peer */
   size_t export_count, export_capacity;
