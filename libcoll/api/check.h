@@ -134,8 +134,8 @@ BASE_INLINE coll_status_t api_check_buffers(const api_asked_t *asked, api_extent
                                "for in place");
 }
 
-/* All of a collective's arguments, which api_settle_buffers then has settled. COLL_ERROR_INVALID
- * names the verb, the argument and what is wrong. */
+/* Checks all of a collective's arguments, and settles its buffers. COLL_ERROR_INVALID names the
+ * verb, the argument and what is wrong. */
 BASE_INLINE coll_status_t api_check_collective(api_asked_t *asked) {
   size_t block_bytes = 0;
   COLL_TRY(comm_check(asked->comm));

@@ -1,4 +1,4 @@
-/* The verbs: each describes itself, is checked and submitted. */
+/* The verbs: each describes itself, and is repeated, or checked and submitted. */
 #include "api/check.h"
 #include "api/repeat.h"
 #include "api/submit.h"

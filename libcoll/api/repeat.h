@@ -8,12 +8,11 @@
 #include "api/check.h"
 #include "comm/repeat.h"
 
-#define API_REPEAT_BYTES_MOST                                         \
-  16384 /* of a block; what more takes has little to do with its call \
-         */
+/* Of a block: what larger ones take has little to do with their calls. */
+#define API_REPEAT_BYTES_MOST 16384
 
 /* Whether the words keep to their places in a shape, so that none can be taken for another. */
-BASE_INLINE bool api_has_shape(const api_asked_t *asked) {
+BASE_INLINE bool api_words_fit(const api_asked_t *asked) {
   return (unsigned)asked->traits.dtype < COLL_DTYPE_COUNT &&
          (unsigned)asked->traits.op < COLL_OP_BUILTIN_COUNT;
 }
@@ -22,8 +21,8 @@ BASE_INLINE bool api_has_shape(const api_asked_t *asked) {
  * settled and the turn *ticket; NULL: it is for the long way, which also knows what is wrong. */
 BASE_INLINE comm_prepared_t *api_repeat_find(api_asked_t *asked, uint64_t *ticket) {
   struct coll_comm *comm = asked->comm;
-  if (!comm_is_live(comm) || !api_has_shape(asked)) return NULL;
-  /* counts so large that this wraps were refused when their shape first came */
+  if (!comm_is_live(comm) || !api_words_fit(asked)) return NULL;
+  /* a count so large that this wraps is of no shape that is prepared */
   size_t block_bytes = asked->count * base_dtype_bytes(asked->traits.dtype);
   if (block_bytes > API_REPEAT_BYTES_MOST || !comm_turn_try(comm, ticket)) return NULL;
   const api_extent_t extent = api_settle_buffers(asked, block_bytes);

@@ -1,5 +1,6 @@
 /*
- * The one way from a checked call to its execution: now, on a stream, or into the thread's group.
+ * From a checked call to its execution: now, on a stream, or into the thread's group. All calls go
+ * this way but those that repeat.h knows a shorter one for.
  */
 #ifndef API_SUBMIT_H
 #define API_SUBMIT_H

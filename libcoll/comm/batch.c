@@ -241,15 +241,15 @@ coll_status_t comm_call_run(const comm_call_t *call) {
   return end_alone(&task, &ticket, &wait, run_alone(&task, &ticket, &wait));
 }
 
-coll_status_t comm_call_resume(const comm_call_t *call, uint64_t turn, comm_prepared_t *prepared,
+coll_status_t comm_call_resume(const comm_call_t *call, uint64_t ticket, comm_prepared_t *prepared,
                                uint64_t number, coll_status_t status) {
   comm_task_t task;
-  comm_ticket_t ticket = {.comm = call->comm, .number = turn};
+  comm_ticket_t held = {.comm = call->comm, .number = ticket};
   comm_wait_t wait = {0};
   comm_task_init(&task, call);
   if (status == COLL_OK) {
     comm_task_resume(&task, prepared, number);
     status = finish_alone(&task, &wait);
   }
-  return end_alone(&task, &ticket, &wait, status);
+  return end_alone(&task, &held, &wait, status);
 }

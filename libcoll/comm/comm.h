@@ -1,6 +1,7 @@
 /*
  * The communicator: who the ranks are, the ways between them, the plans they use, and whose turn it
- * is. What carries out calls is in batch.h; how a communicator comes to be is in create.h.
+ * is. What carries out calls is in batch.h and repeat.h; how a communicator comes to be is in
+ * create.h.
  */
 #ifndef COMM_COMM_H
 #define COMM_COMM_H
@@ -61,8 +62,9 @@ struct coll_comm {
   tune_machine_t costs; /* the same on every rank */
   int spin_limit;       /* looks at a flag before a wait yields its core */
 
-  /* Turns: a batch of calls takes the next ticket when it is made and runs when the turn comes to
-   * it. ticket: any thread, by atomic add. turn: the thread whose turn it is. */
+  /* Turns: a call, or a batch of them, takes the next ticket when it is made and runs when the turn
+   * comes to it. next_ticket: any thread, by atomic add or compare-exchange. turn: the thread whose
+   * turn it is. */
   _Atomic uint64_t next_ticket, turn;
 
   /* All below belong to the thread whose turn it is. */

@@ -146,7 +146,7 @@ static coll_status_t start_collective(comm_task_t *task) {
   COLL_TRY(is_of_op(call, COMM_PREMUL) ? scale_and_prepare(task) : prepare(task, call->shape));
   if (task->prepared->plan->plan->reach == PLAN_REACH_USER) return begin_meeting(task);
   COLL_TRY(begin_run(task));
-  task->prepared->repeats = task->run->repeats && is_all_run(task);
+  task->prepared->repeats = task->run->can_repeat && is_all_run(task);
   return COLL_OK;
 }
 

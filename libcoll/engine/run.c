@@ -66,6 +66,7 @@ BASE_INLINE void start_lanes(engine_run_t *run) {
   }
 }
 
+/* What engine_run_again leaves out: other lanes, other passes, peers' buffers. */
 static bool may_repeat(const engine_run_t *run) {
   const plan_t *plan = run->bound.plan;
   return plan->lanes == 1 && plan->reach != PLAN_REACH_USER &&
@@ -111,7 +112,7 @@ BASE_COLD static coll_status_t bind_first(engine_run_t *run, const plan_t *plan,
   set_pass(run, 0);
   bound->calls = 0;
   COLL_TRY(engine_bind(bound, run->world, plan, program, run->call, &run->pass));
-  run->repeats = may_repeat(run);
+  run->can_repeat = may_repeat(run);
   return enter_pass(run);
 }
 
@@ -206,7 +207,8 @@ BASE_INLINE coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done)
 
 coll_status_t engine_run_again(engine_run_t *run, bool *done) {
   bool moved;
-  assert(run->repeats);
+  assert(run->can_repeat && run->arrived == 0);
+  *done = false;
   run->bound.calls++;
   run->next[0] = run->bound.actions;
   find_own(run, 0);

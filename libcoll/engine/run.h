@@ -21,7 +21,7 @@ typedef struct engine_run {
   engine_pass_t pass;                                                /* under way */
   const engine_action_t *next[PLAN_LANES_MAX], *end[PLAN_LANES_MAX]; /* actions to do, per lane */
   uint32_t arrived; /* messages of the ENGINE_RECV_REDUCE at hand, from look to look */
-  bool repeats;     /* the next call may be begun by engine_run_again */
+  bool can_repeat;  /* the next call may be begun by engine_run_again */
 } engine_run_t;
 
 /* Whether slots and scratch have room for the plan at all with elements of that size. */
@@ -34,9 +34,10 @@ bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t ele
 coll_status_t engine_run_begin(engine_run_t *run, const engine_world_t *world, const plan_t *plan,
                                const plan_program_t *program, const engine_call_t *call);
 
-/* Begins a call that differs from the last one only in the buffers and the tag that *run->call now
- * has, and goes on with it as engine_run_advance does. Requires `repeats`, which a call of one lane
- * and one pass leaves behind when its plan reaches into no other's INPUT or OUTPUT. */
+/* Begins a call that differs from the last one, which was completed, only in the buffers and the
+ * tag that *run->call now has, and goes on with it as engine_run_advance does. Requires
+ * `can_repeat`, which a call of one lane, one pass and even blocks leaves behind when its plan
+ * reaches into no other's INPUT or OUTPUT. */
 coll_status_t engine_run_again(engine_run_t *run, bool *done);
 
 /* Frees what it keeps. */

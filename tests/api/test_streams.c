@@ -175,21 +175,30 @@ Test(streams, let_go_of_a_communicator_that_is_done) {
 typedef struct caller {
   coll_comm_t comms[2];
   coll_stream_t stream;
+  coll_op_t op;
+  bool in_groups;
   int rounds;
   coll_status_t status;
 } caller_t;
 
-static void *call_often(void *argument) {
-  caller_t *caller = argument;
+static coll_status_t call_both(const caller_t *caller) {
   static const int32_t one = 1;
   static _Thread_local int32_t sums[2];
+  coll_status_t status = COLL_OK;
+  for (int c = 0; c < 2 && status == COLL_OK; c++) {
+    if (caller->comms[c] == NULL) continue;
+    status =
+        coll_allreduce(&one, &sums[c], 1, COLL_INT32, caller->op, caller->comms[c], caller->stream);
+  }
+  return status;
+}
+
+static void *call_often(void *argument) {
+  caller_t *caller = argument;
   for (int i = 0; i < caller->rounds && caller->status == COLL_OK; i++) {
-    coll_group_start();
-    for (int c = 0; c < 2; c++) {
-      if (caller->comms[c] == NULL) continue;
-      coll_allreduce(&one, &sums[c], 1, COLL_INT32, COLL_SUM, caller->comms[c], caller->stream);
-    }
-    caller->status = coll_group_end();
+    if (caller->in_groups) coll_group_start();
+    caller->status = call_both(caller);
+    if (caller->in_groups) caller->status = coll_group_end();
   }
   if (caller->status == COLL_OK && caller->stream != NULL) {
     caller->status = coll_stream_sync(caller->stream);
@@ -197,17 +206,9 @@ static void *call_often(void *argument) {
   return NULL;
 }
 
-/* streams[i]: what thread i queues on; NULL: nothing, it calls. */
-static int call_from_threads(party_rank_t *self, coll_comm_t other, coll_stream_t streams[],
-                             int threads) {
-  caller_t callers[4];
+static int run_callers(caller_t callers[], int threads) {
   pthread_t handles[4];
   for (int i = 0; i < threads; i++) {
-    callers[i] = (caller_t){.comms = {self->comm, other}, .stream = streams[i], .rounds = 200};
-    if (i % 2 == 1 && other != NULL) { /* the other way round */
-      callers[i].comms[0] = other;
-      callers[i].comms[1] = self->comm;
-    }
     PARTY_REQUIRE(pthread_create(&handles[i], NULL, call_often, &callers[i]) == 0, "no thread");
   }
   for (int i = 0; i < threads; i++) pthread_join(handles[i], NULL);
@@ -218,9 +219,38 @@ static int call_from_threads(party_rank_t *self, coll_comm_t other, coll_stream_
   return 0;
 }
 
+/* streams[i]: what thread i queues on; NULL: nothing, it calls. */
+static int call_from_threads(party_rank_t *self, coll_comm_t other, coll_stream_t streams[],
+                             int threads) {
+  caller_t callers[4];
+  for (int i = 0; i < threads; i++) {
+    callers[i] = (caller_t){.comms = {self->comm, other},
+                            .stream = streams[i],
+                            .op = COLL_SUM,
+                            .in_groups = true,
+                            .rounds = 200};
+    if (i % 2 == 1 && other != NULL) { /* the other way round */
+      callers[i].comms[0] = other;
+      callers[i].comms[1] = self->comm;
+    }
+  }
+  return run_callers(callers, threads);
+}
+
 static int threads_in_person(party_rank_t *self) {
   coll_stream_t none[4] = {NULL};
   return call_from_threads(self, NULL, none, 3);
+}
+
+/* Sums are carried out as the ones before them, averages are not, and either finds others at it. */
+static int threads_without_groups(party_rank_t *self) {
+  static const coll_op_t ops[] = {COLL_SUM, COLL_AVG};
+  for (int o = 0; o < 2; o++) {
+    const caller_t each = {.comms = {self->comm, NULL}, .op = ops[o], .rounds = 2000};
+    caller_t callers[4] = {each, each, each};
+    PARTY_TRY(run_callers(callers, 3));
+  }
+  return 0;
 }
 
 static int threads_on_one_stream(party_rank_t *self) {
@@ -256,6 +286,7 @@ static int threads_on_streams_and_communicators(party_rank_t *self) {
 
 Test(turns, order_threads) {
   PARTY_RUN(2, 20000, threads_in_person, NULL);
+  PARTY_RUN(2, 20000, threads_without_groups, NULL);
 }
 
 Test(turns, order_threads_on_one_stream) {

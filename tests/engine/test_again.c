@@ -25,7 +25,7 @@ static bool repeats(plan_reach_t reach, int lanes, size_t count) {
   alone_t alone;
   alone_open(&alone, &device_host_portable);
   alone_run(&alone, &plan, &program, &call);
-  bool found = alone.run.repeats;
+  bool found = alone.run.can_repeat;
   alone_close(&alone);
   return found;
 }
@@ -87,7 +87,7 @@ static void begin_first(side_t *side, bool *done) {
 
 static void begin_next(side_t *side, int call, bool *done) {
   point_at(side, call);
-  cr_assert(side->run.repeats);
+  cr_assert(side->run.can_repeat);
   cr_assert_eq(engine_run_again(&side->run, done), COLL_OK);
 }
 

@@ -35,6 +35,7 @@
 
 _Static_assert(SHM_UNTOLD_SLOTS + PLAN_DEPTH_MAX + 1 <= SHM_SLOTS,
                "a ring must hold the depth that plans may state");
+_Static_assert(SHM_INLINE_BYTES <= BASE_MOVE_SHORT, "what a letter holds is moved in place");
 _Static_assert(SHM_LETTERS_LEAST / 2 >= PLAN_DEPTH_MAX, "so must its letters");
 
 /* Private to the sender. */
@@ -129,8 +130,8 @@ static inline shm_slot_t *shm_outgoing_next(const shm_outgoing_t *out) {
 }
 
 /* Once the payload is in its place. */
-static inline void shm_outgoing_post(shm_outgoing_t *out, shm_slot_t *slot,
-                                     const transport_head_t *head) {
+static inline void shm_outgoing_publish(shm_outgoing_t *out, shm_slot_t *slot,
+                                        const transport_head_t *head) {
   slot->letter.tag = head->tag;
   slot->letter.bytes = head->bytes;
   /* release: letter and payload are there once their flag is */
@@ -144,7 +145,7 @@ static inline bool shm_outgoing_put_short(shm_outgoing_t *out, const void *data,
   shm_slot_t *slot = shm_outgoing_next(out);
   if (!shm_outgoing_has_letter(out)) return false;
   base_move_short(slot->letter.payload, data, head->bytes);
-  shm_outgoing_post(out, slot, head);
+  shm_outgoing_publish(out, slot, head);
   return true;
 }
 
@@ -154,7 +155,7 @@ static inline bool shm_outgoing_put_long(shm_outgoing_t *out, const void *data,
   shm_slot_t *slot = shm_outgoing_next(out);
   if (!shm_outgoing_has_letter(out)) return false;
   if (!shm_outgoing_put_payload(out, data, head->bytes, &slot->letter)) return false;
-  shm_outgoing_post(out, slot, head);
+  shm_outgoing_publish(out, slot, head);
   return true;
 }
 

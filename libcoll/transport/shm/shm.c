@@ -66,17 +66,17 @@ static shm_control_t *control_of(shm_t *s, int rank) {
 }
 
 /* Lets the peer know that something was sent. */
-BASE_INLINE coll_status_t announce(shm_t *s, const fifo_state_t *fifo) {
+BASE_INLINE void announce(shm_t *s, const fifo_state_t *fifo) {
   s->sent_to |= fifo->bit;
   shm_park_ring(fifo->peer);
-  return COLL_OK;
 }
 
 BASE_APART static coll_status_t send_long(shm_t *s, fifo_state_t *fifo, const void *data,
                                           const transport_head_t *head, bool *done) {
   assert(head->bytes <= s->transport.slot_bytes);
   *done = shm_outgoing_put_long(&fifo->out, data, head);
-  return *done ? announce(s, fifo) : COLL_OK;
+  if (*done) announce(s, fifo);
+  return COLL_OK;
 }
 
 static coll_status_t shm_send(transport_t *t, int peer, int channel, const void *data,
@@ -85,7 +85,8 @@ static coll_status_t shm_send(transport_t *t, int peer, int channel, const void 
   fifo_state_t *fifo = fifo_of(s, peer, channel);
   if (head->bytes > SHM_INLINE_BYTES) return send_long(s, fifo, data, head, done);
   *done = shm_outgoing_put_short(&fifo->out, data, head);
-  return *done ? announce(s, fifo) : COLL_OK;
+  if (*done) announce(s, fifo);
+  return COLL_OK;
 }
 
 static coll_status_t shm_peek(transport_t *t, int peer, int channel, const void **data,
@@ -187,7 +188,8 @@ static coll_status_t shm_signal_peer(transport_t *t, int peer, int channel, uint
    * to it as well, and so knows that it came too late */
   atomic_store_explicit(&line->tags[fifo->signaled % SHM_SIGNAL_TAGS], tag, memory_order_release);
   atomic_store_explicit(&line->count, ++fifo->signaled, memory_order_release);
-  return announce(s, fifo);
+  announce(s, fifo);
+  return COLL_OK;
 }
 
 static coll_status_t shm_wait_peer(transport_t *t, int peer, int channel, uint64_t *tag,
