@@ -70,7 +70,7 @@ static void allpairs_build(plan_emitter_t *e) {
 const algo_t algo_barrier_allpairs = {
     .name = "allpairs",
     .collective = COLL_BARRIER,
-    .paper = "a single round of signals needs no algorithm",
+    .paper = "one round of signals needs no algorithm",
     .outline = outline,
     .build = allpairs_build,
 };
