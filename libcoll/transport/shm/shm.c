@@ -26,6 +26,7 @@ typedef struct fifo_state {
   shm_control_t *peer;
   uint64_t bit; /* of the peer in a set of ranks: 1 << peer % 64 */
   uint64_t signaled, waited;
+  uint64_t heard; /* messages received when the latest was sent */
 } fifo_state_t;
 
 /* What this rank knows of a peer's posts, or, of its own, how far it has come. */
@@ -85,7 +86,11 @@ static coll_status_t shm_send(transport_t *t, int peer, int channel, const void 
   fifo_state_t *fifo = fifo_of(s, peer, channel);
   if (head->bytes > SHM_INLINE_BYTES) return send_long(s, fifo, data, head, done);
   *done = shm_outgoing_put_short(&fifo->out, data, head);
-  if (*done) announce(s, fifo);
+  if (!*done) return COLL_OK;
+  announce(s, fifo);
+  /* ranks that answer each other wait for the other's line, and nothing should be in its way */
+  if (fifo->heard == fifo->in.received) shm_outgoing_fetch_ahead(&fifo->out);
+  fifo->heard = fifo->in.received;
   return COLL_OK;
 }
 
