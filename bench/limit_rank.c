@@ -104,10 +104,10 @@ static bool share_core(const rank_t *rank, int peer) {
   return cores > 0 && rank->number % cores == peer % cores;
 }
 
-/* With fewer cores than ranks, whoever waits must make room for whom it waits for. */
-static void wait_for(const rank_t *rank, int peer, uint32_t sequence) {
+/* For a flag that peer raises. With fewer cores than ranks, whoever waits must make room for whom
+ * it waits for. */
+static void wait_for_flag(const rank_t *rank, int peer, _Atomic uint32_t *flag, uint32_t sequence) {
   bool crowded = rank->peers > rank->settings->cpu_count, near = share_core(rank, peer);
-  _Atomic uint32_t *flag = &rank->shares[peer].cell.sequence;
   for (int looks = 0; (int32_t)(atomic_load_explicit(flag, memory_order_acquire) - sequence) < 0;) {
     if (crowded && (near || ++looks > PATIENCE_LOOKS)) {
       sched_yield();
@@ -115,6 +115,10 @@ static void wait_for(const rank_t *rank, int peer, uint32_t sequence) {
       base_cpu_relax();
     }
   }
+}
+
+static void wait_for(const rank_t *rank, int peer, uint32_t sequence) {
+  wait_for_flag(rank, peer, &rank->shares[peer].cell.sequence, sequence);
 }
 
 static void raise_flag(rank_t *rank) {
@@ -157,16 +161,13 @@ static coll_status_t post_one_way(void *context, int pair) {
   (void)pair;
   if (rank->number > 1) return COLL_OK;
   if (rank->number == 0) {
-    while (number % (POST_COUNT / 2) == 0 && number > POST_COUNT &&
-           (int32_t)(atomic_load_explicit(taken, memory_order_acquire) + POST_COUNT - number) < 0) {
-      base_cpu_relax();
+    if (number % (POST_COUNT / 2) == 0 && number > POST_COUNT) {
+      wait_for_flag(rank, 1, taken, number - POST_COUNT);
     }
     atomic_store_explicit(post, number, memory_order_release);
     return COLL_OK;
   }
-  while ((int32_t)(atomic_load_explicit(post, memory_order_acquire) - number) < 0) {
-    base_cpu_relax();
-  }
+  wait_for_flag(rank, 0, post, number);
   if (number % (POST_COUNT / 4) == 0) atomic_store_explicit(taken, number, memory_order_release);
   return COLL_OK;
 }
