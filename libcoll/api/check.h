@@ -100,14 +100,18 @@ typedef struct api_extent {
   size_t send, recv;
 } api_extent_t;
 
-/* Drops the buffers that this rank has no use for, and finds whether the call is in place. */
-BASE_INLINE api_extent_t api_settle_buffers(api_asked_t *asked, size_t block_bytes) {
+/* Blocks in this rank's buffers. */
+BASE_INLINE size_t api_blocks(const api_asked_t *asked, plan_buffer_t buffer) {
   const struct coll_comm *comm = asked->comm;
   const plan_shape_t shape = {
       .collective = asked->traits.collective, .size = comm->size, .root = asked->traits.root};
-  const api_extent_t extent = {
-      .send = (size_t)plan_blocks(&shape, comm->rank, PLAN_INPUT) * block_bytes,
-      .recv = (size_t)plan_blocks(&shape, comm->rank, PLAN_OUTPUT) * block_bytes};
+  return (size_t)plan_blocks(&shape, comm->rank, buffer);
+}
+
+/* Drops the buffers that this rank has no use for, and finds whether the call is in place. */
+BASE_INLINE api_extent_t api_settle_buffers(api_asked_t *asked, size_t block_bytes) {
+  const api_extent_t extent = {.send = api_blocks(asked, PLAN_INPUT) * block_bytes,
+                               .recv = api_blocks(asked, PLAN_OUTPUT) * block_bytes};
   bool sends = extent.send > 0, receives = extent.recv > 0;
   asked->traits.in_place = sends & receives & api_is_in_place(asked, block_bytes);
   asked->send = sends ? asked->send : NULL;
@@ -115,16 +119,16 @@ BASE_INLINE api_extent_t api_settle_buffers(api_asked_t *asked, size_t block_byt
   return extent;
 }
 
-/* Once they are settled: whether those that are needed are there, and in place or apart. */
-BASE_INLINE bool api_buffers_fit(const api_asked_t *asked, api_extent_t extent) {
+/* Whether those buffers that are needed are there, and in place or apart. */
+BASE_INLINE bool api_buffers_fit(const api_asked_t *asked, bool in_place, api_extent_t extent) {
   if (extent.send > 0 && asked->send == NULL) return false;
   if (extent.recv > 0 && asked->recv == NULL) return false;
-  return extent.send == 0 || extent.recv == 0 || asked->traits.in_place ||
+  return extent.send == 0 || extent.recv == 0 || in_place ||
          !api_overlap(asked->send, extent.send, asked->recv, extent.recv);
 }
 
 BASE_INLINE coll_status_t api_check_buffers(const api_asked_t *asked, api_extent_t extent) {
-  if (api_buffers_fit(asked, extent)) return COLL_OK;
+  if (api_buffers_fit(asked, asked->traits.in_place, extent)) return COLL_OK;
   bool no_send = extent.send > 0 && asked->send == NULL;
   bool no_recv = extent.recv > 0 && asked->recv == NULL;
   return api_wrong(asked->comm, asked->verb,

@@ -34,10 +34,9 @@ BASE_INLINE coll_status_t collective(coll_collective_t which, const char *verb, 
                                      void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
                                      int root, coll_comm_t comm, coll_stream_t stream) {
   if (api_runs_at_once(stream)) {
-    api_asked_t asked = ask(which, verb, send, recv, count, dtype, op, root, comm);
-    uint64_t ticket;
-    comm_prepared_t *prepared = api_repeat_find(&asked, &ticket);
-    if (prepared != NULL) return comm_repeat(comm, ticket, prepared, asked.send, asked.recv);
+    const api_asked_t asked = ask(which, verb, send, recv, count, dtype, op, root, comm);
+    comm_prepared_t *prepared = api_repeat_find(&asked);
+    if (prepared != NULL) return comm_repeat(comm, prepared, send, recv);
   }
   return ask_anew(which, verb, send, recv, count, dtype, op, root, comm, stream);
 }

@@ -147,19 +147,17 @@ coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective,
     return result(comm, base_fail(COLL_ERROR_INVALID, "no such collective: %d", (int)collective));
   }
   if (name != NULL) COLL_TRY(result(comm, algo_find(collective, name, &algo)));
-  uint64_t ticket = comm_turn_ticket(comm);
-  comm_turn_take(comm, ticket);
+  comm_turn_take(comm, comm_turn_ticket(comm));
   comm_force(comm, collective, algo != NULL ? algo->name : NULL);
-  comm_turn_pass(comm, ticket);
+  comm_turn_pass(comm);
   return COLL_OK;
 }
 
 const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective) {
   if (comm_check(comm) != COLL_OK || base_collective_name(collective) == NULL) return "";
-  uint64_t ticket = comm_turn_ticket(comm);
-  comm_turn_take(comm, ticket);
+  comm_turn_take(comm, comm_turn_ticket(comm));
   const algo_t *used = comm->used[collective];
-  comm_turn_pass(comm, ticket);
+  comm_turn_pass(comm);
   return used != NULL ? used->name : "";
 }
 
@@ -187,12 +185,11 @@ coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
                                   : element_bytes == 0 ? "no such dtype"
                                                        : "no such collective or algorithm"));
   }
-  uint64_t ticket = comm_turn_ticket(comm);
-  comm_turn_take(comm, ticket);
+  comm_turn_take(comm, comm_turn_ticket(comm));
   coll_status_t status =
       comm_estimate(comm, collective, count * element_bytes, element_bytes,
                     mapped ? PLAN_REACH_USER : PLAN_REACH_SCRATCH, index, &found, &chosen);
-  comm_turn_pass(comm, ticket);
+  comm_turn_pass(comm);
   if (status != COLL_OK) return result(comm, status);
   *estimate = (coll_estimate_t){.algo = algo_at(collective, index)->name,
                                 .ruled_out = ruled_out(found.verdict),

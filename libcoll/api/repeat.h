@@ -8,28 +8,33 @@
 #include "api/check.h"
 #include "comm/repeat.h"
 
-/* Of a block: what larger ones take has little to do with their calls. */
-#define API_REPEAT_BYTES_MOST 16384
-
 /* Whether the words keep to their places in a shape, so that none can be taken for another. */
 BASE_INLINE bool api_words_fit(const api_asked_t *asked) {
   return (unsigned)asked->traits.dtype < COLL_DTYPE_COUNT &&
          (unsigned)asked->traits.op < COLL_OP_BUILTIN_COUNT;
 }
 
-/* What the call is carried out with if it is like an earlier one and right, with its buffers then
- * settled and the turn *ticket; NULL: it is for the long way, which also knows what is wrong. */
-BASE_INLINE comm_prepared_t *api_repeat_find(api_asked_t *asked, uint64_t *ticket) {
-  struct coll_comm *comm = asked->comm;
-  if (!comm_is_live(comm) || !api_words_fit(asked)) return NULL;
+/* As api_settle_buffers comes to, for any block but an empty one. */
+BASE_INLINE bool api_repeats_in_place(const api_asked_t *asked) {
   /* a count so large that this wraps is of no shape that is prepared */
   size_t block_bytes = asked->count * base_dtype_bytes(asked->traits.dtype);
-  if (block_bytes > API_REPEAT_BYTES_MOST || !comm_turn_try(comm, ticket)) return NULL;
-  const api_extent_t extent = api_settle_buffers(asked, block_bytes);
-  const comm_shape_t shape = comm_shape_make(asked->traits, asked->count);
-  comm_prepared_t *prepared = comm_repeat_find(comm, shape);
-  if (prepared != NULL && api_buffers_fit(asked, extent)) return prepared;
-  comm_turn_pass(comm, *ticket);
+  return (api_blocks(asked, PLAN_INPUT) > 0) & (api_blocks(asked, PLAN_OUTPUT) > 0) &
+         api_is_in_place(asked, block_bytes);
+}
+
+/* What the call is carried out with if it is like an earlier one and right, the turn then taken;
+ * NULL: it is for the long way, which also knows what is wrong. */
+BASE_INLINE comm_prepared_t *api_repeat_find(const api_asked_t *asked) {
+  struct coll_comm *comm = asked->comm;
+  if (!comm_is_live(comm) || !api_words_fit(asked) || !comm_turn_try(comm)) return NULL;
+  comm_traits_t traits = asked->traits;
+  traits.in_place = api_repeats_in_place(asked);
+  comm_prepared_t *prepared = comm_repeat_find(comm, comm_shape_make(traits, asked->count));
+  if (prepared != NULL) {
+    const api_extent_t extent = {.send = prepared->send_bytes, .recv = prepared->recv_bytes};
+    if (api_buffers_fit(asked, traits.in_place, extent)) return prepared;
+  }
+  comm_turn_pass(comm);
   return NULL;
 }
 

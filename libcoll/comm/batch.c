@@ -30,7 +30,7 @@ static void finish_ticket(const comm_ticket_t *ticket, coll_status_t status) {
   comm_turn_take(ticket->comm, ticket->number);
   comm_finish(ticket->comm, status, ticket->comm->rank);
   comm_keep_error(ticket->comm, status);
-  comm_turn_pass(ticket->comm, ticket->number);
+  comm_turn_pass(ticket->comm);
 }
 
 void comm_calls_drop(const comm_call_t calls[], size_t count, coll_status_t status) {
@@ -106,7 +106,7 @@ static void pass_complete(const comm_task_t tasks[], size_t count, comm_ticket_t
   for (size_t i = 0; ticket_count > 1 && i < ticket_count; i++) {
     comm_ticket_t *ticket = &tickets[i];
     if (ticket->passed || !is_complete(tasks, count, ticket->comm)) continue;
-    comm_turn_pass(ticket->comm, ticket->number);
+    comm_turn_pass(ticket->comm);
     ticket->passed = true;
   }
 }
@@ -147,7 +147,7 @@ BASE_APART static void finish_cut_short(const comm_task_t tasks[], size_t count,
       comm_ticket_t *ticket = &tickets[i];
       if (ticket->passed || (at_hand && !comm_turn_is(ticket->comm, ticket->number))) continue;
       if (is_complete(tasks, count, ticket->comm)) {
-        comm_turn_pass(ticket->comm, ticket->number);
+        comm_turn_pass(ticket->comm);
       } else {
         finish_ticket(ticket, status);
       }
@@ -162,7 +162,7 @@ static coll_status_t run_and_close(comm_task_t tasks[], size_t count, comm_ticke
   for (size_t i = 0; i < count; i++) comm_task_close(&tasks[i]);
   if (status != COLL_OK) finish_cut_short(tasks, count, tickets, ticket_count, status);
   for (size_t i = 0; i < ticket_count; i++) {
-    if (!tickets[i].passed) comm_turn_pass(tickets[i].comm, tickets[i].number);
+    if (!tickets[i].passed) comm_turn_pass(tickets[i].comm);
   }
   return status;
 }
@@ -226,7 +226,7 @@ static coll_status_t end_alone(comm_task_t *task, comm_ticket_t *ticket, comm_wa
   comm_wait_reset(wait);
   comm_task_close(task);
   if (status == COLL_OK) {
-    comm_turn_pass(ticket->comm, ticket->number);
+    comm_turn_pass(ticket->comm);
   } else {
     finish_cut_short(task, 1, ticket, 1, status);
   }
@@ -241,14 +241,14 @@ coll_status_t comm_call_run(const comm_call_t *call) {
   return end_alone(&task, &ticket, &wait, run_alone(&task, &ticket, &wait));
 }
 
-coll_status_t comm_call_resume(const comm_call_t *call, uint64_t ticket, comm_prepared_t *prepared,
-                               uint64_t number, coll_status_t status) {
+coll_status_t comm_call_resume(const comm_call_t *call, comm_prepared_t *prepared,
+                               coll_status_t status) {
   comm_task_t task;
-  comm_ticket_t held = {.comm = call->comm, .number = ticket};
+  comm_ticket_t held = {.comm = call->comm, .number = comm_turn_held(call->comm)};
   comm_wait_t wait = {0};
   comm_task_init(&task, call);
   if (status == COLL_OK) {
-    comm_task_resume(&task, prepared, number);
+    comm_task_resume(&task, prepared);
     status = finish_alone(&task, &wait);
   }
   return end_alone(&task, &held, &wait, status);

@@ -40,10 +40,9 @@ void comm_calls_drop(const comm_call_t calls[], size_t count, coll_status_t stat
 /* One call at once: the same as a batch of it, without allocating. */
 coll_status_t comm_call_run(const comm_call_t *call);
 
-/* The rest of it, in the turn of that ticket, where the run that is prepared for it has begun as
- * the communicator's `number`-th collective, or failed with `status`. */
-BASE_APART coll_status_t comm_call_resume(const comm_call_t *call, uint64_t ticket,
-                                          comm_prepared_t *prepared, uint64_t number,
+/* The rest of it, by the thread whose turn it is, where the run that is prepared for it has begun
+ * as the communicator's latest collective, or failed with `status`. */
+BASE_APART coll_status_t comm_call_resume(const comm_call_t *call, comm_prepared_t *prepared,
                                           coll_status_t status);
 
 #endif

@@ -294,11 +294,10 @@ static void meetings(side_t *side, size_t count) {
 
 /* As a verb does. */
 static coll_status_t run_call(const comm_call_t *call) {
-  uint64_t ticket;
-  if (comm_turn_try(call->comm, &ticket)) {
+  if (comm_turn_try(call->comm)) {
     comm_prepared_t *prepared = comm_repeat_find(call->comm, call->shape);
-    if (prepared != NULL) return comm_repeat(call->comm, ticket, prepared, call->send, call->recv);
-    comm_turn_pass(call->comm, ticket);
+    if (prepared != NULL) return comm_repeat(call->comm, prepared, call->send, call->recv);
+    comm_turn_pass(call->comm);
   }
   return comm_call_run(call);
 }

@@ -42,10 +42,10 @@ coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int culp
 }
 
 coll_status_t comm_say_failure(struct coll_comm *comm) {
-  int culprit;
+  int culprit = comm->rank;
   int failure = atomic_load_explicit(&comm->failure, memory_order_acquire);
   if (failure != COLL_OK) return base_fail((coll_status_t)failure, "%s", comm->failure_text);
-  if (!comm->local->ops->aborted(comm->local, &culprit)) return COLL_OK;
+  comm->local->ops->aborted(comm->local, &culprit);
   if (culprit == comm->rank) {
     return base_fail(COLL_ERROR_RANK_LOST,
                      "rank %d: this rank aborted the communicator; destroy it", comm->rank);

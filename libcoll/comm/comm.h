@@ -108,14 +108,17 @@ static inline coll_status_t comm_check(const struct coll_comm *comm) {
  * the reason and returns `status`. */
 coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int culprit);
 
+/* Whether the communicator has not failed, here or elsewhere. */
+BASE_INLINE bool comm_is_sound(struct coll_comm *comm) {
+  return atomic_load_explicit(&comm->failure, memory_order_acquire) == COLL_OK &&
+         atomic_load_explicit(comm->local->abort_word, memory_order_relaxed) == 0;
+}
+
+/* The failure that finished it, as this thread's last error. */
 coll_status_t comm_say_failure(struct coll_comm *comm);
 
-/* The failure that finished the communicator, here or elsewhere, as this thread's last error. */
 BASE_INLINE coll_status_t comm_failure(struct coll_comm *comm) {
-  const _Atomic uint32_t *abort_word = comm->local->abort_word;
-  bool lives = atomic_load_explicit(&comm->failure, memory_order_acquire) == COLL_OK &&
-               abort_word != NULL && atomic_load_explicit(abort_word, memory_order_relaxed) == 0;
-  return lives ? COLL_OK : comm_say_failure(comm);
+  return comm_is_sound(comm) ? COLL_OK : comm_say_failure(comm);
 }
 
 /* Frees the cache of plans, and what is prepared. */

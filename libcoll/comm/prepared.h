@@ -8,6 +8,10 @@
 
 #define COMM_PREPARED 32 /* shapes of collectives that are kept prepared; a power of 2 */
 
+/* Of a block, in calls that take the short way: what larger ones take has little to do with their
+ * calls. */
+#define COMM_REPEAT_BYTES_MOST 16384
+
 typedef struct comm_plan {
   const algo_t *algo;
   int root;
@@ -22,9 +26,10 @@ typedef struct comm_prepared {
   comm_shape_t shape; /* traits 0: none yet */
   const comm_plan_t *plan;
   engine_run_t run;
-  bool repeats;       /* nothing is to be done beside the run, which can be begun again */
-  uint64_t tag;       /* of call 0 */
-  engine_call_t call; /* all but buffers and tag, which differ from call to call */
+  bool repeats; /* nothing is to be done beside the run, which can be begun again */
+  size_t send_bytes, recv_bytes; /* this rank's, of what repeats; 0: it has no such buffer */
+  uint64_t tag;                  /* of call 0 */
+  engine_call_t call;            /* all but buffers and tag, which differ from call to call */
 } comm_prepared_t;
 
 /* The only place where it may be. Fibonacci hashing. */

@@ -15,9 +15,9 @@ BASE_INLINE comm_prepared_t *comm_repeat_find(struct coll_comm *comm, comm_shape
   return comm_shape_is(prepared->shape, shape) && prepared->repeats ? prepared : NULL;
 }
 
-/* The whole call, with what comm_repeat_find has found, in the turn `ticket`, which it passes on.
- */
-coll_status_t comm_repeat(struct coll_comm *comm, uint64_t ticket, comm_prepared_t *prepared,
-                          const void *send, void *recv);
+/* The whole call, with what comm_repeat_find has found; by the thread whose turn it is, which it
+ * passes on. */
+coll_status_t comm_repeat(struct coll_comm *comm, comm_prepared_t *prepared, const void *send,
+                          void *recv);
 
 #endif

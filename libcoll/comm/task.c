@@ -78,6 +78,16 @@ static bool is_all_run(const comm_task_t *task) {
   return !in_turns && !is_of_op(call, COMM_PREMUL) && !is_of_op(call, COLL_AVG);
 }
 
+/* Whether calls like this one, which has begun its run, take the short way (repeat.h). */
+static void note_repeats(const comm_task_t *task) {
+  comm_prepared_t *prepared = task->prepared;
+  size_t element_bytes = task->engine_call->element_bytes;
+  prepared->repeats = task->run->can_repeat && is_all_run(task) &&
+                      common_bytes(task->call) <= COMM_REPEAT_BYTES_MOST;
+  prepared->send_bytes = buffer_elements(task->call, PLAN_INPUT) * element_bytes;
+  prepared->recv_bytes = buffer_elements(task->call, PLAN_OUTPUT) * element_bytes;
+}
+
 /* Every rank's premul-sum is a plain sum of buffers that the scalar went over first. */
 BASE_COLD static coll_status_t scale_and_prepare(comm_task_t *task) {
   const comm_call_t *call = task->call;
@@ -90,8 +100,7 @@ BASE_COLD static coll_status_t scale_and_prepare(comm_task_t *task) {
 }
 
 static void complete_collective(comm_task_t *task) {
-  transport_t *local = task->call->comm->local;
-  local->ops->complete(local, task->number + 1);
+  transport_complete(task->call->comm->local, task->number + 1);
   task->state = COMM_TASK_DONE;
 }
 
@@ -146,7 +155,7 @@ static coll_status_t start_collective(comm_task_t *task) {
   COLL_TRY(is_of_op(call, COMM_PREMUL) ? scale_and_prepare(task) : prepare(task, call->shape));
   if (task->prepared->plan->plan->reach == PLAN_REACH_USER) return begin_meeting(task);
   COLL_TRY(begin_run(task));
-  task->prepared->repeats = task->run->can_repeat && is_all_run(task);
+  note_repeats(task);
   return COLL_OK;
 }
 

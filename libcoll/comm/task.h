@@ -38,9 +38,9 @@ static inline void comm_task_init(comm_task_t *task, const comm_call_t *call) {
 }
 
 /* Instead of the first step, where the collective was begun with what is prepared. */
-static inline void comm_task_resume(comm_task_t *task, comm_prepared_t *prepared, uint64_t number) {
+static inline void comm_task_resume(comm_task_t *task, comm_prepared_t *prepared) {
   task->state = COMM_TASK_RUNNING;
-  task->number = number;
+  task->number = task->call->comm->sequence - 1;
   task->prepared = prepared;
   task->engine_call = &prepared->call;
   task->run = &prepared->run;

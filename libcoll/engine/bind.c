@@ -19,6 +19,7 @@ typedef struct binder {
   const plan_program_t *program;
   engine_place_t place;
   const plan_lane_t *lane;
+  int channel;
   size_t step;
 } binder_t;
 
@@ -69,8 +70,10 @@ static coll_status_t add_operand(binder_t *b, engine_action_t *action, const pla
 
 /* An action of the step at hand, not yet in the list. */
 static engine_action_t begin_action(const binder_t *b, engine_action_kind_t kind) {
-  return (engine_action_t){
-      .kind = kind, .step = (uint32_t)b->step, .operands = (uint32_t)b->bound->operand_count};
+  return (engine_action_t){.kind = kind,
+                           .channel = b->channel,
+                           .step = (uint32_t)b->step,
+                           .first = (uint32_t)b->bound->operand_count};
 }
 
 static coll_status_t add_action(binder_t *b, const engine_action_t *action) {
@@ -173,6 +176,15 @@ static coll_status_t bind_copy(binder_t *b) {
 
 /* ---- messages -------------------------------------------------------------------------------*/
 
+/* Which of those that send or receive the action is, once its pieces are known. */
+static engine_action_kind_t message_kind(const binder_t *b, const engine_action_t *action) {
+  bool plain = action->operand_count == 1 && !engine_call_is_uneven(b->place.call);
+  if (action->kind == ENGINE_SEND && !plain) return ENGINE_SEND_PIECES;
+  if (action->kind == ENGINE_RECV && action->posted) return ENGINE_RECV_POST;
+  if (action->kind == ENGINE_RECV && action->operand_count != 1) return ENGINE_RECV_PIECES;
+  return action->kind;
+}
+
 /* Both ends leave out messages that would be empty, but for the first between a pair that has its
  * count checked. */
 static coll_status_t bind_message(binder_t *b, engine_action_kind_t kind, int32_t peer,
@@ -195,6 +207,7 @@ static coll_status_t bind_message(binder_t *b, engine_action_kind_t kind, int32_
   }
   bool opening = place->pass.first == 0;
   if (action.bytes == 0 && !(opening && call->count_per_pair)) return COLL_OK;
+  action.kind = message_kind(b, &action);
   return add_action(b, &action);
 }
 
@@ -305,8 +318,7 @@ static void point_at_message(const binder_t *b, const intake_t *intake, engine_a
   const operation_t *op = &intake->op;
   for (int32_t i = 0; i < op->source_count; i++) {
     if (!same_span(&op->sources[i], received(b, intake->first + index))) continue;
-    engine_operand_t *operand =
-        &b->bound->operands[action->operands + (uint32_t)(op->dst_count + i)];
+    engine_operand_t *operand = &b->bound->operands[action->first + (uint32_t)(op->dst_count + i)];
     operand->base = ENGINE_BASE_MESSAGES + (uint32_t)index;
     operand->offset = 0;
   }
@@ -390,6 +402,14 @@ static coll_status_t bind_step(binder_t *b, size_t *steps) {
                    b->place.plan->algorithm);
 }
 
+/* Once there are no more to come, which may move them. */
+static void point_at_operands(engine_bound_t *bound) {
+  for (size_t i = 0; i < bound->action_count; i++) {
+    engine_action_t *action = &bound->actions[i];
+    action->operands = bound->operands + action->first;
+  }
+}
+
 static void number_phases(engine_action_t actions[], size_t count) {
   for (size_t i = 0; i < count; i++) {
     bool waited = i > 0 && engine_action_waits(&actions[i - 1]);
@@ -410,11 +430,13 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
   COLL_TRY(add_own_bases(bound, world->rank));
   for (int lane = 0; lane < plan->lanes; lane++) {
     b.lane = &program->lanes[lane];
+    b.channel = call->channel + lane;
     size_t steps, first = bound->action_count;
     for (b.step = 0; b.step < b.lane->count; b.step += steps) COLL_TRY(bind_step(&b, &steps));
     bound->lane_ends[lane] = bound->action_count;
     number_phases(bound->actions + first, bound->action_count - first);
   }
+  point_at_operands(bound);
   bound->plan = plan;
   bound->program = program;
   bound->call_count = call->count;

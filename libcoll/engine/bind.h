@@ -17,9 +17,12 @@
 typedef enum engine_action_kind {
   ENGINE_COPY,
   ENGINE_REDUCE,
-  ENGINE_SEND,
-  ENGINE_POST, /* a row of sends of a posted plan */
-  ENGINE_RECV,
+  ENGINE_SEND,        /* one piece of memory, of a size that all ranks know */
+  ENGINE_SEND_PIECES, /* otherwise */
+  ENGINE_POST,        /* a row of sends of a posted plan */
+  ENGINE_RECV,        /* to one piece of memory */
+  ENGINE_RECV_PIECES, /* to several, or to none */
+  ENGINE_RECV_POST,
   ENGINE_RECV_REDUCE,
   ENGINE_SIGNAL,
   ENGINE_WAIT,
@@ -47,7 +50,15 @@ typedef struct engine_operand {
 
 typedef struct engine_action {
   engine_action_kind_t kind;
-  int32_t peer;     /* of a message or signal; the other lane of ENGINE_AFTER */
+  int32_t peer;    /* of a message or signal; the other lane of ENGINE_AFTER */
+  int32_t channel; /* of a message or signal */
+  uint16_t dst_count;
+  uint16_t operand_count;
+  const engine_operand_t *operands; /* destinations, then sources; pieces of a message */
+  transport_t *route;
+  size_t bytes;     /* of a message, or of each operand of a copy or reduction */
+  size_t whole;     /* of a copy or reduction: of how many bytes it stores a part (device/ops.h) */
+  size_t elements;  /* of each operand of a reduction */
   uint32_t senders; /* ENGINE_RECV_REDUCE: first of the ranks whose messages it reads */
   uint16_t sender_count;
   bool posted;       /* its messages are posts */
@@ -55,14 +66,8 @@ typedef struct engine_action {
   uint32_t phase;    /* how often its lane has had to wait when it comes to it; waits in a row are
                         one phase */
   uint32_t after;    /* ENGINE_AFTER: the step of the other lane */
-  uint32_t operands; /* first of its operands: destinations, then sources; pieces of a message */
-  uint16_t dst_count;
-  uint16_t operand_count;
-  size_t bytes;      /* of a message, or of each operand of a copy or reduction */
-  size_t whole;      /* of a copy or reduction: of how many bytes it stores a part (device/ops.h) */
-  size_t elements;   /* of each operand of a reduction */
+  uint32_t first;    /* its first operand, of all */
   size_t pair_count; /* of a message, in elements, where counts differ from pair to pair */
-  transport_t *route;
 } engine_action_t;
 
 typedef struct engine_bound {
@@ -89,8 +94,14 @@ typedef struct engine_bound {
 
 /* Whether the action cannot be done before a peer has sent something. */
 static inline bool engine_action_waits(const engine_action_t *action) {
-  return action->kind == ENGINE_WAIT || action->kind == ENGINE_RECV ||
-         action->kind == ENGINE_RECV_REDUCE;
+  switch (action->kind) {
+    case ENGINE_RECV:
+    case ENGINE_RECV_PIECES:
+    case ENGINE_RECV_POST:
+    case ENGINE_RECV_REDUCE:
+    case ENGINE_WAIT: return true;
+    default: return false;
+  }
 }
 
 /* Binds anew for this pass of the call, in whatever room `bound` has from before; start zeroed.

@@ -1,13 +1,12 @@
-/* Operands become pointers and go to the device. */
+/* The operands of reductions become pointers and go to the device. */
 #include "engine/compute.h"
 
 #include "base/inline.h"
 
-coll_status_t engine_compute_copy(const engine_run_t *run, const engine_action_t *action) {
-  const engine_operand_t *operands = &run->bound.operands[action->operands];
-  return run->world->device->copy(engine_address(&run->bound, &operands[0], NULL),
-                                  engine_address(&run->bound, &operands[1], NULL), action->bytes,
-                                  action->whole);
+static char *place_of(const engine_run_t *run, const engine_operand_t *operand,
+                      const void *const messages[]) {
+  if (operand->base < ENGINE_BASE_MESSAGES) return engine_address(run, operand);
+  return (char *)(uintptr_t)messages[operand->base - ENGINE_BASE_MESSAGES]; /* never written */
 }
 
 static bool clash(const char *a, const char *b, size_t bytes) {
@@ -42,12 +41,12 @@ BASE_APART static coll_status_t reduce_then_copy(const engine_run_t *run,
 
 coll_status_t engine_compute_reduce(const engine_run_t *run, const engine_action_t *action,
                                     const void *const messages[]) {
-  const engine_operand_t *operands = &run->bound.operands[action->operands];
+  const engine_operand_t *operands = action->operands;
   int dst_count = action->dst_count, count = action->operand_count;
   char *places[DEVICE_DSTS_MAX + DEVICE_SOURCES_MAX]; /* destinations, then sources */
   int i = 0;
   do {
-    places[i] = engine_address(&run->bound, &operands[i], messages);
+    places[i] = place_of(run, &operands[i], messages);
   } while (++i < count);
   if (dst_count > 1 && !copies_stay_clear(places, dst_count, count, action->bytes)) {
     return reduce_then_copy(run, action, places);

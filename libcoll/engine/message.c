@@ -16,13 +16,9 @@ static uint64_t tag_of(const engine_call_t *call, const engine_action_t *action)
   return engine_tag_recount(call->tag, action->pair_count, 0);
 }
 
-BASE_INLINE char *only_piece(const engine_run_t *run, const engine_action_t *action) {
-  return engine_address(&run->bound, &run->bound.operands[action->operands], NULL);
-}
-
 /* NULL for a message without bytes. */
 static char *data_of(const engine_run_t *run, const engine_action_t *action) {
-  if (action->operand_count == 1) return only_piece(run, action);
+  if (action->operand_count == 1) return engine_address(run, action->operands);
   return action->operand_count > 1 ? run->world->packing : NULL;
 }
 
@@ -30,8 +26,8 @@ static char *data_of(const engine_run_t *run, const engine_action_t *action) {
 BASE_APART static coll_status_t pack(const engine_run_t *run, const engine_action_t *action) {
   char *packed = run->world->packing;
   for (uint32_t i = 0; i < action->operand_count; i++) {
-    const engine_operand_t *operand = &run->bound.operands[action->operands + i];
-    const char *from = engine_address(&run->bound, operand, NULL);
+    const engine_operand_t *operand = &action->operands[i];
+    const char *from = engine_address(run, operand);
     COLL_TRY(run->world->device->copy(packed, from, operand->bytes, 0));
     packed += operand->bytes;
   }
@@ -42,71 +38,54 @@ BASE_APART static coll_status_t pack(const engine_run_t *run, const engine_actio
 BASE_APART static coll_status_t unpack(const engine_run_t *run, const engine_action_t *action,
                                        const char *message) {
   for (uint32_t i = 0; i < action->operand_count; i++) {
-    const engine_operand_t *operand = &run->bound.operands[action->operands + i];
-    char *to = engine_address(&run->bound, operand, NULL);
+    const engine_operand_t *operand = &action->operands[i];
+    char *to = engine_address(run, operand);
     COLL_TRY(run->world->device->copy(to, message, operand->bytes, operand->bytes));
     message += operand->bytes;
   }
   return COLL_OK;
 }
 
-BASE_INLINE coll_status_t send_from(const engine_action_t *action, int channel, const char *data,
-                                    uint64_t tag, bool *done) {
+static coll_status_t send_from(const engine_action_t *action, const char *data, uint64_t tag,
+                               bool *done) {
   transport_t *route = action->route;
   const transport_head_t head = {.tag = tag, .bytes = action->bytes};
   if (action->kind == ENGINE_POST) return route->ops->post(route, data, &head, done);
-  return route->ops->send(route, action->peer, channel, data, &head, done);
+  return route->ops->send(route, action->peer, action->channel, data, &head, done);
 }
 
-/* Of several pieces, or where counts differ from pair to pair. */
-BASE_APART static coll_status_t send_otherwise(const engine_run_t *run,
-                                               const engine_action_t *action, int channel,
-                                               bool *done) {
+coll_status_t engine_message_send_pieces(const engine_run_t *run, const engine_action_t *action,
+                                         bool *done) {
   if (action->operand_count > 1) COLL_TRY(pack(run, action));
-  return send_from(action, channel, data_of(run, action), tag_of(run->call, action), done);
+  return send_from(action, data_of(run, action), tag_of(run->call, action), done);
 }
 
-coll_status_t engine_message_send(const engine_run_t *run, const engine_action_t *action,
-                                  int channel, bool *done) {
-  if (action->operand_count != 1 || engine_call_is_uneven(run->call)) {
-    return send_otherwise(run, action, channel, done);
-  }
-  return send_from(action, channel, only_piece(run, action), run->call->tag, done);
-}
-
-BASE_APART static coll_status_t check_head_otherwise(const engine_run_t *run,
-                                                     const engine_action_t *action, int32_t peer,
-                                                     const transport_head_t *head) {
+coll_status_t engine_message_check_tag(const engine_run_t *run, const engine_action_t *action,
+                                       int32_t peer, const transport_head_t *head) {
   uint64_t tag = tag_of(run->call, action);
   if (head->tag == tag && head->bytes == action->bytes) return COLL_OK;
   return engine_tag_mismatch(run->world->rank, tag, peer, head->tag);
 }
 
-BASE_INLINE coll_status_t check_head(const engine_run_t *run, const engine_action_t *action,
-                                     int32_t peer, const transport_head_t *head) {
-  if (head->tag == run->call->tag && head->bytes == action->bytes) return COLL_OK;
-  return check_head_otherwise(run, action, peer, head);
-}
-
-static coll_status_t peek(const engine_action_t *action, int32_t peer, int channel,
-                          const void **message, transport_head_t *head, bool *done) {
+static coll_status_t peek(const engine_action_t *action, int32_t peer, const void **message,
+                          transport_head_t *head, bool *done) {
   transport_t *route = action->route;
   if (action->posted) return route->ops->peek_post(route, peer, message, head, done);
-  return route->ops->peek(route, peer, channel, message, head, done);
+  return route->ops->peek(route, peer, action->channel, message, head, done);
 }
 
-static coll_status_t take(const engine_action_t *action, int32_t peer, int channel) {
+static coll_status_t take(const engine_action_t *action, int32_t peer) {
   transport_t *route = action->route;
   if (action->posted) return route->ops->take_post(route, peer);
-  return route->ops->take(route, peer, channel);
+  return route->ops->take(route, peer, action->channel);
 }
 
-bool engine_message_is_here(const engine_action_t *action, int32_t peer, int channel) {
+bool engine_message_is_here(const engine_action_t *action, int32_t peer) {
   transport_head_t head;
   const void *message;
   bool here = false;
   if (!action->posted && !action->route->peeks) return false;
-  return peek(action, peer, channel, &message, &head, &here) == COLL_OK && here;
+  return peek(action, peer, &message, &head, &here) == COLL_OK && here;
 }
 
 /* Posts overtake the messages of an earlier call, which thus may show that ranks were not in the
@@ -124,56 +103,39 @@ static coll_status_t check_leftovers(const engine_run_t *run, const engine_actio
   return engine_tag_mismatch(run->world->rank, call->tag, peer, head.tag);
 }
 
-BASE_APART static coll_status_t recv_post(const engine_run_t *run, const engine_action_t *action,
-                                          bool *done) {
+coll_status_t engine_message_recv_post(const engine_run_t *run, const engine_action_t *action,
+                                       bool *done) {
   transport_head_t head;
   const void *message;
-  COLL_TRY(peek(action, action->peer, 0, &message, &head, done));
+  COLL_TRY(peek(action, action->peer, &message, &head, done));
   if (!*done) return COLL_OK;
-  COLL_TRY(check_head(run, action, action->peer, &head));
+  COLL_TRY(engine_message_check(run, action, action->peer, &head));
   COLL_TRY(unpack(run, action, message));
-  COLL_TRY(take(action, action->peer, 0));
+  COLL_TRY(take(action, action->peer));
   return check_leftovers(run, action, action->peer);
 }
 
-BASE_INLINE coll_status_t recv_to(const engine_run_t *run, const engine_action_t *action,
-                                  int channel, char *data, bool *done) {
-  transport_t *route = action->route;
-  transport_head_t head;
-  COLL_TRY(route->ops->recv(route, action->peer, channel, data, action->bytes, &head, done));
-  return *done ? check_head(run, action, action->peer, &head) : COLL_OK;
-}
-
-/* Of several pieces, or none. */
-BASE_APART static coll_status_t recv_otherwise(const engine_run_t *run,
-                                               const engine_action_t *action, int channel,
-                                               bool *done) {
-  COLL_TRY(recv_to(run, action, channel, data_of(run, action), done));
+coll_status_t engine_message_recv_pieces(const engine_run_t *run, const engine_action_t *action,
+                                         bool *done) {
+  COLL_TRY(engine_message_recv_to(run, action, data_of(run, action), done));
   return *done ? unpack(run, action, run->world->packing) : COLL_OK;
 }
 
-coll_status_t engine_message_recv(const engine_run_t *run, const engine_action_t *action,
-                                  int channel, bool *done) {
-  if (action->posted) return recv_post(run, action, done);
-  if (action->operand_count != 1) return recv_otherwise(run, action, channel, done);
-  return recv_to(run, action, channel, only_piece(run, action), done);
-}
-
 coll_status_t engine_message_recv_reduce(engine_run_t *run, const engine_action_t *action,
-                                         int channel, bool *done) {
+                                         bool *done) {
   const int32_t *senders = &run->bound.senders[action->senders];
   const void **messages = &run->bound.messages[action->senders];
   transport_head_t head;
   for (; run->arrived < action->sender_count; run->arrived++) {
     int32_t sender = senders[run->arrived];
-    COLL_TRY(peek(action, sender, channel, &messages[run->arrived], &head, done));
+    COLL_TRY(peek(action, sender, &messages[run->arrived], &head, done));
     if (!*done) return COLL_OK;
-    COLL_TRY(check_head(run, action, sender, &head));
+    COLL_TRY(engine_message_check(run, action, sender, &head));
   }
   run->arrived = 0;
   COLL_TRY(engine_compute_reduce(run, action, messages));
   for (uint16_t i = 0; i < action->sender_count; i++) {
-    COLL_TRY(take(action, senders[i], channel));
+    COLL_TRY(take(action, senders[i]));
     if (action->posted) COLL_TRY(check_leftovers(run, action, senders[i]));
   }
   return COLL_OK;

@@ -2,18 +2,56 @@
 #ifndef ENGINE_MESSAGE_H
 #define ENGINE_MESSAGE_H
 
-#include "engine/run.h"
+#include "engine/compute.h"
 
-/* Tries to carry out the action, a post or on `channel`; *done tells. COLL_ERROR_MISMATCH where
- * what came is not of this call. */
-coll_status_t engine_message_send(const engine_run_t *run, const engine_action_t *action,
-                                  int channel, bool *done);
-coll_status_t engine_message_recv(const engine_run_t *run, const engine_action_t *action,
-                                  int channel, bool *done);
+/* Whether what came from the peer is what the action waits for; COLL_ERROR_MISMATCH if it is not.
+ * check_tag: the same for those whose counts differ from pair to pair as well. */
+coll_status_t engine_message_check_tag(const engine_run_t *run, const engine_action_t *action,
+                                       int32_t peer, const transport_head_t *head);
+
+BASE_INLINE coll_status_t engine_message_check(const engine_run_t *run,
+                                               const engine_action_t *action, int32_t peer,
+                                               const transport_head_t *head) {
+  if (head->tag == run->call->tag && head->bytes == action->bytes) return COLL_OK;
+  return engine_message_check_tag(run, action, peer, head);
+}
+
+/* All below try to carry out the action that is named like them; *done tells. */
+
+BASE_INLINE coll_status_t engine_message_send(const engine_run_t *run,
+                                              const engine_action_t *action, bool *done) {
+  transport_t *route = action->route;
+  const transport_head_t head = {.tag = run->call->tag, .bytes = action->bytes};
+  return route->ops->send(route, action->peer, action->channel,
+                          engine_address(run, action->operands), &head, done);
+}
+
+BASE_INLINE coll_status_t engine_message_recv_to(const engine_run_t *run,
+                                                 const engine_action_t *action, char *data,
+                                                 bool *done) {
+  transport_t *route = action->route;
+  transport_head_t head;
+  COLL_TRY(
+      route->ops->recv(route, action->peer, action->channel, data, action->bytes, &head, done));
+  return *done ? engine_message_check(run, action, action->peer, &head) : COLL_OK;
+}
+
+BASE_INLINE coll_status_t engine_message_recv(const engine_run_t *run,
+                                              const engine_action_t *action, bool *done) {
+  return engine_message_recv_to(run, action, engine_address(run, action->operands), done);
+}
+
+/* Posts as well. */
+coll_status_t engine_message_send_pieces(const engine_run_t *run, const engine_action_t *action,
+                                         bool *done);
+coll_status_t engine_message_recv_pieces(const engine_run_t *run, const engine_action_t *action,
+                                         bool *done);
+coll_status_t engine_message_recv_post(const engine_run_t *run, const engine_action_t *action,
+                                       bool *done);
 coll_status_t engine_message_recv_reduce(engine_run_t *run, const engine_action_t *action,
-                                         int channel, bool *done);
+                                         bool *done);
 
 /* Whether the peer's next message is here, where that can be told without taking it. */
-bool engine_message_is_here(const engine_action_t *action, int32_t peer, int channel);
+bool engine_message_is_here(const engine_action_t *action, int32_t peer);
 
 #endif

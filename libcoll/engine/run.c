@@ -136,10 +136,10 @@ void engine_run_free(engine_run_t *run) {
 
 /* ---- actions --------------------------------------------------------------------------------*/
 
-static coll_status_t do_wait(const engine_run_t *run, const engine_action_t *action, int channel,
-                             bool *done) {
+static coll_status_t do_wait(const engine_run_t *run, const engine_action_t *action, bool *done) {
+  transport_t *route = action->route;
   uint64_t tag = 0;
-  COLL_TRY(action->route->ops->wait(action->route, action->peer, channel, &tag, done));
+  COLL_TRY(route->ops->wait(route, action->peer, action->channel, &tag, done));
   if (*done && tag != 0 && tag != run->call->tag) {
     return engine_tag_mismatch(run->world->rank, run->call->tag, action->peer, tag);
   }
@@ -152,69 +152,65 @@ static bool is_after(const engine_run_t *run, const engine_action_t *action) {
   return next == run->end[action->peer] || next->step > action->after;
 }
 
-static coll_status_t do_action(engine_run_t *run, const engine_action_t *action, int channel,
-                               bool *done) {
+BASE_INLINE coll_status_t do_action(engine_run_t *run, const engine_action_t *action, bool *done) {
+  transport_t *route = action->route;
   *done = true;
   switch (action->kind) {
     case ENGINE_COPY: return engine_compute_copy(run, action);
     case ENGINE_REDUCE: return engine_compute_reduce(run, action, NULL);
-    case ENGINE_SEND:
-    case ENGINE_POST: return engine_message_send(run, action, channel, done);
-    case ENGINE_RECV: return engine_message_recv(run, action, channel, done);
-    case ENGINE_RECV_REDUCE: return engine_message_recv_reduce(run, action, channel, done);
+    case ENGINE_SEND: return engine_message_send(run, action, done);
+    case ENGINE_SEND_PIECES:
+    case ENGINE_POST: return engine_message_send_pieces(run, action, done);
+    case ENGINE_RECV: return engine_message_recv(run, action, done);
+    case ENGINE_RECV_PIECES: return engine_message_recv_pieces(run, action, done);
+    case ENGINE_RECV_POST: return engine_message_recv_post(run, action, done);
+    case ENGINE_RECV_REDUCE: return engine_message_recv_reduce(run, action, done);
     case ENGINE_SIGNAL:
-      return action->route->ops->signal(action->route, action->peer, channel, run->call->tag);
-    case ENGINE_WAIT: return do_wait(run, action, channel, done);
+      return route->ops->signal(route, action->peer, action->channel, run->call->tag);
+    case ENGINE_WAIT: return do_wait(run, action, done);
     case ENGINE_AFTER: *done = is_after(run, action); return COLL_OK;
   }
   return COLL_OK;
 }
 
 /* As far as the lane goes; looks: how often what is not there yet is looked for. */
-static coll_status_t advance_lane(engine_run_t *run, int lane, int looks, bool *moved) {
+BASE_INLINE coll_status_t advance_lane(engine_run_t *run, int lane, int looks) {
   const engine_action_t *action = run->next[lane], *end = run->end[lane];
-  int channel = run->call->channel + lane;
+  coll_status_t status = COLL_OK;
   while (action < end) {
     bool done;
-    COLL_TRY(do_action(run, action, channel, &done));
+    status = do_action(run, action, &done);
+    if (status != COLL_OK) break;
     if (done) {
-      run->next[lane] = ++action;
-      *moved = true;
+      action++;
     } else if (--looks <= 0) {
-      return COLL_OK;
+      break;
     }
   }
-  return COLL_OK;
+  run->next[lane] = action;
+  return status;
 }
 
-/* One sweep: every lane as far as it goes. */
-BASE_APART static coll_status_t sweep_lanes(engine_run_t *run, bool *moved, bool *pass_done) {
+/* One sweep: every lane as far as it goes. Where there is but one, there is nothing else to look at
+ * while it waits. */
+static coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
+  int lanes = run->bound.plan->lanes, looks = lanes > 1 ? 1 : run->world->looks;
   *pass_done = true;
-  for (int lane = 0; lane < run->bound.plan->lanes; lane++) {
-    COLL_TRY(advance_lane(run, lane, 1, moved));
+  for (int lane = 0; lane < lanes; lane++) {
+    const engine_action_t *before = run->next[lane];
+    COLL_TRY(advance_lane(run, lane, looks));
+    if (run->next[lane] != before) *moved = true;
     if (run->next[lane] < run->end[lane]) *pass_done = false;
   }
   return COLL_OK;
 }
 
-/* Where there is but one lane, there is nothing else to look at while it waits. */
-BASE_INLINE coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
-  if (run->bound.plan->lanes > 1) return sweep_lanes(run, moved, pass_done);
-  COLL_TRY(advance_lane(run, 0, run->world->looks, moved));
-  *pass_done = run->next[0] == run->end[0];
-  return COLL_OK;
-}
-
-coll_status_t engine_run_again(engine_run_t *run, bool *done) {
-  bool moved;
-  assert(run->can_repeat && run->arrived == 0);
-  *done = false;
+bool engine_run_again(engine_run_t *run, coll_status_t *status) {
   run->bound.calls++;
   run->next[0] = run->bound.actions;
   find_own(run, 0);
-  COLL_TRY(advance_lane(run, 0, run->world->looks, &moved));
-  *done = run->next[0] == run->end[0];
-  return COLL_OK;
+  *status = advance_lane(run, 0, run->world->looks);
+  return run->next[0] == run->end[0];
 }
 
 coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
@@ -246,15 +242,14 @@ static int peers_of(const engine_run_t *run, const engine_action_t *action, cons
 }
 
 /* Whether the peer has sent what the action waits for, as far as can be told without taking it. */
-static bool has_news(const engine_action_t *action, int32_t peer, int channel) {
+static bool has_news(const engine_action_t *action, int32_t peer) {
   transport_t *route = action->route;
-  if (action->kind == ENGINE_WAIT) return route->ops->signaled(route, peer, channel);
-  return engine_message_is_here(action, peer, channel);
+  if (action->kind == ENGINE_WAIT) return route->ops->signaled(route, peer, action->channel);
+  return engine_message_is_here(action, peer);
 }
 
 /* Of the first waits in a row of the lane. */
 static uint64_t missing_of(const engine_run_t *run, int lane) {
-  int channel = run->call->channel + lane;
   uint64_t missing = 0, seen = 0;
   for (const engine_action_t *action = run->next[lane]; action < run->end[lane]; action++) {
     if (!engine_action_waits(action)) break;
@@ -262,7 +257,7 @@ static uint64_t missing_of(const engine_run_t *run, int lane) {
     int count = peers_of(run, action, &peers);
     for (int p = 0; p < count; p++) {
       uint64_t bit = UINT64_C(1) << peers[p] % 64;
-      if ((seen & bit) == 0 && !has_news(action, peers[p], channel)) missing |= bit;
+      if ((seen & bit) == 0 && !has_news(action, peers[p])) missing |= bit;
       seen |= bit;
     }
   }
@@ -285,10 +280,10 @@ void engine_run_standstill(const engine_run_t *run, uint32_t *place, uint64_t *m
 }
 
 /* The first that the blocked action waits for. */
-static int32_t waited_of(const engine_run_t *run, const engine_action_t *action, int channel) {
+static int32_t waited_of(const engine_run_t *run, const engine_action_t *action) {
   const int32_t *peers;
   int count = peers_of(run, action, &peers), at = 0;
-  while (at + 1 < count && has_news(action, peers[at], channel)) at++;
+  while (at + 1 < count && has_news(action, peers[at])) at++;
   return peers[at];
 }
 
@@ -299,7 +294,7 @@ int engine_run_waits_for(const engine_run_t *run, int peers[PLAN_LANES_MAX]) {
     if (run->next[lane] == run->end[lane]) continue;
     const engine_action_t *action = run->next[lane];
     if (action->route == NULL) continue;
-    peers[count++] = waited_of(run, action, run->call->channel + lane);
+    peers[count++] = waited_of(run, action);
   }
   return count;
 }

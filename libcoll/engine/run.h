@@ -35,10 +35,11 @@ coll_status_t engine_run_begin(engine_run_t *run, const engine_world_t *world, c
                                const plan_program_t *program, const engine_call_t *call);
 
 /* Begins a call that differs from the last one, which was completed, only in the buffers and the
- * tag that *run->call now has, and goes on with it as engine_run_advance does. Requires
- * `can_repeat`, which a call of one lane, one pass and even blocks leaves behind when its plan
- * reaches into no other's INPUT or OUTPUT. */
-coll_status_t engine_run_again(engine_run_t *run, bool *done);
+ * tag that *run->call now has, and goes on with it as engine_run_advance does. Whether it is
+ * complete; if not, *status says what is wrong, COLL_OK if nothing is. Requires `can_repeat`, which
+ * a call of one lane, one pass and even blocks leaves behind when its plan reaches into no other's
+ * INPUT or OUTPUT. */
+bool engine_run_again(engine_run_t *run, coll_status_t *status);
 
 /* Frees what it keeps. */
 void engine_run_free(engine_run_t *run);

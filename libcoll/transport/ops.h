@@ -116,10 +116,8 @@ typedef struct transport_ops {
   transport_outlook_t (*outlook)(transport_t *t, uint64_t place, uint64_t missing);
   void (*yield)(transport_t *t); /* lets other threads have the core, and peers know of it */
 
-  /* Tells whoever asks how many collectives this rank has completed; and how many a peer has, as
-   * far as it is known here (UINT64_MAX where it is not). What tells a rank that died on its peers
-   * from one that ended after its work was done. */
-  void (*complete)(transport_t *t, uint64_t collectives);
+  /* How many collectives the peer has completed, as far as it is known here (UINT64_MAX where it is
+   * not). What tells a rank that died on its peers from one that ended after its work was done. */
   uint64_t (*peer_completed)(transport_t *t, int peer);
 
   /* Tells whoever asks which collective this rank is in, by number (from 0) and tag; and whether a
@@ -148,9 +146,18 @@ struct transport {
   size_t slot_bytes; /* the most bytes of one message; the same on every rank */
   size_t post_bytes; /* the most bytes of a post; 0: it carries none; the same on every rank */
   bool peeks;        /* messages can be read in place, aligned for any element */
-  /* Not 0 once `aborted` would say so, for a quick look by any thread; NULL: ask `aborted`. */
+  /* Not 0 once `aborted` would say so, for a quick look by any thread. */
   const _Atomic uint32_t *abort_word;
+  /* How many collectives this rank has completed, for peers that ask; by transport_complete.
+   * Written with every call, and so not by way of a slot. NULL: nobody can ask. */
+  _Atomic uint64_t *completed;
 };
+
+static inline void transport_complete(const transport_t *t, uint64_t collectives) {
+  if (t->completed == NULL) return;
+  /* release: who sees the number sees what this rank has sent before */
+  atomic_store_explicit(t->completed, collectives, memory_order_release);
+}
 
 /* A table that answers "unsupported" to everything (and does nothing where nothing can fail), for
  * transports to copy from: no slot of any table is NULL. */

@@ -113,10 +113,6 @@ static void unsupported_disarm(transport_t *t) {
   (void)t;
 }
 
-static void unsupported_complete(transport_t *t, uint64_t collectives) {
-  (void)t, (void)collectives;
-}
-
 static void unsupported_enter(transport_t *t, uint64_t number, uint64_t tag) {
   (void)t, (void)number, (void)tag;
 }
@@ -169,7 +165,6 @@ const transport_ops_t transport_unsupported = {
     .disarm = unsupported_disarm,
     .outlook = unsupported_outlook,
     .yield = unsupported_yield,
-    .complete = unsupported_complete,
     .peer_completed = unsupported_peer_completed,
     .enter = unsupported_enter,
     .peer_entered = unsupported_peer_entered,

@@ -75,8 +75,7 @@ Test(bind, makes_one_of_a_row) {
   cr_assert(reduce->kind == ENGINE_RECV_REDUCE && reduce->posted);
   cr_assert_eq(reduce->sender_count, SIZE_MOST - 1);
   for (int rank = 1; rank < SIZE_MOST; rank++) {
-    const engine_operand_t *source =
-        &scene.bound.operands[reduce->operands + (uint32_t)(reduce->dst_count + rank)];
+    const engine_operand_t *source = &reduce->operands[reduce->dst_count + rank];
     cr_assert_geq(source->base, ENGINE_BASE_MESSAGES);
     cr_assert_eq(scene.bound.senders[reduce->senders + source->base - ENGINE_BASE_MESSAGES], rank);
   }

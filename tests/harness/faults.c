@@ -132,10 +132,6 @@ static void faults_yield(transport_t *t) {
   inner_of(t)->ops->yield(inner_of(t));
 }
 
-static void faults_complete(transport_t *t, uint64_t collectives) {
-  inner_of(t)->ops->complete(inner_of(t), collectives);
-}
-
 static uint64_t faults_peer_completed(transport_t *t, int peer) {
   return inner_of(t)->ops->peer_completed(inner_of(t), peer);
 }
@@ -185,7 +181,6 @@ static const transport_ops_t faults_ops = {
     .disarm = faults_disarm,
     .outlook = faults_outlook,
     .yield = faults_yield,
-    .complete = faults_complete,
     .peer_completed = faults_peer_completed,
     .enter = faults_enter,
     .peer_entered = faults_peer_entered,

@@ -14,7 +14,7 @@ int transport_case_slots(const transport_fixture_t *fixture, transport_t **end) 
   bool all = ops->send && ops->recv && ops->peek && ops->take && ops->post && ops->peek_post &&
              ops->take_post && ops->signal && ops->wait && ops->signaled && ops->address &&
              ops->map && ops->scratch && ops->arm && ops->sleep && ops->disarm && ops->outlook &&
-             ops->yield && ops->peer_state && ops->complete && ops->peer_completed && ops->enter &&
+             ops->yield && ops->peer_state && ops->peer_completed && ops->enter &&
              ops->peer_entered && ops->abort && ops->aborted && ops->destroy;
   WIRE_REQUIRE(all, "a slot of %s is NULL", ops->name);
   return 0;
@@ -187,7 +187,7 @@ int transport_case_tells(const transport_fixture_t *fixture, transport_t **end) 
     WIRE_REQUIRE(!t->ops->peer_entered(t, peer, 0, &tag), "rank %d is in a call already", peer);
   }
   harness_meet();
-  t->ops->complete(t, 100 + own);
+  transport_complete(t, 100 + own);
   t->ops->enter(t, 100 + own, 7000 + own);
   harness_meet();
   for (int peer = 0; peer < t->size; peer++) {

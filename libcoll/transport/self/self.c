@@ -24,8 +24,8 @@ typedef struct channel {
 typedef struct self {
   transport_t transport;
   channel_t channels[TRANSPORT_CHANNELS];
-  char *slots; /* [TRANSPORT_CHANNELS][SLOTS][slot_bytes] */
-  int aborted; /* 1 + culprit */
+  char *slots;              /* [TRANSPORT_CHANNELS][SLOTS][slot_bytes] */
+  _Atomic uint32_t aborted; /* 1 + culprit; any thread, the first one only; 0: it was not */
 } self_t;
 
 static self_t *self_of(transport_t *t) {
@@ -126,14 +126,15 @@ static coll_status_t self_map(transport_t *t, int peer, const transport_address_
 }
 
 static void self_abort(transport_t *t, int culprit) {
-  self_t *s = self_of(t);
-  if (s->aborted == 0) s->aborted = culprit + 1;
+  uint32_t none = 0;
+  atomic_compare_exchange_strong_explicit(&self_of(t)->aborted, &none, (uint32_t)culprit + 1,
+                                          memory_order_relaxed, memory_order_relaxed);
 }
 
 static bool self_aborted(transport_t *t, int *culprit) {
-  const self_t *s = self_of(t);
-  if (s->aborted != 0) *culprit = s->aborted - 1;
-  return s->aborted != 0;
+  uint32_t aborted = atomic_load_explicit(&self_of(t)->aborted, memory_order_relaxed);
+  if (aborted != 0) *culprit = (int)aborted - 1;
+  return aborted != 0;
 }
 
 static void self_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
@@ -147,10 +148,6 @@ static void self_rest(transport_t *t) {
 
 static void self_sleep(transport_t *t, uint64_t timeout_ns) {
   (void)t, (void)timeout_ns;
-}
-
-static void self_complete(transport_t *t, uint64_t collectives) {
-  transport_unsupported.complete(t, collectives);
 }
 
 static void self_enter(transport_t *t, uint64_t number, uint64_t tag) {
@@ -205,7 +202,6 @@ static const transport_ops_t self_ops = {
     .disarm = self_rest,
     .outlook = self_outlook,
     .yield = self_yield,
-    .complete = self_complete,
     .peer_completed = self_peer_completed,
     .enter = self_enter,
     .peer_entered = self_peer_entered,
@@ -224,8 +220,11 @@ coll_status_t transport_self_create(int rank, int size, size_t slot_bytes, trans
     free(s);
     return status;
   }
-  s->transport =
-      (transport_t){.ops = &self_ops, .rank = rank, .size = size, .slot_bytes = slot_bytes};
+  s->transport = (transport_t){.ops = &self_ops,
+                               .rank = rank,
+                               .size = size,
+                               .slot_bytes = slot_bytes,
+                               .abort_word = &s->aborted};
   *t = &s->transport;
   return COLL_OK;
 }

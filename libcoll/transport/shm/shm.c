@@ -296,11 +296,6 @@ static void shm_yield(transport_t *t) {
   shm_stand_yield(&control_of(self_of(t), t->rank)->stand);
 }
 
-static void shm_complete(transport_t *t, uint64_t collectives) {
-  atomic_store_explicit(&control_of(self_of(t), t->rank)->completed, collectives,
-                        memory_order_release);
-}
-
 static uint64_t shm_peer_completed(transport_t *t, int peer) {
   return atomic_load_explicit(&control_of(self_of(t), peer)->completed, memory_order_acquire);
 }
@@ -390,7 +385,6 @@ static const transport_ops_t shm_ops = {
     .disarm = shm_disarm,
     .outlook = shm_outlook,
     .yield = shm_yield,
-    .complete = shm_complete,
     .peer_completed = shm_peer_completed,
     .enter = shm_enter,
     .peer_entered = shm_peer_entered,
@@ -406,6 +400,7 @@ static void find_fifos(shm_t *s) {
   void *base = s->segment->base;
   int rank = s->transport.rank;
   s->transport.abort_word = &shm_layout_head(base)->aborted;
+  s->transport.completed = &shm_layout_control(layout, base, rank)->completed;
   for (int peer = 0; peer < s->transport.size; peer++) {
     s->posts[peer] = (post_state_t){.taken = shm_layout_taken(layout, base, rank, peer),
                                     .taken_by = shm_layout_taken(layout, base, peer, rank),
