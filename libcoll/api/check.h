@@ -100,18 +100,14 @@ typedef struct api_extent {
   size_t send, recv;
 } api_extent_t;
 
-/* Blocks in this rank's buffers. */
-BASE_INLINE size_t api_blocks(const api_asked_t *asked, plan_buffer_t buffer) {
+/* Drops the buffers that this rank has no use for, and finds whether the call is in place. */
+BASE_INLINE api_extent_t api_settle_buffers(api_asked_t *asked, size_t block_bytes) {
   const struct coll_comm *comm = asked->comm;
   const plan_shape_t shape = {
       .collective = asked->traits.collective, .size = comm->size, .root = asked->traits.root};
-  return (size_t)plan_blocks(&shape, comm->rank, buffer);
-}
-
-/* Drops the buffers that this rank has no use for, and finds whether the call is in place. */
-BASE_INLINE api_extent_t api_settle_buffers(api_asked_t *asked, size_t block_bytes) {
-  const api_extent_t extent = {.send = api_blocks(asked, PLAN_INPUT) * block_bytes,
-                               .recv = api_blocks(asked, PLAN_OUTPUT) * block_bytes};
+  const api_extent_t extent = {
+      .send = (size_t)plan_blocks(&shape, comm->rank, PLAN_INPUT) * block_bytes,
+      .recv = (size_t)plan_blocks(&shape, comm->rank, PLAN_OUTPUT) * block_bytes};
   bool sends = extent.send > 0, receives = extent.recv > 0;
   asked->traits.in_place = sends & receives & api_is_in_place(asked, block_bytes);
   asked->send = sends ? asked->send : NULL;

@@ -18,7 +18,9 @@ BASE_INLINE bool api_words_fit(const api_asked_t *asked) {
 BASE_INLINE bool api_repeats_in_place(const api_asked_t *asked) {
   /* a count so large that this wraps is of no shape that is prepared */
   size_t block_bytes = asked->count * base_dtype_bytes(asked->traits.dtype);
-  return (api_blocks(asked, PLAN_INPUT) > 0) & (api_blocks(asked, PLAN_OUTPUT) > 0) &
+  bool at_root = asked->traits.root == asked->comm->rank;
+  return plan_has_blocks(asked->traits.collective, at_root, PLAN_INPUT) &
+         plan_has_blocks(asked->traits.collective, at_root, PLAN_OUTPUT) &
          api_is_in_place(asked, block_bytes);
 }
 

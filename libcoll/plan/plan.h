@@ -139,8 +139,8 @@ typedef enum plan_blocks {
   PLAN_BLOCKS_PER_RANK_AT_ROOT
 } plan_blocks_t;
 
-/* Blocks in a rank's INPUT or OUTPUT: 0 where the collective gives the rank no such buffer. */
-static inline int32_t plan_blocks(const plan_shape_t *shape, int rank, plan_buffer_t buffer) {
+/* Of INPUT or OUTPUT. */
+static inline plan_blocks_t plan_blocks_of(coll_collective_t collective, plan_buffer_t buffer) {
   static const unsigned char blocks_of[COLL_COLLECTIVE_COUNT][2] = {
       /* INPUT, OUTPUT */
       [COLL_ALLREDUCE] = {PLAN_BLOCKS_ONE, PLAN_BLOCKS_ONE},
@@ -155,8 +155,14 @@ static inline int32_t plan_blocks(const plan_shape_t *shape, int rank, plan_buff
       [COLL_BARRIER] = {PLAN_BLOCKS_NONE, PLAN_BLOCKS_NONE},
       [COLL_SENDRECV] = {PLAN_BLOCKS_ONE, PLAN_BLOCKS_ONE},
   };
-  assert(rank >= 0 && rank < shape->size && buffer != PLAN_SCRATCH);
-  switch ((plan_blocks_t)blocks_of[shape->collective][buffer]) {
+  assert(buffer != PLAN_SCRATCH);
+  return (plan_blocks_t)blocks_of[collective][buffer];
+}
+
+/* Blocks in a rank's INPUT or OUTPUT: 0 where the collective gives the rank no such buffer. */
+static inline int32_t plan_blocks(const plan_shape_t *shape, int rank, plan_buffer_t buffer) {
+  assert(rank >= 0 && rank < shape->size);
+  switch (plan_blocks_of(shape->collective, buffer)) {
     case PLAN_BLOCKS_NONE: return 0;
     case PLAN_BLOCKS_ONE: return 1;
     case PLAN_BLOCKS_ONE_AT_ROOT: return rank == shape->root ? 1 : 0;
@@ -164,6 +170,19 @@ static inline int32_t plan_blocks(const plan_shape_t *shape, int rank, plan_buff
     case PLAN_BLOCKS_PER_RANK_AT_ROOT: return rank == shape->root ? shape->size : 0;
   }
   return 0;
+}
+
+/* Whether there are any. */
+static inline bool plan_has_blocks(coll_collective_t collective, bool at_root,
+                                   plan_buffer_t buffer) {
+  switch (plan_blocks_of(collective, buffer)) {
+    case PLAN_BLOCKS_NONE: return false;
+    case PLAN_BLOCKS_ONE_AT_ROOT:
+    case PLAN_BLOCKS_PER_RANK_AT_ROOT: return at_root;
+    case PLAN_BLOCKS_ONE:
+    case PLAN_BLOCKS_PER_RANK: return true;
+  }
+  return false;
 }
 
 /* Chunks in any of a rank's buffers. */

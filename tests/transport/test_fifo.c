@@ -44,8 +44,8 @@ static unsigned char byte_of(uint64_t message, size_t index) {
 static bool put(pair_t *p, size_t bytes) {
   transport_head_t head = {.tag = ~p->put, .bytes = bytes};
   for (size_t i = 0; i < bytes; i++) p->data[i] = byte_of(p->put, i);
-  bool is_put = head.bytes <= SHM_INLINE_BYTES ? shm_outgoing_put_short(&p->out, p->data, &head)
-                                               : shm_outgoing_put_long(&p->out, p->data, &head);
+  bool is_put = head.bytes <= SHM_INLINE_BYTES ? shm_outgoing_put_short(&p->out, p->data, head)
+                                               : shm_outgoing_put_long(&p->out, p->data, head);
   if (!is_put) return false;
   cr_assert_lt(p->put - p->taken, LETTERS_MOST, "more messages than letters");
   p->bytes[p->put++ % LETTERS_MOST] = bytes;

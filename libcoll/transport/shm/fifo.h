@@ -136,9 +136,9 @@ static inline shm_slot_t *shm_outgoing_next(const shm_outgoing_t *out) {
 
 /* Once the payload is in its place. */
 static inline void shm_outgoing_publish(shm_outgoing_t *out, shm_slot_t *slot,
-                                        const transport_head_t *head) {
-  slot->letter.tag = head->tag;
-  slot->letter.bytes = head->bytes;
+                                        transport_head_t head) {
+  slot->letter.tag = head.tag;
+  slot->letter.bytes = head.bytes;
   /* release: letter and payload are there once their flag is */
   atomic_store_explicit(&slot->sequence, ++out->sent, memory_order_release);
 }
@@ -146,20 +146,20 @@ static inline void shm_outgoing_publish(shm_outgoing_t *out, shm_slot_t *slot,
 /* Puts a message that fits a letter into the ring; false: there is no room, and nothing has
  * changed. */
 static inline bool shm_outgoing_put_short(shm_outgoing_t *out, const void *data,
-                                          const transport_head_t *head) {
+                                          transport_head_t head) {
   shm_slot_t *slot = shm_outgoing_next(out);
   if (!shm_outgoing_has_letter(out)) return false;
-  base_move_short(slot->letter.payload, data, head->bytes);
+  base_move_short(slot->letter.payload, data, head.bytes);
   shm_outgoing_publish(out, slot, head);
   return true;
 }
 
 /* The same for a longer one of at most slot_bytes. */
 static inline bool shm_outgoing_put_long(shm_outgoing_t *out, const void *data,
-                                         const transport_head_t *head) {
+                                         transport_head_t head) {
   shm_slot_t *slot = shm_outgoing_next(out);
   if (!shm_outgoing_has_letter(out)) return false;
-  if (!shm_outgoing_put_payload(out, data, head->bytes, &slot->letter)) return false;
+  if (!shm_outgoing_put_payload(out, data, head.bytes, &slot->letter)) return false;
   shm_outgoing_publish(out, slot, head);
   return true;
 }
@@ -173,10 +173,10 @@ static inline shm_slot_t *shm_incoming_next(const shm_incoming_t *in) {
   return &in->ring->slots[in->received & in->letter_mask];
 }
 
-/* The oldest message; false: there is none. */
-static inline bool shm_incoming_peek(shm_incoming_t *in, const void **data,
-                                     transport_head_t *head) {
-  shm_slot_t *slot = shm_incoming_next(in);
+/* The letter of the oldest message, and its head; NULL: there is none. */
+static inline const shm_letter_t *shm_incoming_look(const shm_incoming_t *in,
+                                                    transport_head_t *head) {
+  const shm_slot_t *slot = shm_incoming_next(in);
   if (in->was_long) {
     const char *next = in->bytes + (in->position & in->byte_mask);
     for (int line = 0; line < SHM_AHEAD_LINES; line++) {
@@ -184,12 +184,24 @@ static inline bool shm_incoming_peek(shm_incoming_t *in, const void **data,
     }
   }
   /* acquire: letter and payload are there once their flag is */
-  if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != in->received + 1) return false;
+  if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != in->received + 1) return NULL;
   *head = (transport_head_t){.tag = slot->letter.tag, .bytes = slot->letter.bytes};
-  *data = slot->letter.payload;
-  if (head->bytes <= SHM_INLINE_BYTES) return true;
-  *data = in->bytes + (slot->letter.start & in->byte_mask);
+  return &slot->letter;
+}
+
+/* Of a message that is longer than a letter. */
+static inline const void *shm_incoming_payload(const shm_incoming_t *in,
+                                               const shm_letter_t *letter) {
   if (in->position == 0) shm_segment_populate_part(in->bytes, in->byte_mask + 1);
+  return in->bytes + (letter->start & in->byte_mask);
+}
+
+/* The oldest message; false: there is none. */
+static inline bool shm_incoming_peek(const shm_incoming_t *in, const void **data,
+                                     transport_head_t *head) {
+  const shm_letter_t *letter = shm_incoming_look(in, head);
+  if (letter == NULL) return false;
+  *data = head->bytes <= SHM_INLINE_BYTES ? letter->payload : shm_incoming_payload(in, letter);
   return true;
 }
 

@@ -56,10 +56,9 @@ static shm_t *self_of(transport_t *t) {
   return (shm_t *)(void *)t;
 }
 
+/* Of another rank and one of the channels; plans are checked for that. */
 static fifo_state_t *fifo_of(shm_t *s, int peer, int channel) {
-  assert((unsigned)peer < (unsigned)s->transport.size && peer != s->transport.rank);
-  assert((unsigned)channel < TRANSPORT_CHANNELS);
-  return &s->fifos[peer * TRANSPORT_CHANNELS + channel];
+  return &s->fifos[(unsigned)(peer * TRANSPORT_CHANNELS + channel)];
 }
 
 static shm_control_t *control_of(shm_t *s, int rank) {
@@ -75,7 +74,7 @@ BASE_INLINE void announce(shm_t *s, const fifo_state_t *fifo) {
 BASE_APART static coll_status_t send_long(shm_t *s, fifo_state_t *fifo, const void *data,
                                           const transport_head_t *head, bool *done) {
   assert(head->bytes <= s->transport.slot_bytes);
-  *done = shm_outgoing_put_long(&fifo->out, data, head);
+  *done = shm_outgoing_put_long(&fifo->out, data, *head);
   if (*done) announce(s, fifo);
   return COLL_OK;
 }
@@ -85,13 +84,17 @@ static coll_status_t shm_send(transport_t *t, int peer, int channel, const void 
   shm_t *s = self_of(t);
   fifo_state_t *fifo = fifo_of(s, peer, channel);
   if (head->bytes > SHM_INLINE_BYTES) return send_long(s, fifo, data, head, done);
-  *done = shm_outgoing_put_short(&fifo->out, data, head);
+  *done = shm_outgoing_put_short(&fifo->out, data, *head);
   if (!*done) return COLL_OK;
   announce(s, fifo);
   /* ranks that answer each other wait for the other's line, and nothing should be in its way */
   if (fifo->heard == fifo->in.received) shm_outgoing_fetch_ahead(&fifo->out);
   fifo->heard = fifo->in.received;
   return COLL_OK;
+}
+
+static void take(fifo_state_t *fifo) {
+  if (shm_incoming_take(&fifo->in)) shm_park_ring(fifo->peer);
 }
 
 static coll_status_t shm_peek(transport_t *t, int peer, int channel, const void **data,
@@ -101,24 +104,27 @@ static coll_status_t shm_peek(transport_t *t, int peer, int channel, const void 
 }
 
 static coll_status_t shm_take(transport_t *t, int peer, int channel) {
-  fifo_state_t *fifo = fifo_of(self_of(t), peer, channel);
-  if (shm_incoming_take(&fifo->in)) shm_park_ring(fifo->peer);
+  take(fifo_of(self_of(t), peer, channel));
+  return COLL_OK;
+}
+
+BASE_APART static coll_status_t recv_long(fifo_state_t *fifo, const shm_letter_t *letter,
+                                          void *data, size_t bytes) {
+  memcpy(data, shm_incoming_payload(&fifo->in, letter), bytes);
+  take(fifo);
   return COLL_OK;
 }
 
 static coll_status_t shm_recv(transport_t *t, int peer, int channel, void *data, size_t capacity,
                               transport_head_t *head, bool *done) {
   fifo_state_t *fifo = fifo_of(self_of(t), peer, channel);
-  const void *payload;
-  *done = shm_incoming_peek(&fifo->in, &payload, head);
-  if (!*done) return COLL_OK;
+  const shm_letter_t *letter = shm_incoming_look(&fifo->in, head);
+  *done = letter != NULL;
+  if (letter == NULL) return COLL_OK;
   size_t bytes = head->bytes < capacity ? head->bytes : capacity;
-  if (bytes > SHM_INLINE_BYTES) {
-    memcpy(data, payload, bytes);
-  } else {
-    base_move_short(data, payload, bytes);
-  }
-  if (shm_incoming_take(&fifo->in)) shm_park_ring(fifo->peer);
+  if (head->bytes > SHM_INLINE_BYTES) return recv_long(fifo, letter, data, bytes);
+  base_move_short(data, letter->payload, bytes);
+  take(fifo);
   return COLL_OK;
 }
 
