@@ -176,13 +176,14 @@ static coll_status_t bind_copy(binder_t *b) {
 
 /* ---- messages -------------------------------------------------------------------------------*/
 
-/* Which of those that send or receive the action is, once its pieces are known. */
+/* Which of those that send, or receive, the action is once its pieces are known. */
 static engine_action_kind_t message_kind(const binder_t *b, const engine_action_t *action) {
   bool plain = action->operand_count == 1 && !engine_call_is_uneven(b->place.call);
-  if (action->kind == ENGINE_SEND && !plain) return ENGINE_SEND_PIECES;
-  if (action->kind == ENGINE_RECV && action->posted) return ENGINE_RECV_POST;
-  if (action->kind == ENGINE_RECV && action->operand_count != 1) return ENGINE_RECV_PIECES;
-  return action->kind;
+  if (action->kind == ENGINE_SEND) {
+    return !plain ? ENGINE_SEND_PIECES : action->posted ? ENGINE_POST : ENGINE_SEND;
+  }
+  if (action->posted) return ENGINE_RECV_POST;
+  return action->operand_count == 1 ? ENGINE_RECV : ENGINE_RECV_PIECES;
 }
 
 /* Both ends leave out messages that would be empty, but for the first between a pair that has its
@@ -365,7 +366,7 @@ static coll_status_t bind_send(binder_t *b, size_t *steps) {
   const plan_step_t *send = &b->lane->steps[b->step];
   bool posted = b->place.plan->posted;
   *steps = posted ? (size_t)b->place.plan->shape.size - 1 : 1;
-  return bind_message(b, posted ? ENGINE_POST : ENGINE_SEND, send->send.peer, &send->send.src);
+  return bind_message(b, ENGINE_SEND, send->send.peer, &send->send.src);
 }
 
 /* ---- all steps ------------------------------------------------------------------------------*/

@@ -18,8 +18,8 @@ typedef enum engine_action_kind {
   ENGINE_COPY,
   ENGINE_REDUCE,
   ENGINE_SEND,        /* one piece of memory, of a size that all ranks know */
-  ENGINE_SEND_PIECES, /* otherwise */
-  ENGINE_POST,        /* a row of sends of a posted plan */
+  ENGINE_POST,        /* the same for a row of sends of a posted plan */
+  ENGINE_SEND_PIECES, /* either, otherwise */
   ENGINE_RECV,        /* to one piece of memory */
   ENGINE_RECV_PIECES, /* to several, or to none */
   ENGINE_RECV_POST,

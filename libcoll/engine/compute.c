@@ -3,6 +3,8 @@
 
 #include "base/inline.h"
 
+#define FEW_SOURCES 8
+
 static char *place_of(const engine_run_t *run, const engine_operand_t *operand,
                       const void *const messages[]) {
   if (operand->base < ENGINE_BASE_MESSAGES) return engine_address(run, operand);
@@ -39,19 +41,33 @@ BASE_APART static coll_status_t reduce_then_copy(const engine_run_t *run,
   return COLL_OK;
 }
 
-coll_status_t engine_compute_reduce(const engine_run_t *run, const engine_action_t *action,
-                                    const void *const messages[]) {
-  const engine_operand_t *operands = action->operands;
+static coll_status_t reduce_to(const engine_run_t *run, const engine_action_t *action,
+                               char *const places[]) {
+  int dst_count = action->dst_count, source_count = action->operand_count - dst_count;
+  return run->world->device->reduce(
+      (void *const *)places, dst_count, (const void *const *)places + dst_count, source_count,
+      action->elements, run->call->dtype, run->call->op, action->whole);
+}
+
+/* Apart, as its stack reaches far. */
+BASE_APART static coll_status_t reduce_many(const engine_run_t *run, const engine_action_t *action,
+                                            const void *const messages[]) {
   int dst_count = action->dst_count, count = action->operand_count;
   char *places[DEVICE_DSTS_MAX + DEVICE_SOURCES_MAX]; /* destinations, then sources */
-  int i = 0;
-  do {
-    places[i] = place_of(run, &operands[i], messages);
-  } while (++i < count);
+  for (int i = 0; i < count; i++) places[i] = place_of(run, &action->operands[i], messages);
   if (dst_count > 1 && !copies_stay_clear(places, dst_count, count, action->bytes)) {
     return reduce_then_copy(run, action, places);
   }
-  return run->world->device->reduce(
-      (void *const *)places, dst_count, (const void *const *)places + dst_count, count - dst_count,
-      action->elements, run->call->dtype, run->call->op, action->whole);
+  return reduce_to(run, action, places);
+}
+
+coll_status_t engine_compute_reduce(const engine_run_t *run, const engine_action_t *action,
+                                    const void *const messages[]) {
+  int count = action->operand_count, i = 0;
+  char *places[1 + FEW_SOURCES];
+  if (action->dst_count > 1 || count > 1 + FEW_SOURCES) return reduce_many(run, action, messages);
+  do {
+    places[i] = place_of(run, &action->operands[i], messages);
+  } while (++i < count);
+  return reduce_to(run, action, places);
 }

@@ -50,7 +50,7 @@ static coll_status_t send_from(const engine_action_t *action, const char *data, 
                                bool *done) {
   transport_t *route = action->route;
   const transport_head_t head = {.tag = tag, .bytes = action->bytes};
-  if (action->kind == ENGINE_POST) return route->ops->post(route, data, &head, done);
+  if (action->posted) return route->ops->post(route, data, &head, done);
   return route->ops->send(route, action->peer, action->channel, data, &head, done);
 }
 

@@ -5,9 +5,10 @@
 #include "engine/compute.h"
 
 /* Whether what came from the peer is what the action waits for; COLL_ERROR_MISMATCH if it is not.
- * check_tag: the same for those whose counts differ from pair to pair as well. */
-coll_status_t engine_message_check_tag(const engine_run_t *run, const engine_action_t *action,
-                                       int32_t peer, const transport_head_t *head);
+ * check_tag: the same where counts differ from pair to pair, and what it says if it is not. */
+BASE_COLD coll_status_t engine_message_check_tag(const engine_run_t *run,
+                                                 const engine_action_t *action, int32_t peer,
+                                                 const transport_head_t *head);
 
 BASE_INLINE coll_status_t engine_message_check(const engine_run_t *run,
                                                const engine_action_t *action, int32_t peer,
@@ -26,6 +27,13 @@ BASE_INLINE coll_status_t engine_message_send(const engine_run_t *run,
                           engine_address(run, action->operands), &head, done);
 }
 
+BASE_INLINE coll_status_t engine_message_post(const engine_run_t *run,
+                                              const engine_action_t *action, bool *done) {
+  transport_t *route = action->route;
+  const transport_head_t head = {.tag = run->call->tag, .bytes = action->bytes};
+  return route->ops->post(route, engine_address(run, action->operands), &head, done);
+}
+
 BASE_INLINE coll_status_t engine_message_recv_to(const engine_run_t *run,
                                                  const engine_action_t *action, char *data,
                                                  bool *done) {
@@ -41,7 +49,6 @@ BASE_INLINE coll_status_t engine_message_recv(const engine_run_t *run,
   return engine_message_recv_to(run, action, engine_address(run, action->operands), done);
 }
 
-/* Posts as well. */
 coll_status_t engine_message_send_pieces(const engine_run_t *run, const engine_action_t *action,
                                          bool *done);
 coll_status_t engine_message_recv_pieces(const engine_run_t *run, const engine_action_t *action,

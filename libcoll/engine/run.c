@@ -159,8 +159,8 @@ BASE_INLINE coll_status_t do_action(engine_run_t *run, const engine_action_t *ac
     case ENGINE_COPY: return engine_compute_copy(run, action);
     case ENGINE_REDUCE: return engine_compute_reduce(run, action, NULL);
     case ENGINE_SEND: return engine_message_send(run, action, done);
-    case ENGINE_SEND_PIECES:
-    case ENGINE_POST: return engine_message_send_pieces(run, action, done);
+    case ENGINE_POST: return engine_message_post(run, action, done);
+    case ENGINE_SEND_PIECES: return engine_message_send_pieces(run, action, done);
     case ENGINE_RECV: return engine_message_recv(run, action, done);
     case ENGINE_RECV_PIECES: return engine_message_recv_pieces(run, action, done);
     case ENGINE_RECV_POST: return engine_message_recv_post(run, action, done);

@@ -196,15 +196,6 @@ static inline const void *shm_incoming_payload(const shm_incoming_t *in,
   return in->bytes + (letter->start & in->byte_mask);
 }
 
-/* The oldest message; false: there is none. */
-static inline bool shm_incoming_peek(const shm_incoming_t *in, const void **data,
-                                     transport_head_t *head) {
-  const shm_letter_t *letter = shm_incoming_look(in, head);
-  if (letter == NULL) return false;
-  *data = head->bytes <= SHM_INLINE_BYTES ? letter->payload : shm_incoming_payload(in, letter);
-  return true;
-}
-
 static inline void shm_incoming_tell(shm_incoming_t *in) {
   shm_progress_t taken = {.letters = (uint32_t)in->received, .position = in->position};
   in->tell_at = taken.letters + in->untold_letters_most;

@@ -97,9 +97,20 @@ static void take(fifo_state_t *fifo) {
   if (shm_incoming_take(&fifo->in)) shm_park_ring(fifo->peer);
 }
 
+BASE_APART static coll_status_t peek_long(const fifo_state_t *fifo, const shm_letter_t *letter,
+                                          const void **data) {
+  *data = shm_incoming_payload(&fifo->in, letter);
+  return COLL_OK;
+}
+
 static coll_status_t shm_peek(transport_t *t, int peer, int channel, const void **data,
                               transport_head_t *head, bool *done) {
-  *done = shm_incoming_peek(&fifo_of(self_of(t), peer, channel)->in, data, head);
+  fifo_state_t *fifo = fifo_of(self_of(t), peer, channel);
+  const shm_letter_t *letter = shm_incoming_look(&fifo->in, head);
+  *done = letter != NULL;
+  if (letter == NULL) return COLL_OK;
+  if (head->bytes > SHM_INLINE_BYTES) return peek_long(fifo, letter, data);
+  *data = letter->payload;
   return COLL_OK;
 }
 
