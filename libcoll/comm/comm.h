@@ -108,10 +108,9 @@ static inline coll_status_t comm_check(const struct coll_comm *comm) {
  * the reason and returns `status`. */
 coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int culprit);
 
-/* Whether the communicator has not failed, here or elsewhere. */
+/* Whether the communicator has not failed, here or elsewhere: who sets `failure` aborts as well. */
 BASE_INLINE bool comm_is_sound(struct coll_comm *comm) {
-  return atomic_load_explicit(&comm->failure, memory_order_acquire) == COLL_OK &&
-         atomic_load_explicit(comm->local->abort_word, memory_order_relaxed) == 0;
+  return atomic_load_explicit(comm->local->abort_word, memory_order_relaxed) == 0;
 }
 
 /* The failure that finished it, as this thread's last error. */

@@ -7,6 +7,7 @@
 #define COMM_REPEAT_H
 
 #include "comm/turn.h"
+#include "engine/lane.h"
 
 /* What calls of the shape are carried out with; NULL: they are not like an earlier one, or need
  * more than a run. For the thread whose turn it is. */
@@ -15,9 +16,30 @@ BASE_INLINE comm_prepared_t *comm_repeat_find(struct coll_comm *comm, comm_shape
   return comm_shape_is(prepared->shape, shape) && prepared->repeats ? prepared : NULL;
 }
 
+/* The rest of a call that waits for a peer, or whose `status` says what is wrong. */
+BASE_APART coll_status_t comm_repeat_resume(struct coll_comm *comm, comm_prepared_t *prepared,
+                                            coll_status_t status);
+
+/* The communicator has failed. */
+BASE_COLD coll_status_t comm_repeat_give_up(struct coll_comm *comm, comm_prepared_t *prepared);
+
 /* The whole call, with what comm_repeat_find has found; by the thread whose turn it is, which it
  * passes on. */
-coll_status_t comm_repeat(struct coll_comm *comm, comm_prepared_t *prepared, const void *send,
-                          void *recv);
+BASE_INLINE coll_status_t comm_repeat(struct coll_comm *comm, comm_prepared_t *prepared,
+                                      const void *send, void *recv) {
+  coll_status_t status;
+  if (!comm_is_sound(comm)) return comm_repeat_give_up(comm, prepared);
+  uint64_t number = comm->sequence++;
+  comm->used[comm_traits_of(prepared->shape).collective] = prepared->plan->algo;
+  prepared->call.input = send;
+  prepared->call.output = recv;
+  prepared->call.tag = engine_tag_of_call(prepared->tag, number);
+  if (!engine_run_again(&prepared->run, &status)) {
+    return comm_repeat_resume(comm, prepared, status);
+  }
+  transport_complete(comm->local, comm->sequence);
+  comm_turn_pass(comm);
+  return COLL_OK;
+}
 
 #endif

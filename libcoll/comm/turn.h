@@ -18,7 +18,7 @@ static inline bool comm_turn_is(struct coll_comm *comm, uint64_t ticket) {
 }
 
 /* The turn at once, if nobody has it or waits for it. */
-static inline bool comm_turn_try(struct coll_comm *comm) {
+BASE_INLINE bool comm_turn_try(struct coll_comm *comm) {
   /* acquire: as above; the turn is the next ticket as well, if all before are served */
   uint64_t next = atomic_load_explicit(&comm->turn, memory_order_acquire);
   return atomic_compare_exchange_strong_explicit(&comm->next_ticket, &next, next + 1,
@@ -26,12 +26,12 @@ static inline bool comm_turn_try(struct coll_comm *comm) {
 }
 
 /* The ticket of whose turn it is, for that thread. */
-static inline uint64_t comm_turn_held(const struct coll_comm *comm) {
+BASE_INLINE uint64_t comm_turn_held(const struct coll_comm *comm) {
   return atomic_load_explicit(&comm->turn, memory_order_relaxed);
 }
 
 /* By the thread whose turn it is; then another's. */
-static inline void comm_turn_pass(struct coll_comm *comm) {
+BASE_INLINE void comm_turn_pass(struct coll_comm *comm) {
   atomic_store_explicit(&comm->turn, comm_turn_held(comm) + 1, memory_order_release);
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/inline.h"
-#include "engine/compute.h"
+#include "engine/lane.h"
 #include "engine/message.h"
 #include "engine/tag.h"
 
@@ -28,11 +28,6 @@ BASE_COLD static coll_status_t say_unmapped(const engine_run_t *run, const engin
                    run->world->rank, plan_buffer_name(base->buffer), base->rank);
 }
 
-/* NULL stays NULL: a buffer that this rank does not have. */
-static char *shifted(const void *buffer, size_t shift) {
-  return buffer == NULL ? NULL : (char *)(uintptr_t)buffer + shift; /* INPUT is never written */
-}
-
 static coll_status_t find_foreign(engine_run_t *run, size_t shift) {
   const engine_bound_t *bound = &run->bound;
   for (size_t i = ENGINE_BASES_OWN; i < bound->base_count; i++) {
@@ -42,13 +37,6 @@ static coll_status_t find_foreign(engine_run_t *run, size_t shift) {
     bound->addresses[i] = base->buffer == PLAN_SCRATCH ? buffer : buffer + shift;
   }
   return COLL_OK;
-}
-
-/* This rank's INPUT and OUTPUT are the call's, so that several calls can be under way at once. */
-static void find_own(engine_run_t *run, size_t shift) {
-  char **addresses = run->bound.addresses;
-  addresses[ENGINE_BASE_INPUT] = shifted(run->call->input, shift);
-  addresses[ENGINE_BASE_OUTPUT] = shifted(run->call->output, shift);
 }
 
 static void set_pass(engine_run_t *run, size_t first) {
@@ -76,14 +64,14 @@ static bool may_repeat(const engine_run_t *run) {
 static coll_status_t enter_pass(engine_run_t *run) {
   size_t shift = run->pass.first * run->call->element_bytes;
   start_lanes(run);
-  find_own(run, shift);
+  engine_lane_find_own(run, shift);
   return find_foreign(run, shift);
 }
 
 /* Scratch is where it was when the program was bound. */
 BASE_INLINE coll_status_t enter_first_pass(engine_run_t *run) {
   start_lanes(run);
-  find_own(run, 0);
+  engine_lane_find_own(run, 0);
   return run->bound.plan->reach == PLAN_REACH_USER ? find_foreign(run, 0) : COLL_OK;
 }
 
@@ -134,62 +122,7 @@ void engine_run_free(engine_run_t *run) {
   engine_bound_free(&run->bound);
 }
 
-/* ---- actions --------------------------------------------------------------------------------*/
-
-static coll_status_t do_wait(const engine_run_t *run, const engine_action_t *action, bool *done) {
-  transport_t *route = action->route;
-  uint64_t tag = 0;
-  COLL_TRY(route->ops->wait(route, action->peer, action->channel, &tag, done));
-  if (*done && tag != 0 && tag != run->call->tag) {
-    return engine_tag_mismatch(run->world->rank, run->call->tag, action->peer, tag);
-  }
-  return COLL_OK;
-}
-
-/* Whether the other lane has come past its step. */
-static bool is_after(const engine_run_t *run, const engine_action_t *action) {
-  const engine_action_t *next = run->next[action->peer];
-  return next == run->end[action->peer] || next->step > action->after;
-}
-
-BASE_INLINE coll_status_t do_action(engine_run_t *run, const engine_action_t *action, bool *done) {
-  transport_t *route = action->route;
-  *done = true;
-  switch (action->kind) {
-    case ENGINE_COPY: return engine_compute_copy(run, action);
-    case ENGINE_REDUCE: return engine_compute_reduce(run, action, NULL);
-    case ENGINE_SEND: return engine_message_send(run, action, done);
-    case ENGINE_POST: return engine_message_post(run, action, done);
-    case ENGINE_SEND_PIECES: return engine_message_send_pieces(run, action, done);
-    case ENGINE_RECV: return engine_message_recv(run, action, done);
-    case ENGINE_RECV_PIECES: return engine_message_recv_pieces(run, action, done);
-    case ENGINE_RECV_POST: return engine_message_recv_post(run, action, done);
-    case ENGINE_RECV_REDUCE: return engine_message_recv_reduce(run, action, done);
-    case ENGINE_SIGNAL:
-      return route->ops->signal(route, action->peer, action->channel, run->call->tag);
-    case ENGINE_WAIT: return do_wait(run, action, done);
-    case ENGINE_AFTER: *done = is_after(run, action); return COLL_OK;
-  }
-  return COLL_OK;
-}
-
-/* As far as the lane goes; looks: how often what is not there yet is looked for. */
-BASE_INLINE coll_status_t advance_lane(engine_run_t *run, int lane, int looks) {
-  const engine_action_t *action = run->next[lane], *end = run->end[lane];
-  coll_status_t status = COLL_OK;
-  while (action < end) {
-    bool done;
-    status = do_action(run, action, &done);
-    if (status != COLL_OK) break;
-    if (done) {
-      action++;
-    } else if (--looks <= 0) {
-      break;
-    }
-  }
-  run->next[lane] = action;
-  return status;
-}
+/* ---- going on ---------------------------------------------------------------------------------*/
 
 /* One sweep: every lane as far as it goes. Where there is but one, there is nothing else to look at
  * while it waits. */
@@ -198,19 +131,11 @@ static coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
   *pass_done = true;
   for (int lane = 0; lane < lanes; lane++) {
     const engine_action_t *before = run->next[lane];
-    COLL_TRY(advance_lane(run, lane, looks));
+    COLL_TRY(engine_lane_advance(run, lane, looks));
     if (run->next[lane] != before) *moved = true;
     if (run->next[lane] < run->end[lane]) *pass_done = false;
   }
   return COLL_OK;
-}
-
-bool engine_run_again(engine_run_t *run, coll_status_t *status) {
-  run->bound.calls++;
-  run->next[0] = run->bound.actions;
-  find_own(run, 0);
-  *status = advance_lane(run, 0, run->world->looks);
-  return run->next[0] == run->end[0];
 }
 
 coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {

@@ -21,7 +21,7 @@ typedef struct engine_run {
   engine_pass_t pass;                                                /* under way */
   const engine_action_t *next[PLAN_LANES_MAX], *end[PLAN_LANES_MAX]; /* actions to do, per lane */
   uint32_t arrived; /* messages of the ENGINE_RECV_REDUCE at hand, from look to look */
-  bool can_repeat;  /* the next call may be begun by engine_run_again */
+  bool can_repeat;  /* the next call may be begun by engine_run_again (lane.h) */
 } engine_run_t;
 
 /* Whether slots and scratch have room for the plan at all with elements of that size. */
@@ -33,13 +33,6 @@ bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t ele
  * again where plan, count and element size are the same and blocks are even. */
 coll_status_t engine_run_begin(engine_run_t *run, const engine_world_t *world, const plan_t *plan,
                                const plan_program_t *program, const engine_call_t *call);
-
-/* Begins a call that differs from the last one, which was completed, only in the buffers and the
- * tag that *run->call now has, and goes on with it as engine_run_advance does. Whether it is
- * complete; if not, *status says what is wrong, COLL_OK if nothing is. Requires `can_repeat`, which
- * a call of one lane, one pass and even blocks leaves behind when its plan reaches into no other's
- * INPUT or OUTPUT. */
-bool engine_run_again(engine_run_t *run, coll_status_t *status);
 
 /* Frees what it keeps. */
 void engine_run_free(engine_run_t *run);

@@ -149,12 +149,11 @@ struct transport {
   /* Not 0 once `aborted` would say so, for a quick look by any thread. */
   const _Atomic uint32_t *abort_word;
   /* How many collectives this rank has completed, for peers that ask; by transport_complete.
-   * Written with every call, and so not by way of a slot. NULL: nobody can ask. */
+   * Written with every call, and so not by way of a slot. */
   _Atomic uint64_t *completed;
 };
 
 static inline void transport_complete(const transport_t *t, uint64_t collectives) {
-  if (t->completed == NULL) return;
   /* release: who sees the number sees what this rank has sent before */
   atomic_store_explicit(t->completed, collectives, memory_order_release);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "alone.h"
+#include "engine/lane.h"
 #include "transport/shm/shm.h"
 
 enum { COUNT = 12, PAIR = 2 };

@@ -24,8 +24,9 @@ typedef struct channel {
 typedef struct self {
   transport_t transport;
   channel_t channels[TRANSPORT_CHANNELS];
-  char *slots;              /* [TRANSPORT_CHANNELS][SLOTS][slot_bytes] */
-  _Atomic uint32_t aborted; /* 1 + culprit; any thread, the first one only; 0: it was not */
+  char *slots;                /* [TRANSPORT_CHANNELS][SLOTS][slot_bytes] */
+  _Atomic uint64_t completed; /* nobody asks */
+  _Atomic uint32_t aborted;   /* 1 + culprit; any thread, the first one only; 0: it was not */
 } self_t;
 
 static self_t *self_of(transport_t *t) {
@@ -224,7 +225,8 @@ coll_status_t transport_self_create(int rank, int size, size_t slot_bytes, trans
                                .rank = rank,
                                .size = size,
                                .slot_bytes = slot_bytes,
-                               .abort_word = &s->aborted};
+                               .abort_word = &s->aborted,
+                               .completed = &s->completed};
   *t = &s->transport;
   return COLL_OK;
 }
