@@ -26,9 +26,9 @@
 /* 8-bit operands are promoted to int, which holds their product. */
 #define INTEGER_KERNELS(prefix, element_t, word_t, wide) \
   VECTOR_KIND(prefix, element_t)                         \
-  VECTOR_FORMAT(prefix)                                  \
   OPERATIONS(prefix, word_t)                             \
   VECTOR_TEMPLATE(prefix)                                \
+  VECTOR_FORMAT(prefix)                                  \
   VECTOR_FOLDS(prefix, element_t, prefix)                \
   VECTOR_SCALE(prefix, element_t, (word_t)s *(word_t)a)  \
   VECTOR_DIVIDE(prefix, element_t, wide, (wide)a / d)    \

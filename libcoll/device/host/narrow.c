@@ -28,6 +28,39 @@ BASE_INLINE pair_t bfloat16_load(const void *from) {
   return (pair_t){(floats_t)(words << 16), (floats_t)(words & UPPER)};
 }
 
+#if VECTOR_BYTES == 64
+/* A result that is a NaN is one of a bfloat16, or the processor's own: its lower half is empty, so
+ * that rounding leaves it a NaN, and both vectors' are settled at once, as halves of one. */
+BASE_INLINE pair_t bfloat16_result(pair_t pair) {
+  return pair;
+}
+
+/* The nearest bfloat16, ties to even, is the upper half of this. */
+BASE_INLINE __m512i rounded_to_upper(floats_t value) {
+  __m512i bits = (__m512i)value;
+  __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+  __m512i half = _mm512_mask_blend_epi32(odd, _mm512_set1_epi32(0x7fff), _mm512_set1_epi32(0x8000));
+  return _mm512_add_epi32(bits, half);
+}
+
+/* Upper halves: those of the second vector, 32 further on, above those of the first. */
+BASE_INLINE __m512i upper_halves(__m512i first, __m512i second) {
+  const words_t ones = (words_t){0} + 0x00210001;
+  const words_t twos = {0x00000000, 0x00020002, 0x00040004, 0x00060006, 0x00080008, 0x000a000a,
+                        0x000c000c, 0x000e000e, 0x00100010, 0x00120012, 0x00140014, 0x00160016,
+                        0x00180018, 0x001a001a, 0x001c001c, 0x001e001e};
+  return _mm512_permutex2var_epi16(first, (__m512i)(ones + twos), second);
+}
+
+BASE_INLINE void bfloat16_store(void *to, pair_t pair) {
+  __m512i halves = upper_halves(rounded_to_upper(pair.first), rounded_to_upper(pair.second));
+  __m512i magnitude = _mm512_and_si512(halves, _mm512_set1_epi16(0x7fff));
+  __mmask32 nan = _mm512_cmpgt_epu16_mask(magnitude, _mm512_set1_epi16(0x7f80));
+  _mm512_storeu_si512(to, _mm512_mask_mov_epi16(halves, nan, _mm512_set1_epi16(0x7fc0)));
+}
+#else
+#define bfloat16_result float32_result
+
 /* The nearest bfloat16, ties to even, is the upper half of this. The default NaN stays itself. */
 BASE_INLINE words_t rounded_to_upper(floats_t value) {
   words_t bits = (words_t)value;
@@ -39,7 +72,10 @@ BASE_INLINE void bfloat16_store(void *to, pair_t pair) {
   memcpy(to, &words, sizeof words);
 }
 
-static const float32_format_t bfloat16_format = {VECTOR_BYTES, bfloat16_load, bfloat16_store};
+#endif
+
+static const float32_format_t bfloat16_format = {VECTOR_BYTES, bfloat16_load, bfloat16_result,
+                                                 bfloat16_store};
 
 /* ---- float16 and float8, element by element ------------------------------------------------*/
 
@@ -222,11 +258,12 @@ BASE_INLINE void float8_e4m3_store(void *to, pair_t pair) {
 
 #endif
 
-static const float32_format_t float16_format = {VECTOR_BYTES, float16_load, float16_store};
+static const float32_format_t float16_format = {VECTOR_BYTES, float16_load, float32_result,
+                                                float16_store};
 static const float32_format_t float8_e4m3_format = {VECTOR_BYTES / 2, float8_e4m3_load,
-                                                    float8_e4m3_store};
+                                                    float32_result, float8_e4m3_store};
 static const float32_format_t float8_e5m2_format = {VECTOR_BYTES / 2, float8_e5m2_load,
-                                                    float8_e5m2_store};
+                                                    float32_result, float8_e5m2_store};
 
 /* ---- tables ---------------------------------------------------------------------------------*/
 
@@ -238,11 +275,11 @@ BASE_INLINE void apply(float32_format_t format, float32_operation_t op, void *ds
   size_t done = 0;
   for (; done + format.bytes <= bytes; done += format.bytes) {
     pair_t a = format.load((const char *)src + done);
-    format.store((char *)dst + done, float32_result(float32_combined(op, a, value)));
+    format.store((char *)dst + done, format.result(float32_combined(op, a, value)));
   }
   char rest[sizeof(pair_t)] = {0};
   memcpy(rest, (const char *)src + done, bytes - done);
-  format.store(rest, float32_result(float32_combined(op, format.load(rest), value)));
+  format.store(rest, format.result(float32_combined(op, format.load(rest), value)));
   memcpy((char *)dst + done, rest, bytes - done);
 }
 

@@ -10,11 +10,25 @@
 
 #include "device/host/vector.h"
 
+/* `a` where it is a number, `nan` where it is none. Written as a choice by a comparison, compilers
+ * make a vector of the mask that AVX-512 compares to. */
+#if VECTOR_BYTES == 64
+#define REAL_OR_float32(a, nan)          \
+  ((float32_vector_t)_mm512_mask_mov_ps( \
+      (__m512)(nan), _mm512_cmp_ps_mask((__m512)(a), (__m512)(a), _CMP_ORD_Q), (__m512)(a)))
+#define REAL_OR_float64(a, nan)          \
+  ((float64_vector_t)_mm512_mask_mov_pd( \
+      (__m512d)(nan), _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(a), _CMP_ORD_Q), (__m512d)(a)))
+#else
+#define REAL_OR_float32(a, nan) VECTOR_CHOSEN(float32_vector_t, a == a, a, nan)
+#define REAL_OR_float64(a, nan) VECTOR_CHOSEN(float64_vector_t, a == a, a, nan)
+#endif
+
 #define REAL_OPERATIONS(prefix, word_t, default_nan)                                          \
   typedef VECTOR_OF(word_t) prefix##_word_t;                                                  \
   BASE_INLINE prefix##_vector_t prefix##_settled(prefix##_vector_t a) {                       \
     prefix##_word_t nan = (prefix##_word_t){0} + default_nan;                                 \
-    return VECTOR_CHOSEN(prefix##_vector_t, a == a, a, nan);                                  \
+    return REAL_OR_##prefix(a, nan);                                                          \
   }                                                                                           \
   BASE_INLINE prefix##_vector_t prefix##_sum(prefix##_vector_t a, prefix##_vector_t b) {      \
     return a + b;                                                                             \

@@ -47,8 +47,8 @@ typedef VECTOR_OF(uint64_t) vector_bits_t;
 #endif
 
 /* A kind of vector: its type, and its formats, which say how a pair of vectors lies in memory,
- * `bytes` of it: as it is, or narrower. Two vectors at a time keep the processor's units busy while
- * one waits for the other. */
+ * `bytes` of it: as it is, or narrower, and what becomes of a result before it is stored. Two
+ * vectors at a time keep the processor's units busy while one waits for the other. */
 #define VECTOR_KIND(prefix, element_t)                                                         \
   typedef VECTOR_OF(element_t) prefix##_vector_t;                                              \
   typedef prefix##_vector_t (*prefix##_operation_t)(prefix##_vector_t a, prefix##_vector_t b); \
@@ -58,6 +58,7 @@ typedef VECTOR_OF(uint64_t) vector_bits_t;
   typedef struct prefix##_format {                                                             \
     size_t bytes;                                                                              \
     prefix##_pair_t (*load)(const void *from);                                                 \
+    prefix##_pair_t (*result)(prefix##_pair_t pair);                                           \
     void (*store)(void *to, prefix##_pair_t pair);                                             \
   } prefix##_format_t;                                                                         \
                                                                                                \
@@ -106,39 +107,50 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
 
 /* The loop over a kind of vector whose operations, and prefix_settled for what they come to, have
  * been defined. The last elements, fewer than a pair, go through a pair of their own. */
-#define VECTOR_TEMPLATE(prefix)                                                                \
-  BASE_INLINE prefix##_pair_t prefix##_combined(prefix##_operation_t op, prefix##_pair_t a,    \
-                                                prefix##_pair_t b) {                           \
-    return (prefix##_pair_t){op(a.first, b.first), op(a.second, b.second)};                    \
-  }                                                                                            \
-  BASE_INLINE prefix##_pair_t prefix##_result(prefix##_pair_t pair) {                          \
-    return (prefix##_pair_t){prefix##_settled(pair.first), prefix##_settled(pair.second)};     \
-  }                                                                                            \
-                                                                                               \
-  /* As host_fold_t, `bytes` of every source. */                                               \
-  BASE_INLINE void prefix##_fold(prefix##_format_t format, prefix##_operation_t op, void *dst, \
-                                 const void *const sources[], int source_count, size_t offset, \
-                                 size_t bytes) {                                               \
-    const char *const *from = (const char *const *)sources;                                    \
-    size_t done = 0;                                                                           \
-    for (; done + format.bytes <= bytes; done += format.bytes) {                               \
-      prefix##_pair_t pair = format.load(from[0] + offset + done);                             \
-      for (int k = 1; k < source_count; k++) {                                                 \
-        pair = prefix##_combined(op, pair, format.load(from[k] + offset + done));              \
-      }                                                                                        \
-      format.store((char *)dst + done, prefix##_result(pair));                                 \
-    }                                                                                          \
-    if (done < bytes) {                                                                        \
-      vector_rest_t rest = {0};                                                                \
-      vector_rest_load(&rest, from[0] + offset + done, bytes - done);                          \
-      prefix##_pair_t pair = format.load(&rest);                                               \
-      for (int k = 1; k < source_count; k++) {                                                 \
-        vector_rest_load(&rest, from[k] + offset + done, bytes - done);                        \
-        pair = prefix##_combined(op, pair, format.load(&rest));                                \
-      }                                                                                        \
-      format.store(&rest, prefix##_result(pair));                                              \
-      vector_rest_store((char *)dst + done, &rest, bytes - done);                              \
-    }                                                                                          \
+#define VECTOR_TEMPLATE(prefix)                                                                    \
+  BASE_INLINE prefix##_pair_t prefix##_combined(prefix##_operation_t op, prefix##_pair_t a,        \
+                                                prefix##_pair_t b) {                               \
+    return (prefix##_pair_t){op(a.first, b.first), op(a.second, b.second)};                        \
+  }                                                                                                \
+  BASE_INLINE prefix##_pair_t prefix##_result(prefix##_pair_t pair) {                              \
+    return (prefix##_pair_t){prefix##_settled(pair.first), prefix##_settled(pair.second)};         \
+  }                                                                                                \
+                                                                                                   \
+  /* As host_fold_t, `bytes` of every source. */                                                   \
+  BASE_INLINE void prefix##_fold_all(prefix##_format_t format, prefix##_operation_t op, void *dst, \
+                                     const void *const sources[], int source_count, size_t offset, \
+                                     size_t bytes) {                                               \
+    const char *const *from = (const char *const *)sources;                                        \
+    size_t done = 0;                                                                               \
+    for (; done + format.bytes <= bytes; done += format.bytes) {                                   \
+      prefix##_pair_t pair = format.load(from[0] + offset + done);                                 \
+      for (int k = 1; k < source_count; k++) {                                                     \
+        pair = prefix##_combined(op, pair, format.load(from[k] + offset + done));                  \
+      }                                                                                            \
+      format.store((char *)dst + done, format.result(pair));                                       \
+    }                                                                                              \
+    if (done < bytes) {                                                                            \
+      vector_rest_t rest = {0};                                                                    \
+      vector_rest_load(&rest, from[0] + offset + done, bytes - done);                              \
+      prefix##_pair_t pair = format.load(&rest);                                                   \
+      for (int k = 1; k < source_count; k++) {                                                     \
+        vector_rest_load(&rest, from[k] + offset + done, bytes - done);                            \
+        pair = prefix##_combined(op, pair, format.load(&rest));                                    \
+      }                                                                                            \
+      format.store(&rest, format.result(pair));                                                    \
+      vector_rest_store((char *)dst + done, &rest, bytes - done);                                  \
+    }                                                                                              \
+  }                                                                                                \
+                                                                                                   \
+  /* The usual number of sources has a loop of its own, without one over them within. */           \
+  BASE_INLINE void prefix##_fold(prefix##_format_t format, prefix##_operation_t op, void *dst,     \
+                                 const void *const sources[], int source_count, size_t offset,     \
+                                 size_t bytes) {                                                   \
+    if (source_count == 2) {                                                                       \
+      prefix##_fold_all(format, op, dst, sources, 2, offset, bytes);                               \
+    } else {                                                                                       \
+      prefix##_fold_all(format, op, dst, sources, source_count, offset, bytes);                    \
+    }                                                                                              \
   }
 
 /* prefix_op_fold: the fold of an operation on elements in that format of kind's vectors. */
@@ -158,7 +170,7 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
 /* The format of elements that are computed with as they are. */
 #define VECTOR_FORMAT(prefix)                                                               \
   static const prefix##_format_t prefix##_format = {sizeof(prefix##_pair_t), prefix##_load, \
-                                                    prefix##_store};
+                                                    prefix##_result, prefix##_store};
 
 /* Scaling and dividing by one number, written on elements: compilers make vectors of these. The
  * division is done in `wide`, which holds every value of the type and of the divisor. */
