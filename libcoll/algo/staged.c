@@ -38,6 +38,18 @@ static void stage_others(plan_emitter_t *e) {
   algo_signal_peers(e);
 }
 
+/* Copies the INPUT chunk to SCRATCH and, where it is not there already, along with that to OUTPUT:
+ * as a reduction of one operand, so that the engine loads it once for both. */
+static void stage_and_keep(plan_emitter_t *e, int32_t scratch, plan_span_t src, int32_t output) {
+  plan_span_t staged = plan_scratch(e, scratch, 1);
+  if (e->program->in_place) {
+    plan_emit_copy(e, 0, staged, src);
+  } else {
+    plan_emit_reduce(e, 0, staged, &src, 1);
+    plan_emit_copy(e, 0, plan_output(e, output, 1), staged);
+  }
+}
+
 /* Copies chunk `from` of each peer's SCRATCH to the OUTPUT chunk of the peer's number as soon as
  * the peer has staged it; `from` < 0 stands for the peer's number. Then all meet. */
 static void pull_and_leave(plan_emitter_t *e, int32_t from) {
@@ -133,9 +145,8 @@ const algo_t algo_reduce_scatter_staged = {
  * Two meetings: staged, and pulled. */
 
 static void allgather_build(plan_emitter_t *e) {
-  plan_emit_copy(e, 0, plan_scratch(e, 0, 1), plan_input(e, 0, 1));
+  stage_and_keep(e, 0, plan_input(e, 0, 1), e->rank);
   algo_signal_peers(e);
-  plan_emit_input_to_output(e, 0, e->rank, 0, 1);
   pull_and_leave(e, 0);
 }
 
@@ -162,19 +173,37 @@ const algo_t algo_alltoall_staged = {
 };
 
 /* ---- broadcast -------------------------------------------------------------------------------
- * The root stages its vector once and all peers pull it. */
+ * The root stages its vector once and all peers pull it, share after share, so that they pull one
+ * while it stages the next. Its own last share it copies while they pull theirs. */
+
+#define BROADCAST_SHARES 8
+
+static void broadcast_outline(plan_t *plan) {
+  algo_outline_mapped(plan, PLAN_REACH_SCRATCH, BROADCAST_SHARES, BROADCAST_SHARES);
+}
+
+static void pull_shares(plan_emitter_t *e) {
+  int32_t root = e->plan->shape.root;
+  for (int32_t share = 0; share < BROADCAST_SHARES; share++) {
+    plan_emit_wait(e, 0, root);
+    plan_emit_copy(e, 0, plan_output(e, share, 1), plan_peer_scratch(root, share, 1));
+  }
+  plan_emit_signal(e, 0, root);
+}
 
 static void broadcast_build(plan_emitter_t *e) {
-  int32_t root = e->plan->shape.root;
+  const int32_t last = BROADCAST_SHARES - 1;
   if (!is_root(e)) {
-    plan_emit_wait(e, 0, root);
-    plan_emit_copy(e, 0, plan_output(e, 0, 1), plan_peer_scratch(root, 0, 1));
-    plan_emit_signal(e, 0, root);
+    pull_shares(e);
     return;
   }
-  plan_emit_copy(e, 0, plan_scratch(e, 0, 1), plan_input(e, 0, 1));
+  for (int32_t share = 0; share < last; share++) {
+    stage_and_keep(e, share, plan_input(e, share, 1), share);
+    algo_signal_peers(e);
+  }
+  plan_emit_copy(e, 0, plan_scratch(e, last, 1), plan_input(e, last, 1));
   algo_signal_peers(e);
-  algo_copy_through(e);
+  plan_emit_input_to_output(e, 0, last, last, 1);
   algo_wait_peers(e);
 }
 
@@ -182,7 +211,7 @@ const algo_t algo_broadcast_staged = {
     .name = "staged",
     .collective = COLL_BROADCAST,
     .paper = graham_2008,
-    .outline = outline_whole,
+    .outline = broadcast_outline,
     .build = broadcast_build,
 };
 

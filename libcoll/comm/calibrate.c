@@ -182,7 +182,7 @@ static void copy(side_t *side, void *dst, const void *src, size_t bytes) {
 
 static void reduce(side_t *side, void *const dsts[], int dst_count, size_t offset, size_t bytes) {
   const void *sources[] = {side->sources + offset, peer_of(side)->sources + offset};
-  if (side->comm->world.device->reduce(dsts, dst_count, sources, 2, bytes / sizeof(float),
+  if (side->comm->world.device->reduce(dsts, dst_count, 0, sources, 2, bytes / sizeof(float),
                                        COLL_FLOAT32, COLL_SUM, bytes) != COLL_OK) {
     side->bench->failed = true;
   }

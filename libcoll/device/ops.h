@@ -21,7 +21,8 @@ struct base_knob;
  *
  * `whole` is no more than a hint where to store, in a cache or past it: of how many bytes, of each
  * buffer, this is one part, as a collective may go through its buffers in parts; 0 where what is
- * stored is about to be loaded again. */
+ * stored is about to be loaded again. So are the first `kept` destinations of a reduction, whatever
+ * is said of the others. */
 typedef struct device_ops {
   const char *name;
 
@@ -33,7 +34,7 @@ typedef struct device_ops {
    * accumulate in float32 and round once, to nearest even. A dst may equal any of the sources or
    * dsts, and overlaps none otherwise. The bits depend on the values alone, not on count, alignment
    * or position. */
-  coll_status_t (*reduce)(void *const dsts[], int dst_count, const void *const sources[],
+  coll_status_t (*reduce)(void *const dsts[], int dst_count, int kept, const void *const sources[],
                           int source_count, size_t count, coll_dtype_t dtype, coll_op_t op,
                           size_t whole);
 

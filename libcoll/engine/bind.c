@@ -108,11 +108,19 @@ static int32_t pieces_of(const binder_t *b, const operation_t *op) {
   return whole ? 1 : engine_span_blocks(place, op->dsts[0]);
 }
 
-/* Of how many bytes of the call an action that stores `bytes` to the span stores a part. What goes
- * to scratch is fetched from there at once, and a plan of messages may send what it has stored. */
-static size_t whole_of(const binder_t *b, const plan_span_t *dst, size_t bytes) {
+/* How many of the destinations, from the first on, are in scratch: what goes there is fetched from
+ * there at once. */
+static int32_t kept_of(const operation_t *op) {
+  int32_t kept = 0;
+  while (kept < op->dst_count && op->dsts[kept]->buffer == PLAN_SCRATCH) kept++;
+  return kept;
+}
+
+/* Of how many bytes of the call an action that stores `bytes` to each destination stores a part,
+ * apart from those that are kept. A plan of messages may send what it has stored. */
+static size_t whole_of(const binder_t *b, const operation_t *op, size_t bytes) {
   size_t in_pass = b->place.pass.count, in_call = b->place.call->count;
-  if (dst->buffer == PLAN_SCRATCH) return 0;
+  if (kept_of(op) == op->dst_count) return 0;
   if (in_pass == in_call || b->place.plan->reach == PLAN_REACH_OWN) return bytes;
   return bytes * (in_call / in_pass);
 }
@@ -126,7 +134,8 @@ static coll_status_t add_operation(binder_t *b, const operation_t *op) {
     action.dst_count = (uint16_t)op->dst_count;
     action.elements = elements;
     action.bytes = elements * b->place.call->element_bytes;
-    action.whole = whole_of(b, op->dsts[0], action.bytes);
+    action.whole = whole_of(b, op, action.bytes);
+    action.kept = kept_of(op);
     for (int32_t i = 0; i < op->dst_count + op->source_count; i++) {
       COLL_TRY(add_operand(b, &action, operation_span(op, i), pieces, piece));
     }

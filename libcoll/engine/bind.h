@@ -58,6 +58,7 @@ typedef struct engine_action {
   transport_t *route;
   size_t bytes;     /* of a message, or of each operand of a copy or reduction */
   size_t whole;     /* of a copy or reduction: of how many bytes it stores a part (device/ops.h) */
+  int32_t kept;     /* of a reduction's destinations, the first ones that are loaded again soon */
   size_t elements;  /* of each operand of a reduction */
   uint32_t senders; /* ENGINE_RECV_REDUCE: first of the ranks whose messages it reads */
   uint16_t sender_count;

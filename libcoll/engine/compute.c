@@ -32,9 +32,9 @@ BASE_APART static coll_status_t reduce_then_copy(const engine_run_t *run,
                                                  char *const places[]) {
   const device_ops_t *device = run->world->device;
   int dst_count = action->dst_count, source_count = action->operand_count - dst_count;
-  COLL_TRY(device->reduce((void *const *)places, 1, (const void *const *)places + dst_count,
-                          source_count, action->elements, run->call->dtype, run->call->op,
-                          action->whole));
+  COLL_TRY(device->reduce((void *const *)places, 1, action->kept,
+                          (const void *const *)places + dst_count, source_count, action->elements,
+                          run->call->dtype, run->call->op, action->whole));
   for (int d = 1; d < dst_count; d++) {
     COLL_TRY(device->copy(places[d], places[0], action->bytes, action->whole));
   }
@@ -45,8 +45,8 @@ static coll_status_t reduce_to(const engine_run_t *run, const engine_action_t *a
                                char *const places[]) {
   int dst_count = action->dst_count, source_count = action->operand_count - dst_count;
   return run->world->device->reduce(
-      (void *const *)places, dst_count, (const void *const *)places + dst_count, source_count,
-      action->elements, run->call->dtype, run->call->op, action->whole);
+      (void *const *)places, dst_count, action->kept, (const void *const *)places + dst_count,
+      source_count, action->elements, run->call->dtype, run->call->op, action->whole);
 }
 
 /* Apart, as its stack reaches far. */

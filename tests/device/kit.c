@@ -87,7 +87,7 @@ static size_t whole_by(size_t turn, size_t bytes) {
 /* To one destination, as one whole. */
 static coll_status_t reduce(const device_ops_t *ops, void *dst, const void *const sources[],
                             int source_count, size_t count, coll_dtype_t dtype, int op) {
-  return ops->reduce(&dst, 1, sources, source_count, count, dtype, (coll_op_t)op,
+  return ops->reduce(&dst, 1, 0, sources, source_count, count, dtype, (coll_op_t)op,
                      count * base_dtype_bytes(dtype));
 }
 
@@ -120,7 +120,7 @@ void device_kit_copy(const device_ops_t *ops) {
 typedef struct reduction {
   coll_dtype_t dtype;
   coll_op_t op;
-  int dsts, sources, alias;
+  int dsts, kept, sources, alias;
   size_t count;
   bool skewed;
 } reduction_t;
@@ -143,8 +143,8 @@ static void check_reduction(const device_ops_t *ops, const reduction_t *r) {
     apart[d] = buffer_create(bytes, r->skewed ? (size_t)(d + 1) * element : 0);
     dsts[d] = d == r->dsts - 1 && r->alias >= 0 ? given[r->alias].data : apart[d].data;
   }
-  coll_status_t status = ops->reduce(dsts, r->dsts, sources, r->sources, r->count, r->dtype, r->op,
-                                     whole_by(r->count, bytes));
+  coll_status_t status = ops->reduce(dsts, r->dsts, r->kept, sources, r->sources, r->count,
+                                     r->dtype, r->op, whole_by(r->count, bytes));
   char what[128];
   snprintf(what, sizeof what, "%s %s of %d x %zu to %d, alias %d, skew %d",
            base_dtype_name(r->dtype), base_op_name(r->op), r->sources, r->count, r->dsts, r->alias,
@@ -173,7 +173,7 @@ void device_kit_nothing(const device_ops_t *ops, coll_dtype_t dtype) {
   void *dst = NULL;
   uint64_t scalar = 0;
   cr_assert_eq(ops->copy(NULL, NULL, 0, 0), COLL_OK);
-  cr_assert_eq(ops->reduce(&dst, 1, sources, 2, 0, dtype, COLL_SUM, 0), COLL_OK);
+  cr_assert_eq(ops->reduce(&dst, 1, 0, sources, 2, 0, dtype, COLL_SUM, 0), COLL_OK);
   cr_assert_eq(ops->scale(NULL, NULL, 0, dtype, &scalar), COLL_OK);
   cr_assert_eq(ops->divide(NULL, 0, dtype, 3), COLL_OK);
 }
@@ -193,6 +193,7 @@ void device_kit_reduce(const device_ops_t *ops, coll_dtype_t dtype) {
           r.dsts = (a + (int)c) % DSTS_MAX + 1;
           r.alias = aliases[a];
           r.skewed = (a + (int)c) % 2 == 1;
+          r.kept = (r.sources + (int)c) % (r.dsts + 1);
           check_reduction(ops, &r);
         }
       }

@@ -45,7 +45,7 @@ static void run_row(const row_t *row, char *memory, size_t bytes) {
   } else if (row->sources == 1) {
     row->ops->copy(dst, sources[0], bytes, bytes);
   } else {
-    row->ops->reduce(&dst, 1, sources, row->sources, count, row->dtype, COLL_SUM, bytes);
+    row->ops->reduce(&dst, 1, 0, sources, row->sources, count, row->dtype, COLL_SUM, bytes);
   }
 }
 

@@ -8,6 +8,7 @@ enum { COUNT = 96 };
 
 static alone_t alone;
 static size_t into_scratch, into_output; /* the largest hint of each */
+static int kept;                         /* destinations of the latest reduction */
 
 static coll_status_t noting_copy(void *dst, const void *src, size_t bytes, size_t whole) {
   size_t *largest = (char *)dst == alone.scratch ? &into_scratch : &into_output;
@@ -16,26 +17,46 @@ static coll_status_t noting_copy(void *dst, const void *src, size_t bytes, size_
   return COLL_OK;
 }
 
-static const device_ops_t noting = {.name = "noting", .copy = noting_copy};
+/* Of one source. */
+static coll_status_t noting_reduce(void *const dsts[], int dst_count, int first_kept,
+                                   const void *const sources[], int source_count, size_t count,
+                                   coll_dtype_t dtype, coll_op_t op, size_t whole) {
+  (void)dtype, (void)op;
+  cr_assert_eq(source_count, 1);
+  kept = first_kept;
+  if (whole > into_output) into_output = whole;
+  for (int d = 0; d < dst_count; d++) memcpy(dsts[d], sources[0], count);
+  return COLL_OK;
+}
 
-/* From INPUT to SCRATCH and on to OUTPUT, in as many passes as SCRATCH makes of it. */
-static void run(plan_reach_t reach) {
+static const device_ops_t noting = {.name = "noting", .copy = noting_copy, .reduce = noting_reduce};
+
+static const plan_span_t in = {0, PLAN_INPUT, 0, 1}, out = {0, PLAN_OUTPUT, 0, 1};
+static const plan_span_t aside = {0, PLAN_SCRATCH, 0, 1};
+
+/* `first`, and then from SCRATCH to OUTPUT, in as many passes as SCRATCH makes of it. */
+static void run_from(plan_step_t first, plan_reach_t reach) {
   static char input[COUNT], output[COUNT];
-  plan_span_t in = {0, PLAN_INPUT, 0, 1}, out = {0, PLAN_OUTPUT, 0, 1};
-  plan_span_t aside = {0, PLAN_SCRATCH, 0, 1};
-  plan_step_t steps[] = {{.kind = PLAN_COPY, .copy = {.dst = aside, .src = in}},
-                         {.kind = PLAN_COPY, .copy = {.dst = out, .src = aside}}};
-  plan_program_t program = {.lanes = {{.steps = steps, .count = 2}}};
+  plan_step_t steps[] = {first, {.kind = PLAN_COPY, .copy = {.dst = out, .src = aside}}};
+  plan_span_t source = in;
+  plan_program_t program = {
+      .lanes = {{.steps = steps, .count = 2}}, .sources = &source, .source_count = 1};
   plan_t plan = {
       .shape = {COLL_ALLREDUCE, 1, 0}, .reach = reach, .parts = 1, .lanes = 1, .scratch_chunks = 1};
   engine_call_t call = {
       .input = input, .output = output, .count = COUNT, .element_bytes = 1, .tag = 1};
   for (int i = 0; i < COUNT; i++) input[i] = (char)(i + 1);
+  memset(output, 0, sizeof output);
   into_scratch = into_output = 0;
   alone_open(&alone, &noting);
   alone_run(&alone, &plan, &program, &call);
   cr_assert_arr_eq(output, input, COUNT);
   alone_close(&alone);
+}
+
+/* From INPUT to SCRATCH and on. */
+static void run(plan_reach_t reach) {
+  run_from((plan_step_t){.kind = PLAN_COPY, .copy = {.dst = aside, .src = in}}, reach);
 }
 
 Test(whole, is_the_call_where_a_pass_stores_for_good) {
@@ -51,4 +72,12 @@ Test(whole, is_nothing_where_peers_fetch_what_is_stored) {
 Test(whole, is_the_pass_where_messages_may_send_it_on) {
   run(PLAN_REACH_OWN);
   cr_assert_eq(into_output, ALONE_SCRATCH_BYTES);
+}
+
+Test(whole, is_of_the_others_where_some_destinations_are_kept) {
+  run_from((plan_step_t){.kind = PLAN_REDUCE,
+                         .reduce = {.dst = aside, .first_source = 0, .source_count = 1}},
+           PLAN_REACH_SCRATCH);
+  cr_assert_eq(kept, 1, "scratch, but not the output that is written along with it");
+  cr_assert_eq(into_output, COUNT);
 }

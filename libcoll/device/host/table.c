@@ -99,25 +99,33 @@ static coll_status_t copy(void *dst, const void *src, size_t bytes, size_t whole
   return COLL_OK;
 }
 
+/* What has one place to go to that is streamed, and others from which it is loaded again soon, is
+ * stored there as usual. */
+static store_t *store_of(int dst, int kept) {
+  return dst < kept ? store_bytes : stream_bytes;
+}
+
 /* Block by block, so that memory is read once for all destinations. */
-static void spread_streamed(void *const dsts[], int dst_count, const void *src, size_t bytes) {
+static void spread_streamed(void *const dsts[], int dst_count, int kept, const void *src,
+                            size_t bytes) {
   for (size_t at = 0; at < bytes; at += BLOCK_BYTES) {
     size_t part = smaller(BLOCK_BYTES, bytes - at);
     for (int d = 0; d < dst_count; d++) {
-      if (dsts[d] != src) stream_bytes((char *)dsts[d] + at, (const char *)src + at, part);
+      if (dsts[d] == src) continue;
+      store_of(d, kept)((char *)dsts[d] + at, (const char *)src + at, part);
     }
   }
   stream_end();
 }
 
-BASE_APART static void spread(void *const dsts[], int dst_count, const void *src, size_t bytes,
-                              size_t whole) {
+BASE_APART static void spread(void *const dsts[], int dst_count, int kept, const void *src,
+                              size_t bytes, size_t whole) {
   size_t touched = whole * (size_t)(1 + dst_count);
   if (dst_count > 1 && STREAM_AVAILABLE && host_stream_pays(touched, HOST_REDUCE)) {
-    spread_streamed(dsts, dst_count, src, bytes);
+    spread_streamed(dsts, dst_count, kept, src, bytes);
     return;
   }
-  for (int d = 0; d < dst_count; d++) copy(dsts[d], src, bytes, whole);
+  for (int d = 0; d < dst_count; d++) copy(dsts[d], src, bytes, d < kept ? 0 : whole);
 }
 
 /* ---- reduce ---------------------------------------------------------------------------------*/
@@ -125,7 +133,7 @@ BASE_APART static void spread(void *const dsts[], int dst_count, const void *src
 typedef struct reduction {
   host_fold_t fold;
   void *const *dsts;
-  int dst_count;
+  int dst_count, kept;
   const void *const *sources;
   int source_count; /* at least 2 */
   size_t element_bytes, count;
@@ -150,7 +158,7 @@ static void reduce_in_cache(const reduction_t *r) {
 static bool choose_stores(const reduction_t *r, store_t *stores[]) {
   bool any = false;
   for (int d = 0; d < r->dst_count; d++) {
-    stores[d] = stream_bytes;
+    stores[d] = store_of(d, r->kept);
     for (int k = 0; k < r->source_count; k++) {
       if (r->sources[k] == r->dsts[d]) stores[d] = store_bytes;
     }
@@ -187,15 +195,15 @@ BASE_APART static void reduce_large(const reduction_t *r, bool streamed) {
   }
 }
 
-static coll_status_t reduce(void *const dsts[], int dst_count, const void *const sources[],
-                            int source_count, size_t count, coll_dtype_t dtype, coll_op_t op,
-                            size_t whole) {
+static coll_status_t reduce(void *const dsts[], int dst_count, int kept,
+                            const void *const sources[], int source_count, size_t count,
+                            coll_dtype_t dtype, coll_op_t op, size_t whole) {
   assert(source_count >= 1 && dst_count >= 1 && dst_count <= DEVICE_DSTS_MAX);
   assert((unsigned)op < COLL_OP_BUILTIN_COUNT);
   const host_kernels_t *kernels = kernels_of(dtype);
   if (count == 0) return COLL_OK;
   if (source_count == 1) {
-    spread(dsts, dst_count, sources[0], count * kernels->bytes, whole);
+    spread(dsts, dst_count, kept, sources[0], count * kernels->bytes, whole);
     return COLL_OK;
   }
   host_fold_t fold = kernels->fold[op == COLL_AVG ? COLL_SUM : op];
@@ -205,7 +213,7 @@ static coll_status_t reduce(void *const dsts[], int dst_count, const void *const
     fold(dsts[0], sources, source_count, 0, count);
     return COLL_OK;
   }
-  const reduction_t r = {fold, dsts, dst_count, sources, source_count, kernels->bytes, count};
+  const reduction_t r = {fold, dsts, dst_count, kept, sources, source_count, kernels->bytes, count};
   reduce_large(&r, streamed);
   return COLL_OK;
 }
