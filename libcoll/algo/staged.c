@@ -173,37 +173,19 @@ const algo_t algo_alltoall_staged = {
 };
 
 /* ---- broadcast -------------------------------------------------------------------------------
- * The root stages its vector once and all peers pull it, share after share, so that they pull one
- * while it stages the next. Its own last share it copies while they pull theirs. */
-
-#define BROADCAST_SHARES 8
-
-static void broadcast_outline(plan_t *plan) {
-  algo_outline_mapped(plan, PLAN_REACH_SCRATCH, BROADCAST_SHARES, BROADCAST_SHARES);
-}
-
-static void pull_shares(plan_emitter_t *e) {
-  int32_t root = e->plan->shape.root;
-  for (int32_t share = 0; share < BROADCAST_SHARES; share++) {
-    plan_emit_wait(e, 0, root);
-    plan_emit_copy(e, 0, plan_output(e, share, 1), plan_peer_scratch(root, share, 1));
-  }
-  plan_emit_signal(e, 0, root);
-}
+ * The root stages its vector once and all peers pull it. */
 
 static void broadcast_build(plan_emitter_t *e) {
-  const int32_t last = BROADCAST_SHARES - 1;
+  int32_t root = e->plan->shape.root;
   if (!is_root(e)) {
-    pull_shares(e);
+    plan_emit_wait(e, 0, root);
+    plan_emit_copy(e, 0, plan_output(e, 0, 1), plan_peer_scratch(root, 0, 1));
+    plan_emit_signal(e, 0, root);
     return;
   }
-  for (int32_t share = 0; share < last; share++) {
-    stage_and_keep(e, share, plan_input(e, share, 1), share);
-    algo_signal_peers(e);
-  }
-  plan_emit_copy(e, 0, plan_scratch(e, last, 1), plan_input(e, last, 1));
+  plan_emit_copy(e, 0, plan_scratch(e, 0, 1), plan_input(e, 0, 1));
   algo_signal_peers(e);
-  plan_emit_input_to_output(e, 0, last, last, 1);
+  algo_copy_through(e);
   algo_wait_peers(e);
 }
 
@@ -211,7 +193,7 @@ const algo_t algo_broadcast_staged = {
     .name = "staged",
     .collective = COLL_BROADCAST,
     .paper = graham_2008,
-    .outline = broadcast_outline,
+    .outline = outline_whole,
     .build = broadcast_build,
 };
 

@@ -13,7 +13,7 @@ typedef struct comm_call {
   comm_call_kind_t kind;
   struct coll_comm *comm;
   comm_shape_t shape; /* of reach USER */
-  const void *send;   /* NULL where this rank has no such buffer */
+  const void *send;   /* not looked at where this rank has no such buffer */
   void *recv;
   size_t *blocks;             /* alltoallv: send counts, send offsets, receive counts, receive
                                  offsets, [size] each; owned by the call. Else NULL */

@@ -110,7 +110,8 @@ coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int culp
 
 /* Whether the communicator has not failed, here or elsewhere: who sets `failure` aborts as well. */
 BASE_INLINE bool comm_is_sound(struct coll_comm *comm) {
-  return atomic_load_explicit(comm->local->abort_word, memory_order_relaxed) == 0;
+  /* acquire: what was written down of the failure before is seen */
+  return atomic_load_explicit(comm->local->abort_word, memory_order_acquire) == 0;
 }
 
 /* The failure that finished it, as this thread's last error. */

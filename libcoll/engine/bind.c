@@ -416,7 +416,7 @@ static coll_status_t bind_step(binder_t *b, size_t *steps) {
 static void point_at_operands(engine_bound_t *bound) {
   for (size_t i = 0; i < bound->action_count; i++) {
     engine_action_t *action = &bound->actions[i];
-    action->operands = bound->operands + action->first;
+    if (action->operand_count > 0) action->operands = bound->operands + action->first;
   }
 }
 

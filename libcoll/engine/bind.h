@@ -17,7 +17,7 @@
 typedef enum engine_action_kind {
   ENGINE_COPY,
   ENGINE_REDUCE,
-  ENGINE_SEND,        /* one piece of memory, of a size that all ranks know */
+  ENGINE_SEND,        /* one piece of memory, in a call that says its size */
   ENGINE_POST,        /* the same for a row of sends of a posted plan */
   ENGINE_SEND_PIECES, /* either, otherwise */
   ENGINE_RECV,        /* to one piece of memory */

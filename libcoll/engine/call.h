@@ -15,7 +15,7 @@ typedef struct engine_blocks {
 } engine_blocks_t;
 
 typedef struct engine_call {
-  const void *input; /* this rank's; NULL where the collective gives it none */
+  const void *input; /* this rank's; not looked at where the collective gives it none */
   void *output;
   size_t count; /* elements of a block; with uneven blocks, of this rank's largest */
   engine_blocks_t input_blocks; /* counts NULL: blocks of `count` elements, end to end */

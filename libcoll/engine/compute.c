@@ -36,7 +36,8 @@ BASE_APART static coll_status_t reduce_then_copy(const engine_run_t *run,
                           (const void *const *)places + dst_count, source_count, action->elements,
                           run->call->dtype, run->call->op, action->whole));
   for (int d = 1; d < dst_count; d++) {
-    COLL_TRY(device->copy(places[d], places[0], action->bytes, action->whole));
+    size_t whole = d < action->kept ? 0 : action->whole;
+    COLL_TRY(device->copy(places[d], places[0], action->bytes, whole));
   }
   return COLL_OK;
 }

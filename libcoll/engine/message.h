@@ -6,9 +6,9 @@
 
 /* Whether what came from the peer is what the action waits for; COLL_ERROR_MISMATCH if it is not.
  * check_tag: the same where counts differ from pair to pair, and what it says if it is not. */
-BASE_COLD coll_status_t engine_message_check_tag(const engine_run_t *run,
-                                                 const engine_action_t *action, int32_t peer,
-                                                 const transport_head_t *head);
+BASE_APART coll_status_t engine_message_check_tag(const engine_run_t *run,
+                                                  const engine_action_t *action, int32_t peer,
+                                                  const transport_head_t *head);
 
 BASE_INLINE coll_status_t engine_message_check(const engine_run_t *run,
                                                const engine_action_t *action, int32_t peer,

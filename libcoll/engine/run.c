@@ -1,13 +1,12 @@
-/* Each lane has a cursor; an action either completes or leaves everything as it was. */
+/* What is around the loop over a lane's actions (lane.h): passes, sweeps over the lanes, and what a
+ * run that stands still waits for. */
 #include "engine/run.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/inline.h"
 #include "engine/lane.h"
 #include "engine/message.h"
-#include "engine/tag.h"
 
 /* Elements of a block per pass, and the grain of chunk boundaries. */
 static size_t measure_pass(const engine_world_t *world, const plan_t *plan, size_t element_bytes,

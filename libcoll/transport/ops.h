@@ -146,7 +146,7 @@ struct transport {
   size_t slot_bytes; /* the most bytes of one message; the same on every rank */
   size_t post_bytes; /* the most bytes of a post; 0: it carries none; the same on every rank */
   bool peeks;        /* messages can be read in place, aligned for any element */
-  /* Not 0 once `aborted` would say so, for a quick look by any thread. */
+  /* Not 0 once `aborted` would say so, for a quick look by any thread; set with release. */
   const _Atomic uint32_t *abort_word;
   /* How many collectives this rank has completed, for peers that ask; by transport_complete.
    * Written with every call, and so not by way of a slot. */

@@ -234,21 +234,13 @@ static void one_block_per_peer_staged(const plan_t *plan, int size) {
   cr_assert_eq(t.signals, 2 * (size - 1));
 }
 
-/* Its shares, by signals of their own, and one more for the last of all. */
-static void share_after_share(const plan_t *plan, int size) {
-  test_traffic_t t = test_traffic_all(plan);
-  cr_assert_eq(t.remote_loads, plan->parts * (size - 1));
-  cr_assert_eq(t.remote_stores, 0);
-  cr_assert_eq(t.signals, (plan->parts + 1) * (size - 1));
-}
-
 Test(claims, rooted_through_memory) {
   each_size(COLL_REDUCE, "mapped", reduce_mapped);
   each_size(COLL_REDUCE, "staged", reduce_staged);
   each_size(COLL_BROADCAST, "mapped", one_block_per_peer);
   each_size(COLL_GATHER, "mapped", one_block_per_peer);
   each_size(COLL_SCATTER, "mapped", one_block_per_peer);
-  each_size(COLL_BROADCAST, "staged", share_after_share);
+  each_size(COLL_BROADCAST, "staged", one_block_per_peer_staged);
   each_size(COLL_GATHER, "staged", one_block_per_peer_staged);
   each_size(COLL_SCATTER, "staged", one_block_per_peer_staged);
 }

@@ -131,6 +131,12 @@ Test(mismatch, of_verbs_that_both_receive) {
                   "broadcast(int32)", false});
 }
 
+Test(mismatch, of_a_large_broadcast_and_a_barrier) {
+  clash((clash_t){CALL(COLL_BROADCAST, COUNT_MOST, COLL_INT64, COLL_SUM, 0),
+                  CALL(COLL_BARRIER, 0, COLL_UINT8, COLL_SUM, 0), "broadcast(int64)",
+                  "barrier(uint8)", false});
+}
+
 Test(mismatch, of_messages_and_signals) {
   clash((clash_t){CALL(COLL_BARRIER, 0, COLL_UINT8, COLL_SUM, 0),
                   CALL(COLL_ALLREDUCE, 10, COLL_INT32, COLL_SUM, 0), "barrier(uint8)",
@@ -170,7 +176,8 @@ static int pair_body(party_rank_t *self) {
 Test(mismatch, of_a_send_and_its_receive) {
   pair_clash_t clashes[] = {{10, 11, COLL_INT32, COLL_INT32},   {10, 10, COLL_INT32, COLL_FLOAT32},
                             {0, 1, COLL_INT8, COLL_INT8},       {1, 0, COLL_INT8, COLL_INT8},
-                            {90000, 3, COLL_INT32, COLL_INT32}, {3, 90000, COLL_INT32, COLL_INT32}};
+                            {90000, 3, COLL_INT32, COLL_INT32}, {3, 90000, COLL_INT32, COLL_INT32},
+                            {90000, 0, COLL_INT32, COLL_INT32}, {0, 90000, COLL_INT32, COLL_INT32}};
   for (size_t i = 0; i < sizeof clashes / sizeof *clashes; i++) {
     PARTY_RUN(2, 5000, pair_body, &clashes[i]);
   }

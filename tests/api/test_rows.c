@@ -78,6 +78,9 @@ static int get_buffers(const party_rank_t *self, row_call_t *call, uint64_t *own
     call->output = call->input - offset;
   }
   question_fill(q, self->rank, call->input);
+  /* What a rank has no use for is not looked at. */
+  if (in == 0) call->input = (void *)(uintptr_t)8;
+  if (out == 0) call->output = (void *)(uintptr_t)8;
   return 0;
 }
 

@@ -185,6 +185,7 @@ int transport_case_tells(const transport_fixture_t *fixture, transport_t **end) 
   uint64_t own = (uint64_t)t->rank, tag = 0;
   for (int peer = 0; peer < t->size; peer++) {
     WIRE_REQUIRE(!t->ops->peer_entered(t, peer, 0, &tag), "rank %d is in a call already", peer);
+    WIRE_REQUIRE(t->completed != NULL, "nowhere to tell what is completed");
   }
   harness_meet();
   transport_complete(t, 100 + own);
@@ -208,6 +209,7 @@ int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end)
   transport_t *t = *end;
   int culprit = -1;
   WIRE_REQUIRE(!t->ops->aborted(t, &culprit), "aborted from the start");
+  WIRE_REQUIRE(t->abort_word != NULL && atomic_load(t->abort_word) == 0, "its word says otherwise");
   harness_meet();
   if (t->rank == t->size - 1) t->ops->abort(t, 1);
   uint64_t begin = base_clock_now_ns();
@@ -216,6 +218,7 @@ int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end)
     wire_pause();
   }
   WIRE_REQUIRE(culprit == 1, "rank %d heard that it was rank %d", t->rank, culprit);
+  WIRE_REQUIRE(atomic_load(t->abort_word) != 0, "rank %d finds nothing in its word", t->rank);
   harness_meet();
   if (t->rank == 0) t->ops->abort(t, 2);
   harness_meet();

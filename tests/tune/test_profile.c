@@ -78,26 +78,14 @@ Test(profile, of_two_calls_in_a_row) {
 }
 
 Test(profile, of_scratch_that_peers_look_at) {
-  tune_profile_t profile = profile_of(COLL_GATHER, "staged", 2);
-  /* The other stages, and the root fetches what it has staged and lets it go. */
+  tune_profile_t profile = profile_of(COLL_BROADCAST, "staged", 2);
+  /* The root stages, and the other fetches what it has staged and lets it go. */
   expect(&profile.once[TUNE_LARGE],
          (tune_counts_t){
              .hops = 2,
              .flags = 4,
              .steps = 2,
              .chunks = {[TUNE_LOAD] = 1, [TUNE_STORE] = 1, [TUNE_PUSH] = 1, [TUNE_PULL] = 1}});
-}
-
-/* Of 8 shares, the other fetches the last two when the root has staged all but one: what it stores
- * for itself along with them it need not load again. */
-Test(profile, of_shares_that_follow_one_another) {
-  tune_profile_t profile = profile_of(COLL_BROADCAST, "staged", 2);
-  expect(&profile.once[TUNE_LARGE],
-         (tune_counts_t){
-             .hops = 2,
-             .flags = 11,
-             .steps = 9,
-             .chunks = {[TUNE_LOAD] = 7, [TUNE_STORE] = 9, [TUNE_PUSH] = 7, [TUNE_PULL] = 2}});
 }
 
 Test(profile, rounds_of_rings_and_trees) {

@@ -105,11 +105,18 @@ static store_t *store_of(int dst, int kept) {
   return dst < kept ? store_bytes : stream_bytes;
 }
 
-/* Block by block, so that memory is read once for all destinations. */
+/* Of a first block, so that the next begins where a line does. */
+static size_t first_part(size_t to_first_line, size_t block) {
+  return to_first_line > 0 ? to_first_line : block;
+}
+
+/* Block by block, so that memory is read once for all destinations. The first is cut so that the
+ * others begin on lines of the first destination that is streamed. */
 static void spread_streamed(void *const dsts[], int dst_count, int kept, const void *src,
                             size_t bytes) {
-  for (size_t at = 0; at < bytes; at += BLOCK_BYTES) {
-    size_t part = smaller(BLOCK_BYTES, bytes - at);
+  size_t most = first_part(to_line(dsts[kept]), BLOCK_BYTES), part;
+  for (size_t at = 0; at < bytes; at += part, most = BLOCK_BYTES) {
+    part = smaller(most, bytes - at);
     for (int d = 0; d < dst_count; d++) {
       if (dsts[d] == src) continue;
       store_of(d, kept)((char *)dsts[d] + at, (const char *)src + at, part);
@@ -121,7 +128,8 @@ static void spread_streamed(void *const dsts[], int dst_count, int kept, const v
 BASE_APART static void spread(void *const dsts[], int dst_count, int kept, const void *src,
                               size_t bytes, size_t whole) {
   size_t touched = whole * (size_t)(1 + dst_count);
-  if (dst_count > 1 && STREAM_AVAILABLE && host_stream_pays(touched, HOST_REDUCE)) {
+  if (dst_count > 1 && kept < dst_count && STREAM_AVAILABLE &&
+      host_stream_pays(touched, HOST_REDUCE)) {
     spread_streamed(dsts, dst_count, kept, src, bytes);
     return;
   }
@@ -167,12 +175,12 @@ static bool choose_stores(const reduction_t *r, store_t *stores[]) {
   return any;
 }
 
-/* Each block is made aside. The first is cut so that the others begin on lines of the first
- * destination. */
+/* Each block is made aside. The first is cut as above. */
 static void reduce_streamed(const reduction_t *r, store_t *const stores[]) {
   _Alignas(STREAM_LINE) char result[BLOCK_BYTES];
   size_t whole = BLOCK_BYTES / r->element_bytes, part;
-  size_t most = whole - (whole - to_line(r->dsts[0]) / r->element_bytes) % whole;
+  const void *dst = r->dsts[r->kept < r->dst_count ? r->kept : 0];
+  size_t most = first_part(to_line(dst) / r->element_bytes, whole);
   for (size_t first = 0; first < r->count; first += part, most = whole) {
     part = smaller(most, r->count - first);
     size_t offset = first * r->element_bytes, bytes = part * r->element_bytes;

@@ -1,6 +1,6 @@
 /*
  * A ring of slots per channel in private memory, and counts of signals. One thread at a time, so
- * nothing here is shared.
+ * nothing here is shared but the word that says it was aborted.
  */
 #include "transport/self/self.h"
 
@@ -128,8 +128,7 @@ static coll_status_t self_map(transport_t *t, int peer, const transport_address_
 
 static void self_abort(transport_t *t, int culprit) {
   uint32_t none = 0;
-  atomic_compare_exchange_strong_explicit(&self_of(t)->aborted, &none, (uint32_t)culprit + 1,
-                                          memory_order_relaxed, memory_order_relaxed);
+  atomic_compare_exchange_strong(&self_of(t)->aborted, &none, (uint32_t)culprit + 1);
 }
 
 static bool self_aborted(transport_t *t, int *culprit) {

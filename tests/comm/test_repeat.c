@@ -1,0 +1,55 @@
+/* Which calls take the short way from the second one on, and that it ends where it must. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "comm/repeat.h"
+
+enum { SMALL = 4, LARGEST = COMM_REPEAT_BYTES_MOST / sizeof(float) };
+
+static float in[LARGEST + 1], out[LARGEST + 1];
+
+static comm_prepared_t *prepared_for(coll_comm_t comm, coll_op_t op, size_t count) {
+  const comm_traits_t traits = {
+      .collective = COLL_ALLREDUCE, .dtype = COLL_FLOAT32, .op = op, .reach = PLAN_REACH_USER};
+  return comm_repeat_find(comm, comm_shape_make(traits, count));
+}
+
+static bool repeats(coll_comm_t comm, coll_op_t op, size_t count) {
+  cr_assert_null(prepared_for(comm, op, count), "before there was any");
+  cr_assert_eq(coll_allreduce(in, out, count, COLL_FLOAT32, op, comm, NULL), COLL_OK, "%s",
+               coll_last_error(comm));
+  return prepared_for(comm, op, count) != NULL;
+}
+
+Test(repeat, is_for_calls_that_are_all_run_and_not_large) {
+  coll_comm_t comm;
+  cr_assert_eq(coll_comm_create_local(1, &comm), COLL_OK);
+  cr_assert(repeats(comm, COLL_SUM, SMALL));
+  cr_assert_eq(prepared_for(comm, COLL_SUM, SMALL)->send_bytes, SMALL * sizeof(float));
+  cr_assert(repeats(comm, COLL_SUM, LARGEST));
+  cr_assert_not(repeats(comm, COLL_SUM, LARGEST + 1));
+  cr_assert_not(repeats(comm, COLL_AVG, SMALL), "its result is still to be divided");
+  coll_comm_destroy(comm);
+}
+
+Test(repeat, ends_when_another_algorithm_is_asked_for) {
+  coll_comm_t comm;
+  cr_assert_eq(coll_comm_create_local(1, &comm), COLL_OK);
+  cr_assert(repeats(comm, COLL_SUM, SMALL));
+  cr_assert_eq(coll_comm_algo_set(comm, COLL_ALLREDUCE, "ring"), COLL_OK);
+  cr_assert_null(prepared_for(comm, COLL_SUM, SMALL));
+  coll_comm_destroy(comm);
+}
+
+Test(repeat, is_refused_once_the_communicator_is_aborted) {
+  coll_comm_t comm;
+  cr_assert_eq(coll_comm_create_local(1, &comm), COLL_OK);
+  cr_assert(repeats(comm, COLL_SUM, SMALL));
+  cr_assert_eq(coll_comm_abort(comm), COLL_OK);
+  for (int i = 0; i < 2; i++) {
+    coll_status_t status = coll_allreduce(in, out, SMALL, COLL_FLOAT32, COLL_SUM, comm, NULL);
+    cr_assert_eq(status, COLL_ERROR_RANK_LOST, "%s", coll_last_error(comm));
+    cr_assert_not_null(strstr(coll_last_error(comm), "aborted"), "%s", coll_last_error(comm));
+  }
+  coll_comm_destroy(comm);
+}
