@@ -38,18 +38,6 @@ static void stage_others(plan_emitter_t *e) {
   algo_signal_peers(e);
 }
 
-/* Copies the INPUT chunk to SCRATCH and, where it is not there already, along with that to OUTPUT:
- * as a reduction of one operand, so that the engine loads it once for both. */
-static void stage_and_keep(plan_emitter_t *e, int32_t scratch, plan_span_t src, int32_t output) {
-  plan_span_t staged = plan_scratch(e, scratch, 1);
-  if (e->program->in_place) {
-    plan_emit_copy(e, 0, staged, src);
-  } else {
-    plan_emit_reduce(e, 0, staged, &src, 1);
-    plan_emit_copy(e, 0, plan_output(e, output, 1), staged);
-  }
-}
-
 /* Copies chunk `from` of each peer's SCRATCH to the OUTPUT chunk of the peer's number as soon as
  * the peer has staged it; `from` < 0 stands for the peer's number. Then all meet. */
 static void pull_and_leave(plan_emitter_t *e, int32_t from) {
@@ -145,7 +133,13 @@ const algo_t algo_reduce_scatter_staged = {
  * Two meetings: staged, and pulled. */
 
 static void allgather_build(plan_emitter_t *e) {
-  stage_and_keep(e, 0, plan_input(e, 0, 1), e->rank);
+  plan_span_t block = plan_input(e, 0, 1), staged = plan_scratch(e, 0, 1);
+  if (e->program->in_place) {
+    plan_emit_copy(e, 0, staged, block);
+  } else { /* as a reduction of one operand, which the engine loads once for both places */
+    plan_emit_reduce(e, 0, staged, &block, 1);
+    plan_emit_copy(e, 0, plan_output(e, e->rank, 1), staged);
+  }
   algo_signal_peers(e);
   pull_and_leave(e, 0);
 }

@@ -1,7 +1,7 @@
 /*
  * The loop over a lane's actions: each lane has a cursor, and an action either completes or leaves
- * everything as it was. Inline, so that a call like an earlier one goes from its verb
- * through its actions without a call in between: what small calls take is mostly instructions.
+ * everything as it was. Inline, so that a call like an earlier one goes from its verb through its
+ * actions without a call in between.
  */
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H

@@ -99,8 +99,7 @@ static coll_status_t copy(void *dst, const void *src, size_t bytes, size_t whole
   return COLL_OK;
 }
 
-/* What has one place to go to that is streamed, and others from which it is loaded again soon, is
- * stored there as usual. */
+/* How a destination is stored to where others are streamed: as usual if it is loaded again soon. */
 static store_t *store_of(int dst, int kept) {
   return dst < kept ? store_bytes : stream_bytes;
 }
