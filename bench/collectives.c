@@ -116,32 +116,68 @@ static coll_status_t ring_shift(const bench_call_t *call, const void *send, void
   return sent != COLL_OK ? sent : received != COLL_OK ? received : ended;
 }
 
-static coll_status_t dispatch(const bench_call_t *call, const void *send, void *recv) {
-  const bench_vectors_t *v = call->vectors;
-  size_t count = call->count;
-  coll_dtype_t dtype = call->dtype;
-  coll_op_t op = call->op;
-  coll_comm_t comm = call->comm;
-  coll_stream_t stream = call->stream;
-  int root = call->root;
-  switch (call->collective) {
-    case COLL_ALLREDUCE: return coll_allreduce(send, recv, count, dtype, op, comm, stream);
-    case COLL_REDUCE: return coll_reduce(send, recv, count, dtype, op, root, comm, stream);
-    case COLL_REDUCE_SCATTER:
-      return coll_reduce_scatter(send, recv, count, dtype, op, comm, stream);
-    case COLL_ALLGATHER: return coll_allgather(send, recv, count, dtype, comm, stream);
-    case COLL_BROADCAST: return coll_broadcast(send, recv, count, dtype, root, comm, stream);
-    case COLL_GATHER: return coll_gather(send, recv, count, dtype, root, comm, stream);
-    case COLL_SCATTER: return coll_scatter(send, recv, count, dtype, root, comm, stream);
-    case COLL_ALLTOALL: return coll_alltoall(send, recv, count, dtype, comm, stream);
-    case COLL_ALLTOALLV:
-      return coll_alltoallv(send, v->send_counts, v->send_displs, recv, v->recv_counts,
-                            v->recv_displs, dtype, comm, stream);
-    case COLL_SENDRECV: return ring_shift(call, send, recv);
-    default: return coll_barrier(comm, stream);
-  }
+static coll_status_t allreduce(const bench_call_t *call, const void *send, void *recv) {
+  return coll_allreduce(send, recv, call->count, call->dtype, call->op, call->comm, call->stream);
 }
 
+static coll_status_t reduce(const bench_call_t *call, const void *send, void *recv) {
+  return coll_reduce(send, recv, call->count, call->dtype, call->op, call->root, call->comm,
+                     call->stream);
+}
+
+static coll_status_t reduce_scatter(const bench_call_t *call, const void *send, void *recv) {
+  return coll_reduce_scatter(send, recv, call->count, call->dtype, call->op, call->comm,
+                             call->stream);
+}
+
+static coll_status_t allgather(const bench_call_t *call, const void *send, void *recv) {
+  return coll_allgather(send, recv, call->count, call->dtype, call->comm, call->stream);
+}
+
+static coll_status_t broadcast(const bench_call_t *call, const void *send, void *recv) {
+  return coll_broadcast(send, recv, call->count, call->dtype, call->root, call->comm, call->stream);
+}
+
+static coll_status_t gather(const bench_call_t *call, const void *send, void *recv) {
+  return coll_gather(send, recv, call->count, call->dtype, call->root, call->comm, call->stream);
+}
+
+static coll_status_t scatter(const bench_call_t *call, const void *send, void *recv) {
+  return coll_scatter(send, recv, call->count, call->dtype, call->root, call->comm, call->stream);
+}
+
+static coll_status_t alltoall(const bench_call_t *call, const void *send, void *recv) {
+  return coll_alltoall(send, recv, call->count, call->dtype, call->comm, call->stream);
+}
+
+static coll_status_t alltoallv(const bench_call_t *call, const void *send, void *recv) {
+  const bench_vectors_t *v = call->vectors;
+  return coll_alltoallv(send, v->send_counts, v->send_displs, recv, v->recv_counts, v->recv_displs,
+                        call->dtype, call->comm, call->stream);
+}
+
+static coll_status_t barrier(const bench_call_t *call, const void *send, void *recv) {
+  (void)send;
+  (void)recv;
+  return coll_barrier(call->comm, call->stream);
+}
+
+typedef coll_status_t verb_t(const bench_call_t *call, const void *send, void *recv);
+
+static verb_t *const verbs[] = {
+    [COLL_ALLREDUCE] = allreduce,
+    [COLL_REDUCE] = reduce,
+    [COLL_REDUCE_SCATTER] = reduce_scatter,
+    [COLL_ALLGATHER] = allgather,
+    [COLL_BROADCAST] = broadcast,
+    [COLL_GATHER] = gather,
+    [COLL_SCATTER] = scatter,
+    [COLL_ALLTOALL] = alltoall,
+    [COLL_ALLTOALLV] = alltoallv,
+    [COLL_SENDRECV] = ring_shift,
+    [COLL_BARRIER] = barrier,
+};
+
 coll_status_t bench_call_make(const bench_call_t *call, const void *send, void *recv) {
-  return bench_told(call->comm, dispatch(call, send, recv));
+  return bench_told(call->comm, verbs[call->collective](call, send, recv));
 }

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #define BENCH_GUARD_BYTES 256 /* on each side of a buffer */
+#define BENCH_ROTATION_MOST 16
 
 typedef struct bench_pool {
   unsigned char *memory;
@@ -19,11 +20,17 @@ typedef struct bench_pool {
   bool coll;     /* from coll_mem_alloc, else malloc */
 } bench_pool_t;
 
+/* What one call works on. */
+typedef struct bench_pair {
+  const void *send;
+  void *recv;
+} bench_pair_t;
+
 /* Bytes of a pool of `buffers` buffers of `bytes` each that begin `misalign` bytes late. */
 size_t bench_pool_bytes(size_t bytes, size_t misalign, int buffers);
 
-/* How many pairs of buffers of `send_bytes` and `recv_bytes` to rotate among: 2 to 16, about 32
- * MiB. */
+/* How many pairs of buffers of `send_bytes` and `recv_bytes` to rotate among: 2 to
+ * BENCH_ROTATION_MOST, about 32 MiB. */
 int bench_pool_rotation(size_t send_bytes, size_t recv_bytes);
 
 coll_status_t bench_pool_make(size_t bytes, bool coll, bench_pool_t *pool);

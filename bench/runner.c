@@ -126,13 +126,13 @@ static void fill(bench_runner_t *runner, const form_t *form, int index) {
   bench_check_fill(&form->values, &runner->layout.recv_before, &recv, runner->scratch);
 }
 
-static coll_status_t call_on(bench_runner_t *runner, const form_t *form, int index) {
+static bench_pair_t pair_of(const bench_runner_t *runner, const form_t *form, int index) {
   size_t bytes = coll_dtype_bytes(form->row->dtype);
   const bench_pool_t *from = form->in_place ? &runner->recv : &runner->send;
   bench_buffer_t send = buffer_of(runner, form, from, index);
   bench_buffer_t recv = buffer_of(runner, form, &runner->recv, index);
-  return bench_call_make(&form->call, send.region + send.data_at + runner->layout.send_at * bytes,
-                         recv.region + recv.data_at + runner->layout.recv_at * bytes);
+  return (bench_pair_t){.send = send.region + send.data_at + runner->layout.send_at * bytes,
+                        .recv = recv.region + recv.data_at + runner->layout.recv_at * bytes};
 }
 
 static coll_status_t sync_stream(bench_runner_t *runner) {
@@ -145,12 +145,13 @@ static coll_status_t sync_stream(bench_runner_t *runner) {
 /* What the timed calls need to know. */
 typedef struct timed_form {
   bench_runner_t *runner;
-  const form_t *form;
+  const bench_call_t *call;
+  bench_pair_t pairs[BENCH_ROTATION_MOST];
 } timed_form_t;
 
 static coll_status_t timed_call(void *context, int pair) {
   const timed_form_t *timed = context;
-  return call_on(timed->runner, timed->form, pair);
+  return bench_call_make(timed->call, timed->pairs[pair].send, timed->pairs[pair].recv);
 }
 
 static coll_status_t timed_settle(void *context) {
@@ -171,14 +172,17 @@ static coll_status_t timed_greatest(void *context, double *value) {
 static coll_status_t time_form(bench_runner_t *runner, const form_t *form, rank_report_t *report) {
   const bench_settings_t *settings = runner->settings;
   const bench_effort_t effort = {settings->warmups, settings->iterations, settings->time_ms};
-  timed_form_t context = {runner, form};
+  timed_form_t context = {.runner = runner, .call = &form->call};
   const bench_timed_t timed = {.context = &context,
                                .call = timed_call,
                                .settle = timed_settle,
                                .meet = timed_meet,
                                .greatest = timed_greatest,
                                .rotation = rotation_of(runner, form->row)};
-  for (int i = 0; i < timed.rotation; i++) fill(runner, form, i);
+  for (int i = 0; i < timed.rotation; i++) {
+    fill(runner, form, i);
+    context.pairs[i] = pair_of(runner, form, i);
+  }
   return bench_timing_run(&timed, &effort, report->batch_us, &report->batches);
 }
 
@@ -223,7 +227,8 @@ static coll_status_t check_form(bench_runner_t *runner, form_t *form, uint64_t *
   for (int i = 0; i < runner->settings->checks; i++) {
     form->values.seed = (uint64_t)i + 1;
     fill(runner, form, 0);
-    COLL_TRY(call_on(runner, form, 0));
+    bench_pair_t pair = pair_of(runner, form, 0);
+    COLL_TRY(bench_call_make(&form->call, pair.send, pair.recv));
     COLL_TRY(sync_stream(runner));
     found += check_buffer(runner, form, "receive", &runner->recv, &runner->layout.recv_after);
     found += check_buffer(runner, form, "send", &runner->send, &runner->layout.send);

@@ -12,7 +12,8 @@
 /* The calls of one rank. All ranks make the same ones in the same order. */
 typedef struct bench_timed {
   void *context; /* the functions' own */
-  /* Makes the call on that pair of buffers; it may still run on return. */
+  /* Makes the call on that pair of buffers; it may still run on return. Its own time is part of
+   * what is timed, so it finds where the buffers are and no more. */
   coll_status_t (*call)(void *context, int pair);
   coll_status_t (*settle)(void *context); /* returns when the calls made so far are complete */
   coll_status_t (*meet)(void *context);   /* returns when every rank has come here */

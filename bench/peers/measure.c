@@ -22,7 +22,8 @@ typedef struct session {
   bench_values_t values;
   bench_pool_t send, recv;
   peers_call_t call;
-  int rotation; /* pairs of buffers */
+  bench_pair_t pairs[BENCH_ROTATION_MOST];
+  int rotation; /* how many of them */
   void *scratch;
 } session_t;
 
@@ -36,6 +37,11 @@ static bench_buffer_t buffer_of(const bench_pool_t *pool, int index) {
                           .data_at = BENCH_GUARD_BYTES};
 }
 
+static bench_pair_t pair_of(const session_t *session, int pair) {
+  bench_buffer_t send = buffer_of(&session->send, pair), recv = buffer_of(&session->recv, pair);
+  return (bench_pair_t){.send = send.region + send.data_at, .recv = recv.region + recv.data_at};
+}
+
 static void fill(session_t *session, int pair) {
   bench_buffer_t send = buffer_of(&session->send, pair), recv = buffer_of(&session->recv, pair);
   bench_check_fill(&session->values, &session->layout.send, &send, session->scratch);
@@ -43,10 +49,10 @@ static void fill(session_t *session, int pair) {
 }
 
 static coll_status_t timed_call(void *context, int pair) {
-  session_t *session = context;
-  bench_buffer_t send = buffer_of(&session->send, pair), recv = buffer_of(&session->recv, pair);
-  return told(session->library->call(session->library->context, &session->call,
-                                     send.region + send.data_at, recv.region + recv.data_at));
+  const session_t *session = context;
+  const peers_library_t *library = session->library;
+  return told(library->call(library->context, &session->call, session->pairs[pair].send,
+                            session->pairs[pair].recv));
 }
 
 /* The peers' calls are complete when they return. */
@@ -148,6 +154,7 @@ static coll_status_t run_row(session_t *session, const bench_row_t *row) {
   COLL_TRY(make_pool(layout->send_elements, session->rotation, &session->send));
   coll_status_t status = make_pool(layout->recv_elements, session->rotation, &session->recv);
   if (status == COLL_OK) {
+    for (int i = 0; i < session->rotation; i++) session->pairs[i] = pair_of(session, i);
     status = work_on_row(session, row);
     bench_pool_free(&session->recv);
   }
