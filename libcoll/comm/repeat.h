@@ -34,7 +34,7 @@ BASE_INLINE coll_status_t comm_repeat(struct coll_comm *comm, comm_prepared_t *p
   prepared->call.input = send;
   prepared->call.output = recv;
   prepared->call.tag = engine_tag_of_call(prepared->tag, number);
-  if (!engine_run_again(&prepared->run, &status)) {
+  if (!engine_run_again(&prepared->run, &prepared->call, &status)) {
     return comm_repeat_resume(comm, prepared, status);
   }
   transport_complete(comm->local, comm->sequence);

@@ -70,10 +70,14 @@ static coll_status_t add_operand(binder_t *b, engine_action_t *action, const pla
 
 /* An action of the step at hand, not yet in the list. */
 static engine_action_t begin_action(const binder_t *b, engine_action_kind_t kind) {
-  return (engine_action_t){.kind = kind,
-                           .channel = b->channel,
-                           .step = (uint32_t)b->step,
-                           .first = (uint32_t)b->bound->operand_count};
+  return (engine_action_t){
+      .kind = kind, .step = (uint32_t)b->step, .first = (uint32_t)b->bound->operand_count};
+}
+
+static engine_peer_t peer_of(const binder_t *b, int32_t rank) {
+  transport_t *route = b->world->routes[rank];
+  return (engine_peer_t){
+      .rank = rank, .route = route, .port = route->ops->port(route, rank, b->channel)};
 }
 
 static coll_status_t add_action(binder_t *b, const engine_action_t *action) {
@@ -205,8 +209,7 @@ static coll_status_t bind_message(binder_t *b, engine_action_kind_t kind, int32_
       span->buffer == PLAN_INPUT ? &call->input_blocks : &call->output_blocks;
   engine_action_t action = begin_action(b, kind);
   int32_t pieces = engine_span_pieces(place, span);
-  action.peer = peer;
-  action.route = b->world->routes[peer];
+  action.peer = peer_of(b, peer);
   action.posted = place->plan->posted;
   if (blocks->counts != NULL) action.pair_count = blocks->counts[span->first];
   for (int32_t i = 0; i < pieces; i++) {
@@ -312,13 +315,13 @@ static bool may_stay_messages(const binder_t *b, const intake_t *intake) {
   return true;
 }
 
-static coll_status_t add_sender(engine_bound_t *bound, int32_t rank) {
+static coll_status_t add_sender(engine_bound_t *bound, engine_peer_t sender) {
   size_t needed = bound->sender_count + 1;
   COLL_TRY(base_grow((void **)&bound->senders, &bound->sender_capacity, needed,
                      sizeof *bound->senders, "a program's senders"));
   COLL_TRY(base_grow((void **)&bound->messages, &bound->message_capacity, needed,
                      sizeof *bound->messages, "a program's messages"));
-  bound->senders[bound->sender_count++] = rank;
+  bound->senders[bound->sender_count++] = sender;
   return COLL_OK;
 }
 
@@ -341,11 +344,10 @@ static coll_status_t bind_intake(binder_t *b, const intake_t *intake) {
   if (bound->action_count == before) return COLL_OK;
   engine_action_t *action = &bound->actions[before];
   action->posted = b->place.plan->posted;
-  action->peer = b->lane->steps[intake->first].recv.peer;
-  action->route = b->world->routes[action->peer];
+  action->peer = peer_of(b, b->lane->steps[intake->first].recv.peer);
   action->senders = (uint32_t)bound->sender_count;
   for (size_t step = intake->first; step < intake->end; step++) {
-    COLL_TRY(add_sender(bound, b->lane->steps[step].recv.peer));
+    COLL_TRY(add_sender(bound, peer_of(b, b->lane->steps[step].recv.peer)));
     point_at_message(b, intake, action, step - intake->first);
     action->sender_count++;
   }
@@ -384,12 +386,12 @@ static coll_status_t bind_order(binder_t *b) {
   const plan_step_t *step = &b->lane->steps[b->step];
   engine_action_t action = begin_action(b, ENGINE_AFTER);
   if (step->kind == PLAN_AFTER) {
-    action.peer = step->after.lane;
+    action.other = step->after.lane;
     action.after = (uint32_t)step->after.step;
   } else {
-    action.kind = step->kind == PLAN_SIGNAL ? ENGINE_SIGNAL : ENGINE_WAIT;
-    action.peer = step->kind == PLAN_SIGNAL ? step->signal.peer : step->wait.peer;
-    action.route = b->world->routes[action.peer];
+    bool signals = step->kind == PLAN_SIGNAL;
+    action.kind = signals ? ENGINE_SIGNAL : ENGINE_WAIT;
+    action.peer = peer_of(b, signals ? step->signal.peer : step->wait.peer);
   }
   return add_action(b, &action);
 }

@@ -48,25 +48,31 @@ typedef struct engine_operand {
   size_t bytes;
 } engine_operand_t;
 
+/* Another rank, or this one, and the way to it on the lane's channel. */
+typedef struct engine_peer {
+  int32_t rank;
+  transport_t *route;
+  transport_port_t *port;
+} engine_peer_t;
+
 typedef struct engine_action {
   engine_action_kind_t kind;
-  int32_t peer;    /* of a message or signal; the other lane of ENGINE_AFTER */
-  int32_t channel; /* of a message or signal */
   uint16_t dst_count;
   uint16_t operand_count;
   const engine_operand_t *operands; /* destinations, then sources; pieces of a message */
-  transport_t *route;
-  size_t bytes;     /* of a message, or of each operand of a copy or reduction */
+  engine_peer_t peer;               /* of a message or signal; of several, the first */
+  size_t bytes;                     /* of a message, or of each operand of a copy or reduction */
   size_t whole;     /* of a copy or reduction: of how many bytes it stores a part (device/ops.h) */
   int32_t kept;     /* of a reduction's destinations, the first ones that are loaded again soon */
   size_t elements;  /* of each operand of a reduction */
-  uint32_t senders; /* ENGINE_RECV_REDUCE: first of the ranks whose messages it reads */
+  uint32_t senders; /* ENGINE_RECV_REDUCE: first of the peers whose messages it reads */
   uint16_t sender_count;
   bool posted;       /* its messages are posts */
   uint32_t step;     /* of the lane, which it begins with */
   uint32_t phase;    /* how often its lane has had to wait when it comes to it; waits in a row are
                         one phase */
-  uint32_t after;    /* ENGINE_AFTER: the step of the other lane */
+  int32_t other;     /* ENGINE_AFTER: the other lane, */
+  uint32_t after;    /* and its step */
   uint32_t first;    /* its first operand, of all */
   size_t pair_count; /* of a message, in elements, where counts differ from pair to pair */
 } engine_action_t;
@@ -85,7 +91,7 @@ typedef struct engine_bound {
   size_t base_count, base_capacity, address_capacity;
   engine_operand_t *operands;
   size_t operand_count, operand_capacity;
-  int32_t *senders;
+  engine_peer_t *senders;
   const void **messages; /* what the senders at the same index have sent, while it is reduced */
   size_t sender_count, sender_capacity, message_capacity;
   engine_action_t *actions; /* those of lane l: [lane_ends[l - 1], lane_ends[l]) */

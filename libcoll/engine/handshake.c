@@ -16,6 +16,12 @@ static int peer_at(const engine_world_t *world, int distance) {
   return (world->rank + distance) % world->size;
 }
 
+/* Where offers go that are no posts. */
+static transport_port_t *port_to(const engine_handshake_t *shake, int peer) {
+  transport_t *route = shake->world->routes[peer];
+  return route->ops->port(route, peer, shake->call->channel);
+}
+
 static bool goes_by_post(const engine_world_t *world) {
   return world->room.post_bytes >= sizeof(offer_t);
 }
@@ -61,7 +67,7 @@ static coll_status_t send_offers(engine_handshake_t *shake, const offer_t *offer
     transport_t *route = world->routes[peer];
     transport_head_t head = {.tag = shake->call->tag, .bytes = sizeof *offer};
     bool sent;
-    COLL_TRY(route->ops->send(route, peer, shake->call->channel, offer, &head, &sent));
+    COLL_TRY(route->ops->send(port_to(shake, peer), offer, &head, &sent));
     if (!sent) return COLL_OK;
     shake->sent++;
     *moved = true;
@@ -89,7 +95,7 @@ static coll_status_t get_offer(const engine_handshake_t *shake, int peer, offer_
   transport_t *route = shake->world->routes[peer];
   const void *post;
   if (!goes_by_post(shake->world)) {
-    return route->ops->recv(route, peer, shake->call->channel, offer, sizeof *offer, head, got);
+    return route->ops->recv(port_to(shake, peer), offer, sizeof *offer, head, got);
   }
   COLL_TRY(route->ops->peek_post(route, peer, &post, head, got));
   if (!*got) return COLL_OK;
@@ -148,7 +154,7 @@ uint64_t engine_handshake_missing(const engine_handshake_t *shake) {
     if (goes_by_post(world)) {
       route->ops->peek_post(route, peer, &message, &head, &here);
     } else if (route->peeks) {
-      route->ops->peek(route, peer, shake->call->channel, &message, &head, &here);
+      route->ops->peek(port_to(shake, peer), &message, &head, &here);
     }
     if (!here) missing |= UINT64_C(1) << peer % 64;
   }

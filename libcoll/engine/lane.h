@@ -9,38 +9,33 @@
 #include "engine/message.h"
 #include "engine/tag.h"
 
-/* NULL stays NULL: a buffer that this rank does not have. */
-BASE_INLINE char *engine_lane_shifted(const void *buffer, size_t shift) {
-  return buffer == NULL ? NULL : (char *)(uintptr_t)buffer + shift; /* INPUT is never written */
-}
-
 /* This rank's INPUT and OUTPUT are the call's, so that several calls can be under way at once. */
-BASE_INLINE void engine_lane_find_own(engine_run_t *run, size_t shift) {
+BASE_INLINE void engine_lane_set_own(engine_run_t *run, const void *input, void *output) {
   char **addresses = run->bound.addresses;
-  addresses[ENGINE_BASE_INPUT] = engine_lane_shifted(run->call->input, shift);
-  addresses[ENGINE_BASE_OUTPUT] = engine_lane_shifted(run->call->output, shift);
+  addresses[ENGINE_BASE_INPUT] = (char *)(uintptr_t)input; /* INPUT is never written */
+  addresses[ENGINE_BASE_OUTPUT] = output;
 }
 
 BASE_INLINE coll_status_t engine_lane_wait(const engine_run_t *run, const engine_action_t *action,
                                            bool *done) {
-  transport_t *route = action->route;
+  const engine_peer_t *peer = &action->peer;
   uint64_t tag = 0;
-  COLL_TRY(route->ops->wait(route, action->peer, action->channel, &tag, done));
+  COLL_TRY(peer->route->ops->wait(peer->port, &tag, done));
   if (*done && tag != 0 && tag != run->call->tag) {
-    return engine_tag_mismatch(run->world->rank, run->call->tag, action->peer, tag);
+    return engine_tag_mismatch(run->world->rank, run->call->tag, peer->rank, tag);
   }
   return COLL_OK;
 }
 
 /* Whether the other lane has come past its step. */
 BASE_INLINE bool engine_lane_is_after(const engine_run_t *run, const engine_action_t *action) {
-  const engine_action_t *next = run->next[action->peer];
-  return next == run->end[action->peer] || next->step > action->after;
+  const engine_action_t *next = run->next[action->other];
+  return next == run->end[action->other] || next->step > action->after;
 }
 
 BASE_INLINE coll_status_t engine_lane_act(engine_run_t *run, const engine_action_t *action,
                                           bool *done) {
-  transport_t *route = action->route;
+  const engine_peer_t *peer = &action->peer;
   *done = true;
   switch (action->kind) {
     case ENGINE_COPY: return engine_compute_copy(run, action);
@@ -52,8 +47,7 @@ BASE_INLINE coll_status_t engine_lane_act(engine_run_t *run, const engine_action
     case ENGINE_RECV_PIECES: return engine_message_recv_pieces(run, action, done);
     case ENGINE_RECV_POST: return engine_message_recv_post(run, action, done);
     case ENGINE_RECV_REDUCE: return engine_message_recv_reduce(run, action, done);
-    case ENGINE_SIGNAL:
-      return route->ops->signal(route, action->peer, action->channel, run->call->tag);
+    case ENGINE_SIGNAL: return peer->route->ops->signal(peer->port, run->call->tag);
     case ENGINE_WAIT: return engine_lane_wait(run, action, done);
     case ENGINE_AFTER: *done = engine_lane_is_after(run, action); return COLL_OK;
   }
@@ -79,14 +73,15 @@ BASE_INLINE coll_status_t engine_lane_advance(engine_run_t *run, int lane, int l
 }
 
 /* Begins a call that differs from the last one, which was completed, only in the buffers and the
- * tag that *run->call now has, and goes on with it as engine_run_advance does. Whether it is
- * complete; if not, *status says what is wrong, COLL_OK if nothing is. Requires `can_repeat`, which
- * a call of one lane, one pass and even blocks leaves behind when its plan reaches into no other's
- * INPUT or OUTPUT. */
-BASE_INLINE bool engine_run_again(engine_run_t *run, coll_status_t *status) {
+ * tag that *call, which was the last one's, now has, and goes on with it as engine_run_advance
+ * does. Whether it is complete; if not, *status says what is wrong, COLL_OK if nothing is. Requires
+ * `can_repeat`, which a call of one lane, one pass and even blocks leaves behind when its plan
+ * reaches into no other's INPUT or OUTPUT. */
+BASE_INLINE bool engine_run_again(engine_run_t *run, const engine_call_t *call,
+                                  coll_status_t *status) {
   run->bound.calls++;
   run->next[0] = run->bound.actions;
-  engine_lane_find_own(run, 0);
+  engine_lane_set_own(run, call->input, call->output);
   *status = engine_lane_advance(run, 0, run->world->looks);
   return run->next[0] == run->end[0];
 }

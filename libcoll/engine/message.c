@@ -48,10 +48,11 @@ BASE_APART static coll_status_t unpack(const engine_run_t *run, const engine_act
 
 static coll_status_t send_from(const engine_action_t *action, const char *data, uint64_t tag,
                                bool *done) {
-  transport_t *route = action->route;
+  const engine_peer_t *peer = &action->peer;
+  const transport_ops_t *ops = peer->route->ops;
   const transport_head_t head = {.tag = tag, .bytes = action->bytes};
-  if (action->posted) return route->ops->post(route, data, &head, done);
-  return route->ops->send(route, action->peer, action->channel, data, &head, done);
+  if (action->posted) return ops->post(peer->route, data, &head, done);
+  return ops->send(peer->port, data, &head, done);
 }
 
 coll_status_t engine_message_send_pieces(const engine_run_t *run, const engine_action_t *action,
@@ -61,58 +62,56 @@ coll_status_t engine_message_send_pieces(const engine_run_t *run, const engine_a
 }
 
 coll_status_t engine_message_check_tag(const engine_run_t *run, const engine_action_t *action,
-                                       int32_t peer, const transport_head_t *head) {
+                                       const engine_peer_t *peer, const transport_head_t *head) {
   uint64_t tag = tag_of(run->call, action);
   if (head->tag == tag && head->bytes == action->bytes) return COLL_OK;
-  return engine_tag_mismatch(run->world->rank, tag, peer, head->tag);
+  return engine_tag_mismatch(run->world->rank, tag, peer->rank, head->tag);
 }
 
-static coll_status_t peek(const engine_action_t *action, int32_t peer, const void **message,
-                          transport_head_t *head, bool *done) {
-  transport_t *route = action->route;
-  if (action->posted) return route->ops->peek_post(route, peer, message, head, done);
-  return route->ops->peek(route, peer, action->channel, message, head, done);
+static coll_status_t peek(const engine_action_t *action, const engine_peer_t *peer,
+                          const void **message, transport_head_t *head, bool *done) {
+  const transport_ops_t *ops = peer->route->ops;
+  if (action->posted) return ops->peek_post(peer->route, peer->rank, message, head, done);
+  return ops->peek(peer->port, message, head, done);
 }
 
-static coll_status_t take(const engine_action_t *action, int32_t peer) {
-  transport_t *route = action->route;
-  if (action->posted) return route->ops->take_post(route, peer);
-  return route->ops->take(route, peer, action->channel);
+static coll_status_t take(const engine_action_t *action, const engine_peer_t *peer) {
+  const transport_ops_t *ops = peer->route->ops;
+  return action->posted ? ops->take_post(peer->route, peer->rank) : ops->take(peer->port);
 }
 
-bool engine_message_is_here(const engine_action_t *action, int32_t peer) {
+bool engine_message_is_here(const engine_action_t *action, const engine_peer_t *peer) {
   transport_head_t head;
   const void *message;
   bool here = false;
-  if (!action->posted && !action->route->peeks) return false;
+  if (!action->posted && !peer->route->peeks) return false;
   return peek(action, peer, &message, &head, &here) == COLL_OK && here;
 }
 
 /* Posts overtake the messages of an earlier call, which thus may show that ranks were not in the
  * same one. Looked for now and then, as it costs time. */
-static coll_status_t check_leftovers(const engine_run_t *run, const engine_action_t *action,
-                                     int32_t peer) {
+static coll_status_t check_leftovers(const engine_run_t *run, const engine_peer_t *peer) {
   const engine_call_t *call = run->call;
-  transport_t *route = action->route;
   transport_head_t head;
   const void *message;
   bool here = false;
-  if (!route->peeks || run->bound.calls % LEFTOVER_CALLS != 0) return COLL_OK;
-  COLL_TRY(route->ops->peek(route, peer, call->channel, &message, &head, &here));
+  if (!peer->route->peeks || run->bound.calls % LEFTOVER_CALLS != 0) return COLL_OK;
+  COLL_TRY(peer->route->ops->peek(peer->port, &message, &head, &here));
   if (!here || !engine_tag_is_older(head.tag, call->tag)) return COLL_OK;
-  return engine_tag_mismatch(run->world->rank, call->tag, peer, head.tag);
+  return engine_tag_mismatch(run->world->rank, call->tag, peer->rank, head.tag);
 }
 
 coll_status_t engine_message_recv_post(const engine_run_t *run, const engine_action_t *action,
                                        bool *done) {
+  const engine_peer_t *peer = &action->peer;
   transport_head_t head;
   const void *message;
-  COLL_TRY(peek(action, action->peer, &message, &head, done));
+  COLL_TRY(peek(action, peer, &message, &head, done));
   if (!*done) return COLL_OK;
-  COLL_TRY(engine_message_check(run, action, action->peer, &head));
+  COLL_TRY(engine_message_check(run, action, peer, &head));
   COLL_TRY(unpack(run, action, message));
-  COLL_TRY(take(action, action->peer));
-  return check_leftovers(run, action, action->peer);
+  COLL_TRY(take(action, peer));
+  return check_leftovers(run, peer);
 }
 
 coll_status_t engine_message_recv_pieces(const engine_run_t *run, const engine_action_t *action,
@@ -123,11 +122,11 @@ coll_status_t engine_message_recv_pieces(const engine_run_t *run, const engine_a
 
 coll_status_t engine_message_recv_reduce(engine_run_t *run, const engine_action_t *action,
                                          bool *done) {
-  const int32_t *senders = &run->bound.senders[action->senders];
+  const engine_peer_t *senders = &run->bound.senders[action->senders];
   const void **messages = &run->bound.messages[action->senders];
   transport_head_t head;
   for (; run->arrived < action->sender_count; run->arrived++) {
-    int32_t sender = senders[run->arrived];
+    const engine_peer_t *sender = &senders[run->arrived];
     COLL_TRY(peek(action, sender, &messages[run->arrived], &head, done));
     if (!*done) return COLL_OK;
     COLL_TRY(engine_message_check(run, action, sender, &head));
@@ -135,8 +134,8 @@ coll_status_t engine_message_recv_reduce(engine_run_t *run, const engine_action_
   run->arrived = 0;
   COLL_TRY(engine_compute_reduce(run, action, messages));
   for (uint16_t i = 0; i < action->sender_count; i++) {
-    COLL_TRY(take(action, senders[i]));
-    if (action->posted) COLL_TRY(check_leftovers(run, action, senders[i]));
+    COLL_TRY(take(action, &senders[i]));
+    if (action->posted) COLL_TRY(check_leftovers(run, &senders[i]));
   }
   return COLL_OK;
 }

@@ -7,11 +7,13 @@
 /* Whether what came from the peer is what the action waits for; COLL_ERROR_MISMATCH if it is not.
  * check_tag: the same where counts differ from pair to pair, and what it says if it is not. */
 BASE_APART coll_status_t engine_message_check_tag(const engine_run_t *run,
-                                                  const engine_action_t *action, int32_t peer,
+                                                  const engine_action_t *action,
+                                                  const engine_peer_t *peer,
                                                   const transport_head_t *head);
 
 BASE_INLINE coll_status_t engine_message_check(const engine_run_t *run,
-                                               const engine_action_t *action, int32_t peer,
+                                               const engine_action_t *action,
+                                               const engine_peer_t *peer,
                                                const transport_head_t *head) {
   if (head->tag == run->call->tag && head->bytes == action->bytes) return COLL_OK;
   return engine_message_check_tag(run, action, peer, head);
@@ -21,15 +23,14 @@ BASE_INLINE coll_status_t engine_message_check(const engine_run_t *run,
 
 BASE_INLINE coll_status_t engine_message_send(const engine_run_t *run,
                                               const engine_action_t *action, bool *done) {
-  transport_t *route = action->route;
+  const engine_peer_t *peer = &action->peer;
   const transport_head_t head = {.tag = run->call->tag, .bytes = action->bytes};
-  return route->ops->send(route, action->peer, action->channel,
-                          engine_address(run, action->operands), &head, done);
+  return peer->route->ops->send(peer->port, engine_address(run, action->operands), &head, done);
 }
 
 BASE_INLINE coll_status_t engine_message_post(const engine_run_t *run,
                                               const engine_action_t *action, bool *done) {
-  transport_t *route = action->route;
+  transport_t *route = action->peer.route;
   const transport_head_t head = {.tag = run->call->tag, .bytes = action->bytes};
   return route->ops->post(route, engine_address(run, action->operands), &head, done);
 }
@@ -37,11 +38,10 @@ BASE_INLINE coll_status_t engine_message_post(const engine_run_t *run,
 BASE_INLINE coll_status_t engine_message_recv_to(const engine_run_t *run,
                                                  const engine_action_t *action, char *data,
                                                  bool *done) {
-  transport_t *route = action->route;
+  const engine_peer_t *peer = &action->peer;
   transport_head_t head;
-  COLL_TRY(
-      route->ops->recv(route, action->peer, action->channel, data, action->bytes, &head, done));
-  return *done ? engine_message_check(run, action, action->peer, &head) : COLL_OK;
+  COLL_TRY(peer->route->ops->recv(peer->port, data, action->bytes, &head, done));
+  return *done ? engine_message_check(run, action, peer, &head) : COLL_OK;
 }
 
 BASE_INLINE coll_status_t engine_message_recv(const engine_run_t *run,
@@ -59,6 +59,6 @@ coll_status_t engine_message_recv_reduce(engine_run_t *run, const engine_action_
                                          bool *done);
 
 /* Whether the peer's next message is here, where that can be told without taking it. */
-bool engine_message_is_here(const engine_action_t *action, int32_t peer);
+bool engine_message_is_here(const engine_action_t *action, const engine_peer_t *peer);
 
 #endif

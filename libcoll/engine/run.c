@@ -27,6 +27,11 @@ BASE_COLD static coll_status_t say_unmapped(const engine_run_t *run, const engin
                    run->world->rank, plan_buffer_name(base->buffer), base->rank);
 }
 
+/* NULL stays NULL: a buffer that this rank does not have. */
+static char *shifted(const void *buffer, size_t shift) {
+  return buffer == NULL ? NULL : (char *)(uintptr_t)buffer + shift;
+}
+
 static coll_status_t find_foreign(engine_run_t *run, size_t shift) {
   const engine_bound_t *bound = &run->bound;
   for (size_t i = ENGINE_BASES_OWN; i < bound->base_count; i++) {
@@ -63,14 +68,14 @@ static bool may_repeat(const engine_run_t *run) {
 static coll_status_t enter_pass(engine_run_t *run) {
   size_t shift = run->pass.first * run->call->element_bytes;
   start_lanes(run);
-  engine_lane_find_own(run, shift);
+  engine_lane_set_own(run, shifted(run->call->input, shift), shifted(run->call->output, shift));
   return find_foreign(run, shift);
 }
 
 /* Scratch is where it was when the program was bound. */
 BASE_INLINE coll_status_t enter_first_pass(engine_run_t *run) {
   start_lanes(run);
-  engine_lane_find_own(run, 0);
+  engine_lane_set_own(run, run->call->input, run->call->output);
   return run->bound.plan->reach == PLAN_REACH_USER ? find_foreign(run, 0) : COLL_OK;
 }
 
@@ -158,17 +163,17 @@ coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
 
 #define PHASE_BITS 12 /* of a place */
 
-/* The ranks that the action waits for: its senders or its peer. */
-static int peers_of(const engine_run_t *run, const engine_action_t *action, const int32_t **peers) {
+/* Whom the action waits for: its senders or its peer. */
+static int peers_of(const engine_run_t *run, const engine_action_t *action,
+                    const engine_peer_t **peers) {
   bool many = action->kind == ENGINE_RECV_REDUCE;
   *peers = many ? &run->bound.senders[action->senders] : &action->peer;
   return many ? action->sender_count : 1;
 }
 
 /* Whether the peer has sent what the action waits for, as far as can be told without taking it. */
-static bool has_news(const engine_action_t *action, int32_t peer) {
-  transport_t *route = action->route;
-  if (action->kind == ENGINE_WAIT) return route->ops->signaled(route, peer, action->channel);
+static bool has_news(const engine_action_t *action, const engine_peer_t *peer) {
+  if (action->kind == ENGINE_WAIT) return peer->route->ops->signaled(peer->port);
   return engine_message_is_here(action, peer);
 }
 
@@ -177,11 +182,11 @@ static uint64_t missing_of(const engine_run_t *run, int lane) {
   uint64_t missing = 0, seen = 0;
   for (const engine_action_t *action = run->next[lane]; action < run->end[lane]; action++) {
     if (!engine_action_waits(action)) break;
-    const int32_t *peers;
+    const engine_peer_t *peers;
     int count = peers_of(run, action, &peers);
     for (int p = 0; p < count; p++) {
-      uint64_t bit = UINT64_C(1) << peers[p] % 64;
-      if ((seen & bit) == 0 && !has_news(action, peers[p])) missing |= bit;
+      uint64_t bit = UINT64_C(1) << peers[p].rank % 64;
+      if ((seen & bit) == 0 && !has_news(action, &peers[p])) missing |= bit;
       seen |= bit;
     }
   }
@@ -205,10 +210,10 @@ void engine_run_standstill(const engine_run_t *run, uint32_t *place, uint64_t *m
 
 /* The first that the blocked action waits for. */
 static int32_t waited_of(const engine_run_t *run, const engine_action_t *action) {
-  const int32_t *peers;
+  const engine_peer_t *peers;
   int count = peers_of(run, action, &peers), at = 0;
-  while (at + 1 < count && has_news(action, peers[at])) at++;
-  return peers[at];
+  while (at + 1 < count && has_news(action, &peers[at])) at++;
+  return peers[at].rank;
 }
 
 int engine_run_waits_for(const engine_run_t *run, int peers[PLAN_LANES_MAX]) {
@@ -217,7 +222,7 @@ int engine_run_waits_for(const engine_run_t *run, int peers[PLAN_LANES_MAX]) {
   for (int lane = 0; lane < bound->plan->lanes; lane++) {
     if (run->next[lane] == run->end[lane]) continue;
     const engine_action_t *action = run->next[lane];
-    if (action->route == NULL) continue;
+    if (action->peer.route == NULL) continue;
     peers[count++] = waited_of(run, action);
   }
   return count;

@@ -44,6 +44,10 @@ typedef enum transport_peer_state {
 
 typedef struct transport transport_t;
 
+/* Where this rank's messages and signals to a peer on a channel go in, and the peer's come out. The
+ * transport's own, and valid as long as it. */
+typedef struct transport_port transport_port_t;
+
 /* Where what a rank waits for may come from. */
 typedef enum transport_outlook {
   TRANSPORT_NEWS_HERE,     /* other ranks on this processor may go on, if they are given the core */
@@ -54,22 +58,25 @@ typedef enum transport_outlook {
 typedef struct transport_ops {
   const char *name;
 
-  /* Puts one message of at most slot_bytes into the FIFO to (peer, channel). done: the bytes are
-   * copied, the buffer is the caller's again; not done: the FIFO is full, nothing was taken. Holds
-   * at least PLAN_DEPTH_MAX messages. bytes may be 0. */
-  coll_status_t (*send)(transport_t *t, int peer, int channel, const void *data,
-                        const transport_head_t *head, bool *done);
+  /* The port to the peer on the channel; the same one each time. */
+  transport_port_t *(*port)(transport_t *t, int peer, int channel);
 
-  /* Takes the oldest message from (peer, channel) into data, at most `capacity` bytes of it, and
-   * its head. A message longer than capacity is cut: the caller compares head.bytes. */
-  coll_status_t (*recv)(transport_t *t, int peer, int channel, void *data, size_t capacity,
-                        transport_head_t *head, bool *done);
+  /* Puts one message of at most slot_bytes into the FIFO to the peer. done: the bytes are copied,
+   * the buffer is the caller's again; not done: the FIFO is full, nothing was taken. Holds at least
+   * PLAN_DEPTH_MAX messages. bytes may be 0. */
+  coll_status_t (*send)(transport_port_t *port, const void *data, const transport_head_t *head,
+                        bool *done);
 
-  /* The oldest message from (peer, channel) and its head where the transport has it, unchanged
-   * until take; and take, which lets go of it. Only where transport_t says that it peeks. */
-  coll_status_t (*peek)(transport_t *t, int peer, int channel, const void **data,
-                        transport_head_t *head, bool *done);
-  coll_status_t (*take)(transport_t *t, int peer, int channel);
+  /* Takes the oldest message from the peer into data, at most `capacity` bytes of it, and its head.
+   * A message longer than capacity is cut: the caller compares head.bytes. */
+  coll_status_t (*recv)(transport_port_t *port, void *data, size_t capacity, transport_head_t *head,
+                        bool *done);
+
+  /* The oldest message from the peer and its head where the transport has it, unchanged until take;
+   * and take, which lets go of it. Only where transport_t says that it peeks. */
+  coll_status_t (*peek)(transport_port_t *port, const void **data, transport_head_t *head,
+                        bool *done);
+  coll_status_t (*take)(transport_port_t *port);
 
   /* A post is one message to all peers, in a FIFO of its own that each of them reads: post, as
    * send does, while all have room for it; then peek_post and take_post, as above. Holds at least
@@ -80,15 +87,15 @@ typedef struct transport_ops {
   coll_status_t (*take_post)(transport_t *t, int peer);
 
   /* Release: everything this thread wrote before is visible to the peer once its matching
-   * wait on the channel has arrived. Never full. */
-  coll_status_t (*signal)(transport_t *t, int peer, int channel, uint64_t tag);
+   * wait has arrived. Never full. */
+  coll_status_t (*signal)(transport_port_t *port, uint64_t tag);
 
   /* Acquire: consumes one signal from the peer, if there is one. *tag is what the peer gave with
    * it, or 0 where later signals have overtaken it. */
-  coll_status_t (*wait)(transport_t *t, int peer, int channel, uint64_t *tag, bool *arrived);
+  coll_status_t (*wait)(transport_port_t *port, uint64_t *tag, bool *arrived);
 
-  /* Whether a wait for the peer would find a signal. */
-  bool (*signaled)(transport_t *t, int peer, int channel);
+  /* Whether a wait would find a signal. */
+  bool (*signaled)(transport_port_t *port);
 
   /* Describes [ptr, ptr+bytes) so that peers can map it, and sees to it that they will be able to.
    * A zero address where they cannot. Cheap when asked again for the same memory. */

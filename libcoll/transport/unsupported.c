@@ -12,38 +12,46 @@ static coll_status_t unsupported(const transport_t *t, const char *what) {
                    what);
 }
 
-static coll_status_t unsupported_send(transport_t *t, int peer, int channel, const void *data,
-                                      const transport_head_t *head, bool *done) {
-  (void)peer, (void)channel, (void)data, (void)head, (void)done;
-  return unsupported(t, "send messages");
-}
-
-static coll_status_t unsupported_recv(transport_t *t, int peer, int channel, void *data,
-                                      size_t capacity, transport_head_t *head, bool *done) {
-  (void)peer, (void)channel, (void)data, (void)capacity, (void)head, (void)done;
-  return unsupported(t, "receive messages");
-}
-
-static coll_status_t unsupported_peek(transport_t *t, int peer, int channel, const void **data,
-                                      transport_head_t *head, bool *done) {
-  (void)peer, (void)channel, (void)data, (void)head, (void)done;
-  return unsupported(t, "show messages in place");
-}
-
-static coll_status_t unsupported_take(transport_t *t, int peer, int channel) {
+/* All ports are the transport, so that what is refused can say whose it is. */
+static transport_port_t *unsupported_port(transport_t *t, int peer, int channel) {
   (void)peer, (void)channel;
-  return unsupported(t, "show messages in place");
+  return (transport_port_t *)t;
 }
 
-static coll_status_t unsupported_signal(transport_t *t, int peer, int channel, uint64_t tag) {
-  (void)peer, (void)channel, (void)tag;
-  return unsupported(t, "signal");
+static const transport_t *transport_of(const transport_port_t *port) {
+  return (const transport_t *)(const void *)port;
 }
 
-static coll_status_t unsupported_wait(transport_t *t, int peer, int channel, uint64_t *tag,
-                                      bool *arrived) {
-  (void)peer, (void)channel, (void)tag, (void)arrived;
-  return unsupported(t, "wait for signals");
+static coll_status_t unsupported_send(transport_port_t *port, const void *data,
+                                      const transport_head_t *head, bool *done) {
+  (void)data, (void)head, (void)done;
+  return unsupported(transport_of(port), "send messages");
+}
+
+static coll_status_t unsupported_recv(transport_port_t *port, void *data, size_t capacity,
+                                      transport_head_t *head, bool *done) {
+  (void)data, (void)capacity, (void)head, (void)done;
+  return unsupported(transport_of(port), "receive messages");
+}
+
+static coll_status_t unsupported_peek(transport_port_t *port, const void **data,
+                                      transport_head_t *head, bool *done) {
+  (void)data, (void)head, (void)done;
+  return unsupported(transport_of(port), "show messages in place");
+}
+
+static coll_status_t unsupported_take(transport_port_t *port) {
+  return unsupported(transport_of(port), "show messages in place");
+}
+
+static coll_status_t unsupported_signal(transport_port_t *port, uint64_t tag) {
+  (void)tag;
+  return unsupported(transport_of(port), "signal");
+}
+
+static coll_status_t unsupported_wait(transport_port_t *port, uint64_t *tag, bool *arrived) {
+  (void)tag, (void)arrived;
+  return unsupported(transport_of(port), "wait for signals");
 }
 
 static coll_status_t unsupported_address(transport_t *t, const void *ptr, size_t bytes,
@@ -70,8 +78,8 @@ static coll_status_t unsupported_take_post(transport_t *t, int peer) {
   return unsupported(t, "post messages");
 }
 
-static bool unsupported_signaled(transport_t *t, int peer, int channel) {
-  (void)t, (void)peer, (void)channel;
+static bool unsupported_signaled(transport_port_t *port) {
+  (void)port;
   return false;
 }
 
@@ -147,6 +155,7 @@ static void unsupported_destroy(transport_t *t) {
 
 const transport_ops_t transport_unsupported = {
     .name = "unsupported",
+    .port = unsupported_port,
     .send = unsupported_send,
     .recv = unsupported_recv,
     .peek = unsupported_peek,

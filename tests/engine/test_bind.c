@@ -77,7 +77,8 @@ Test(bind, makes_one_of_a_row) {
   for (int rank = 1; rank < SIZE_MOST; rank++) {
     const engine_operand_t *source = &reduce->operands[reduce->dst_count + rank];
     cr_assert_geq(source->base, ENGINE_BASE_MESSAGES);
-    cr_assert_eq(scene.bound.senders[reduce->senders + source->base - ENGINE_BASE_MESSAGES], rank);
+    cr_assert_eq(scene.bound.senders[reduce->senders + source->base - ENGINE_BASE_MESSAGES].rank,
+                 rank);
   }
   engine_bound_free(&scene.bound);
   plan_free(plan);

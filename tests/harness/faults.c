@@ -6,13 +6,21 @@
 
 #include "verify/random.h"
 
-typedef struct faults {
+typedef struct faults faults_t;
+
+typedef struct port {
+  faults_t *faults;
+  transport_port_t *inner;
+} port_t;
+
+struct faults {
   transport_t transport;
   transport_t *inner;
+  port_t *ports; /* [size * TRANSPORT_CHANNELS] */
   uint64_t random;
   int refuse_percent;
   long steps_left; /* until it dies; negative: it does not */
-} faults_t;
+};
 
 static faults_t *self_of(transport_t *t) {
   return (faults_t *)(void *)t;
@@ -22,80 +30,102 @@ static transport_t *inner_of(transport_t *t) {
   return self_of(t)->inner;
 }
 
-static bool refuses(transport_t *t) {
-  faults_t *f = self_of(t);
+static bool refuses(faults_t *f) {
   if (f->steps_left == 0) raise(SIGKILL);
   return random_below(&f->random, 100) < f->refuse_percent;
 }
 
-static coll_status_t count(transport_t *t, coll_status_t status, bool done) {
-  faults_t *f = self_of(t);
+static coll_status_t count(faults_t *f, coll_status_t status, bool done) {
   if (status == COLL_OK && done && f->steps_left > 0) f->steps_left--;
   return status;
 }
 
-static coll_status_t faults_send(transport_t *t, int peer, int channel, const void *data,
+/* ---- ports */
+
+static port_t *port_at(transport_port_t *port) {
+  return (port_t *)(void *)port;
+}
+
+static const transport_ops_t *ops_of(const port_t *port) {
+  return port->faults->inner->ops;
+}
+
+static transport_port_t *faults_port(transport_t *t, int peer, int channel) {
+  faults_t *f = self_of(t);
+  port_t *port = &f->ports[peer * TRANSPORT_CHANNELS + channel];
+  *port = (port_t){.faults = f, .inner = f->inner->ops->port(f->inner, peer, channel)};
+  return (transport_port_t *)port;
+}
+
+static coll_status_t faults_send(transport_port_t *outer, const void *data,
                                  const transport_head_t *head, bool *done) {
+  const port_t *port = port_at(outer);
   *done = false;
-  if (refuses(t)) return COLL_OK;
-  coll_status_t status = inner_of(t)->ops->send(inner_of(t), peer, channel, data, head, done);
-  return count(t, status, *done);
+  if (refuses(port->faults)) return COLL_OK;
+  coll_status_t status = ops_of(port)->send(port->inner, data, head, done);
+  return count(port->faults, status, *done);
 }
 
-static coll_status_t faults_recv(transport_t *t, int peer, int channel, void *data, size_t capacity,
+static coll_status_t faults_recv(transport_port_t *outer, void *data, size_t capacity,
                                  transport_head_t *head, bool *done) {
+  const port_t *port = port_at(outer);
   *done = false;
-  if (refuses(t)) return COLL_OK;
-  coll_status_t status =
-      inner_of(t)->ops->recv(inner_of(t), peer, channel, data, capacity, head, done);
-  return count(t, status, *done);
+  if (refuses(port->faults)) return COLL_OK;
+  coll_status_t status = ops_of(port)->recv(port->inner, data, capacity, head, done);
+  return count(port->faults, status, *done);
 }
 
-static coll_status_t faults_peek(transport_t *t, int peer, int channel, const void **data,
-                                 transport_head_t *head, bool *done) {
+static coll_status_t faults_peek(transport_port_t *outer, const void **data, transport_head_t *head,
+                                 bool *done) {
+  const port_t *port = port_at(outer);
   *done = false;
-  if (refuses(t)) return COLL_OK;
-  return inner_of(t)->ops->peek(inner_of(t), peer, channel, data, head, done);
+  if (refuses(port->faults)) return COLL_OK;
+  return ops_of(port)->peek(port->inner, data, head, done);
 }
 
-static coll_status_t faults_take(transport_t *t, int peer, int channel) {
-  return count(t, inner_of(t)->ops->take(inner_of(t), peer, channel), true);
+static coll_status_t faults_take(transport_port_t *outer) {
+  const port_t *port = port_at(outer);
+  return count(port->faults, ops_of(port)->take(port->inner), true);
 }
 
-static coll_status_t faults_signal(transport_t *t, int peer, int channel, uint64_t tag) {
-  if (self_of(t)->steps_left == 0) raise(SIGKILL);
-  return count(t, inner_of(t)->ops->signal(inner_of(t), peer, channel, tag), true);
+static coll_status_t faults_signal(transport_port_t *outer, uint64_t tag) {
+  const port_t *port = port_at(outer);
+  if (port->faults->steps_left == 0) raise(SIGKILL);
+  return count(port->faults, ops_of(port)->signal(port->inner, tag), true);
 }
 
-static coll_status_t faults_wait(transport_t *t, int peer, int channel, uint64_t *tag,
-                                 bool *arrived) {
+static coll_status_t faults_wait(transport_port_t *outer, uint64_t *tag, bool *arrived) {
+  const port_t *port = port_at(outer);
   *arrived = false;
-  if (refuses(t)) return COLL_OK;
-  coll_status_t status = inner_of(t)->ops->wait(inner_of(t), peer, channel, tag, arrived);
-  return count(t, status, *arrived);
+  if (refuses(port->faults)) return COLL_OK;
+  coll_status_t status = ops_of(port)->wait(port->inner, tag, arrived);
+  return count(port->faults, status, *arrived);
 }
+
+static bool faults_signaled(transport_port_t *outer) {
+  const port_t *port = port_at(outer);
+  return !refuses(port->faults) && ops_of(port)->signaled(port->inner);
+}
+
+/* ---- all else */
 
 static coll_status_t faults_post(transport_t *t, const void *data, const transport_head_t *head,
                                  bool *done) {
   *done = false;
-  if (refuses(t)) return COLL_OK;
+  if (refuses(self_of(t))) return COLL_OK;
   coll_status_t status = inner_of(t)->ops->post(inner_of(t), data, head, done);
-  return count(t, status, *done);
+  return count(self_of(t), status, *done);
 }
 
 static coll_status_t faults_peek_post(transport_t *t, int peer, const void **data,
                                       transport_head_t *head, bool *done) {
   *done = false;
-  if (refuses(t)) return COLL_OK;
+  if (refuses(self_of(t))) return COLL_OK;
   return inner_of(t)->ops->peek_post(inner_of(t), peer, data, head, done);
 }
 
 static coll_status_t faults_take_post(transport_t *t, int peer) {
-  return count(t, inner_of(t)->ops->take_post(inner_of(t), peer), true);
-}
-
-static bool faults_signaled(transport_t *t, int peer, int channel) {
-  return !refuses(t) && inner_of(t)->ops->signaled(inner_of(t), peer, channel);
+  return count(self_of(t), inner_of(t)->ops->take_post(inner_of(t), peer), true);
 }
 
 static coll_status_t faults_address(transport_t *t, const void *ptr, size_t bytes,
@@ -158,11 +188,13 @@ static bool faults_aborted(transport_t *t, int *culprit) {
 
 static void faults_destroy(transport_t *t) {
   inner_of(t)->ops->destroy(inner_of(t));
+  free(self_of(t)->ports);
   free(self_of(t));
 }
 
 static const transport_ops_t faults_ops = {
     .name = "faults",
+    .port = faults_port,
     .send = faults_send,
     .recv = faults_recv,
     .peek = faults_peek,
@@ -193,6 +225,8 @@ static const transport_ops_t faults_ops = {
 transport_t *faults_wrap(transport_t *inner, uint64_t seed, int refuse_percent) {
   faults_t *f = calloc(1, sizeof *f);
   if (f == NULL) abort();
+  f->ports = calloc((size_t)inner->size * TRANSPORT_CHANNELS, sizeof *f->ports);
+  if (f->ports == NULL) abort();
   f->transport = *inner;
   f->transport.ops = &faults_ops;
   f->inner = inner;

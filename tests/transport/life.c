@@ -11,10 +11,10 @@ int transport_case_slots(const transport_fixture_t *fixture, transport_t **end) 
   (void)fixture;
   const transport_ops_t *ops = (*end)->ops;
   WIRE_REQUIRE(ops->name != NULL && ops->name[0] != '\0', "it has no name");
-  bool all = ops->send && ops->recv && ops->peek && ops->take && ops->post && ops->peek_post &&
-             ops->take_post && ops->signal && ops->wait && ops->signaled && ops->address &&
-             ops->map && ops->scratch && ops->arm && ops->sleep && ops->disarm && ops->outlook &&
-             ops->yield && ops->peer_state && ops->peer_completed && ops->enter &&
+  bool all = ops->port && ops->send && ops->recv && ops->peek && ops->take && ops->post &&
+             ops->peek_post && ops->take_post && ops->signal && ops->wait && ops->signaled &&
+             ops->address && ops->map && ops->scratch && ops->arm && ops->sleep && ops->disarm &&
+             ops->outlook && ops->yield && ops->peer_state && ops->peer_completed && ops->enter &&
              ops->peer_entered && ops->abort && ops->aborted && ops->destroy;
   WIRE_REQUIRE(all, "a slot of %s is NULL", ops->name);
   return 0;
@@ -23,7 +23,7 @@ int transport_case_slots(const transport_fixture_t *fixture, transport_t **end) 
 static int send_address(transport_t *t, int peer, const transport_address_t *address) {
   transport_head_t head = {.bytes = sizeof *address};
   bool done = false;
-  coll_status_t status = t->ops->send(t, peer, 0, address, &head, &done);
+  coll_status_t status = t->ops->send(t->ops->port(t, peer, 0), address, &head, &done);
   WIRE_REQUIRE(status == COLL_OK && done, "cannot send an address: %s", base_last_error());
   return 0;
 }
@@ -33,7 +33,8 @@ static int recv_address(transport_t *t, int peer, transport_address_t *address) 
   uint64_t deadline = wire_deadline_ns();
   bool done = false;
   while (!done && base_clock_now_ns() < deadline) {
-    if (t->ops->recv(t, peer, 0, address, sizeof *address, &head, &done) != COLL_OK) break;
+    if (t->ops->recv(t->ops->port(t, peer, 0), address, sizeof *address, &head, &done) != COLL_OK)
+      break;
     if (!done) wire_pause();
   }
   WIRE_REQUIRE(done && head.bytes == sizeof *address, "no address from %d", peer);

@@ -82,9 +82,9 @@ static int move_big(transport_t *t, bool sends, int peer, uint64_t count) {
   WIRE_REQUIRE(data != NULL, "out of memory");
   if (sends) {
     wire_fill(data, count, bytes);
-    t->ops->send(t, peer, 0, data, &head, &done);
+    t->ops->send(t->ops->port(t, peer, 0), data, &head, &done);
   } else {
-    t->ops->recv(t, peer, 0, data, bytes, &head, &done);
+    t->ops->recv(t->ops->port(t, peer, 0), data, bytes, &head, &done);
   }
   bool same = head.tag == count && head.bytes == bytes && wire_is(data, count, bytes);
   free(data);
@@ -127,14 +127,18 @@ static int carry(transport_t *t, size_t bytes, uint64_t tag) {
   transport_head_t head = {.tag = tag, .bytes = bytes};
   wire_fill(data, bytes, bytes);
   while (!done && base_clock_now_ns() < deadline) {
-    if (t->ops->send(t, receiver, 0, bytes > 0 ? data : NULL, &head, &done) != COLL_OK) break;
+    if (t->ops->send(t->ops->port(t, receiver, 0), bytes > 0 ? data : NULL, &head, &done) !=
+        COLL_OK)
+      break;
   }
   WIRE_REQUIRE(done, "cannot send %zu bytes", bytes);
   done = t->rank != receiver;
   memset(data, 0, bytes + 1);
   while (!done && base_clock_now_ns() < deadline) {
     head = (transport_head_t){0};
-    if (t->ops->recv(t, sender, 0, bytes > 0 ? data : NULL, bytes, &head, &done) != COLL_OK) break;
+    if (t->ops->recv(t->ops->port(t, sender, 0), bytes > 0 ? data : NULL, bytes, &head, &done) !=
+        COLL_OK)
+      break;
     if (!done) wire_pause();
   }
   WIRE_REQUIRE(done, "cannot receive %zu bytes", bytes);
@@ -192,7 +196,7 @@ int transport_case_cut(const transport_fixture_t *fixture, transport_t **end) {
     uint64_t deadline = wire_deadline_ns();
     while (!done && base_clock_now_ns() < deadline) {
       void *into = rooms[i] > 0 ? data : NULL;
-      if (t->ops->recv(t, sender, 0, into, rooms[i], &head, &done) != COLL_OK) break;
+      if (t->ops->recv(t->ops->port(t, sender, 0), into, rooms[i], &head, &done) != COLL_OK) break;
       if (!done) wire_pause();
     }
     WIRE_REQUIRE(done, "message %d did not come", (int)i);

@@ -66,7 +66,7 @@ static int give_news(transport_t *t, news_t kind, uint64_t number) {
 static int take_news(transport_t *t, news_t kind, uint64_t number, bool *taken) {
   if (kind == NEWS_MESSAGE) return wire_expect_try(t, 0, 0, number, 16, taken);
   uint64_t tag;
-  coll_status_t status = t->ops->wait(t, 0, 0, &tag, taken);
+  coll_status_t status = t->ops->wait(t->ops->port(t, 0, 0), &tag, taken);
   WIRE_REQUIRE(status == COLL_OK, "wait: %s", base_last_error());
   return 0;
 }

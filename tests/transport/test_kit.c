@@ -30,22 +30,22 @@ static bool strikes(fault_t which) {
   return fault == which && ++calls == 3;
 }
 
-static int channel_of(int channel) {
-  return fault == FAULT_HAS_ONE_CHANNEL ? 0 : channel;
+static transport_port_t *faulty_port(transport_t *t, int peer, int channel) {
+  return real->port(t, peer, fault == FAULT_HAS_ONE_CHANNEL ? 0 : channel);
 }
 
-static coll_status_t faulty_send(transport_t *t, int peer, int channel, const void *data,
+static coll_status_t faulty_send(transport_port_t *port, const void *data,
                                  const transport_head_t *head, bool *done) {
   *done = true;
   if (strikes(FAULT_LOSES_A_MESSAGE)) return COLL_OK;
-  coll_status_t status = real->send(t, peer, channel_of(channel), data, head, done);
+  coll_status_t status = real->send(port, data, head, done);
   if (strikes(FAULT_TAKES_WHAT_IT_REFUSES)) *done = false;
   return status;
 }
 
-static coll_status_t faulty_recv(transport_t *t, int peer, int channel, void *data, size_t capacity,
+static coll_status_t faulty_recv(transport_port_t *port, void *data, size_t capacity,
                                  transport_head_t *head, bool *done) {
-  coll_status_t status = real->recv(t, peer, channel_of(channel), data, capacity, head, done);
+  coll_status_t status = real->recv(port, data, capacity, head, done);
   if (!*done) return status;
   if (strikes(FAULT_CHANGES_A_TAG)) head->tag ^= UINT64_C(1) << 63;
   if (fault == FAULT_CHANGES_A_BYTE && head->bytes > 0 && capacity >= head->bytes) {
@@ -55,10 +55,10 @@ static coll_status_t faulty_recv(transport_t *t, int peer, int channel, void *da
   return status;
 }
 
-static coll_status_t faulty_signal(transport_t *t, int peer, int channel, uint64_t tag) {
+static coll_status_t faulty_signal(transport_port_t *port, uint64_t tag) {
   if (strikes(FAULT_LOSES_A_SIGNAL)) return COLL_OK;
-  if (strikes(FAULT_REPEATS_A_SIGNAL)) COLL_TRY(real->signal(t, peer, channel, tag));
-  return real->signal(t, peer, channel, tag);
+  if (strikes(FAULT_REPEATS_A_SIGNAL)) COLL_TRY(real->signal(port, tag));
+  return real->signal(port, tag);
 }
 
 static coll_status_t faulty_map(transport_t *t, int peer, const transport_address_t *address,
@@ -79,6 +79,7 @@ static int run_case(int rank, int size, void *context) {
   if (transport_self_create(0, 1, 8192, &t) != COLL_OK) return 1;
   real = t->ops;
   transport_ops_t faulty = *real;
+  faulty.port = faulty_port;
   faulty.send = faulty_send;
   faulty.recv = faulty_recv;
   faulty.signal = faulty_signal;

@@ -53,13 +53,14 @@ TRANSPORT_KIT(shm, shm_fixture)
 Test(unsupported, refuses_what_could_fail) {
   transport_t t = {.ops = &transport_unsupported, .rank = 3, .size = 4, .slot_bytes = 64};
   transport_head_t head = {0};
+  transport_port_t *port = t.ops->port(&t, 0, 0);
   uint64_t tag;
   bool done;
-  cr_assert_eq(t.ops->send(&t, 0, 0, NULL, &head, &done), COLL_ERROR_UNSUPPORTED);
+  cr_assert_eq(t.ops->send(port, NULL, &head, &done), COLL_ERROR_UNSUPPORTED);
   cr_assert_not_null(strstr(base_last_error(), "rank 3"), "%s", base_last_error());
-  cr_assert_eq(t.ops->recv(&t, 0, 0, NULL, 0, &head, &done), COLL_ERROR_UNSUPPORTED);
-  cr_assert_eq(t.ops->signal(&t, 0, 0, 1), COLL_ERROR_UNSUPPORTED);
-  cr_assert_eq(t.ops->wait(&t, 0, 0, &tag, &done), COLL_ERROR_UNSUPPORTED);
+  cr_assert_eq(t.ops->recv(port, NULL, 0, &head, &done), COLL_ERROR_UNSUPPORTED);
+  cr_assert_eq(t.ops->signal(port, 1), COLL_ERROR_UNSUPPORTED);
+  cr_assert_eq(t.ops->wait(port, &tag, &done), COLL_ERROR_UNSUPPORTED);
 }
 
 Test(unsupported, answers_that_there_is_nothing) {

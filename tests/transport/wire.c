@@ -42,7 +42,8 @@ int wire_send_try(transport_t *t, int peer, int channel, uint64_t number, size_t
   transport_head_t head = {.tag = tag_of(number), .bytes = bytes};
   wire_fill(data, number, bytes);
   *done = false;
-  coll_status_t status = t->ops->send(t, peer, channel, bytes > 0 ? data : NULL, &head, done);
+  coll_status_t status =
+      t->ops->send(t->ops->port(t, peer, channel), bytes > 0 ? data : NULL, &head, done);
   WIRE_REQUIRE(status == COLL_OK, "send %d to %d: %s", (int)number, peer, base_last_error());
   wire_fill(data, number + 1, bytes); /* the buffer is the caller's again */
   return 0;
@@ -52,15 +53,15 @@ int wire_send_try(transport_t *t, int peer, int channel, uint64_t number, size_t
 static int recv_in_place(transport_t *t, int peer, int channel, unsigned char *data,
                          transport_head_t *head, bool *done) {
   const void *seen = NULL, *again = NULL;
-  coll_status_t status = t->ops->peek(t, peer, channel, &seen, head, done);
+  coll_status_t status = t->ops->peek(t->ops->port(t, peer, channel), &seen, head, done);
   WIRE_REQUIRE(status == COLL_OK, "peek from %d: %s", peer, base_last_error());
   if (!*done) return 0;
   *head = (transport_head_t){0};
-  status = t->ops->peek(t, peer, channel, &again, head, done);
+  status = t->ops->peek(t->ops->port(t, peer, channel), &again, head, done);
   WIRE_REQUIRE(status == COLL_OK && *done && again == seen, "a message has gone that was seen");
   WIRE_REQUIRE((uintptr_t)seen % 8 == 0, "a message in place is not aligned");
   if (head->bytes <= WIRE_BYTES_MOST) memcpy(data, seen, head->bytes);
-  status = t->ops->take(t, peer, channel);
+  status = t->ops->take(t->ops->port(t, peer, channel));
   WIRE_REQUIRE(status == COLL_OK, "take from %d: %s", peer, base_last_error());
   return 0;
 }
@@ -74,7 +75,8 @@ int wire_expect_try(transport_t *t, int peer, int channel, uint64_t number, size
   if (t->peeks && number % 2 == 1) {
     WIRE_TRY(recv_in_place(t, peer, channel, data, &head, done));
   } else {
-    coll_status_t status = t->ops->recv(t, peer, channel, data, sizeof data, &head, done);
+    coll_status_t status =
+        t->ops->recv(t->ops->port(t, peer, channel), data, sizeof data, &head, done);
     WIRE_REQUIRE(status == COLL_OK, "recv %d from %d: %s", (int)number, peer, base_last_error());
   }
   if (!*done) return 0;
@@ -114,17 +116,17 @@ int wire_expect_nothing(transport_t *t, int peer, int channel) {
   transport_head_t head = {0};
   bool done = false, arrived = false;
   uint64_t tag;
-  coll_status_t status = t->ops->recv(t, peer, channel, NULL, 0, &head, &done);
+  coll_status_t status = t->ops->recv(t->ops->port(t, peer, channel), NULL, 0, &head, &done);
   WIRE_REQUIRE(status == COLL_OK, "recv: %s", base_last_error());
   WIRE_REQUIRE(!done, "rank %d, channel %d: a message too many from %d", t->rank, channel, peer);
-  status = t->ops->wait(t, peer, channel, &tag, &arrived);
+  status = t->ops->wait(t->ops->port(t, peer, channel), &tag, &arrived);
   WIRE_REQUIRE(status == COLL_OK, "wait: %s", base_last_error());
   WIRE_REQUIRE(!arrived, "rank %d, channel %d: a signal too many from %d", t->rank, channel, peer);
   return 0;
 }
 
 int wire_signal(transport_t *t, int peer, int channel, uint64_t tag) {
-  coll_status_t status = t->ops->signal(t, peer, channel, tag);
+  coll_status_t status = t->ops->signal(t->ops->port(t, peer, channel), tag);
   WIRE_REQUIRE(status == COLL_OK, "signal to %d: %s", peer, base_last_error());
   return 0;
 }
@@ -133,7 +135,7 @@ int wire_wait(transport_t *t, int peer, int channel, uint64_t *tag) {
   uint64_t deadline = wire_deadline_ns();
   bool arrived = false;
   while (!arrived) {
-    coll_status_t status = t->ops->wait(t, peer, channel, tag, &arrived);
+    coll_status_t status = t->ops->wait(t->ops->port(t, peer, channel), tag, &arrived);
     WIRE_REQUIRE(status == COLL_OK, "wait for %d: %s", peer, base_last_error());
     WIRE_REQUIRE(arrived || base_clock_now_ns() < deadline, "rank %d: no signal from %d", t->rank,
                  peer);

@@ -14,69 +14,83 @@
 
 _Static_assert(SLOTS >= PLAN_DEPTH_MAX, "a FIFO must hold the depth that plans may state");
 
+typedef struct self self_t;
+
+/* What a port is. */
 typedef struct channel {
+  self_t *self;
+  char *slots; /* [SLOTS][slot_bytes] */
   transport_head_t heads[SLOTS];
   uint64_t sent, received;
   uint64_t *tags; /* of signals not yet waited for */
   size_t tag_count, tag_capacity;
 } channel_t;
 
-typedef struct self {
+struct self {
   transport_t transport;
   channel_t channels[TRANSPORT_CHANNELS];
   char *slots;                /* [TRANSPORT_CHANNELS][SLOTS][slot_bytes] */
   _Atomic uint64_t completed; /* nobody asks */
   _Atomic uint32_t aborted;   /* 1 + culprit; any thread, the first one only; 0: it was not */
-} self_t;
+};
 
 static self_t *self_of(transport_t *t) {
   return (self_t *)(void *)t;
 }
 
-static char *slot_of(self_t *s, int channel, uint64_t message) {
-  size_t index = (size_t)channel * SLOTS + message % SLOTS;
-  return s->slots + index * s->transport.slot_bytes;
+static channel_t *channel_of(transport_port_t *port) {
+  return (channel_t *)(void *)port;
 }
 
-static coll_status_t self_send(transport_t *t, int peer, int number, const void *data,
+/* For what this transport cannot do. */
+static transport_port_t *unsupported_port(transport_port_t *port) {
+  return transport_unsupported.port(&channel_of(port)->self->transport, 0, 0);
+}
+
+static char *slot_of(const channel_t *channel, uint64_t message) {
+  return channel->slots + message % SLOTS * channel->self->transport.slot_bytes;
+}
+
+static transport_port_t *self_port(transport_t *t, int peer, int channel) {
+  assert(peer == t->rank);
+  (void)peer;
+  return (transport_port_t *)&self_of(t)->channels[channel];
+}
+
+static coll_status_t self_send(transport_port_t *port, const void *data,
                                const transport_head_t *head, bool *done) {
-  self_t *s = self_of(t);
-  channel_t *channel = &s->channels[number];
-  assert(peer == t->rank && head->bytes <= t->slot_bytes);
+  channel_t *channel = channel_of(port);
+  assert(head->bytes <= channel->self->transport.slot_bytes);
   *done = channel->sent - channel->received < SLOTS;
   if (!*done) return COLL_OK;
   channel->heads[channel->sent % SLOTS] = *head;
-  if (head->bytes > 0) memcpy(slot_of(s, number, channel->sent), data, head->bytes);
+  if (head->bytes > 0) memcpy(slot_of(channel, channel->sent), data, head->bytes);
   channel->sent++;
   return COLL_OK;
 }
 
-static coll_status_t self_recv(transport_t *t, int peer, int number, void *data, size_t capacity,
+static coll_status_t self_recv(transport_port_t *port, void *data, size_t capacity,
                                transport_head_t *head, bool *done) {
-  self_t *s = self_of(t);
-  channel_t *channel = &s->channels[number];
-  assert(peer == t->rank);
+  channel_t *channel = channel_of(port);
   *done = channel->sent > channel->received;
   if (!*done) return COLL_OK;
   *head = channel->heads[channel->received % SLOTS];
   size_t bytes = head->bytes < capacity ? head->bytes : capacity;
-  if (bytes > 0) memcpy(data, slot_of(s, number, channel->received), bytes);
+  if (bytes > 0) memcpy(data, slot_of(channel, channel->received), bytes);
   channel->received++;
   return COLL_OK;
 }
 
-static coll_status_t self_signal(transport_t *t, int peer, int number, uint64_t tag) {
-  channel_t *channel = &self_of(t)->channels[number];
-  assert(peer == t->rank);
+static coll_status_t self_signal(transport_port_t *port, uint64_t tag) {
+  channel_t *channel = channel_of(port);
   COLL_TRY(base_grow((void **)&channel->tags, &channel->tag_capacity, channel->tag_count + 1,
                      sizeof tag, "signals to oneself"));
   channel->tags[channel->tag_count++] = tag;
   return COLL_OK;
 }
 
-static coll_status_t self_wait(transport_t *t, int peer, int number, uint64_t *tag, bool *arrived) {
-  channel_t *channel = &self_of(t)->channels[number];
-  assert(peer == t->rank);
+static coll_status_t self_wait(transport_port_t *port, uint64_t *tag, bool *arrived) {
+  channel_t *channel = channel_of(port);
   *arrived = channel->tag_count > 0;
   if (!*arrived) return COLL_OK;
   *tag = channel->tags[0];
@@ -98,18 +112,17 @@ static coll_status_t self_take_post(transport_t *t, int peer) {
   return transport_unsupported.take_post(t, peer);
 }
 
-static bool self_signaled(transport_t *t, int peer, int number) {
-  assert(peer == t->rank);
-  return self_of(t)->channels[number].tag_count > 0;
+static bool self_signaled(transport_port_t *port) {
+  return channel_of(port)->tag_count > 0;
 }
 
-static coll_status_t self_peek(transport_t *t, int peer, int channel, const void **data,
-                               transport_head_t *head, bool *done) {
-  return transport_unsupported.peek(t, peer, channel, data, head, done);
+static coll_status_t self_peek(transport_port_t *port, const void **data, transport_head_t *head,
+                               bool *done) {
+  return transport_unsupported.peek(unsupported_port(port), data, head, done);
 }
 
-static coll_status_t self_take(transport_t *t, int peer, int channel) {
-  return transport_unsupported.take(t, peer, channel);
+static coll_status_t self_take(transport_port_t *port) {
+  return transport_unsupported.take(unsupported_port(port));
 }
 
 static coll_status_t self_address(transport_t *t, const void *ptr, size_t bytes,
@@ -184,6 +197,7 @@ static void self_destroy(transport_t *t) {
 
 static const transport_ops_t self_ops = {
     .name = "self",
+    .port = self_port,
     .send = self_send,
     .recv = self_recv,
     .peek = self_peek,
@@ -226,6 +240,10 @@ coll_status_t transport_self_create(int rank, int size, size_t slot_bytes, trans
                                .slot_bytes = slot_bytes,
                                .abort_word = &s->aborted,
                                .completed = &s->completed};
+  for (int i = 0; i < TRANSPORT_CHANNELS; i++) {
+    s->channels[i].self = s;
+    s->channels[i].slots = s->slots + (size_t)i * SLOTS * slot_bytes;
+  }
   *t = &s->transport;
   return COLL_OK;
 }

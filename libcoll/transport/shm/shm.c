@@ -17,9 +17,12 @@
 #include "transport/shm/park.h"
 #include "transport/shm/share.h"
 
-/* What this rank knows of its two FIFOs with one peer on one channel: where they lie in the
- * segment, and how far it has come. */
+typedef struct shm shm_t;
+
+/* What a port is: what this rank knows of its two FIFOs with one peer on one channel, where they
+ * lie in the segment, and how far it has come. */
 typedef struct fifo_state {
+  shm_t *shm;
   shm_outgoing_t out;
   shm_incoming_t in;
   shm_signal_t *signals_out, *signals_in;
@@ -37,7 +40,7 @@ typedef struct post_state {
   uint64_t received;
 } post_state_t;
 
-typedef struct shm {
+struct shm {
   transport_t transport;
   shm_layout_t layout;
   shm_segment_t *segment;
@@ -50,7 +53,7 @@ typedef struct shm {
   shm_mesh_t mesh;  /* sockets NULL where the ends were made together */
   shm_share_t share;
   uint32_t doorbell_seen; /* between arm and sleep */
-} shm_t;
+};
 
 static shm_t *self_of(transport_t *t) {
   return (shm_t *)(void *)t;
@@ -65,28 +68,35 @@ static shm_control_t *control_of(shm_t *s, int rank) {
   return shm_layout_control(&s->layout, s->segment->base, rank);
 }
 
+static fifo_state_t *fifo_at(transport_port_t *port) {
+  return (fifo_state_t *)(void *)port;
+}
+
+static transport_port_t *shm_port(transport_t *t, int peer, int channel) {
+  return (transport_port_t *)fifo_of(self_of(t), peer, channel);
+}
+
 /* Lets the peer know that something was sent. */
-BASE_INLINE void announce(shm_t *s, const fifo_state_t *fifo) {
-  s->sent_to |= fifo->bit;
+BASE_INLINE void announce(const fifo_state_t *fifo) {
+  fifo->shm->sent_to |= fifo->bit;
   shm_park_ring(fifo->peer);
 }
 
-BASE_APART static coll_status_t send_long(shm_t *s, fifo_state_t *fifo, const void *data,
+BASE_APART static coll_status_t send_long(fifo_state_t *fifo, const void *data,
                                           const transport_head_t *head, bool *done) {
-  assert(head->bytes <= s->transport.slot_bytes);
+  assert(head->bytes <= fifo->shm->transport.slot_bytes);
   *done = shm_outgoing_put_long(&fifo->out, data, *head);
-  if (*done) announce(s, fifo);
+  if (*done) announce(fifo);
   return COLL_OK;
 }
 
-static coll_status_t shm_send(transport_t *t, int peer, int channel, const void *data,
+static coll_status_t shm_send(transport_port_t *port, const void *data,
                               const transport_head_t *head, bool *done) {
-  shm_t *s = self_of(t);
-  fifo_state_t *fifo = fifo_of(s, peer, channel);
-  if (head->bytes > SHM_INLINE_BYTES) return send_long(s, fifo, data, head, done);
+  fifo_state_t *fifo = fifo_at(port);
+  if (head->bytes > SHM_INLINE_BYTES) return send_long(fifo, data, head, done);
   *done = shm_outgoing_put_short(&fifo->out, data, *head);
   if (!*done) return COLL_OK;
-  announce(s, fifo);
+  announce(fifo);
   /* ranks that answer each other wait for the other's line, and nothing should be in its way */
   if (fifo->heard == fifo->in.received) shm_outgoing_fetch_ahead(&fifo->out);
   fifo->heard = fifo->in.received;
@@ -103,9 +113,9 @@ BASE_APART static coll_status_t peek_long(const fifo_state_t *fifo, const shm_le
   return COLL_OK;
 }
 
-static coll_status_t shm_peek(transport_t *t, int peer, int channel, const void **data,
-                              transport_head_t *head, bool *done) {
-  fifo_state_t *fifo = fifo_of(self_of(t), peer, channel);
+static coll_status_t shm_peek(transport_port_t *port, const void **data, transport_head_t *head,
+                              bool *done) {
+  const fifo_state_t *fifo = fifo_at(port);
   const shm_letter_t *letter = shm_incoming_look(&fifo->in, head);
   *done = letter != NULL;
   if (letter == NULL) return COLL_OK;
@@ -114,8 +124,8 @@ static coll_status_t shm_peek(transport_t *t, int peer, int channel, const void 
   return COLL_OK;
 }
 
-static coll_status_t shm_take(transport_t *t, int peer, int channel) {
-  take(fifo_of(self_of(t), peer, channel));
+static coll_status_t shm_take(transport_port_t *port) {
+  take(fifo_at(port));
   return COLL_OK;
 }
 
@@ -127,9 +137,9 @@ BASE_APART static coll_status_t recv_long(fifo_state_t *fifo, const shm_letter_t
   return COLL_OK;
 }
 
-static coll_status_t shm_recv(transport_t *t, int peer, int channel, void *data, size_t capacity,
+static coll_status_t shm_recv(transport_port_t *port, void *data, size_t capacity,
                               transport_head_t *head, bool *done) {
-  fifo_state_t *fifo = fifo_of(self_of(t), peer, channel);
+  fifo_state_t *fifo = fifo_at(port);
   const shm_letter_t *letter = shm_incoming_look(&fifo->in, head);
   *done = letter != NULL;
   if (letter == NULL) return COLL_OK;
@@ -203,22 +213,19 @@ static coll_status_t shm_take_post(transport_t *t, int peer) {
   return COLL_OK;
 }
 
-static coll_status_t shm_signal_peer(transport_t *t, int peer, int channel, uint64_t tag) {
-  shm_t *s = self_of(t);
-  fifo_state_t *fifo = fifo_of(s, peer, channel);
+static coll_status_t shm_signal_peer(transport_port_t *port, uint64_t tag) {
+  fifo_state_t *fifo = fifo_at(port);
   shm_signal_t *line = fifo->signals_out;
   /* release: a reader that finds this tag in the place of an older one finds the counts that led up
    * to it as well, and so knows that it came too late */
   atomic_store_explicit(&line->tags[fifo->signaled % SHM_SIGNAL_TAGS], tag, memory_order_release);
   atomic_store_explicit(&line->count, ++fifo->signaled, memory_order_release);
-  announce(s, fifo);
+  announce(fifo);
   return COLL_OK;
 }
 
-static coll_status_t shm_wait_peer(transport_t *t, int peer, int channel, uint64_t *tag,
-                                   bool *arrived) {
-  shm_t *s = self_of(t);
-  fifo_state_t *fifo = fifo_of(s, peer, channel);
+static coll_status_t shm_wait_peer(transport_port_t *port, uint64_t *tag, bool *arrived) {
+  fifo_state_t *fifo = fifo_at(port);
   shm_signal_t *line = fifo->signals_in;
   uint64_t count = atomic_load_explicit(&line->count, memory_order_acquire);
   *arrived = count > fifo->waited;
@@ -232,8 +239,8 @@ static coll_status_t shm_wait_peer(transport_t *t, int peer, int channel, uint64
   return COLL_OK;
 }
 
-static bool shm_signaled(transport_t *t, int peer, int channel) {
-  const fifo_state_t *fifo = fifo_of(self_of(t), peer, channel);
+static bool shm_signaled(transport_port_t *port) {
+  const fifo_state_t *fifo = fifo_at(port);
   return atomic_load_explicit(&fifo->signals_in->count, memory_order_acquire) > fifo->waited;
 }
 
@@ -385,6 +392,7 @@ static void shm_destroy(transport_t *t) {
 
 static const transport_ops_t shm_ops = {
     .name = "shm",
+    .port = shm_port,
     .send = shm_send,
     .recv = shm_recv,
     .peek = shm_peek,
@@ -425,6 +433,7 @@ static void find_fifos(shm_t *s) {
                                     .control = shm_layout_control(layout, base, peer)};
     for (int channel = 0; peer != rank && channel < TRANSPORT_CHANNELS; channel++) {
       fifo_state_t *fifo = fifo_of(s, peer, channel);
+      fifo->shm = s;
       shm_outgoing_init(&fifo->out, layout, shm_layout_ring(layout, base, peer, rank, channel));
       shm_incoming_init(&fifo->in, layout, shm_layout_ring(layout, base, rank, peer, channel));
       fifo->signals_out = shm_layout_signal(layout, base, peer, rank, channel);
