@@ -22,8 +22,9 @@ static transport_port_t *port_to(const engine_handshake_t *shake, int peer) {
   return route->ops->port(route, peer, shake->call->channel);
 }
 
+/* A single peer is better told by a message. */
 static bool goes_by_post(const engine_world_t *world) {
-  return world->room.post_bytes >= sizeof(offer_t);
+  return world->size > 2 && world->room.post_bytes >= sizeof(offer_t);
 }
 
 static coll_status_t own_address(const engine_world_t *world, const void *ptr, size_t bytes,
