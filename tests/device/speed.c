@@ -22,7 +22,7 @@
 #define POOL_BYTES ((size_t)192 << 20)
 #define ROWS_MAX 128
 
-static const char *const isas[] = {"portable", "avx2", "avx512", "neon"};
+static const char *const isas[] = {"portable", "avx2", "avx512", "avx512bf16", "neon"};
 static const size_t sizes[] = {16 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
 enum { ISAS = sizeof isas / sizeof isas[0], SIZES = sizeof sizes / sizeof sizes[0] };
 

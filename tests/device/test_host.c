@@ -24,11 +24,12 @@ static const device_ops_t *table(const char *isa, size_t stream_bytes) {
 DEVICE_KIT(portable, device_host_portable)
 DEVICE_KIT(avx2, *table("avx2", SIZE_MAX))
 DEVICE_KIT(avx512, *table("avx512", SIZE_MAX))
+DEVICE_KIT(avx512bf16, *table("avx512bf16", SIZE_MAX))
 DEVICE_KIT(neon, *table("neon", SIZE_MAX))
 
 /* ---- streaming and choice -------------------------------------------------------------------*/
 
-static const char *const isas[] = {"avx2", "avx512", "neon"};
+static const char *const isas[] = {"avx2", "avx512", "avx512bf16", "neon"};
 enum { ISAS = sizeof isas / sizeof isas[0] };
 
 Test(host, streams_what_is_large_enough) {

@@ -14,7 +14,8 @@
 
 #include "base/knob.h"
 
-static const char *const isa_words[] = {"auto", "portable", "avx2", "avx512", "neon", NULL};
+static const char *const isa_words[] = {"auto",       "portable", "avx2", "avx512",
+                                        "avx512bf16", "neon",     NULL};
 enum { ISA_AUTO };
 
 static const base_knob_t knobs[] = {
@@ -23,7 +24,7 @@ static const base_knob_t knobs[] = {
      .fallback = "auto",
      .words = isa_words,
      .help = "instructions to copy and reduce with: auto (the widest that this processor has), "
-             "portable, avx2, avx512 or neon"},
+             "portable, avx2, avx512, avx512bf16 or neon"},
     {.name = "COLL_STREAM_BYTES",
      .kind = BASE_KNOB_BYTES,
      .fallback = "0",
@@ -51,7 +52,7 @@ static bool always(void) {
 }
 
 #if defined(__x86_64__)
-extern const device_ops_t device_host_avx2, device_host_avx512;
+extern const device_ops_t device_host_avx2, device_host_avx512, device_host_avx512bf16;
 
 static bool has_avx2(void) {
   unsigned eax, ebx, ecx = 0, edx;
@@ -63,6 +64,10 @@ static bool has_avx512(void) {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("bmi2");
+}
+
+static bool has_avx512bf16(void) {
+  return has_avx512() && __builtin_cpu_supports("avx512bf16");
 }
 #elif defined(__aarch64__)
 extern const device_ops_t device_host_neon;
@@ -77,6 +82,7 @@ static const isa_t isas[] = {
 #if defined(__x86_64__)
     {"avx2", &device_host_avx2, has_avx2},
     {"avx512", &device_host_avx512, has_avx512},
+    {"avx512bf16", &device_host_avx512bf16, has_avx512bf16},
 #elif defined(__aarch64__)
     {"neon", &device_host_neon, has_neon},
 #endif
