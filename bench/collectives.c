@@ -1,4 +1,4 @@
-/* A table of traits, and a switch that spells out each call. */
+/* A table of traits, and one of calls. */
 #include "bench/collectives.h"
 
 #include <stdlib.h>
@@ -164,7 +164,7 @@ static coll_status_t barrier(const bench_call_t *call, const void *send, void *r
 
 typedef coll_status_t verb_t(const bench_call_t *call, const void *send, void *recv);
 
-static verb_t *const verbs[] = {
+static verb_t *const verbs[COLL_COLLECTIVE_COUNT] = {
     [COLL_ALLREDUCE] = allreduce,
     [COLL_REDUCE] = reduce,
     [COLL_REDUCE_SCATTER] = reduce_scatter,

@@ -13,7 +13,7 @@
 typedef struct bench_timed {
   void *context; /* the functions' own */
   /* Makes the call on that pair of buffers; it may still run on return. Its own time is part of
-   * what is timed, so it finds where the buffers are and no more. */
+   * what is timed, so it only looks up where the buffers are. */
   coll_status_t (*call)(void *context, int pair);
   coll_status_t (*settle)(void *context); /* returns when the calls made so far are complete */
   coll_status_t (*meet)(void *context);   /* returns when every rank has come here */

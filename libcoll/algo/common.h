@@ -31,7 +31,8 @@ int algo_wrap(int32_t first, int32_t count, int32_t size, algo_run_t runs[2]);
 void algo_outline_messages(plan_t *plan, int32_t parts, int32_t scratch_chunks,
                            int32_t message_chunks);
 
-/* A plan of messages that go to all. */
+/* A plan of messages that go to all: of posts, unless there is but one peer, to whom a message
+ * costs less. */
 void algo_outline_posts(plan_t *plan, int32_t parts, int32_t scratch_chunks,
                         int32_t message_chunks);
 

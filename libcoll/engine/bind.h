@@ -60,7 +60,7 @@ typedef struct engine_action {
   uint16_t dst_count;
   uint16_t operand_count;
   const engine_operand_t *operands; /* destinations, then sources; pieces of a message */
-  engine_peer_t peer;               /* of a message or signal; of several, the first */
+  engine_peer_t peer;               /* of a message or signal; the first of several */
   size_t bytes;                     /* of a message, or of each operand of a copy or reduction */
   size_t whole;     /* of a copy or reduction: of how many bytes it stores a part (device/ops.h) */
   int32_t kept;     /* of a reduction's destinations, the first ones that are loaded again soon */

@@ -1,5 +1,5 @@
-/* A small message to every peer and one from each: a post where the transport carries posts, else
- * on the first lane's channel. */
+/* A small message to every peer and one from each: a post where there are several peers and the
+ * transport carries posts, else on the first lane's channel. */
 #include "engine/handshake.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static transport_port_t *port_to(const engine_handshake_t *shake, int peer) {
   return route->ops->port(route, peer, shake->call->channel);
 }
 
-/* A single peer is better told by a message. */
+/* A single peer is better told by a message, here as in plans. */
 static bool goes_by_post(const engine_world_t *world) {
   return world->size > 2 && world->room.post_bytes >= sizeof(offer_t);
 }

@@ -73,10 +73,11 @@ BASE_INLINE coll_status_t engine_lane_advance(engine_run_t *run, int lane, int l
 }
 
 /* Begins a call that differs from the last one, which was completed, only in the buffers and the
- * tag that *call, which was the last one's, now has, and goes on with it as engine_run_advance
- * does. Whether it is complete; if not, *status says what is wrong, COLL_OK if nothing is. Requires
- * `can_repeat`, which a call of one lane, one pass and even blocks leaves behind when its plan
- * reaches into no other's INPUT or OUTPUT. */
+ * tag that *run->call now has, and goes on with it as engine_run_advance does. call: run->call,
+ * from whoever has just written it, so that it need not be read back. Whether it is complete; if
+ * not, *status says what is wrong, COLL_OK if nothing is. Requires `can_repeat`, which a call of
+ * one lane, one pass and even blocks leaves behind when its plan reaches into no other's INPUT or
+ * OUTPUT. */
 BASE_INLINE bool engine_run_again(engine_run_t *run, const engine_call_t *call,
                                   coll_status_t *status) {
   run->bound.calls++;

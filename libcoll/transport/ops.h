@@ -45,8 +45,10 @@ typedef enum transport_peer_state {
 typedef struct transport transport_t;
 
 /* Where this rank's messages and signals to a peer on a channel go in, and the peer's come out. The
- * transport's own, and valid as long as it. */
-typedef struct transport_port transport_port_t;
+ * transport's own, and valid as long as it. Every port starts with this. */
+typedef struct transport_port {
+  transport_t *transport;
+} transport_port_t;
 
 /* Where what a rank waits for may come from. */
 typedef enum transport_outlook {
@@ -58,7 +60,7 @@ typedef enum transport_outlook {
 typedef struct transport_ops {
   const char *name;
 
-  /* The port to the peer on the channel; the same one each time. */
+  /* The port to the peer on the channel; the same one each time. NULL where there is none. */
   transport_port_t *(*port)(transport_t *t, int peer, int channel);
 
   /* Puts one message of at most slot_bytes into the FIFO to the peer. done: the bytes are copied,

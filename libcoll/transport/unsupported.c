@@ -12,46 +12,41 @@ static coll_status_t unsupported(const transport_t *t, const char *what) {
                    what);
 }
 
-/* All ports are the transport, so that what is refused can say whose it is. */
 static transport_port_t *unsupported_port(transport_t *t, int peer, int channel) {
-  (void)peer, (void)channel;
-  return (transport_port_t *)t;
-}
-
-static const transport_t *transport_of(const transport_port_t *port) {
-  return (const transport_t *)(const void *)port;
+  (void)t, (void)peer, (void)channel;
+  return NULL;
 }
 
 static coll_status_t unsupported_send(transport_port_t *port, const void *data,
                                       const transport_head_t *head, bool *done) {
   (void)data, (void)head, (void)done;
-  return unsupported(transport_of(port), "send messages");
+  return unsupported(port->transport, "send messages");
 }
 
 static coll_status_t unsupported_recv(transport_port_t *port, void *data, size_t capacity,
                                       transport_head_t *head, bool *done) {
   (void)data, (void)capacity, (void)head, (void)done;
-  return unsupported(transport_of(port), "receive messages");
+  return unsupported(port->transport, "receive messages");
 }
 
 static coll_status_t unsupported_peek(transport_port_t *port, const void **data,
                                       transport_head_t *head, bool *done) {
   (void)data, (void)head, (void)done;
-  return unsupported(transport_of(port), "show messages in place");
+  return unsupported(port->transport, "show messages in place");
 }
 
 static coll_status_t unsupported_take(transport_port_t *port) {
-  return unsupported(transport_of(port), "show messages in place");
+  return unsupported(port->transport, "show messages in place");
 }
 
 static coll_status_t unsupported_signal(transport_port_t *port, uint64_t tag) {
   (void)tag;
-  return unsupported(transport_of(port), "signal");
+  return unsupported(port->transport, "signal");
 }
 
 static coll_status_t unsupported_wait(transport_port_t *port, uint64_t *tag, bool *arrived) {
   (void)tag, (void)arrived;
-  return unsupported(transport_of(port), "wait for signals");
+  return unsupported(port->transport, "wait for signals");
 }
 
 static coll_status_t unsupported_address(transport_t *t, const void *ptr, size_t bytes,

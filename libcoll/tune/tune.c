@@ -171,7 +171,8 @@ static void price_crowded(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_C
   }
 }
 
-/* What it takes among two was measured; of every further peer a rank has but one more message. */
+/* What it takes among two was measured, who meet by messages; of every further peer a rank has but
+ * one more, or what costs about as much of a post. */
 static uint64_t price_entry(const pricing_t *pricing) {
   const uint32_t *fixed_ps = pricing->machine->fixed_ps;
   uint64_t others = (uint64_t)pricing->call->size - 1, crowd = pricing->crowd;

@@ -84,6 +84,20 @@ Test(bind, makes_one_of_a_row) {
   plan_free(plan);
 }
 
+/* A post to a single peer would be a message that costs more. */
+Test(bind, leaves_messages_to_a_pair) {
+  scene_t scene;
+  plan_t *plan = plan_of(COLL_ALLREDUCE, "allpairs", SIZE);
+  set_scene(&scene, 10, true);
+  bind(&scene, plan, &plan->programs[0]);
+  cr_assert_eq(scene.bound.action_count, 2);
+  const engine_action_t *send = &scene.bound.actions[0], *reduce = &scene.bound.actions[1];
+  cr_assert(send->kind == ENGINE_SEND && send->bytes == 40);
+  cr_assert(reduce->kind == ENGINE_RECV_REDUCE && !reduce->posted && reduce->sender_count == 1);
+  engine_bound_free(&scene.bound);
+  plan_free(plan);
+}
+
 static plan_span_t chunk(plan_buffer_t buffer, int first) {
   return (plan_span_t){.rank = 0, .buffer = buffer, .first = first, .count = 1};
 }

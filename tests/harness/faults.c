@@ -1,4 +1,4 @@
-/* Only the three slots that may say "not ready" do more than pass the call on. */
+/* Only the slots that may say "not ready" do more than pass the call on. */
 #include "harness/faults.h"
 
 #include <signal.h>
@@ -6,21 +6,19 @@
 
 #include "verify/random.h"
 
-typedef struct faults faults_t;
-
 typedef struct port {
-  faults_t *faults;
+  transport_port_t port;
   transport_port_t *inner;
 } port_t;
 
-struct faults {
+typedef struct faults {
   transport_t transport;
   transport_t *inner;
   port_t *ports; /* [size * TRANSPORT_CHANNELS] */
   uint64_t random;
   int refuse_percent;
   long steps_left; /* until it dies; negative: it does not */
-};
+} faults_t;
 
 static faults_t *self_of(transport_t *t) {
   return (faults_t *)(void *)t;
@@ -47,64 +45,64 @@ static port_t *port_at(transport_port_t *port) {
 }
 
 static const transport_ops_t *ops_of(const port_t *port) {
-  return port->faults->inner->ops;
+  return inner_of(port->port.transport)->ops;
 }
 
 static transport_port_t *faults_port(transport_t *t, int peer, int channel) {
   faults_t *f = self_of(t);
   port_t *port = &f->ports[peer * TRANSPORT_CHANNELS + channel];
-  *port = (port_t){.faults = f, .inner = f->inner->ops->port(f->inner, peer, channel)};
-  return (transport_port_t *)port;
+  *port = (port_t){.port = {t}, .inner = f->inner->ops->port(f->inner, peer, channel)};
+  return &port->port;
 }
 
 static coll_status_t faults_send(transport_port_t *outer, const void *data,
                                  const transport_head_t *head, bool *done) {
   const port_t *port = port_at(outer);
   *done = false;
-  if (refuses(port->faults)) return COLL_OK;
+  if (refuses(self_of(outer->transport))) return COLL_OK;
   coll_status_t status = ops_of(port)->send(port->inner, data, head, done);
-  return count(port->faults, status, *done);
+  return count(self_of(outer->transport), status, *done);
 }
 
 static coll_status_t faults_recv(transport_port_t *outer, void *data, size_t capacity,
                                  transport_head_t *head, bool *done) {
   const port_t *port = port_at(outer);
   *done = false;
-  if (refuses(port->faults)) return COLL_OK;
+  if (refuses(self_of(outer->transport))) return COLL_OK;
   coll_status_t status = ops_of(port)->recv(port->inner, data, capacity, head, done);
-  return count(port->faults, status, *done);
+  return count(self_of(outer->transport), status, *done);
 }
 
 static coll_status_t faults_peek(transport_port_t *outer, const void **data, transport_head_t *head,
                                  bool *done) {
   const port_t *port = port_at(outer);
   *done = false;
-  if (refuses(port->faults)) return COLL_OK;
+  if (refuses(self_of(outer->transport))) return COLL_OK;
   return ops_of(port)->peek(port->inner, data, head, done);
 }
 
 static coll_status_t faults_take(transport_port_t *outer) {
   const port_t *port = port_at(outer);
-  return count(port->faults, ops_of(port)->take(port->inner), true);
+  return count(self_of(outer->transport), ops_of(port)->take(port->inner), true);
 }
 
 static coll_status_t faults_signal(transport_port_t *outer, uint64_t tag) {
   const port_t *port = port_at(outer);
-  if (port->faults->steps_left == 0) raise(SIGKILL);
-  return count(port->faults, ops_of(port)->signal(port->inner, tag), true);
+  if (self_of(outer->transport)->steps_left == 0) raise(SIGKILL);
+  return count(self_of(outer->transport), ops_of(port)->signal(port->inner, tag), true);
 }
 
 static coll_status_t faults_wait(transport_port_t *outer, uint64_t *tag, bool *arrived) {
   const port_t *port = port_at(outer);
   *arrived = false;
-  if (refuses(port->faults)) return COLL_OK;
+  if (refuses(self_of(outer->transport))) return COLL_OK;
   coll_status_t status = ops_of(port)->wait(port->inner, tag, arrived);
-  return count(port->faults, status, *arrived);
+  return count(self_of(outer->transport), status, *arrived);
 }
 
 static bool faults_signaled(transport_port_t *outer) {
   const port_t *port = port_at(outer);
-  return !refuses(port->faults) && ops_of(port)->signaled(port->inner);
+  return !refuses(self_of(outer->transport)) && ops_of(port)->signaled(port->inner);
 }
 
 /* ---- all else */

@@ -207,6 +207,22 @@ int transport_case_cut(const transport_fixture_t *fixture, transport_t **end) {
   return wire_expect(t, sender, 0, 2, LONG);
 }
 
+/* Each channel has one port, whatever else is asked for. */
+static int check_ports(transport_t *t, int peer) {
+  transport_port_t *ports[TRANSPORT_CHANNELS];
+  for (int c = 0; c < TRANSPORT_CHANNELS; c++) {
+    ports[c] = t->ops->port(t, peer, c);
+    for (int other = 0; other < c; other++) {
+      WIRE_REQUIRE(ports[other] != ports[c], "channels %d and %d share a port", other, c);
+    }
+  }
+  for (int c = 0; c < TRANSPORT_CHANNELS; c++) {
+    WIRE_REQUIRE(t->ops->port(t, peer, c) == ports[c], "channel %d has two ports", c);
+    WIRE_REQUIRE(ports[c]->transport == t, "the port of channel %d is another transport's", c);
+  }
+  return 0;
+}
+
 /* With one FIFO full, the others carry on. */
 int transport_case_channels(const transport_fixture_t *fixture, transport_t **end) {
   enum { ENOUGH = 1000, PASSED = 50 };
@@ -215,6 +231,7 @@ int transport_case_channels(const transport_fixture_t *fixture, transport_t **en
   int peer = t->size - 1 - t->rank; /* both directions at once */
   uint64_t filled = 0;
   bool done = true;
+  WIRE_TRY(check_ports(t, peer));
   while (done && filled < ENOUGH) {
     WIRE_TRY(wire_send_try(t, peer, 0, filled, 64, &done));
     filled += done;

@@ -53,12 +53,15 @@ TRANSPORT_KIT(shm, shm_fixture)
 Test(unsupported, refuses_what_could_fail) {
   transport_t t = {.ops = &transport_unsupported, .rank = 3, .size = 4, .slot_bytes = 64};
   transport_head_t head = {0};
-  transport_port_t *port = t.ops->port(&t, 0, 0);
+  transport_port_t some = {&t}, *port = &some;
+  const void *data;
   uint64_t tag;
   bool done;
   cr_assert_eq(t.ops->send(port, NULL, &head, &done), COLL_ERROR_UNSUPPORTED);
   cr_assert_not_null(strstr(base_last_error(), "rank 3"), "%s", base_last_error());
   cr_assert_eq(t.ops->recv(port, NULL, 0, &head, &done), COLL_ERROR_UNSUPPORTED);
+  cr_assert_eq(t.ops->peek(port, &data, &head, &done), COLL_ERROR_UNSUPPORTED);
+  cr_assert_eq(t.ops->take(port), COLL_ERROR_UNSUPPORTED);
   cr_assert_eq(t.ops->signal(port, 1), COLL_ERROR_UNSUPPORTED);
   cr_assert_eq(t.ops->wait(port, &tag, &done), COLL_ERROR_UNSUPPORTED);
 }
@@ -69,6 +72,7 @@ Test(unsupported, answers_that_there_is_nothing) {
   void *ptr = &t;
   size_t bytes = 1;
   int culprit;
+  cr_assert_null(t.ops->port(&t, 0, 0));
   cr_assert_eq(t.ops->address(&t, &t, sizeof t, &address), COLL_OK);
   cr_assert(address.segment == 0 && address.offset == 0);
   cr_assert_eq(t.ops->map(&t, 0, &address, &ptr), COLL_OK);

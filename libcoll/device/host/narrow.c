@@ -63,13 +63,14 @@ BASE_INLINE __m512i narrowed(floats_t first, floats_t second) {
 #if defined(__AVX512BF16__)
 #define NAN_OR_DENORMAL 0xa1 /* VFPCLASSPS: quiet NaN, denormal, signaling NaN */
 
-/* Apart, so that its constants take no registers from those whom it is not for. */
+/* Apart, so that its constants take no registers from callers that do not need it. */
 BASE_COLD static __m512i narrowed_with_care(floats_t first, floats_t second) {
   return narrowed(first, second);
 }
 
 /* The processor's own conversion rounds as we do, but takes denormals for zeros and keeps the signs
- * of NaNs. It puts the second vector's halves behind the first's; they become every other one. */
+ * of NaNs. (A thread that takes denormals for zeros itself, by MXCSR.DAZ, has them stored as such.)
+ * It puts the second vector's halves behind the first's; they become every other one. */
 BASE_INLINE void bfloat16_store(void *to, pair_t pair) {
   const words_t ones = (words_t){0} + 0x00100000;
   const words_t twos = {0x00000000, 0x00010001, 0x00020002, 0x00030003, 0x00040004, 0x00050005,

@@ -14,11 +14,8 @@
 
 _Static_assert(SLOTS >= PLAN_DEPTH_MAX, "a FIFO must hold the depth that plans may state");
 
-typedef struct self self_t;
-
-/* What a port is. */
 typedef struct channel {
-  self_t *self;
+  transport_port_t port;
   char *slots; /* [SLOTS][slot_bytes] */
   transport_head_t heads[SLOTS];
   uint64_t sent, received;
@@ -26,13 +23,13 @@ typedef struct channel {
   size_t tag_count, tag_capacity;
 } channel_t;
 
-struct self {
+typedef struct self {
   transport_t transport;
   channel_t channels[TRANSPORT_CHANNELS];
   char *slots;                /* [TRANSPORT_CHANNELS][SLOTS][slot_bytes] */
   _Atomic uint64_t completed; /* nobody asks */
   _Atomic uint32_t aborted;   /* 1 + culprit; any thread, the first one only; 0: it was not */
-};
+} self_t;
 
 static self_t *self_of(transport_t *t) {
   return (self_t *)(void *)t;
@@ -42,25 +39,20 @@ static channel_t *channel_of(transport_port_t *port) {
   return (channel_t *)(void *)port;
 }
 
-/* For what this transport cannot do. */
-static transport_port_t *unsupported_port(transport_port_t *port) {
-  return transport_unsupported.port(&channel_of(port)->self->transport, 0, 0);
-}
-
 static char *slot_of(const channel_t *channel, uint64_t message) {
-  return channel->slots + message % SLOTS * channel->self->transport.slot_bytes;
+  return channel->slots + message % SLOTS * channel->port.transport->slot_bytes;
 }
 
 static transport_port_t *self_port(transport_t *t, int peer, int channel) {
   assert(peer == t->rank);
   (void)peer;
-  return (transport_port_t *)&self_of(t)->channels[channel];
+  return &self_of(t)->channels[channel].port;
 }
 
 static coll_status_t self_send(transport_port_t *port, const void *data,
                                const transport_head_t *head, bool *done) {
   channel_t *channel = channel_of(port);
-  assert(head->bytes <= channel->self->transport.slot_bytes);
+  assert(head->bytes <= port->transport->slot_bytes);
   *done = channel->sent - channel->received < SLOTS;
   if (!*done) return COLL_OK;
   channel->heads[channel->sent % SLOTS] = *head;
@@ -118,11 +110,11 @@ static bool self_signaled(transport_port_t *port) {
 
 static coll_status_t self_peek(transport_port_t *port, const void **data, transport_head_t *head,
                                bool *done) {
-  return transport_unsupported.peek(unsupported_port(port), data, head, done);
+  return transport_unsupported.peek(port, data, head, done);
 }
 
 static coll_status_t self_take(transport_port_t *port) {
-  return transport_unsupported.take(unsupported_port(port));
+  return transport_unsupported.take(port);
 }
 
 static coll_status_t self_address(transport_t *t, const void *ptr, size_t bytes,
@@ -241,7 +233,7 @@ coll_status_t transport_self_create(int rank, int size, size_t slot_bytes, trans
                                .abort_word = &s->aborted,
                                .completed = &s->completed};
   for (int i = 0; i < TRANSPORT_CHANNELS; i++) {
-    s->channels[i].self = s;
+    s->channels[i].port.transport = &s->transport;
     s->channels[i].slots = s->slots + (size_t)i * SLOTS * slot_bytes;
   }
   *t = &s->transport;

@@ -17,12 +17,10 @@
 #include "transport/shm/park.h"
 #include "transport/shm/share.h"
 
-typedef struct shm shm_t;
-
-/* What a port is: what this rank knows of its two FIFOs with one peer on one channel, where they
- * lie in the segment, and how far it has come. */
+/* What this rank knows of its two FIFOs with one peer on one channel: where they lie in the
+ * segment, and how far it has come. */
 typedef struct fifo_state {
-  shm_t *shm;
+  transport_port_t port;
   shm_outgoing_t out;
   shm_incoming_t in;
   shm_signal_t *signals_out, *signals_in;
@@ -40,7 +38,7 @@ typedef struct post_state {
   uint64_t received;
 } post_state_t;
 
-struct shm {
+typedef struct shm {
   transport_t transport;
   shm_layout_t layout;
   shm_segment_t *segment;
@@ -53,7 +51,7 @@ struct shm {
   shm_mesh_t mesh;  /* sockets NULL where the ends were made together */
   shm_share_t share;
   uint32_t doorbell_seen; /* between arm and sleep */
-};
+} shm_t;
 
 static shm_t *self_of(transport_t *t) {
   return (shm_t *)(void *)t;
@@ -73,18 +71,19 @@ static fifo_state_t *fifo_at(transport_port_t *port) {
 }
 
 static transport_port_t *shm_port(transport_t *t, int peer, int channel) {
-  return (transport_port_t *)fifo_of(self_of(t), peer, channel);
+  assert(peer != t->rank);
+  return &fifo_of(self_of(t), peer, channel)->port;
 }
 
 /* Lets the peer know that something was sent. */
 BASE_INLINE void announce(const fifo_state_t *fifo) {
-  fifo->shm->sent_to |= fifo->bit;
+  self_of(fifo->port.transport)->sent_to |= fifo->bit;
   shm_park_ring(fifo->peer);
 }
 
 BASE_APART static coll_status_t send_long(fifo_state_t *fifo, const void *data,
                                           const transport_head_t *head, bool *done) {
-  assert(head->bytes <= fifo->shm->transport.slot_bytes);
+  assert(head->bytes <= fifo->port.transport->slot_bytes);
   *done = shm_outgoing_put_long(&fifo->out, data, *head);
   if (*done) announce(fifo);
   return COLL_OK;
@@ -433,7 +432,7 @@ static void find_fifos(shm_t *s) {
                                     .control = shm_layout_control(layout, base, peer)};
     for (int channel = 0; peer != rank && channel < TRANSPORT_CHANNELS; channel++) {
       fifo_state_t *fifo = fifo_of(s, peer, channel);
-      fifo->shm = s;
+      fifo->port.transport = &s->transport;
       shm_outgoing_init(&fifo->out, layout, shm_layout_ring(layout, base, peer, rank, channel));
       shm_incoming_init(&fifo->in, layout, shm_layout_ring(layout, base, rank, peer, channel));
       fifo->signals_out = shm_layout_signal(layout, base, peer, rank, channel);
