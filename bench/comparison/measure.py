@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from comparison import contenders, figures
+from comparison import contenders, distance, figures
 
 LAUNCH_SECONDS_MOST = 30
 BEHIND = 1.15  # a setting this far behind its family's best is not run in later rounds
@@ -16,6 +16,10 @@ BEHIND = 1.15  # a setting this far behind its family's best is not run in later
 # largest buffers, by each rank in turn where cores lack.
 LAUNCH_SECONDS, FILL_SECONDS_PER_GIB = 0.7, 1.5
 KEPT_SHARE = 0.75  # of the contenders, after the first round
+
+LIMIT = "limit"  # has its turn as contenders have theirs
+
+ATTEMPTS_MOST = 3  # to have a round's launches under the same conditions
 
 
 def run_command(command, environment):
@@ -72,16 +76,26 @@ class Progress:
             sys.stderr.write("\r\x1b[K")
 
 
+def barrier_us(build):
+    """Of flags between two cores, just now."""
+    if len(contenders.own_cores()) < 2:
+        return 1.0
+    command = contenders.limit_command(build, 2, "broadcast", [4])
+    return json.loads(run_command(command, {}))["barrier_us"]
+
+
 class Survey:
     """One collective among one number of ranks at all of its sizes, by all contenders."""
 
-    def __init__(self, build, ranks, collective, sizes, found, effort):
-        """effort: (rounds, ms that a launch's timed calls of one size take)."""
+    def __init__(self, build, ranks, collective, sizes, found, effort, cores):
+        """effort: (rounds, ms that a launch's timed calls of one size take); cores: Distance."""
         self.build, self.ranks, self.collective = build, ranks, collective
         self.sizes = sorted({figures.size_for(collective, ranks, size) for size in sizes})
         self.running = [c for c in found if collective in c.collectives]
         self.rounds, self.time_ms = effort
+        self.distance = cores
         self.failures = []
+        self.launches = self.launches_apart = 0
         self.rows = {size: {"ranks": ranks, "collective": collective, "bytes": size,
                             "times_us": {}, "limit": {}} for size in self.sizes}
 
@@ -108,24 +122,47 @@ class Survey:
                                   "ranks": self.ranks, "collective": self.collective})
             return failure.times
 
-    def one_round(self, number, progress):
-        where = "%s, %d ranks, round %d: " % (self.collective, self.ranks, number + 1)
-        order = list(self.running)
-        for contender in order if number % 2 == 0 else reversed(order):
-            for size, time_us in self.try_out(contender, progress).items():
-                self.rows[size]["times_us"].setdefault(contender.name, []).append(time_us)
-            progress.step(where + contender.name, self.launch_seconds())
-        self.measure_limit()
-        progress.step(where + "limit", self.launch_seconds())
-
-    def measure_limit(self):
+    def limit(self):
+        """{bytes: {name: us}}"""
         command = contenders.limit_command(self.build, self.ranks, self.collective, self.sizes)
         found = json.loads(run_command(command, {}))
         flags = {name: time for name, time in found.items() if name.endswith("_us")}
-        for moves in found["moves"]:
-            row = self.rows[moves.pop("bytes")]
-            for name, time_us in dict(moves, **flags).items():
-                row["limit"].setdefault(name, []).append(time_us)
+        return {moves.pop("bytes"): dict(moves, **flags) for moves in found["moves"]}
+
+    def launch(self, contender, progress, wanted_us):
+        before_us = self.distance.settled_us(wanted_us)
+        found = self.limit() if contender is LIMIT else self.try_out(contender, progress)
+        return distance.Launch(contender, found, (before_us, self.distance.now_us()))
+
+    def one_round(self, number, progress):
+        """Everyone in turn, every other round backwards; then once more those for which the cores
+        were nearer or farther apart than for most."""
+        where = "%s, %d ranks, round %d: " % (self.collective, self.ranks, number + 1)
+        waiting = [*self.running, LIMIT][::-1 if number % 2 else 1]
+        launches, wanted_us = {}, None
+        self.distance.begin_round()
+        for attempt in range(ATTEMPTS_MOST):
+            for contender in waiting:
+                name = contender if contender is LIMIT else contender.name
+                launches[name] = self.launch(contender, progress, wanted_us)
+                progress.step(where + name, 0 if attempt else self.launch_seconds())
+            odd = distance.apart(launches.values())
+            waiting = [launch.contender for launch in odd
+                       if launch.contender in (LIMIT, *self.running)]
+            wanted_us = distance.usual_us(launches.values())
+        self.launches += len(launches)
+        self.launches_apart += len(odd)
+        self.record(launches)
+
+    def record(self, launches):
+        for name, launch in launches.items():
+            for size, found in launch.found.items():
+                row = self.rows[size]
+                if name != LIMIT:
+                    row["times_us"].setdefault(name, []).append(found)
+                    continue
+                for figure, time_us in found.items():
+                    row["limit"].setdefault(figure, []).append(time_us)
 
     def drop_laggards(self):
         """Of each peer's settings keeps those near its best at one size at least."""

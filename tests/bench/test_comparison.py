@@ -8,7 +8,7 @@ import unittest
 import xml.etree.ElementTree
 
 sys.path.insert(0, sys.argv.pop(1))
-from comparison import contenders, figures, measure, plot, table  # noqa: E402
+from comparison import contenders, distance, figures, measure, plot, table  # noqa: E402
 
 
 def row(collective="allreduce", size=1 << 20, ranks=2, limit=True, **times):
@@ -179,7 +179,8 @@ class Words(unittest.TestCase):
 class Measuring(unittest.TestCase):
     @staticmethod
     def survey(rounds=2, found=()):
-        return measure.Survey("build", 2, "allgather", [4, 4096], found, (rounds, 30))
+        return measure.Survey("build", 2, "allgather", [4, 4096], found, (rounds, 30),
+                              distance.Distance(lambda: 0.06, lambda _: None))
 
     def test_only_settings_near_the_best_stay(self):
         names = ("coll", "mpich/default", "mpich/posix", "gloo/default", "openmpi/copy")
@@ -235,6 +236,72 @@ class Measuring(unittest.TestCase):
         output = '{"library":"M"}\nnoise\n{"bytes":4,"wrong":0,"batch_us":[9,1,2]}\n'
         self.assertEqual(peer.run(lambda *_: output, "allreduce", [4], 30), {4: 2})
         self.assertEqual(peer.library, "M")
+
+
+class Distances(unittest.TestCase):
+    """Cores that are near at times and far at others; `ahead` is what comes next, then `later`."""
+
+    def cores(self, ahead, later):
+        self.ahead, self.slept = list(ahead), 0
+
+        def sleep(seconds):
+            self.slept += seconds
+        return distance.Distance(lambda: self.ahead.pop(0) if self.ahead else later, sleep)
+
+    def test_a_launch_waits_for_near_cores(self):
+        cores = self.cores([0.06, 0.3, 0.3, 0.07], later=0.3)
+        cores.begin_round()
+        self.assertEqual(cores.settled_us(), 0.06)
+        self.assertEqual(cores.settled_us(), 0.07)
+        self.assertEqual(self.slept, 2 * distance.PAUSE_SECONDS)
+        self.assertEqual(cores.nearest_us, 0.06)
+
+    def test_but_not_for_long(self):
+        cores = self.cores([0.06], later=0.3)
+        cores.begin_round()
+        cores.settled_us()
+        self.assertEqual([cores.settled_us() for _ in range(9)], [0.3] * 9)
+        self.assertEqual(self.slept, distance.PATIENCE_SECONDS)
+
+    def test_launches_that_differ_from_most(self):
+        near, far, moved = (distance.Launch(None, {}, flags)
+                            for flags in ((0.06, 0.07), (0.3, 0.3), (0.06, 0.3)))
+        self.assertEqual(distance.apart([near, near, far, moved]), [far, moved])
+        self.assertEqual(distance.apart([far, near, far]), [near])
+        self.assertEqual(distance.apart([near, near]), [])
+
+    def round_of(self, ahead, later):
+        """Times of "coll" and "mpich/default", each of which says how many runs it was."""
+        runs = {"coll": 0, "mpich/default": 0}
+        survey = measure.Survey("build", 2, "allgather", [8],
+                                [contenders.Contender(name, [], "") for name in runs], (1, 30),
+                                self.cores(ahead, later))
+
+        def run(contender, *_):
+            runs[contender.name] += 1
+            return {8: runs[contender.name]}
+        survey.try_out = run
+        survey.limit = lambda: {8: {"barrier_us": 0.06}}
+        survey.one_round(0, measure.Progress(1))
+        times = survey.rows[8]["times_us"]
+        return [times["coll"], times["mpich/default"]], survey
+
+    def test_what_ran_alone_in_its_state_runs_again(self):
+        # coll before and after, mpich, limit; then coll again
+        times, survey = self.round_of([0.06, 0.3, 0.06, 0.06, 0.06], later=0.06)
+        self.assertEqual(times, [[2], [1]])
+        self.assertEqual((survey.launches, survey.launches_apart), (3, 0))
+        self.assertEqual(survey.rows[8]["limit"]["barrier_us"], [0.06])
+
+    def test_a_round_in_one_state_is_run_once(self):
+        times, survey = self.round_of([0.3], later=0.3)
+        self.assertEqual(times, [[1], [1]])
+        self.assertEqual(survey.launches_apart, 0)
+
+    def test_what_stays_apart_is_counted(self):
+        times, survey = self.round_of([0.06, 0.06, 0.06, 0.06, 0.06, 0.3], later=0.3)
+        self.assertEqual(times, [[1], [1]])
+        self.assertEqual(survey.launches_apart, 1)
 
 
 class Shown(unittest.TestCase):
