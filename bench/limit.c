@@ -99,8 +99,9 @@ static coll_status_t parse(int argc, char **argv, limit_settings_t *settings, bo
       "[options] COLLECTIVE",
       "Measures what no COLLECTIVE on this machine can beat: how fast all ranks, at once, move\n"
       "the bytes that it must move, where they reach each other's buffers and where they have\n"
-      "to stage what others are to see; how long pairs of ranks take to exchange bytes by way of\n"
-      "shared memory; how long a barrier of flags takes, a flag and its answer, and a flag in a\n"
+      "to stage what others are to see; how long the bare copies of a call take while what a rank\n"
+      "must take in crosses through shared slots; how long a barrier of flags takes, a flag and "
+      "its answer, and a flag in a\n"
       "row of them that goes one way. Prints JSON; times in us.",
       "  limit -n 2 --cpus 0,1 --sizes 64K,64M broadcast\n      two ranks on two cores\n",
       options,

@@ -1,8 +1,8 @@
 /* What one rank of the limit does: it times the least moves of the call by whichever way and mover
- * is fastest, without anyone waiting for anyone; what pairs of ranks take to exchange bytes by way
- * of shared memory; a barrier of flags, the round trip of one flag, and a row of flags that go one
- * way. Where ranks outnumber cores, one process per core does the work of all of its ranks, so that
- * nobody waits for a turn. */
+ * is fastest, without anyone waiting for anyone; the bare copies of a call by way of shared slots,
+ * with waiting (crossing.h); a barrier of flags, the round trip of one flag, and a row of flags
+ * that go one way. Where ranks outnumber cores, one process per core does the work of all of its
+ * ranks, so that nobody waits for a turn. */
 #include "bench/limit_rank.h"
 
 #include <jansson.h>
@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "bench/collectives.h"
+#include "bench/crossing.h"
 #include "bench/layout.h"
 #include "bench/movers.h"
 #include "bench/moves.h"
@@ -36,8 +37,6 @@ enum {
 #define IN_STEP_LEAST ((size_t)1 << 20) /* bytes from which ranks in step may be the faster */
 #define RING_BYTES ((size_t)256 << 10)  /* what a rank has staged, and keeps in its own cache */
 #define POST_COUNT 64
-#define SLOT_COUNT 4
-#define SLOT_BYTES ((size_t)64 << 10)
 
 /* At a time: what a first cache holds, and what a second one does. */
 static const size_t stages[] = {(size_t)16 << 10, (size_t)128 << 10};
@@ -49,14 +48,6 @@ typedef struct cell {
   double batch_us[BENCH_BATCHES_MOST];
 } cell_t;
 
-/* What a rank has for its partner, and which of its pieces, counted from 1. Small ones lie beside
- * the number. Written by one rank alone. */
-typedef struct slot {
-  _Alignas(CELL_BYTES) _Atomic uint64_t piece;
-  char beside[BASE_CACHE_LINE - sizeof(uint64_t)];
-  char payload[SLOT_BYTES];
-} slot_t;
-
 /* A flag that goes one way. */
 typedef struct post {
   _Alignas(CELL_BYTES) _Atomic uint32_t sequence;
@@ -66,7 +57,7 @@ typedef struct post {
 typedef struct rank_share {
   cell_t cell;
   post_t posts[POST_COUNT];
-  slot_t slots[SLOT_COUNT];
+  bench_outbox_t outbox;
   _Alignas(CELL_BYTES) char ring[RING_BYTES];
 } rank_share_t;
 
@@ -87,14 +78,13 @@ typedef struct rank {
   char *memory;         /* the buffers, shared */
   int peers; /* that take part: all in flags, as many as have a core of their own in work */
   uint32_t sequence, posted;
-  uint64_t pieces; /* exchanged so far */
   buffers_t buffers;
   bench_moves_t moves;
   void **places; /* of the moves, for each pair of buffers */
   bench_mover_t *mover;
   size_t stage_bytes;
-  bool in_step;     /* ranks meet before each call, so that what both load is loaded once */
-  size_t exchanged; /* bytes */
+  bool in_step; /* ranks meet before each call, so that what both load is loaded once */
+  bench_crossing_t crossing;
 } rank_t;
 
 /* ---- flags */
@@ -238,41 +228,20 @@ static coll_status_t make_moves(void *context, int pair) {
   return COLL_OK;
 }
 
-/* ---- exchanges: ranks 0 and 1, 2 and 3, and so on; one that is left over has nothing to do */
+/* ---- bytes that cross: between ranks 0 and 1, 2 and 3, and so on; one that is left over has
+ * nothing to do */
 
 static char *data_of(const bench_pool_t *pool, int pair) {
   return (char *)bench_pool_region(pool, pair) + BENCH_GUARD_BYTES;
 }
 
-static char *payload_of(slot_t *slot, size_t bytes) {
-  return bytes <= sizeof slot->beside ? slot->beside : slot->payload;
-}
-
-/* That the partner's piece has come says that it has taken those before, so slots are free again.
- */
-static void exchange_piece(rank_t *rank, void *to, const char *from, size_t bytes) {
-  size_t at = rank->pieces % SLOT_COUNT;
-  slot_t *own = &rank->shares[rank->number].slots[at];
-  slot_t *partners = &rank->shares[rank->number ^ 1].slots[at];
-  rank->pieces++;
-  memcpy(payload_of(own, bytes), from, bytes);
-  atomic_store_explicit(&own->piece, rank->pieces, memory_order_release);
-  while (atomic_load_explicit(&partners->piece, memory_order_acquire) < rank->pieces) {
-    base_cpu_relax();
-  }
-  const void *source = payload_of(partners, bytes);
-  rank->mover(&to, 1, 0, &source, 1, bytes);
-}
-
-static coll_status_t exchange(void *context, int pair) {
+static coll_status_t cross(void *context, int pair) {
   rank_t *rank = context;
   const buffers_t *buffers = &rank->buffers;
-  char *to = data_of(&buffers->recv[rank->number], pair);
-  const char *from = data_of(&buffers->send[rank->number], pair);
   if ((rank->number ^ 1) >= rank->peers) return COLL_OK;
-  for (size_t done = 0; done < rank->exchanged; done += SLOT_BYTES) {
-    exchange_piece(rank, to + done, from + done, least_of(SLOT_BYTES, rank->exchanged - done));
-  }
+  rank->crossing.mover = rank->mover;
+  bench_cross(&rank->crossing, data_of(&buffers->send[rank->number], pair),
+              data_of(&buffers->recv[rank->number], pair));
   return COLL_OK;
 }
 
@@ -376,13 +345,13 @@ static int iterations_for(size_t bytes) {
   return iterations < FLAG_ITERATIONS ? (int)iterations : FLAG_ITERATIONS;
 }
 
-/* By the fastest mover, in step or not. */
-static double fastest(rank_t *rank, coll_status_t (*call)(void *, int)) {
+/* By the fastest mover; where that may help, in step or not. */
+static double fastest(rank_t *rank, coll_status_t (*call)(void *, int), bool may_step) {
   size_t bytes = rank->buffers.call_bytes;
   double least_us = 0;
   for (int i = 0; (rank->mover = bench_mover(i)) != NULL; i++) {
     if (i > 0 && bytes < MOVERS_LEAST) break;
-    for (int in_step = 0; in_step <= (bytes >= IN_STEP_LEAST); in_step++) {
+    for (int in_step = 0; in_step <= (may_step && bytes >= IN_STEP_LEAST); in_step++) {
       rank->in_step = in_step == 1;
       double time_us = figure(rank, call, iterations_for(bytes), rank->buffers.rotation);
       if (least_us == 0 || time_us < least_us) least_us = time_us;
@@ -397,7 +366,7 @@ static double fastest_moves(rank_t *rank, bench_way_t way) {
   for (int i = 0; i < STAGES; i++) {
     if (i > 0 && (way != BENCH_STAGED || rank->buffers.call_bytes < stages[i])) break;
     rank->stage_bytes = stages[i];
-    double time_us = fastest(rank, make_moves);
+    double time_us = fastest(rank, make_moves, true);
     if (least_us == 0 || time_us < least_us) least_us = time_us;
   }
   return least_us;
@@ -415,17 +384,26 @@ static coll_status_t measure_way(rank_t *rank, bench_way_t way, double *time_us)
   return status;
 }
 
-/* What each rank must take in, where all take in the same; what pairs exchange is no more. */
-static size_t crossing_bytes(const rank_t *rank) {
-  const limit_settings_t *settings = rank->settings;
-  const buffers_t *buffers = &rank->buffers;
-  if (base_collective_is_rooted(settings->collective)) return 0;
-  if (settings->ranks == 1 || rank->peers < settings->ranks) return 0;
-  size_t taken = buffers->call_bytes;
-  if (settings->collective != COLL_ALLREDUCE) {
-    taken = taken / (size_t)settings->ranks * (size_t)(settings->ranks - 1);
+/* Whether there is a core for each rank. Little goes from and to a root as its flags do. */
+static bool crosses(const rank_t *rank) {
+  bool rooted = base_collective_is_rooted(rank->settings->collective);
+  if (rank->settings->ranks == 1 || rank->peers < rank->settings->ranks) return false;
+  return !rooted || rank->buffers.call_bytes >= MOVERS_LEAST;
+}
+
+/* In pieces of whichever size is the better. */
+static double fastest_crossing(rank_t *rank) {
+  bench_crossing_t *c = &rank->crossing;
+  double least_us = 0;
+  bench_crossing_plan(rank->settings->collective, rank->buffers.call_bytes, rank->settings->ranks,
+                      rank->number % 2 == 0, c);
+  for (size_t bytes = BENCH_SLOT_BYTES; bytes >= BENCH_SLOT_BYTES_LEAST; bytes /= 4) {
+    if (bytes < BENCH_SLOT_BYTES && c->bytes <= bytes) break;
+    c->piece_bytes = bytes;
+    double time_us = fastest(rank, cross, false);
+    if (least_us == 0 || time_us < least_us) least_us = time_us;
   }
-  return least_of(taken, least_of(buffers->send_bytes, buffers->recv_bytes));
+  return least_us;
 }
 
 static coll_status_t measure_size(rank_t *rank, size_t bytes, json_t *all) {
@@ -441,9 +419,8 @@ static coll_status_t measure_size(rank_t *rank, size_t bytes, json_t *all) {
   COLL_TRY(measure_way(rank, BENCH_STAGED, &staged_us));
   json_t *figures = json_pack("{s:I, s:f, s:f}", "bytes", (json_int_t)bytes, "mapped_us", mapped_us,
                               "staged_us", staged_us);
-  rank->exchanged = crossing_bytes(rank);
-  if (rank->exchanged > 0) {
-    json_object_set_new(figures, "exchange_us", json_real(fastest(rank, exchange)));
+  if (crosses(rank)) {
+    json_object_set_new(figures, "crossing_us", json_real(fastest_crossing(rank)));
   }
   json_array_append_new(all, figures);
   return COLL_OK;
@@ -515,5 +492,7 @@ coll_status_t limit_rank_run(const limit_settings_t *settings, int number, void 
                  .shares = memory,
                  .memory = (char *)memory + share_bytes(settings),
                  .peers = settings->ranks};
+  rank.crossing = (bench_crossing_t){.own = &rank.shares[number].outbox,
+                                     .partners = &rank.shares[number ^ 1].outbox};
   return run_rank(&rank);
 }

@@ -3,13 +3,14 @@ target. Pure functions over rows:
 
     {"ranks": 2, "collective": "allreduce", "bytes": 4096,
      "times_us": {contender: [one per round]},
-     "limit": {"mapped_us": [...], "staged_us": [...], "exchange_us": [...],
+     "limit": {"mapped_us": [...], "staged_us": [...], "crossing_us": [...],
                "barrier_us": [...], "round_trip_us": [...], "one_way_us": [...]}}
 
 The limit's times are of the least moves of the call, with nobody waiting: where ranks reach each
-other's buffers (mapped) and where they do not (staged); of an exchange between pairs of ranks of
-what each must take in, missing where ranks have no core or not all the same to take in; and of
-flags: a barrier, one and its answer, one in a row that goes one way. See bench/limit.c.
+other's buffers (mapped) and where they do not (staged); of the bare copies of a call, with waiting
+for what must cross through shared slots, missing where ranks have no core each and where little
+comes from a root or goes to it; and of flags: a barrier, one and its answer, one in a row that goes
+one way. See bench/limit.c.
 """
 import collections
 import statistics
@@ -94,11 +95,11 @@ def mapped_us(row):
 
 
 def staged_us(row):
-    """One meeting, or flags that go one way where there is a root; what a peer has just stored must
-    also cross from its cache, and that takes at least as long as a bare exchange."""
+    """One meeting, or flags that go one way where there is a root; and what a peer has just stored
+    must cross from its cache: that takes as long as a call's bare copies that wait for it."""
     rooted = row["collective"] in ROOTED
     meeting = median_of(row, "one_way_us" if rooted else "barrier_us")
-    return max(meeting + median_of(row, "staged_us"), median_of(row, "exchange_us"))
+    return max(meeting + median_of(row, "staged_us"), median_of(row, "crossing_us"))
 
 
 def limit_us(row, memory):

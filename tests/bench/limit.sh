@@ -22,9 +22,16 @@ for collective in allreduce broadcast alltoall; do
   ok "$collective among two ranks"
 done
 
+for collective in broadcast allgather; do
+  "$limit" -n 2 --sizes 12,64K,2M "$collective" >out 2>err
+  has_figures "found['moves'][2]['crossing_us'] > 5 * found['moves'][1]['crossing_us'] > 0 and
+    ('crossing_us' in found['moves'][0]) == ('$collective' == 'allgather')"
+  ok "what crosses in $collective"
+done
+
 # Which way is the faster is the machine's to say: staging costs little beside loads from memory.
 "$limit" -n 2 --cpus 0 --sizes 12,2M allgather >out 2>err
-has_figures "found['ranks'] == 2 and all('exchange_us' not in m for m in found['moves']) and
+has_figures "found['ranks'] == 2 and all('crossing_us' not in m for m in found['moves']) and
   all(found['moves'][1][way] > 20 * found['moves'][0][way] > 0
       for way in ['mapped_us', 'staged_us']) and
   found['one_way_us'] > 0"

@@ -69,9 +69,9 @@ class Limits(unittest.TestCase):
         self.assertAlmostEqual(figures.mapped_us(small), 0.21)
         self.assertAlmostEqual(figures.limit_us(small, "coll"), 0.12)
 
-    def test_bytes_that_cross_take_as_long_as_an_exchange(self):
+    def test_bytes_take_a_while_to_cross(self):
         measured = row()
-        measured["limit"]["exchange_us"] = [80, 300, 90]
+        measured["limit"]["crossing_us"] = [80, 300, 90]
         self.assertAlmostEqual(figures.limit_us(measured, "malloc"), 90)
         self.assertAlmostEqual(figures.limit_us(measured, "coll"), 50.2)
 
