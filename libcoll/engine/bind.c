@@ -315,12 +315,13 @@ static bool may_stay_messages(const binder_t *b, const intake_t *intake) {
   return true;
 }
 
+/* Stands for the base of an action's first message until the number of bases is known. */
+#define BASE_MESSAGES UINT32_C(0x80000000)
+
 static coll_status_t add_sender(engine_bound_t *bound, engine_peer_t sender) {
   size_t needed = bound->sender_count + 1;
   COLL_TRY(base_grow((void **)&bound->senders, &bound->sender_capacity, needed,
                      sizeof *bound->senders, "a program's senders"));
-  COLL_TRY(base_grow((void **)&bound->messages, &bound->message_capacity, needed,
-                     sizeof *bound->messages, "a program's messages"));
   bound->senders[bound->sender_count++] = sender;
   return COLL_OK;
 }
@@ -332,7 +333,7 @@ static void point_at_message(const binder_t *b, const intake_t *intake, engine_a
   for (int32_t i = 0; i < op->source_count; i++) {
     if (!same_span(&op->sources[i], received(b, intake->first + index))) continue;
     engine_operand_t *operand = &b->bound->operands[action->first + (uint32_t)(op->dst_count + i)];
-    operand->base = ENGINE_BASE_MESSAGES + (uint32_t)index;
+    operand->base = BASE_MESSAGES + (uint32_t)index;
     operand->offset = 0;
   }
 }
@@ -414,6 +415,18 @@ static coll_status_t bind_step(binder_t *b, size_t *steps) {
                    b->place.plan->algorithm);
 }
 
+/* Messages get their addresses behind those of the bases: as many as some action reads at once, and
+ * surely no more than there are senders in all. */
+static coll_status_t place_messages(engine_bound_t *bound) {
+  for (size_t i = 0; i < bound->operand_count; i++) {
+    uint32_t *base = &bound->operands[i].base;
+    if (*base >= BASE_MESSAGES) *base += (uint32_t)bound->base_count - BASE_MESSAGES;
+  }
+  return base_grow((void **)&bound->addresses, &bound->address_capacity,
+                   bound->base_count + bound->sender_count, sizeof *bound->addresses,
+                   "a program's addresses");
+}
+
 /* Once there are no more to come, which may move them. */
 static void point_at_operands(engine_bound_t *bound) {
   for (size_t i = 0; i < bound->action_count; i++) {
@@ -449,6 +462,7 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
     number_phases(bound->actions + first, bound->action_count - first);
   }
   point_at_operands(bound);
+  COLL_TRY(place_messages(bound));
   bound->plan = plan;
   bound->program = program;
   bound->call_count = call->count;
@@ -462,7 +476,6 @@ void engine_bound_free(engine_bound_t *bound) {
   free(bound->addresses);
   free(bound->operands);
   free(bound->senders);
-  free(bound->messages);
   free(bound->actions);
   *bound = (engine_bound_t){0};
 }

@@ -39,11 +39,8 @@ typedef struct engine_base {
  */
 enum { ENGINE_BASE_INPUT, ENGINE_BASE_OUTPUT, ENGINE_BASES_OWN };
 
-/* In place of a base: the index-th message of the action. */
-#define ENGINE_BASE_MESSAGES UINT32_C(0x80000000)
-
 typedef struct engine_operand {
-  uint32_t base; /* index of a base */
+  uint32_t base; /* index of a base; base_count and more: of a message of the action */
   size_t offset; /* bytes, in the first pass; in later ones INPUT and OUTPUT move along */
   size_t bytes;
 } engine_operand_t;
@@ -87,13 +84,12 @@ typedef struct engine_bound {
   uint32_t calls;     /* that it has served before */
 
   engine_base_t *bases;
-  char **addresses; /* of the bases, in the pass under way */
+  char **addresses; /* of the bases, in the pass under way; then of messages that are reduced */
   size_t base_count, base_capacity, address_capacity;
   engine_operand_t *operands;
   size_t operand_count, operand_capacity;
   engine_peer_t *senders;
-  const void **messages; /* what the senders at the same index have sent, while it is reduced */
-  size_t sender_count, sender_capacity, message_capacity;
+  size_t sender_count, sender_capacity;
   engine_action_t *actions; /* those of lane l: [lane_ends[l - 1], lane_ends[l]) */
   size_t action_count, action_capacity;
   size_t lane_ends[PLAN_LANES_MAX];

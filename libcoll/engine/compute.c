@@ -5,12 +5,6 @@
 
 #define FEW_SOURCES 8
 
-static char *place_of(const engine_run_t *run, const engine_operand_t *operand,
-                      const void *const messages[]) {
-  if (operand->base < ENGINE_BASE_MESSAGES) return engine_address(run, operand);
-  return (char *)(uintptr_t)messages[operand->base - ENGINE_BASE_MESSAGES]; /* never written */
-}
-
 static bool clash(const char *a, const char *b, size_t bytes) {
   return a != b && a < b + bytes && b < a + bytes;
 }
@@ -51,24 +45,23 @@ static coll_status_t reduce_to(const engine_run_t *run, const engine_action_t *a
 }
 
 /* Apart, as its stack reaches far. */
-BASE_APART static coll_status_t reduce_many(const engine_run_t *run, const engine_action_t *action,
-                                            const void *const messages[]) {
+BASE_APART static coll_status_t reduce_many(const engine_run_t *run,
+                                            const engine_action_t *action) {
   int dst_count = action->dst_count, count = action->operand_count;
   char *places[DEVICE_DSTS_MAX + DEVICE_SOURCES_MAX]; /* destinations, then sources */
-  for (int i = 0; i < count; i++) places[i] = place_of(run, &action->operands[i], messages);
+  for (int i = 0; i < count; i++) places[i] = engine_address(run, &action->operands[i]);
   if (dst_count > 1 && !copies_stay_clear(places, dst_count, count, action->bytes)) {
     return reduce_then_copy(run, action, places);
   }
   return reduce_to(run, action, places);
 }
 
-coll_status_t engine_compute_reduce(const engine_run_t *run, const engine_action_t *action,
-                                    const void *const messages[]) {
+coll_status_t engine_compute_reduce(const engine_run_t *run, const engine_action_t *action) {
   int count = action->operand_count, i = 0;
   char *places[1 + FEW_SOURCES];
-  if (action->dst_count > 1 || count > 1 + FEW_SOURCES) return reduce_many(run, action, messages);
+  if (action->dst_count > 1 || count > 1 + FEW_SOURCES) return reduce_many(run, action);
   do {
-    places[i] = place_of(run, &action->operands[i], messages);
+    places[i] = engine_address(run, &action->operands[i]);
   } while (++i < count);
   return reduce_to(run, action, places);
 }

@@ -5,7 +5,6 @@
 #include "base/inline.h"
 #include "engine/run.h"
 
-/* Where an operand is that is no message. */
 BASE_INLINE char *engine_address(const engine_run_t *run, const engine_operand_t *operand) {
   return run->bound.addresses[operand->base] + operand->offset;
 }
@@ -17,8 +16,6 @@ BASE_INLINE coll_status_t engine_compute_copy(const engine_run_t *run,
                                   action->whole);
 }
 
-/* A reduction. messages: what stands for ENGINE_BASE_MESSAGES. */
-coll_status_t engine_compute_reduce(const engine_run_t *run, const engine_action_t *action,
-                                    const void *const messages[]);
+coll_status_t engine_compute_reduce(const engine_run_t *run, const engine_action_t *action);
 
 #endif

@@ -39,7 +39,7 @@ BASE_INLINE coll_status_t engine_lane_act(engine_run_t *run, const engine_action
   *done = true;
   switch (action->kind) {
     case ENGINE_COPY: return engine_compute_copy(run, action);
-    case ENGINE_REDUCE: return engine_compute_reduce(run, action, NULL);
+    case ENGINE_REDUCE: return engine_compute_reduce(run, action);
     case ENGINE_SEND: return engine_message_send(run, action, done);
     case ENGINE_POST: return engine_message_post(run, action, done);
     case ENGINE_SEND_PIECES: return engine_message_send_pieces(run, action, done);

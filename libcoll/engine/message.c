@@ -120,22 +120,42 @@ coll_status_t engine_message_recv_pieces(const engine_run_t *run, const engine_a
   return *done ? unpack(run, action, run->world->packing) : COLL_OK;
 }
 
-coll_status_t engine_message_recv_reduce(engine_run_t *run, const engine_action_t *action,
-                                         bool *done) {
+/* The index-th message of the action becomes an operand, which is never written. */
+static void lay_message(const engine_run_t *run, size_t index, const void *message) {
+  run->bound.addresses[run->bound.base_count + index] = (char *)(uintptr_t)message;
+}
+
+BASE_APART static coll_status_t recv_reduce_all(engine_run_t *run, const engine_action_t *action,
+                                                bool *done) {
   const engine_peer_t *senders = &run->bound.senders[action->senders];
-  const void **messages = &run->bound.messages[action->senders];
   transport_head_t head;
   for (; run->arrived < action->sender_count; run->arrived++) {
     const engine_peer_t *sender = &senders[run->arrived];
-    COLL_TRY(peek(action, sender, &messages[run->arrived], &head, done));
+    const void *message;
+    COLL_TRY(peek(action, sender, &message, &head, done));
     if (!*done) return COLL_OK;
     COLL_TRY(engine_message_check(run, action, sender, &head));
+    lay_message(run, run->arrived, message);
   }
   run->arrived = 0;
-  COLL_TRY(engine_compute_reduce(run, action, messages));
+  COLL_TRY(engine_compute_reduce(run, action));
   for (uint16_t i = 0; i < action->sender_count; i++) {
     COLL_TRY(take(action, &senders[i]));
     if (action->posted) COLL_TRY(check_leftovers(run, &senders[i]));
   }
   return COLL_OK;
+}
+
+coll_status_t engine_message_recv_reduce(engine_run_t *run, const engine_action_t *action,
+                                         bool *done) {
+  const engine_peer_t *sender = &action->peer;
+  transport_head_t head;
+  const void *message;
+  if (action->sender_count > 1 || action->posted) return recv_reduce_all(run, action, done);
+  COLL_TRY(sender->route->ops->peek(sender->port, &message, &head, done));
+  if (!*done) return COLL_OK;
+  COLL_TRY(engine_message_check(run, action, sender, &head));
+  lay_message(run, 0, message);
+  COLL_TRY(engine_compute_reduce(run, action));
+  return sender->route->ops->take(sender->port);
 }

@@ -76,9 +76,9 @@ Test(bind, makes_one_of_a_row) {
   cr_assert_eq(reduce->sender_count, SIZE_MOST - 1);
   for (int rank = 1; rank < SIZE_MOST; rank++) {
     const engine_operand_t *source = &reduce->operands[reduce->dst_count + rank];
-    cr_assert_geq(source->base, ENGINE_BASE_MESSAGES);
-    cr_assert_eq(scene.bound.senders[reduce->senders + source->base - ENGINE_BASE_MESSAGES].rank,
-                 rank);
+    cr_assert_geq(source->base, scene.bound.base_count);
+    size_t message = source->base - scene.bound.base_count;
+    cr_assert_eq(scene.bound.senders[reduce->senders + message].rank, rank);
   }
   engine_bound_free(&scene.bound);
   plan_free(plan);
