@@ -2,13 +2,14 @@
  * until the partner has taken it. */
 #include "bench/crossing.h"
 
-#include <string.h>
+#include <sched.h>
 
 #include "base/atomics.h"
 #include "base/names.h"
 
-/* ---- what a rank gives, takes and keeps
- * ---------------------------------------------------------*/
+#define LOOKS 1000 /* at a piece, before a core is given up for once */
+
+/* ---- what a rank gives, takes and keeps */
 
 static void plan_kept(coll_collective_t which, size_t block, bench_crossing_t *c) {
   bool apart = which == COLL_ALLTOALL || which == COLL_SCATTER; /* from what goes to others */
@@ -36,8 +37,7 @@ void bench_crossing_plan(coll_collective_t which, size_t call_bytes, int ranks, 
   if (!reduces && (even || !rooted)) plan_kept(which, block, c);
 }
 
-/* ---- a call
- * -------------------------------------------------------------------------------------*/
+/* ---- a call */
 
 static size_t least_of(size_t a, size_t b) {
   return a < b ? a : b;
@@ -47,40 +47,52 @@ static char *payload_of(bench_slot_t *slot, size_t bytes) {
   return bytes <= sizeof slot->beside ? slot->beside : slot->payload;
 }
 
+/* Makes room now and then for a partner that has no core of its own. */
 static void await(_Atomic uint64_t *count, uint64_t least) {
-  while (atomic_load_explicit(count, memory_order_acquire) < least) base_cpu_relax();
+  for (int looks = 1; atomic_load_explicit(count, memory_order_acquire) < least; looks++) {
+    base_cpu_relax();
+    if (looks % LOOKS == 0) sched_yield();
+  }
 }
 
-static void move(const bench_crossing_t *c, void *to, const void *from, size_t bytes) {
-  c->mover(&to, 1, 0, &from, 1, bytes);
+static void move(const bench_crossing_t *c, void *to, int kept, const void *from, size_t bytes) {
+  c->mover(&to, 1, kept, &from, 1, bytes);
 }
 
 static void give(bench_crossing_t *c, const char *from, size_t bytes) {
-  bench_slot_t *slot = &c->own->slots[c->pieces % BENCH_SLOT_COUNT];
-  /* where both give, a partner's piece says that it has taken those before */
-  if (!c->takes && c->pieces >= BENCH_SLOT_COUNT) {
-    await(&c->partners->taken, c->pieces + 1 - BENCH_SLOT_COUNT);
+  bench_slot_t *slot = &c->own->slots[c->given % BENCH_SLOT_COUNT];
+  /* A rank that also takes gives no more than one piece ahead: it has taken the partner's last but
+   * one, before which the partner has taken the one that lay here. */
+  if (!c->takes && c->given >= BENCH_SLOT_COUNT) {
+    await(&c->partners->taken, c->given + 1 - BENCH_SLOT_COUNT);
   }
-  memcpy(payload_of(slot, bytes), from, bytes);
-  atomic_store_explicit(&slot->piece, c->pieces + 1, memory_order_release);
+  move(c, payload_of(slot, bytes), 1, from, bytes);
+  atomic_store_explicit(&slot->piece, ++c->given, memory_order_release);
 }
 
 static void take(bench_crossing_t *c, char *to, size_t bytes) {
-  bench_slot_t *slot = &c->partners->slots[c->pieces % BENCH_SLOT_COUNT];
-  await(&slot->piece, c->pieces + 1);
-  move(c, to, payload_of(slot, bytes), bytes);
-  if (!c->gives) atomic_store_explicit(&c->own->taken, c->pieces + 1, memory_order_release);
+  bench_slot_t *slot = &c->partners->slots[c->done % BENCH_SLOT_COUNT];
+  await(&slot->piece, c->done + 1);
+  move(c, to, 0, payload_of(slot, bytes), bytes);
+  if (!c->gives) atomic_store_explicit(&c->own->taken, c->done + 1, memory_order_release);
+}
+
+/* Up to the piece at `end`, and that one too. */
+static void give_until(bench_crossing_t *c, const char *input, size_t end, size_t *given) {
+  for (; *given < c->bytes && *given <= end; *given += c->piece_bytes) {
+    give(c, input + *given, least_of(c->piece_bytes, c->bytes - *given));
+  }
 }
 
 void bench_cross(bench_crossing_t *c, const char *input, char *output) {
-  for (size_t done = 0; done < c->bytes; done += c->piece_bytes) {
-    size_t bytes = least_of(c->piece_bytes, c->bytes - done);
-    if (c->gives) give(c, input + done, bytes);
-    if (done < c->kept_bytes) {
-      move(c, output + c->kept_to + done, input + c->kept_from + done,
-           least_of(bytes, c->kept_bytes - done));
+  size_t ahead = c->takes ? c->piece_bytes : 0, given = 0;
+  for (size_t at = 0; at < c->bytes; at += c->piece_bytes, c->done++) {
+    size_t bytes = least_of(c->piece_bytes, c->bytes - at);
+    if (c->gives) give_until(c, input, at + ahead, &given);
+    if (at < c->kept_bytes) {
+      move(c, output + c->kept_to + at, 0, input + c->kept_from + at,
+           least_of(bytes, c->kept_bytes - at));
     }
-    if (c->takes) take(c, output + done, bytes);
-    c->pieces++;
+    if (c->takes) take(c, output + at, bytes);
   }
 }

@@ -33,7 +33,7 @@ typedef struct bench_outbox {
 /* One rank's part. Begin with {0}. */
 typedef struct bench_crossing {
   bench_outbox_t *own, *partners;
-  uint64_t pieces; /* that have crossed so far */
+  uint64_t given, done; /* pieces, over all calls */
   bool gives, takes;
   size_t bytes, kept_bytes;  /* of a call; no more is kept than crosses */
   size_t kept_from, kept_to; /* where they lie in its buffers */
@@ -41,8 +41,8 @@ typedef struct bench_crossing {
   bench_mover_t *mover;
 } bench_crossing_t;
 
-/* Of a call of call_bytes (its size in bench's terms) among ranks, for the even or the odd one of
- * two partners; the even one is the root where there is one. Sets what depends on nothing else. */
+/* Sets what a rank gives, takes and keeps in a call of call_bytes (as bench_collective_bytes), for
+ * the even or the odd one of two partners; the even one is the root where there is one. */
 void bench_crossing_plan(coll_collective_t which, size_t call_bytes, int ranks, bool even,
                          bench_crossing_t *crossing);
 

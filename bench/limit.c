@@ -47,6 +47,7 @@ static coll_status_t run(const limit_settings_t *settings, bool *good) {
   if (memory == MAP_FAILED) {
     return base_fail_errno(COLL_ERROR_MEMORY, "no %zu bytes of shared memory", bytes);
   }
+  (void)madvise(memory, bytes, MADV_HUGEPAGE); /* as a call's buffers may have them */
   int started = 0;
   coll_status_t status = COLL_OK;
   for (; started < settings->ranks; started++) {
@@ -97,12 +98,12 @@ static coll_status_t parse(int argc, char **argv, limit_settings_t *settings, bo
   const base_command_t command = {
       "limit",
       "[options] COLLECTIVE",
-      "Measures what no COLLECTIVE on this machine can beat: how fast all ranks, at once, move\n"
+      "Measures what a COLLECTIVE on this machine can hardly beat: how fast all ranks, at once, "
+      "move\n"
       "the bytes that it must move, where they reach each other's buffers and where they have\n"
       "to stage what others are to see; how long the bare copies of a call take while what a rank\n"
-      "must take in crosses through shared slots; how long a barrier of flags takes, a flag and "
-      "its answer, and a flag in a\n"
-      "row of them that goes one way. Prints JSON; times in us.",
+      "must take in crosses through shared slots; how long a barrier of flags takes, a flag and\n"
+      "its answer, and a flag in a row of them that goes one way. Prints JSON; times in us.",
       "  limit -n 2 --cpus 0,1 --sizes 64K,64M broadcast\n      two ranks on two cores\n",
       options,
       sizeof options / sizeof options[0]};

@@ -228,8 +228,8 @@ static coll_status_t make_moves(void *context, int pair) {
   return COLL_OK;
 }
 
-/* ---- bytes that cross: between ranks 0 and 1, 2 and 3, and so on; one that is left over has
- * nothing to do */
+/* ---- bytes that cross: between a root, which is rank 0, and rank 1; else between ranks 0 and 1, 2
+ * and 3, and so on. A rank without a partner has nothing to do. */
 
 static char *data_of(const bench_pool_t *pool, int pair) {
   return (char *)bench_pool_region(pool, pair) + BENCH_GUARD_BYTES;
@@ -238,7 +238,8 @@ static char *data_of(const bench_pool_t *pool, int pair) {
 static coll_status_t cross(void *context, int pair) {
   rank_t *rank = context;
   const buffers_t *buffers = &rank->buffers;
-  if ((rank->number ^ 1) >= rank->peers) return COLL_OK;
+  bool rooted = base_collective_is_rooted(rank->settings->collective);
+  if ((rank->number ^ 1) >= (rooted ? 2 : rank->peers)) return COLL_OK;
   rank->crossing.mover = rank->mover;
   bench_cross(&rank->crossing, data_of(&buffers->send[rank->number], pair),
               data_of(&buffers->recv[rank->number], pair));
@@ -384,11 +385,12 @@ static coll_status_t measure_way(rank_t *rank, bench_way_t way, double *time_us)
   return status;
 }
 
-/* Whether there is a core for each rank. Little goes from and to a root as its flags do. */
+/* Whether there is a core for each rank, so that who waits takes nobody's. What little goes from or
+ * to a root it need not wait for: that is a row of flags. */
 static bool crosses(const rank_t *rank) {
   bool rooted = base_collective_is_rooted(rank->settings->collective);
   if (rank->settings->ranks == 1 || rank->peers < rank->settings->ranks) return false;
-  return !rooted || rank->buffers.call_bytes >= MOVERS_LEAST;
+  return rank->buffers.call_bytes >= (rooted ? MOVERS_LEAST : 1);
 }
 
 /* In pieces of whichever size is the better. */
@@ -492,7 +494,7 @@ coll_status_t limit_rank_run(const limit_settings_t *settings, int number, void 
                  .shares = memory,
                  .memory = (char *)memory + share_bytes(settings),
                  .peers = settings->ranks};
-  rank.crossing = (bench_crossing_t){.own = &rank.shares[number].outbox,
-                                     .partners = &rank.shares[number ^ 1].outbox};
+  rank.crossing.own = &rank.shares[number].outbox;
+  if ((number ^ 1) < settings->ranks) rank.crossing.partners = &rank.shares[number ^ 1].outbox;
   return run_rank(&rank);
 }

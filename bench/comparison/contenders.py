@@ -203,7 +203,7 @@ QUICK = ("openmpi/default", "openmpi/copy", "openmpi/coll-sm", "mpich/default", 
 
 def limit_command(build, ranks, collective, sizes):
     """Prints JSON: {"barrier_us", "round_trip_us", "one_way_us", "moves": [{"bytes", "mapped_us",
-    "staged_us", "crossing_us"}]}, the last not always (figures)."""
+    "staged_us", "crossing_us"}]}, crossing_us not for all calls (see figures)."""
     cores = own_cores()[:ranks]
     return [os.path.join(build, "bench", "limit"), "-n", str(ranks), "--cpus",
             ",".join(map(str, cores)), "--sizes", ",".join(map(str, sizes)), collective]

@@ -1,7 +1,8 @@
 """How far apart two cores are. The host of a virtual machine may move its cores while they idle, to
 others that share a cache or not: flags that crossed in 60 ns then take 300, and any two programs
 that ran before and after do not compare. So launches are made while the cores are as near as they
-come, which a pause may bring about, and those of a round count only together."""
+come, which a pause may bring about, and those of a round under the same conditions, if these last
+for long enough."""
 import collections
 import statistics
 import time
@@ -19,8 +20,8 @@ def alike(one_us, other_us):
 
 
 def usual_us(launches):
-    """What most launches of a round found."""
-    return statistics.median(flag for launch in launches for flag in launch.flags_us)
+    """What most launches of a round found; the nearer of two."""
+    return statistics.median_low(flag for launch in launches for flag in launch.flags_us)
 
 
 def apart(launches):
@@ -34,7 +35,7 @@ class Distance:
 
     def __init__(self, measure, sleep=time.sleep):
         self.measure, self.sleep = measure, sleep
-        self.nearest_us = None
+        self.nearest_us = self.last_us = None
         self.patience = 0
 
     def begin_round(self):
@@ -42,14 +43,21 @@ class Distance:
 
     def now_us(self):
         flag_us = self.measure()
-        self.nearest_us = min(flag_us, self.nearest_us or flag_us)
+        lasting_us = max(flag_us, self.last_us or flag_us)  # one figure alone may be a lucky one
+        self.nearest_us = min(lasting_us, self.nearest_us or lasting_us)
+        self.last_us = flag_us
         return flag_us
 
+    def is_wanted(self, flag_us, wanted_us):
+        if wanted_us is None:
+            return flag_us <= ALIKE * self.nearest_us
+        return alike(flag_us, wanted_us)
+
     def settled_us(self, wanted_us=None):
-        """The distance once it is the wanted one (the nearest that was ever seen), or once this
-        round's patience is at its end."""
+        """The distance, once it is the wanted one (by default the nearest that has lasted, or one
+        that is nearer), or once this round's patience is at its end."""
         flag_us = self.now_us()
-        while not alike(flag_us, wanted_us or self.nearest_us) and self.patience > 0:
+        while not self.is_wanted(flag_us, wanted_us) and self.patience > 0:
             self.sleep(PAUSE_SECONDS)
             self.patience -= PAUSE_SECONDS
             flag_us = self.now_us()

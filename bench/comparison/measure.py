@@ -14,7 +14,7 @@ BEHIND = 1.15  # a setting this far behind its family's best is not run in later
 
 # What a launch costs besides its timed calls, in seconds: to start, and to fill and check the
 # largest buffers, by each rank in turn where cores lack.
-LAUNCH_SECONDS, FILL_SECONDS_PER_GIB = 0.7, 1.5
+LAUNCH_SECONDS, FILL_SECONDS_PER_GIB = 0.8, 1.5
 KEPT_SHARE = 0.75  # of the contenders, after the first round
 
 LIMIT = "limit"  # has its turn as contenders have theirs
@@ -77,7 +77,7 @@ class Progress:
 
 
 def barrier_us(build):
-    """Of flags between two cores, just now."""
+    """Of flags between two cores, just now; always the same where there is but one."""
     if len(contenders.own_cores()) < 2:
         return 1.0
     command = contenders.limit_command(build, 2, "broadcast", [4])
@@ -135,8 +135,8 @@ class Survey:
         return distance.Launch(contender, found, (before_us, self.distance.now_us()))
 
     def one_round(self, number, progress):
-        """Everyone in turn, every other round backwards; then once more those for which the cores
-        were nearer or farther apart than for most."""
+        """Everyone in turn, every other round backwards; then again, a few times at most, those for
+        which the cores were nearer or farther apart than for most."""
         where = "%s, %d ranks, round %d: " % (self.collective, self.ranks, number + 1)
         waiting = [*self.running, LIMIT][::-1 if number % 2 else 1]
         launches, wanted_us = {}, None
@@ -144,7 +144,9 @@ class Survey:
         for attempt in range(ATTEMPTS_MOST):
             for contender in waiting:
                 name = contender if contender is LIMIT else contender.name
-                launches[name] = self.launch(contender, progress, wanted_us)
+                launch = self.launch(contender, progress, wanted_us)
+                if name not in launches or len(launch.found) >= len(launches[name].found):
+                    launches[name] = launch
                 progress.step(where + name, 0 if attempt else self.launch_seconds())
             odd = distance.apart(launches.values())
             waiting = [launch.contender for launch in odd

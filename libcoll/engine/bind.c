@@ -415,8 +415,8 @@ static coll_status_t bind_step(binder_t *b, size_t *steps) {
                    b->place.plan->algorithm);
 }
 
-/* Messages get their addresses behind those of the bases: as many as some action reads at once, and
- * surely no more than there are senders in all. */
+/* Messages have addresses as bases do, behind theirs, so that a call finds all operands alike: as
+ * many as some action reads at once, and surely no more than there are senders in all. */
 static coll_status_t place_messages(engine_bound_t *bound) {
   for (size_t i = 0; i < bound->operand_count; i++) {
     uint32_t *base = &bound->operands[i].base;

@@ -125,8 +125,9 @@ static void lay_message(const engine_run_t *run, size_t index, const void *messa
   run->bound.addresses[run->bound.base_count + index] = (char *)(uintptr_t)message;
 }
 
-BASE_APART static coll_status_t recv_reduce_all(engine_run_t *run, const engine_action_t *action,
-                                                bool *done) {
+/* From several senders, or of posts; apart, as ranks of a tree or a chain have one sender. */
+BASE_APART static coll_status_t recv_reduce_many(engine_run_t *run, const engine_action_t *action,
+                                                 bool *done) {
   const engine_peer_t *senders = &run->bound.senders[action->senders];
   transport_head_t head;
   for (; run->arrived < action->sender_count; run->arrived++) {
@@ -151,7 +152,7 @@ coll_status_t engine_message_recv_reduce(engine_run_t *run, const engine_action_
   const engine_peer_t *sender = &action->peer;
   transport_head_t head;
   const void *message;
-  if (action->sender_count > 1 || action->posted) return recv_reduce_all(run, action, done);
+  if (action->sender_count > 1 || action->posted) return recv_reduce_many(run, action, done);
   COLL_TRY(sender->route->ops->peek(sender->port, &message, &head, done));
   if (!*done) return COLL_OK;
   COLL_TRY(engine_message_check(run, action, sender, &head));

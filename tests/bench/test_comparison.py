@@ -249,16 +249,17 @@ class Distances(unittest.TestCase):
         return distance.Distance(lambda: self.ahead.pop(0) if self.ahead else later, sleep)
 
     def test_a_launch_waits_for_near_cores(self):
-        cores = self.cores([0.06, 0.3, 0.3, 0.07], later=0.3)
+        cores = self.cores([0.06, 0.06, 0.3, 0.3, 0.07], later=0.3)
         cores.begin_round()
-        self.assertEqual(cores.settled_us(), 0.06)
+        self.assertEqual([cores.settled_us(), cores.settled_us()], [0.06, 0.06])
         self.assertEqual(cores.settled_us(), 0.07)
         self.assertEqual(self.slept, 2 * distance.PAUSE_SECONDS)
         self.assertEqual(cores.nearest_us, 0.06)
 
     def test_but_not_for_long(self):
-        cores = self.cores([0.06], later=0.3)
+        cores = self.cores([0.06, 0.06], later=0.3)
         cores.begin_round()
+        cores.settled_us()
         cores.settled_us()
         self.assertEqual([cores.settled_us() for _ in range(9)], [0.3] * 9)
         self.assertEqual(self.slept, distance.PATIENCE_SECONDS)
@@ -269,6 +270,14 @@ class Distances(unittest.TestCase):
         self.assertEqual(distance.apart([near, near, far, moved]), [far, moved])
         self.assertEqual(distance.apart([far, near, far]), [near])
         self.assertEqual(distance.apart([near, near]), [])
+        self.assertEqual(distance.apart([near, far]), [far])
+        self.assertEqual(distance.apart([far, near, far, near]), [far, far])
+
+    def test_a_lucky_flag_is_not_waited_for(self):
+        cores = self.cores([0.3, 0.06], later=0.3)
+        cores.begin_round()
+        self.assertEqual([cores.settled_us() for _ in range(9)][2:], [0.3] * 7)
+        self.assertEqual((cores.nearest_us, self.slept), (0.3, 0))
 
     def round_of(self, ahead, later):
         """Times of "coll" and "mpich/default", each of which says how many runs it was."""

@@ -5,29 +5,40 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "bench/crossing.h"
+
+#define LATE_NS 100000u
 
 enum { CALLS = 6, BYTES_MOST = 300000 }; /* some more than slots hold */
 
 typedef struct side {
   pthread_t thread;
   bench_crossing_t crossing;
-  unsigned char *input, *outputs[CALLS];
+  unsigned char *inputs[CALLS], *outputs[CALLS];
   int number;
 } side_t;
 
-/* Of byte `at` of what a rank has for call `call`. */
+/* Of byte `at` of what a rank has for call `call`; no piece is like another. */
 static unsigned char value(int rank, int call, size_t at) {
-  return (unsigned char)(rank * 101 + call * 13 + at * 7 + (at >> 8));
+  return (unsigned char)(rank * 101 + call * 13 + (int)(at % 251));
 }
 
+/* Either is late at times. */
 static void *make_calls(void *context) {
   side_t *side = context;
   for (int call = 0; call < CALLS; call++) {
-    for (size_t i = 0; i < BYTES_MOST; i++) side->input[i] = value(side->number, call, i);
-    bench_cross(&side->crossing, (const char *)side->input, (char *)side->outputs[call]);
+    if (call % 3 == side->number) base_clock_sleep_ns(LATE_NS);
+    bench_cross(&side->crossing, (const char *)side->inputs[call], (char *)side->outputs[call]);
   }
   return NULL;
+}
+
+static unsigned char *filled(int rank, int call) {
+  unsigned char *bytes = malloc(BYTES_MOST);
+  cr_assert_not_null(bytes);
+  for (size_t i = 0; i < BYTES_MOST; i++) bytes[i] = value(rank, call, i);
+  return bytes;
 }
 
 static void expect(const side_t *side, int from, size_t first, size_t at, size_t bytes) {
@@ -49,16 +60,19 @@ static void expect_nothing(const side_t *side, size_t from) {
 /* Of a call of `bytes` among two ranks, of which each keeps and takes as much as said. */
 static void run(coll_collective_t which, size_t bytes, size_t piece, size_t kept[2],
                 size_t taken[2], size_t kept_from) {
-  bench_outbox_t *boxes = calloc(2, sizeof *boxes);
+  bench_outbox_t *boxes = aligned_alloc(_Alignof(bench_outbox_t), 2 * sizeof *boxes);
   side_t sides[2] = {{.number = 0}, {.number = 1}};
   cr_assert_not_null(boxes);
+  memset(boxes, 0, 2 * sizeof *boxes);
   for (int r = 0; r < 2; r++) {
     side_t *side = &sides[r];
     side->crossing = (bench_crossing_t){
         .own = &boxes[r], .partners = &boxes[1 - r], .piece_bytes = piece, .mover = bench_mover(0)};
     bench_crossing_plan(which, bytes, 2, r == 0, &side->crossing);
-    side->input = malloc(BYTES_MOST);
-    for (int call = 0; call < CALLS; call++) side->outputs[call] = calloc(1, BYTES_MOST);
+    for (int call = 0; call < CALLS; call++) {
+      side->inputs[call] = filled(r, call);
+      side->outputs[call] = calloc(1, BYTES_MOST);
+    }
   }
   for (int r = 0; r < 2; r++) pthread_create(&sides[r].thread, NULL, make_calls, &sides[r]);
   for (int r = 0; r < 2; r++) pthread_join(sides[r].thread, NULL);
@@ -66,8 +80,10 @@ static void run(coll_collective_t which, size_t bytes, size_t piece, size_t kept
     expect(&sides[r], 1 - r, 0, 0, taken[r]);
     expect(&sides[r], r, kept_from, taken[r], kept[r]);
     expect_nothing(&sides[r], kept[r] + taken[r]);
-    for (int call = 0; call < CALLS; call++) free(sides[r].outputs[call]);
-    free(sides[r].input);
+    for (int call = 0; call < CALLS; call++) {
+      free(sides[r].inputs[call]);
+      free(sides[r].outputs[call]);
+    }
   }
   free(boxes);
 }

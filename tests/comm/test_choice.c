@@ -238,8 +238,9 @@ static tune_machine_t kept_costs(void) {
 /* Costs that were measured are found again; the built-in ones, while the machine is too busy to
  * measure, may give way to measured ones at any time. */
 static bool stayed(const tune_machine_t *costs) {
+  if (is_builtin(costs)) return true;
   tune_machine_t again = found_costs();
-  return is_builtin(costs) || same(costs, &again);
+  return same(costs, &again);
 }
 
 /* Writes over every file in the cache folder. */

@@ -78,6 +78,7 @@ Test(bind, makes_one_of_a_row) {
     const engine_operand_t *source = &reduce->operands[reduce->dst_count + rank];
     cr_assert_geq(source->base, scene.bound.base_count);
     size_t message = source->base - scene.bound.base_count;
+    cr_assert(message < reduce->sender_count && source->base < scene.bound.address_capacity);
     cr_assert_eq(scene.bound.senders[reduce->senders + message].rank, rank);
   }
   engine_bound_free(&scene.bound);
