@@ -11,6 +11,9 @@
 
 enum { LETTERS_MOST = 64 };
 
+/* Whose ring it is; that of channel 0 only has more bytes. */
+enum { CHANNEL = 1 };
+
 typedef struct pair {
   shm_layout_t layout;
   shm_ring_t *ring;
@@ -24,12 +27,12 @@ typedef struct pair {
 static void make_pair(pair_t *p, int ranks) {
   *p = (pair_t){0};
   shm_layout_compute(ranks, &p->layout);
-  p->ring = aligned_alloc(SHM_LINE_PAIR, p->layout.ring_stride);
+  p->ring = aligned_alloc(SHM_LINE_PAIR, shm_layout_ring_stride(&p->layout, CHANNEL));
   p->data = malloc(p->layout.slot_bytes);
   cr_assert(p->ring != NULL && p->data != NULL);
-  memset(p->ring, 0, p->layout.ring_stride);
-  shm_outgoing_init(&p->out, &p->layout, p->ring);
-  shm_incoming_init(&p->in, &p->layout, p->ring);
+  memset(p->ring, 0, shm_layout_ring_stride(&p->layout, CHANNEL));
+  shm_outgoing_init(&p->out, &p->layout, CHANNEL, p->ring);
+  shm_incoming_init(&p->in, &p->layout, CHANNEL, p->ring);
 }
 
 static void free_pair(pair_t *p) {
@@ -87,13 +90,14 @@ static size_t pages_of(const char *bytes, size_t count) {
 Test(fifo, brings_all_pages_with_the_first_payload) {
   pair_t p;
   make_pair(&p, 2);
-  size_t stride = p.layout.ring_stride, bytes = p.layout.ring_bytes;
+  size_t stride = shm_layout_ring_stride(&p.layout, CHANNEL);
+  size_t bytes = p.layout.ring_bytes[CHANNEL];
   free(p.ring);
   p.ring =
       mmap(NULL, stride, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   cr_assert_neq(p.ring, MAP_FAILED);
-  shm_outgoing_init(&p.out, &p.layout, p.ring);
-  shm_incoming_init(&p.in, &p.layout, p.ring);
+  shm_outgoing_init(&p.out, &p.layout, CHANNEL, p.ring);
+  shm_incoming_init(&p.in, &p.layout, CHANNEL, p.ring);
   uintptr_t first = ((uintptr_t)p.out.bytes + 4095) & ~(uintptr_t)4095;
   const char *inner = (const char *)first;
   size_t whole = bytes - 4096;
@@ -180,7 +184,7 @@ Test(fifo, wraps_without_losing_room) {
     uint64_t count = 0;
     while (put(&p, size)) count++;
     cr_assert_geq((count + 3) * (size + p.layout.gap_bytes + 64),
-                  (size_t)p.layout.ring_bytes - SHM_UNTOLD_SLOTS * p.layout.slot_bytes,
+                  (size_t)p.layout.ring_bytes[CHANNEL] - SHM_UNTOLD_SLOTS * p.layout.slot_bytes,
                   "round %d: %d messages only", round, (int)count);
     take_all(&p);
   }
@@ -194,11 +198,11 @@ Test(fifo, outlives_its_counts) {
   make_pair(&p, 2);
   uint64_t sent = UINT32_MAX - 10;
   shm_progress_t start = {.letters = (uint32_t)sent};
-  start.position -= p.layout.ring_bytes;
+  start.position -= p.layout.ring_bytes[CHANNEL];
   p.out.sent = p.in.received = sent;
   p.out.position = start.position;
   p.out.full_at = start.letters + p.layout.letters;
-  p.out.full_behind = start.position + p.layout.ring_bytes;
+  p.out.full_behind = start.position + p.layout.ring_bytes[CHANNEL];
   p.in.tell_at = start.letters + p.layout.letters / 2;
   p.in.position = p.in.told_position = start.position;
   atomic_store(&p.ring->taken, start.word);

@@ -20,10 +20,20 @@ Test(layout, makes_rings_of_powers_of_two) {
     shm_layout_t layout;
     shm_layout_compute(size, &layout);
     cr_assert(layout.letters >= SHM_LETTERS_LEAST && (layout.letters & (layout.letters - 1)) == 0);
-    cr_assert((layout.ring_bytes & (layout.ring_bytes - 1)) == 0);
-    cr_assert_eq(layout.ring_bytes, SHM_SLOTS * layout.slot_bytes);
+    for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
+      uint32_t bytes = layout.ring_bytes[channel];
+      cr_assert((bytes & (bytes - 1)) == 0);
+      cr_assert_geq(bytes, SHM_SLOTS * layout.slot_bytes);
+    }
     cr_assert(layout.gap_bytes % 64 == 0 && layout.gap_bytes <= layout.slot_bytes / 8);
   }
+}
+
+/* So that lines have left the private caches of their last reader when they are written again. */
+Test(layout, gives_two_ranks_rings_as_long_as_a_second_cache) {
+  shm_layout_t layout;
+  shm_layout_compute(2, &layout);
+  cr_assert_eq(layout.ring_bytes[0], 1 << 20);
 }
 
 static bool follows(const void *place, const void *end) {
@@ -67,7 +77,7 @@ Test(layout, keeps_every_writer_to_lines_of_its_own) {
         const void *slots = ring->slots, *bytes = shm_layout_ring_bytes(&layout, ring);
         cr_assert(follows(slots, ring + 1) && (uintptr_t)slots % PAIR == 0);
         cr_assert(follows(bytes, ring->slots + layout.letters));
-        end = (const char *)bytes + layout.ring_bytes;
+        end = (const char *)bytes + layout.ring_bytes[channel];
       }
     }
     const void *scratch = shm_layout_scratch(&layout, base, owner);

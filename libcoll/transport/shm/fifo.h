@@ -67,24 +67,24 @@ typedef struct shm_incoming {
   uint32_t position, told_position; /* behind the latest payload taken */
 } shm_incoming_t;
 
-static inline void shm_outgoing_init(shm_outgoing_t *out, const shm_layout_t *layout,
+static inline void shm_outgoing_init(shm_outgoing_t *out, const shm_layout_t *layout, int channel,
                                      shm_ring_t *ring) {
   *out = (shm_outgoing_t){.ring = ring,
                           .bytes = shm_layout_ring_bytes(layout, ring),
                           .letter_mask = layout->letters - 1,
-                          .byte_mask = layout->ring_bytes - 1,
+                          .byte_mask = layout->ring_bytes[channel] - 1,
                           .full_at = layout->letters,
-                          .full_behind = layout->ring_bytes,
+                          .full_behind = layout->ring_bytes[channel],
                           .gap_bytes = layout->gap_bytes,
                           .gap_after_most = (uint32_t)layout->slot_bytes / 4};
 }
 
-static inline void shm_incoming_init(shm_incoming_t *in, const shm_layout_t *layout,
+static inline void shm_incoming_init(shm_incoming_t *in, const shm_layout_t *layout, int channel,
                                      shm_ring_t *ring) {
   *in = (shm_incoming_t){.ring = ring,
                          .bytes = shm_layout_ring_bytes(layout, ring),
                          .letter_mask = layout->letters - 1,
-                         .byte_mask = layout->ring_bytes - 1,
+                         .byte_mask = layout->ring_bytes[channel] - 1,
                          .untold_letters_most = layout->letters / 2,
                          .tell_at = layout->letters / 2,
                          .untold_bytes_most = SHM_UNTOLD_SLOTS * (uint32_t)layout->slot_bytes};

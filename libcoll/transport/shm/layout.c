@@ -1,6 +1,12 @@
 /*
  * Rings share a budget per rank, so that memory per communicator does not grow with the square of
  * the rank count before slots have shrunk to their least useful size.
+ *
+ * What a region has left then goes to the rings of channel 0, which carry nearly all there is, up
+ * to what a core's own caches hold. A line that is written while its last reader still has it, or
+ * read while its writer still has it, has to be had from the other core; two cores that share their
+ * last cache take two to three times as long for that as to find the line there, where it goes when
+ * the lap around the ring is long enough.
  */
 #include "transport/shm/layout.h"
 
@@ -16,7 +22,9 @@
 #define SLOT_BYTES_MOST ((size_t)32 << 10)
 #define SLOT_BYTES_LEAST ((size_t)512)
 #define GAP_BYTES_MOST 512
-#define SCRATCH_BYTES ((size_t)512 << 10)
+#define SCRATCH_BYTES ((size_t)480 << 10)
+#define MAIN_RING_BYTES_MOST ((uint32_t)1 << 20) /* a usual second cache */
+#define REGION_BYTES_MOST ((size_t)2 << 20)      /* that rings may grow to */
 
 _Static_assert(SHM_LETTERS_LEAST * sizeof(shm_slot_t) % SHM_LINE_PAIR == 0 &&
                    SLOT_BYTES_LEAST % SHM_LINE_PAIR == 0,
@@ -42,38 +50,59 @@ static uint32_t gap_bytes_for(uint32_t slot_bytes) {
   return slot_bytes / 8 < GAP_BYTES_MOST ? slot_bytes / 8 : GAP_BYTES_MOST;
 }
 
-void shm_layout_compute(int size, shm_layout_t *layout) {
-  size_t fifos = (size_t)(size - 1) * TRANSPORT_CHANNELS;
-  layout->size = size;
-  layout->slot_bytes = slot_bytes_for(fifos);
-  layout->letters = letters_for(fifos);
-  layout->ring_bytes = SHM_SLOTS * (uint32_t)layout->slot_bytes;
-  layout->gap_bytes = gap_bytes_for((uint32_t)layout->slot_bytes);
-  layout->ring_stride =
-      sizeof(shm_ring_t) + layout->letters * sizeof(shm_slot_t) + layout->ring_bytes;
+/* Of one peer's rings, how far from the first the channel's begins. */
+static size_t ring_offset(const shm_layout_t *layout, int channel) {
+  size_t bytes = 0;
+  for (int before = 0; before < channel; before++) {
+    bytes += shm_layout_ring_stride(layout, before);
+  }
+  return bytes;
+}
+
+/* Where everything is, once the sizes of rings are known. */
+static void place_parts(shm_layout_t *layout) {
+  size_t size = (size_t)layout->size, peers = size - 1;
   layout->taken_offset = sizeof(shm_control_t);
   layout->posts_offset =
-      base_round_up(layout->taken_offset + (size_t)size * sizeof(shm_taken_t), SHM_LINE_PAIR);
-  layout->signals_offset = layout->posts_offset + SHM_POSTS * SHM_POST_BYTES;
-  layout->rings_offset = layout->signals_offset + fifos * sizeof(shm_signal_t);
-  layout->scratch_offset =
-      base_round_up(layout->rings_offset + fifos * layout->ring_stride, PAGE_BYTES);
-  layout->scratch_bytes = SCRATCH_BYTES;
+      base_round_up(layout->taken_offset + size * sizeof(shm_taken_t), SHM_LINE_PAIR);
+  layout->signals_offset = layout->posts_offset + SHM_POSTS * layout->post_bytes;
+  layout->rings_offset = layout->signals_offset + peers * TRANSPORT_CHANNELS * sizeof(shm_signal_t);
+  layout->scratch_offset = base_round_up(
+      layout->rings_offset + peers * ring_offset(layout, TRANSPORT_CHANNELS), PAGE_BYTES);
   layout->region_bytes = layout->scratch_offset + layout->scratch_bytes;
   layout->regions_offset =
-      base_round_up(POSTS_OFFSET + (size_t)size * SHM_POSTS * sizeof(shm_slot_t), PAGE_BYTES);
-  layout->segment_bytes = layout->regions_offset + (size_t)size * layout->region_bytes;
+      base_round_up(POSTS_OFFSET + size * SHM_POSTS * sizeof(shm_slot_t), PAGE_BYTES);
+  layout->segment_bytes = layout->regions_offset + size * layout->region_bytes;
+}
+
+void shm_layout_compute(int size, shm_layout_t *layout) {
+  size_t peers = (size_t)(size - 1), fifos = peers * TRANSPORT_CHANNELS;
+  layout->size = size;
+  layout->slot_bytes = slot_bytes_for(fifos);
+  layout->post_bytes = size > 2 ? SHM_POST_BYTES : 0; /* to a single peer a message does */
+  layout->letters = letters_for(fifos);
+  layout->gap_bytes = gap_bytes_for((uint32_t)layout->slot_bytes);
+  layout->scratch_bytes = SCRATCH_BYTES;
+  for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
+    layout->ring_bytes[channel] = SHM_SLOTS * (uint32_t)layout->slot_bytes;
+  }
+  place_parts(layout);
+  uint32_t *main_ring = &layout->ring_bytes[0];
+  while (*main_ring < MAIN_RING_BYTES_MOST &&
+         layout->region_bytes + peers * *main_ring <= REGION_BYTES_MOST) {
+    *main_ring *= 2;
+    place_parts(layout);
+  }
 }
 
 static char *region(const shm_layout_t *layout, void *base, int owner) {
   return (char *)base + layout->regions_offset + (size_t)owner * layout->region_bytes;
 }
 
-/* A rank has no FIFO from itself. */
-static size_t fifo(int owner, int source, int channel) {
+/* The place of `source` among the peers of `owner`: a rank has no FIFO from itself. */
+static size_t place_of(int owner, int source) {
   assert(source != owner);
-  size_t place = (size_t)(source < owner ? source : source - 1);
-  return place * TRANSPORT_CHANNELS + (size_t)channel;
+  return (size_t)(source < owner ? source : source - 1);
 }
 
 shm_head_t *shm_layout_head(void *base) {
@@ -87,13 +116,15 @@ shm_control_t *shm_layout_control(const shm_layout_t *layout, void *base, int ow
 shm_signal_t *shm_layout_signal(const shm_layout_t *layout, void *base, int owner, int source,
                                 int channel) {
   char *signals = region(layout, base, owner) + layout->signals_offset;
-  return (shm_signal_t *)(void *)signals + fifo(owner, source, channel);
+  return (shm_signal_t *)(void *)signals + place_of(owner, source) * TRANSPORT_CHANNELS + channel;
 }
 
 shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel) {
   char *rings = region(layout, base, owner) + layout->rings_offset;
-  return (shm_ring_t *)(void *)(rings + fifo(owner, source, channel) * layout->ring_stride);
+  return (shm_ring_t *)(void *)(rings +
+                                place_of(owner, source) * ring_offset(layout, TRANSPORT_CHANNELS) +
+                                ring_offset(layout, channel));
 }
 
 shm_slot_t *shm_layout_post(void *base, int source, uint64_t message) {
@@ -102,7 +133,8 @@ shm_slot_t *shm_layout_post(void *base, int source, uint64_t message) {
 }
 
 void *shm_layout_post_bytes(const shm_layout_t *layout, void *base, int source, uint64_t message) {
-  return region(layout, base, source) + layout->posts_offset + message % SHM_POSTS * SHM_POST_BYTES;
+  return region(layout, base, source) + layout->posts_offset +
+         message % SHM_POSTS * layout->post_bytes;
 }
 
 shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner, int source) {

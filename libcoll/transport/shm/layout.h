@@ -23,7 +23,7 @@
 #include "transport/shm/neighbours.h"
 
 #define SHM_LINE_PAIR 128
-#define SHM_SLOTS 8 /* payloads of slot_bytes that a ring has bytes for */
+#define SHM_SLOTS 8 /* payloads of slot_bytes that a ring has bytes for, or more */
 #define SHM_LETTERS_LEAST 8
 #define SHM_POSTS 8 /* per rank; at least PLAN_DEPTH_MAX */
 #define SHM_POST_BYTES ((size_t)32 << 10)
@@ -100,11 +100,12 @@ typedef _Atomic uint64_t shm_taken_t;
 typedef struct shm_layout {
   int size; /* ranks */
   size_t regions_offset;
-  size_t taken_offset, posts_offset; /* within a rank's region */
-  size_t slot_bytes;                 /* most bytes of one message */
-  uint32_t letters, ring_bytes;      /* of a ring: powers of two */
+  size_t taken_offset, posts_offset;       /* within a rank's region */
+  size_t slot_bytes;                       /* most bytes of one message */
+  size_t post_bytes;                       /* of one post; 0: there are none */
+  uint32_t letters;                        /* of a ring, a power of two */
+  uint32_t ring_bytes[TRANSPORT_CHANNELS]; /* of payloads, of a ring of the channel; likewise */
   uint32_t gap_bytes; /* behind short payloads, where prefetchers ahead of their reader end */
-  size_t ring_stride;
   size_t signals_offset, rings_offset, scratch_offset; /* within a rank's region */
   size_t scratch_bytes;
   size_t region_bytes;
@@ -112,6 +113,11 @@ typedef struct shm_layout {
 } shm_layout_t;
 
 void shm_layout_compute(int size, shm_layout_t *layout);
+
+/* From one ring to the next: of the channel, in bytes. */
+static inline size_t shm_layout_ring_stride(const shm_layout_t *layout, int channel) {
+  return sizeof(shm_ring_t) + layout->letters * sizeof(shm_slot_t) + layout->ring_bytes[channel];
+}
 
 /* The parts of rank `owner`'s region in the segment at `base`; `source` and channel name the FIFO.
  */

@@ -433,8 +433,10 @@ static void find_fifos(shm_t *s) {
     for (int channel = 0; peer != rank && channel < TRANSPORT_CHANNELS; channel++) {
       fifo_state_t *fifo = fifo_of(s, peer, channel);
       fifo->port.transport = &s->transport;
-      shm_outgoing_init(&fifo->out, layout, shm_layout_ring(layout, base, peer, rank, channel));
-      shm_incoming_init(&fifo->in, layout, shm_layout_ring(layout, base, rank, peer, channel));
+      shm_outgoing_init(&fifo->out, layout, channel,
+                        shm_layout_ring(layout, base, peer, rank, channel));
+      shm_incoming_init(&fifo->in, layout, channel,
+                        shm_layout_ring(layout, base, rank, peer, channel));
       fifo->signals_out = shm_layout_signal(layout, base, peer, rank, channel);
       fifo->signals_in = shm_layout_signal(layout, base, rank, peer, channel);
       fifo->peer = shm_layout_control(layout, base, peer);
@@ -466,7 +468,7 @@ static coll_status_t make_end(int rank, int size, shm_t **end) {
                                .rank = rank,
                                .size = size,
                                .slot_bytes = s->layout.slot_bytes,
-                               .post_bytes = SHM_POST_BYTES,
+                               .post_bytes = s->layout.post_bytes,
                                .peeks = true};
   s->mesh.listener = -1;
   *end = s;
