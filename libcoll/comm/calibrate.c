@@ -23,7 +23,7 @@
 #include "transport/shm/memory.h"
 
 #define POOL_BYTES ((size_t)16 << 20)    /* of a side's sources, and of its destinations */
-#define SHARED_BYTES ((size_t)512 << 10) /* through which a side hands over */
+#define SHARED_BYTES ((size_t)480 << 10) /* through which a side hands over: as much as scratch */
 #define PAIRS_MOST 16                    /* of buffers that take turns */
 #define TURN_BYTES ((size_t)1 << 18)     /* that a turn moves at least */
 #define TURNS 40 /* short ones: some find both cores free, even on a machine at work */
@@ -58,6 +58,7 @@ typedef struct side {
   timings_t timings;
   tune_machine_t costs; /* as this side found them; those of side 0 count */
   size_t next;          /* pair of buffers */
+  size_t handed;        /* how often it handed over: likewise, at parts of `shared` */
   int number;
   bool shares_core; /* with the other side */
 } side_t;
@@ -226,13 +227,13 @@ static void reduce_for_both(side_t *side, size_t size) {
   }
 }
 
-/* To where the peer fetches it; fits_shared. */
+/* To where the peer fetches it, by parts that take turns as those of scratch do; fits_shared. */
 static void hand_over(side_t *side, size_t size) {
   for (size_t i = 0; i < calls_of(size); i++) {
-    size_t at = next_pair(side, size);
-    copy_part(side, side->shared, side->sources + at, size, 0);
+    size_t at = next_pair(side, size), part = side->handed++ % (SHARED_BYTES / size) * size;
+    copy_part(side, side->shared + part, side->sources + at, size, 0);
     meet(side);
-    copy(side, side->dests + at, peer_of(side)->shared, size);
+    copy(side, side->dests + at, peer_of(side)->shared + part, size);
     meet(side);
   }
 }
@@ -266,12 +267,13 @@ static bool fits_shared(int index) {
 }
 
 /* What a core's own cache holds is left there by one work at a time; what lies further away, all
- * take in turn. Large calls are handed over in parts, which were timed already. */
+ * take in turn, but for what is handed over: what else goes on would drive it from the caches that
+ * it has to be fetched from. Large calls are handed over in parts, which were timed already. */
 static void time_size(side_t *side, int index) {
-  int count = fits_shared(index) ? MOVE_COUNT : HANDED;
   bool near = tune_sizes[index] * PAIRS_MOST <= SHARED_BYTES;
-  int together = near ? 1 : count;
-  for (int first = 0; first < count; first += together) time_moves(side, index, first, together);
+  int together = near ? 1 : HANDED;
+  for (int first = 0; first < HANDED; first += together) time_moves(side, index, first, together);
+  if (fits_shared(index)) time_moves(side, index, HANDED, 1);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------*/

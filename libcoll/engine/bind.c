@@ -11,6 +11,7 @@
 #include "base/memory.h"
 
 #define LIVENESS_STEPS_MOST 256 /* programs longer than that are not searched for later readers */
+#define WINDOW_BYTES_LEAST 4096 /* of SCRATCH: less has no time to leave any cache */
 
 /* Where the walk is. */
 typedef struct binder {
@@ -443,6 +444,18 @@ static void number_phases(engine_action_t actions[], size_t count) {
   }
 }
 
+/* All blocks that the plan has in SCRATCH; counts that ranks do not know alike tell nothing. */
+static void divide_scratch(engine_bound_t *bound, const engine_place_t *place, size_t room_bytes) {
+  size_t parts = (size_t)place->plan->parts, chunks = (size_t)place->plan->scratch_chunks;
+  size_t needed = (chunks + parts - 1) / parts * place->pass.count * place->call->element_bytes;
+  bound->windows = 1;
+  bound->window_bytes = base_round_up(needed, WINDOW_BYTES_LEAST);
+  if (needed < WINDOW_BYTES_LEAST || engine_call_is_uneven(place->call)) return;
+  if (bound->window_bytes < room_bytes) {
+    bound->windows = (uint32_t)(room_bytes / bound->window_bytes);
+  }
+}
+
 coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, const plan_t *plan,
                           const plan_program_t *program, const engine_call_t *call,
                           const engine_pass_t *pass) {
@@ -463,6 +476,7 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
   }
   point_at_operands(bound);
   COLL_TRY(place_messages(bound));
+  divide_scratch(bound, &b.place, world->room.scratch_bytes);
   bound->plan = plan;
   bound->program = program;
   bound->call_count = call->count;

@@ -2,6 +2,8 @@
  * A rank's program with everything worked out that does not change from call to call of one shape:
  * the spans of a pass turned into bytes, steps without any left out, steps that go together made
  * one. What is left open is where the buffers are, so that a repeated call only looks that up.
+ * SCRATCH is used in windows that passes take in turn, each as large as a pass needs: a line of the
+ * latest one may still be in the cache of another core, and is not to be had from there.
  *
  * Three things are made one here that plans keep apart. A reduction and the copies of its result
  * behind it: the result is written to every place while it is in the cache. Messages received into
@@ -82,6 +84,8 @@ typedef struct engine_bound {
   engine_pass_t pass; /* a pass of as many elements of a block, and as many boundaries */
   size_t pass_most;   /* elements of a block per pass */
   uint32_t calls;     /* that it has served before */
+  uint32_t windows;   /* of SCRATCH, the same on every rank; at least 1 */
+  size_t window_bytes;
 
   engine_base_t *bases;
   char **addresses; /* of the bases, in the pass under way; then of messages that are reduced */

@@ -16,6 +16,17 @@ BASE_INLINE void engine_lane_set_own(engine_run_t *run, const void *input, void 
   addresses[ENGINE_BASE_OUTPUT] = output;
 }
 
+/* All ranks' SCRATCH, in the window whose turn it is. */
+BASE_INLINE void engine_lane_set_scratch(engine_run_t *run, uint32_t turn) {
+  engine_bound_t *bound = &run->bound;
+  size_t begin = turn % bound->windows * bound->window_bytes;
+  for (size_t i = ENGINE_BASES_OWN; i < bound->base_count; i++) {
+    const engine_base_t *base = &bound->bases[i];
+    if (base->buffer != PLAN_SCRATCH) continue;
+    bound->addresses[i] = run->world->views[base->rank].buffers[PLAN_SCRATCH] + begin;
+  }
+}
+
 BASE_INLINE coll_status_t engine_lane_wait(const engine_run_t *run, const engine_action_t *action,
                                            bool *done) {
   const engine_peer_t *peer = &action->peer;
@@ -83,6 +94,7 @@ BASE_INLINE bool engine_run_again(engine_run_t *run, const engine_call_t *call,
   run->bound.calls++;
   run->next[0] = run->bound.actions;
   engine_lane_set_own(run, call->input, call->output);
+  if (run->bound.windows > 1) engine_lane_set_scratch(run, engine_tag_sequence(call->tag));
   *status = engine_lane_advance(run, 0, run->world->looks);
   return run->next[0] == run->end[0];
 }

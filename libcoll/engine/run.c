@@ -36,9 +36,10 @@ static coll_status_t find_foreign(engine_run_t *run, size_t shift) {
   const engine_bound_t *bound = &run->bound;
   for (size_t i = ENGINE_BASES_OWN; i < bound->base_count; i++) {
     const engine_base_t *base = &bound->bases[i];
+    if (base->buffer == PLAN_SCRATCH) continue;
     char *buffer = run->world->views[base->rank].buffers[base->buffer];
     if (buffer == NULL) return say_unmapped(run, base);
-    bound->addresses[i] = base->buffer == PLAN_SCRATCH ? buffer : buffer + shift;
+    bound->addresses[i] = buffer + shift;
   }
   return COLL_OK;
 }
@@ -69,13 +70,15 @@ static coll_status_t enter_pass(engine_run_t *run) {
   size_t shift = run->pass.first * run->call->element_bytes;
   start_lanes(run);
   engine_lane_set_own(run, shifted(run->call->input, shift), shifted(run->call->output, shift));
+  engine_lane_set_scratch(run, run->turn);
   return find_foreign(run, shift);
 }
 
-/* Scratch is where it was when the program was bound. */
+/* A single window of scratch is where it was when the program was bound. */
 BASE_INLINE coll_status_t enter_first_pass(engine_run_t *run) {
   start_lanes(run);
   engine_lane_set_own(run, run->call->input, run->call->output);
+  if (run->bound.windows > 1) engine_lane_set_scratch(run, run->turn);
   return run->bound.plan->reach == PLAN_REACH_USER ? find_foreign(run, 0) : COLL_OK;
 }
 
@@ -83,6 +86,7 @@ BASE_INLINE coll_status_t enter_first_pass(engine_run_t *run) {
 BASE_APART static coll_status_t next_pass(engine_run_t *run) {
   engine_bound_t *bound = &run->bound;
   set_pass(run, run->pass.first + run->pass.count);
+  run->turn++;
   if (bound->pass.count != run->pass.count || engine_call_is_uneven(run->call)) {
     COLL_TRY(engine_bind(bound, run->world, bound->plan, bound->program, run->call, &run->pass));
   }
@@ -114,6 +118,7 @@ coll_status_t engine_run_begin(engine_run_t *run, const engine_world_t *world, c
   run->world = world;
   run->call = call;
   run->arrived = 0;
+  run->turn = engine_tag_sequence(call->tag);
   if (!is_bound_for(bound, plan, program, call)) return bind_first(run, plan, program);
   run->pass.grain = bound->pass.grain;
   set_pass(run, 0);

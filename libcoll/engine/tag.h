@@ -24,6 +24,11 @@ static inline uint64_t engine_tag_of_call(uint64_t tag, uint64_t sequence) {
   return tag | (sequence & 0xffff) << 48;
 }
 
+/* The low bits of the number of the tag's call. */
+static inline uint32_t engine_tag_sequence(uint64_t tag) {
+  return (uint32_t)(tag >> 48);
+}
+
 /* The tag with another count, for calls whose count differs from pair to pair. */
 uint64_t engine_tag_recount(uint64_t tag, size_t count, int root);
 
