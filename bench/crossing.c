@@ -1,4 +1,4 @@
-/* Pieces are numbered from 1 on, over all calls; number n lies in slot (n - 1) % BENCH_SLOT_COUNT
+/* Pieces are numbered from 1 on, over all calls; number n lies in slot (n - 1) % slots
  * until the partner has taken it. */
 #include "bench/crossing.h"
 
@@ -60,18 +60,18 @@ static void move(const bench_crossing_t *c, void *to, int kept, const void *from
 }
 
 static void give(bench_crossing_t *c, const char *from, size_t bytes) {
-  bench_slot_t *slot = &c->own->slots[c->given % BENCH_SLOT_COUNT];
+  bench_slot_t *slot = &c->own->slots[c->given % c->slots];
   /* A rank that also takes gives no more than one piece ahead: it has taken the partner's last but
    * one, before which the partner has taken the one that lay here. */
-  if (!c->takes && c->given >= BENCH_SLOT_COUNT) {
-    await(&c->partners->taken, c->given + 1 - BENCH_SLOT_COUNT);
+  if (!c->takes && c->given >= c->slots) {
+    await(&c->partners->taken, c->given + 1 - c->slots);
   }
   move(c, payload_of(slot, bytes), 1, from, bytes);
   atomic_store_explicit(&slot->piece, ++c->given, memory_order_release);
 }
 
 static void take(bench_crossing_t *c, char *to, size_t bytes) {
-  bench_slot_t *slot = &c->partners->slots[c->done % BENCH_SLOT_COUNT];
+  bench_slot_t *slot = &c->partners->slots[c->done % c->slots];
   await(&slot->piece, c->done + 1);
   move(c, to, 0, payload_of(slot, bytes), bytes);
   if (!c->gives) atomic_store_explicit(&c->own->taken, c->done + 1, memory_order_release);

@@ -15,7 +15,13 @@
 #include "base/memory.h"
 #include "bench/movers.h"
 
-enum { BENCH_SLOT_COUNT = 4, BENCH_SLOT_BYTES = 64 << 10, BENCH_SLOT_BYTES_LEAST = 16 << 10 };
+enum {
+  BENCH_SLOT_BYTES = 64 << 10,
+  BENCH_SLOT_BYTES_LEAST = 16 << 10,
+  BENCH_SLOTS_LEAST = 4,
+  BENCH_LAP_BYTES = 1 << 20, /* what a core's own caches hold, and so no longer has on a next lap */
+  BENCH_SLOTS_MOST = BENCH_LAP_BYTES / BENCH_SLOT_BYTES_LEAST
+};
 
 /* One piece, and which, counted from 1. Small ones lie beside the number. */
 typedef struct bench_slot {
@@ -26,7 +32,7 @@ typedef struct bench_slot {
 
 /* Written by one rank alone; all zeros at first. */
 typedef struct bench_outbox {
-  bench_slot_t slots[BENCH_SLOT_COUNT];
+  bench_slot_t slots[BENCH_SLOTS_MOST];
   _Alignas(2 * BASE_CACHE_LINE) _Atomic uint64_t taken; /* pieces of the partner's */
 } bench_outbox_t;
 
@@ -38,6 +44,7 @@ typedef struct bench_crossing {
   size_t bytes, kept_bytes;  /* of a call; no more is kept than crosses */
   size_t kept_from, kept_to; /* where they lie in its buffers */
   size_t piece_bytes;        /* in which they cross: at most BENCH_SLOT_BYTES */
+  uint64_t slots;            /* that are gone around: from BENCH_SLOTS_LEAST to _MOST */
   bench_mover_t *mover;
 } bench_crossing_t;
 

@@ -35,12 +35,15 @@ enum {
 #define MOVED_BYTES ((size_t)64 << 20)  /* that a rank moves for a figure, or more */
 #define MOVERS_LEAST ((size_t)32 << 10) /* bytes from which more than the first mover is tried */
 #define IN_STEP_LEAST ((size_t)1 << 20) /* bytes from which ranks in step may be the faster */
-#define RING_BYTES ((size_t)256 << 10)  /* what a rank has staged, and keeps in its own cache */
 #define POST_COUNT 64
 
 /* At a time: what a first cache holds, and what a second one does. */
 static const size_t stages[] = {(size_t)16 << 10, (size_t)128 << 10};
 enum { STAGES = sizeof stages / sizeof stages[0] };
+
+/* What a rank has staged: what stays in its own cache, and what goes on to one that all share. */
+static const size_t rings[] = {(size_t)256 << 10, (size_t)1 << 20};
+enum { RINGS = sizeof rings / sizeof rings[0], RING_BYTES_MOST = 1 << 20 };
 
 /* Written by one rank alone. */
 typedef struct cell {
@@ -58,7 +61,7 @@ typedef struct rank_share {
   cell_t cell;
   post_t posts[POST_COUNT];
   bench_outbox_t outbox;
-  _Alignas(CELL_BYTES) char ring[RING_BYTES];
+  _Alignas(CELL_BYTES) char ring[RING_BYTES_MOST];
 } rank_share_t;
 
 /* The buffers of all ranks at one size, as collbench has them. */
@@ -82,7 +85,7 @@ typedef struct rank {
   bench_moves_t moves;
   void **places; /* of the moves, for each pair of buffers */
   bench_mover_t *mover;
-  size_t stage_bytes;
+  size_t stage_bytes, ring_bytes;
   bool in_step; /* ranks meet before each call, so that what both load is loaded once */
   bench_crossing_t crossing;
 } rank_t;
@@ -186,7 +189,7 @@ static bool is_staged(const rank_t *rank, const bench_move_t *move) {
 static size_t ring_offset(const rank_t *rank, const bench_move_t *move, int pair, bool fetched) {
   size_t stride = base_round_up(move->bytes, BASE_CACHE_LINE);
   size_t lag = stride * (size_t)(rank->buffers.rotation / 2);
-  if (lag > RING_BYTES / 2) lag = RING_BYTES / 2;
+  if (lag > rank->ring_bytes / 2) lag = rank->ring_bytes / 2;
   return base_round_up(stride * (size_t)pair + (fetched ? lag : 0), BASE_CACHE_LINE);
 }
 
@@ -199,9 +202,9 @@ static void make_staged_move(const rank_t *rank, const bench_move_t *move, int p
   size_t fetched = ring_offset(rank, move, pair, true);
   void *here[2 * BENCH_MOVE_PLACES_MOST];
   for (size_t done = 0; done < move->bytes; done += part) {
-    size_t at[] = {(stored + done) % RING_BYTES, (fetched + done) % RING_BYTES};
+    size_t at[] = {(stored + done) % rank->ring_bytes, (fetched + done) % rank->ring_bytes};
     part = least_of(rank->stage_bytes, move->bytes - done);
-    part = least_of(part, RING_BYTES - (at[0] > at[1] ? at[0] : at[1]));
+    part = least_of(part, rank->ring_bytes - (at[0] > at[1] ? at[0] : at[1]));
     for (int i = 0; i < count; i++) {
       bool slot = of[i].side == BENCH_SLOT;
       here[i] = (char *)places[i] + (slot ? at[i >= move->dst_count] : done);
@@ -361,12 +364,15 @@ static double fastest(rank_t *rank, coll_status_t (*call)(void *, int), bool may
   return least_us;
 }
 
-/* In pieces of whichever size is the better. */
+/* In pieces of whichever size is the better, around whichever ring. */
 static double fastest_moves(rank_t *rank, bench_way_t way) {
   double least_us = 0;
-  for (int i = 0; i < STAGES; i++) {
-    if (i > 0 && (way != BENCH_STAGED || rank->buffers.call_bytes < stages[i])) break;
-    rank->stage_bytes = stages[i];
+  for (int i = 0; i < STAGES * RINGS; i++) {
+    size_t stage = stages[i / RINGS];
+    if (i > 0 && way != BENCH_STAGED) break;
+    if (i >= RINGS && rank->buffers.call_bytes < stage) break;
+    rank->stage_bytes = stage;
+    rank->ring_bytes = rings[i % RINGS];
     double time_us = fastest(rank, make_moves, true);
     if (least_us == 0 || time_us < least_us) least_us = time_us;
   }
@@ -393,6 +399,19 @@ static bool crosses(const rank_t *rank) {
   return rank->buffers.call_bytes >= (rooted ? MOVERS_LEAST : 1);
 }
 
+/* Around so few slots that they stay in caches, or so many that the peer's have let go of what is
+ * written next. */
+static double fastest_lap(rank_t *rank) {
+  bench_crossing_t *c = &rank->crossing;
+  size_t piece = c->bytes < c->piece_bytes ? c->bytes : c->piece_bytes;
+  c->slots = BENCH_SLOTS_LEAST;
+  double short_us = fastest(rank, cross, false), long_us;
+  c->slots = BENCH_LAP_BYTES / (piece > 0 ? piece : 1);
+  if (c->slots > BENCH_SLOTS_MOST) c->slots = BENCH_SLOTS_MOST;
+  long_us = fastest(rank, cross, false);
+  return short_us < long_us ? short_us : long_us;
+}
+
 /* In pieces of whichever size is the better. */
 static double fastest_crossing(rank_t *rank) {
   bench_crossing_t *c = &rank->crossing;
@@ -402,7 +421,7 @@ static double fastest_crossing(rank_t *rank) {
   for (size_t bytes = BENCH_SLOT_BYTES; bytes >= BENCH_SLOT_BYTES_LEAST; bytes /= 4) {
     if (bytes < BENCH_SLOT_BYTES && c->bytes <= bytes) break;
     c->piece_bytes = bytes;
-    double time_us = fastest(rank, cross, false);
+    double time_us = fastest_lap(rank);
     if (least_us == 0 || time_us < least_us) least_us = time_us;
   }
   return least_us;
