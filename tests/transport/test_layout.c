@@ -36,6 +36,14 @@ Test(layout, gives_two_ranks_rings_as_long_as_a_second_cache) {
   cr_assert_eq(layout.ring_bytes[0], 1 << 20);
 }
 
+Test(layout, gives_more_ranks_scratch_that_calls_of_powers_of_two_fill) {
+  for (int size = 3; size <= 64; size++) {
+    shm_layout_t layout;
+    shm_layout_compute(size, &layout);
+    cr_assert_eq(layout.scratch_bytes, 512 << 10, "%zu bytes among %d", layout.scratch_bytes, size);
+  }
+}
+
 static bool follows(const void *place, const void *end) {
   return (uintptr_t)place >= (uintptr_t)end;
 }

@@ -22,7 +22,8 @@
 #define SLOT_BYTES_MOST ((size_t)32 << 10)
 #define SLOT_BYTES_LEAST ((size_t)512)
 #define GAP_BYTES_MOST 512
-#define SCRATCH_BYTES ((size_t)480 << 10)
+#define SCRATCH_BYTES ((size_t)512 << 10)
+#define SCRATCH_BYTES_OF_TWO ((size_t)480 << 10) /* whose ring of 1 MiB needs the rest */
 #define MAIN_RING_BYTES_MOST ((uint32_t)1 << 20) /* a usual second cache */
 #define REGION_BYTES_MOST ((size_t)2 << 20)      /* that rings may grow to */
 
@@ -82,7 +83,7 @@ void shm_layout_compute(int size, shm_layout_t *layout) {
   layout->post_bytes = size > 2 ? SHM_POST_BYTES : 0; /* to a single peer a message does */
   layout->letters = letters_for(fifos);
   layout->gap_bytes = gap_bytes_for((uint32_t)layout->slot_bytes);
-  layout->scratch_bytes = SCRATCH_BYTES;
+  layout->scratch_bytes = size > 2 ? SCRATCH_BYTES : SCRATCH_BYTES_OF_TWO;
   for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
     layout->ring_bytes[channel] = SHM_SLOTS * (uint32_t)layout->slot_bytes;
   }
