@@ -29,9 +29,6 @@
 #include "transport/shm/segment.h"
 
 #define SHM_UNTOLD_SLOTS 2
-/* Bytes of the shortest payload with a gap behind it. Shorter ones would gain less than it costs to
- * touch the ring's pages for the first time that much sooner. */
-#define SHM_GAP_AFTER_LEAST 256
 /* How many letters ahead of the next one the sender fetches the line from the receiver, which has
  * read it last. A row of letters else waits for one line after the other, half of its time where
  * cores are far apart. */
@@ -112,6 +109,12 @@ static inline bool shm_outgoing_has_bytes(shm_outgoing_t *out, uint32_t end) {
   return out->full_behind - end <= out->byte_mask;
 }
 
+/* What is left empty behind a payload that takes so many bytes: the shorter it is, the sooner its
+ * reader's prefetchers are where the next one is being written. */
+static inline uint32_t shm_outgoing_gap(const shm_outgoing_t *out, uint32_t run) {
+  return run <= 4 * out->gap_bytes ? 2 * out->gap_bytes : out->gap_bytes;
+}
+
 /* The payload of a message that is longer than a letter to its place, which the letter is told;
  * false: there is no room, and nothing has changed. */
 static inline bool shm_outgoing_put_payload(shm_outgoing_t *out, const void *data, size_t bytes,
@@ -120,7 +123,7 @@ static inline bool shm_outgoing_put_payload(shm_outgoing_t *out, const void *dat
   uint32_t left = out->byte_mask + 1 - (start & out->byte_mask);
   if (run > left) start += left;
   uint32_t end = start + run;
-  if (run >= SHM_GAP_AFTER_LEAST && run <= out->gap_after_most) end += out->gap_bytes;
+  if (run <= out->gap_after_most) end += shm_outgoing_gap(out, run);
   if (!shm_outgoing_has_bytes(out, end)) return false;
   if (start == 0) shm_segment_populate_part(out->bytes, out->byte_mask + 1);
   shm_payload_write(out->bytes + (start & out->byte_mask), data, bytes);
