@@ -3,6 +3,7 @@
 #include "bench/crossing.h"
 
 #include <sched.h>
+#include <string.h>
 
 #include "base/atomics.h"
 #include "base/names.h"
@@ -37,10 +38,22 @@ void bench_crossing_plan(coll_collective_t which, size_t call_bytes, int ranks, 
   if (!reduces && (even || !rooted)) plan_kept(which, block, c);
 }
 
+void bench_crossing_lap(bench_crossing_t *c, bool many) {
+  size_t piece = c->bytes < c->piece_bytes ? c->bytes : c->piece_bytes;
+  size_t beside = sizeof(((bench_slot_t *)NULL)->beside), behind = piece > beside ? piece : 0;
+  c->slot_bytes = base_round_up(offsetof(bench_slot_t, payload) + behind, _Alignof(bench_slot_t));
+  c->slots = many ? BENCH_LAP_BYTES / c->slot_bytes : BENCH_SLOTS_LEAST;
+  memset(c->own->slots, 0, sizeof c->own->slots); /* no byte of a payload is to pass for a number */
+}
+
 /* ---- a call */
 
 static size_t least_of(size_t a, size_t b) {
   return a < b ? a : b;
+}
+
+static bench_slot_t *slot_of(const bench_crossing_t *c, bench_outbox_t *box, uint64_t piece) {
+  return (bench_slot_t *)(void *)&box->slots[piece % c->slots * c->slot_bytes];
 }
 
 static char *payload_of(bench_slot_t *slot, size_t bytes) {
@@ -60,7 +73,7 @@ static void move(const bench_crossing_t *c, void *to, int kept, const void *from
 }
 
 static void give(bench_crossing_t *c, const char *from, size_t bytes) {
-  bench_slot_t *slot = &c->own->slots[c->given % c->slots];
+  bench_slot_t *slot = slot_of(c, c->own, c->given);
   /* A rank that also takes gives no more than one piece ahead: it has taken the partner's last but
    * one, before which the partner has taken the one that lay here. */
   if (!c->takes && c->given >= c->slots) {
@@ -71,7 +84,7 @@ static void give(bench_crossing_t *c, const char *from, size_t bytes) {
 }
 
 static void take(bench_crossing_t *c, char *to, size_t bytes) {
-  bench_slot_t *slot = &c->partners->slots[c->done % c->slots];
+  bench_slot_t *slot = slot_of(c, c->partners, c->done);
   await(&slot->piece, c->done + 1);
   move(c, to, 0, payload_of(slot, bytes), bytes);
   if (!c->gives) atomic_store_explicit(&c->own->taken, c->done + 1, memory_order_release);

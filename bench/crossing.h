@@ -19,21 +19,20 @@ enum {
   BENCH_SLOT_BYTES = 64 << 10,
   BENCH_SLOT_BYTES_LEAST = 16 << 10,
   BENCH_SLOTS_LEAST = 4,
-  BENCH_LAP_BYTES = 1 << 20, /* what a core's own caches hold, and so no longer has on a next lap */
-  BENCH_SLOTS_MOST = BENCH_LAP_BYTES / BENCH_SLOT_BYTES_LEAST
+  BENCH_LAP_BYTES = 1 << 20 /* what a core's own caches hold, and so no longer have on a next lap */
 };
 
-/* One piece, and which, counted from 1. Small ones lie beside the number. */
+/* One piece, and which, counted from 1. Small ones lie beside the number, others behind it. */
 typedef struct bench_slot {
   _Alignas(2 * BASE_CACHE_LINE) _Atomic uint64_t piece;
   char beside[BASE_CACHE_LINE - sizeof(uint64_t)];
-  char payload[BENCH_SLOT_BYTES];
+  char payload[];
 } bench_slot_t;
 
 /* Written by one rank alone; all zeros at first. */
 typedef struct bench_outbox {
-  bench_slot_t slots[BENCH_SLOTS_MOST];
-  _Alignas(2 * BASE_CACHE_LINE) _Atomic uint64_t taken; /* pieces of the partner's */
+  _Alignas(2 * BASE_CACHE_LINE) char slots[BENCH_LAP_BYTES]; /* end to end */
+  _Alignas(2 * BASE_CACHE_LINE) _Atomic uint64_t taken;      /* pieces of the partner's */
 } bench_outbox_t;
 
 /* One rank's part. Begin with {0}. */
@@ -44,9 +43,15 @@ typedef struct bench_crossing {
   size_t bytes, kept_bytes;  /* of a call; no more is kept than crosses */
   size_t kept_from, kept_to; /* where they lie in its buffers */
   size_t piece_bytes;        /* in which they cross: at most BENCH_SLOT_BYTES */
-  uint64_t slots;            /* that are gone around: from BENCH_SLOTS_LEAST to _MOST */
+  size_t slot_bytes;         /* from one slot to the next */
+  uint64_t slots;            /* that are gone around */
   bench_mover_t *mover;
 } bench_crossing_t;
+
+/* Lays out slots for pieces of piece_bytes, as few or as many as can be, in the rank's own outbox,
+ * which the partner looks at no sooner than this is done, and in the partner's. With nothing given
+ * that is not taken. */
+void bench_crossing_lap(bench_crossing_t *crossing, bool many);
 
 /* Sets what a rank gives, takes and keeps in a call of call_bytes (as bench_collective_bytes), for
  * the even or the odd one of two partners; the even one is the root where there is one. */

@@ -399,16 +399,16 @@ static bool crosses(const rank_t *rank) {
   return rank->buffers.call_bytes >= (rooted ? MOVERS_LEAST : 1);
 }
 
+static double crossing_around(rank_t *rank, bool many) {
+  bench_crossing_lap(&rank->crossing, many);
+  (void)meet(rank);
+  return fastest(rank, cross, false);
+}
+
 /* Around so few slots that they stay in caches, or so many that the peer's have let go of what is
  * written next. */
 static double fastest_lap(rank_t *rank) {
-  bench_crossing_t *c = &rank->crossing;
-  size_t piece = c->bytes < c->piece_bytes ? c->bytes : c->piece_bytes;
-  c->slots = BENCH_SLOTS_LEAST;
-  double short_us = fastest(rank, cross, false), long_us;
-  c->slots = BENCH_LAP_BYTES / (piece > 0 ? piece : 1);
-  if (c->slots > BENCH_SLOTS_MOST) c->slots = BENCH_SLOTS_MOST;
-  long_us = fastest(rank, cross, false);
+  double short_us = crossing_around(rank, false), long_us = crossing_around(rank, true);
   return short_us < long_us ? short_us : long_us;
 }
 

@@ -23,7 +23,7 @@
 #include "transport/shm/memory.h"
 
 #define POOL_BYTES ((size_t)16 << 20)    /* of a side's sources, and of its destinations */
-#define SHARED_BYTES ((size_t)480 << 10) /* through which a side hands over: as much as scratch */
+#define SHARED_BYTES ((size_t)512 << 10) /* through which a side hands over */
 #define PAIRS_MOST 16                    /* of buffers that take turns */
 #define TURN_BYTES ((size_t)1 << 18)     /* that a turn moves at least */
 #define TURNS 40 /* short ones: some find both cores free, even on a machine at work */
@@ -229,8 +229,10 @@ static void reduce_for_both(side_t *side, size_t size) {
 
 /* To where the peer fetches it, by parts that take turns as those of scratch do; fits_shared. */
 static void hand_over(side_t *side, size_t size) {
+  size_t room = side->comm->world.room.scratch_bytes;
+  size_t parts = (room < SHARED_BYTES ? room : SHARED_BYTES) / size;
   for (size_t i = 0; i < calls_of(size); i++) {
-    size_t at = next_pair(side, size), part = side->handed++ % (SHARED_BYTES / size) * size;
+    size_t at = next_pair(side, size), part = side->handed++ % parts * size;
     copy_part(side, side->shared + part, side->sources + at, size, 0);
     meet(side);
     copy(side, side->dests + at, peer_of(side)->shared + part, size);

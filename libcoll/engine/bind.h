@@ -2,8 +2,9 @@
  * A rank's program with everything worked out that does not change from call to call of one shape:
  * the spans of a pass turned into bytes, steps without any left out, steps that go together made
  * one. What is left open is where the buffers are, so that a repeated call only looks that up.
- * SCRATCH is used in windows that passes take in turn, each as large as a pass needs: a line of the
- * latest one may still be in the cache of another core, and is not to be had from there.
+ * SCRATCH that peers reach into is used in windows that calls take in turn, each as large as a pass
+ * needs: a line of the latest one may still be in another core's cache, and is slow to come from
+ * there.
  *
  * Three things are made one here that plans keep apart. A reduction and the copies of its result
  * behind it: the result is written to every place while it is in the cache. Messages received into

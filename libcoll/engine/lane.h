@@ -16,10 +16,10 @@ BASE_INLINE void engine_lane_set_own(engine_run_t *run, const void *input, void 
   addresses[ENGINE_BASE_OUTPUT] = output;
 }
 
-/* All ranks' SCRATCH, in the window whose turn it is. */
-BASE_INLINE void engine_lane_set_scratch(engine_run_t *run, uint32_t turn) {
+/* All ranks' SCRATCH, in the window whose turn it is; every rank comes to the same one. */
+BASE_INLINE void engine_lane_set_scratch(engine_run_t *run, uint64_t tag) {
   engine_bound_t *bound = &run->bound;
-  size_t begin = turn % bound->windows * bound->window_bytes;
+  size_t begin = engine_tag_sequence(tag) % bound->windows * bound->window_bytes;
   for (size_t i = ENGINE_BASES_OWN; i < bound->base_count; i++) {
     const engine_base_t *base = &bound->bases[i];
     if (base->buffer != PLAN_SCRATCH) continue;
@@ -94,7 +94,7 @@ BASE_INLINE bool engine_run_again(engine_run_t *run, const engine_call_t *call,
   run->bound.calls++;
   run->next[0] = run->bound.actions;
   engine_lane_set_own(run, call->input, call->output);
-  if (run->bound.windows > 1) engine_lane_set_scratch(run, engine_tag_sequence(call->tag));
+  if (run->bound.windows > 1) engine_lane_set_scratch(run, call->tag);
   *status = engine_lane_advance(run, 0, run->world->looks);
   return run->next[0] == run->end[0];
 }

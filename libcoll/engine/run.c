@@ -70,7 +70,7 @@ static coll_status_t enter_pass(engine_run_t *run) {
   size_t shift = run->pass.first * run->call->element_bytes;
   start_lanes(run);
   engine_lane_set_own(run, shifted(run->call->input, shift), shifted(run->call->output, shift));
-  engine_lane_set_scratch(run, run->turn);
+  engine_lane_set_scratch(run, run->call->tag);
   return find_foreign(run, shift);
 }
 
@@ -78,7 +78,7 @@ static coll_status_t enter_pass(engine_run_t *run) {
 BASE_INLINE coll_status_t enter_first_pass(engine_run_t *run) {
   start_lanes(run);
   engine_lane_set_own(run, run->call->input, run->call->output);
-  if (run->bound.windows > 1) engine_lane_set_scratch(run, run->turn);
+  if (run->bound.windows > 1) engine_lane_set_scratch(run, run->call->tag);
   return run->bound.plan->reach == PLAN_REACH_USER ? find_foreign(run, 0) : COLL_OK;
 }
 
@@ -86,7 +86,6 @@ BASE_INLINE coll_status_t enter_first_pass(engine_run_t *run) {
 BASE_APART static coll_status_t next_pass(engine_run_t *run) {
   engine_bound_t *bound = &run->bound;
   set_pass(run, run->pass.first + run->pass.count);
-  run->turn++;
   if (bound->pass.count != run->pass.count || engine_call_is_uneven(run->call)) {
     COLL_TRY(engine_bind(bound, run->world, bound->plan, bound->program, run->call, &run->pass));
   }
@@ -118,7 +117,6 @@ coll_status_t engine_run_begin(engine_run_t *run, const engine_world_t *world, c
   run->world = world;
   run->call = call;
   run->arrived = 0;
-  run->turn = engine_tag_sequence(call->tag);
   if (!is_bound_for(bound, plan, program, call)) return bind_first(run, plan, program);
   run->pass.grain = bound->pass.grain;
   set_pass(run, 0);

@@ -18,8 +18,7 @@ typedef struct engine_run {
   const engine_world_t *world;
   const engine_call_t *call;
   engine_bound_t bound;
-  engine_pass_t pass; /* under way */
-  uint32_t turn; /* the pass's, at windows of SCRATCH: from call to call and pass to pass 1 more */
+  engine_pass_t pass;                                                /* under way */
   const engine_action_t *next[PLAN_LANES_MAX], *end[PLAN_LANES_MAX]; /* actions to do, per lane */
   uint32_t arrived; /* messages of the ENGINE_RECV_REDUCE at hand, from look to look */
   bool can_repeat;  /* the next call may be begun by engine_run_again (lane.h) */

@@ -19,8 +19,8 @@ typedef struct engine_world {
   transport_t **routes; /* [size]: the way to each rank, itself included */
   const device_ops_t *device;
   plan_room_t room;
-  engine_view_t *views; /* [size]; SCRATCH of all ranks; INPUT and OUTPUT of peers, by the
-                           handshake of the collective under way */
+  engine_view_t *views; /* [size]; SCRATCH of all ranks, always mapped; INPUT and OUTPUT of peers,
+                           by the handshake of the collective under way */
   char *packing;        /* for messages gathered from several places: room for any */
   int looks; /* how often to look in one go at a peer that is not ready, where nothing else is at
                 hand; at least 1 is made */

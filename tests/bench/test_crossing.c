@@ -10,7 +10,7 @@
 
 #define LATE_NS 100000u
 
-enum { CALLS = 6, BYTES_MOST = 300000 }; /* all calls some more than slots hold */
+enum { CALLS = 6, BYTES_MOST = 300000 }; /* some calls take more than there are slots */
 
 typedef struct side {
   pthread_t thread;
@@ -58,7 +58,7 @@ static void expect_nothing(const side_t *side, size_t from) {
 }
 
 /* Of a call of `bytes` among two ranks, of which each keeps and takes as much as said. */
-static void run_around(uint64_t slots, coll_collective_t which, size_t bytes, size_t piece,
+static void run_around(bool many, coll_collective_t which, size_t bytes, size_t piece,
                        size_t kept[2], size_t taken[2], size_t kept_from) {
   bench_outbox_t *boxes = aligned_alloc(_Alignof(bench_outbox_t), 2 * sizeof *boxes);
   side_t sides[2] = {{.number = 0}, {.number = 1}};
@@ -66,12 +66,10 @@ static void run_around(uint64_t slots, coll_collective_t which, size_t bytes, si
   memset(boxes, 0, 2 * sizeof *boxes);
   for (int r = 0; r < 2; r++) {
     side_t *side = &sides[r];
-    side->crossing = (bench_crossing_t){.own = &boxes[r],
-                                        .partners = &boxes[1 - r],
-                                        .piece_bytes = piece,
-                                        .slots = slots,
-                                        .mover = bench_mover(0)};
+    side->crossing = (bench_crossing_t){
+        .own = &boxes[r], .partners = &boxes[1 - r], .piece_bytes = piece, .mover = bench_mover(0)};
     bench_crossing_plan(which, bytes, 2, r == 0, &side->crossing);
+    bench_crossing_lap(&side->crossing, many);
     for (int call = 0; call < CALLS; call++) {
       side->inputs[call] = filled(r, call);
       side->outputs[call] = calloc(1, BYTES_MOST);
@@ -93,8 +91,8 @@ static void run_around(uint64_t slots, coll_collective_t which, size_t bytes, si
 
 static void run(coll_collective_t which, size_t bytes, size_t piece, size_t kept[2],
                 size_t taken[2], size_t kept_from) {
-  run_around(BENCH_SLOTS_LEAST, which, bytes, piece, kept, taken, kept_from);
-  run_around(BENCH_SLOTS_MOST, which, bytes, piece, kept, taken, kept_from);
+  run_around(false, which, bytes, piece, kept, taken, kept_from);
+  run_around(true, which, bytes, piece, kept, taken, kept_from);
 }
 
 #define PAIR(zero, one) \

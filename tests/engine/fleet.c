@@ -270,7 +270,8 @@ static bool make_player(fleet_t *fleet, int rank) {
   if (transport_self_create(rank, options->size, end->slot_bytes, &self) != COLL_OK) return false;
   *world = (engine_world_t){.rank = rank, .size = options->size, .device = &device_host_portable};
   world->room.slot_bytes = options->slot_bytes > 0 ? options->slot_bytes : end->slot_bytes;
-  world->room.post_bytes = options->slot_bytes > 0 ? options->slot_bytes : end->post_bytes;
+  world->room.post_bytes = end->post_bytes;
+  if (end->post_bytes > 0 && options->slot_bytes > 0) world->room.post_bytes = options->slot_bytes;
   world->routes = calloc(size, sizeof(transport_t *));
   world->views = calloc(size, sizeof *world->views);
   world->packing = malloc(world->room.slot_bytes + world->room.post_bytes);

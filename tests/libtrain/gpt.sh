@@ -291,8 +291,8 @@ refuses 'cannot write --log nowhere/run.jsonl' train --data text --log nowhere/r
   refuses '/dev/full: No space left' train --data text --curve /dev/full &&
   refuses 'cannot make the folder' train --data text --tensorboard text/file1.c
 ok "a record that cannot be written"
-# 4 MB hold the ranks' shared memory, but no checkpoint.
-(trap '' XFSZ && ulimit -f 8000 && refuses 'cannot write big.ckpt: File too large' \
+# 4.5 MB hold the ranks' shared memory, but no checkpoint.
+(trap '' XFSZ && ulimit -f 9000 && refuses 'cannot write big.ckpt: File too large' \
   train --data text --layers 3 --steps 2 --out big.ckpt)
 ok "a checkpoint that the disk has no room for"
 refuses 'the loss is no longer a number' train --data text --lr 1e30 --steps 200

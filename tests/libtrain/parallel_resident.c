@@ -53,11 +53,14 @@ static int use_messages(coll_comm_t comm) {
   return 0;
 }
 
-/* OpenBLAS takes its own memory at its first product. */
-static void warm_up(void) {
+/* OpenBLAS takes its own memory at its first product, and a communicator the pages of its rings at
+ * their first payloads. */
+static int warm_up(coll_comm_t comm) {
   static float a[64 * 64], b[64 * 64], c[64 * 64];
   openblas_set_num_threads(1);
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, 64, 64, 64, 1, a, 64, b, 64, 0, c, 64);
+  PARTY_OK(coll_allreduce(a, b, 64 * 64, COLL_FLOAT32, COLL_SUM, comm, NULL));
+  return 0;
 }
 
 static int train(const train_team_t *team, train_store_t *store, train_model_t *model) {
@@ -103,7 +106,7 @@ static int body(party_rank_t *self) {
   options.stage = trial->stage;
   options.bucket_bytes = 1 << 20;
   if (trial->alone) PARTY_TRY(use_messages(self->comm));
-  warm_up();
+  PARTY_TRY(warm_up(self->comm));
   PARTY_OK(train_team_init(self->comm, &team));
   PARTY_OK(coll_barrier(self->comm, NULL));
   double before = resident(trial);

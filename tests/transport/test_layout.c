@@ -49,36 +49,36 @@ static bool follows(const void *place, const void *end) {
 }
 
 /* What different ranks write never shares a pair of cache lines. */
-Test(layout, keeps_every_writer_to_lines_of_its_own) {
+static void lay_out_apart(int size) {
   shm_layout_t layout;
   char *base = NULL;
-  shm_layout_compute(3, &layout);
+  shm_layout_compute(size, &layout);
   const void *end = shm_layout_head(base) + 1;
-  for (int source = 0; source < 3; source++) {
+  for (int source = 0; source < size; source++) {
     const void *posts = shm_layout_post(base, source, 0);
     cr_assert(follows(posts, end) && (uintptr_t)posts % PAIR == 0);
     end = shm_layout_post(base, source, SHM_POSTS - 1) + 1;
   }
-  for (int owner = 0; owner < 3; owner++) {
+  for (int owner = 0; owner < size; owner++) {
     const void *control = shm_layout_control(&layout, base, owner);
     cr_assert(follows(control, end) && (uintptr_t)control % PAIR == 0);
     end = (const char *)control + sizeof(shm_control_t);
     const void *taken = shm_layout_taken(&layout, base, owner, 0);
     cr_assert(follows(taken, end) && (uintptr_t)taken % PAIR == 0);
-    end = shm_layout_taken(&layout, base, owner, 2) + 1;
-    for (uint64_t post = 0; post < SHM_POSTS; post++) {
+    end = shm_layout_taken(&layout, base, owner, size - 1) + 1;
+    for (uint64_t post = 0; layout.post_bytes > 0 && post < SHM_POSTS; post++) {
       const void *bytes = shm_layout_post_bytes(&layout, base, owner, post);
       cr_assert(follows(bytes, end) && (uintptr_t)bytes % PAIR == 0);
-      end = (const char *)bytes + SHM_POST_BYTES;
+      end = (const char *)bytes + layout.post_bytes;
     }
-    for (int source = 0; source < 3; source++) {
+    for (int source = 0; source < size; source++) {
       for (int channel = 0; source != owner && channel < TRANSPORT_CHANNELS; channel++) {
         const void *signal = shm_layout_signal(&layout, base, owner, source, channel);
         cr_assert(follows(signal, end) && (uintptr_t)signal % PAIR == 0);
         end = (const char *)signal + sizeof(shm_signal_t);
       }
     }
-    for (int source = 0; source < 3; source++) {
+    for (int source = 0; source < size; source++) {
       for (int channel = 0; source != owner && channel < TRANSPORT_CHANNELS; channel++) {
         shm_ring_t *ring = shm_layout_ring(&layout, base, owner, source, channel);
         cr_assert(follows(ring, end) && (uintptr_t)ring % PAIR == 0);
@@ -93,4 +93,9 @@ Test(layout, keeps_every_writer_to_lines_of_its_own) {
     end = (const char *)scratch + layout.scratch_bytes;
   }
   cr_assert_leq((uintptr_t)end, layout.segment_bytes);
+}
+
+Test(layout, keeps_every_writer_to_lines_of_its_own) {
+  static const int sizes[] = {2, 3, 7, 64};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) lay_out_apart(sizes[i]);
 }

@@ -12,10 +12,11 @@
  * There is room for PLAN_DEPTH_MAX (4) messages of slot_bytes that were not taken, however late the
  * receiver tells: it never keeps to itself as much as half of the letters, or SHM_UNTOLD_SLOTS (2)
  * slots of bytes. With 3 messages not taken, a 4th finds a letter in the other half; and a place,
- * for the 4 take as many slots at most, and what is left empty less than 1, as the ring ends but
- * once among them: in all less than the 8 there are. So a sender without room has at least 4
- * messages to be taken, and will be told before fewer are left. It is not held up by what was taken
- * and not told, wherever the receiver has gone: to sleep, or for good.
+ * for the 4 take as many slots at most, with the gaps behind short ones, and what is left empty
+ * less than 1, as the ring ends but once among them: in all less than the 8 there are, or more. So
+ * a sender without room has at least 4 messages to be taken, and will be told before fewer are
+ * left. It is not held up by what was taken and not told, wherever the receiver has gone: to sleep,
+ * or for good.
  */
 #ifndef TRANSPORT_SHM_FIFO_H
 #define TRANSPORT_SHM_FIFO_H
@@ -29,6 +30,7 @@
 #include "transport/shm/segment.h"
 
 #define SHM_UNTOLD_SLOTS 2
+#define SHM_GAP_AFTER_SHARE 4 /* payloads of up to this share of a slot have a gap behind them */
 /* How many letters ahead of the next one the sender fetches the line from the receiver, which has
  * read it last. A row of letters else waits for one line after the other, half of its time where
  * cores are far apart. */
@@ -37,6 +39,8 @@
 
 _Static_assert(SHM_UNTOLD_SLOTS + PLAN_DEPTH_MAX + 1 <= SHM_SLOTS,
                "a ring must hold the depth that plans may state");
+_Static_assert(1.0 / SHM_GAP_AFTER_SHARE + 2.0 / SHM_GAP_SHARE <= 1,
+               "the longest payload with a gap and twice the gap must fit a slot");
 _Static_assert(SHM_INLINE_BYTES <= BASE_MOVE_SHORT, "what a letter holds is moved in place");
 _Static_assert(SHM_LETTERS_LEAST / 2 >= PLAN_DEPTH_MAX, "so must its letters");
 
@@ -46,7 +50,7 @@ typedef struct shm_outgoing {
   char *bytes;
   uint64_t sent;
   uint32_t letter_mask, byte_mask;    /* their numbers, less 1 */
-  uint32_t gap_bytes, gap_after_most; /* of payloads up to so many bytes, which so fit a slot */
+  uint32_t gap_bytes, gap_after_most; /* behind payloads of up to so many bytes */
   uint32_t position;                  /* behind the latest payload and its gap */
   /* Messages and position up to which there was room at last look. */
   uint32_t full_at, full_behind;
@@ -73,7 +77,7 @@ static inline void shm_outgoing_init(shm_outgoing_t *out, const shm_layout_t *la
                           .full_at = layout->letters,
                           .full_behind = layout->ring_bytes[channel],
                           .gap_bytes = layout->gap_bytes,
-                          .gap_after_most = (uint32_t)layout->slot_bytes / 4};
+                          .gap_after_most = (uint32_t)layout->slot_bytes / SHM_GAP_AFTER_SHARE};
 }
 
 static inline void shm_incoming_init(shm_incoming_t *in, const shm_layout_t *layout, int channel,
@@ -109,8 +113,8 @@ static inline bool shm_outgoing_has_bytes(shm_outgoing_t *out, uint32_t end) {
   return out->full_behind - end <= out->byte_mask;
 }
 
-/* What is left empty behind a payload that takes so many bytes: the shorter it is, the sooner its
- * reader's prefetchers are where the next one is being written. */
+/* What is left empty behind a payload that takes so many bytes, gap_bytes or twice as many: the
+ * shorter it is, the sooner its reader's prefetchers are where the next one is being written. */
 static inline uint32_t shm_outgoing_gap(const shm_outgoing_t *out, uint32_t run) {
   return run <= 4 * out->gap_bytes ? 2 * out->gap_bytes : out->gap_bytes;
 }

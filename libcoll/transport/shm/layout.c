@@ -2,11 +2,11 @@
  * Rings share a budget per rank, so that memory per communicator does not grow with the square of
  * the rank count before slots have shrunk to their least useful size.
  *
- * What a region has left then goes to the rings of channel 0, which carry nearly all there is, up
- * to what a core's own caches hold. A line that is written while its last reader still has it, or
- * read while its writer still has it, has to be had from the other core; two cores that share their
- * last cache take two to three times as long for that as to find the line there, where it goes when
- * the lap around the ring is long enough.
+ * What a region has left then goes to the rings of channel 0, which carry nearly all that
+ * collectives send, up to what a core's own caches hold. A line that is written while its last
+ * reader still has it, or read while its writer still has it, has to be had from the other core;
+ * two cores that share their last cache take two to three times as long for that as to find the
+ * line there, where it goes when the lap around the ring is long enough.
  */
 #include "transport/shm/layout.h"
 
@@ -30,6 +30,7 @@
 _Static_assert(SHM_LETTERS_LEAST * sizeof(shm_slot_t) % SHM_LINE_PAIR == 0 &&
                    SLOT_BYTES_LEAST % SHM_LINE_PAIR == 0,
                "rings lie apart");
+_Static_assert(SLOT_BYTES_LEAST / SHM_GAP_SHARE % BASE_CACHE_LINE == 0, "payloads begin on lines");
 _Static_assert(sizeof(shm_head_t) <= POSTS_OFFSET, "the head comes before the posts");
 
 static size_t slot_bytes_for(size_t rings) {
@@ -48,7 +49,7 @@ static uint32_t letters_for(size_t rings) {
 }
 
 static uint32_t gap_bytes_for(uint32_t slot_bytes) {
-  return slot_bytes / 8 < GAP_BYTES_MOST ? slot_bytes / 8 : GAP_BYTES_MOST;
+  return slot_bytes / SHM_GAP_SHARE < GAP_BYTES_MOST ? slot_bytes / SHM_GAP_SHARE : GAP_BYTES_MOST;
 }
 
 /* Of one peer's rings, how far from the first the channel's begins. */

@@ -25,7 +25,8 @@
 #define SHM_LINE_PAIR 128
 #define SHM_SLOTS 8 /* payloads of slot_bytes that a ring has bytes for, or more */
 #define SHM_LETTERS_LEAST 8
-#define SHM_POSTS 8 /* per rank; at least PLAN_DEPTH_MAX */
+#define SHM_GAP_SHARE 8 /* of a slot, that a gap takes at most */
+#define SHM_POSTS 8     /* per rank; at least PLAN_DEPTH_MAX */
 #define SHM_POST_BYTES ((size_t)32 << 10)
 #define SHM_INLINE_BYTES 40 /* payload that travels in the cache line of its flag */
 #define SHM_SIGNAL_TAGS 7   /* latest tags kept beside a signal count */
