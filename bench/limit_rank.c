@@ -367,12 +367,13 @@ static double fastest(rank_t *rank, coll_status_t (*call)(void *, int), bool may
 /* In pieces of whichever size is the better, around whichever ring. */
 static double fastest_moves(rank_t *rank, bench_way_t way) {
   double least_us = 0;
-  for (int i = 0; i < STAGES * RINGS; i++) {
-    size_t stage = stages[i / RINGS];
+  int around = rank->peers < rank->settings->ranks ? 1 : RINGS; /* what a core stages is its own */
+  for (int i = 0; i < STAGES * around; i++) {
+    size_t stage = stages[i / around];
     if (i > 0 && way != BENCH_STAGED) break;
-    if (i >= RINGS && rank->buffers.call_bytes < stage) break;
+    if (i >= around && rank->buffers.call_bytes < stage) break;
     rank->stage_bytes = stage;
-    rank->ring_bytes = rings[i % RINGS];
+    rank->ring_bytes = rings[i % around];
     double time_us = fastest(rank, make_moves, true);
     if (least_us == 0 || time_us < least_us) least_us = time_us;
   }
