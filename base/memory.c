@@ -1,8 +1,10 @@
-/* Thin over calloc and realloc. */
+/* Thin over calloc, realloc and madvise. */
 #include "base/memory.h"
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 coll_status_t base_alloc(size_t count, size_t bytes, const char *what, void **array) {
   void *memory = calloc(count > 0 ? count : 1, bytes > 0 ? bytes : 1);
@@ -28,4 +30,9 @@ coll_status_t base_grow(void **array, size_t *capacity, size_t needed, size_t by
   *array = memory;
   *capacity = grown;
   return COLL_OK;
+}
+
+void base_populate(void *memory, size_t bytes) {
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)memory & ~(page - 1);
+  madvise((void *)first, (uintptr_t)memory + bytes - first, MADV_POPULATE_WRITE);
 }

@@ -30,4 +30,9 @@ coll_status_t base_alloc(size_t count, size_t bytes, const char *what, void **ar
 coll_status_t base_grow(void **array, size_t *capacity, size_t needed, size_t bytes,
                         const char *what);
 
+/* Enters the pages of memory that is mapped into this process's tables, so that they come at once
+ * instead of one by one, some microsecond each, in the middle of calls. Where the kernel cannot,
+ * they come as they are touched. */
+void base_populate(void *memory, size_t bytes);
+
 #endif

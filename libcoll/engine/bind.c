@@ -458,6 +458,15 @@ static void divide_scratch(engine_bound_t *bound, const engine_place_t *place, s
   }
 }
 
+/* What calls will go around. */
+static void populate_scratch(const engine_bound_t *bound, const engine_world_t *world) {
+  for (size_t i = ENGINE_BASES_OWN; i < bound->base_count; i++) {
+    const engine_base_t *base = &bound->bases[i];
+    if (base->buffer != PLAN_SCRATCH) continue;
+    base_populate(world->views[base->rank].buffers[PLAN_SCRATCH], world->room.scratch_bytes);
+  }
+}
+
 coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, const plan_t *plan,
                           const plan_program_t *program, const engine_call_t *call,
                           const engine_pass_t *pass) {
@@ -479,6 +488,7 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
   point_at_operands(bound);
   COLL_TRY(place_messages(bound));
   divide_scratch(bound, &b.place, world->room.scratch_bytes);
+  if (bound->windows > 1) populate_scratch(bound, world);
   bound->plan = plan;
   bound->program = program;
   bound->call_count = call->count;

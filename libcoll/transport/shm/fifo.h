@@ -129,7 +129,7 @@ static inline bool shm_outgoing_put_payload(shm_outgoing_t *out, const void *dat
   uint32_t end = start + run;
   if (run <= out->gap_after_most) end += shm_outgoing_gap(out, run);
   if (!shm_outgoing_has_bytes(out, end)) return false;
-  if (start == 0) shm_segment_populate_part(out->bytes, out->byte_mask + 1);
+  if (start == 0) base_populate(out->bytes, out->byte_mask + 1);
   shm_payload_write(out->bytes + (start & out->byte_mask), data, bytes);
   letter->start = start;
   letter->end = end;
@@ -199,7 +199,7 @@ static inline const shm_letter_t *shm_incoming_look(const shm_incoming_t *in,
 /* Of a message that is longer than a letter. */
 static inline const void *shm_incoming_payload(const shm_incoming_t *in,
                                                const shm_letter_t *letter) {
-  if (in->position == 0) shm_segment_populate_part(in->bytes, in->byte_mask + 1);
+  if (in->position == 0) base_populate(in->bytes, in->byte_mask + 1);
   return in->bytes + (letter->start & in->byte_mask);
 }
 

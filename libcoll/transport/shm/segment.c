@@ -66,11 +66,6 @@ void shm_segment_populate(shm_segment_t *segment) {
   madvise(segment->base, segment->bytes, MADV_POPULATE_WRITE);
 }
 
-void shm_segment_populate_part(void *part, size_t bytes) {
-  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)part & ~(page - 1);
-  madvise((void *)first, (uintptr_t)part + bytes - first, MADV_POPULATE_WRITE);
-}
-
 void shm_segment_retain(shm_segment_t *segment) {
   atomic_fetch_add_explicit(&segment->references, 1, memory_order_relaxed);
 }

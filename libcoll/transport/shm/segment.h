@@ -8,7 +8,6 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "base/inline.h"
 #include "base/status.h"
 
 /* Mapped memory shared by the transports of one process. Freed by the last release. */
@@ -31,10 +30,6 @@ coll_status_t shm_segment_open(int fd, size_t bytes, const char *what, shm_segme
  * than one fault at a time inside the first calls. Leaves a segment alone that would take most of
  * the memory that is free. */
 void shm_segment_populate(shm_segment_t *segment);
-
-/* The same for the pages of a part of one, which then come at once instead of one by one, some
- * microsecond each, in the middle of calls. */
-BASE_COLD void shm_segment_populate_part(void *part, size_t bytes);
 
 void shm_segment_retain(shm_segment_t *segment);
 void shm_segment_release(shm_segment_t *segment);
