@@ -444,15 +444,16 @@ static void number_phases(engine_action_t actions[], size_t count) {
   }
 }
 
-/* By all blocks that the plan has in SCRATCH. What no peer looks at is best kept where it was; and
- * counts that ranks do not know alike tell nothing. */
+/* By all blocks that the plan has in SCRATCH. What no peer looks at is best kept where it was; a
+ * call of several passes fills it anyway; and counts that ranks do not know alike tell nothing. */
 static void divide_scratch(engine_bound_t *bound, const engine_place_t *place, size_t room_bytes) {
   size_t parts = (size_t)place->plan->parts, chunks = (size_t)place->plan->scratch_chunks;
   size_t needed = (chunks + parts - 1) / parts * place->pass.count * place->call->element_bytes;
   bool shared = place->plan->reach == PLAN_REACH_SCRATCH;
+  bool whole = place->pass.count == place->call->count && !engine_call_is_uneven(place->call);
   bound->windows = 1;
   bound->window_bytes = base_round_up(needed, WINDOW_BYTES_LEAST);
-  if (!shared || needed < WINDOW_BYTES_LEAST || engine_call_is_uneven(place->call)) return;
+  if (!shared || !whole || needed < WINDOW_BYTES_LEAST) return;
   if (bound->window_bytes < room_bytes) {
     bound->windows = (uint32_t)(room_bytes / bound->window_bytes);
   }

@@ -7,7 +7,7 @@
 
 enum { WINDOW = 4096, WINDOWS = 3, ROOM_BYTES = WINDOWS * WINDOW + 100 };
 
-static char scratch[ROOM_BYTES], input[WINDOW];
+static char scratch[ROOM_BYTES], input[ROOM_BYTES + WINDOW];
 
 /* A copy from INPUT to SCRATCH. */
 static const plan_step_t step = {
@@ -91,6 +91,19 @@ Test(windows, are_one_where_a_pass_takes_more_than_half) {
   memset(scratch, 0, sizeof scratch);
   alone_run(&alone, &plan, &program, &made);
   cr_assert(only_window_is(0, WINDOW));
+  alone_close(&alone);
+}
+
+/* Nor is there a turn for the last pass of several, however small it is. */
+Test(windows, are_one_where_a_call_takes_several_passes) {
+  enum { FIRST = ROOM_BYTES - ROOM_BYTES % 64 };
+  alone_t alone;
+  open_with_room(&alone);
+  const engine_call_t made = call_of(1, FIRST + WINDOW);
+  memset(scratch, 0, sizeof scratch);
+  alone_run(&alone, &plan, &program, &made);
+  cr_assert(memcmp(scratch, input + FIRST, WINDOW) == 0, "the last pass");
+  cr_assert(memcmp(scratch + WINDOW, input + WINDOW, FIRST - WINDOW) == 0, "the first pass");
   alone_close(&alone);
 }
 

@@ -63,7 +63,7 @@ void shm_segment_populate(shm_segment_t *segment) {
   struct sysinfo machine;
   if (sysinfo(&machine) != 0 || segment->bytes / machine.mem_unit > machine.freeram / 2) return;
   madvise(segment->base, segment->bytes, MADV_HUGEPAGE);
-  madvise(segment->base, segment->bytes, MADV_POPULATE_WRITE);
+  base_populate(segment->base, segment->bytes);
 }
 
 void shm_segment_retain(shm_segment_t *segment) {
