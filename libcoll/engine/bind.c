@@ -89,141 +89,7 @@ static coll_status_t add_action(binder_t *b, const engine_action_t *action) {
   return COLL_OK;
 }
 
-/* ---- copies and reductions ------------------------------------------------------------------*/
-
-/* The spans of a copy or reduction: destinations first, the one the step itself names at [0]. */
-typedef struct operation {
-  engine_action_kind_t kind;
-  const plan_span_t *dsts[DEVICE_DSTS_MAX];
-  int32_t dst_count;
-  const plan_span_t *sources;
-  int32_t source_count;
-} operation_t;
-
-static const plan_span_t *operation_span(const operation_t *op, int32_t i) {
-  return i < op->dst_count ? op->dsts[i] : &op->sources[i - op->dst_count];
-}
-
-static int32_t pieces_of(const binder_t *b, const operation_t *op) {
-  const engine_place_t *place = &b->place;
-  bool whole = true;
-  for (int32_t i = 0; i < op->dst_count + op->source_count && whole; i++) {
-    whole = engine_span_pieces(place, operation_span(op, i)) == 1;
-  }
-  return whole ? 1 : engine_span_blocks(place, op->dsts[0]);
-}
-
-/* How many of the destinations, from the first on, are in scratch: what goes there is fetched from
- * there at once. */
-static int32_t kept_of(const operation_t *op) {
-  int32_t kept = 0;
-  while (kept < op->dst_count && op->dsts[kept]->buffer == PLAN_SCRATCH) kept++;
-  return kept;
-}
-
-/* Of how many bytes of the call an action that stores `bytes` to each destination stores a part,
- * apart from those that are kept. A plan of messages may send what it has stored. */
-static size_t whole_of(const binder_t *b, const operation_t *op, size_t bytes) {
-  size_t in_pass = b->place.pass.count, in_call = b->place.call->count;
-  if (kept_of(op) == op->dst_count) return 0;
-  if (in_pass == in_call || b->place.plan->reach == PLAN_REACH_OWN) return bytes;
-  return bytes * (in_call / in_pass);
-}
-
-static coll_status_t add_operation(binder_t *b, const operation_t *op) {
-  int32_t pieces = pieces_of(b, op);
-  for (int32_t piece = 0; piece < pieces; piece++) {
-    size_t elements = engine_span_piece(&b->place, op->dsts[0], pieces, piece).elements;
-    if (elements == 0) continue;
-    engine_action_t action = begin_action(b, op->kind);
-    action.dst_count = (uint16_t)op->dst_count;
-    action.elements = elements;
-    action.bytes = elements * b->place.call->element_bytes;
-    action.whole = whole_of(b, op, action.bytes);
-    action.kept = kept_of(op);
-    for (int32_t i = 0; i < op->dst_count + op->source_count; i++) {
-      COLL_TRY(add_operand(b, &action, operation_span(op, i), pieces, piece));
-    }
-    COLL_TRY(add_action(b, &action));
-  }
-  return COLL_OK;
-}
-
-static bool same_span(const plan_span_t *a, const plan_span_t *b) {
-  return a->rank == b->rank && a->buffer == b->buffer && a->first == b->first &&
-         a->count == b->count;
-}
-
-/* The reduction at step `index`, with the copies of its result straight behind it. */
-static operation_t reduction_at(const binder_t *b, size_t index) {
-  const plan_step_t *step = &b->lane->steps[index];
-  operation_t op = {.kind = ENGINE_REDUCE,
-                    .dsts = {&step->reduce.dst},
-                    .dst_count = 1,
-                    .sources = &b->program->sources[step->reduce.first_source],
-                    .source_count = step->reduce.source_count};
-  assert(op.source_count <= DEVICE_SOURCES_MAX);
-  for (size_t i = index + 1; i < b->lane->count && op.dst_count < DEVICE_DSTS_MAX; i++) {
-    const plan_step_t *next = &b->lane->steps[i];
-    if (next->kind != PLAN_COPY || !same_span(&next->copy.src, op.dsts[0])) break;
-    op.dsts[op.dst_count++] = &next->copy.dst;
-  }
-  return op;
-}
-
-/* Returns how many steps it took. */
-static coll_status_t bind_reduce(binder_t *b, size_t *steps) {
-  operation_t op = reduction_at(b, b->step);
-  *steps = (size_t)op.dst_count;
-  return add_operation(b, &op);
-}
-
-static coll_status_t bind_copy(binder_t *b) {
-  const plan_step_t *step = &b->lane->steps[b->step];
-  const operation_t op = {.kind = ENGINE_COPY,
-                          .dsts = {&step->copy.dst},
-                          .dst_count = 1,
-                          .sources = &step->copy.src,
-                          .source_count = 1};
-  return add_operation(b, &op);
-}
-
-/* ---- messages -------------------------------------------------------------------------------*/
-
-/* Which of those that send, or receive, the action is once its pieces are known. */
-static engine_action_kind_t message_kind(const binder_t *b, const engine_action_t *action) {
-  bool plain = action->operand_count == 1 && !engine_call_is_uneven(b->place.call);
-  if (action->kind == ENGINE_SEND) {
-    return !plain ? ENGINE_SEND_PIECES : action->posted ? ENGINE_POST : ENGINE_SEND;
-  }
-  if (action->posted) return ENGINE_RECV_POST;
-  return action->operand_count == 1 ? ENGINE_RECV : ENGINE_RECV_PIECES;
-}
-
-/* Both ends leave out messages that would be empty, but for the first between a pair that has its
- * count checked. */
-static coll_status_t bind_message(binder_t *b, engine_action_kind_t kind, int32_t peer,
-                                  const plan_span_t *span) {
-  const engine_place_t *place = &b->place;
-  const engine_call_t *call = place->call;
-  const engine_blocks_t *blocks =
-      span->buffer == PLAN_INPUT ? &call->input_blocks : &call->output_blocks;
-  engine_action_t action = begin_action(b, kind);
-  int32_t pieces = engine_span_pieces(place, span);
-  action.peer = peer_of(b, peer);
-  action.posted = place->plan->posted;
-  if (blocks->counts != NULL) action.pair_count = blocks->counts[span->first];
-  for (int32_t i = 0; i < pieces; i++) {
-    size_t elements = engine_span_piece(place, span, pieces, i).elements;
-    if (elements == 0) continue;
-    COLL_TRY(add_operand(b, &action, span, pieces, i));
-    action.bytes += elements * call->element_bytes;
-  }
-  bool opening = place->pass.first == 0;
-  if (action.bytes == 0 && !(opening && call->count_per_pair)) return COLL_OK;
-  action.kind = message_kind(b, &action);
-  return add_action(b, &action);
-}
+/* ---- who reads what is stored ---------------------------------------------------------------*/
 
 static bool overlap(const plan_span_t *a, const plan_span_t *b) {
   return a->rank == b->rank && a->buffer == b->buffer && a->first < b->first + b->count &&
@@ -265,6 +131,166 @@ static bool is_read_later(const binder_t *b, size_t step, const plan_span_t *spa
   return false;
 }
 
+/* ---- copies and reductions ------------------------------------------------------------------*/
+
+/* The spans of a copy or reduction: destinations first, the one the step itself names at [0]. */
+typedef struct operation {
+  engine_action_kind_t kind;
+  const plan_span_t *dsts[DEVICE_DSTS_MAX];
+  int32_t dst_count;
+  const plan_span_t *sources;
+  int32_t source_count;
+  size_t end; /* step behind it */
+} operation_t;
+
+static const plan_span_t *operation_span(const operation_t *op, int32_t i) {
+  return i < op->dst_count ? op->dsts[i] : &op->sources[i - op->dst_count];
+}
+
+static int32_t pieces_of(const binder_t *b, const operation_t *op) {
+  const engine_place_t *place = &b->place;
+  bool whole = true;
+  for (int32_t i = 0; i < op->dst_count + op->source_count && whole; i++) {
+    whole = engine_span_pieces(place, operation_span(op, i)) == 1;
+  }
+  return whole ? 1 : engine_span_blocks(place, op->dsts[0]);
+}
+
+/* How many of the destinations, from the first on, are in scratch: what goes there is fetched from
+ * there at once. */
+static int32_t kept_of(const operation_t *op) {
+  int32_t kept = 0;
+  while (kept < op->dst_count && op->dsts[kept]->buffer == PLAN_SCRATCH) kept++;
+  return kept;
+}
+
+/* Whether what goes to the destinations that are not kept stays there unread, as far as is looked
+ * for. What plans of messages store they may send on. */
+static bool is_for_good(const binder_t *b, const operation_t *op, int32_t kept) {
+  const plan_t *plan = b->place.plan;
+  if (plan->reach != PLAN_REACH_OWN) return true;
+  if (plan->lanes != 1 || b->lane->count > LIVENESS_STEPS_MOST) return false;
+  for (int32_t d = kept; d < op->dst_count; d++) {
+    if (is_read_later(b, op->end, op->dsts[d])) return false;
+  }
+  return true;
+}
+
+/* Of how many bytes of the call an action that stores `bytes` to each destination stores a part,
+ * apart from those that are kept. */
+static size_t whole_of(const binder_t *b, const operation_t *op, size_t bytes) {
+  size_t in_pass = b->place.pass.count, in_call = b->place.call->count;
+  int32_t kept = kept_of(op);
+  if (kept == op->dst_count) return 0;
+  if (in_pass == in_call || !is_for_good(b, op, kept)) return bytes;
+  return bytes * (in_call / in_pass);
+}
+
+static coll_status_t add_operation(binder_t *b, const operation_t *op) {
+  int32_t pieces = pieces_of(b, op);
+  for (int32_t piece = 0; piece < pieces; piece++) {
+    size_t elements = engine_span_piece(&b->place, op->dsts[0], pieces, piece).elements;
+    if (elements == 0) continue;
+    engine_action_t action = begin_action(b, op->kind);
+    action.dst_count = (uint16_t)op->dst_count;
+    action.elements = elements;
+    action.bytes = elements * b->place.call->element_bytes;
+    action.whole = whole_of(b, op, action.bytes);
+    action.kept = kept_of(op);
+    for (int32_t i = 0; i < op->dst_count + op->source_count; i++) {
+      COLL_TRY(add_operand(b, &action, operation_span(op, i), pieces, piece));
+    }
+    COLL_TRY(add_action(b, &action));
+  }
+  return COLL_OK;
+}
+
+static bool same_span(const plan_span_t *a, const plan_span_t *b) {
+  return a->rank == b->rank && a->buffer == b->buffer && a->first == b->first &&
+         a->count == b->count;
+}
+
+/* The reduction at step `index`, with the copies of its result straight behind it. */
+static operation_t reduction_at(const binder_t *b, size_t index) {
+  const plan_step_t *step = &b->lane->steps[index];
+  operation_t op = {.kind = ENGINE_REDUCE,
+                    .dsts = {&step->reduce.dst},
+                    .dst_count = 1,
+                    .sources = &b->program->sources[step->reduce.first_source],
+                    .source_count = step->reduce.source_count};
+  assert(op.source_count <= DEVICE_SOURCES_MAX);
+  for (size_t i = index + 1; i < b->lane->count && op.dst_count < DEVICE_DSTS_MAX; i++) {
+    const plan_step_t *next = &b->lane->steps[i];
+    if (next->kind != PLAN_COPY || !same_span(&next->copy.src, op.dsts[0])) break;
+    op.dsts[op.dst_count++] = &next->copy.dst;
+  }
+  op.end = index + (size_t)op.dst_count;
+  return op;
+}
+
+/* Returns how many steps it took. */
+static coll_status_t bind_reduce(binder_t *b, size_t *steps) {
+  operation_t op = reduction_at(b, b->step);
+  *steps = op.end - b->step;
+  return add_operation(b, &op);
+}
+
+static coll_status_t bind_copy(binder_t *b) {
+  const plan_step_t *step = &b->lane->steps[b->step];
+  const operation_t op = {.kind = ENGINE_COPY,
+                          .dsts = {&step->copy.dst},
+                          .dst_count = 1,
+                          .sources = &step->copy.src,
+                          .source_count = 1,
+                          .end = b->step + 1};
+  return add_operation(b, &op);
+}
+
+/* ---- messages -------------------------------------------------------------------------------*/
+
+/* Which of those that send, or receive, the action is once its pieces are known. */
+static engine_action_kind_t message_kind(const binder_t *b, const engine_action_t *action) {
+  bool plain = action->operand_count == 1 && !engine_call_is_uneven(b->place.call);
+  if (action->kind == ENGINE_SEND) {
+    return !plain ? ENGINE_SEND_PIECES : action->posted ? ENGINE_POST : ENGINE_SEND;
+  }
+  if (action->posted) return ENGINE_RECV_POST;
+  if (action->operand_count != 1) return ENGINE_RECV_PIECES;
+  bool is_part = action->whole > action->bytes;
+  return is_part && action->peer.route->peeks ? ENGINE_RECV_COPY : ENGINE_RECV;
+}
+
+static size_t whole_of_message(const binder_t *b, const plan_span_t *span, size_t bytes) {
+  const operation_t op = {.dsts = {span}, .dst_count = 1, .end = b->step + 1};
+  return whole_of(b, &op, bytes);
+}
+
+/* Both ends leave out messages that would be empty, but for the first between a pair that has its
+ * count checked. */
+static coll_status_t bind_message(binder_t *b, engine_action_kind_t kind, int32_t peer,
+                                  const plan_span_t *span) {
+  const engine_place_t *place = &b->place;
+  const engine_call_t *call = place->call;
+  const engine_blocks_t *blocks =
+      span->buffer == PLAN_INPUT ? &call->input_blocks : &call->output_blocks;
+  engine_action_t action = begin_action(b, kind);
+  int32_t pieces = engine_span_pieces(place, span);
+  action.peer = peer_of(b, peer);
+  action.posted = place->plan->posted;
+  if (blocks->counts != NULL) action.pair_count = blocks->counts[span->first];
+  for (int32_t i = 0; i < pieces; i++) {
+    size_t elements = engine_span_piece(place, span, pieces, i).elements;
+    if (elements == 0) continue;
+    COLL_TRY(add_operand(b, &action, span, pieces, i));
+    action.bytes += elements * call->element_bytes;
+  }
+  bool opening = place->pass.first == 0;
+  if (action.bytes == 0 && !(opening && call->count_per_pair)) return COLL_OK;
+  if (kind == ENGINE_RECV) action.whole = whole_of_message(b, span, action.bytes);
+  action.kind = message_kind(b, &action);
+  return add_action(b, &action);
+}
+
 /* RECVs in a row, and the reduction behind them. */
 typedef struct intake {
   size_t first, end; /* steps of the RECVs */
@@ -290,7 +316,7 @@ static bool is_wanted_once(const binder_t *b, const intake_t *intake, size_t ste
   for (int32_t i = 0; i < op->dst_count; i++) {
     if (overlap(op->dsts[i], span)) return false;
   }
-  return wanted > 0 && !is_read_later(b, intake->end + (size_t)op->dst_count, span);
+  return wanted > 0 && !is_read_later(b, op->end, span);
 }
 
 /* Whether the RECV's peer shows its messages in place, and has sent none of those behind it. */
@@ -367,7 +393,7 @@ static coll_status_t bind_recv(binder_t *b, size_t *steps) {
     intake.op = reduction_at(b, intake.end);
     intake.op.kind = ENGINE_RECV_REDUCE;
     if (may_stay_messages(b, &intake)) {
-      *steps = intake.end - intake.first + (size_t)intake.op.dst_count;
+      *steps = intake.op.end - intake.first;
       return bind_intake(b, &intake);
     }
   }

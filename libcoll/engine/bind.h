@@ -24,6 +24,7 @@ typedef enum engine_action_kind {
   ENGINE_POST,        /* the same for a row of sends of a posted plan */
   ENGINE_SEND_PIECES, /* either, otherwise */
   ENGINE_RECV,        /* to one piece of memory */
+  ENGINE_RECV_COPY,   /* the same, where the call stores more there for good: by the device */
   ENGINE_RECV_PIECES, /* to several, or to none */
   ENGINE_RECV_POST,
   ENGINE_RECV_REDUCE,
@@ -62,7 +63,7 @@ typedef struct engine_action {
   const engine_operand_t *operands; /* destinations, then sources; pieces of a message */
   engine_peer_t peer;               /* of a message or signal; the first of several */
   size_t bytes;                     /* of a message, or of each operand of a copy or reduction */
-  size_t whole;     /* of a copy or reduction: of how many bytes it stores a part (device/ops.h) */
+  size_t whole;                     /* of how many bytes it stores a part (device/ops.h) */
   int32_t kept;     /* of a reduction's destinations, the first ones that are loaded again soon */
   size_t elements;  /* of each operand of a reduction */
   uint32_t senders; /* ENGINE_RECV_REDUCE: first of the peers whose messages it reads */
@@ -104,6 +105,7 @@ typedef struct engine_bound {
 static inline bool engine_action_waits(const engine_action_t *action) {
   switch (action->kind) {
     case ENGINE_RECV:
+    case ENGINE_RECV_COPY:
     case ENGINE_RECV_PIECES:
     case ENGINE_RECV_POST:
     case ENGINE_RECV_REDUCE:

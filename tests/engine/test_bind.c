@@ -134,6 +134,33 @@ Test(bind, leaves_a_message_in_scratch_that_is_read_again) {
   cr_assert_eq(kept_messages(&send_output, PLAN_REACH_SCRATCH), 0, "peers may read it");
 }
 
+/* A message to OUTPUT in one of several passes, and then whatever `next` says. */
+static engine_action_t intake_of_a_pass(plan_step_t next, bool peeks) {
+  plan_step_t steps[] = {{.kind = PLAN_RECV, .recv = {.peer = 1, .dst = chunk(PLAN_OUTPUT, 0)}},
+                         next};
+  plan_program_t program = {.lanes = {{.steps = steps, .count = 2}}};
+  plan_t plan = {
+      .shape = {COLL_BROADCAST, SIZE, 1}, .parts = 1, .lanes = 1, .reach = PLAN_REACH_OWN};
+  scene_t scene;
+  set_scene(&scene, 100, peeks);
+  scene.pass.count = 10;
+  bind(&scene, &plan, &program);
+  engine_action_t action = scene.bound.actions[0];
+  engine_bound_free(&scene.bound);
+  return action;
+}
+
+Test(bind, has_the_device_copy_a_message_that_stays_where_it_goes) {
+  plan_step_t copy = {.kind = PLAN_COPY,
+                      .copy = {.dst = chunk(PLAN_OUTPUT, 1), .src = chunk(PLAN_INPUT, 1)}};
+  plan_step_t send = {.kind = PLAN_SEND, .send = {.peer = 1, .src = chunk(PLAN_OUTPUT, 0)}};
+  engine_action_t action = intake_of_a_pass(copy, true);
+  cr_assert(action.kind == ENGINE_RECV_COPY && action.bytes == 40 && action.whole == 400);
+  action = intake_of_a_pass(send, true);
+  cr_assert(action.kind == ENGINE_RECV && action.whole == 40, "it is sent on from the cache");
+  cr_assert_eq(intake_of_a_pass(copy, false).kind, ENGINE_RECV, "nothing shows its messages");
+}
+
 Test(bind, leaves_out_what_is_empty) {
   scene_t scene;
   plan_t *plan = plan_of(COLL_ALLREDUCE, "ring", SIZE);

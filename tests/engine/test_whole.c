@@ -34,13 +34,16 @@ static const device_ops_t noting = {.name = "noting", .copy = noting_copy, .redu
 static const plan_span_t in = {0, PLAN_INPUT, 0, 1}, out = {0, PLAN_OUTPUT, 0, 1};
 static const plan_span_t aside = {0, PLAN_SCRATCH, 0, 1};
 
-/* `first`, and then from SCRATCH to OUTPUT, in as many passes as SCRATCH makes of it. */
-static void run_from(plan_step_t first, plan_reach_t reach) {
+/* `first`, from SCRATCH to OUTPUT, and then back where asked, in as many passes as SCRATCH makes of
+ * it. */
+static void run_from(plan_step_t first, bool back, plan_reach_t reach) {
   static char input[COUNT], output[COUNT];
-  plan_step_t steps[] = {first, {.kind = PLAN_COPY, .copy = {.dst = out, .src = aside}}};
+  plan_step_t steps[] = {first,
+                         {.kind = PLAN_COPY, .copy = {.dst = out, .src = aside}},
+                         {.kind = PLAN_COPY, .copy = {.dst = aside, .src = out}}};
   plan_span_t source = in;
   plan_program_t program = {
-      .lanes = {{.steps = steps, .count = 2}}, .sources = &source, .source_count = 1};
+      .lanes = {{.steps = steps, .count = back ? 3 : 2}}, .sources = &source, .source_count = 1};
   plan_t plan = {
       .shape = {COLL_ALLREDUCE, 1, 0}, .reach = reach, .parts = 1, .lanes = 1, .scratch_chunks = 1};
   engine_call_t call = {
@@ -56,7 +59,7 @@ static void run_from(plan_step_t first, plan_reach_t reach) {
 
 /* From INPUT to SCRATCH and on. */
 static void run(plan_reach_t reach) {
-  run_from((plan_step_t){.kind = PLAN_COPY, .copy = {.dst = aside, .src = in}}, reach);
+  run_from((plan_step_t){.kind = PLAN_COPY, .copy = {.dst = aside, .src = in}}, false, reach);
 }
 
 Test(whole, is_the_call_where_a_pass_stores_for_good) {
@@ -69,15 +72,21 @@ Test(whole, is_nothing_where_peers_fetch_what_is_stored) {
   cr_assert_eq(into_scratch, 0);
 }
 
-Test(whole, is_the_pass_where_messages_may_send_it_on) {
+Test(whole, is_the_call_where_a_plan_of_messages_does_not_send_it_on) {
   run(PLAN_REACH_OWN);
+  cr_assert_eq(into_output, COUNT);
+}
+
+Test(whole, is_the_pass_where_it_is_read_again) {
+  run_from((plan_step_t){.kind = PLAN_COPY, .copy = {.dst = aside, .src = in}}, true,
+           PLAN_REACH_OWN);
   cr_assert_eq(into_output, ALONE_SCRATCH_BYTES);
 }
 
 Test(whole, is_of_the_others_where_some_destinations_are_kept) {
   run_from((plan_step_t){.kind = PLAN_REDUCE,
                          .reduce = {.dst = aside, .first_source = 0, .source_count = 1}},
-           PLAN_REACH_SCRATCH);
+           false, PLAN_REACH_SCRATCH);
   cr_assert_eq(kept, 1, "scratch, but not the output that is written along with it");
   cr_assert_eq(into_output, COUNT);
 }
