@@ -22,7 +22,8 @@ struct base_knob;
  * `whole` is no more than a hint where to store, in a cache or past it: of how many bytes, of each
  * buffer, this is one part, as a collective may go through its buffers in parts; 0 where what is
  * stored is about to be loaded again. So are the first `kept` destinations of a reduction, whatever
- * is said of the others. */
+ * is said of the others. A part, of fewer bytes than its whole, that went past the caches may be
+ * seen by others late, and after what the caller stores next, up to a settle. */
 typedef struct device_ops {
   const char *name;
 
@@ -37,6 +38,10 @@ typedef struct device_ops {
   coll_status_t (*reduce)(void *const dsts[], int dst_count, int kept, const void *const sources[],
                           int source_count, size_t count, coll_dtype_t dtype, coll_op_t op,
                           size_t whole);
+
+  /* Once it returns, others that see what this thread stores next see all that it has stored
+   * before, parts too. Waits for them, so that one for many parts costs least. */
+  void (*settle)(void);
 
   /* dst[i] = *scalar * src[i], scalar of type dtype and at any address; dst may equal src. Narrow
    * floats multiply in float32 and round once; integers wrap. */

@@ -246,6 +246,16 @@ static coll_status_t bind_copy(binder_t *b) {
   return add_operation(b, &op);
 }
 
+/* Before peers are told of what may have been stored in parts, where they reach into OUTPUT. */
+static coll_status_t bind_settle(binder_t *b) {
+  const engine_place_t *place = &b->place;
+  if (place->plan->reach != PLAN_REACH_USER || place->pass.count == place->call->count) {
+    return COLL_OK;
+  }
+  engine_action_t action = begin_action(b, ENGINE_SETTLE);
+  return add_action(b, &action);
+}
+
 /* ---- messages -------------------------------------------------------------------------------*/
 
 /* Which of those that send, or receive, the action is once its pieces are known. */
@@ -405,6 +415,7 @@ static coll_status_t bind_send(binder_t *b, size_t *steps) {
   const plan_step_t *send = &b->lane->steps[b->step];
   bool posted = b->place.plan->posted;
   *steps = posted ? (size_t)b->place.plan->shape.size - 1 : 1;
+  COLL_TRY(bind_settle(b));
   return bind_message(b, ENGINE_SEND, send->send.peer, &send->send.src);
 }
 
@@ -418,6 +429,7 @@ static coll_status_t bind_order(binder_t *b) {
     action.after = (uint32_t)step->after.step;
   } else {
     bool signals = step->kind == PLAN_SIGNAL;
+    if (signals) COLL_TRY(bind_settle(b));
     action.kind = signals ? ENGINE_SIGNAL : ENGINE_WAIT;
     action.peer = peer_of(b, signals ? step->signal.peer : step->wait.peer);
   }

@@ -28,6 +28,7 @@ typedef enum engine_action_kind {
   ENGINE_RECV_PIECES, /* to several, or to none */
   ENGINE_RECV_POST,
   ENGINE_RECV_REDUCE,
+  ENGINE_SETTLE, /* what is stored so far, for peers that reach for it */
   ENGINE_SIGNAL,
   ENGINE_WAIT,
   ENGINE_AFTER

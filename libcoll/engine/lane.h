@@ -59,6 +59,7 @@ BASE_INLINE coll_status_t engine_lane_act(engine_run_t *run, const engine_action
     case ENGINE_RECV_PIECES: return engine_message_recv_pieces(run, action, done);
     case ENGINE_RECV_POST: return engine_message_recv_post(run, action, done);
     case ENGINE_RECV_REDUCE: return engine_message_recv_reduce(run, action, done);
+    case ENGINE_SETTLE: run->world->device->settle(); return COLL_OK;
     case ENGINE_SIGNAL: return peer->route->ops->signal(peer->port, run->call->tag);
     case ENGINE_WAIT: return engine_lane_wait(run, action, done);
     case ENGINE_AFTER: *done = engine_lane_is_after(run, action); return COLL_OK;

@@ -145,9 +145,7 @@ static coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
   return COLL_OK;
 }
 
-coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
-  *moved = false;
-  *done = false;
+static coll_status_t go_on(engine_run_t *run, bool *moved, bool *done) {
   for (;;) {
     bool pass_done, swept = false;
     COLL_TRY(sweep(run, &swept, &pass_done));
@@ -160,6 +158,16 @@ coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
     *moved = true;
     if (pass_done) COLL_TRY(next_pass(run));
   }
+}
+
+coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
+  *moved = false;
+  *done = false;
+  coll_status_t status = go_on(run, moved, done);
+  /* what comes next may be another thread's, or the caller's, who thinks that all is stored */
+  bool in_parts = run->pass.count < run->call->count;
+  if (in_parts && (*moved || status != COLL_OK)) run->world->device->settle();
+  return status;
 }
 
 /* ---- standing still -------------------------------------------------------------------------*/

@@ -99,6 +99,7 @@ static void check_copies(const device_ops_t *ops, size_t bytes) {
     fill(COLL_UINT8, src.data, bytes, bytes);
     cr_assert_eq(ops->copy(dst.data, src.data, bytes, whole_by(skew, bytes)), COLL_OK, "%s",
                  base_last_error());
+    ops->settle();
     cr_assert_eq(memcmp(dst.data, src.data, bytes), 0, "copy of %zu bytes", bytes);
     cr_assert_eq(ops->copy(src.data, src.data, bytes, bytes), COLL_OK, "%s", base_last_error());
     cr_assert_eq(memcmp(dst.data, src.data, bytes), 0, "copy of %zu bytes to itself", bytes);

@@ -161,6 +161,32 @@ Test(bind, has_the_device_copy_a_message_that_stays_where_it_goes) {
   cr_assert_eq(intake_of_a_pass(copy, false).kind, ENGINE_RECV, "nothing shows its messages");
 }
 
+/* A copy to OUTPUT, and then whatever `tells` a peer of it. */
+static bool settles_before(plan_step_t tells, plan_reach_t reach, size_t in_pass) {
+  plan_step_t steps[] = {
+      {.kind = PLAN_COPY, .copy = {.dst = chunk(PLAN_OUTPUT, 0), .src = chunk(PLAN_INPUT, 0)}},
+      tells};
+  plan_program_t program = {.lanes = {{.steps = steps, .count = 2}}};
+  plan_t plan = {.shape = {COLL_BROADCAST, SIZE, 0}, .parts = 1, .lanes = 1, .reach = reach};
+  scene_t scene;
+  set_scene(&scene, 100, true);
+  scene.pass.count = in_pass;
+  bind(&scene, &plan, &program);
+  bool settles = count_of(&scene, ENGINE_SETTLE) == 1;
+  if (settles) cr_assert_eq(scene.bound.actions[1].kind, ENGINE_SETTLE);
+  engine_bound_free(&scene.bound);
+  return settles;
+}
+
+Test(bind, settles_parts_before_peers_are_told_of_them) {
+  plan_step_t signal = {.kind = PLAN_SIGNAL, .signal = {.peer = 1}};
+  plan_step_t send = {.kind = PLAN_SEND, .send = {.peer = 1, .src = chunk(PLAN_OUTPUT, 0)}};
+  cr_assert(settles_before(signal, PLAN_REACH_USER, 10));
+  cr_assert(settles_before(send, PLAN_REACH_USER, 10));
+  cr_assert(!settles_before(signal, PLAN_REACH_USER, 100), "a whole is settled as it is");
+  cr_assert(!settles_before(signal, PLAN_REACH_SCRATCH, 10), "nobody looks at OUTPUT");
+}
+
 Test(bind, leaves_out_what_is_empty) {
   scene_t scene;
   plan_t *plan = plan_of(COLL_ALLREDUCE, "ring", SIZE);

@@ -9,10 +9,13 @@ enum { COUNT = 96 };
 static alone_t alone;
 static size_t into_scratch, into_output; /* the largest hint of each */
 static int kept;                         /* destinations of the latest reduction */
+static int settles;
+static bool unsettled; /* something was stored since the latest */
 
 static coll_status_t noting_copy(void *dst, const void *src, size_t bytes, size_t whole) {
   size_t *largest = (char *)dst == alone.scratch ? &into_scratch : &into_output;
   if (whole > *largest) *largest = whole;
+  unsettled = true;
   memcpy(dst, src, bytes);
   return COLL_OK;
 }
@@ -29,7 +32,13 @@ static coll_status_t noting_reduce(void *const dsts[], int dst_count, int first_
   return COLL_OK;
 }
 
-static const device_ops_t noting = {.name = "noting", .copy = noting_copy, .reduce = noting_reduce};
+static void noting_settle(void) {
+  unsettled = false;
+  settles++;
+}
+
+static const device_ops_t noting = {
+    .name = "noting", .copy = noting_copy, .reduce = noting_reduce, .settle = noting_settle};
 
 static const plan_span_t in = {0, PLAN_INPUT, 0, 1}, out = {0, PLAN_OUTPUT, 0, 1};
 static const plan_span_t aside = {0, PLAN_SCRATCH, 0, 1};
@@ -51,6 +60,7 @@ static void run_from(plan_step_t first, bool back, plan_reach_t reach) {
   for (int i = 0; i < COUNT; i++) input[i] = (char)(i + 1);
   memset(output, 0, sizeof output);
   into_scratch = into_output = 0;
+  settles = 0;
   alone_open(&alone, &noting);
   alone_run(&alone, &plan, &program, &call);
   cr_assert_arr_eq(output, input, COUNT);
@@ -89,4 +99,10 @@ Test(whole, is_of_the_others_where_some_destinations_are_kept) {
            false, PLAN_REACH_SCRATCH);
   cr_assert_eq(kept, 1, "scratch, but not the output that is written along with it");
   cr_assert_eq(into_output, COUNT);
+}
+
+Test(whole, is_settled_once_when_all_is_stored) {
+  run(PLAN_REACH_SCRATCH);
+  cr_assert(!unsettled, "parts that others may not see yet");
+  cr_assert_eq(settles, 1);
 }

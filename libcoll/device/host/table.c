@@ -66,12 +66,12 @@ static void store_bytes(void *dst, const void *src, size_t bytes) {
   memcpy(dst, src, bytes);
 }
 
-/* ---- copy -----------------------------------------------------------------------------------*/
-
-static void copy_streamed(void *dst, const void *src, size_t bytes) {
-  stream_bytes(dst, src, bytes);
-  stream_end();
+/* Behind what was streamed; a part is left to settle. */
+static void end_stream(size_t bytes, size_t whole) {
+  if (bytes >= whole) stream_end();
 }
+
+/* ---- copy -----------------------------------------------------------------------------------*/
 
 static void copy_cached(void *dst, const void *src, size_t bytes) {
   if (bytes < STRING_BYTES || !base_moves_strings()) {
@@ -86,7 +86,8 @@ static void copy_cached(void *dst, const void *src, size_t bytes) {
 BASE_APART static coll_status_t copy_long(void *dst, const void *src, size_t bytes, size_t whole) {
   if (dst == src) return COLL_OK;
   if (STREAM_AVAILABLE && host_stream_pays(2 * whole, HOST_COPY)) {
-    copy_streamed(dst, src, bytes);
+    stream_bytes(dst, src, bytes);
+    end_stream(bytes, whole);
   } else {
     copy_cached(dst, src, bytes);
   }
@@ -121,7 +122,6 @@ static void spread_streamed(void *const dsts[], int dst_count, int kept, const v
       store_of(d, kept)((char *)dsts[d] + at, (const char *)src + at, part);
     }
   }
-  stream_end();
 }
 
 BASE_APART static void spread(void *const dsts[], int dst_count, int kept, const void *src,
@@ -130,6 +130,7 @@ BASE_APART static void spread(void *const dsts[], int dst_count, int kept, const
   if (dst_count > 1 && kept < dst_count && STREAM_AVAILABLE &&
       host_stream_pays(touched, HOST_REDUCE)) {
     spread_streamed(dsts, dst_count, kept, src, bytes);
+    end_stream(bytes, whole);
     return;
   }
   for (int d = 0; d < dst_count; d++) copy(dsts[d], src, bytes, d < kept ? 0 : whole);
@@ -188,13 +189,13 @@ static void reduce_streamed(const reduction_t *r, store_t *const stores[]) {
       stores[d]((char *)r->dsts[d] + offset, result, bytes);
     }
   }
-  stream_end();
 }
 
-BASE_APART static void reduce_large(const reduction_t *r, bool streamed) {
+BASE_APART static void reduce_large(const reduction_t *r, bool streamed, size_t whole) {
   store_t *stores[DEVICE_DSTS_MAX];
   if (streamed && choose_stores(r, stores)) {
     reduce_streamed(r, stores);
+    end_stream(r->count * r->element_bytes, whole);
   } else if (r->dst_count == 1) {
     r->fold(r->dsts[0], r->sources, r->source_count, 0, r->count);
   } else {
@@ -221,8 +222,12 @@ static coll_status_t reduce(void *const dsts[], int dst_count, int kept,
     return COLL_OK;
   }
   const reduction_t r = {fold, dsts, dst_count, kept, sources, source_count, kernels->bytes, count};
-  reduce_large(&r, streamed);
+  reduce_large(&r, streamed, whole);
   return COLL_OK;
+}
+
+static void settle(void) {
+  stream_end();
 }
 
 static coll_status_t scale(void *dst, const void *src, size_t count, coll_dtype_t dtype,
@@ -246,6 +251,7 @@ const device_ops_t HOST_NAME(device_host) = {
     .name = TABLE_NAME,
     .copy = copy,
     .reduce = reduce,
+    .settle = settle,
     .scale = scale,
     .divide = divide,
 };
