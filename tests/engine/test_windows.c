@@ -43,16 +43,40 @@ static bool only_window_is(size_t window, size_t bytes) {
   return true;
 }
 
-Test(windows, take_turns_from_call_to_call) {
+/* A call into empty SCRATCH; whether it all went to the window. */
+static bool goes_to(alone_t *alone, size_t window, const plan_t *made_by, engine_call_t call) {
+  memset(scratch, 0, sizeof scratch);
+  alone_run(alone, made_by, &program, &call);
+  return only_window_is(window, call.count);
+}
+
+/* The same, of a first call in a room of its own. */
+static bool first_goes_to(size_t window, const plan_t *made_by, engine_call_t call, size_t room) {
   alone_t alone;
   open_with_room(&alone);
-  for (uint32_t call = 0; call < 2 * WINDOWS; call++) {
-    const engine_call_t made = call_of(call, WINDOW);
-    memset(scratch, 0, sizeof scratch);
-    alone_run(&alone, &plan, &program, &made);
-    cr_assert(only_window_is(call % WINDOWS, WINDOW), "call %d", (int)call);
+  alone.world.room.scratch_bytes = room;
+  bool goes = goes_to(&alone, window, made_by, call);
+  alone_close(&alone);
+  return goes;
+}
+
+/* Calls of these numbers, whose windows are counted by their lower 16 bits. */
+static void check_turns(uint32_t first, uint32_t end) {
+  alone_t alone;
+  open_with_room(&alone);
+  for (uint32_t call = first; call < end; call++) {
+    size_t window = (call & 0xffff) % WINDOWS;
+    cr_assert(goes_to(&alone, window, &plan, call_of(call, WINDOW)), "call %d", (int)call);
   }
   alone_close(&alone);
+}
+
+Test(windows, take_turns_from_call_to_call) {
+  check_turns(0, 2 * WINDOWS);
+}
+
+Test(windows, jump_where_numbers_of_calls_begin_again) {
+  check_turns(0xfffe, 0x10002);
 }
 
 Test(windows, take_turns_where_calls_are_begun_again) {
@@ -71,27 +95,10 @@ Test(windows, take_turns_where_calls_are_begun_again) {
   alone_close(&alone);
 }
 
-Test(windows, jump_where_numbers_of_calls_begin_again) {
-  alone_t alone;
-  open_with_room(&alone);
-  for (uint32_t call = 0xfffe; call < 0x10002; call++) {
-    const engine_call_t made = call_of(call, WINDOW);
-    memset(scratch, 0, sizeof scratch);
-    alone_run(&alone, &plan, &program, &made);
-    cr_assert(only_window_is((call & 0xffff) % WINDOWS, WINDOW), "call %d", (int)call);
-  }
-  alone_close(&alone);
-}
-
 Test(windows, are_one_where_a_pass_takes_more_than_half) {
-  alone_t alone;
-  open_with_room(&alone);
-  alone.world.room.scratch_bytes = 2 * WINDOW - 1;
-  const engine_call_t made = call_of(1, WINDOW);
-  memset(scratch, 0, sizeof scratch);
-  alone_run(&alone, &plan, &program, &made);
-  cr_assert(only_window_is(0, WINDOW));
-  alone_close(&alone);
+  const engine_call_t call = call_of(1, WINDOW);
+  cr_assert(first_goes_to(1, &plan, call, 2 * WINDOW));
+  cr_assert(first_goes_to(0, &plan, call, 2 * WINDOW - 1));
 }
 
 /* Nor is there a turn for the last pass of several, however small it is. */
@@ -111,37 +118,20 @@ Test(windows, are_one_where_a_call_takes_several_passes) {
 Test(windows, are_for_plans_whose_peers_reach_into_them) {
   static const plan_reach_t reaches[] = {PLAN_REACH_OWN, PLAN_REACH_USER};
   for (int i = 0; i < 2; i++) {
-    alone_t alone;
     plan_t other = plan;
-    open_with_room(&alone);
     other.reach = reaches[i];
-    const engine_call_t made = call_of(1, WINDOW);
-    memset(scratch, 0, sizeof scratch);
-    alone_run(&alone, &other, &program, &made);
-    cr_assert(only_window_is(0, WINDOW));
-    alone_close(&alone);
+    cr_assert(first_goes_to(0, &other, call_of(1, WINDOW), ROOM_BYTES));
   }
 }
 
 /* Counts differ from rank to rank, and windows must not. */
 Test(windows, are_one_where_blocks_are_uneven) {
-  alone_t alone;
   const size_t counts[] = {WINDOW}, offsets[] = {0};
-  open_with_room(&alone);
-  engine_call_t made = call_of(1, WINDOW);
-  made.input_blocks = made.output_blocks = (engine_blocks_t){counts, offsets};
-  memset(scratch, 0, sizeof scratch);
-  alone_run(&alone, &plan, &program, &made);
-  cr_assert(only_window_is(0, WINDOW));
-  alone_close(&alone);
+  engine_call_t call = call_of(1, WINDOW);
+  call.input_blocks = call.output_blocks = (engine_blocks_t){counts, offsets};
+  cr_assert(first_goes_to(0, &plan, call, ROOM_BYTES));
 }
 
 Test(windows, are_one_for_less_than_a_page) {
-  alone_t alone;
-  open_with_room(&alone);
-  const engine_call_t made = call_of(1, WINDOW - 1);
-  memset(scratch, 0, sizeof scratch);
-  alone_run(&alone, &plan, &program, &made);
-  cr_assert(only_window_is(0, WINDOW - 1));
-  alone_close(&alone);
+  cr_assert(first_goes_to(0, &plan, call_of(1, WINDOW - 1), ROOM_BYTES));
 }

@@ -170,6 +170,7 @@ static void hold_the_depth(int ranks, int channel, size_function *size, unsigned
   for (int step = 0; step < STEPS; step++) {
     uint64_t held = p.put - p.taken;
     uint64_t most = step / 500 % 2 == 0 ? PLAN_DEPTH_MAX : UINT64_MAX;
+    p.out.scout.way = step / 250 % 2 == 0 ? SHM_BY_CACHE : SHM_BY_MEMORY;
     if (held < most && rand_r(&seed) % 16 < 9) {
       bool done = put(&p, size(&p.layout, &seed));
       cr_assert(done || held >= PLAN_DEPTH_MAX, "%d ranks, channel %d: full with %d messages",

@@ -54,6 +54,7 @@ typedef struct shm_outgoing {
   uint32_t position;                  /* behind the latest payload and its gap */
   /* Messages and position up to which there was room at last look. */
   uint32_t full_at, full_behind;
+  shm_scout_t scout;
 } shm_outgoing_t;
 
 /* Private to the receiver. */
@@ -78,6 +79,7 @@ static inline void shm_outgoing_init(shm_outgoing_t *out, const shm_layout_t *la
                           .full_behind = layout->ring_bytes[channel],
                           .gap_bytes = layout->gap_bytes,
                           .gap_after_most = (uint32_t)layout->slot_bytes / SHM_GAP_AFTER_SHARE};
+  shm_scout_init(&out->scout);
 }
 
 static inline void shm_incoming_init(shm_incoming_t *in, const shm_layout_t *layout, int channel,
@@ -130,7 +132,7 @@ static inline bool shm_outgoing_put_payload(shm_outgoing_t *out, const void *dat
   if (run <= out->gap_after_most) end += shm_outgoing_gap(out, run);
   if (!shm_outgoing_has_bytes(out, end)) return false;
   if (start == 0) base_populate(out->bytes, out->byte_mask + 1);
-  shm_payload_write(out->bytes + (start & out->byte_mask), data, bytes);
+  shm_payload_put(&out->scout, out->bytes + (start & out->byte_mask), data, bytes);
   letter->start = start;
   letter->end = end;
   out->position = end;

@@ -7,7 +7,10 @@
 
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/inline.h"
 #include "base/move.h"
+#include "transport/shm/way.h"
 
 #define SHM_STRING_MOVE_LEAST 1024 /* bytes from which a string move pays for its start */
 
@@ -17,6 +20,34 @@ static inline void shm_payload_write(void *dst, const void *src, size_t bytes) {
     base_move_string(dst, src, bytes);
   } else {
     memcpy(dst, src, bytes);
+  }
+}
+
+/* The same to a place that begins on a line. */
+static inline void shm_payload_write_by(shm_way_t way, void *dst, const void *src, size_t bytes) {
+  if (way == SHM_BY_MEMORY) {
+    base_move_past_caches(dst, src, bytes);
+  } else {
+    shm_payload_write(dst, src, bytes);
+  }
+}
+
+BASE_APART static void shm_payload_try(shm_scout_t *scout, void *dst, const void *src,
+                                       size_t bytes) {
+  shm_way_t way = shm_scout_next(scout);
+  uint64_t began_ns = base_clock_now_ns();
+  shm_payload_write_by(way, dst, src, bytes);
+  shm_scout_note(scout, way, bytes, base_clock_now_ns() - began_ns);
+}
+
+/* The same, whichever way is the better. */
+static inline void shm_payload_put(shm_scout_t *scout, void *dst, const void *src, size_t bytes) {
+  if (bytes < SHM_WAY_BYTES_LEAST) {
+    shm_payload_write(dst, src, bytes);
+  } else if (__builtin_expect(shm_scout_tries(scout, bytes), false)) {
+    shm_payload_try(scout, dst, src, bytes);
+  } else {
+    shm_payload_write_by(scout->way, dst, src, bytes);
   }
 }
 
