@@ -9,10 +9,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#include <emmintrin.h>
 #define BASE_MOVES_PAST_CACHES 1
 #else
 #define BASE_MOVES_PAST_CACHES 0
@@ -42,12 +42,13 @@ static inline void base_move_past_caches(void *dst, const void *src, size_t byte
   size_t i = 0;
 #if BASE_MOVES_PAST_CACHES
   for (; i + BASE_MOVE_LINE <= bytes; i += BASE_MOVE_LINE) {
-    for (size_t part = i; part < i + BASE_MOVE_LINE; part += sizeof(__m128i)) {
-      __m128i moved = _mm_loadu_si128((const __m128i *)(const void *)(from + part));
-      _mm_stream_si128((__m128i *)(void *)(to + part), moved);
+    for (size_t part = i; part < i + BASE_MOVE_LINE; part += sizeof(uint64_t)) {
+      uint64_t word;
+      memcpy(&word, from + part, sizeof word);
+      __asm__ volatile("movnti %1, %0" : "=m"(*(uint64_t *)(void *)(to + part)) : "r"(word));
     }
   }
-  _mm_sfence(); /* such stores are ordered with nothing that comes after them */
+  __asm__ volatile("sfence" : : : "memory"); /* else they are ordered with nothing behind them */
 #endif
   memcpy(to + i, from + i, bytes - i);
 }
