@@ -392,12 +392,10 @@ static coll_status_t measure_way(rank_t *rank, bench_way_t way, double *time_us)
   return status;
 }
 
-/* Whether there is a core for each rank, so that who waits takes nobody's. What little goes from or
- * to a root it need not wait for: that is a row of flags. */
+/* Whether there is a core for each rank, so that who waits takes nobody's. */
 static bool crosses(const rank_t *rank) {
-  bool rooted = base_collective_is_rooted(rank->settings->collective);
-  if (rank->settings->ranks == 1 || rank->peers < rank->settings->ranks) return false;
-  return rank->buffers.call_bytes >= (rooted ? MOVERS_LEAST : 1);
+  const limit_settings_t *settings = rank->settings;
+  return settings->ranks > 1 && rank->peers == settings->ranks && rank->buffers.call_bytes > 0;
 }
 
 static double crossing_around(rank_t *rank, bool many) {
