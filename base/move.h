@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
+/* There are such instructions, and no sanitizer that would not see them. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define BASE_MOVES_PAST_CACHES 1
 #else

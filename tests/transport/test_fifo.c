@@ -223,6 +223,26 @@ Test(fifo, wraps_without_losing_room) {
   free_pair(&p);
 }
 
+#if BASE_MOVES_PAST_CACHES
+/* Payloads of a slot each, the first of which begins a trial. */
+Test(fifo, tries_either_way_when_that_is_due) {
+  pair_t p;
+  make_pair(&p, 2, 0);
+  const shm_scout_t *scout = &p.out.scout;
+  p.out.scout.due = 1;
+  for (int sample = 1; sample <= SHM_WAY_SAMPLES; sample++) {
+    cr_assert(put(&p, p.layout.slot_bytes));
+    take_all(&p);
+    cr_assert_eq(scout->samples[SHM_BY_CACHE], sample);
+    cr_assert_eq(scout->samples[SHM_BY_MEMORY], sample - 1);
+    cr_assert(put(&p, p.layout.slot_bytes));
+    take_all(&p);
+  }
+  cr_assert_gt(scout->due, 1, "the trial is over");
+  free_pair(&p);
+}
+#endif
+
 /* Counts and positions that have come round 2^32 mean the same. */
 static void outlive_counts(int channel) {
   pair_t p;

@@ -1,6 +1,7 @@
 /*
  * How the bytes of messages that do not fit a letter are copied: so that the lines are not fetched
- * from their last reader only to be written over.
+ * from their last reader only to be written over, and not taken out of a far reader's caches at all
+ * where memory is the better way (way.h).
  */
 #ifndef TRANSPORT_SHM_PAYLOAD_H
 #define TRANSPORT_SHM_PAYLOAD_H

@@ -2,8 +2,8 @@
 #include "transport/shm/way.h"
 
 /* Memory has to be so many times as fast to be taken. To senders that share the last cache with
- * their receivers it is up to 4.9 times as fast, but then it is the receivers that wait for memory;
- * to others mostly 6 to 18 times, from 16 KiB on. */
+ * their receivers it is as fast or so, and up to 5 times as fast once lines have gone that way, but
+ * then it is the receivers that wait for memory; to others it is mostly 6 to 18 times. */
 #define ADVANTAGE 5
 
 shm_way_t shm_scout_next(const shm_scout_t *scout) {
