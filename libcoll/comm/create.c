@@ -78,12 +78,13 @@ static coll_status_t assemble(transport_t *local, int cores, const tune_machine_
   made->cores = cores;
   made->leads = tune_turns_leads(local->size, cores);
   made->costs = *costs;
-  made->spin_limit = local->size <= cores ? SPIN_LOOKS : 0;
+  local->own_cores = local->size <= cores;
+  made->spin_limit = local->own_cores ? SPIN_LOOKS : 0;
   made->world =
       (engine_world_t){.rank = local->rank,
                        .size = local->size,
                        .room = {.slot_bytes = local->slot_bytes, .post_bytes = local->post_bytes},
-                       .looks = local->size <= cores ? LOOKS_AT_ONCE : 1};
+                       .looks = local->own_cores ? LOOKS_AT_ONCE : 1};
   pthread_mutex_init(&made->lock, NULL);
   status = device_host_open(&made->world.device);
   if (status == COLL_OK) status = allocate(made);

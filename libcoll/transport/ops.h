@@ -155,6 +155,7 @@ struct transport {
   size_t slot_bytes; /* the most bytes of one message; the same on every rank */
   size_t post_bytes; /* the most bytes of a post; 0: it carries none; the same on every rank */
   bool peeks;        /* messages can be read in place, aligned for any element */
+  bool own_cores;    /* nobody needs the core of a rank that waits; by who owns the transport */
   /* Not 0 once `aborted` would say so, for a quick look by any thread; set with release. */
   const _Atomic uint32_t *abort_word;
   /* How many collectives this rank has completed, for peers that ask; by transport_complete.

@@ -26,10 +26,12 @@
 #include "base/memory.h"
 #include "base/prefetch.h"
 #include "transport/shm/layout.h"
+#include "transport/shm/lead.h"
 #include "transport/shm/payload.h"
 #include "transport/shm/segment.h"
 
 #define SHM_UNTOLD_SLOTS 2
+#define SHM_LETTER_STRIDE 21  /* odd, so that every place of a power of two of them has its turn */
 #define SHM_GAP_AFTER_SHARE 4 /* payloads of up to this share of a slot have a gap behind them */
 /* How many letters ahead of the next one the sender fetches the line from the receiver, which has
  * read it last. A row of letters else waits for one line after the other, half of its time where
@@ -43,6 +45,7 @@ _Static_assert(1.0 / SHM_GAP_AFTER_SHARE + 2.0 / SHM_GAP_SHARE <= 1,
                "the longest payload with a gap and twice the gap must fit a slot");
 _Static_assert(SHM_INLINE_BYTES <= BASE_MOVE_SHORT, "what a letter holds is moved in place");
 _Static_assert(SHM_LETTERS_LEAST / 2 >= PLAN_DEPTH_MAX, "so must its letters");
+_Static_assert(SHM_LETTER_STRIDE % 2 == 1, "each letter needs a place of its own");
 
 /* Private to the sender. */
 typedef struct shm_outgoing {
@@ -64,7 +67,9 @@ typedef struct shm_incoming {
   uint64_t received;
   uint32_t letter_mask, byte_mask;
   uint32_t untold_letters_most, untold_bytes_most; /* before it tells */
-  bool was_long; /* the latest message, and so probably the next: its payload is behind a letter */
+  uint32_t latest_bytes;    /* of the latest message, and so probably of the next */
+  uint32_t led_below_bytes; /* messages shorter than that may be held back */
+  shm_lead_t lead;
   uint32_t tell_at;                 /* how many messages are taken when the sender is told */
   uint32_t position, told_position; /* behind the latest payload taken */
 } shm_incoming_t;
@@ -82,6 +87,15 @@ static inline void shm_outgoing_init(shm_outgoing_t *out, const shm_layout_t *la
   shm_scout_init(&out->scout);
 }
 
+/* Half of the letters are a lead, and their payloads, with what is left empty behind them, take
+ * half of the ring at most. Whoever waits for messages of a pair may wait for others as well, and
+ * look so seldom that no lead is worth it. */
+static inline uint32_t shm_led_below_bytes(const shm_layout_t *layout, int channel) {
+  uint32_t bytes = layout->ring_bytes[channel] / layout->letters - 2 * layout->gap_bytes;
+  if (channel == TRANSPORT_CHANNEL_P2P) return 0;
+  return bytes < SHM_LEAD_BELOW_BYTES ? bytes : SHM_LEAD_BELOW_BYTES;
+}
+
 static inline void shm_incoming_init(shm_incoming_t *in, const shm_layout_t *layout, int channel,
                                      shm_ring_t *ring) {
   *in = (shm_incoming_t){.ring = ring,
@@ -90,7 +104,9 @@ static inline void shm_incoming_init(shm_incoming_t *in, const shm_layout_t *lay
                          .byte_mask = layout->ring_bytes[channel] - 1,
                          .untold_letters_most = layout->letters / 2,
                          .tell_at = layout->letters / 2,
-                         .untold_bytes_most = SHM_UNTOLD_SLOTS * (uint32_t)layout->slot_bytes};
+                         .untold_bytes_most = SHM_UNTOLD_SLOTS * (uint32_t)layout->slot_bytes,
+                         .led_below_bytes = shm_led_below_bytes(layout, channel)};
+  shm_lead_init(&in->lead);
 }
 
 /* Sees what was taken. */
@@ -139,8 +155,14 @@ static inline bool shm_outgoing_put_payload(shm_outgoing_t *out, const void *dat
   return true;
 }
 
+/* Where the n-th message's letter is. Letters that follow one another lie apart, so that what a
+ * receiver's prefetchers fetch behind the one it reads is not the next that the sender writes. */
+static inline shm_slot_t *shm_letter_slot(shm_ring_t *ring, uint64_t n, uint32_t letter_mask) {
+  return &ring->slots[n * SHM_LETTER_STRIDE & letter_mask];
+}
+
 static inline shm_slot_t *shm_outgoing_next(const shm_outgoing_t *out) {
-  return &out->ring->slots[out->sent & out->letter_mask];
+  return shm_letter_slot(out->ring, out->sent, out->letter_mask);
 }
 
 /* Once the payload is in its place. */
@@ -175,18 +197,18 @@ static inline bool shm_outgoing_put_long(shm_outgoing_t *out, const void *data,
 
 /* For a sender that goes on without an answer. */
 static inline void shm_outgoing_fetch_ahead(const shm_outgoing_t *out) {
-  base_prefetch_write(&out->ring->slots[(out->sent + SHM_AHEAD_LETTERS) & out->letter_mask]);
+  base_prefetch_write(shm_letter_slot(out->ring, out->sent + SHM_AHEAD_LETTERS, out->letter_mask));
 }
 
 static inline shm_slot_t *shm_incoming_next(const shm_incoming_t *in) {
-  return &in->ring->slots[in->received & in->letter_mask];
+  return shm_letter_slot(in->ring, in->received, in->letter_mask);
 }
 
 /* The letter of the oldest message, and its head; NULL: there is none. */
 static inline const shm_letter_t *shm_incoming_look(const shm_incoming_t *in,
                                                     transport_head_t *head) {
   const shm_slot_t *slot = shm_incoming_next(in);
-  if (in->was_long) {
+  if (in->latest_bytes > SHM_INLINE_BYTES) {
     const char *next = in->bytes + (in->position & in->byte_mask);
     for (int line = 0; line < SHM_AHEAD_LINES; line++) {
       __builtin_prefetch(next + line * BASE_CACHE_LINE);
@@ -213,12 +235,23 @@ static inline void shm_incoming_tell(shm_incoming_t *in) {
   atomic_store_explicit(&in->ring->taken, taken.word, memory_order_release);
 }
 
+/* Whether the sender is ahead by half of the letters. */
+static inline bool shm_incoming_is_led(const shm_incoming_t *in) {
+  uint64_t ahead = in->received + (in->letter_mask + 1) / 2;
+  const shm_slot_t *slot = shm_letter_slot(in->ring, ahead, in->letter_mask);
+  /* relaxed: nothing is read behind it */
+  return atomic_load_explicit(&slot->sequence, memory_order_relaxed) == ahead + 1;
+}
+
 /* Lets go of the message that was peeked; whether the sender was told. */
 static inline bool shm_incoming_take(shm_incoming_t *in) {
   const shm_letter_t *letter = &shm_incoming_next(in)->letter;
   bool tells = (uint32_t)++in->received == in->tell_at;
-  in->was_long = letter->bytes > SHM_INLINE_BYTES;
-  if (in->was_long) {
+  /* the next one is there as well, or else it were better left to the sender for now */
+  if (!in->lead.late) __builtin_prefetch(shm_incoming_next(in));
+  in->lead.late = false;
+  in->latest_bytes = (uint32_t)letter->bytes;
+  if (in->latest_bytes > SHM_INLINE_BYTES) {
     in->position = letter->end;
     tells = tells || in->position - in->told_position >= in->untold_bytes_most;
   }

@@ -91,7 +91,7 @@ typedef union shm_progress {
 
 typedef struct shm_ring {
   _Alignas(SHM_LINE_PAIR) _Atomic uint64_t taken; /* owner: shm_progress_t, now and then (fifo.h) */
-  _Alignas(SHM_LINE_PAIR) shm_slot_t slots[];     /* source: the n-th message at [n % letters] */
+  _Alignas(SHM_LINE_PAIR) shm_slot_t slots[];     /* source: letters, by shm_letter_slot (fifo.h) */
   /* Behind them the bytes of payloads, written by the source as well. */
 } shm_ring_t;
 

@@ -51,6 +51,7 @@ typedef struct shm {
   shm_mesh_t mesh;  /* sockets NULL where the ends were made together */
   shm_share_t share;
   uint32_t doorbell_seen; /* between arm and sleep */
+  uint32_t arms;          /* so far */
 } shm_t;
 
 static shm_t *self_of(transport_t *t) {
@@ -85,7 +86,9 @@ BASE_APART static coll_status_t send_long(fifo_state_t *fifo, const void *data,
                                           const transport_head_t *head, bool *done) {
   assert(head->bytes <= fifo->port.transport->slot_bytes);
   *done = shm_outgoing_put_long(&fifo->out, data, *head);
-  if (*done) announce(fifo);
+  if (!*done) return COLL_OK;
+  announce(fifo);
+  fifo->heard = fifo->in.received;
   return COLL_OK;
 }
 
@@ -112,10 +115,27 @@ BASE_APART static coll_status_t peek_long(const fifo_state_t *fifo, const shm_le
   return COLL_OK;
 }
 
+/* Whether the peer sends without being answered what can get ahead of its receiver. */
+static bool flows(const fifo_state_t *fifo) {
+  return fifo->in.received - fifo->heard >= SHM_LEAD_AFTER && fifo->port.transport->own_cores &&
+         fifo->in.latest_bytes < fifo->in.led_below_bytes;
+}
+
+/* The oldest message; NULL: there is none, or it is held back. */
+BASE_INLINE const shm_letter_t *look(fifo_state_t *fifo, transport_head_t *head) {
+  shm_incoming_t *in = &fifo->in;
+  const shm_t *s = self_of(fifo->port.transport);
+  bool held = __builtin_expect(in->lead.looks > 0, false) &&
+              shm_lead_holds(&in->lead, shm_incoming_is_led(in), s->arms);
+  const shm_letter_t *letter = held ? NULL : shm_incoming_look(in, head);
+  if (letter == NULL && !in->lead.late) shm_lead_miss(&in->lead, flows(fifo), s->arms);
+  return letter;
+}
+
 static coll_status_t shm_peek(transport_port_t *port, const void **data, transport_head_t *head,
                               bool *done) {
-  const fifo_state_t *fifo = fifo_at(port);
-  const shm_letter_t *letter = shm_incoming_look(&fifo->in, head);
+  fifo_state_t *fifo = fifo_at(port);
+  const shm_letter_t *letter = look(fifo, head);
   *done = letter != NULL;
   if (letter == NULL) return COLL_OK;
   if (head->bytes > SHM_INLINE_BYTES) return peek_long(fifo, letter, data);
@@ -139,7 +159,7 @@ BASE_APART static coll_status_t recv_long(fifo_state_t *fifo, const shm_letter_t
 static coll_status_t shm_recv(transport_port_t *port, void *data, size_t capacity,
                               transport_head_t *head, bool *done) {
   fifo_state_t *fifo = fifo_at(port);
-  const shm_letter_t *letter = shm_incoming_look(&fifo->in, head);
+  const shm_letter_t *letter = look(fifo, head);
   *done = letter != NULL;
   if (letter == NULL) return COLL_OK;
   size_t bytes = head->bytes < capacity ? head->bytes : capacity;
@@ -271,6 +291,7 @@ static void shm_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
 
 static void shm_arm(transport_t *t) {
   shm_t *s = self_of(t);
+  s->arms++;
   shm_park_arm(control_of(s, t->rank), &s->doorbell_seen);
 }
 
