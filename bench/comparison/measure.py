@@ -122,16 +122,22 @@ class Survey:
                                   "ranks": self.ranks, "collective": self.collective})
             return failure.times
 
-    def limit(self):
-        """{bytes: {name: us}}"""
+    def limit(self, progress):
+        """{bytes: {name: us}}; that a machine stood still for once does not end the survey."""
         command = contenders.limit_command(self.build, self.ranks, self.collective, self.sizes)
-        found = json.loads(run_command(command, {}))
+        try:
+            output = run_command(command, {})
+        except contenders.Failure as failure:
+            progress.say("limit, %s, %d ranks: %s; once more" % (self.collective, self.ranks,
+                                                                 failure))
+            output = run_command(command, {})
+        found = json.loads(output)
         flags = {name: time for name, time in found.items() if name.endswith("_us")}
         return {moves.pop("bytes"): dict(moves, **flags) for moves in found["moves"]}
 
     def launch(self, contender, progress, wanted_us):
         before_us = self.distance.settled_us(wanted_us)
-        found = self.limit() if contender is LIMIT else self.try_out(contender, progress)
+        found = self.limit(progress) if contender is LIMIT else self.try_out(contender, progress)
         return distance.Launch(contender, found, (before_us, self.distance.now_us()))
 
     def one_round(self, number, progress):

@@ -290,7 +290,7 @@ class Distances(unittest.TestCase):
             runs[contender.name] += 1
             return {8: runs[contender.name]}
         survey.try_out = run
-        survey.limit = lambda: {8: {"barrier_us": 0.06}}
+        survey.limit = lambda progress: {8: {"barrier_us": 0.06}}
         survey.one_round(0, measure.Progress(1))
         times = survey.rows[8]["times_us"]
         return [times["coll"], times["mpich/default"]], survey

@@ -26,9 +26,9 @@
 #include "base/memory.h"
 #include "base/prefetch.h"
 #include "transport/shm/layout.h"
-#include "transport/shm/lead.h"
 #include "transport/shm/payload.h"
 #include "transport/shm/segment.h"
+#include "transport/shm/slip.h"
 
 #define SHM_UNTOLD_SLOTS 2
 #define SHM_LETTER_STRIDE 21  /* odd, so that every place of a power of two of them has its turn */
@@ -67,9 +67,9 @@ typedef struct shm_incoming {
   uint64_t received;
   uint32_t letter_mask, byte_mask;
   uint32_t untold_letters_most, untold_bytes_most; /* before it tells */
-  uint32_t latest_bytes;    /* of the latest message, and so probably of the next */
-  uint32_t led_below_bytes; /* messages shorter than that may be held back */
-  shm_lead_t lead;
+  uint32_t latest_bytes;     /* of the latest message, and so probably of the next */
+  uint32_t slip_below_bytes; /* messages shorter than that may be held back */
+  shm_slip_t slip;
   uint32_t tell_at;                 /* how many messages are taken when the sender is told */
   uint32_t position, told_position; /* behind the latest payload taken */
 } shm_incoming_t;
@@ -87,13 +87,13 @@ static inline void shm_outgoing_init(shm_outgoing_t *out, const shm_layout_t *la
   shm_scout_init(&out->scout);
 }
 
-/* Half of the letters are a lead, and their payloads, with what is left empty behind them, take
- * half of the ring at most. Whoever waits for messages of a pair may wait for others as well, and
- * look so seldom that no lead is worth it. */
-static inline uint32_t shm_led_below_bytes(const shm_layout_t *layout, int channel) {
+/* A receiver slips by half of the letters, whose payloads, with what is left empty behind them,
+ * take half of the ring at most. Whoever waits for messages of a pair may wait for others as well,
+ * and look so seldom that slipping is not worth it. */
+static inline uint32_t shm_slip_below_bytes(const shm_layout_t *layout, int channel) {
   uint32_t bytes = layout->ring_bytes[channel] / layout->letters - 2 * layout->gap_bytes;
   if (channel == TRANSPORT_CHANNEL_P2P) return 0;
-  return bytes < SHM_LEAD_BELOW_BYTES ? bytes : SHM_LEAD_BELOW_BYTES;
+  return bytes < SHM_SLIP_BELOW_BYTES ? bytes : SHM_SLIP_BELOW_BYTES;
 }
 
 static inline void shm_incoming_init(shm_incoming_t *in, const shm_layout_t *layout, int channel,
@@ -105,8 +105,8 @@ static inline void shm_incoming_init(shm_incoming_t *in, const shm_layout_t *lay
                          .untold_letters_most = layout->letters / 2,
                          .tell_at = layout->letters / 2,
                          .untold_bytes_most = SHM_UNTOLD_SLOTS * (uint32_t)layout->slot_bytes,
-                         .led_below_bytes = shm_led_below_bytes(layout, channel)};
-  shm_lead_init(&in->lead);
+                         .slip_below_bytes = shm_slip_below_bytes(layout, channel)};
+  shm_slip_init(&in->slip);
 }
 
 /* Sees what was taken. */
@@ -242,7 +242,7 @@ static inline void shm_incoming_tell(shm_incoming_t *in) {
 }
 
 /* Whether the sender is ahead by half of the letters. */
-static inline bool shm_incoming_is_led(const shm_incoming_t *in) {
+static inline bool shm_incoming_has_slipped(const shm_incoming_t *in) {
   uint64_t ahead = in->received + (in->letter_mask + 1) / 2;
   const shm_slot_t *slot = shm_letter_slot(in->ring, ahead, in->letter_mask);
   /* relaxed: nothing is read behind it */
@@ -254,8 +254,8 @@ static inline bool shm_incoming_take(shm_incoming_t *in) {
   const shm_letter_t *letter = &shm_incoming_next(in)->letter;
   bool tells = (uint32_t)++in->received == in->tell_at;
   /* the next one is there as well, or else it were better left to the sender for now */
-  if (!in->lead.late) __builtin_prefetch(shm_incoming_next(in));
-  in->lead.late = false;
+  if (!in->slip.late) __builtin_prefetch(shm_incoming_next(in));
+  in->slip.late = false;
   in->latest_bytes = (uint32_t)letter->bytes;
   if (in->latest_bytes > SHM_INLINE_BYTES) {
     in->position = letter->end;

@@ -122,18 +122,33 @@ BASE_APART static coll_status_t peek_long(const fifo_state_t *fifo, const shm_le
 
 /* Whether the peer sends without being answered what can get ahead of its receiver. */
 static bool flows(const fifo_state_t *fifo) {
-  return fifo->in.received - fifo->heard >= SHM_LEAD_AFTER && fifo->port.transport->own_cores &&
-         fifo->in.latest_bytes < fifo->in.led_below_bytes;
+  return fifo->in.received - fifo->heard >= SHM_SLIP_AFTER && fifo->port.transport->own_cores &&
+         fifo->in.latest_bytes < fifo->in.slip_below_bytes;
+}
+
+/* Another one with each collective, and each time that this rank is about to sleep: a message is
+ * held back while it is waited for and nothing else is done, and no longer than there are looks. */
+static uint32_t epoch_of(const shm_t *s) {
+  return s->arms + (uint32_t)atomic_load_explicit(s->transport.completed, memory_order_relaxed);
+}
+
+/* Whether the oldest message, if there is one, is held back. */
+BASE_APART static bool is_held(fifo_state_t *fifo) {
+  shm_incoming_t *in = &fifo->in;
+  return shm_slip_holds(&in->slip, shm_incoming_has_slipped(in),
+                        epoch_of(self_of(fifo->port.transport)));
+}
+
+BASE_APART static void miss(fifo_state_t *fifo) {
+  shm_slip_miss(&fifo->in.slip, flows(fifo), epoch_of(self_of(fifo->port.transport)));
 }
 
 /* The oldest message; NULL: there is none, or it is held back. */
 BASE_INLINE const shm_letter_t *look(fifo_state_t *fifo, transport_head_t *head) {
   shm_incoming_t *in = &fifo->in;
-  const shm_t *s = self_of(fifo->port.transport);
-  bool held = __builtin_expect(in->lead.looks > 0, false) &&
-              shm_lead_holds(&in->lead, shm_incoming_is_led(in), s->arms);
-  const shm_letter_t *letter = held ? NULL : shm_incoming_look(in, head);
-  if (letter == NULL && !in->lead.late) shm_lead_miss(&in->lead, flows(fifo), s->arms);
+  if (__builtin_expect(in->slip.looks > 0, false) && is_held(fifo)) return NULL;
+  const shm_letter_t *letter = shm_incoming_look(in, head);
+  if (letter == NULL && !in->slip.late) miss(fifo);
   return letter;
 }
 

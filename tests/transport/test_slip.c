@@ -1,10 +1,10 @@
-/* When a receiver lets its sender get ahead; both ends in one thread. */
+/* When a receiver slips behind its sender; both ends in one thread. */
 #include <criterion/criterion.h>
 
 #include "base/status.h"
 #include "transport/ops.h"
-#include "transport/shm/lead.h"
 #include "transport/shm/shm.h"
+#include "transport/shm/slip.h"
 
 enum { BYTES_MOST = 4096, LETTERS = 64 };
 
@@ -58,42 +58,42 @@ static void flow(ends_t *ends, int channel, int messages, size_t bytes) {
 static int looks_for_one(ends_t *ends, int channel) {
   int looks = 1;
   while (!recv_on(ends, channel)) {
-    cr_assert_leq(++looks, SHM_LEAD_LOOKS, "it never comes");
+    cr_assert_leq(++looks, SHM_SLIP_LOOKS, "it never comes");
   }
   return looks;
 }
 
-Test(lead, is_waited_for_behind_a_flow) {
+Test(slip, holds_back_what_comes_alone_behind_a_flow) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_LEAD_AFTER, 4);
+  flow(&ends, 0, SHM_SLIP_AFTER, 4);
   send_on(&ends, 0, 4);
-  cr_expect_eq(looks_for_one(&ends, 0), SHM_LEAD_LOOKS);
+  cr_expect_eq(looks_for_one(&ends, 0), SHM_SLIP_LOOKS);
   free_ends(&ends);
 }
 
-Test(lead, is_half_of_the_letters) {
+Test(slip, is_over_when_half_of_the_letters_are_there) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_LEAD_AFTER, SHM_LEAD_BELOW_BYTES - 1);
-  for (int i = 0; i < LETTERS / 2; i++) send_on(&ends, 0, SHM_LEAD_BELOW_BYTES - 1);
+  flow(&ends, 0, SHM_SLIP_AFTER, SHM_SLIP_BELOW_BYTES - 1);
+  for (int i = 0; i < LETTERS / 2; i++) send_on(&ends, 0, SHM_SLIP_BELOW_BYTES - 1);
   cr_expect_not(recv_on(&ends, 0));
-  send_on(&ends, 0, SHM_LEAD_BELOW_BYTES - 1);
+  send_on(&ends, 0, SHM_SLIP_BELOW_BYTES - 1);
   for (int i = 0; i <= LETTERS / 2; i++) cr_expect(recv_on(&ends, 0), "message %d", i);
   free_ends(&ends);
 }
 
-Test(lead, is_not_for_the_first_messages) {
+Test(slip, is_not_for_the_first_messages) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_LEAD_AFTER - 1, 4);
+  flow(&ends, 0, SHM_SLIP_AFTER - 1, 4);
   send_on(&ends, 0, 4);
   cr_expect(recv_on(&ends, 0));
   free_ends(&ends);
 }
 
 /* As in an allreduce, where the sender waits for the receiver in turn. */
-Test(lead, is_not_for_those_who_are_answered) {
+Test(slip, is_not_for_those_who_are_answered) {
   ends_t ends = make_ends(true);
   for (int bytes = 4; bytes <= 1024; bytes += 1020) {
-    flow(&ends, 0, SHM_LEAD_AFTER, bytes);
+    flow(&ends, 0, SHM_SLIP_AFTER, bytes);
     bool done;
     transport_head_t head = {.bytes = (size_t)bytes};
     char data[BYTES_MOST] = {0};
@@ -108,29 +108,29 @@ Test(lead, is_not_for_those_who_are_answered) {
   free_ends(&ends);
 }
 
-Test(lead, is_not_where_others_need_the_core) {
+Test(slip, is_not_where_others_need_the_core) {
   ends_t ends = make_ends(false);
-  flow(&ends, 0, 2 * SHM_LEAD_AFTER, 4);
+  flow(&ends, 0, 2 * SHM_SLIP_AFTER, 4);
   send_on(&ends, 0, 4);
   cr_expect(recv_on(&ends, 0));
   free_ends(&ends);
 }
 
-Test(lead, is_not_for_long_messages_nor_for_pairs) {
+Test(slip, is_not_for_long_messages_nor_for_pairs) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_LEAD_AFTER, SHM_LEAD_BELOW_BYTES);
+  flow(&ends, 0, SHM_SLIP_AFTER, SHM_SLIP_BELOW_BYTES);
   send_on(&ends, 0, 4);
   cr_expect(recv_on(&ends, 0), "behind a long message");
-  flow(&ends, TRANSPORT_CHANNEL_P2P, SHM_LEAD_AFTER, 4);
+  flow(&ends, TRANSPORT_CHANNEL_P2P, SHM_SLIP_AFTER, 4);
   send_on(&ends, TRANSPORT_CHANNEL_P2P, 4);
   cr_expect(recv_on(&ends, TRANSPORT_CHANNEL_P2P), "of a pair");
   free_ends(&ends);
 }
 
 /* Else it would sleep over a message that is there, and that nobody wakes it for. */
-Test(lead, is_given_up_by_who_is_about_to_sleep) {
+Test(slip, is_given_up_by_who_is_about_to_sleep) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_LEAD_AFTER, 4);
+  flow(&ends, 0, SHM_SLIP_AFTER, 4);
   send_on(&ends, 0, 4);
   cr_assert_not(recv_on(&ends, 0));
   ends.receiver->ops->arm(ends.receiver);
@@ -139,10 +139,21 @@ Test(lead, is_given_up_by_who_is_about_to_sleep) {
   free_ends(&ends);
 }
 
+/* What is held back has been waited for in vain where the call went on without it. */
+Test(slip, is_given_up_with_the_call) {
+  ends_t ends = make_ends(true);
+  flow(&ends, 0, SHM_SLIP_AFTER, 4);
+  send_on(&ends, 0, 4);
+  cr_assert_not(recv_on(&ends, 0));
+  transport_complete(ends.receiver, 1);
+  cr_expect(recv_on(&ends, 0));
+  free_ends(&ends);
+}
+
 /* How many times the receiver catches up until a message is held back, that one included. */
 static int times_until_held(ends_t *ends) {
   for (int times = 1;; times++) {
-    cr_assert_leq(times, SHM_LEAD_PERIOD_MOST, "it is never tried again");
+    cr_assert_leq(times, SHM_SLIP_PERIOD_MOST, "it is never tried again");
     send_on(ends, 0, 4);
     bool held = !recv_on(ends, 0);
     if (held) looks_for_one(ends, 0);
@@ -151,20 +162,20 @@ static int times_until_held(ends_t *ends) {
   }
 }
 
-Test(lead, is_tried_seldomer_the_more_often_in_vain) {
+Test(slip, is_tried_seldomer_the_more_often_in_vain) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_LEAD_AFTER, 4);
+  flow(&ends, 0, SHM_SLIP_AFTER, 4);
   cr_assert_eq(times_until_held(&ends), 1);
-  for (int period = 2; period <= SHM_LEAD_PERIOD_MOST; period *= 2) {
+  for (int period = 2; period <= SHM_SLIP_PERIOD_MOST; period *= 2) {
     cr_expect_eq(times_until_held(&ends), period);
   }
-  cr_expect_eq(times_until_held(&ends), SHM_LEAD_PERIOD_MOST);
+  cr_expect_eq(times_until_held(&ends), SHM_SLIP_PERIOD_MOST);
   free_ends(&ends);
 }
 
-Test(lead, is_tried_each_time_where_the_sender_gets_ahead) {
+Test(slip, is_tried_each_time_where_the_sender_gets_ahead) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_LEAD_AFTER, 4);
+  flow(&ends, 0, SHM_SLIP_AFTER, 4);
   cr_assert_eq(times_until_held(&ends), 1);
   for (int round = 0; round < 3; round++) {
     for (int sent = 0; sent <= LETTERS / 2; sent++) send_on(&ends, 0, 4);
