@@ -195,15 +195,9 @@ static inline bool shm_outgoing_put_long(shm_outgoing_t *out, const void *data,
   return true;
 }
 
-/* For a sender that goes on without an answer, with messages of so many bytes: the lines of what it
- * sends next. The second and further lines of a payload are written sooner than they are fetched.
- */
-static inline void shm_outgoing_fetch_ahead(const shm_outgoing_t *out, size_t bytes) {
-  if (bytes > BASE_CACHE_LINE) return;
+/* For a sender that goes on without an answer. */
+static inline void shm_outgoing_fetch_ahead(const shm_outgoing_t *out) {
   base_prefetch_write(shm_letter_slot(out->ring, out->sent + SHM_AHEAD_LETTERS, out->letter_mask));
-  if (bytes > SHM_INLINE_BYTES) {
-    base_prefetch_write(out->bytes + (out->position & out->byte_mask));
-  }
 }
 
 static inline shm_slot_t *shm_incoming_next(const shm_incoming_t *in) {

@@ -82,20 +82,13 @@ BASE_INLINE void announce(const fifo_state_t *fifo) {
   shm_park_ring(fifo->peer);
 }
 
-/* Gets ready for a next message like this one. Ranks that answer each other wait for the other's
- * line, and nothing should be in its way. */
-BASE_INLINE void go_on(fifo_state_t *fifo, size_t bytes) {
-  if (fifo->heard == fifo->in.received) shm_outgoing_fetch_ahead(&fifo->out, bytes);
-  fifo->heard = fifo->in.received;
-}
-
 BASE_APART static coll_status_t send_long(fifo_state_t *fifo, const void *data,
                                           const transport_head_t *head, bool *done) {
   assert(head->bytes <= fifo->port.transport->slot_bytes);
   *done = shm_outgoing_put_long(&fifo->out, data, *head);
   if (!*done) return COLL_OK;
   announce(fifo);
-  go_on(fifo, head->bytes);
+  fifo->heard = fifo->in.received;
   return COLL_OK;
 }
 
@@ -106,7 +99,9 @@ static coll_status_t shm_send(transport_port_t *port, const void *data,
   *done = shm_outgoing_put_short(&fifo->out, data, *head);
   if (!*done) return COLL_OK;
   announce(fifo);
-  go_on(fifo, head->bytes);
+  /* ranks that answer each other wait for the other's line, and nothing should be in its way */
+  if (fifo->heard == fifo->in.received) shm_outgoing_fetch_ahead(&fifo->out);
+  fifo->heard = fifo->in.received;
   return COLL_OK;
 }
 
