@@ -17,6 +17,7 @@ enum { CHANNELS = 2 };
 typedef struct pair {
   shm_layout_t layout;
   int channel;
+  bool one_way; /* what is put */
   shm_ring_t *ring;
   shm_outgoing_t out;
   shm_incoming_t in;
@@ -48,8 +49,9 @@ static unsigned char byte_of(uint64_t message, size_t index) {
 static bool put(pair_t *p, size_t bytes) {
   transport_head_t head = {.tag = ~p->put, .bytes = bytes};
   for (size_t i = 0; i < bytes; i++) p->data[i] = byte_of(p->put, i);
-  bool is_put = head.bytes <= SHM_INLINE_BYTES ? shm_outgoing_put_short(&p->out, p->data, head)
-                                               : shm_outgoing_put_long(&p->out, p->data, head);
+  bool is_put = head.bytes <= SHM_INLINE_BYTES
+                    ? shm_outgoing_put_short(&p->out, p->data, head)
+                    : shm_outgoing_put_long(&p->out, p->data, head, p->one_way);
   if (!is_put) return false;
   cr_assert_lt(p->put - p->taken, LETTERS_MOST, "more messages than letters");
   p->bytes[p->put++ % LETTERS_MOST] = bytes;
@@ -159,7 +161,12 @@ static size_t any(const shm_layout_t *layout, unsigned *seed) {
   return (unsigned)rand_r(seed) % (kind == 2 ? 200u : (unsigned)layout->slot_bytes + 1);
 }
 
-static size_function *const size_functions[] = {biggest, odd_and_big, inline_only, any};
+static size_t about_hot(const shm_layout_t *layout, unsigned *seed) {
+  size_t bytes = (unsigned)rand_r(seed) % (SHM_HOT_BYTES + SHM_HOT_BYTES / 4);
+  return bytes < layout->slot_bytes ? bytes : layout->slot_bytes;
+}
+
+static size_function *const size_functions[] = {biggest, odd_and_big, inline_only, any, about_hot};
 
 /* Whatever was put and taken before, and wherever in the ring it lies, a sender is refused only
  * while PLAN_DEPTH_MAX messages are not taken. */
@@ -171,6 +178,7 @@ static void hold_the_depth(int ranks, int channel, size_function *size, unsigned
     uint64_t held = p.put - p.taken;
     uint64_t most = step / 500 % 2 == 0 ? PLAN_DEPTH_MAX : UINT64_MAX;
     p.out.scout.way = step / 250 % 2 == 0 ? SHM_BY_CACHE : SHM_BY_MEMORY;
+    p.one_way = (unsigned)rand_r(&seed) % 16 < 8 * (unsigned)(step / 125 % 3);
     if (held < most && rand_r(&seed) % 16 < 9) {
       bool done = put(&p, size(&p.layout, &seed));
       cr_assert(done || held >= PLAN_DEPTH_MAX, "%d ranks, channel %d: full with %d messages",
@@ -204,6 +212,76 @@ Test(fifo, tells_of_small_messages_seldom) {
     take_all(&p);
   }
   cr_assert_eq(p.told, 20);
+  free_pair(&p);
+}
+
+/* The place of the oldest message's payload. */
+static uint32_t place_of_next(const pair_t *p) {
+  transport_head_t head;
+  const shm_letter_t *letter = shm_incoming_look(&p->in, &head);
+  cr_assert(letter != NULL && head.bytes > SHM_INLINE_BYTES);
+  return letter->place;
+}
+
+/* One way, short payloads go around places that first caches hold; long ones, and those that are
+ * answered, among all bytes of the ring. */
+Test(fifo, keeps_short_payloads_that_go_one_way_in_few_places) {
+  static const size_t sizes[] = {SHM_INLINE_BYTES + 1, SHM_HOT_BYTES, SHM_HOT_BYTES + 1};
+  pair_t p;
+  make_pair(&p, 2, 0);
+  for (int one_way = 0; one_way <= 1; one_way++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+      uint32_t least = UINT32_MAX, most = 0;
+      p.one_way = one_way == 1;
+      for (int message = 0; message < 5 * SHM_HOT_SLOTS; message++) {
+        cr_assert(put(&p, sizes[i]));
+        uint32_t place = place_of_next(&p);
+        if (place < least) least = place;
+        if (place > most) most = place;
+        take_all(&p);
+      }
+      bool hot = p.one_way && sizes[i] <= SHM_HOT_BYTES;
+      cr_assert_eq(least >= p.layout.ring_bytes[0], hot);
+      if (hot) cr_assert_eq(most - least, (SHM_HOT_SLOTS - 1) * SHM_HOT_STRIDE);
+      cr_assert_leq(most + sizes[i], shm_layout_ring_stride(&p.layout, 0));
+    }
+  }
+  free_pair(&p);
+}
+
+/* A sender out of hot slots has them again as soon as the first two are taken. */
+Test(fifo, tells_of_hot_slots_often) {
+  pair_t p;
+  make_pair(&p, 2, 0);
+  p.one_way = true;
+  while (put(&p, SHM_HOT_BYTES)) continue;
+  cr_assert_eq(p.put - p.taken, SHM_HOT_SLOTS);
+  for (int round = 0; round < 20; round++) {
+    for (int n = 0; n < SHM_HOT_ASKS; n++) {
+      cr_assert_not(put(&p, SHM_HOT_BYTES), "a slot that was not taken");
+      take(&p);
+    }
+    for (int n = 0; n < SHM_HOT_ASKS; n++)
+      cr_assert(put(&p, SHM_HOT_BYTES), "it is taken and told");
+  }
+  cr_assert_eq(p.told, 20);
+  free_pair(&p);
+}
+
+/* A receiver of short payloads slips by so few that the sender has slots left. */
+Test(fifo, slips_within_its_hot_slots) {
+  pair_t p;
+  make_pair(&p, 2, 0);
+  p.one_way = true;
+  cr_assert(put(&p, SHM_HOT_BYTES));
+  take(&p);
+  while (!shm_incoming_has_slipped(&p.in)) cr_assert(put(&p, SHM_HOT_BYTES), "it waits in vain");
+  cr_assert_eq(p.put - p.taken, SHM_HOT_SLIP + 1);
+  take_all(&p);
+  cr_assert(put(&p, SHM_INLINE_BYTES));
+  take(&p);
+  while (!shm_incoming_has_slipped(&p.in)) cr_assert(put(&p, SHM_INLINE_BYTES), "likewise");
+  cr_assert_eq(p.put - p.taken, p.layout.letters / 2 + 1);
   free_pair(&p);
 }
 
@@ -259,7 +337,9 @@ static void outlive_counts(int channel) {
   p.in.position = p.in.told_position = start.position;
   atomic_store(&p.ring->taken, start.word);
   for (int round = 0; round < 200; round++) {
-    while (put(&p, any(&p.layout, &seed))) continue;
+    do {
+      p.one_way = (unsigned)rand_r(&seed) % 4 < (unsigned)round % 4;
+    } while (put(&p, any(&p.layout, &seed)));
     cr_assert_geq(p.put - p.taken, PLAN_DEPTH_MAX);
     take_all(&p);
   }

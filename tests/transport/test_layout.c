@@ -85,7 +85,8 @@ static void lay_out_apart(int size) {
         const void *slots = ring->slots, *bytes = shm_layout_ring_bytes(&layout, ring);
         cr_assert(follows(slots, ring + 1) && (uintptr_t)slots % PAIR == 0);
         cr_assert(follows(bytes, ring->slots + layout.letters));
-        end = (const char *)bytes + layout.ring_bytes[channel];
+        end = (const char *)bytes + layout.ring_bytes[channel] +
+              shm_layout_hot_bytes(&layout, channel);
       }
     }
     const void *scratch = shm_layout_scratch(&layout, base, owner);

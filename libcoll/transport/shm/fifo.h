@@ -25,6 +25,7 @@
 
 #include "base/memory.h"
 #include "base/prefetch.h"
+#include "transport/shm/hot.h"
 #include "transport/shm/layout.h"
 #include "transport/shm/payload.h"
 #include "transport/shm/segment.h"
@@ -57,6 +58,8 @@ typedef struct shm_outgoing {
   uint32_t position;                  /* behind the latest payload and its gap */
   /* Messages and position up to which there was room at last look. */
   uint32_t full_at, full_behind;
+  uint32_t hot_bytes_most; /* of payloads that may go by hot slots; 0: none */
+  shm_hot_t hot;
   shm_scout_t scout;
 } shm_outgoing_t;
 
@@ -72,18 +75,22 @@ typedef struct shm_incoming {
   shm_slip_t slip;
   uint32_t tell_at;                 /* how many messages are taken when the sender is told */
   uint32_t position, told_position; /* behind the latest payload taken */
+  uint32_t next_place;              /* of the next payload, if it goes the latest one's way */
+  bool hot;                         /* the latest payload was in a hot slot */
 } shm_incoming_t;
 
 static inline void shm_outgoing_init(shm_outgoing_t *out, const shm_layout_t *layout, int channel,
                                      shm_ring_t *ring) {
-  *out = (shm_outgoing_t){.ring = ring,
-                          .bytes = shm_layout_ring_bytes(layout, ring),
-                          .letter_mask = layout->letters - 1,
-                          .byte_mask = layout->ring_bytes[channel] - 1,
-                          .full_at = layout->letters,
-                          .full_behind = layout->ring_bytes[channel],
-                          .gap_bytes = layout->gap_bytes,
-                          .gap_after_most = (uint32_t)layout->slot_bytes / SHM_GAP_AFTER_SHARE};
+  *out = (shm_outgoing_t){
+      .ring = ring,
+      .bytes = shm_layout_ring_bytes(layout, ring),
+      .letter_mask = layout->letters - 1,
+      .byte_mask = layout->ring_bytes[channel] - 1,
+      .full_at = layout->letters,
+      .full_behind = layout->ring_bytes[channel],
+      .hot_bytes_most = shm_layout_hot_bytes(layout, channel) > 0 ? SHM_HOT_BYTES : 0,
+      .gap_bytes = layout->gap_bytes,
+      .gap_after_most = (uint32_t)layout->slot_bytes / SHM_GAP_AFTER_SHARE};
   shm_scout_init(&out->scout);
 }
 
@@ -137,8 +144,8 @@ static inline uint32_t shm_outgoing_gap(const shm_outgoing_t *out, uint32_t run)
   return run <= 4 * out->gap_bytes ? 2 * out->gap_bytes : out->gap_bytes;
 }
 
-/* The payload of a message that is longer than a letter to its place, which the letter is told;
- * false: there is no room, and nothing has changed. */
+/* The payload of a message that is longer than a letter to its place among the ring's bytes, which
+ * the letter is told; false: there is no room, and nothing has changed. */
 static inline bool shm_outgoing_put_payload(shm_outgoing_t *out, const void *data, size_t bytes,
                                             shm_letter_t *letter) {
   uint32_t run = (uint32_t)base_round_up(bytes, BASE_CACHE_LINE), start = out->position;
@@ -149,9 +156,35 @@ static inline bool shm_outgoing_put_payload(shm_outgoing_t *out, const void *dat
   if (!shm_outgoing_has_bytes(out, end)) return false;
   if (start == 0) base_populate(out->bytes, out->byte_mask + 1);
   shm_payload_put(&out->scout, out->bytes + (start & out->byte_mask), data, bytes);
-  letter->start = start;
+  letter->place = start & out->byte_mask;
   letter->end = end;
+  letter->asks = false;
   out->position = end;
+  return true;
+}
+
+/* At last look. */
+static inline uint64_t shm_outgoing_taken(const shm_outgoing_t *out) {
+  uint32_t room = out->full_at - (uint32_t)out->sent;
+  return out->sent + room - out->letter_mask - 1;
+}
+
+static inline bool shm_outgoing_has_hot_slot(shm_outgoing_t *out) {
+  if (shm_hot_is_free(&out->hot, shm_outgoing_taken(out))) return true;
+  shm_outgoing_look(out);
+  return shm_hot_is_free(&out->hot, shm_outgoing_taken(out));
+}
+
+/* The same to a hot slot. */
+static inline bool shm_outgoing_put_hot(shm_outgoing_t *out, const void *data, size_t bytes,
+                                        shm_letter_t *letter) {
+  bool asks;
+  if (!shm_outgoing_has_hot_slot(out)) return false;
+  uint32_t slot = shm_hot_use(&out->hot, out->sent, &asks);
+  letter->place = out->byte_mask + 1 + shm_hot_place(slot);
+  letter->end = out->position;
+  letter->asks = asks;
+  shm_payload_write(out->bytes + letter->place, data, bytes);
   return true;
 }
 
@@ -185,14 +218,17 @@ static inline bool shm_outgoing_put_short(shm_outgoing_t *out, const void *data,
   return true;
 }
 
-/* The same for a longer one of at most slot_bytes. */
+/* The same for a longer one of at most slot_bytes. one_way: it is probably not answered, but
+ * followed by another one. */
 static inline bool shm_outgoing_put_long(shm_outgoing_t *out, const void *data,
-                                         transport_head_t head) {
+                                         transport_head_t head, bool one_way) {
   shm_slot_t *slot = shm_outgoing_next(out);
   if (!shm_outgoing_has_letter(out)) return false;
-  if (!shm_outgoing_put_payload(out, data, head.bytes, &slot->letter)) return false;
-  shm_outgoing_publish(out, slot, head);
-  return true;
+  bool is_put = one_way && head.bytes <= out->hot_bytes_most
+                    ? shm_outgoing_put_hot(out, data, head.bytes, &slot->letter)
+                    : shm_outgoing_put_payload(out, data, head.bytes, &slot->letter);
+  if (is_put) shm_outgoing_publish(out, slot, head);
+  return is_put;
 }
 
 /* For a sender that goes on without an answer. */
@@ -209,7 +245,7 @@ static inline const shm_letter_t *shm_incoming_look(const shm_incoming_t *in,
                                                     transport_head_t *head) {
   const shm_slot_t *slot = shm_incoming_next(in);
   if (in->latest_bytes > SHM_INLINE_BYTES) {
-    const char *next = in->bytes + (in->position & in->byte_mask);
+    const char *next = in->bytes + in->next_place;
     for (int line = 0; line < SHM_AHEAD_LINES; line++) {
       __builtin_prefetch(next + line * BASE_CACHE_LINE);
     }
@@ -223,8 +259,8 @@ static inline const shm_letter_t *shm_incoming_look(const shm_incoming_t *in,
 /* Of a message that is longer than a letter. */
 static inline const void *shm_incoming_payload(const shm_incoming_t *in,
                                                const shm_letter_t *letter) {
-  if (in->position == 0) base_populate(in->bytes, in->byte_mask + 1);
-  return in->bytes + (letter->start & in->byte_mask);
+  if (letter->place == 0 && in->position == 0) base_populate(in->bytes, in->byte_mask + 1);
+  return in->bytes + letter->place;
 }
 
 static inline void shm_incoming_tell(shm_incoming_t *in) {
@@ -235,12 +271,23 @@ static inline void shm_incoming_tell(shm_incoming_t *in) {
   atomic_store_explicit(&in->ring->taken, taken.word, memory_order_release);
 }
 
-/* Whether the sender is ahead by half of the letters. */
+/* Whether the sender is ahead by half of the letters, or some of the hot slots. */
 static inline bool shm_incoming_has_slipped(const shm_incoming_t *in) {
-  uint64_t ahead = in->received + (in->letter_mask + 1) / 2;
+  bool hot = in->hot && in->latest_bytes > SHM_INLINE_BYTES;
+  uint64_t ahead = in->received + (hot ? SHM_HOT_SLIP : (in->letter_mask + 1) / 2);
   const shm_slot_t *slot = shm_letter_slot(in->ring, ahead, in->letter_mask);
   /* relaxed: nothing is read behind it */
   return atomic_load_explicit(&slot->sequence, memory_order_relaxed) == ahead + 1;
+}
+
+/* Notes where the payload was that is let go of; whether the sender is to be told. */
+static inline bool shm_incoming_pass(shm_incoming_t *in, const shm_letter_t *letter) {
+  uint32_t ring_bytes = in->byte_mask + 1;
+  in->hot = letter->place >= ring_bytes;
+  in->position = letter->end;
+  in->next_place = in->position & in->byte_mask;
+  if (in->hot) in->next_place = ring_bytes + shm_hot_place_behind(letter->place - ring_bytes);
+  return letter->asks || in->position - in->told_position >= in->untold_bytes_most;
 }
 
 /* Lets go of the message that was peeked; whether the sender was told. */
@@ -251,10 +298,7 @@ static inline bool shm_incoming_take(shm_incoming_t *in) {
   if (!in->slip.late) __builtin_prefetch(shm_incoming_next(in));
   in->slip.late = false;
   in->latest_bytes = (uint32_t)letter->bytes;
-  if (in->latest_bytes > SHM_INLINE_BYTES) {
-    in->position = letter->end;
-    tells = tells || in->position - in->told_position >= in->untold_bytes_most;
-  }
+  if (in->latest_bytes > SHM_INLINE_BYTES) tells = shm_incoming_pass(in, letter) || tells;
   if (__builtin_expect(tells, false)) shm_incoming_tell(in);
   return tells;
 }

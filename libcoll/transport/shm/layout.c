@@ -22,6 +22,7 @@
 #define SLOT_BYTES_MOST ((size_t)32 << 10)
 #define SLOT_BYTES_LEAST ((size_t)512)
 #define GAP_BYTES_MOST 512
+#define HOT_SLOT_BYTES_LEAST ((size_t)4 << 10) /* of rings that have hot slots as well */
 #define SCRATCH_BYTES ((size_t)512 << 10)
 #define SCRATCH_BYTES_OF_TWO ((size_t)480 << 10) /* whose ring of 1 MiB needs the rest */
 #define MAIN_RING_BYTES_MOST ((uint32_t)1 << 20) /* a usual second cache */
@@ -30,6 +31,7 @@
 _Static_assert(SHM_LETTERS_LEAST * sizeof(shm_slot_t) % SHM_LINE_PAIR == 0 &&
                    SLOT_BYTES_LEAST % SHM_LINE_PAIR == 0,
                "rings lie apart");
+_Static_assert(SHM_HOT_STRIDE % SHM_LINE_PAIR == 0, "so do hot slots");
 _Static_assert(SLOT_BYTES_LEAST / SHM_GAP_SHARE % BASE_CACHE_LINE == 0, "payloads begin on lines");
 _Static_assert(sizeof(shm_head_t) <= POSTS_OFFSET, "the head comes before the posts");
 
@@ -50,6 +52,11 @@ static uint32_t letters_for(size_t rings) {
 
 static uint32_t gap_bytes_for(uint32_t slot_bytes) {
   return slot_bytes / SHM_GAP_SHARE < GAP_BYTES_MOST ? slot_bytes / SHM_GAP_SHARE : GAP_BYTES_MOST;
+}
+
+/* Shorter rings stay in first caches as they are. */
+static uint32_t hot_bytes_for(size_t slot_bytes) {
+  return slot_bytes >= HOT_SLOT_BYTES_LEAST ? SHM_HOT_SLOTS * SHM_HOT_STRIDE : 0;
 }
 
 /* Of one peer's rings, how far from the first the channel's begins. */
@@ -84,6 +91,7 @@ void shm_layout_compute(int size, shm_layout_t *layout) {
   layout->post_bytes = size > 2 ? SHM_POST_BYTES : 0; /* to a single peer a message does */
   layout->letters = letters_for(fifos);
   layout->gap_bytes = gap_bytes_for((uint32_t)layout->slot_bytes);
+  layout->hot_bytes = hot_bytes_for(layout->slot_bytes);
   layout->scratch_bytes = size > 2 ? SCRATCH_BYTES : SCRATCH_BYTES_OF_TWO;
   for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
     layout->ring_bytes[channel] = SHM_SLOTS * (uint32_t)layout->slot_bytes;

@@ -28,6 +28,10 @@
 #define SHM_GAP_SHARE 8 /* of a slot, that a gap takes at most */
 #define SHM_POSTS 8     /* per rank; at least PLAN_DEPTH_MAX */
 #define SHM_POST_BYTES ((size_t)32 << 10)
+#define SHM_HOT_SLOTS 8                                      /* for short payloads (hot.h) */
+#define SHM_HOT_BYTES 1024u                                  /* of one */
+#define SHM_HOT_STRIDE (SHM_HOT_BYTES + 2 * BASE_CACHE_LINE) /* so that all sets of a cache serve \
+                                                              */
 #define SHM_INLINE_BYTES 40 /* payload that travels in the cache line of its flag */
 #define SHM_SIGNAL_TAGS 7   /* latest tags kept beside a signal count */
 
@@ -65,8 +69,10 @@ typedef struct shm_letter {
   uint64_t bytes;
   union {
     _Alignas(8) char payload[SHM_INLINE_BYTES];
-    struct { /* positions of a longer one among the ring's bytes (fifo.h) */
-      uint32_t start, end;
+    struct {          /* of a longer one (fifo.h) */
+      uint32_t place; /* where it begins, from the ring's first byte on */
+      uint32_t end;   /* position behind it, or behind the latest one before it that has one */
+      uint32_t asks;  /* whether the receiver is to tell that it has taken the message */
     };
   };
 } shm_letter_t;
@@ -92,7 +98,7 @@ typedef union shm_progress {
 typedef struct shm_ring {
   _Alignas(SHM_LINE_PAIR) _Atomic uint64_t taken; /* owner: shm_progress_t, now and then (fifo.h) */
   _Alignas(SHM_LINE_PAIR) shm_slot_t slots[];     /* source: letters, by shm_letter_slot (fifo.h) */
-  /* Behind them the bytes of payloads, written by the source as well. */
+  /* Behind them the bytes of payloads and the hot slots, written by the source as well. */
 } shm_ring_t;
 
 /* Posts of a peer that the owner has taken, ever. */
@@ -107,6 +113,7 @@ typedef struct shm_layout {
   uint32_t letters;                        /* of a ring, a power of two */
   uint32_t ring_bytes[TRANSPORT_CHANNELS]; /* of payloads, of a ring of the channel; likewise */
   uint32_t gap_bytes; /* behind short payloads, where prefetchers ahead of their reader end */
+  uint32_t hot_bytes; /* of all hot slots of a ring of channel 0; 0: there are none */
   size_t signals_offset, rings_offset, scratch_offset; /* within a rank's region */
   size_t scratch_bytes;
   size_t region_bytes;
@@ -115,9 +122,14 @@ typedef struct shm_layout {
 
 void shm_layout_compute(int size, shm_layout_t *layout);
 
-/* From one ring to the next: of the channel, in bytes. */
+/* Of a ring of the channel: its hot slots, and from it to the next; in bytes. */
+static inline uint32_t shm_layout_hot_bytes(const shm_layout_t *layout, int channel) {
+  return channel == 0 ? layout->hot_bytes : 0;
+}
+
 static inline size_t shm_layout_ring_stride(const shm_layout_t *layout, int channel) {
-  return sizeof(shm_ring_t) + layout->letters * sizeof(shm_slot_t) + layout->ring_bytes[channel];
+  return sizeof(shm_ring_t) + layout->letters * sizeof(shm_slot_t) + layout->ring_bytes[channel] +
+         shm_layout_hot_bytes(layout, channel);
 }
 
 /* The parts of rank `owner`'s region in the segment at `base`; `source` and channel name the FIFO.
