@@ -17,7 +17,7 @@ enum { CHANNELS = 2 };
 typedef struct pair {
   shm_layout_t layout;
   int channel;
-  bool one_way; /* what is put */
+  bool hot; /* what is put */
   shm_ring_t *ring;
   shm_outgoing_t out;
   shm_incoming_t in;
@@ -51,7 +51,7 @@ static bool put(pair_t *p, size_t bytes) {
   for (size_t i = 0; i < bytes; i++) p->data[i] = byte_of(p->put, i);
   bool is_put = head.bytes <= SHM_INLINE_BYTES
                     ? shm_outgoing_put_short(&p->out, p->data, head)
-                    : shm_outgoing_put_long(&p->out, p->data, head, p->one_way);
+                    : shm_outgoing_put_long(&p->out, p->data, head, p->hot);
   if (!is_put) return false;
   cr_assert_lt(p->put - p->taken, LETTERS_MOST, "more messages than letters");
   p->bytes[p->put++ % LETTERS_MOST] = bytes;
@@ -178,7 +178,7 @@ static void hold_the_depth(int ranks, int channel, size_function *size, unsigned
     uint64_t held = p.put - p.taken;
     uint64_t most = step / 500 % 2 == 0 ? PLAN_DEPTH_MAX : UINT64_MAX;
     p.out.scout.way = step / 250 % 2 == 0 ? SHM_BY_CACHE : SHM_BY_MEMORY;
-    p.one_way = (unsigned)rand_r(&seed) % 16 < 8 * (unsigned)(step / 125 % 3);
+    p.hot = (unsigned)rand_r(&seed) % 16 < 8 * (unsigned)(step / 125 % 3);
     if (held < most && rand_r(&seed) % 16 < 9) {
       bool done = put(&p, size(&p.layout, &seed));
       cr_assert(done || held >= PLAN_DEPTH_MAX, "%d ranks, channel %d: full with %d messages",
@@ -223,16 +223,16 @@ static uint32_t place_of_next(const pair_t *p) {
   return letter->place;
 }
 
-/* One way, short payloads go around places that first caches hold; long ones, and those that are
- * answered, among all bytes of the ring. */
-Test(fifo, keeps_short_payloads_that_go_one_way_in_few_places) {
+/* Hot payloads go around places that first caches hold; others, and those that do not fit, among
+ * all bytes of the ring. */
+Test(fifo, keeps_hot_payloads_in_few_places) {
   static const size_t sizes[] = {SHM_INLINE_BYTES + 1, SHM_HOT_BYTES, SHM_HOT_BYTES + 1};
   pair_t p;
   make_pair(&p, 2, 0);
-  for (int one_way = 0; one_way <= 1; one_way++) {
+  for (int hot = 0; hot <= 1; hot++) {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
       uint32_t least = UINT32_MAX, most = 0;
-      p.one_way = one_way == 1;
+      p.hot = hot == 1;
       for (int message = 0; message < 5 * SHM_HOT_SLOTS; message++) {
         cr_assert(put(&p, sizes[i]));
         uint32_t place = place_of_next(&p);
@@ -240,9 +240,9 @@ Test(fifo, keeps_short_payloads_that_go_one_way_in_few_places) {
         if (place > most) most = place;
         take_all(&p);
       }
-      bool hot = p.one_way && sizes[i] <= SHM_HOT_BYTES;
-      cr_assert_eq(least >= p.layout.ring_bytes[0], hot);
-      if (hot) cr_assert_eq(most - least, (SHM_HOT_SLOTS - 1) * SHM_HOT_STRIDE);
+      bool fits = p.hot && sizes[i] <= SHM_HOT_BYTES;
+      cr_assert_eq(least >= p.layout.ring_bytes[0], fits);
+      if (fits) cr_assert_eq(most - least, (SHM_HOT_SLOTS - 1) * SHM_HOT_STRIDE);
       cr_assert_leq(most + sizes[i], shm_layout_ring_stride(&p.layout, 0));
     }
   }
@@ -253,7 +253,7 @@ Test(fifo, keeps_short_payloads_that_go_one_way_in_few_places) {
 Test(fifo, tells_of_hot_slots_often) {
   pair_t p;
   make_pair(&p, 2, 0);
-  p.one_way = true;
+  p.hot = true;
   while (put(&p, SHM_HOT_BYTES)) continue;
   cr_assert_eq(p.put - p.taken, SHM_HOT_SLOTS);
   for (int round = 0; round < 20; round++) {
@@ -272,7 +272,7 @@ Test(fifo, tells_of_hot_slots_often) {
 Test(fifo, slips_within_its_hot_slots) {
   pair_t p;
   make_pair(&p, 2, 0);
-  p.one_way = true;
+  p.hot = true;
   cr_assert(put(&p, SHM_HOT_BYTES));
   take(&p);
   while (!shm_incoming_has_slipped(&p.in)) cr_assert(put(&p, SHM_HOT_BYTES), "it waits in vain");
@@ -338,7 +338,7 @@ static void outlive_counts(int channel) {
   atomic_store(&p.ring->taken, start.word);
   for (int round = 0; round < 200; round++) {
     do {
-      p.one_way = (unsigned)rand_r(&seed) % 4 < (unsigned)round % 4;
+      p.hot = (unsigned)rand_r(&seed) % 4 < (unsigned)round % 4;
     } while (put(&p, any(&p.layout, &seed)));
     cr_assert_geq(p.put - p.taken, PLAN_DEPTH_MAX);
     take_all(&p);

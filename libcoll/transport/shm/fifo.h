@@ -77,6 +77,7 @@ typedef struct shm_incoming {
   uint32_t position, told_position; /* behind the latest payload taken */
   uint32_t next_place;              /* of the next payload, if it goes the latest one's way */
   bool hot;                         /* the latest payload was in a hot slot */
+  bool fetches;                     /* the next payload's first lines, as it is looked for */
 } shm_incoming_t;
 
 static inline void shm_outgoing_init(shm_outgoing_t *out, const shm_layout_t *layout, int channel,
@@ -218,13 +219,13 @@ static inline bool shm_outgoing_put_short(shm_outgoing_t *out, const void *data,
   return true;
 }
 
-/* The same for a longer one of at most slot_bytes. one_way: it is probably not answered, but
- * followed by another one. */
+/* The same for a longer one of at most slot_bytes; by a hot slot, if it fits one, where `hot` says
+ * so. */
 static inline bool shm_outgoing_put_long(shm_outgoing_t *out, const void *data,
-                                         transport_head_t head, bool one_way) {
+                                         transport_head_t head, bool hot) {
   shm_slot_t *slot = shm_outgoing_next(out);
   if (!shm_outgoing_has_letter(out)) return false;
-  bool is_put = one_way && head.bytes <= out->hot_bytes_most
+  bool is_put = hot && head.bytes <= out->hot_bytes_most
                     ? shm_outgoing_put_hot(out, data, head.bytes, &slot->letter)
                     : shm_outgoing_put_payload(out, data, head.bytes, &slot->letter);
   if (is_put) shm_outgoing_publish(out, slot, head);
@@ -244,7 +245,7 @@ static inline shm_slot_t *shm_incoming_next(const shm_incoming_t *in) {
 static inline const shm_letter_t *shm_incoming_look(const shm_incoming_t *in,
                                                     transport_head_t *head) {
   const shm_slot_t *slot = shm_incoming_next(in);
-  if (in->latest_bytes > SHM_INLINE_BYTES) {
+  if (in->fetches) {
     const char *next = in->bytes + in->next_place;
     for (int line = 0; line < SHM_AHEAD_LINES; line++) {
       __builtin_prefetch(next + line * BASE_CACHE_LINE);
@@ -286,7 +287,11 @@ static inline bool shm_incoming_pass(shm_incoming_t *in, const shm_letter_t *let
   in->hot = letter->place >= ring_bytes;
   in->position = letter->end;
   in->next_place = in->position & in->byte_mask;
-  if (in->hot) in->next_place = ring_bytes + shm_hot_place_behind(letter->place - ring_bytes);
+  in->fetches = true;
+  if (in->hot) {
+    in->next_place = ring_bytes + shm_hot_place_behind(letter->place - ring_bytes);
+    in->fetches = in->latest_bytes <= SHM_HOT_FETCHED_MOST;
+  }
   return letter->asks || in->position - in->told_position >= in->untold_bytes_most;
 }
 
@@ -298,6 +303,7 @@ static inline bool shm_incoming_take(shm_incoming_t *in) {
   if (!in->slip.late) __builtin_prefetch(shm_incoming_next(in));
   in->slip.late = false;
   in->latest_bytes = (uint32_t)letter->bytes;
+  in->fetches = false;
   if (in->latest_bytes > SHM_INLINE_BYTES) tells = shm_incoming_pass(in, letter) || tells;
   if (__builtin_expect(tells, false)) shm_incoming_tell(in);
   return tells;

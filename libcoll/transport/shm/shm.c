@@ -85,8 +85,9 @@ BASE_INLINE void announce(const fifo_state_t *fifo) {
 BASE_APART static coll_status_t send_long(fifo_state_t *fifo, const void *data,
                                           const transport_head_t *head, bool *done) {
   assert(head->bytes <= fifo->port.transport->slot_bytes);
-  bool one_way = fifo->heard == fifo->in.received && fifo->port.transport->own_cores;
-  *done = shm_outgoing_put_long(&fifo->out, data, *head, one_way);
+  bool one_way = fifo->heard == fifo->in.received;
+  bool hot = fifo->port.transport->own_cores && shm_hot_suits(head->bytes, one_way);
+  *done = shm_outgoing_put_long(&fifo->out, data, *head, hot);
   if (!*done) return COLL_OK;
   announce(fifo);
   fifo->heard = fifo->in.received;
