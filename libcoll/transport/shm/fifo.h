@@ -7,7 +7,8 @@
  * Positions of payloads only grow, modulo 2^32; a position's remainder by the ring's bytes is its
  * place. A payload lies in one piece, so the end of the ring may be left empty. What lies between
  * the position last told and the sender's is in use. The first payload brings the pages of all, to
- * either side.
+ * either side. Short payloads may go by a few slots behind the ring's bytes instead (hot.h), and
+ * leave the position as it is.
  *
  * There is room for PLAN_DEPTH_MAX (4) messages of slot_bytes that were not taken, however late the
  * receiver tells: it never keeps to itself as much as half of the letters, or SHM_UNTOLD_SLOTS (2)
@@ -76,7 +77,7 @@ typedef struct shm_incoming {
   uint32_t tell_at;                 /* how many messages are taken when the sender is told */
   uint32_t position, told_position; /* behind the latest payload taken */
   uint32_t next_place;              /* of the next payload, if it goes the latest one's way */
-  bool hot;                         /* the latest payload was in a hot slot */
+  bool hot;                         /* the latest payload lay in a hot slot */
   bool fetches;                     /* the next payload's first lines, as it is looked for */
 } shm_incoming_t;
 

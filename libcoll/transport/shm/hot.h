@@ -17,7 +17,7 @@
 #include "transport/shm/layout.h"
 
 #define SHM_HOT_ASKS 2
-#define SHM_HOT_SLIP 2 /* how many messages behind their sender receivers slip to */
+#define SHM_HOT_SLIP 2 /* messages that a receiver lets its sender get ahead by (slip.h) */
 /* Hot lines had better not be fetched while they are written, but for the shortest payloads. Who
  * answers, and so waits for each, does without hot slots where fetching pays more than they do. */
 #define SHM_HOT_FETCHED_MOST 256u

@@ -28,13 +28,13 @@
 #define SHM_GAP_SHARE 8 /* of a slot, that a gap takes at most */
 #define SHM_POSTS 8     /* per rank; at least PLAN_DEPTH_MAX */
 #define SHM_POST_BYTES ((size_t)32 << 10)
-#define SHM_HOT_SLOTS 8     /* for short payloads (hot.h) */
-#define SHM_HOT_BYTES 1024u /* of one */
-#define SHM_HOT_STRIDE                                                       \
-  (SHM_HOT_BYTES + 2 * BASE_CACHE_LINE) /* so that all sets of a cache serve \
-                                         */
-#define SHM_INLINE_BYTES 40             /* payload that travels in the cache line of its flag */
-#define SHM_SIGNAL_TAGS 7               /* latest tags kept beside a signal count */
+#define SHM_INLINE_BYTES 40 /* payload that travels in the cache line of its flag */
+#define SHM_SIGNAL_TAGS 7   /* latest tags kept beside a signal count */
+
+/* Hot slots (hot.h); the stride from one to the next lets them use all sets of a cache. */
+#define SHM_HOT_SLOTS 8
+#define SHM_HOT_BYTES 1024u
+#define SHM_HOT_STRIDE (SHM_HOT_BYTES + SHM_LINE_PAIR)
 
 _Static_assert(SHM_POSTS >= PLAN_DEPTH_MAX && SHM_POSTS * 64 % SHM_LINE_PAIR == 0,
                "posts must hold as many, and leave no line to be shared");
