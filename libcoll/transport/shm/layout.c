@@ -6,8 +6,8 @@
  * collectives send, up to what a core's own caches hold. A line that is written while its last
  * reader still has it, or read while its writer still has it, has to be had from the other core;
  * two cores that share their last cache take two to three times as long for that as to find the
- * line there, where it goes when the lap around the ring is long enough. Where short payloads go one
- * way, a lap that first caches hold is better still: for them there are hot slots behind the ring.
+ * line there, where it goes when the lap around the ring is long enough. For short payloads a lap
+ * that first caches hold is better still: behind the ring they have hot slots.
  */
 #include "transport/shm/layout.h"
 
