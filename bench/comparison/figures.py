@@ -198,6 +198,19 @@ def summarize(rows):
     return summaries
 
 
+def row_key(row):
+    """The order of rows in a table, and what makes one a row of its own."""
+    return row["ranks"], COLLECTIVES.index(row["collective"]), row["bytes"]
+
+
+def first_of_each(rows):
+    """In order, each row as it comes first."""
+    kept = {}
+    for row in rows:
+        kept.setdefault(row_key(row), row)
+    return [kept[key] for key in sorted(kept)]
+
+
 def collectives_with_target(ranks):
     """Those that some target among so many ranks names; all where none does."""
     named = {name for target in TARGETS if ranks in target.ranks for name in target.collectives}

@@ -154,6 +154,19 @@ class Targets(unittest.TestCase):
         self.assertEqual(figures.collectives_with_target(3), list(figures.COLLECTIVES))
 
 
+class Merging(unittest.TestCase):
+    def test_rows_that_were_measured_again_come_once_and_in_order(self):
+        def taken(collective, size, when):
+            return {"ranks": 2, "collective": collective, "bytes": size, "when": when}
+        again = [taken("broadcast", 16, "again")]
+        before = [taken("broadcast", 16, "before"), taken("broadcast", 4, "before"),
+                  taken("allreduce", 16, "before"), {**taken("allreduce", 4, "before"), "ranks": 4}]
+        self.assertEqual([(row["ranks"], row["collective"], row["bytes"], row["when"])
+                          for row in figures.first_of_each(again + before)],
+                         [(2, "allreduce", 16, "before"), (2, "broadcast", 4, "before"),
+                          (2, "broadcast", 16, "again"), (4, "allreduce", 4, "before")])
+
+
 class Words(unittest.TestCase):
     def test_sizes(self):
         self.assertEqual(figures.parse_sizes("4..1K"), [4, 16, 64, 256, 1024])
