@@ -1,8 +1,8 @@
 """How far apart two cores are. The host of a virtual machine may move its cores while they idle, to
-others that share a cache or not: flags that crossed in 60 ns then take 300, and any two programs
-that ran before and after do not compare. So launches are made while the cores are as near as they
-come, which a pause may bring about, and those of a round under the same conditions, if these last
-for long enough."""
+others that share a cache or not: flags that crossed in 60 ns then take 300, while what goes by
+memory may take half as long, and any two programs that ran before and after do not compare. So
+launches are made while the cores are as far apart as they mostly are, which a pause may bring
+about, and those of a round under the same conditions, if these last for long enough."""
 import collections
 import statistics
 import time
@@ -35,29 +35,25 @@ class Distance:
 
     def __init__(self, measure, sleep=time.sleep):
         self.measure, self.sleep = measure, sleep
-        self.nearest_us = self.last_us = None
+        self.seen_us = []
         self.patience = 0
 
     def begin_round(self):
         self.patience = PATIENCE_SECONDS
 
     def now_us(self):
-        flag_us = self.measure()
-        lasting_us = max(flag_us, self.last_us or flag_us)  # one figure alone may be a lucky one
-        self.nearest_us = min(lasting_us, self.nearest_us or lasting_us)
-        self.last_us = flag_us
-        return flag_us
+        self.seen_us.append(self.measure())
+        return self.seen_us[-1]
 
-    def is_wanted(self, flag_us, wanted_us):
-        if wanted_us is None:
-            return flag_us <= ALIKE * self.nearest_us
-        return alike(flag_us, wanted_us)
+    def usual_us(self):
+        """What most looks found; the nearer of two."""
+        return statistics.median_low(self.seen_us)
 
     def settled_us(self, wanted_us=None):
-        """The distance, once it is the wanted one (by default the nearest that has lasted, or one
-        that is nearer), or once this round's patience is at its end."""
+        """The distance, once it is the wanted one (by default the usual one), or once this round's
+        patience is at its end."""
         flag_us = self.now_us()
-        while not self.is_wanted(flag_us, wanted_us) and self.patience > 0:
+        while not alike(flag_us, wanted_us or self.usual_us()) and self.patience > 0:
             self.sleep(PAUSE_SECONDS)
             self.patience -= PAUSE_SECONDS
             flag_us = self.now_us()

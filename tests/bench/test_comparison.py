@@ -261,21 +261,29 @@ class Distances(unittest.TestCase):
             self.slept += seconds
         return distance.Distance(lambda: self.ahead.pop(0) if self.ahead else later, sleep)
 
-    def test_a_launch_waits_for_near_cores(self):
-        cores = self.cores([0.06, 0.06, 0.3, 0.3, 0.07], later=0.3)
-        cores.begin_round()
-        self.assertEqual([cores.settled_us(), cores.settled_us()], [0.06, 0.06])
-        self.assertEqual(cores.settled_us(), 0.07)
-        self.assertEqual(self.slept, 2 * distance.PAUSE_SECONDS)
-        self.assertEqual(cores.nearest_us, 0.06)
+    def test_a_launch_waits_for_cores_as_they_mostly_are(self):
+        for usual, other in ((0.06, 0.3), (0.3, 0.06)):
+            cores = self.cores([usual] * 3 + [other, other, 1.1 * usual], later=other)
+            cores.begin_round()
+            self.assertEqual([cores.settled_us() for _ in range(3)], [usual] * 3)
+            self.assertEqual(cores.settled_us(), 1.1 * usual)
+            self.assertEqual(self.slept, 2 * distance.PAUSE_SECONDS)
+            self.assertEqual(cores.usual_us(), usual)
 
     def test_but_not_for_long(self):
-        cores = self.cores([0.06, 0.06], later=0.3)
+        cores = self.cores([0.06] * 100, later=0.3)
         cores.begin_round()
-        cores.settled_us()
-        cores.settled_us()
+        for _ in range(100):
+            cores.settled_us()
         self.assertEqual([cores.settled_us() for _ in range(9)], [0.3] * 9)
         self.assertEqual(self.slept, distance.PATIENCE_SECONDS)
+
+    def test_what_lasts_becomes_usual(self):
+        cores = self.cores([0.06] * 3, later=0.3)
+        cores.begin_round()
+        for _ in range(9):
+            cores.settled_us()
+        self.assertEqual((cores.usual_us(), self.slept), (0.3, 3 * distance.PAUSE_SECONDS))
 
     def test_launches_that_differ_from_most(self):
         near, far, moved = (distance.Launch(None, {}, flags)
@@ -290,7 +298,7 @@ class Distances(unittest.TestCase):
         cores = self.cores([0.3, 0.06], later=0.3)
         cores.begin_round()
         self.assertEqual([cores.settled_us() for _ in range(9)][2:], [0.3] * 7)
-        self.assertEqual((cores.nearest_us, self.slept), (0.3, 0))
+        self.assertEqual((cores.usual_us(), self.slept), (0.3, 0))
 
     def round_of(self, ahead, later):
         """Times of "coll" and "mpich/default", each of which says how many runs it was."""
