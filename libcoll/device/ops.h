@@ -30,6 +30,9 @@ typedef struct device_ops {
   /* dst and src do not overlap, unless they are equal. */
   coll_status_t (*copy)(void *dst, const void *src, size_t bytes, size_t whole);
 
+  /* The same from where another core has just stored it. They do not overlap. */
+  coll_status_t (*fetch)(void *dst, const void *src, size_t bytes, size_t whole);
+
   /* dsts[d][i] = sources[0][i] op … op sources[n-1][i] for every d, left to right, n >= 1 and at
    * least one dst; builtin op, AVG reduces as SUM. Narrow floats (float16, bfloat16, float8)
    * accumulate in float32 and round once, to nearest even. A dst may equal any of the sources or

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 
 #define LIVENESS_STEPS_MOST 256 /* programs longer than that are not searched for later readers */
+#define FETCH_BYTES_LEAST 2048  /* of a message, from which on it is worth a device's call */
 #define WINDOW_BYTES_LEAST 4096 /* of SCRATCH: less has no time to leave any cache */
 
 /* Where the walk is. */
@@ -18,6 +19,7 @@ typedef struct binder {
   engine_bound_t *bound;
   const engine_world_t *world;
   const plan_program_t *program;
+  bool only_receives; /* the program moves nothing but what it receives */
   engine_place_t place;
   const plan_lane_t *lane;
   int channel;
@@ -129,6 +131,17 @@ static bool is_read_later(const binder_t *b, size_t step, const plan_span_t *spa
     if (overwrites(&b->lane->steps[step], span)) return false;
   }
   return false;
+}
+
+static bool only_receives(const plan_t *plan, const plan_program_t *program) {
+  for (int lane = 0; lane < plan->lanes; lane++) {
+    const plan_lane_t *steps = &program->lanes[lane];
+    for (size_t i = 0; i < steps->count; i++) {
+      plan_step_kind_t kind = steps->steps[i].kind;
+      if (kind == PLAN_SEND || kind == PLAN_COPY || kind == PLAN_REDUCE) return false;
+    }
+  }
+  return true;
 }
 
 /* ---- copies and reductions ------------------------------------------------------------------*/
@@ -266,11 +279,14 @@ static engine_action_kind_t message_kind(const binder_t *b, const engine_action_
   }
   if (action->posted) return ENGINE_RECV_POST;
   if (action->operand_count != 1) return ENGINE_RECV_PIECES;
-  bool is_part = action->whole > action->bytes;
-  return is_part && action->peer.route->peeks ? ENGINE_RECV_COPY : ENGINE_RECV;
+  bool fetched = action->bytes >= FETCH_BYTES_LEAST || action->whole > action->bytes;
+  return fetched && action->peer.route->peeks ? ENGINE_RECV_FETCH : ENGINE_RECV;
 }
 
+/* Who only receives waits for its sender, however large the call is: what counts is how soon lines
+ * come, not what memory is spared by the way they are stored. */
 static size_t whole_of_message(const binder_t *b, const plan_span_t *span, size_t bytes) {
+  if (b->only_receives) return bytes;
   const operation_t op = {.dsts = {span}, .dst_count = 1, .end = b->step + 1};
   return whole_of(b, &op, bytes);
 }
@@ -512,6 +528,7 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
   binder_t b = {.bound = bound,
                 .world = world,
                 .program = program,
+                .only_receives = only_receives(plan, program),
                 .place = {.plan = plan, .call = call, .pass = *pass}};
   bound->plan = NULL;
   bound->base_count = bound->operand_count = bound->action_count = bound->sender_count = 0;

@@ -24,7 +24,7 @@ typedef enum engine_action_kind {
   ENGINE_POST,        /* the same for a row of sends of a posted plan */
   ENGINE_SEND_PIECES, /* either, otherwise */
   ENGINE_RECV,        /* to one piece of memory */
-  ENGINE_RECV_COPY,   /* the same, where the call stores more there for good: by the device */
+  ENGINE_RECV_FETCH,  /* the same by the device, where it is long or the call stores more there */
   ENGINE_RECV_PIECES, /* to several, or to none */
   ENGINE_RECV_POST,
   ENGINE_RECV_REDUCE,
@@ -106,7 +106,7 @@ typedef struct engine_bound {
 static inline bool engine_action_waits(const engine_action_t *action) {
   switch (action->kind) {
     case ENGINE_RECV:
-    case ENGINE_RECV_COPY:
+    case ENGINE_RECV_FETCH:
     case ENGINE_RECV_PIECES:
     case ENGINE_RECV_POST:
     case ENGINE_RECV_REDUCE:

@@ -55,7 +55,7 @@ BASE_INLINE coll_status_t engine_lane_act(engine_run_t *run, const engine_action
     case ENGINE_POST: return engine_message_post(run, action, done);
     case ENGINE_SEND_PIECES: return engine_message_send_pieces(run, action, done);
     case ENGINE_RECV: return engine_message_recv(run, action, done);
-    case ENGINE_RECV_COPY: return engine_message_recv_copy(run, action, done);
+    case ENGINE_RECV_FETCH: return engine_message_recv_fetch(run, action, done);
     case ENGINE_RECV_PIECES: return engine_message_recv_pieces(run, action, done);
     case ENGINE_RECV_POST: return engine_message_recv_post(run, action, done);
     case ENGINE_RECV_REDUCE: return engine_message_recv_reduce(run, action, done);

@@ -114,16 +114,16 @@ coll_status_t engine_message_recv_post(const engine_run_t *run, const engine_act
   return check_leftovers(run, peer);
 }
 
-coll_status_t engine_message_recv_copy(const engine_run_t *run, const engine_action_t *action,
-                                       bool *done) {
+coll_status_t engine_message_recv_fetch(const engine_run_t *run, const engine_action_t *action,
+                                        bool *done) {
   const engine_peer_t *peer = &action->peer;
   transport_head_t head;
   const void *message;
   COLL_TRY(peer->route->ops->peek(peer->port, &message, &head, done));
   if (!*done) return COLL_OK;
   COLL_TRY(engine_message_check(run, action, peer, &head));
-  COLL_TRY(run->world->device->copy(engine_address(run, action->operands), message, action->bytes,
-                                    action->whole));
+  COLL_TRY(run->world->device->fetch(engine_address(run, action->operands), message, action->bytes,
+                                     action->whole));
   return peer->route->ops->take(peer->port);
 }
 

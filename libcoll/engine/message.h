@@ -51,7 +51,7 @@ BASE_INLINE coll_status_t engine_message_recv(const engine_run_t *run,
 
 coll_status_t engine_message_send_pieces(const engine_run_t *run, const engine_action_t *action,
                                          bool *done);
-coll_status_t engine_message_recv_copy(const engine_run_t *run, const engine_action_t *action,
+coll_status_t engine_message_recv_fetch(const engine_run_t *run, const engine_action_t *action,
                                        bool *done);
 coll_status_t engine_message_recv_pieces(const engine_run_t *run, const engine_action_t *action,
                                          bool *done);

@@ -103,6 +103,11 @@ static void check_copies(const device_ops_t *ops, size_t bytes) {
     cr_assert_eq(memcmp(dst.data, src.data, bytes), 0, "copy of %zu bytes", bytes);
     cr_assert_eq(ops->copy(src.data, src.data, bytes, bytes), COLL_OK, "%s", base_last_error());
     cr_assert_eq(memcmp(dst.data, src.data, bytes), 0, "copy of %zu bytes to itself", bytes);
+    memset(dst.data, 0, bytes);
+    cr_assert_eq(ops->fetch(dst.data, src.data, bytes, whole_by(skew, bytes)), COLL_OK, "%s",
+                 base_last_error());
+    ops->settle();
+    cr_assert_eq(memcmp(dst.data, src.data, bytes), 0, "fetch of %zu bytes", bytes);
     buffer_destroy(&src, "copy source");
     buffer_destroy(&dst, "copy destination");
   }
@@ -111,6 +116,7 @@ static void check_copies(const device_ops_t *ops, size_t bytes) {
 void device_kit_copy(const device_ops_t *ops) {
   static const size_t sizes[] = {4095, 4096, 4097, 8191, 100003};
   cr_assert_eq(ops->copy(NULL, NULL, 0, 0), COLL_OK);
+  cr_assert_eq(ops->fetch(NULL, NULL, 0, 0), COLL_OK);
   for (size_t bytes = 1; bytes <= 130; bytes++) check_copies(ops, bytes);
   for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) check_copies(ops, sizes[s]);
 }

@@ -134,31 +134,51 @@ Test(bind, leaves_a_message_in_scratch_that_is_read_again) {
   cr_assert_eq(kept_messages(&send_output, PLAN_REACH_SCRATCH), 0, "peers may read it");
 }
 
-/* A message to OUTPUT in one of several passes, and then whatever `next` says. */
-static engine_action_t intake_of_a_pass(plan_step_t next, bool peeks) {
+/* A message to OUTPUT in a pass of a call of so many elements, and then whatever `next` says. */
+static engine_action_t intake_of(size_t in_pass, size_t in_call, plan_step_t next, bool peeks) {
   plan_step_t steps[] = {{.kind = PLAN_RECV, .recv = {.peer = 1, .dst = chunk(PLAN_OUTPUT, 0)}},
                          next};
   plan_program_t program = {.lanes = {{.steps = steps, .count = 2}}};
   plan_t plan = {
       .shape = {COLL_BROADCAST, SIZE, 1}, .parts = 1, .lanes = 1, .reach = PLAN_REACH_OWN};
   scene_t scene;
-  set_scene(&scene, 100, peeks);
-  scene.pass.count = 10;
+  set_scene(&scene, in_call, peeks);
+  scene.pass.count = in_pass;
   bind(&scene, &plan, &program);
   engine_action_t action = scene.bound.actions[0];
   engine_bound_free(&scene.bound);
   return action;
 }
 
-Test(bind, has_the_device_copy_a_message_that_stays_where_it_goes) {
+static engine_action_t intake_of_a_pass(plan_step_t next, bool peeks) {
+  return intake_of(10, 100, next, peeks);
+}
+
+Test(bind, has_the_device_fetch_a_message_that_stays_where_it_goes) {
   plan_step_t copy = {.kind = PLAN_COPY,
                       .copy = {.dst = chunk(PLAN_OUTPUT, 1), .src = chunk(PLAN_INPUT, 1)}};
   plan_step_t send = {.kind = PLAN_SEND, .send = {.peer = 1, .src = chunk(PLAN_OUTPUT, 0)}};
   engine_action_t action = intake_of_a_pass(copy, true);
-  cr_assert(action.kind == ENGINE_RECV_COPY && action.bytes == 40 && action.whole == 400);
+  cr_assert(action.kind == ENGINE_RECV_FETCH && action.bytes == 40 && action.whole == 400);
   action = intake_of_a_pass(send, true);
   cr_assert(action.kind == ENGINE_RECV && action.whole == 40, "it is sent on from the cache");
   cr_assert_eq(intake_of_a_pass(copy, false).kind, ENGINE_RECV, "nothing shows its messages");
+}
+
+Test(bind, has_the_device_fetch_a_long_message) {
+  plan_step_t send = {.kind = PLAN_SEND, .send = {.peer = 1, .src = chunk(PLAN_OUTPUT, 0)}};
+  cr_assert_eq(intake_of(511, 511, send, true).kind, ENGINE_RECV);
+  cr_assert_eq(intake_of(512, 512, send, true).kind, ENGINE_RECV_FETCH);
+  cr_assert_eq(intake_of(512, 512, send, false).kind, ENGINE_RECV, "nothing shows its messages");
+}
+
+Test(bind, takes_a_message_for_a_whole_where_a_rank_only_receives) {
+  plan_step_t wait = {.kind = PLAN_WAIT, .wait = {.peer = 1}};
+  plan_step_t copy = {.kind = PLAN_COPY,
+                      .copy = {.dst = chunk(PLAN_OUTPUT, 1), .src = chunk(PLAN_INPUT, 1)}};
+  engine_action_t action = intake_of(1000, 10000, wait, true);
+  cr_assert(action.kind == ENGINE_RECV_FETCH && action.whole == action.bytes);
+  cr_assert_gt(intake_of(1000, 10000, copy, true).whole, action.bytes);
 }
 
 /* A copy to OUTPUT, and then whatever `tells` a peer of it. */
