@@ -40,12 +40,12 @@ typedef struct bench_crossing {
   bench_outbox_t *own, *partners;
   uint64_t given, done; /* pieces, over all calls */
   bool gives, takes;
-  size_t bytes, kept_bytes;  /* of a call; no more is kept than crosses */
-  size_t kept_from, kept_to; /* where they lie in its buffers */
-  size_t piece_bytes;        /* in which they cross: at most BENCH_SLOT_BYTES */
-  size_t slot_bytes;         /* from one slot to the next */
-  uint64_t slots;            /* that are gone around */
-  bench_mover_t *mover;
+  size_t bytes, kept_bytes;       /* of a call; no more is kept than crosses */
+  size_t kept_from, kept_to;      /* where they lie in its buffers */
+  size_t piece_bytes;             /* in which they cross: at most BENCH_SLOT_BYTES */
+  size_t slot_bytes;              /* from one slot to the next */
+  uint64_t slots;                 /* that are gone around */
+  bench_mover_t *mover, *fetcher; /* of what is stored; of what the partner has stored */
 } bench_crossing_t;
 
 /* Lays out slots for pieces of piece_bytes, as few or as many as can be, in the rank's own outbox,

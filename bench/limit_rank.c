@@ -33,7 +33,7 @@ enum {
 };
 
 #define MOVED_BYTES ((size_t)64 << 20)  /* that a rank moves for a figure, or more */
-#define MOVERS_LEAST ((size_t)32 << 10) /* bytes from which more than the first mover is tried */
+#define MOVERS_LEAST ((size_t)4 << 10)  /* bytes from which more than the first mover is tried */
 #define IN_STEP_LEAST ((size_t)1 << 20) /* bytes from which ranks in step may be the faster */
 #define POST_COUNT 64
 
@@ -88,6 +88,7 @@ typedef struct rank {
   size_t stage_bytes, ring_bytes;
   bool in_step; /* ranks meet before each call, so that what both load is loaded once */
   bench_crossing_t crossing;
+  bool fetches_by_vectors; /* what crosses, by whatever mover all else goes */
 } rank_t;
 
 /* ---- flags */
@@ -244,6 +245,7 @@ static coll_status_t cross(void *context, int pair) {
   bool rooted = base_collective_is_rooted(rank->settings->collective);
   if ((rank->number ^ 1) >= (rooted ? 2 : rank->peers)) return COLL_OK;
   rank->crossing.mover = rank->mover;
+  rank->crossing.fetcher = rank->fetches_by_vectors ? bench_move_vectors : rank->mover;
   bench_cross(&rank->crossing, data_of(&buffers->send[rank->number], pair),
               data_of(&buffers->recv[rank->number], pair));
   return COLL_OK;
@@ -399,9 +401,15 @@ static bool crosses(const rank_t *rank) {
 }
 
 static double crossing_around(rank_t *rank, bool many) {
+  double least_us = 0;
   bench_crossing_lap(&rank->crossing, many);
   (void)meet(rank);
-  return fastest(rank, cross, false);
+  for (int by_vectors = 0; by_vectors <= 1; by_vectors++) {
+    rank->fetches_by_vectors = by_vectors == 1;
+    double time_us = fastest(rank, cross, false);
+    if (least_us == 0 || time_us < least_us) least_us = time_us;
+  }
+  return least_us;
 }
 
 /* Around so few slots that they stay in caches, or so many that the peer's have let go of what is

@@ -59,6 +59,15 @@ static void move_cached(void *const dsts[], int dst_count, int kept, const void 
   }
 }
 
+void bench_move_vectors(void *const dsts[], int dst_count, int kept, const void *const sources[],
+                        int source_count, size_t bytes) {
+  if (source_count > 1) {
+    move_cached(dsts, dst_count, kept, sources, source_count, bytes);
+    return;
+  }
+  for (int d = 0; d < dst_count; d++) sum_block(dsts[d], sources, 1, 0, bytes);
+}
+
 #if defined(__x86_64__)
 typedef void store_t(char *to, const char *from, size_t lines);
 
@@ -114,9 +123,9 @@ static void move_string(void *const dsts[], int dst_count, int kept, const void 
   for (int d = 0; d < dst_count; d++) base_move_string(dsts[d], sources[0], bytes);
 }
 
-static bench_mover_t *const movers[] = {move_cached, move_string, move_past};
+static bench_mover_t *const movers[] = {move_cached, move_string, move_past, bench_move_vectors};
 #else
-static bench_mover_t *const movers[] = {move_cached};
+static bench_mover_t *const movers[] = {move_cached, bench_move_vectors};
 #endif
 
 bench_mover_t *bench_mover(int index) {

@@ -66,8 +66,11 @@ static void run_around(bool many, coll_collective_t which, size_t bytes, size_t 
   memset(boxes, 0, 2 * sizeof *boxes);
   for (int r = 0; r < 2; r++) {
     side_t *side = &sides[r];
-    side->crossing = (bench_crossing_t){
-        .own = &boxes[r], .partners = &boxes[1 - r], .piece_bytes = piece, .mover = bench_mover(0)};
+    side->crossing = (bench_crossing_t){.own = &boxes[r],
+                                        .partners = &boxes[1 - r],
+                                        .piece_bytes = piece,
+                                        .mover = bench_mover(0),
+                                        .fetcher = bench_move_vectors};
     bench_crossing_plan(which, bytes, 2, r == 0, &side->crossing);
     bench_crossing_lap(&side->crossing, many);
     for (int call = 0; call < CALLS; call++) {
