@@ -15,7 +15,12 @@
 #include "device/host/vector.h"
 
 #define BLOCK_BYTES 512 /* so short that loads of the next go on while stores of one drain */
-#define STRING_BYTES ((size_t)1 << 20) /* from where C libraries give up string instructions */
+/* What second caches hold is copied soonest by vectors, which C libraries take for short copies
+ * only; more of it by string instructions, for which they are asked, and from STRING_BYTES on,
+ * where some give them up, not. */
+#define VECTORS_LEAST 2048
+#define VECTORS_MOST ((size_t)256 << 10)
+#define STRING_BYTES ((size_t)1 << 20)
 #define ISA_TEXT_OF(isa) #isa
 #define ISA_TEXT(isa) ISA_TEXT_OF(isa)
 #define TABLE_NAME "host, " ISA_TEXT(HOST_ISA)
@@ -72,43 +77,16 @@ static void end_stream(size_t bytes, size_t whole) {
   if (bytes >= whole) stream_end();
 }
 
-/* ---- copy -----------------------------------------------------------------------------------*/
-
-static void copy_cached(void *dst, const void *src, size_t bytes) {
-  if (bytes < STRING_BYTES || !base_moves_strings()) {
-    memcpy(dst, src, bytes);
-    return;
-  }
-  size_t first = to_line(dst);
-  memcpy(dst, src, first);
-  base_move_string((char *)dst + first, (const char *)src + first, bytes - first);
-}
-
-BASE_APART static coll_status_t copy_long(void *dst, const void *src, size_t bytes, size_t whole) {
-  if (dst == src) return COLL_OK;
-  if (STREAM_AVAILABLE && host_stream_pays(2 * whole, HOST_COPY)) {
-    stream_bytes(dst, src, bytes);
-    end_stream(bytes, whole);
-  } else {
-    copy_cached(dst, src, bytes);
-  }
-  return COLL_OK;
-}
-
-static coll_status_t copy(void *dst, const void *src, size_t bytes, size_t whole) {
-  if (bytes > BASE_MOVE_SHORT) return copy_long(dst, src, bytes, whole);
-  base_move_short(dst, src, bytes);
-  return COLL_OK;
-}
-
-/* ---- fetch ----------------------------------------------------------------------------------*/
+/* ---- copy and fetch -------------------------------------------------------------------------*/
 
 typedef long long moved_t __attribute__((vector_size(VECTOR_BYTES), aligned(1), may_alias));
 
-/* Lines that have to come from another core: string instructions, which copy takes and so do C
- * libraries, wait for few of them at a time, and take a third to a half longer. */
-static void fetch_vectors(char *to, const char *from, size_t bytes) {
-  size_t done = smaller(to_line(to), bytes);
+static void move_vectors(char *to, const char *from, size_t bytes) {
+  size_t done = to_line(to);
+  if (bytes < VECTORS_LEAST) {
+    memcpy(to, from, bytes);
+    return;
+  }
   memcpy(to, from, done);
   for (; done + 2 * VECTOR_BYTES <= bytes; done += 2 * VECTOR_BYTES) {
     moved_t first = *(const moved_t *)(from + done);
@@ -120,10 +98,45 @@ static void fetch_vectors(char *to, const char *from, size_t bytes) {
   memcpy(to + done, from + done, bytes - done);
 }
 
-/* What own caches cannot hold had better not be read before it is overwritten. */
+static void move_string(char *to, const char *from, size_t bytes) {
+  size_t first = to_line(to);
+  memcpy(to, from, first);
+  base_move_string(to + first, from + first, bytes - first);
+}
+
+static void copy_cached(void *dst, const void *src, size_t bytes, size_t whole) {
+  if (bytes <= VECTORS_MOST && whole <= VECTORS_MOST) {
+    move_vectors(dst, src, bytes);
+  } else if (bytes < STRING_BYTES || !base_moves_strings()) {
+    memcpy(dst, src, bytes);
+  } else {
+    move_string(dst, src, bytes);
+  }
+}
+
+BASE_APART static coll_status_t copy_long(void *dst, const void *src, size_t bytes, size_t whole) {
+  if (dst == src) return COLL_OK;
+  if (STREAM_AVAILABLE && host_stream_pays(2 * whole, HOST_COPY)) {
+    stream_bytes(dst, src, bytes);
+    end_stream(bytes, whole);
+  } else {
+    copy_cached(dst, src, bytes, whole);
+  }
+  return COLL_OK;
+}
+
+static coll_status_t copy(void *dst, const void *src, size_t bytes, size_t whole) {
+  if (bytes > BASE_MOVE_SHORT) return copy_long(dst, src, bytes, whole);
+  base_move_short(dst, src, bytes);
+  return COLL_OK;
+}
+
+/* Lines that have to come from another core: string instructions wait for few of them at a time,
+ * and take a third to a half longer. What own caches cannot hold is copied all the same, as it had
+ * better not be read before it is overwritten. */
 static coll_status_t fetch(void *dst, const void *src, size_t bytes, size_t whole) {
   if (bytes <= BASE_MOVE_SHORT || whole >= STRING_BYTES) return copy(dst, src, bytes, whole);
-  fetch_vectors(dst, src, bytes);
+  move_vectors(dst, src, bytes);
   return COLL_OK;
 }
 
