@@ -32,9 +32,11 @@ enum {
   CELL_BYTES = 2 * BASE_CACHE_LINE /* the neighbour of a line is fetched along with it */
 };
 
-#define MOVED_BYTES ((size_t)64 << 20)  /* that a rank moves for a figure, or more */
-#define MOVERS_LEAST ((size_t)4 << 10)  /* bytes from which more than the first mover is tried */
-#define IN_STEP_LEAST ((size_t)1 << 20) /* bytes from which ranks in step may be the faster */
+#define MOVED_BYTES ((size_t)64 << 20)     /* that a rank moves for a figure, or more */
+#define MOVERS_LEAST ((size_t)4 << 10)     /* bytes from which more than the first mover is tried */
+#define IN_STEP_LEAST ((size_t)1 << 20)    /* bytes from which ranks in step may be the faster */
+#define SHORT_LAPS_BELOW ((size_t)1 << 20) /* bytes that cross, */
+#define SHORT_PIECES_BELOW ((size_t)4 << 20) /* which are not tried any more from there on */
 #define POST_COUNT 64
 
 /* At a time: what a first cache holds, and what a second one does. */
@@ -376,7 +378,7 @@ static double fastest_moves(rank_t *rank, bench_way_t way) {
     if (i >= around && rank->buffers.call_bytes < stage) break;
     rank->stage_bytes = stage;
     rank->ring_bytes = rings[i % around];
-    double time_us = fastest(rank, make_moves, true);
+    double time_us = fastest(rank, make_moves, way != BENCH_STAGED);
     if (least_us == 0 || time_us < least_us) least_us = time_us;
   }
   return least_us;
@@ -413,9 +415,11 @@ static double crossing_around(rank_t *rank, bool many) {
 }
 
 /* Around so few slots that they stay in caches, or so many that the peer's have let go of what is
- * written next. */
+ * written next; which what is long sees to anyway. */
 static double fastest_lap(rank_t *rank) {
-  double short_us = crossing_around(rank, false), long_us = crossing_around(rank, true);
+  double long_us = crossing_around(rank, true);
+  if (rank->crossing.bytes >= SHORT_LAPS_BELOW) return long_us;
+  double short_us = crossing_around(rank, false);
   return short_us < long_us ? short_us : long_us;
 }
 
@@ -426,7 +430,8 @@ static double fastest_crossing(rank_t *rank) {
   bench_crossing_plan(rank->settings->collective, rank->buffers.call_bytes, rank->settings->ranks,
                       rank->number % 2 == 0, c);
   for (size_t bytes = BENCH_SLOT_BYTES; bytes >= BENCH_SLOT_BYTES_LEAST; bytes /= 4) {
-    if (bytes < BENCH_SLOT_BYTES && c->bytes <= bytes) break;
+    bool differs = c->bytes > bytes && c->bytes < SHORT_PIECES_BELOW;
+    if (bytes < BENCH_SLOT_BYTES && !differs) break;
     c->piece_bytes = bytes;
     double time_us = fastest_lap(rank);
     if (least_us == 0 || time_us < least_us) least_us = time_us;
