@@ -18,7 +18,7 @@
 
 #include "base/words.h"
 
-#define FORMAT 8
+#define FORMAT 9
 #define NAME_BYTES 32
 #define KEY_BYTES 512
 #define PATH_BYTES 1024

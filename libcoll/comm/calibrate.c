@@ -1,9 +1,8 @@
 /*
- * What things cost is found out by doing them: two threads, each on a core of its own, copy and
- * reduce as the steps of plans do, and make small calls of a communicator of their own, whose
- * prices follow from what their plans are made of. Of many short turns, in several rounds of
- * everything, those count that nothing disturbed: what the machine does when nobody else wants it.
- * Prices are differences, which a single disturbed figure would turn upside down.
+ * What things cost is found out by doing them: two threads (duet.h) copy and reduce as the steps of
+ * plans do, and make small calls of a communicator of their own, whose prices follow from what
+ * their plans are made of. Prices are differences, which a single disturbed figure would turn
+ * upside down: so everything has several rounds, of which the least counts.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -18,6 +17,7 @@
 #include "comm/batch.h"
 #include "comm/costs.h"
 #include "comm/create.h"
+#include "comm/duet.h"
 #include "comm/repeat.h"
 #include "topo/machine.h"
 #include "transport/shm/memory.h"
@@ -26,17 +26,13 @@
 #define SHARED_BYTES ((size_t)512 << 10) /* through which a side hands over */
 #define PAIRS_MOST 16                    /* of buffers that take turns */
 #define TURN_BYTES ((size_t)1 << 18)     /* that a turn moves at least */
-#define TURNS 40 /* short ones: some find both cores free, even on a machine at work */
-#define TURNS_LEAST 4
 #define ROUNDS 3
-#define BUDGET_NS 2000000  /* for the turns that count, if they are not fewer */
 #define LATE_NS 3000000000 /* for all of it; a machine this busy tells nothing */
 #define TRIPS 100
 #define SWITCHES 100
 #define CALLS 20
 #define LINE_COUNT (TUNE_LINE_BYTES / sizeof(float))
 #define SWITCH_MOST_PS 2000000 /* no core takes longer; strangers had it in between */
-#define LOOKS 20000            /* before a side lets others have its core */
 
 /* Small calls that are made, by algorithm. */
 typedef enum probe { ONE_ROUND, LONGER, TWO_ROUNDS, FLAGS, MAPPED, PROBE_COUNT } probe_t;
@@ -51,7 +47,7 @@ typedef struct timings {
 } timings_t;
 
 typedef struct side {
-  _Alignas(128) _Atomic uint32_t met; /* by this side alone */
+  _Alignas(128) comm_half_t half; /* what one side writes keeps off the other's lines */
   char *sources, *dests, *shared;
   struct coll_comm *comm;
   struct bench *bench;
@@ -59,8 +55,6 @@ typedef struct side {
   tune_machine_t costs; /* as this side found them; those of side 0 count */
   size_t next;          /* pair of buffers */
   size_t handed;        /* how often it handed over: likewise, at parts of `shared` */
-  int number;
-  bool shares_core; /* with the other side */
 } side_t;
 
 static const struct {
@@ -78,78 +72,17 @@ typedef struct bench {
   tune_profile_t profiles[PROBE_COUNT];
   char *memory;
   struct coll_comm *comms[2];
-  uint64_t late_ns;
+  comm_duet_t duet;
   _Atomic bool failed;
-  _Atomic bool enough, late; /* by side 0 alone, between the two meetings of a turn */
 } bench_t;
 
-/* ---- two sides ------------------------------------------------------------------------------*/
-
 static side_t *peer_of(const side_t *side) {
-  return &side->bench->sides[1 - side->number];
+  return &side->bench->sides[1 - side->half.number];
 }
 
-static void await(const side_t *side, uint32_t met) {
-  int looks = 0;
-  while ((int32_t)(atomic_load_explicit(&peer_of(side)->met, memory_order_acquire) - met) < 0) {
-    base_cpu_relax();
-    if (side->shares_core || ++looks % LOOKS == 0) sched_yield();
-  }
-}
-
-static uint32_t arrive(side_t *side) {
-  uint32_t met = atomic_load_explicit(&side->met, memory_order_relaxed) + 1;
-  atomic_store_explicit(&side->met, met, memory_order_release);
-  return met;
-}
-
-static void meet(side_t *side) {
-  await(side, arrive(side));
-}
-
-/* Work that both sides do; `size` is the work's own. */
-typedef void (*work_t)(side_t *side, size_t size);
-
-static int compare_times(const void *left, const void *right) {
-  uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-  return (a > b) - (a < b);
-}
-
-/* Nanoseconds of a turn until both sides are done, for each of the works, which come one after the
- * other, so that what disturbs one for a while disturbs all. Of the turns after the first
- * `warmups`: what a quarter of them stay below, so neither those that something disturbed count nor
- * a lucky one. Side 0 says when to stop, and when to give up all: between the two meetings of the
- * last work, so that the other side finds what it said after them. */
-static void time_all(side_t *side, const work_t works[], int count, size_t size, int warmups,
-                     uint64_t ns[]) {
-  uint64_t took_ns[MOVE_COUNT][TURNS], first_ns = 0;
-  bench_t *bench = side->bench;
-  for (int i = 0; i < count; i++) ns[i] = 0;
-  for (int turn = -warmups; !bench->late; turn++) {
-    for (int i = 0; i < count; i++) {
-      meet(side);
-      uint64_t begin_ns = base_clock_now_ns();
-      if (turn <= 0 && i == 0) first_ns = begin_ns;
-      works[i](side, size);
-      if (side->number == 0 && i == count - 1) {
-        bench->enough = turn + 1 == TURNS || begin_ns - first_ns > BUDGET_NS * (uint64_t)count;
-        bench->late = begin_ns > bench->late_ns;
-      }
-      meet(side);
-      if (turn >= 0) took_ns[i][turn] = base_clock_now_ns() - begin_ns;
-    }
-    if (turn < TURNS_LEAST - 1 || !bench->enough) continue;
-    for (int i = 0; i < count; i++) {
-      qsort(took_ns[i], (size_t)turn + 1, sizeof took_ns[i][0], compare_times);
-      ns[i] = took_ns[i][turn / 4];
-    }
-    return;
-  }
-}
-
-static uint64_t time_of(side_t *side, work_t work, size_t size, int warmups) {
+static uint64_t time_of(side_t *side, comm_duet_work_t *work, size_t size) {
   uint64_t ns;
-  time_all(side, &work, 1, size, warmups, &ns);
+  comm_duet_time(&side->half, side, &work, 1, size, 1, &ns);
   return ns;
 }
 
@@ -189,28 +122,32 @@ static void reduce(side_t *side, void *const dsts[], int dst_count, size_t offse
   }
 }
 
-static void copy_own(side_t *side, size_t size) {
+static void copy_own(void *context, size_t size) {
+  side_t *side = context;
   for (size_t i = 0; i < calls_of(size); i++) {
     size_t at = next_pair(side, size);
     copy(side, side->dests + at, side->sources + at, size);
   }
 }
 
-static void copy_far(side_t *side, size_t size) {
+static void copy_far(void *context, size_t size) {
+  side_t *side = context;
   for (size_t i = 0; i < calls_of(size); i++) {
     size_t at = next_pair(side, size);
     copy(side, side->dests + at, peer_of(side)->sources + at, size);
   }
 }
 
-static void copy_to_far(side_t *side, size_t size) {
+static void copy_to_far(void *context, size_t size) {
+  side_t *side = context;
   for (size_t i = 0; i < calls_of(size); i++) {
     size_t at = next_pair(side, size);
     copy(side, peer_of(side)->dests + at, side->sources + at, size);
   }
 }
 
-static void reduce_far(side_t *side, size_t size) {
+static void reduce_far(void *context, size_t size) {
+  side_t *side = context;
   for (size_t i = 0; i < calls_of(size); i++) {
     size_t at = next_pair(side, size);
     void *dst = side->dests + at;
@@ -219,33 +156,35 @@ static void reduce_far(side_t *side, size_t size) {
 }
 
 /* Each side one half of the sum, into both destinations. */
-static void reduce_for_both(side_t *side, size_t size) {
+static void reduce_for_both(void *context, size_t size) {
+  side_t *side = context;
   for (size_t i = 0; i < calls_of(size); i++) {
-    size_t offset = next_pair(side, size) + (size_t)side->number * (size / 2);
+    size_t offset = next_pair(side, size) + (size_t)side->half.number * (size / 2);
     void *const dsts[] = {side->dests + offset, peer_of(side)->dests + offset};
     reduce(side, dsts, 2, offset, size / 2);
   }
 }
 
 /* To where the peer fetches it, by parts that take turns as those of scratch do; fits_shared. */
-static void hand_over(side_t *side, size_t size) {
+static void hand_over(void *context, size_t size) {
+  side_t *side = context;
   size_t room = side->comm->world.room.scratch_bytes;
   size_t parts = (room < SHARED_BYTES ? room : SHARED_BYTES) / size;
   for (size_t i = 0; i < calls_of(size); i++) {
     size_t at = next_pair(side, size), part = side->handed++ % parts * size;
     copy_part(side, side->shared + part, side->sources + at, size, 0);
-    meet(side);
+    comm_duet_meet(&side->half);
     copy(side, side->dests + at, peer_of(side)->shared + part, size);
-    meet(side);
+    comm_duet_meet(&side->half);
   }
 }
 
-static const work_t moves[MOVE_COUNT] = {[OWN] = copy_own,
-                                         [FAR] = copy_far,
-                                         [PUSHED] = copy_to_far,
-                                         [SUM] = reduce_far,
-                                         [SUM_FOR_BOTH] = reduce_for_both,
-                                         [HANDED] = hand_over};
+static comm_duet_work_t *const moves[MOVE_COUNT] = {[OWN] = copy_own,
+                                                    [FAR] = copy_far,
+                                                    [PUSHED] = copy_to_far,
+                                                    [SUM] = reduce_far,
+                                                    [SUM_FOR_BOTH] = reduce_for_both,
+                                                    [HANDED] = hand_over};
 
 static void keep_least(int64_t *least, int64_t ps) {
   if (*least == 0 || ps < *least) *least = ps;
@@ -257,12 +196,15 @@ static void time_moves(side_t *side, int index, int first, int count) {
   size_t size = tune_sizes[index], calls = calls_of(size), each = calls * (size_t)count;
   uint64_t ns[MOVE_COUNT];
   side->next = 0;
-  time_all(side, &moves[first], count, size, (int)((pairs_of(size) + each - 1) / each), ns);
+  int warmups = (int)((pairs_of(size) + each - 1) / each); /* every pair once */
+  comm_duet_time(&side->half, side, &moves[first], count, size, warmups, ns);
   for (int i = 0; i < count; i++) {
     int64_t kib_ps = (int64_t)(ns[i] * 1000 / (calls * size / 1024));
     keep_least(&side->timings.moves[first + i][index], kib_ps);
   }
 }
+
+_Static_assert(MOVE_COUNT <= COMM_DUET_WORKS_MOST, "all moves may take turns");
 
 static bool fits_shared(int index) {
   return tune_sizes[index] <= SHARED_BYTES;
@@ -280,20 +222,14 @@ static void time_size(side_t *side, int index) {
 
 /* ---- steps ----------------------------------------------------------------------------------*/
 
-/* One side looks while the other answers. */
-static void trips(side_t *side, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    if (side->number == 0) {
-      await(side, arrive(side));
-    } else {
-      await(side, atomic_load_explicit(&side->met, memory_order_relaxed) + 1);
-      arrive(side);
-    }
-  }
+static void trips(void *context, size_t count) {
+  side_t *side = context;
+  for (size_t i = 0; i < count; i++) comm_duet_trip(&side->half);
 }
 
-static void meetings(side_t *side, size_t count) {
-  for (size_t i = 0; i < count; i++) meet(side);
+static void meetings(void *context, size_t count) {
+  side_t *side = context;
+  for (size_t i = 0; i < count; i++) comm_duet_meet(&side->half);
 }
 
 /* As a verb does. */
@@ -306,7 +242,8 @@ static coll_status_t run_call(const comm_call_t *call) {
   return comm_call_run(call);
 }
 
-static void small_calls(side_t *side, size_t elements) {
+static void small_calls(void *context, size_t elements) {
+  side_t *side = context;
   float in[LINE_COUNT] = {0}, out[LINE_COUNT];
   const comm_traits_t traits = {.collective = COLL_ALLREDUCE,
                                 .dtype = COLL_FLOAT32,
@@ -325,7 +262,7 @@ static void small_calls(side_t *side, size_t elements) {
 static int64_t call_ps(side_t *side, probe_t probe) {
   const tune_profile_t *profile = &side->bench->profiles[probe];
   comm_force(side->comm, COLL_ALLREDUCE, profile->algo->name);
-  return (int64_t)(time_of(side, small_calls, probes[probe].count, 1) * 1000 / CALLS);
+  return (int64_t)(time_of(side, small_calls, probes[probe].count) * 1000 / CALLS);
 }
 
 /* ---- prices ---------------------------------------------------------------------------------*/
@@ -416,7 +353,7 @@ static void bind_to(side_t *side, int core) {
 
 static void time_round(side_t *side) {
   timings_t *timings = &side->timings;
-  keep_least(&timings->trip, (int64_t)(time_of(side, trips, TRIPS, 1) * 500 / TRIPS));
+  keep_least(&timings->trip, (int64_t)(time_of(side, trips, TRIPS) * 500 / TRIPS));
   for (int probe = 0; probe < PROBE_COUNT; probe++) {
     keep_least(&timings->calls[probe], call_ps(side, (probe_t)probe));
   }
@@ -426,14 +363,14 @@ static void time_round(side_t *side) {
 static void *measure_side(void *argument) {
   side_t *side = argument;
   uint32_t *fixed_ps = side->costs.fixed_ps;
-  bind_to(side, side->number);
+  bind_to(side, side->half.number);
   memset(side->sources, 0, 2 * POOL_BYTES + SHARED_BYTES);
   for (int round = 0; round < ROUNDS; round++) time_round(side);
   price_steps(side);
   for (int i = 0; i < TUNE_SIZES; i++) price_moves(side, i);
   bind_to(side, 0);
-  side->shares_core = true;
-  uint64_t switches_ns = time_of(side, meetings, SWITCHES, 1);
+  side->half.shares_core = true;
+  uint64_t switches_ns = time_of(side, meetings, SWITCHES);
   fixed_ps[TUNE_SWITCH] = cost(clamp((int64_t)(switches_ns * 1000 / SWITCHES), 0, SWITCH_MOST_PS));
   return NULL;
 }
@@ -446,7 +383,7 @@ static void prepare_side(bench_t *bench, int number) {
                                   .comm = bench->comms[number],
                                   .bench = bench,
                                   .costs = tune_machine_builtin,
-                                  .number = number};
+                                  .half = {.duet = &bench->duet, .number = number}};
 }
 
 static bool make_profiles(bench_t *bench) {
@@ -462,13 +399,13 @@ static bool make_profiles(bench_t *bench) {
 static bool measure_both(bench_t *bench, tune_machine_t *costs) {
   pthread_t other;
   if (topo_machine_facts(bench->machine).cores < 2 || !make_profiles(bench)) return false;
-  bench->late_ns = base_clock_now_ns() + LATE_NS;
+  bench->duet.late_ns = base_clock_now_ns() + LATE_NS;
   for (int i = 0; i < 2; i++) prepare_side(bench, i);
   if (pthread_create(&other, NULL, measure_side, &bench->sides[1]) != 0) return false;
   measure_side(&bench->sides[0]);
   pthread_join(other, NULL);
   *costs = bench->sides[0].costs;
-  return !bench->failed && !bench->late;
+  return !bench->failed && !bench->duet.late;
 }
 
 static bool measure_in(bench_t *bench, tune_machine_t *costs) {
