@@ -68,8 +68,9 @@ static void await(_Atomic uint64_t *count, uint64_t least) {
   }
 }
 
-static void move(bench_mover_t *mover, void *to, int kept, const void *from, size_t bytes) {
-  mover(&to, 1, kept, &from, 1, bytes);
+/* Slots too go past the caches by the mover that does that: to far cores it is the better way. */
+static void move(bench_mover_t *mover, void *to, const void *from, size_t bytes) {
+  mover(&to, 1, 0, &from, 1, bytes);
 }
 
 static void give(bench_crossing_t *c, const char *from, size_t bytes) {
@@ -79,14 +80,14 @@ static void give(bench_crossing_t *c, const char *from, size_t bytes) {
   if (!c->takes && c->given >= c->slots) {
     await(&c->partners->taken, c->given + 1 - c->slots);
   }
-  move(c->mover, payload_of(slot, bytes), 0, from, bytes);
+  move(c->mover, payload_of(slot, bytes), from, bytes);
   atomic_store_explicit(&slot->piece, ++c->given, memory_order_release);
 }
 
 static void take(bench_crossing_t *c, char *to, size_t bytes) {
   bench_slot_t *slot = slot_of(c, c->partners, c->done);
   await(&slot->piece, c->done + 1);
-  move(c->fetcher, to, 0, payload_of(slot, bytes), bytes);
+  move(c->fetcher, to, payload_of(slot, bytes), bytes);
   if (!c->gives) atomic_store_explicit(&c->own->taken, c->done + 1, memory_order_release);
 }
 
@@ -103,7 +104,7 @@ void bench_cross(bench_crossing_t *c, const char *input, char *output) {
     size_t bytes = least_of(c->piece_bytes, c->bytes - at);
     if (c->gives) give_until(c, input, at + ahead, &given);
     if (at < c->kept_bytes) {
-      move(c->mover, output + c->kept_to + at, 0, input + c->kept_from + at,
+      move(c->mover, output + c->kept_to + at, input + c->kept_from + at,
            least_of(bytes, c->kept_bytes - at));
     }
     if (c->takes) take(c, output + at, bytes);

@@ -32,11 +32,12 @@ enum {
   CELL_BYTES = 2 * BASE_CACHE_LINE /* the neighbour of a line is fetched along with it */
 };
 
-#define MOVED_BYTES ((size_t)64 << 20)     /* that a rank moves for a figure, or more */
-#define MOVERS_LEAST ((size_t)4 << 10)     /* bytes from which more than the first mover is tried */
-#define IN_STEP_LEAST ((size_t)1 << 20)    /* bytes from which ranks in step may be the faster */
-#define SHORT_LAPS_BELOW ((size_t)1 << 20) /* bytes that cross, */
-#define SHORT_PIECES_BELOW ((size_t)4 << 20) /* which are not tried any more from there on */
+#define MOVED_BYTES ((size_t)64 << 20)  /* that a rank moves for a figure, or more */
+#define MOVERS_LEAST ((size_t)4 << 10)  /* bytes from which more than the first mover is tried */
+#define IN_STEP_LEAST ((size_t)1 << 20) /* bytes from which ranks in step may be the faster */
+/* Bytes that cross, from which on the longer laps, and the larger pieces, are the faster. */
+#define SHORT_LAPS_BELOW ((size_t)1 << 20)
+#define SHORT_PIECES_BELOW ((size_t)4 << 20)
 #define POST_COUNT 64
 
 /* At a time: what a first cache holds, and what a second one does. */

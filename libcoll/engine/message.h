@@ -52,7 +52,7 @@ BASE_INLINE coll_status_t engine_message_recv(const engine_run_t *run,
 coll_status_t engine_message_send_pieces(const engine_run_t *run, const engine_action_t *action,
                                          bool *done);
 coll_status_t engine_message_recv_fetch(const engine_run_t *run, const engine_action_t *action,
-                                       bool *done);
+                                        bool *done);
 coll_status_t engine_message_recv_pieces(const engine_run_t *run, const engine_action_t *action,
                                          bool *done);
 coll_status_t engine_message_recv_post(const engine_run_t *run, const engine_action_t *action,

@@ -15,9 +15,9 @@
 #include "device/host/vector.h"
 
 #define BLOCK_BYTES 512 /* so short that loads of the next go on while stores of one drain */
-/* What second caches hold is copied soonest by vectors, which C libraries take for short copies
- * only; more of it by string instructions, for which they are asked, and from STRING_BYTES on,
- * where some give them up, not. */
+/* Short copies are the C library's, which takes vectors for them; what second caches hold is copied
+ * by vectors here, where it would take string instructions; more of it by these, which from
+ * STRING_BYTES on have to be written here, as some C libraries give them up. */
 #define VECTORS_LEAST 2048
 #define VECTORS_MOST ((size_t)256 << 10)
 #define STRING_BYTES ((size_t)1 << 20)
