@@ -82,16 +82,18 @@ static coll_status_t mind_waited(comm_wait_t *wait, const comm_task_t *task, boo
 }
 
 /* All ranks of a collective. Whoever we wait for may live but wait, or compute, on its way to a
- * call that one which died will never join. A rank that ended with this call behind it is missed by
- * none. */
+ * call that one which is gone will never join; and a post waits for all ranks to take it. A rank
+ * that ended with this call behind it is missed by none: should it do so between the two looks at
+ * it, the next roll call sees both. */
 static coll_status_t call_roll(comm_wait_t *wait, const comm_task_t *task, bool *gone) {
   struct coll_comm *comm = task->call->comm;
   if (task->call->kind != COMM_COLLECTIVE) return COLL_OK;
   for (int peer = 0; peer < comm->size && !*gone; peer++) {
     transport_t *route = comm->world.routes[peer];
-    *gone = route->ops->peer_completed(route, peer) <= task->number &&
-            route->ops->peer_state(route, peer) == TRANSPORT_PEER_LOST;
-    if (*gone) COLL_TRY(suspect(wait, task, peer, TRANSPORT_PEER_LOST));
+    if (route->ops->peer_completed(route, peer) > task->number) continue;
+    transport_peer_state_t state = route->ops->peer_state(route, peer);
+    *gone = state != TRANSPORT_PEER_HERE;
+    if (*gone) COLL_TRY(suspect(wait, task, peer, state));
   }
   return COLL_OK;
 }

@@ -87,6 +87,28 @@ Test(leaving, before_the_others_are_done) {
   for (int size = 2; size <= 5; size++) PARTY_RUN(size, 10000, leave_early, NULL);
 }
 
+/* A root that nobody answers finds out when its posts are not taken any more; the last rank's are
+ * not those that it looks at first. */
+static int leave_a_root(party_rank_t *self) {
+  float value = 1;
+  coll_status_t status = COLL_OK;
+  PARTY_OK(coll_comm_algo_set(self->comm, COLL_BROADCAST, "linear"));
+  for (int call = 0; status == COLL_OK; call++) {
+    if (self->rank == self->size - 1 && call == 3) {
+      PARTY_OK(coll_comm_destroy(self->comm));
+      self->comm = NULL;
+      return 0;
+    }
+    status = coll_broadcast(&value, &value, 1, COLL_FLOAT32, 0, self->comm, NULL);
+  }
+  PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s", coll_last_error(self->comm));
+  return 0;
+}
+
+Test(leaving, a_root_that_posts) {
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 10000, leave_a_root, NULL);
+}
+
 /* Once a rank has done its part it may end, with or without a word, and hurts nobody who needs
  * nothing of it. */
 static int work_without(party_rank_t *self) {
