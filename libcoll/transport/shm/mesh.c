@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -68,10 +69,15 @@ static bool readable(int fd, uint64_t deadline_ns) {
   return ready > 0;
 }
 
-static int connect_to(const shm_mesh_name_t *name) {
+/* Without a deadline, connect waits for room among those who are to be accepted, of which a rank
+ * that is stopped may have none left. errno is EAGAIN where the deadline passed so. */
+static int connect_to(const shm_mesh_name_t *name, uint64_t deadline_ns) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
+  int ms = left_ms(deadline_ns);
+  const struct timeval patience = {.tv_sec = ms / 1000, .tv_usec = ms > 0 ? ms % 1000 * 1000 : 1};
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   memcpy(address.sun_path, name->text, name->length);
   socklen_t length = (socklen_t)(sizeof(sa_family_t) + name->length);
   if (connect(fd, (struct sockaddr *)&address, length) == 0) return fd;
@@ -82,9 +88,14 @@ static int connect_to(const shm_mesh_name_t *name) {
 }
 
 static coll_status_t call_peer(shm_mesh_t *mesh, int peer, const shm_mesh_name_t *name,
-                               uint64_t key) {
+                               uint64_t key, uint64_t deadline_ns) {
   hello_t hello = {.key = key, .rank = mesh->rank};
-  int fd = connect_to(name);
+  int fd = connect_to(name, deadline_ns);
+  if (fd < 0 && errno == EAGAIN) {
+    return base_fail(COLL_ERROR_TIMEOUT,
+                     "rank %d: rank %d met us but then took no connection in time (is it stopped?)",
+                     mesh->rank, peer);
+  }
   if (fd < 0 || send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello) {
     coll_status_t status = base_fail_errno(
         COLL_ERROR_RANK_LOST, "rank %d: cannot reach rank %d on this machine (has it ended?)",
@@ -107,12 +118,13 @@ static coll_status_t name_missing(const shm_mesh_t *mesh) {
 }
 
 /* A rank listens until it is connected to all others, so one that is missing and does not listen
- * is dead. What it sees of the probe is a stranger that hangs up. */
+ * is dead. What it sees of the probe is a stranger that hangs up. One that has no room for another
+ * stranger lives. */
 static coll_status_t probe_missing(const shm_mesh_t *mesh, const shm_mesh_name_t names[]) {
   for (int peer = mesh->rank + 1; peer < mesh->size; peer++) {
     struct pollfd caller = {.fd = mesh->listener, .events = POLLIN};
     if (mesh->sockets[peer] >= 0) continue;
-    int fd = connect_to(&names[peer]);
+    int fd = connect_to(&names[peer], 0);
     if (fd >= 0) {
       close(fd);
     } else if (errno == ECONNREFUSED && poll(&caller, 1, 0) == 0) {
@@ -171,7 +183,9 @@ coll_status_t shm_mesh_connect(shm_mesh_t *mesh, int rank, int size, const shm_m
   for (int peer = 0; peer < size; peer++) mesh->sockets[peer] = -1;
   COLL_TRY(base_alloc(count, sizeof *mesh->processes, "processes", (void **)&mesh->processes));
   for (int peer = 0; peer < size; peer++) mesh->processes[peer] = -1;
-  for (int peer = 0; peer < rank; peer++) COLL_TRY(call_peer(mesh, peer, &names[peer], key));
+  for (int peer = 0; peer < rank; peer++) {
+    COLL_TRY(call_peer(mesh, peer, &names[peer], key, deadline_ns));
+  }
   COLL_TRY(accept_peers(mesh, names, key, deadline_ns));
   for (int peer = 0; peer < size; peer++) {
     if (peer != rank) mesh->processes[peer] = open_process(mesh->sockets[peer]);
