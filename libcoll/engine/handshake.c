@@ -19,7 +19,7 @@ static int peer_at(const engine_world_t *world, int distance) {
 /* Where offers go that are no posts. */
 static transport_port_t *port_to(const engine_handshake_t *shake, int peer) {
   transport_t *route = shake->world->routes[peer];
-  return route->ops->port(route, peer, shake->call->channel);
+  return route->ops->port(route, peer, shake->channel);
 }
 
 /* A single peer is better told by a message, here as in plans. */
@@ -40,7 +40,8 @@ static coll_status_t own_address(const engine_world_t *world, const void *ptr, s
 coll_status_t engine_handshake_begin(engine_handshake_t *shake, engine_world_t *world,
                                      const engine_call_t *call, size_t input_bytes,
                                      size_t output_bytes) {
-  *shake = (engine_handshake_t){.world = world, .call = call, .own_mappable = true};
+  *shake = (engine_handshake_t){
+      .world = world, .tag = call->tag, .channel = call->channel, .own_mappable = true};
   COLL_TRY(own_address(world, call->input, input_bytes, &shake->input, &shake->own_mappable));
   COLL_TRY(own_address(world, call->output, output_bytes, &shake->output, &shake->own_mappable));
   shake->mappable = shake->own_mappable;
@@ -49,7 +50,7 @@ coll_status_t engine_handshake_begin(engine_handshake_t *shake, engine_world_t *
 
 static coll_status_t post_offer(engine_handshake_t *shake, const offer_t *offer, bool *moved) {
   transport_t *route = shake->world->routes[peer_at(shake->world, 1)];
-  transport_head_t head = {.tag = shake->call->tag, .bytes = sizeof *offer};
+  transport_head_t head = {.tag = shake->tag, .bytes = sizeof *offer};
   bool posted;
   COLL_TRY(route->ops->post(route, offer, &head, &posted));
   if (!posted) return COLL_OK;
@@ -66,7 +67,7 @@ static coll_status_t send_offers(engine_handshake_t *shake, const offer_t *offer
   while (shake->sent < world->size - 1) {
     int peer = peer_at(world, shake->sent + 1);
     transport_t *route = world->routes[peer];
-    transport_head_t head = {.tag = shake->call->tag, .bytes = sizeof *offer};
+    transport_head_t head = {.tag = shake->tag, .bytes = sizeof *offer};
     bool sent;
     COLL_TRY(route->ops->send(port_to(shake, peer), offer, &head, &sent));
     if (!sent) return COLL_OK;
@@ -76,9 +77,10 @@ static coll_status_t send_offers(engine_handshake_t *shake, const offer_t *offer
   return COLL_OK;
 }
 
-/* A peer that needs nothing more from this rank may have finished the call and freed its buffer
- * before this rank gets to map it. Then no step of this rank touches it either, so a buffer that is
- * gone is left out here, and a step that does want it says so. */
+/* Also where the meeting fails for another buffer's sake: what the peer has handed over is taken,
+ * or it would pile up on the way. A peer that needs nothing more from this rank may have finished
+ * the call and freed its buffer before this rank gets to map it. Then no step of this rank touches
+ * it either, so a buffer that is gone is left out here, and a step that does want it says so. */
 static coll_status_t map_buffer(engine_world_t *world, int peer, plan_buffer_t buffer,
                                 const transport_address_t *address) {
   void *ptr = NULL;
@@ -112,15 +114,12 @@ static coll_status_t take_offer(engine_handshake_t *shake, bool *moved) {
   bool got;
   COLL_TRY(get_offer(shake, peer, &offer, &head, &got));
   if (!got) return COLL_OK;
-  if (head.tag != shake->call->tag || head.bytes != sizeof offer) {
-    return engine_tag_mismatch(world->rank, shake->call->tag, peer, head.tag);
+  if (head.tag != shake->tag || head.bytes != sizeof offer) {
+    return engine_tag_mismatch(world->rank, shake->tag, peer, head.tag);
   }
-  if (offer.mappable == 0) {
-    shake->mappable = false;
-  } else {
-    COLL_TRY(map_buffer(world, peer, PLAN_INPUT, &offer.input));
-    COLL_TRY(map_buffer(world, peer, PLAN_OUTPUT, &offer.output));
-  }
+  if (offer.mappable == 0) shake->mappable = false;
+  COLL_TRY(map_buffer(world, peer, PLAN_INPUT, &offer.input));
+  COLL_TRY(map_buffer(world, peer, PLAN_OUTPUT, &offer.output));
   shake->received++;
   *moved = true;
   return COLL_OK;

@@ -11,7 +11,8 @@
 
 typedef struct engine_handshake {
   engine_world_t *world;
-  const engine_call_t *call;
+  uint64_t tag;                      /* of the call that is met for, */
+  int channel;                       /* and where its messages go */
   transport_address_t input, output; /* this rank's */
   bool own_mappable;                 /* this rank's buffers can be mapped by its peers */
   bool mappable;                     /* so far: every rank's */

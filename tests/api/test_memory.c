@@ -188,6 +188,38 @@ static int mixed(party_rank_t *self) {
   return 0;
 }
 
+/* What one rank hands over for calls that come to nothing does not pile up on the way. */
+static int half_mapped(party_rank_t *self) {
+  enum { COUNT = 16384, CALLS = 8000 };
+  float *shared, *own = calloc(2 * COUNT, sizeof *own);
+  const char *mapped, *used = "";
+  PARTY_REQUIRE(own != NULL, "no memory");
+  PARTY_OK(coll_mem_alloc(2 * COUNT * sizeof *shared, (void **)&shared));
+  PARTY_TRY(sum_with(self, shared, &mapped));
+  for (int call = 0; call < CALLS; call++) {
+    void *fresh = NULL;
+    if (self->rank == 0) PARTY_OK(coll_mem_alloc(COUNT * sizeof(float), &fresh));
+    PARTY_OK(coll_allreduce(fresh != NULL ? fresh : own, own + COUNT, COUNT, COLL_FLOAT32, COLL_SUM,
+                            self->comm, NULL));
+    if (fresh != NULL) PARTY_OK(coll_mem_free(fresh));
+  }
+  float *late = shared; /* and of one rank what it has still to hand over */
+  if (self->rank == 0) PARTY_OK(coll_mem_alloc(2 * COUNT * sizeof *late, (void **)&late));
+  for (int calls = 0; calls < 40 && strcmp(used, mapped) != 0; calls++) {
+    PARTY_TRY(sum_with(self, late, &used));
+  }
+  PARTY_REQUIRE(strcmp(used, mapped) == 0, "%s never came back", mapped);
+  if (late != shared) PARTY_OK(coll_mem_free(late));
+  PARTY_OK(coll_mem_free(shared));
+  free(own);
+  return 0;
+}
+
+Test(memory, of_one_buffer_alone_does_not_pile_up) {
+  harness_result_t result;
+  cr_assert(party_processes(2, 60000, half_mapped, NULL, &result), "%s", result.text);
+}
+
 Test(memory, that_cannot_be_mapped_is_remembered_for_a_while) {
   harness_result_t result;
   for (int size = 2; size <= 3; size++) {
