@@ -44,7 +44,7 @@ coll_status_t api_group_add(coll_status_t checked, const comm_call_t *call, coll
   if (checked == COLL_OK) checked = check_one_stream(call, stream);
   if (checked == COLL_OK) checked = make_room();
   if (checked != COLL_OK) {
-    comm_call_free(call);
+    api_call_drop(call, checked);
     if (group.status == COLL_OK) group.status = checked;
     return checked;
   }
@@ -64,8 +64,9 @@ static void close_group(void) {
   group = (group_t){0};
 }
 
-static void drop_calls(void) {
-  for (size_t i = 0; i < group.count; i++) comm_call_free(&group.calls[i]);
+/* Those that were not taken, of which those that another stands for have no communicator. */
+static void drop_calls(coll_status_t status) {
+  for (size_t i = 0; i < group.count; i++) api_call_drop(&group.calls[i], status);
 }
 
 /* Moves the calls of `stream` to `calls`, in order, which has room for all; returns how many. Calls
@@ -122,7 +123,7 @@ coll_status_t coll_group_end(void) {
     if (status == COLL_OK) status = comm_bundle_join(group.calls, group.count);
     if (status == COLL_OK) status = launch(calls);
   }
-  drop_calls();
+  drop_calls(status);
   free(calls);
   close_group();
   return status;

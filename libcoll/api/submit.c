@@ -1,6 +1,14 @@
 /* Calls that fail, join a group or wait their turn on a stream. */
 #include "api/submit.h"
 
+void api_call_drop(const comm_call_t *call, coll_status_t status) {
+  if (status == COLL_ERROR_MEMORY && call->comm != NULL) {
+    comm_calls_drop(call, 1, status);
+  } else {
+    comm_call_free(call);
+  }
+}
+
 static coll_status_t queue(const comm_call_t *call, coll_stream_t stream) {
   coll_status_t status = api_stream_check(stream);
   if (status != COLL_OK) {
@@ -15,6 +23,6 @@ coll_status_t api_submit_otherwise(coll_status_t checked, const comm_call_t *cal
   if (checked != COLL_OK && comm_check(call->comm) == COLL_OK) comm_keep_error(call->comm, checked);
   if (api_group_is_open()) return api_group_add(checked, call, stream);
   if (checked == COLL_OK) return queue(call, stream);
-  comm_call_free(call);
+  api_call_drop(call, checked);
   return checked;
 }

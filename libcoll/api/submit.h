@@ -41,6 +41,10 @@ BASE_INLINE coll_status_t api_submit(coll_status_t checked, const comm_call_t *c
  * stream. */
 coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t calls[], size_t count);
 
+/* Instead of making the call, whose blocks it takes over. Where memory ran out its peers make it
+ * all the same, and shall not wait for it: its communicator is finished. */
+void api_call_drop(const comm_call_t *call, coll_status_t status);
+
 /* COLL_ERROR_INVALID unless `stream` is a live stream, as far as can be told. */
 coll_status_t api_stream_check(coll_stream_t stream);
 

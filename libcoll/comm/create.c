@@ -217,26 +217,33 @@ free_records:
   return status;
 }
 
+/* Takes the ends over, and makes all or none. */
+static coll_status_t assemble_all(transport_t *const ends[], int size, int cores,
+                                  const tune_machine_t *costs, struct coll_comm *made[]) {
+  for (int rank = 0; rank < size; rank++) {
+    coll_status_t status = assemble(ends[rank], cores, costs, &made[rank]);
+    if (status != COLL_OK) {
+      for (int left = rank + 1; left < size; left++) ends[left]->ops->destroy(ends[left]);
+      while (rank > 0) comm_destroy(made[--rank]);
+      return status;
+    }
+    for (int peer = 0; peer < size; peer++) made[rank]->peers[peer].pid = (int32_t)getpid();
+  }
+  return COLL_OK;
+}
+
 coll_status_t comm_create_threads(int size, int cores, const tune_machine_t *costs,
                                   struct coll_comm *comms[]) {
+  size_t count = (size_t)size;
   transport_t **ends = NULL;
-  COLL_TRY(base_alloc((size_t)size, sizeof(transport_t *), "transports", (void **)&ends));
-  coll_status_t status = transport_shm_create_local(size, ends);
-  if (status != COLL_OK) {
-    free(ends);
-    return status;
-  }
-  int made = 0;
-  for (; made < size && status == COLL_OK; made++) {
-    status = assemble(ends[made], cores, costs, &comms[made]);
-    if (status != COLL_OK) break;
-    for (int peer = 0; peer < size; peer++) comms[made]->peers[peer].pid = (int32_t)getpid();
-  }
-  if (status != COLL_OK) {
-    for (int rank = made + 1; rank < size; rank++) ends[rank]->ops->destroy(ends[rank]);
-    while (made > 0) comm_destroy(comms[--made]);
-  }
+  struct coll_comm **made = NULL;
+  COLL_TRY(base_alloc(count, sizeof *made, "communicators", (void **)&made));
+  coll_status_t status = base_alloc(count, sizeof *ends, "transports", (void **)&ends);
+  if (status == COLL_OK) status = transport_shm_create_local(size, ends);
+  if (status == COLL_OK) status = assemble_all(ends, size, cores, costs, made);
+  if (status == COLL_OK) memcpy(comms, made, count * sizeof *comms);
   free(ends);
+  free(made);
   return status;
 }
 

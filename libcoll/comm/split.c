@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "comm/batch.h"
 #include "comm/create.h"
+#include "comm/turn.h"
 
 typedef struct wish {
   int32_t color, key;
@@ -94,7 +95,12 @@ coll_status_t comm_split(struct coll_comm *parent, int color, int key, struct co
   wish_t *wishes = NULL, own = {.color = color, .key = key, .rank = parent->rank};
   coll_status_t status =
       base_alloc((size_t)parent->size, sizeof *wishes, "wishes of ranks", (void **)&wishes);
-  if (status != COLL_OK) return comm_finish(parent, status, parent->rank);
+  if (status != COLL_OK) {
+    comm_turn_take(parent, comm_turn_ticket(parent));
+    comm_finish(parent, status, parent->rank);
+    comm_turn_pass(parent);
+    return status;
+  }
   coll_status_t own_status = make_wish(parent, &mesh, &own);
   own.failed = own_status != COLL_OK;
   status = tell_all(parent, &own, wishes);

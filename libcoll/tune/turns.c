@@ -182,6 +182,8 @@ static coll_status_t play(game_t *game, int calls, int64_t *turns) {
   free(places);
   free(game->waiting);
   free(game->players);
+  game->waiting = NULL;
+  game->players = NULL;
   return status;
 }
 

@@ -1,0 +1,169 @@
+/* A rank that runs out of memory on the way to a call, wherever that is: it says so, and its peers,
+ * who make the call, are not left waiting. The linker puts what is here in front of base/memory. */
+#include <criterion/criterion.h>
+
+#include "base/memory.h"
+#include "harness/party.h"
+
+static _Thread_local int allocations_left = -1; /* that succeed; -1: all do */
+static bool ran_out;                            /* of the rank that is tried */
+
+coll_status_t __real_base_alloc(size_t count, size_t bytes, const char *what, void **array);
+coll_status_t __wrap_base_alloc(size_t count, size_t bytes, const char *what, void **array);
+coll_status_t __real_base_grow(void **array, size_t *capacity, size_t needed, size_t bytes,
+                               const char *what);
+coll_status_t __wrap_base_grow(void **array, size_t *capacity, size_t needed, size_t bytes,
+                               const char *what);
+
+static bool fails(void) {
+  if (allocations_left < 0) return false;
+  ran_out = ran_out || allocations_left == 0;
+  return allocations_left == 0 || allocations_left-- == 0;
+}
+
+coll_status_t __wrap_base_alloc(size_t count, size_t bytes, const char *what, void **array) {
+  if (fails()) return base_fail(COLL_ERROR_MEMORY, "out of memory for %s", what);
+  return __real_base_alloc(count, bytes, what, array);
+}
+
+coll_status_t __wrap_base_grow(void **array, size_t *capacity, size_t needed, size_t bytes,
+                               const char *what) {
+  bool grows = needed > *capacity;
+  if (grows && fails()) return base_fail(COLL_ERROR_MEMORY, "out of memory for %s", what);
+  return __real_base_grow(array, capacity, needed, bytes, what);
+}
+
+enum { RANKS = 3, POOR = 1, PIECES = 4 };
+
+typedef struct scarcity {
+  int allocations;
+  bool in_group, on_stream;
+  coll_status_t calls[RANKS], barriers[RANKS]; /* what they came to */
+} scarcity_t;
+
+static coll_status_t alltoallv(party_rank_t *self, coll_stream_t stream) {
+  static float sent[RANKS][RANKS], got[RANKS][RANKS];
+  const size_t counts[RANKS] = {1, 1, 1}, places[RANKS] = {0, 1, 2};
+  return coll_alltoallv(sent[self->rank], counts, places, got[self->rank], counts, places,
+                        COLL_FLOAT32, self->comm, stream);
+}
+
+static coll_status_t group(party_rank_t *self, coll_stream_t stream) {
+  static float in[RANKS][PIECES][8], out[RANKS][PIECES][8];
+  coll_group_start();
+  alltoallv(self, stream);
+  for (int i = 0; i < PIECES; i++) { /* which travel together */
+    coll_allreduce(in[self->rank][i], out[self->rank][i], 8, COLL_FLOAT32, COLL_SUM, self->comm,
+                   stream);
+  }
+  return coll_group_end();
+}
+
+static int make_calls(party_rank_t *self) {
+  scarcity_t *scarcity = self->context;
+  coll_stream_t stream = NULL;
+  if (scarcity->on_stream) PARTY_OK(coll_stream_create(&stream));
+  if (scarcity->in_group) PARTY_OK(group(self, NULL)); /* its plans are built */
+  harness_meet();                                      /* an abort would overtake it */
+  if (self->rank == POOR) allocations_left = scarcity->allocations;
+  coll_status_t status = scarcity->in_group ? group(self, stream) : alltoallv(self, stream);
+  if (stream != NULL && status == COLL_OK) status = coll_stream_sync(stream);
+  allocations_left = -1;
+  scarcity->calls[self->rank] = status;
+  scarcity->barriers[self->rank] = coll_barrier(self->comm, NULL);
+  if (stream != NULL) coll_stream_destroy(stream);
+  return 0;
+}
+
+static bool try_with(scarcity_t *scarcity) {
+  harness_result_t result;
+  ran_out = false;
+  cr_assert(party_threads(RANKS, 10000, make_calls, scarcity, &result), "after %d allocations: %s",
+            scarcity->allocations, result.text);
+  for (int rank = 0; rank < RANKS; rank++) {
+    coll_status_t wanted = !ran_out       ? COLL_OK
+                           : rank == POOR ? COLL_ERROR_MEMORY
+                                          : COLL_ERROR_RANK_LOST;
+    coll_status_t call = scarcity->calls[rank], barrier = scarcity->barriers[rank];
+    cr_assert(call == wanted || (rank != POOR && call == COLL_OK),
+              "after %d allocations rank %d: %s", scarcity->allocations, rank,
+              coll_status_string(call));
+    cr_assert_eq(barrier, wanted, "after %d allocations rank %d's barrier: %s",
+                 scarcity->allocations, rank, coll_status_string(barrier));
+  }
+  return ran_out;
+}
+
+static void try_all(bool in_group, bool on_stream, int least) {
+  scarcity_t scarcity = {.in_group = in_group, .on_stream = on_stream};
+  while (try_with(&scarcity)) scarcity.allocations++;
+  cr_assert_geq(scarcity.allocations, least, "%d allocations only", scarcity.allocations);
+}
+
+Test(scarce, memory_of_a_call) {
+  try_all(false, false, 1);
+}
+
+Test(scarce, memory_of_a_group) {
+  try_all(true, false, 5);
+}
+
+Test(scarce, memory_of_a_stream) {
+  try_all(false, true, 3);
+  try_all(true, true, 5);
+}
+
+/* ---- communicators ----------------------------------------------------------------------------*/
+
+Test(scarce, memory_of_local_communicators) {
+  coll_comm_t nothing = (coll_comm_t)(void *)&ran_out, comms[RANKS];
+  coll_status_t status = COLL_ERROR_MEMORY;
+  int allocations = 0;
+  for (; status != COLL_OK; allocations++) {
+    for (int rank = 0; rank < RANKS; rank++) comms[rank] = nothing;
+    allocations_left = allocations;
+    status = coll_comm_create_local(RANKS, comms);
+    allocations_left = -1;
+    cr_assert(status == COLL_OK || status == COLL_ERROR_MEMORY, "%s", coll_last_error(NULL));
+    for (int rank = 0; rank < RANKS && status != COLL_OK; rank++) {
+      cr_assert_eq(comms[rank], nothing, "after %d allocations: an output was set", allocations);
+    }
+  }
+  for (int rank = 0; rank < RANKS; rank++) cr_assert_eq(coll_comm_destroy(comms[rank]), COLL_OK);
+  cr_assert_geq(allocations, 10 * RANKS, "%d allocations only", allocations);
+}
+
+static int split(party_rank_t *self) {
+  scarcity_t *scarcity = self->context;
+  coll_comm_t child = NULL;
+  PARTY_OK(coll_comm_split(self->comm, 0, 0, &child)); /* its plans are built */
+  PARTY_OK(coll_comm_destroy(child));
+  harness_meet();
+  if (self->rank == POOR) allocations_left = scarcity->allocations;
+  coll_status_t status = coll_comm_split(self->comm, 0, 0, &child);
+  allocations_left = -1;
+  scarcity->calls[self->rank] = status;
+  if (status != COLL_OK) return 0;
+  scarcity->calls[self->rank] = coll_barrier(child, NULL);
+  PARTY_OK(coll_comm_destroy(child));
+  return 0;
+}
+
+/* Where the poor rank comes far enough the others get a communicator, without it. */
+Test(scarce, memory_of_a_split) {
+  scarcity_t scarcity = {0};
+  for (ran_out = true; ran_out; scarcity.allocations++) {
+    harness_result_t result;
+    ran_out = false;
+    cr_assert(party_threads(RANKS, 10000, split, &scarcity, &result), "after %d allocations: %s",
+              scarcity.allocations, result.text);
+    coll_status_t wanted = ran_out ? COLL_ERROR_MEMORY : COLL_OK;
+    cr_assert_eq(scarcity.calls[POOR], wanted, "after %d allocations: %s", scarcity.allocations,
+                 coll_status_string(scarcity.calls[POOR]));
+    /* what a split or a barrier of the others came to */
+    for (int rank = 0; rank < RANKS; rank++) {
+      cr_assert((scarcity.calls[rank] == COLL_OK) == !ran_out, "after %d allocations rank %d: %s",
+                scarcity.allocations, rank, coll_status_string(scarcity.calls[rank]));
+    }
+  }
+}
