@@ -129,6 +129,9 @@ BASE_COLD coll_status_t comm_prepare_anew(struct coll_comm *comm, comm_shape_t s
 BASE_APART coll_status_t comm_prepare_led(struct coll_comm *comm, comm_shape_t shape, int lead,
                                           comm_prepared_t **prepared);
 
+/* What calls of the shape are to tags of call 0, whoever leads them. */
+uint64_t comm_shape_tag(comm_shape_t shape);
+
 /* The plan for such a call, led by rank `lead` if it is one that is led (algo.h), and places for
  * the program bound for it, which the engine makes right, and for what the engine is told of the
  * call. What is found stays until the next is asked for. */

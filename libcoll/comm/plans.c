@@ -180,6 +180,11 @@ static uint64_t tag_of(const comm_traits_t *traits, size_t count) {
                          traits->root);
 }
 
+uint64_t comm_shape_tag(comm_shape_t shape) {
+  const comm_traits_t traits = comm_traits_of(shape);
+  return tag_of(&traits, shape.count);
+}
+
 /* To the engine, which gets premul-sums scaled and leaves averages to be divided, both are sums. */
 static engine_call_t describe_call(const comm_traits_t *traits, size_t count) {
   bool plain = traits->op != COMM_PREMUL && traits->op != COLL_AVG;

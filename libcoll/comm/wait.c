@@ -98,12 +98,13 @@ static coll_status_t call_roll(comm_wait_t *wait, const comm_task_t *task, bool 
   return COLL_OK;
 }
 
-/* A rank that waits says in which call; ranks that wait in calls which do not fit together may wait
+/* A rank that waits says in which call, whatever plan carries it out, as ranks may have come to
+ * different ones meanwhile; ranks that wait in calls which do not fit together may wait
  * for each other, and no message would ever tell. */
 static coll_status_t compare_calls(const comm_task_t *task) {
   struct coll_comm *comm = task->call->comm;
-  uint64_t own = task->engine_call->tag, tag;
   if (task->call->kind != COMM_COLLECTIVE) return COLL_OK;
+  uint64_t own = engine_tag_of_call(comm_shape_tag(task->call->shape), task->number), tag;
   comm->local->ops->enter(comm->local, task->number, own);
   for (int peer = 0; peer < comm->size; peer++) {
     transport_t *route = comm->world.routes[peer];

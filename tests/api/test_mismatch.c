@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "harness/party.h"
 
 #define COUNT_MOST 60000
@@ -205,4 +206,27 @@ static int uneven_body(party_rank_t *self) {
 
 Test(mismatch, of_counts_between_a_pair) {
   PARTY_RUN(3, 5000, uneven_body, NULL);
+}
+
+/* Those whose memory cannot be mapped know that the meeting fails, and are in another plan than
+ * those who still wait for the last rank: the call is the same. On 2 cores the plans also have
+ * another rank to lead them. */
+static int late_body(party_rank_t *self) {
+  const uint64_t late_ns = 900 * UINT64_C(1000000);
+  float own[2] = {1, 0}, *in = own;
+  PARTY_OK(coll_comm_algo_set(self->comm, COLL_ALLREDUCE, "mapped_by_two"));
+  if (self->rank > 0) PARTY_OK(coll_mem_alloc(sizeof own, (void **)&in));
+  for (int call = 0; call < 2; call++) {
+    in[0] = 1;
+    if (self->rank == self->size - 1) base_clock_sleep_ns(late_ns);
+    PARTY_OK(coll_allreduce(in, in + 1, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+    PARTY_REQUIRE(in[1] == (float)self->size, "call %d: %g", call, (double)in[1]);
+  }
+  if (self->rank > 0) PARTY_OK(coll_mem_free(in));
+  return 0;
+}
+
+Test(mismatch, is_not_what_a_late_rank_leads_to) {
+  harness_result_t result;
+  cr_assert(party_processes(4, 20000, late_body, NULL, &result), "%s", result.text);
 }
