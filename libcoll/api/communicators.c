@@ -174,20 +174,21 @@ _Static_assert(COLL_ESTIMATE_TERMS == TUNE_TERM_COUNT, "coll.h has room for ever
 coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective, size_t count,
                                  coll_dtype_t dtype, int mapped, int index,
                                  coll_estimate_t *estimate) {
-  size_t element_bytes = base_dtype_bytes(dtype);
+  size_t element_bytes = base_dtype_bytes(dtype), bytes = 0;
   tune_estimate_t found;
-  bool chosen;
+  bool chosen, fits = base_size_multiply(count, element_bytes, &bytes);
   COLL_TRY(comm_check(comm));
   if (base_collective_name(collective) == NULL || element_bytes == 0 || estimate == NULL ||
-      algo_at(collective, index) == NULL) {
+      algo_at(collective, index) == NULL || !fits) {
     return result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_estimate: %s",
                                   estimate == NULL     ? "estimate is NULL"
                                   : element_bytes == 0 ? "no such dtype"
-                                                       : "no such collective or algorithm"));
+                                  : !fits ? "so many elements are more than memory can hold"
+                                          : "no such collective or algorithm"));
   }
   comm_turn_take(comm, comm_turn_ticket(comm));
   coll_status_t status =
-      comm_estimate(comm, collective, count * element_bytes, element_bytes,
+      comm_estimate(comm, collective, bytes, element_bytes,
                     mapped ? PLAN_REACH_USER : PLAN_REACH_SCRATCH, index, &found, &chosen);
   comm_turn_pass(comm);
   if (status != COLL_OK) return result(comm, status);

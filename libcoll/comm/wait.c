@@ -36,13 +36,16 @@ static bool is_under_way(const comm_task_t *task) {
   return task->state == COMM_TASK_MEETING || task->state == COMM_TASK_RUNNING;
 }
 
+/* *alone: no other communicator has tasks that are not done. */
 static const comm_task_t *first_under_way(const comm_task_t tasks[], size_t count, bool *alone) {
   const comm_task_t *first = NULL;
+  const struct coll_comm *comm = NULL;
   *alone = true;
   for (size_t i = 0; i < count; i++) {
-    if (!is_under_way(&tasks[i])) continue;
-    if (first == NULL) first = &tasks[i];
-    if (tasks[i].call->comm != first->call->comm) *alone = false;
+    if (tasks[i].state == COMM_TASK_DONE) continue;
+    if (comm == NULL) comm = tasks[i].call->comm;
+    if (tasks[i].call->comm != comm) *alone = false;
+    if (first == NULL && is_under_way(&tasks[i])) first = &tasks[i];
   }
   return first;
 }
@@ -64,6 +67,11 @@ static coll_status_t suspect(comm_wait_t *wait, const comm_task_t *task, int pee
   }
   wait->bereaved = task;
   wait->suspect = peer;
+  /* Of several communicators only one was armed: what a transport holds back (shm/slip.h), and the
+   * peer had sent, is found by the next look. */
+  transport_t *local = task->call->comm->local;
+  local->ops->arm(local);
+  local->ops->disarm(local);
   return COLL_OK;
 }
 

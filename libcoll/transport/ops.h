@@ -120,8 +120,8 @@ typedef struct transport_ops {
   void (*disarm)(transport_t *t);
 
   /* For wait loops of ranks that outnumber cores: tells how far this rank has come, in numbers that
-   * mean the same on all ranks and never fall, and whom it misses (bit r % 64 for rank r). What
-   * helps, as far as others have told. */
+   * mean about the same on all ranks and grow from call to call, and whom it misses (bit r % 64 for
+   * rank r). What helps, as far as others have told. */
   transport_outlook_t (*outlook)(transport_t *t, uint64_t place, uint64_t missing);
   void (*yield)(transport_t *t); /* lets other threads have the core, and peers know of it */
 

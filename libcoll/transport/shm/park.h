@@ -9,7 +9,7 @@
 
 #include "transport/shm/layout.h"
 
-/* Once per process before its first park; says whether the kernel offers membarrier. Idempotent. */
+/* Before a process's first park; asks whether the kernel offers membarrier. Idempotent. */
 void shm_park_prepare(void);
 
 void shm_park_arm(shm_control_t *own, uint32_t *seen);

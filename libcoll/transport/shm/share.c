@@ -1,7 +1,7 @@
 /*
- * Freed segments are noticed at the next export: peers are told to unmap them, and read such notes
- * whenever they export or import, so that a program which allocates and frees in a loop holds only
- * what is alive.
+ * Freed segments are noticed when the next one is offered: peers are told to unmap them. They read
+ * such notes when they offer one themselves, or look for one that they have not mapped, so that a
+ * program which allocates and frees in a loop holds only what is alive.
  */
 #include "transport/shm/share.h"
 

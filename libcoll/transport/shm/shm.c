@@ -123,8 +123,9 @@ static bool flows(const fifo_state_t *fifo) {
          fifo->in.latest_bytes < fifo->in.slip_below_bytes;
 }
 
-/* Another one with each collective, and each time that this rank is about to sleep: a message is
- * held back while it is waited for and nothing else is done, and no longer than there are looks. */
+/* Another one with each collective, and each time that this rank arms the transport, to sleep or to
+ * give up on a peer: a message is held back while it is waited for and nothing else is done, and no
+ * longer than there are looks. */
 static uint32_t epoch_of(const shm_t *s) {
   return s->arms + (uint32_t)atomic_load_explicit(s->transport.completed, memory_order_relaxed);
 }
