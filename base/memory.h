@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
@@ -20,6 +21,12 @@ static inline bool base_size_multiply(size_t count, size_t bytes, size_t *produc
 /* Smallest multiple of `multiple` (> 0) that is not below value. */
 static inline size_t base_round_up(size_t value, size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
+}
+
+/* Whether two stretches of memory, neither at NULL, have bytes in common. */
+static inline bool base_overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+  uintptr_t first = (uintptr_t)a, second = (uintptr_t)b;
+  return first < second + b_bytes && second < first + a_bytes;
 }
 
 /* Zeroed array of `count` elements of `bytes` each in *array. COLL_ERROR_MEMORY names `what`. */

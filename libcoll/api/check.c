@@ -98,8 +98,8 @@ coll_status_t api_check_alltoallv(api_asked_t *asked, const size_t send_counts[]
     return api_wrong(asked->comm, verb, "the counts it sends to and receives from itself differ");
   }
   if (send_elements > 0 && recv_elements > 0 &&
-      api_overlap(asked->send, send_elements * element_bytes, asked->recv,
-                  recv_elements * element_bytes)) {
+      base_overlap(asked->send, send_elements * element_bytes, asked->recv,
+                   recv_elements * element_bytes)) {
     return api_wrong(asked->comm, verb, "the send and recv buffers overlap");
   }
   const size_t *arrays[] = {send_counts, send_displs, recv_counts, recv_displs};

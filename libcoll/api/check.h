@@ -90,11 +90,6 @@ BASE_INLINE bool api_is_in_place(const api_asked_t *asked, size_t block_bytes) {
   }
 }
 
-BASE_INLINE bool api_overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
-  uintptr_t first = (uintptr_t)a, second = (uintptr_t)b;
-  return first < second + b_bytes && second < first + a_bytes;
-}
-
 /* Bytes that a collective reads and writes on this rank. */
 typedef struct api_extent {
   size_t send, recv;
@@ -120,7 +115,7 @@ BASE_INLINE bool api_buffers_fit(const api_asked_t *asked, bool in_place, api_ex
   if (extent.send > 0 && asked->send == NULL) return false;
   if (extent.recv > 0 && asked->recv == NULL) return false;
   return extent.send == 0 || extent.recv == 0 || in_place ||
-         !api_overlap(asked->send, extent.send, asked->recv, extent.recv);
+         !base_overlap(asked->send, extent.send, asked->recv, extent.recv);
 }
 
 BASE_INLINE coll_status_t api_check_buffers(const api_asked_t *asked, api_extent_t extent) {

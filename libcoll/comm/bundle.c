@@ -66,8 +66,7 @@ static members_t gather_members(const comm_call_t calls[], size_t count, size_t 
 }
 
 static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
-  uintptr_t first = (uintptr_t)a, second = (uintptr_t)b;
-  return a != NULL && b != NULL && first < second + b_bytes && second < first + a_bytes;
+  return a != NULL && b != NULL && base_overlap(a, a_bytes, b, b_bytes);
 }
 
 static bool share_memory(const comm_call_t *a, const comm_call_t *b) {

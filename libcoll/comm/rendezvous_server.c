@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/memory.h"
 #include "comm/rendezvous.h"
 #include "comm/wire.h"
@@ -131,8 +132,7 @@ static void welcome(server_t *server) {
 /* When the meeting has failed, ranks that are only on their way get the reason too. */
 static void wait_for_late(server_t *server) {
   uint64_t deadline_ns = base_clock_now_ns() + LATE_NS;
-  struct pollfd poller = {.fd = server->listener, .events = POLLIN};
-  while (poll(&poller, 1, wire_left_ms(deadline_ns)) > 0) welcome(server);
+  while (base_deadline_poll(server->listener, POLLIN, deadline_ns)) welcome(server);
 }
 
 /* A guest has nothing more to say, so anything readable is its hanging up. */
@@ -167,7 +167,7 @@ static void gather_ranks(server_t *server) {
       polls[count] = (struct pollfd){.fd = server->guests[count].fd, .events = POLLIN};
     }
     polls[count] = (struct pollfd){.fd = server->listener, .events = POLLIN};
-    int found = poll(polls, count + 1, wire_left_ms(server->deadline_ns));
+    int found = poll(polls, count + 1, base_deadline_left_ms(server->deadline_ns));
     if (found < 0 && errno != EINTR) {
       decide(server, COLL_ERROR_SYSTEM, "the meeting point cannot poll: %s", strerror(errno));
     } else if (found == 0) {

@@ -28,9 +28,6 @@ typedef struct wire_answer {
   char text[WIRE_TEXT_BYTES]; /* the sentence, for any other status */
 } wire_answer_t;
 
-/* Milliseconds until the deadline, for poll; 0 when it has passed. */
-int wire_left_ms(uint64_t deadline_ns);
-
 /* All of the bytes, or false: the deadline passed or the other end hung up. */
 bool wire_send(int fd, const void *data, size_t bytes, uint64_t deadline_ns);
 bool wire_recv(int fd, void *data, size_t bytes, uint64_t deadline_ns);

@@ -176,6 +176,9 @@ Test(choice, refuses_questions_without_sense) {
                COLL_ERROR_INVALID);
   cr_assert_eq(coll_comm_estimate(comm, COLL_ALLREDUCE, 1, COLL_FLOAT32, 0, 0, NULL),
                COLL_ERROR_INVALID);
+  cr_assert_eq(
+      coll_comm_estimate(comm, COLL_ALLREDUCE, SIZE_MAX / 8 + 1, COLL_FLOAT64, 0, 0, &estimate),
+      COLL_ERROR_INVALID);
   cr_assert_null(coll_estimate_term(COLL_ESTIMATE_TERMS));
   cr_assert_null(coll_estimate_term(-1));
   cr_assert_eq(coll_comm_destroy(comm), COLL_OK);

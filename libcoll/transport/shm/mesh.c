@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/memory.h"
 
 #define BACKLOG 4096
@@ -52,28 +53,11 @@ coll_status_t shm_mesh_listen(shm_mesh_t *mesh, shm_mesh_name_t *name) {
   return COLL_OK;
 }
 
-static int left_ms(uint64_t deadline_ns) {
-  uint64_t now_ns = base_clock_now_ns();
-  if (deadline_ns <= now_ns) return 0;
-  uint64_t ms = (deadline_ns - now_ns) / 1000000u + 1;
-  return ms > 1000000 ? 1000000 : (int)ms;
-}
-
-/* Whether fd has something to read (or an end to report) before the deadline. */
-static bool readable(int fd, uint64_t deadline_ns) {
-  struct pollfd poller = {.fd = fd, .events = POLLIN};
-  int ready;
-  do {
-    ready = poll(&poller, 1, left_ms(deadline_ns));
-  } while (ready < 0 && errno == EINTR);
-  return ready > 0;
-}
-
 /* Without a deadline, connect waits for room among those who are to be accepted, of which a rank
  * that is stopped may have none left. errno is EAGAIN where the deadline passed so. */
 static int connect_to(const shm_mesh_name_t *name, uint64_t deadline_ns) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  int ms = left_ms(deadline_ns);
+  int ms = base_deadline_left_ms(deadline_ns);
   const struct timeval patience = {.tv_sec = ms / 1000, .tv_usec = ms > 0 ? ms % 1000 * 1000 : 1};
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
@@ -140,7 +124,7 @@ static void accept_caller(shm_mesh_t *mesh, uint64_t key, int *missing) {
   hello_t hello;
   int fd = accept4(mesh->listener, NULL, NULL, SOCK_CLOEXEC);
   if (fd < 0) return;
-  bool known = readable(fd, base_clock_now_ns() + HELLO_NS) &&
+  bool known = base_deadline_poll(fd, POLLIN, base_clock_now_ns() + HELLO_NS) &&
                recv(fd, &hello, sizeof hello, 0) == (ssize_t)sizeof hello && hello.key == key &&
                hello.rank > mesh->rank && hello.rank < mesh->size && mesh->sockets[hello.rank] < 0;
   if (!known) {
@@ -157,7 +141,7 @@ static coll_status_t accept_peers(shm_mesh_t *mesh, const shm_mesh_name_t names[
     uint64_t now_ns = base_clock_now_ns();
     if (now_ns >= deadline_ns) return name_missing(mesh);
     uint64_t probe_ns = now_ns + PROBE_NS < deadline_ns ? now_ns + PROBE_NS : deadline_ns;
-    if (readable(mesh->listener, probe_ns)) {
+    if (base_deadline_poll(mesh->listener, POLLIN, probe_ns)) {
       accept_caller(mesh, key, &missing);
     } else {
       COLL_TRY(probe_missing(mesh, names));
@@ -235,7 +219,8 @@ coll_status_t shm_mesh_recv(shm_mesh_t *mesh, int peer, uint64_t deadline_ns, sh
                            .msg_controllen = sizeof control.bytes};
   *got = false;
   *fd = -1;
-  if (deadline_ns > 0 && !readable(mesh->sockets[peer], deadline_ns)) return COLL_OK;
+  if (deadline_ns > 0 && !base_deadline_poll(mesh->sockets[peer], POLLIN, deadline_ns))
+    return COLL_OK;
   ssize_t moved;
   do { /* of a peer that died with notes unread we are told once, before what it sent */
     moved = recvmsg(mesh->sockets[peer], &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
