@@ -113,6 +113,52 @@ Test(scarce, memory_of_a_stream) {
   try_all(true, true, 5);
 }
 
+/* ---- mapped memory ----------------------------------------------------------------------------*/
+
+enum { MAPPED_COUNT = 16384, MAPPED_ALLOCATIONS = 12 };
+
+static coll_status_t sum_in_new_memory(party_rank_t *self, int allocations) {
+  float *memory;
+  coll_status_t status = coll_mem_alloc(2 * MAPPED_COUNT * sizeof *memory, (void **)&memory);
+  if (status != COLL_OK) return status;
+  allocations_left = allocations;
+  status = coll_allreduce(memory, memory + MAPPED_COUNT, MAPPED_COUNT, COLL_FLOAT32, COLL_SUM,
+                          self->comm, NULL);
+  allocations_left = -1;
+  coll_mem_free(memory);
+  return status;
+}
+
+/* The plan is built by a call before it, in other memory. */
+static int map_memory(party_rank_t *self) {
+  int allocations = *(int *)self->context;
+  bool *others_know = harness_board();
+  PARTY_OK(sum_in_new_memory(self, -1));
+  harness_meet();
+  coll_status_t status = sum_in_new_memory(self, self->rank == POOR ? allocations : -1);
+  if (self->rank == POOR) *others_know = ran_out;
+  harness_meet();
+  coll_status_t barrier = coll_barrier(self->comm, NULL);
+  coll_status_t wanted = !*others_know        ? COLL_OK
+                         : self->rank == POOR ? COLL_ERROR_MEMORY
+                                              : COLL_ERROR_RANK_LOST;
+  PARTY_REQUIRE(status == wanted || (self->rank != POOR && status == COLL_OK), "the call: %s",
+                coll_status_string(status));
+  PARTY_REQUIRE(barrier == wanted, "the barrier: %s", coll_status_string(barrier));
+  PARTY_REQUIRE(self->rank != POOR || ran_out || allocations > 0, "nothing was allocated");
+  PARTY_REQUIRE(!ran_out || allocations < MAPPED_ALLOCATIONS, "%d allocations are too few",
+                allocations);
+  return 0;
+}
+
+Test(scarce, memory_to_map_that_of_peers) {
+  for (int allocations = 0; allocations <= MAPPED_ALLOCATIONS; allocations++) {
+    harness_result_t result;
+    cr_assert(party_processes(RANKS, 10000, map_memory, &allocations, &result),
+              "after %d allocations: %s", allocations, result.text);
+  }
+}
+
 /* ---- communicators ----------------------------------------------------------------------------*/
 
 Test(scarce, memory_of_local_communicators) {
