@@ -1,6 +1,6 @@
 /*
  * What launchers tell their ranks. torchrun's variables come first because they also name the
- * meeting point; Open MPI, PMI (MPICH, Hydra) and Slurm tell rank and size, and for them the
+ * meeting point; Open MPI, Slurm and PMI (MPICH, Hydra) tell rank and size, and for them the
  * meeting point is MASTER_ADDR and MASTER_PORT where set, else this host and a port derived from
  * the job.
  */
@@ -11,6 +11,7 @@
 #include "base/knob.h"
 #include "base/words.h"
 #include "comm/create.h"
+#include "comm/starter.h"
 
 static const char *const tune_words[] = {"auto", "builtin", NULL};
 enum { WORD_AUTO, WORD_BUILTIN };
@@ -66,15 +67,16 @@ coll_status_t comm_costs_setting(bool *builtin) {
   return COLL_OK;
 }
 
+/* The variables of a launcher: of a rank, and those that name its job, as far as there are any. */
 typedef struct launcher {
-  const char *name, *rank, *size, *job;
+  const char *rank, *size, *job, *step;
 } launcher_t;
 
 static const launcher_t launchers[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE"},
-    {"PMI", "PMI_RANK", "PMI_SIZE", "PMI_ID_JOB"},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID"},
+    {"RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", NULL},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", NULL},
+    {"PMI_RANK", "PMI_SIZE", NULL, NULL},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_ID"},
 };
 
 enum { LAUNCHER_COUNT = sizeof launchers / sizeof launchers[0] };
@@ -103,10 +105,26 @@ static coll_status_t number(const char *name, int64_t least, int64_t most, int64
                    name, text != NULL ? text : "", (long long)least, (long long)most);
 }
 
-static uint64_t text_hash(const char *text) {
-  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+#define HASH_OF_NOTHING 0xcbf29ce484222325u /* FNV-1a */
+
+static uint64_t hash_on(uint64_t hash, const char *text) {
   for (; *text != '\0'; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
   return hash;
+}
+
+/* What the launcher's variables say of the job; 0: nothing. */
+static uint64_t job_told(const launcher_t *launcher) {
+  const char *job = value_of(launcher->job), *step = value_of(launcher->step);
+  if (job == NULL) return 0;
+  uint64_t hash = hash_on(HASH_OF_NOTHING, job);
+  return step != NULL ? hash_on(hash_on(hash, "."), step) : hash;
+}
+
+/* The same for one that says nothing: each of its jobs has a process of its own that starts it. */
+static uint64_t job_by_starter(const launcher_t *launcher) {
+  char name[COMM_STARTER_BYTES];
+  comm_starter_name(launcher->rank, name);
+  return hash_on(HASH_OF_NOTHING, name);
 }
 
 /* torchrun's agent may hold MASTER_PORT for a store of its own; it says so. */
@@ -117,7 +135,7 @@ static bool port_is_taken(void) {
 
 static coll_status_t find_place(const launcher_t *launcher, rendezvous_place_t *place) {
   const char *host = value_of("MASTER_ADDR");
-  const char *job = value_of(launcher->job);
+  uint64_t job = job_told(launcher);
   int64_t port = PORT_FIRST;
   if (value_of("MASTER_PORT") != NULL) {
     COLL_TRY(number("MASTER_PORT", 1, 65535, &port));
@@ -126,13 +144,18 @@ static coll_status_t find_place(const launcher_t *launcher, rendezvous_place_t *
     return base_fail(COLL_ERROR_INVALID,
                      "RANK and WORLD_SIZE are set but MASTER_PORT is not: start the ranks with "
                      "collrun or torchrun, or set MASTER_ADDR and MASTER_PORT");
-  } else if (job != NULL) {
-    port = PORT_FIRST + (int64_t)(text_hash(job) % PORT_SPREAD);
+  } else {
+    if (job == 0) job = job_by_starter(launcher);
+    port = PORT_FIRST + (int64_t)(job % PORT_SPREAD);
   }
   /* The job's name keeps ranks of different jobs on one port apart. */
-  *place = (rendezvous_place_t){.port = (uint16_t)port, .key = job != NULL ? text_hash(job) : 0};
-  snprintf(place->host, sizeof place->host, "%s", host != NULL ? host : "127.0.0.1");
-  return COLL_OK;
+  *place = (rendezvous_place_t){.port = (uint16_t)port, .key = job};
+  int length = snprintf(place->host, sizeof place->host, "%s", host != NULL ? host : "127.0.0.1");
+  if (length < (int)sizeof place->host) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID,
+                   "MASTER_ADDR=%s: a name of %d bytes is too long, %d are the most: give the "
+                   "numeric address",
+                   host, length, (int)sizeof place->host - 1);
 }
 
 coll_status_t comm_environment(int *rank, int *size, rendezvous_place_t *place) {

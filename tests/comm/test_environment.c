@@ -3,10 +3,13 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "comm/create.h"
+#include "comm/starter.h"
 #include "harness/party.h"
 
 static const char *const names[] = {"RANK",
@@ -16,13 +19,13 @@ static const char *const names[] = {"RANK",
                                     "TORCHELASTIC_USE_AGENT_STORE",
                                     "PMI_RANK",
                                     "PMI_SIZE",
-                                    "PMI_ID_JOB",
                                     "PMIX_NAMESPACE",
                                     "OMPI_COMM_WORLD_RANK",
                                     "OMPI_COMM_WORLD_SIZE",
                                     "SLURM_PROCID",
                                     "SLURM_NTASKS",
                                     "SLURM_JOB_ID",
+                                    "SLURM_STEP_ID",
                                     "COLL_TIMEOUT_MS"};
 
 static void clear(void) {
@@ -79,9 +82,8 @@ Test(environment, of_torchrun) {
 Test(environment, of_other_launchers) {
   static const char *const sets[][3] = {
       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE"},
-      {"PMI_RANK", "PMI_SIZE", "PMI_ID_JOB"},
       {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID"}};
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 2; i++) {
     clear();
     set(sets[i][0], "1");
     set(sets[i][1], "4");
@@ -98,6 +100,73 @@ Test(environment, of_other_launchers) {
     cr_assert_eq(found.place.port, 999);
     cr_assert_str_eq(found.place.host, "there");
   }
+}
+
+Test(environment, of_steps_of_an_allocation) {
+  set("SLURM_PROCID", "1");
+  set("SLURM_NTASKS", "4");
+  set("SLURM_JOB_ID", "17");
+  set("SLURM_STEP_ID", "0");
+  found_t first = look();
+  set("SLURM_STEP_ID", "1");
+  cr_assert_neq(look().place.key, first.place.key, "two steps are one job");
+}
+
+/* What a process that this one starts would find. */
+static found_t look_in_a_child(void) {
+  int ends[2];
+  found_t found = {0};
+  cr_assert_eq(pipe(ends), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    found = look();
+    _exit(write(ends[1], &found, sizeof found) != (ssize_t)sizeof found);
+  }
+  cr_assert_eq(read(ends[0], &found, sizeof found), (ssize_t)sizeof found);
+  waitpid(child, NULL, 0);
+  close(ends[0]);
+  close(ends[1]);
+  return found;
+}
+
+/* PMI does not name jobs: two of them must not meet all the same. */
+Test(environment, tells_jobs_apart_by_who_started_them) {
+  set("PMI_RANK", "1");
+  set("PMI_SIZE", "4");
+  found_t here = look(), first = look_in_a_child(), second = look_in_a_child();
+  cr_assert(first.status == COLL_OK && first.rank == 1 && first.size == 4);
+  cr_assert_eq(first.place.key, second.place.key, "ranks of a job must find one another");
+  cr_assert_eq(first.place.port, second.place.port);
+  cr_assert_neq(here.place.key, first.place.key, "one that another process has started");
+  set("MASTER_PORT", "999");
+  cr_assert_eq(look().place.key, look_in_a_child().place.key,
+               "who names a port starts as he likes");
+}
+
+/* A rank may be started by way of scripts, which have the launcher's variables too. */
+Test(environment, looks_past_scripts_for_who_started_a_rank) {
+  char own[COMM_STARTER_BYTES], past[COMM_STARTER_BYTES], none[COMM_STARTER_BYTES];
+  set("PATH", getenv("PATH") != NULL ? getenv("PATH") : "/bin"); /* of all that is above, too */
+  comm_starter_name("COLL_NO_SUCH_VARIABLE", own);
+  comm_starter_name("COLL_NO_SUCH_VARIABLE", none);
+  comm_starter_name("PATH", past);
+  cr_assert_str_eq(own, none);
+  cr_assert_str_neq(own, past, "the one above has the variable, and is taken");
+}
+
+Test(environment, refuses_a_host_that_is_too_long) {
+  char host[RENDEZVOUS_HOST_BYTES + 1];
+  memset(host, 'h', sizeof host);
+  host[sizeof host - 1] = '\0';
+  set("RANK", "0");
+  set("WORLD_SIZE", "2");
+  set("MASTER_PORT", "1234");
+  set("MASTER_ADDR", host);
+  cr_assert_eq(look().status, COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(base_last_error(), "MASTER_ADDR"), "%s", base_last_error());
+  host[sizeof host - 2] = '\0';
+  set("MASTER_ADDR", host);
+  cr_assert_eq(look().status, COLL_OK);
 }
 
 Test(environment, prefers_torchrun) {

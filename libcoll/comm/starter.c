@@ -1,0 +1,63 @@
+/* From parent to parent, by what the kernel shows of processes. */
+#include "comm/starter.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/words.h"
+
+/* Of a process's stat, counted from behind its name. */
+enum { FIELD_PARENT = 1, FIELD_START = 19, FIELDS };
+
+typedef struct process {
+  int64_t pid, parent;
+  char start[24]; /* in the kernel's ticks */
+} process_t;
+
+/* Whether one of the strings of the file begins with "variable=". What cannot be read is another
+ * user's process, and no rank. */
+static bool has_variable(int64_t pid, const char *variable) {
+  char path[40], *entry = NULL;
+  size_t room = 0, length = strlen(variable);
+  bool found = false;
+  snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+  FILE *file = fopen(path, "r");
+  if (file == NULL) return false;
+  while (!found && getdelim(&entry, &room, '\0', file) > 0) {
+    found = strncmp(entry, variable, length) == 0 && entry[length] == '=';
+  }
+  free(entry);
+  fclose(file);
+  return found;
+}
+
+/* False where there is no such process. */
+static bool look_up(int64_t pid, process_t *process) {
+  char path[40], text[1024], *rest = NULL;
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  FILE *file = fopen(path, "r");
+  if (file == NULL) return false;
+  size_t bytes = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  text[bytes] = '\0';
+  char *behind_name = strrchr(text, ')'); /* which may hold anything */
+  if (behind_name == NULL) return false;
+  *process = (process_t){.pid = pid};
+  char *field = strtok_r(behind_name + 1, " ", &rest);
+  for (int i = 0; i < FIELDS && field != NULL; i++, field = strtok_r(NULL, " ", &rest)) {
+    if (i == FIELD_PARENT) base_words_integer(field, 0, INT32_MAX, &process->parent);
+    if (i == FIELD_START) snprintf(process->start, sizeof process->start, "%s", field);
+  }
+  return process->start[0] != '\0';
+}
+
+void comm_starter_name(const char *variable, char name[COMM_STARTER_BYTES]) {
+  process_t process = {.pid = getppid()}, above;
+  look_up(process.pid, &process);
+  while (has_variable(process.pid, variable) && look_up(process.parent, &above)) process = above;
+  snprintf(name, COMM_STARTER_BYTES, "process %d of %s", (int)process.pid, process.start);
+}
