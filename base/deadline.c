@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 #include "base/clock.h"
 
@@ -21,4 +23,10 @@ bool base_deadline_poll(int fd, short events, uint64_t deadline_ns) {
     found = poll(&poller, 1, base_deadline_left_ms(deadline_ns));
   } while (found < 0 && errno == EINTR);
   return found > 0;
+}
+
+void base_deadline_limit(int fd, uint64_t deadline_ns) {
+  int ms = base_deadline_left_ms(deadline_ns);
+  const struct timeval patience = {.tv_sec = ms / 1000, .tv_usec = ms > 0 ? ms % 1000 * 1000 : 1};
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "comm/rendezvous.h"
 #include "comm/wire.h"
 
@@ -38,13 +39,15 @@ static bool met_itself(int fd) {
          memcmp(&own, &peer, own_bytes) == 0;
 }
 
-static int connect_once(const struct addrinfo *addresses) {
+/* An address that nobody answers from keeps connect waiting for minutes. */
+static int connect_once(const struct addrinfo *addresses, uint64_t deadline_ns) {
   for (const struct addrinfo *each = addresses; each != NULL; each = each->ai_next) {
     int fd = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) continue;
+    base_deadline_limit(fd, deadline_ns);
     bool connected = connect(fd, each->ai_addr, each->ai_addrlen) == 0;
     if (connected && !met_itself(fd)) return fd;
-    int error = connected ? ECONNREFUSED : errno;
+    int error = connected ? ECONNREFUSED : errno == EINPROGRESS ? ETIMEDOUT : errno;
     close(fd);
     errno = error;
   }
@@ -56,7 +59,7 @@ static coll_status_t connect_until(const rendezvous_place_t *place, int rank, ui
   struct addrinfo *addresses;
   COLL_TRY(resolve(place, &addresses));
   for (uint64_t pause_ns = RETRY_LEAST_NS;; pause_ns *= pause_ns < RETRY_MOST_NS ? 2 : 1) {
-    *fd = connect_once(addresses);
+    *fd = connect_once(addresses, deadline_ns);
     if (*fd >= 0 || base_clock_now_ns() >= deadline_ns) break;
     base_clock_sleep_ns(pause_ns);
   }

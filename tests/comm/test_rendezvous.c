@@ -258,3 +258,26 @@ Test(rendezvous, tells_when_its_keeper_dies) {
   cr_assert_eq(result.ranks[1].value, 0, "%s", result.text);
   cr_assert_lt(base_clock_now_ns() - begin, UINT64_C(3000000000) * HARNESS_PATIENCE);
 }
+
+/* Where nobody takes connections the kernel drops callers, as a network that leads nowhere does. */
+Test(rendezvous, with_who_takes_no_callers_ends_in_time) {
+  enum { CALLERS = 3 };
+  visit_t visit = usual_visit(2);
+  struct sockaddr_in address = {.sin_family = AF_INET};
+  socklen_t bytes = sizeof address;
+  inet_pton(AF_INET, visit.place.host, &address.sin_addr);
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), callers[CALLERS];
+  cr_assert_eq(bind(listener, (struct sockaddr *)&address, bytes), 0);
+  cr_assert_eq(listen(listener, 0), 0);
+  cr_assert_eq(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
+  for (int i = 0; i < CALLERS; i++) {
+    callers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    connect(callers[i], (struct sockaddr *)&address, bytes);
+  }
+  visit.place.port = ntohs(address.sin_port);
+  uint64_t began_ns = base_clock_now_ns();
+  cr_assert_eq(knock(&visit.place, 500), COLL_ERROR_TIMEOUT, "%s", base_last_error());
+  cr_assert_lt(base_clock_now_ns() - began_ns, UINT64_C(3000000000) * HARNESS_PATIENCE);
+  for (int i = 0; i < CALLERS; i++) close(callers[i]);
+  close(listener);
+}

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -57,11 +56,9 @@ coll_status_t shm_mesh_listen(shm_mesh_t *mesh, shm_mesh_name_t *name) {
  * that is stopped may have none left. errno is EAGAIN where the deadline passed so. */
 static int connect_to(const shm_mesh_name_t *name, uint64_t deadline_ns) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  int ms = base_deadline_left_ms(deadline_ns);
-  const struct timeval patience = {.tv_sec = ms / 1000, .tv_usec = ms > 0 ? ms % 1000 * 1000 : 1};
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  base_deadline_limit(fd, deadline_ns);
   memcpy(address.sun_path, name->text, name->length);
   socklen_t length = (socklen_t)(sizeof(sa_family_t) + name->length);
   if (connect(fd, (struct sockaddr *)&address, length) == 0) return fd;
