@@ -29,3 +29,13 @@ Test(stream, keeps_more_of_copies_than_of_reductions_in_caches) {
   cr_assert_not(host_stream_pays(least - 1, HOST_COPY));
   cr_assert(host_stream_pays(least - 1, HOST_REDUCE));
 }
+
+/* Each communicator that is made sets it, and none shall have its first large call look it up. */
+Test(stream, finds_its_size_once) {
+  host_stream_set(0);
+  cr_assert(host_stream_pays((size_t)1 << 40, HOST_COPY));
+  size_t found = atomic_load(&host_stream_least[HOST_COPY]);
+  host_stream_set(4096);
+  host_stream_set(0);
+  cr_assert_eq(atomic_load(&host_stream_least[HOST_COPY]), found);
+}

@@ -18,7 +18,8 @@
 #define LEAST_BYTES ((size_t)1 << 20)        /* of whatever cache, to stream at all */
 
 atomic_size_t host_stream_least[HOST_WORK_COUNT] = {LEAST_BYTES, LEAST_BYTES};
-static atomic_bool known; /* host_stream_least is final; set after it */
+static atomic_bool known;         /* host_stream_least is final; set after it */
+static atomic_size_t cache_bytes; /* of the last one, once it was looked up */
 static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
 
 static size_t last_cache_bytes(void) {
@@ -37,13 +38,23 @@ static void set(size_t copy_bytes, size_t reduce_bytes, bool final) {
   atomic_store_explicit(&known, final, memory_order_release);
 }
 
-void host_stream_set(size_t bytes) {
-  size_t least = bytes > 0 ? bytes : LEAST_BYTES;
-  set(least, least, bytes > 0);
+static size_t share_of(size_t cache, size_t share) {
+  return cache / share > LEAST_BYTES ? cache / share : LEAST_BYTES;
 }
 
-static size_t share_of(size_t cache_bytes, size_t share) {
-  return cache_bytes / share > LEAST_BYTES ? cache_bytes / share : LEAST_BYTES;
+static void set_shares(size_t cache) {
+  set(share_of(cache, COPY_SHARE), share_of(cache, REDUCE_SHARE), true);
+}
+
+void host_stream_set(size_t bytes) {
+  size_t cache = atomic_load_explicit(&cache_bytes, memory_order_relaxed);
+  if (bytes > 0) {
+    set(bytes, bytes, true);
+  } else if (cache > 0) {
+    set_shares(cache);
+  } else {
+    set(LEAST_BYTES, LEAST_BYTES, false);
+  }
 }
 
 bool host_stream_asked(size_t bytes, host_work_t work) {
@@ -52,7 +63,8 @@ bool host_stream_asked(size_t bytes, host_work_t work) {
     pthread_mutex_lock(&finding);
     if (!atomic_load_explicit(&known, memory_order_relaxed)) {
       size_t cache = last_cache_bytes();
-      set(share_of(cache, COPY_SHARE), share_of(cache, REDUCE_SHARE), true);
+      atomic_store_explicit(&cache_bytes, cache, memory_order_relaxed);
+      set_shares(cache);
     }
     pthread_mutex_unlock(&finding);
   }
