@@ -1,4 +1,5 @@
-/* The library is asked about every algorithm; what is shown is in order of time. */
+/* The library is asked about every algorithm; what is shown is what it takes,
+ * then the others in order of time. */
 #include "bench/explain.h"
 
 #include <jansson.h>
@@ -14,7 +15,7 @@ typedef struct explained {
   int count;
 } explained_t;
 
-/* From fast to slow, then what is ruled out. */
+/* What is taken, the others from fast to slow, then what is ruled out. */
 static int compare(const void *left, const void *right) {
   const coll_estimate_t *a = left, *b = right;
   if ((a->ruled_out != NULL) != (b->ruled_out != NULL)) return a->ruled_out != NULL ? 1 : -1;

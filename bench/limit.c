@@ -128,6 +128,9 @@ int main(int argc, char **argv) {
     return 2;
   }
   if (helped) return 0;
-  if (run(&settings, &good) != COLL_OK) fprintf(stderr, "limit: %s\n", base_last_error());
+  if (run(&settings, &good) != COLL_OK) {
+    fprintf(stderr, "limit: %s\n", base_last_error());
+    return 1;
+  }
   return good ? 0 : 1;
 }

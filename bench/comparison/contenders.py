@@ -56,7 +56,7 @@ class Contender:
                 "environment": self.environment, "library": self.library}
 
     def read_line(self, record):
-        """{bytes: us} of a peer's line."""
+        """{bytes: (us, wrong)} of a peer's line."""
         if "library" in record:
             self.library = record["library"].replace("Version: ", "")
             return {}

@@ -23,7 +23,7 @@ ATTEMPTS_MOST = 3  # to have a round's launches under the same conditions
 
 
 def run_command(command, environment):
-    """Its standard output. Raises Failure with the last of its errors."""
+    """Its standard output. Raises Failure with the first of its errors."""
     everything = dict(contenders.clean_environment(), **environment)
     with subprocess.Popen(command, env=everything, text=True, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,

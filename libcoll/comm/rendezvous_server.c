@@ -83,7 +83,13 @@ static bool makes_sense(const server_t *server, const wire_hello_t *hello) {
 /* One caller, from its hello to a seat or to the reason why the meeting fails. */
 static void seat(server_t *server, int fd, const wire_hello_t *hello, const char *record) {
   if (server->size == 0 && !first_rank_came(server, hello)) return;
-  if (hello->size != server->size || hello->record_bytes != server->record_bytes) {
+  if (hello->record_bytes != server->record_bytes) {
+    decide(server, COLL_ERROR_INVALID,
+           "process %d and others were built with different versions of the library",
+           (int)hello->pid);
+    return;
+  }
+  if (hello->size != server->size) {
     decide(server, COLL_ERROR_INVALID,
            "the ranks disagree: process %d says there are %d, others say %d", (int)hello->pid,
            (int)hello->size, server->size);
