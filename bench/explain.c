@@ -1,5 +1,5 @@
-/* The library is asked about every algorithm; what is shown is what it takes,
- * then the others in order of time. */
+/* The library is asked about every algorithm; what it takes is shown first, then the others
+ * in order of time. */
 #include "bench/explain.h"
 
 #include <jansson.h>

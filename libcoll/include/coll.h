@@ -214,7 +214,8 @@ COLL_API coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, i
  * results are there when end returns (stream NULL). All ranks of a communicator put the same of its
  * collectives into one group: small ones travel together. The calls of a group have no order in
  * memory: none may use what another writes. A call that fails its checks is reported at
- * once and fails the group: its end returns that status and nothing of the group is started.
+ * once and fails the group: its end returns that status and nothing of the group is started; where
+ * that is COLL_ERROR_MEMORY, the communicators of its calls are finished, as peers cannot know.
  * Within a group a communicator is used on one stream only, and none is split or destroyed. Groups
  * belong to the calling thread and nest. */
 COLL_API coll_status_t coll_group_start(void);

@@ -182,7 +182,7 @@ static coll_status_t play(game_t *game, int calls, int64_t *turns) {
   free(places);
   free(game->waiting);
   free(game->players);
-  game->waiting = NULL;
+  game->waiting = NULL; /* the game is played more than once */
   game->players = NULL;
   return status;
 }
