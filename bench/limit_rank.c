@@ -480,6 +480,7 @@ static coll_status_t run_rank(rank_t *rank) {
   double barrier_us = figure(rank, meet_again, FLAG_ITERATIONS, 1);
   double trip_us = alone ? 0 : figure(rank, round_trip, FLAG_ITERATIONS, 1);
   double one_way_us = alone ? 0 : figure(rank, post_one_way, FLAG_ITERATIONS, 1);
+  if (one_way_us > trip_us) one_way_us = trip_us; /* a flag may wait for an answer as well */
   /* From here on only ranks with a core of their own go on, and each works for every rank there. */
   if (settings->cpu_count > 0 && settings->cpu_count < settings->ranks) {
     rank->peers = settings->cpu_count;
