@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/memory.h"
 #include "comm/costs.h"
 #include "topo/host.h"
@@ -19,7 +20,8 @@
 #include "transport/shm/shm.h"
 #include "tune/turns.h"
 
-#define LOOKS_AT_ONCE 32 /* at a peer that is about to answer */
+#define DESCRIPTORS_EACH 4 /* for a peer: its socket, itself, and memory on its way */
+#define LOOKS_AT_ONCE 32   /* at a peer that is about to answer */
 #define SPIN_LOOKS                                                               \
   1000 /* some 250 µs: what waking a peer takes, several times over; who yields \
          earlier loses its core for a whole time slice to whoever else is busy */
@@ -162,6 +164,7 @@ static coll_status_t connect_mesh(shm_mesh_t *mesh, int rank, int size,
                                   uint64_t deadline_ns) {
   shm_mesh_name_t *names = NULL;
   COLL_TRY(check_hosts(rank, size, records));
+  base_descriptors_make_room((size_t)size * DESCRIPTORS_EACH);
   COLL_TRY(base_alloc((size_t)size, sizeof *names, "names of ranks", (void **)&names));
   for (int peer = 0; peer < size; peer++) names[peer] = records[peer].name;
   coll_status_t status = shm_mesh_connect(mesh, rank, size, names, session, deadline_ns);

@@ -20,7 +20,8 @@ typedef struct rendezvous_place {
 } rendezvous_place_t;
 
 /* Listens at place->host, on place->port or, for 0, on a free one that it sets, and starts the
- * server. COLL_ERROR_SYSTEM says so when the port is in use. */
+ * server. Waits, for a second at most, for the port of a meeting that has just failed.
+ * COLL_ERROR_SYSTEM says so when the port is in use. */
 coll_status_t rendezvous_open(rendezvous_place_t *place);
 
 /* Who calls, and what it brings along. */
@@ -33,7 +34,8 @@ typedef struct rendezvous_rank {
 #define RENDEZVOUS_RECORD_MOST 512
 
 /* Meets all other ranks: records (size * record_bytes, by rank) and a random number that is the
- * same for all. Waits for the server to open and for the ranks to come, timeout_ms in all.
+ * same for all. Waits for the server to open and for the ranks to come, timeout_ms in all; whom the
+ * server hangs up on before it has greeted calls again.
  * COLL_ERROR_TIMEOUT names the missing; COLL_ERROR_INVALID two ranks of one number or different
  * sizes; COLL_ERROR_RANK_LOST a rank that went away meanwhile. */
 coll_status_t rendezvous_meet(const rendezvous_place_t *place, const rendezvous_rank_t *own,

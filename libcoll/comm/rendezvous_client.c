@@ -1,5 +1,5 @@
-/* A rank's side of the meeting: connect (again and again, until the server is there), hello,
- * answer. */
+/* A rank's side of the meeting: connect and say hello (again and again, until the server greets),
+ * then hear the answer. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
@@ -72,10 +72,10 @@ static coll_status_t connect_until(const rendezvous_place_t *place, int rank, ui
                    rank, place->host, (unsigned)place->port, strerror(error));
 }
 
-static coll_status_t converse(int fd, const rendezvous_place_t *place, const rendezvous_rank_t *own,
-                              int timeout_ms, uint64_t deadline_ns, void *records,
-                              uint64_t *session) {
-  wire_answer_t answer;
+/* Whether the server has taken note, and will answer. */
+static bool say_hello(int fd, const rendezvous_place_t *place, const rendezvous_rank_t *own,
+                      int timeout_ms, uint64_t deadline_ns) {
+  uint64_t greeting;
   wire_hello_t hello = {.magic = WIRE_MAGIC,
                         .key = place->key,
                         .rank = own->rank,
@@ -83,14 +83,23 @@ static coll_status_t converse(int fd, const rendezvous_place_t *place, const ren
                         .timeout_ms = timeout_ms,
                         .pid = (int32_t)getpid(),
                         .record_bytes = own->record_bytes};
-  if (!wire_send(fd, &hello, sizeof hello, deadline_ns) ||
-      !wire_send(fd, own->record, own->record_bytes, deadline_ns) ||
-      !wire_recv(fd, &answer, sizeof answer, deadline_ns) || answer.magic != WIRE_MAGIC) {
-    return base_fail(COLL_ERROR_TIMEOUT,
-                     "rank %d: the meeting point %s port %u gave no answer: did rank 0 end, or is "
-                     "another program listening there?",
-                     own->rank, place->host, (unsigned)place->port);
-  }
+  return wire_send(fd, &hello, sizeof hello, deadline_ns) &&
+         wire_send(fd, own->record, own->record_bytes, deadline_ns) &&
+         wire_recv(fd, &greeting, sizeof greeting, deadline_ns) && greeting == WIRE_MAGIC;
+}
+
+static coll_status_t no_answer(const rendezvous_place_t *place, int rank) {
+  return base_fail(COLL_ERROR_TIMEOUT,
+                   "rank %d: the meeting point %s port %u gave no answer: did rank 0 end, or is "
+                   "another program listening there?",
+                   rank, place->host, (unsigned)place->port);
+}
+
+static coll_status_t hear_answer(int fd, const rendezvous_place_t *place,
+                                 const rendezvous_rank_t *own, uint64_t deadline_ns, void *records,
+                                 uint64_t *session) {
+  wire_answer_t answer;
+  if (!wire_recv(fd, &answer, sizeof answer, deadline_ns)) return no_answer(place, own->rank);
   if (answer.status != COLL_OK) {
     answer.text[sizeof answer.text - 1] = '\0';
     return base_fail((coll_status_t)answer.status, "rank %d: %s", own->rank, answer.text);
@@ -107,11 +116,17 @@ static coll_status_t converse(int fd, const rendezvous_place_t *place, const ren
 coll_status_t rendezvous_meet(const rendezvous_place_t *place, const rendezvous_rank_t *own,
                               int timeout_ms, void *records, uint64_t *session) {
   uint64_t deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
+  uint64_t answer_ns = deadline_ns + ANSWER_SLACK_NS;
   int fd, on = 1;
-  COLL_TRY(connect_until(place, own->rank, deadline_ns, &fd));
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  coll_status_t status =
-      converse(fd, place, own, timeout_ms, deadline_ns + ANSWER_SLACK_NS, records, session);
+  for (;;) {
+    COLL_TRY(connect_until(place, own->rank, deadline_ns, &fd));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (say_hello(fd, place, own, timeout_ms, answer_ns)) break;
+    close(fd); /* the server made room, or holds another meeting than this rank's */
+    if (base_clock_now_ns() >= deadline_ns) return no_answer(place, own->rank);
+    base_clock_sleep_ns(RETRY_MOST_NS);
+  }
+  coll_status_t status = hear_answer(fd, place, own, answer_ns, records, session);
   close(fd);
   return status;
 }

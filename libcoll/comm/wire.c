@@ -1,4 +1,4 @@
-/* poll before every transfer, so that sockets may be blocking or not. */
+/* Transfers never block, so that sockets may be blocking or not; poll waits. */
 #include "comm/wire.h"
 
 #include <errno.h>
@@ -7,28 +7,36 @@
 
 #include "base/deadline.h"
 
+/* Whether the line still holds, after one transfer. */
+static bool note(ssize_t came, size_t *moved) {
+  if (came < 0) return errno == EAGAIN || errno == EINTR;
+  *moved += (size_t)came;
+  return came > 0;
+}
+
+bool wire_send_some(int fd, const void *data, size_t bytes, size_t *moved) {
+  if (*moved == bytes) return true;
+  const char *next = (const char *)data + *moved;
+  return note(send(fd, next, bytes - *moved, MSG_NOSIGNAL | MSG_DONTWAIT), moved);
+}
+
+bool wire_recv_some(int fd, void *data, size_t bytes, size_t *moved) {
+  if (*moved == bytes) return true;
+  return note(recv(fd, (char *)data + *moved, bytes - *moved, MSG_DONTWAIT), moved);
+}
+
 bool wire_send(int fd, const void *data, size_t bytes, uint64_t deadline_ns) {
-  const char *next = data;
-  while (bytes > 0) {
+  for (size_t moved = 0; moved < bytes;) {
     if (!base_deadline_poll(fd, POLLOUT, deadline_ns)) return false;
-    ssize_t moved = send(fd, next, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (moved < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (moved <= 0) return false;
-    next += moved;
-    bytes -= (size_t)moved;
+    if (!wire_send_some(fd, data, bytes, &moved)) return false;
   }
   return true;
 }
 
 bool wire_recv(int fd, void *data, size_t bytes, uint64_t deadline_ns) {
-  char *next = data;
-  while (bytes > 0) {
+  for (size_t moved = 0; moved < bytes;) {
     if (!base_deadline_poll(fd, POLLIN, deadline_ns)) return false;
-    ssize_t moved = recv(fd, next, bytes, MSG_DONTWAIT);
-    if (moved < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (moved <= 0) return false;
-    next += moved;
-    bytes -= (size_t)moved;
+    if (!wire_recv_some(fd, data, bytes, &moved)) return false;
   }
   return true;
 }

@@ -4,13 +4,18 @@
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "comm/meeting.h"
 #include "comm/rendezvous.h"
+#include "comm/wire.h"
 #include "harness/party.h"
 
 #define KEY 815u
@@ -189,6 +194,158 @@ Test(rendezvous, minds_no_silent_strangers) {
   visit.timeout_ms = 3000;
   uint64_t ms = hold(3, &visit);
   cr_assert_lt(ms, 2000 * HARNESS_PATIENCE, "it took %d ms", (int)ms);
+}
+
+/* They fill the server's ears while the ranks call. */
+Test(rendezvous, minds_no_crowd_of_silent_strangers) {
+  visit_t visit = usual_visit(3);
+  visit.strangers = 200;
+  cr_assert_lt(hold(3, &visit), 2000 * HARNESS_PATIENCE);
+}
+
+/* On one port: rank 1 is missing, all are told so, and call again at once. */
+static int meet_at_second_try(int process, int size, void *context) {
+  (void)context;
+  visit_t visit = usual_visit(size);
+  rendezvous_place_t *shared = harness_board();
+  char record[RECORD_BYTES], records[8][RECORD_BYTES];
+  uint64_t session;
+  coll_status_t status = COLL_ERROR_TIMEOUT;
+  snprintf(record, sizeof record, "I am rank %d", process);
+  rendezvous_rank_t own = {
+      .rank = process, .size = size, .record = record, .record_bytes = sizeof record};
+  for (int meeting = 0; meeting < 2 && status == COLL_ERROR_TIMEOUT; meeting++) {
+    if (process == 0) {
+      if (meeting > 0) visit.place = *shared;
+      if (rendezvous_open(&visit.place) != COLL_OK) return harness_fail("%s", base_last_error());
+      *shared = visit.place;
+    }
+    if (meeting == 0) harness_meet();
+    if (meeting == 0 && process == 1) base_clock_sleep_ns(600000000);
+    status = rendezvous_meet(shared, &own, meeting == 0 ? 500 : 10000, records, &session);
+    PARTY_REQUIRE(status == COLL_OK || meeting == 0, "%s", base_last_error());
+    PARTY_REQUIRE(status != COLL_OK || meeting == 1 || process == 1, "met without rank 1");
+  }
+  return check_records(records, size);
+}
+
+Test(rendezvous, can_be_at_once_where_one_has_failed) {
+  harness_result_t result;
+  cr_assert(harness_run(3, 20000, meet_at_second_try, NULL, &result), "%s", result.text);
+}
+
+/* ---- callers that speak for many -------------------------------------------------------------*/
+
+enum { CROWD = 1024, FEW_FILES = 32 };
+
+static bool say_hello_as(int fd, int rank, int size, uint64_t pause_ns) {
+  wire_hello_t hello = {.magic = WIRE_MAGIC,
+                        .key = KEY,
+                        .rank = rank,
+                        .size = size,
+                        .timeout_ms = 20000,
+                        .pid = (int32_t)getpid(),
+                        .record_bytes = RENDEZVOUS_RECORD_MOST};
+  char record[RENDEZVOUS_RECORD_MOST] = "";
+  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
+  const char *words = (const char *)&hello;
+  size_t half = sizeof hello / 2;
+  snprintf(record, sizeof record, "I am rank %d", rank);
+  if (!wire_send(fd, words, half, deadline_ns)) return false;
+  base_clock_sleep_ns(pause_ns);
+  return wire_send(fd, words + half, sizeof hello - half, deadline_ns) &&
+         wire_send(fd, record, sizeof record, deadline_ns);
+}
+
+static bool hear_all_as(int fd, int size) {
+  static char records[CROWD][RENDEZVOUS_RECORD_MOST];
+  uint64_t greeting, deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
+  wire_answer_t answer;
+  char expected[32];
+  snprintf(expected, sizeof expected, "I am rank %d", size - 1);
+  return wire_recv(fd, &greeting, sizeof greeting, deadline_ns) && greeting == WIRE_MAGIC &&
+         wire_recv(fd, &answer, sizeof answer, deadline_ns) && answer.status == COLL_OK &&
+         wire_recv(fd, records, (size_t)size * sizeof *records, deadline_ns) &&
+         strcmp(records[size - 1], expected) == 0;
+}
+
+/* Two callers, of whom one stops in the middle of its hello for longer than the other waits. */
+Test(rendezvous, waits_for_one_that_is_slow_to_say_hello) {
+  visit_t visit = usual_visit(2);
+  cr_assert_eq(rendezvous_open(&visit.place), COLL_OK, "%s", base_last_error());
+  int slow = dial(&visit.place), quick = dial(&visit.place);
+  cr_assert(say_hello_as(slow, 0, 2, 600000000));
+  cr_assert(say_hello_as(quick, 1, 2, 0));
+  cr_assert(hear_all_as(slow, 2), "the slow one is not answered");
+  cr_assert(hear_all_as(quick, 2), "the quick one is not answered");
+  close(slow);
+  close(quick);
+}
+
+/* One process serves, and may open too few files for it; the other is all of the ranks. */
+static int meet_as_crowd(int process, int size, void *context) {
+  (void)size, (void)context;
+  static int lines[CROWD];
+  rendezvous_place_t *shared = harness_board();
+  struct rlimit limit;
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = process == 0 ? FEW_FILES : limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (process == 0) {
+    visit_t visit = usual_visit(0);
+    if (rendezvous_open(&visit.place) != COLL_OK) return harness_fail("%s", base_last_error());
+    *shared = visit.place;
+  }
+  harness_meet();
+  for (int rank = 0; process == 1 && rank < CROWD; rank++) {
+    lines[rank] = dial(shared);
+    PARTY_REQUIRE(say_hello_as(lines[rank], rank, CROWD, 0), "rank %d cannot say hello", rank);
+  }
+  for (int rank = CROWD - 1; process == 1 && rank >= 0; rank--) {
+    PARTY_REQUIRE(hear_all_as(lines[rank], CROWD), "rank %d is not answered", rank);
+  }
+  harness_meet();
+  return 0;
+}
+
+Test(rendezvous, brings_a_thousand_together) {
+  harness_result_t result;
+  cr_assert(harness_run(2, 60000, meet_as_crowd, NULL, &result), "%s", result.text);
+}
+
+static void *hold_meeting(void *meeting) {
+  meeting_hold(meeting);
+  return NULL;
+}
+
+/* By sockets that hold less than what a rank is told. */
+Test(rendezvous, tells_all_but_one_that_has_stopped) {
+  enum { SIZE = 600, STOPPED = 400 };
+  static int lines[SIZE];
+  struct sockaddr_un address = {.sun_family = AF_UNIX}; /* a name of the kernel's choice */
+  socklen_t bytes = sizeof(sa_family_t);
+  pthread_t thread;
+  meeting_t *meeting;
+  int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  cr_assert_eq(bind(listener, (struct sockaddr *)&address, bytes), 0);
+  cr_assert_eq(listen(listener, SIZE), 0);
+  bytes = sizeof address;
+  cr_assert_eq(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
+  cr_assert_eq(meeting_create(listener, KEY, &meeting), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(pthread_create(&thread, NULL, hold_meeting, meeting), 0);
+  for (int rank = 0; rank < SIZE; rank++) {
+    lines[rank] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(connect(lines[rank], (struct sockaddr *)&address, bytes), 0);
+    cr_assert(say_hello_as(lines[rank], rank, SIZE, 0), "rank %d cannot say hello", rank);
+  }
+  for (int rank = SIZE - 1; rank >= 0; rank--) {
+    if (rank == STOPPED) continue;
+    cr_assert(hear_all_as(lines[rank], SIZE), "rank %d is not answered", rank);
+  }
+  pthread_join(thread, NULL);
+  cr_assert_not(hear_all_as(lines[STOPPED], SIZE), "what should stop a rank is too little");
+  for (int rank = 0; rank < SIZE; rank++) close(lines[rank]);
+  meeting_destroy(meeting);
 }
 
 /* ---- nobody there ---------------------------------------------------------------------------*/
