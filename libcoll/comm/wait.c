@@ -5,11 +5,10 @@
  */
 #include "comm/wait.h"
 
-#include <sched.h>
-
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "base/names.h"
+#include "comm/strangers.h"
 #include "engine/tag.h"
 
 #define BACKGROUND_LOOKS 32 /* some 10 µs */
@@ -177,7 +176,7 @@ static int spin_limit_of(const comm_wait_t *wait, const comm_task_t tasks[], siz
 /* Whether letting others have the core may still bring news sooner than sleeping does. A thread in
  * the background would yield to one that computes for a whole time slice; woken, it comes first. */
 static bool may_yield(comm_wait_t *wait, int spin_limit) {
-  if (wait->in_background) return false;
+  if (wait->in_background || comm_strangers_are_about()) return false;
   if (wait->looks == spin_limit) return true; /* the first time: no need for a clock */
   uint64_t now_ns = base_clock_now_ns();
   if (wait->yielding_ns == 0) wait->yielding_ns = now_ns;
@@ -210,14 +209,6 @@ static int patience_of(comm_wait_t *wait, const comm_task_t tasks[], size_t coun
   return 0;
 }
 
-static void give_up_core(const comm_wait_t *wait) {
-  if (wait->asker != NULL) {
-    wait->asker->ops->yield(wait->asker);
-  } else {
-    sched_yield();
-  }
-}
-
 coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
   int spin_limit = spin_limit_of(wait, tasks, count);
   if (wait->looks < spin_limit) {
@@ -238,7 +229,7 @@ coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t 
   if (may_yield(wait, spin_limit)) {
     wait->looks++;
     wait->asked = false;
-    give_up_core(wait);
+    comm_strangers_yield(tasks[0].call->comm, wait->asker);
     return COLL_OK;
   }
   return sleep_once(wait, tasks, count);

@@ -286,7 +286,7 @@ static int threads_on_streams_and_communicators(party_rank_t *self) {
 
 Test(turns, order_threads) {
   PARTY_RUN(2, 20000, threads_in_person, NULL);
-  PARTY_RUN(2, 20000, threads_without_groups, NULL);
+  PARTY_RUN(2, 60000, threads_without_groups, NULL);
 }
 
 Test(turns, order_threads_on_one_stream) {

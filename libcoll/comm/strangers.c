@@ -1,0 +1,85 @@
+/*
+ * When two yields were long, and the ranks had little of the time between them, others had it. A
+ * neighbour among the ranks that computes makes yields long as well, but then the ranks have it:
+ * measured, more than half of it, and where one program computes beside them less than that.
+ */
+#include "comm/strangers.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+#define YIELDS_PER_TIMED 8u /* a clock costs a tenth of a yield */
+#define LONG_NS 500000u
+#define APART_LEAST_NS 1000000u /* two yields between which time is counted */
+#define APART_MOST_NS 200000000u
+#define PAUSE_LEAST_NS 50000000u
+#define PAUSE_MOST_NS 400000000u
+
+typedef struct strangers {
+  unsigned yields;
+  uint64_t then_ns, had_ns;    /* at the last long yield: the time, and what ranks had had */
+  uint64_t pause_ns, until_ns; /* for which the core is not given up; pause_ns 0: no strangers */
+} strangers_t;
+
+/* Looked at before every yield: by its offset, not by a call. */
+static _Thread_local strangers_t own __attribute__((tls_model("initial-exec")));
+
+bool comm_strangers_are_about(void) {
+  return own.pause_ns > 0 && base_clock_now_ns() < own.until_ns;
+}
+
+/* Processor time of the processes of all ranks; ranks of one process follow each other. */
+static uint64_t time_had_ns(const struct coll_comm *comm) {
+  uint64_t sum_ns = 0;
+  for (int rank = 0; rank < comm->size; rank++) {
+    struct timespec time;
+    clockid_t clock;
+    if (rank > 0 && comm->peers[rank].pid == comm->peers[rank - 1].pid) continue;
+    if (clock_getcpuclockid(comm->peers[rank].pid, &clock) != 0) continue;
+    if (clock_gettime(clock, &time) != 0) continue;
+    sum_ns += (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+  }
+  return sum_ns;
+}
+
+static void pause_from(uint64_t now_ns) {
+  own.pause_ns *= 2;
+  if (own.pause_ns < PAUSE_LEAST_NS) own.pause_ns = PAUSE_LEAST_NS;
+  if (own.pause_ns > PAUSE_MOST_NS) own.pause_ns = PAUSE_MOST_NS;
+  own.until_ns = now_ns + own.pause_ns;
+}
+
+static void note_long(const struct coll_comm *comm, uint64_t now_ns) {
+  uint64_t had_ns = time_had_ns(comm), apart_ns = now_ns - own.then_ns;
+  uint64_t cores = (uint64_t)(comm->size < comm->cores ? comm->size : comm->cores);
+  if (apart_ns < APART_LEAST_NS) return;
+  bool counts = apart_ns < APART_MOST_NS && own.then_ns >= own.until_ns;
+  bool others_had = (had_ns - own.had_ns) * 5 < apart_ns * cores * 2;
+  own.then_ns = now_ns;
+  own.had_ns = had_ns;
+  if (counts && others_had) pause_from(now_ns);
+}
+
+static void note_short(uint64_t now_ns) {
+  uint64_t latest_ns = own.then_ns > own.until_ns ? own.then_ns : own.until_ns;
+  if (now_ns - latest_ns > APART_MOST_NS) own = (strangers_t){0};
+}
+
+void comm_strangers_yield(const struct coll_comm *comm, transport_t *transport) {
+  bool timed = own.then_ns > 0 || own.yields++ % YIELDS_PER_TIMED == 0;
+  uint64_t began_ns = timed ? base_clock_now_ns() : 0;
+  if (transport != NULL) {
+    transport->ops->yield(transport);
+  } else {
+    sched_yield();
+  }
+  if (!timed) return;
+  uint64_t now_ns = base_clock_now_ns();
+  if (now_ns - began_ns >= LONG_NS) {
+    note_long(comm, now_ns);
+  } else {
+    note_short(now_ns);
+  }
+}
