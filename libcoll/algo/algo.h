@@ -6,6 +6,7 @@
 #ifndef ALGO_ALGO_H
 #define ALGO_ALGO_H
 
+#include "base/names.h"
 #include "plan/emit.h"
 #include "plan/plan.h"
 
@@ -29,6 +30,11 @@ typedef struct algo {
 } algo_t;
 
 #define ALGO_ALL_RANKS (-1)
+
+/* Whether plans differ by shape.root. */
+static inline bool algo_has_root(const algo_t *algo) {
+  return algo->led || base_collective_is_rooted(algo->collective);
+}
 
 /* The collective's index-th algorithm, or NULL past the end. */
 const algo_t *algo_at(coll_collective_t collective, int index);

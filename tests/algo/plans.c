@@ -54,7 +54,7 @@ int test_next_root(coll_collective_t collective, int size, int all_up_to, int ro
 }
 
 int test_next_lead(const algo_t *algo, int size, int all_up_to, int root) {
-  if (!algo->led) return test_next_root(algo->collective, size, all_up_to, root);
+  if (root >= 0 && !algo_has_root(algo)) return -1;
   return next_of(size, all_up_to, root);
 }
 

@@ -55,7 +55,7 @@ static char text[1 << 16], other_text[1 << 16];
 
 static void one_rank_is_built_as_all_are(const algo_t *algo) {
   for (int size = 1; size <= 9; size++) {
-    int root = algo->led || base_collective_is_rooted(algo->collective) ? size / 3 : 0;
+    int root = algo_has_root(algo) ? size / 3 : 0;
     plan_t *all = test_plan_build(algo, size, root, TEST_IN_PLACE);
     for (int rank = 0; rank < size; rank++) {
       plan_t *one = NULL;

@@ -78,6 +78,13 @@ run 0 verify reduce --algo binomial -n 2,4,8 --root 1 &&
   grep -q '^reduce  *binomial  *2,4,8  *6 ' out
 ok "verify of one algorithm counts its plans"
 
+led="--algo mapped_by_two"
+run 0 verify allreduce $led -n 2,5 && grep -q '^allreduce  *mapped_by_two  *2,5  *10 ' out &&
+  run 0 verify allreduce -n 4 --root 3 && grep -q '^allreduce  *mapped_by_two  *4  *2 ' out &&
+  run 0 show allreduce $led -n 4 --root 3 && grep -qx 'root 3' out && cp out led.plan &&
+  run 0 show allreduce $led -n 4 && ! cmp -s out led.plan
+ok "plans that any rank may lead are proved and shown for several that do"
+
 "$collplan" show allreduce -n 4 | "$collplan" verify - >out 2>err && grep -q ' proved$' out
 ok "verify reads standard input"
 
@@ -99,7 +106,9 @@ refused "no command 'shwo'; did you mean 'show'?" shwo &&
 ok "unknown names are met with the nearest"
 
 refused "--root 4: with 4 ranks the root is at most 3" show broadcast -n 4 --root 4 &&
-  refused "--root 1: allreduce has no root" show allreduce --root 1
+  refused "--root 1: allreduce/ring has no root, and no rank leads it" show allreduce --root 1 &&
+  refused "--root 1: allreduce/ring has no root" verify allreduce --algo ring --root 1 -n 4 &&
+  refused "--root 1: alltoall has no root" verify alltoall --root 1 -n 4
 ok "a root that is no rank"
 
 refused "-n 0: give a whole number from 1 to 4096" show allreduce -n 0 &&

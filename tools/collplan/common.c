@@ -116,10 +116,21 @@ coll_status_t collplan_parse_ranks(const char *text, int32_t **counts, size_t *c
   return COLL_OK;
 }
 
-coll_status_t collplan_check_root(coll_collective_t collective, int64_t root, int32_t size) {
-  if (root > 0 && !base_collective_is_rooted(collective)) {
-    return base_fail(COLL_ERROR_INVALID, "--root %d: %s has no root", (int)root,
-                     base_collective_name(collective));
+static bool some_has_root(coll_collective_t collective) {
+  const algo_t *algo;
+  for (int i = 0; (algo = algo_at(collective, i)) != NULL; i++) {
+    if (algo_has_root(algo)) return true;
+  }
+  return false;
+}
+
+coll_status_t collplan_check_root(coll_collective_t collective, const algo_t *algo, int64_t root,
+                                  int32_t size) {
+  bool has = algo != NULL ? algo_has_root(algo) : some_has_root(collective);
+  if (root > 0 && !has) {
+    return base_fail(COLL_ERROR_INVALID, "--root %d: %s%s%s has no root, and no rank leads it",
+                     (int)root, base_collective_name(collective), algo != NULL ? "/" : "",
+                     algo != NULL ? algo->name : "");
   }
   if (root >= size) {
     return base_fail(COLL_ERROR_INVALID, "--root %d: with %d rank%s the root is at most %d",

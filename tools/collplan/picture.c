@@ -170,7 +170,7 @@ static void write_title(const picture_t *picture) {
   write_plain(plan->algorithm, out);
   fprintf(out, " \u00b7 %d rank%s</text>\n", plan->shape.size, plan->shape.size == 1 ? "" : "s");
   fprintf(out, "<text x=\"%d\" y=\"66\" class=\"small\" font-size=\"12\">", MARGIN);
-  if (base_collective_is_rooted(plan->shape.collective)) {
+  if (plan->shape.root > 0 || base_collective_is_rooted(plan->shape.collective)) {
     fprintf(out, "root %d \u00b7 ", plan->shape.root);
   }
   fprintf(out,

@@ -19,8 +19,8 @@ static coll_status_t make_plan(const request_t *request, plan_t **plan) {
   if (!collplan_is_collective(request->word, &collective)) {
     return collplan_load(request->word, plan);
   }
-  COLL_TRY(collplan_check_root(collective, request->root, (int32_t)request->ranks));
   COLL_TRY(collplan_algo(collective, request->algo, &algo));
+  COLL_TRY(collplan_check_root(collective, algo, request->root, (int32_t)request->ranks));
   plan_shape_t shape = {
       .collective = collective, .size = (int32_t)request->ranks, .root = (int32_t)request->root};
   return algo_build(algo, &shape, ALGO_ALL_RANKS, request->in_place, plan);
@@ -78,7 +78,8 @@ int collplan_show(int argc, char **argv) {
        0, 0, NULL},
       {'n', "ranks", BASE_OPTION_INTEGER, &request.ranks, "N", "number of ranks", 1, PLAN_RANKS_MAX,
        NULL},
-      {0, "root", BASE_OPTION_INTEGER, &request.root, "R", "the root", 0, PLAN_RANKS_MAX - 1, NULL},
+      {0, "root", BASE_OPTION_INTEGER, &request.root, "R", "the root, or who leads", 0,
+       PLAN_RANKS_MAX - 1, NULL},
       {0, "in-place", BASE_OPTION_FLAG, &request.in_place, NULL,
        "as for calls whose input and output overlap", 0, 0, NULL},
       {0, "rank", BASE_OPTION_INTEGER, &request.rank, "R", "only that rank's program; -1: all", -1,

@@ -88,7 +88,8 @@ static coll_status_t print_table(coll_collective_t collective, int32_t size, int
   printf("%-21s %-8s %6s %6s %8s %7s %8s %8s %8s %8s\n", "algorithm", "reach", "rounds", "steps",
          "messages", "signals", "sent", "mapped", "reduced", "scratch");
   for (int i = 0; (algo = algo_at(collective, i)) != NULL; i++) {
-    plan_shape_t shape = {.collective = collective, .size = size, .root = root};
+    plan_shape_t shape = {
+        .collective = collective, .size = size, .root = algo_has_root(algo) ? root : 0};
     plan_t *plan = NULL;
     COLL_TRY(algo_build(algo, &shape, ALGO_ALL_RANKS, false, &plan));
     coll_status_t status = print_row(plan);
@@ -103,7 +104,8 @@ int collplan_stats(int argc, char **argv) {
   bool helped = false;
   const base_option_t options[] = {
       {'n', "ranks", BASE_OPTION_INTEGER, &ranks, "N", "number of ranks", 1, PLAN_RANKS_MAX, NULL},
-      {0, "root", BASE_OPTION_INTEGER, &root, "R", "the root", 0, PLAN_RANKS_MAX - 1, NULL},
+      {0, "root", BASE_OPTION_INTEGER, &root, "R", "the root, or who leads", 0, PLAN_RANKS_MAX - 1,
+       NULL},
   };
   const base_command_t command = {
       .name = "collplan stats",
@@ -124,7 +126,7 @@ int collplan_stats(int argc, char **argv) {
     status = base_fail(COLL_ERROR_INVALID, "stats: name one collective (collplan stats --help)");
   }
   if (status == COLL_OK) status = base_collective_find(words[0], &collective);
-  if (status == COLL_OK) status = collplan_check_root(collective, root, (int32_t)ranks);
+  if (status == COLL_OK) status = collplan_check_root(collective, NULL, root, (int32_t)ranks);
   if (status == COLL_OK) status = print_table(collective, (int32_t)ranks, (int32_t)root);
   return status == COLL_OK ? 0 : collplan_fail();
 }

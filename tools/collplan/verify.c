@@ -74,10 +74,11 @@ static coll_status_t prove_shape(const algo_t *algo, const plan_shape_t *shape, 
 static coll_status_t prove_size(const request_t *request, const algo_t *algo, int32_t size,
                                 row_t *row) {
   int32_t roots[] = {0, size / 2, size - 1};
-  size_t count = base_collective_is_rooted(algo->collective) ? 3 : 1;
+  size_t count = algo_has_root(algo) ? 3 : 1;
   if (request->root >= 0) {
-    COLL_TRY(collplan_check_root(algo->collective, request->root, size));
-    roots[0] = (int32_t)request->root;
+    bool named = request->algo != NULL && strcmp(request->algo, "all") != 0;
+    COLL_TRY(collplan_check_root(algo->collective, named ? algo : NULL, request->root, size));
+    if (algo_has_root(algo)) roots[0] = (int32_t)request->root;
     count = 1;
   }
   for (size_t i = 0; i < count; i++) {
@@ -156,7 +157,7 @@ int collplan_verify(int argc, char **argv) {
       {'n', "ranks", BASE_OPTION_TEXT, &request.ranks, "N", "rank counts: 8, 1-64, 2,4,8-16", 0, 0,
        NULL},
       {0, "root", BASE_OPTION_INTEGER, &request.root, "R",
-       "the root; -1: the first, middle and last rank", -1, PLAN_RANKS_MAX - 1, NULL},
+       "the root, or who leads; -1: the first, middle and last rank", -1, PLAN_RANKS_MAX - 1, NULL},
   };
   const base_command_t command = {
       .name = "collplan verify",
