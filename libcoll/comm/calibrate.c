@@ -351,6 +351,18 @@ static void bind_to(side_t *side, int core) {
   }
 }
 
+/* Where a core has several hardware threads, two sides on it would meet without a switch. */
+static void bind_to_one_thread(side_t *side) {
+  cpu_set_t core, thread;
+  int cpu = 0;
+  bind_to(side, 0);
+  if (sched_getaffinity(0, sizeof core, &core) != 0) return;
+  while (!CPU_ISSET(cpu, &core)) cpu++;
+  CPU_ZERO(&thread);
+  CPU_SET(cpu, &thread);
+  if (sched_setaffinity(0, sizeof thread, &thread) != 0) side->bench->failed = true;
+}
+
 static void time_round(side_t *side) {
   timings_t *timings = &side->timings;
   keep_least(&timings->trip, (int64_t)(time_of(side, trips, TRIPS) * 500 / TRIPS));
@@ -368,7 +380,7 @@ static void *measure_side(void *argument) {
   for (int round = 0; round < ROUNDS; round++) time_round(side);
   price_steps(side);
   for (int i = 0; i < TUNE_SIZES; i++) price_moves(side, i);
-  bind_to(side, 0);
+  bind_to_one_thread(side);
   side->half.shares_core = true;
   uint64_t switches_ns = time_of(side, meetings, SWITCHES);
   fixed_ps[TUNE_SWITCH] = cost(clamp((int64_t)(switches_ns * 1000 / SWITCHES), 0, SWITCH_MOST_PS));
