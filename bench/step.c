@@ -238,10 +238,16 @@ static coll_status_t tell_limit(const rank_t *rank, const timing_t *median) {
   return COLL_OK;
 }
 
+static coll_status_t check(const settings_t *settings, const rank_t *rank) {
+  if (!settings->limit || (rank->team.size == 1 && !settings->json)) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID, "--limit: the limit is told of one rank, without --json");
+}
+
 static coll_status_t measure(const settings_t *settings, rank_t *rank) {
   double sgemm[2];
   void *memory;
   COLL_TRY(open_team(rank));
+  COLL_TRY(train_team_agree(&rank->team, check(settings, rank)));
   COLL_TRY(open_rank(settings, rank));
   COLL_TRY(base_alloc((size_t)settings->steps + 1, sizeof(timing_t), "the timings", &memory));
   timing_t *timings = memory;
@@ -252,7 +258,7 @@ static coll_status_t measure(const settings_t *settings, rank_t *rank) {
   if (status == COLL_OK) {
     status = tell(settings, rank, timings, sgemm[0] > sgemm[1] ? sgemm[0] : sgemm[1]);
   }
-  if (status == COLL_OK && settings->limit && rank->team.size == 1) {
+  if (status == COLL_OK && settings->limit) {
     status = tell_limit(rank, &timings[1 + settings->steps / 2]);
   }
   free(timings);

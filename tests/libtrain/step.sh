@@ -28,6 +28,12 @@ ok "ranks that cannot share the batch"
   [ "$(grep -c '^ *.*gradient  ' "$dir/out")" = 10 ] && grep -q '^all of these' "$dir/out"
 ok "the limit names every product"
 
+! "$step" $tiny --threads 1 --limit --json >"$dir/out" 2>"$dir/err" && [ ! -s "$dir/out" ] &&
+  grep -q -e '--limit: the limit is told of one rank, without --json' "$dir/err" &&
+  ! "$collrun" -n 2 "$step" $tiny --limit >"$dir/out" 2>"$dir/err" && [ ! -s "$dir/out" ] &&
+  [ "$(grep -c 'the limit is told of one rank' "$dir/err")" = 1 ]
+ok "a limit that would be told of no one rank, or amid JSON, is refused"
+
 "$scaling" --build "$build" $tiny --steps 1 --rounds 2 --rows 1x1 "2x1 --zero 3" \
   --beside "echo 9.5 ms; echo 7.5 ms" >"$dir/out" &&
   awk '$1 == "1x1" && $NF == "1.000" { one = 1 } $1 == "2x1" && NF == 8 { two = 1 }
