@@ -98,3 +98,8 @@ const char *base_words_from_bytes(uint64_t bytes, char text[24]) {
   snprintf(text, 24, "%" PRIu64, bytes);
   return text;
 }
+
+uint64_t base_words_hash(uint64_t hash, const char *text) {
+  for (; *text != '\0'; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+  return hash;
+}

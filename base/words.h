@@ -22,4 +22,8 @@ bool base_words_bytes(const char *text, uint64_t *bytes);
 /* "64", "4K", "16M": the form that base_words_bytes reads, exact. Returns `text`. */
 const char *base_words_from_bytes(uint64_t bytes, char text[24]);
 
+/* FNV-1a of a text, or of several one after another: goes on from `hash`. */
+#define BASE_WORDS_HASH_OF_NOTHING 0xcbf29ce484222325u
+uint64_t base_words_hash(uint64_t hash, const char *text);
+
 #endif

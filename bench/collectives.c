@@ -36,10 +36,6 @@ bool bench_collective_in_place(coll_collective_t collective) {
   return traits[collective].in_place;
 }
 
-bool bench_collective_is_per_rank(coll_collective_t collective) {
-  return traits[collective].per_rank;
-}
-
 size_t bench_collective_count(coll_collective_t collective, size_t bytes, coll_dtype_t dtype,
                               int ranks) {
   if (collective == COLL_BARRIER) return 0;

@@ -15,11 +15,8 @@ bool bench_collective_reduces(coll_collective_t collective);
 bool bench_collective_is_rooted(coll_collective_t collective);
 bool bench_collective_in_place(coll_collective_t collective); /* coll.h defines an in-place form */
 
-/* Whether the call's count is one of `ranks` equal blocks of the size (allgather) or all of it
- * (allreduce). */
-bool bench_collective_is_per_rank(coll_collective_t collective);
-
-/* The call's count for a size of `bytes`, rounded down to whole elements, and the size that this
+/* The call's count for a size of `bytes`, all of it (allreduce) or one of `ranks` equal blocks
+ * (allgather), rounded down to whole elements, and the size that this
  * count stands for. */
 size_t bench_collective_count(coll_collective_t collective, size_t bytes, coll_dtype_t dtype,
                               int ranks);

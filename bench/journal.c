@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/processor.h"
 #include "base/status.h"
 
 struct bench_journal {
@@ -18,29 +19,15 @@ struct bench_journal {
   json_t *document, *rows;
 };
 
-/* What follows "model name : " in /proc/cpuinfo, or "unknown". */
-static json_t *processor_name(void) {
-  char line[256];
-  json_t *name = NULL;
-  FILE *file = fopen("/proc/cpuinfo", "re");
-  while (name == NULL && file != NULL && fgets(line, sizeof line, file) != NULL) {
-    char *colon = strchr(line, ':');
-    if (colon == NULL || strncmp(line, "model name", 10) != 0) continue;
-    colon[strcspn(colon, "\n")] = '\0';
-    name = json_string(colon + 1 + strspn(colon + 1, " "));
-  }
-  if (file != NULL) fclose(file);
-  return name != NULL ? name : json_string("unknown");
-}
-
 static json_t *describe_machine(void) {
   struct utsname host;
+  char processor[128];
   bool known = uname(&host) == 0;
-  return json_pack("{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:I}", "host", known ? host.nodename : "",
+  base_processor_name(processor, sizeof processor);
+  return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "host", known ? host.nodename : "",
                    "system", known ? host.release : "", "architecture", known ? host.machine : "",
-                   "processor", processor_name(), "processors",
-                   (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "l2_bytes",
-                   (json_int_t)sysconf(_SC_LEVEL2_CACHE_SIZE), "l3_bytes",
+                   "processor", processor, "processors", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN),
+                   "l2_bytes", (json_int_t)sysconf(_SC_LEVEL2_CACHE_SIZE), "l3_bytes",
                    (json_int_t)sysconf(_SC_LEVEL3_CACHE_SIZE), "memory_bytes",
                    (json_int_t)sysconf(_SC_PHYS_PAGES) * (json_int_t)sysconf(_SC_PAGESIZE));
 }

@@ -256,11 +256,6 @@ static coll_status_t cross(void *context, int pair) {
 
 /* ---- figures */
 
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* Median over the batches of the slowest rank's time per call; every rank gets it. */
 static double figure(rank_t *rank, coll_status_t (*call)(void *, int), int iterations,
                      int rotation) {
@@ -278,8 +273,7 @@ static double figure(rank_t *rank, coll_status_t (*call)(void *, int), int itera
     }
   }
   (void)meet(rank);
-  qsort(slowest, (size_t)batches, sizeof slowest[0], compare_doubles);
-  return (slowest[(batches - 1) / 2] + slowest[batches / 2]) / 2;
+  return bench_timing_median(slowest, batches);
 }
 
 /* ---- buffers */

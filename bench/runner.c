@@ -239,11 +239,6 @@ static coll_status_t check_form(bench_runner_t *runner, form_t *form, uint64_t *
 
 /* ---- a row */
 
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* Lets every rank see every rank's report, and sums them up. */
 static coll_status_t conclude(bench_runner_t *runner, const rank_report_t *own,
                               bench_outcome_t *outcome) {
@@ -259,11 +254,10 @@ static coll_status_t conclude(bench_runner_t *runner, const rank_report_t *own,
       if (reports[rank].batch_us[i] > slowest[i]) slowest[i] = reports[rank].batch_us[i];
     }
   }
-  qsort(slowest, (size_t)batches, sizeof slowest[0], compare_doubles);
   outcome->ran = true;
   outcome->wrong = wrong > own->wrong ? wrong : own->wrong;
   if (batches == 0) return COLL_OK;
-  outcome->time_us = (slowest[(batches - 1) / 2] + slowest[batches / 2]) / 2;
+  outcome->time_us = bench_timing_median(slowest, batches);
   outcome->least_us = slowest[0];
   outcome->most_us = slowest[batches - 1];
   return COLL_OK;

@@ -3,6 +3,7 @@
 #include "bench/timing.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -62,4 +63,14 @@ coll_status_t bench_timing_run(const bench_timed_t *timed, const bench_effort_t 
   }
   *batches = count;
   return COLL_OK;
+}
+
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double bench_timing_median(double *figures, int count) {
+  qsort(figures, (size_t)count, sizeof *figures, compare);
+  return (figures[(count - 1) / 2] + figures[count / 2]) / 2;
 }

@@ -32,4 +32,7 @@ typedef struct bench_effort {
 coll_status_t bench_timing_run(const bench_timed_t *timed, const bench_effort_t *effort,
                                double *batch_us, int *batches);
 
+/* Their median, of one at least; sorts them. */
+double bench_timing_median(double *figures, int count);
+
 #endif

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/processor.h"
 #include "base/words.h"
 
 #define FORMAT 9
@@ -34,38 +35,16 @@
 
 /* ---- what the figures hold for --------------------------------------------------------------*/
 
-static void processor_name(char *name, size_t bytes) {
-  snprintf(name, bytes, "unknown");
-  FILE *file = fopen("/proc/cpuinfo", "re");
-  if (file == NULL) return;
-  char line[256];
-  while (fgets(line, sizeof line, file) != NULL) {
-    char *colon = strchr(line, ':');
-    bool named = strncmp(line, "model name", 10) == 0 || strncmp(line, "CPU part", 8) == 0;
-    if (!named || colon == NULL) continue;
-    line[strcspn(line, "\n")] = '\0';
-    snprintf(name, bytes, "%s", colon + 1 + strspn(colon + 1, " "));
-    break;
-  }
-  fclose(file);
-}
-
 /* The first lines of the file. */
 static void write_key(const char *variant, char key[KEY_BYTES]) {
   char name[128];
-  processor_name(name, sizeof name);
+  base_processor_name(name, sizeof name);
   snprintf(key, KEY_BYTES,
            "libcoll %d.%d.%d, %s build, figures %d\nprocessor %s\ncores %ld\ncaches %ld %ld %ld\n"
            "variant %.64s\n",
            COLL_VERSION_MAJOR, COLL_VERSION_MINOR, COLL_VERSION_PATCH, BUILD, FORMAT, name,
            sysconf(_SC_NPROCESSORS_ONLN), sysconf(_SC_LEVEL1_DCACHE_SIZE),
            sysconf(_SC_LEVEL2_CACHE_SIZE), sysconf(_SC_LEVEL3_CACHE_SIZE), variant);
-}
-
-static uint64_t text_hash(const char *text) { /* FNV-1a */
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (; *text != '\0'; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-  return hash;
 }
 
 /* The user's folder for what can be measured again; made when it is missing. */
@@ -88,7 +67,8 @@ static bool find_folder(char path[PATH_BYTES]) {
 static bool find_file(const char *key, char path[PATH_BYTES]) {
   if (!find_folder(path)) return false;
   size_t length = strlen(path);
-  snprintf(path + length, PATH_BYTES - length, "/machine-%016" PRIx64, text_hash(key));
+  snprintf(path + length, PATH_BYTES - length, "/machine-%016" PRIx64,
+           base_words_hash(BASE_WORDS_HASH_OF_NOTHING, key));
   return true;
 }
 

@@ -31,8 +31,6 @@ static topo_facts_t gather_facts(hwloc_topology_t topology) {
   return (topo_facts_t){.cores = count_of(topology, core_type(topology)),
                         .threads = count_of(topology, HWLOC_OBJ_PU),
                         .numa_nodes = count_of(topology, HWLOC_OBJ_NUMANODE),
-                        .l1_bytes = cache_bytes(topology, HWLOC_OBJ_L1CACHE),
-                        .l2_bytes = cache_bytes(topology, HWLOC_OBJ_L2CACHE),
                         .l3_bytes = cache_bytes(topology, HWLOC_OBJ_L3CACHE)};
 }
 

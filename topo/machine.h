@@ -14,10 +14,10 @@
 typedef struct topo_machine topo_machine_t;
 
 typedef struct topo_facts {
-  int cores;      /* physical cores with at least one usable hardware thread; at least 1 */
-  int threads;    /* usable hardware threads; at least 1 */
-  int numa_nodes; /* memory nodes beside those cores; at least 1 */
-  size_t l1_bytes, l2_bytes, l3_bytes; /* one data cache of each level; 0 where there is none */
+  int cores;       /* physical cores with at least one usable hardware thread; at least 1 */
+  int threads;     /* usable hardware threads; at least 1 */
+  int numa_nodes;  /* memory nodes beside those cores; at least 1 */
+  size_t l3_bytes; /* of one last cache; 0 where there is none */
 } topo_facts_t;
 
 /* A run of cores in hwloc's order, which keeps the cores of a cache, a node and a package together.

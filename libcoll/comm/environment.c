@@ -105,26 +105,19 @@ static coll_status_t number(const char *name, int64_t least, int64_t most, int64
                    name, text != NULL ? text : "", (long long)least, (long long)most);
 }
 
-#define HASH_OF_NOTHING 0xcbf29ce484222325u /* FNV-1a */
-
-static uint64_t hash_on(uint64_t hash, const char *text) {
-  for (; *text != '\0'; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-  return hash;
-}
-
 /* What the launcher's variables say of the job; 0: nothing. */
 static uint64_t job_told(const launcher_t *launcher) {
   const char *job = value_of(launcher->job), *step = value_of(launcher->step);
   if (job == NULL) return 0;
-  uint64_t hash = hash_on(HASH_OF_NOTHING, job);
-  return step != NULL ? hash_on(hash_on(hash, "."), step) : hash;
+  uint64_t hash = base_words_hash(BASE_WORDS_HASH_OF_NOTHING, job);
+  return step != NULL ? base_words_hash(base_words_hash(hash, "."), step) : hash;
 }
 
 /* The same for one that says nothing: each of its jobs has a process of its own that starts it. */
 static uint64_t job_by_starter(const launcher_t *launcher) {
   char name[COMM_STARTER_BYTES];
   comm_starter_name(launcher->rank, name);
-  return hash_on(HASH_OF_NOTHING, name);
+  return base_words_hash(BASE_WORDS_HASH_OF_NOTHING, name);
 }
 
 /* torchrun's agent may hold MASTER_PORT for a store of its own; it says so. */

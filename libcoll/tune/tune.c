@@ -250,9 +250,3 @@ const char *tune_term_name(tune_term_t term) {
   assert((unsigned)term < TUNE_TERM_COUNT);
   return names[term];
 }
-
-const char *tune_verdict_name(tune_verdict_t verdict) {
-  static const char *const names[TUNE_VERDICT_COUNT] = {"possible", "out of reach", "no room"};
-  assert((unsigned)verdict < TUNE_VERDICT_COUNT);
-  return names[verdict];
-}

@@ -24,8 +24,7 @@ typedef struct tune_call {
 typedef enum tune_verdict {
   TUNE_POSSIBLE,
   TUNE_TOO_FAR, /* the plan reaches further than the memory at hand allows */
-  TUNE_NO_ROOM, /* messages or scratch have no room for a single element of its chunks */
-  TUNE_VERDICT_COUNT
+  TUNE_NO_ROOM  /* messages or scratch have no room for a single element of its chunks */
 } tune_verdict_t;
 
 /* What the price of a call is made of. */
@@ -62,7 +61,6 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
 int tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], int count,
                 const tune_call_t *call);
 
-const char *tune_term_name(tune_term_t term);          /* "hops" */
-const char *tune_verdict_name(tune_verdict_t verdict); /* "possible" */
+const char *tune_term_name(tune_term_t term); /* "hops" */
 
 #endif
