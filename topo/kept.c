@@ -19,7 +19,7 @@
 #include "base/processor.h"
 #include "base/words.h"
 
-#define FORMAT 9
+#define FORMAT 10
 #define NAME_BYTES 32
 #define KEY_BYTES 512
 #define PATH_BYTES 1024

@@ -356,11 +356,12 @@ static void bind_to_one_thread(side_t *side) {
   cpu_set_t core, thread;
   int cpu = 0;
   bind_to(side, 0);
-  if (sched_getaffinity(0, sizeof core, &core) != 0) return;
-  while (!CPU_ISSET(cpu, &core)) cpu++;
+  bool known = sched_getaffinity(0, sizeof core, &core) == 0 && CPU_COUNT(&core) > 0;
+  while (known && !CPU_ISSET(cpu, &core)) cpu++;
   CPU_ZERO(&thread);
   CPU_SET(cpu, &thread);
-  if (sched_setaffinity(0, sizeof thread, &thread) != 0) side->bench->failed = true;
+  bool bound = known && sched_setaffinity(0, sizeof thread, &thread) == 0;
+  if (!bound) side->bench->failed = true;
 }
 
 static void time_round(side_t *side) {

@@ -16,9 +16,10 @@
 
 #define COMM_ERROR_BYTES 512
 
-/* Who a peer is, for sentences. */
+/* Who a peer is. */
 typedef struct comm_peer {
-  int32_t pid;
+  int32_t pid;   /* for sentences */
+  bool is_first; /* of the ranks of its process */
 } comm_peer_t;
 
 /* What the sends to a peer, or the receives from it, are carried out with. */
@@ -53,6 +54,7 @@ struct coll_comm {
   uint64_t magic; /* COMM_MAGIC while the communicator lives */
   int rank, size;
   comm_peer_t *peers; /* [size] */
+  bool one_pid_space; /* the peers' pids are those of this process's namespace */
   engine_world_t world;
   transport_t *local; /* to the ranks of this machine, all of them so far */
   transport_t *self;

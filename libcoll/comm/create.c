@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -129,13 +130,29 @@ static void draw_process_number(void) {
   if (getrandom(&process_number, sizeof process_number, 0) < 0) process_number = 0;
 }
 
-static bool in_one_process(int size, const comm_record_t records[]) {
-  for (int peer = 1; peer < size; peer++) {
-    if (records[peer].pid != records[0].pid || records[peer].process != records[0].process) {
-      return false;
-    }
+static uint64_t pid_space(void) {
+  struct stat space;
+  return stat("/proc/self/ns/pid", &space) == 0 ? (uint64_t)space.st_ino : 0;
+}
+
+static bool share_process(const comm_record_t *a, const comm_record_t *b) {
+  return a->pid == b->pid && a->process == b->process;
+}
+
+static int count_of_process(int size, const comm_record_t records[], int rank) {
+  int count = 0;
+  for (int peer = 0; peer < size; peer++) count += share_process(&records[peer], &records[rank]);
+  return count;
+}
+
+static void note_peers(struct coll_comm *comm, const comm_record_t records[]) {
+  comm->one_pid_space = true;
+  for (int peer = 0; peer < comm->size; peer++) {
+    uint64_t space = records[peer].pid_space;
+    if (space == 0 || space != records[comm->rank].pid_space) comm->one_pid_space = false;
+    bool first = count_of_process(peer, records, peer) == 0;
+    comm->peers[peer] = (comm_peer_t){.pid = records[peer].pid, .is_first = first};
   }
-  return true;
 }
 
 coll_status_t comm_introduce(shm_mesh_t *mesh, comm_record_t *record) {
@@ -143,6 +160,7 @@ coll_status_t comm_introduce(shm_mesh_t *mesh, comm_record_t *record) {
   pthread_once(&process_once, draw_process_number);
   record->pid = (int32_t)getpid();
   record->process = process_number;
+  record->pid_space = pid_space();
   record->cpus = topo_cpus_own();
   COLL_TRY(topo_host_identity(record->host));
   return shm_mesh_listen(mesh, &record->name);
@@ -164,7 +182,8 @@ static coll_status_t connect_mesh(shm_mesh_t *mesh, int rank, int size,
                                   uint64_t deadline_ns) {
   shm_mesh_name_t *names = NULL;
   COLL_TRY(check_hosts(rank, size, records));
-  base_descriptors_make_room((size_t)size * DESCRIPTORS_EACH);
+  size_t here = (size_t)count_of_process(size, records, rank);
+  base_descriptors_make_room(here * (size_t)size * DESCRIPTORS_EACH);
   COLL_TRY(base_alloc((size_t)size, sizeof *names, "names of ranks", (void **)&names));
   for (int peer = 0; peer < size; peer++) names[peer] = records[peer].name;
   coll_status_t status = shm_mesh_connect(mesh, rank, size, names, session, deadline_ns);
@@ -182,9 +201,10 @@ coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_reco
     shm_mesh_close(mesh);
     return status;
   }
-  COLL_TRY(transport_shm_create(mesh, in_one_process(size, records), deadline_ns, &local));
+  COLL_TRY(transport_shm_create(mesh, count_of_process(size, records, rank) == size, deadline_ns,
+                                &local));
   COLL_TRY(assemble(local, cores_of(size, records), &records[0].costs, &made));
-  for (int peer = 0; peer < size; peer++) made->peers[peer].pid = records[peer].pid;
+  note_peers(made, records);
   made->bound = are_apart(&records[0].cpus, &records[size - 1].cpus);
   *comm = made;
   return COLL_OK;
@@ -230,7 +250,10 @@ static coll_status_t assemble_all(transport_t *const ends[], int size, int cores
       while (rank > 0) comm_destroy(made[--rank]);
       return status;
     }
-    for (int peer = 0; peer < size; peer++) made[rank]->peers[peer].pid = (int32_t)getpid();
+    made[rank]->one_pid_space = true;
+    for (int peer = 0; peer < size; peer++) {
+      made[rank]->peers[peer] = (comm_peer_t){.pid = (int32_t)getpid(), .is_first = peer == 0};
+    }
   }
   return COLL_OK;
 }

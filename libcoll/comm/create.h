@@ -11,7 +11,8 @@
 typedef struct comm_record {
   char host[128]; /* ranks with equal text can share memory */
   int32_t pid;
-  uint64_t process; /* random; ranks with equal pid and process are threads of one process */
+  uint64_t process;   /* random; ranks with equal pid and process are threads of one process */
+  uint64_t pid_space; /* of the pid; 0: not known */
   shm_mesh_name_t name;
   topo_cpus_t cpus;     /* that the rank may run on */
   tune_machine_t costs; /* those of rank 0 count, for all ranks */

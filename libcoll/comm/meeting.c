@@ -7,6 +7,7 @@
 #include "comm/meeting.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -45,7 +46,7 @@ typedef struct guest {
   int fd; /* -1: not here yet, or not any more */
   int32_t pid;
   size_t told;
-  bool knows; /* how the meeting has ended */
+  int32_t knows; /* the process of this rank that knows how the meeting has ended; 0: none */
 } guest_t;
 
 struct meeting {
@@ -60,10 +61,11 @@ struct meeting {
   wire_answer_t answer;
   char *speech; /* what guests are told: the answer, then the records by rank */
   size_t record_bytes;
-  bool over; /* guests are being told */
-  uint64_t deadline_ns;
-  struct pollfd *polls;
-  size_t poll_capacity;
+  size_t speech_bytes;  /* to be told, once the meeting is over; 0 before */
+  uint64_t deadline_ns; /* the earliest of the guests' */
+  struct pollfd *polls; /* of open descriptors alone: there may be no more than may be open */
+  int *polled;          /* the ranks of the guests among them */
+  size_t poll_capacity, polled_capacity;
 };
 
 static void decide(meeting_t *meeting, coll_status_t status, const char *format, ...)
@@ -98,7 +100,7 @@ static bool first_rank_came(meeting_t *meeting, const wire_hello_t *hello) {
   for (size_t rank = 0; rank < size; rank++) meeting->guests[rank].fd = -1;
   meeting->size = hello->size;
   meeting->record_bytes = hello->record_bytes;
-  meeting->deadline_ns = base_clock_now_ns() + (uint64_t)hello->timeout_ms * 1000000u;
+  meeting->deadline_ns = UINT64_MAX;
   base_descriptors_make_room(size + CALLERS_MOST);
   return true;
 }
@@ -126,6 +128,8 @@ static bool seat(meeting_t *meeting, const caller_t *caller) {
            (int)guest->pid, (int)hello->pid, (int)hello->rank);
     return false;
   }
+  uint64_t deadline_ns = base_clock_now_ns() + (uint64_t)hello->timeout_ms * 1000000u;
+  if (deadline_ns < meeting->deadline_ns) meeting->deadline_ns = deadline_ns;
   *guest = (guest_t){.fd = caller->fd, .pid = hello->pid};
   memcpy(meeting->speech + sizeof meeting->answer + (size_t)hello->rank * meeting->record_bytes,
          caller->words.record, meeting->record_bytes);
@@ -140,18 +144,18 @@ static bool say(int fd, const void *data, size_t bytes) {
 }
 
 static void turn_away(meeting_t *meeting, const caller_t *caller) {
-  bool counts = caller->words.hello.rank < meeting->size;
+  const wire_hello_t *hello = &caller->words.hello;
   bool told = say(caller->fd, &meeting->answer, sizeof meeting->answer);
   close(caller->fd);
-  if (counts) meeting->guests[caller->words.hello.rank].knows |= told;
+  if (told && hello->rank < meeting->size) meeting->guests[hello->rank].knows = hello->pid;
 }
 
 static void receive(meeting_t *meeting, const caller_t *caller) {
   static const uint64_t greeting = WIRE_MAGIC;
-  int rank = caller->words.hello.rank;
+  const wire_hello_t *hello = &caller->words.hello;
   /* Who knows that the meeting has failed calls for the next one on this port. */
-  bool expected = rank >= meeting->size || !meeting->guests[rank].knows;
-  if (!expected || !say(caller->fd, &greeting, sizeof greeting)) {
+  bool knows = hello->rank < meeting->size && meeting->guests[hello->rank].knows == hello->pid;
+  if (knows || !say(caller->fd, &greeting, sizeof greeting)) {
     close(caller->fd);
   } else if (meeting->answer.status != COLL_OK || !seat(meeting, caller)) {
     turn_away(meeting, caller);
@@ -175,6 +179,7 @@ static bool listen_to(meeting_t *meeting, caller_t *caller) {
   return false;
 }
 
+/* polls: one for each. */
 static void listen_to_callers(meeting_t *meeting, const struct pollfd polls[]) {
   int count = meeting->caller_count;
   meeting->caller_count = 0;
@@ -201,9 +206,9 @@ static void answer_call(meeting_t *meeting) {
   if (fd >= 0) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     meeting->callers[meeting->caller_count++] = (caller_t){.fd = fd};
-  } else if (meeting->caller_count > 0) {
+  } else if (meeting->starved && meeting->caller_count > 0) {
     drop_callers(meeting, 1);
-  } else {
+  } else if (errno != EAGAIN) {
     base_clock_sleep_ns(NO_ROOM_NS);
   }
 }
@@ -217,32 +222,32 @@ static void see_out(meeting_t *meeting, guest_t *guest) {
 }
 
 static void tell(meeting_t *meeting, guest_t *guest) {
-  size_t bytes = sizeof meeting->answer;
-  if (meeting->answer.status == COLL_OK) bytes += (size_t)meeting->size * meeting->record_bytes;
-  bool listens = wire_send_some(guest->fd, meeting->speech, bytes, &guest->told);
-  if (listens && guest->told < bytes) return;
-  guest->knows = listens;
+  bool listens = wire_send_some(guest->fd, meeting->speech, meeting->speech_bytes, &guest->told);
+  if (listens && guest->told < meeting->speech_bytes) return;
+  guest->knows = guest->pid;
   see_out(meeting, guest);
 }
 
-/* A guest has nothing to say, so anything readable is its hanging up. */
+/* A guest has nothing to say, so anything readable is its hanging up: it gives up by itself. */
 static void lose(meeting_t *meeting, int rank) {
   guest_t *guest = &meeting->guests[rank];
   decide(meeting, COLL_ERROR_RANK_LOST,
          "rank %d (process %d) went away while the ranks were meeting", rank, (int)guest->pid);
+  guest->knows = guest->pid;
   see_out(meeting, guest);
 }
 
 /* The server lives in rank 0's process, which may leave when it knows: it is the last to. */
 static short awaited_of(const meeting_t *meeting, int rank) {
-  if (!meeting->over) return POLLIN;
+  if (meeting->speech_bytes == 0) return POLLIN;
   return rank > 0 || meeting->here == 1 ? POLLOUT : 0;
 }
 
 static void mind_guests(meeting_t *meeting, int count, const struct pollfd polls[]) {
-  for (int rank = 0; rank < count; rank++) {
-    if (polls[rank].revents == 0) continue;
-    if (meeting->over) {
+  for (int i = 0; i < count; i++) {
+    int rank = meeting->polled[i];
+    if (polls[i].revents == 0) continue;
+    if (meeting->speech_bytes > 0) {
       tell(meeting, &meeting->guests[rank]);
     } else {
       lose(meeting, rank);
@@ -265,46 +270,64 @@ static void name_missing(meeting_t *meeting) {
 
 /* ---- the meeting */
 
-/* Waits for anyone, and attends to all who stir. False when the deadline has passed. */
+typedef struct looks {
+  int guests, callers, all;
+} looks_t;
+
+/* Guests, then callers, then the listener. */
+static coll_status_t look_at_all(meeting_t *meeting, looks_t *looks) {
+  size_t most = (size_t)(meeting->here + meeting->caller_count + 1);
+  COLL_TRY(base_grow((void **)&meeting->polls, &meeting->poll_capacity, most,
+                     sizeof *meeting->polls, "polls"));
+  COLL_TRY(base_grow((void **)&meeting->polled, &meeting->polled_capacity, most,
+                     sizeof *meeting->polled, "ranks that are polled"));
+  *looks = (looks_t){.callers = meeting->caller_count};
+  struct pollfd *next = meeting->polls;
+  for (int rank = 0; rank < meeting->size; rank++) {
+    int fd = meeting->guests[rank].fd;
+    if (fd < 0) continue;
+    meeting->polled[looks->guests++] = rank;
+    *next++ = (struct pollfd){.fd = fd, .events = awaited_of(meeting, rank)};
+  }
+  for (int i = 0; i < looks->callers; i++) {
+    *next++ = (struct pollfd){.fd = meeting->callers[i].fd, .events = POLLIN};
+  }
+  if (meeting->listener >= 0) {
+    *next++ = (struct pollfd){.fd = meeting->listener, .events = POLLIN};
+  }
+  looks->all = (int)(next - meeting->polls);
+  return COLL_OK;
+}
+
+/* Waits for anyone, and attends to all who stir. False when nobody does before the deadline, or
+ * when it cannot be told. */
 static bool attend(meeting_t *meeting, uint64_t deadline_ns) {
-  int guests = meeting->size, callers = meeting->caller_count;
-  if (base_grow((void **)&meeting->polls, &meeting->poll_capacity, (size_t)(guests + callers + 1),
-                sizeof *meeting->polls, "polls") != COLL_OK) {
+  looks_t looks;
+  if (look_at_all(meeting, &looks) != COLL_OK) {
     decide(meeting, COLL_ERROR_MEMORY, "the meeting point ran out of memory");
     return false;
   }
-  struct pollfd *of_guests = meeting->polls, *of_callers = of_guests + guests;
-  struct pollfd *of_listener = of_callers + callers;
-  for (int rank = 0; rank < guests; rank++) {
-    of_guests[rank] =
-        (struct pollfd){.fd = meeting->guests[rank].fd, .events = awaited_of(meeting, rank)};
-  }
-  for (int i = 0; i < callers; i++) {
-    of_callers[i] = (struct pollfd){.fd = meeting->callers[i].fd, .events = POLLIN};
-  }
-  *of_listener = (struct pollfd){.fd = meeting->listener, .events = POLLIN};
-  int found = poll(of_guests, (nfds_t)(guests + callers + 1), base_deadline_left_ms(deadline_ns));
-  if (found < 0 && errno != EINTR) {
+  const struct pollfd *polls = meeting->polls;
+  int found = poll(meeting->polls, (nfds_t)looks.all, base_deadline_left_ms(deadline_ns));
+  if (found < 0 && errno == EINTR) return true;
+  if (found < 0) {
     decide(meeting, COLL_ERROR_SYSTEM, "the meeting point cannot poll: %s", strerror(errno));
-    return false;
   }
-  if (found > 0) {
-    mind_guests(meeting, guests, of_guests);
-    listen_to_callers(meeting, of_callers);
-    if (of_listener->revents != 0) answer_call(meeting);
-  }
-  return base_clock_now_ns() < deadline_ns;
+  if (found <= 0) return false;
+  mind_guests(meeting, looks.guests, polls);
+  listen_to_callers(meeting, polls + looks.guests);
+  bool called = looks.all > looks.guests + looks.callers && polls[looks.all - 1].revents != 0;
+  if (called) answer_call(meeting);
+  return true;
 }
 
-/* Where some take in nothing any more, rank 0 still has its turn. */
-static void tell_guests(meeting_t *meeting) {
-  while (meeting->here > 0) {
-    if (attend(meeting, base_clock_now_ns() + ANSWER_NS)) continue;
-    bool first_left = meeting->here > 1 && meeting->guests[0].fd >= 0;
-    for (int rank = 1; rank < meeting->size; rank++) {
-      if (meeting->guests[rank].fd >= 0) see_out(meeting, &meeting->guests[rank]);
-    }
-    if (!first_left) return;
+static void gather(meeting_t *meeting) {
+  while (meeting->answer.status == COLL_OK &&
+         (meeting->size == 0 || meeting->here < meeting->size)) {
+    bool stirred = attend(meeting, meeting->deadline_ns);
+    if (!stirred && meeting->size == 0) return;
+    bool late = !stirred || base_clock_now_ns() >= meeting->deadline_ns;
+    if (late && meeting->here < meeting->size) name_missing(meeting);
   }
 }
 
@@ -314,28 +337,48 @@ static void shut(meeting_t *meeting) {
   drop_callers(meeting, meeting->caller_count);
 }
 
+static void tell_of_success(meeting_t *meeting) {
+  shut(meeting);
+  meeting->speech_bytes += (size_t)meeting->size * meeting->record_bytes;
+  while (meeting->here > 0 && attend(meeting, base_clock_now_ns() + ANSWER_NS)) continue;
+}
+
+static void tell_of_failure(meeting_t *meeting) {
+  uint64_t deadline_ns = base_clock_now_ns() + MEETING_LATE_NS;
+  while (base_clock_now_ns() < deadline_ns && attend(meeting, deadline_ns)) continue;
+}
+
+/* Where some take in nothing any more, or nobody could be waited for, all others have their turn:
+ * rank 0 as well, and as the last. */
+static void tell_the_rest(meeting_t *meeting) {
+  for (int rank = meeting->size - 1; rank >= 0; rank--) {
+    guest_t *guest = &meeting->guests[rank];
+    uint64_t deadline_ns = base_clock_now_ns() + (rank == 0 ? ANSWER_NS : 0);
+    while (guest->fd >= 0 && base_deadline_poll(guest->fd, POLLOUT, deadline_ns)) {
+      tell(meeting, guest);
+    }
+    if (guest->fd >= 0) see_out(meeting, guest);
+  }
+}
+
 void meeting_hold(meeting_t *meeting) {
-  while (meeting->answer.status == COLL_OK &&
-         (meeting->size == 0 || meeting->here < meeting->size)) {
-    if (attend(meeting, meeting->deadline_ns) || meeting->here == meeting->size) continue;
-    if (meeting->size == 0) return;
-    name_missing(meeting);
-  }
-  meeting->over = true;
-  if (meeting->speech != NULL) memcpy(meeting->speech, &meeting->answer, sizeof meeting->answer);
+  gather(meeting);
+  if (meeting->size == 0) return;
+  memcpy(meeting->speech, &meeting->answer, sizeof meeting->answer);
+  meeting->speech_bytes = sizeof meeting->answer;
   if (meeting->answer.status == COLL_OK) {
-    shut(meeting);
-    tell_guests(meeting);
+    tell_of_success(meeting);
   } else {
-    uint64_t deadline_ns = base_clock_now_ns() + MEETING_LATE_NS;
-    while (attend(meeting, deadline_ns)) continue;
+    tell_of_failure(meeting);
   }
+  tell_the_rest(meeting);
 }
 
 coll_status_t meeting_create(int listener, uint64_t key, meeting_t **meeting) {
   meeting_t *made = NULL;
   COLL_TRY(base_alloc(1, sizeof *made, "a meeting", (void **)&made));
   made->listener = listener;
+  (void)fcntl(listener, F_SETFL, O_NONBLOCK); /* who has called may be gone when it is answered */
   made->key = key;
   made->deadline_ns = base_clock_now_ns() + UNATTENDED_NS;
   if (getrandom(&made->answer.session, sizeof(uint64_t), 0) != (ssize_t)sizeof(uint64_t)) {
@@ -355,5 +398,6 @@ void meeting_destroy(meeting_t *meeting) {
   free(meeting->guests);
   free(meeting->speech);
   free(meeting->polls);
+  free(meeting->polled);
   free(meeting);
 }

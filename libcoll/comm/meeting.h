@@ -14,11 +14,12 @@ typedef struct meeting meeting_t;
 /* Failed meetings keep their listening socket for so long, to tell late ranks why. */
 #define MEETING_LATE_NS 300000000u
 
-/* Takes the listening socket over when it succeeds. Freed with meeting_destroy. */
+/* Takes the listening socket over when it succeeds. Freed with meeting_destroy. COLL_ERROR_MEMORY,
+ * COLL_ERROR_SYSTEM. */
 coll_status_t meeting_create(int listener, uint64_t key, meeting_t **meeting);
 
-/* Returns when all ranks have been told that all are here, or why the meeting has failed; or when
- * nobody came. */
+/* Returns when all ranks that still listen have been told that all are here, or why the meeting has
+ * failed; or when nobody came within an hour. */
 void meeting_hold(meeting_t *meeting);
 
 void meeting_destroy(meeting_t *meeting);

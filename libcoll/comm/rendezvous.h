@@ -36,8 +36,9 @@ typedef struct rendezvous_rank {
 /* Meets all other ranks: records (size * record_bytes, by rank) and a random number that is the
  * same for all. Waits for the server to open and for the ranks to come, timeout_ms in all; whom the
  * server hangs up on before it has greeted calls again.
- * COLL_ERROR_TIMEOUT names the missing; COLL_ERROR_INVALID two ranks of one number or different
- * sizes; COLL_ERROR_RANK_LOST a rank that went away meanwhile. */
+ * COLL_ERROR_TIMEOUT names the missing, or says that nobody answers who knows the key;
+ * COLL_ERROR_INVALID two ranks of one number, different sizes or records, or a host that cannot be
+ * resolved; COLL_ERROR_RANK_LOST a rank that went away meanwhile. */
 coll_status_t rendezvous_meet(const rendezvous_place_t *place, const rendezvous_rank_t *own,
                               int timeout_ms, void *records, uint64_t *session);
 

@@ -15,6 +15,8 @@
 
 #define RETRY_LEAST_NS 200000u /* doubles from try to try */
 #define RETRY_MOST_NS 20000000u
+#define HANG_UP_LEAST_NS 5000000u /* doubles from call to call */
+#define HANG_UP_MOST_NS 200000000u
 #define ANSWER_SLACK_NS 2000000000u /* the server's own sentence is better than "no answer" */
 
 static coll_status_t resolve(const rendezvous_place_t *place, struct addrinfo **found) {
@@ -54,38 +56,40 @@ static int connect_once(const struct addrinfo *addresses, uint64_t deadline_ns) 
   return -1;
 }
 
-static coll_status_t connect_until(const rendezvous_place_t *place, int rank, uint64_t deadline_ns,
+static coll_status_t connect_until(const rendezvous_place_t *place,
+                                   const struct addrinfo *addresses, int rank, uint64_t deadline_ns,
                                    int *fd) {
-  struct addrinfo *addresses;
-  COLL_TRY(resolve(place, &addresses));
   for (uint64_t pause_ns = RETRY_LEAST_NS;; pause_ns *= pause_ns < RETRY_MOST_NS ? 2 : 1) {
+    int on = 1;
     *fd = connect_once(addresses, deadline_ns);
-    if (*fd >= 0 || base_clock_now_ns() >= deadline_ns) break;
+    if (*fd >= 0) {
+      setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      return COLL_OK;
+    }
+    if (base_clock_now_ns() >= deadline_ns) break;
     base_clock_sleep_ns(pause_ns);
   }
-  int error = errno;
-  freeaddrinfo(addresses);
-  if (*fd >= 0) return COLL_OK;
   return base_fail(COLL_ERROR_TIMEOUT,
                    "rank %d: nobody answers at the meeting point %s port %u (%s): is rank 0 "
                    "running, and are the address and port right?",
-                   rank, place->host, (unsigned)place->port, strerror(error));
+                   rank, place->host, (unsigned)place->port, strerror(errno));
 }
 
 /* Whether the server has taken note, and will answer. */
 static bool say_hello(int fd, const rendezvous_place_t *place, const rendezvous_rank_t *own,
-                      int timeout_ms, uint64_t deadline_ns) {
-  uint64_t greeting;
+                      uint64_t deadline_ns) {
+  uint64_t greeting, answer_ns = deadline_ns + ANSWER_SLACK_NS;
+  int left_ms = base_deadline_left_ms(deadline_ns);
   wire_hello_t hello = {.magic = WIRE_MAGIC,
                         .key = place->key,
                         .rank = own->rank,
                         .size = own->size,
-                        .timeout_ms = timeout_ms,
+                        .timeout_ms = left_ms > 0 ? left_ms : 1,
                         .pid = (int32_t)getpid(),
                         .record_bytes = own->record_bytes};
-  return wire_send(fd, &hello, sizeof hello, deadline_ns) &&
-         wire_send(fd, own->record, own->record_bytes, deadline_ns) &&
-         wire_recv(fd, &greeting, sizeof greeting, deadline_ns) && greeting == WIRE_MAGIC;
+  return wire_send(fd, &hello, sizeof hello, answer_ns) &&
+         wire_send(fd, own->record, own->record_bytes, answer_ns) &&
+         wire_recv(fd, &greeting, sizeof greeting, answer_ns) && greeting == WIRE_MAGIC;
 }
 
 static coll_status_t no_answer(const rendezvous_place_t *place, int rank) {
@@ -113,20 +117,29 @@ static coll_status_t hear_answer(int fd, const rendezvous_place_t *place,
   return COLL_OK;
 }
 
+/* Calls until the server greets. It hangs up to make room, and when it holds another meeting than
+ * this rank's. */
+static coll_status_t call(const rendezvous_place_t *place, const struct addrinfo *addresses,
+                          const rendezvous_rank_t *own, uint64_t deadline_ns, int *fd) {
+  for (uint64_t pause_ns = HANG_UP_LEAST_NS;; pause_ns *= pause_ns < HANG_UP_MOST_NS ? 2 : 1) {
+    COLL_TRY(connect_until(place, addresses, own->rank, deadline_ns, fd));
+    if (say_hello(*fd, place, own, deadline_ns)) return COLL_OK;
+    close(*fd);
+    if (base_clock_now_ns() + pause_ns >= deadline_ns) return no_answer(place, own->rank);
+    base_clock_sleep_ns(pause_ns);
+  }
+}
+
 coll_status_t rendezvous_meet(const rendezvous_place_t *place, const rendezvous_rank_t *own,
                               int timeout_ms, void *records, uint64_t *session) {
   uint64_t deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
-  uint64_t answer_ns = deadline_ns + ANSWER_SLACK_NS;
-  int fd, on = 1;
-  for (;;) {
-    COLL_TRY(connect_until(place, own->rank, deadline_ns, &fd));
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (say_hello(fd, place, own, timeout_ms, answer_ns)) break;
-    close(fd); /* the server made room, or holds another meeting than this rank's */
-    if (base_clock_now_ns() >= deadline_ns) return no_answer(place, own->rank);
-    base_clock_sleep_ns(RETRY_MOST_NS);
-  }
-  coll_status_t status = hear_answer(fd, place, own, answer_ns, records, session);
+  struct addrinfo *addresses;
+  int fd;
+  COLL_TRY(resolve(place, &addresses));
+  coll_status_t status = call(place, addresses, own, deadline_ns, &fd);
+  freeaddrinfo(addresses);
+  if (status != COLL_OK) return status;
+  status = hear_answer(fd, place, own, deadline_ns + ANSWER_SLACK_NS, records, session);
   close(fd);
   return status;
 }

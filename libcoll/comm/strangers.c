@@ -1,7 +1,8 @@
 /*
  * When two yields were long, and the ranks had little of the time between them, others had it. A
  * neighbour among the ranks that computes makes yields long as well, but then the ranks have it:
- * measured, more than half of it, and where one program computes beside them less than that.
+ * measured, more than half of it, and where one program computes beside them less than that. Ranks
+ * that mostly idle may be taken for such as are kept from their cores; they have few calls to lose.
  */
 #include "comm/strangers.h"
 
@@ -12,15 +13,18 @@
 
 #define YIELDS_PER_TIMED 8u /* a clock costs a tenth of a yield */
 #define LONG_NS 500000u
-#define APART_LEAST_NS 1000000u /* two yields between which time is counted */
+/* Two yields between which time is counted. Less, and what runs on other cores is not seen: the
+ * kernel adds it up at ticks. */
+#define APART_LEAST_NS 8000000u
 #define APART_MOST_NS 200000000u
 #define PAUSE_LEAST_NS 50000000u
 #define PAUSE_MOST_NS 400000000u
 
 typedef struct strangers {
   unsigned yields;
-  uint64_t then_ns, had_ns;    /* at the last long yield: the time, and what ranks had had */
-  uint64_t pause_ns, until_ns; /* for which the core is not given up; pause_ns 0: no strangers */
+  const struct coll_comm *comm; /* of the last long yield; to compare with, it may be gone */
+  uint64_t then_ns, had_ns;     /* when that was, and what the ranks had had until then */
+  uint64_t pause_ns, until_ns;  /* for which the core is not given up; pause_ns 0: no strangers */
 } strangers_t;
 
 /* Looked at before every yield: by its offset, not by a call. */
@@ -30,18 +34,18 @@ bool comm_strangers_are_about(void) {
   return own.pause_ns > 0 && base_clock_now_ns() < own.until_ns;
 }
 
-/* Processor time of the processes of all ranks; ranks of one process follow each other. */
-static uint64_t time_had_ns(const struct coll_comm *comm) {
-  uint64_t sum_ns = 0;
+/* Processor time of the processes of all ranks; false where it cannot be told. */
+static bool time_had_ns(const struct coll_comm *comm, uint64_t *sum_ns) {
+  *sum_ns = 0;
   for (int rank = 0; rank < comm->size; rank++) {
     struct timespec time;
     clockid_t clock;
-    if (rank > 0 && comm->peers[rank].pid == comm->peers[rank - 1].pid) continue;
-    if (clock_getcpuclockid(comm->peers[rank].pid, &clock) != 0) continue;
-    if (clock_gettime(clock, &time) != 0) continue;
-    sum_ns += (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    if (!comm->peers[rank].is_first) continue;
+    if (clock_getcpuclockid(comm->peers[rank].pid, &clock) != 0) return false;
+    if (clock_gettime(clock, &time) != 0) return false;
+    *sum_ns += (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
   }
-  return sum_ns;
+  return comm->one_pid_space;
 }
 
 static void pause_from(uint64_t now_ns) {
@@ -52,11 +56,13 @@ static void pause_from(uint64_t now_ns) {
 }
 
 static void note_long(const struct coll_comm *comm, uint64_t now_ns) {
-  uint64_t had_ns = time_had_ns(comm), apart_ns = now_ns - own.then_ns;
+  uint64_t had_ns, apart_ns = now_ns - own.then_ns;
   uint64_t cores = (uint64_t)(comm->size < comm->cores ? comm->size : comm->cores);
-  if (apart_ns < APART_LEAST_NS) return;
-  bool counts = apart_ns < APART_MOST_NS && own.then_ns >= own.until_ns;
+  bool counts = own.comm == comm && own.then_ns >= own.until_ns && apart_ns < APART_MOST_NS;
+  if (counts && apart_ns < APART_LEAST_NS) return;
+  if (!time_had_ns(comm, &had_ns)) return;
   bool others_had = (had_ns - own.had_ns) * 5 < apart_ns * cores * 2;
+  own.comm = comm;
   own.then_ns = now_ns;
   own.had_ns = had_ns;
   if (counts && others_had) pause_from(now_ns);

@@ -11,7 +11,7 @@
 
 #include "comm/comm.h"
 
-/* Whether it was so lately: then it is better to sleep than to give up the core. */
+/* Whether it seemed so lately: then it is better to sleep than to give up the core. */
 bool comm_strangers_are_about(void);
 
 /* Gives up the core, by sched_yield or, with a transport, by its own way. */

@@ -166,11 +166,10 @@ static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t tasks[], size_t c
 }
 
 /* Of the first task that is not done: the communicators of others are not ours to look at. */
-static int spin_limit_of(const comm_wait_t *wait, const comm_task_t tasks[], size_t count) {
+static const struct coll_comm *comm_at_hand(const comm_task_t tasks[], size_t count) {
   size_t i = 0;
-  if (wait->in_background) return BACKGROUND_LOOKS;
   while (i + 1 < count && tasks[i].state == COMM_TASK_DONE) i++;
-  return tasks[i].call->comm->spin_limit;
+  return tasks[i].call->comm;
 }
 
 /* Whether letting others have the core may still bring news sooner than sleeping does. A thread in
@@ -210,7 +209,8 @@ static int patience_of(comm_wait_t *wait, const comm_task_t tasks[], size_t coun
 }
 
 coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
-  int spin_limit = spin_limit_of(wait, tasks, count);
+  const struct coll_comm *comm = comm_at_hand(tasks, count);
+  int spin_limit = wait->in_background ? BACKGROUND_LOOKS : comm->spin_limit;
   if (wait->looks < spin_limit) {
     wait->looks++;
     base_cpu_relax();
@@ -229,7 +229,7 @@ coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t 
   if (may_yield(wait, spin_limit)) {
     wait->looks++;
     wait->asked = false;
-    comm_strangers_yield(tasks[0].call->comm, wait->asker);
+    comm_strangers_yield(comm, wait->asker);
     return COLL_OK;
   }
   return sleep_once(wait, tasks, count);

@@ -15,13 +15,13 @@ static bool note(ssize_t came, size_t *moved) {
 }
 
 bool wire_send_some(int fd, const void *data, size_t bytes, size_t *moved) {
-  if (*moved == bytes) return true;
+  if (*moved >= bytes) return true;
   const char *next = (const char *)data + *moved;
   return note(send(fd, next, bytes - *moved, MSG_NOSIGNAL | MSG_DONTWAIT), moved);
 }
 
 bool wire_recv_some(int fd, void *data, size_t bytes, size_t *moved) {
-  if (*moved == bytes) return true;
+  if (*moved >= bytes) return true;
   return note(recv(fd, (char *)data + *moved, bytes - *moved, MSG_DONTWAIT), moved);
 }
 

@@ -17,7 +17,7 @@
 typedef struct wire_hello {
   uint64_t magic, key;
   int32_t rank, size;
-  int32_t timeout_ms;
+  int32_t timeout_ms; /* that the rank still waits */
   int32_t pid;
   uint64_t record_bytes;
 } wire_hello_t;

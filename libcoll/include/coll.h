@@ -113,11 +113,12 @@ typedef struct coll_comm_config {
 /* ---- communicators ---------------------------------------------------------------------------
  * Creation, splitting and destruction are collective: every rank calls them. A communicator is
  * owned by the caller until coll_comm_destroy. Calls on one communicator are carried out in the
- * order they were made, also from several threads or streams. */
+ * order they were made, also from several threads or streams. Where ranks are so many that the
+ * process may not have files enough open, its soft limit is raised, as far as the hard one goes. */
 
 /* Opens a meeting point in this process (a listening TCP socket on the address that the
  * COLL_INTERFACE_ADDRESS knob names, the loopback one by default) that lives until all ranks have
- * met there. */
+ * met there, or until they have been told why they cannot. */
 COLL_API coll_status_t coll_unique_id_create(coll_unique_id_t *id);
 
 /* Makes this process or thread rank `rank` of `size`. config may be NULL. Returns once every rank
