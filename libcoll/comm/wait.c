@@ -8,7 +8,7 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "base/names.h"
-#include "comm/strangers.h"
+#include "comm/yield.h"
 #include "engine/tag.h"
 
 #define BACKGROUND_LOOKS 32 /* some 10 µs */
@@ -175,7 +175,7 @@ static const struct coll_comm *comm_at_hand(const comm_task_t tasks[], size_t co
 /* Whether letting others have the core may still bring news sooner than sleeping does. A thread in
  * the background would yield to one that computes for a whole time slice; woken, it comes first. */
 static bool may_yield(comm_wait_t *wait, int spin_limit) {
-  if (wait->in_background || comm_strangers_are_about()) return false;
+  if (wait->in_background || comm_yield_is_dear()) return false;
   if (wait->looks == spin_limit) return true; /* the first time: no need for a clock */
   uint64_t now_ns = base_clock_now_ns();
   if (wait->yielding_ns == 0) wait->yielding_ns = now_ns;
@@ -210,14 +210,14 @@ static int patience_of(comm_wait_t *wait, const comm_task_t tasks[], size_t coun
 
 coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
   const struct coll_comm *comm = comm_at_hand(tasks, count);
-  int spin_limit = wait->in_background ? BACKGROUND_LOOKS : comm->spin_limit;
+  int spin_limit = wait->in_background ? BACKGROUND_LOOKS : comm_yield_looks(comm);
   if (wait->looks < spin_limit) {
     wait->looks++;
     base_cpu_relax();
     return COLL_OK;
   }
   bool again = wait->patience_most > 0 && wait->patience % ASK_LOOKS == 0;
-  if (spin_limit == 0 && (!wait->asked || again)) {
+  if (comm->spin_limit == 0 && (!wait->asked || again)) {
     wait->asked = true;
     wait->patience_most = patience_of(wait, tasks, count);
   }
@@ -229,7 +229,7 @@ coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t 
   if (may_yield(wait, spin_limit)) {
     wait->looks++;
     wait->asked = false;
-    comm_strangers_yield(comm, wait->asker);
+    comm_yield(comm, wait->asker);
     return COLL_OK;
   }
   return sleep_once(wait, tasks, count);

@@ -1,10 +1,13 @@
 /*
+ * A yield that takes as long as the call into the kernel has found nobody, and one that takes
+ * longer has let somebody run.
+ *
  * When two yields were long, and the ranks had little of the time between them, others had it. A
  * neighbour among the ranks that computes makes yields long as well, but then the ranks have it:
  * measured, more than half of it, and where one program computes beside them less than that. Ranks
  * that mostly idle may be taken for such as are kept from their cores; they have few calls to lose.
  */
-#include "comm/strangers.h"
+#include "comm/yield.h"
 
 #include <sched.h>
 #include <time.h>
@@ -12,7 +15,9 @@
 #include "base/clock.h"
 
 #define YIELDS_PER_TIMED 8u /* a clock costs a tenth of a yield */
+#define FOUND_NOBODY_NS 1000u
 #define LONG_NS 500000u
+#define CROWD_MOST 6 /* halvings of the looks */
 /* Two yields between which time is counted. Less, and what runs on other cores is not seen: the
  * kernel adds it up at ticks. */
 #define APART_LEAST_NS 8000000u
@@ -20,17 +25,18 @@
 #define PAUSE_LEAST_NS 50000000u
 #define PAUSE_MOST_NS 400000000u
 
-typedef struct strangers {
-  unsigned yields;
+typedef struct yields {
+  unsigned count;
+  int crowd;                    /* grows when others run in a yield, and shrinks when nobody does */
   const struct coll_comm *comm; /* of the last long yield; to compare with, it may be gone */
   uint64_t then_ns, had_ns;     /* when that was, and what the ranks had had until then */
   uint64_t pause_ns, until_ns;  /* for which the core is not given up; pause_ns 0: no strangers */
-} strangers_t;
+} yields_t;
 
 /* Looked at before every yield: by its offset, not by a call. */
-static _Thread_local strangers_t own __attribute__((tls_model("initial-exec")));
+static _Thread_local yields_t own __attribute__((tls_model("initial-exec")));
 
-bool comm_strangers_are_about(void) {
+bool comm_yield_is_dear(void) {
   return own.pause_ns > 0 && base_clock_now_ns() < own.until_ns;
 }
 
@@ -70,11 +76,24 @@ static void note_long(const struct coll_comm *comm, uint64_t now_ns) {
 
 static void note_short(uint64_t now_ns) {
   uint64_t latest_ns = own.then_ns > own.until_ns ? own.then_ns : own.until_ns;
-  if (now_ns - latest_ns > APART_MOST_NS) own = (strangers_t){0};
+  if (now_ns - latest_ns > APART_MOST_NS) own = (yields_t){.crowd = own.crowd};
 }
 
-void comm_strangers_yield(const struct coll_comm *comm, transport_t *transport) {
-  bool timed = own.then_ns > 0 || own.yields++ % YIELDS_PER_TIMED == 0;
+static void note_crowd(uint64_t took_ns) {
+  if (took_ns < FOUND_NOBODY_NS) {
+    own.crowd -= own.crowd > 0;
+  } else if (took_ns < LONG_NS) {
+    own.crowd += own.crowd < CROWD_MOST;
+  }
+}
+
+int comm_yield_looks(const struct coll_comm *comm) {
+  return comm->spin_limit >> own.crowd;
+}
+
+void comm_yield(const struct coll_comm *comm, transport_t *transport) {
+  bool spins = comm->spin_limit > 0; /* and does not yield soon */
+  bool timed = spins || own.then_ns > 0 || own.count++ % YIELDS_PER_TIMED == 0;
   uint64_t began_ns = timed ? base_clock_now_ns() : 0;
   if (transport != NULL) {
     transport->ops->yield(transport);
@@ -83,9 +102,10 @@ void comm_strangers_yield(const struct coll_comm *comm, transport_t *transport) 
   }
   if (!timed) return;
   uint64_t now_ns = base_clock_now_ns();
+  if (spins) note_crowd(now_ns - began_ns);
   if (now_ns - began_ns >= LONG_NS) {
     note_long(comm, now_ns);
-  } else {
+  } else if (own.then_ns > 0) {
     note_short(now_ns);
   }
 }

@@ -1,0 +1,73 @@
+/* Ranks that share a core with each other though they may use several, and with programs that are
+ * no ranks and compute all the time. */
+#include <criterion/criterion.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "harness/party.h"
+
+enum { STRANGERS = 2, CALLS_BESIDE_STRANGERS = 5000, CALLS_ON_ONE_CORE = 20000 };
+
+static bool take_one_core(void) {
+  cpu_set_t all, one;
+  int cpu = 0;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return false;
+  while (!CPU_ISSET(cpu, &all)) cpu++;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  return sched_setaffinity(0, sizeof one, &one) == 0;
+}
+
+static int call_often(party_rank_t *self, int calls, uint64_t most_ms) {
+  int32_t one = 1, sum;
+  uint64_t began_ns = base_clock_now_ns();
+  for (int i = 0; i < calls; i++) {
+    PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_INT32, COLL_SUM, self->comm, NULL));
+    PARTY_REQUIRE(sum == self->size, "the sum is %d", (int)sum);
+  }
+  uint64_t took_ms = (base_clock_now_ns() - began_ns) / 1000000u;
+  PARTY_REQUIRE(took_ms < most_ms * HARNESS_PATIENCE, "%d calls took %d ms", calls, (int)took_ms);
+  return 0;
+}
+
+/* A call that gives the core up loses a time slice to each stranger, some ms: 7 s and more in all;
+ * it takes 0.1 s where ranks sleep instead. */
+static int call_beside_strangers(party_rank_t *self) {
+  return call_often(self, CALLS_BESIDE_STRANGERS, 4000);
+}
+
+Test(yield, gives_no_time_slice_to_strangers) {
+  pid_t pids[STRANGERS];
+  harness_result_t result;
+  cr_assert(take_one_core());
+  for (int i = 0; i < STRANGERS; i++) {
+    pids[i] = fork();
+    cr_assert_geq(pids[i], 0, "cannot fork");
+    if (pids[i] == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (volatile unsigned turns = 0;; turns++) continue;
+    }
+  }
+  bool good = party_processes(2, 60000, call_beside_strangers, NULL, &result);
+  for (int i = 0; i < STRANGERS; i++) {
+    kill(pids[i], SIGKILL);
+    waitpid(pids[i], NULL, 0);
+  }
+  cr_assert(good, "%s", result.text);
+}
+
+/* A call in which a rank spins as if its peer were on another core takes some 0.2 ms: 4 s
+ * in all. */
+static int call_on_one_core(party_rank_t *self) {
+  PARTY_REQUIRE(take_one_core(), "cannot bind");
+  return call_often(self, CALLS_ON_ONE_CORE, 2500);
+}
+
+Test(yield, comes_soon_where_others_have_use_for_the_core) {
+  harness_result_t result;
+  cr_assert(party_processes(2, 60000, call_on_one_core, NULL, &result), "%s", result.text);
+}
