@@ -89,6 +89,14 @@ static coll_status_t compute_gradients(run_t *run, double *loss) {
   return COLL_OK;
 }
 
+static coll_status_t fail_held_out(const run_t *run, double loss) {
+  return train_team_agree(
+      run->team, base_fail(COLL_ERROR_INVALID,
+                           "the held-out loss is no longer a number after step %llu (%g): lower "
+                           "--lr; the last checkpoint was left as it is",
+                           (unsigned long long)run->record->position.step, loss));
+}
+
 static coll_status_t fail_without_number(const run_t *run, double loss, double norm) {
   return train_team_agree(
       run->team,
@@ -168,6 +176,7 @@ static coll_status_t evaluate_and_save(run_t *run, train_evaluation_t *evaluatio
   uint64_t start_ns = base_clock_now_ns();
   COLL_TRY(train_evaluate(&run->corpus->held_out, options->tokenizer, options->evaluation_tokens,
                           run->team, run->model, &run->source, evaluation));
+  if (!isfinite(evaluation->loss)) return fail_held_out(run, evaluation->loss);
   COLL_TRY(save(run));
   run->evaluating_ns += base_clock_now_ns() - start_ns;
   return COLL_OK;
@@ -229,6 +238,8 @@ static uint64_t digest_of(const run_t *run) {
   const train_options_t *options = run->options;
   const uint64_t integers[] = {options->steps,
                                (uint64_t)options->batch,
+                               (uint64_t)run->rows,
+                               (uint64_t)run->micro_batches,
                                (uint64_t)options->evaluations,
                                train_corpus_digest(run->corpus),
                                options->evaluation_tokens,
@@ -244,7 +255,7 @@ static coll_status_t begin(run_t *run) {
   const train_layout_t *layout = train_store_layout(run->store);
   run->context = layout->config.context;
   run->rows = run->options->model.sequences;
-  run->micro_batches = run->options->batch / run->team->size / run->rows;
+  run->micro_batches = run->rows > 0 ? run->options->batch / run->team->size / run->rows : 0;
   coll_status_t status = check_here(run);
   if (status == COLL_OK) status = allocate(run, layout);
   run->record->config = layout->config;

@@ -120,6 +120,10 @@ static coll_status_t agree(const train_team_t *team, coll_status_t status) {
   return team != NULL ? train_team_agree(team, status) : status;
 }
 
+static coll_status_t check_same(const train_team_t *team, uint64_t digest, const char *what) {
+  return team != NULL ? train_team_check_same(team, digest, what) : COLL_OK;
+}
+
 static coll_status_t tell(const train_team_t *team, place_t *place) {
   if (team == NULL) return COLL_OK;
   coll_status_t status =
@@ -215,6 +219,7 @@ coll_status_t train_corpus_open(const train_team_t *team, const char *path,
                                 const train_watch_t *watch, train_corpus_t *corpus) {
   train_shard_list_t list = {0};
   coll_status_t status = agree(team, train_shard_list_find(path, &list));
+  if (status == COLL_OK) status = check_same(team, list.count, "the shards found at --data");
   if (status == COLL_OK && list.count > 0) {
     status = agree(team, open_shards(&list, tokenizer, (uint32_t)vocabulary, corpus));
   } else if (status == COLL_OK) {

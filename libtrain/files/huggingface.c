@@ -260,6 +260,20 @@ static coll_status_t write_config(const char *path, const train_record_t *record
   return status;
 }
 
+/* Another one that lies there is somebody's work. */
+static coll_status_t guard_tokenizer(const char *path, const train_record_t *record) {
+  char *bytes = NULL;
+  size_t count = 0;
+  if (record->tokenizer == NULL || access(path, F_OK) != 0) return COLL_OK;
+  bool same = train_input_read_all(path, record->tokenizer_bytes, &bytes, &count) == COLL_OK &&
+              count == record->tokenizer_bytes && memcmp(bytes, record->tokenizer, count) == 0;
+  free(bytes);
+  if (same) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID,
+                   "%s is there and not the model's: write the model to another folder, or move it",
+                   path);
+}
+
 static coll_status_t write_tokenizer(const char *path, const train_record_t *record) {
   train_output_t output;
   if (record->tokenizer == NULL) return COLL_OK;
@@ -277,6 +291,7 @@ static coll_status_t write_huggingface(const char *path, const train_record_t *r
     return base_fail_errno(COLL_ERROR_SYSTEM, "cannot make the folder %s", path);
   }
   COLL_TRY(train_huggingface_config_guard(places.config));
+  COLL_TRY(guard_tokenizer(places.tokenizer, record));
   COLL_TRY(train_layout_create(&record->config, &layout));
   coll_status_t status = write_tensors(places.tensors, layout, flat);
   train_layout_destroy(layout);

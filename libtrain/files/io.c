@@ -7,10 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memory.h"
+
+#define LINKS_MOST 40 /* as the kernel follows */
 
 /* ---- reading ---- */
 
@@ -73,15 +76,52 @@ coll_status_t train_input_read_all(const char *path, size_t most, char **bytes, 
 
 /* ---- writing ---- */
 
-/* Follows a symbolic link at the place, so that the link stays one. */
+/* What the link at `place` points to, whether that is there or not. */
+static bool follow(char place[PATH_MAX]) {
+  char target[PATH_MAX], folder[PATH_MAX];
+  ssize_t length = readlink(place, target, sizeof target);
+  if (length < 0) return false;
+  errno = ENAMETOOLONG;
+  if ((size_t)length == sizeof target) return false;
+  target[length] = '\0';
+  snprintf(folder, sizeof folder, "%s", place);
+  bool absolute = target[0] == '/';
+  int whole = snprintf(place, PATH_MAX, "%s%s%s", absolute ? "" : dirname(folder),
+                       absolute ? "" : "/", target);
+  return whole < PATH_MAX;
+}
+
+/* Follows symbolic links at the place, so that they stay links. */
 static bool find_place(const char *path, char place[PATH_MAX]) {
   struct stat found;
-  if (lstat(path, &found) == 0 && S_ISLNK(found.st_mode) && realpath(path, place) != NULL) {
-    return true;
-  }
-  snprintf(place, PATH_MAX, "%s", path);
   errno = ENAMETOOLONG;
-  return strlen(path) < PATH_MAX;
+  if (snprintf(place, PATH_MAX, "%s", path) >= PATH_MAX) return false;
+  for (int links = 0; lstat(place, &found) == 0 && S_ISLNK(found.st_mode); links++) {
+    errno = ELOOP;
+    if (links == LINKS_MOST || !follow(place)) return false;
+  }
+  return true;
+}
+
+/* The file at `path`, empty and ours alone, or -1 with errno: EWOULDBLOCK where another writer has
+ * it. What is found may be one that its writer has just put in its place. */
+static int open_alone(const char *path) {
+  for (;;) {
+    struct stat ours, there;
+    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0) return -1;
+    bool locked = flock(file, LOCK_EX | LOCK_NB) == 0;
+    bool taken = !locked && errno == EWOULDBLOCK; /* some file systems have no locks */
+    bool same = !taken && fstat(file, &ours) == 0 && stat(path, &there) == 0 &&
+                ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+    if (same && (!S_ISREG(ours.st_mode) || ftruncate(file, 0) == 0)) return file;
+    int error = taken ? EWOULDBLOCK : errno;
+    close(file);
+    if (same || taken) {
+      errno = error;
+      return -1;
+    }
+  }
 }
 
 /* The file aside, or -1 with errno. */
@@ -96,7 +136,7 @@ static int open_aside(const char *path, train_output_t *output) {
     errno = S_ISDIR(found.st_mode) ? EISDIR : ENOTSUP;
     return -1;
   }
-  return open(output->aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  return open_alone(output->aside);
 }
 
 void train_output_open(const char *path, train_output_t *output) {
@@ -140,29 +180,31 @@ static coll_status_t fail(const train_output_t *output) {
   if (output->written > 0) {
     snprintf(size, sizeof size, "; nothing of its %.1f MB is kept", (double)output->written * 1e-6);
   }
-  return base_fail(COLL_ERROR_SYSTEM, "cannot write %s: %s%s", output->path,
-                   strerror(output->error), size);
+  return base_fail(
+      COLL_ERROR_SYSTEM, "cannot write %s: %s%s", output->path,
+      output->error == EWOULDBLOCK ? "another program is writing it" : strerror(output->error),
+      size);
 }
 
 coll_status_t train_output_commit(train_output_t *output) {
   if (output->file < 0) return fail(output);
   if (output->error == 0 && fsync(output->file) != 0) output->error = errno;
-  if (close(output->file) != 0 && output->error == 0) output->error = errno;
-  output->file = -1;
   if (output->error == 0 && rename(output->aside, output->path) != 0) output->error = errno;
   if (output->error == 0) {
     sync_folder_of(output->path);
   } else {
     unlink(output->aside);
   }
+  close(output->file); /* and now somebody else may write */
+  output->file = -1;
   return fail(output);
 }
 
 void train_output_discard(train_output_t *output) {
   if (output->file < 0) return;
+  unlink(output->aside);
   close(output->file);
   output->file = -1;
-  unlink(output->aside);
 }
 
 coll_status_t train_output_probe(const char *path) {

@@ -1,4 +1,5 @@
-/* The kernel gets each line in one write: nothing is buffered here, nothing is ever cut in two. */
+/* The kernel gets each line in one write, and nothing is buffered here; a line that is cut all the
+ * same, as the disk was full, is all that is lost. */
 #include "libtrain/files/journal.h"
 
 #include <assert.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -18,12 +20,36 @@ struct train_journal {
   int file;
 };
 
+static bool write_line(int file, const char *line, size_t count) {
+  while (count > 0) {
+    ssize_t wrote = write(file, line, count);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return false;
+    line += wrote;
+    count -= (size_t)wrote;
+  }
+  return true;
+}
+
+/* Else the next line would go on where one was cut. */
+static bool end_last_line(int file) {
+  struct stat found;
+  char last = '\n';
+  if (fstat(file, &found) != 0 || !S_ISREG(found.st_mode) || found.st_size == 0) return true;
+  if (pread(file, &last, 1, found.st_size - 1) != 1) return false;
+  return last == '\n' || write_line(file, "\n", 1);
+}
+
 coll_status_t train_journal_open(const char *path, bool append, train_journal_t **journal) {
   void *memory;
-  int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC);
+  int flags = (append ? O_RDWR : O_WRONLY | O_TRUNC) | O_CREAT | O_APPEND | O_CLOEXEC;
   int file = open(path, flags, 0666);
   if (file < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --log %s", path);
-  coll_status_t status = base_alloc(1, sizeof(train_journal_t), "the log", &memory);
+  coll_status_t status = COLL_OK;
+  if (append && !end_last_line(file)) {
+    status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --log %s", path);
+  }
+  if (status == COLL_OK) status = base_alloc(1, sizeof(train_journal_t), "the log", &memory);
   if (status != COLL_OK) {
     close(file);
     return status;
@@ -38,17 +64,6 @@ void train_journal_close(train_journal_t *journal) {
   if (journal == NULL) return;
   close(journal->file);
   free(journal);
-}
-
-static bool write_line(int file, const char *line, size_t count) {
-  while (count > 0) {
-    ssize_t wrote = write(file, line, count);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return false;
-    line += wrote;
-    count -= (size_t)wrote;
-  }
-  return true;
 }
 
 coll_status_t train_journal_write(train_journal_t *journal, json_t *record) {

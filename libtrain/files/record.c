@@ -123,7 +123,7 @@ static bool position_from_json(json_t *object, train_position_t *position) {
 static bool settings_from_json(json_t *object, train_record_t *record) {
   const char *name;
   json_t *value;
-  if (!json_is_object(object) || json_object_size(object) > TRAIN_SETTINGS_MAX) return false;
+  if (!json_is_object(object) || json_object_size(object) > TRAIN_SETTINGS_KEPT) return false;
   json_object_foreach(object, name, value) {
     if (!json_is_string(value) || strlen(name) >= sizeof record->settings[0].name ||
         json_string_length(value) >= sizeof record->settings[0].value) {

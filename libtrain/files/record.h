@@ -11,6 +11,7 @@
 #include "libtrain/model/layout.h"
 
 #define TRAIN_SETTINGS_MAX 32
+#define TRAIN_SETTINGS_KEPT 16 /* in a file, at most; a program adds its own */
 #define TRAIN_TOKENIZER_BYTES_MAX ((size_t)64 << 20)
 
 /* How far a run has come; all 0 at its beginning. */

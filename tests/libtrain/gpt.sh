@@ -297,6 +297,27 @@ ok "a record that cannot be written"
 ok "a checkpoint that the disk has no room for"
 refuses 'the loss is no longer a number' train --data text --lr 1e30 --steps 200
 ok "a loss that is no number"
+cp one.ckpt nan.ckpt
+refuses 'the held-out loss is no longer a number after step 1' train --data text --lr 1e30 \
+  --steps 1 --evals 1 --warmup 0 --clip 1 --log nan.jsonl --out nan.ckpt && cmp one.ckpt nan.ckpt
+ok "a held-out loss that is no number leaves the old checkpoint"
+(exec 9>busy.ckpt.part && flock 9 &&
+  refuses 'cannot write busy.ckpt: another program is writing it' \
+    train --data text --steps 1 --out busy.ckpt) && rm busy.ckpt.part
+ok "a checkpoint that another run is writing"
+# differ WORDS SHELL-WORD ARGUMENTS...: two ranks of which each has an argument of its own.
+differ() {
+  words=$1 own=$2
+  shift 2
+  ! timeout 60 "$collrun" -n 2 sh -c "exec \"\$@\" $own" sh "$gpt" train --layers 1 --heads 2 \
+    --width 32 --context 32 --batch 8 --threads 1 --steps 1 --out differ.ckpt "$@" \
+    >out 2>err </dev/null && [ ! -e differ.ckpt ] && grep '^gpt' err | grep -qF -- "$words"
+}
+differ 'options or data' '--accumulate $((RANK + 1))' --data text --zero 2
+ok "ranks that cut their batches differently"
+differ 'the shards found at --data' '--data $(test $RANK = 1 && echo text || echo shards)' \
+  --tokenizer t.json
+ok "ranks of which one finds shards"
 refuses 'did you mean --layers' train --layer 3
 ok "an unknown option"
 

@@ -107,6 +107,23 @@ Test(journal, is_read_back_without_what_was_cut_short) {
   json_decref(steps);
 }
 
+/* A full disk cuts a line; the run that goes on loses none of its own. */
+Test(journal, goes_on_behind_a_line_that_was_cut) {
+  const char *path = folder_path(&folder, "log");
+  train_journal_t *journal;
+  FILE *file = fopen(path, "w");
+  fputs("{\"step\": 1}\n{\"step\": 2, \"lo", file);
+  fclose(file);
+  cr_assert_eq(train_journal_open(path, true, &journal), COLL_OK, "%s", base_last_error());
+  write_step(journal, 3, 1.0);
+  train_journal_close(journal);
+  json_t *steps = json_array();
+  cr_assert_eq(train_journal_read(path, add_step, steps), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(json_array_size(steps), 2u);
+  cr_assert_eq(json_integer_value(json_array_get(steps, 1)), 3);
+  json_decref(steps);
+}
+
 Test(journal, that_is_not_there_has_no_records) {
   json_t *steps = json_array();
   cr_assert_eq(train_journal_read(folder_path(&folder, "none"), add_step, steps), COLL_OK);

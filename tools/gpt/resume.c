@@ -1,6 +1,7 @@
 /* Settings have the names of their options, so that the parser reads them back. */
 #include "tools/gpt/resume.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,16 @@ static train_record_t all_of(const train_file_t *file) {
   return record;
 }
 
+/* Whether it is one that gpt_resume_keep or set_sizes wrote: a file may hold anything. */
+static bool is_kept(const char *name) {
+  static const char *const kept[] = {"batch", "lr",     "warmup", "weight-decay", "clip",   "seed",
+                                     "width", "layers", "heads",  "vocabulary",   "context"};
+  for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+    if (strcmp(name, kept[i]) == 0) return true;
+  }
+  return false;
+}
+
 coll_status_t gpt_resume_options(const char *path, gpt_config_t *options) {
   train_file_t *file;
   gpt_config_t made = {.path = path};
@@ -53,7 +64,7 @@ coll_status_t gpt_resume_options(const char *path, gpt_config_t *options) {
   for (int i = 0; i < record.setting_count; i++) {
     const train_setting_t *setting = &record.settings[i];
     char *word = NULL;
-    if (strcmp(setting->name, TRAINING_TOKENS) == 0) continue;
+    if (!is_kept(setting->name)) continue;
     if (asprintf(&word, "--%s=%s", setting->name, setting->value) < 0) {
       gpt_config_free(&made);
       return base_fail(COLL_ERROR_MEMORY, "out of memory for the options");

@@ -54,6 +54,12 @@ convert --tokenizer tok.json run.ckpt with.ckpt && convert with.ckpt with/ &&
   grep -q 'no room for the tokenizer' out
 ok "the tokenizer goes along"
 
+cp hf/config.json with/ && printf '{"added_tokens": []}' >with/tokenizer.json &&
+  cp with/tokenizer.json mine.json &&
+  refuses 'with/tokenizer.json is there and not the model' with.ckpt with/ &&
+  cmp mine.json with/tokenizer.json
+ok "another tokenizer that is there stays"
+
 convert --help && grep -q 'from_pretrained' out
 ok "--help teaches"
 

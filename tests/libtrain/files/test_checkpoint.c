@@ -242,6 +242,44 @@ Test(checkpoint, a_link_stays_a_link) {
   cr_assert(holds(path, &new));
 }
 
+Test(checkpoint, a_link_to_nothing_yet_is_followed) {
+  sample_t sample = sample_of(12);
+  const char *path = folder_path(&folder, "model"), *link = folder_path(&folder, "link");
+  const char *second = folder_path(&folder, "second");
+  struct stat found;
+  cr_assert_eq(symlink(path, link), 0);
+  cr_assert_eq(symlink("link", second), 0);
+  cr_assert_eq(save(second, &sample), COLL_OK, "%s", base_last_error());
+  cr_assert(lstat(link, &found) == 0 && S_ISLNK(found.st_mode));
+  cr_assert(lstat(second, &found) == 0 && S_ISLNK(found.st_mode));
+  cr_assert(holds(path, &sample));
+  cr_assert_eq(unlink(link), 0);
+  cr_assert_eq(symlink("second", link), 0);
+  cr_assert_eq(save(second, &sample), COLL_ERROR_SYSTEM);
+  cr_assert(strstr(base_last_error(), "Too many levels"), "%s", base_last_error());
+}
+
+/* Two runs that save to one place: neither may lose what it writes, nor what the other does. */
+Test(checkpoint, a_second_writer_is_refused) {
+  sample_t old = sample_of(13), new = sample_of(14);
+  const char *path = folder_path(&folder, "model");
+  train_output_t first;
+  cr_assert_eq(save(path, &old), COLL_OK, "%s", base_last_error());
+  train_output_open(path, &first);
+  train_output_write(&first, "the first writer's", 18);
+  cr_assert_eq(train_checkpoint_probe(path), COLL_ERROR_SYSTEM);
+  cr_assert(strstr(base_last_error(), "another program is writing it"), "%s", base_last_error());
+  cr_assert_eq(save(path, &new), COLL_ERROR_SYSTEM);
+  cr_assert(holds(path, &old));
+  cr_assert_eq(train_output_commit(&first), COLL_OK, "%s", base_last_error());
+  size_t count;
+  char *bytes = folder_read(path, &count);
+  cr_assert(count == 18 && memcmp(bytes, "the first writer's", count) == 0);
+  free(bytes);
+  cr_assert_eq(save(path, &new), COLL_OK, "%s", base_last_error());
+  cr_assert(holds(path, &new));
+}
+
 Test(checkpoint, an_impossible_place_is_named) {
   const char *path = folder_path(&folder, "missing/model");
   cr_assert_eq(train_checkpoint_probe(path), COLL_ERROR_SYSTEM);
