@@ -210,8 +210,10 @@ coll_status_t train_corpus_tokenizer(const char *path, train_tokenizer_t **token
   snprintf(folder, sizeof folder, "%s", list.count > 0 ? list.paths[0] : "");
   bool some = list.count > 0;
   train_shard_list_free(&list);
-  return some ? train_tokenizer_open(dirname(folder), tokenizer)
-              : train_tokenizer_create_bytes(tokenizer);
+  *tokenizer = NULL;
+  if (!some) return train_tokenizer_create_bytes(tokenizer);
+  const char *beside = dirname(folder);
+  return train_tokenizer_lies_in(beside) ? train_tokenizer_open(beside, tokenizer) : COLL_OK;
 }
 
 coll_status_t train_corpus_open(const train_team_t *team, const char *path,

@@ -19,8 +19,8 @@ typedef struct train_corpus {
  * "tokens/fineweb_train_*.bin", or several of these with commas between them. */
 bool train_corpus_is_shards(const char *path);
 
-/* The tokenizer that lies beside the shards or, for text, the one of bytes. COLL_ERROR_INVALID when
- * there is none beside them. */
+/* The tokenizer that lies beside the shards or, for text, the one of bytes. *tokenizer is NULL
+ * when there is none beside them, as another program may have made them. */
 coll_status_t train_corpus_tokenizer(const char *path, train_tokenizer_t **tokenizer);
 
 /* Opens text or shards: a collective of the team, or of nobody with NULL. Shards with the word

@@ -94,6 +94,19 @@ static coll_status_t open_pair(const char *vocabulary, const char *merges,
   return status;
 }
 
+static bool has(const char *folder, const char *name) {
+  char path[PATH_MAX];
+  return place_in(folder, name, path) == COLL_OK && access(path, F_OK) == 0;
+}
+
+bool train_tokenizer_lies_in(const char *folder) {
+  bool lies = has(folder, JSON_NAME);
+  for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+    lies = lies || has(folder, pairs[i].vocabulary);
+  }
+  return lies;
+}
+
 static coll_status_t open_folder(const char *folder, train_tokenizer_t **tokenizer) {
   char path[PATH_MAX], other[PATH_MAX];
   COLL_TRY(place_in(folder, JSON_NAME, path));

@@ -6,12 +6,17 @@
 #ifndef LIBTRAIN_DATA_TOKENIZER_FILES_H
 #define LIBTRAIN_DATA_TOKENIZER_FILES_H
 
+#include <stdbool.h>
+
 #include "libtrain/data/tokenizer.h"
 
 /* The tokenizer that `path` names: the word "bytes", a tokenizer.json, or a folder with one or with
  * GPT-2's pair. COLL_ERROR_INVALID says what is wrong with a file: no tokenizer, one of another
  * kind, merges of tokens that are not there. */
 coll_status_t train_tokenizer_open(const char *path, train_tokenizer_t **tokenizer);
+
+/* Whether the folder has one, good or bad. */
+bool train_tokenizer_lies_in(const char *folder);
 
 /* Writes a tokenizer.json where the path ends in .json, else GPT-2's pair into that folder, which
  * is made if need be. Each file appears whole or not at all. */

@@ -47,7 +47,7 @@ typedef struct train_output {
 } train_output_t;
 
 /* Starts the file that shall be at `path`; where that is a symbolic link, at what it points to.
- * Only one program at a time can write it, as far as the file system has locks. With NULL everything
+ * Only one program at a time can write it, as far as the file system has locks. With NULL all of it
  * works and nothing is written. A failure, here and in what follows, is kept until the end, so that
  * a writer goes its way in any case. */
 void train_output_open(const char *path, train_output_t *output);

@@ -125,6 +125,10 @@ train 2 --steps 3 --data foreign --vocabulary 300 --out foreign.ckpt && grep -q 
   ! "$gpt" sample --checkpoint foreign.ckpt >out 2>err && grep -q 'give --tokenizer' err &&
   refuses 'is beyond the vocabulary' train --data foreign --vocabulary 280
 ok "shards of another program's train without a tokenizer"
+echo '{' >foreign/tokenizer.json
+refuses 'foreign/tokenizer.json' train --data foreign --vocabulary 300 --out damaged.ckpt &&
+  [ ! -e damaged.ckpt ]
+ok "a damaged tokenizer beside shards is not passed over"
 
 refuses 'cannot read the tokenizer no.json' train --data text --tokenizer no.json &&
   refuses 'the tokenizer has 320 tokens and the model only 300' train --data text \

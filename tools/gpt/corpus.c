@@ -17,10 +17,7 @@ coll_status_t gpt_tokenizer_find(const char *path, const train_record_t *record,
     return train_tokenizer_from_json("the model's tokenizer", record->tokenizer,
                                      record->tokenizer_bytes, found);
   }
-  if (data != NULL && train_corpus_is_shards(data)) {
-    if (train_corpus_tokenizer(data, found) != COLL_OK) *found = NULL; /* shards of others */
-    return COLL_OK;
-  }
+  if (data != NULL && train_corpus_is_shards(data)) return train_corpus_tokenizer(data, found);
   if (record != NULL && record->config.vocabulary != TRAIN_VOCABULARY_LEAST) return COLL_OK;
   return train_tokenizer_create_bytes(found);
 }

@@ -108,7 +108,7 @@ static void add_parallel(gpt_settings_t *s, table_t *table) {
       {0, "bucket", BASE_OPTION_BYTES, &s->bucket, "SIZE", "the most that one collective carries",
        1, INT64_C(1) << 40},
       {0, "comm-dtype", BASE_OPTION_WORD, &s->wire, "TYPE",
-       "what gradients travel as: float32, bf16", 0, 0, wires},
+       "what gradients, and at --zero 3 parameters, travel as: float32, bf16", 0, 0, wires},
       {0, "no-overlap", BASE_OPTION_FLAG, &s->no_overlap, NULL,
        "communicate and compute in turns, not side by side"},
       {0, "no-comm", BASE_OPTION_FLAG, &s->no_comm, NULL,

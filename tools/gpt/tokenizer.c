@@ -377,6 +377,10 @@ static coll_status_t run_decode(const decoding_t *decoding) {
   }
   if (path == NULL && data != NULL) {
     COLL_TRY(train_corpus_tokenizer(data, &tokenizer));
+    if (tokenizer == NULL) {
+      return base_fail(COLL_ERROR_INVALID,
+                       "no tokenizer lies beside the shards of %s: give --tokenizer", data);
+    }
   } else {
     COLL_TRY(train_tokenizer_open(path != NULL ? path : DEFAULT_TOKENIZER, &tokenizer));
   }
