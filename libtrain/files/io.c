@@ -13,7 +13,8 @@
 
 #include "base/memory.h"
 
-#define LINKS_MOST 40 /* as the kernel follows */
+#define LINKS_MOST 40  /* as the kernel follows */
+#define TRIES_MOST 100 /* to get hold of a file that others keep putting in its place */
 
 /* ---- reading ---- */
 
@@ -106,7 +107,7 @@ static bool find_place(const char *path, char place[PATH_MAX]) {
 /* The file at `path`, empty and ours alone, or -1 with errno: EWOULDBLOCK where another writer has
  * it. What is found may be one that its writer has just put in its place. */
 static int open_alone(const char *path) {
-  for (;;) {
+  for (int tries = 0; tries < TRIES_MOST; tries++) {
     struct stat ours, there;
     int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0) return -1;
@@ -122,6 +123,8 @@ static int open_alone(const char *path) {
       return -1;
     }
   }
+  errno = EWOULDBLOCK;
+  return -1;
 }
 
 /* The file aside, or -1 with errno. */

@@ -90,6 +90,15 @@ static void add_step(void *context, const json_t *record) {
   json_array_append_new(context, json_incref(json_object_get(record, "step")));
 }
 
+/* That two records are read back, and the second one's step. */
+static void check_two_steps(const char *path, int second) {
+  json_t *steps = json_array();
+  cr_assert_eq(train_journal_read(path, add_step, steps), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(json_array_size(steps), 2u);
+  cr_assert_eq(json_integer_value(json_array_get(steps, 1)), second);
+  json_decref(steps);
+}
+
 Test(journal, is_read_back_without_what_was_cut_short) {
   const char *path = folder_path(&folder, "log");
   train_journal_t *journal;
@@ -100,11 +109,7 @@ Test(journal, is_read_back_without_what_was_cut_short) {
   FILE *file = fopen(path, "a");
   fputs("[1]\n{\"step\": 3, \"lo", file);
   fclose(file);
-  json_t *steps = json_array();
-  cr_assert_eq(train_journal_read(path, add_step, steps), COLL_OK, "%s", base_last_error());
-  cr_assert_eq(json_array_size(steps), 2u);
-  cr_assert_eq(json_integer_value(json_array_get(steps, 1)), 2);
-  json_decref(steps);
+  check_two_steps(path, 2);
 }
 
 /* A full disk cuts a line; the run that goes on loses none of its own. */
@@ -117,11 +122,7 @@ Test(journal, goes_on_behind_a_line_that_was_cut) {
   cr_assert_eq(train_journal_open(path, true, &journal), COLL_OK, "%s", base_last_error());
   write_step(journal, 3, 1.0);
   train_journal_close(journal);
-  json_t *steps = json_array();
-  cr_assert_eq(train_journal_read(path, add_step, steps), COLL_OK, "%s", base_last_error());
-  cr_assert_eq(json_array_size(steps), 2u);
-  cr_assert_eq(json_integer_value(json_array_get(steps, 1)), 3);
-  json_decref(steps);
+  check_two_steps(path, 3);
 }
 
 Test(journal, that_is_not_there_has_no_records) {
