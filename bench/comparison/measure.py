@@ -1,5 +1,6 @@
 """Runs the contenders in turn, round after round, so that what disturbs the machine disturbs all of
 them, and collects their times as rows (see figures)."""
+import contextlib
 import json
 import os
 import signal
@@ -22,26 +23,32 @@ LIMIT = "limit"  # has its turn as contenders have theirs
 ATTEMPTS_MOST = 3  # to have a round's launches under the same conditions
 
 
-def run_command(command, environment):
+def end_group(process, number):
+    with contextlib.suppress(ProcessLookupError):  # it may have ended just now
+        os.killpg(process.pid, number)
+
+
+def run_command(command, environment, seconds_most=LAUNCH_SECONDS_MOST):
     """Its standard output. Raises Failure with the first of its errors."""
     everything = dict(contenders.clean_environment(), **environment)
     with subprocess.Popen(command, env=everything, text=True, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           start_new_session=True) as process:
         try:
-            output, errors = process.communicate(timeout=LAUNCH_SECONDS_MOST)
+            output, errors = process.communicate(timeout=seconds_most)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-            raise contenders.Failure("no end within %d s" % LAUNCH_SECONDS_MOST, output) from None
+            end_group(process, signal.SIGKILL)
+            output, errors = process.communicate()
+            raise contenders.Failure("no end within %g s" % seconds_most, output,
+                                     errors) from None
         except BaseException:
-            os.killpg(process.pid, signal.SIGTERM)
+            end_group(process, signal.SIGTERM)
             raise
     if process.returncode != 0:
         lines = [line.strip() for line in errors.splitlines() if any(map(str.isalnum, line))]
         raise contenders.Failure("exit code %d: %s" % (process.returncode,
                                                        lines[0] if lines else "no message"),
-                                 output)
+                                 output, errors)
     return output
 
 

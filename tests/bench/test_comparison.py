@@ -7,6 +7,8 @@ import sys
 import unittest
 import xml.etree.ElementTree
 
+import tap
+
 sys.path.insert(0, sys.argv.pop(1))
 from comparison import contenders, distance, figures, measure, plot, table  # noqa: E402
 
@@ -367,28 +369,5 @@ class Shown(unittest.TestCase):
         self.assertTrue(0 <= min(moved) and max(moved) <= 100, moved)
 
 
-class Tap(unittest.TextTestResult):
-    """A line per test, as meson counts them."""
-
-    def tell(self, test, good):
-        name = test.id().split(".", 1)[1].replace("_", " ")
-        print("%s %d - %s" % ("ok" if good else "not ok", self.testsRun, name), flush=True)
-
-    def addSuccess(self, test):
-        super().addSuccess(test)
-        self.tell(test, True)
-
-    def addFailure(self, test, err):
-        super().addFailure(test, err)
-        self.tell(test, False)
-
-    def addError(self, test, err):
-        super().addError(test, err)
-        self.tell(test, False)
-
-
 if __name__ == "__main__":
-    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
-    print("1..%d" % suite.countTestCases(), flush=True)
-    result = unittest.TextTestRunner(resultclass=Tap, verbosity=0).run(suite)
-    sys.exit(not result.wasSuccessful())
+    tap.run()
