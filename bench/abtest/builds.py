@@ -215,7 +215,7 @@ def check_library(folder):
     for line in done.stdout.splitlines():
         name, _, path = line.strip().partition(" => ")
         if name.startswith("libcoll.") and not path.startswith(folder + os.sep):
-            raise Trouble("collbench would load %s instead of its own libcoll" % path)
+            raise Trouble("collbench would not load the library of its own build, but: %s" % path)
 
 
 def copy_sides(old, new, folder):

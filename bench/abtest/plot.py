@@ -5,7 +5,7 @@ import math
 
 from abtest import rows, verdict
 from comparison import plot
-from comparison.plot import FAINT, INK
+from comparison.plot import INK, SOFT
 
 PANEL_WIDTH, PANEL_HEIGHT = 300, 130
 MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 62, 14, 34, 30
@@ -14,7 +14,9 @@ SCALE_LEAST, SCALE_MOST = 1.25, 4  # what the axis shows at least and at most: 1
 BAND = "#dfe4ec"
 COLORS = {verdict.LOST: "#c62828", verdict.ACCEPTED: "#d9822b", verdict.GAINED: "#2f8f5b",
           verdict.EVEN: "#0b5fd0", verdict.UNKNOWN: "#8a93a3"}
-TICKS = (0.25, 0.5, 0.8, 0.9, 0.97, 1, 1.1, 1.25, 2, 4)
+TICKS = (1, 0.25, 4, 0.5, 2, 0.8, 1.25, 0.9, 1.1)  # the first ones first where there is no room
+TICK_GAP = 13
+AXES = {1: SOFT, verdict.SPEED_MIN: "#e08a8a"}
 
 
 def bounds(estimate):
@@ -42,20 +44,25 @@ class Panel:
         inside = min(max(speed, 1 / self.scale), self.scale)
         return self.top + PANEL_HEIGHT * (0.5 - 0.5 * math.log(inside) / math.log(self.scale))
 
+    def ticks(self):
+        kept = []
+        for tick in TICKS:
+            if 1 / self.scale <= tick <= self.scale and all(
+                    abs(self.y(tick) - self.y(other)) >= TICK_GAP for other in kept):
+                kept.append(tick)
+        return kept
+
     def draw_frame(self):
+        """A/A, the lines at 1 and where rows begin to lose, and the name."""
         row, right = self.found[0][0], self.left + PANEL_WIDTH
         for index, (_, judgement) in enumerate(self.found):
             low, high = bounds(judgement.same)
             yield '<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>' % (
                 self.x(index) - self.step / 2, self.y(high), self.step,
                 max(self.y(low) - self.y(high), 1), BAND)
-        free_until = math.inf
-        for tick in TICKS:
-            if not 1 / self.scale <= tick <= self.scale or self.y(tick) > free_until:
-                continue
-            free_until = self.y(tick) - 11
-            yield plot.line(self.left, self.y(tick), right, self.y(tick),
-                            INK if tick == 1 else FAINT)
+        for tick in (1, verdict.SPEED_MIN):
+            yield plot.line(self.left, self.y(tick), right, self.y(tick), AXES[tick])
+        for tick in self.ticks():
             yield plot.text(self.left - 6, self.y(tick) + 3.6, "%g" % tick, "tick", "end")
         name = rows.unit_name(rows.Unit(row["collective"], row["ranks"], row["memory"], ()))
         yield plot.text(self.left, self.top - 8, name, "label", color=INK)
@@ -103,6 +110,8 @@ def legend(left, y):
         yield plot.text(left + 90 * index + 9, y, word, "note")
     yield '<rect x="%.1f" y="%.1f" width="14" height="10" fill="%s"/>' % (left + 360, y - 9, BAND)
     yield plot.text(left + 380, y, "A/A: OLD / copy of OLD, 95 % interval", "note")
+    yield plot.line(left + 620, y - 4, left + 636, y - 4, AXES[verdict.SPEED_MIN])
+    yield plot.text(left + 642, y, "%g" % verdict.SPEED_MIN, "note")
 
 
 def draw(found, notes):

@@ -5,7 +5,6 @@ import collections
 import json
 import os
 import random
-import statistics
 import time
 
 from abtest import builds, rows, verdict
@@ -58,6 +57,7 @@ class Survey:
         self.random = random.Random(effort.seed)
         self.rounds, self.failures, self.interrupted = 0, [], False
         self.attempts = collections.Counter()
+        self.turn_s = 0
         self.rows = {rows.row_name(unit, size): {
             "name": rows.row_name(unit, size), "collective": unit.collective, "ranks": unit.ranks,
             "memory": unit.memory, "bytes": size, "times_us": {side: [] for side in SIDES},
@@ -118,19 +118,20 @@ class Survey:
             return self.effort.rounds * len(self.units) * len(self.sides)
         return self.effort.seconds
 
-    def is_over(self, began, last_s):
+    def is_over(self, spent_s):
         """Whether one more turn, as long as the last one, would not fit. The first round does."""
         if self.effort.rounds or self.rounds == 0:
             return False
-        return self.clock() - began + last_s > self.effort.seconds
+        return spent_s + self.turn_s > self.effort.seconds
 
     def one_round(self, began, progress):
         """False where the time ran out."""
         for unit in self.random.sample(self.units, len(self.units)):
             turn = self.clock()
-            self.measure(unit, progress)
-            if self.is_over(began, self.clock() - turn):
+            if self.is_over(turn - began):
                 return False
+            self.measure(unit, progress)
+            self.turn_s = self.clock() - turn
         self.rounds += 1
         return True
 
@@ -167,11 +168,3 @@ def check_sides(sides, effort, runner=measure.run_command):
             raise contenders.Failure(
                 "%s (%s) cannot run: %s\n%s" % (side.name.upper(), side.shown, failure,
                                                 failure.errors.strip())) from None
-
-
-def middle_speed(survey_rows, side):
-    """The geometric mean over all rows of OLD's speed ratio to the side; None without rows."""
-    medians = [statistics.median(a / b for a, b in zip(row["times_us"]["old"],
-                                                       row["times_us"][side]))
-               for row in survey_rows if row["times_us"]["old"]]
-    return statistics.geometric_mean(medians) if medians else None

@@ -1,5 +1,6 @@
-"""The outcome of bench/ab as text: a line per row, the failures with their commands, the verdict."""
-from abtest import rounds, verdict
+"""The outcome of bench/ab as text: a line per row and per unit, the failures with their commands,
+the verdict."""
+from abtest import rows, verdict
 from comparison import table
 
 OUTPUT_LINES_SHOWN = 12
@@ -38,6 +39,19 @@ def note_of(row, judgement, reason):
     return "; ".join(filter(None, [*notes, algorithm_text(row)]))
 
 
+def units_of(listed):
+    """{name of a unit: its rows}."""
+    units = {}
+    for row in listed:
+        unit = rows.Unit(row["collective"], row["ranks"], row["memory"], ())
+        units.setdefault(rows.unit_name(unit), []).append(row)
+    return units
+
+
+def count_text(count):
+    return "%d row%s" % (count, "" if count == 1 else "s")
+
+
 class Table:
     """found: [(row, Judgement or None, reason or None)]."""
 
@@ -63,10 +77,25 @@ class Table:
             paint("%-8s" % judgement.verdict, *codes), note_of(row, judgement, reason))
         return line.rstrip()
 
+    def together_line(self, name, several):
+        """Of rows taken together."""
+        new, same = verdict.speeds_together([row["times_us"] for row in several])
+        if new is None:
+            return "%-*s  not measured" % (self.name_width, name)
+        return "%-*s  %9s  %9s  %s  %s" % (self.name_width, name, "", "", speed_text(new),
+                                           self.style.paint(speed_text(same), table.DIM))
+
     def lines(self):
         yield from self.head()
         for row, judgement, reason in self.found:
             yield self.line(row, judgement, reason)
+        yield ""
+        yield "taken together, the geometric mean of a round's speeds:"
+        units = units_of([row for row, judgement, _ in self.found if judgement])
+        for name, several in units.items():
+            yield self.together_line(name, several)
+        if len(units) > 1:
+            yield self.together_line("all rows", sum(units.values(), []))
         yield ""
 
 
@@ -82,23 +111,21 @@ def failure_lines(failures):
 
 
 def summary_lines(found, summary):
-    measured = [row for row, judgement, _ in found if judgement]
-    if not measured:
+    if not any(judgement for _, judgement, _ in found):
         yield "nothing was measured"
         return
-    yield "all rows (geometric mean): NEW has %.3f of OLD's speed; the copy of OLD has %.3f" % (
-        rounds.middle_speed(measured, "new"), rounds.middle_speed(measured, "copy"))
     if summary.unknown:
-        yield "%d rows were measured in fewer than %d rounds, too few for an interval" % (
-            summary.unknown, verdict.ROUNDS_MIN)
+        yield "too few rounds for an interval (%d): %s" % (verdict.ROUNDS_MIN,
+                                                           count_text(summary.unknown))
     if not summary.judged:
         return
     if summary.disturbed:
-        yield "%d rows are disturbed: there the copy of OLD differs from OLD by as much as would " \
-            "count as lost or gained" % summary.disturbed
+        yield "disturbed: %s, where the copy of OLD differs from OLD by as much as counts as " \
+            "lost or gained" % count_text(summary.disturbed)
     if summary.unsure:
-        yield "%d rows have not lost, but their interval does not exclude it: more --time narrows " \
-            "it" % summary.unsure
-    yield "%s: %d of %d rows lost, %d may; %d accepted, %d gained" % (
-        "PASS" if verdict.passes(summary) else "FAIL", summary.lost, summary.judged,
-        verdict.lost_max(summary.judged), summary.accepted, summary.gained)
+        yield "undecided: %s that have not lost, but whose interval does not exclude it; more " \
+            "--time narrows it" % count_text(summary.unsure)
+    yield "%s: %d of %s lost, %d may; %d accepted, %d gained, %d undecided" % (
+        "PASS" if verdict.passes(summary) else "FAIL", summary.lost, count_text(summary.judged),
+        verdict.lost_max(summary.judged), summary.accepted, summary.gained,
+        summary.unsure)

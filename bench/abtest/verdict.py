@@ -116,6 +116,15 @@ def judge(times_us, reason=None):
     return judgement._replace(verdict=verdict_of(judgement, reason))
 
 
+def speeds_together(several):
+    """(of NEW, of the copy): the Estimates of the geometric mean of several rows' speeds in a
+    round, over the rounds that all of them have; (None, None) where there are none."""
+    count = min((min(map(len, times_us.values())) for times_us in several), default=0)
+    return tuple(estimate([statistics.geometric_mean(
+        times_us["old"][index] / times_us[side][index] for times_us in several)
+        for index in range(count)]) for side in ("new", "copy"))
+
+
 def summarize(judgements):
     """How many rows came out how. unsure: not lost, but their interval does not exclude it.
     disturbed: see is_disturbed."""

@@ -81,8 +81,8 @@ class Contender:
 
 
 class Failure(Exception):
-    """A command that failed; its text says which and why, `output` and `errors` what it had printed,
-    and `times` what it had measured."""
+    """A command that failed; its text says which and why, `output` and `errors` what it had
+    printed, and `times` what it had measured."""
 
     def __init__(self, reason, output="", errors=""):
         super().__init__(reason)
