@@ -93,11 +93,14 @@ def copy_build(source, target):
 
 
 def drop_oldest(cache):
-    """All builds but the latest used."""
+    """All builds but the latest used, and all logs of failed ones but the latest."""
     folders = [path for path in glob.glob(os.path.join(cache, "*")) if is_build(path)
                and not os.path.basename(path).startswith("run-")]
     for folder in sorted(folders, key=os.path.getmtime)[:-COMMITS_KEPT]:
         shutil.rmtree(folder, ignore_errors=True)
+    logs = glob.glob(os.path.join(cache, "*.log"))
+    for log in sorted(logs, key=os.path.getmtime)[:-COMMITS_KEPT]:
+        os.remove(log)
 
 
 def run_logged(command, folder, log, what):

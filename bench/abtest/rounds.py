@@ -161,7 +161,7 @@ def check_sides(sides, effort, runner=measure.run_command):
     of a machine once is measured. Raises Failure that says whose it is."""
     for side in sides:
         survey = Survey([side], [rows.Unit(rows.BARRIER, 2, None, (0,))],
-                        effort._replace(arguments=[]), runner)
+                        effort._replace(arguments=[], time_ms=1), runner)
         try:
             survey.launch(side, survey.units[0])
         except contenders.Failure as failure:

@@ -331,9 +331,11 @@ class Builds(Temporary):
         for index in range(builds.COMMITS_KEPT + 3):
             folder = self.make_claiming_build("cache/%02d" % index)
             os.utime(folder, (index, index))
+            os.utime(self.write("cache/%02d.log" % index, ""), (index, index))
         builds.drop_oldest(self.cache)
         self.assertEqual(sorted(os.listdir(self.cache)),
-                         ["%02d" % index for index in range(3, builds.COMMITS_KEPT + 3)])
+                         ["%02d%s" % (index, end) for index in range(3, builds.COMMITS_KEPT + 3)
+                          for end in ("", ".log")])
 
     def test_folders_of_killed_runs_are_removed_and_those_of_others_kept(self):
         os.makedirs(os.path.join(self.cache, "run-left-behind"))
@@ -351,10 +353,11 @@ class Builds(Temporary):
         self.assertEqual(len(set(copies.values())), 3)
         for path in copies.values():
             self.assertTrue(builds.is_build(path))
-            shutil.rmtree(os.path.join(path, "libcoll"))
-            # Where the linker finds no library, it says "not found".
-            with self.assertRaisesRegex(builds.Trouble, "would not load the library of its own"):
-                builds.check_library(path)
+        # Without the library the linker finds none, or the one of another build.
+        shutil.rmtree(os.path.join(copies["new"], "libcoll"))
+        broken = build._replace(folder=copies["new"])
+        with self.assertRaisesRegex(builds.Trouble, "would not load the library of its own"):
+            builds.copy_sides(build, broken, os.path.join(self.folder, "again"))
 
 
 class Rounds(Temporary):
@@ -364,6 +367,7 @@ class Rounds(Temporary):
 
     def launch(self, command, environment, limit_s):
         self.now += 1
+        self.assertLess(self.now, 1000, "no end")
         self.launched.append((command, environment))
         with open(command[command.index("--json") + 1], "w", encoding="utf-8") as file:
             outcome = {"time_us": 2.0, "wrong": 0, "algo": "ring"}
