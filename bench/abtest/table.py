@@ -90,8 +90,10 @@ class Table:
         for row, judgement, reason in self.found:
             yield self.line(row, judgement, reason)
         yield ""
-        yield "taken together, the geometric mean of a round's speeds:"
         units = units_of([row for row, judgement, _ in self.found if judgement])
+        if not units:
+            return
+        yield "taken together, the geometric mean of a round's speeds:"
         for name, several in units.items():
             yield self.together_line(name, several)
         if len(units) > 1:
