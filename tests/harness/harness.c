@@ -26,6 +26,7 @@ typedef struct control {
   int size;
   _Atomic int started;                  /* set once all pids are known */
   _Atomic unsigned arrivals;            /* at harness_meet, over the whole run */
+  _Atomic unsigned progress;            /* calls of harness_progress, by all ranks */
   _Atomic int ended[HARNESS_RANKS_MAX]; /* threads: 1 when the body has returned */
   pid_t pids[HARNESS_RANKS_MAX];
   char sentences[HARNESS_RANKS_MAX][HARNESS_SENTENCE_BYTES];
@@ -107,8 +108,29 @@ static void kill_hung(const bool ended[], harness_result_t *result) {
   }
 }
 
-bool harness_run(int size, int timeout_ms, harness_body_t body, void *context,
-                 harness_result_t *result) {
+/* When a run is over though ranks are still at work. */
+typedef struct limit {
+  uint64_t limit_ns, deadline_ns;
+  bool watched; /* the deadline moves with the ranks' progress, and one bad end ends the run */
+  unsigned progress;
+} limit_t;
+
+static bool limit_is_over(limit_t *limit, const bool ended[], const harness_result_t *result) {
+  uint64_t now_ns = base_clock_now_ns();
+  unsigned progress = atomic_load(&run->progress);
+  if (limit->watched && progress != limit->progress) {
+    limit->progress = progress;
+    limit->deadline_ns = now_ns + limit->limit_ns;
+  }
+  for (int r = 0; limit->watched && r < result->size; r++) {
+    const harness_rank_t *rank = &result->ranks[r];
+    if (ended[r] && (rank->end == HARNESS_KILLED || rank->value != 0)) return true;
+  }
+  return now_ns >= limit->deadline_ns;
+}
+
+static bool run_processes(int size, int limit_ms, bool watched, harness_body_t body, void *context,
+                          harness_result_t *result) {
   begin(size);
   memset(result, 0, sizeof *result);
   result->size = size;
@@ -120,11 +142,12 @@ bool harness_run(int size, int timeout_ms, harness_body_t body, void *context,
     run->pids[r] = pid;
   }
   atomic_store(&run->started, 1);
-  uint64_t deadline =
-      base_clock_now_ns() + (uint64_t)timeout_ms * HARNESS_PATIENCE * UINT64_C(1000000);
+  limit_t limit = {.limit_ns = (uint64_t)limit_ms * HARNESS_PATIENCE * UINT64_C(1000000),
+                   .watched = watched};
+  limit.deadline_ns = base_clock_now_ns() + limit.limit_ns;
   bool ended[HARNESS_RANKS_MAX] = {false};
   int left = size;
-  while (left > 0 && base_clock_now_ns() < deadline) {
+  while (left > 0 && !limit_is_over(&limit, ended, result)) {
     for (int r = 0; r < size; r++) {
       if (ended[r] || !collect(r, &result->ranks[r])) continue;
       ended[r] = true;
@@ -135,6 +158,16 @@ bool harness_run(int size, int timeout_ms, harness_body_t body, void *context,
   kill_hung(ended, result);
   for (int r = 0; r < size; r++) kill(-run->pids[r], SIGKILL); /* what they left behind */
   return finish(result, false);
+}
+
+bool harness_run(int size, int timeout_ms, harness_body_t body, void *context,
+                 harness_result_t *result) {
+  return run_processes(size, timeout_ms, false, body, context, result);
+}
+
+bool harness_run_watched(int size, int stall_ms, harness_body_t body, void *context,
+                         harness_result_t *result) {
+  return run_processes(size, stall_ms, true, body, context, result);
 }
 
 /* ---- threads --------------------------------------------------------------------------------*/
@@ -204,6 +237,14 @@ void harness_meet(void) {
   while (atomic_load(&control->arrivals) < own_meetings * (unsigned)control->size) {
     base_clock_sleep_ns(20000);
   }
+}
+
+void harness_progress(void) {
+  atomic_fetch_add(&run->progress, 1);
+}
+
+bool harness_full(void) {
+  return getenv("COLL_TEST_FULL") != NULL;
 }
 
 void *harness_board(void) {

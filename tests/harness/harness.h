@@ -50,10 +50,19 @@ typedef struct harness_result {
 bool harness_run(int size, int timeout_ms, harness_body_t body, void *context,
                  harness_result_t *result);
 
-/* The same with threads of this process. Threads that hang cannot be killed: the test that called
- * must end. */
+/* The same without a limit for the whole: the ranks are killed when none of them has called
+ * harness_progress for stall_ms (times the patience), or as soon as one has ended badly, because
+ * the others may wait for it for ever. */
+bool harness_run_watched(int size, int stall_ms, harness_body_t body, void *context,
+                         harness_result_t *result);
+
+/* The same as harness_run with threads of this process. Threads that hang cannot be killed: the
+ * test that called must end. */
 bool harness_run_threads(int size, int timeout_ms, harness_body_t body, void *context,
                          harness_result_t *result);
+
+/* Whether tests run everything rather than a sample: COLL_TEST_FULL is set. */
+bool harness_full(void);
 
 /* ---- for bodies -----------------------------------------------------------------------------*/
 
@@ -65,6 +74,9 @@ void harness_meet(void);
 
 /* Zeroed memory that all ranks of the run share, HARNESS_BOARD_BYTES of it. */
 void *harness_board(void);
+
+/* Tells harness_run_watched that the run goes on. */
+void harness_progress(void);
 
 /* kill -9. Processes only. */
 void harness_kill(int rank);

@@ -49,6 +49,40 @@ Test(harness, reports_and_kills_what_hangs) {
   cr_assert_str_eq(result.text, "rank 2 hung");
 }
 
+/* Rank 0 goes on for long enough, then everything stands still. */
+static int stalls_at_last(int rank, int size, void *context) {
+  (void)size, (void)context;
+  for (int i = 0; rank == 0 && i < 10; i++) {
+    base_clock_sleep_ns(20000000);
+    harness_progress();
+  }
+  if (rank == 0) harness_fail("went on");
+  while (rank < 2) pause();
+  return 0;
+}
+
+Test(harness, watches_for_progress) {
+  harness_result_t result;
+  uint64_t begin = base_clock_now_ns();
+  cr_assert_not(harness_run_watched(3, 100, stalls_at_last, NULL, &result));
+  cr_assert_lt(base_clock_now_ns() - begin, UINT64_C(3000000000) * HARNESS_PATIENCE);
+  cr_assert_str_eq(result.text, "rank 0 hung: went on; rank 1 hung");
+}
+
+static int fails_while_others_wait(int rank, int size, void *context) {
+  (void)context;
+  while (rank < size - 1) pause();
+  return harness_fail("gave up");
+}
+
+Test(harness, ends_a_watched_run_with_its_first_failure) {
+  harness_result_t result;
+  uint64_t begin = base_clock_now_ns();
+  cr_assert_not(harness_run_watched(2, 60000, fails_while_others_wait, NULL, &result));
+  cr_assert_lt(base_clock_now_ns() - begin, UINT64_C(30000000000));
+  cr_assert_str_eq(result.text, "rank 0 hung; rank 1 returned 1: gave up");
+}
+
 static int victim(int rank, int size, void *context) {
   (void)context;
   harness_meet();
