@@ -161,7 +161,7 @@ void call_describe(const call_t *call, int rank, char text[CALL_TEXT_BYTES]) {
       return;
     case COLL_ALLTOALLV: snprintf(text, CALL_TEXT_BYTES, "alltoallv(%s", dtype); return;
     case COLL_BARRIER: snprintf(text, CALL_TEXT_BYTES, "barrier("); return;
-    case CALL_SPLIT: snprintf(text, CALL_TEXT_BYTES, "split("); return;
+    case CALL_SPLIT: snprintf(text, CALL_TEXT_BYTES, "split"); return;
     case CALL_SEND:
     case CALL_RECV:
       snprintf(text, CALL_TEXT_BYTES, "%s(%s, count %zu, %s rank %d",

@@ -57,7 +57,7 @@ const call_kind_t *call_kind_find(const char *name);
 int call_peer(const call_t *call, int rank);
 
 /* How a mismatch report names the rank's call: "allreduce(float32, sum, count 5", which a comma or
- * a closing parenthesis must follow. */
+ * a parenthesis must follow. */
 void call_describe(const call_t *call, int rank, char text[CALL_TEXT_BYTES]);
 
 /* A rank's buffers, kept from call to call. Zero it; call_memory_free ends it. */

@@ -225,7 +225,7 @@ void call_oracle_judge(const call_kind_t *const kinds[], int size, call_verdict_
 static const char *find_text(const char *sentence, const char *text) {
   size_t length = strlen(text);
   for (const char *at = sentence; (at = strstr(at, text)) != NULL; at++) {
-    if (text[length - 1] == '(' || at[length] == ',' || at[length] == ')') return at;
+    if (at[length] != '\0' && strchr("(,)", at[length]) != NULL) return at;
   }
   return NULL;
 }
@@ -298,14 +298,15 @@ static bool uses_messages(const call_kind_t *const kinds[], int size) {
 bool call_oracle_accepts(const call_kind_t *const kinds[], int size, const call_verdict_t *verdict,
                          bool returned, const char *sentence) {
   player_t players[CALL_RANKS_MAX];
-  bool ended = returned;
+  bool ended = returned, waits = false;
   for (int rank = 0; rank < size; rank++) {
     make_player(&players[rank], rank, kinds[rank]);
     ended = ended || !verdict->must_report[rank];
+    waits = waits || (verdict->must_report[rank] && !returned);
   }
-  /* A message that nobody took has no second call, nor has a wait for a rank that has ended. */
+  /* A wait for a rank that has ended has no second call, nor has a message that nobody took. */
   for (int rank = 0; ended && rank < size; rank++) {
-    if (names_any(&players[rank], rank, verdict->untaken, sentence)) return true;
+    if (names_any(&players[rank], rank, !waits, sentence)) return true;
   }
   if (ended) return false;
   if (!uses_messages(kinds, size)) return names_difference(players, verdict, sentence);

@@ -91,7 +91,15 @@ static const known_t known[] = {
      NULL,
      NULL},
     {"broadcast of 5 from 0", "reduce of 5 to 1", false, {true, true}, false, NULL, NULL},
-    {"split", "barrier", false, {true, true}, false, "split(), barrier()", "split()"},
+    {"split",
+     "barrier",
+     false,
+     {true, true},
+     false,
+     "split(), barrier()",
+     "split(), barrier(uint8)"},
+    /* Rank 0 waits for rank 1, which has ended without knowing of its message. */
+    {"barrier", "send of 3", false, {true, false}, true, "barrier()", "rank 1 is lost"},
 };
 
 Test(call_oracle, knows_pairs) {

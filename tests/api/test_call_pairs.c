@@ -24,7 +24,7 @@
 #define LOSSES_MAX 20 /* hung and crashed pairs after which a run ends that is not a full one */
 #define OFFENDERS_SHOWN 20
 #define SEED 20
-#define SENTENCE_BYTES 320
+#define SENTENCE_BYTES 512
 #define MEET_POLL_NS 20000
 
 typedef struct pair {
@@ -85,7 +85,7 @@ typedef struct show {
   bool threads;
   const pair_t *pairs;
   _Atomic int current; /* the pair that the ranks are in */
-  _Atomic unsigned arrivals;
+  _Atomic unsigned arrivals, returns; /* at meetings; from the calls of a pair: over the run */
   coll_unique_id_t id;
   coll_comm_t comms[CALL_RANKS_MAX]; /* threads only */
   record_t records[];
@@ -117,11 +117,21 @@ static void note(told_t *told, coll_status_t status, coll_comm_t comm, uint64_t 
   if (first_mismatch) told->report_ns = base_clock_now_ns() - begin_ns;
 }
 
+/* Threads keep a communicator that has failed until the calls of all ranks have returned, as coll.h
+ * asks. Others do not wait, because their peers may still be told by the end of this rank. */
+static void wait_for_returns(const actor_t *self, int index, bool failed) {
+  show_t *show = self->show;
+  unsigned all = (unsigned)((index - show->first + 1) * show->size);
+  atomic_fetch_add(&show->returns, 1);
+  while (show->threads && failed && atomic_load(&show->returns) < all) {
+    base_clock_sleep_ns(MEET_POLL_NS);
+  }
+}
+
 static const call_kind_t *kind_of(const pair_t *pair, int rank) {
   return rank == pair->first_rank ? pair->first : pair->others;
 }
 
-/* Threads keep the communicator until the calls of all ranks have returned, as coll.h asks. */
 static int play_pair(actor_t *self, int index) {
   show_t *show = self->show;
   const pair_t *pair = &show->pairs[index];
@@ -141,7 +151,7 @@ static int play_pair(actor_t *self, int index) {
   told->wrong_result = !right;
   note(told, coll_barrier(comm, NULL), comm, begin_ns);
   note(told, coll_comm_error(comm), comm, begin_ns);
-  if (show->threads) meet(self);
+  wait_for_returns(self, index, told->sentence[0] != '\0');
   note(told, coll_comm_destroy(comm), NULL, begin_ns);
   meet(self);
   if (self->rank == 0) {
@@ -347,6 +357,7 @@ static int run_pairs(show_t *show) {
   while (show->first < show->pair_count && (losses < LOSSES_MAX || harness_full())) {
     harness_result_t result;
     atomic_store(&show->arrivals, 0);
+    atomic_store(&show->returns, 0);
     atomic_store(&show->current, show->first);
     bool good = show->threads ? harness_run_watched(1, STALL_MS, threads_main, show, &result)
                               : harness_run_watched(show->size, STALL_MS, process_main, show,
