@@ -336,9 +336,9 @@ static int report(show_t *show, int tried, uint64_t all_ns) {
 /* ---- runs -----------------------------------------------------------------------------------*/
 
 /* One pair in `every`, chosen by the seed; returns how many. */
-static int choose_pairs(pair_t pairs[], int size, int every) {
+static int choose_pairs(pair_t pairs[], int size, bool threads, int every) {
   int kinds = call_kind_count(), huge = call_kind_huge_count(), count = 0;
-  uint64_t random = SEED;
+  uint64_t random = SEED + (uint64_t)(2 * size + threads);
   for (int i = 0; i < kinds * kinds; i++) {
     int rank = size == 2 ? 0 : random_below(&random, size);
     if (random_below(&random, every) > 0) continue;
@@ -388,7 +388,8 @@ static void run_show(int size, bool threads, int every) {
   if (pairs == NULL || show == MAP_FAILED) abort();
   if (HARNESS_PATIENCE > 1) every *= 10;
   *show = (show_t){.size = size, .threads = threads, .pairs = pairs};
-  show->pair_count = choose_pairs(pairs, size, harness_full() ? 1 : every);
+  if (harness_full()) every = 1;
+  show->pair_count = choose_pairs(pairs, size, threads, every);
   uint64_t begin_ns = base_clock_now_ns();
   int tried = run_pairs(show);
   int offenders = report(show, tried, base_clock_now_ns() - begin_ns);
