@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "libtrain/data/order.h"
+#include "libtrain/data/shuffle.h"
 #include "libtrain/files/checkpoint.h"
 #include "libtrain/random.h"
 
@@ -63,7 +63,7 @@ static void read_rows(run_t *run, int micro_batch) {
     int32_t *tokens = run->tokens + (size_t)row * context;
     int32_t *targets = run->targets + (size_t)row * context;
     uint64_t draw = position->sequences + (uint64_t)(first + row);
-    uint64_t offset = train_order_window(position->seed, windows, draw) * context;
+    uint64_t offset = train_shuffle_window(position->seed, windows, draw) * context;
     coll_status_t status = train_dataset_sequence(dataset, offset, run->context, tokens, targets);
     if (status == COLL_OK) continue;
     run->failure = status;

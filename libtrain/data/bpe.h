@@ -1,30 +1,31 @@
 /*
- * Learns a tokenizer from text: counts its words, then merges the pair of tokens that occurs most
- * often, again and again (Sennrich, Haddow and Birch 2016). The same words give the same tokenizer,
- * in whatever order they came: of pairs as frequent the one with the lower ids is merged first.
+ * Trains a byte pair encoding tokenizer: counts the words of a text, then repeatedly merges the
+ * most frequent pair of adjacent tokens (Sennrich, Haddow and Birch 2016). The result does not
+ * depend on the order in which words are added: of pairs with equal counts the one with the lower
+ * ids is merged first.
  */
 #ifndef LIBTRAIN_DATA_BPE_H
 #define LIBTRAIN_DATA_BPE_H
 
+#include "libtrain/data/progress.h"
 #include "libtrain/data/tokenizer.h"
-#include "libtrain/data/watch.h"
 
-/* The words of a text and how often each occurs. All zero is none. */
+/* The distinct words of a text with their counts. All zero is the empty set. */
 typedef struct train_word_counts {
-  train_words_t words;
+  train_string_table_t words;
   uint64_t *counts; /* [words.count] */
   size_t capacity;
 } train_word_counts_t;
 
-/* Adds the words of a whole document. */
+/* Adds the words of one complete document. */
 coll_status_t train_word_counts_add(train_word_counts_t *counts, const void *text, size_t bytes);
 void train_word_counts_free(train_word_counts_t *counts);
 
-/* Learns a tokenizer of `vocabulary` tokens: the bytes in GPT-2's order, what merges made in the
- * order of the merges, and the end. It has fewer when no pair occurs twice any more.
- * COLL_ERROR_INVALID: vocabulary is not TRAIN_VOCABULARY_LEAST..MOST. COLL_ERROR_UNSUPPORTED: the
- * different words have more than 4 billion bytes together. */
+/* Trains a tokenizer of `vocabulary` tokens: the bytes in GPT-2's order, the results of the merges
+ * in merge order, and the end-of-document token. The vocabulary is smaller when no pair occurs
+ * twice any more. COLL_ERROR_INVALID: vocabulary is not in TRAIN_VOCABULARY_MIN..MAX.
+ * COLL_ERROR_UNSUPPORTED: the distinct words exceed 4 billion bytes. */
 coll_status_t train_bpe_learn(const train_word_counts_t *counts, int vocabulary,
-                              const train_watch_t *watch, train_tokenizer_t **tokenizer);
+                              const train_progress_t *progress, train_tokenizer_t **tokenizer);
 
 #endif

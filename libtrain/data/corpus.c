@@ -1,6 +1,6 @@
 /*
- * Shards in memory are files without a name. Ranks of one machine open them where the kernel shows
- * rank 0's files, so that they are mapped like any other shard.
+ * In-memory shards are unnamed files. The other ranks of the machine open them through rank 0's
+ * /proc/PID/fd and map them like shard files.
  */
 #include "libtrain/data/corpus.h"
 
@@ -18,33 +18,34 @@
 #include "libtrain/random.h"
 
 #define HELD_OUT_ONE_IN 10
-#define LOOKED_AT 512 /* tokens at each end of a shard */
+#define CHECKED_TOKENS 512 /* tokens at each end of a shard */
 
-/* What rank 0 tells the others: where its shards are, and what they were made of. */
-typedef struct place {
-  char paths[TRAIN_SIDES][48];
-  uint64_t files[TRAIN_SIDES], bytes[TRAIN_SIDES];
-} place_t;
+/* Broadcast by rank 0: the paths of its in-memory shards and the amount of text in them. */
+typedef struct shared_shards {
+  char paths[TRAIN_SPLITS][48];
+  uint64_t files[TRAIN_SPLITS], bytes[TRAIN_SPLITS];
+} shared_shards_t;
 
 /* ---- shards ---- */
 
-/* Foreign shards do not say which tokens they have: most mistakes show in their first ones. */
+/* Shards of other programs do not identify their tokenizer. Checking their first and last tokens
+ * against the vocabulary finds most mismatches. */
 static coll_status_t check_shard(const train_shard_t *shard, const train_tokenizer_t *tokenizer,
                                  uint32_t vocabulary) {
   bool other = tokenizer != NULL && shard->tokenizer_digest != tokenizer->digest;
   if (shard->vocabulary != 0 && (other || shard->vocabulary > vocabulary)) {
     return base_fail(COLL_ERROR_INVALID,
                      "%s was made with another tokenizer, of %u tokens: give that one with "
-                     "--tokenizer (it lies beside the shards)",
+                     "--tokenizer (it is stored next to the shards)",
                      shard->name, shard->vocabulary);
   }
-  int32_t tokens[LOOKED_AT], targets[LOOKED_AT];
-  const train_dataset_t whole = {
+  int32_t tokens[CHECKED_TOKENS], targets[CHECKED_TOKENS];
+  const train_dataset_t all = {
       .shards = shard, .shard_count = 1, .count = shard->count, .vocabulary = vocabulary};
   if (shard->count < 2) return COLL_OK;
-  uint64_t length = shard->count - 1 < LOOKED_AT ? shard->count - 1 : LOOKED_AT;
-  COLL_TRY(train_dataset_sequence(&whole, 0, (int)length, tokens, targets));
-  return train_dataset_sequence(&whole, shard->count - 1 - length, (int)length, tokens, targets);
+  uint64_t length = shard->count - 1 < CHECKED_TOKENS ? shard->count - 1 : CHECKED_TOKENS;
+  COLL_TRY(train_dataset_sequence(&all, 0, (int)length, tokens, targets));
+  return train_dataset_sequence(&all, shard->count - 1 - length, (int)length, tokens, targets);
 }
 
 static coll_status_t allocate_shards(size_t count, train_corpus_t *corpus) {
@@ -60,21 +61,21 @@ static coll_status_t open_shard(const char *path, train_corpus_t *corpus) {
   return COLL_OK;
 }
 
-/* The first `training` shards are trained on, the others held out. */
+/* The first `training` shards are the training set, the others the held-out set. */
 static void split_by_shard(train_corpus_t *corpus, size_t training, uint32_t vocabulary) {
   corpus->training = (train_dataset_t){.shards = corpus->shards, .vocabulary = vocabulary};
   corpus->held_out =
       (train_dataset_t){.shards = corpus->shards + training, .vocabulary = vocabulary};
   for (size_t i = 0; i < corpus->shard_count; i++) {
-    train_dataset_t *side = i < training ? &corpus->training : &corpus->held_out;
-    side->count += corpus->shards[i].count;
-    side->shard_count++;
-    side->files++;
+    train_dataset_t *split = i < training ? &corpus->training : &corpus->held_out;
+    split->count += corpus->shards[i].count;
+    split->shard_count++;
+    split->files++;
   }
 }
 
-/* With all shards on one side, the last tenth of their tokens is held out. */
-static void split_by_place(train_corpus_t *corpus, uint32_t vocabulary) {
+/* With all shards in one split, the last tenth of their tokens is held out. */
+static void split_by_position(train_corpus_t *corpus, uint32_t vocabulary) {
   split_by_shard(corpus, corpus->shard_count, vocabulary);
   corpus->held_out = corpus->training;
   corpus->held_out.count = corpus->training.count / HELD_OUT_ONE_IN;
@@ -82,19 +83,19 @@ static void split_by_place(train_corpus_t *corpus, uint32_t vocabulary) {
   corpus->held_out.first = corpus->training.count;
 }
 
-static coll_status_t open_sides(const train_shard_list_t *list, const train_tokenizer_t *tokenizer,
-                                uint32_t vocabulary, train_corpus_t *corpus) {
+static coll_status_t open_splits(const train_shard_list_t *list, const train_tokenizer_t *tokenizer,
+                                 uint32_t vocabulary, train_corpus_t *corpus) {
   size_t training = 0;
-  for (int side = 0; side < TRAIN_SIDES; side++) {
+  for (int split = 0; split < TRAIN_SPLITS; split++) {
     for (size_t i = 0; i < list->count; i++) {
-      if ((int)train_shard_side(list->paths[i]) != side) continue;
+      if ((int)train_shard_split(list->paths[i]) != split) continue;
       COLL_TRY(open_shard(list->paths[i], corpus));
       COLL_TRY(check_shard(&corpus->shards[corpus->shard_count - 1], tokenizer, vocabulary));
     }
-    if (side == TRAIN_TRAINING) training = corpus->shard_count;
+    if (split == TRAIN_SPLIT_TRAINING) training = corpus->shard_count;
   }
   if (training == 0 || training == corpus->shard_count) {
-    split_by_place(corpus, vocabulary);
+    split_by_position(corpus, vocabulary);
   } else {
     split_by_shard(corpus, training, vocabulary);
   }
@@ -105,7 +106,7 @@ static coll_status_t open_shards(const train_shard_list_t *list, const train_tok
                                  uint32_t vocabulary, train_corpus_t *corpus) {
   train_corpus_t opened;
   COLL_TRY(allocate_shards(list->count, &opened));
-  coll_status_t status = open_sides(list, tokenizer, vocabulary, &opened);
+  coll_status_t status = open_splits(list, tokenizer, vocabulary, &opened);
   if (status != COLL_OK) {
     train_corpus_close(&opened);
     return status;
@@ -124,48 +125,50 @@ static coll_status_t check_same(const train_team_t *team, uint64_t digest, const
   return team != NULL ? train_team_check_same(team, digest, what) : COLL_OK;
 }
 
-static coll_status_t tell(const train_team_t *team, place_t *place) {
+static coll_status_t broadcast_shards(const train_team_t *team, shared_shards_t *shared_shards) {
   if (team == NULL) return COLL_OK;
-  coll_status_t status =
-      coll_broadcast(place, place, sizeof *place, COLL_UINT8, 0, team->comm, NULL);
+  coll_status_t status = coll_broadcast(shared_shards, shared_shards, sizeof *shared_shards,
+                                        COLL_UINT8, 0, team->comm, NULL);
   return status == COLL_OK ? COLL_OK : base_fail(status, "%s", coll_last_error(team->comm));
 }
 
-static coll_status_t encode_here(const char *path, train_tokenizer_t *tokenizer,
-                                 const train_watch_t *watch,
-                                 train_shard_writer_t writers[TRAIN_SIDES], place_t *place) {
-  train_texts_t texts;
-  COLL_TRY(train_texts_list(path, &texts));
-  coll_status_t status = train_encode_to_memory(&texts, tokenizer, watch, writers);
-  for (int side = 0; status == COLL_OK && side < TRAIN_SIDES; side++) {
-    snprintf(place->paths[side], sizeof place->paths[side], "/proc/%d/fd/%d", (int)getpid(),
-             writers[side].file);
-    place->files[side] = texts.files_of[side];
-    place->bytes[side] = texts.bytes_of[side];
+static coll_status_t encode_local(const char *path, train_tokenizer_t *tokenizer,
+                                  const train_progress_t *progress,
+                                  train_shard_writer_t writers[TRAIN_SPLITS],
+                                  shared_shards_t *shared_shards) {
+  train_text_files_t texts;
+  COLL_TRY(train_text_files_list(path, &texts));
+  coll_status_t status = train_encode_to_memory(&texts, tokenizer, progress, writers);
+  for (int split = 0; status == COLL_OK && split < TRAIN_SPLITS; split++) {
+    snprintf(shared_shards->paths[split], sizeof shared_shards->paths[split], "/proc/%d/fd/%d",
+             (int)getpid(), writers[split].file);
+    shared_shards->files[split] = texts.files_of[split];
+    shared_shards->bytes[split] = texts.bytes_of[split];
   }
-  train_texts_free(&texts);
+  train_text_files_free(&texts);
   return status;
 }
 
-static coll_status_t map_place(const place_t *place, uint32_t vocabulary, train_corpus_t *corpus) {
+static coll_status_t map_place(const shared_shards_t *shared_shards, uint32_t vocabulary,
+                               train_corpus_t *corpus) {
   train_corpus_t opened;
   coll_status_t status = COLL_OK;
-  COLL_TRY(allocate_shards(TRAIN_SIDES, &opened));
-  for (int side = 0; status == COLL_OK && side < TRAIN_SIDES; side++) {
-    status = open_shard(place->paths[side], &opened);
+  COLL_TRY(allocate_shards(TRAIN_SPLITS, &opened));
+  for (int split = 0; status == COLL_OK && split < TRAIN_SPLITS; split++) {
+    status = open_shard(shared_shards->paths[split], &opened);
   }
   if (status != COLL_OK) {
     train_corpus_close(&opened);
     return base_fail(status,
-                     "cannot map the tokens of rank 0 (%s); for ranks on several machines write "
-                     "them to shards, with gpt tokenizer encode",
+                     "cannot map the tokens of rank 0 (%s); ranks on several machines need token "
+                     "shards: write them with gpt tokenizer encode",
                      base_last_error());
   }
   split_by_shard(&opened, 1, vocabulary);
-  train_dataset_t *sides[TRAIN_SIDES] = {&opened.training, &opened.held_out};
-  for (int side = 0; side < TRAIN_SIDES; side++) {
-    sides[side]->files = (size_t)place->files[side];
-    sides[side]->bytes = place->bytes[side];
+  train_dataset_t *sides[TRAIN_SPLITS] = {&opened.training, &opened.held_out};
+  for (int split = 0; split < TRAIN_SPLITS; split++) {
+    sides[split]->files = (size_t)shared_shards->files[split];
+    sides[split]->bytes = shared_shards->bytes[split];
   }
   *corpus = opened;
   return COLL_OK;
@@ -173,18 +176,18 @@ static coll_status_t map_place(const place_t *place, uint32_t vocabulary, train_
 
 static coll_status_t open_text(const train_team_t *team, const char *path,
                                train_tokenizer_t *tokenizer, uint32_t vocabulary,
-                               const train_watch_t *watch, train_corpus_t *corpus) {
-  train_shard_writer_t writers[TRAIN_SIDES] = {{.file = -1}, {.file = -1}};
+                               const train_progress_t *progress, train_corpus_t *corpus) {
+  train_shard_writer_t writers[TRAIN_SPLITS] = {{.file = -1}, {.file = -1}};
   train_corpus_t opened = {0};
-  place_t place = {0};
+  shared_shards_t shared_shards = {0};
   coll_status_t status = COLL_OK;
   if (team == NULL || team->rank == 0) {
-    status = encode_here(path, tokenizer, watch, writers, &place);
+    status = encode_local(path, tokenizer, progress, writers, &shared_shards);
   }
   status = agree(team, status);
-  if (status == COLL_OK) status = tell(team, &place);
-  if (status == COLL_OK) status = agree(team, map_place(&place, vocabulary, &opened));
-  for (int side = 0; side < TRAIN_SIDES; side++) train_shard_writer_close(&writers[side]);
+  if (status == COLL_OK) status = broadcast_shards(team, &shared_shards);
+  if (status == COLL_OK) status = agree(team, map_place(&shared_shards, vocabulary, &opened));
+  for (int split = 0; split < TRAIN_SPLITS; split++) train_shard_writer_close(&writers[split]);
   if (status != COLL_OK) {
     train_corpus_close(&opened);
     return status;
@@ -193,7 +196,7 @@ static coll_status_t open_text(const train_team_t *team, const char *path,
   return COLL_OK;
 }
 
-/* ---- either ---- */
+/* ---- text or shards ---- */
 
 bool train_corpus_is_shards(const char *path) {
   train_shard_list_t list;
@@ -213,19 +216,19 @@ coll_status_t train_corpus_tokenizer(const char *path, train_tokenizer_t **token
   *tokenizer = NULL;
   if (!some) return train_tokenizer_create_bytes(tokenizer);
   const char *beside = dirname(folder);
-  return train_tokenizer_lies_in(beside) ? train_tokenizer_open(beside, tokenizer) : COLL_OK;
+  return train_tokenizer_exists_in(beside) ? train_tokenizer_open(beside, tokenizer) : COLL_OK;
 }
 
 coll_status_t train_corpus_open(const train_team_t *team, const char *path,
                                 train_tokenizer_t *tokenizer, int vocabulary,
-                                const train_watch_t *watch, train_corpus_t *corpus) {
+                                const train_progress_t *progress, train_corpus_t *corpus) {
   train_shard_list_t list = {0};
   coll_status_t status = agree(team, train_shard_list_find(path, &list));
   if (status == COLL_OK) status = check_same(team, list.count, "the shards found at --data");
   if (status == COLL_OK && list.count > 0) {
     status = agree(team, open_shards(&list, tokenizer, (uint32_t)vocabulary, corpus));
   } else if (status == COLL_OK) {
-    status = open_text(team, path, tokenizer, (uint32_t)vocabulary, watch, corpus);
+    status = open_text(team, path, tokenizer, (uint32_t)vocabulary, progress, corpus);
   }
   train_shard_list_free(&list);
   return status;

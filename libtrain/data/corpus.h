@@ -1,12 +1,12 @@
 /*
- * What a model is trained on and what is held out to measure it, from text or from token shards.
- * Text is encoded once, by rank 0 into memory that all ranks map; shards are mapped by each.
+ * The training set and the held-out set, from text or from token shards. Rank 0 encodes text once
+ * into memory that all ranks map; every rank maps shard files itself.
  */
 #ifndef LIBTRAIN_DATA_CORPUS_H
 #define LIBTRAIN_DATA_CORPUS_H
 
 #include "libtrain/data/dataset.h"
-#include "libtrain/data/watch.h"
+#include "libtrain/data/progress.h"
 #include "libtrain/parallel/team.h"
 
 typedef struct train_corpus {
@@ -15,27 +15,28 @@ typedef struct train_corpus {
   size_t shard_count;
 } train_corpus_t;
 
-/* Whether the path is of token shards: a .bin file, a folder with some, a pattern such as
- * "tokens/fineweb_train_*.bin", or several of these with commas between them. */
+/* Whether the path names token shards: a .bin file, a folder with some, a pattern such as
+ * "tokens/fineweb_train_*.bin", or a comma-separated list of these. */
 bool train_corpus_is_shards(const char *path);
 
-/* The tokenizer that lies beside the shards or, for text, the one of bytes. *tokenizer is NULL
- * when there is none beside them, as another program may have made them. */
+/* The tokenizer stored next to the shards or, for text, the byte tokenizer. *tokenizer is NULL when
+ * none is stored next to the shards, as with shards of another program. */
 coll_status_t train_corpus_tokenizer(const char *path, train_tokenizer_t **tokenizer);
 
-/* Opens text or shards: a collective of the team, or of nobody with NULL. Shards with the word
- * "val" in their names are held out; where there are none, the last tenth of all tokens is. The
- * tokenizer may be NULL for shards; their tokens must be below `vocabulary` either way.
- * COLL_ERROR_INVALID: no text, or shards that are damaged or of another tokenizer. */
+/* Opens text or shards. Collective over the group; without a group (NULL) local to this process.
+ * Shards whose names contain the word "val" are held out; without such shards the last tenth of all
+ * tokens is. The tokenizer may be NULL for shards. All tokens must be below `vocabulary`.
+ * COLL_ERROR_INVALID: no text, or shards that are damaged or were made with another tokenizer. */
 coll_status_t train_corpus_open(const train_team_t *team, const char *path,
                                 train_tokenizer_t *tokenizer, int vocabulary,
-                                const train_watch_t *watch, train_corpus_t *corpus);
+                                const train_progress_t *progress, train_corpus_t *corpus);
 void train_corpus_close(train_corpus_t *corpus);
 
-/* COLL_ERROR_INVALID when either side is too short for one sequence of `context` tokens. */
+/* COLL_ERROR_INVALID when the training set or the held-out set is shorter than one sequence of
+ * `context` tokens. */
 coll_status_t train_corpus_check(const train_corpus_t *corpus, int context);
 
-/* The same on all ranks that have opened the same data. */
+/* Equal on all ranks that opened the same data. */
 uint64_t train_corpus_digest(const train_corpus_t *corpus);
 
 #endif

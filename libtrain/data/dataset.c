@@ -1,4 +1,4 @@
-/* A window may begin in one shard and end in another. */
+/* A window may span two shards. */
 #include "libtrain/data/dataset.h"
 
 #include <assert.h>
@@ -10,12 +10,12 @@ uint64_t train_dataset_windows(const train_dataset_t *dataset, int length) {
 
 static coll_status_t copy(const train_dataset_t *dataset, const train_shard_t *shard, uint64_t at,
                           uint64_t count, int32_t *tokens) {
-  int32_t most = 0;
+  int32_t highest = 0;
   for (uint64_t i = 0; i < count; i++) {
     tokens[i] = shard->tokens[at + i];
-    most = tokens[i] > most ? tokens[i] : most;
+    highest = tokens[i] > highest ? tokens[i] : highest;
   }
-  if ((uint32_t)most < dataset->vocabulary) return COLL_OK;
+  if ((uint32_t)highest < dataset->vocabulary) return COLL_OK;
   for (uint64_t i = 0; i < count; i++, at++) {
     if ((uint32_t)tokens[i] >= dataset->vocabulary) break;
   }

@@ -1,6 +1,6 @@
 /*
- * Tokens to train on, or held out: a run of those in mapped shards, one shard after the other.
- * Nobody reads more of it than the windows that are asked for.
+ * A dataset: a range of the tokens of consecutive memory-mapped shards. Only the requested windows
+ * are read from the disk.
  */
 #ifndef LIBTRAIN_DATA_DATASET_H
 #define LIBTRAIN_DATA_DATASET_H
@@ -10,19 +10,20 @@
 typedef struct train_dataset {
   const train_shard_t *shards; /* [shard_count], owned by the corpus */
   size_t shard_count;
-  uint64_t first;      /* where in the shards it begins */
+  uint64_t first;      /* offset of the first token in the concatenated shards */
   uint64_t count;      /* tokens */
-  uint32_t vocabulary; /* every token is below it, or is refused */
-  size_t files;        /* of text, or shards */
-  uint64_t bytes;      /* of text; 0 for shards */
+  uint32_t vocabulary; /* tokens that are not below it are rejected */
+  size_t files;        /* text files, or shards */
+  uint64_t bytes;      /* bytes of text; 0 for shards */
 } train_dataset_t;
 
-/* Whole sequences of `length` tokens with a target each: what train_order_window draws from. */
+/* Number of non-overlapping sequences of `length` tokens that have a target for each token: the
+ * range of train_shuffle_window. */
 uint64_t train_dataset_windows(const train_dataset_t *dataset, int length);
 
-/* The sequence at `offset` and, one token further, what is to be predicted: [length] each.
- * offset + length < dataset->count. COLL_ERROR_INVALID: a token beyond the vocabulary; the sentence
- * names the shard and the place. */
+/* Copies the sequence at `offset` into tokens[length], and the same sequence one token further into
+ * targets[length]. offset + length < dataset->count. COLL_ERROR_INVALID: a token beyond the
+ * vocabulary; the message names the shard and the offset. */
 coll_status_t train_dataset_sequence(const train_dataset_t *dataset, uint64_t offset, int length,
                                      int32_t *tokens, int32_t *targets);
 

@@ -1,6 +1,6 @@
 /*
- * A priority queue of pairs of numbers, the least one first. Entries are never changed in place:
- * who has a newer one adds it, and knows an outdated one when it comes out.
+ * A priority queue of integer pairs, smallest first. It has no decrease-key: the caller pushes an
+ * updated entry and discards the outdated one when it is popped.
  */
 #ifndef LIBTRAIN_DATA_HEAP_H
 #define LIBTRAIN_DATA_HEAP_H
@@ -12,8 +12,8 @@
 #include "base/status.h"
 
 typedef struct train_heap_entry {
-  uint64_t key; /* ordered by this, */
-  uint32_t tie; /* then by this */
+  uint64_t key; /* primary order */
+  uint32_t tie; /* order among equal keys */
   uint32_t value;
 } train_heap_entry_t;
 
@@ -25,7 +25,7 @@ typedef struct train_heap {
 
 coll_status_t train_heap_push(train_heap_t *heap, train_heap_entry_t entry);
 
-/* Takes the least entry out; false when there is none. */
+/* Removes the smallest entry; false when the heap is empty. */
 bool train_heap_pop(train_heap_t *heap, train_heap_entry_t *entry);
 
 void train_heap_free(train_heap_t *heap);

@@ -1,4 +1,5 @@
-/* Shards are written with a header of zeros, which makes no shard, and get their own at the end. */
+/* A shard is written with a zeroed header, which no reader accepts. The real header is written
+ * last, when the shard is complete. */
 #include "libtrain/data/shard.h"
 
 #include <assert.h>
@@ -15,14 +16,14 @@
 #include "libtrain/files/io.h"
 
 #define MAGIC 20240520
-#define MAGIC_32_BITS 20240801 /* of Llama 3's tokens */
+#define MAGIC_32_BITS 20240801 /* shards of Llama 3 tokens */
 #define VERSION 1
 #define HEADER_BYTES 1024
 #define BUFFER_TOKENS ((size_t)1 << 18)
 
 typedef struct header {
   int32_t magic, version, count;
-  /* ours, zero in shards of others */
+  /* set by this program, zero in shards of others */
   uint32_t vocabulary;
   uint32_t digest_low, digest_high;
   int32_t unused[250];
@@ -34,20 +35,21 @@ _Static_assert(sizeof(header_t) == HEADER_BYTES, "256 words");
 
 static coll_status_t check_header(const char *path, const header_t *header, uint64_t bytes) {
   if (header->magic == MAGIC_32_BITS) {
-    return base_fail(COLL_ERROR_INVALID, "%s has tokens of 32 bits; only those of 16 are read",
+    return base_fail(COLL_ERROR_INVALID, "%s has 32-bit tokens; only 16-bit tokens are supported",
                      path);
   }
   if (header->magic != MAGIC) {
     return base_fail(COLL_ERROR_INVALID, "%s is not a token shard (llm.c's .bin)", path);
   }
   if (header->version != VERSION) {
-    return base_fail(COLL_ERROR_INVALID, "%s is a token shard of version %d; only %d is read", path,
+    return base_fail(COLL_ERROR_INVALID,
+                     "%s is a token shard of version %d; only version %d is supported", path,
                      header->version, VERSION);
   }
   uint64_t expected = HEADER_BYTES + sizeof(uint16_t) * (uint64_t)(uint32_t)header->count;
   if (header->count < 0 || bytes != expected) {
     return base_fail(COLL_ERROR_INVALID,
-                     "%s is cut short or padded: %llu bytes, where its header has %d tokens", path,
+                     "%s is truncated or padded: %llu bytes, but its header says %d tokens", path,
                      (unsigned long long)bytes, header->count);
   }
   return COLL_OK;
@@ -85,7 +87,7 @@ coll_status_t train_shard_open(const char *path, train_shard_t *shard) {
   return status;
 }
 
-bool train_shard_is_one(const char *path) {
+bool train_shard_detect(const char *path) {
   int32_t magic = 0;
   train_input_t input;
   if (train_input_open(path, &input) != COLL_OK) return false;
@@ -105,9 +107,9 @@ void train_shard_close(train_shard_t *shard) {
 /* ---- writing ---- */
 
 static coll_status_t name_of(const train_shard_writer_t *writer, int shard, char path[PATH_MAX]) {
-  static const char *const prefixes[TRAIN_SIDES] = {"train", "val"};
+  static const char *const prefixes[TRAIN_SPLITS] = {"train", "val"};
   const char *folder = writer->folder != NULL ? writer->folder : "memory";
-  if (snprintf(path, PATH_MAX, "%s/%s_%06d.bin", folder, prefixes[writer->side], shard) <
+  if (snprintf(path, PATH_MAX, "%s/%s_%06d.bin", folder, prefixes[writer->split], shard) <
       PATH_MAX) {
     return COLL_OK;
   }
@@ -122,7 +124,7 @@ static coll_status_t fail_to_write(const train_shard_writer_t *writer) {
   return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write %s", path);
 }
 
-/* Writes at the offset, or fails. */
+/* Writes all bytes at the offset, or fails. */
 static coll_status_t write_at(const train_shard_writer_t *writer, const void *bytes, size_t count,
                               uint64_t offset) {
   const char *from = bytes;
@@ -172,15 +174,15 @@ static coll_status_t end_shard(train_shard_writer_t *writer) {
 }
 
 coll_status_t train_shard_writer_open(const train_tokenizer_t *tokenizer, const char *folder,
-                                      train_side_t side, uint64_t tokens_most,
+                                      train_split_t split, uint64_t max_tokens,
                                       train_shard_writer_t *writer) {
-  assert(tokens_most >= 1 && tokens_most <= TRAIN_SHARD_TOKENS_MOST);
+  assert(max_tokens >= 1 && max_tokens <= TRAIN_SHARD_TOKENS_MAX);
   void *buffer;
   COLL_TRY(base_alloc(BUFFER_TOKENS, sizeof(uint16_t), "a token shard", &buffer));
   train_shard_writer_t opened = {.tokenizer = tokenizer,
                                  .folder = folder,
-                                 .side = side,
-                                 .tokens_most = tokens_most,
+                                 .split = split,
+                                 .max_tokens = max_tokens,
                                  .file = -1,
                                  .buffer = buffer};
   coll_status_t status = begin_shard(&opened);
@@ -193,12 +195,12 @@ coll_status_t train_shard_writer_open(const train_tokenizer_t *tokenizer, const 
 }
 
 static coll_status_t make_place(train_shard_writer_t *writer) {
-  if (writer->count == writer->tokens_most) {
+  if (writer->count == writer->max_tokens) {
     if (writer->folder == NULL) {
       return base_fail(COLL_ERROR_UNSUPPORTED,
                        "more than %llu tokens of text: write them to shards once, with gpt "
                        "tokenizer encode, and train on those",
-                       (unsigned long long)writer->tokens_most);
+                       (unsigned long long)writer->max_tokens);
     }
     COLL_TRY(end_shard(writer));
     return begin_shard(writer);
@@ -209,7 +211,7 @@ static coll_status_t make_place(train_shard_writer_t *writer) {
 coll_status_t train_shard_writer_add(train_shard_writer_t *writer, const train_ids_t *ids) {
   for (size_t done = 0; done < ids->count;) {
     COLL_TRY(make_place(writer));
-    uint64_t room = writer->tokens_most - writer->count;
+    uint64_t room = writer->max_tokens - writer->count;
     size_t count = BUFFER_TOKENS - writer->buffered;
     if (count > room) count = (size_t)room;
     if (count > ids->count - done) count = ids->count - done;

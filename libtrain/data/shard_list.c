@@ -1,4 +1,4 @@
-/* A file in a folder is a shard when its name and its first word say so. */
+/* A file in a folder counts as a shard if it ends in .bin and starts with the magic number. */
 #include "libtrain/data/shard_list.h"
 
 #include <ctype.h>
@@ -41,7 +41,7 @@ static coll_status_t add_folder(train_shard_list_t *list, const char *folder) {
   int count = scandir(folder, &entries, is_bin, alphasort);
   for (int i = 0; i < count; i++) {
     int length = snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
-    if (status == COLL_OK && length < PATH_MAX && train_shard_is_one(path)) {
+    if (status == COLL_OK && length < PATH_MAX && train_shard_detect(path)) {
       status = add(list, path);
     }
     free(entries[i]);
@@ -61,21 +61,21 @@ static coll_status_t add_pattern(train_shard_list_t *list, const char *pattern) 
   return status;
 }
 
-static coll_status_t add_place(train_shard_list_t *list, const char *path) {
+static coll_status_t add_path(train_shard_list_t *list, const char *path) {
   struct stat found;
   if (stat(path, &found) != 0) return add_pattern(list, path);
   if (S_ISDIR(found.st_mode)) return add_folder(list, path);
   return train_path_ends_in(path, ".bin") ? add(list, path) : COLL_OK;
 }
 
-/* Each of the places between the commas; one that adds nothing leaves the list empty. */
-static coll_status_t add_places(train_shard_list_t *list, const char *path) {
-  char place[PATH_MAX];
+/* Adds each part of the comma-separated list. A part that names no shards empties the list. */
+static coll_status_t add_paths(train_shard_list_t *list, const char *path) {
+  char entry[PATH_MAX];
   for (;;) {
     size_t length = strcspn(path, ","), before = list->count;
-    if (length >= sizeof place) return COLL_OK;
-    snprintf(place, sizeof place, "%.*s", (int)length, path);
-    COLL_TRY(add_place(list, place));
+    if (length >= sizeof entry) return COLL_OK;
+    snprintf(entry, sizeof entry, "%.*s", (int)length, path);
+    COLL_TRY(add_path(list, entry));
     if (list->count == before) {
       train_shard_list_free(list);
       return COLL_OK;
@@ -88,7 +88,7 @@ static coll_status_t add_places(train_shard_list_t *list, const char *path) {
 coll_status_t train_shard_list_find(const char *path, train_shard_list_t *list) {
   struct stat found;
   train_shard_list_t made = {0};
-  coll_status_t status = stat(path, &found) == 0 ? add_place(&made, path) : add_places(&made, path);
+  coll_status_t status = stat(path, &found) == 0 ? add_path(&made, path) : add_paths(&made, path);
   if (status != COLL_OK) {
     train_shard_list_free(&made);
     return status;
@@ -103,11 +103,11 @@ void train_shard_list_free(train_shard_list_t *list) {
   *list = (train_shard_list_t){0};
 }
 
-train_side_t train_shard_side(const char *path) {
+train_split_t train_shard_split(const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
   for (const char *at = strstr(name, "val"); at != NULL; at = strstr(at + 1, "val")) {
     bool starts = at == name || !isalpha((unsigned char)at[-1]);
-    if (starts && !isalpha((unsigned char)at[strlen("val")])) return TRAIN_HELD_OUT;
+    if (starts && !isalpha((unsigned char)at[strlen("val")])) return TRAIN_SPLIT_HELD_OUT;
   }
-  return TRAIN_TRAINING;
+  return TRAIN_SPLIT_TRAINING;
 }

@@ -1,5 +1,6 @@
 /*
- * Which token shards a user means by a path: one, a folder of them, a pattern, or several of these.
+ * Expands a path given by the user to the list of token shards it names: one file, a folder, a glob
+ * pattern, or a comma-separated list of these.
  */
 #ifndef LIBTRAIN_DATA_SHARD_LIST_H
 #define LIBTRAIN_DATA_SHARD_LIST_H
@@ -7,20 +8,19 @@
 #include <stddef.h>
 
 #include "base/status.h"
-#include "libtrain/data/texts.h"
+#include "libtrain/data/text_files.h"
 
 typedef struct train_shard_list {
-  char **paths; /* [count], in the order given; those of a folder or a pattern by name */
+  char **paths; /* [count], in the order given; those of a folder or pattern sorted by name */
   size_t count, capacity;
 } train_shard_list_t;
 
-/* What `path` means: a .bin file; a folder, of which its shards are taken and nothing else; a
- * pattern of glob(7); several of these with commas between them. An empty list when it means no
- * shards. */
+/* Expands `path`: a .bin file; a folder, of which only token shards are taken; a glob(7) pattern;
+ * or several of these separated by commas. The list is empty when the path names no shards. */
 coll_status_t train_shard_list_find(const char *path, train_shard_list_t *list);
 void train_shard_list_free(train_shard_list_t *list);
 
-/* The side that the name of a shard tells: held out when it has the word "val". */
-train_side_t train_shard_side(const char *path);
+/* The split a shard belongs to by its name: held out if the name contains the word "val". */
+train_split_t train_shard_split(const char *path);
 
 #endif

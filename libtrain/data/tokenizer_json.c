@@ -1,14 +1,13 @@
 /*
- * Hugging Face's tokenizer.json by way of jansson. Whatever in it would make other ids than ours is
- * refused; what only concerns truncation, padding or offsets is passed over.
+ * Reads and writes Hugging Face's tokenizer.json with jansson. Anything in it that would change the
+ * ids is rejected; fields for truncation, padding and offsets are ignored.
  */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "libtrain/data/spelled.h"
 #include "libtrain/data/tokenizer_files.h"
-#include "libtrain/data/tokenizer_parts.h"
+#include "libtrain/data/vocab.h"
 
 /* ---- reading ---- */
 
@@ -26,16 +25,16 @@ static coll_status_t check_pipeline(const char *name, const json_t *root) {
   const json_t *pre = json_object_get(root, "pre_tokenizer");
   if (!is_nothing(json_object_get(root, "normalizer"))) {
     return base_fail(COLL_ERROR_INVALID,
-                     "%s has a normalizer: text would not come back as it was; only tokenizers "
-                     "without one are read",
+                     "%s has a normalizer, so that decoding would not restore the text; only "
+                     "tokenizers without one are supported",
                      name);
   }
   const json_t *regex = json_object_get(pre, "use_regex");
   if (!is_text(json_object_get(pre, "type"), "ByteLevel") || json_is_false(regex) ||
       json_is_true(json_object_get(pre, "add_prefix_space"))) {
     return base_fail(COLL_ERROR_INVALID,
-                     "%s does not cut text into words as GPT-2 does (ByteLevel with its regex and "
-                     "without a prefix space): only such tokenizers are read",
+                     "%s does not split text into words as GPT-2 does (ByteLevel with its regex "
+                     "and without a prefix space): other pre-tokenizers are not supported",
                      name);
   }
   return COLL_OK;
@@ -62,9 +61,9 @@ static coll_status_t check_model(const char *name, const json_t *model) {
   return base_fail(COLL_ERROR_INVALID, "%s: its model has no vocab and merges", name);
 }
 
-/* Puts the end into the vocabulary, where it stands beside it. Other added tokens would be found in
- * text before words are. */
-static coll_status_t take_added(const char *name, const json_t *root, json_t *vocabulary) {
+/* Adds <|endoftext|> to the vocabulary when only added_tokens lists it. Any other added token is
+ * rejected: it would be matched in the text before pre-tokenization. */
+static coll_status_t check_added_tokens(const char *name, const json_t *root, json_t *vocabulary) {
   const json_t *added = json_object_get(root, "added_tokens");
   for (size_t i = 0; i < json_array_size(added); i++) {
     const json_t *content = json_object_get(json_array_get(added, i), "content");
@@ -83,17 +82,17 @@ static coll_status_t take_added(const char *name, const json_t *root, json_t *vo
 
 /* A merge is "left right" or, since 2024, ["left", "right"]. */
 static coll_status_t read_merges(const char *name, const json_t *merges,
-                                 const train_words_t *tokens, train_merge_list_t *list) {
+                                 const train_string_table_t *tokens, train_merge_list_t *list) {
   for (size_t i = 0; i < json_array_size(merges); i++) {
     const json_t *merge = json_array_get(merges, i);
     const json_t *left = json_array_get(merge, 0), *right = json_array_get(merge, 1);
     if (json_is_string(merge)) {
-      COLL_TRY(train_spelled_read_merge_line(name, tokens, json_string_value(merge),
-                                             json_string_length(merge), list));
+      COLL_TRY(train_vocab_read_merge_line(name, tokens, json_string_value(merge),
+                                           json_string_length(merge), list));
     } else if (json_array_size(merge) == 2 && json_is_string(left) && json_is_string(right)) {
-      COLL_TRY(train_spelled_read_merge(name, tokens, json_string_value(left),
-                                        json_string_length(left), json_string_value(right),
-                                        json_string_length(right), list));
+      COLL_TRY(train_vocab_read_merge(name, tokens, json_string_value(left),
+                                      json_string_length(left), json_string_value(right),
+                                      json_string_length(right), list));
     } else {
       return base_fail(COLL_ERROR_INVALID, "%s: merge %zu is not two tokens", name, i + 1);
     }
@@ -107,24 +106,24 @@ static coll_status_t from_root(const char *name, const json_t *root,
   if (!json_is_object(model)) {
     return base_fail(COLL_ERROR_INVALID,
                      "%s is not a tokenizer.json: it has no \"model\" (for vocab.json and "
-                     "merges.txt name their folder)",
+                     "merges.txt give their folder)",
                      name);
   }
   COLL_TRY(check_model(name, model));
   COLL_TRY(check_pipeline(name, root));
-  train_words_t tokens = {0};
+  train_string_table_t tokens = {0};
   train_merge_list_t list = {0};
   json_t *vocabulary = json_object_get(model, "vocab");
-  coll_status_t status = take_added(name, root, vocabulary);
-  if (status == COLL_OK) status = train_spelled_read_vocabulary(name, vocabulary, &tokens);
+  coll_status_t status = check_added_tokens(name, root, vocabulary);
+  if (status == COLL_OK) status = train_vocab_read(name, vocabulary, &tokens);
   if (status == COLL_OK) {
     status = read_merges(name, json_object_get(model, "merges"), &tokens, &list);
   }
   if (status == COLL_OK) {
-    status = train_tokenizer_assemble(name, &tokens, list.merges, list.count, tokenizer);
+    status = train_tokenizer_create(name, &tokens, list.merges, list.count, tokenizer);
   }
   if (status != COLL_OK) free(list.merges);
-  train_words_free(&tokens);
+  train_string_table_free(&tokens);
   return status;
 }
 
@@ -147,7 +146,7 @@ static json_t *merges_of(const train_tokenizer_t *tokenizer) {
   json_t *merges = json_array();
   for (size_t rank = 0; merges != NULL && rank < tokenizer->merge_count; rank++) {
     char *line = NULL;
-    bool added = train_spelled_merge_line(tokenizer, rank, &line) == COLL_OK &&
+    bool added = train_vocab_merge_line(tokenizer, rank, &line) == COLL_OK &&
                  json_array_append_new(merges, json_string(line)) == 0;
     free(line);
     if (added) continue;
@@ -172,7 +171,7 @@ static json_t *model_of(const train_tokenizer_t *tokenizer) {
   return json_pack("{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout",
                    "unk_token", "continuing_subword_prefix", "", "end_of_word_suffix", "",
                    "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", 0, "vocab",
-                   train_spelled_vocabulary(tokenizer), "merges", merges_of(tokenizer));
+                   train_vocab_to_json(tokenizer), "merges", merges_of(tokenizer));
 }
 
 coll_status_t train_tokenizer_to_json(const train_tokenizer_t *tokenizer, char **text,

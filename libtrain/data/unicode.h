@@ -1,7 +1,7 @@
 /*
- * What a tokenizer has to know of Unicode: where a character ends in UTF-8, and whether it is a
- * letter, a number or white space. The classes come from a table that is kept with the sources, not
- * from the locale, so that text is split alike everywhere.
+ * UTF-8 decoding and the character classes that the pre-tokenizer needs: letter, number, white
+ * space. The classes come from a table in the sources instead of the locale, so that all machines
+ * split text identically.
  */
 #ifndef LIBTRAIN_DATA_UNICODE_H
 #define LIBTRAIN_DATA_UNICODE_H
@@ -16,14 +16,14 @@ typedef enum train_class {
   TRAIN_SPACE   /* property White_Space: \s */
 } train_class_t;
 
-/* Length and class of the character that text[0..count) begins with; count > 0. A byte that begins
- * no well-formed character (RFC 3629) is a character of its own, of the class TRAIN_OTHER. */
+/* Length and class of the first character of text[0..count); count > 0. A byte that does not start
+ * a well-formed character (RFC 3629) counts as a character of class TRAIN_OTHER. */
 size_t train_unicode_next(const uint8_t *text, size_t count, train_class_t *found);
 
-/* The same for a code point. */
+/* The class of a code point. */
 train_class_t train_unicode_class(uint32_t point);
 
-/* Bounds of the classes: see unicode_bounds.c. */
+/* The class boundaries, see unicode_bounds.c. */
 extern const uint32_t train_unicode_bounds[];
 extern const size_t train_unicode_bound_count;
 

@@ -1,5 +1,5 @@
 /* Written by unicode_bounds.py from Unicode 16.0.0: each entry is a code point shifted
- * left by two, and below it the class of all code points up to the next entry. */
+ * left by two, with the class of all code points up to the next entry in bits 0-1. */
 #include "libtrain/data/unicode.h"
 
 /* clang-format off */

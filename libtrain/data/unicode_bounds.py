@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes unicode_bounds.c: where in Unicode the classes of unicode.h begin. Needs the character
-database of VERSION, from Python itself or from the package unicodedata2; a tokenizer must split
-words the same way on every machine, so the result is kept with the sources.
+"""Writes unicode_bounds.c, the boundaries of the character classes of unicode.h. Needs the Unicode
+character database of VERSION, from Python itself or from the package unicodedata2. The result is
+stored with the sources so that a tokenizer splits words identically on every machine.
 
     python3 libtrain/data/unicode_bounds.py > libtrain/data/unicode_bounds.c
 """
@@ -17,7 +17,7 @@ except ImportError:
 VERSION = "16.0.0"  # as in Hugging Face's tokenizers
 OTHER, LETTER, NUMBER, SPACE = range(4)
 
-# The property White_Space, which the database has under no name in Python.
+# The property White_Space, which Python's database does not expose.
 SPACES = {0x85, 0xa0, 0x1680, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000,
           0x20, *range(0x09, 0x0e), *range(0x2000, 0x200b)}
 
@@ -44,7 +44,7 @@ def main():
                  % VERSION)
     words = ["0x%x," % bound for bound in bounds(database)]
     print("/* Written by unicode_bounds.py from Unicode %s: each entry is a code point shifted\n"
-          " * left by two, and below it the class of all code points up to the next entry. */"
+          " * left by two, with the class of all code points up to the next entry in bits 0-1. */"
           % VERSION)
     print('#include "libtrain/data/unicode.h"\n\n/* clang-format off */')
     print("const uint32_t train_unicode_bounds[] = {")

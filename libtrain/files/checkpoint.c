@@ -211,7 +211,7 @@ static coll_status_t read_header(const train_input_t *input, header_t *header) {
   uint64_t expected = file_bytes(header);
   if (input->bytes != expected) {
     return base_fail(COLL_ERROR_INVALID,
-                     "checkpoint %s is cut short or padded: %llu bytes where its header says %llu",
+                     "checkpoint %s is truncated or padded: %llu bytes where its header says %llu",
                      input->path, (unsigned long long)input->bytes, (unsigned long long)expected);
   }
   return COLL_OK;

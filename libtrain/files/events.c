@@ -149,7 +149,7 @@ static coll_status_t make_folder(const char *folder) {
   }
   struct stat found;
   if (mkdir(path, 0777) == 0 || (stat(path, &found) == 0 && S_ISDIR(found.st_mode))) return COLL_OK;
-  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot make the folder --tensorboard %s", folder);
+  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot create the folder --tensorboard %s", folder);
 }
 
 static coll_status_t write_version(train_events_t *events) {

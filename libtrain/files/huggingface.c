@@ -288,7 +288,7 @@ static coll_status_t write_huggingface(const char *path, const train_record_t *r
   train_layout_t *layout;
   COLL_TRY(places_of(path, &places));
   if (is_folder(path) && mkdir(path, 0777) != 0 && errno != EEXIST) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot make the folder %s", path);
+    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot create the folder %s", path);
   }
   COLL_TRY(train_huggingface_config_guard(places.config));
   COLL_TRY(guard_tokenizer(places.tokenizer, record));

@@ -44,7 +44,7 @@ coll_status_t train_input_read(const train_input_t *input, uint64_t offset, size
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read %s", input->path);
     if (got == 0) {
-      return base_fail(COLL_ERROR_INVALID, "%s is cut short: it ends at byte %llu", input->path,
+      return base_fail(COLL_ERROR_INVALID, "%s is truncated: it ends at byte %llu", input->path,
                        (unsigned long long)offset);
     }
     to += got;

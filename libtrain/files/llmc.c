@@ -91,7 +91,7 @@ static coll_status_t open_llmc(const char *path, train_file_t *file) {
   coll_status_t status = COLL_OK;
   if (end != file->input.bytes) {
     status = base_fail(COLL_ERROR_INVALID,
-                       "%s is cut short or padded: %llu bytes where its header asks for %llu", path,
+                       "%s is truncated or padded: %llu bytes where its header asks for %llu", path,
                        (unsigned long long)file->input.bytes, (unsigned long long)end);
   }
   if (status == COLL_OK) {

@@ -63,7 +63,7 @@ static void end_forward(const void *context, const train_tile_t *tile) {
 void train_host_linear_forward(train_pool_t *pool, const train_linear_t *linear, const float *in,
                                int rows, const float *weight, const float *bias,
                                const float *residual, float *out, float *active) {
-  assert(linear->split == TRAIN_SPLIT_NONE);
+  assert(linear->split == TRAIN_TENSOR_SPLIT_NONE);
   assert(bias != NULL || (residual == NULL && active == NULL));
   const epilogue_t epilogue = {
       .width = linear->out_width, .bias = bias, .residual = residual, .active = active};
@@ -121,7 +121,7 @@ void train_host_linear_backward(train_pool_t *pool, const train_linear_t *linear
                                 const float *d_out, const float *in, int rows, const float *weight,
                                 const float *hidden, bool fresh, float *d_in, float *d_weight,
                                 float *d_bias) {
-  assert(linear->split == TRAIN_SPLIT_NONE);
+  assert(linear->split == TRAIN_TENSOR_SPLIT_NONE);
   int in_width = linear->in_width, out_width = linear->out_width;
   const epilogue_t to_in = {.width = in_width, .hidden = hidden};
   const epilogue_t to_bias = {

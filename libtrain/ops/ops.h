@@ -34,13 +34,17 @@ static inline int train_batch_rows(const train_batch_t *batch) {
 }
 
 /* How a layer's weight is shared out among ranks: not at all, by output or by input features. */
-typedef enum train_split { TRAIN_SPLIT_NONE, TRAIN_SPLIT_COLUMN, TRAIN_SPLIT_ROW } train_split_t;
+typedef enum train_tensor_split {
+  TRAIN_TENSOR_SPLIT_NONE,
+  TRAIN_TENSOR_SPLIT_COLUMN,
+  TRAIN_TENSOR_SPLIT_ROW
+} train_tensor_split_t;
 
 /* A linear layer, out = in * weight^T + bias, with weight[out_width, in_width]. So far every layer
- * is TRAIN_SPLIT_NONE, which the operators assert. */
+ * is TRAIN_TENSOR_SPLIT_NONE, which the operators assert. */
 typedef struct train_linear {
   int in_width, out_width;
-  train_split_t split;
+  train_tensor_split_t split;
 } train_linear_t;
 
 /* The largest sizes that a model will ask for. */

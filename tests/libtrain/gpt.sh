@@ -278,7 +278,7 @@ ok "a sample starts with its prompt and can be repeated"
 
 # ---- bad input
 
-refuses 'no text in it' train --data empty
+refuses 'contains no text' train --data empty
 ok "an empty folder"
 refuses 'cannot read --data missing' train --data missing
 ok "a missing folder"
@@ -293,18 +293,18 @@ ok "a checkpoint that cannot be written"
 refuses 'cannot write --log nowhere/run.jsonl' train --data text --log nowhere/run.jsonl &&
   refuses '/dev/full: No space left' train --data text --log /dev/full &&
   refuses '/dev/full: No space left' train --data text --curve /dev/full &&
-  refuses 'cannot make the folder' train --data text --tensorboard text/file1.c
+  refuses 'cannot create the folder' train --data text --tensorboard text/file1.c
 ok "a record that cannot be written"
 # 4.5 MB hold the ranks' shared memory, but no checkpoint.
 (trap '' XFSZ && ulimit -f 9000 && refuses 'cannot write big.ckpt: File too large' \
   train --data text --layers 3 --steps 2 --out big.ckpt)
 ok "a checkpoint that the disk has no room for"
 refuses 'the loss is no longer a number' train --data text --lr 1e30 --steps 200
-ok "a loss that is no number"
+ok "a loss that is not a number"
 cp one.ckpt nan.ckpt
 refuses 'the held-out loss is no longer a number after step 1' train --data text --lr 1e30 \
   --steps 1 --evals 1 --warmup 0 --clip 1 --log nan.jsonl --out nan.ckpt && cmp one.ckpt nan.ckpt
-ok "a held-out loss that is no number leaves the old checkpoint"
+ok "a held-out loss that is not a number leaves the old checkpoint"
 (exec 9>busy.ckpt.part && flock 9 &&
   refuses 'cannot write busy.ckpt: another program is writing it' \
     train --data text --steps 1 --out busy.ckpt) && rm busy.ckpt.part
@@ -328,7 +328,7 @@ ok "an unknown option"
 refuses 'cannot read missing.ckpt' eval --checkpoint missing.ckpt --data text
 ok "a missing checkpoint"
 head -c 1000 one.ckpt >cut.ckpt
-refuses 'cut short' eval --checkpoint cut.ckpt --data text
+refuses 'truncated' eval --checkpoint cut.ckpt --data text
 ok "a truncated checkpoint"
 cp one.ckpt damaged.ckpt && printf x | dd of=damaged.ckpt bs=1 seek=5000 conv=notrunc 2>err &&
   refuses 'is damaged' eval --checkpoint damaged.ckpt --data text

@@ -159,5 +159,5 @@ Test(events, a_folder_that_cannot_be_made_is_refused) {
   train_events_t *events;
   const char *file = folder_write(&folder, "file", "", 0);
   cr_assert_eq(train_events_open(file, &events), COLL_ERROR_SYSTEM);
-  cr_assert(strstr(base_last_error(), "cannot make the folder"), "%s", base_last_error());
+  cr_assert(strstr(base_last_error(), "cannot create the folder"), "%s", base_last_error());
 }

@@ -33,17 +33,17 @@ static void setup(void) {
   static const char *const words[] = {"static ", "int ", "x", "= ", "42;\n"};
   static uint16_t tokens[2][4000];
   static train_shard_t shards[2];
-  for (int side = 0; side < 2; side++) {
+  for (int split = 0; split < 2; split++) {
     size_t count = 0;
     for (unsigned i = 0; count + 16 < sizeof tokens[0] / sizeof tokens[0][0]; i++) {
       for (const char *letter = words[i % 5]; *letter != '\0'; letter++) {
-        tokens[side][count++] = (uint8_t)*letter;
+        tokens[split][count++] = (uint8_t)*letter;
       }
-      if (i % 5 == 2) tokens[side][count++] = (uint16_t)('0' + (i * i / 7 + (unsigned)side) % 10);
+      if (i % 5 == 2) tokens[split][count++] = (uint16_t)('0' + (i * i / 7 + (unsigned)split) % 10);
     }
-    shards[side] = (train_shard_t){.tokens = tokens[side], .count = count, .name = "a test"};
-    *(side == 0 ? &corpus.training : &corpus.held_out) = (train_dataset_t){
-        .shards = &shards[side], .shard_count = 1, .count = count, .vocabulary = 256};
+    shards[split] = (train_shard_t){.tokens = tokens[split], .count = count, .name = "a test"};
+    *(split == 0 ? &corpus.training : &corpus.held_out) = (train_dataset_t){
+        .shards = &shards[split], .shard_count = 1, .count = count, .vocabulary = 256};
   }
   corpus.shards = shards;
   corpus.shard_count = 2;

@@ -18,7 +18,7 @@ coll_status_t gpt_tokenizer_find(const char *path, const train_record_t *record,
                                      record->tokenizer_bytes, found);
   }
   if (data != NULL && train_corpus_is_shards(data)) return train_corpus_tokenizer(data, found);
-  if (record != NULL && record->config.vocabulary != TRAIN_VOCABULARY_LEAST) return COLL_OK;
+  if (record != NULL && record->config.vocabulary != TRAIN_VOCABULARY_MIN) return COLL_OK;
   return train_tokenizer_create_bytes(found);
 }
 
@@ -50,7 +50,7 @@ coll_status_t gpt_corpus_open(const train_team_t *team, const char *data,
                               train_tokenizer_t *tokenizer, const train_model_config_t *config,
                               train_corpus_t *corpus) {
   base_progress_t progress;
-  const train_watch_t watch = {advance, &progress};
+  const train_progress_t watch = {advance, &progress};
   COLL_TRY(train_team_agree(team, check(data, tokenizer, config)));
   base_progress_begin(&progress, "encode", 1);
   coll_status_t status =

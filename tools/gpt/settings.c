@@ -136,7 +136,7 @@ static coll_status_t apply_preset(const char *name, gpt_settings_t *settings) {
   train_model_config_t sizes;
   if (name == NULL) return COLL_OK;
   COLL_TRY(train_preset_find(name, &sizes));
-  bool of_bytes = sizes.vocabulary <= TRAIN_VOCABULARY_LEAST; /* or whatever tokens there are */
+  bool of_bytes = sizes.vocabulary <= TRAIN_VOCABULARY_MIN; /* or whatever tokens there are */
   settings->vocabulary = of_bytes ? 0 : sizes.vocabulary;
   settings->layers = sizes.layers;
   settings->heads = sizes.heads;

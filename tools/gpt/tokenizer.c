@@ -30,9 +30,9 @@ static void advance(void *context, double done, double total) {
   base_progress_update(progress, done, "");
 }
 
-static train_watch_t begin(base_progress_t *progress, const char *label) {
+static train_progress_t begin(base_progress_t *progress, const char *label) {
   base_progress_begin(progress, label, 1);
-  return (train_watch_t){advance, progress};
+  return (train_progress_t){advance, progress};
 }
 
 static void end(base_progress_t *progress) {
@@ -56,16 +56,16 @@ static coll_status_t write_json(const char *path, json_t *record) {
   return failed == 0 ? COLL_OK : base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --json %s", path);
 }
 
-static json_t *side_object(const train_texts_t *texts, train_side_t side, uint64_t tokens) {
-  return json_pack("{s:I, s:I, s:I}", "files", (json_int_t)texts->files_of[side], "bytes",
-                   (json_int_t)texts->bytes_of[side], "tokens", (json_int_t)tokens);
+static json_t *split_object(const train_text_files_t *texts, train_split_t split, uint64_t tokens) {
+  return json_pack("{s:I, s:I, s:I}", "files", (json_int_t)texts->files_of[split], "bytes",
+                   (json_int_t)texts->bytes_of[split], "tokens", (json_int_t)tokens);
 }
 
-static void print_side(const train_texts_t *texts, train_side_t side, uint64_t tokens) {
-  static const char *const names[TRAIN_SIDES] = {"to train on", "held out"};
-  printf("%-12s %8zu files %10.2f MB %10.3f M tokens, %.2f bytes each\n", names[side],
-         texts->files_of[side], (double)texts->bytes_of[side] * 1e-6, (double)tokens * 1e-6,
-         tokens > 0 ? (double)texts->bytes_of[side] / (double)tokens : 0);
+static void print_side(const train_text_files_t *texts, train_split_t split, uint64_t tokens) {
+  static const char *const names[TRAIN_SPLITS] = {"to train on", "held out"};
+  printf("%-12s %8zu files %10.2f MB %10.3f M tokens, %.2f bytes each\n", names[split],
+         texts->files_of[split], (double)texts->bytes_of[split] * 1e-6, (double)tokens * 1e-6,
+         tokens > 0 ? (double)texts->bytes_of[split] / (double)tokens : 0);
 }
 
 /* A token in quotes, as C would write it where it cannot be shown. */
@@ -96,17 +96,17 @@ typedef struct learning {
 } learning_t;
 
 /* What is held out shall be new to the tokenizer too. */
-static coll_status_t count_words(void *context, const train_text_piece_t *piece) {
-  if (piece->side != TRAIN_TRAINING) return COLL_OK;
-  return train_word_counts_add(context, piece->bytes, piece->count);
+static coll_status_t count_words(void *context, const train_text_chunk_t *chunk) {
+  if (chunk->split != TRAIN_SPLIT_TRAINING) return COLL_OK;
+  return train_word_counts_add(context, chunk->bytes, chunk->count);
 }
 
-static coll_status_t learn(const train_texts_t *texts, int vocabulary,
+static coll_status_t learn(const train_text_files_t *texts, int vocabulary,
                            train_tokenizer_t **tokenizer) {
   train_word_counts_t counts = {0};
   base_progress_t progress;
-  train_watch_t watch = begin(&progress, "words");
-  coll_status_t status = train_texts_read(texts, count_words, &counts, &watch);
+  train_progress_t watch = begin(&progress, "words");
+  coll_status_t status = train_text_files_read(texts, count_words, &counts, &watch);
   end(&progress);
   if (status == COLL_OK) {
     watch = begin(&progress, "merge");
@@ -123,64 +123,64 @@ typedef struct measuring {
   uint64_t tokens;
 } measuring_t;
 
-static coll_status_t count_tokens(void *context, const train_text_piece_t *piece) {
+static coll_status_t count_tokens(void *context, const train_text_chunk_t *chunk) {
   measuring_t *measuring = context;
-  if (piece->side != TRAIN_HELD_OUT) return COLL_OK;
+  if (chunk->split != TRAIN_SPLIT_HELD_OUT) return COLL_OK;
   measuring->ids.count = 0;
   COLL_TRY(
-      train_tokenizer_encode(measuring->tokenizer, piece->bytes, piece->count, &measuring->ids));
-  measuring->tokens += measuring->ids.count + piece->ends;
+      train_tokenizer_encode(measuring->tokenizer, chunk->bytes, chunk->count, &measuring->ids));
+  measuring->tokens += measuring->ids.count + chunk->is_last;
   return COLL_OK;
 }
 
 /* How many tokens the held-out text takes. */
-static coll_status_t measure(const train_texts_t *texts, train_tokenizer_t *tokenizer,
+static coll_status_t measure(const train_text_files_t *texts, train_tokenizer_t *tokenizer,
                              uint64_t *tokens) {
   measuring_t measuring = {.tokenizer = tokenizer};
   base_progress_t progress;
-  train_watch_t watch = begin(&progress, "check");
-  coll_status_t status = train_texts_read(texts, count_tokens, &measuring, &watch);
+  train_progress_t watch = begin(&progress, "check");
+  coll_status_t status = train_text_files_read(texts, count_tokens, &measuring, &watch);
   end(&progress);
   train_ids_free(&measuring.ids);
   *tokens = measuring.tokens;
   return status;
 }
 
-static coll_status_t save_learned(const learning_t *learning, const train_texts_t *texts,
+static coll_status_t save_learned(const learning_t *learning, const train_text_files_t *texts,
                                   train_tokenizer_t *tokenizer, double seconds) {
   uint64_t tokens;
   size_t vocabulary = tokenizer->tokens.count;
   COLL_TRY(train_tokenizer_save(tokenizer, learning->out));
   COLL_TRY(measure(texts, tokenizer, &tokens));
   printf("%s: %zu tokens from %.2f MB of text in %zu files, learnt in %.1f s\n", learning->out,
-         vocabulary, (double)texts->bytes_of[TRAIN_TRAINING] * 1e-6,
-         texts->files_of[TRAIN_TRAINING], seconds);
+         vocabulary, (double)texts->bytes_of[TRAIN_SPLIT_TRAINING] * 1e-6,
+         texts->files_of[TRAIN_SPLIT_TRAINING], seconds);
   if ((int64_t)vocabulary < learning->vocabulary) {
     printf("the text has no more: no two tokens stand together twice\n");
   }
-  print_side(texts, TRAIN_HELD_OUT, tokens);
+  print_side(texts, TRAIN_SPLIT_HELD_OUT, tokens);
   return write_json(
       learning->json,
       json_pack("{s:I, s:I, s:f, s:I, s:I, s:o}", "vocabulary", (json_int_t)vocabulary, "merges",
                 (json_int_t)tokenizer->merge_count, "seconds", seconds, "files",
-                (json_int_t)texts->files_of[TRAIN_TRAINING], "bytes",
-                (json_int_t)texts->bytes_of[TRAIN_TRAINING], "held_out",
-                side_object(texts, TRAIN_HELD_OUT, tokens)));
+                (json_int_t)texts->files_of[TRAIN_SPLIT_TRAINING], "bytes",
+                (json_int_t)texts->bytes_of[TRAIN_SPLIT_TRAINING], "held_out",
+                split_object(texts, TRAIN_SPLIT_HELD_OUT, tokens)));
 }
 
 static coll_status_t run_train(const learning_t *learning) {
-  train_texts_t texts;
+  train_text_files_t texts;
   train_tokenizer_t *tokenizer;
   uint64_t start_ns = base_clock_now_ns();
   if (train_path_ends_in(learning->out, ".json")) COLL_TRY(probe(learning->out));
   COLL_TRY(probe(learning->json));
-  COLL_TRY(train_texts_list(learning->data, &texts));
+  COLL_TRY(train_text_files_list(learning->data, &texts));
   coll_status_t status = learn(&texts, (int)learning->vocabulary, &tokenizer);
   if (status == COLL_OK) {
     status = save_learned(learning, &texts, tokenizer, seconds_since(start_ns));
     train_tokenizer_destroy(tokenizer);
   }
-  train_texts_free(&texts);
+  train_text_files_free(&texts);
   return status;
 }
 
@@ -190,7 +190,7 @@ static int train_main(int argc, char **argv) {
   const base_option_t table[] = {
       {'d', "data", BASE_OPTION_TEXT, &s.data, "PATH", "a text file or a folder tree of them"},
       {'v', "vocabulary", BASE_OPTION_INTEGER, &s.vocabulary, "N", "tokens to have",
-       TRAIN_VOCABULARY_LEAST, TRAIN_VOCABULARY_MOST},
+       TRAIN_VOCABULARY_MIN, TRAIN_VOCABULARY_MAX},
       {'o', "out", BASE_OPTION_TEXT, &s.out, "PATH",
        "*.json: a tokenizer.json; else a folder for vocab.json and merges.txt"},
       {0, "json", BASE_OPTION_TEXT, &s.json, "FILE", "write what came of it there"}};
@@ -243,19 +243,19 @@ static coll_status_t show_text(const encoding_t *encoding, train_tokenizer_t *to
 }
 
 static coll_status_t write_shards(const encoding_t *encoding, train_tokenizer_t *tokenizer) {
-  train_texts_t texts;
-  uint64_t tokens[TRAIN_SIDES];
+  train_text_files_t texts;
+  uint64_t tokens[TRAIN_SPLITS];
   base_progress_t progress;
   uint64_t start_ns = base_clock_now_ns();
-  COLL_TRY(train_texts_list(encoding->data, &texts));
-  train_watch_t watch = begin(&progress, "encode");
+  COLL_TRY(train_text_files_list(encoding->data, &texts));
+  train_progress_t watch = begin(&progress, "encode");
   coll_status_t status = train_encode_to_folder(&texts, tokenizer, encoding->out,
                                                 (uint64_t)encoding->shard_tokens, &watch, tokens);
   end(&progress);
   if (status == COLL_OK) {
     double seconds = seconds_since(start_ns);
-    for (int side = 0; side < TRAIN_SIDES; side++) {
-      print_side(&texts, (train_side_t)side, tokens[side]);
+    for (int split = 0; split < TRAIN_SPLITS; split++) {
+      print_side(&texts, (train_split_t)split, tokens[split]);
     }
     printf("%s: shards and their tokenizer, in %.1f s; gpt train --data %s\n", encoding->out,
            seconds, encoding->out);
@@ -263,10 +263,11 @@ static coll_status_t write_shards(const encoding_t *encoding, train_tokenizer_t 
         encoding->json,
         json_pack("{s:I, s:f, s:o, s:o}", "vocabulary", (json_int_t)tokenizer->tokens.count,
                   "seconds", seconds, "training",
-                  side_object(&texts, TRAIN_TRAINING, tokens[TRAIN_TRAINING]), "held_out",
-                  side_object(&texts, TRAIN_HELD_OUT, tokens[TRAIN_HELD_OUT])));
+                  split_object(&texts, TRAIN_SPLIT_TRAINING, tokens[TRAIN_SPLIT_TRAINING]),
+                  "held_out",
+                  split_object(&texts, TRAIN_SPLIT_HELD_OUT, tokens[TRAIN_SPLIT_HELD_OUT])));
   }
-  train_texts_free(&texts);
+  train_text_files_free(&texts);
   return status;
 }
 
@@ -291,7 +292,7 @@ static int encode_main(int argc, char **argv) {
       {'d', "data", BASE_OPTION_TEXT, &s.data, "PATH", "a text file or a folder tree of them"},
       {'o', "out", BASE_OPTION_TEXT, &s.out, "FOLDER", "a new folder for the shards"},
       {0, "shard-tokens", BASE_OPTION_INTEGER, &s.shard_tokens, "N", "tokens in a shard at most", 1,
-       TRAIN_SHARD_TOKENS_MOST},
+       TRAIN_SHARD_TOKENS_MAX},
       {0, "text", BASE_OPTION_TEXT, &s.text, "TEXT", "show the tokens of this instead"},
       {0, "json", BASE_OPTION_TEXT, &s.json, "FILE", "write what came of it there"}};
   const base_command_t command = {
@@ -379,7 +380,7 @@ static coll_status_t run_decode(const decoding_t *decoding) {
     COLL_TRY(train_corpus_tokenizer(data, &tokenizer));
     if (tokenizer == NULL) {
       return base_fail(COLL_ERROR_INVALID,
-                       "no tokenizer lies beside the shards of %s: give --tokenizer", data);
+                       "there is no tokenizer next to the shards of %s: give --tokenizer", data);
     }
   } else {
     COLL_TRY(train_tokenizer_open(path != NULL ? path : DEFAULT_TOKENIZER, &tokenizer));

@@ -36,8 +36,8 @@ static coll_status_t new_config(const gpt_settings_t *settings, const start_t *s
   size_t tokens = start->tokenizer != NULL ? start->tokenizer->tokens.count : 0;
   if (tokens == 0 && settings->vocabulary == 0) {
     return base_fail(COLL_ERROR_INVALID,
-                     "no tokenizer lies beside the shards %s: give --tokenizer, or --vocabulary, "
-                     "which is 50257 for tokens of GPT-2",
+                     "there is no tokenizer next to the shards %s: give --tokenizer, or "
+                     "--vocabulary, which is 50257 for tokens of GPT-2",
                      settings->data);
   }
   *config = gpt_settings_model(settings, tokens);

@@ -1,4 +1,4 @@
-/* Everything is done in the way that needs the least thought, with arrays of fixed size. */
+/* The simplest implementation, with arrays of fixed size. */
 #include "reference.h"
 
 #include <assert.h>
@@ -7,8 +7,8 @@
 
 #include "libtrain/data/unicode.h"
 
-#define BYTES_MOST 4096
-#define TOKENS_MOST 1024
+#define MAX_BYTES 4096
+#define MAX_TOKENS 1024
 
 uint32_t reference_random(uint64_t *state) {
   *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -77,11 +77,11 @@ void reference_letters(uint64_t *state, int letters, uint8_t *text, size_t count
   }
 }
 
-/* ---- the rule ---- */
+/* ---- pre-tokenizer ---- */
 
 typedef struct characters {
-  train_class_t classes[BYTES_MOST];
-  size_t starts[BYTES_MOST + 1];
+  train_class_t classes[MAX_BYTES];
+  size_t starts[MAX_BYTES + 1];
   size_t count;
 } characters_t;
 
@@ -94,17 +94,17 @@ static void read_characters(const uint8_t *text, size_t count, characters_t *rea
   read->starts[read->count] = count;
 }
 
-/* " ?X+": characters of the longest match, 0 for none. */
-static size_t match_run(const uint8_t *text, const characters_t *read, train_class_t wanted) {
-  size_t first = text[0] == ' ' && read->classes[0] != wanted ? 1 : 0, end = first;
-  while (end < read->count && read->classes[end] == wanted) end++;
+/* " ?X+": length of the longest match in characters, 0 for none. */
+static size_t match_run(const uint8_t *text, const characters_t *read, train_class_t expected) {
+  size_t first = text[0] == ' ' && read->classes[0] != expected ? 1 : 0, end = first;
+  while (end < read->count && read->classes[end] == expected) end++;
   return end > first ? end : 0;
 }
 
 size_t reference_split(const uint8_t *text, size_t count) {
   static const char *const contractions[] = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"};
   static const train_class_t runs[] = {TRAIN_LETTER, TRAIN_NUMBER, TRAIN_OTHER};
-  assert(count <= BYTES_MOST);
+  assert(count <= MAX_BYTES);
   for (int i = 0; i < 7; i++) {
     size_t length = strlen(contractions[i]);
     if (count >= length && memcmp(text, contractions[i], length) == 0) return length;
@@ -117,7 +117,7 @@ size_t reference_split(const uint8_t *text, size_t count) {
   }
   size_t spaces = 0;
   while (spaces < read.count && read.classes[spaces] == TRAIN_SPACE) spaces++;
-  for (size_t end = spaces; end > 0; end--) { /* \s+(?!\S), giving characters back */
+  for (size_t end = spaces; end > 0; end--) { /* \s+(?!\S), with backtracking */
     if (end == read.count || read.classes[end] == TRAIN_SPACE) return read.starts[end];
   }
   return read.starts[spaces];
@@ -125,7 +125,7 @@ size_t reference_split(const uint8_t *text, size_t count) {
 
 /* ---- merges ---- */
 
-/* Merges every left and right in the word, from its beginning on; returns its new length. */
+/* Merges every left and right in the word from its beginning; returns its new length. */
 static size_t merge_word(uint16_t *ids, size_t count, train_merge_t merge) {
   size_t kept = 0;
   for (size_t i = 0; i < count; kept++) {
@@ -153,11 +153,11 @@ size_t reference_encode(const train_tokenizer_t *tokenizer, const uint8_t *text,
 }
 
 typedef struct corpus {
-  uint16_t ids[BYTES_MOST];
-  size_t starts[BYTES_MOST + 1], lengths[BYTES_MOST];
+  uint16_t ids[MAX_BYTES];
+  size_t starts[MAX_BYTES + 1], lengths[MAX_BYTES];
   size_t words;
-  uint8_t tokens[TOKENS_MOST][64];
-  size_t token_bytes[TOKENS_MOST], token_count;
+  uint8_t tokens[MAX_TOKENS][64];
+  size_t token_bytes[MAX_TOKENS], token_count;
 } corpus_t;
 
 static void read_corpus(const uint8_t *text, size_t count, const uint16_t byte_ids[256],
@@ -175,9 +175,9 @@ static void read_corpus(const uint8_t *text, size_t count, const uint16_t byte_i
   for (size_t i = 0; i < count; i++) corpus->ids[i] = byte_ids[text[i]];
 }
 
-/* The pair with the highest count, of several the lowest; returns its count. */
+/* The pair with the highest count, the lowest pair among equals; returns its count. */
 static size_t best_pair(const corpus_t *corpus, train_merge_t *best) {
-  static size_t counts[TOKENS_MOST][TOKENS_MOST];
+  static size_t counts[MAX_TOKENS][MAX_TOKENS];
   size_t most = 0;
   memset(counts, 0, sizeof counts);
   for (size_t word = 0; word < corpus->words; word++) {
@@ -194,11 +194,11 @@ static size_t best_pair(const corpus_t *corpus, train_merge_t *best) {
   return most;
 }
 
-/* The token of these bytes, a new one if need be. */
+/* The token of these bytes, added if it does not exist. */
 static uint16_t token_of(corpus_t *corpus, train_merge_t merge) {
   uint8_t both[64];
   size_t left = corpus->token_bytes[merge.left], right = corpus->token_bytes[merge.right];
-  assert(left + right <= sizeof both && corpus->token_count < TOKENS_MOST);
+  assert(left + right <= sizeof both && corpus->token_count < MAX_TOKENS);
   memcpy(both, corpus->tokens[merge.left], left);
   memcpy(both + left, corpus->tokens[merge.right], right);
   for (uint16_t id = 0; id < corpus->token_count; id++) {
@@ -216,7 +216,7 @@ size_t reference_learn(const uint8_t *text, size_t count, size_t vocabulary,
                        const uint16_t byte_ids[256], train_merge_t *merges) {
   static corpus_t corpus;
   size_t merge_count = 0;
-  assert(count <= BYTES_MOST);
+  assert(count <= MAX_BYTES);
   read_corpus(text, count, byte_ids, &corpus);
   while (corpus.token_count + 1 < vocabulary) {
     train_merge_t merge;

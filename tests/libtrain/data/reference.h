@@ -1,7 +1,7 @@
 /*
- * The tokenizer once more, slow and obvious: the split rule alternative by alternative, merges one
- * rank after the other over the whole word, pairs counted anew for every merge. And random text
- * made of what is awkward to tokenize.
+ * A slow reference tokenizer: tests the alternatives of the pre-tokenizer's rule one by one,
+ * applies merges rank by rank to each word, and recounts all pairs for every merge. Also generates
+ * random text that is hard to tokenize.
  */
 #ifndef TESTS_LIBTRAIN_DATA_REFERENCE_H
 #define TESTS_LIBTRAIN_DATA_REFERENCE_H
@@ -11,25 +11,25 @@
 
 #include "libtrain/data/tokenizer.h"
 
-/* A generator of its own for a test. */
+/* Random number generator of a test. */
 uint32_t reference_random(uint64_t *state);
 
-/* `count` bytes: letters of several scripts, digits, signs, kinds of white space, contractions, and
- * bytes that are no UTF-8. */
+/* `count` bytes: letters of several scripts, digits, punctuation, kinds of white space,
+ * contractions, and bytes that are not UTF-8. */
 void reference_text(uint64_t *state, uint8_t *text, size_t count);
 
-/* `count` bytes of the first `letters` small letters and, now and then, a space. */
+/* `count` bytes: the first `letters` lower-case letters and occasional spaces. */
 void reference_letters(uint64_t *state, int letters, uint8_t *text, size_t count);
 
-/* Bytes of the first word. */
+/* Length in bytes of the first word. */
 size_t reference_split(const uint8_t *text, size_t count);
 
-/* The tokens of the text by tokenizer->merges, ids[count] at most; returns how many. */
+/* Encodes the text with tokenizer->merges into ids[count]; returns the number of tokens. */
 size_t reference_encode(const train_tokenizer_t *tokenizer, const uint8_t *text, size_t count,
                         uint16_t *ids);
 
-/* Learns merges up to `vocabulary` tokens, with the end, from a short text; bytes have the ids
- * byte_ids. Returns how many. */
+/* Learns merges for a vocabulary of `vocabulary` tokens, including the end token, from a short
+ * text; byte b has id byte_ids[b]. Returns the number of merges. */
 size_t reference_learn(const uint8_t *text, size_t count, size_t vocabulary,
                        const uint16_t byte_ids[256], train_merge_t *merges);
 

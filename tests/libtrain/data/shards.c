@@ -1,4 +1,4 @@
-/* The format by its description: 256 words of 32 bits, then the tokens. */
+/* Writes the documented format: 256 32-bit words, then the tokens. */
 #include "shards.h"
 
 #include <stdint.h>

@@ -1,10 +1,10 @@
-/* Shards made for a test: of random tokens, or of none, damaged where it likes. */
+/* Creates token shards for tests. */
 #ifndef TESTS_LIBTRAIN_DATA_SHARDS_H
 #define TESTS_LIBTRAIN_DATA_SHARDS_H
 
 #include "../folder.h"
 
-/* Writes a shard as llm.c would, with the tokens first, first + 1, ... (modulo 2^16); returns its
+/* Writes a shard like llm.c with the tokens first, first + 1, ... (modulo 2^16); returns its
  * path. */
 const char *shards_write(const folder_t *folder, const char *name, int first, int count);
 

@@ -1,4 +1,4 @@
-/* The shard format, both ways, and files that are not of it. */
+/* Reading and writing shards, and files in other formats. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static void teardown(void) {
 
 TestSuite(shard, .init = setup, .fini = teardown);
 
-Test(shard, of_others_is_read) {
+Test(shard, reads_shards_of_llmc) {
   train_shard_t shard;
   check_ok(train_shard_open(shards_write(&folder, "x.bin", 50000, 700), &shard));
   cr_assert(shard.count == 700 && shard.vocabulary == 0 && shard.tokenizer_digest == 0);
@@ -43,7 +43,7 @@ Test(shard, of_others_is_read) {
   train_shard_close(&shard);
 }
 
-static void check_refused(const char *path, const char *why) {
+static void check_rejected(const char *path, const char *why) {
   train_shard_t shard = {0};
   cr_assert_eq(train_shard_open(path, &shard), COLL_ERROR_INVALID, "%s", why);
   cr_assert(strstr(base_last_error(), why), "'%s' in '%s'", why, base_last_error());
@@ -51,22 +51,22 @@ static void check_refused(const char *path, const char *why) {
   cr_assert_null(shard.tokens);
 }
 
-Test(shard, damage_and_other_files_are_refused) {
+Test(shard, rejects_damaged_and_other_files) {
   size_t count;
   int32_t *words = folder_read(shards_write(&folder, "x.bin", 0, 500), &count);
-  check_refused(folder_write(&folder, "cut.bin", words, count - 2), "cut short");
-  check_refused(folder_write(&folder, "odd.bin", words, count - 1), "cut short");
-  check_refused(folder_write(&folder, "head.bin", words, 1000), "too short to be a token shard");
-  check_refused(folder_write(&folder, "empty.bin", words, 0), "too short to be a token shard");
+  check_rejected(folder_write(&folder, "cut.bin", words, count - 2), "truncated");
+  check_rejected(folder_write(&folder, "odd.bin", words, count - 1), "truncated");
+  check_rejected(folder_write(&folder, "head.bin", words, 1000), "too short to be a token shard");
+  check_rejected(folder_write(&folder, "empty.bin", words, 0), "too short to be a token shard");
   words[2] = -1;
-  check_refused(folder_write(&folder, "negative.bin", words, count), "cut short or padded");
+  check_rejected(folder_write(&folder, "negative.bin", words, count), "truncated or padded");
   words[1] = 2;
-  check_refused(folder_write(&folder, "newer.bin", words, count), "version 2");
+  check_rejected(folder_write(&folder, "newer.bin", words, count), "version 2");
   words[0] = 20240801;
-  check_refused(folder_write(&folder, "wide.bin", words, count), "tokens of 32 bits");
+  check_rejected(folder_write(&folder, "wide.bin", words, count), "32-bit tokens");
   memset(words, '#', count);
-  check_refused(folder_write(&folder, "text.bin", words, count), "is not a token shard");
-  check_refused(folder.path, "not a file");
+  check_rejected(folder_write(&folder, "text.bin", words, count), "is not a token shard");
+  check_rejected(folder.path, "not a file");
   train_shard_t shard;
   cr_assert_eq(train_shard_open(folder_path(&folder, "missing.bin"), &shard), COLL_ERROR_SYSTEM);
   free(words);
@@ -84,9 +84,9 @@ static void add_portions(train_shard_writer_t *writer, int count) {
   }
 }
 
-Test(shard, writing_goes_from_one_to_the_next) {
+Test(shard, writer_starts_a_new_shard_when_one_is_full) {
   train_shard_writer_t writer;
-  check_ok(train_shard_writer_open(tokenizer, folder.path, TRAIN_HELD_OUT, 1000, &writer));
+  check_ok(train_shard_writer_open(tokenizer, folder.path, TRAIN_SPLIT_HELD_OUT, 1000, &writer));
   add_portions(&writer, 2500);
   check_ok(train_shard_writer_finish(&writer));
   cr_assert(writer.tokens == 2500 && writer.shards == 3);
@@ -103,11 +103,11 @@ Test(shard, writing_goes_from_one_to_the_next) {
   }
 }
 
-Test(shard, in_memory_has_no_name_and_a_limit) {
+Test(shard, in_memory_shard_has_a_size_limit) {
   train_shard_writer_t writer;
   train_shard_t shard;
   char path[64];
-  check_ok(train_shard_writer_open(tokenizer, NULL, TRAIN_TRAINING, 600000, &writer));
+  check_ok(train_shard_writer_open(tokenizer, NULL, TRAIN_SPLIT_TRAINING, 600000, &writer));
   add_portions(&writer, 600000);
   const train_ids_t more = {.ids = (uint16_t[]){1}, .count = 1};
   cr_assert_eq(train_shard_writer_add(&writer, &more), COLL_ERROR_UNSUPPORTED);
@@ -121,19 +121,19 @@ Test(shard, in_memory_has_no_name_and_a_limit) {
   train_shard_close(&shard);
 }
 
-/* ---- folders of them ---- */
+/* ---- output folders ---- */
 
-static train_texts_t some_texts(int files) {
+static train_text_files_t some_texts(int files) {
   char name[32];
   uint8_t text[700];
   uint64_t state = 1;
-  train_texts_t texts;
+  train_text_files_t texts;
   for (int i = 0; i < files; i++) {
     snprintf(name, sizeof name, "text/file%d", i);
     reference_text(&state, text, sizeof text);
     folder_write(&folder, name, text, sizeof text);
   }
-  check_ok(train_texts_list(folder_path(&folder, "text"), &texts));
+  check_ok(train_text_files_list(folder_path(&folder, "text"), &texts));
   return texts;
 }
 
@@ -141,18 +141,18 @@ static void note(void *context, double done, double total) {
   *(double *)context = done / total;
 }
 
-Test(shard, a_folder_has_documents_and_their_tokenizer) {
-  train_texts_t texts = some_texts(40);
-  uint64_t tokens[TRAIN_SIDES];
+Test(shard, folder_contains_documents_and_tokenizer) {
+  train_text_files_t texts = some_texts(40);
+  uint64_t tokens[TRAIN_SPLITS];
   double progress = 0;
   const char *out = folder_path(&folder, "out/");
-  check_ok(train_encode_to_folder(&texts, tokenizer, out, 10000, &(train_watch_t){note, &progress},
-                                  tokens));
+  check_ok(train_encode_to_folder(&texts, tokenizer, out, 10000,
+                                  &(train_progress_t){note, &progress}, tokens));
   cr_assert_eq(progress, 1);
-  cr_assert_eq(tokens[TRAIN_TRAINING],
-               texts.bytes_of[TRAIN_TRAINING] + texts.files_of[TRAIN_TRAINING]);
-  cr_assert_eq(tokens[TRAIN_HELD_OUT],
-               texts.bytes_of[TRAIN_HELD_OUT] + texts.files_of[TRAIN_HELD_OUT]);
+  cr_assert_eq(tokens[TRAIN_SPLIT_TRAINING],
+               texts.bytes_of[TRAIN_SPLIT_TRAINING] + texts.files_of[TRAIN_SPLIT_TRAINING]);
+  cr_assert_eq(tokens[TRAIN_SPLIT_HELD_OUT],
+               texts.bytes_of[TRAIN_SPLIT_HELD_OUT] + texts.files_of[TRAIN_SPLIT_HELD_OUT]);
   train_tokenizer_t *beside;
   check_ok(train_tokenizer_open(folder_path(&folder, "out"), &beside));
   cr_assert_eq(beside->digest, tokenizer->digest);
@@ -170,45 +170,45 @@ Test(shard, a_folder_has_documents_and_their_tokenizer) {
   cr_assert_eq(at, shard.count);
   cr_assert_neq(access(folder_path(&folder, "out.part"), F_OK), 0);
   train_shard_close(&shard);
-  train_texts_free(&texts);
+  train_text_files_free(&texts);
 }
 
-Test(shard, a_folder_that_is_there_stays_as_it_is) {
-  train_texts_t texts = some_texts(2);
-  uint64_t tokens[TRAIN_SIDES];
+Test(shard, existing_folder_is_not_modified) {
+  train_text_files_t texts = some_texts(2);
+  uint64_t tokens[TRAIN_SPLITS];
   folder_write(&folder, "out/mine", "mine", 4);
   folder_write(&folder, "new.part/val_000007.bin", "left behind", 11);
-  const train_watch_t nobody = {0};
-  cr_assert_eq(
-      train_encode_to_folder(&texts, tokenizer, folder_path(&folder, "out"), 100, &nobody, tokens),
-      COLL_ERROR_INVALID);
-  cr_assert(strstr(base_last_error(), "it is there already"), "%s", base_last_error());
+  const train_progress_t no_progress = {0};
+  cr_assert_eq(train_encode_to_folder(&texts, tokenizer, folder_path(&folder, "out"), 100,
+                                      &no_progress, tokens),
+               COLL_ERROR_INVALID);
+  cr_assert(strstr(base_last_error(), "it already exists"), "%s", base_last_error());
   cr_assert_eq(access(folder_path(&folder, "out/mine"), F_OK), 0);
-  check_ok(
-      train_encode_to_folder(&texts, tokenizer, folder_path(&folder, "new"), 100, &nobody, tokens));
+  check_ok(train_encode_to_folder(&texts, tokenizer, folder_path(&folder, "new"), 100, &no_progress,
+                                  tokens));
   cr_assert_neq(access(folder_path(&folder, "new/val_000007.bin"), F_OK), 0);
   folder_write(&folder, "other.part/mine", "mine", 4);
   cr_assert_eq(train_encode_to_folder(&texts, tokenizer, folder_path(&folder, "other"), 100,
-                                      &nobody, tokens),
+                                      &no_progress, tokens),
                COLL_ERROR_SYSTEM);
   cr_assert_eq(access(folder_path(&folder, "other.part/mine"), F_OK), 0);
-  train_texts_free(&texts);
+  train_text_files_free(&texts);
 }
 
-Test(shard, a_disk_that_takes_no_more_leaves_nothing) {
-  train_texts_t texts = some_texts(30);
-  uint64_t tokens[TRAIN_SIDES];
+Test(shard, full_disk_leaves_no_files) {
+  train_text_files_t texts = some_texts(30);
+  uint64_t tokens[TRAIN_SPLITS];
   struct rlimit before, limit;
   getrlimit(RLIMIT_FSIZE, &before);
   limit = (struct rlimit){.rlim_cur = 20000, .rlim_max = before.rlim_max};
   signal(SIGXFSZ, SIG_IGN);
   setrlimit(RLIMIT_FSIZE, &limit);
   coll_status_t status = train_encode_to_folder(&texts, tokenizer, folder_path(&folder, "out"),
-                                                1000000, &(train_watch_t){0}, tokens);
+                                                1000000, &(train_progress_t){0}, tokens);
   setrlimit(RLIMIT_FSIZE, &before);
   cr_assert_eq(status, COLL_ERROR_SYSTEM);
   cr_assert(strstr(base_last_error(), "train_000000.bin: File too large"), "%s", base_last_error());
   cr_assert_neq(access(folder_path(&folder, "out"), F_OK), 0);
   cr_assert_neq(access(folder_path(&folder, "out.part"), F_OK), 0);
-  train_texts_free(&texts);
+  train_text_files_free(&texts);
 }

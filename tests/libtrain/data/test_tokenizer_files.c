@@ -1,4 +1,4 @@
-/* Tokenizers come back from files as they went, and files of others are read or refused. */
+/* Round trips of tokenizer files, files of other programs, and files that must be rejected. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "../folder.h"
 #include "libtrain/data/bpe.h"
-#include "libtrain/data/spelling.h"
+#include "libtrain/data/byte_level.h"
 #include "libtrain/data/tokenizer_files.h"
 #include "reference.h"
 
@@ -34,7 +34,7 @@ static train_tokenizer_t *learned(int vocabulary) {
   train_tokenizer_t *tokenizer;
   reference_text(&seed, text, sizeof text);
   check_ok(train_word_counts_add(&counts, text, sizeof text));
-  check_ok(train_bpe_learn(&counts, vocabulary, &(train_watch_t){0}, &tokenizer));
+  check_ok(train_bpe_learn(&counts, vocabulary, &(train_progress_t){0}, &tokenizer));
   train_word_counts_free(&counts);
   return tokenizer;
 }
@@ -46,26 +46,26 @@ static void check_opens_as(const char *path, uint64_t digest) {
   train_tokenizer_destroy(tokenizer);
 }
 
-Test(spelling, every_byte_has_one_of_its_own) {
+Test(byte_level, every_byte_has_its_own_character) {
   char text[2 * 256];
   uint8_t all[256], back[2 * 256], ordered[256];
   size_t count;
   for (int i = 0; i < 256; i++) all[i] = (uint8_t)i;
-  size_t length = train_spell(all, sizeof all, text);
-  cr_assert(train_unspell(text, length, back, &count));
+  size_t length = train_byte_level_encode(all, sizeof all, text);
+  cr_assert(train_byte_level_decode(text, length, back, &count));
   cr_assert_eq(count, sizeof all);
   cr_assert_arr_eq(back, all, sizeof all);
-  length = train_spell((const uint8_t *)" \n\tA\xad", 5, text);
+  length = train_byte_level_encode((const uint8_t *)" \n\tA\xad", 5, text);
   cr_assert(length == 9 && memcmp(text, "\u0120\u010a\u0109A\u0143", length) == 0);
-  cr_assert_not(train_unspell(" ", 1, back, &count));
-  cr_assert_not(train_unspell("\u0144", 2, back, &count));
-  cr_assert_not(train_unspell("\u0120", 1, back, &count));
-  cr_assert_not(train_unspell("\u65e5", 3, back, &count));
-  train_bytes_in_order(ordered);
+  cr_assert_not(train_byte_level_decode(" ", 1, back, &count));
+  cr_assert_not(train_byte_level_decode("\u0144", 2, back, &count));
+  cr_assert_not(train_byte_level_decode("\u0120", 1, back, &count));
+  cr_assert_not(train_byte_level_decode("\u65e5", 3, back, &count));
+  train_byte_level_alphabet(ordered);
   cr_assert(ordered[0] == '!' && ordered[187] == 0xff && ordered[188] == 0 && ordered[255] == 0xad);
 }
 
-Test(tokenizer_files, come_back_as_they_went) {
+Test(tokenizer_files, survive_a_round_trip) {
   train_tokenizer_t *bytes, *bpe = learned(700);
   check_ok(train_tokenizer_open("bytes", &bytes));
   const char *json = folder_path(&folder, "some.json"), *pair = folder_path(&folder, "pair");
@@ -85,17 +85,17 @@ Test(tokenizer_files, come_back_as_they_went) {
   train_tokenizer_destroy(bpe);
 }
 
-/* ---- files of others ---- */
+/* ---- files of other programs ---- */
 
-/* A tokenizer.json with these members, the bytes as vocabulary, and `more` tokens after them. */
+/* A tokenizer.json with these members, all bytes as vocabulary, and `more` tokens after them. */
 static const char *json_with(const char *members, const char *more, const char *model) {
   static char text[16384];
   static uint8_t order[256];
-  train_bytes_in_order(order);
+  train_byte_level_alphabet(order);
   int used = snprintf(text, sizeof text, "{%s\"model\": {%s\"vocab\": {", members, model);
   for (int i = 0; i < 256; i++) {
     char spelled[8] = "";
-    spelled[train_spell(&order[i], 1, spelled)] = '\0';
+    spelled[train_byte_level_encode(&order[i], 1, spelled)] = '\0';
     const char *escape = order[i] == '"' || order[i] == '\\' ? "\\" : "";
     used += snprintf(text + used, sizeof text - (size_t)used, "\"%s%s\": %d, ", escape, spelled, i);
   }
@@ -106,7 +106,7 @@ static const char *json_with(const char *members, const char *more, const char *
 #define GPT2 "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false}, "
 #define END "\"<|endoftext|>\": 256}, "
 
-Test(tokenizer_files, both_ways_to_write_merges_are_read) {
+Test(tokenizer_files, reads_both_forms_of_merges) {
   static const char *const ways[] = {
       "\"ab\": 256, \"abc\": 257, \"<|endoftext|>\": 258}, \"merges\": [\"a b\", \"ab c\"]",
       "\"ab\": 256, \"abc\": 257, \"<|endoftext|>\": 258}, "
@@ -124,7 +124,7 @@ Test(tokenizer_files, both_ways_to_write_merges_are_read) {
   }
 }
 
-Test(tokenizer_files, the_end_may_stand_beside_the_vocabulary) {
+Test(tokenizer_files, end_token_may_be_an_added_token) {
   train_tokenizer_t *tokenizer;
   const char *text =
       json_with(GPT2 "\"added_tokens\": [{\"id\": 257, \"content\": \"<|endoftext|>\"}], ",
@@ -134,7 +134,7 @@ Test(tokenizer_files, the_end_may_stand_beside_the_vocabulary) {
   train_tokenizer_destroy(tokenizer);
 }
 
-static void check_refused(const char *text, const char *why) {
+static void check_rejected(const char *text, const char *why) {
   train_tokenizer_t *tokenizer = NULL;
   const char *path = folder_write(&folder, "tokenizer.json", text, strlen(text));
   cr_assert_eq(train_tokenizer_open(path, &tokenizer), COLL_ERROR_INVALID, "%s", why);
@@ -143,62 +143,66 @@ static void check_refused(const char *text, const char *why) {
   cr_assert_null(tokenizer);
 }
 
-Test(tokenizer_files, what_is_no_tokenizer_is_refused) {
-  check_refused("", "is not a tokenizer");
-  check_refused("int main(void) {", "is not a tokenizer");
-  check_refused("[1, 2]", "is not a tokenizer.json");
-  check_refused("{\"a\": 0}", "is not a tokenizer.json: it has no \"model\"");
-  check_refused("{\"model\": {\"type\": \"WordPiece\"}}", "its model is WordPiece, not BPE");
-  check_refused("{\"model\": {\"vocab\": {}}}", "no vocab and merges");
-  check_refused("{" GPT2 "\"model\": {\"vocab\": {}, \"merges\": []}}", "a vocabulary of 0 tokens");
+Test(tokenizer_files, rejects_files_that_are_no_tokenizers) {
+  check_rejected("", "is not a tokenizer");
+  check_rejected("int main(void) {", "is not a tokenizer");
+  check_rejected("[1, 2]", "is not a tokenizer.json");
+  check_rejected("{\"a\": 0}", "is not a tokenizer.json: it has no \"model\"");
+  check_rejected("{\"model\": {\"type\": \"WordPiece\"}}", "its model is WordPiece, not BPE");
+  check_rejected("{\"model\": {\"vocab\": {}}}", "no vocab and merges");
+  check_rejected("{" GPT2 "\"model\": {\"vocab\": {}, \"merges\": []}}",
+                 "a vocabulary of 0 tokens");
 }
 
-Test(tokenizer_files, other_kinds_are_refused) {
+Test(tokenizer_files, rejects_unsupported_tokenizers) {
   const char *plain = END "\"merges\": []";
-  check_refused(json_with("", plain, ""), "does not cut text into words as GPT-2 does");
-  check_refused(json_with("\"pre_tokenizer\": {\"type\": \"Metaspace\"}, ", plain, ""),
-                "does not cut text");
-  check_refused(json_with("\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": "
-                          "true}, ",
-                          plain, ""),
-                "does not cut text");
-  check_refused(
+  check_rejected(json_with("", plain, ""), "does not split text into words as GPT-2 does");
+  check_rejected(json_with("\"pre_tokenizer\": {\"type\": \"Metaspace\"}, ", plain, ""),
+                 "does not split text");
+  check_rejected(json_with("\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": "
+                           "true}, ",
+                           plain, ""),
+                 "does not split text");
+  check_rejected(
       json_with("\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"use_regex\": false}, ", plain, ""),
-      "does not cut text");
-  check_refused(json_with(GPT2 "\"normalizer\": {\"type\": \"NFC\"}, ", plain, ""),
-                "has a normalizer");
-  check_refused(json_with(GPT2, plain, "\"dropout\": 0.1, "), "dropout, which is not supported");
-  check_refused(json_with(GPT2, plain, "\"ignore_merges\": true, "), "ignore_merges");
-  check_refused(
+      "does not split text");
+  check_rejected(json_with(GPT2 "\"normalizer\": {\"type\": \"NFC\"}, ", plain, ""),
+                 "has a normalizer");
+  check_rejected(json_with(GPT2, plain, "\"dropout\": 0.1, "), "dropout, which is not supported");
+  check_rejected(json_with(GPT2, plain, "\"ignore_merges\": true, "), "ignore_merges");
+  check_rejected(
       json_with(GPT2 "\"added_tokens\": [{\"id\": 3, \"content\": \"<pad>\"}], ", plain, ""),
       "the added token '<pad>'");
 }
 
-Test(tokenizer_files, vocabularies_and_merges_that_do_not_fit_are_refused) {
-  check_refused(json_with(GPT2, END "\"merges\": [\"a bc\"]", ""),
-                "merge 1 is of 'bc', which is not a token");
-  check_refused(json_with(GPT2, END "\"merges\": [\"a b\"]", ""), "not in the vocabulary");
-  check_refused(json_with(GPT2, END "\"merges\": [\"ab\"]", ""), "is not two tokens and a space");
-  check_refused(json_with(GPT2, END "\"merges\": [\"a b c\"]", ""), "is not two tokens");
-  check_refused(json_with(GPT2, END "\"merges\": [[\"a\"]]", ""), "merge 1 is not two tokens");
-  check_refused(json_with(GPT2, END "\"merges\": [7]", ""), "merge 1 is not two tokens");
-  check_refused(json_with(GPT2, "\"<|endoftext|>\": 300}, \"merges\": []", ""),
-                "the id of token '<|endoftext|>' is taken or too high");
-  check_refused(json_with(GPT2, "\"<|endoftext|>\": 4}, \"merges\": []", ""), "taken or too high");
-  check_refused(json_with(GPT2, "\"<|endoftext|>\": \"4\"}, \"merges\": []", ""), "is no number");
-  check_refused(json_with(GPT2, "\"\u2581the\": 256, \"<|endoftext|>\": 257}, \"merges\": []", ""),
-                "spells no bytes");
-  check_refused(json_with(GPT2, "\"ab\": 256}, \"merges\": [\"a b\"]", ""),
-                "no token <|endoftext|>");
+Test(tokenizer_files, rejects_inconsistent_vocabularies_and_merges) {
+  check_rejected(json_with(GPT2, END "\"merges\": [\"a bc\"]", ""),
+                 "merge 1 contains 'bc', which is not a token");
+  check_rejected(json_with(GPT2, END "\"merges\": [\"a b\"]", ""), "not in the vocabulary");
+  check_rejected(json_with(GPT2, END "\"merges\": [\"ab\"]", ""),
+                 "is not two tokens separated by a space");
+  check_rejected(json_with(GPT2, END "\"merges\": [\"a b c\"]", ""), "is not two tokens");
+  check_rejected(json_with(GPT2, END "\"merges\": [[\"a\"]]", ""), "merge 1 is not two tokens");
+  check_rejected(json_with(GPT2, END "\"merges\": [7]", ""), "merge 1 is not two tokens");
+  check_rejected(json_with(GPT2, "\"<|endoftext|>\": 300}, \"merges\": []", ""),
+                 "the id of token '<|endoftext|>' is a duplicate or too high");
+  check_rejected(json_with(GPT2, "\"<|endoftext|>\": 4}, \"merges\": []", ""),
+                 "a duplicate or too high");
+  check_rejected(json_with(GPT2, "\"<|endoftext|>\": \"4\"}, \"merges\": []", ""),
+                 "is not a number");
+  check_rejected(json_with(GPT2, "\"\u2581the\": 256, \"<|endoftext|>\": 257}, \"merges\": []", ""),
+                 "is not in the byte-level alphabet");
+  check_rejected(json_with(GPT2, "\"ab\": 256}, \"merges\": [\"a b\"]", ""),
+                 "no token <|endoftext|>");
 }
 
-Test(tokenizer_files, a_pair_that_is_damaged_is_refused) {
+Test(tokenizer_files, rejects_damaged_vocab_and_merges_files) {
   train_tokenizer_t *bpe = learned(300), *tokenizer = NULL;
   const char *pair = folder_path(&folder, "pair");
   check_ok(train_tokenizer_save(bpe, pair));
   folder_write(&folder, "pair/merges.txt", "#version: 0.2\r\n! qq\r\n", 21);
   cr_assert_eq(train_tokenizer_open(pair, &tokenizer), COLL_ERROR_INVALID);
-  cr_assert(strstr(base_last_error(), "merge 1 is of 'qq'"), "%s", base_last_error());
+  cr_assert(strstr(base_last_error(), "merge 1 contains 'qq'"), "%s", base_last_error());
   unlink(folder_path(&folder, "pair/merges.txt"));
   cr_assert_eq(train_tokenizer_open(pair, &tokenizer), COLL_ERROR_SYSTEM);
   cr_assert(strstr(base_last_error(), "merges.txt"), "%s", base_last_error());

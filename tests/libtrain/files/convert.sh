@@ -76,7 +76,7 @@ ok "a file that is no model"
 head -c 5000 hf/model.safetensors >cut.safetensors
 cp hf/config.json .
 refuses 'cut.safetensors: tensor' cut.safetensors b.ckpt
-ok "a file that is cut short"
+ok "a file that is truncated"
 refuses 'cannot write nowhere/b.ckpt: No such file' run.ckpt nowhere/b.ckpt
 ok "a place that is not there"
 (trap '' XFSZ && ulimit -f 40 && refuses 'cannot write hf/model.safetensors: File too large' \

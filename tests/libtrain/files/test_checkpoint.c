@@ -65,7 +65,7 @@ static coll_status_t read_through(const char *path) {
   return status;
 }
 
-static void check_refused(const char *path, const char *why) {
+static void check_rejected(const char *path, const char *why) {
   cr_assert_eq(read_through(path), COLL_ERROR_INVALID, "%s", why);
   cr_assert(strstr(base_last_error(), why), "'%s' in '%s'", why, base_last_error());
   cr_assert(strstr(base_last_error(), path));
@@ -192,7 +192,7 @@ Test(checkpoint, damage_anywhere_is_refused) {
     bytes[at] ^= (char)(1 << at % 8);
   }
   bytes[count / 2] ^= 1;
-  check_refused(folder_write(&folder, "damaged", bytes, count), "damaged");
+  check_rejected(folder_write(&folder, "damaged", bytes, count), "damaged");
   free(bytes);
   train_record_free(&sample.record);
 }
@@ -203,14 +203,14 @@ Test(checkpoint, what_is_none_is_told_apart) {
   cr_assert_eq(save(path, &sample), COLL_OK);
   size_t count;
   char *bytes = folder_read(path, &count);
-  check_refused(folder_write(&folder, "cut", bytes, count - 1), "cut short");
-  check_refused(folder_write(&folder, "half", bytes, count / 2), "cut short");
-  check_refused(folder_write(&folder, "head", bytes, 20), "too short");
-  check_refused(folder_write(&folder, "none", bytes, 0), "not a checkpoint");
+  check_rejected(folder_write(&folder, "cut", bytes, count - 1), "truncated");
+  check_rejected(folder_write(&folder, "half", bytes, count / 2), "truncated");
+  check_rejected(folder_write(&folder, "head", bytes, 20), "too short");
+  check_rejected(folder_write(&folder, "none", bytes, 0), "not a checkpoint");
   bytes[8]++;
-  check_refused(folder_write(&folder, "newer", bytes, count), "format 4, this program reads 3");
+  check_rejected(folder_write(&folder, "newer", bytes, count), "format 4, this program reads 3");
   memset(bytes, '#', count);
-  check_refused(folder_write(&folder, "foreign", bytes, count), "not a checkpoint");
+  check_rejected(folder_write(&folder, "foreign", bytes, count), "not a checkpoint");
   free(bytes);
   train_file_t *file;
   cr_assert_eq(train_file_open(folder_path(&folder, "missing"), &file), COLL_ERROR_SYSTEM);

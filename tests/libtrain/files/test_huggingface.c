@@ -182,7 +182,7 @@ static void check_model(const char *path, const variety_t *variety, const sample
   train_file_close(file);
 }
 
-static void check_refused(const char *path, const char *why) {
+static void check_rejected(const char *path, const char *why) {
   train_file_t *file;
   cr_assert_eq(train_file_open(path, &file), COLL_ERROR_INVALID, "%s", why);
   cr_assert(strstr(base_last_error(), why), "'%s' in '%s'", why, base_last_error());
@@ -222,7 +222,7 @@ Test(huggingface, other_tensors_are_refused) {
       {{"transformer.", "F32", .additional = "score"}, "a tensor transformer.score"},
       {{"", "I32"}, "of type I32"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    check_refused(make(&cases[i].variety, &sample, CONFIG "}"), cases[i].why);
+    check_rejected(make(&cases[i].variety, &sample, CONFIG "}"), cases[i].why);
   }
 }
 
@@ -250,7 +250,7 @@ Test(huggingface, other_configs_are_refused) {
                {CONFIG ", \"scale_attn_by_inverse_layer_idx\": true}",
                 "scale_attn_by_inverse_layer_idx true"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    check_refused(make(&plain, &sample, cases[i].config), cases[i].why);
+    check_rejected(make(&plain, &sample, cases[i].config), cases[i].why);
   }
   check_model(make(&plain, &sample, CONFIG ", \"n_inner\": 84, \"extra\": {}}"), &plain, &sample);
 }
@@ -258,9 +258,9 @@ Test(huggingface, other_configs_are_refused) {
 Test(huggingface, a_folder_without_a_model_says_what_it_lacks) {
   const sample_t sample = sample_of(4);
   const variety_t plain = {.prefix = "", .type = "F32"};
-  check_refused(folder.path, "without a model.safetensors");
+  check_rejected(folder.path, "without a model.safetensors");
   folder_write(&folder, "model.safetensors.index.json", "{}", 2);
-  check_refused(folder.path, "several files");
+  check_rejected(folder.path, "several files");
   const char *path = make(&plain, &sample, CONFIG "}");
   unlink(folder_path(&folder, "config.json"));
   train_file_t *file;

@@ -114,10 +114,10 @@ Test(llmc, bad_headers_are_refused) {
     int at, value;
     const char *why;
   } cases[] = {{1, 2, "of version 2"},   {2, 0, "context 0"},
-               {2, 12, "cut short"},     {3, -1, "vocabulary -1"},
+               {2, 12, "truncated"},     {3, -1, "vocabulary -1"},
                {4, 1 << 30, "layers"},   {5, 4, "do not divide"},
                {6, INT32_MAX, "width"},  {7, 36, "pads a vocabulary of 37 to 36"},
-               {7, INT32_MAX, "pads"},   {7, 129, "cut short"},
+               {7, INT32_MAX, "pads"},   {7, 129, "truncated"},
                {0, 20240327, "is not a"}};
   size_t count;
   char *bytes = make(&sample, 3, &count);
@@ -134,7 +134,7 @@ Test(llmc, bad_headers_are_refused) {
   }
   const char *cut = folder_write(&folder, "cut", bytes, count - 1);
   cr_assert_eq(train_file_open(cut, &file), COLL_ERROR_INVALID);
-  cr_assert(strstr(base_last_error(), "cut short"), "%s", base_last_error());
+  cr_assert(strstr(base_last_error(), "truncated"), "%s", base_last_error());
   cut = folder_write(&folder, "cut", bytes, 1023);
   cr_assert_eq(train_file_open(cut, &file), COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(), "too short"), "%s", base_last_error());

@@ -1,13 +1,13 @@
-/* Classes of Unicode, UTF-8 that is none, and the words that text falls into. */
+/* Character classes, malformed UTF-8, and the words of sample texts. */
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "libtrain/data/split.h"
+#include "libtrain/data/pretokenize.h"
 #include "libtrain/data/unicode.h"
 #include "reference.h"
 
-/* The totals of the Unicode Standard, version 16. */
-Test(unicode, has_all_letters_numbers_and_spaces) {
+/* Totals of the Unicode Standard, version 16. */
+Test(unicode, class_counts_match_the_standard) {
   size_t counts[4] = {0};
   for (uint32_t point = 0; point <= 0x10ffff; point++) counts[train_unicode_class(point)]++;
   cr_assert_eq(counts[TRAIN_LETTER], 141028);
@@ -15,7 +15,7 @@ Test(unicode, has_all_letters_numbers_and_spaces) {
   cr_assert_eq(counts[TRAIN_SPACE], 25);
 }
 
-Test(unicode, knows_a_character_of_each_class) {
+Test(unicode, classifies_sample_characters) {
   static const uint32_t letters[] = {'a', 'Z', 0xaa, 0xdf, 0x2b0, 0x416, 0x5d0, 0x65e5, 0x1d538};
   static const uint32_t numbers[] = {'0', '9', 0xb2, 0xbd, 0x663, 0x216b, 0x2460, 0x1d7ce};
   static const uint32_t spaces[] = {9, 13, ' ', 0x85, 0xa0, 0x1680, 0x2003, 0x2028, 0x3000};
@@ -41,7 +41,7 @@ static size_t length_of(const char *bytes, train_class_t expected) {
   return length;
 }
 
-Test(unicode, a_byte_that_begins_nothing_stands_alone) {
+Test(unicode, invalid_bytes_are_single_characters) {
   cr_assert_eq(length_of("\xc3\xb6x", TRAIN_LETTER), 2);
   cr_assert_eq(length_of("\xe6\x97\xa5", TRAIN_LETTER), 3);
   cr_assert_eq(length_of("\xf0\x9d\x94\xb8", TRAIN_LETTER), 4);
@@ -71,7 +71,7 @@ static void check_words(const char *text, const char *const *words) {
   const uint8_t *at = (const uint8_t *)text;
   size_t left = strlen(text);
   for (int i = 0; left > 0; i++) {
-    size_t length = train_split_next(at, left);
+    size_t length = train_pretokenize_next(at, left);
     cr_assert_not_null(words[i], "more words than expected in '%s'", text);
     cr_assert(length == strlen(words[i]) && memcmp(at, words[i], length) == 0,
               "word %d of '%s' is '%.*s', not '%s'", i, text, (int)length, (const char *)at,
@@ -81,8 +81,8 @@ static void check_words(const char *text, const char *const *words) {
   }
 }
 
-/* What Hugging Face's tokenizers make of the same text. */
-Test(split, cuts_as_others_do) {
+/* Words as produced by Hugging Face's tokenizers. */
+Test(pretokenize, splits_like_hugging_face) {
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
   check_words("it's I'LL they've  we'd x'y'", WORDS("it", "'s", " I", "'", "LL", " they", "'ve",
                                                     " ", " we", "'d", " x", "'", "y", "'"));
@@ -105,14 +105,14 @@ Test(split, cuts_as_others_do) {
 #undef WORDS
 }
 
-Test(split, agrees_with_the_rule_taken_literally) {
+Test(pretokenize, agrees_with_the_reference) {
   uint64_t state = 1;
   uint8_t text[160];
   for (int round = 0; round < 3000; round++) {
     size_t count = 1 + reference_random(&state) % sizeof text;
     reference_text(&state, text, count);
     for (size_t at = 0; at < count;) {
-      size_t length = train_split_next(text + at, count - at);
+      size_t length = train_pretokenize_next(text + at, count - at);
       cr_assert_eq(length, reference_split(text + at, count - at), "round %d, byte %zu", round, at);
       at += length;
     }

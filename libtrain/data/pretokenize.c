@@ -1,12 +1,14 @@
-/* The alternatives of the rule in their order; each run is of one class. */
-#include "libtrain/data/split.h"
+/* Tests the alternatives of the regular expression in order; each run has a single character
+ * class. */
+#include "libtrain/data/pretokenize.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "libtrain/data/unicode.h"
 
-/* Length of the contraction that the text, an apostrophe first, begins with; 0 for none. */
+/* Length of the contraction at the start of the text, which begins with an apostrophe; 0 for
+ * none. */
 static size_t contraction(const uint8_t *text, size_t count) {
   if (count >= 2 && strchr("stmd", text[1]) != NULL && text[1] != '\0') return 2;
   if (count < 3) return 0;
@@ -16,18 +18,19 @@ static size_t contraction(const uint8_t *text, size_t count) {
   return 0;
 }
 
-/* Where the run of `wanted` ends that is under way at `at`. */
-static size_t run_end(const uint8_t *text, size_t count, size_t at, train_class_t wanted) {
+/* The end of the run of `expected` characters that includes position `at`. */
+static size_t run_end(const uint8_t *text, size_t count, size_t at, train_class_t expected) {
   while (at < count) {
     train_class_t found;
     size_t length = train_unicode_next(text + at, count - at, &found);
-    if (found != wanted) break;
+    if (found != expected) break;
     at += length;
   }
   return at;
 }
 
-/* White space up to the last character of its run, which stays with the word after it. */
+/* Length of a white-space word: all but the last character of the run, which is left to the next
+ * word. */
 static size_t space(const uint8_t *text, size_t count) {
   size_t at = 0, last = 0;
   while (at < count) {
@@ -40,7 +43,7 @@ static size_t space(const uint8_t *text, size_t count) {
   return count;
 }
 
-size_t train_split_next(const uint8_t *text, size_t count) {
+size_t train_pretokenize_next(const uint8_t *text, size_t count) {
   assert(count > 0);
   if (text[0] == '\'') {
     size_t length = contraction(text, count);

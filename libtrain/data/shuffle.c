@@ -1,6 +1,6 @@
-/* Six rounds; the domain has an even number of bits, so it is walked four times on average at
- * most. */
-#include "libtrain/data/order.h"
+/* A Feistel network of six rounds. Its domain has an even number of bits, so at most four times the
+ * number of windows, and cycle walking takes at most four steps on average. */
+#include "libtrain/data/shuffle.h"
 
 #include <assert.h>
 
@@ -8,7 +8,7 @@
 
 #define ROUNDS 6
 
-/* A permutation of the numbers of 2 * bits bits. */
+/* A permutation of the integers of 2 * bits bits. */
 static uint64_t permute(uint64_t key, unsigned bits, uint64_t value) {
   uint64_t mask = (UINT64_C(1) << bits) - 1, left = value >> bits, right = value & mask;
   for (uint64_t round = 0; round < ROUNDS; round++) {
@@ -19,7 +19,7 @@ static uint64_t permute(uint64_t key, unsigned bits, uint64_t value) {
   return left << bits | right;
 }
 
-uint64_t train_order_window(uint64_t seed, uint64_t windows, uint64_t draw) {
+uint64_t train_shuffle_window(uint64_t seed, uint64_t windows, uint64_t draw) {
   assert(windows > 0);
   uint64_t key = train_random_bits(seed, TRAIN_RANDOM_BATCHES, draw / windows);
   unsigned bits = 1;
