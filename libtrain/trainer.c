@@ -23,7 +23,7 @@ typedef struct run {
   const train_corpus_t *corpus;
   const train_team_t *team;
   train_store_t *store;
-  train_record_t *record;
+  train_metadata_t *metadata;
   train_source_t source;
   train_model_t *model;
   int micro_batches;         /* of a step */
@@ -54,7 +54,7 @@ static double progress_after(const run_t *run, uint64_t step) {
  * other, and in each the micro-batches. A rank that cannot read its own goes on with zeros, since
  * the others count on it, until all come to hear of it. */
 static void read_rows(run_t *run, int micro_batch) {
-  const train_position_t *position = &run->record->position;
+  const train_position_t *position = &run->metadata->position;
   const train_dataset_t *dataset = &run->corpus->training;
   uint64_t windows = train_dataset_windows(dataset, run->context);
   size_t context = (size_t)run->context;
@@ -94,7 +94,7 @@ static coll_status_t fail_held_out(const run_t *run, double loss) {
       run->team, base_fail(COLL_ERROR_INVALID,
                            "the held-out loss is no longer a number after step %llu (%g): lower "
                            "--lr; the last checkpoint was left as it is",
-                           (unsigned long long)run->record->position.step, loss));
+                           (unsigned long long)run->metadata->position.step, loss));
 }
 
 static coll_status_t fail_without_number(const run_t *run, double loss, double norm) {
@@ -103,12 +103,12 @@ static coll_status_t fail_without_number(const run_t *run, double loss, double n
       base_fail(COLL_ERROR_INVALID,
                 "the loss is no longer a number at step %llu (loss %g, gradient norm %g): lower "
                 "--lr; the last checkpoint was left as it is",
-                (unsigned long long)run->record->position.step + 1, loss, norm));
+                (unsigned long long)run->metadata->position.step + 1, loss, norm));
 }
 
 static void move_on(run_t *run) {
   const train_options_t *options = run->options;
-  train_position_t *position = &run->record->position;
+  train_position_t *position = &run->metadata->position;
   position->step++;
   position->micro_steps += (uint64_t)run->micro_batches;
   position->sequences += (uint64_t)options->batch;
@@ -121,7 +121,7 @@ static coll_status_t learn(run_t *run, train_step_t *taken) {
   double sums[SUMS] = {0};
   COLL_TRY(compute_gradients(run, &sums[SUM_LOSS]));
   COLL_TRY(train_store_finish(run->store, &sums[SUM_SQUARES]));
-  uint64_t step = run->record->position.step + 1;
+  uint64_t step = run->metadata->position.step + 1;
   if (run->team->rank == 0) sums[SUM_PROGRESS] = progress_after(run, step);
   sums[SUM_FAILURES] = run->failure != COLL_OK;
   uint64_t waiting_ns = base_clock_now_ns();
@@ -144,7 +144,7 @@ static coll_status_t learn(run_t *run, train_step_t *taken) {
 
 static coll_status_t take_step(run_t *run, train_step_t *taken) {
   uint64_t start_ns = base_clock_now_ns();
-  uint64_t before = run->record->position.step - run->first_step;
+  uint64_t before = run->metadata->position.step - run->first_step;
   bool alone = !train_store_options(run->store)->wire.overlap || before == 1;
   train_step_t now = {0};
   train_store_set_overlap(run->store, !alone);
@@ -168,7 +168,7 @@ static coll_status_t save(const run_t *run) {
   const train_flat_t flat = train_store_flat(run->store);
   if (options->checkpoint == NULL) return COLL_OK;
   const char *path = run->team->rank == 0 ? options->checkpoint : NULL;
-  return train_team_agree(run->team, train_checkpoint_write(path, run->record, &flat));
+  return train_team_agree(run->team, train_checkpoint_write(path, run->metadata, &flat));
 }
 
 static coll_status_t evaluate_and_save(run_t *run, train_evaluation_t *evaluation) {
@@ -203,7 +203,7 @@ static coll_status_t run_loop(run_t *run, const train_observer_t *observer,
 /* What one rank can find out on its own before the first step. */
 static coll_status_t check_here(const run_t *run) {
   const train_options_t *options = run->options;
-  uint64_t step = run->record->position.step;
+  uint64_t step = run->metadata->position.step;
   if (options->batch < 1 || run->micro_batches * run->rows * run->team->size != options->batch) {
     return base_fail(COLL_ERROR_INVALID,
                      "a batch of %d does not split evenly over %d ranks in micro-batches of %d: "
@@ -248,7 +248,7 @@ static uint64_t digest_of(const run_t *run) {
   uint64_t digest = train_random_digest(train_store_digest(run->store), integers, sizeof integers);
   digest = train_random_digest(digest, numbers, sizeof numbers);
   digest = train_random_digest(digest, &options->adamw, sizeof options->adamw);
-  return train_random_digest(digest, &run->record->position, sizeof run->record->position);
+  return train_random_digest(digest, &run->metadata->position, sizeof run->metadata->position);
 }
 
 static coll_status_t begin(run_t *run) {
@@ -258,23 +258,23 @@ static coll_status_t begin(run_t *run) {
   run->micro_batches = run->rows > 0 ? run->options->batch / run->team->size / run->rows : 0;
   coll_status_t status = check_here(run);
   if (status == COLL_OK) status = allocate(run, layout);
-  run->record->config = layout->config;
-  run->record->moments = true;
+  run->metadata->config = layout->config;
+  run->metadata->moments = true;
   COLL_TRY(train_team_agree(run->team, status));
   return train_team_check_same(run->team, digest_of(run), "options or data");
 }
 
 coll_status_t train_run(const train_options_t *options, const train_corpus_t *corpus,
                         const train_team_t *team, const train_observer_t *observer,
-                        train_store_t *store, train_record_t *record, train_result_t *result) {
+                        train_store_t *store, train_metadata_t *metadata, train_result_t *result) {
   static const train_observer_t nobody = {0};
   run_t run = {.options = options,
                .corpus = corpus,
                .team = team,
                .store = store,
-               .record = record,
+               .metadata = metadata,
                .source = train_store_source(store),
-               .first_step = record->position.step};
+               .first_step = metadata->position.step};
   train_result_t reached = {0};
   coll_status_t status = begin(&run);
   if (status == COLL_OK) {

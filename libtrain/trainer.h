@@ -9,7 +9,7 @@
 
 #include "libtrain/data/corpus.h"
 #include "libtrain/evaluate.h"
-#include "libtrain/files/record.h"
+#include "libtrain/files/metadata.h"
 #include "libtrain/model/model.h"
 #include "libtrain/optimizer.h"
 #include "libtrain/parallel/store.h"
@@ -64,6 +64,6 @@ typedef struct train_result {
  * checkpoint that cannot be written. */
 coll_status_t train_run(const train_options_t *options, const train_corpus_t *corpus,
                         const train_team_t *team, const train_observer_t *observer,
-                        train_store_t *store, train_record_t *record, train_result_t *result);
+                        train_store_t *store, train_metadata_t *metadata, train_result_t *result);
 
 #endif

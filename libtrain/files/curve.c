@@ -1,6 +1,6 @@
 /*
- * Scales first, then everything is printed in the order of drawing. Colours are classes, so that
- * one style sheet holds both schemes.
+ * Computes the axis scales, then prints the elements in drawing order. Colors are CSS classes, so
+ * one style sheet holds both color schemes.
  */
 #include "libtrain/files/curve.h"
 
@@ -12,12 +12,12 @@
 #define WIDTH 760.0
 #define HEIGHT 412.0
 #define LEFT 62.0
-#define RIGHT 128.0 /* room for the names of the lines */
+#define RIGHT 128.0 /* space for the labels of the lines */
 #define TOP 94.0
 #define BOTTOM 48.0
-#define LABEL_GAP 30.0 /* between names, of two lines each */
+#define LABEL_GAP 30.0 /* between labels of two lines each */
 #define TICKS 6
-#define SMOOTHED 40 /* the moving average sees one part in this many to each side */
+#define SMOOTHING_PARTS 40 /* the moving average covers 1/40 of the points on each side */
 
 static const char style[] =
     "text { font-family: Inter, \"Helvetica Neue\", Arial, \"DejaVu Sans\", sans-serif;\n"
@@ -42,7 +42,7 @@ static const struct {
 
 /* ---- points ---- */
 
-static void halve(train_series_t *series) {
+static void merge_neighbours(train_series_t *series) {
   series->count /= 2;
   series->merged *= 2;
   for (size_t i = 0; i < series->count; i++) {
@@ -58,7 +58,7 @@ void train_curve_add(train_curve_t *curve, train_curve_kind_t kind, uint64_t ste
   if (!isfinite(loss)) return;
   if (series->merged == 0) series->merged = 1;
   if (series->count == 0 || series->points[series->count - 1].neighbours == series->merged) {
-    if (series->count == TRAIN_CURVE_POINTS) halve(series);
+    if (series->count == TRAIN_CURVE_POINTS) merge_neighbours(series);
     memset(&series->points[series->count++], 0, sizeof series->points[0]);
   }
   size_t last = series->count - 1;
@@ -75,22 +75,22 @@ static double loss_at(const train_series_t *series, size_t i) {
   return series->points[i].losses / (double)series->points[i].neighbours;
 }
 
-/* The mean of the points around it: as many before as after where the curve begins, which is steep,
- * and those there are where it ends. */
+/* Moving average. At the steep beginning of the curve the window is symmetric and shrinks; at the
+ * end it is cut off. */
 static double smooth_at(const train_series_t *series, size_t i) {
-  size_t reach = series->count / SMOOTHED;
-  if (reach > i) reach = i;
-  size_t last = i + reach < series->count ? i + reach : series->count - 1;
+  size_t radius = series->count / SMOOTHING_PARTS;
+  if (radius > i) radius = i;
+  size_t last = i + radius < series->count ? i + radius : series->count - 1;
   double sum = 0;
-  for (size_t j = i - reach; j <= last; j++) sum += loss_at(series, j);
-  return sum / (double)(last - (i - reach) + 1);
+  for (size_t j = i - radius; j <= last; j++) sum += loss_at(series, j);
+  return sum / (double)(last - (i - radius) + 1);
 }
 
 /* ---- scales ---- */
 
 typedef struct scale {
-  double low, high, tick; /* values at the ends of the axis, and between marks */
-  double from, to;        /* where the ends are drawn */
+  double low, high, tick; /* values at the ends of the axis; tick distance */
+  double from, to;        /* coordinates of the ends */
 } scale_t;
 
 static double position(const scale_t *scale, double value) {
@@ -98,7 +98,7 @@ static double position(const scale_t *scale, double value) {
   return scale->from + share * (scale->to - scale->from);
 }
 
-/* The smallest of 1, 2, 5 times a power of ten that cuts `range` into TICKS parts at most. */
+/* The smallest of 1, 2, 5 times a power of ten that divides `range` into at most TICKS parts. */
 static double tick_for(double range) {
   static const double steps[] = {1, 2, 5, 10};
   double power = pow(10, floor(log10(range / TICKS)));
@@ -107,21 +107,22 @@ static double tick_for(double range) {
   return steps[i] * power;
 }
 
-/* Both scales reach from mark to mark, but for the last step, where the horizontal one ends. */
+/* Both axes end on ticks, except that the horizontal one ends at the last step. */
 static void scales_of(const train_curve_t *curve, scale_t *x, scale_t *y) {
-  double least = INFINITY, most = -INFINITY, last = 1;
+  double lowest = INFINITY, highest = -INFINITY, last = 1;
   for (int kind = 0; kind < TRAIN_CURVE_KINDS; kind++) {
     const train_series_t *series = &curve->series[kind];
     for (size_t i = 0; i < series->count; i++) {
-      least = fmin(least, loss_at(series, i));
-      most = fmax(most, loss_at(series, i));
+      lowest = fmin(lowest, loss_at(series, i));
+      highest = fmax(highest, loss_at(series, i));
       last = fmax(last, step_at(series, i));
     }
   }
-  if (least > most) least = 0, most = 1; /* no points */
-  if (most - least < 1e-6) most = least + 1e-6;
-  double tick = tick_for(most - least);
-  *y = (scale_t){floor(least / tick) * tick, ceil(most / tick) * tick, tick, HEIGHT - BOTTOM, TOP};
+  if (lowest > highest) lowest = 0, highest = 1; /* no points */
+  if (highest - lowest < 1e-6) highest = lowest + 1e-6;
+  double tick = tick_for(highest - lowest);
+  *y = (scale_t){floor(lowest / tick) * tick, ceil(highest / tick) * tick, tick, HEIGHT - BOTTOM,
+                 TOP};
   *x = (scale_t){0, last, tick_for(last), LEFT, WIDTH - RIGHT};
 }
 
@@ -194,7 +195,7 @@ static void draw_lines(FILE *out, const train_curve_t *curve, const scale_t *x, 
   }
 }
 
-/* Each line's name and last value at its right end, apart from the other's. */
+/* Name and last value of each line at its right end, moved apart if they would overlap. */
 static void draw_labels(FILE *out, const train_curve_t *curve, const scale_t *y) {
   double at[TRAIN_CURVE_KINDS], last[TRAIN_CURVE_KINDS];
   for (int kind = 0; kind < TRAIN_CURVE_KINDS; kind++) {

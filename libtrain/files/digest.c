@@ -1,7 +1,7 @@
 /*
- * Four lanes take every fourth word each, so that their multiplications overlap. A step of a lane
- * can be undone, hence no change of a single word is ever lost; the shift brings high bits down to
- * where the next multiplication spreads them.
+ * Four lanes process every fourth word each, so that their multiplications overlap. A lane's step
+ * is a bijection, so a change of a single word always changes the digest. The shift moves high bits
+ * down to where the next multiplication spreads them.
  */
 #include "libtrain/files/digest.h"
 

@@ -1,6 +1,5 @@
 /*
- * A 64-bit digest that finds damage in files at memory speed. It is no defence against somebody who
- * means to deceive.
+ * A 64-bit digest that detects corruption of files at memory speed. It is not cryptographic.
  */
 #ifndef LIBTRAIN_FILES_DIGEST_H
 #define LIBTRAIN_FILES_DIGEST_H
@@ -8,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The digest of bytes[count], continued from `digest`; start from 0. The same bytes in other
- * portions give another digest. */
+/* The digest of bytes[count], continued from `digest`; start with 0. The result depends on how the
+ * bytes are divided among calls. */
 uint64_t train_digest(uint64_t digest, const void *bytes, size_t count);
 
 #endif

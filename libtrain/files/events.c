@@ -1,7 +1,7 @@
 /*
- * A message is built in a growing buffer, framed with its length and the two masked checksums, and
- * written. A protocol-buffer field is a key (field number and wire type) and its value; a message
- * within a message is its length and its bytes.
+ * A message is built in a growing buffer, framed with its length and two masked checksums, and
+ * written. A protocol-buffer field is a key (field number and wire type) and a value; an embedded
+ * message is its length and its bytes.
  */
 #include "libtrain/files/events.h"
 
@@ -23,12 +23,12 @@ enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5 };
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2 };
 
-#define CASTAGNOLI 0x82f63b78u /* the polynomial, its bits reversed */
+#define CASTAGNOLI 0x82f63b78u /* the polynomial, bits reversed */
 #define MASK_DELTA 0xa282ead8u
 
 #define TAG_BYTES 96
-#define VALUE_BYTES (TAG_BYTES + 16) /* an encoded Value, at most */
-#define HEAD_BYTES 64                /* what else is in an event, at most */
+#define VALUE_BYTES (TAG_BYTES + 16) /* maximum size of an encoded Value */
+#define EVENT_HEADER_BYTES 64        /* maximum size of the other fields of an event */
 
 struct train_events {
   FILE *file;
@@ -42,7 +42,7 @@ typedef struct message {
   size_t count;
 } message_t;
 
-/* ---- encoding; the callers have made room ---- */
+/* ---- encoding; the callers have reserved memory ---- */
 
 static void put_varint(message_t *message, uint64_t value) {
   for (; value >= 0x80; value >>= 7) message->bytes[message->count++] = (uint8_t)(value | 0x80);
@@ -79,8 +79,8 @@ static void put_bytes(message_t *message, int field, const void *bytes, size_t c
 }
 
 static void put_value(message_t *summary, const train_scalar_t *scalar) {
-  uint8_t room[VALUE_BYTES];
-  message_t value = {room, 0};
+  uint8_t reserved[VALUE_BYTES];
+  message_t value = {reserved, 0};
   put_bytes(&value, VALUE_TAG, scalar->tag, strnlen(scalar->tag, TAG_BYTES));
   put_float(&value, VALUE_SIMPLE, (float)scalar->value);
   put_bytes(summary, SUMMARY_VALUE, value.bytes, value.count);
@@ -111,10 +111,10 @@ static uint32_t masked_crc(const void *bytes, size_t count) {
 
 static coll_status_t write_record(train_events_t *events, const message_t *message) {
   uint8_t head[12], tail[4];
-  message_t before = {head, 0}, behind = {tail, 0};
-  put_fixed(&before, message->count, 8);
-  put_fixed(&before, masked_crc(head, 8), 4);
-  put_fixed(&behind, masked_crc(message->bytes, message->count), 4);
+  message_t header = {head, 0}, trailer = {tail, 0};
+  put_fixed(&header, message->count, 8);
+  put_fixed(&header, masked_crc(head, 8), 4);
+  put_fixed(&trailer, masked_crc(message->bytes, message->count), 4);
   bool wrote = fwrite(head, sizeof head, 1, events->file) == 1 &&
                fwrite(message->bytes, message->count, 1, events->file) == 1 &&
                fwrite(tail, sizeof tail, 1, events->file) == 1 && fflush(events->file) == 0;
@@ -124,12 +124,13 @@ static coll_status_t write_record(train_events_t *events, const message_t *messa
 
 coll_status_t train_events_write(train_events_t *events, uint64_t step,
                                  const train_scalar_t *scalars, size_t count) {
-  /* The summary first, behind the room for what comes before it. */
+  /* The summary is encoded first, behind space reserved for the fields before it. */
   void *bytes = events->bytes;
-  size_t room = count * VALUE_BYTES;
-  COLL_TRY(base_grow(&bytes, &events->capacity, 2 * room + HEAD_BYTES, 1, "an event"));
+  size_t reserved = count * VALUE_BYTES;
+  COLL_TRY(base_grow(&bytes, &events->capacity, 2 * reserved + EVENT_HEADER_BYTES, 1, "an event"));
   events->bytes = bytes;
-  message_t event = {events->bytes, 0}, summary = {events->bytes + room + HEAD_BYTES, 0};
+  message_t event = {events->bytes, 0},
+            summary = {events->bytes + reserved + EVENT_HEADER_BYTES, 0};
   for (size_t i = 0; i < count; i++) put_value(&summary, &scalars[i]);
   put_double(&event, EVENT_WALL_TIME, wall_time_s());
   put_key(&event, EVENT_STEP, WIRE_VARINT);
@@ -140,9 +141,9 @@ coll_status_t train_events_write(train_events_t *events, uint64_t step,
 
 /* ---- the file ---- */
 
-static coll_status_t make_folder(const char *folder) {
+static coll_status_t create_folder(const char *folder) {
   char path[PATH_MAX];
-  snprintf(path, sizeof path, "%s", folder); /* what is too long is refused below */
+  snprintf(path, sizeof path, "%s", folder); /* a path that is too long fails below */
   for (char *slash = path; (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
     *slash = '\0';
     mkdir(path, 0777);
@@ -154,8 +155,8 @@ static coll_status_t make_folder(const char *folder) {
 
 static coll_status_t write_version(train_events_t *events) {
   static const char version[] = "brain.Event:2";
-  uint8_t room[HEAD_BYTES];
-  message_t event = {room, 0};
+  uint8_t reserved[EVENT_HEADER_BYTES];
+  message_t event = {reserved, 0};
   put_double(&event, EVENT_WALL_TIME, wall_time_s());
   put_bytes(&event, EVENT_FILE_VERSION, version, sizeof version - 1);
   return write_record(events, &event);
@@ -164,7 +165,7 @@ static coll_status_t write_version(train_events_t *events) {
 coll_status_t train_events_open(const char *folder, train_events_t **events) {
   void *memory;
   char host[64] = "localhost";
-  COLL_TRY(make_folder(folder));
+  COLL_TRY(create_folder(folder));
   COLL_TRY(base_alloc(1, sizeof(train_events_t), "the event file", &memory));
   train_events_t *opened = memory;
   gethostname(host, sizeof host - 1);

@@ -1,4 +1,4 @@
-/* The plain flat space: three arrays in memory, any of which may stand for zeros. */
+/* A flat space over three arrays in memory; missing arrays read as zeros. */
 #include "libtrain/files/flat.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Read by a table of what it must not differ in: a wrong guess here would be a wrong model. */
+/* Rejects every config field that would change the computation, since ignoring one would load a
+ * wrong model without an error. */
 #include "libtrain/files/huggingface_config.h"
 
 #include <jansson.h>
@@ -21,7 +22,7 @@ static coll_status_t load(const char *path, json_t **root) {
   free(text);
   if (!json_is_object(loaded)) {
     json_decref(loaded);
-    return base_fail(COLL_ERROR_INVALID, "%s is no JSON object: %s", path, error.text);
+    return base_fail(COLL_ERROR_INVALID, "%s is not a JSON object: %s", path, error.text);
   }
   *root = loaded;
   return COLL_OK;
@@ -32,7 +33,7 @@ static bool is_gpt2(json_t *root) {
   return type != NULL && strcmp(type, "gpt2") == 0;
 }
 
-coll_status_t train_huggingface_config_guard(const char *path) {
+coll_status_t train_huggingface_config_check_replaceable(const char *path) {
   json_t *root = NULL;
   if (access(path, F_OK) != 0) return COLL_OK;
   bool ours = load(path, &root) == COLL_OK;
@@ -42,7 +43,8 @@ coll_status_t train_huggingface_config_guard(const char *path) {
   }
   if (ours) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID,
-                   "%s is there and not of a GPT-2: write the model to another folder", path);
+                   "%s exists and does not describe a GPT-2: write the model to another folder",
+                   path);
 }
 
 /* ---- reading ---- */
@@ -53,7 +55,7 @@ static coll_status_t size_of(const char *path, json_t *root, const char *name, c
   if (value == NULL && or_name != NULL) value = json_object_get(root, or_name);
   json_int_t number = json_integer_value(value);
   if (!json_is_integer(value) || number < 1 || number > INT32_MAX) {
-    return base_fail(COLL_ERROR_INVALID, "%s: no proper %s", path, name);
+    return base_fail(COLL_ERROR_INVALID, "%s: %s is missing or invalid", path, name);
   }
   *size = (int32_t)number;
   return COLL_OK;
@@ -64,9 +66,9 @@ static bool is_tanh_gelu(json_t *value) {
   return name != NULL && (strcmp(name, "gelu_new") == 0 || strcmp(name, "gelu_pytorch_tanh") == 0);
 }
 
-/* What may be left out, because it is transformers' default, but not be different. */
-static coll_status_t check_kind(const char *path, json_t *root,
-                                const train_model_config_t *config) {
+/* These fields may be missing, because transformers' defaults match this model, but not differ. */
+static coll_status_t check_architecture(const char *path, json_t *root,
+                                        const train_model_config_t *config) {
   json_t *activation = json_object_get(root, "activation_function");
   json_t *epsilon = json_object_get(root, "layer_norm_epsilon");
   json_t *inner = json_object_get(root, "n_inner");
@@ -94,16 +96,16 @@ static coll_status_t check_kind(const char *path, json_t *root,
   }
   if (wrong == NULL) return COLL_OK;
   char *value = json_dumps(json_object_get(root, wrong), JSON_ENCODE_ANY | JSON_COMPACT);
-  coll_status_t status =
-      base_fail(COLL_ERROR_INVALID, "%s: a GPT-2 with %s %.64s is not one that is computed here",
-                path, wrong, value != NULL ? value : "");
+  coll_status_t status = base_fail(COLL_ERROR_INVALID, "%s: a GPT-2 with %s %.64s is not supported",
+                                   path, wrong, value != NULL ? value : "");
   free(value);
   return status;
 }
 
 static coll_status_t parse(const char *path, json_t *root, train_model_config_t *config) {
   if (!is_gpt2(root)) {
-    return base_fail(COLL_ERROR_INVALID, "%s is not of a GPT-2: its model_type is not gpt2", path);
+    return base_fail(COLL_ERROR_INVALID, "%s does not describe a GPT-2: its model_type is not gpt2",
+                     path);
   }
   COLL_TRY(size_of(path, root, "vocab_size", NULL, &config->vocabulary));
   COLL_TRY(size_of(path, root, "n_positions", "n_ctx", &config->context));
@@ -113,7 +115,7 @@ static coll_status_t parse(const char *path, json_t *root, train_model_config_t 
   if (train_model_config_check(config) != COLL_OK) {
     return base_fail(COLL_ERROR_INVALID, "%s cannot be used: %s", path, base_last_error());
   }
-  return check_kind(path, root, config);
+  return check_architecture(path, root, config);
 }
 
 coll_status_t train_huggingface_config_read(const char *path, train_model_config_t *config) {
@@ -128,7 +130,7 @@ coll_status_t train_huggingface_config_read(const char *path, train_model_config
 
 /* ---- writing ---- */
 
-/* The number of "<|endoftext|>" in tokenizer.json, -1 when it is not there. */
+/* The id of "<|endoftext|>" in tokenizer.json; -1 if it is missing. */
 static json_int_t end_of_text(const char *tokenizer, size_t count) {
   json_int_t id = -1;
   size_t i;
@@ -144,19 +146,20 @@ static json_int_t end_of_text(const char *tokenizer, size_t count) {
   return id;
 }
 
-static json_t *end_token(const train_record_t *record) {
-  int32_t vocabulary = record->config.vocabulary;
-  if (record->tokenizer != NULL) {
-    json_int_t id = end_of_text(record->tokenizer, record->tokenizer_bytes);
+static json_t *end_token(const train_metadata_t *metadata) {
+  int32_t vocabulary = metadata->config.vocabulary;
+  if (metadata->tokenizer != NULL) {
+    json_int_t id = end_of_text(metadata->tokenizer, metadata->tokenizer_bytes);
     if (id >= 0) return json_integer(id);
   }
   if (vocabulary == BYTE_VOCABULARY) return json_integer(0);
   return vocabulary == GPT2_VOCABULARY ? json_integer(vocabulary - 1) : json_null();
 }
 
-coll_status_t train_huggingface_config_write(const train_record_t *record, train_output_t *output) {
-  const train_model_config_t *config = &record->config;
-  json_t *end = end_token(record);
+coll_status_t train_huggingface_config_write(const train_metadata_t *metadata,
+                                             train_output_t *output) {
+  const train_model_config_t *config = &metadata->config;
+  json_t *end = end_token(metadata);
   json_t *root = json_pack(
       "{s:[s], s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:i, s:i, s:i, s:n, s:i, s:b, s:b, "
       "s:s, s:O, s:o}",

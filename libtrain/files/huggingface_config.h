@@ -1,20 +1,22 @@
-/* config.json of a GPT-2: what transformers wants to know of a model beside its tensors. */
+/* config.json of a GPT-2, the model description that transformers reads in addition to the
+ * tensors. */
 #ifndef LIBTRAIN_FILES_HUGGINGFACE_CONFIG_H
 #define LIBTRAIN_FILES_HUGGINGFACE_CONFIG_H
 
 #include "libtrain/files/io.h"
-#include "libtrain/files/record.h"
+#include "libtrain/files/metadata.h"
 
-/* The sizes in the config.json at `path`. COLL_ERROR_INVALID names what is missing, or what it asks
- * for that this GPT-2 does otherwise. */
+/* Reads the sizes from the config.json at `path`. COLL_ERROR_INVALID names what is missing or not
+ * supported by this GPT-2. */
 coll_status_t train_huggingface_config_read(const char *path, train_model_config_t *config);
 
-/* Writes the config of the record's model. Its end of text is the token "<|endoftext|>" of the
- * tokenizer; without one, the last token of GPT-2's vocabulary, or 0 of a vocabulary of bytes. */
-coll_status_t train_huggingface_config_write(const train_record_t *record, train_output_t *output);
+/* Writes the config of the metadata's model. The end-of-text id is that of "<|endoftext|>" in the
+ * tokenizer; without a tokenizer the last id of GPT-2's vocabulary, or 0 for a byte vocabulary. */
+coll_status_t train_huggingface_config_write(const train_metadata_t *metadata,
+                                             train_output_t *output);
 
-/* COLL_ERROR_INVALID when there is a file at `path` that is no config.json of a GPT-2: it is
- * somebody else's and must not be replaced. */
-coll_status_t train_huggingface_config_guard(const char *path);
+/* COLL_ERROR_INVALID if there is a file at `path` that is not the config.json of a GPT-2 and
+ * therefore must not be replaced. */
+coll_status_t train_huggingface_config_check_replaceable(const char *path);
 
 #endif

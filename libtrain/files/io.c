@@ -1,4 +1,4 @@
-/* POSIX calls, each retried when a signal comes and resumed when it did less than was asked. */
+/* POSIX calls that are retried after signals and continued after short reads and writes. */
 #include "libtrain/files/io.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 
 #include "base/memory.h"
 
-#define LINKS_MOST 40  /* as the kernel follows */
-#define TRIES_MOST 100 /* to get hold of a file that others keep putting in its place */
+#define MAX_LINKS 40  /* the kernel's limit */
+#define MAX_TRIES 100 /* attempts to lock a file that others keep replacing */
 
 /* ---- reading ---- */
 
@@ -54,14 +54,14 @@ coll_status_t train_input_read(const train_input_t *input, uint64_t offset, size
   return COLL_OK;
 }
 
-coll_status_t train_input_read_all(const char *path, size_t most, char **bytes, size_t *count) {
+coll_status_t train_input_read_all(const char *path, size_t max, char **bytes, size_t *count) {
   train_input_t input;
   void *memory = NULL;
   COLL_TRY(train_input_open(path, &input));
   coll_status_t status = COLL_OK;
-  if (input.bytes > most) {
-    status = base_fail(COLL_ERROR_INVALID, "%s has %llu bytes; at most %zu are read", path,
-                       (unsigned long long)input.bytes, most);
+  if (input.bytes > max) {
+    status = base_fail(COLL_ERROR_INVALID, "%s has %llu bytes; at most %zu are supported", path,
+                       (unsigned long long)input.bytes, max);
   }
   if (status == COLL_OK) status = base_alloc((size_t)input.bytes + 1, 1, path, &memory);
   if (status == COLL_OK) status = train_input_read(&input, 0, (size_t)input.bytes, memory);
@@ -77,48 +77,50 @@ coll_status_t train_input_read_all(const char *path, size_t most, char **bytes, 
 
 /* ---- writing ---- */
 
-/* What the link at `place` points to, whether that is there or not. */
-static bool follow(char place[PATH_MAX]) {
+/* Replaces `resolved`, a symbolic link, with its target, which need not exist. */
+static bool read_link(char resolved[PATH_MAX]) {
   char target[PATH_MAX], folder[PATH_MAX];
-  ssize_t length = readlink(place, target, sizeof target);
+  ssize_t length = readlink(resolved, target, sizeof target);
   if (length < 0) return false;
   errno = ENAMETOOLONG;
   if ((size_t)length == sizeof target) return false;
   target[length] = '\0';
-  snprintf(folder, sizeof folder, "%s", place);
+  snprintf(folder, sizeof folder, "%s", resolved);
   bool absolute = target[0] == '/';
-  int whole = snprintf(place, PATH_MAX, "%s%s%s", absolute ? "" : dirname(folder),
+  int whole = snprintf(resolved, PATH_MAX, "%s%s%s", absolute ? "" : dirname(folder),
                        absolute ? "" : "/", target);
   return whole < PATH_MAX;
 }
 
-/* Follows symbolic links at the place, so that they stay links. */
-static bool find_place(const char *path, char place[PATH_MAX]) {
+/* Follows symbolic links, so that writing replaces the target and not the link. */
+static bool resolve_links(const char *path, char resolved[PATH_MAX]) {
   struct stat found;
   errno = ENAMETOOLONG;
-  if (snprintf(place, PATH_MAX, "%s", path) >= PATH_MAX) return false;
-  for (int links = 0; lstat(place, &found) == 0 && S_ISLNK(found.st_mode); links++) {
+  if (snprintf(resolved, PATH_MAX, "%s", path) >= PATH_MAX) return false;
+  for (int links = 0; lstat(resolved, &found) == 0 && S_ISLNK(found.st_mode); links++) {
     errno = ELOOP;
-    if (links == LINKS_MOST || !follow(place)) return false;
+    if (links == MAX_LINKS || !read_link(resolved)) return false;
   }
   return true;
 }
 
-/* The file at `path`, empty and ours alone, or -1 with errno: EWOULDBLOCK where another writer has
- * it. What is found may be one that its writer has just put in its place. */
-static int open_alone(const char *path) {
-  for (int tries = 0; tries < TRIES_MOST; tries++) {
-    struct stat ours, there;
+/* Opens and locks the file at `path` and truncates it. Returns -1 with errno; EWOULDBLOCK if
+ * another process is writing it. After locking, the path is checked again, because the other writer
+ * may just have renamed the file. */
+static int open_locked(const char *path) {
+  for (int tries = 0; tries < MAX_TRIES; tries++) {
+    struct stat opened, current;
     int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0) return -1;
     bool locked = flock(file, LOCK_EX | LOCK_NB) == 0;
-    bool taken = !locked && errno == EWOULDBLOCK; /* some file systems have no locks */
-    bool same = !taken && fstat(file, &ours) == 0 && stat(path, &there) == 0 &&
-                ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
-    if (same && (!S_ISREG(ours.st_mode) || ftruncate(file, 0) == 0)) return file;
-    int error = taken ? EWOULDBLOCK : errno;
+    bool busy = !locked && errno == EWOULDBLOCK; /* other errors mean that the file system has no
+                                                  * locks */
+    bool same = !busy && fstat(file, &opened) == 0 && stat(path, &current) == 0 &&
+                opened.st_ino == current.st_ino && opened.st_dev == current.st_dev;
+    if (same && (!S_ISREG(opened.st_mode) || ftruncate(file, 0) == 0)) return file;
+    int error = busy ? EWOULDBLOCK : errno;
     close(file);
-    if (same || taken) {
+    if (same || busy) {
       errno = error;
       return -1;
     }
@@ -127,11 +129,11 @@ static int open_alone(const char *path) {
   return -1;
 }
 
-/* The file aside, or -1 with errno. */
-static int open_aside(const char *path, train_output_t *output) {
+/* Opens the temporary file; -1 with errno on failure. */
+static int open_temporary(const char *path, train_output_t *output) {
   struct stat found;
-  if (!find_place(path, output->path)) return -1;
-  if (snprintf(output->aside, PATH_MAX, "%s.part", output->path) >= PATH_MAX) {
+  if (!resolve_links(path, output->path)) return -1;
+  if (snprintf(output->temporary, PATH_MAX, "%s.part", output->path) >= PATH_MAX) {
     errno = ENAMETOOLONG;
     return -1;
   }
@@ -139,7 +141,7 @@ static int open_aside(const char *path, train_output_t *output) {
     errno = S_ISDIR(found.st_mode) ? EISDIR : ENOTSUP;
     return -1;
   }
-  return open_alone(output->aside);
+  return open_locked(output->temporary);
 }
 
 void train_output_open(const char *path, train_output_t *output) {
@@ -147,7 +149,7 @@ void train_output_open(const char *path, train_output_t *output) {
   output->error = 0;
   output->written = 0;
   if (path == NULL) return;
-  output->file = open_aside(path, output);
+  output->file = open_temporary(path, output);
   if (output->file < 0) output->error = errno;
 }
 
@@ -165,8 +167,8 @@ void train_output_write(train_output_t *output, const void *bytes, size_t count)
   }
 }
 
-/* Makes a rename in the file's folder last. A folder that cannot be synced is no failure: some
- * file systems have no such thing. */
+/* Makes a rename in the file's folder durable. A sync failure is ignored: some file systems cannot
+ * sync folders. */
 static void sync_folder_of(const char *path) {
   char copy[PATH_MAX];
   snprintf(copy, sizeof copy, "%s", path);
@@ -176,12 +178,12 @@ static void sync_folder_of(const char *path) {
   close(folder);
 }
 
-/* The failure that the output has kept. */
-static coll_status_t fail(const train_output_t *output) {
+/* Reports the first error of the output, if any. */
+static coll_status_t stored_error(const train_output_t *output) {
   if (output->error == 0) return COLL_OK;
   char size[48] = "";
   if (output->written > 0) {
-    snprintf(size, sizeof size, "; nothing of its %.1f MB is kept", (double)output->written * 1e-6);
+    snprintf(size, sizeof size, "; none of its %.1f MB were saved", (double)output->written * 1e-6);
   }
   return base_fail(
       COLL_ERROR_SYSTEM, "cannot write %s: %s%s", output->path,
@@ -190,22 +192,22 @@ static coll_status_t fail(const train_output_t *output) {
 }
 
 coll_status_t train_output_commit(train_output_t *output) {
-  if (output->file < 0) return fail(output);
+  if (output->file < 0) return stored_error(output);
   if (output->error == 0 && fsync(output->file) != 0) output->error = errno;
-  if (output->error == 0 && rename(output->aside, output->path) != 0) output->error = errno;
+  if (output->error == 0 && rename(output->temporary, output->path) != 0) output->error = errno;
   if (output->error == 0) {
     sync_folder_of(output->path);
   } else {
-    unlink(output->aside);
+    unlink(output->temporary);
   }
-  close(output->file); /* and now somebody else may write */
+  close(output->file); /* releases the lock */
   output->file = -1;
-  return fail(output);
+  return stored_error(output);
 }
 
 void train_output_discard(train_output_t *output) {
   if (output->file < 0) return;
-  unlink(output->aside);
+  unlink(output->temporary);
   close(output->file);
   output->file = -1;
 }
@@ -214,10 +216,10 @@ coll_status_t train_output_probe(const char *path) {
   train_output_t output;
   train_output_open(path, &output);
   train_output_discard(&output);
-  return fail(&output);
+  return stored_error(&output);
 }
 
-/* ---- names ---- */
+/* ---- paths ---- */
 
 bool train_path_ends_in(const char *path, const char *end) {
   size_t length = strlen(path), tail = strlen(end);

@@ -1,7 +1,7 @@
 /*
- * Files of models on disk: read at a place, and written so that they appear whole or not at all. A
- * file is written beside its place, synced and renamed, so that whoever is killed or runs out of
- * disk at any moment leaves what was there before.
+ * Reading and atomic writing of files. A file is written under a temporary name next to its
+ * destination, synced and renamed, so a crash or a full disk at any time leaves the old file
+ * unchanged.
  */
 #ifndef LIBTRAIN_FILES_IO_H
 #define LIBTRAIN_FILES_IO_H
@@ -21,7 +21,7 @@
 
 typedef struct train_input {
   int file;
-  uint64_t bytes; /* its length */
+  uint64_t bytes; /* file size */
   char path[PATH_MAX];
 } train_input_t;
 
@@ -29,45 +29,45 @@ typedef struct train_input {
 coll_status_t train_input_open(const char *path, train_input_t *input);
 void train_input_close(train_input_t *input);
 
-/* The file's bytes offset .. offset + count - 1. COLL_ERROR_INVALID: it ends before. */
+/* Reads bytes offset .. offset + count - 1. COLL_ERROR_INVALID: the file ends before that. */
 coll_status_t train_input_read(const train_input_t *input, uint64_t offset, size_t count,
                                void *bytes);
 
-/* All of a file of at most `most` bytes in new memory that the caller frees, ended by a 0 that
- * *count leaves out. COLL_ERROR_INVALID: it is longer. */
-coll_status_t train_input_read_all(const char *path, size_t most, char **bytes, size_t *count);
+/* Reads a file of at most `max` bytes into zero-terminated memory that the caller frees. The zero
+ * is not in *count. COLL_ERROR_INVALID: the file is longer. */
+coll_status_t train_input_read_all(const char *path, size_t max, char **bytes, size_t *count);
 
 /* ---- writing */
 
 typedef struct train_output {
-  int file;         /* -1: takes bytes and writes them nowhere */
-  int error;        /* errno of the first failure; what comes later is dropped */
-  uint64_t written; /* bytes taken */
-  char path[PATH_MAX], aside[PATH_MAX];
+  int file;         /* -1: accepts bytes without writing them */
+  int error;        /* errno of the first failure; later bytes are dropped */
+  uint64_t written; /* bytes accepted */
+  char path[PATH_MAX], temporary[PATH_MAX];
 } train_output_t;
 
-/* Starts the file that shall be at `path`; where that is a symbolic link, at what it points to.
- * Only one program at a time can write it, as far as the file system has locks. With NULL all of it
- * works and nothing is written. A failure, here and in what follows, is kept until the end, so that
- * a writer goes its way in any case. */
+/* Starts writing the file at `path` or, if that is a symbolic link, at its target. A lock prevents
+ * two programs from writing it at the same time, if the file system supports locks. With path ==
+ * NULL nothing is written. Errors here and in train_output_write are reported by
+ * train_output_commit, so callers need not handle them in between. */
 void train_output_open(const char *path, train_output_t *output);
 
 /* Appends. */
 void train_output_write(train_output_t *output, const void *bytes, size_t count);
 
-/* Puts the file in its place and closes it. COLL_ERROR_SYSTEM when any of it failed: the sentence
- * names the path, the place is as it was and nothing is left beside it. */
+/* Renames the file to its destination and closes it. COLL_ERROR_SYSTEM names the path if any
+ * operation failed; the old file is then unchanged and no temporary file is left. */
 coll_status_t train_output_commit(train_output_t *output);
 
-/* Closes without putting anything in its place. */
+/* Closes and removes the temporary file. */
 void train_output_discard(train_output_t *output);
 
-/* COLL_ERROR_SYSTEM, naming the path, when no file can be started there; leaves nothing. */
+/* COLL_ERROR_SYSTEM names the path if no file can be created there. Leaves no file. */
 coll_status_t train_output_probe(const char *path);
 
-/* ---- names */
+/* ---- paths */
 
-/* Whether the path ends in `end` and has something before it. */
+/* Whether the path ends in `end` and is longer than it. */
 bool train_path_ends_in(const char *path, const char *end);
 
 #endif

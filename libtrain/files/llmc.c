@@ -1,4 +1,4 @@
-/* One walk over the tensors in the file's order serves both directions. */
+/* Reading and writing visit the tensors in the file's order. */
 #include "libtrain/files/llmc.h"
 
 #include <stdlib.h>
@@ -11,20 +11,20 @@
 #define VERSION_FLOAT32 3
 #define VERSION_BFLOAT16 5
 #define HEADER_INTS 256
-#define VOCABULARY_MULTIPLE 128 /* what llm.c pads to */
+#define VOCABULARY_MULTIPLE 128 /* llm.c pads the vocabulary to a multiple of this */
 
-/* The places in the header. */
+/* Indexes of the header fields. */
 enum { AT_MAGIC, AT_VERSION, AT_CONTEXT, AT_VOCABULARY, AT_LAYERS, AT_HEADS, AT_WIDTH, AT_PADDED };
 
 static size_t elements_of(const train_tensor_t *tensor) {
   return (size_t)tensor->rows * (size_t)tensor->columns;
 }
 
-/* The `place`-th tensor of the file, 0 .. layout->tensor_count - 1, as an index of the layout: the
- * tables, tensor by tensor of a block all layers, the final layernorm. */
-static int tensor_at(const train_layout_t *layout, int place) {
-  int layers = layout->config.layers, block = place - TRAIN_FINAL_WEIGHT;
-  if (block < 0) return place;
+/* The layout index of tensor `position` of the file, 0 .. layout->tensor_count - 1. The file stores
+ * the tables, then each block tensor for all layers, then the final layernorm. */
+static int tensor_at(const train_layout_t *layout, int position) {
+  int layers = layout->config.layers, block = position - TRAIN_FINAL_WEIGHT;
+  if (block < 0) return position;
   if (block >= layers * TRAIN_BLOCK_TENSORS) {
     return TRAIN_FINAL_WEIGHT + block - layers * TRAIN_BLOCK_TENSORS;
   }
@@ -33,15 +33,17 @@ static int tensor_at(const train_layout_t *layout, int place) {
 
 /* ---- reading ---- */
 
-static coll_status_t read_header(train_file_t *file, train_element_t *element, size_t *padded) {
+static coll_status_t read_header(train_model_file_t *file, train_element_t *element,
+                                 size_t *padded) {
   int32_t header[HEADER_INTS];
   const char *path = file->input.path;
   if (file->input.bytes < sizeof header) {
-    return base_fail(COLL_ERROR_INVALID, "%s is too short to be a model of llm.c", path);
+    return base_fail(COLL_ERROR_INVALID, "%s is too short to be a model file of llm.c", path);
   }
   COLL_TRY(train_input_read(&file->input, 0, sizeof header, header));
   if (header[AT_VERSION] != VERSION_FLOAT32 && header[AT_VERSION] != VERSION_BFLOAT16) {
-    return base_fail(COLL_ERROR_INVALID, "%s is a model of llm.c of version %d; %d and %d are read",
+    return base_fail(COLL_ERROR_INVALID,
+                     "%s is a model file of llm.c of version %d; versions %d and %d are supported",
                      path, header[AT_VERSION], VERSION_FLOAT32, VERSION_BFLOAT16);
   }
   const train_model_config_t config = {.vocabulary = header[AT_VOCABULARY],
@@ -56,53 +58,53 @@ static coll_status_t read_header(train_file_t *file, train_element_t *element, s
     return base_fail(COLL_ERROR_INVALID, "%s pads a vocabulary of %d to %d", path,
                      config.vocabulary, header[AT_PADDED]);
   }
-  file->record.config = config;
+  file->metadata.config = config;
   *element = header[AT_VERSION] == VERSION_FLOAT32 ? TRAIN_FLOAT32 : TRAIN_BFLOAT16;
   *padded = (size_t)header[AT_PADDED];
   return COLL_OK;
 }
 
-/* Fills places[tensor_count] and returns where the last tensor ends. */
-static uint64_t place_all(const train_layout_t *layout, train_element_t element, size_t padded,
-                          train_place_t *places) {
+/* Fills locations[tensor_count]; returns the end of the last tensor. */
+static uint64_t locate_tensors(const train_layout_t *layout, train_element_t element, size_t padded,
+                               train_tensor_location_t *locations) {
   uint64_t at = HEADER_INTS * sizeof(int32_t);
   for (int i = 0; i < layout->tensor_count; i++) {
     int index = tensor_at(layout, i);
     const train_tensor_t *tensor = &layout->tensors[index];
     size_t elements =
         index == TRAIN_TOKEN_TABLE ? padded * (size_t)tensor->columns : elements_of(tensor);
-    places[index] = (train_place_t){.offset = at, .element = element};
+    locations[index] = (train_tensor_location_t){.offset = at, .element = element};
     at += elements * train_element_bytes(element);
   }
   return at;
 }
 
-static coll_status_t open_llmc(const char *path, train_file_t *file) {
+static coll_status_t open_llmc(const char *path, train_model_file_t *file) {
   train_element_t element;
   size_t padded;
   void *memory;
   COLL_TRY(read_header(file, &element, &padded));
-  COLL_TRY(train_layout_create(&file->record.config, &file->layout));
+  COLL_TRY(train_layout_create(&file->metadata.config, &file->layout));
   size_t tensors = (size_t)file->layout->tensor_count;
-  COLL_TRY(base_alloc(tensors, sizeof(train_place_t), "the places of tensors", &memory));
-  train_place_t *places = memory;
+  COLL_TRY(base_alloc(tensors, sizeof(train_tensor_location_t), "the tensor locations", &memory));
+  train_tensor_location_t *locations = memory;
   train_tensor_reader_t *reader;
-  uint64_t end = place_all(file->layout, element, padded, places);
+  uint64_t end = locate_tensors(file->layout, element, padded, locations);
   coll_status_t status = COLL_OK;
   if (end != file->input.bytes) {
     status = base_fail(COLL_ERROR_INVALID,
-                       "%s is truncated or padded: %llu bytes where its header asks for %llu", path,
+                       "%s is truncated or padded: %llu bytes, but its header requires %llu", path,
                        (unsigned long long)file->input.bytes, (unsigned long long)end);
   }
   if (status == COLL_OK) {
-    status = train_tensor_reader_create(&file->input, file->layout, places, &reader);
+    status = train_tensor_reader_create(&file->input, file->layout, locations, &reader);
   }
   if (status == COLL_OK) file->flat = train_tensor_reader_flat(reader);
-  free(places);
+  free(locations);
   return status;
 }
 
-static void close_llmc(train_file_t *file) {
+static void close_llmc(train_model_file_t *file) {
   train_tensor_reader_destroy(file->flat.context);
 }
 
@@ -122,9 +124,9 @@ static coll_status_t write_tensors(const train_layout_t *layout, train_tensor_wr
   return COLL_OK;
 }
 
-static coll_status_t write_llmc(const char *path, const train_record_t *record,
+static coll_status_t write_llmc(const char *path, const train_metadata_t *metadata,
                                 const train_flat_t *flat) {
-  const train_model_config_t *config = &record->config;
+  const train_model_config_t *config = &metadata->config;
   size_t padded = base_round_up((size_t)config->vocabulary, VOCABULARY_MULTIPLE);
   const int32_t header[HEADER_INTS] = {[AT_MAGIC] = MAGIC,
                                        [AT_VERSION] = VERSION_FLOAT32,
@@ -149,9 +151,9 @@ static coll_status_t write_llmc(const char *path, const train_record_t *record,
   return status;
 }
 
-/* ---- as a format ---- */
+/* ---- format table entry ---- */
 
-static bool recognizes(const char *path, bool folder, const uint8_t *start, size_t count) {
+static bool matches_content(const char *path, bool folder, const uint8_t *start, size_t count) {
   int32_t number;
   (void)path;
   if (folder || count < sizeof number) return false;
@@ -159,14 +161,14 @@ static bool recognizes(const char *path, bool folder, const uint8_t *start, size
   return number == MAGIC;
 }
 
-static bool claims(const char *path) {
+static bool matches_path(const char *path) {
   return train_path_ends_in(path, ".bin");
 }
 
 const train_format_t train_format_llmc = {.name = "model of llm.c",
-                                          .names = "*.bin",
-                                          .recognizes = recognizes,
-                                          .claims = claims,
+                                          .pattern = "*.bin",
+                                          .matches_content = matches_content,
+                                          .matches_path = matches_path,
                                           .open = open_llmc,
                                           .close = close_llmc,
                                           .write = write_llmc};

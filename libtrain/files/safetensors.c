@@ -1,4 +1,5 @@
-/* Headers go through jansson; entries are sorted by place and held against one another. */
+/* Parses the header with jansson, then sorts the tensors by offset and checks them against each
+ * other. */
 #include "libtrain/files/safetensors.h"
 
 #include <inttypes.h>
@@ -9,10 +10,10 @@
 
 #include "base/memory.h"
 
-#define HEADER_BYTES_MAX ((uint64_t)16 << 20) /* GPT-2 XL's has 0.1 MB */
+#define HEADER_BYTES_MAX ((uint64_t)16 << 20) /* the header of GPT-2 XL has 0.1 MB */
 #define METADATA "__metadata__"
 
-/* Bytes of an element, 0 for a type that is not known. */
+/* Bytes per element; 0 for an unknown type. */
 static uint64_t bytes_of_type(const char *type) {
   static const struct {
     const char *name;
@@ -26,7 +27,7 @@ static uint64_t bytes_of_type(const char *type) {
   return 0;
 }
 
-bool train_safetensors_recognizes(const uint8_t *start, size_t count) {
+bool train_safetensors_matches(const uint8_t *start, size_t count) {
   uint64_t header;
   if (count < sizeof header + 1) return false;
   memcpy(&header, start, sizeof header);
@@ -59,8 +60,8 @@ const char *train_safetensor_shape(const train_safetensor_t *tensor, char text[9
 
 /* ---- reading ---- */
 
-/* Whether the array holds exactly `count` integers that are not negative; puts them in values. */
-static bool integers(json_t *array, size_t count, uint64_t *values) {
+/* Reads an array of exactly `count` non-negative integers into values; false for anything else. */
+static bool read_integers(json_t *array, size_t count, uint64_t *values) {
   if (!json_is_array(array) || json_array_size(array) != count) return false;
   for (size_t i = 0; i < count; i++) {
     json_t *value = json_array_get(array, i);
@@ -70,8 +71,8 @@ static bool integers(json_t *array, size_t count, uint64_t *values) {
   return true;
 }
 
-/* Whether the tensor has as many bytes as its type and shape ask for. */
-static bool fits(const train_safetensor_t *tensor) {
+/* Whether the tensor's size matches its type and shape. */
+static bool has_matching_size(const train_safetensor_t *tensor) {
   uint64_t bytes = bytes_of_type(tensor->type);
   for (int i = 0; i < tensor->dimensions; i++) {
     if (__builtin_mul_overflow(bytes, tensor->shape[i], &bytes)) return false;
@@ -79,7 +80,7 @@ static bool fits(const train_safetensor_t *tensor) {
   return bytes_of_type(tensor->type) > 0 && bytes == tensor->bytes;
 }
 
-/* An entry of the header; `data` is where the tensors' bytes begin. */
+/* Parses a header entry. `data` is the file offset of the tensor data. */
 static coll_status_t parse_entry(const train_input_t *input, const char *name, json_t *entry,
                                  uint64_t data, train_safetensor_t *tensor) {
   const char *type;
@@ -89,20 +90,21 @@ static coll_status_t parse_entry(const train_input_t *input, const char *name, j
                   &offsets) != 0 ||
       strlen(type) >= sizeof tensor->type ||
       json_array_size(shape) > TRAIN_SAFETENSORS_DIMENSIONS ||
-      !integers(shape, json_array_size(shape), tensor->shape) || !integers(offsets, 2, range)) {
+      !read_integers(shape, json_array_size(shape), tensor->shape) ||
+      !read_integers(offsets, 2, range)) {
     return base_fail(COLL_ERROR_INVALID,
-                     "%s: its header gives tensor %.64s no proper dtype, shape and data_offsets",
+                     "%s: its header has no valid dtype, shape and data_offsets for tensor %.64s",
                      input->path, name);
   }
   snprintf(tensor->type, sizeof tensor->type, "%s", type);
   tensor->dimensions = (int)json_array_size(shape);
   if (range[0] > range[1] || range[1] > input->bytes - data) {
-    return base_fail(COLL_ERROR_INVALID, "%s: tensor %.64s lies outside of the file", input->path,
+    return base_fail(COLL_ERROR_INVALID, "%s: tensor %.64s is outside of the file", input->path,
                      name);
   }
   tensor->offset = data + range[0];
   tensor->bytes = range[1] - range[0];
-  if (!fits(tensor)) {
+  if (!has_matching_size(tensor)) {
     char text[96];
     return base_fail(COLL_ERROR_INVALID, "%s: tensor %.64s has %" PRIu64 " bytes for %s %s",
                      input->path, name, tensor->bytes, type, train_safetensor_shape(tensor, text));
@@ -116,9 +118,9 @@ static int by_offset(const void *a, const void *b) {
   return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Whether the sorted tensors fill the file from `data` to its end. */
-static coll_status_t check_places(const train_input_t *input, const train_safetensors_t *list,
-                                  uint64_t data) {
+/* Checks that the sorted tensors cover the file from `data` to its end. */
+static coll_status_t check_offsets(const train_input_t *input, const train_safetensors_t *list,
+                                   uint64_t data) {
   uint64_t end = data;
   for (size_t i = 0; i < list->count; i++) {
     const train_safetensor_t *tensor = &list->tensors[i];
@@ -139,7 +141,7 @@ static coll_status_t parse_header(const train_input_t *input, json_t *root, uint
   json_t *entry;
   void *memory;
   if (!json_is_object(root)) {
-    return base_fail(COLL_ERROR_INVALID, "%s: its header is no JSON object", input->path);
+    return base_fail(COLL_ERROR_INVALID, "%s: its header is not a JSON object", input->path);
   }
   COLL_TRY(base_alloc(json_object_size(root), sizeof *list->tensors, "the tensors", &memory));
   list->tensors = memory;
@@ -153,10 +155,10 @@ static coll_status_t parse_header(const train_input_t *input, json_t *root, uint
     list->count++;
   }
   qsort(list->tensors, list->count, sizeof *list->tensors, by_offset);
-  return check_places(input, list, data);
+  return check_offsets(input, list, data);
 }
 
-/* The header's JSON text, parsed, and where it ends in the file. */
+/* Parses the JSON header; *data is the offset of its end. */
 static coll_status_t load_header(const train_input_t *input, json_t **root, uint64_t *data) {
   uint64_t count;
   void *text;
@@ -168,7 +170,7 @@ static coll_status_t load_header(const train_input_t *input, json_t **root, uint
   if (count > HEADER_BYTES_MAX || count > input->bytes - sizeof count) {
     return base_fail(COLL_ERROR_INVALID,
                      "%s: a header of %" PRIu64 " bytes; the file has %" PRIu64
-                     " and at most %" PRIu64 " are read",
+                     " and at most %" PRIu64 " are supported",
                      input->path, count, input->bytes, HEADER_BYTES_MAX);
   }
   COLL_TRY(base_alloc(count, 1, "a safetensors header", &text));
@@ -178,7 +180,7 @@ static coll_status_t load_header(const train_input_t *input, json_t **root, uint
     parsed = json_loadb(text, count, JSON_REJECT_DUPLICATES, &error);
     if (parsed == NULL) {
       status =
-          base_fail(COLL_ERROR_INVALID, "%s: its header is no JSON: %s", input->path, error.text);
+          base_fail(COLL_ERROR_INVALID, "%s: its header is not JSON: %s", input->path, error.text);
     }
   }
   free(text);

@@ -1,6 +1,6 @@
 /*
- * A tensor that lies in the file as in memory is copied piece by piece. A transposed one is turned
- * as a whole on its first use, in tiles that keep both sides within the cache.
+ * A tensor stored in row-major order is read in chunks. A transposed tensor is read and transposed
+ * completely on first use, in tiles that fit the cache in both directions.
  */
 #include "libtrain/files/tensors.h"
 
@@ -23,8 +23,8 @@ static float from_bits(uint32_t bits) {
   return value;
 }
 
-/* IEEE 754: exponents are biased by 15 here and by 127 there. Below the smallest normal value the
- * exponent is that of 2^-14 without its implicit one. */
+/* IEEE 754: the exponent bias is 15 in float16 and 127 in float32. Subnormal values have exponent
+ * -14 and no implicit leading one. */
 static float from_half(uint16_t half) {
   uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = (half >> 10) & 31;
   uint32_t fraction = half & 0x3ff;
@@ -47,13 +47,13 @@ void train_element_widen(train_element_t element, const void *bytes, size_t coun
   }
 }
 
-/* ---- what both sides use ---- */
+/* ---- common ---- */
 
 static size_t elements_of(const train_tensor_t *tensor) {
   return (size_t)tensor->rows * (size_t)tensor->columns;
 }
 
-static size_t least(size_t a, size_t b) {
+static size_t min_size(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
@@ -61,9 +61,9 @@ static size_t least(size_t a, size_t b) {
 static void transpose(const float *from, size_t rows, size_t columns, size_t from_stride, float *to,
                       size_t to_stride) {
   for (size_t row = 0; row < rows; row += TILE) {
-    size_t row_end = least(row + TILE, rows);
+    size_t row_end = min_size(row + TILE, rows);
     for (size_t column = 0; column < columns; column += TILE) {
-      size_t column_end = least(column + TILE, columns);
+      size_t column_end = min_size(column + TILE, columns);
       for (size_t r = row; r < row_end; r++) {
         for (size_t c = column; c < column_end; c++) {
           to[c * to_stride + r] = from[r * from_stride + c];
@@ -73,27 +73,27 @@ static void transpose(const float *from, size_t rows, size_t columns, size_t fro
   }
 }
 
-/* How many rows of `columns` elements go through at a time. */
-static size_t rows_of_piece(size_t columns) {
-  return columns < TRAIN_PIECE ? TRAIN_PIECE / columns : 1;
+/* Number of rows of `columns` elements that fit into a chunk. */
+static size_t rows_per_chunk(size_t columns) {
+  return columns < TRAIN_CHUNK ? TRAIN_CHUNK / columns : 1;
 }
 
-/* Elements of a buffer for rows_of_piece rows of any tensor. */
-static size_t piece_elements(const train_layout_t *layout) {
-  size_t most = TRAIN_PIECE;
+/* Elements of a buffer for rows_per_chunk rows of any tensor. */
+static size_t chunk_elements(const train_layout_t *layout) {
+  size_t max = TRAIN_CHUNK;
   for (int i = 0; i < layout->tensor_count; i++) {
-    if ((size_t)layout->tensors[i].rows > most) most = (size_t)layout->tensors[i].rows;
+    if ((size_t)layout->tensors[i].rows > max) max = (size_t)layout->tensors[i].rows;
   }
-  return most;
+  return max;
 }
 
 static size_t largest_linear(const train_layout_t *layout) {
-  size_t most = 0;
+  size_t max = 0;
   for (int i = 0; i < layout->tensor_count; i++) {
     size_t elements = elements_of(&layout->tensors[i]);
-    if (layout->tensors[i].linear && elements > most) most = elements;
+    if (layout->tensors[i].linear && elements > max) max = elements;
   }
-  return most;
+  return max;
 }
 
 /* ---- reading ---- */
@@ -101,34 +101,35 @@ static size_t largest_linear(const train_layout_t *layout) {
 struct train_tensor_reader {
   const train_input_t *input;
   const train_layout_t *layout;
-  train_place_t *places;
-  void *raw;     /* a piece as it is in the file */
-  float *piece;  /* and as float32 */
-  float *turned; /* the transposed tensor at hand, its number in `held`; -1 for none */
-  int held;
+  train_tensor_location_t *locations;
+  void *raw;       /* a chunk as stored in the file */
+  float *chunk;    /* the same as float32 */
+  float *restored; /* a transposed tensor in the model's layout; its index is in `loaded`, -1 for
+                    * none */
+  int loaded;
 };
 
 coll_status_t train_tensor_reader_create(const train_input_t *input, const train_layout_t *layout,
-                                         const train_place_t *places,
+                                         const train_tensor_location_t *locations,
                                          train_tensor_reader_t **reader) {
   void *memory;
-  size_t tensors = (size_t)layout->tensor_count, piece = piece_elements(layout);
+  size_t tensors = (size_t)layout->tensor_count, chunk = chunk_elements(layout);
   COLL_TRY(base_alloc(1, sizeof(train_tensor_reader_t), "a model file", &memory));
   train_tensor_reader_t *created = memory;
   created->input = input;
   created->layout = layout;
-  created->held = -1;
-  coll_status_t status = base_alloc(tensors, sizeof *places, "the places of tensors", &memory);
+  created->loaded = -1;
+  coll_status_t status = base_alloc(tensors, sizeof *locations, "the tensor locations", &memory);
   if (status != COLL_OK) goto failed;
-  created->places = memory;
-  memcpy(created->places, places, tensors * sizeof *places);
-  status = base_alloc(2 * piece, sizeof(float), "a piece of a model", &memory);
+  created->locations = memory;
+  memcpy(created->locations, locations, tensors * sizeof *locations);
+  status = base_alloc(2 * chunk, sizeof(float), "a chunk of a model", &memory);
   if (status != COLL_OK) goto failed;
-  created->piece = memory;
-  created->raw = created->piece + piece;
+  created->chunk = memory;
+  created->raw = created->chunk + chunk;
   status = base_alloc(largest_linear(layout), sizeof(float), "a tensor", &memory);
   if (status != COLL_OK) goto failed;
-  created->turned = memory;
+  created->restored = memory;
   *reader = created;
   return COLL_OK;
 failed:
@@ -138,24 +139,25 @@ failed:
 
 void train_tensor_reader_destroy(train_tensor_reader_t *reader) {
   if (reader == NULL) return;
-  free(reader->turned);
-  free(reader->piece);
-  free(reader->places);
+  free(reader->restored);
+  free(reader->chunk);
+  free(reader->locations);
   free(reader);
 }
 
-/* Elements first .. first + count - 1 of the tensor as it lies in the file. */
-static coll_status_t read_straight(train_tensor_reader_t *reader, const train_place_t *place,
-                                   size_t first, size_t count, float *values) {
-  size_t bytes = train_element_bytes(place->element);
+/* Reads elements first .. first + count - 1 of the tensor in the file's order. */
+static coll_status_t read_contiguous(train_tensor_reader_t *reader,
+                                     const train_tensor_location_t *location, size_t first,
+                                     size_t count, float *values) {
+  size_t bytes = train_element_bytes(location->element);
   while (count > 0) {
-    size_t here = least(count, TRAIN_PIECE);
-    uint64_t at = place->offset + first * bytes;
-    if (place->element == TRAIN_FLOAT32) {
+    size_t here = min_size(count, TRAIN_CHUNK);
+    uint64_t at = location->offset + first * bytes;
+    if (location->element == TRAIN_FLOAT32) {
       COLL_TRY(train_input_read(reader->input, at, here * bytes, values));
     } else {
       COLL_TRY(train_input_read(reader->input, at, here * bytes, reader->raw));
-      train_element_widen(place->element, reader->raw, here, values);
+      train_element_widen(location->element, reader->raw, here, values);
     }
     first += here;
     values += here;
@@ -164,24 +166,24 @@ static coll_status_t read_straight(train_tensor_reader_t *reader, const train_pl
   return COLL_OK;
 }
 
-/* Brings the transposed tensor to hand, the right way round. */
-static coll_status_t turn(train_tensor_reader_t *reader, int index) {
-  if (reader->held == index) return COLL_OK;
-  reader->held = -1;
+/* Loads and transposes the tensor unless it is already loaded. */
+static coll_status_t load_transposed(train_tensor_reader_t *reader, int index) {
+  if (reader->loaded == index) return COLL_OK;
+  reader->loaded = -1;
   const train_tensor_t *tensor = &reader->layout->tensors[index];
   size_t rows = (size_t)tensor->rows, columns = (size_t)tensor->columns;
-  size_t step = rows_of_piece(rows);
+  size_t step = rows_per_chunk(rows);
   for (size_t column = 0; column < columns; column += step) {
-    size_t here = least(step, columns - column);
-    COLL_TRY(
-        read_straight(reader, &reader->places[index], column * rows, here * rows, reader->piece));
-    transpose(reader->piece, here, rows, rows, reader->turned + column, columns);
+    size_t here = min_size(step, columns - column);
+    COLL_TRY(read_contiguous(reader, &reader->locations[index], column * rows, here * rows,
+                             reader->chunk));
+    transpose(reader->chunk, here, rows, rows, reader->restored + column, columns);
   }
-  reader->held = index;
+  reader->loaded = index;
   return COLL_OK;
 }
 
-/* The last tensor that does not begin behind the element. */
+/* The tensor that contains the element. */
 static int tensor_at(const train_layout_t *layout, size_t element) {
   int low = 0, high = layout->tensor_count - 1;
   while (low < high) {
@@ -205,12 +207,12 @@ static coll_status_t read_tensors(void *context, train_array_t array, size_t fir
   for (int i = tensor_at(reader->layout, first); count > 0; i++) {
     const train_tensor_t *tensor = &reader->layout->tensors[i];
     size_t skipped = first - tensor->offset;
-    size_t here = least(count, elements_of(tensor) - skipped);
-    if (reader->places[i].transposed) {
-      COLL_TRY(turn(reader, i));
-      memcpy(values, reader->turned + skipped, here * sizeof *values);
+    size_t here = min_size(count, elements_of(tensor) - skipped);
+    if (reader->locations[i].transposed) {
+      COLL_TRY(load_transposed(reader, i));
+      memcpy(values, reader->restored + skipped, here * sizeof *values);
     } else {
-      COLL_TRY(read_straight(reader, &reader->places[i], skipped, here, values));
+      COLL_TRY(read_contiguous(reader, &reader->locations[i], skipped, here, values));
     }
     first += here;
     values += here;
@@ -228,8 +230,8 @@ train_flat_t train_tensor_reader_flat(train_tensor_reader_t *reader) {
 struct train_tensor_writer {
   const train_flat_t *flat;
   train_output_t *output;
-  float *piece;
-  float *whole; /* the tensor to be transposed */
+  float *chunk;
+  float *full; /* the tensor to be transposed */
 };
 
 coll_status_t train_tensor_writer_create(const train_layout_t *layout, const train_flat_t *flat,
@@ -240,12 +242,12 @@ coll_status_t train_tensor_writer_create(const train_layout_t *layout, const tra
   created->flat = flat;
   created->output = output;
   coll_status_t status =
-      base_alloc(piece_elements(layout), sizeof(float), "a piece of a model", &memory);
+      base_alloc(chunk_elements(layout), sizeof(float), "a chunk of a model", &memory);
   if (status != COLL_OK) goto failed;
-  created->piece = memory;
+  created->chunk = memory;
   status = base_alloc(largest_linear(layout), sizeof(float), "a tensor", &memory);
   if (status != COLL_OK) goto failed;
-  created->whole = memory;
+  created->full = memory;
   *writer = created;
   return COLL_OK;
 failed:
@@ -255,43 +257,44 @@ failed:
 
 void train_tensor_writer_destroy(train_tensor_writer_t *writer) {
   if (writer == NULL) return;
-  free(writer->whole);
-  free(writer->piece);
+  free(writer->full);
+  free(writer->chunk);
   free(writer);
 }
 
-/* Reads the whole tensor, a piece at a time, and passes each on or keeps it. */
-static coll_status_t read_whole(train_tensor_writer_t *writer, const train_tensor_t *tensor,
-                                bool kept) {
+/* Reads the tensor in chunks. With `buffered` it is stored in writer->full, otherwise each chunk is
+ * written. */
+static coll_status_t read_tensor(train_tensor_writer_t *writer, const train_tensor_t *tensor,
+                                 bool buffered) {
   const train_flat_t *flat = writer->flat;
   size_t count = elements_of(tensor);
-  for (size_t first = 0; first < count; first += TRAIN_PIECE) {
-    size_t here = least(TRAIN_PIECE, count - first);
-    float *to = kept ? writer->whole + first : writer->piece;
+  for (size_t first = 0; first < count; first += TRAIN_CHUNK) {
+    size_t here = min_size(TRAIN_CHUNK, count - first);
+    float *to = buffered ? writer->full + first : writer->chunk;
     COLL_TRY(flat->read(flat->context, TRAIN_PARAMETERS, tensor->offset + first, here, to));
-    if (!kept) train_output_write(writer->output, to, here * sizeof *to);
+    if (!buffered) train_output_write(writer->output, to, here * sizeof *to);
   }
   return COLL_OK;
 }
 
 coll_status_t train_tensor_writer_add(train_tensor_writer_t *writer, const train_tensor_t *tensor,
                                       bool transposed) {
-  COLL_TRY(read_whole(writer, tensor, transposed));
+  COLL_TRY(read_tensor(writer, tensor, transposed));
   if (!transposed) return COLL_OK;
   size_t rows = (size_t)tensor->rows, columns = (size_t)tensor->columns;
-  size_t step = rows_of_piece(rows);
+  size_t step = rows_per_chunk(rows);
   for (size_t column = 0; column < columns; column += step) {
-    size_t here = least(step, columns - column);
-    transpose(writer->whole + column, rows, here, columns, writer->piece, rows);
-    train_output_write(writer->output, writer->piece, here * rows * sizeof(float));
+    size_t here = min_size(step, columns - column);
+    transpose(writer->full + column, rows, here, columns, writer->chunk, rows);
+    train_output_write(writer->output, writer->chunk, here * rows * sizeof(float));
   }
   return COLL_OK;
 }
 
 void train_tensor_writer_pad(train_tensor_writer_t *writer, size_t count) {
-  memset(writer->piece, 0, least(count, TRAIN_PIECE) * sizeof *writer->piece);
+  memset(writer->chunk, 0, min_size(count, TRAIN_CHUNK) * sizeof *writer->chunk);
   for (size_t here; count > 0; count -= here) {
-    here = least(count, TRAIN_PIECE);
-    train_output_write(writer->output, writer->piece, here * sizeof *writer->piece);
+    here = min_size(count, TRAIN_CHUNK);
+    train_output_write(writer->output, writer->chunk, here * sizeof *writer->chunk);
   }
 }

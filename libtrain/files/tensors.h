@@ -1,7 +1,7 @@
 /*
- * The tensors of a model where a foreign format puts them: each at a place of its own in the file,
- * as float32, float16 or bfloat16, and perhaps transposed. Reading makes a flat space of a file
- * whose places are known; writing appends one tensor after the other.
+ * Reads and writes model tensors in other programs' formats, in which each tensor has its own
+ * offset and element type (float32, float16 or bfloat16) and may be transposed. The reader presents
+ * such a file as a flat space; the writer appends tensors one by one.
  */
 #ifndef LIBTRAIN_FILES_TENSORS_H
 #define LIBTRAIN_FILES_TENSORS_H
@@ -14,45 +14,45 @@ typedef enum train_element { TRAIN_FLOAT32, TRAIN_FLOAT16, TRAIN_BFLOAT16 } trai
 
 size_t train_element_bytes(train_element_t element);
 
-/* count elements in `bytes` as float32, which holds every value of the others. */
+/* Converts `count` elements to float32, which represents all values of the other types exactly. */
 void train_element_widen(train_element_t element, const void *bytes, size_t count, float *values);
 
-/* Where a tensor is in a file. Transposed: it is there as [columns, rows]. */
-typedef struct train_place {
+/* Location of a tensor in a file. Transposed: stored as [columns, rows]. */
+typedef struct train_tensor_location {
   uint64_t offset;
   train_element_t element;
   bool transposed;
-} train_place_t;
+} train_tensor_location_t;
 
 /* ---- reading */
 
 typedef struct train_tensor_reader train_tensor_reader_t;
 
-/* A reader of the file whose tensor i (of layout->tensors) is at places[i]; it takes a copy of the
- * places. The file and the layout must outlive it. */
+/* A reader for a file that stores tensor i of layout->tensors at locations[i], which is copied. The
+ * file and the layout must outlive the reader. */
 coll_status_t train_tensor_reader_create(const train_input_t *input, const train_layout_t *layout,
-                                         const train_place_t *places,
+                                         const train_tensor_location_t *locations,
                                          train_tensor_reader_t **reader);
 void train_tensor_reader_destroy(train_tensor_reader_t *reader);
 
-/* The file as a flat space whose moments are zeros. One transposed tensor at a time is held in
- * memory; everything else goes through in pieces. */
+/* The file as a flat space with zero moments. The reader buffers one transposed tensor at a time;
+ * all other data is read in chunks. */
 train_flat_t train_tensor_reader_flat(train_tensor_reader_t *reader);
 
 /* ---- writing */
 
 typedef struct train_tensor_writer train_tensor_writer_t;
 
-/* A writer of tensors of the layout, with room for the largest that is transposed. */
+/* Creates a writer for tensors of the layout, with a buffer for the largest transposed one. */
 coll_status_t train_tensor_writer_create(const train_layout_t *layout, const train_flat_t *flat,
                                          train_output_t *output, train_tensor_writer_t **writer);
 void train_tensor_writer_destroy(train_tensor_writer_t *writer);
 
-/* Appends the tensor as float32, as [columns, rows] when transposed. */
+/* Appends the tensor as float32; as [columns, rows] if transposed. */
 coll_status_t train_tensor_writer_add(train_tensor_writer_t *writer, const train_tensor_t *tensor,
                                       bool transposed);
 
-/* Appends `count` elements of 0. */
+/* Appends `count` zero elements. */
 void train_tensor_writer_pad(train_tensor_writer_t *writer, size_t count);
 
 #endif

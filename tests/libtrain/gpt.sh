@@ -205,7 +205,7 @@ config 'unknown key "layer"; did you mean "layers"' '{"layer": 3}' &&
   config '--layers 0: give a whole number' '{"layers": 0}' &&
   config '"layers" needs a number or a text' '{"layers": true}' &&
   config '"layers" needs a number or a text' '{"layers": [3]}' &&
-  config 'is no JSON: line 1' '{"layers": ,}' && config 'give an object' '[]' &&
+  config 'is not JSON: line 1' '{"layers": ,}' && config 'give an object' '[]' &&
   config 'no model' '{"preset": "gpt3"}' && refuses 'No such file' train --config missing.json
 ok "a configuration that makes no sense"
 

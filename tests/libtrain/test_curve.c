@@ -1,4 +1,4 @@
-/* The picture of a run: where its points lie, that memory stays bounded, and that it is XML. */
+/* Coordinates of the points, bounded memory, and well-formed XML. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void teardown(void) {
 
 TestSuite(curve, .init = setup, .fini = teardown);
 
-/* The picture as a string. */
+/* The SVG as a string. */
 static char *draw(const char *title) {
   size_t count;
   const char *path = folder_path(&folder, "curve.svg");
@@ -33,7 +33,7 @@ static char *draw(const char *title) {
   return svg;
 }
 
-/* The points of the first polyline of this class, [at most 1024]; returns how many. */
+/* The points of the first polyline of this class, at most 1024; returns their number. */
 static int points_of(const char *svg, const char *class, double points[][2]) {
   char start[64];
   int count = 0;
@@ -54,7 +54,7 @@ static int count_of(const char *text, const char *words) {
   return count;
 }
 
-Test(curve, points_lie_where_they_belong) {
+Test(curve, points_have_the_right_coordinates) {
   static double points[1024][2];
   for (uint64_t step = 0; step <= 10; step++) {
     train_curve_add(&curve, TRAIN_CURVE_HELD_OUT, step, 10 - (double)step);
@@ -70,7 +70,7 @@ Test(curve, points_lie_where_they_belong) {
   free(svg);
 }
 
-Test(curve, a_long_run_keeps_its_means) {
+Test(curve, long_run_is_merged_into_means) {
   static double points[1024][2];
   double sum = 0;
   for (uint64_t step = 1; step <= 100000; step++) {
@@ -92,7 +92,7 @@ Test(curve, a_long_run_keeps_its_means) {
   free(svg);
 }
 
-Test(curve, no_point_or_one_is_a_picture_too) {
+Test(curve, draws_zero_points_and_one_point) {
   char *svg = draw("empty");
   cr_assert_eq(count_of(svg, "<polyline"), 0);
   free(svg);
@@ -105,13 +105,13 @@ Test(curve, no_point_or_one_is_a_picture_too) {
   free(svg);
 }
 
-Test(curve, words_are_escaped) {
+Test(curve, text_is_escaped) {
   char *svg = draw("<a & b>");
   cr_assert_eq(count_of(svg, "&lt;a &amp; b&gt;</text>"), 1);
   free(svg);
 }
 
-Test(curve, a_full_disk_is_said) {
+Test(curve, full_disk_is_an_error) {
   cr_assert_eq(train_curve_write(&curve, "", "", "", "/dev/full"), COLL_ERROR_SYSTEM);
   cr_assert(strstr(base_last_error(), "/dev/full: No space left"), "%s", base_last_error());
 }

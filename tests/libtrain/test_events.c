@@ -1,6 +1,6 @@
 /*
- * Event files for TensorBoard, read back by a decoder of the tests' own that knows just enough of
- * TFRecord and of protocol buffers.
+ * Decodes event files with an independent decoder for the needed subset of TFRecord and protocol
+ * buffers.
  */
 #include <criterion/criterion.h>
 #include <glob.h>
@@ -23,8 +23,8 @@ static void teardown(void) {
 
 TestSuite(events, .init = setup, .fini = teardown);
 
-/* The vectors of RFC 3720, appendix B.4, and the usual check value. */
-Test(events, checksums_are_castagnoli_s) {
+/* The test vectors of RFC 3720, appendix B.4, and the common check value. */
+Test(events, checksums_match_rfc_3720) {
   uint8_t bytes[32];
   memset(bytes, 0, sizeof bytes);
   cr_assert_eq(train_events_crc(bytes, sizeof bytes), 0x8a9136aau);
@@ -46,8 +46,8 @@ static void check_sum_at(const uint8_t *bytes, size_t count, const uint8_t *sum)
   cr_assert_eq(little_endian(sum, 4), (rotated + 0xa282ead8u) & 0xffffffff);
 }
 
-/* A field of a message at bytes[*at]; *at moves behind it. Fixed and varint values in *number, the
- * place of bytes in *inside. Returns the field's number. */
+/* Reads the field at bytes[*at] and advances *at. Fixed and varint values are returned in *number,
+ * embedded bytes in *inside. Returns the field number. */
 static int read_field(const uint8_t *bytes, size_t *at, uint64_t *number, const uint8_t **inside) {
   uint64_t values[2] = {0}; /* the key; the value or the length */
   for (int i = 0; i < 2; i++) {
@@ -67,7 +67,7 @@ static int read_field(const uint8_t *bytes, size_t *at, uint64_t *number, const 
   return (int)(values[0] >> 3);
 }
 
-/* What a record holds; a scalar's value is the last one of its summary. */
+/* Contents of a record; for a scalar the last value of its summary. */
 typedef struct event {
   double wall_time;
   uint64_t step;
@@ -110,7 +110,7 @@ static event_t read_event(const uint8_t *bytes, size_t count) {
   return event;
 }
 
-/* The next record at bytes[*at], its frame checked. */
+/* Reads the record at bytes[*at] and checks its frame. */
 static event_t read_record(const uint8_t *bytes, size_t count, size_t *at) {
   const uint8_t *record = bytes + *at;
   cr_assert_leq(*at + 16, count);
@@ -141,7 +141,7 @@ Test(events, scalars_can_be_read_back) {
   cr_assert_eq(train_events_write(events, 1, scalars, 2), COLL_OK);
   cr_assert_eq(train_events_write(events, UINT64_C(1) << 40, scalars, 1), COLL_OK);
   size_t count, at = 0;
-  uint8_t *bytes = read_only_file(path, &count); /* before it is closed: nothing waits in between */
+  uint8_t *bytes = read_only_file(path, &count); /* read before closing: every event is flushed */
   train_events_close(events);
   event_t first = read_record(bytes, count, &at), second = read_record(bytes, count, &at);
   event_t third = read_record(bytes, count, &at);
@@ -155,7 +155,7 @@ Test(events, scalars_can_be_read_back) {
   free(bytes);
 }
 
-Test(events, a_folder_that_cannot_be_made_is_refused) {
+Test(events, rejects_a_folder_that_cannot_be_created) {
   train_events_t *events;
   const char *file = folder_write(&folder, "file", "", 0);
   cr_assert_eq(train_events_open(file, &events), COLL_ERROR_SYSTEM);

@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "folder.h"
 #include "harness/harness.h"
-#include "libtrain/files/file.h"
+#include "libtrain/files/model_file.h"
 #include "libtrain/model/sample.h"
 #include "libtrain/trainer.h"
 
@@ -77,7 +77,7 @@ typedef struct job {
   coll_status_t status;
   char sentence[512];
   float losses[STEPS_MAX];
-  train_record_t record;
+  train_metadata_t metadata;
   train_layout_t *layout;
   train_store_t *store;
   float *parameters; /* at the end, all of them */
@@ -107,15 +107,15 @@ static coll_status_t open_store(job_t *job, const train_team_t *team) {
     COLL_TRY(train_store_create(job->layout, team, &job->store_options, &job->store));
     return train_store_initialize(job->store, 11);
   }
-  train_file_t *file;
-  COLL_TRY(train_file_open(job->resume, &file));
-  job->record.position = file->record.position;
-  coll_status_t status = train_layout_create(&file->record.config, &job->layout);
+  train_model_file_t *file;
+  COLL_TRY(train_model_file_open(job->resume, &file));
+  job->metadata.position = file->metadata.position;
+  coll_status_t status = train_layout_create(&file->metadata.config, &job->layout);
   if (status == COLL_OK) {
     status = train_store_create(job->layout, team, &job->store_options, &job->store);
   }
   if (status == COLL_OK) status = train_store_load(job->store, &file->flat);
-  train_file_close(file);
+  train_model_file_close(file);
   return status;
 }
 
@@ -125,8 +125,8 @@ static coll_status_t run_rank(job_t *job) {
   job->options.model.sequences = job->options.batch / team.size / job->micro_batches;
   COLL_TRY(open_store(job, &team));
   const train_observer_t observer = {on_step, on_evaluation, job};
-  COLL_TRY(
-      train_run(&job->options, &corpus, &team, &observer, job->store, &job->record, &job->result));
+  COLL_TRY(train_run(&job->options, &corpus, &team, &observer, job->store, &job->metadata,
+                     &job->result));
   const train_flat_t flat = train_store_flat(job->store);
   job->parameters = malloc(job->layout->parameter_count * sizeof(float));
   return flat.read(flat.context, TRAIN_PARAMETERS, 0, job->layout->parameter_count,
@@ -166,7 +166,7 @@ static void start_jobs(int size, job_t *jobs) {
     jobs[rank] = (job_t){.options = usual_options(),
                          .store_options = TRAIN_STORE_OPTIONS_INIT,
                          .micro_batches = 1,
-                         .record.position.seed = 3};
+                         .metadata.position.seed = 3};
   }
 }
 
@@ -315,8 +315,8 @@ Test(trainer, a_clock_stops_all_ranks_at_one_step) {
   }
   run_jobs(2, jobs);
   check_all_ok(2, jobs);
-  cr_assert_eq(jobs[0].record.position.step, jobs[1].record.position.step);
-  cr_assert_lt(jobs[0].record.position.step, STEPS);
+  cr_assert_eq(jobs[0].metadata.position.step, jobs[1].metadata.position.step);
+  cr_assert_lt(jobs[0].metadata.position.step, STEPS);
   cr_assert(same_parameters(&jobs[0], &jobs[1]));
   free_jobs(2, jobs);
 }
@@ -333,7 +333,7 @@ Test(trainer, an_uneven_batch_is_refused) {
 Test(trainer, ranks_that_differ_are_refused) {
   static job_t jobs[2];
   start_jobs(2, jobs);
-  jobs[1].record.position.seed++;
+  jobs[1].metadata.position.seed++;
   run_jobs(2, jobs);
   check_all_failed(2, jobs, "differ");
   free_jobs(2, jobs);
@@ -370,7 +370,7 @@ Test(trainer, an_unwritable_checkpoint_fails_all_before_the_first_step) {
   }
   run_jobs(2, jobs);
   check_all_failed(2, jobs, "cannot write");
-  cr_assert_eq(jobs[0].record.position.step, 0);
+  cr_assert_eq(jobs[0].metadata.position.step, 0);
   free_jobs(2, jobs);
 }
 

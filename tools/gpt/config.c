@@ -93,7 +93,7 @@ coll_status_t gpt_config_load(const base_command_t *command, const char *path,
     return base_fail(COLL_ERROR_INVALID, "cannot read --config: %s", error.text);
   }
   if (root == NULL) {
-    return base_fail(COLL_ERROR_INVALID, "--config %s is no JSON: line %d: %s", path, error.line,
+    return base_fail(COLL_ERROR_INVALID, "--config %s is not JSON: line %d: %s", path, error.line,
                      error.text);
   }
   if (!json_is_object(root)) {

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/progress.h"
-#include "libtrain/files/file.h"
+#include "libtrain/files/model_file.h"
 #include "tools/gpt/gpt.h"
 
 #define PATIENCE_NS 1000000000u /* what takes longer gets a bar */
@@ -28,31 +28,31 @@ static coll_status_t read_watched(void *context, train_array_t array, size_t fir
 }
 
 static coll_status_t write_watched(const char *path, const train_format_t *format,
-                                   const train_file_t *file) {
-  double arrays = format->keeps_run && file->record.moments ? TRAIN_ARRAYS : 1;
+                                   const train_model_file_t *file) {
+  double arrays = format->has_run_state && file->metadata.moments ? TRAIN_ARRAYS : 1;
   watched_t watched = {.flat = &file->flat};
   const train_flat_t flat = {.context = &watched, .read = read_watched};
   base_progress_begin(&watched.progress, "convert", arrays * (double)file->layout->parameter_count);
-  coll_status_t status = format->write(path, &file->record, &flat);
+  coll_status_t status = format->write(path, &file->metadata, &flat);
   if (watched.progress.shown) base_progress_end(&watched.progress, watched.done, "");
   return status;
 }
 
-static void print_model(const char *path, const train_file_t *file) {
-  const train_model_config_t *config = &file->record.config;
+static void print_model(const char *path, const train_model_file_t *file) {
+  const train_model_config_t *config = &file->metadata.config;
   printf("%s: %s, %.2f M parameters (%d layers, %d heads, width %d, context %d, vocabulary %d)",
          path, file->format->name, (double)file->layout->parameter_count * 1e-6, config->layers,
          config->heads, config->width, config->context, config->vocabulary);
-  if (file->record.position.step > 0) {
-    printf(", step %llu", (unsigned long long)file->record.position.step);
+  if (file->metadata.position.step > 0) {
+    printf(", step %llu", (unsigned long long)file->metadata.position.step);
   }
-  puts(file->record.tokenizer != NULL ? ", with its tokenizer" : "");
+  puts(file->metadata.tokenizer != NULL ? ", with its tokenizer" : "");
 }
 
 static void print_result(const char *path, const train_format_t *format,
-                         const train_record_t *record) {
-  bool run_lost = !format->keeps_run && (record->moments || record->position.step > 0);
-  bool tokenizer_lost = !format->keeps_tokenizer && record->tokenizer != NULL;
+                         const train_metadata_t *metadata) {
+  bool run_lost = !format->has_run_state && (metadata->moments || metadata->position.step > 0);
+  bool tokenizer_lost = !format->has_tokenizer && metadata->tokenizer != NULL;
   printf("%s: %s", path, format->name);
   if (run_lost || tokenizer_lost) {
     printf(", which has no room for %s%s%s", run_lost ? "the state of training" : "",
@@ -61,25 +61,25 @@ static void print_result(const char *path, const train_format_t *format,
   putchar('\n');
 }
 
-static coll_status_t add_tokenizer(const char *path, train_record_t *record) {
+static coll_status_t add_tokenizer(const char *path, train_metadata_t *metadata) {
   char *bytes;
   size_t count;
   COLL_TRY(train_input_read_all(path, TRAIN_TOKENIZER_BYTES_MAX, &bytes, &count));
-  coll_status_t status = train_record_set_tokenizer(record, bytes, count);
+  coll_status_t status = train_metadata_set_tokenizer(metadata, bytes, count);
   free(bytes);
   return status;
 }
 
 static coll_status_t convert(const char *in, const char *out, const char *tokenizer) {
   const train_format_t *format;
-  train_file_t *file;
-  COLL_TRY(train_format_of(out, &format));
-  COLL_TRY(train_file_open(in, &file));
+  train_model_file_t *file;
+  COLL_TRY(train_format_for_path(out, &format));
+  COLL_TRY(train_model_file_open(in, &file));
   print_model(in, file);
-  coll_status_t status = tokenizer != NULL ? add_tokenizer(tokenizer, &file->record) : COLL_OK;
+  coll_status_t status = tokenizer != NULL ? add_tokenizer(tokenizer, &file->metadata) : COLL_OK;
   if (status == COLL_OK) status = write_watched(out, format, file);
-  if (status == COLL_OK) print_result(out, format, &file->record);
-  train_file_close(file);
+  if (status == COLL_OK) print_result(out, format, &file->metadata);
+  train_model_file_close(file);
   return status;
 }
 

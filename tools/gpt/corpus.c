@@ -9,16 +9,16 @@
 
 #define PATIENCE_NS 1000000000u /* what takes longer gets a bar */
 
-coll_status_t gpt_tokenizer_find(const char *path, const train_record_t *record, const char *data,
-                                 train_tokenizer_t **found) {
+coll_status_t gpt_tokenizer_find(const char *path, const train_metadata_t *metadata,
+                                 const char *data, train_tokenizer_t **found) {
   *found = NULL;
   if (path != NULL) return train_tokenizer_open(path, found);
-  if (record != NULL && record->tokenizer != NULL) {
-    return train_tokenizer_from_json("the model's tokenizer", record->tokenizer,
-                                     record->tokenizer_bytes, found);
+  if (metadata != NULL && metadata->tokenizer != NULL) {
+    return train_tokenizer_from_json("the model's tokenizer", metadata->tokenizer,
+                                     metadata->tokenizer_bytes, found);
   }
   if (data != NULL && train_corpus_is_shards(data)) return train_corpus_tokenizer(data, found);
-  if (record != NULL && record->config.vocabulary != TRAIN_VOCABULARY_MIN) return COLL_OK;
+  if (metadata != NULL && metadata->config.vocabulary != TRAIN_VOCABULARY_MIN) return COLL_OK;
   return train_tokenizer_create_bytes(found);
 }
 

@@ -3,13 +3,13 @@
 #define TOOLS_GPT_CORPUS_H
 
 #include "libtrain/data/corpus.h"
-#include "libtrain/files/record.h"
+#include "libtrain/files/metadata.h"
 
 /* The tokenizer: the one at `path`, else the one kept in `record`, else the one beside the shards
  * `data`, else bytes, when there is no record or it is of as many tokens. Each may be NULL. *found
  * is NULL when nobody knows it. */
-coll_status_t gpt_tokenizer_find(const char *path, const train_record_t *record, const char *data,
-                                 train_tokenizer_t **found);
+coll_status_t gpt_tokenizer_find(const char *path, const train_metadata_t *metadata,
+                                 const char *data, train_tokenizer_t **found);
 
 /* Opens --data for a model of that vocabulary and context: a collective, with a progress bar on
  * rank 0 when it takes long. The tokenizer may be NULL for shards. */

@@ -1,7 +1,7 @@
 /* gpt eval: the held-out loss of a checkpoint, computed by all ranks together. */
 #include <stdlib.h>
 
-#include "libtrain/files/file.h"
+#include "libtrain/files/model_file.h"
 #include "tools/gpt/corpus.h"
 #include "tools/gpt/gpt.h"
 
@@ -13,7 +13,7 @@ typedef struct settings {
 } settings_t;
 
 typedef struct subject {
-  train_file_t *file;
+  train_model_file_t *file;
   train_tokenizer_t *tokenizer;
   train_arena_t arena;
   train_corpus_t corpus;
@@ -23,10 +23,10 @@ typedef struct subject {
 static coll_status_t open_model(const settings_t *settings, const train_team_t *team,
                                 subject_t *subject) {
   COLL_TRY(gpt_pool_create(team, settings->threads, &subject->pool));
-  COLL_TRY(train_file_open(settings->checkpoint, &subject->file));
+  COLL_TRY(train_model_file_open(settings->checkpoint, &subject->file));
   subject->arena.layout = subject->file->layout;
-  COLL_TRY(train_file_parameters(subject->file, &subject->arena.parameters));
-  return gpt_tokenizer_find(settings->tokenizer, &subject->file->record, settings->data,
+  COLL_TRY(train_model_file_read_parameters(subject->file, &subject->arena.parameters));
+  return gpt_tokenizer_find(settings->tokenizer, &subject->file->metadata, settings->data,
                             &subject->tokenizer);
 }
 
@@ -55,7 +55,7 @@ static coll_status_t run(const settings_t *settings, const train_team_t *team) {
   train_corpus_close(&subject.corpus);
   free(subject.arena.parameters);
   train_tokenizer_destroy(subject.tokenizer);
-  train_file_close(subject.file);
+  train_model_file_close(subject.file);
   train_pool_destroy(subject.pool);
   return status;
 }

@@ -13,7 +13,7 @@
 #include "base/progress.h"
 #include "libtrain/files/curve.h"
 #include "libtrain/files/events.h"
-#include "libtrain/files/journal.h"
+#include "libtrain/files/json_log.h"
 #include "tools/gpt/corpus.h"
 #include "tools/gpt/footprint.h"
 #include "tools/gpt/gpt.h"
@@ -27,7 +27,7 @@ struct gpt_record {
   base_progress_t progress;
   double done; /* of the run, 0 to 1 */
   char note[128];
-  train_journal_t *journal; /* NULL when not asked for, like the next */
+  train_json_log_t *log; /* NULL when not asked for, like the next */
   train_events_t *events;
   train_curve_t curve;
   uint64_t recalled[TRAIN_CURVE_KINDS]; /* the last steps that are drawn from an earlier log */
@@ -47,11 +47,11 @@ static void keep_failure(gpt_record_t *record, coll_status_t status) {
 
 /* Writes a record, and stops with the log when that fails. */
 static void log_record(gpt_record_t *record, json_t *line) {
-  if (record->journal == NULL || record->failure != COLL_OK) {
+  if (record->log == NULL || record->failure != COLL_OK) {
     json_decref(line);
     return;
   }
-  keep_failure(record, train_journal_write(record->journal, line));
+  keep_failure(record, train_json_log_write(record->log, line));
 }
 
 static void log_scalars(gpt_record_t *record, uint64_t step, const train_scalar_t *scalars,
@@ -141,9 +141,9 @@ static void recall(void *context, const json_t *line) {
 static coll_status_t open_files(const gpt_settings_t *settings, gpt_record_t *record) {
   bool goes_on = settings->resume != NULL;
   if (settings->log != NULL) {
-    if (goes_on) COLL_TRY(train_journal_read(settings->log, recall, record));
-    COLL_TRY(train_journal_open(settings->log, goes_on, &record->journal));
-    COLL_TRY(train_journal_write(record->journal, setup_line(record->setup)));
+    if (goes_on) COLL_TRY(train_json_log_read(settings->log, recall, record));
+    COLL_TRY(train_json_log_open(settings->log, goes_on, &record->log));
+    COLL_TRY(train_json_log_write(record->log, setup_line(record->setup)));
   }
   if (settings->tensorboard != NULL) {
     COLL_TRY(train_events_open(settings->tensorboard, &record->events));
@@ -287,7 +287,7 @@ coll_status_t gpt_record_finish(gpt_record_t *record, const train_result_t *resu
 
 void gpt_record_close(gpt_record_t *record) {
   if (record == NULL) return;
-  train_journal_close(record->journal);
+  train_json_log_close(record->log);
   train_events_close(record->events);
   free(record);
 }

@@ -10,34 +10,34 @@
 
 #define TRAINING_TOKENS "training-tokens" /* the one setting that is no option */
 
-static void set_integer(train_record_t *record, const char *name, int64_t value) {
-  train_record_set(record, name, "%lld", (long long)value);
+static void set_integer(train_metadata_t *metadata, const char *name, int64_t value) {
+  train_metadata_set(metadata, name, "%lld", (long long)value);
 }
 
 /* In as few digits as give the same number back. */
-static void set_number(train_record_t *record, const char *name, double value) {
+static void set_number(train_metadata_t *metadata, const char *name, double value) {
   char text[32];
   for (int digits = 6; digits <= 17; digits++) {
     snprintf(text, sizeof text, "%.*g", digits, value);
     if (strtod(text, NULL) == value) break;
   }
-  train_record_set(record, name, "%s", text);
+  train_metadata_set(metadata, name, "%s", text);
 }
 
-static void set_sizes(const train_model_config_t *config, train_record_t *record) {
-  set_integer(record, "vocabulary", config->vocabulary);
-  set_integer(record, "layers", config->layers);
-  set_integer(record, "heads", config->heads);
-  set_integer(record, "width", config->width);
-  set_integer(record, "context", config->context);
+static void set_sizes(const train_model_config_t *config, train_metadata_t *metadata) {
+  set_integer(metadata, "vocabulary", config->vocabulary);
+  set_integer(metadata, "layers", config->layers);
+  set_integer(metadata, "heads", config->heads);
+  set_integer(metadata, "width", config->width);
+  set_integer(metadata, "context", config->context);
 }
 
 /* The record of the file with all that it knows about options. */
-static train_record_t all_of(const train_file_t *file) {
-  train_record_t record = file->record;
-  set_sizes(&record.config, &record);
-  if (file->format->keeps_run) set_integer(&record, "seed", (int64_t)record.position.seed);
-  return record;
+static train_metadata_t all_of(const train_model_file_t *file) {
+  train_metadata_t metadata = file->metadata;
+  set_sizes(&metadata.config, &metadata);
+  if (file->format->has_run_state) set_integer(&metadata, "seed", (int64_t)metadata.position.seed);
+  return metadata;
 }
 
 /* Whether it is one that gpt_resume_keep or set_sizes wrote: a file may hold anything. */
@@ -51,18 +51,18 @@ static bool is_kept(const char *name) {
 }
 
 coll_status_t gpt_resume_options(const char *path, gpt_config_t *options) {
-  train_file_t *file;
+  train_model_file_t *file;
   gpt_config_t made = {.path = path};
   void *memory;
-  COLL_TRY(train_file_open(path, &file));
-  const train_record_t record = all_of(file);
-  train_file_close(file); /* the tokenizer is gone now */
+  COLL_TRY(train_model_file_open(path, &file));
+  const train_metadata_t metadata = all_of(file);
+  train_model_file_close(file); /* the tokenizer is gone now */
   COLL_TRY(
-      base_alloc(1 + 2 * (size_t)record.setting_count, sizeof(char *), "the options", &memory));
+      base_alloc(1 + 2 * (size_t)metadata.setting_count, sizeof(char *), "the options", &memory));
   made.words = memory;
   made.count = 1;
-  for (int i = 0; i < record.setting_count; i++) {
-    const train_setting_t *setting = &record.settings[i];
+  for (int i = 0; i < metadata.setting_count; i++) {
+    const train_setting_t *setting = &metadata.settings[i];
     char *word = NULL;
     if (!is_kept(setting->name)) continue;
     if (asprintf(&word, "--%s=%s", setting->name, setting->value) < 0) {
@@ -76,22 +76,22 @@ coll_status_t gpt_resume_options(const char *path, gpt_config_t *options) {
 }
 
 void gpt_resume_keep(const gpt_settings_t *settings, uint64_t training_tokens,
-                     train_record_t *record) {
-  train_record_set(record, TRAINING_TOKENS, "%llu", (unsigned long long)training_tokens);
-  set_integer(record, "batch", settings->batch);
-  set_number(record, "lr", settings->lr);
-  set_number(record, "warmup", settings->warmup);
-  set_number(record, "weight-decay", settings->weight_decay);
-  set_number(record, "clip", settings->clip);
+                     train_metadata_t *metadata) {
+  train_metadata_set(metadata, TRAINING_TOKENS, "%llu", (unsigned long long)training_tokens);
+  set_integer(metadata, "batch", settings->batch);
+  set_number(metadata, "lr", settings->lr);
+  set_number(metadata, "warmup", settings->warmup);
+  set_number(metadata, "weight-decay", settings->weight_decay);
+  set_number(metadata, "clip", settings->clip);
 }
 
-coll_status_t gpt_resume_check(const gpt_settings_t *settings, const train_file_t *file,
-                               const train_record_t *now) {
-  size_t tokens = (size_t)file->record.config.vocabulary;
+coll_status_t gpt_resume_check(const gpt_settings_t *settings, const train_model_file_t *file,
+                               const train_metadata_t *now) {
+  size_t tokens = (size_t)file->metadata.config.vocabulary;
   const train_model_config_t asked = gpt_settings_model(settings, tokens);
-  const train_record_t theirs = all_of(file);
-  train_record_t ours = *now;
+  const train_metadata_t theirs = all_of(file);
+  train_metadata_t ours = *now;
   set_sizes(&asked, &ours);
   set_integer(&ours, "seed", settings->seed);
-  return train_record_check(settings->resume, &theirs, &ours);
+  return train_metadata_check(settings->resume, &theirs, &ours);
 }

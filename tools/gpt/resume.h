@@ -6,20 +6,20 @@
 #ifndef TOOLS_GPT_RESUME_H
 #define TOOLS_GPT_RESUME_H
 
-#include "libtrain/files/file.h"
+#include "libtrain/files/model_file.h"
 #include "tools/gpt/settings.h"
 
 /* What the model file at `path`, which the caller keeps alive, says about options, as if it stood
- * in a configuration. COLL_ERROR_INVALID and COLL_ERROR_SYSTEM as train_file_open. */
+ * in a configuration. COLL_ERROR_INVALID and COLL_ERROR_SYSTEM as train_model_file_open. */
 coll_status_t gpt_resume_options(const char *path, gpt_config_t *options);
 
 /* Sets in the record what a run on so many tokens has to go on with. */
 void gpt_resume_keep(const gpt_settings_t *settings, uint64_t training_tokens,
-                     train_record_t *record);
+                     train_metadata_t *metadata);
 
 /* COLL_ERROR_INVALID names an option or the data that is not as it was in the file to resume, and
  * both values. `now` is from gpt_resume_keep. */
-coll_status_t gpt_resume_check(const gpt_settings_t *settings, const train_file_t *file,
-                               const train_record_t *now);
+coll_status_t gpt_resume_check(const gpt_settings_t *settings, const train_model_file_t *file,
+                               const train_metadata_t *now);
 
 #endif

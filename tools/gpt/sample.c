@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "libtrain/files/file.h"
+#include "libtrain/files/model_file.h"
 #include "tools/gpt/corpus.h"
 #include "tools/gpt/gpt.h"
 
@@ -79,10 +79,10 @@ static coll_status_t sample(const settings_t *settings, train_tokenizer_t *token
   return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write the sample");
 }
 
-static coll_status_t open_model(const settings_t *settings, const train_file_t *file,
+static coll_status_t open_model(const settings_t *settings, const train_model_file_t *file,
                                 float **parameters, train_tokenizer_t **tokenizer) {
-  const int32_t vocabulary = file->record.config.vocabulary;
-  COLL_TRY(gpt_tokenizer_find(settings->tokenizer, &file->record, NULL, tokenizer));
+  const int32_t vocabulary = file->metadata.config.vocabulary;
+  COLL_TRY(gpt_tokenizer_find(settings->tokenizer, &file->metadata, NULL, tokenizer));
   if (*tokenizer == NULL) {
     return base_fail(COLL_ERROR_INVALID, "%s does not have its tokenizer: give --tokenizer",
                      settings->checkpoint);
@@ -91,18 +91,18 @@ static coll_status_t open_model(const settings_t *settings, const train_file_t *
     return base_fail(COLL_ERROR_INVALID, "the tokenizer has %zu tokens and the model only %d",
                      (*tokenizer)->tokens.count, vocabulary);
   }
-  return train_file_parameters(file, parameters);
+  return train_model_file_read_parameters(file, parameters);
 }
 
 static coll_status_t run(const settings_t *settings) {
-  train_file_t *file;
+  train_model_file_t *file;
   train_tokenizer_t *tokenizer = NULL;
   train_arena_t arena = {0};
   train_pool_t *pool = NULL;
   if (settings->temperature < 0) {
     return base_fail(COLL_ERROR_INVALID, "--temperature %g: give 0 or more", settings->temperature);
   }
-  COLL_TRY(train_file_open(settings->checkpoint, &file));
+  COLL_TRY(train_model_file_open(settings->checkpoint, &file));
   arena.layout = file->layout;
   coll_status_t status = open_model(settings, file, &arena.parameters, &tokenizer);
   if (status == COLL_OK) status = train_pool_create((int)settings->threads, &pool);
@@ -110,7 +110,7 @@ static coll_status_t run(const settings_t *settings) {
   train_pool_destroy(pool);
   free(arena.parameters);
   train_tokenizer_destroy(tokenizer);
-  train_file_close(file);
+  train_model_file_close(file);
   return status;
 }
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "libtrain/data/tokenizer_files.h"
-#include "libtrain/files/file.h"
+#include "libtrain/files/model_file.h"
 #include "tools/gpt/corpus.h"
 #include "tools/gpt/footprint.h"
 #include "tools/gpt/gpt.h"
@@ -11,22 +11,23 @@
 
 /* What a run begins with: a new model, or the one in a file to resume. */
 typedef struct start {
-  train_file_t *file;           /* NULL for a new model */
+  train_model_file_t *file;     /* NULL for a new model */
   train_tokenizer_t *tokenizer; /* NULL when nobody knows it */
   train_layout_t *layout;
-  train_record_t record;
+  train_metadata_t metadata;
   train_pool_t *pool;
   train_store_t *store;
   train_corpus_t corpus;
 } start_t;
 
 /* A checkpoint is to be enough by itself. */
-static coll_status_t keep_tokenizer(const train_tokenizer_t *tokenizer, train_record_t *record) {
+static coll_status_t keep_tokenizer(const train_tokenizer_t *tokenizer,
+                                    train_metadata_t *metadata) {
   char *text;
   size_t count;
   if (tokenizer == NULL) return COLL_OK;
   COLL_TRY(train_tokenizer_to_json(tokenizer, &text, &count));
-  coll_status_t status = train_record_set_tokenizer(record, text, count);
+  coll_status_t status = train_metadata_set_tokenizer(metadata, text, count);
   free(text);
   return status;
 }
@@ -45,28 +46,28 @@ static coll_status_t new_config(const gpt_settings_t *settings, const start_t *s
 }
 
 static coll_status_t open_model(const gpt_settings_t *settings, start_t *start) {
-  const train_record_t *kept = NULL;
+  const train_metadata_t *kept = NULL;
   train_model_config_t config;
   if (settings->resume != NULL) {
-    COLL_TRY(train_file_open(settings->resume, &start->file));
-    kept = &start->file->record;
+    COLL_TRY(train_model_file_open(settings->resume, &start->file));
+    kept = &start->file->metadata;
     config = kept->config;
-    start->record = *kept;
-    start->record.tokenizer = NULL; /* the file's own */
-    start->record.tokenizer_bytes = 0;
+    start->metadata = *kept;
+    start->metadata.tokenizer = NULL; /* the file's own */
+    start->metadata.tokenizer_bytes = 0;
   }
   COLL_TRY(gpt_tokenizer_find(settings->tokenizer, kept, settings->data, &start->tokenizer));
   if (kept == NULL) COLL_TRY(new_config(settings, start, &config));
-  start->record.position.seed = (uint64_t)settings->seed;
-  COLL_TRY(keep_tokenizer(start->tokenizer, &start->record));
+  start->metadata.position.seed = (uint64_t)settings->seed;
+  COLL_TRY(keep_tokenizer(start->tokenizer, &start->metadata));
   return train_layout_create(&config, &start->layout);
 }
 
 /* Everything that the run is to go on with, which a checkpoint to resume must agree with. */
 static coll_status_t keep_settings(const gpt_settings_t *settings, start_t *start) {
-  gpt_resume_keep(settings, start->corpus.training.count, &start->record);
+  gpt_resume_keep(settings, start->corpus.training.count, &start->metadata);
   if (start->file == NULL) return COLL_OK;
-  return gpt_resume_check(settings, start->file, &start->record);
+  return gpt_resume_check(settings, start->file, &start->metadata);
 }
 
 static coll_status_t open_store(const gpt_settings_t *settings, gpt_setup_t *setup,
@@ -80,38 +81,38 @@ static coll_status_t open_store(const gpt_settings_t *settings, gpt_setup_t *set
   setup->footprint_before = gpt_footprint_bytes();
   COLL_TRY(train_store_create(start->layout, setup->team, &options, &start->store));
   if (start->file != NULL) return train_store_load(start->store, &start->file->flat);
-  return train_store_initialize(start->store, start->record.position.seed);
+  return train_store_initialize(start->store, start->metadata.position.seed);
 }
 
 static void close_all(start_t *start) {
   train_store_destroy(start->store);
   train_corpus_close(&start->corpus);
-  train_record_free(&start->record);
+  train_metadata_free(&start->metadata);
   train_pool_destroy(start->pool);
   train_layout_destroy(start->layout);
   train_tokenizer_destroy(start->tokenizer);
-  train_file_close(start->file);
+  train_model_file_close(start->file);
 }
 
 static coll_status_t train(const gpt_setup_t *setup, start_t *start) {
   train_options_t options = gpt_settings_options(setup->settings);
   options.tokenizer = start->tokenizer;
-  gpt_record_t *record = NULL;
+  gpt_record_t *logger = NULL;
   train_result_t result;
   coll_status_t status = gpt_settings_passes(setup->settings, setup->team->size, &options.model);
   options.model.pool = start->pool;
-  if (status == COLL_OK) status = gpt_record_open(setup, &record);
+  if (status == COLL_OK) status = gpt_record_open(setup, &logger);
   status = train_team_agree(setup->team, status);
   if (status == COLL_OK) {
-    const train_observer_t observer = gpt_record_observer(record);
+    const train_observer_t observer = gpt_record_observer(logger);
     status = train_run(&options, setup->corpus, setup->team, &observer, start->store,
-                       &start->record, &result);
-    gpt_record_stop(record);
+                       &start->metadata, &result);
+    gpt_record_stop(logger);
   }
   if (status == COLL_OK) {
-    status = train_team_agree(setup->team, gpt_record_finish(record, &result));
+    status = train_team_agree(setup->team, gpt_record_finish(logger, &result));
   }
-  gpt_record_close(record);
+  gpt_record_close(logger);
   return status;
 }
 
@@ -128,7 +129,7 @@ static coll_status_t run(const gpt_settings_t *settings, const train_team_t *tea
   if (status == COLL_OK) status = train_team_agree(team, keep_settings(settings, &start));
   if (status == COLL_OK) {
     setup.layout = start.layout;
-    setup.first_step = start.record.position.step;
+    setup.first_step = start.metadata.position.step;
     setup.threads = train_pool_threads(start.pool);
     status = gpt_speed_measure(start.layout, team, start.pool, &setup.speed);
   }

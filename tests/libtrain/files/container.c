@@ -1,4 +1,4 @@
-/* One buffer, one write. */
+/* Builds the file in one buffer and writes it at once. */
 #include "container.h"
 
 #include <stdlib.h>
@@ -12,7 +12,8 @@ const char *container_write(const folder_t *folder, const char *name, uint64_t c
   memcpy(bytes, &claimed, sizeof claimed);
   memcpy(bytes + sizeof claimed, header, length);
   if (data_bytes > 0) memcpy(bytes + sizeof claimed + length, data, data_bytes);
-  unlink(folder_path(folder, name)); /* or the disk would wait for each of many rewritings */
+  unlink(folder_path(folder, name)); /* truncating an existing file may wait for the disk, which is
+                                      * slow for many small files */
   const char *path = folder_write(folder, name, bytes, total);
   free(bytes);
   return path;

@@ -1,4 +1,4 @@
-/* Safetensors files made by hand, byte for byte. */
+/* Creates safetensors files byte by byte. */
 #ifndef TESTS_LIBTRAIN_FILES_CONTAINER_H
 #define TESTS_LIBTRAIN_FILES_CONTAINER_H
 
@@ -6,7 +6,7 @@
 
 #include "libtrain/folder.h"
 
-/* Writes the file `name`: `claimed` as the length of the header, the header, the data. */
+/* Writes the file `name`: `claimed` as the header length, the header, the data. */
 const char *container_write(const folder_t *folder, const char *name, uint64_t claimed,
                             const char *header, const void *data, size_t data_bytes);
 

@@ -1,9 +1,9 @@
-"""Model files read and written by the definitions of their formats alone, with Python's standard
-library, to hold gpt convert against.
+"""Reads and writes model files independently of libtrain, with Python's standard library only, to
+check gpt convert.
 
-models.py same CHECKPOINT FOLDER LLMC   fails unless all three hold the same parameters, bit for bit
-models.py make FOLDER                   writes a small GPT-2 in float16 as transformers would
-models.py made CHECKPOINT               fails unless it holds what `make` has written
+models.py same CHECKPOINT FOLDER LLMC   fails unless all three have bit-identical parameters
+models.py make FOLDER                   writes a small float16 GPT-2 as transformers would
+models.py made CHECKPOINT               fails unless it contains the model written by `make`
 """
 import json
 import os
@@ -15,7 +15,8 @@ BLOCK = [  # name, rows, columns in multiples of the width; a linear layer's row
     ("attn.c_attn.bias", 0, 3), ("attn.c_proj.weight", 1, 1), ("attn.c_proj.bias", 0, 1),
     ("ln_2.weight", 0, 1), ("ln_2.bias", 0, 1), ("mlp.c_fc.weight", 4, 1), ("mlp.c_fc.bias", 0, 4),
     ("mlp.c_proj.weight", 1, 4), ("mlp.c_proj.bias", 0, 1)]
-SIZES = {"vocabulary": 13, "context": 5, "layers": 2, "heads": 2, "width": 6}  # of what is made
+# The model that `make` writes.
+SIZES = {"vocabulary": 13, "context": 5, "layers": 2, "heads": 2, "width": 6}
 
 
 def require(condition, sentence):
@@ -24,7 +25,7 @@ def require(condition, sentence):
 
 
 def tensors_of(sizes):
-    """(name, rows, columns, linear) in the order of the flat space; vectors have no rows."""
+    """(name, rows, columns, linear) in the order of the flat space; vectors have 0 rows."""
     width = sizes["width"]
     yield "wte.weight", sizes["vocabulary"], width, False
     yield "wpe.weight", sizes["context"], width, False
@@ -36,12 +37,12 @@ def tensors_of(sizes):
 
 
 def transposed(words, rows, columns):
-    """words[rows * columns] as [columns, rows]."""
+    """Transposes words[rows * columns] to [columns, rows]."""
     return [words[row * columns + column] for column in range(columns) for row in range(rows)]
 
 
 def read_checkpoint(path):
-    """The sizes, and the parameters' bits tensor by tensor."""
+    """Returns the sizes and the bits of each tensor."""
     with open(path, "rb") as file:
         data = file.read()
     magic, version, arrays, elements, record_bytes, tokenizer_bytes = struct.unpack_from(
@@ -120,7 +121,7 @@ def same(checkpoint, folder, llmc):
 
 
 def number(name, index):
-    """An element of what is made; float16 holds it exactly."""
+    """An element of the model that `make` writes; exact in float16."""
     return (index * 37 + len(name) * 11) % 1024 / 64 - 7
 
 

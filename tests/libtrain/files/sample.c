@@ -17,7 +17,7 @@ sample_t sample_of_size(uint64_t seed, const train_model_config_t *config) {
   train_layout_t *layout;
   cr_assert_eq(train_layout_create(config, &layout), COLL_OK);
   sample_t sample = {.seed = seed,
-                     .record = {.config = *config, .moments = true},
+                     .metadata = {.config = *config, .moments = true},
                      .elements = layout->parameter_count,
                      .in_order = true};
   train_layout_destroy(layout);
@@ -28,7 +28,7 @@ float sample_element(const sample_t *sample, train_array_t array, size_t index) 
   uint64_t draw =
       train_random_bits(sample->seed * TRAIN_ARRAYS + array, TRAIN_RANDOM_WEIGHTS, index);
   uint32_t bits = (uint32_t)draw;
-  if ((bits >> 23 & 0xff) == 0xff) bits ^= 1u << 30; /* neither infinite nor no number */
+  if ((bits >> 23 & 0xff) == 0xff) bits ^= 1u << 30; /* avoid infinities and NaNs */
   float value;
   memcpy(&value, &bits, sizeof value);
   return value;
@@ -38,7 +38,7 @@ static coll_status_t read_sample(void *context, train_array_t array, size_t firs
                                  float *values) {
   sample_t *sample = context;
   size_t at = array * sample->elements + first;
-  sample->in_order = sample->in_order && at == sample->next && count <= TRAIN_PIECE;
+  sample->in_order = sample->in_order && at == sample->next && count <= TRAIN_CHUNK;
   sample->next = at + count;
   sample->reads++;
   for (size_t i = 0; i < count; i++) values[i] = sample_element(sample, array, first + i);

@@ -1,4 +1,4 @@
-/* Checkpoints: what comes back, what is refused, and what a kill leaves. */
+/* Round trips, rejected files, and atomic replacement. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "harness/harness.h"
 #include "libtrain/files/checkpoint.h"
+#include "libtrain/files/model_file.h"
 #include "libtrain/folder.h"
 #include "sample.h"
 
@@ -30,30 +31,30 @@ TestSuite(checkpoint, .init = setup, .fini = teardown);
 
 static coll_status_t save(const char *path, sample_t *sample) {
   const train_flat_t flat = sample_flat(sample);
-  return train_checkpoint_write(path, &sample->record, &flat);
+  return train_checkpoint_write(path, &sample->metadata, &flat);
 }
 
-static train_file_t *open_whole(const char *path) {
-  train_file_t *file = NULL;
-  cr_assert_eq(train_file_open(path, &file), COLL_OK, "%s", base_last_error());
+static train_model_file_t *open_whole(const char *path) {
+  train_model_file_t *file = NULL;
+  cr_assert_eq(train_model_file_open(path, &file), COLL_OK, "%s", base_last_error());
   return file;
 }
 
-/* Whether the file at `path` is this sample's, all of it. */
-static bool holds(const char *path, const sample_t *sample) {
-  train_file_t *file = open_whole(path);
+/* Whether the file at `path` contains exactly this sample. */
+static bool contains_sample(const char *path, const sample_t *sample) {
+  train_model_file_t *file = open_whole(path);
   bool same = true;
   for (int array = 0; array < TRAIN_ARRAYS; array++) {
     same = same && sample_is_in(sample, &file->flat, (train_array_t)array);
   }
-  train_file_close(file);
+  train_model_file_close(file);
   return same;
 }
 
-/* The outcome of reading all that the file has. */
-static coll_status_t read_through(const char *path) {
-  train_file_t *file;
-  COLL_TRY(train_file_open(path, &file));
+/* The status of reading the complete file. */
+static coll_status_t read_completely(const char *path) {
+  train_model_file_t *file;
+  COLL_TRY(train_model_file_open(path, &file));
   size_t count = file->layout->parameter_count;
   float *values = malloc(count * sizeof *values);
   coll_status_t status = COLL_OK;
@@ -61,85 +62,85 @@ static coll_status_t read_through(const char *path) {
     status = file->flat.read(file->flat.context, (train_array_t)array, 0, count, values);
   }
   free(values);
-  train_file_close(file);
+  train_model_file_close(file);
   return status;
 }
 
 static void check_rejected(const char *path, const char *why) {
-  cr_assert_eq(read_through(path), COLL_ERROR_INVALID, "%s", why);
+  cr_assert_eq(read_completely(path), COLL_ERROR_INVALID, "%s", why);
   cr_assert(strstr(base_last_error(), why), "'%s' in '%s'", why, base_last_error());
   cr_assert(strstr(base_last_error(), path));
 }
 
-Test(checkpoint, comes_back_bit_for_bit) {
+Test(checkpoint, restores_every_bit) {
   sample_t sample = sample_of(3);
   const train_position_t position = {.step = 7,
                                      .micro_steps = 14,
                                      .tokens = UINT64_C(1) << 40,
                                      .sequences = 99,
                                      .seed = UINT64_MAX};
-  sample.record.position = position;
-  train_record_set(&sample.record, "batch", "%d", 512);
-  train_record_set(&sample.record, "data", "a folder with \"quotes\"");
-  train_record_set(&sample.record, "batch", "%d", 256);
-  cr_assert_eq(train_record_set_tokenizer(&sample.record, "{\0}", 3), COLL_OK);
+  sample.metadata.position = position;
+  train_metadata_set(&sample.metadata, "batch", "%d", 512);
+  train_metadata_set(&sample.metadata, "data", "a folder with \"quotes\"");
+  train_metadata_set(&sample.metadata, "batch", "%d", 256);
+  cr_assert_eq(train_metadata_set_tokenizer(&sample.metadata, "{\0}", 3), COLL_OK);
   const char *path = folder_path(&folder, "model");
   cr_assert_eq(train_checkpoint_probe(path), COLL_OK);
   cr_assert_eq(save(path, &sample), COLL_OK, "%s", base_last_error());
   cr_assert_neq(access(folder_path(&folder, "model.part"), F_OK), 0);
-  cr_assert(holds(path, &sample));
-  train_file_t *file = open_whole(path);
-  const train_record_t *record = &file->record;
-  cr_assert_eq(memcmp(&record->config, &sample.record.config, sizeof record->config), 0);
-  cr_assert_eq(memcmp(&record->position, &position, sizeof position), 0);
-  cr_assert(record->moments);
-  cr_assert_eq(record->setting_count, 2);
-  cr_assert_str_eq(train_record_get(record, "batch"), "256");
-  cr_assert_str_eq(train_record_get(record, "data"), "a folder with \"quotes\"");
-  cr_assert_eq(record->tokenizer_bytes, 3);
-  cr_assert_eq(memcmp(record->tokenizer, "{\0}", 3), 0);
+  cr_assert(contains_sample(path, &sample));
+  train_model_file_t *file = open_whole(path);
+  const train_metadata_t *metadata = &file->metadata;
+  cr_assert_eq(memcmp(&metadata->config, &sample.metadata.config, sizeof metadata->config), 0);
+  cr_assert_eq(memcmp(&metadata->position, &position, sizeof position), 0);
+  cr_assert(metadata->moments);
+  cr_assert_eq(metadata->setting_count, 2);
+  cr_assert_str_eq(train_metadata_get(metadata, "batch"), "256");
+  cr_assert_str_eq(train_metadata_get(metadata, "data"), "a folder with \"quotes\"");
+  cr_assert_eq(metadata->tokenizer_bytes, 3);
+  cr_assert_eq(memcmp(metadata->tokenizer, "{\0}", 3), 0);
   float *parameters;
-  cr_assert_eq(train_file_parameters(file, &parameters), COLL_OK);
+  cr_assert_eq(train_model_file_read_parameters(file, &parameters), COLL_OK);
   for (size_t i = 0; i < sample.elements; i++) {
     float expected = sample_element(&sample, TRAIN_PARAMETERS, i);
     cr_assert_eq(memcmp(&parameters[i], &expected, sizeof expected), 0);
   }
   free(parameters);
-  train_file_close(file);
-  train_record_free(&sample.record);
+  train_model_file_close(file);
+  train_metadata_free(&sample.metadata);
 }
 
-Test(checkpoint, a_setting_that_is_no_text_is_named) {
+Test(checkpoint, names_a_setting_that_is_not_utf8) {
   sample_t sample = sample_of(3);
-  train_record_set(&sample.record, "data", "caf\xe9");
+  train_metadata_set(&sample.metadata, "data", "caf\xe9");
   cr_assert_eq(save(folder_path(&folder, "model"), &sample), COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(), "setting data"), "%s", base_last_error());
 }
 
-Test(checkpoint, settings_that_differ_are_named) {
-  train_record_t saved = {0}, now = {0};
-  train_record_set(&saved, "batch", "256");
-  train_record_set(&now, "batch", "256");
-  train_record_set(&now, "clip", "1");
-  cr_assert_eq(train_record_check("a.ckpt", &saved, &now), COLL_OK);
-  train_record_set(&now, "batch", "128");
-  cr_assert_eq(train_record_check("a.ckpt", &saved, &now), COLL_ERROR_INVALID);
+Test(checkpoint, names_settings_that_differ) {
+  train_metadata_t saved = {0}, now = {0};
+  train_metadata_set(&saved, "batch", "256");
+  train_metadata_set(&now, "batch", "256");
+  train_metadata_set(&now, "clip", "1");
+  cr_assert_eq(train_metadata_check("a.ckpt", &saved, &now), COLL_OK);
+  train_metadata_set(&now, "batch", "128");
+  cr_assert_eq(train_metadata_check("a.ckpt", &saved, &now), COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(), "a.ckpt was trained with batch 256, this run has 128"), "%s",
             base_last_error());
-  cr_assert_eq(train_record_check("a.ckpt", &now, &saved), COLL_ERROR_INVALID);
+  cr_assert_eq(train_metadata_check("a.ckpt", &now, &saved), COLL_ERROR_INVALID);
 }
 
-/* More than one chunk an array, read from anywhere to anywhere by several readers. */
-Test(checkpoint, every_part_can_be_read_alone) {
+/* Several chunks per array, read in arbitrary ranges by several readers. */
+Test(checkpoint, every_range_can_be_read_separately) {
   const train_model_config_t config = {
       .vocabulary = 9001, .context = 16, .layers = 1, .heads = 1, .width = 128};
   sample_t sample = sample_of_size(4, &config);
-  cr_assert_gt(sample.elements, TRAIN_PIECE);
+  cr_assert_gt(sample.elements, TRAIN_CHUNK);
   const char *path = folder_path(&folder, "model");
   cr_assert_eq(save(path, &sample), COLL_OK);
-  train_file_t *files[] = {open_whole(path), open_whole(path)};
+  train_model_file_t *files[] = {open_whole(path), open_whole(path)};
   const size_t bounds[] = {
-      0, 1, TRAIN_PIECE - 1, TRAIN_PIECE, TRAIN_PIECE + 1, sample.elements - 1, sample.elements};
+      0, 1, TRAIN_CHUNK - 1, TRAIN_CHUNK, TRAIN_CHUNK + 1, sample.elements - 1, sample.elements};
   const size_t count = sizeof bounds / sizeof bounds[0];
   float *values = malloc(sample.elements * sizeof *values);
   for (size_t round = 0; round < TRAIN_ARRAYS * count * count; round++) {
@@ -155,31 +156,31 @@ Test(checkpoint, every_part_can_be_read_alone) {
     }
   }
   free(values);
-  train_file_close(files[0]);
-  train_file_close(files[1]);
+  train_model_file_close(files[0]);
+  train_model_file_close(files[1]);
 }
 
-Test(checkpoint, without_moments_it_is_smaller_and_they_are_zero) {
+Test(checkpoint, without_moments_file_is_smaller_and_moments_read_as_zeros) {
   sample_t sample = sample_of(5);
   const char *path = folder_path(&folder, "model");
   struct stat with, without;
   cr_assert_eq(save(path, &sample), COLL_OK);
   cr_assert_eq(stat(path, &with), 0);
-  sample.record.moments = false;
+  sample.metadata.moments = false;
   cr_assert_eq(save(path, &sample), COLL_OK);
   cr_assert_eq(stat(path, &without), 0);
   cr_assert_geq((size_t)(with.st_size - without.st_size), 2 * sample.elements * sizeof(float));
-  train_file_t *file = open_whole(path);
-  cr_assert_not(file->record.moments);
+  train_model_file_t *file = open_whole(path);
+  cr_assert_not(file->metadata.moments);
   cr_assert(sample_is_in(&sample, &file->flat, TRAIN_PARAMETERS));
   cr_assert(sample_is_zero(&sample, &file->flat, TRAIN_FIRST_MOMENTS));
   cr_assert(sample_is_zero(&sample, &file->flat, TRAIN_SECOND_MOMENTS));
-  train_file_close(file);
+  train_model_file_close(file);
 }
 
-Test(checkpoint, damage_anywhere_is_refused) {
+Test(checkpoint, detects_damage_anywhere) {
   sample_t sample = sample_of(6);
-  cr_assert_eq(train_record_set_tokenizer(&sample.record, "tokens", 6), COLL_OK);
+  cr_assert_eq(train_metadata_set_tokenizer(&sample.metadata, "tokens", 6), COLL_OK);
   const char *path = folder_path(&folder, "model");
   cr_assert_eq(save(path, &sample), COLL_OK);
   size_t count;
@@ -187,17 +188,17 @@ Test(checkpoint, damage_anywhere_is_refused) {
   for (size_t at = 0; at < count; at += at < 600 ? 5 : at + 40 > count ? 1 : 1997) {
     bytes[at] ^= (char)(1 << at % 8);
     const char *damaged = folder_write(&folder, "damaged", bytes, count);
-    cr_assert_eq(read_through(damaged), COLL_ERROR_INVALID, "byte %zu", at);
+    cr_assert_eq(read_completely(damaged), COLL_ERROR_INVALID, "byte %zu", at);
     unlink(damaged);
     bytes[at] ^= (char)(1 << at % 8);
   }
   bytes[count / 2] ^= 1;
   check_rejected(folder_write(&folder, "damaged", bytes, count), "damaged");
   free(bytes);
-  train_record_free(&sample.record);
+  train_metadata_free(&sample.metadata);
 }
 
-Test(checkpoint, what_is_none_is_told_apart) {
+Test(checkpoint, rejects_other_files_and_versions) {
   sample_t sample = sample_of(7);
   const char *path = folder_path(&folder, "model");
   cr_assert_eq(save(path, &sample), COLL_OK);
@@ -208,16 +209,17 @@ Test(checkpoint, what_is_none_is_told_apart) {
   check_rejected(folder_write(&folder, "head", bytes, 20), "too short");
   check_rejected(folder_write(&folder, "none", bytes, 0), "not a checkpoint");
   bytes[8]++;
-  check_rejected(folder_write(&folder, "newer", bytes, count), "format 4, this program reads 3");
+  check_rejected(folder_write(&folder, "newer", bytes, count),
+                 "format version 4, this program reads version 3");
   memset(bytes, '#', count);
   check_rejected(folder_write(&folder, "foreign", bytes, count), "not a checkpoint");
   free(bytes);
-  train_file_t *file;
-  cr_assert_eq(train_file_open(folder_path(&folder, "missing"), &file), COLL_ERROR_SYSTEM);
+  train_model_file_t *file;
+  cr_assert_eq(train_model_file_open(folder_path(&folder, "missing"), &file), COLL_ERROR_SYSTEM);
   cr_assert(strstr(base_last_error(), "No such file"), "%s", base_last_error());
 }
 
-Test(checkpoint, a_full_disk_leaves_the_old_one) {
+Test(checkpoint, full_disk_leaves_the_old_file) {
   sample_t old = sample_of(8), new = sample_of(9);
   const char *path = folder_path(&folder, "model"), *aside = folder_path(&folder, "model.part");
   cr_assert_eq(save(path, &old), COLL_OK);
@@ -228,10 +230,10 @@ Test(checkpoint, a_full_disk_leaves_the_old_one) {
   cr_assert_eq(new.next, TRAIN_ARRAYS * new.elements, "the reading ended early");
   struct stat found;
   cr_assert_neq(lstat(aside, &found), 0, "something was left aside");
-  cr_assert(holds(path, &old));
+  cr_assert(contains_sample(path, &old));
 }
 
-Test(checkpoint, a_link_stays_a_link) {
+Test(checkpoint, writing_follows_a_symbolic_link) {
   sample_t old = sample_of(10), new = sample_of(11);
   const char *path = folder_path(&folder, "model"), *link = folder_path(&folder, "link");
   struct stat found;
@@ -239,10 +241,10 @@ Test(checkpoint, a_link_stays_a_link) {
   cr_assert_eq(symlink("model", link), 0);
   cr_assert_eq(save(link, &new), COLL_OK, "%s", base_last_error());
   cr_assert(lstat(link, &found) == 0 && S_ISLNK(found.st_mode));
-  cr_assert(holds(path, &new));
+  cr_assert(contains_sample(path, &new));
 }
 
-Test(checkpoint, a_link_to_nothing_yet_is_followed) {
+Test(checkpoint, writing_follows_a_dangling_link) {
   sample_t sample = sample_of(12);
   const char *path = folder_path(&folder, "model"), *link = folder_path(&folder, "link");
   const char *second = folder_path(&folder, "second");
@@ -252,15 +254,15 @@ Test(checkpoint, a_link_to_nothing_yet_is_followed) {
   cr_assert_eq(save(second, &sample), COLL_OK, "%s", base_last_error());
   cr_assert(lstat(link, &found) == 0 && S_ISLNK(found.st_mode));
   cr_assert(lstat(second, &found) == 0 && S_ISLNK(found.st_mode));
-  cr_assert(holds(path, &sample));
+  cr_assert(contains_sample(path, &sample));
   cr_assert_eq(unlink(link), 0);
   cr_assert_eq(symlink("second", link), 0);
   cr_assert_eq(save(second, &sample), COLL_ERROR_SYSTEM);
   cr_assert(strstr(base_last_error(), "Too many levels"), "%s", base_last_error());
 }
 
-/* Two runs that save to one place: neither may lose what it writes, nor what the other does. */
-Test(checkpoint, a_second_writer_is_refused) {
+/* Two runs save to one path: neither may corrupt the other's file. */
+Test(checkpoint, rejects_a_second_writer) {
   sample_t old = sample_of(13), new = sample_of(14);
   const char *path = folder_path(&folder, "model");
   train_output_t first;
@@ -270,17 +272,17 @@ Test(checkpoint, a_second_writer_is_refused) {
   cr_assert_eq(train_checkpoint_probe(path), COLL_ERROR_SYSTEM);
   cr_assert(strstr(base_last_error(), "another program is writing it"), "%s", base_last_error());
   cr_assert_eq(save(path, &new), COLL_ERROR_SYSTEM);
-  cr_assert(holds(path, &old));
+  cr_assert(contains_sample(path, &old));
   cr_assert_eq(train_output_commit(&first), COLL_OK, "%s", base_last_error());
   size_t count;
   char *bytes = folder_read(path, &count);
   cr_assert(count == 18 && memcmp(bytes, "the first writer's", count) == 0);
   free(bytes);
   cr_assert_eq(save(path, &new), COLL_OK, "%s", base_last_error());
-  cr_assert(holds(path, &new));
+  cr_assert(contains_sample(path, &new));
 }
 
-Test(checkpoint, an_impossible_place_is_named) {
+Test(checkpoint, names_a_path_that_cannot_be_written) {
   const char *path = folder_path(&folder, "missing/model");
   cr_assert_eq(train_checkpoint_probe(path), COLL_ERROR_SYSTEM);
   cr_assert(strstr(base_last_error(), path), "%s", base_last_error());
@@ -288,8 +290,9 @@ Test(checkpoint, an_impossible_place_is_named) {
   cr_assert(strstr(base_last_error(), "Is a directory"), "%s", base_last_error());
 }
 
-/* What lets ranks read together: whether a file is written or not, or cannot be, is all one. */
-Test(checkpoint, every_rank_reads_the_same_pieces) {
+/* Collective reads need the same sequence on all ranks, whether a rank writes the file or not, and
+ * also if writing fails. */
+Test(checkpoint, every_rank_makes_the_same_reads) {
   const char *const paths[] = {folder_path(&folder, "model"), NULL,
                                folder_path(&folder, "missing/model")};
   const train_model_config_t config = {
@@ -311,26 +314,26 @@ static coll_status_t fail_late(void *context, train_array_t array, size_t first,
                                        : COLL_OK;
 }
 
-Test(checkpoint, a_lost_rank_leaves_the_old_one) {
+Test(checkpoint, lost_rank_leaves_the_old_file) {
   sample_t old = sample_of(13);
   const char *path = folder_path(&folder, "model");
   const train_flat_t failing = {.read = fail_late};
   cr_assert_eq(save(path, &old), COLL_OK);
-  cr_assert_eq(train_checkpoint_write(path, &old.record, &failing), COLL_ERROR_RANK_LOST);
+  cr_assert_eq(train_checkpoint_write(path, &old.metadata, &failing), COLL_ERROR_RANK_LOST);
   cr_assert_str_eq(base_last_error(), "rank 3 is gone");
   cr_assert_neq(access(folder_path(&folder, "model.part"), F_OK), 0);
-  cr_assert(holds(path, &old));
+  cr_assert(contains_sample(path, &old));
 }
 
-/* Saves two models in turn until it is killed. */
-static void save_for_ever(const char *path) {
+/* Saves two models alternately until it is killed. */
+static void save_forever(const char *path) {
   sample_t samples[2] = {sample_of(14), sample_of(15)};
   for (int i = 0;; i ^= 1) save(path, &samples[i]);
 }
 
-/* In memory where there is a file system in it: it takes kills at all places of a save, not at the
- * one where it waits for the disk. Later kills come later, until some have let saves go through. */
-Test(checkpoint, a_kill_leaves_a_whole_one) {
+/* Uses an in-memory file system if possible, so that kills hit every stage of a save instead of
+ * only the sync. The delay before the kill grows until some saves complete. */
+Test(checkpoint, kill_leaves_a_complete_file) {
   const sample_t samples[2] = {sample_of(14), sample_of(15)};
   sample_t first = samples[0];
   folder_t fast = {"/dev/shm/libtrain-test-XXXXXX"};
@@ -341,12 +344,12 @@ Test(checkpoint, a_kill_leaves_a_whole_one) {
   for (unsigned round = 0; round < KILLS || (found[1] == 0 && round < 10 * KILLS); round++) {
     pid_t child = fork();
     cr_assert_geq(child, 0);
-    if (child == 0) save_for_ever(path);
+    if (child == 0) save_forever(path);
     base_clock_sleep_ns((200000 + round * 97000) * HARNESS_PATIENCE);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    int which = holds(path, &samples[1]);
-    cr_assert(which == 1 || holds(path, &samples[0]));
+    int which = contains_sample(path, &samples[1]);
+    cr_assert(which == 1 || contains_sample(path, &samples[0]));
     found[which]++;
   }
   folder_remove(&fast);

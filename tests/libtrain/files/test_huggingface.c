@@ -1,4 +1,5 @@
-/* Folders of transformers: made by hand in every variety that is read, and all that is refused. */
+/* Model folders of transformers, generated in every supported variant and in many unsupported
+ * ones. */
 #include "libtrain/files/huggingface.h"
 
 #include <criterion/criterion.h>
@@ -10,6 +11,7 @@
 
 #include "base/memory.h"
 #include "container.h"
+#include "libtrain/files/model_file.h"
 #include "libtrain/files/safetensors.h"
 #include "libtrain/random.h"
 #include "sample.h"
@@ -31,37 +33,37 @@ static void teardown(void) {
 
 TestSuite(huggingface, .init = setup, .fini = teardown);
 
-/* ---- files made by hand ---- */
+/* ---- generated files ---- */
 
-/* What a file made by hand is to be like. */
-typedef struct variety {
+/* Properties of a generated file. */
+typedef struct variant {
   const char *prefix;
-  const char *type;       /* of all tensors: "F32" or "BF16" */
-  bool masks;             /* h.N.attn.bias and masked_bias are there */
-  bool classifier;        /* lm_head.weight is there */
-  bool untied;            /* and is another */
-  const char *left_out;   /* a tensor that is not there */
-  const char *misshapen;  /* one whose two sizes are exchanged */
-  const char *additional; /* one that a GPT-2 has not */
-} variety_t;
+  const char *type;        /* of all tensors: "F32" or "BF16" */
+  bool masks;              /* includes h.N.attn.bias and masked_bias */
+  bool classifier;         /* includes lm_head.weight */
+  bool untied;             /* which differs from wte.weight */
+  const char *missing;     /* name of a missing tensor */
+  const char *wrong_shape; /* name of a tensor whose two dimensions are exchanged */
+  const char *additional;  /* name of a tensor unknown to GPT-2 */
+} variant_t;
 
 typedef struct maker {
-  const variety_t *variety;
+  const variant_t *variant;
   char header[32768];
   char *data;
   size_t header_bytes, data_bytes;
 } maker_t;
 
-/* The bits of the sample's element; bfloat16 has the upper half of a float32's. */
-static uint32_t element(const variety_t *variety, const sample_t *sample, size_t index) {
+/* The bits of the sample's element; bfloat16 has the upper half of a float32. */
+static uint32_t element(const variant_t *variant, const sample_t *sample, size_t index) {
   float value = sample_element(sample, TRAIN_PARAMETERS, index);
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
-  return variety->type[0] == 'B' ? bits & 0xffff0000 : bits;
+  return variant->type[0] == 'B' ? bits & 0xffff0000 : bits;
 }
 
 static void append(maker_t *maker, uint32_t bits) {
-  bool half = maker->variety->type[0] == 'B';
+  bool half = maker->variant->type[0] == 'B';
   memcpy(maker->data + maker->data_bytes, (char *)&bits + (half ? 2 : 0), half ? 2 : 4);
   maker->data_bytes += half ? 2 : 4;
 }
@@ -76,34 +78,34 @@ static void enter(maker_t *maker, const char *name, const char *type, size_t row
       maker->header_bytes > 1 ? "," : "", name, type, shape, begin, maker->data_bytes);
 }
 
-/* A tensor whose first element is `first` of the flat space; "Conv1D" keeps [in, out]. */
+/* Adds a tensor that starts at element `first` of the flat space; "Conv1D" stores [in, out]. */
 static void add(maker_t *maker, const sample_t *sample, const char *name, size_t first, size_t rows,
                 size_t columns, bool conv1d) {
-  const variety_t *variety = maker->variety;
+  const variant_t *variant = maker->variant;
   size_t begin = maker->data_bytes;
   char full[64];
-  if (variety->left_out != NULL && strcmp(variety->left_out, name) == 0) return;
-  snprintf(full, sizeof full, "%s%s", variety->prefix, name);
+  if (variant->missing != NULL && strcmp(variant->missing, name) == 0) return;
+  snprintf(full, sizeof full, "%s%s", variant->prefix, name);
   size_t count = (rows > 0 ? rows : 1) * columns;
   for (size_t i = 0; i < count; i++) {
     size_t at = conv1d ? i % columns * rows + i / columns : i;
-    append(maker, element(variety, sample, first + at));
+    append(maker, element(variant, sample, first + at));
   }
-  bool swapped = variety->misshapen != NULL && strcmp(variety->misshapen, name) == 0;
-  enter(maker, full, variety->type, swapped ? columns : rows, swapped ? rows : columns, begin);
+  bool swapped = variant->wrong_shape != NULL && strcmp(variant->wrong_shape, name) == 0;
+  enter(maker, full, variant->type, swapped ? columns : rows, swapped ? rows : columns, begin);
 }
 
-/* The tensors of a block from `first` on, as GPT-2's published weights have them. */
+/* Adds the tensors of a block that starts at `first`, as in GPT-2's published weights. */
 static size_t add_block(maker_t *maker, const sample_t *sample, int layer, size_t first) {
   static const struct {
     const char *name;
-    int in, out; /* times the width; no `in` for vectors */
+    int in, out; /* multiples of the width; `in` is 0 for vectors */
   } tensors[] = {
       {"ln_1.weight", 0, 1},      {"ln_1.bias", 0, 1},          {"attn.c_attn.weight", 1, 3},
       {"attn.c_attn.bias", 0, 3}, {"attn.c_proj.weight", 1, 1}, {"attn.c_proj.bias", 0, 1},
       {"ln_2.weight", 0, 1},      {"ln_2.bias", 0, 1},          {"mlp.c_fc.weight", 1, 4},
       {"mlp.c_fc.bias", 0, 4},    {"mlp.c_proj.weight", 4, 1},  {"mlp.c_proj.bias", 0, 1}};
-  size_t width = (size_t)sample->record.config.width;
+  size_t width = (size_t)sample->metadata.config.width;
   for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
     char name[64];
     size_t in = (size_t)tensors[i].in * width, out = (size_t)tensors[i].out * width;
@@ -128,13 +130,13 @@ static void add_masks(maker_t *maker, const char *prefix) {
   }
 }
 
-/* Writes config.json and model.safetensors; returns the latter's path. */
-static const char *make(const variety_t *variety, const sample_t *sample, const char *config) {
-  const train_model_config_t *sizes = &sample->record.config;
+/* Writes config.json and model.safetensors; returns the path of the latter. */
+static const char *make(const variant_t *variant, const sample_t *sample, const char *config) {
+  const train_model_config_t *sizes = &sample->metadata.config;
   size_t vocabulary = (size_t)sizes->vocabulary, context = (size_t)sizes->context,
          width = (size_t)sizes->width;
   maker_t *maker = calloc(1, sizeof *maker);
-  maker->variety = variety;
+  maker->variant = variant;
   maker->data = calloc(sample->elements + 4096, sizeof(float));
   maker->header_bytes = (size_t)snprintf(maker->header, sizeof maker->header, "{");
   size_t position = vocabulary * width, last = position + context * width;
@@ -144,16 +146,16 @@ static const char *make(const variety_t *variety, const sample_t *sample, const 
     first = add_block(maker, sample, layer, first);
   }
   cr_assert_eq(first, sample->elements);
-  if (variety->masks) add_masks(maker, variety->prefix);
+  if (variant->masks) add_masks(maker, variant->prefix);
   add(maker, sample, "ln_f.bias", last + width, 0, width, false);
   add(maker, sample, "ln_f.weight", last, 0, width, false);
   add(maker, sample, "wte.weight", 0, vocabulary, width, false);
-  if (variety->additional != NULL) add(maker, sample, variety->additional, 0, 0, 1, false);
-  if (variety->classifier) {
+  if (variant->additional != NULL) add(maker, sample, variant->additional, 0, 0, 1, false);
+  if (variant->classifier) {
     size_t begin = maker->data_bytes;
-    for (size_t i = 0; i < position; i++) append(maker, element(variety, sample, i));
-    if (variety->untied) maker->data[maker->data_bytes - 1] ^= 1;
-    enter(maker, "lm_head.weight", variety->type, vocabulary, width, begin);
+    for (size_t i = 0; i < position; i++) append(maker, element(variant, sample, i));
+    if (variant->untied) maker->data[maker->data_bytes - 1] ^= 1;
+    enter(maker, "lm_head.weight", variant->type, vocabulary, width, begin);
   }
   snprintf(maker->header + maker->header_bytes, sizeof maker->header - maker->header_bytes, "}");
   folder_write(&folder, "config.json", config, strlen(config));
@@ -164,80 +166,81 @@ static const char *make(const variety_t *variety, const sample_t *sample, const 
   return path;
 }
 
-/* Whether the model at `path` is the sample, as far as the variety keeps it. */
-static void check_model(const char *path, const variety_t *variety, const sample_t *sample) {
-  train_file_t *file;
-  cr_assert_eq(train_file_open(path, &file), COLL_OK, "%s", base_last_error());
-  cr_assert_eq(memcmp(&file->record.config, &sample->record.config, sizeof file->record.config), 0);
-  cr_assert_not(file->record.moments);
+/* Checks that the model at `path` equals the sample, with the precision of the variant. */
+static void check_model(const char *path, const variant_t *variant, const sample_t *sample) {
+  train_model_file_t *file;
+  cr_assert_eq(train_model_file_open(path, &file), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(
+      memcmp(&file->metadata.config, &sample->metadata.config, sizeof file->metadata.config), 0);
+  cr_assert_not(file->metadata.moments);
   float *values = malloc(sample->elements * sizeof *values);
   cr_assert_eq(file->flat.read(file->flat.context, TRAIN_PARAMETERS, 0, sample->elements, values),
                COLL_OK, "%s", base_last_error());
   for (size_t i = 0; i < sample->elements; i++) {
-    uint32_t expected = element(variety, sample, i);
+    uint32_t expected = element(variant, sample, i);
     cr_assert_eq(memcmp(&values[i], &expected, sizeof expected), 0, "element %zu", i);
   }
   cr_assert(sample_is_zero(sample, &file->flat, TRAIN_FIRST_MOMENTS));
   free(values);
-  train_file_close(file);
+  train_model_file_close(file);
 }
 
 static void check_rejected(const char *path, const char *why) {
-  train_file_t *file;
-  cr_assert_eq(train_file_open(path, &file), COLL_ERROR_INVALID, "%s", why);
+  train_model_file_t *file;
+  cr_assert_eq(train_model_file_open(path, &file), COLL_ERROR_INVALID, "%s", why);
   cr_assert(strstr(base_last_error(), why), "'%s' in '%s'", why, base_last_error());
   cr_assert(strstr(base_last_error(), folder.path), "%s", base_last_error());
 }
 
 /* ---- reading ---- */
 
-Test(huggingface, every_variety_is_read) {
+Test(huggingface, reads_every_variant) {
   const sample_t sample = sample_of(1);
-  const variety_t varieties[] = {
+  const variant_t variants[] = {
       {.prefix = "", .type = "F32"},
       {.prefix = "transformer.", .type = "F32"},
       {.prefix = "", .type = "F32", .masks = true},
       {.prefix = "transformer.", .type = "F32", .masks = true, .classifier = true},
       {.prefix = "transformer.", .type = "BF16", .classifier = true}};
-  for (size_t i = 0; i < sizeof varieties / sizeof varieties[0]; i++) {
-    const char *path = make(&varieties[i], &sample, CONFIG "}");
-    check_model(path, &varieties[i], &sample);
-    check_model(folder.path, &varieties[i], &sample);
+  for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+    const char *path = make(&variants[i], &sample, CONFIG "}");
+    check_model(path, &variants[i], &sample);
+    check_model(folder.path, &variants[i], &sample);
   }
 }
 
-Test(huggingface, other_tensors_are_refused) {
+Test(huggingface, rejects_other_tensors) {
   const sample_t sample = sample_of(2);
   const struct {
-    variety_t variety;
+    variant_t variant;
     const char *why;
   } cases[] = {
-      {{"", "F32", .left_out = "h.1.ln_2.bias"}, "has no tensor h.1.ln_2.bias"},
-      {{"transformer.", "F32", .left_out = "wte.weight"}, "has no tensor wte.weight"},
-      {{"", "F32", .misshapen = "h.0.attn.c_attn.weight"},
-       "h.0.attn.c_attn.weight is [63, 21]; its config.json asks for [21, 63]"},
-      {{"", "F32", .misshapen = "wpe.weight"}, "wpe.weight is [21, 11]"},
-      {{"", "F32", .classifier = true, .untied = true}, "lm_head.weight is not wte.weight"},
+      {{"", "F32", .missing = "h.1.ln_2.bias"}, "has no tensor h.1.ln_2.bias"},
+      {{"transformer.", "F32", .missing = "wte.weight"}, "has no tensor wte.weight"},
+      {{"", "F32", .wrong_shape = "h.0.attn.c_attn.weight"},
+       "h.0.attn.c_attn.weight is [63, 21]; its config.json requires [21, 63]"},
+      {{"", "F32", .wrong_shape = "wpe.weight"}, "wpe.weight is [21, 11]"},
+      {{"", "F32", .classifier = true, .untied = true}, "lm_head.weight differs from wte.weight"},
       {{"", "F32", .additional = "h.2.ln_1.bias"}, "a tensor h.2.ln_1.bias"},
       {{"transformer.", "F32", .additional = "score"}, "a tensor transformer.score"},
-      {{"", "I32"}, "of type I32"}};
+      {{"", "I32"}, "has type I32"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    check_rejected(make(&cases[i].variety, &sample, CONFIG "}"), cases[i].why);
+    check_rejected(make(&cases[i].variant, &sample, CONFIG "}"), cases[i].why);
   }
 }
 
-Test(huggingface, other_configs_are_refused) {
+Test(huggingface, rejects_other_configs) {
   const sample_t sample = sample_of(3);
-  const variety_t plain = {.prefix = "", .type = "F32"};
+  const variant_t plain = {.prefix = "", .type = "F32"};
   static const struct {
     const char *config, *why;
-  } cases[] = {{"{", "no JSON object"},
-               {"[1]", "no JSON object"},
+  } cases[] = {{"{", "not a JSON object"},
+               {"[1]", "not a JSON object"},
                {"{\"model_type\": \"llama\"}", "model_type is not gpt2"},
-               {"{\"model_type\": \"gpt2\"}", "no proper vocab_size"},
-               {CONFIG ", \"n_head\": 0}", "no proper n_head"},
-               {CONFIG ", \"n_head\": 3.5}", "no proper n_head"},
-               {CONFIG ", \"n_layer\": 4294967297}", "no proper n_layer"},
+               {"{\"model_type\": \"gpt2\"}", "vocab_size is missing or invalid"},
+               {CONFIG ", \"n_head\": 0}", "n_head is missing or invalid"},
+               {CONFIG ", \"n_head\": 3.5}", "n_head is missing or invalid"},
+               {CONFIG ", \"n_layer\": 4294967297}", "n_layer is missing or invalid"},
                {CONFIG ", \"n_head\": 4}", "4 heads do not divide width 21"},
                {CONFIG ", \"n_layer\": 3}", "has no tensor h.2.ln_1.weight"},
                {CONFIG ", \"n_layer\": 1}", "a GPT-2 of 1 layers"},
@@ -255,23 +258,23 @@ Test(huggingface, other_configs_are_refused) {
   check_model(make(&plain, &sample, CONFIG ", \"n_inner\": 84, \"extra\": {}}"), &plain, &sample);
 }
 
-Test(huggingface, a_folder_without_a_model_says_what_it_lacks) {
+Test(huggingface, folder_without_a_model_names_the_missing_file) {
   const sample_t sample = sample_of(4);
-  const variety_t plain = {.prefix = "", .type = "F32"};
+  const variant_t plain = {.prefix = "", .type = "F32"};
   check_rejected(folder.path, "without a model.safetensors");
   folder_write(&folder, "model.safetensors.index.json", "{}", 2);
   check_rejected(folder.path, "several files");
   const char *path = make(&plain, &sample, CONFIG "}");
   unlink(folder_path(&folder, "config.json"));
-  train_file_t *file;
-  cr_assert_eq(train_file_open(path, &file), COLL_ERROR_SYSTEM);
+  train_model_file_t *file;
+  cr_assert_eq(train_model_file_open(path, &file), COLL_ERROR_SYSTEM);
   cr_assert(strstr(base_last_error(), "config.json: No such file"), "%s", base_last_error());
 }
 
-/* Files that are nearly good: whatever comes of them, nobody reads beyond them. */
-Test(huggingface, a_changed_byte_does_no_harm) {
+/* Nearly valid files may give any result, but no read outside of the buffers. */
+Test(huggingface, changed_bytes_never_read_out_of_bounds) {
   const sample_t sample = sample_of(5);
-  const variety_t plain = {.prefix = "", .type = "F32"};
+  const variant_t plain = {.prefix = "", .type = "F32"};
   size_t count;
   char *bytes = folder_read(make(&plain, &sample, CONFIG "}"), &count);
   float *values = malloc(sample.elements * sizeof *values);
@@ -284,8 +287,8 @@ Test(huggingface, a_changed_byte_does_no_harm) {
     bytes[at] ^= (char)(1 << i % 7);
     const char *path = folder_write(&folder, "model.safetensors", bytes, count);
     bytes[at] = old;
-    train_file_t *file;
-    coll_status_t status = train_file_open(path, &file);
+    train_model_file_t *file;
+    coll_status_t status = train_model_file_open(path, &file);
     unlink(path);
     if (status != COLL_OK) {
       cr_assert_eq(status, COLL_ERROR_INVALID);
@@ -294,7 +297,7 @@ Test(huggingface, a_changed_byte_does_no_harm) {
     }
     cr_assert_eq(file->flat.read(file->flat.context, TRAIN_PARAMETERS, 0, sample.elements, values),
                  COLL_OK);
-    train_file_close(file);
+    train_model_file_close(file);
   }
   cr_assert_gt(refused, 300);
   free(values);
@@ -306,13 +309,13 @@ Test(huggingface, a_changed_byte_does_no_harm) {
 static coll_status_t write_sample(const char *path, sample_t *sample) {
   const train_flat_t flat = sample_flat(sample);
   const train_format_t *format;
-  COLL_TRY(train_format_of(path, &format));
-  return format->write(path, &sample->record, &flat);
+  COLL_TRY(train_format_for_path(path, &format));
+  return format->write(path, &sample->metadata, &flat);
 }
 
-Test(huggingface, what_is_written_is_read) {
+Test(huggingface, reads_what_it_wrote) {
   sample_t sample = sample_of(6);
-  const variety_t plain = {.prefix = "", .type = "F32"};
+  const variant_t plain = {.prefix = "", .type = "F32"};
   const char *const paths[] = {folder_path(&folder, "new/"), folder_path(&folder, "new"),
                                folder_path(&folder, "some.safetensors")};
   for (int i = 0; i < 3; i++) {
@@ -322,29 +325,30 @@ Test(huggingface, what_is_written_is_read) {
   cr_assert_eq(access(folder_path(&folder, "new/tokenizer.json"), F_OK), -1);
 }
 
-Test(huggingface, the_tokenizer_comes_along) {
+Test(huggingface, tokenizer_is_written_and_read) {
   sample_t sample = sample_of(7);
   const char *tokenizer =
       "{\"added_tokens\": [{\"id\": 3, \"content\": \"<pad>\"}, "
       "{\"id\": 36, \"content\": \"<|endoftext|>\"}]}";
   const char *path = folder_path(&folder, "new");
-  cr_assert_eq(train_record_set_tokenizer(&sample.record, tokenizer, strlen(tokenizer)), COLL_OK);
+  cr_assert_eq(train_metadata_set_tokenizer(&sample.metadata, tokenizer, strlen(tokenizer)),
+               COLL_OK);
   cr_assert_eq(mkdir(path, 0755), 0);
   cr_assert_eq(write_sample(path, &sample), COLL_OK, "%s", base_last_error());
-  train_file_t *file;
-  cr_assert_eq(train_file_open(path, &file), COLL_OK);
-  cr_assert_eq(file->record.tokenizer_bytes, strlen(tokenizer));
-  cr_assert_eq(memcmp(file->record.tokenizer, tokenizer, strlen(tokenizer)), 0);
-  train_file_close(file);
+  train_model_file_t *file;
+  cr_assert_eq(train_model_file_open(path, &file), COLL_OK);
+  cr_assert_eq(file->metadata.tokenizer_bytes, strlen(tokenizer));
+  cr_assert_eq(memcmp(file->metadata.tokenizer, tokenizer, strlen(tokenizer)), 0);
+  train_model_file_close(file);
   size_t count;
   char *config = folder_read(folder_path(&folder, "new/config.json"), &count);
   config[count] = '\0';
   cr_assert(strstr(config, "\"eos_token_id\": 36"), "%s", config);
   free(config);
-  train_record_free(&sample.record);
+  train_metadata_free(&sample.metadata);
 }
 
-Test(huggingface, somebody_else_s_config_stays) {
+Test(huggingface, never_replaces_a_foreign_config) {
   sample_t sample = sample_of(8);
   const char *config = folder_write(&folder, "config.json", "{\"port\": 80}", 12);
   cr_assert_eq(write_sample(folder.path, &sample), COLL_ERROR_INVALID);
@@ -355,9 +359,9 @@ Test(huggingface, somebody_else_s_config_stays) {
   cr_assert_eq(count, 12);
 }
 
-Test(huggingface, a_name_that_says_nothing_is_refused) {
+Test(huggingface, rejects_a_name_without_a_format) {
   const train_format_t *format;
-  cr_assert_eq(train_format_of(folder_path(&folder, "model"), &format), COLL_ERROR_INVALID);
+  cr_assert_eq(train_format_for_path(folder_path(&folder, "model"), &format), COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(), "*.ckpt"), "%s", base_last_error());
-  cr_assert_eq(train_format_of(".ckpt", &format), COLL_ERROR_INVALID);
+  cr_assert_eq(train_format_for_path(".ckpt", &format), COLL_ERROR_INVALID);
 }

@@ -1,14 +1,15 @@
-/* Model files of llm.c, made by hand in the order that its train_gpt2.c reads them. */
+/* Model files of llm.c, generated in the order in which its train_gpt2.c reads them. */
 #include "libtrain/files/llmc.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "libtrain/files/model_file.h"
 #include "libtrain/folder.h"
 #include "sample.h"
 
-#define PADDED 128 /* of the sample's vocabulary of 37 */
+#define PADDED 128 /* for the sample's vocabulary of 37 */
 #define HEADER_BYTES 1024
 
 static folder_t folder;
@@ -23,36 +24,36 @@ static void teardown(void) {
 
 TestSuite(llmc, .init = setup, .fini = teardown);
 
-/* The flat space's element that is the file's, or -1 for padding: sixteen arrays, those of the
- * blocks with the layer as their first dimension. */
-static long element_at(const train_model_config_t *config, size_t place) {
+/* The index in the flat space of the file's element at `position`, or -1 for padding: sixteen
+ * arrays; the first dimension of block arrays is the layer. */
+static long element_at(const train_model_config_t *config, size_t position) {
   size_t c = (size_t)config->width, layers = (size_t)config->layers;
   size_t v = (size_t)config->vocabulary, t = (size_t)config->context;
   const size_t sizes[] = {c, c, 3 * c * c, 3 * c, c * c, c, c, c, 4 * c * c, 4 * c, 4 * c * c, c};
   size_t block_elements = 12 * c * c + 13 * c, in_block = 0;
-  if (place < PADDED * c) return place < v * c ? (long)place : -1;
-  place -= PADDED * c;
-  if (place < t * c) return (long)(v * c + place);
-  place -= t * c;
+  if (position < PADDED * c) return position < v * c ? (long)position : -1;
+  position -= PADDED * c;
+  if (position < t * c) return (long)(v * c + position);
+  position -= t * c;
   size_t ends = (v + t + 2) * c;
   for (int i = 0; i < 12; i++) {
-    if (place < layers * sizes[i]) {
-      return (long)(ends + place / sizes[i] * block_elements + in_block + place % sizes[i]);
+    if (position < layers * sizes[i]) {
+      return (long)(ends + position / sizes[i] * block_elements + in_block + position % sizes[i]);
     }
-    place -= layers * sizes[i];
+    position -= layers * sizes[i];
     in_block += sizes[i];
   }
-  return (long)((v + t) * c + place);
+  return (long)((v + t) * c + position);
 }
 
 static size_t elements_of_file(const sample_t *sample) {
-  const train_model_config_t *config = &sample->record.config;
+  const train_model_config_t *config = &sample->metadata.config;
   return sample->elements + (size_t)(PADDED - config->vocabulary) * (size_t)config->width;
 }
 
-/* A file of the version in new memory; version 5 keeps the upper halves of the bits. */
+/* Generates a file in new memory; version 5 stores the upper halves of the bits. */
 static char *make(const sample_t *sample, int version, size_t *count) {
-  const train_model_config_t *config = &sample->record.config;
+  const train_model_config_t *config = &sample->metadata.config;
   const int32_t header[8] = {20240326,       version,       config->context, config->vocabulary,
                              config->layers, config->heads, config->width,   PADDED};
   size_t elements = elements_of_file(sample), bytes = version == 3 ? 4 : 2;
@@ -67,16 +68,16 @@ static char *make(const sample_t *sample, int version, size_t *count) {
   return file;
 }
 
-Test(llmc, both_versions_are_read) {
+Test(llmc, reads_both_versions) {
   const sample_t sample = sample_of(1);
   for (int version = 3; version <= 5; version += 2) {
     size_t count;
     char *bytes = make(&sample, version, &count);
-    train_file_t *file;
+    train_model_file_t *file;
     const char *path = folder_write(&folder, "model", bytes, count);
-    cr_assert_eq(train_file_open(path, &file), COLL_OK, "%s", base_last_error());
-    cr_assert_eq(memcmp(&file->record.config, &sample.record.config, sizeof file->record.config),
-                 0);
+    cr_assert_eq(train_model_file_open(path, &file), COLL_OK, "%s", base_last_error());
+    cr_assert_eq(
+        memcmp(&file->metadata.config, &sample.metadata.config, sizeof file->metadata.config), 0);
     float *values = malloc(sample.elements * sizeof *values);
     cr_assert_eq(file->flat.read(file->flat.context, TRAIN_PARAMETERS, 0, sample.elements, values),
                  COLL_OK);
@@ -88,18 +89,18 @@ Test(llmc, both_versions_are_read) {
     }
     cr_assert(sample_is_zero(&sample, &file->flat, TRAIN_SECOND_MOMENTS));
     free(values);
-    train_file_close(file);
+    train_model_file_close(file);
     free(bytes);
   }
 }
 
-Test(llmc, what_is_written_is_the_file_made_by_hand) {
+Test(llmc, writes_the_expected_bytes) {
   sample_t sample = sample_of(2);
   const train_flat_t flat = sample_flat(&sample);
   const train_format_t *format;
   const char *path = folder_path(&folder, "model.bin");
-  cr_assert_eq(train_format_of(path, &format), COLL_OK);
-  cr_assert_eq(format->write(path, &sample.record, &flat), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(train_format_for_path(path, &format), COLL_OK);
+  cr_assert_eq(format->write(path, &sample.metadata, &flat), COLL_OK, "%s", base_last_error());
   size_t count, expected_count;
   char *written = folder_read(path, &count), *expected = make(&sample, 3, &expected_count);
   cr_assert_eq(count, expected_count);
@@ -108,7 +109,7 @@ Test(llmc, what_is_written_is_the_file_made_by_hand) {
   free(expected);
 }
 
-Test(llmc, bad_headers_are_refused) {
+Test(llmc, rejects_bad_headers) {
   const sample_t sample = sample_of(3);
   static const struct {
     int at, value;
@@ -121,22 +122,22 @@ Test(llmc, bad_headers_are_refused) {
                {0, 20240327, "is not a"}};
   size_t count;
   char *bytes = make(&sample, 3, &count);
-  train_file_t *file;
+  train_model_file_t *file;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     int32_t old, changed = cases[i].value;
     memcpy(&old, bytes + 4 * cases[i].at, sizeof old);
     memcpy(bytes + 4 * cases[i].at, &changed, sizeof changed);
     const char *path = folder_write(&folder, "bad", bytes, count);
     memcpy(bytes + 4 * cases[i].at, &old, sizeof old);
-    cr_assert_eq(train_file_open(path, &file), COLL_ERROR_INVALID, "%s", cases[i].why);
+    cr_assert_eq(train_model_file_open(path, &file), COLL_ERROR_INVALID, "%s", cases[i].why);
     cr_assert(strstr(base_last_error(), cases[i].why), "%s: '%s'", cases[i].why, base_last_error());
     cr_assert(strstr(base_last_error(), path), "%s", base_last_error());
   }
   const char *cut = folder_write(&folder, "cut", bytes, count - 1);
-  cr_assert_eq(train_file_open(cut, &file), COLL_ERROR_INVALID);
+  cr_assert_eq(train_model_file_open(cut, &file), COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(), "truncated"), "%s", base_last_error());
   cut = folder_write(&folder, "cut", bytes, 1023);
-  cr_assert_eq(train_file_open(cut, &file), COLL_ERROR_INVALID);
+  cr_assert_eq(train_model_file_open(cut, &file), COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(), "too short"), "%s", base_last_error());
   free(bytes);
 }

@@ -1,4 +1,4 @@
-/* The container: what a good header says, what is written, and which headers are refused. */
+/* Reading and writing of headers, and headers that must be rejected. */
 #include "libtrain/files/safetensors.h"
 
 #include <criterion/criterion.h>
@@ -30,7 +30,7 @@ static coll_status_t read_header(const char *path, train_safetensors_t *list) {
   return status;
 }
 
-Test(safetensors, a_header_made_by_hand_is_understood) {
+Test(safetensors, reads_a_handmade_header) {
   const char *header =
       "{\"__metadata__\":{\"format\":\"pt\"},"
       "\"b\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[24,26]},"
@@ -56,7 +56,7 @@ Test(safetensors, a_header_made_by_hand_is_understood) {
   train_safetensors_free(&list);
 }
 
-Test(safetensors, what_is_written_is_read) {
+Test(safetensors, reads_what_it_wrote) {
   const train_safetensor_t tensors[] = {
       {.name = "x", .type = "F32", .dimensions = 2, .shape = {2, 3}, .bytes = 24},
       {.name = "\"y\"", .type = "F16", .dimensions = 1, .shape = {5}, .bytes = 10}};
@@ -87,24 +87,24 @@ Test(safetensors, what_is_written_is_read) {
   "},"                                                             \
   "\"b\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":" second "}}"
 
-Test(safetensors, hostile_headers_are_refused) {
+Test(safetensors, rejects_hostile_headers) {
   static const struct {
     const char *header;
     size_t data_bytes;
     const char *why;
-  } cases[] = {{"{\"a\":", 0, "no JSON"},
-               {"[]", 0, "no JSON object"},
-               {"", 0, "no JSON"},
-               {"{\"a\":1}", 0, "no proper dtype"},
-               {"{\"a\":{}}", 0, "no proper dtype"},
-               {ONE("F32", "{}", "[0,8]"), 8, "no proper dtype"},
-               {ONE("F32", "[2]", "[0]"), 8, "no proper dtype"},
-               {ONE("F32", "[2]", "[0,8,8]"), 8, "no proper dtype"},
-               {ONE("F32", "[-2]", "[0,8]"), 8, "no proper dtype"},
-               {ONE("F32", "[2.0]", "[0,8]"), 8, "no proper dtype"},
-               {ONE("F32", "[2]", "[-8,0]"), 8, "no proper dtype"},
-               {ONE("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), 8, "no proper dtype"},
-               {ONE("FLOAT32 OR SO", "[2]", "[0,8]"), 8, "no proper dtype"},
+  } cases[] = {{"{\"a\":", 0, "not JSON"},
+               {"[]", 0, "not a JSON object"},
+               {"", 0, "not JSON"},
+               {"{\"a\":1}", 0, "no valid dtype"},
+               {"{\"a\":{}}", 0, "no valid dtype"},
+               {ONE("F32", "{}", "[0,8]"), 8, "no valid dtype"},
+               {ONE("F32", "[2]", "[0]"), 8, "no valid dtype"},
+               {ONE("F32", "[2]", "[0,8,8]"), 8, "no valid dtype"},
+               {ONE("F32", "[-2]", "[0,8]"), 8, "no valid dtype"},
+               {ONE("F32", "[2.0]", "[0,8]"), 8, "no valid dtype"},
+               {ONE("F32", "[2]", "[-8,0]"), 8, "no valid dtype"},
+               {ONE("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), 8, "no valid dtype"},
+               {ONE("FLOAT32 OR SO", "[2]", "[0,8]"), 8, "no valid dtype"},
                {ONE("F33", "[2]", "[0,8]"), 8, "8 bytes for F33 [2]"},
                {ONE("F32", "[3]", "[0,8]"), 8, "8 bytes for F32 [3]"},
                {ONE("F32", "[4611686018427387904,4]", "[0,8]"), 8, "8 bytes for F32"},
@@ -112,7 +112,7 @@ Test(safetensors, hostile_headers_are_refused) {
                {ONE("F32", "[2]", "[8,16]"), 8, "outside"},
                {ONE("F32", "[2]", "[8,0]"), 8, "outside"},
                {ONE("F32", "[2]", "[0,9223372036854775807]"), 8, "outside"},
-               {ONE("F32", "[2]", "[0,9223372036854775808]"), 8, "no JSON"},
+               {ONE("F32", "[2]", "[0,9223372036854775808]"), 8, "not JSON"},
                {ONE("F32", "[2]", "[8,16]"), 16, "gap"},
                {ONE("F32", "[2]", "[0,8]"), 9, "1 bytes after the last tensor"},
                {TWO("[0,8]", "[4,12]"), 12, "overlaps"},
@@ -120,7 +120,7 @@ Test(safetensors, hostile_headers_are_refused) {
                {TWO("[0,8]", "[9,17]"), 17, "gap"},
                {"{\"a\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]},"
                 "\"a\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]}}",
-                8, "no JSON: duplicate"}};
+                8, "not JSON: duplicate"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     const char *header = cases[i].header;
     const char *path =
@@ -132,7 +132,7 @@ Test(safetensors, hostile_headers_are_refused) {
   }
 }
 
-Test(safetensors, impossible_lengths_are_refused) {
+Test(safetensors, rejects_impossible_lengths) {
   const uint64_t lengths[] = {3, 17 << 20, UINT64_C(1) << 40, UINT64_MAX, UINT64_MAX - 7};
   train_safetensors_t list;
   for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
@@ -144,7 +144,7 @@ Test(safetensors, impossible_lengths_are_refused) {
   cr_assert(strstr(base_last_error(), "too short"), "%s", base_last_error());
 }
 
-Test(safetensors, a_deep_header_is_refused) {
+Test(safetensors, rejects_deeply_nested_headers) {
   char header[8192] = "{\"a\":";
   memset(header + 5, '[', sizeof header - 6);
   train_safetensors_t list;
@@ -152,9 +152,8 @@ Test(safetensors, a_deep_header_is_refused) {
   cr_assert_eq(read_header(path, &list), COLL_ERROR_INVALID);
 }
 
-/* Headers that are nearly good: whatever comes of them, it is a list within the file or a refusal.
- */
-Test(safetensors, a_header_with_a_changed_byte_does_no_harm) {
+/* Nearly valid headers give either a list of tensors within the file or an error. */
+Test(safetensors, changed_header_bytes_are_handled) {
   const char *good = TWO("[0,8]", "[8,16]");
   size_t length = strlen(good);
   char *header = malloc(length + 1);

@@ -1,4 +1,4 @@
-/* Elements of every type, and tensors that lie in a file in every way. */
+/* Elements of every type, and tensors stored in every order and orientation. */
 #include "libtrain/files/tensors.h"
 
 #include <criterion/criterion.h>
@@ -22,8 +22,8 @@ static void teardown(void) {
 
 TestSuite(tensors, .init = setup, .fini = teardown);
 
-/* The value of a number with that many bits of exponent and fraction below a sign, as IEEE 754
- * defines it. */
+/* The value of a floating-point number with these field sizes, computed from the IEEE 754
+ * definition. */
 static double defined(uint16_t bits, int exponent_bits, int fraction_bits) {
   int exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
   int fraction = bits & ((1 << fraction_bits) - 1), bias = (1 << (exponent_bits - 1)) - 1;
@@ -32,7 +32,7 @@ static double defined(uint16_t bits, int exponent_bits, int fraction_bits) {
   return sign * (exponent > 0 ? ldexp(1 + part, exponent - bias) : ldexp(part, 1 - bias));
 }
 
-Test(tensors, every_short_number_is_widened_exactly) {
+Test(tensors, widens_every_16_bit_number_exactly) {
   static const struct {
     train_element_t element;
     int exponent_bits, fraction_bits;
@@ -53,7 +53,7 @@ Test(tensors, every_short_number_is_widened_exactly) {
   }
 }
 
-/* A layout whose largest tensors take several pieces and are no multiples of a tile. */
+/* A layout whose largest tensors span several chunks and are not multiples of a tile. */
 static train_layout_t *wide_layout(void) {
   const train_model_config_t config = {
       .vocabulary = 5, .context = 3, .layers = 1, .heads = 1, .width = 523};
@@ -62,13 +62,13 @@ static train_layout_t *wide_layout(void) {
   return layout;
 }
 
-/* The file's element i of a transposed tensor, as an index of the tensor. */
-static size_t turned(const train_tensor_t *tensor, size_t i) {
+/* The index in the tensor of element i of its transposed form. */
+static size_t transposed_index(const train_tensor_t *tensor, size_t i) {
   size_t rows = (size_t)tensor->rows, columns = (size_t)tensor->columns;
   return i % rows * columns + i / rows;
 }
 
-Test(tensors, tensors_are_written_as_asked) {
+Test(tensors, writes_tensors_plain_and_transposed) {
   train_layout_t *layout = wide_layout();
   sample_t sample = sample_of_size(1, &layout->config);
   const train_flat_t flat = sample_flat(&sample);
@@ -90,8 +90,9 @@ Test(tensors, tensors_are_written_as_asked) {
     const train_tensor_t *tensor = &layout->tensors[i];
     size_t elements = (size_t)tensor->rows * (size_t)tensor->columns;
     for (size_t j = 0; j < elements; j++) {
-      float value = sample_element(&sample, TRAIN_PARAMETERS,
-                                   tensor->offset + (tensor->linear ? turned(tensor, j) : j));
+      float value =
+          sample_element(&sample, TRAIN_PARAMETERS,
+                         tensor->offset + (tensor->linear ? transposed_index(tensor, j) : j));
       cr_assert_eq(memcmp(&file[at + j], &value, sizeof value), 0, "%s %zu", tensor->name, j);
     }
     at += elements;
@@ -102,7 +103,7 @@ Test(tensors, tensors_are_written_as_asked) {
   train_layout_destroy(layout);
 }
 
-/* A number of few bits, for element `index`, that every type holds; its bits in *bits. */
+/* A number for element `index` that every type represents exactly; its bits in *bits. */
 static float short_number(train_element_t element, size_t index, uint16_t *bits) {
   uint64_t draw = train_random_bits(6, TRAIN_RANDOM_WEIGHTS, index);
   uint16_t chosen = (uint16_t)(draw % 0x7000 + (draw >> 63 << 15));
@@ -111,21 +112,21 @@ static float short_number(train_element_t element, size_t index, uint16_t *bits)
   return (float)defined(chosen, half ? 5 : 8, half ? 10 : 7);
 }
 
-/* Writes a file in which the layout's tensors come in reverse, every other linear one transposed,
- * in one type after the other; places[] says where they are. */
-static const char *write_mixed(const train_layout_t *layout, train_place_t *places) {
+/* Writes a file with the tensors in reverse order, every second linear one transposed, with
+ * alternating element types; fills locations[]. */
+static const char *write_mixed(const train_layout_t *layout, train_tensor_location_t *locations) {
   char *bytes = malloc(layout->parameter_count * sizeof(float) + 64);
-  size_t at = 7; /* nothing needs to be aligned */
+  size_t at = 7; /* tensors need no alignment */
   memset(bytes, 0, at);
   for (int i = layout->tensor_count - 1; i >= 0; i--) {
     const train_tensor_t *tensor = &layout->tensors[i];
     train_element_t element = (train_element_t)(i % 3);
-    places[i] = (train_place_t){
+    locations[i] = (train_tensor_location_t){
         .offset = at, .element = element, .transposed = tensor->linear && i % 2 == 0};
     size_t elements = (size_t)tensor->rows * (size_t)tensor->columns;
     for (size_t j = 0; j < elements; j++) {
       uint16_t bits;
-      size_t from = tensor->offset + (places[i].transposed ? turned(tensor, j) : j);
+      size_t from = tensor->offset + (locations[i].transposed ? transposed_index(tensor, j) : j);
       float value = short_number(element, from, &bits);
       const void *source = element == TRAIN_FLOAT32 ? (const void *)&value : &bits;
       memcpy(bytes + at, source, train_element_bytes(element));
@@ -150,14 +151,14 @@ static void check_range(const train_flat_t *flat, const train_layout_t *layout, 
   }
 }
 
-Test(tensors, mixed_tensors_read_as_one_flat_space) {
+Test(tensors, reads_mixed_tensors_as_one_flat_space) {
   train_layout_t *layout = wide_layout();
-  train_place_t *places = malloc((size_t)layout->tensor_count * sizeof *places);
-  const char *path = write_mixed(layout, places);
+  train_tensor_location_t *locations = malloc((size_t)layout->tensor_count * sizeof *locations);
+  const char *path = write_mixed(layout, locations);
   train_input_t input;
   train_tensor_reader_t *reader;
   cr_assert_eq(train_input_open(path, &input), COLL_OK);
-  cr_assert_eq(train_tensor_reader_create(&input, layout, places, &reader), COLL_OK);
+  cr_assert_eq(train_tensor_reader_create(&input, layout, locations, &reader), COLL_OK);
   const train_flat_t flat = train_tensor_reader_flat(reader);
   size_t all = layout->parameter_count;
   float *values = malloc(all * sizeof *values);
@@ -174,6 +175,6 @@ Test(tensors, mixed_tensors_read_as_one_flat_space) {
   free(values);
   train_tensor_reader_destroy(reader);
   train_input_close(&input);
-  free(places);
+  free(locations);
   train_layout_destroy(layout);
 }

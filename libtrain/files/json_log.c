@@ -1,6 +1,6 @@
-/* The kernel gets each line in one write, and nothing is buffered here; a line that is cut all the
- * same, as the disk was full, is all that is lost. */
-#include "libtrain/files/journal.h"
+/* Each line is written with one unbuffered write. If the disk is full, at most the line being
+ * written is truncated. */
+#include "libtrain/files/json_log.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,9 +13,9 @@
 
 #include "base/memory.h"
 
-#define DIGITS 9 /* of numbers: a float32 comes back exactly */
+#define DIGITS 9 /* significant digits; enough to restore a float32 exactly */
 
-struct train_journal {
+struct train_json_log {
   const char *path;
   int file;
 };
@@ -31,7 +31,7 @@ static bool write_line(int file, const char *line, size_t count) {
   return true;
 }
 
-/* Else the next line would go on where one was cut. */
+/* Appends a newline if the last line was truncated, so that the next record starts a new line. */
 static bool end_last_line(int file) {
   struct stat found;
   char last = '\n';
@@ -40,7 +40,7 @@ static bool end_last_line(int file) {
   return last == '\n' || write_line(file, "\n", 1);
 }
 
-coll_status_t train_journal_open(const char *path, bool append, train_journal_t **journal) {
+coll_status_t train_json_log_open(const char *path, bool append, train_json_log_t **log) {
   void *memory;
   int flags = (append ? O_RDWR : O_WRONLY | O_TRUNC) | O_CREAT | O_APPEND | O_CLOEXEC;
   int file = open(path, flags, 0666);
@@ -49,54 +49,54 @@ coll_status_t train_journal_open(const char *path, bool append, train_journal_t 
   if (append && !end_last_line(file)) {
     status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --log %s", path);
   }
-  if (status == COLL_OK) status = base_alloc(1, sizeof(train_journal_t), "the log", &memory);
+  if (status == COLL_OK) status = base_alloc(1, sizeof(train_json_log_t), "the log", &memory);
   if (status != COLL_OK) {
     close(file);
     return status;
   }
-  train_journal_t *opened = memory;
-  *opened = (train_journal_t){.path = path, .file = file};
-  *journal = opened;
+  train_json_log_t *opened = memory;
+  *opened = (train_json_log_t){.path = path, .file = file};
+  *log = opened;
   return COLL_OK;
 }
 
-void train_journal_close(train_journal_t *journal) {
-  if (journal == NULL) return;
-  close(journal->file);
-  free(journal);
+void train_json_log_close(train_json_log_t *log) {
+  if (log == NULL) return;
+  close(log->file);
+  free(log);
 }
 
-coll_status_t train_journal_write(train_journal_t *journal, json_t *record) {
+coll_status_t train_json_log_write(train_json_log_t *log, json_t *record) {
   assert(json_is_object(record));
   char *text = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
   json_decref(record);
   if (text == NULL) return base_fail(COLL_ERROR_MEMORY, "out of memory for a line of the log");
   size_t count = strlen(text);
-  text[count] = '\n'; /* in place of the end mark: what is written has a length */
-  bool wrote = write_line(journal->file, text, count + 1);
+  text[count] = '\n'; /* replaces the terminating zero; write_line takes a length */
+  bool wrote = write_line(log->file, text, count + 1);
   int error = errno;
   free(text);
   if (wrote) return COLL_OK;
   errno = error;
-  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --log %s", journal->path);
+  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --log %s", log->path);
 }
 
-coll_status_t train_journal_read(const char *path, train_journal_visit_t *visit, void *context) {
+coll_status_t train_json_log_read(const char *path, train_json_log_visit_t *visit, void *context) {
   char *line = NULL;
-  size_t room = 0;
+  size_t capacity = 0;
   FILE *file = fopen(path, "re");
   if (file == NULL && errno == ENOENT) return COLL_OK;
   if (file == NULL) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read --log %s", path);
-  for (ssize_t count; (count = getline(&line, &room, file)) > 0;) {
+  for (ssize_t count; (count = getline(&line, &capacity, file)) > 0;) {
     json_t *record = json_loadb(line, (size_t)count, 0, NULL);
     if (json_is_object(record)) visit(context, record);
     json_decref(record);
   }
-  bool whole = !ferror(file);
+  bool complete = !ferror(file);
   int error = errno;
   free(line);
   fclose(file);
-  if (whole) return COLL_OK;
+  if (complete) return COLL_OK;
   errno = error;
   return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read --log %s", path);
 }

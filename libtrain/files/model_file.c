@@ -1,5 +1,5 @@
-/* The table of formats, and the two ways to find a row in it. */
-#include "libtrain/files/file.h"
+/* The table of formats, searched by content or by name. */
+#include "libtrain/files/model_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,24 +24,24 @@ static const char *all_formats(char text[256]) {
   for (size_t i = 0; i < FORMATS && used < 256; i++) {
     const char *before = i == 0 ? "" : i + 1 < FORMATS ? ", " : " or ";
     used += (size_t)snprintf(text + used, 256 - used, "%s%s (%s)", before, formats[i]->name,
-                             formats[i]->names);
+                             formats[i]->pattern);
   }
   return text;
 }
 
-coll_status_t train_format_of(const char *path, const train_format_t **format) {
+coll_status_t train_format_for_path(const char *path, const train_format_t **format) {
   char text[256];
   for (size_t i = 0; i < FORMATS; i++) {
-    if (formats[i]->claims(path)) {
+    if (formats[i]->matches_path(path)) {
       *format = formats[i];
       return COLL_OK;
     }
   }
-  return base_fail(COLL_ERROR_INVALID, "cannot tell from the name %s what to write: name a %s",
+  return base_fail(COLL_ERROR_INVALID, "the name %s does not say which format to write: give a %s",
                    path, all_formats(text));
 }
 
-static coll_status_t recognize(const char *path, bool folder, train_file_t *file) {
+static coll_status_t detect_format(const char *path, bool folder, train_model_file_t *file) {
   uint8_t start[START_BYTES];
   char text[256];
   size_t count = 0;
@@ -50,7 +50,7 @@ static coll_status_t recognize(const char *path, bool folder, train_file_t *file
     COLL_TRY(train_input_read(&file->input, 0, count, start));
   }
   for (size_t i = 0; i < FORMATS; i++) {
-    if (formats[i]->recognizes(path, folder, start, count)) {
+    if (formats[i]->matches_content(path, folder, start, count)) {
       file->format = formats[i];
       return COLL_OK;
     }
@@ -58,35 +58,35 @@ static coll_status_t recognize(const char *path, bool folder, train_file_t *file
   return base_fail(COLL_ERROR_INVALID, "%s is not a %s", path, all_formats(text));
 }
 
-coll_status_t train_file_open(const char *path, train_file_t **file) {
+coll_status_t train_model_file_open(const char *path, train_model_file_t **file) {
   struct stat found;
   void *memory;
   if (stat(path, &found) != 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read %s", path);
-  COLL_TRY(base_alloc(1, sizeof(train_file_t), "a model file", &memory));
-  train_file_t *opened = memory;
+  COLL_TRY(base_alloc(1, sizeof(train_model_file_t), "a model file", &memory));
+  train_model_file_t *opened = memory;
   opened->input.file = -1;
   bool folder = S_ISDIR(found.st_mode);
   coll_status_t status = folder ? COLL_OK : train_input_open(path, &opened->input);
-  if (status == COLL_OK) status = recognize(path, folder, opened);
+  if (status == COLL_OK) status = detect_format(path, folder, opened);
   if (status == COLL_OK) status = opened->format->open(path, opened);
   if (status != COLL_OK) {
-    train_file_close(opened);
+    train_model_file_close(opened);
     return status;
   }
   *file = opened;
   return COLL_OK;
 }
 
-void train_file_close(train_file_t *file) {
+void train_model_file_close(train_model_file_t *file) {
   if (file == NULL) return;
   if (file->format != NULL) file->format->close(file);
   train_layout_destroy(file->layout);
-  train_record_free(&file->record);
+  train_metadata_free(&file->metadata);
   if (file->input.file >= 0) train_input_close(&file->input);
   free(file);
 }
 
-coll_status_t train_file_parameters(const train_file_t *file, float **parameters) {
+coll_status_t train_model_file_read_parameters(const train_model_file_t *file, float **parameters) {
   void *memory;
   size_t count = file->layout->parameter_count;
   COLL_TRY(base_alloc(count, sizeof(float), "the parameters", &memory));
