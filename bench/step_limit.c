@@ -60,7 +60,7 @@ static void multiply_cut(train_pool_t *pool, const train_gemm_t *gemm) {
 
 static void multiply_whole(train_pool_t *pool, const train_gemm_t *gemm) {
   (void)pool;
-  train_gemm_here(gemm);
+  train_gemm_run_serial(gemm);
 }
 
 typedef void multiply_t(train_pool_t *pool, const train_gemm_t *gemm);

@@ -15,11 +15,11 @@ static void release(void *context, int unit) {
   (void)context, (void)unit;
 }
 
-static coll_status_t open_gradients(void *context, int unit, float **gradients, bool *fresh) {
+static coll_status_t open_gradients(void *context, int unit, float **gradients, bool *overwrite) {
   const train_arena_t *arena = context;
   assert(arena->gradients != NULL);
   *gradients = arena->gradients + arena->layout->units[unit].offset;
-  *fresh = !arena->adding;
+  *overwrite = !arena->adding;
   return COLL_OK;
 }
 

@@ -102,7 +102,7 @@ static double classify(const train_model_t *model, const train_held_unit_t *ends
             a->mean, a->rstd);
   return model->options.ops->classifier(
       model->options.pool, a->normed, unit_parameter(ends, TRAIN_TOKEN_TABLE), targets, rows,
-      config->width, config->vocabulary, scale, ends->fresh, a->scratch, d_in,
+      config->width, config->vocabulary, scale, ends->overwrite, a->scratch, d_in,
       d_in != NULL ? unit_gradient(ends, TRAIN_TOKEN_TABLE) : NULL);
 }
 
@@ -115,7 +115,7 @@ static void normalize_backward(const train_model_t *model, const train_held_unit
   const train_activations_t *a = model->activations;
   model->options.ops->layernorm_backward(
       model->options.pool, a->d_narrow, in, unit_parameter(unit, weight), mean, rstd,
-      train_batch_rows(&a->batch), model->layout->config.width, first, unit->fresh, a->scratch,
+      train_batch_rows(&a->batch), model->layout->config.width, first, unit->overwrite, a->scratch,
       a->d_stream, unit_gradient(unit, weight), unit_gradient(unit, weight + 1));
 }
 
@@ -125,7 +125,7 @@ static void apply_backward(const train_model_t *model, const train_held_unit_t *
   const train_linear_t linear = {.in_width = tensor->columns, .out_width = tensor->rows};
   model->options.ops->linear_backward(model->options.pool, &linear, d_out, in,
                                       train_batch_rows(&model->activations->batch),
-                                      unit_parameter(unit, weight), hidden, unit->fresh, d_in,
+                                      unit_parameter(unit, weight), hidden, unit->overwrite, d_in,
                                       unit_gradient(unit, weight), unit_gradient(unit, weight + 1));
 }
 
@@ -160,7 +160,7 @@ static coll_status_t block_backward(const train_model_t *model, const train_sour
   COLL_TRY(unit_acquire(model->layout, source, unit, layer > 0 ? unit - 1 : -1, &held));
   recompute(model, &held, b, in);
   coll_status_t status =
-      source->open_gradients(source->context, unit, &held.gradients, &held.fresh);
+      source->open_gradients(source->context, unit, &held.gradients, &held.overwrite);
   if (status == COLL_OK) block_gradients(model, &held, b, in);
   source->release(source->context, unit);
   COLL_TRY(status);
@@ -174,7 +174,8 @@ static coll_status_t classify_backward(const train_model_t *model, const train_s
   const train_activations_t *a = model->activations;
   int layers = model->layout->config.layers;
   COLL_TRY(unit_acquire(model->layout, source, 0, layers, ends));
-  coll_status_t status = source->open_gradients(source->context, 0, &ends->gradients, &ends->fresh);
+  coll_status_t status =
+      source->open_gradients(source->context, 0, &ends->gradients, &ends->overwrite);
   if (status == COLL_OK) {
     *loss = classify(model, ends, targets, scale, a->d_narrow);
     normalize_backward(model, ends, TRAIN_FINAL_WEIGHT, stream_into(model, layers), a->mean,
@@ -201,7 +202,7 @@ coll_status_t train_model_forward_backward(train_model_t *model, const train_sou
     COLL_TRY(block_backward(model, source, layer));
   }
   model->options.ops->embedding_backward(model->options.pool, &a->batch, a->tokens, a->d_stream,
-                                         config->width, config->context, ends.fresh,
+                                         config->width, config->context, ends.overwrite,
                                          unit_gradient(&ends, TRAIN_TOKEN_TABLE),
                                          unit_gradient(&ends, TRAIN_POSITION_TABLE));
   COLL_TRY(source->close_gradients(source->context, 0));

@@ -30,7 +30,7 @@ typedef struct train_source {
    * yet, and the pass overwrites every element, so nobody needs to zero them; otherwise it adds.
    * Fresh is each unit's first opening in a cycle of accumulation, or wherever a source collects
    * micro-batches in another place. */
-  coll_status_t (*open_gradients)(void *context, int unit, float **gradients, bool *fresh);
+  coll_status_t (*open_gradients)(void *context, int unit, float **gradients, bool *overwrite);
 
   /* The unit's gradients are complete for this micro-batch: reduction may start. */
   coll_status_t (*close_gradients)(void *context, int unit);

@@ -9,7 +9,7 @@ typedef struct train_held_unit {
   size_t offset;                 /* ... where the unit has this one */
   const float *parameters;
   float *gradients;
-  bool fresh; /* gradients are to be overwritten */
+  bool overwrite; /* gradients are to be overwritten */
 } train_held_unit_t;
 
 static inline coll_status_t unit_acquire(const train_layout_t *layout, const train_source_t *source,

@@ -1,8 +1,8 @@
 /*
- * Causal attention, a task for each head of each sequence, in tiles of QUERIES by KEYS positions.
- * Forward keeps, for each query, the largest score so far, and the sum of exponentials and of
- * weighted values relative to it; when a later tile has a larger score, they shrink. Backward makes
- * the weights of a tile again from the scores and the logarithm of the final sum.
+ * Causal attention: one task per head of each sequence, in tiles of QUERIES x KEYS positions.
+ * Forward uses the online softmax: for each query it keeps the maximum score so far and, relative
+ * to it, the sum of exponentials and of weighted values, which are rescaled when the maximum grows.
+ * Backward recomputes the weights of each tile from the scores and the logarithm of the final sum.
  */
 #include <cblas.h>
 #include <math.h>
@@ -15,7 +15,7 @@
 #define QUERIES 64
 #define KEYS 64
 
-/* Of one call. */
+/* Arguments of a call. */
 typedef struct attention {
   const train_batch_t *batch;
   int heads, width, head_width;
@@ -28,8 +28,8 @@ typedef struct attention {
   size_t scratch_per_thread;
 } attention_t;
 
-/* One head of one sequence. Rows of queries, keys and values lie 3 * width apart, and queries begin
- * at position `first`; rows of the output lie `width` apart. */
+/* One head of one sequence. Rows of queries, keys and values are 3 * width apart; rows of the
+ * output are `width` apart. Queries start at position `first`. */
 typedef struct head {
   const float *query, *key, *value;
   int stride, out_stride, sum_stride;
@@ -38,7 +38,7 @@ typedef struct head {
   float *out, *log_sums;
 } head_t;
 
-static int least(int a, int b) {
+static int min_int(int a, int b) {
   return a < b ? a : b;
 }
 
@@ -81,23 +81,24 @@ static void multiply(CBLAS_TRANSPOSE a_transposed, CBLAS_TRANSPOSE b_transposed,
 
 /* ---- forward ---- */
 
-/* A row of `keys` scores, of which the first `seen` count, becomes exponentials relative to the
- * largest score of the row so far. Updates that and the sum of exponentials; returns what the
- * weighted values so far are to be multiplied with. */
+/* Processes a row of scores of which the first `visible` are not masked: replaces them by
+ * exponentials relative to the row's maximum so far, updates this maximum and the sum of
+ * exponentials, and returns the factor by which earlier weighted values must be rescaled. */
 TRAIN_VECTORIZED
-static float soften(float *restrict scores, int seen, int keys, float *largest, float *sum) {
-  float most = train_largest(scores, seen), added = 0;
-  most = most > *largest ? most : *largest;
+static float update_softmax(float *restrict scores, int visible, int keys, float *row_max,
+                            float *sum) {
+  float new_max = train_max(scores, visible), added = 0;
+  new_max = new_max > *row_max ? new_max : *row_max;
 #pragma omp simd reduction(+ : added)
-  for (int i = 0; i < seen; i++) {
-    scores[i] = train_exp(scores[i] - most);
+  for (int i = 0; i < visible; i++) {
+    scores[i] = train_exp(scores[i] - new_max);
     added += scores[i];
   }
-  for (int i = seen; i < keys; i++) scores[i] = 0;
-  float shrink = train_exp(*largest - most);
-  *largest = most;
-  *sum = *sum * shrink + added;
-  return shrink;
+  for (int i = visible; i < keys; i++) scores[i] = 0;
+  float rescale = train_exp(*row_max - new_max);
+  *row_max = new_max;
+  *sum = *sum * rescale + added;
+  return rescale;
 }
 
 TRAIN_VECTORIZED
@@ -110,25 +111,25 @@ static void copy_scaled(const float *row, int count, float by, float *restrict o
   for (int i = 0; i < count; i++) out[i] = row[i] * by;
 }
 
-/* Queries `from` to from + rows - 1 against all keys they may see. */
+/* Queries `from` to from + rows - 1 against all keys visible to them. */
 static void forward_tile(const head_t *h, int from, int rows, float *scratch) {
   float *scores = scratch, *values = scores + QUERIES * KEYS;
-  float *largest = values + (size_t)QUERIES * h->width, *sum = largest + QUERIES;
+  float *row_max = values + (size_t)QUERIES * h->width, *sum = row_max + QUERIES;
   const float *query = h->query + (size_t)from * h->stride;
-  int end = h->first + from + rows; /* of the keys that the last query sees */
-  for (int i = 0; i < rows; i++) largest[i] = -INFINITY, sum[i] = 0;
+  int end = h->first + from + rows; /* number of keys visible to the last query */
+  for (int i = 0; i < rows; i++) row_max[i] = -INFINITY, sum[i] = 0;
   for (int key = 0; key < end; key += KEYS) {
-    int keys = least(KEYS, end - key);
+    int keys = min_int(KEYS, end - key);
     multiply(CblasNoTrans, CblasTrans, rows, keys, h->width, h->scale, query, h->stride,
              h->key + (size_t)key * h->stride, h->stride, false, scores, KEYS);
     for (int i = 0; i < rows; i++) {
-      int seen = least(keys, h->first + from + i + 1 - key);
-      if (seen <= 0) {
+      int visible = min_int(keys, h->first + from + i + 1 - key);
+      if (visible <= 0) {
         memset(scores + i * KEYS, 0, (size_t)keys * sizeof *scores);
         continue;
       }
-      float shrink = soften(scores + i * KEYS, seen, keys, &largest[i], &sum[i]);
-      if (key > 0 && shrink != 1.0f) scale_row(values + (size_t)i * h->width, h->width, shrink);
+      float rescale = update_softmax(scores + i * KEYS, visible, keys, &row_max[i], &sum[i]);
+      if (key > 0 && rescale != 1.0f) scale_row(values + (size_t)i * h->width, h->width, rescale);
     }
     multiply(CblasNoTrans, CblasNoTrans, rows, h->width, keys, 1.0f, scores, KEYS,
              h->value + (size_t)key * h->stride, h->stride, key > 0, values, h->width);
@@ -136,7 +137,7 @@ static void forward_tile(const head_t *h, int from, int rows, float *scratch) {
   for (int i = 0; i < rows; i++) {
     copy_scaled(values + (size_t)i * h->width, h->width, 1.0f / sum[i],
                 h->out + (size_t)(from + i) * h->out_stride);
-    h->log_sums[(size_t)(from + i) * h->sum_stride] = largest[i] + logf(sum[i]);
+    h->log_sums[(size_t)(from + i) * h->sum_stride] = row_max[i] + logf(sum[i]);
   }
 }
 
@@ -145,7 +146,7 @@ static void forward_task(void *context, int task, int thread) {
   const head_t h = head_of(a, task);
   float *scratch = a->scratch + (size_t)thread * a->scratch_per_thread;
   for (int from = 0; from < h.queries; from += QUERIES) {
-    forward_tile(&h, from, least(QUERIES, h.queries - from), scratch);
+    forward_tile(&h, from, min_int(QUERIES, h.queries - from), scratch);
   }
 }
 
@@ -174,8 +175,8 @@ void train_host_attention_forward(train_pool_t *pool, const train_batch_t *batch
 
 /* ---- backward ---- */
 
-/* The gradients of a head, laid out as what they belong to, and per query the product of its
- * output and that one's gradient. */
+/* Gradients of a head, in the layout of its inputs. d_sums[i] is the dot product of query i's
+ * output and the gradient of that output. */
 typedef struct head_gradients {
   const float *d_out;
   float *d_query, *d_key, *d_value;
@@ -190,21 +191,23 @@ static float dot(const float *a, const float *b, int count) {
   return sum;
 }
 
-/* Scores to weights: the first `seen` of `keys`, the others 0. */
+/* Replaces the first `visible` of `keys` scores by softmax weights, the others by 0. */
 TRAIN_VECTORIZED
-static void weigh(float *restrict scores, int seen, int keys, float log_sum) {
-  for (int i = 0; i < seen; i++) scores[i] = train_exp(scores[i] - log_sum);
-  for (int i = seen > 0 ? seen : 0; i < keys; i++) scores[i] = 0;
+static void scores_to_weights(float *restrict scores, int visible, int keys, float log_sum) {
+  for (int i = 0; i < visible; i++) scores[i] = train_exp(scores[i] - log_sum);
+  for (int i = visible > 0 ? visible : 0; i < keys; i++) scores[i] = 0;
 }
 
-/* Gradients of weights to those of the products of queries and keys. */
+/* Replaces the gradients of the weights by those of the query-key products. */
 TRAIN_VECTORIZED
-static void unweigh(const float *weights, int keys, float d_sum, float scale, float *restrict d) {
+static void weight_to_score_gradients(const float *weights, int keys, float d_sum, float scale,
+                                      float *restrict d) {
   for (int i = 0; i < keys; i++) d[i] = weights[i] * (d[i] - d_sum) * scale;
 }
 
-/* `rows` queries from `from` on with `keys` keys from `key` on. What is first added to is
- * overwritten: a query's gradient at its first keys, a key's at its first queries. */
+/* `rows` queries starting at `from` with `keys` keys starting at `key`. The first contribution
+ * to a gradient overwrites it: for queries the first tile of keys, for keys the first tile of
+ * queries. */
 static void backward_tile(const head_t *h, const head_gradients_t *g, int from, int rows, int key,
                           int keys, float *scratch) {
   float *weights = scratch, *d_weights = weights + QUERIES * KEYS;
@@ -216,13 +219,14 @@ static void backward_tile(const head_t *h, const head_gradients_t *g, int from, 
   multiply(CblasNoTrans, CblasTrans, rows, keys, h->width, 1.0f, d_out, h->out_stride,
            h->value + key_at, h->stride, false, d_weights, KEYS);
   for (int i = 0; i < rows; i++) {
-    weigh(weights + i * KEYS, least(keys, from + i + 1 - key), keys,
-          h->log_sums[(size_t)(from + i) * h->sum_stride]);
+    scores_to_weights(weights + i * KEYS, min_int(keys, from + i + 1 - key), keys,
+                      h->log_sums[(size_t)(from + i) * h->sum_stride]);
   }
   multiply(CblasTrans, CblasNoTrans, keys, h->width, rows, 1.0f, weights, KEYS, d_out,
            h->out_stride, later, g->d_value + key_at, h->stride);
   for (int i = 0; i < rows; i++) {
-    unweigh(weights + i * KEYS, keys, g->d_sums[from + i], h->scale, d_weights + i * KEYS);
+    weight_to_score_gradients(weights + i * KEYS, keys, g->d_sums[from + i], h->scale,
+                              d_weights + i * KEYS);
   }
   multiply(CblasNoTrans, CblasNoTrans, rows, h->width, keys, 1.0f, d_weights, KEYS, h->key + key_at,
            h->stride, key > 0, g->d_query + query_at, h->stride);
@@ -230,7 +234,8 @@ static void backward_tile(const head_t *h, const head_gradients_t *g, int from, 
            h->query + query_at, h->stride, later, g->d_key + key_at, h->stride);
 }
 
-_Static_assert(QUERIES == KEYS, "the first tile of queries that sees keys begins where they do");
+_Static_assert(QUERIES == KEYS,
+               "the first tile of queries to which a tile of keys is visible has the same start");
 
 static void backward_task(void *context, int task, int thread) {
   const attention_t *a = context;
@@ -248,8 +253,8 @@ static void backward_task(void *context, int task, int thread) {
   }
   for (int key = 0; key < h.queries; key += KEYS) {
     for (int from = key; from < h.queries; from += QUERIES) {
-      backward_tile(&h, &g, from, least(QUERIES, h.queries - from), key,
-                    least(KEYS, h.queries - key), scratch);
+      backward_tile(&h, &g, from, min_int(QUERIES, h.queries - from), key,
+                    min_int(KEYS, h.queries - key), scratch);
     }
   }
 }

@@ -1,4 +1,4 @@
-/* What OpenBLAS is told and asked. */
+/* Configures and queries OpenBLAS. */
 #include "libtrain/ops/blas.h"
 
 #include <cblas.h>
@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-#define SIDE 1024 /* of the matrices that the rate is measured with */
+#define SIZE 1024 /* rows and columns of the matrices of the rate measurement */
 #define TRIES 8
 
 static void keep_to_one_thread(void) {
@@ -24,18 +24,18 @@ const char *train_blas_kernels(void) {
   return openblas_get_corename();
 }
 
-/* Three matrices of SIDE x SIDE for each thread: two factors and their product. */
+/* Uses three SIZE x SIZE matrices per thread: two factors and their product. */
 static void multiply(void *context, int task, int thread) {
-  const size_t elements = (size_t)SIDE * SIDE;
+  const size_t elements = (size_t)SIZE * SIZE;
   float *a = (float *)context + (size_t)task * 3 * elements, *b = a + elements, *c = b + elements;
   (void)thread;
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, SIDE, SIDE, SIDE, 1.0f, a, SIDE, b, SIDE,
-              0.0f, c, SIDE);
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, SIZE, SIZE, SIZE, 1.0f, a, SIZE, b, SIZE,
+              0.0f, c, SIZE);
 }
 
 coll_status_t train_blas_rate(train_pool_t *pool, double *flops) {
   int threads = train_pool_threads(pool);
-  size_t floats = (size_t)threads * 3 * SIDE * SIDE;
+  size_t floats = (size_t)threads * 3 * SIZE * SIZE;
   void *memory;
   COLL_TRY(base_alloc(floats, sizeof(float), "measuring matrix products", &memory));
   float *matrices = memory;
@@ -46,7 +46,7 @@ coll_status_t train_blas_rate(train_pool_t *pool, double *flops) {
     uint64_t start_ns = base_clock_now_ns();
     train_pool_run(pool, threads, multiply, matrices);
     double seconds = (double)(base_clock_now_ns() - start_ns) * 1e-9;
-    double reached = 2.0 * SIDE * SIDE * SIDE * threads / seconds;
+    double reached = 2.0 * SIZE * SIZE * SIZE * threads / seconds;
     best = reached > best ? reached : best;
   }
   free(memory);

@@ -1,8 +1,8 @@
 /*
- * The classifier and its loss, some rows at a time. Their logits, of all classes, are made in
- * blocks of classes, each leaving its rows' largest logits and sums of exponentials; from these
- * follow the losses, and then each block turns into its gradients and is multiplied on at once. The
- * input's gradient is a sum over all classes: it is collected in a fixed number of parts.
+ * The classifier and its loss, ROWS rows at a time. The logits are computed in blocks of classes.
+ * Each block yields the maximum logit and the sum of exponentials of every row, from which the
+ * losses follow. Then each block is converted to gradients, which are multiplied on immediately.
+ * The input's gradient is a sum over all classes and is accumulated in a fixed number of parts.
  */
 #include <math.h>
 #include <string.h>
@@ -12,27 +12,27 @@
 #include "libtrain/ops/host.h"
 #include "libtrain/ops/vector.h"
 
-#define ROWS 256              /* at a time */
-#define CLASSES 512           /* in a block */
-#define STRIDE (CLASSES + 16) /* between rows of a block, which a power of 2 would let collide */
-#define PARTS 16              /* of the input's gradient, each of a run of blocks */
+#define ROWS 256              /* processed at a time */
+#define CLASSES 512           /* per block */
+#define STRIDE (CLASSES + 16) /* row stride of a block; not a power of 2: cache conflicts */
+#define PARTS 16              /* of the input's gradient, each for several consecutive blocks */
 
 typedef struct classifier {
   const float *in, *table;
   const int32_t *targets;
-  int rows, width, classes; /* `rows` at a time */
+  int rows, width, classes; /* `rows` of the current batch of rows */
   int blocks, parts;
   float scale;
-  bool fresh;
-  float *logits;         /* [blocks, or without gradients threads; rows, STRIDE] */
-  float *largest, *sums; /* [blocks, rows] */
-  float *target_logits;  /* [rows] */
-  float *most, *inverse; /* [rows]: the largest logit, and 1 / the sum relative to it */
-  float *partial;        /* [parts, rows, width] */
+  bool overwrite;
+  float *logits;                 /* [blocks, or threads without gradients; rows, STRIDE] */
+  float *block_max, *block_sums; /* [blocks, rows] */
+  float *target_logits;          /* [rows] */
+  float *row_max, *inverse_sum;  /* [rows]: maximum logit; 1 / sum of exponentials relative to it */
+  float *partial;                /* [parts, rows, width] */
   float *d_in, *d_table;
 } classifier_t;
 
-static int least(int a, int b) {
+static int min_int(int a, int b) {
   return a < b ? a : b;
 }
 
@@ -41,85 +41,85 @@ static int blocks_of(int classes) {
 }
 
 size_t train_host_classifier_scratch(const train_ops_sizes_t *sizes) {
-  size_t rows = (size_t)least(sizes->rows, ROWS);
+  size_t rows = (size_t)min_int(sizes->rows, ROWS);
   size_t blocks = (size_t)blocks_of(sizes->vocabulary), threads = (size_t)sizes->threads;
-  size_t parts = (size_t)least((int)blocks, PARTS), width = (size_t)sizes->width;
-  size_t sums = rows * (2 * blocks + 3);
+  size_t parts = (size_t)min_int((int)blocks, PARTS), width = (size_t)sizes->width;
+  size_t block_sums = rows * (2 * blocks + 3);
   size_t for_loss = threads * rows * STRIDE,
          for_gradients = rows * (blocks * STRIDE + parts * width);
-  return sums + (sizes->training && for_gradients > for_loss ? for_gradients : for_loss);
+  return block_sums + (sizes->training && for_gradients > for_loss ? for_gradients : for_loss);
 }
 
-static void share_out_scratch(classifier_t *c, int rows, float *scratch) {
-  size_t most = (size_t)least(rows, ROWS), blocks = (size_t)c->blocks;
-  c->largest = scratch;
-  c->sums = c->largest + blocks * most;
-  c->target_logits = c->sums + blocks * most;
-  c->most = c->target_logits + most;
-  c->inverse = c->most + most;
-  c->partial = c->inverse + most;
+static void divide_scratch(classifier_t *c, int rows, float *scratch) {
+  size_t max_rows = (size_t)min_int(rows, ROWS), blocks = (size_t)c->blocks;
+  c->block_max = scratch;
+  c->block_sums = c->block_max + blocks * max_rows;
+  c->target_logits = c->block_sums + blocks * max_rows;
+  c->row_max = c->target_logits + max_rows;
+  c->inverse_sum = c->row_max + max_rows;
+  c->partial = c->inverse_sum + max_rows;
   c->logits =
-      c->d_in != NULL ? c->partial + (size_t)c->parts * most * (size_t)c->width : c->partial;
+      c->d_in != NULL ? c->partial + (size_t)c->parts * max_rows * (size_t)c->width : c->partial;
 }
 
-/* Where the logits of a block are. */
+/* The logits of a block. */
 static float *logits_of(const classifier_t *c, int block, int thread) {
-  size_t place = (size_t)(c->d_in != NULL ? block : thread);
-  return c->logits + place * (size_t)c->rows * STRIDE;
+  size_t slot = (size_t)(c->d_in != NULL ? block : thread);
+  return c->logits + slot * (size_t)c->rows * STRIDE;
 }
 
 /* ---- loss ---- */
 
 TRAIN_VECTORIZED
-static void summarize(const float *logits, int count, float *largest, float *sum) {
-  float most = train_largest(logits, count), added = 0;
+static void max_and_exp_sum(const float *logits, int count, float *max_logit, float *sum) {
+  float max = train_max(logits, count), added = 0;
 #pragma omp simd reduction(+ : added)
-  for (int i = 0; i < count; i++) added += train_exp(logits[i] - most);
-  *largest = most;
+  for (int i = 0; i < count; i++) added += train_exp(logits[i] - max);
+  *max_logit = max;
   *sum = added;
 }
 
-/* The logits of a block of classes, and what they come to in each row. */
+/* Computes the logits of a block of classes, and the maximum and sum of each row. */
 static void logits_task(void *context, int block, int thread) {
   const classifier_t *c = context;
-  int first = block * CLASSES, count = least(CLASSES, c->classes - first);
+  int first = block * CLASSES, count = min_int(CLASSES, c->classes - first);
   float *logits = logits_of(c, block, thread);
-  train_gemm_here(&(train_gemm_t){.rows = c->rows,
-                                  .columns = count,
-                                  .depth = c->width,
-                                  .a = c->in,
-                                  .a_stride = c->width,
-                                  .b = c->table + (size_t)first * (size_t)c->width,
-                                  .b_stride = c->width,
-                                  .b_transposed = true,
-                                  .out = logits,
-                                  .out_stride = STRIDE});
+  train_gemm_run_serial(&(train_gemm_t){.rows = c->rows,
+                                        .columns = count,
+                                        .depth = c->width,
+                                        .a = c->in,
+                                        .a_stride = c->width,
+                                        .b = c->table + (size_t)first * (size_t)c->width,
+                                        .b_stride = c->width,
+                                        .b_transposed = true,
+                                        .out = logits,
+                                        .out_stride = STRIDE});
   for (int row = 0; row < c->rows; row++) {
     const float *row_logits = logits + (size_t)row * STRIDE;
     size_t at = (size_t)block * (size_t)c->rows + (size_t)row;
-    summarize(row_logits, count, &c->largest[at], &c->sums[at]);
+    max_and_exp_sum(row_logits, count, &c->block_max[at], &c->block_sums[at]);
     int target = c->targets[row] - first;
     if (target >= 0 && target < count) c->target_logits[row] = row_logits[target];
   }
 }
 
-/* The sum of the rows' losses; leaves most and inverse. */
+/* The sum of the rows' losses; also sets row_max and inverse_sum. */
 static double losses(const classifier_t *c) {
   double total = 0;
   for (int row = 0; row < c->rows; row++) {
-    float most = -INFINITY, sum = 0;
-    const float *largest = c->largest + row, *sums = c->sums + row;
+    float row_max = -INFINITY, sum = 0;
+    const float *block_max = c->block_max + row, *block_sums = c->block_sums + row;
     for (int block = 0; block < c->blocks; block++) {
-      float here = largest[(size_t)block * (size_t)c->rows];
-      most = here > most ? here : most;
+      float here = block_max[(size_t)block * (size_t)c->rows];
+      row_max = here > row_max ? here : row_max;
     }
     for (int block = 0; block < c->blocks; block++) {
       size_t at = (size_t)block * (size_t)c->rows;
-      sum += sums[at] * expf(largest[at] - most);
+      sum += block_sums[at] * expf(block_max[at] - row_max);
     }
-    c->most[row] = most;
-    c->inverse[row] = 1.0f / sum;
-    total += (double)most - (double)c->target_logits[row] + log((double)sum);
+    c->row_max[row] = row_max;
+    c->inverse_sum[row] = 1.0f / sum;
+    total += (double)row_max - (double)c->target_logits[row] + log((double)sum);
   }
   return total;
 }
@@ -127,42 +127,42 @@ static double losses(const classifier_t *c) {
 /* ---- gradients ---- */
 
 TRAIN_VECTORIZED
-static void differentiate(float *restrict logits, int count, float most, float scale) {
-  for (int i = 0; i < count; i++) logits[i] = train_exp(logits[i] - most) * scale;
+static void logits_to_gradients(float *restrict logits, int count, float row_max, float scale) {
+  for (int i = 0; i < count; i++) logits[i] = train_exp(logits[i] - row_max) * scale;
 }
 
-/* A block's logits become their gradients, which go to its rows of d_table and into a part of the
+/* Converts a block's logits to gradients, and adds their products to d_table and to a part of the
  * input's gradient. */
 static void block_backward(const classifier_t *c, int block, bool first_of_part, float *partial) {
-  int first = block * CLASSES, count = least(CLASSES, c->classes - first);
+  int first = block * CLASSES, count = min_int(CLASSES, c->classes - first);
   float *d_logits = logits_of(c, block, 0);
   for (int row = 0; row < c->rows; row++) {
     float *d = d_logits + (size_t)row * STRIDE;
-    differentiate(d, count, c->most[row], c->inverse[row] * c->scale);
+    logits_to_gradients(d, count, c->row_max[row], c->inverse_sum[row] * c->scale);
     int target = c->targets[row] - first;
     if (target >= 0 && target < count) d[target] -= c->scale;
   }
-  train_gemm_here(&(train_gemm_t){.rows = count,
-                                  .columns = c->width,
-                                  .depth = c->rows,
-                                  .a = d_logits,
-                                  .a_stride = STRIDE,
-                                  .a_transposed = true,
-                                  .b = c->in,
-                                  .b_stride = c->width,
-                                  .add = !c->fresh,
-                                  .out = c->d_table + (size_t)first * (size_t)c->width,
-                                  .out_stride = c->width});
-  train_gemm_here(&(train_gemm_t){.rows = c->rows,
-                                  .columns = c->width,
-                                  .depth = count,
-                                  .a = d_logits,
-                                  .a_stride = STRIDE,
-                                  .b = c->table + (size_t)first * (size_t)c->width,
-                                  .b_stride = c->width,
-                                  .add = !first_of_part,
-                                  .out = partial,
-                                  .out_stride = c->width});
+  train_gemm_run_serial(&(train_gemm_t){.rows = count,
+                                        .columns = c->width,
+                                        .depth = c->rows,
+                                        .a = d_logits,
+                                        .a_stride = STRIDE,
+                                        .a_transposed = true,
+                                        .b = c->in,
+                                        .b_stride = c->width,
+                                        .add = !c->overwrite,
+                                        .out = c->d_table + (size_t)first * (size_t)c->width,
+                                        .out_stride = c->width});
+  train_gemm_run_serial(&(train_gemm_t){.rows = c->rows,
+                                        .columns = c->width,
+                                        .depth = count,
+                                        .a = d_logits,
+                                        .a_stride = STRIDE,
+                                        .b = c->table + (size_t)first * (size_t)c->width,
+                                        .b_stride = c->width,
+                                        .add = !first_of_part,
+                                        .out = partial,
+                                        .out_stride = c->width});
 }
 
 static void part_task(void *context, int part, int thread) {
@@ -174,11 +174,11 @@ static void part_task(void *context, int part, int thread) {
 }
 
 TRAIN_VECTORIZED
-static void sum_parts(const float *partial, int parts, size_t apart, int count,
+static void sum_parts(const float *partial, int parts, size_t stride, int count,
                       float *restrict out) {
   for (int i = 0; i < count; i++) out[i] = partial[i];
   for (int part = 1; part < parts; part++) {
-    const float *more = partial + (size_t)part * apart;
+    const float *more = partial + (size_t)part * stride;
     for (int i = 0; i < count; i++) out[i] += more[i];
   }
 }
@@ -192,24 +192,24 @@ static void sum_task(void *context, int row, int thread) {
 
 double train_host_classifier(train_pool_t *pool, const float *in, const float *table,
                              const int32_t *targets, int rows, int width, int classes, float scale,
-                             bool fresh, float *scratch, float *d_in, float *d_table) {
+                             bool overwrite, float *scratch, float *d_in, float *d_table) {
   classifier_t c = {.table = table,
                     .width = width,
                     .classes = classes,
                     .blocks = blocks_of(classes),
-                    .parts = least(blocks_of(classes), PARTS),
+                    .parts = min_int(blocks_of(classes), PARTS),
                     .scale = scale,
                     .d_in = d_in,
                     .d_table = d_table};
   double total = 0;
   train_blas_prepare();
-  share_out_scratch(&c, rows, scratch);
+  divide_scratch(&c, rows, scratch);
   for (int first = 0; first < rows; first += ROWS) {
     size_t at = (size_t)first * (size_t)width;
-    c.rows = least(ROWS, rows - first);
+    c.rows = min_int(ROWS, rows - first);
     c.in = in + at;
     c.targets = targets + first;
-    c.fresh = fresh && first == 0;
+    c.overwrite = overwrite && first == 0;
     train_pool_run(pool, c.blocks, logits_task, &c);
     total += losses(&c);
     if (d_in == NULL) continue;

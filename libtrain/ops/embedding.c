@@ -1,6 +1,6 @@
 /*
- * Token and position embeddings: rows of two tables, added. Backward scatters rows back; it is cut
- * by columns, so that rows which meet in one place are added in their own order.
+ * Token and position embeddings: sums of rows of two tables. Backward scatters the gradients of
+ * rows. It is divided by columns, so that rows with the same token are added in a fixed order.
  */
 #include <string.h>
 
@@ -18,11 +18,11 @@ typedef struct embedding {
   float *out;
   const float *d_out;
   int context;
-  bool fresh;
+  bool overwrite;
   float *d_token_table, *d_position_table;
 } embedding_t;
 
-static int least(int a, int b) {
+static int min_int(int a, int b) {
   return a < b ? a : b;
 }
 
@@ -45,7 +45,7 @@ static void forward_task(void *context, int task, int thread) {
   const embedding_t *e = context;
   int from = task * ROWS_PER_TASK;
   (void)thread;
-  add_rows(e, from, least(from + ROWS_PER_TASK, train_batch_rows(e->batch)));
+  add_rows(e, from, min_int(from + ROWS_PER_TASK, train_batch_rows(e->batch)));
 }
 
 void train_host_embedding_forward(train_pool_t *pool, const train_batch_t *batch,
@@ -77,9 +77,9 @@ static void scatter_columns(const embedding_t *e, int column, int columns) {
 
 static void backward_task(void *context, int task, int thread) {
   const embedding_t *e = context;
-  int column = task * COLUMNS_PER_TASK, columns = least(COLUMNS_PER_TASK, e->width - column);
+  int column = task * COLUMNS_PER_TASK, columns = min_int(COLUMNS_PER_TASK, e->width - column);
   (void)thread;
-  for (int i = 0; e->fresh && i < e->context; i++) {
+  for (int i = 0; e->overwrite && i < e->context; i++) {
     memset(e->d_position_table + (size_t)i * (size_t)e->width + column, 0,
            (size_t)columns * sizeof(float));
   }
@@ -88,14 +88,14 @@ static void backward_task(void *context, int task, int thread) {
 
 void train_host_embedding_backward(train_pool_t *pool, const train_batch_t *batch,
                                    const int32_t *tokens, const float *d_out, int width,
-                                   int context, bool fresh, float *d_token_table,
+                                   int context, bool overwrite, float *d_token_table,
                                    float *d_position_table) {
   embedding_t e = {.batch = batch,
                    .tokens = tokens,
                    .width = width,
                    .d_out = d_out,
                    .context = context,
-                   .fresh = fresh,
+                   .overwrite = overwrite,
                    .d_token_table = d_token_table,
                    .d_position_table = d_position_table};
   train_pool_run(pool, (width + COLUMNS_PER_TASK - 1) / COLUMNS_PER_TASK, backward_task, &e);

@@ -1,4 +1,4 @@
-/* The host backend: its table, and the scratch that the neediest of its operators needs. */
+/* The operator table of the host backend and its scratch size, the maximum over all operators. */
 #include "libtrain/ops/host.h"
 
 static size_t larger(size_t a, size_t b) {

@@ -1,6 +1,6 @@
 /*
- * Layer normalisation, a row at a time. Backward sums the gradients of weight and bias over a fixed
- * number of runs of rows, whose partial sums lie in scratch and are added up in their order.
+ * Layer normalization, row by row. Backward sums the gradients of weight and bias over a fixed
+ * number of row chunks. The partial sums are stored in scratch and added in chunk order.
  */
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "libtrain/ops/vector.h"
 
 #define EPSILON 1e-5f
-#define RUNS 32 /* of rows */
+#define ROW_CHUNKS 32 /* of rows */
 
 typedef struct layernorm {
   int rows, width;
@@ -21,13 +21,13 @@ typedef struct layernorm {
   float *partial; /* [RUNS, 2, width] */
 } layernorm_t;
 
-static int runs_of(int rows) {
-  return rows < RUNS ? rows : RUNS;
+static int chunk_count(int rows) {
+  return rows < ROW_CHUNKS ? rows : ROW_CHUNKS;
 }
 
-/* The first row of a run; the run after the last one begins behind the last row. */
-static int run_start(int rows, int run) {
-  return (int)((long)rows * run / runs_of(rows));
+/* The first row of a chunk; for chunk == chunk_count the number of rows. */
+static int chunk_start(int rows, int chunk) {
+  return (int)((long)rows * chunk / chunk_count(rows));
 }
 
 TRAIN_VECTORIZED
@@ -50,7 +50,7 @@ static void normalize(const layernorm_t *l, int row) {
 static void forward_task(void *context, int task, int thread) {
   const layernorm_t *l = context;
   (void)thread;
-  for (int row = run_start(l->rows, task); row < run_start(l->rows, task + 1); row++) {
+  for (int row = chunk_start(l->rows, task); row < chunk_start(l->rows, task + 1); row++) {
     normalize(l, row);
   }
 }
@@ -66,7 +66,7 @@ void train_host_layernorm_forward(train_pool_t *pool, const float *in, const flo
                    .out = out,
                    .mean = mean,
                    .rstd = rstd};
-  train_pool_run(pool, runs_of(rows), forward_task, &l);
+  train_pool_run(pool, chunk_count(rows), forward_task, &l);
 }
 
 /* With n = (x - mean) * rstd and g = d_out * weight, the gradient of a row is
@@ -101,7 +101,7 @@ static void backward_task(void *context, int task, int thread) {
   float *partial = l->partial + (size_t)task * 2 * width;
   (void)thread;
   memset(partial, 0, 2 * width * sizeof *partial);
-  for (int row = run_start(l->rows, task); row < run_start(l->rows, task + 1); row++) {
+  for (int row = chunk_start(l->rows, task); row < chunk_start(l->rows, task + 1); row++) {
     normalize_backward(l, row, partial, partial + width);
   }
 }
@@ -109,7 +109,7 @@ static void backward_task(void *context, int task, int thread) {
 TRAIN_VECTORIZED
 static void add_partials(const float *partial, int runs, int width, float *restrict d_weight,
                          float *restrict d_bias) {
-  for (int run = 0; run < runs; run++, partial += 2 * (size_t)width) {
+  for (int chunk = 0; chunk < runs; chunk++, partial += 2 * (size_t)width) {
     for (int i = 0; i < width; i++) {
       d_weight[i] += partial[i];
       d_bias[i] += partial[width + i];
@@ -119,7 +119,7 @@ static void add_partials(const float *partial, int runs, int width, float *restr
 
 void train_host_layernorm_backward(train_pool_t *pool, const float *d_out, const float *in,
                                    const float *weight, const float *mean, const float *rstd,
-                                   int rows, int width, bool first, bool fresh, float *scratch,
+                                   int rows, int width, bool first, bool overwrite, float *scratch,
                                    float *d_stream, float *d_weight, float *d_bias) {
   layernorm_t l = {.rows = rows,
                    .width = width,
@@ -131,14 +131,14 @@ void train_host_layernorm_backward(train_pool_t *pool, const float *d_out, const
                    .first = first,
                    .d_stream = d_stream,
                    .partial = scratch};
-  train_pool_run(pool, runs_of(rows), backward_task, &l);
-  if (fresh) {
+  train_pool_run(pool, chunk_count(rows), backward_task, &l);
+  if (overwrite) {
     memset(d_weight, 0, (size_t)width * sizeof *d_weight);
     memset(d_bias, 0, (size_t)width * sizeof *d_bias);
   }
-  add_partials(scratch, runs_of(rows), width, d_weight, d_bias);
+  add_partials(scratch, chunk_count(rows), width, d_weight, d_bias);
 }
 
 size_t train_host_layernorm_scratch(const train_ops_sizes_t *sizes) {
-  return sizes->training ? (size_t)RUNS * 2 * (size_t)sizes->width : 0;
+  return sizes->training ? (size_t)ROW_CHUNKS * 2 * (size_t)sizes->width : 0;
 }

@@ -1,6 +1,7 @@
 /*
- * The linear layer: three matrix products, with bias, residual and GELU done to their tiles. The
- * bias's gradient belongs to the tiles of the weight's that begin a row.
+ * The linear layer: three matrix products, with bias, residual and GELU in their epilogues. The
+ * gradient of the bias is computed in the epilogue of the first tile in each row of tiles of the
+ * weight's gradient.
  */
 #include <assert.h>
 #include <string.h>
@@ -12,16 +13,16 @@
 #define SQRT_2_OVER_PI 0.79788456f
 #define CUBIC 0.044715f
 
-/* What follows the products; all of [rows, out_width] or, for `hidden`, [rows, in_width]. */
-typedef struct epilogue {
+/* Arguments of the epilogues: arrays of [rows, out_width]; `hidden` is [rows, in_width]. */
+typedef struct arguments {
   int rows, width; /* of the arrays below */
   const float *bias, *residual;
   float *active;
   const float *hidden;
   const float *d_out;
-  bool fresh;
+  bool overwrite;
   float *d_bias;
-} epilogue_t;
+} epilogue_arguments_t;
 
 TRAIN_VECTORIZED
 static void add_bias(const float *bias, int count, float *restrict out) {
@@ -44,8 +45,8 @@ static void add_bias_and_gelu(const float *bias, int count, float *restrict out,
   }
 }
 
-static void end_forward(const void *context, const train_tile_t *tile) {
-  const epilogue_t *e = context;
+static void forward_epilogue(const void *context, const train_tile_t *tile) {
+  const epilogue_arguments_t *e = context;
   const float *bias = e->bias + tile->column;
   for (int i = 0; i < tile->rows; i++) {
     size_t at = (size_t)(tile->row + i) * e->width + tile->column;
@@ -65,7 +66,7 @@ void train_host_linear_forward(train_pool_t *pool, const train_linear_t *linear,
                                const float *residual, float *out, float *active) {
   assert(linear->split == TRAIN_TENSOR_SPLIT_NONE);
   assert(bias != NULL || (residual == NULL && active == NULL));
-  const epilogue_t epilogue = {
+  const epilogue_arguments_t arguments = {
       .width = linear->out_width, .bias = bias, .residual = residual, .active = active};
   const train_gemm_t product = {.rows = rows,
                                 .columns = linear->out_width,
@@ -77,8 +78,8 @@ void train_host_linear_forward(train_pool_t *pool, const train_linear_t *linear,
                                 .b_transposed = true,
                                 .out = out,
                                 .out_stride = linear->out_width,
-                                .end = bias != NULL ? end_forward : NULL,
-                                .context = &epilogue};
+                                .epilogue = bias != NULL ? forward_epilogue : NULL,
+                                .context = &arguments};
   train_gemm_run(pool, &product, 1);
 }
 
@@ -92,8 +93,8 @@ static void gelu_backward(const float *in, int count, float *restrict d) {
   }
 }
 
-static void end_d_in(const void *context, const train_tile_t *tile) {
-  const epilogue_t *e = context;
+static void d_in_epilogue(const void *context, const train_tile_t *tile) {
+  const epilogue_arguments_t *e = context;
   for (int i = 0; i < tile->rows; i++) {
     gelu_backward(e->hidden + (size_t)(tile->row + i) * e->width + tile->column, tile->columns,
                   tile->out + (size_t)i * tile->out_stride);
@@ -108,24 +109,24 @@ static void add_rows(const float *d_out, int rows, int stride, int count, float 
   }
 }
 
-/* A tile's rows are output features. */
-static void end_d_weight(const void *context, const train_tile_t *tile) {
-  const epilogue_t *e = context;
+/* The rows of a tile are output features. */
+static void d_weight_epilogue(const void *context, const train_tile_t *tile) {
+  const epilogue_arguments_t *e = context;
   if (tile->column > 0) return;
   float *d_bias = e->d_bias + tile->row;
-  if (e->fresh) memset(d_bias, 0, (size_t)tile->rows * sizeof *d_bias);
+  if (e->overwrite) memset(d_bias, 0, (size_t)tile->rows * sizeof *d_bias);
   add_rows(e->d_out + tile->row, e->rows, e->width, tile->rows, d_bias);
 }
 
 void train_host_linear_backward(train_pool_t *pool, const train_linear_t *linear,
                                 const float *d_out, const float *in, int rows, const float *weight,
-                                const float *hidden, bool fresh, float *d_in, float *d_weight,
+                                const float *hidden, bool overwrite, float *d_in, float *d_weight,
                                 float *d_bias) {
   assert(linear->split == TRAIN_TENSOR_SPLIT_NONE);
   int in_width = linear->in_width, out_width = linear->out_width;
-  const epilogue_t to_in = {.width = in_width, .hidden = hidden};
-  const epilogue_t to_bias = {
-      .rows = rows, .width = out_width, .d_out = d_out, .fresh = fresh, .d_bias = d_bias};
+  const epilogue_arguments_t to_in = {.width = in_width, .hidden = hidden};
+  const epilogue_arguments_t to_bias = {
+      .rows = rows, .width = out_width, .d_out = d_out, .overwrite = overwrite, .d_bias = d_bias};
   const train_gemm_t products[] = {{.rows = out_width,
                                     .columns = in_width,
                                     .depth = rows,
@@ -134,10 +135,10 @@ void train_host_linear_backward(train_pool_t *pool, const train_linear_t *linear
                                     .a_transposed = true,
                                     .b = in,
                                     .b_stride = in_width,
-                                    .add = !fresh,
+                                    .add = !overwrite,
                                     .out = d_weight,
                                     .out_stride = in_width,
-                                    .end = end_d_weight,
+                                    .epilogue = d_weight_epilogue,
                                     .context = &to_bias},
                                    {.rows = rows,
                                     .columns = in_width,
@@ -148,7 +149,7 @@ void train_host_linear_backward(train_pool_t *pool, const train_linear_t *linear
                                     .b_stride = in_width,
                                     .out = d_in,
                                     .out_stride = in_width,
-                                    .end = hidden != NULL ? end_d_in : NULL,
+                                    .epilogue = hidden != NULL ? d_in_epilogue : NULL,
                                     .context = &to_in}};
   train_gemm_run(pool, products, 2);
 }

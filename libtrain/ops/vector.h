@@ -1,7 +1,7 @@
 /*
- * What the loops between the matrix products are vectorised with: a marker that compiles a function
- * for plain x86-64, for AVX2 with FMA and for AVX-512, picked when the program is loaded, and
- * exponential and hyperbolic tangent written so that a compiler can put them into such a loop.
+ * Vectorization support for the loops between matrix products: a marker that compiles a function
+ * for baseline x86-64, AVX2 with FMA, and AVX-512, selected when the program is loaded; and
+ * exponential and hyperbolic tangent in a form that compilers vectorize.
  */
 #ifndef LIBTRAIN_VECTOR_H
 #define LIBTRAIN_VECTOR_H
@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* GCC alone: Clang names a clone so that other files cannot call it. Not under the sanitizers,
- * whose runtimes are not up yet when the loader picks a clone. */
+/* GCC only: Clang names the clones so that other files cannot call them. Not with sanitizers, whose
+ * runtimes are not initialized when the loader selects a clone. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define TRAIN_VECTORIZED \
@@ -19,11 +19,12 @@
 #define TRAIN_VECTORIZED
 #endif
 
-/* e^x to 2e-7 relative; below -87 it is about 1e-38 rather than a denormal, above 88 it stays at
- * e^88. NaN gives NaN. x is cut into n ln 2 + r with |r| <= ln 2 / 2; n goes into the exponent
- * bits, e^r is a Taylor polynomial. */
+/* e^x with relative error 2e-7. Below -87 the result is about 1e-38 instead of a denormal, above 88
+ * it is e^88. NaN gives NaN. x is split into n ln 2 + r with |r| <= ln 2 / 2; n goes into the
+ * exponent bits, e^r is a Taylor polynomial. */
 static inline float train_exp(float x) {
-  const float round_to_integer = 0x1.8p23f; /* adding it leaves the integer in the low bits */
+  const float round_to_integer = 0x1.8p23f; /* adding it leaves the rounded integer in the low
+                                             * bits */
   const float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;
@@ -46,14 +47,15 @@ static inline float train_exp(float x) {
   return p * scale;
 }
 
-/* tanh x to 3e-7 absolute, which is what a GELU needs; near 0 the relative error is larger. */
+/* tanh x with absolute error 3e-7, which is sufficient for GELU; near 0 the relative error is
+ * larger. */
 static inline float train_tanh(float x) {
   return 1.0f - 2.0f / (train_exp(2.0f * x) + 1.0f);
 }
 
-/* The largest of values[0..count), count >= 1; a NaN may be passed over. Eight maxima run side by
- * side, an order that compilers may not choose by themselves. */
-static inline float train_largest(const float *values, int count) {
+/* The largest of values[0..count), count >= 1; NaNs may be ignored. Keeps eight running maxima, a
+ * reordering that compilers may not do by themselves. */
+static inline float train_max(const float *values, int count) {
   enum { LANES = 8 };
   float most[LANES], largest = values[0];
   for (int lane = 0; lane < LANES; lane++) most[lane] = largest;

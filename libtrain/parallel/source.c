@@ -132,7 +132,7 @@ static bool is_in_use(const train_store_t *store, int unit) {
   return false;
 }
 
-static coll_status_t open_gradients(void *context, int unit, float **gradients, bool *fresh) {
+static coll_status_t open_gradients(void *context, int unit, float **gradients, bool *overwrite) {
   train_store_t *store = context;
   assert(store->micro_batch < store->micro_batches);
   bool adding = store->micro_batch > 0;
@@ -142,7 +142,7 @@ static coll_status_t open_gradients(void *context, int unit, float **gradients, 
   }
   store->units[unit].adds = adding;
   *gradients = open_at(store, unit);
-  *fresh = !(adding && store->gradients.whole);
+  *overwrite = !(adding && store->gradients.whole);
   return COLL_OK;
 }
 

@@ -88,11 +88,11 @@ static bool is_unit_right(const trial_t *trial, const train_layout_t *layout, ui
 }
 
 static void give_gradients(const train_layout_t *layout, uint64_t step, int first, int rows,
-                           int unit, bool fresh, float *gradients) {
+                           int unit, bool overwrite, float *gradients) {
   const train_unit_t *at = &layout->units[unit];
   for (size_t i = 0; i < at->count; i++) {
     float given = (float)rows_gradient(step, first, rows, at->offset + i);
-    gradients[i] = fresh ? given : gradients[i] + given;
+    gradients[i] = overwrite ? given : gradients[i] + given;
   }
 }
 
@@ -130,15 +130,16 @@ static int backward(const pass_t *pass) {
   const train_source_t *source = &pass->source;
   int last = pass->layout->unit_count - 1;
   float *ends, *gradients;
-  bool fresh;
+  bool overwrite;
   PARTY_TRY(use_unit(pass, 0, last));
-  PARTY_OK(source->open_gradients(source->context, 0, &ends, &fresh));
-  give_gradients(pass->layout, pass->step, pass->first_row, pass->rows, 0, fresh, ends);
+  PARTY_OK(source->open_gradients(source->context, 0, &ends, &overwrite));
+  give_gradients(pass->layout, pass->step, pass->first_row, pass->rows, 0, overwrite, ends);
   source->release(source->context, 0);
   for (int unit = last; unit >= 1; unit--) {
     PARTY_TRY(use_unit(pass, unit, unit > 1 ? unit - 1 : -1));
-    PARTY_OK(source->open_gradients(source->context, unit, &gradients, &fresh));
-    give_gradients(pass->layout, pass->step, pass->first_row, pass->rows, unit, fresh, gradients);
+    PARTY_OK(source->open_gradients(source->context, unit, &gradients, &overwrite));
+    give_gradients(pass->layout, pass->step, pass->first_row, pass->rows, unit, overwrite,
+                   gradients);
     source->release(source->context, unit);
     PARTY_OK(source->close_gradients(source->context, unit));
   }

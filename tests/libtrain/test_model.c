@@ -241,10 +241,10 @@ static void note_release(void *context, int unit) {
   snprintf(journal->text + used, sizeof journal->text - used, " r%d", unit);
 }
 
-static coll_status_t note_open(void *context, int unit, float **gradients, bool *fresh) {
+static coll_status_t note_open(void *context, int unit, float **gradients, bool *overwrite) {
   journal_t *journal = context;
   COLL_TRY(note(journal, "o", unit, -2));
-  return journal->inner.open_gradients(journal->inner.context, unit, gradients, fresh);
+  return journal->inner.open_gradients(journal->inner.context, unit, gradients, overwrite);
 }
 
 static coll_status_t note_close(void *context, int unit) {

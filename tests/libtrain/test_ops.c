@@ -25,7 +25,7 @@ typedef struct op {
   size_t ins, parameters, outs;
   double deviation; /* of the inputs */
   /* Forward to out[outs], backward from d[outs] to g[ins]. */
-  void (*run)(train_pool_t *pool, const shape_t *s, const float *x, const float *d, bool fresh,
+  void (*run)(train_pool_t *pool, const shape_t *s, const float *x, const float *d, bool overwrite,
               float *out, float *g);
 } op_t;
 
@@ -101,12 +101,12 @@ static shape_t shape_of(int sequences, int length, int heads, int width, int out
 /* ---- the operators ---- */
 
 static void run_embedding(train_pool_t *pool, const shape_t *s, const float *x, const float *d,
-                          bool fresh, float *out, float *g) {
+                          bool overwrite, float *out, float *g) {
   size_t table = (size_t)(s->classes * s->width);
   const train_batch_t batch = batch_of(s);
-  if (fresh) memset(g, 0, table * sizeof *g); /* the classifier has overwritten them before */
+  if (overwrite) memset(g, 0, table * sizeof *g); /* the classifier has overwritten them before */
   train_ops_host.embedding_forward(pool, &batch, tokens, x, x + table, s->width, out);
-  train_ops_host.embedding_backward(pool, &batch, tokens, d, s->width, s->length + 2, fresh, g,
+  train_ops_host.embedding_backward(pool, &batch, tokens, d, s->width, s->length + 2, overwrite, g,
                                     g + table);
 }
 
@@ -122,13 +122,13 @@ Test(ops, embedding) {
 }
 
 static void run_layernorm(train_pool_t *pool, const shape_t *s, const float *x, const float *d,
-                          bool fresh, float *out, float *g) {
+                          bool overwrite, float *out, float *g) {
   size_t rows = rows_of(s), width = (size_t)s->width, ins = rows * width;
   float mean[POSITIONS_MAX], rstd[POSITIONS_MAX];
   train_ops_host.layernorm_forward(pool, x, x + ins, x + ins + width, (int)rows, s->width, out,
                                    mean, rstd);
   train_ops_host.layernorm_backward(pool, d, x, x + ins, mean, rstd, (int)rows, s->width, true,
-                                    fresh, scratch_of(), g, g + ins, g + ins + width);
+                                    overwrite, scratch_of(), g, g + ins, g + ins + width);
 }
 
 Test(ops, layernorm) {
@@ -160,30 +160,30 @@ static train_linear_t linear_of(const shape_t *s) {
 }
 
 static void run_linear(train_pool_t *pool, const shape_t *s, const float *x, const float *d,
-                       bool fresh, float *out, float *g) {
+                       bool overwrite, float *out, float *g) {
   size_t ins = rows_of(s) * (size_t)s->width, weights = (size_t)(s->out_width * s->width);
   const train_linear_t linear = linear_of(s);
   train_ops_host.linear_forward(pool, &linear, x, (int)rows_of(s), x + ins, x + ins + weights, NULL,
                                 out, NULL);
-  train_ops_host.linear_backward(pool, &linear, d, x, (int)rows_of(s), x + ins, NULL, fresh, g,
+  train_ops_host.linear_backward(pool, &linear, d, x, (int)rows_of(s), x + ins, NULL, overwrite, g,
                                  g + ins, g + ins + weights);
 }
 
 static void run_linear_and_residual(train_pool_t *pool, const shape_t *s, const float *x,
-                                    const float *d, bool fresh, float *out, float *g) {
+                                    const float *d, bool overwrite, float *out, float *g) {
   size_t ins = rows_of(s) * (size_t)s->width, outs = rows_of(s) * (size_t)s->out_width;
   size_t weights = (size_t)(s->out_width * s->width);
   const float *bias = x + ins + weights, *residual = bias + s->out_width;
   const train_linear_t linear = linear_of(s);
-  run_linear(pool, s, x, d, fresh, out, g);
+  run_linear(pool, s, x, d, overwrite, out, g);
   train_ops_host.linear_forward(pool, &linear, x, (int)rows_of(s), x + ins, bias, residual, out,
                                 NULL);
   float *d_residual = g + (residual - x); /* the stream's own gradient */
-  for (size_t i = 0; i < outs; i++) d_residual[i] = fresh ? d[i] : 2 * d[i];
+  for (size_t i = 0; i < outs; i++) d_residual[i] = overwrite ? d[i] : 2 * d[i];
 }
 
 static void run_gelu_and_linear(train_pool_t *pool, const shape_t *s, const float *x,
-                                const float *d, bool fresh, float *out, float *g) {
+                                const float *d, bool overwrite, float *out, float *g) {
   size_t ins = rows_of(s) * (size_t)s->width, weights = (size_t)(s->out_width * s->width);
   const train_linear_t linear = linear_of(s), same = {.in_width = s->width, .out_width = s->width};
   float *active = malloc(2 * ins * sizeof *active), *hidden = active + ins;
@@ -194,8 +194,8 @@ static void run_gelu_and_linear(train_pool_t *pool, const shape_t *s, const floa
   cr_assert_arr_eq(hidden, x, ins * sizeof *x);
   train_ops_host.linear_forward(pool, &linear, active, (int)rows_of(s), x + ins, x + ins + weights,
                                 NULL, out, NULL);
-  train_ops_host.linear_backward(pool, &linear, d, active, (int)rows_of(s), x + ins, hidden, fresh,
-                                 g, g + ins, g + ins + weights);
+  train_ops_host.linear_backward(pool, &linear, d, active, (int)rows_of(s), x + ins, hidden,
+                                 overwrite, g, g + ins, g + ins + weights);
   free(active), free(identity);
 }
 
@@ -227,10 +227,10 @@ Test(ops, linear_without_bias_overwrites_its_output) {
 }
 
 static void run_attention(train_pool_t *pool, const shape_t *s, const float *x, const float *d,
-                          bool fresh, float *out, float *g) {
+                          bool overwrite, float *out, float *g) {
   float log_sums[POSITIONS_MAX * 4];
   const train_batch_t batch = batch_of(s);
-  (void)fresh;
+  (void)overwrite;
   train_ops_host.attention_forward(pool, &batch, x, s->heads, s->width, scratch_of(), out,
                                    log_sums);
   train_ops_host.attention_backward(pool, &batch, d, x, out, log_sums, s->heads, s->width,
@@ -293,10 +293,10 @@ static void sum_of_classifier(const shape_t *s, const double *x, double *out) {
 }
 
 static void run_classifier(train_pool_t *pool, const shape_t *s, const float *x, const float *d,
-                           bool fresh, float *out, float *g) {
+                           bool overwrite, float *out, float *g) {
   size_t ins = rows_of(s) * (size_t)s->width;
   double loss = train_ops_host.classifier(pool, x, x + ins, tokens, (int)rows_of(s), s->width,
-                                          s->classes, d[0], fresh, scratch_of(), g, g + ins);
+                                          s->classes, d[0], overwrite, scratch_of(), g, g + ins);
   double alone = train_ops_host.classifier(pool, x, x + ins, tokens, (int)rows_of(s), s->width,
                                            s->classes, 0, false, scratch_of(), NULL, NULL);
   cr_assert_eq(loss, alone, "the loss without gradients is %.9g, not %.9g", alone, loss);
