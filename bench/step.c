@@ -13,11 +13,11 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "bench/step_limit.h"
+#include "libtrain/common/random.h"
+#include "libtrain/common/threads.h"
 #include "libtrain/model/model.h"
 #include "libtrain/ops/blas.h"
 #include "libtrain/parallel/store.h"
-#include "libtrain/random.h"
-#include "libtrain/threads.h"
 
 typedef struct settings {
   const char *preset;
@@ -70,7 +70,7 @@ static coll_status_t open_model(const settings_t *settings, rank_t *rank) {
   COLL_TRY(train_preset_find(settings->preset, &config));
   config.context = (int32_t)settings->length;
   COLL_TRY(train_layout_create(&config, &rank->layout));
-  int threads = settings->threads > 0 ? (int)settings->threads : train_threads_share(ranks);
+  int threads = settings->threads > 0 ? (int)settings->threads : train_threads_default(ranks);
   COLL_TRY(train_pool_create(threads, &rank->pool));
   const train_model_options_t options = {.sequences = rank->sequences,
                                          .recompute = (train_recompute_t)settings->recompute,
@@ -124,10 +124,10 @@ static void close_rank(rank_t *rank) {
 /* ---- a step ---- */
 
 static coll_status_t pass(const settings_t *settings, rank_t *rank, double *loss) {
-  const train_source_t source = train_store_source(rank->store);
+  const train_param_provider_t provider = train_store_provider(rank->store);
   float scale = 1.0f / ((float)settings->batch * (float)settings->length);
   train_store_begin(rank->store, 1);
-  COLL_TRY(train_model_forward_backward(rank->model, &source, rank->tokens, rank->targets,
+  COLL_TRY(train_model_forward_backward(rank->model, &provider, rank->tokens, rank->targets,
                                         rank->sequences, (int)settings->length, scale, loss));
   *loss *= (double)scale;
   return COLL_OK;

@@ -56,7 +56,7 @@ static void read_window(const evaluation_t *of, uint64_t window, int32_t *tokens
  * need each other to gather parameters: one that has run out of windows goes on with the first and
  * counts nothing, and one that cannot read goes on with zeros until all come to hear of it. */
 static coll_status_t evaluate_share(const evaluation_t *of, const train_team_t *team,
-                                    train_model_t *model, const train_source_t *source,
+                                    train_model_t *model, const train_param_provider_t *provider,
                                     int32_t *tokens, double sums[EVALUATED_SUMS]) {
   int sequences = model->options.sequences, context = of->context;
   coll_status_t failure = COLL_OK;
@@ -70,7 +70,8 @@ static coll_status_t evaluate_share(const evaluation_t *of, const train_team_t *
       read_window(of, window, tokens + at, targets + at, &failure);
     }
     if (rows == 0) read_window(of, 0, tokens, targets, &failure);
-    COLL_TRY(train_model_loss(model, source, tokens, targets, rows > 0 ? rows : 1, context, &loss));
+    COLL_TRY(
+        train_model_loss(model, provider, tokens, targets, rows > 0 ? rows : 1, context, &loss));
     sums[EVALUATED_LOSS] += rows > 0 ? loss : 0;
     sums[EVALUATED_TOKENS] += (double)rows * context;
     sums[EVALUATED_BYTES] += text_bytes(of->tokenizer, targets, rows * context);
@@ -80,7 +81,8 @@ static coll_status_t evaluate_share(const evaluation_t *of, const train_team_t *
 
 coll_status_t train_evaluate(const train_dataset_t *dataset, const train_tokenizer_t *tokenizer,
                              uint64_t tokens, const train_team_t *team, train_model_t *model,
-                             const train_source_t *source, train_evaluation_t *evaluation) {
+                             const train_param_provider_t *provider,
+                             train_evaluation_t *evaluation) {
   int context = model->layout->config.context;
   size_t positions = (size_t)model->options.sequences * (size_t)context;
   const evaluation_t of = evaluation_of(dataset, tokenizer, tokens, context);
@@ -88,7 +90,7 @@ coll_status_t train_evaluate(const train_dataset_t *dataset, const train_tokeniz
   void *memory = NULL;
   coll_status_t status = base_alloc(2 * positions, sizeof(int32_t), "the evaluation", &memory);
   COLL_TRY(train_team_agree(team, status));
-  status = evaluate_share(&of, team, model, source, memory, sums);
+  status = evaluate_share(&of, team, model, provider, memory, sums);
   free(memory);
   COLL_TRY(status);
   COLL_TRY(train_team_sum_doubles(team, sums, EVALUATED_SUMS));

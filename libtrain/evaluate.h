@@ -16,6 +16,7 @@ typedef struct train_evaluation {
  * which every rank makes as many passes. The tokenizer may be NULL. */
 coll_status_t train_evaluate(const train_dataset_t *dataset, const train_tokenizer_t *tokenizer,
                              uint64_t tokens, const train_team_t *team, train_model_t *model,
-                             const train_source_t *source, train_evaluation_t *evaluation);
+                             const train_param_provider_t *provider,
+                             train_evaluation_t *evaluation);
 
 #endif

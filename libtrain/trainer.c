@@ -11,9 +11,9 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "libtrain/common/random.h"
 #include "libtrain/data/shuffle.h"
 #include "libtrain/files/checkpoint.h"
-#include "libtrain/random.h"
 
 /* What is summed over the ranks. */
 enum { SUM_LOSS, SUM_SQUARES, SUM_PROGRESS, SUM_FAILURES, SUMS };
@@ -24,7 +24,7 @@ typedef struct run {
   const train_team_t *team;
   train_store_t *store;
   train_metadata_t *metadata;
-  train_source_t source;
+  train_param_provider_t provider;
   train_model_t *model;
   int micro_batches;         /* of a step */
   int rows, context;         /* of a micro-batch on this rank */
@@ -81,7 +81,7 @@ static coll_status_t compute_gradients(run_t *run, double *loss) {
   for (int micro_batch = 0; micro_batch < run->micro_batches; micro_batch++) {
     double micro_loss;
     read_rows(run, micro_batch);
-    COLL_TRY(train_model_forward_backward(run->model, &run->source, run->tokens, run->targets,
+    COLL_TRY(train_model_forward_backward(run->model, &run->provider, run->tokens, run->targets,
                                           run->rows, run->context, scale, &micro_loss));
     sum += micro_loss;
   }
@@ -130,7 +130,7 @@ static coll_status_t learn(run_t *run, train_step_t *taken) {
   if (sums[SUM_FAILURES] > 0) return train_team_agree(run->team, run->failure);
   double loss = sums[SUM_LOSS], norm = sqrt(sums[SUM_SQUARES]);
   if (!isfinite(loss) || !isfinite(norm)) return fail_without_number(run, loss, norm);
-  float rate = train_rate_at(options->rate, options->warmup, sums[SUM_PROGRESS]);
+  float rate = train_learning_rate_at(options->rate, options->warmup, sums[SUM_PROGRESS]);
   COLL_TRY(train_store_update(run->store, &options->adamw, train_gradient_clip(norm, options->clip),
                               rate, step));
   move_on(run);
@@ -175,7 +175,7 @@ static coll_status_t evaluate_and_save(run_t *run, train_evaluation_t *evaluatio
   const train_options_t *options = run->options;
   uint64_t start_ns = base_clock_now_ns();
   COLL_TRY(train_evaluate(&run->corpus->held_out, options->tokenizer, options->evaluation_tokens,
-                          run->team, run->model, &run->source, evaluation));
+                          run->team, run->model, &run->provider, evaluation));
   if (!isfinite(evaluation->loss)) return fail_held_out(run, evaluation->loss);
   COLL_TRY(save(run));
   run->evaluating_ns += base_clock_now_ns() - start_ns;
@@ -273,7 +273,7 @@ coll_status_t train_run(const train_options_t *options, const train_corpus_t *co
                .team = team,
                .store = store,
                .metadata = metadata,
-               .source = train_store_source(store),
+               .provider = train_store_provider(store),
                .first_step = metadata->position.step};
   train_result_t reached = {0};
   coll_status_t status = begin(&run);

@@ -11,7 +11,7 @@
 #include "libtrain/evaluate.h"
 #include "libtrain/files/metadata.h"
 #include "libtrain/model/model.h"
-#include "libtrain/optimizer.h"
+#include "libtrain/model/optimizer.h"
 #include "libtrain/parallel/store.h"
 #include "libtrain/parallel/team.h"
 

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "libtrain/common/random.h"
 #include "libtrain/data/encode.h"
 #include "libtrain/data/shard_list.h"
 #include "libtrain/data/tokenizer_files.h"
-#include "libtrain/random.h"
 
 #define HELD_OUT_ONE_IN 10
 #define CHECKED_TOKENS 512 /* tokens at each end of a shard */

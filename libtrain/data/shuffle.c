@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-#include "libtrain/random.h"
+#include "libtrain/common/random.h"
 
 #define ROUNDS 6
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "libtrain/random.h"
+#include "libtrain/common/random.h"
 
 #define HELD_OUT_ONE_IN 10
 #define READ_BYTES ((size_t)1 << 20)

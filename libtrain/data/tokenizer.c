@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "libtrain/common/random.h"
 #include "libtrain/data/pretokenize.h"
-#include "libtrain/random.h"
 
 /* Longer words, and words beyond this number, are not cached. */
 #define CACHED_WORD_BYTES 64

@@ -28,7 +28,7 @@ static int tensor_at(const train_layout_t *layout, int position) {
   if (block >= layers * TRAIN_BLOCK_TENSORS) {
     return TRAIN_FINAL_WEIGHT + block - layers * TRAIN_BLOCK_TENSORS;
   }
-  return TRAIN_ENDS + block % layers * TRAIN_BLOCK_TENSORS + block / layers;
+  return TRAIN_ROOT_TENSORS + block % layers * TRAIN_BLOCK_TENSORS + block / layers;
 }
 
 /* ---- reading ---- */

@@ -1,6 +1,6 @@
 /*
- * The arrays of a forward and a backward pass, carved from one arena. The layout is written once
- * and walked twice: with no arena to add up the size, and again to hand out the places.
+ * All arrays of the passes lie in one arena. The same code first computes the arena's size and
+ * then, with the arena allocated, assigns the arrays.
  */
 #include "libtrain/model/activations.h"
 
@@ -13,11 +13,11 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 
 typedef struct carver {
-  float *arena; /* NULL while measuring */
+  float *arena; /* NULL while the size is computed */
   size_t used;  /* floats */
 } carver_t;
 
-/* The parts of a block's arrays that are its own; the others are shared by all blocks. */
+/* Which arrays each block has of its own; the others are shared by all blocks. */
 typedef struct owned {
   bool attention, qkv, mlp, out;
 } owned_t;
@@ -31,8 +31,8 @@ static owned_t owned_by_blocks(const train_model_options_t *options) {
                    .out = true};
 }
 
-static void carve(carver_t *carver, size_t rows, size_t columns, float **place) {
-  if (carver->arena != NULL) *place = carver->arena + carver->used;
+static void carve(carver_t *carver, size_t rows, size_t columns, float **array) {
+  if (carver->arena != NULL) *array = carver->arena + carver->used;
   carver->used += base_round_up(rows * columns, LINE_FLOATS);
 }
 
@@ -48,7 +48,7 @@ static void carve_block(carver_t *carver, const train_model_config_t *config, si
   }
   if (owned->qkv) carve(carver, rows, 3 * width, &block->qkv);
   if (owned->mlp) {
-    carve(carver, rows, width, &block->middle);
+    carve(carver, rows, width, &block->mid_stream);
     carve(carver, rows, width, &block->normed2);
     carve(carver, rows, 1, &block->mean2);
     carve(carver, rows, 1, &block->rstd2);
@@ -73,7 +73,7 @@ static size_t scratch_of(const train_model_config_t *config, const train_model_o
   return options->ops->scratch_floats(&sizes);
 }
 
-/* activations->blocks may be NULL while measuring. */
+/* activations->blocks may be NULL while the size is computed. */
 static void carve_all(carver_t *carver, const train_model_config_t *config,
                       const train_model_options_t *options, train_activations_t *activations) {
   size_t width = (size_t)config->width, rows = rows_of(config, options);
@@ -101,21 +101,21 @@ static void carve_all(carver_t *carver, const train_model_config_t *config,
 size_t train_activations_bytes(const train_model_config_t *config,
                                const train_model_options_t *options) {
   carver_t carver = {0};
-  train_activations_t nowhere = {0};
-  carve_all(&carver, config, options, &nowhere);
+  train_activations_t unused = {0};
+  carve_all(&carver, config, options, &unused);
   return carver.used * sizeof(float);
 }
 
-/* Memory in huge pages where there are any: the passes stride over all of it. */
+/* Requests huge pages, because the passes access the arena with large strides. */
 static coll_status_t allocate_arena(size_t bytes, int sequences, void **arena) {
-  size_t whole = base_round_up(bytes, HUGE_PAGE);
-  void *memory = aligned_alloc(HUGE_PAGE, whole);
+  size_t rounded = base_round_up(bytes, HUGE_PAGE);
+  void *memory = aligned_alloc(HUGE_PAGE, rounded);
   if (memory == NULL) {
     return base_fail(COLL_ERROR_MEMORY,
                      "out of memory: %zu MiB of activations for %d sequences; lower --batch",
                      bytes >> 20, sequences);
   }
-  madvise(memory, whole, MADV_HUGEPAGE);
+  madvise(memory, rounded, MADV_HUGEPAGE);
   *arena = memory;
   return COLL_OK;
 }

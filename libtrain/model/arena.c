@@ -1,8 +1,8 @@
-/* The source that has everything at hand: units are places in two arrays. */
+/* The provider whose parameters and gradients are two arrays in memory. */
 #include <assert.h>
 #include <stddef.h>
 
-#include "libtrain/model/source.h"
+#include "libtrain/model/param_provider.h"
 
 static coll_status_t acquire(void *context, int unit, int next, const float **parameters) {
   const train_arena_t *arena = context;
@@ -19,24 +19,24 @@ static coll_status_t open_gradients(void *context, int unit, float **gradients, 
   const train_arena_t *arena = context;
   assert(arena->gradients != NULL);
   *gradients = arena->gradients + arena->layout->units[unit].offset;
-  *overwrite = !arena->adding;
+  *overwrite = !arena->accumulating;
   return COLL_OK;
 }
 
 static coll_status_t close_gradients(void *context, int unit) {
   train_arena_t *arena = context;
-  if (unit == 0) arena->adding = true;
+  if (unit == 0) arena->accumulating = true;
   return COLL_OK;
 }
 
 void train_arena_begin(train_arena_t *arena) {
-  arena->adding = false;
+  arena->accumulating = false;
 }
 
-train_source_t train_arena_source(train_arena_t *arena) {
-  return (train_source_t){.context = arena,
-                          .acquire = acquire,
-                          .release = release,
-                          .open_gradients = open_gradients,
-                          .close_gradients = close_gradients};
+train_param_provider_t train_arena_provider(train_arena_t *arena) {
+  return (train_param_provider_t){.context = arena,
+                                  .acquire = acquire,
+                                  .release = release,
+                                  .open_gradients = open_gradients,
+                                  .close_gradients = close_gradients};
 }

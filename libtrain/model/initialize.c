@@ -1,12 +1,12 @@
-/* Initial values, tensor by tensor, of whatever range is asked for. */
+/* Initializes the tensors, or the parts of tensors, within the requested range. */
 #include <math.h>
 
+#include "libtrain/common/random.h"
 #include "libtrain/model/layout.h"
-#include "libtrain/random.h"
 
 #define TASK_ELEMENTS ((size_t)1 << 16)
 
-/* The standard deviation of a matrix. */
+/* Standard deviation of a matrix's elements. */
 static double deviation_of(const train_layout_t *layout, const train_tensor_t *tensor, int which) {
   const train_model_config_t *config = &layout->config;
   double deviation = 0.02 * sqrt(768.0 / config->width);
@@ -20,25 +20,26 @@ static bool is_norm_weight(const train_tensor_t *tensor, int which) {
   return which == TRAIN_NORM1_WEIGHT || which == TRAIN_NORM2_WEIGHT;
 }
 
-typedef struct share {
+typedef struct range {
   const train_layout_t *layout;
   uint64_t seed;
   size_t first, count;
   float *values; /* [count] */
-} share_t;
+} range_t;
 
-/* The part of the tensor that lies between `begin` and `end` of the flat space. */
-static void fill(const share_t *share, int index, size_t begin, size_t end) {
-  const train_tensor_t *tensor = &share->layout->tensors[index];
-  int which = index < TRAIN_ENDS ? index : (index - TRAIN_ENDS) % TRAIN_BLOCK_TENSORS;
+/* Initializes the part of the tensor between `begin` and `end` of the flat space. */
+static void fill(const range_t *range, int index, size_t begin, size_t end) {
+  const train_tensor_t *tensor = &range->layout->tensors[index];
+  int which =
+      index < TRAIN_ROOT_TENSORS ? index : (index - TRAIN_ROOT_TENSORS) % TRAIN_BLOCK_TENSORS;
   size_t tensor_end = tensor->offset + (size_t)tensor->rows * (size_t)tensor->columns;
   size_t from = tensor->offset > begin ? tensor->offset : begin;
   size_t to = tensor_end < end ? tensor_end : end;
   if (from >= to) return;
-  float *values = share->values + (from - share->first);
+  float *values = range->values + (from - range->first);
   if (tensor->rows > 1) {
-    train_random_normals(share->seed, TRAIN_RANDOM_WEIGHTS, from, to - from,
-                         deviation_of(share->layout, tensor, which), values);
+    train_random_normals(range->seed, TRAIN_RANDOM_WEIGHTS, from, to - from,
+                         deviation_of(range->layout, tensor, which), values);
     return;
   }
   float constant = is_norm_weight(tensor, which) ? 1.0f : 0.0f;
@@ -46,18 +47,18 @@ static void fill(const share_t *share, int index, size_t begin, size_t end) {
 }
 
 static void fill_task(void *context, int task, int thread) {
-  const share_t *share = context;
-  size_t begin = share->first + (size_t)task * TASK_ELEMENTS, end = begin + TASK_ELEMENTS;
-  size_t last = share->first + share->count;
+  const range_t *range = context;
+  size_t begin = range->first + (size_t)task * TASK_ELEMENTS, end = begin + TASK_ELEMENTS;
+  size_t last = range->first + range->count;
   (void)thread;
-  for (int i = 0; i < share->layout->tensor_count; i++) {
-    fill(share, i, begin, end < last ? end : last);
+  for (int i = 0; i < range->layout->tensor_count; i++) {
+    fill(range, i, begin, end < last ? end : last);
   }
 }
 
 void train_layout_initialize(train_pool_t *pool, const train_layout_t *layout, uint64_t seed,
                              size_t first, size_t count, float *values) {
-  share_t share = {
+  range_t range = {
       .layout = layout, .seed = seed, .first = first, .count = count, .values = values};
-  train_pool_run(pool, (int)((count + TASK_ELEMENTS - 1) / TASK_ELEMENTS), fill_task, &share);
+  train_pool_run(pool, (int)((count + TASK_ELEMENTS - 1) / TASK_ELEMENTS), fill_task, &range);
 }

@@ -1,6 +1,6 @@
 /*
- * Presets, the checks on sizes, the list of tensors and units. Units are listed one after the
- * other, each tensor where the one before it ends.
+ * Presets, validation of sizes, and the list of tensors and units. The tensors are contiguous, in
+ * list order.
  */
 #include "libtrain/model/layout.h"
 
@@ -14,13 +14,19 @@
 #include "base/words.h"
 
 #define PARAMETERS_MAX ((size_t)1 << 31)
-#define BYTES 256 /* vocabulary of the models that read bytes */
+#define BYTE_VOCABULARY 256 /* vocabulary size of byte-level models */
 #define GPT2_TOKENS 50257
 
 static const train_preset_t presets[] = {
-    {"tiny", "0.4 M parameters over bytes, 2 layers of width 128", {BYTES, 64, 2, 4, 128}},
-    {"mini", "3.3 M parameters over bytes, 4 layers of width 256", {BYTES, 256, 4, 4, 256}},
-    {"midi", "19 M parameters over bytes, 6 layers of width 512", {BYTES, 256, 6, 8, 512}},
+    {"tiny",
+     "0.4 M parameters over bytes, 2 layers of width 128",
+     {BYTE_VOCABULARY, 64, 2, 4, 128}},
+    {"mini",
+     "3.3 M parameters over bytes, 4 layers of width 256",
+     {BYTE_VOCABULARY, 256, 4, 4, 256}},
+    {"midi",
+     "19 M parameters over bytes, 6 layers of width 512",
+     {BYTE_VOCABULARY, 256, 6, 8, 512}},
     {"gpt2", "124 M parameters, 12 layers of width 768", {GPT2_TOKENS, 1024, 12, 12, 768}},
     {"gpt2-medium", "355 M parameters, 24 layers of width 1024", {GPT2_TOKENS, 1024, 24, 16, 1024}},
     {"gpt2-large", "774 M parameters, 36 layers of width 1280", {GPT2_TOKENS, 1024, 36, 20, 1280}},
@@ -56,8 +62,8 @@ coll_status_t train_model_config_check(const train_model_config_t *config) {
   const char *const names[] = {"vocabulary", "context", "layers", "heads", "width"};
   for (int i = 0; i < 5; i++) {
     if (sizes[i] < 1 || sizes[i] > limits[i]) {
-      return base_fail(COLL_ERROR_INVALID, "a model with %s %d: give 1 to %d", names[i], sizes[i],
-                       limits[i]);
+      return base_fail(COLL_ERROR_INVALID, "%s %d is out of range: give 1 to %d", names[i],
+                       sizes[i], limits[i]);
     }
   }
   if (config->width % config->heads != 0) {
@@ -67,13 +73,14 @@ coll_status_t train_model_config_check(const train_model_config_t *config) {
   }
   double width = config->width;
   if ((double)config->layers * 12 * width * width + config->vocabulary * width > PARAMETERS_MAX) {
-    return base_fail(COLL_ERROR_INVALID, "%d layers of width %d are more than %zu parameters",
+    return base_fail(COLL_ERROR_INVALID, "%d layers of width %d have more than %zu parameters",
                      config->layers, config->width, PARAMETERS_MAX);
   }
   return COLL_OK;
 }
 
-/* Appends a tensor to the unit listed last. A weight of a linear layer is named as such. */
+/* Appends a tensor to the last unit of the list. Weights of linear layers are recognized by
+ * name. */
 __attribute__((format(printf, 4, 5))) static void add(train_layout_t *layout, int rows, int columns,
                                                       const char *format, ...) {
   train_tensor_t *tensor = &layout->tensors[layout->tensor_count++];
@@ -128,7 +135,8 @@ coll_status_t train_layout_create(const train_model_config_t *config, train_layo
   COLL_TRY(base_alloc(1, sizeof(train_layout_t), "a layout", &memory));
   train_layout_t *created = memory;
   created->config = *config;
-  size_t layers = (size_t)config->layers, tensors = TRAIN_ENDS + layers * TRAIN_BLOCK_TENSORS;
+  size_t layers = (size_t)config->layers,
+         tensors = TRAIN_ROOT_TENSORS + layers * TRAIN_BLOCK_TENSORS;
   coll_status_t status = base_alloc(tensors, sizeof(train_tensor_t), "the tensor list", &memory);
   if (status != COLL_OK) goto failed;
   created->tensors = memory;

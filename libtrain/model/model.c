@@ -1,4 +1,4 @@
-/* A model is its activations. */
+/* Creates a model, which consists of its options and its activations. */
 #include "libtrain/model/model.h"
 
 #include <assert.h>

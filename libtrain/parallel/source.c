@@ -135,14 +135,14 @@ static bool is_in_use(const train_store_t *store, int unit) {
 static coll_status_t open_gradients(void *context, int unit, float **gradients, bool *overwrite) {
   train_store_t *store = context;
   assert(store->micro_batch < store->micro_batches);
-  bool adding = store->micro_batch > 0;
+  bool accumulating = store->micro_batch > 0;
   if (!store->gradients.whole) {
     if (is_in_use(store, unit)) COLL_TRY(wait_for_all(store));
     COLL_TRY(send_all_ready(store));
   }
-  store->units[unit].adds = adding;
+  store->units[unit].adds = accumulating;
   *gradients = open_at(store, unit);
-  *overwrite = !(adding && store->gradients.whole);
+  *overwrite = !(accumulating && store->gradients.whole);
   return COLL_OK;
 }
 
@@ -154,10 +154,10 @@ static coll_status_t close_gradients(void *context, int unit) {
   return whole || unit == 0 ? send_all_ready(store) : COLL_OK;
 }
 
-train_source_t train_store_source(train_store_t *store) {
-  return (train_source_t){.context = store,
-                          .acquire = acquire,
-                          .release = release,
-                          .open_gradients = open_gradients,
-                          .close_gradients = close_gradients};
+train_param_provider_t train_store_provider(train_store_t *store) {
+  return (train_param_provider_t){.context = store,
+                                  .acquire = acquire,
+                                  .release = release,
+                                  .open_gradients = open_gradients,
+                                  .close_gradients = close_gradients};
 }

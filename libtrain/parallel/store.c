@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "libtrain/common/random.h"
 #include "libtrain/parallel/store_internal.h"
-#include "libtrain/random.h"
 
 /* ---- life ---- */
 

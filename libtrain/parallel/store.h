@@ -1,18 +1,18 @@
 /*
  * The parameters, gradients and moments of a model on the ranks that train it: ZeRO stages 0 to 3
  * (Rajbhandari et al. 2020), from everything everywhere to a share of everything on each. To the
- * passes it is a train_source_t: gradients are reduced bucket by bucket on a host stream while
- * backward goes on, and at stage 3 a unit is gathered while the one before is computed with, and
- * forgotten after its use. What comes out does not depend on the stage, nor on what overlaps, but
- * for the order in which the ranks' floats are added.
+ * passes it is a train_param_provider_t: gradients are reduced bucket by bucket on a host stream
+ * while backward goes on, and at stage 3 a unit is gathered while the one before is computed with,
+ * and forgotten after its use. What comes out does not depend on the stage, nor on what overlaps,
+ * but for the order in which the ranks' floats are added.
  */
 #ifndef LIBTRAIN_PARALLEL_STORE_H
 #define LIBTRAIN_PARALLEL_STORE_H
 
 #include "libtrain/files/flat.h"
 #include "libtrain/model/layout.h"
-#include "libtrain/model/source.h"
-#include "libtrain/optimizer.h"
+#include "libtrain/model/optimizer.h"
+#include "libtrain/model/param_provider.h"
 #include "libtrain/parallel/wire.h"
 
 #define TRAIN_STAGE_MOST 3
@@ -57,7 +57,7 @@ train_flat_t train_store_flat(train_store_t *store);
 
 /* The source of the passes. Every rank makes the same passes in the same order, also those that
  * only measure: at stage 3 each acquisition is a collective. */
-train_source_t train_store_source(train_store_t *store);
+train_param_provider_t train_store_provider(train_store_t *store);
 
 /* Starts a cycle of accumulation over that many micro-batches. */
 void train_store_begin(train_store_t *store, int micro_batches);

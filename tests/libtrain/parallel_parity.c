@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "harness/party.h"
+#include "libtrain/common/random.h"
 #include "libtrain/model/model.h"
 #include "libtrain/parallel/store.h"
-#include "libtrain/random.h"
 
 #define TIMEOUT_MS 120000
 #define ROWS 24 /* per step: divides among 1 to 4 ranks and 1 or 2 micro-batches */
@@ -60,7 +60,7 @@ static int compute_gradients(const trainer_t *self, uint64_t step, double *loss)
   int micro_batches = self->trial->micro_batches;
   int rows = ROWS / self->team.size / micro_batches;
   int32_t tokens[ROWS * 6], targets[ROWS * 6];
-  train_source_t source = train_store_source(self->store);
+  train_param_provider_t provider = train_store_provider(self->store);
   float scale = 1.0f / (float)(ROWS * config.context);
   train_store_begin(self->store, micro_batches);
   *loss = 0;
@@ -70,7 +70,7 @@ static int compute_gradients(const trainer_t *self, uint64_t step, double *loss)
     for (int row = 0; row < rows; row++) {
       fill_row(step, first + row, tokens + row * config.context, targets + row * config.context);
     }
-    PARTY_OK(train_model_forward_backward(self->model, &source, tokens, targets, rows,
+    PARTY_OK(train_model_forward_backward(self->model, &provider, tokens, targets, rows,
                                           config.context, scale, &sum));
     *loss += sum * (double)scale;
   }

@@ -65,7 +65,7 @@ static int warm_up(coll_comm_t comm) {
 
 static int train(const train_team_t *team, train_store_t *store, train_model_t *model) {
   const train_adamw_t adamw = TRAIN_ADAMW_INIT;
-  train_source_t source = train_store_source(store);
+  train_param_provider_t provider = train_store_provider(store);
   int32_t tokens[32], targets[32];
   for (int i = 0; i < 32; i++) {
     tokens[i] = i;
@@ -75,7 +75,7 @@ static int train(const train_team_t *team, train_store_t *store, train_model_t *
   for (uint64_t step = 1; step <= STEPS; step++) {
     double loss, squares;
     train_store_begin(store, 1);
-    PARTY_OK(train_model_forward_backward(model, &source, tokens, targets, 1, 32, 0.01f, &loss));
+    PARTY_OK(train_model_forward_backward(model, &provider, tokens, targets, 1, 32, 0.01f, &loss));
     PARTY_OK(train_store_finish(store, &squares));
     PARTY_OK(train_store_update(store, &adamw, 1, 1e-4f, step));
   }

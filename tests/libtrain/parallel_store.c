@@ -10,9 +10,9 @@
 
 #include "base/clock.h"
 #include "harness/party.h"
+#include "libtrain/common/random.h"
 #include "libtrain/parallel/memory.h"
 #include "libtrain/parallel/store.h"
-#include "libtrain/random.h"
 
 #define TIMEOUT_MS 120000
 #define ROWS 24 /* per step: divides among 1 to 4 ranks and 1 or 2 micro-batches */
@@ -102,15 +102,15 @@ typedef struct pass {
   party_rank_t *self;
   const trial_t *trial;
   const train_layout_t *layout;
-  train_source_t source;
+  train_param_provider_t provider;
   uint64_t step;
   int first_row, rows;
 } pass_t;
 
 static int use_unit(const pass_t *pass, int unit, int next) {
   const float *parameters;
-  const train_source_t *source = &pass->source;
-  PARTY_OK(source->acquire(source->context, unit, next, &parameters));
+  const train_param_provider_t *provider = &pass->provider;
+  PARTY_OK(provider->acquire(provider->context, unit, next, &parameters));
   dawdle(pass->trial, pass->self->rank, pass->step * 100 + (uint64_t)unit);
   PARTY_REQUIRE(is_unit_right(pass->trial, pass->layout, pass->step, unit, parameters),
                 "step %d: unit %d has wrong parameters", (int)pass->step, unit);
@@ -121,29 +121,29 @@ static int forward(const pass_t *pass) {
   int last = pass->layout->unit_count - 1;
   for (int unit = 0; unit <= last; unit++) {
     PARTY_TRY(use_unit(pass, unit, unit < last ? unit + 1 : 0));
-    pass->source.release(pass->source.context, unit);
+    pass->provider.release(pass->provider.context, unit);
   }
   return 0;
 }
 
 static int backward(const pass_t *pass) {
-  const train_source_t *source = &pass->source;
+  const train_param_provider_t *provider = &pass->provider;
   int last = pass->layout->unit_count - 1;
   float *ends, *gradients;
   bool overwrite;
   PARTY_TRY(use_unit(pass, 0, last));
-  PARTY_OK(source->open_gradients(source->context, 0, &ends, &overwrite));
+  PARTY_OK(provider->open_gradients(provider->context, 0, &ends, &overwrite));
   give_gradients(pass->layout, pass->step, pass->first_row, pass->rows, 0, overwrite, ends);
-  source->release(source->context, 0);
+  provider->release(provider->context, 0);
   for (int unit = last; unit >= 1; unit--) {
     PARTY_TRY(use_unit(pass, unit, unit > 1 ? unit - 1 : -1));
-    PARTY_OK(source->open_gradients(source->context, unit, &gradients, &overwrite));
+    PARTY_OK(provider->open_gradients(provider->context, unit, &gradients, &overwrite));
     give_gradients(pass->layout, pass->step, pass->first_row, pass->rows, unit, overwrite,
                    gradients);
-    source->release(source->context, unit);
-    PARTY_OK(source->close_gradients(source->context, unit));
+    provider->release(provider->context, unit);
+    PARTY_OK(provider->close_gradients(provider->context, unit));
   }
-  PARTY_OK(source->close_gradients(source->context, 0));
+  PARTY_OK(provider->close_gradients(provider->context, 0));
   return 0;
 }
 
@@ -216,13 +216,13 @@ static int run_steps(party_rank_t *self, train_layout_t *layout, train_store_t *
   pass_t pass = {.self = self,
                  .trial = trial,
                  .layout = layout,
-                 .source = train_store_source(store),
+                 .provider = train_store_provider(store),
                  .step = trial->first_step};
   PARTY_OK(fill(trial, layout, store));
   while (pass.step < STEPS) PARTY_TRY(take_step(self, store, &pass));
   PARTY_TRY(forward(&pass));
   PARTY_TRY(use_unit(&pass, 0, -1));
-  pass.source.release(pass.source.context, 0);
+  pass.provider.release(pass.provider.context, 0);
   return check_flat(layout, store, trial);
 }
 

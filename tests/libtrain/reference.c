@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libtrain/random.h"
+#include "libtrain/common/random.h"
 
 #define PI 3.14159265358979323846
 

@@ -22,7 +22,7 @@ typedef struct bench {
   train_layout_t *layout;
   train_model_t *model;
   train_arena_t arena;
-  train_source_t source;
+  train_param_provider_t provider;
 } bench_t;
 
 /* Values large enough that every path through the model matters. */
@@ -38,7 +38,7 @@ static void setup_with(const train_model_config_t *config, const train_model_opt
                                  .gradients = malloc(count * sizeof(float))};
   random_fill(1, 0.4, count, bench->arena.parameters);
   memset(bench->arena.gradients, 0xff, count * sizeof(float)); /* NaN: each must be written */
-  bench->source = train_arena_source(&bench->arena);
+  bench->provider = train_arena_provider(&bench->arena);
 }
 
 static void setup(const train_model_config_t *config, bench_t *bench) {
@@ -55,7 +55,7 @@ static void teardown(bench_t *bench) {
 /* Adds the gradients of one micro-batch and returns its loss. */
 static double learn(bench_t *bench, float scale) {
   double loss;
-  cr_assert_eq(train_model_forward_backward(bench->model, &bench->source, tokens, targets,
+  cr_assert_eq(train_model_forward_backward(bench->model, &bench->provider, tokens, targets,
                                             SEQUENCES, LENGTH, scale, &loss),
                COLL_OK);
   return loss;
@@ -69,7 +69,7 @@ Test(model, gradients_match_differences_of_the_reference) {
   for (size_t i = 0; i < count; i++) p[i] = (double)bench.arena.parameters[i];
   double expected = reference_model_loss(&tiny, p, tokens, targets, SEQUENCES, LENGTH);
   cr_assert_eq(
-      train_model_loss(bench.model, &bench.source, tokens, targets, SEQUENCES, LENGTH, &loss),
+      train_model_loss(bench.model, &bench.provider, tokens, targets, SEQUENCES, LENGTH, &loss),
       COLL_OK);
   cr_assert_float_eq(loss, expected, 1e-5 * expected, "loss %.8g, not %.8g", loss, expected);
   cr_assert_eq(learn(&bench, 1), loss);
@@ -114,9 +114,9 @@ Test(model, later_tokens_do_not_change_the_loss_of_earlier_ones) {
   int32_t changed[LENGTH];
   memcpy(changed, tokens, sizeof changed);
   changed[LENGTH - 1] = 2;
-  train_model_loss(bench.model, &bench.source, tokens, targets, 1, LENGTH - 1, &shorter);
-  train_model_loss(bench.model, &bench.source, tokens, targets, 1, LENGTH, &longer[0]);
-  train_model_loss(bench.model, &bench.source, changed, targets, 1, LENGTH, &longer[1]);
+  train_model_loss(bench.model, &bench.provider, tokens, targets, 1, LENGTH - 1, &shorter);
+  train_model_loss(bench.model, &bench.provider, tokens, targets, 1, LENGTH, &longer[0]);
+  train_model_loss(bench.model, &bench.provider, changed, targets, 1, LENGTH, &longer[1]);
   cr_assert_neq(longer[0], longer[1]);
   const float last[] = {(float)(longer[0] - shorter), (float)(longer[1] - shorter)};
   cr_assert(last[0] > 0 && last[1] > 0, "losses of the last position: %g and %g", (double)last[0],
@@ -130,14 +130,14 @@ Test(model, extending_says_what_the_loss_measures) {
   setup(&tiny, &bench);
   double losses[LENGTH + 1] = {0};
   for (int length = 1; length <= LENGTH; length++) {
-    train_model_loss(bench.model, &bench.source, tokens, targets, 1, length, &losses[length]);
+    train_model_loss(bench.model, &bench.provider, tokens, targets, 1, length, &losses[length]);
   }
   const int starts[] = {0, 2, 3, 4, LENGTH}; /* two positions at once, then one by one */
   for (int i = 0; i + 1 < 5; i++) {
     float logits[7];
     double sum = 0;
     int next = starts[i + 1];
-    cr_assert_eq(train_model_extend(bench.model, &bench.source, tokens + starts[i], starts[i],
+    cr_assert_eq(train_model_extend(bench.model, &bench.provider, tokens + starts[i], starts[i],
                                     next - starts[i], logits),
                  COLL_OK);
     for (int j = 0; j < 7; j++) sum += exp((double)logits[j]);
@@ -186,12 +186,12 @@ Test(model, forward_only_measures_and_extends_alike) {
   float logits[2][7];
   setup(&tiny, &both);
   setup_with(&tiny, &options, &forward);
-  train_model_loss(both.model, &both.source, tokens, targets, SEQUENCES, LENGTH, &expected);
-  train_model_loss(forward.model, &forward.source, tokens, targets, SEQUENCES, LENGTH, &got);
+  train_model_loss(both.model, &both.provider, tokens, targets, SEQUENCES, LENGTH, &expected);
+  train_model_loss(forward.model, &forward.provider, tokens, targets, SEQUENCES, LENGTH, &got);
   cr_assert_eq(got, expected);
   for (int at = 0; at < LENGTH; at++) {
-    train_model_extend(both.model, &both.source, tokens + at, at, 1, logits[0]);
-    train_model_extend(forward.model, &forward.source, tokens + at, at, 1, logits[1]);
+    train_model_extend(both.model, &both.provider, tokens + at, at, 1, logits[0]);
+    train_model_extend(forward.model, &forward.provider, tokens + at, at, 1, logits[1]);
     cr_assert_arr_eq(logits[0], logits[1], sizeof logits[0], "at %d", at);
   }
   cr_assert_lt(train_model_bytes(forward.layout, &forward.model->options),
@@ -214,7 +214,7 @@ Test(model, starts_at_the_loss_of_a_guess) {
 /* What a source is asked, as text: "a0.1" acquires unit 0 with 1 next, "r0" releases it, "o0"
  * opens its gradients, "c0" closes them. Fails at its `fails_at`-th call. */
 typedef struct journal {
-  train_source_t inner;
+  train_param_provider_t inner;
   char text[256];
   int calls, fails_at;
   int held; /* units acquired and not released */
@@ -254,11 +254,12 @@ static coll_status_t note_close(void *context, int unit) {
 }
 
 static coll_status_t run_noted(bench_t *bench, int fails_at, journal_t *journal) {
-  *journal = (journal_t){.inner = bench->source, .fails_at = fails_at};
-  const train_source_t source = {journal, note_acquire, note_release, note_open, note_close};
+  *journal = (journal_t){.inner = bench->provider, .fails_at = fails_at};
+  const train_param_provider_t provider = {journal, note_acquire, note_release, note_open,
+                                           note_close};
   double loss;
-  return train_model_forward_backward(bench->model, &source, tokens, targets, SEQUENCES, LENGTH, 1,
-                                      &loss);
+  return train_model_forward_backward(bench->model, &provider, tokens, targets, SEQUENCES, LENGTH,
+                                      1, &loss);
 }
 
 Test(model, asks_its_source_in_the_stated_order) {

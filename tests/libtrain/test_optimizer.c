@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libtrain/optimizer.h"
+#include "libtrain/model/optimizer.h"
 #include "reference.h"
 
 static const train_model_config_t tiny = {
@@ -91,10 +91,10 @@ Test(optimizer, norm_and_clip) {
 }
 
 Test(optimizer, rate_rises_and_falls) {
-  cr_assert_float_eq((double)train_rate_at(1, 0.1, 0.05), 0.5, 1e-6);
-  cr_assert_float_eq((double)train_rate_at(1, 0.1, 0.1), 1, 1e-6);
-  cr_assert_float_eq((double)train_rate_at(1, 0.1, 0.55), 0.55, 1e-6);
-  cr_assert_float_eq((double)train_rate_at(1, 0.1, 1), 0.1, 1e-6);
-  cr_assert_float_eq((double)train_rate_at(1, 0, 0), 1, 1e-6);
-  cr_assert_float_eq((double)train_rate_at(1, 1, 1), 0.1, 1e-6);
+  cr_assert_float_eq((double)train_learning_rate_at(1, 0.1, 0.05), 0.5, 1e-6);
+  cr_assert_float_eq((double)train_learning_rate_at(1, 0.1, 0.1), 1, 1e-6);
+  cr_assert_float_eq((double)train_learning_rate_at(1, 0.1, 0.55), 0.55, 1e-6);
+  cr_assert_float_eq((double)train_learning_rate_at(1, 0.1, 1), 0.1, 1e-6);
+  cr_assert_float_eq((double)train_learning_rate_at(1, 0, 0), 1, 1e-6);
+  cr_assert_float_eq((double)train_learning_rate_at(1, 1, 1), 0.1, 1e-6);
 }

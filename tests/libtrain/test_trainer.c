@@ -409,7 +409,7 @@ Test(trainer, a_sample_continues_what_was_learnt) {
   check_all_ok(1, job);
   const train_model_options_t options = {.sequences = 1};
   train_arena_t arena = {.layout = job->layout, .parameters = job->parameters};
-  const train_source_t source = train_arena_source(&arena);
+  const train_param_provider_t provider = train_arena_provider(&arena);
   const int32_t prompt[] = {0, 's', 't', 'a', 't', 'i', 'c', ' ', 'i'};
   train_model_t *model;
   cr_assert_eq(train_model_create(job->layout, &options, &model), COLL_OK);
@@ -417,7 +417,7 @@ Test(trainer, a_sample_continues_what_was_learnt) {
   for (int i = 0; i < 3; i++) {
     char *end = text[i];
     const train_sampling_t sampling = {.temperature = i == 0 ? 0 : 0.7, .seed = 9};
-    cr_assert_eq(train_sample(model, &source, prompt, sizeof prompt / sizeof prompt[0], 40,
+    cr_assert_eq(train_sample(model, &provider, prompt, sizeof prompt / sizeof prompt[0], 40,
                               &sampling, keep_byte, &end),
                  COLL_OK);
     cr_assert_eq(end - text[i], 40);

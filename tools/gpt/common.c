@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/words.h"
-#include "libtrain/threads.h"
+#include "libtrain/common/threads.h"
 #include "tools/gpt/gpt.h"
 
 coll_status_t gpt_options_parse(const base_command_t *command, int argc, char **argv,
@@ -33,7 +33,7 @@ coll_status_t gpt_pool_create(const train_team_t *team, int64_t threads, train_p
   int64_t ranks_here = team->size;
   const char *told = getenv("LOCAL_WORLD_SIZE"); /* torchrun's, set by collrun too */
   if (told != NULL) base_words_integer(told, 1, team->size, &ranks_here);
-  int chosen = threads > 0 ? (int)threads : train_threads_share((int)ranks_here);
+  int chosen = threads > 0 ? (int)threads : train_threads_default((int)ranks_here);
   return train_pool_create(chosen, pool);
 }
 

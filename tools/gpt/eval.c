@@ -39,9 +39,9 @@ static coll_status_t evaluate(const settings_t *settings, const train_team_t *te
                            &subject->corpus));
   coll_status_t status = train_model_create(subject->file->layout, &options, &model);
   COLL_TRY(train_team_agree(team, status));
-  const train_source_t source = train_arena_source(&subject->arena);
+  const train_param_provider_t provider = train_arena_provider(&subject->arena);
   status = train_evaluate(&subject->corpus.held_out, subject->tokenizer, (uint64_t)settings->tokens,
-                          team, model, &source, evaluation);
+                          team, model, &provider, evaluation);
   train_model_destroy(model);
   return status;
 }

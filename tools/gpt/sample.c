@@ -12,7 +12,7 @@
 
 typedef struct settings {
   const char *checkpoint, *prompt, *tokenizer;
-  int64_t tokens, likeliest, seed, threads;
+  int64_t tokens, top_k, seed, threads;
   double temperature;
 } settings_t;
 
@@ -57,9 +57,9 @@ static coll_status_t sample(const settings_t *settings, train_tokenizer_t *token
                             train_arena_t *arena, train_pool_t *pool) {
   const train_model_options_t options = {.sequences = 1, .forward_only = true, .pool = pool};
   const train_sampling_t sampling = {.temperature = settings->temperature,
-                                     .likeliest = (int)settings->likeliest,
+                                     .top_k = (int)settings->top_k,
                                      .seed = (uint64_t)settings->seed};
-  const train_source_t source = train_arena_source(arena);
+  const train_param_provider_t provider = train_arena_provider(arena);
   writer_t writer = {tokenizer, stdout};
   train_model_t *model;
   int32_t *prompt;
@@ -68,7 +68,7 @@ static coll_status_t sample(const settings_t *settings, train_tokenizer_t *token
   coll_status_t status = train_model_create(arena->layout, &options, &model);
   if (status == COLL_OK) {
     fputs(settings->prompt, stdout);
-    status = train_sample(model, &source, prompt, count, (size_t)settings->tokens, &sampling,
+    status = train_sample(model, &provider, prompt, count, (size_t)settings->tokens, &sampling,
                           write_token, &writer);
     train_model_destroy(model);
   }
@@ -130,7 +130,7 @@ int gpt_sample(int argc, char **argv) {
        "the model's, where the model's file does not have it"},
       {0, "temperature", BASE_OPTION_NUMBER, &s.temperature, "X",
        "0: always the likeliest token; 1: as the model has learnt"},
-      {0, "top-k", BASE_OPTION_INTEGER, &s.likeliest, "K",
+      {0, "top-k", BASE_OPTION_INTEGER, &s.top_k, "K",
        "draw from this many likeliest tokens; 0: from all", 0, 1 << 20},
       {0, "seed", BASE_OPTION_INTEGER, &s.seed, "N", "another seed, another text"},
       {'j', "threads", BASE_OPTION_INTEGER, &s.threads, "N", "threads to compute with", 1, 1024}};

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libtrain/random.h"
+#include "libtrain/common/random.h"
 
 sample_t sample_of(uint64_t seed) {
   const train_model_config_t config = {

@@ -11,9 +11,9 @@
 
 #include "base/memory.h"
 #include "container.h"
+#include "libtrain/common/random.h"
 #include "libtrain/files/model_file.h"
 #include "libtrain/files/safetensors.h"
-#include "libtrain/random.h"
 #include "sample.h"
 
 #define CONFIG                                                                           \

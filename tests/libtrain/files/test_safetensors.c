@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "container.h"
-#include "libtrain/random.h"
+#include "libtrain/common/random.h"
 
 static folder_t folder;
 static const char data[64];

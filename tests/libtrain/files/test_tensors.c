@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libtrain/common/random.h"
 #include "libtrain/folder.h"
-#include "libtrain/random.h"
 #include "sample.h"
 
 static folder_t folder;
@@ -128,8 +128,8 @@ static const char *write_mixed(const train_layout_t *layout, train_tensor_locati
       uint16_t bits;
       size_t from = tensor->offset + (locations[i].transposed ? transposed_index(tensor, j) : j);
       float value = short_number(element, from, &bits);
-      const void *source = element == TRAIN_FLOAT32 ? (const void *)&value : &bits;
-      memcpy(bytes + at, source, train_element_bytes(element));
+      const void *provider = element == TRAIN_FLOAT32 ? (const void *)&value : &bits;
+      memcpy(bytes + at, provider, train_element_bytes(element));
       at += train_element_bytes(element);
     }
   }

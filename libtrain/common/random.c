@@ -1,5 +1,5 @@
-/* A few rounds of a 64-bit mixer over seed, stream and index. */
-#include "libtrain/random.h"
+/* Applies a few rounds of a 64-bit mixer to seed, stream and index. */
+#include "libtrain/common/random.h"
 
 #include <math.h>
 
@@ -23,8 +23,8 @@ double train_random_unit(uint64_t seed, train_random_stream_t stream, uint64_t i
   return (double)(train_random_bits(seed, stream, index) >> 11) * 0x1p-53;
 }
 
-/* Box and Muller's transform makes draws 2 * pair and 2 * pair + 1 at once; 1 - u keeps the
- * logarithm away from 0. */
+/* The Box-Muller transform yields draws 2 * pair and 2 * pair + 1; 1 - u avoids the logarithm of
+ * 0. */
 static void normal_pair(uint64_t seed, train_random_stream_t stream, uint64_t pair,
                         double draws[2]) {
   double u = train_random_unit(seed, stream, 2 * pair);

@@ -1,19 +1,20 @@
-/* Short runs of elements are the tasks: each array passes through the caches once. */
-#include "libtrain/optimizer.h"
+/* Updates run as tasks of a few elements each, so that each array passes through the caches
+ * once. */
+#include "libtrain/model/optimizer.h"
 
 #include <math.h>
 
 #include "libtrain/ops/vector.h"
 
 #define FINAL_RATE_FRACTION 0.1
-#define STEP_ELEMENTS ((size_t)1 << 16) /* of a task */
+#define STEP_ELEMENTS ((size_t)1 << 16) /* per task */
 #define SUM_PARTS 256
 
-/* The constants of one step; the bias corrections are folded into rate and inverse_root2. */
+/* Constants of a step. The bias corrections are included in rate and inverse_root2. */
 typedef struct adamw_step {
   float beta1, beta2, epsilon;
   float gradient_scale;
-  float rate;          /* over 1 - beta1^step */
+  float rate;          /* learning rate / (1 - beta1^step) */
   float inverse_root2; /* 1 / sqrt(1 - beta2^step) */
 } adamw_step_t;
 
@@ -33,31 +34,31 @@ static void step_elements(const adamw_step_t *step, float decay, size_t count,
   }
 }
 
-/* One step of a range, as train_adamw_step gets it. */
+/* The arguments of train_adamw_step. */
 typedef struct range_step {
   adamw_step_t constants;
-  float decay; /* of tensors that decay */
+  float decay; /* for tensors to which weight decay applies */
   const train_layout_t *layout;
   size_t first, count;
   const float *gradients;
   float *parameters, *first_moments, *second_moments;
 } range_step_t;
 
-static size_t least(size_t a, size_t b) {
+static size_t min_size(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-/* Decay is decided once for each tensor's part of the task. */
+/* Whether decay applies is determined once per tensor and task. */
 static void step_task(void *context, int task, int thread) {
   const range_step_t *s = context;
   const train_layout_t *layout = s->layout;
   size_t begin = s->first + (size_t)task * STEP_ELEMENTS;
-  size_t end = least(begin + STEP_ELEMENTS, s->first + s->count);
+  size_t end = min_size(begin + STEP_ELEMENTS, s->first + s->count);
   (void)thread;
   for (int i = 0; i < layout->tensor_count; i++) {
     const train_tensor_t *tensor = &layout->tensors[i];
     size_t tensor_end = tensor->offset + (size_t)tensor->rows * (size_t)tensor->columns;
-    size_t from = tensor->offset > begin ? tensor->offset : begin, to = least(tensor_end, end);
+    size_t from = tensor->offset > begin ? tensor->offset : begin, to = min_size(tensor_end, end);
     if (from >= to) continue;
     size_t at = from - s->first;
     step_elements(&s->constants, tensor->decays ? s->decay : 0.0f, to - from, s->gradients + at,
@@ -103,9 +104,10 @@ static double sum_squares(const float *values, size_t count) {
 
 static void sum_task(void *context, int part, int thread) {
   square_sum_t *s = context;
-  size_t each = (s->count + SUM_PARTS - 1) / SUM_PARTS, from = least(each * (size_t)part, s->count);
+  size_t each = (s->count + SUM_PARTS - 1) / SUM_PARTS,
+         from = min_size(each * (size_t)part, s->count);
   (void)thread;
-  s->sums[part] = sum_squares(s->values + from, least(each, s->count - from));
+  s->sums[part] = sum_squares(s->values + from, min_size(each, s->count - from));
 }
 
 double train_square_sum(train_pool_t *pool, const float *values, size_t count) {
@@ -116,13 +118,13 @@ double train_square_sum(train_pool_t *pool, const float *values, size_t count) {
   return sum;
 }
 
-float train_gradient_clip(double norm, double most) {
-  return norm > most ? (float)(most / norm) : 1.0f;
+float train_gradient_clip(double norm, double max) {
+  return norm > max ? (float)(max / norm) : 1.0f;
 }
 
-float train_rate_at(double peak, double warmup, double progress) {
+float train_learning_rate_at(double peak, double warmup, double progress) {
   if (progress < warmup) return (float)(peak * progress / warmup);
-  double fallen = warmup < 1 ? (progress - warmup) / (1 - warmup) : 1;
-  double cosine = 0.5 * (1 + cos(3.141592653589793 * fallen));
+  double decayed = warmup < 1 ? (progress - warmup) / (1 - warmup) : 1;
+  double cosine = 0.5 * (1 + cos(3.141592653589793 * decayed));
   return (float)(peak * (FINAL_RATE_FRACTION + (1 - FINAL_RATE_FRACTION) * cosine));
 }

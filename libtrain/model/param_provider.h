@@ -1,0 +1,58 @@
+/*
+ * The interface through which a model's passes access parameters and gradients. A provider may
+ * store them in one arena, or as shards on many ranks that it gathers and reduces during the
+ * passes. Passes access one unit (layout.h) after another in a fixed order, which allows
+ * prefetching parameters and overlapping the reduction of gradients.
+ *
+ * Forward acquires and releases units 0, 1 .. L and acquires unit 0 again. Training continues from
+ * there: it opens unit 0's gradients, which stay open, and releases unit 0. Then it acquires,
+ * opens, releases and closes each of the units L .. 1. Finally it closes unit 0, which ends the
+ * micro-batch. At most one unit is acquired at a time. The gradients of at most unit 0 and one
+ * other unit are open at a time.
+ */
+#ifndef LIBTRAIN_MODEL_PARAM_PROVIDER_H
+#define LIBTRAIN_MODEL_PARAM_PROVIDER_H
+
+#include <stdbool.h>
+
+#include "base/status.h"
+#include "libtrain/model/layout.h"
+
+/* Each function may block on other ranks and returns coll.h's statuses. A pass that gets an
+ * error releases the units it acquired and returns the error; open gradients stay open and are
+ * undefined. */
+typedef struct train_param_provider {
+  void *context;
+
+  /* Returns the parameters of the unit, [unit's count], valid until its release. `next` is the unit
+   * that will be acquired next, -1 if there is none in this pass. */
+  coll_status_t (*acquire)(void *context, int unit, int next, const float **parameters);
+  void (*release)(void *context, int unit);
+
+  /* Returns the buffer for the unit's gradients, [unit's count], valid until they are closed. If
+   * *overwrite, the buffer is uninitialized and the pass overwrites every element; otherwise the
+   * pass adds to it. *overwrite is true for the first micro-batch of an accumulation cycle, and
+   * always if the provider accumulates micro-batches elsewhere. */
+  coll_status_t (*open_gradients)(void *context, int unit, float **gradients, bool *overwrite);
+
+  /* The unit's gradients are complete for this micro-batch; the provider may reduce them. */
+  coll_status_t (*close_gradients)(void *context, int unit);
+} train_param_provider_t;
+
+/* The simplest provider: all parameters and gradients in arrays of [parameter_count], owned by the
+ * caller. It never fails. */
+typedef struct train_arena {
+  const train_layout_t *layout;
+  float *parameters;
+  float *gradients; /* NULL without training */
+  bool
+      accumulating; /* contains gradients of an earlier micro-batch; cleared by train_arena_begin */
+} train_arena_t;
+
+/* Starts an accumulation cycle: the next micro-batch overwrites the gradients. */
+void train_arena_begin(train_arena_t *arena);
+
+/* A provider that accesses *arena, which must outlive it. */
+train_param_provider_t train_arena_provider(train_arena_t *arena);
+
+#endif
