@@ -27,7 +27,7 @@ typedef struct settings {
 } settings_t;
 
 typedef struct rank {
-  train_team_t team;
+  train_group_t group;
   train_layout_t *layout;
   train_pool_t *pool;
   train_model_t *model;
@@ -53,14 +53,14 @@ static coll_status_t open_team(rank_t *rank) {
   coll_comm_t comm;
   coll_status_t status = coll_comm_create_env(&comm);
   if (status != COLL_OK) return base_fail(status, "%s", coll_last_error(NULL));
-  status = train_team_init(comm, &rank->team);
+  status = train_group_init(comm, &rank->group);
   if (status != COLL_OK) coll_comm_destroy(comm);
   return status;
 }
 
 static coll_status_t open_model(const settings_t *settings, rank_t *rank) {
   train_model_config_t config;
-  int ranks = rank->team.size;
+  int ranks = rank->group.size;
   if (settings->batch % ranks != 0) {
     return base_fail(COLL_ERROR_INVALID, "%d ranks cannot share a batch of %d: make it a multiple",
                      ranks, (int)settings->batch);
@@ -81,18 +81,18 @@ static coll_status_t open_model(const settings_t *settings, rank_t *rank) {
 static coll_status_t open_store(const settings_t *settings, rank_t *rank) {
   const train_store_options_t options = {.stage = (int)settings->zero,
                                          .bucket_bytes = (size_t)settings->bucket,
-                                         .wire = {.overlap = !settings->no_overlap,
+                                         .comm = {.overlap = !settings->no_overlap,
                                                   .bfloat16 = settings->bfloat16,
-                                                  .silent = settings->no_comm},
+                                                  .skip_communication = settings->no_comm},
                                          .pool = rank->pool};
-  COLL_TRY(train_store_create(rank->layout, &rank->team, &options, &rank->store));
+  COLL_TRY(train_store_create(rank->layout, &rank->group, &options, &rank->store));
   return train_store_initialize(rank->store, 1);
 }
 
 /* Those of all rows do not depend on the number of ranks. */
 static coll_status_t draw_tokens(rank_t *rank) {
   void *memory;
-  size_t rows = (size_t)rank->rows, first = rows * (size_t)rank->team.rank;
+  size_t rows = (size_t)rank->rows, first = rows * (size_t)rank->group.rank;
   uint64_t vocabulary = (uint64_t)rank->layout->config.vocabulary;
   COLL_TRY(base_alloc(2 * rows, sizeof(int32_t), "the tokens", &memory));
   rank->tokens = memory;
@@ -109,7 +109,7 @@ static coll_status_t open_rank(const settings_t *settings, rank_t *rank) {
   coll_status_t status = open_model(settings, rank);
   if (status == COLL_OK) status = open_store(settings, rank);
   if (status == COLL_OK) status = draw_tokens(rank);
-  return train_team_agree(&rank->team, status);
+  return train_group_agree(&rank->group, status);
 }
 
 static void close_rank(rank_t *rank) {
@@ -118,7 +118,7 @@ static void close_rank(rank_t *rank) {
   train_model_destroy(rank->model);
   train_pool_destroy(rank->pool);
   train_layout_destroy(rank->layout);
-  if (rank->team.comm != NULL) coll_comm_destroy(rank->team.comm);
+  if (rank->group.comm != NULL) coll_comm_destroy(rank->group.comm);
 }
 
 /* ---- a step ---- */
@@ -142,7 +142,7 @@ static coll_status_t take_step(const settings_t *settings, rank_t *rank, uint64_
   timing->passes_ms = ms_since(start_ns);
   start_ns = base_clock_now_ns();
   COLL_TRY(train_store_finish(rank->store, &sums[1]));
-  COLL_TRY(train_team_sum_doubles(&rank->team, sums, 2));
+  COLL_TRY(train_group_sum_doubles(&rank->group, sums, 2));
   timing->reduce_ms = ms_since(start_ns);
   start_ns = base_clock_now_ns();
   COLL_TRY(
@@ -179,7 +179,7 @@ static double flops_of(const settings_t *settings, const rank_t *rank) {
 static void print_setup(const settings_t *settings, const rank_t *rank, double sgemm) {
   printf("%s, ZeRO %d, batch %d of %d tokens, %d rank%s of %d thread%s, recompute %s\n",
          settings->preset, (int)settings->zero, (int)settings->batch, (int)settings->length,
-         rank->team.size, rank->team.size > 1 ? "s" : "", train_pool_threads(rank->pool),
+         rank->group.size, rank->group.size > 1 ? "s" : "", train_pool_threads(rank->pool),
          train_pool_threads(rank->pool) > 1 ? "s" : "", recomputed[settings->recompute]);
   printf("%.1f MB of activations on each; sgemm with OpenBLAS's %s kernels: %.1f GFLOP/s\n",
          (double)train_model_bytes(rank->layout, &rank->model->options) * 1e-6,
@@ -207,7 +207,7 @@ static coll_status_t print_json(const settings_t *settings, const rank_t *rank,
                                            "update_ms", t->update_ms, "waited_ms", t->waited_ms));
   }
   json_t *line =
-      json_pack("{s:i, s:i, s:I, s:I, s:f, s:f, s:o}", "ranks", rank->team.size, "threads",
+      json_pack("{s:i, s:i, s:I, s:I, s:f, s:f, s:o}", "ranks", rank->group.size, "threads",
                 train_pool_threads(rank->pool), "zero", (json_int_t)settings->zero, "tokens",
                 (json_int_t)(settings->batch * settings->length), "flops", flops_of(settings, rank),
                 "sgemm_flops_per_s", sgemm, "steps", steps);
@@ -221,7 +221,7 @@ static coll_status_t tell(const settings_t *settings, const rank_t *rank, timing
                           double sgemm) {
   int steps = (int)settings->steps;
   double first_loss = timings[0].loss, last_loss = timings[steps].loss;
-  if (rank->team.rank != 0) return COLL_OK;
+  if (rank->group.rank != 0) return COLL_OK;
   if (settings->json) return print_json(settings, rank, timings + 1, sgemm);
   qsort(timings + 1, (size_t)steps, sizeof timings[0], by_total);
   print_setup(settings, rank, sgemm);
@@ -239,7 +239,7 @@ static coll_status_t tell_limit(const rank_t *rank, const timing_t *median) {
 }
 
 static coll_status_t check(const settings_t *settings, const rank_t *rank) {
-  if (!settings->limit || (rank->team.size == 1 && !settings->json)) return COLL_OK;
+  if (!settings->limit || (rank->group.size == 1 && !settings->json)) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID, "--limit: the limit is told of one rank, without --json");
 }
 
@@ -247,14 +247,14 @@ static coll_status_t measure(const settings_t *settings, rank_t *rank) {
   double sgemm[2];
   void *memory;
   COLL_TRY(open_team(rank));
-  COLL_TRY(train_team_agree(&rank->team, check(settings, rank)));
+  COLL_TRY(train_group_agree(&rank->group, check(settings, rank)));
   COLL_TRY(open_rank(settings, rank));
   COLL_TRY(base_alloc((size_t)settings->steps + 1, sizeof(timing_t), "the timings", &memory));
   timing_t *timings = memory;
   coll_status_t status = train_blas_rate(rank->pool, &sgemm[0]);
   if (status == COLL_OK) status = take_steps(settings, rank, timings);
   if (status == COLL_OK) status = train_blas_rate(rank->pool, &sgemm[1]);
-  if (status == COLL_OK) status = train_team_sum_doubles(&rank->team, sgemm, 2);
+  if (status == COLL_OK) status = train_group_sum_doubles(&rank->group, sgemm, 2);
   if (status == COLL_OK) {
     status = tell(settings, rank, timings, sgemm[0] > sgemm[1] ? sgemm[0] : sgemm[1]);
   }
@@ -278,7 +278,7 @@ int main(int argc, char **argv) {
        "threads per rank; 0: its share of the cores", 0, 1024},
       {'r', "recompute", BASE_OPTION_WORD, &s.recompute, "WHAT", "made again in backward", 0, 0,
        recomputed},
-      {'z', "zero", BASE_OPTION_INTEGER, &s.zero, "STAGE", "of ZeRO", 0, TRAIN_STAGE_MOST},
+      {'z', "zero", BASE_OPTION_INTEGER, &s.zero, "STAGE", "of ZeRO", 0, TRAIN_STAGE_MAX},
       {0, "bucket", BASE_OPTION_BYTES, &s.bucket, "SIZE", "the most that one collective carries", 1,
        INT64_C(1) << 40},
       {0, "bf16", BASE_OPTION_FLAG, &s.bfloat16, NULL, "gradients travel as bfloat16"},

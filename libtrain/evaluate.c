@@ -55,17 +55,18 @@ static void read_window(const evaluation_t *of, uint64_t window, int32_t *tokens
 /* Windows rank, rank + size, ... belong to this rank. All ranks make as many passes, since they may
  * need each other to gather parameters: one that has run out of windows goes on with the first and
  * counts nothing, and one that cannot read goes on with zeros until all come to hear of it. */
-static coll_status_t evaluate_share(const evaluation_t *of, const train_team_t *team,
+static coll_status_t evaluate_share(const evaluation_t *of, const train_group_t *group,
                                     train_model_t *model, const train_param_provider_t *provider,
                                     int32_t *tokens, double sums[EVALUATED_SUMS]) {
   int sequences = model->options.sequences, context = of->context;
   coll_status_t failure = COLL_OK;
   int32_t *targets = tokens + (size_t)sequences * (size_t)context;
-  uint64_t window = (uint64_t)team->rank, pass_windows = (uint64_t)sequences * (uint64_t)team->size;
+  uint64_t window = (uint64_t)group->rank,
+           pass_windows = (uint64_t)sequences * (uint64_t)group->size;
   for (uint64_t first = 0; first < of->windows; first += pass_windows) {
     int rows = 0;
     double loss;
-    for (; rows < sequences && window < of->windows; rows++, window += (uint64_t)team->size) {
+    for (; rows < sequences && window < of->windows; rows++, window += (uint64_t)group->size) {
       size_t at = (size_t)rows * (size_t)context;
       read_window(of, window, tokens + at, targets + at, &failure);
     }
@@ -76,11 +77,11 @@ static coll_status_t evaluate_share(const evaluation_t *of, const train_team_t *
     sums[EVALUATED_TOKENS] += (double)rows * context;
     sums[EVALUATED_BYTES] += text_bytes(of->tokenizer, targets, rows * context);
   }
-  return train_team_agree(team, failure);
+  return train_group_agree(group, failure);
 }
 
 coll_status_t train_evaluate(const train_dataset_t *dataset, const train_tokenizer_t *tokenizer,
-                             uint64_t tokens, const train_team_t *team, train_model_t *model,
+                             uint64_t tokens, const train_group_t *group, train_model_t *model,
                              const train_param_provider_t *provider,
                              train_evaluation_t *evaluation) {
   int context = model->layout->config.context;
@@ -89,11 +90,11 @@ coll_status_t train_evaluate(const train_dataset_t *dataset, const train_tokeniz
   double sums[EVALUATED_SUMS] = {0};
   void *memory = NULL;
   coll_status_t status = base_alloc(2 * positions, sizeof(int32_t), "the evaluation", &memory);
-  COLL_TRY(train_team_agree(team, status));
-  status = evaluate_share(&of, team, model, provider, memory, sums);
+  COLL_TRY(train_group_agree(group, status));
+  status = evaluate_share(&of, group, model, provider, memory, sums);
   free(memory);
   COLL_TRY(status);
-  COLL_TRY(train_team_sum_doubles(team, sums, EVALUATED_SUMS));
+  COLL_TRY(train_group_sum_doubles(group, sums, EVALUATED_SUMS));
   *evaluation = (train_evaluation_t){.loss = sums[EVALUATED_LOSS] / sums[EVALUATED_TOKENS],
                                      .tokens = (uint64_t)sums[EVALUATED_TOKENS],
                                      .bytes = (uint64_t)sums[EVALUATED_BYTES]};

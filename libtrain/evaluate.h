@@ -4,7 +4,7 @@
 
 #include "libtrain/data/dataset.h"
 #include "libtrain/model/model.h"
-#include "libtrain/parallel/team.h"
+#include "libtrain/parallel/group.h"
 
 typedef struct train_evaluation {
   double loss; /* nats per token */
@@ -15,7 +15,7 @@ typedef struct train_evaluation {
 /* The mean loss over about `tokens` tokens of the dataset, spread evenly over it: a collective, in
  * which every rank makes as many passes. The tokenizer may be NULL. */
 coll_status_t train_evaluate(const train_dataset_t *dataset, const train_tokenizer_t *tokenizer,
-                             uint64_t tokens, const train_team_t *team, train_model_t *model,
+                             uint64_t tokens, const train_group_t *group, train_model_t *model,
                              const train_param_provider_t *provider,
                              train_evaluation_t *evaluation);
 

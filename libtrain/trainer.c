@@ -21,7 +21,7 @@ enum { SUM_LOSS, SUM_SQUARES, SUM_PROGRESS, SUM_FAILURES, SUMS };
 typedef struct run {
   const train_options_t *options;
   const train_corpus_t *corpus;
-  const train_team_t *team;
+  const train_group_t *group;
   train_store_t *store;
   train_metadata_t *metadata;
   train_param_provider_t provider;
@@ -58,7 +58,7 @@ static void read_rows(run_t *run, int micro_batch) {
   const train_dataset_t *dataset = &run->corpus->training;
   uint64_t windows = train_dataset_windows(dataset, run->context);
   size_t context = (size_t)run->context;
-  int first = (run->team->rank * run->micro_batches + micro_batch) * run->rows;
+  int first = (run->group->rank * run->micro_batches + micro_batch) * run->rows;
   for (int row = 0; row < run->rows; row++) {
     int32_t *tokens = run->tokens + (size_t)row * context;
     int32_t *targets = run->targets + (size_t)row * context;
@@ -90,16 +90,16 @@ static coll_status_t compute_gradients(run_t *run, double *loss) {
 }
 
 static coll_status_t fail_held_out(const run_t *run, double loss) {
-  return train_team_agree(
-      run->team, base_fail(COLL_ERROR_INVALID,
-                           "the held-out loss is no longer a number after step %llu (%g): lower "
-                           "--lr; the last checkpoint was left as it is",
-                           (unsigned long long)run->metadata->position.step, loss));
+  return train_group_agree(
+      run->group, base_fail(COLL_ERROR_INVALID,
+                            "the held-out loss is no longer a number after step %llu (%g): lower "
+                            "--lr; the last checkpoint was left as it is",
+                            (unsigned long long)run->metadata->position.step, loss));
 }
 
 static coll_status_t fail_without_number(const run_t *run, double loss, double norm) {
-  return train_team_agree(
-      run->team,
+  return train_group_agree(
+      run->group,
       base_fail(COLL_ERROR_INVALID,
                 "the loss is no longer a number at step %llu (loss %g, gradient norm %g): lower "
                 "--lr; the last checkpoint was left as it is",
@@ -122,12 +122,12 @@ static coll_status_t learn(run_t *run, train_step_t *taken) {
   COLL_TRY(compute_gradients(run, &sums[SUM_LOSS]));
   COLL_TRY(train_store_finish(run->store, &sums[SUM_SQUARES]));
   uint64_t step = run->metadata->position.step + 1;
-  if (run->team->rank == 0) sums[SUM_PROGRESS] = progress_after(run, step);
+  if (run->group->rank == 0) sums[SUM_PROGRESS] = progress_after(run, step);
   sums[SUM_FAILURES] = run->failure != COLL_OK;
   uint64_t waiting_ns = base_clock_now_ns();
-  COLL_TRY(train_team_sum_doubles(run->team, sums, SUMS));
+  COLL_TRY(train_group_sum_doubles(run->group, sums, SUMS));
   taken->exposed_comm_ms = ms_since(waiting_ns);
-  if (sums[SUM_FAILURES] > 0) return train_team_agree(run->team, run->failure);
+  if (sums[SUM_FAILURES] > 0) return train_group_agree(run->group, run->failure);
   double loss = sums[SUM_LOSS], norm = sqrt(sums[SUM_SQUARES]);
   if (!isfinite(loss) || !isfinite(norm)) return fail_without_number(run, loss, norm);
   float rate = train_learning_rate_at(options->rate, options->warmup, sums[SUM_PROGRESS]);
@@ -145,7 +145,7 @@ static coll_status_t learn(run_t *run, train_step_t *taken) {
 static coll_status_t take_step(run_t *run, train_step_t *taken) {
   uint64_t start_ns = base_clock_now_ns();
   uint64_t before = run->metadata->position.step - run->first_step;
-  bool alone = !train_store_options(run->store)->wire.overlap || before == 1;
+  bool alone = !train_store_options(run->store)->comm.overlap || before == 1;
   train_step_t now = {0};
   train_store_set_overlap(run->store, !alone);
   COLL_TRY(learn(run, &now));
@@ -167,15 +167,15 @@ static coll_status_t save(const run_t *run) {
   const train_options_t *options = run->options;
   const train_flat_t flat = train_store_flat(run->store);
   if (options->checkpoint == NULL) return COLL_OK;
-  const char *path = run->team->rank == 0 ? options->checkpoint : NULL;
-  return train_team_agree(run->team, train_checkpoint_write(path, run->metadata, &flat));
+  const char *path = run->group->rank == 0 ? options->checkpoint : NULL;
+  return train_group_agree(run->group, train_checkpoint_write(path, run->metadata, &flat));
 }
 
 static coll_status_t evaluate_and_save(run_t *run, train_evaluation_t *evaluation) {
   const train_options_t *options = run->options;
   uint64_t start_ns = base_clock_now_ns();
   COLL_TRY(train_evaluate(&run->corpus->held_out, options->tokenizer, options->evaluation_tokens,
-                          run->team, run->model, &run->provider, evaluation));
+                          run->group, run->model, &run->provider, evaluation));
   if (!isfinite(evaluation->loss)) return fail_held_out(run, evaluation->loss);
   COLL_TRY(save(run));
   run->evaluating_ns += base_clock_now_ns() - start_ns;
@@ -204,11 +204,11 @@ static coll_status_t run_loop(run_t *run, const train_observer_t *observer,
 static coll_status_t check_here(const run_t *run) {
   const train_options_t *options = run->options;
   uint64_t step = run->metadata->position.step;
-  if (options->batch < 1 || run->micro_batches * run->rows * run->team->size != options->batch) {
+  if (options->batch < 1 || run->micro_batches * run->rows * run->group->size != options->batch) {
     return base_fail(COLL_ERROR_INVALID,
                      "a batch of %d does not split evenly over %d ranks in micro-batches of %d: "
                      "make --batch a multiple of both",
-                     options->batch, run->team->size, run->rows);
+                     options->batch, run->group->size, run->rows);
   }
   if (options->steps == 0 && !(options->seconds > 0)) {
     return base_fail(COLL_ERROR_INVALID, "a run without end: give --steps or --seconds");
@@ -219,7 +219,7 @@ static coll_status_t check_here(const run_t *run) {
                      (unsigned long long)step, (unsigned long long)options->steps);
   }
   COLL_TRY(train_corpus_check(run->corpus, run->context));
-  if (run->team->rank != 0 || options->checkpoint == NULL) return COLL_OK;
+  if (run->group->rank != 0 || options->checkpoint == NULL) return COLL_OK;
   return train_checkpoint_probe(options->checkpoint);
 }
 
@@ -255,22 +255,22 @@ static coll_status_t begin(run_t *run) {
   const train_layout_t *layout = train_store_layout(run->store);
   run->context = layout->config.context;
   run->rows = run->options->model.sequences;
-  run->micro_batches = run->rows > 0 ? run->options->batch / run->team->size / run->rows : 0;
+  run->micro_batches = run->rows > 0 ? run->options->batch / run->group->size / run->rows : 0;
   coll_status_t status = check_here(run);
   if (status == COLL_OK) status = allocate(run, layout);
   run->metadata->config = layout->config;
   run->metadata->moments = true;
-  COLL_TRY(train_team_agree(run->team, status));
-  return train_team_check_same(run->team, digest_of(run), "options or data");
+  COLL_TRY(train_group_agree(run->group, status));
+  return train_group_check_same(run->group, digest_of(run), "options or data");
 }
 
 coll_status_t train_run(const train_options_t *options, const train_corpus_t *corpus,
-                        const train_team_t *team, const train_observer_t *observer,
+                        const train_group_t *group, const train_observer_t *observer,
                         train_store_t *store, train_metadata_t *metadata, train_result_t *result) {
   static const train_observer_t nobody = {0};
   run_t run = {.options = options,
                .corpus = corpus,
-               .team = team,
+               .group = group,
                .store = store,
                .metadata = metadata,
                .provider = train_store_provider(store),

@@ -12,8 +12,8 @@
 #include "libtrain/files/metadata.h"
 #include "libtrain/model/model.h"
 #include "libtrain/model/optimizer.h"
+#include "libtrain/parallel/group.h"
 #include "libtrain/parallel/store.h"
-#include "libtrain/parallel/team.h"
 
 typedef struct train_options {
   uint64_t steps; /* the run ends at this step ... */
@@ -59,11 +59,11 @@ typedef struct train_result {
 
 /* Trains what is in the store from record->position on until the run is over; the position moves
  * along, and its seed gives the order of the data. Checkpoints are the store and the record. Fails
- * on all ranks together, with the sentence on one (see train_team_agree): wrong options, ranks that
- * differ, a loss that is not finite (COLL_ERROR_INVALID, the last good checkpoint stays), a
+ * on all ranks together, with the sentence on one (see train_group_agree): wrong options, ranks
+ * that differ, a loss that is not finite (COLL_ERROR_INVALID, the last good checkpoint stays), a
  * checkpoint that cannot be written. */
 coll_status_t train_run(const train_options_t *options, const train_corpus_t *corpus,
-                        const train_team_t *team, const train_observer_t *observer,
+                        const train_group_t *group, const train_observer_t *observer,
                         train_store_t *store, train_metadata_t *metadata, train_result_t *result);
 
 #endif

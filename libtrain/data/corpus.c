@@ -117,19 +117,19 @@ static coll_status_t open_shards(const train_shard_list_t *list, const train_tok
 
 /* ---- text ---- */
 
-static coll_status_t agree(const train_team_t *team, coll_status_t status) {
-  return team != NULL ? train_team_agree(team, status) : status;
+static coll_status_t agree(const train_group_t *group, coll_status_t status) {
+  return group != NULL ? train_group_agree(group, status) : status;
 }
 
-static coll_status_t check_same(const train_team_t *team, uint64_t digest, const char *what) {
-  return team != NULL ? train_team_check_same(team, digest, what) : COLL_OK;
+static coll_status_t check_same(const train_group_t *group, uint64_t digest, const char *what) {
+  return group != NULL ? train_group_check_same(group, digest, what) : COLL_OK;
 }
 
-static coll_status_t broadcast_shards(const train_team_t *team, shared_shards_t *shared_shards) {
-  if (team == NULL) return COLL_OK;
+static coll_status_t broadcast_shards(const train_group_t *group, shared_shards_t *shared_shards) {
+  if (group == NULL) return COLL_OK;
   coll_status_t status = coll_broadcast(shared_shards, shared_shards, sizeof *shared_shards,
-                                        COLL_UINT8, 0, team->comm, NULL);
-  return status == COLL_OK ? COLL_OK : base_fail(status, "%s", coll_last_error(team->comm));
+                                        COLL_UINT8, 0, group->comm, NULL);
+  return status == COLL_OK ? COLL_OK : base_fail(status, "%s", coll_last_error(group->comm));
 }
 
 static coll_status_t encode_local(const char *path, train_tokenizer_t *tokenizer,
@@ -174,19 +174,19 @@ static coll_status_t map_place(const shared_shards_t *shared_shards, uint32_t vo
   return COLL_OK;
 }
 
-static coll_status_t open_text(const train_team_t *team, const char *path,
+static coll_status_t open_text(const train_group_t *group, const char *path,
                                train_tokenizer_t *tokenizer, uint32_t vocabulary,
                                const train_progress_t *progress, train_corpus_t *corpus) {
   train_shard_writer_t writers[TRAIN_SPLITS] = {{.file = -1}, {.file = -1}};
   train_corpus_t opened = {0};
   shared_shards_t shared_shards = {0};
   coll_status_t status = COLL_OK;
-  if (team == NULL || team->rank == 0) {
+  if (group == NULL || group->rank == 0) {
     status = encode_local(path, tokenizer, progress, writers, &shared_shards);
   }
-  status = agree(team, status);
-  if (status == COLL_OK) status = broadcast_shards(team, &shared_shards);
-  if (status == COLL_OK) status = agree(team, map_place(&shared_shards, vocabulary, &opened));
+  status = agree(group, status);
+  if (status == COLL_OK) status = broadcast_shards(group, &shared_shards);
+  if (status == COLL_OK) status = agree(group, map_place(&shared_shards, vocabulary, &opened));
   for (int split = 0; split < TRAIN_SPLITS; split++) train_shard_writer_close(&writers[split]);
   if (status != COLL_OK) {
     train_corpus_close(&opened);
@@ -219,16 +219,16 @@ coll_status_t train_corpus_tokenizer(const char *path, train_tokenizer_t **token
   return train_tokenizer_exists_in(beside) ? train_tokenizer_open(beside, tokenizer) : COLL_OK;
 }
 
-coll_status_t train_corpus_open(const train_team_t *team, const char *path,
+coll_status_t train_corpus_open(const train_group_t *group, const char *path,
                                 train_tokenizer_t *tokenizer, int vocabulary,
                                 const train_progress_t *progress, train_corpus_t *corpus) {
   train_shard_list_t list = {0};
-  coll_status_t status = agree(team, train_shard_list_find(path, &list));
-  if (status == COLL_OK) status = check_same(team, list.count, "the shards found at --data");
+  coll_status_t status = agree(group, train_shard_list_find(path, &list));
+  if (status == COLL_OK) status = check_same(group, list.count, "the shards found at --data");
   if (status == COLL_OK && list.count > 0) {
-    status = agree(team, open_shards(&list, tokenizer, (uint32_t)vocabulary, corpus));
+    status = agree(group, open_shards(&list, tokenizer, (uint32_t)vocabulary, corpus));
   } else if (status == COLL_OK) {
-    status = open_text(team, path, tokenizer, (uint32_t)vocabulary, progress, corpus);
+    status = open_text(group, path, tokenizer, (uint32_t)vocabulary, progress, corpus);
   }
   train_shard_list_free(&list);
   return status;

@@ -7,7 +7,7 @@
 
 #include "libtrain/data/dataset.h"
 #include "libtrain/data/progress.h"
-#include "libtrain/parallel/team.h"
+#include "libtrain/parallel/group.h"
 
 typedef struct train_corpus {
   train_dataset_t training, held_out;
@@ -27,7 +27,7 @@ coll_status_t train_corpus_tokenizer(const char *path, train_tokenizer_t **token
  * Shards whose names contain the word "val" are held out; without such shards the last tenth of all
  * tokens is. The tokenizer may be NULL for shards. All tokens must be below `vocabulary`.
  * COLL_ERROR_INVALID: no text, or shards that are damaged or were made with another tokenizer. */
-coll_status_t train_corpus_open(const train_team_t *team, const char *path,
+coll_status_t train_corpus_open(const train_group_t *group, const char *path,
                                 train_tokenizer_t *tokenizer, int vocabulary,
                                 const train_progress_t *progress, train_corpus_t *corpus);
 void train_corpus_close(train_corpus_t *corpus);

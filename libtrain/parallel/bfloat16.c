@@ -1,5 +1,5 @@
-/* Through a small buffer, block by block, in the direction in which nothing unread is overwritten.
- */
+/* Converts block by block through a small buffer, in the direction that never overwrites unread
+ * input. */
 #include "libtrain/parallel/bfloat16.h"
 
 #include <string.h>
@@ -13,7 +13,8 @@ static void narrow_block(const uint32_t *restrict wide, uint16_t *restrict narro
   for (size_t i = 0; i < BLOCK; i++) {
     uint32_t bits = wide[i];
     uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
-    uint32_t quiet = bits | 0x400000u; /* a NaN whose low bits carry it must not become infinity */
+    uint32_t quiet = bits | 0x400000u; /* set the quiet bit, so that truncating a NaN does not give
+                                        * infinity */
     narrow[i] = (uint16_t)(((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded) >> 16);
   }
 }

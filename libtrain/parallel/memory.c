@@ -1,55 +1,55 @@
-/* Everything follows from how the units are padded and shared out. */
+/* All sizes follow from the padded sizes of the partition. */
 #include "libtrain/parallel/memory.h"
 
-#include <assert.h>
+#include "libtrain/model/model.h"
 
-static size_t largest(size_t a, size_t b) {
+static size_t max_size(size_t a, size_t b) {
   return a > b ? a : b;
 }
 
-/* The most that two neighbours take together, in the order in which passes ask for them. */
-static size_t largest_neighbours(const train_shards_t *shards) {
-  const train_shard_unit_t *units = shards->units;
-  int last = shards->unit_count - 1;
-  size_t most = units[last].padded + units[0].padded;
-  for (int i = 0; i < last; i++) most = largest(most, units[i].padded + units[i + 1].padded);
-  return most;
+/* The largest size of two units that are used consecutively by a pass. */
+static size_t max_adjacent_units(const train_partition_t *partition) {
+  const train_partition_unit_t *units = partition->units;
+  int last = partition->unit_count - 1;
+  size_t max = units[last].padded + units[0].padded;
+  for (int i = 0; i < last; i++) max = max_size(max, units[i].padded + units[i + 1].padded);
+  return max;
 }
 
-train_workspaces_t train_workspaces_of(const train_shards_t *shards, int stage) {
-  train_workspaces_t made = {0};
+train_workspaces_t train_workspaces_of(const train_partition_t *partition, int stage) {
+  train_workspaces_t result = {0};
   size_t odd = 0, even = 0;
-  if (stage < 2) return made;
-  for (int i = 1; i < shards->unit_count; i++) {
-    size_t *most = i % 2 == 1 ? &odd : &even;
-    *most = largest(*most, shards->units[i].padded);
+  if (stage < 2) return result;
+  for (int i = 1; i < partition->unit_count; i++) {
+    size_t *max = i % 2 == 1 ? &odd : &even;
+    *max = max_size(*max, partition->units[i].padded);
   }
-  made.open_at[1] = shards->units[0].padded;
-  made.open_at[2] = made.open_at[1] + odd;
-  made.open = made.open_at[2] + even;
-  if (stage == 3) made.gathered = largest_neighbours(shards);
-  return made;
+  result.gradient_offsets[1] = partition->units[0].padded;
+  result.gradient_offsets[2] = result.gradient_offsets[1] + odd;
+  result.gradients = result.gradient_offsets[2] + even;
+  if (stage == 3) result.parameters = max_adjacent_units(partition);
+  return result;
 }
 
-train_memory_t train_memory_of(const train_shards_t *shards, int stage) {
-  train_workspaces_t workspaces = train_workspaces_of(shards, stage);
+train_memory_t train_memory_of(const train_partition_t *partition, int stage) {
+  train_workspaces_t workspaces = train_workspaces_of(partition, stage);
   return (train_memory_t){
-      .parameters = (stage < 3 ? shards->padded : shards->owned) * sizeof(float),
-      .gradients = (stage < 2 ? shards->padded : shards->owned) * sizeof(float),
-      .moments = 2 * shards->owned * sizeof(float),
-      .workspaces = (workspaces.open + workspaces.gathered) * sizeof(float)};
+      .parameters = (stage < 3 ? partition->padded : partition->owned) * sizeof(float),
+      .gradients = (stage < 2 ? partition->padded : partition->owned) * sizeof(float),
+      .moments = 2 * partition->owned * sizeof(float),
+      .workspaces = (workspaces.gradients + workspaces.parameters) * sizeof(float)};
 }
 
 coll_status_t train_memory_predict(const train_layout_t *layout,
                                    const train_model_options_t *model_options,
                                    const train_store_options_t *store_options, int ranks,
                                    train_memory_t *memory) {
-  train_shards_t *shards;
+  train_partition_t *partition;
   int stage = store_options->stage;
-  COLL_TRY(train_shards_create(layout->units, layout->unit_count, store_options->bucket_bytes,
-                               train_stage_owners(stage, ranks), &shards));
-  train_memory_t predicted = train_memory_of(shards, stage);
-  train_shards_destroy(shards);
+  COLL_TRY(train_partition_create(layout->units, layout->unit_count, store_options->bucket_bytes,
+                                  train_stage_shards(stage, ranks), &partition));
+  train_memory_t predicted = train_memory_of(partition, stage);
+  train_partition_destroy(partition);
   predicted.activations = train_model_bytes(layout, model_options);
   *memory = predicted;
   return COLL_OK;
@@ -58,7 +58,7 @@ coll_status_t train_memory_predict(const train_layout_t *layout,
 uint64_t train_traffic_predict(const train_layout_t *layout, const train_store_options_t *options,
                                int ranks, int micro_batches) {
   uint64_t count = layout->parameter_count, micro = (uint64_t)micro_batches;
-  uint64_t narrow = options->wire.bfloat16 ? sizeof(uint16_t) : sizeof(float);
+  uint64_t narrow = options->comm.bfloat16 ? sizeof(uint16_t) : sizeof(float);
   if (ranks == 1) return 0;
   switch (options->stage) {
     case 0: return 2 * narrow * count;

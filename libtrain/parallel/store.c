@@ -1,6 +1,6 @@
 /*
- * Where everything lies, and what happens to it between the passes: loading, the optimizer's step,
- * reading. Whatever collectives touch is memory that the peers can map.
+ * Allocation, loading and reading of the store, and the optimizer step. All memory that collectives
+ * access is allocated with coll_mem_alloc, so that peers can map it.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -8,16 +8,17 @@
 
 #include "base/memory.h"
 #include "libtrain/common/random.h"
-#include "libtrain/parallel/store_internal.h"
+#include "libtrain/parallel/store.h"
+#include "libtrain/parallel/store_state.h"
 
-/* ---- life ---- */
+/* ---- creation ---- */
 
 static coll_status_t allocate_shared(train_store_t *store, size_t bytes, const char *what,
                                      float **values) {
   void *memory;
   if (bytes == 0) return COLL_OK;
   if (coll_mem_alloc(bytes, &memory) != COLL_OK) {
-    return base_fail(COLL_ERROR_MEMORY, "no memory for %zu MiB of %s: %s", bytes >> 20, what,
+    return base_fail(COLL_ERROR_MEMORY, "cannot allocate %zu MiB of %s: %s", bytes >> 20, what,
                      coll_last_error(NULL));
   }
   *values = memory;
@@ -26,54 +27,53 @@ static coll_status_t allocate_shared(train_store_t *store, size_t bytes, const c
 }
 
 static coll_status_t allocate(train_store_t *store) {
-  const train_shards_t *shards = store->shards;
-  train_memory_t memory = train_memory_of(shards, store->options.stage);
+  const train_partition_t *partition = store->partition;
+  train_memory_t memory = train_memory_of(partition, store->options.stage);
   store_array_t *arrays = store->arrays;
   void *moments;
-  COLL_TRY(base_alloc((size_t)shards->unit_count, sizeof *store->units, "the units",
+  COLL_TRY(base_alloc((size_t)partition->unit_count, sizeof *store->units, "the units",
                       (void **)&store->units));
   COLL_TRY(
       allocate_shared(store, memory.parameters, "parameters", &arrays[TRAIN_PARAMETERS].values));
   COLL_TRY(allocate_shared(store, memory.gradients, "gradients", &store->gradients.values));
-  COLL_TRY(
-      allocate_shared(store, store->workspaces.open * sizeof(float), "workspace", &store->open));
-  COLL_TRY(allocate_shared(store, store->workspaces.gathered * sizeof(float), "workspace",
-                           &store->gathered));
-  COLL_TRY(base_alloc(memory.moments, 1, "the optimizer's moments", &moments));
+  COLL_TRY(allocate_shared(store, store->workspaces.gradients * sizeof(float), "workspace",
+                           &store->gradient_workspace));
+  COLL_TRY(allocate_shared(store, store->workspaces.parameters * sizeof(float), "workspace",
+                           &store->parameter_workspace));
+  COLL_TRY(base_alloc(memory.moments, 1, "the optimizer state", &moments));
   arrays[TRAIN_FIRST_MOMENTS].values = moments;
-  arrays[TRAIN_SECOND_MOMENTS].values = arrays[TRAIN_FIRST_MOMENTS].values + shards->owned;
+  arrays[TRAIN_SECOND_MOMENTS].values = arrays[TRAIN_FIRST_MOMENTS].values + partition->owned;
   store->bytes += memory.moments;
   return COLL_OK;
 }
 
-/* A wait has at most every bucket's reduction and every bucket's gathering before it. */
-static coll_status_t prepare(train_store_t *store) {
+/* At most one reduction and one gather per bucket are queued between two waits. */
+static coll_status_t initialize(train_store_t *store) {
   const train_store_options_t *options = &store->options;
-  int owners = train_stage_owners(options->stage, store->team->size);
-  COLL_TRY(train_shards_create(store->layout->units, store->layout->unit_count,
-                               options->bucket_bytes, owners, &store->shards));
-  store->owner = owners > 1 ? store->team->rank : 0;
-  store->workspaces = train_workspaces_of(store->shards, options->stage);
-  store->arrays[TRAIN_PARAMETERS].whole = options->stage < 3;
-  store->gradients.whole = options->stage < 2;
+  int shard_count = train_stage_shards(options->stage, store->group->size);
+  COLL_TRY(train_partition_create(store->layout->units, store->layout->unit_count,
+                                  options->bucket_bytes, shard_count, &store->partition));
+  store->shard_index = shard_count > 1 ? store->group->rank : 0;
+  store->workspaces = train_workspaces_of(store->partition, options->stage);
+  store->arrays[TRAIN_PARAMETERS].full = options->stage < 3;
+  store->gradients.full = options->stage < 2;
   COLL_TRY(allocate(store));
-  return train_wire_init(store->team, &options->wire, 2 * (size_t)store->shards->bucket_count,
-                         &store->wire);
+  return train_comm_queue_init(store->group, &options->comm,
+                               2 * (size_t)store->partition->bucket_count, &store->queue);
 }
 
-coll_status_t train_store_create(const train_layout_t *layout, const train_team_t *team,
+coll_status_t train_store_create(const train_layout_t *layout, const train_group_t *group,
                                  const train_store_options_t *options, train_store_t **store) {
   train_store_t *made = NULL;
-  if (options->stage < 0 || options->stage > TRAIN_STAGE_MOST) {
-    return base_fail(COLL_ERROR_INVALID, "stage %d: give 0 to %d", options->stage,
-                     TRAIN_STAGE_MOST);
+  if (options->stage < 0 || options->stage > TRAIN_STAGE_MAX) {
+    return base_fail(COLL_ERROR_INVALID, "stage %d: give 0 to %d", options->stage, TRAIN_STAGE_MAX);
   }
-  COLL_TRY(base_alloc(1, sizeof *made, "the store", (void **)&made));
+  COLL_TRY(base_alloc(1, sizeof *made, "the parameter store", (void **)&made));
   made->layout = layout;
-  made->team = team;
+  made->group = group;
   made->options = *options;
-  made->acquired = made->fetched = -1;
-  coll_status_t status = prepare(made);
+  made->acquired = made->prefetched = -1;
+  coll_status_t status = initialize(made);
   if (status != COLL_OK) {
     train_store_destroy(made);
     return status;
@@ -84,53 +84,53 @@ coll_status_t train_store_create(const train_layout_t *layout, const train_team_
 
 void train_store_destroy(train_store_t *store) {
   if (store == NULL) return;
-  train_wire_free(&store->wire);
+  train_comm_queue_free(&store->queue);
   free(store->arrays[TRAIN_FIRST_MOMENTS].values);
-  coll_mem_free(store->gathered);
-  coll_mem_free(store->open);
+  coll_mem_free(store->parameter_workspace);
+  coll_mem_free(store->gradient_workspace);
   coll_mem_free(store->gradients.values);
   coll_mem_free(store->arrays[TRAIN_PARAMETERS].values);
   free(store->units);
-  train_shards_destroy(store->shards);
+  train_partition_destroy(store->partition);
   free(store);
 }
 
 /* ---- reading and loading ---- */
 
-/* Where a bucket lies in the flat space. */
-static size_t flat_of(const train_store_t *store, const train_bucket_t *bucket) {
+/* The offset of a bucket in the flat space. */
+static size_t flat_offset(const train_store_t *store, const train_bucket_t *bucket) {
   return store->layout->units[bucket->unit].offset + bucket->offset;
 }
 
 coll_status_t train_store_load(train_store_t *store, const train_flat_t *from) {
   for (int array = 0; array < TRAIN_ARRAYS; array++) {
     const store_array_t *to = &store->arrays[array];
-    for (int i = 0; i < store->shards->bucket_count; i++) {
-      const train_bucket_t *bucket = &store->shards->buckets[i];
-      size_t first = to->whole ? 0 : (size_t)store->owner * bucket->share;
-      size_t count = to->whole ? bucket->count : train_bucket_owned(bucket, store->owner);
-      float *values = to->whole ? store_unit_at(store, to, bucket->unit) + bucket->offset
-                                : store_share_at(store, to, bucket);
-      COLL_TRY(from->read(from->context, (train_array_t)array, flat_of(store, bucket) + first,
+    for (int i = 0; i < store->partition->bucket_count; i++) {
+      const train_bucket_t *bucket = &store->partition->buckets[i];
+      size_t first = to->full ? 0 : (size_t)store->shard_index * bucket->shard;
+      size_t count = to->full ? bucket->count : train_bucket_owned(bucket, store->shard_index);
+      float *values = to->full ? store_unit_values(store, to, bucket->unit) + bucket->offset
+                               : store_shard_values(store, to, bucket);
+      COLL_TRY(from->read(from->context, (train_array_t)array, flat_offset(store, bucket) + first,
                           count, values));
     }
   }
   return COLL_OK;
 }
 
-/* What training starts from: parameters of a seed, no moments. */
-typedef struct beginning {
+/* A new model as a flat space: parameters from a seed, zero moments. */
+typedef struct initial_state {
   train_pool_t *pool;
   const train_layout_t *layout;
   uint64_t seed;
-} beginning_t;
+} initial_state_t;
 
-static coll_status_t read_beginning(void *context, train_array_t array, size_t first, size_t count,
-                                    float *values) {
-  const beginning_t *beginning = context;
+static coll_status_t read_initial_state(void *context, train_array_t array, size_t first,
+                                        size_t count, float *values) {
+  const initial_state_t *initial_state = context;
   if (array == TRAIN_PARAMETERS) {
-    train_layout_initialize(beginning->pool, beginning->layout, beginning->seed, first, count,
-                            values);
+    train_layout_initialize(initial_state->pool, initial_state->layout, initial_state->seed, first,
+                            count, values);
   } else {
     memset(values, 0, count * sizeof *values);
   }
@@ -138,41 +138,45 @@ static coll_status_t read_beginning(void *context, train_array_t array, size_t f
 }
 
 coll_status_t train_store_initialize(train_store_t *store, uint64_t seed) {
-  beginning_t beginning = {.pool = store->options.pool, .layout = store->layout, .seed = seed};
-  const train_flat_t flat = {.context = &beginning, .read = read_beginning};
+  initial_state_t initial_state = {
+      .pool = store->options.pool, .layout = store->layout, .seed = seed};
+  const train_flat_t flat = {.context = &initial_state, .read = read_initial_state};
   return train_store_load(store, &flat);
 }
 
-/* What is asked of a read. */
-typedef struct piece {
+/* The range that a read requests. */
+typedef struct request {
   size_t first, count;
   float *values;
-} piece_t;
+} request_t;
 
-/* Elements first .. first + count - 1 of the flat space, as far as they are asked for. They lie at
- * `held`, NULL where this rank does not have them, and come from rank `root`, -1 when everybody has
- * them. */
-static coll_status_t read_run(const train_store_t *store, size_t first, size_t count,
-                              const float *held, int root, const piece_t *piece) {
-  size_t end = first + count, piece_end = piece->first + piece->count;
-  size_t from = first > piece->first ? first : piece->first, to = end < piece_end ? end : piece_end;
+/* Copies the requested part of elements first .. first + count - 1 of the flat space. `values` are
+ * these elements, NULL if this rank does not have them. If root >= 0, only rank `root` has them and
+ * broadcasts. */
+static coll_status_t read_range(const train_store_t *store, size_t first, size_t count,
+                                const float *values, int root, const request_t *request) {
+  size_t end = first + count, request_end = request->first + request->count;
+  size_t from = first > request->first ? first : request->first,
+         to = end < request_end ? end : request_end;
   if (from >= to) return COLL_OK;
-  float *place = piece->values + (from - piece->first);
-  if (held != NULL) memcpy(place, held + (from - first), (to - from) * sizeof *place);
-  return root < 0 ? COLL_OK : train_team_broadcast_floats(store->team, place, to - from, root);
+  float *target = request->values + (from - request->first);
+  if (values != NULL) memcpy(target, values + (from - first), (to - from) * sizeof *target);
+  return root < 0 ? COLL_OK : train_group_broadcast_floats(store->group, target, to - from, root);
 }
 
 static coll_status_t read_bucket(const train_store_t *store, const store_array_t *array,
-                                 const train_bucket_t *bucket, const piece_t *piece) {
-  size_t first = flat_of(store, bucket);
-  if (array->whole) {
-    const float *held = store_unit_at(store, array, bucket->unit) + bucket->offset;
-    return read_run(store, first, bucket->count, held, -1, piece);
+                                 const train_bucket_t *bucket, const request_t *request) {
+  size_t first = flat_offset(store, bucket);
+  if (array->full) {
+    const float *values = store_unit_values(store, array, bucket->unit) + bucket->offset;
+    return read_range(store, first, bucket->count, values, -1, request);
   }
-  for (int rank = 0; rank < store->shards->ranks; rank++) {
-    const float *held = rank == store->owner ? store_share_at(store, array, bucket) : NULL;
-    COLL_TRY(read_run(store, first + (size_t)rank * bucket->share, train_bucket_owned(bucket, rank),
-                      held, store->shards->ranks > 1 ? rank : -1, piece));
+  for (int rank = 0; rank < store->partition->ranks; rank++) {
+    const float *values =
+        rank == store->shard_index ? store_shard_values(store, array, bucket) : NULL;
+    COLL_TRY(read_range(store, first + (size_t)rank * bucket->shard,
+                        train_bucket_owned(bucket, rank), values,
+                        store->partition->ranks > 1 ? rank : -1, request));
   }
   return COLL_OK;
 }
@@ -180,9 +184,9 @@ static coll_status_t read_bucket(const train_store_t *store, const store_array_t
 static coll_status_t read_flat(void *context, train_array_t array, size_t first, size_t count,
                                float *values) {
   const train_store_t *store = context;
-  const piece_t piece = {.first = first, .count = count, .values = values};
-  for (int i = 0; i < store->shards->bucket_count; i++) {
-    COLL_TRY(read_bucket(store, &store->arrays[array], &store->shards->buckets[i], &piece));
+  const request_t request = {.first = first, .count = count, .values = values};
+  for (int i = 0; i < store->partition->bucket_count; i++) {
+    COLL_TRY(read_bucket(store, &store->arrays[array], &store->partition->buckets[i], &request));
   }
   return COLL_OK;
 }
@@ -197,29 +201,29 @@ void train_store_begin(train_store_t *store, int micro_batches) {
   assert(micro_batches >= 1);
   store->micro_batches = micro_batches;
   store->micro_batch = 0;
-  store->wire.bytes_sent = 0;
-  store->wire.waited_ns = 0;
+  store->queue.bytes_sent = 0;
+  store->queue.waited_ns = 0;
 }
 
-/* The part of a bucket that this rank alone counts. Where gradients are whole they are the same
- * everywhere, at stage 0 in all of the bucket, and the ranks divide the counting. */
-static double squares_of(const train_store_t *store, const train_bucket_t *bucket) {
-  const float *share = store_share_at(store, &store->gradients, bucket);
-  size_t first = 0, count = train_bucket_owned(bucket, store->owner);
+/* Sum of squares of the part of a bucket that only this rank counts. At stage 0 all ranks have the
+ * same gradients and divide the bucket among them; otherwise each counts its shard. */
+static double own_squares(const train_store_t *store, const train_bucket_t *bucket) {
+  const float *shard = store_shard_values(store, &store->gradients, bucket);
+  size_t first = 0, count = train_bucket_owned(bucket, store->shard_index);
   if (store->options.stage == 0) {
-    size_t rank = (size_t)store->team->rank, size = (size_t)store->team->size;
+    size_t rank = (size_t)store->group->rank, size = (size_t)store->group->size;
     first = bucket->count * rank / size;
     count = bucket->count * (rank + 1) / size - first;
   }
-  return train_square_sum(store->options.pool, share + first, count);
+  return train_square_sum(store->options.pool, shard + first, count);
 }
 
 coll_status_t train_store_finish(train_store_t *store, double *squares) {
   assert(store->micro_batch == store->micro_batches);
   double sum = 0;
-  COLL_TRY(store_settle(store));
-  for (int i = 0; i < store->shards->bucket_count; i++) {
-    sum += squares_of(store, &store->shards->buckets[i]);
+  COLL_TRY(store_finish_reductions(store));
+  for (int i = 0; i < store->partition->bucket_count; i++) {
+    sum += own_squares(store, &store->partition->buckets[i]);
   }
   *squares = sum;
   return COLL_OK;
@@ -229,33 +233,33 @@ coll_status_t train_store_update(train_store_t *store, const train_adamw_t *adam
                                  float gradient_scale, float rate, uint64_t step) {
   const store_array_t *arrays = store->arrays;
   bool gathers = store->options.stage == 1 || store->options.stage == 2;
-  for (int i = 0; i < store->shards->bucket_count; i++) {
-    const train_bucket_t *bucket = &store->shards->buckets[i];
-    float *share = store_share_at(store, &arrays[TRAIN_PARAMETERS], bucket);
+  for (int i = 0; i < store->partition->bucket_count; i++) {
+    const train_bucket_t *bucket = &store->partition->buckets[i];
+    float *shard = store_shard_values(store, &arrays[TRAIN_PARAMETERS], bucket);
     train_adamw_step(store->options.pool, adamw, store->layout,
-                     flat_of(store, bucket) + (size_t)store->owner * bucket->share,
-                     train_bucket_owned(bucket, store->owner),
-                     store_share_at(store, &store->gradients, bucket), gradient_scale, rate, step,
-                     share, store_share_at(store, &arrays[TRAIN_FIRST_MOMENTS], bucket),
-                     store_share_at(store, &arrays[TRAIN_SECOND_MOMENTS], bucket));
+                     flat_offset(store, bucket) + (size_t)store->shard_index * bucket->shard,
+                     train_bucket_owned(bucket, store->shard_index),
+                     store_shard_values(store, &store->gradients, bucket), gradient_scale, rate,
+                     step, shard, store_shard_values(store, &arrays[TRAIN_FIRST_MOMENTS], bucket),
+                     store_shard_values(store, &arrays[TRAIN_SECOND_MOMENTS], bucket));
     if (!gathers) continue;
-    COLL_TRY(train_wire_allgather(
-        &store->wire, share,
-        store_unit_at(store, &arrays[TRAIN_PARAMETERS], bucket->unit) + bucket->offset,
-        bucket->share, bucket->count));
+    COLL_TRY(train_comm_queue_allgather(
+        &store->queue, shard,
+        store_unit_values(store, &arrays[TRAIN_PARAMETERS], bucket->unit) + bucket->offset,
+        bucket->shard, bucket->count));
   }
-  return train_wire_wait(&store->wire);
+  return train_comm_queue_wait(&store->queue);
 }
 
-/* ---- what it takes ---- */
+/* ---- statistics ---- */
 
 train_traffic_t train_store_traffic(const train_store_t *store) {
-  return (train_traffic_t){.bytes_sent = store->wire.bytes_sent,
-                           .waited_ns = store->wire.waited_ns};
+  return (train_traffic_t){.bytes_sent = store->queue.bytes_sent,
+                           .waited_ns = store->queue.waited_ns};
 }
 
 void train_store_set_overlap(train_store_t *store, bool overlap) {
-  store->wire.options.overlap = overlap;
+  store->queue.options.overlap = overlap;
 }
 
 const train_store_options_t *train_store_options(const train_store_t *store) {
@@ -270,7 +274,8 @@ uint64_t train_store_digest(const train_store_t *store) {
   const train_store_options_t *options = &store->options;
   const train_model_config_t *config = &store->layout->config;
   const uint64_t numbers[] = {(uint64_t)options->stage, options->bucket_bytes,
-                              options->wire.overlap, options->wire.bfloat16, options->wire.silent};
+                              options->comm.overlap, options->comm.bfloat16,
+                              options->comm.skip_communication};
   return train_random_digest(train_random_digest(0, numbers, sizeof numbers), config,
                              sizeof *config);
 }

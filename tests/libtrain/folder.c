@@ -1,4 +1,4 @@
-/* Plain POSIX; anything that goes wrong fails the test. */
+/* POSIX calls; any failure fails the test. */
 #include "folder.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-/* A folder of its own for a test, with files in it, gone when the test is. */
+/* A temporary folder with files, which is removed after the test. */
 #ifndef TESTS_LIBTRAIN_FOLDER_H
 #define TESTS_LIBTRAIN_FOLDER_H
 
@@ -11,13 +11,13 @@ typedef struct folder {
 void folder_make(folder_t *folder);
 void folder_remove(const folder_t *folder);
 
-/* "folder/name" in one of a few rotating buffers. */
+/* "folder/name" in one of several rotating buffers. */
 const char *folder_path(const folder_t *folder, const char *name);
 
-/* Writes a file, making the folder before a '/' in its name. Returns its path. */
+/* Writes a file, creating the folder before a '/' in its name. Returns its path. */
 const char *folder_write(const folder_t *folder, const char *name, const void *bytes, size_t count);
 
-/* All of a file in new memory, its size in *count. */
+/* Reads a file into new memory; *count is its size. */
 void *folder_read(const char *path, size_t *count);
 
 #endif

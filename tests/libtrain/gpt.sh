@@ -319,7 +319,7 @@ differ() {
 }
 differ 'options or data' '--accumulate $((RANK + 1))' --data text --zero 2
 ok "ranks that cut their batches differently"
-differ 'the shards found at --data' '--data $(test $RANK = 1 && echo text || echo shards)' \
+differ 'the partition found at --data' '--data $(test $RANK = 1 && echo text || echo shards)' \
   --tokenizer t.json
 ok "ranks of which one finds shards"
 refuses 'did you mean --layers' train --layer 3

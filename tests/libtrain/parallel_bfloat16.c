@@ -1,4 +1,5 @@
-/* bfloat16 against its definition: the nearest of the two neighbours, in place as well. */
+/* Compares bfloat16 conversion with its definition, rounding to the nearest neighbor, also in
+ * place. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ static uint16_t narrowed(float wide) {
   return narrow;
 }
 
-/* Of all bfloat16 numbers that are not NaN, the next one below or above; a slow search. */
+/* Finds the neighbors of `wide` among all bfloat16 numbers by exhaustive search. */
 static void check_nearest(float wide) {
   uint16_t got = narrowed(wide);
   double error = fabs((double)widened(got) - (double)wide);
@@ -33,7 +34,7 @@ static void check_nearest(float wide) {
   }
 }
 
-Test(parallel_bfloat16, rounds_to_the_nearest) {
+Test(parallel_bfloat16, rounds_to_nearest) {
   float values[4096];
   random_fill(5, 3.0, 4096, values);
   for (int i = 0; i < 4096; i++) check_nearest(values[i]);
@@ -42,9 +43,9 @@ Test(parallel_bfloat16, rounds_to_the_nearest) {
   for (size_t i = 0; i < sizeof ties / sizeof ties[0]; i++) check_nearest(ties[i]);
 }
 
-Test(parallel_bfloat16, special_numbers_stay_themselves) {
+Test(parallel_bfloat16, special_values_are_preserved) {
   cr_assert(isnan((double)widened(narrowed(NAN))));
-  uint32_t bits = 0x7f800001u; /* a NaN with nothing in its upper bits */
+  uint32_t bits = 0x7f800001u; /* a NaN whose upper fraction bits are zero */
   float quiet;
   memcpy(&quiet, &bits, sizeof quiet);
   cr_assert(isnan((double)widened(narrowed(quiet))));
@@ -53,7 +54,7 @@ Test(parallel_bfloat16, special_numbers_stay_themselves) {
   cr_assert(signbit(widened(narrowed(-0.0f))));
 }
 
-Test(parallel_bfloat16, every_number_comes_back) {
+Test(parallel_bfloat16, every_value_survives_a_round_trip) {
   for (uint32_t i = 0; i < 0x10000; i++) {
     if ((i & 0x7fffu) > 0x7f80u) continue;
     cr_assert_eq(narrowed(widened((uint16_t)i)), i);

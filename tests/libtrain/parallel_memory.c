@@ -1,4 +1,4 @@
-/* The formulas against the paper's, for models large and small. */
+/* Compares memory and traffic with the ZeRO paper's formulas, for large and small models. */
 #include <criterion/criterion.h>
 #include <math.h>
 
@@ -17,7 +17,7 @@ static train_memory_t predict(const train_layout_t *layout, int stage, int ranks
   return memory;
 }
 
-/* Table 1 of the ZeRO paper, with 4 bytes of parameters, 4 of gradients and 8 of moments. */
+/* Table 1 of the ZeRO paper with 4 bytes per parameter, 4 per gradient and 8 for the moments. */
 static double paper_bytes(double parameters, int stage, double ranks) {
   switch (stage) {
     case 0: return 16 * parameters;
@@ -32,7 +32,7 @@ static void check_preset(const char *name) {
   train_layout_t *layout;
   cr_assert_eq(train_preset_find(name, &config), COLL_OK);
   cr_assert_eq(train_layout_create(&config, &layout), COLL_OK);
-  for (int stage = 0; stage <= TRAIN_STAGE_MOST; stage++) {
+  for (int stage = 0; stage <= TRAIN_STAGE_MAX; stage++) {
     for (int ranks = 1; ranks <= 64; ranks += 1 + ranks / 2) {
       train_memory_t memory = predict(layout, stage, ranks);
       double expected = paper_bytes((double)layout->parameter_count, stage, ranks);
@@ -44,26 +44,26 @@ static void check_preset(const char *name) {
   train_layout_destroy(layout);
 }
 
-Test(parallel_memory, what_is_held_follows_the_paper) {
+Test(parallel_memory, memory_matches_the_paper) {
   check_preset("gpt2");
   check_preset("gpt2-xl");
 }
 
-Test(parallel_memory, workspaces_are_two_units_and_what_stays_open) {
+Test(parallel_memory, workspaces_have_the_documented_size) {
   train_model_config_t config;
   train_layout_t *layout;
   cr_assert_eq(train_preset_find("gpt2", &config), COLL_OK);
   cr_assert_eq(train_layout_create(&config, &layout), COLL_OK);
   double ends = (double)layout->units[0].count, block = (double)layout->units[1].count;
   const double expected[] = {0, 0, ends + 2 * block, ends + 2 * block + ends + block};
-  for (int stage = 0; stage <= TRAIN_STAGE_MOST; stage++) {
+  for (int stage = 0; stage <= TRAIN_STAGE_MAX; stage++) {
     train_memory_t memory = predict(layout, stage, 4);
     cr_assert_float_eq((double)memory.workspaces, 4 * expected[stage], 4e-3 * expected[stage]);
   }
   train_layout_destroy(layout);
 }
 
-Test(parallel_memory, traffic_follows_the_paper) {
+Test(parallel_memory, traffic_matches_the_paper) {
   train_model_config_t config;
   train_layout_t *layout;
   cr_assert_eq(train_preset_find("gpt2", &config), COLL_OK);
@@ -71,7 +71,7 @@ Test(parallel_memory, traffic_follows_the_paper) {
   uint64_t bytes = 4 * layout->parameter_count;
   const uint64_t expected[2][4] = {{2 * bytes, 2 * bytes, 2 * bytes, 3 * bytes},
                                    {2 * bytes, 2 * bytes, 4 * bytes, 9 * bytes}};
-  for (int stage = 0; stage <= TRAIN_STAGE_MOST; stage++) {
+  for (int stage = 0; stage <= TRAIN_STAGE_MAX; stage++) {
     train_store_options_t options = {.stage = stage};
     cr_assert_eq(train_traffic_predict(layout, &options, 8, 1), expected[0][stage]);
     cr_assert_eq(train_traffic_predict(layout, &options, 8, 3), expected[1][stage]);

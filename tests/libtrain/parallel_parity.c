@@ -1,7 +1,6 @@
 /*
- * Training is one computation however it is spread: ranks, stages, micro-batches and recomputation
- * against one rank that does it all at once, loss by loss and in all parameters; and a run that is
- * repeated comes out bit by bit alike.
+ * Training must give the same results for all ranks, stages, micro-batches and recomputation:
+ * compares losses and parameters with those of a single rank, and the bits of a repeated run.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -14,7 +13,7 @@
 #include "libtrain/parallel/store.h"
 
 #define TIMEOUT_MS 120000
-#define ROWS 24 /* per step: divides among 1 to 4 ranks and 1 or 2 micro-batches */
+#define ROWS 24 /* per step; divisible by 1 to 4 ranks and 1 or 2 micro-batches */
 #define STEPS 20
 #define SEED 5
 #define RATE 1e-2f
@@ -33,19 +32,19 @@ typedef struct outcome {
 typedef struct trial {
   int ranks, stage, micro_batches;
   train_recompute_t recompute;
-  outcome_t outcome; /* as rank 0 sees it */
+  outcome_t outcome; /* of rank 0 */
 } trial_t;
 
-/* What a rank trains with. */
+/* The training state of a rank. */
 typedef struct trainer {
   const trial_t *trial;
-  train_team_t team;
+  train_group_t group;
   train_layout_t *layout;
   train_model_t *model;
   train_store_t *store;
 } trainer_t;
 
-/* Rows of a step: a text in which a token mostly decides on the next. */
+/* Rows of a step: text in which a token mostly determines the next one. */
 static void fill_row(uint64_t step, int row, int32_t *tokens, int32_t *targets) {
   uint64_t at = (step * ROWS + (uint64_t)row) * (uint64_t)(config.context + 1);
   int32_t token = (int32_t)train_random_below(SEED, TRAIN_RANDOM_BATCHES, at, 37);
@@ -58,7 +57,7 @@ static void fill_row(uint64_t step, int row, int32_t *tokens, int32_t *targets) 
 
 static int compute_gradients(const trainer_t *self, uint64_t step, double *loss) {
   int micro_batches = self->trial->micro_batches;
-  int rows = ROWS / self->team.size / micro_batches;
+  int rows = ROWS / self->group.size / micro_batches;
   int32_t tokens[ROWS * 6], targets[ROWS * 6];
   train_param_provider_t provider = train_store_provider(self->store);
   float scale = 1.0f / (float)(ROWS * config.context);
@@ -66,7 +65,7 @@ static int compute_gradients(const trainer_t *self, uint64_t step, double *loss)
   *loss = 0;
   for (int micro = 0; micro < micro_batches; micro++) {
     double sum;
-    int first = (self->team.rank * micro_batches + micro) * rows;
+    int first = (self->group.rank * micro_batches + micro) * rows;
     for (int row = 0; row < rows; row++) {
       fill_row(step, first + row, tokens + row * config.context, targets + row * config.context);
     }
@@ -81,10 +80,10 @@ static int take_step(const trainer_t *self, uint64_t step, outcome_t *outcome) {
   double sums[2];
   PARTY_TRY(compute_gradients(self, step, &sums[0]));
   PARTY_OK(train_store_finish(self->store, &sums[1]));
-  PARTY_OK(train_team_sum_doubles(&self->team, sums, 2));
+  PARTY_OK(train_group_sum_doubles(&self->group, sums, 2));
   double norm = sqrt(sums[1]);
   PARTY_OK(train_store_update(self->store, &adamw, train_gradient_clip(norm, 0.5), RATE, step + 1));
-  if (self->team.rank == 0) {
+  if (self->group.rank == 0) {
     outcome->losses[step] = sums[0];
     outcome->norms[step] = norm;
   }
@@ -98,7 +97,7 @@ static int train(const trainer_t *self, outcome_t *outcome) {
   PARTY_OK(train_store_initialize(self->store, SEED));
   for (uint64_t step = 0; step < STEPS; step++) PARTY_TRY(take_step(self, step, outcome));
   PARTY_OK(flat.read(flat.context, TRAIN_PARAMETERS, 0, count, mine));
-  if (self->team.rank == 0) memcpy(outcome->parameters, mine, count * sizeof *mine);
+  if (self->group.rank == 0) memcpy(outcome->parameters, mine, count * sizeof *mine);
   free(mine);
   return 0;
 }
@@ -107,13 +106,13 @@ static int rank_body(party_rank_t *party) {
   trial_t *trial = party->context;
   trainer_t self = {.trial = trial};
   const train_store_options_t options = {
-      .stage = trial->stage, .bucket_bytes = 2048, .wire.overlap = true};
+      .stage = trial->stage, .bucket_bytes = 2048, .comm.overlap = true};
   const train_model_options_t model = {.sequences = ROWS / party->size / trial->micro_batches,
                                        .recompute = trial->recompute};
-  PARTY_OK(train_team_init(party->comm, &self.team));
+  PARTY_OK(train_group_init(party->comm, &self.group));
   PARTY_OK(train_layout_create(&config, &self.layout));
   PARTY_OK(train_model_create(self.layout, &model, &self.model));
-  PARTY_OK(train_store_create(self.layout, &self.team, &options, &self.store));
+  PARTY_OK(train_store_create(self.layout, &self.group, &options, &self.store));
   int failed = train(&self, &trial->outcome);
   train_store_destroy(self.store);
   train_model_destroy(self.model);
@@ -130,14 +129,14 @@ static void run(trial_t *trial) {
             "stage %d, %d ranks: %s", trial->stage, trial->ranks, result.text);
 }
 
-/* Whether the element is a bias of a key. Softmax does not see what is added to all scores of a
- * row, so that its gradient is rounding noise around 0, which AdamW blows up to steps. */
+/* Whether the element is a key bias. It shifts all scores of a row equally, which softmax ignores.
+ * Its gradient is therefore rounding noise, which AdamW scales up to full steps. */
 static bool is_noise(const train_tensor_t *tensor, int element) {
   const train_tensor_t *biases = train_layout_tensor(layout, tensor->unit, TRAIN_QKV_BIAS);
   return tensor->unit > 0 && tensor == biases && element / config.width == 1;
 }
 
-/* Distance between two states of a tensor, as a part of its length. */
+/* Distance between two states of a tensor, relative to its norm. */
 static double distance(const train_tensor_t *tensor, const float *one, const float *other) {
   double apart = 0, length = 0;
   for (int i = 0; i < tensor->rows * tensor->columns; i++) {
@@ -184,7 +183,7 @@ static void teardown(void) {
 
 TestSuite(parallel_parity, .init = setup, .fini = teardown);
 
-Test(parallel_parity, one_rank_learns) {
+Test(parallel_parity, one_rank_reduces_the_loss) {
   cr_assert_lt(alone.outcome.losses[STEPS - 1], 0.8 * alone.outcome.losses[0]);
 }
 
@@ -218,8 +217,8 @@ Test(parallel_parity, stage_3) {
   check_stage(3);
 }
 
-Test(parallel_parity, a_repeated_run_is_the_same_bit_by_bit) {
-  for (int stage = 0; stage <= TRAIN_STAGE_MOST; stage++) {
+Test(parallel_parity, repeated_run_is_bit_identical) {
+  for (int stage = 0; stage <= TRAIN_STAGE_MAX; stage++) {
     trial_t first = {.ranks = 3, .stage = stage, .micro_batches = 2}, second = first;
     run(&first);
     run(&second);

@@ -1,6 +1,6 @@
 /*
- * The memory formula against the kernel's account: four processes train a deep, narrow model for a
- * few steps at every stage, and what they come to is what was predicted.
+ * Compares predicted memory with the kernel's accounting: four processes train a deep, narrow model
+ * for a few steps at every stage.
  */
 #include <cblas.h>
 #include <criterion/criterion.h>
@@ -24,10 +24,10 @@ static const train_model_config_t config = {
 
 typedef struct trial {
   int stage;
-  bool alone; /* messages only: nobody maps another's memory */
+  bool messages_only; /* messages only: no process maps another one's memory */
 } trial_t;
 
-/* A line of a file of /proc, "VmHWM:  123 kB", in bytes; 0 when it is not there. */
+/* A value in a /proc file, as in "VmHWM:  123 kB", in bytes; 0 if it is missing. */
 static double kernel_bytes(const char *path, const char *name) {
   char line[256];
   double kib = 0;
@@ -40,10 +40,10 @@ static double kernel_bytes(const char *path, const char *name) {
   return kib * 1024;
 }
 
-/* The peak of what this process alone has; or its part of all that the ranks share, which nothing
- * is ever given back of. */
+/* The peak of this process's private memory, or its share of memory shared by all ranks, which
+ * never shrinks. */
 static double resident(const trial_t *trial) {
-  if (trial->alone) return kernel_bytes("/proc/self/status", "VmHWM:");
+  if (trial->messages_only) return kernel_bytes("/proc/self/status", "VmHWM:");
   return kernel_bytes("/proc/self/smaps_rollup", "Pss:");
 }
 
@@ -53,8 +53,8 @@ static int use_messages(coll_comm_t comm) {
   return 0;
 }
 
-/* OpenBLAS takes its own memory at its first product, and a communicator the pages of its rings at
- * their first payloads. */
+/* OpenBLAS allocates memory in its first product, and a communicator's ring buffers get their pages
+ * with the first payloads. */
 static int warm_up(coll_comm_t comm) {
   static float a[64 * 64], b[64 * 64], c[64 * 64];
   openblas_set_num_threads(1);
@@ -63,13 +63,13 @@ static int warm_up(coll_comm_t comm) {
   return 0;
 }
 
-static int train(const train_team_t *team, train_store_t *store, train_model_t *model) {
+static int train(const train_group_t *group, train_store_t *store, train_model_t *model) {
   const train_adamw_t adamw = TRAIN_ADAMW_INIT;
   train_param_provider_t provider = train_store_provider(store);
   int32_t tokens[32], targets[32];
   for (int i = 0; i < 32; i++) {
     tokens[i] = i;
-    targets[i] = (i + team->rank) % 256;
+    targets[i] = (i + group->rank) % 256;
   }
   PARTY_OK(train_store_initialize(store, 1));
   for (uint64_t step = 1; step <= STEPS; step++) {
@@ -82,21 +82,21 @@ static int train(const train_team_t *team, train_store_t *store, train_model_t *
   return 0;
 }
 
-static int check(const train_team_t *team, const trial_t *trial, double held,
+static int check(const train_group_t *group, const trial_t *trial, double held,
                  const train_memory_t *memory) {
   double predicted = (double)(memory->parameters + memory->gradients + memory->moments +
                               memory->workspaces + memory->activations);
-  PARTY_OK(train_team_sum_doubles(team, &held, 1));
+  PARTY_OK(train_group_sum_doubles(group, &held, 1));
   held /= RANKS;
   PARTY_REQUIRE(fabs(held - predicted) <= TOLERANCE * predicted,
                 "stage %d, %s: %.1f MiB held, %.1f predicted", trial->stage,
-                trial->alone ? "messages" : "mapped", held / 1048576, predicted / 1048576);
+                trial->messages_only ? "messages" : "mapped", held / 1048576, predicted / 1048576);
   return 0;
 }
 
 static int body(party_rank_t *self) {
   const trial_t *trial = self->context;
-  train_team_t team;
+  train_group_t group;
   train_layout_t *layout;
   train_store_t *store;
   train_model_t *model;
@@ -105,30 +105,30 @@ static int body(party_rank_t *self) {
   const train_model_options_t model_options = {.sequences = 1};
   options.stage = trial->stage;
   options.bucket_bytes = 1 << 20;
-  if (trial->alone) PARTY_TRY(use_messages(self->comm));
+  if (trial->messages_only) PARTY_TRY(use_messages(self->comm));
   PARTY_TRY(warm_up(self->comm));
-  PARTY_OK(train_team_init(self->comm, &team));
+  PARTY_OK(train_group_init(self->comm, &group));
   PARTY_OK(coll_barrier(self->comm, NULL));
   double before = resident(trial);
   PARTY_OK(train_layout_create(&config, &layout));
-  PARTY_OK(train_store_create(layout, &team, &options, &store));
+  PARTY_OK(train_store_create(layout, &group, &options, &store));
   PARTY_OK(train_model_create(layout, &model_options, &model));
   PARTY_OK(train_memory_predict(layout, &model_options, &options, RANKS, &memory));
-  int failed = train(&team, store, model);
+  int failed = train(&group, store, model);
   PARTY_OK(coll_barrier(self->comm, NULL));
   double held = resident(trial) - before;
   PARTY_OK(coll_barrier(self->comm, NULL));
-  if (!failed) failed = check(&team, trial, held, &memory);
+  if (!failed) failed = check(&group, trial, held, &memory);
   train_model_destroy(model);
   train_store_destroy(store);
   train_layout_destroy(layout);
   return failed;
 }
 
-Test(parallel_resident, ranks_hold_what_was_predicted) {
-  for (int stage = 0; stage <= TRAIN_STAGE_MOST; stage++) {
-    for (int alone = 0; alone <= 1; alone++) {
-      trial_t trial = {.stage = stage, .alone = alone};
+Test(parallel_resident, memory_matches_the_prediction) {
+  for (int stage = 0; stage <= TRAIN_STAGE_MAX; stage++) {
+    for (int messages_only = 0; messages_only <= 1; messages_only++) {
+      trial_t trial = {.stage = stage, .messages_only = messages_only};
       harness_result_t result;
       cr_assert(party_processes(RANKS, TIMEOUT_MS, body, &trial, &result), "%s", result.text);
     }

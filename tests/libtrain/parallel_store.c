@@ -1,7 +1,7 @@
 /*
- * The store against a plain array: passes of a toy model give gradients that are small integers, so
- * that sums are exact in any order and in bfloat16 too, and all parameters must come out bit by bit
- * alike, whatever the stage, the number of ranks and what overlaps.
+ * Compares the store with plain arrays. The passes of a toy model give small integer gradients, so
+ * that sums are exact in any order and in bfloat16. All parameters must be bit-identical for every
+ * stage, number of ranks and overlap.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -15,7 +15,7 @@
 #include "libtrain/parallel/store.h"
 
 #define TIMEOUT_MS 120000
-#define ROWS 24 /* per step: divides among 1 to 4 ranks and 1 or 2 micro-batches */
+#define ROWS 24 /* per step; divisible by 1 to 4 ranks and 1 or 2 micro-batches */
 #define STEPS 3
 #define RATE 0.01f
 #define SEED 77
@@ -28,12 +28,12 @@ static const train_adamw_t adamw = TRAIN_ADAMW_INIT;
 typedef struct trial {
   train_store_options_t options;
   int micro_batches;
-  bool dawdles;                        /* ranks are late at random */
-  uint64_t first_step;                 /* where it goes on from; 0: a new model */
-  const float *expected[TRAIN_ARRAYS]; /* [1 + STEPS, parameter_count]: before each step */
+  bool delays;                         /* ranks sleep for random times */
+  uint64_t first_step;                 /* step to resume from; 0: a new model */
+  const float *expected[TRAIN_ARRAYS]; /* [1 + STEPS, parameter_count]: state before each step */
 } trial_t;
 
-/* The gradient that one row gives: -4 .. 4. */
+/* The gradient of one row: -4 .. 4. */
 static float row_gradient(uint64_t step, int row, size_t element) {
   uint64_t index = (step * ROWS + (uint64_t)row) << 32 | element;
   return (float)train_random_below(SEED, TRAIN_RANDOM_BATCHES, index, 9) - 4.0f;
@@ -45,7 +45,7 @@ static double rows_gradient(uint64_t step, int first, int count, size_t element)
   return sum;
 }
 
-/* All steps on plain arrays: what is in them before each step and after the last. */
+/* Computes all steps on plain arrays: the state before each step and after the last. */
 static void compute_expected(const train_layout_t *layout, float *all[TRAIN_ARRAYS]) {
   size_t count = layout->parameter_count;
   float *gradients = malloc(count * sizeof *gradients);
@@ -67,19 +67,19 @@ static void compute_expected(const train_layout_t *layout, float *all[TRAIN_ARRA
   free(gradients);
 }
 
-static void dawdle(const trial_t *trial, int rank, uint64_t index) {
-  if (!trial->dawdles) return;
+static void sleep_randomly(const trial_t *trial, int rank, uint64_t index) {
+  if (!trial->delays) return;
   uint64_t draw = train_random_bits(SEED, TRAIN_RANDOM_SAMPLING, index * 64 + (uint64_t)rank);
   if (draw % 4 == 0) base_clock_sleep_ns(draw % 300000);
 }
 
-/* Whether the unit's parameters are what they must be; as bfloat16 they come rounded. */
+/* Whether the unit's parameters are correct; in bfloat16 they are rounded. */
 static bool is_unit_right(const trial_t *trial, const train_layout_t *layout, uint64_t step,
                           int unit, const float *parameters) {
   const train_unit_t *at = &layout->units[unit];
   const float *expected =
       trial->expected[TRAIN_PARAMETERS] + step * layout->parameter_count + at->offset;
-  bool rounded = trial->options.stage == 3 && trial->options.wire.bfloat16;
+  bool rounded = trial->options.stage == 3 && trial->options.comm.bfloat16;
   for (size_t i = 0; i < at->count; i++) {
     double most = rounded ? fabs((double)expected[i]) / 256 : 0;
     if (!(fabs((double)parameters[i] - (double)expected[i]) <= most)) return false;
@@ -111,7 +111,7 @@ static int use_unit(const pass_t *pass, int unit, int next) {
   const float *parameters;
   const train_param_provider_t *provider = &pass->provider;
   PARTY_OK(provider->acquire(provider->context, unit, next, &parameters));
-  dawdle(pass->trial, pass->self->rank, pass->step * 100 + (uint64_t)unit);
+  sleep_randomly(pass->trial, pass->self->rank, pass->step * 100 + (uint64_t)unit);
   PARTY_REQUIRE(is_unit_right(pass->trial, pass->layout, pass->step, unit, parameters),
                 "step %d: unit %d has wrong parameters", (int)pass->step, unit);
   return 0;
@@ -147,7 +147,7 @@ static int backward(const pass_t *pass) {
   return 0;
 }
 
-/* The gradients' norm over all ranks. */
+/* Checks the gradient norm over all ranks. */
 static int check_norm(party_rank_t *self, const train_layout_t *layout, uint64_t step,
                       double squares) {
   double expected = 0;
@@ -182,7 +182,7 @@ static int take_step(party_rank_t *self, train_store_t *store, pass_t *pass) {
   return 0;
 }
 
-/* All that is in the store, read in pieces that fit nothing. */
+/* Reads the whole store in chunks that are not aligned with units or buckets. */
 static int check_flat(const train_layout_t *layout, train_store_t *store, const trial_t *trial) {
   enum { PIECE = 157 };
   train_flat_t flat = train_store_flat(store);
@@ -228,14 +228,14 @@ static int run_steps(party_rank_t *self, train_layout_t *layout, train_store_t *
 
 static int trial_body(party_rank_t *self) {
   const trial_t *trial = self->context;
-  train_team_t team;
+  train_group_t group;
   train_layout_t *layout;
   train_store_t *store;
   train_memory_t memory;
   const train_model_options_t model = {.sequences = 1};
-  PARTY_OK(train_team_init(self->comm, &team));
+  PARTY_OK(train_group_init(self->comm, &group));
   PARTY_OK(train_layout_create(&config, &layout));
-  PARTY_OK(train_store_create(layout, &team, &trial->options, &store));
+  PARTY_OK(train_store_create(layout, &group, &trial->options, &store));
   PARTY_OK(train_memory_predict(layout, &model, &trial->options, self->size, &memory));
   int failed = run_steps(self, layout, store);
   size_t predicted = memory.parameters + memory.gradients + memory.moments + memory.workspaces;
@@ -247,7 +247,7 @@ static int trial_body(party_rank_t *self) {
   return 0;
 }
 
-/* ---- the tests ---- */
+/* ---- tests ---- */
 
 static train_layout_t *layout;
 static float *expected[TRAIN_ARRAYS];
@@ -268,7 +268,7 @@ static void run_trial(const train_store_options_t *options, int ranks, int micro
                       bool processes) {
   trial_t trial = {.options = *options,
                    .micro_batches = micro_batches,
-                   .dawdles = ranks == 3,
+                   .delays = ranks == 3,
                    .first_step = ranks == 2 ? 1 : 0};
   harness_result_t result;
   for (int array = 0; array < TRAIN_ARRAYS; array++) trial.expected[array] = expected[array];
@@ -276,39 +276,39 @@ static void run_trial(const train_store_options_t *options, int ranks, int micro
                          : party_threads(ranks, TIMEOUT_MS, trial_body, &trial, &result);
   cr_assert(right, "stage %d, %d ranks, %d micro-batches, buckets of %zu, %s%s: %s", options->stage,
             ranks, micro_batches, options->bucket_bytes,
-            options->wire.overlap ? "overlapping" : "one by one",
-            options->wire.bfloat16 ? ", bfloat16" : "", result.text);
+            options->comm.overlap ? "overlapping" : "one by one",
+            options->comm.bfloat16 ? ", bfloat16" : "", result.text);
 }
 
 static void run_all(bool overlap, bool bfloat16) {
-  for (int stage = 0; stage <= TRAIN_STAGE_MOST; stage++) {
+  for (int stage = 0; stage <= TRAIN_STAGE_MAX; stage++) {
     for (int ranks = 1; ranks <= 4; ranks++) {
       for (int micro_batches = 1; micro_batches <= 2; micro_batches++) {
         train_store_options_t options = {.stage = stage,
                                          .bucket_bytes = micro_batches == 1 ? 1024 : 1 << 20,
-                                         .wire = {.overlap = overlap, .bfloat16 = bfloat16}};
+                                         .comm = {.overlap = overlap, .bfloat16 = bfloat16}};
         run_trial(&options, ranks, micro_batches, false);
       }
     }
   }
 }
 
-Test(parallel_store, all_stages_compute_the_same) {
+Test(parallel_store, all_stages_give_the_same_result) {
   run_all(true, false);
 }
 
-Test(parallel_store, all_stages_compute_the_same_without_overlap) {
+Test(parallel_store, all_stages_give_the_same_result_without_overlap) {
   run_all(false, false);
 }
 
-Test(parallel_store, bfloat16_changes_only_the_digits_it_drops) {
+Test(parallel_store, bfloat16_only_rounds_parameters) {
   run_all(true, true);
   run_all(false, true);
 }
 
-Test(parallel_store, ranks_may_be_processes) {
-  for (int stage = 0; stage <= TRAIN_STAGE_MOST; stage++) {
-    train_store_options_t options = {.stage = stage, .bucket_bytes = 1024, .wire.overlap = true};
+Test(parallel_store, ranks_can_be_processes) {
+  for (int stage = 0; stage <= TRAIN_STAGE_MAX; stage++) {
+    train_store_options_t options = {.stage = stage, .bucket_bytes = 1024, .comm.overlap = true};
     run_trial(&options, 3, 2, true);
   }
 }

@@ -1,4 +1,4 @@
-/* Every formula is written out where it is used; nothing is fast. */
+/* Every formula is written out where it is used; nothing is optimized. */
 #include "reference.h"
 
 #include <criterion/criterion.h>
@@ -52,9 +52,10 @@ void reference_gelu(const shape_t *s, const double *x, double *out) {
   }
 }
 
-/* One output row of one head: the values up to t, weighted by the softmax of their scores. */
-static void attend(const shape_t *s, const double *qkv, int sequence, int head, int t,
-                   double *out) {
+/* One output row of one head: the values up to position t, weighted by the softmax of their
+ * scores. */
+static void reference_attend_row(const shape_t *s, const double *qkv, int sequence, int head, int t,
+                                 double *out) {
   int head_width = s->width / s->heads, stride = 3 * s->width;
   const double *first = qkv + sequence * s->length * stride + head * head_width;
   double scores[s->length], sum = 0;
@@ -79,8 +80,8 @@ void reference_attention(const shape_t *s, const double *x, double *out) {
   for (int sequence = 0; sequence < s->sequences; sequence++) {
     for (int head = 0; head < s->heads; head++) {
       for (int t = 0; t < s->length; t++) {
-        attend(s, x, sequence, head, t,
-               out + (sequence * s->length + t) * s->width + head * head_width);
+        reference_attend_row(s, x, sequence, head, t,
+                             out + (sequence * s->length + t) * s->width + head * head_width);
       }
     }
   }
@@ -123,9 +124,9 @@ void reference_classifier(const shape_t *s, const double *x, double *out) {
   free(logits);
 }
 
-/* Runs an operator on inputs that lie apart. */
-static void apply(reference_t *reference, const shape_t *shape, const double *in, int in_count,
-                  const double *weights, int weight_count, double *out) {
+/* Concatenates separate inputs and runs an operator on them. */
+static void run_reference(reference_t *reference, const shape_t *shape, const double *in,
+                          int in_count, const double *weights, int weight_count, double *out) {
   double *x = malloc(sizeof(double) * (size_t)(in_count + weight_count));
   for (int i = 0; i < in_count; i++) x[i] = in[i];
   for (int i = 0; i < weight_count; i++) x[in_count + i] = weights[i];
@@ -133,7 +134,7 @@ static void apply(reference_t *reference, const shape_t *shape, const double *in
   free(x);
 }
 
-/* One block; p points at its parameters in the model's order. stream is updated in place. */
+/* One block; p points to its parameters in layout order. Updates `stream` in place. */
 static void reference_block(const shape_t *s, const double *p, double *stream) {
   int rows = s->sequences * s->length, w = s->width;
   const double *norm1 = p, *qkv = norm1 + 2 * w, *projection = qkv + 3 * w * w + 3 * w;
@@ -145,15 +146,15 @@ static void reference_block(const shape_t *s, const double *p, double *stream) {
   from_hidden.out_width = square.out_width = w;
   double *a = malloc(sizeof(double) * (size_t)(4 * rows * w)),
          *b = malloc(sizeof *b * (size_t)(4 * rows * w));
-  apply(reference_layernorm, s, stream, rows * w, norm1, 2 * w, a);
-  apply(reference_linear, &to_qkv, a, rows * w, qkv, 3 * w * w + 3 * w, b);
+  run_reference(reference_layernorm, s, stream, rows * w, norm1, 2 * w, a);
+  run_reference(reference_linear, &to_qkv, a, rows * w, qkv, 3 * w * w + 3 * w, b);
   reference_attention(s, b, a);
-  apply(reference_linear, &square, a, rows * w, projection, w * w + w, b);
+  run_reference(reference_linear, &square, a, rows * w, projection, w * w + w, b);
   for (int i = 0; i < rows * w; i++) stream[i] += b[i];
-  apply(reference_layernorm, s, stream, rows * w, norm2, 2 * w, a);
-  apply(reference_linear, &to_hidden, a, rows * w, hidden, 4 * w * w + 4 * w, b);
+  run_reference(reference_layernorm, s, stream, rows * w, norm2, 2 * w, a);
+  run_reference(reference_linear, &to_hidden, a, rows * w, hidden, 4 * w * w + 4 * w, b);
   reference_gelu(&wide, b, a);
-  apply(reference_linear, &from_hidden, a, 4 * rows * w, mlp, 4 * w * w + w, b);
+  run_reference(reference_linear, &from_hidden, a, 4 * rows * w, mlp, 4 * w * w + w, b);
   for (int i = 0; i < rows * w; i++) stream[i] += b[i];
   free(a);
   free(b);
@@ -173,7 +174,7 @@ double reference_model_loss(const train_model_config_t *config, const double *pa
   for (int layer = 0; layer < config->layers; layer++, p += 12 * w * w + 13 * w) {
     reference_block(&s, p, stream);
   }
-  apply(reference_layernorm, &s, stream, rows * w, norm, 2 * w, normed);
+  run_reference(reference_layernorm, &s, stream, rows * w, norm, 2 * w, normed);
   for (int i = 0; i < rows * v; i++) {
     logits[i] = 0;
     for (int j = 0; j < w; j++) logits[i] += normed[i / v * w + j] * parameters[i % v * w + j];
@@ -209,7 +210,7 @@ void check_forward(const char *what, reference_t *reference, const shape_t *shap
   free(wide);
 }
 
-/* sum of weights[i] * out[i]. */
+/* The sum of weights[i] * out[i]. */
 static double weighted(reference_t *reference, const shape_t *shape, const double *x,
                        const float *weights, size_t out_count, double *out) {
   double sum = 0;

@@ -1,7 +1,6 @@
 /*
- * The operators and the model once more, in double, with the plainest loops that the definitions
- * allow, and the two comparisons made with them: of values, and of gradients against central
- * differences. Nothing here is shared with the code under test.
+ * Reference operators and model in double precision with simple loops, and two comparisons: of
+ * values, and of gradients with central differences. Shares no code with libtrain.
  */
 #ifndef TESTS_LIBTRAIN_REFERENCE_H
 #define TESTS_LIBTRAIN_REFERENCE_H
@@ -11,13 +10,13 @@
 
 #include "libtrain/model/model.h"
 
-/* Sizes of an operator under test; each uses those that it has. */
+/* Sizes of an operator under test; each operator uses some of them. */
 typedef struct shape {
   int sequences, length, heads, width, out_width, classes;
   const int32_t *tokens; /* or targets */
 } shape_t;
 
-/* out[] from the operator's inputs, which lie one behind the other in x[]. */
+/* Computes out[] from the operator's inputs, which are concatenated in x[]. */
 typedef void reference_t(const shape_t *shape, const double *x, double *out);
 
 void reference_embedding(const shape_t *shape, const double *x,
@@ -33,20 +32,20 @@ void reference_gelu_and_linear(const shape_t *shape, const double *x,
                                double *out); /* in, weight, bias */
 void reference_classifier(const shape_t *shape, const double *x, double *out); /* in, table */
 
-/* The summed loss of the model with the given parameters, in its own layout. */
+/* The summed loss of the model with these parameters, in the model's layout. */
 double reference_model_loss(const train_model_config_t *config, const double *parameters,
                             const int32_t *tokens, const int32_t *targets, int sequences,
                             int length);
 
-/* Random normal values of that deviation, the same for the same seed. */
+/* Normal random values with that standard deviation; a function of the seed. */
 void random_fill(uint64_t seed, double deviation, size_t count, float *values);
 
-/* out[out_count] is what the reference makes of x[in_count]. */
+/* Checks that out[out_count] equals the reference's result for x[in_count]. */
 void check_forward(const char *what, reference_t *reference, const shape_t *shape, const float *x,
                    size_t in_count, const float *out, size_t out_count);
 
-/* gradients[in_count] is d (sum of weights[i] * out[i]) / d x, at every stride-th of its elements.
- */
+/* Checks that gradients[in_count] equals d (sum of weights[i] * out[i]) / d x for every stride-th
+ * element. */
 void check_gradients(const char *what, reference_t *reference, const shape_t *shape, const float *x,
                      size_t in_count, size_t stride, const float *weights, size_t out_count,
                      const float *gradients);

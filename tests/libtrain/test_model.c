@@ -1,4 +1,4 @@
-/* The whole model against the reference; its parts in the flat space; its initial values. */
+/* Compares the whole model with the reference; checks the flat layout and the initial values. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,72 +10,74 @@
 #include "reference.h"
 
 #define SEQUENCES 2
-#define LENGTH 5 /* one less than the context: shorter sequences are fine */
+#define LENGTH 5 /* one less than the context, to test shorter sequences */
 
 static const train_model_config_t tiny = {
     .vocabulary = 7, .context = 6, .layers = 2, .heads = 2, .width = 8};
 static const int32_t tokens[SEQUENCES * LENGTH] = {3, 0, 6, 3, 5, 5, 1, 2, 0, 4};
 static const int32_t targets[SEQUENCES * LENGTH] = {0, 6, 3, 5, 1, 1, 2, 0, 4, 4};
 
-/* A model with parameters and gradients of its own. */
-typedef struct bench {
+/* A model with its own parameters and gradients. */
+typedef struct model_fixture {
   train_layout_t *layout;
   train_model_t *model;
   train_arena_t arena;
   train_param_provider_t provider;
-} bench_t;
+} model_fixture_t;
 
-/* Values large enough that every path through the model matters. */
+/* Uses values large enough that every path through the model affects the result. */
 static void setup_with(const train_model_config_t *config, const train_model_options_t *chosen,
-                       bench_t *bench) {
+                       model_fixture_t *model_fixture) {
   train_model_options_t options = *chosen;
   options.sequences = SEQUENCES;
-  cr_assert_eq(train_layout_create(config, &bench->layout), COLL_OK, "%s", base_last_error());
-  cr_assert_eq(train_model_create(bench->layout, &options, &bench->model), COLL_OK);
-  size_t count = bench->layout->parameter_count;
-  bench->arena = (train_arena_t){.layout = bench->layout,
-                                 .parameters = calloc(count, sizeof(float)),
-                                 .gradients = malloc(count * sizeof(float))};
-  random_fill(1, 0.4, count, bench->arena.parameters);
-  memset(bench->arena.gradients, 0xff, count * sizeof(float)); /* NaN: each must be written */
-  bench->provider = train_arena_provider(&bench->arena);
+  cr_assert_eq(train_layout_create(config, &model_fixture->layout), COLL_OK, "%s",
+               base_last_error());
+  cr_assert_eq(train_model_create(model_fixture->layout, &options, &model_fixture->model), COLL_OK);
+  size_t count = model_fixture->layout->parameter_count;
+  model_fixture->arena = (train_arena_t){.layout = model_fixture->layout,
+                                         .parameters = calloc(count, sizeof(float)),
+                                         .gradients = malloc(count * sizeof(float))};
+  random_fill(1, 0.4, count, model_fixture->arena.parameters);
+  memset(model_fixture->arena.gradients, 0xff, count * sizeof(float)); /* NaN: every element must be
+                                                                        * overwritten */
+  model_fixture->provider = train_arena_provider(&model_fixture->arena);
 }
 
-static void setup(const train_model_config_t *config, bench_t *bench) {
-  setup_with(config, &(train_model_options_t){0}, bench);
+static void setup(const train_model_config_t *config, model_fixture_t *model_fixture) {
+  setup_with(config, &(train_model_options_t){0}, model_fixture);
 }
 
-static void teardown(bench_t *bench) {
-  free(bench->arena.parameters);
-  free(bench->arena.gradients);
-  train_model_destroy(bench->model);
-  train_layout_destroy(bench->layout);
+static void teardown(model_fixture_t *model_fixture) {
+  free(model_fixture->arena.parameters);
+  free(model_fixture->arena.gradients);
+  train_model_destroy(model_fixture->model);
+  train_layout_destroy(model_fixture->layout);
 }
 
 /* Adds the gradients of one micro-batch and returns its loss. */
-static double learn(bench_t *bench, float scale) {
+static double accumulate_gradients(model_fixture_t *model_fixture, float scale) {
   double loss;
-  cr_assert_eq(train_model_forward_backward(bench->model, &bench->provider, tokens, targets,
-                                            SEQUENCES, LENGTH, scale, &loss),
+  cr_assert_eq(train_model_forward_backward(model_fixture->model, &model_fixture->provider, tokens,
+                                            targets, SEQUENCES, LENGTH, scale, &loss),
                COLL_OK);
   return loss;
 }
 
-Test(model, gradients_match_differences_of_the_reference) {
-  bench_t bench;
-  setup(&tiny, &bench);
-  size_t count = bench.layout->parameter_count;
+Test(model, gradients_match_central_differences) {
+  model_fixture_t model_fixture;
+  setup(&tiny, &model_fixture);
+  size_t count = model_fixture.layout->parameter_count;
   double *p = malloc(count * sizeof *p), loss;
-  for (size_t i = 0; i < count; i++) p[i] = (double)bench.arena.parameters[i];
+  for (size_t i = 0; i < count; i++) p[i] = (double)model_fixture.arena.parameters[i];
   double expected = reference_model_loss(&tiny, p, tokens, targets, SEQUENCES, LENGTH);
-  cr_assert_eq(
-      train_model_loss(bench.model, &bench.provider, tokens, targets, SEQUENCES, LENGTH, &loss),
-      COLL_OK);
+  cr_assert_eq(train_model_loss(model_fixture.model, &model_fixture.provider, tokens, targets,
+                                SEQUENCES, LENGTH, &loss),
+               COLL_OK);
   cr_assert_float_eq(loss, expected, 1e-5 * expected, "loss %.8g, not %.8g", loss, expected);
-  cr_assert_eq(learn(&bench, 1), loss);
+  cr_assert_eq(accumulate_gradients(&model_fixture, 1), loss);
   for (size_t i = 0; i < count; i++) {
     const double h = 1e-5;
-    double center = p[i], got = (double)bench.arena.gradients[i];
+    double center = p[i], got = (double)model_fixture.arena.gradients[i];
     p[i] = center + h;
     double above = reference_model_loss(&tiny, p, tokens, targets, SEQUENCES, LENGTH);
     p[i] = center - h;
@@ -86,79 +88,83 @@ Test(model, gradients_match_differences_of_the_reference) {
                        slope);
   }
   free(p);
-  teardown(&bench);
+  teardown(&model_fixture);
 }
 
-Test(model, gradients_are_scaled_and_added) {
-  bench_t bench;
-  setup(&tiny, &bench);
-  size_t count = bench.layout->parameter_count;
+Test(model, gradients_are_scaled_and_accumulated) {
+  model_fixture_t model_fixture;
+  setup(&tiny, &model_fixture);
+  size_t count = model_fixture.layout->parameter_count;
   float *once = malloc(count * sizeof *once);
-  learn(&bench, 1);
-  memcpy(once, bench.arena.gradients, count * sizeof *once);
-  train_arena_begin(&bench.arena);
-  learn(&bench, 0.5f);
-  learn(&bench, 0.5f);
+  accumulate_gradients(&model_fixture, 1);
+  memcpy(once, model_fixture.arena.gradients, count * sizeof *once);
+  train_arena_begin(&model_fixture.arena);
+  accumulate_gradients(&model_fixture, 0.5f);
+  accumulate_gradients(&model_fixture, 0.5f);
   for (size_t i = 0; i < count; i++) {
-    cr_assert_float_eq((double)once[i], (double)bench.arena.gradients[i],
+    cr_assert_float_eq((double)once[i], (double)model_fixture.arena.gradients[i],
                        1e-5 * (1 + fabs((double)once[i])));
   }
   free(once);
-  teardown(&bench);
+  teardown(&model_fixture);
 }
 
 Test(model, later_tokens_do_not_change_the_loss_of_earlier_ones) {
-  bench_t bench;
-  setup(&tiny, &bench);
+  model_fixture_t model_fixture;
+  setup(&tiny, &model_fixture);
   double shorter, longer[2];
   int32_t changed[LENGTH];
   memcpy(changed, tokens, sizeof changed);
   changed[LENGTH - 1] = 2;
-  train_model_loss(bench.model, &bench.provider, tokens, targets, 1, LENGTH - 1, &shorter);
-  train_model_loss(bench.model, &bench.provider, tokens, targets, 1, LENGTH, &longer[0]);
-  train_model_loss(bench.model, &bench.provider, changed, targets, 1, LENGTH, &longer[1]);
+  train_model_loss(model_fixture.model, &model_fixture.provider, tokens, targets, 1, LENGTH - 1,
+                   &shorter);
+  train_model_loss(model_fixture.model, &model_fixture.provider, tokens, targets, 1, LENGTH,
+                   &longer[0]);
+  train_model_loss(model_fixture.model, &model_fixture.provider, changed, targets, 1, LENGTH,
+                   &longer[1]);
   cr_assert_neq(longer[0], longer[1]);
   const float last[] = {(float)(longer[0] - shorter), (float)(longer[1] - shorter)};
   cr_assert(last[0] > 0 && last[1] > 0, "losses of the last position: %g and %g", (double)last[0],
             (double)last[1]);
-  teardown(&bench);
+  teardown(&model_fixture);
 }
 
-/* The loss of one more position is what extending the sequence says of its target. */
-Test(model, extending_says_what_the_loss_measures) {
-  bench_t bench;
-  setup(&tiny, &bench);
+/* The logits from extending a sequence by one position must give the loss of that position. */
+Test(model, extending_agrees_with_the_loss) {
+  model_fixture_t model_fixture;
+  setup(&tiny, &model_fixture);
   double losses[LENGTH + 1] = {0};
   for (int length = 1; length <= LENGTH; length++) {
-    train_model_loss(bench.model, &bench.provider, tokens, targets, 1, length, &losses[length]);
+    train_model_loss(model_fixture.model, &model_fixture.provider, tokens, targets, 1, length,
+                     &losses[length]);
   }
-  const int starts[] = {0, 2, 3, 4, LENGTH}; /* two positions at once, then one by one */
+  const int starts[] = {0, 2, 3, 4, LENGTH}; /* two positions at once, then one at a time */
   for (int i = 0; i + 1 < 5; i++) {
     float logits[7];
     double sum = 0;
     int next = starts[i + 1];
-    cr_assert_eq(train_model_extend(bench.model, &bench.provider, tokens + starts[i], starts[i],
-                                    next - starts[i], logits),
+    cr_assert_eq(train_model_extend(model_fixture.model, &model_fixture.provider,
+                                    tokens + starts[i], starts[i], next - starts[i], logits),
                  COLL_OK);
     for (int j = 0; j < 7; j++) sum += exp((double)logits[j]);
     double loss = log(sum) - (double)logits[targets[next - 1]];
     cr_assert_float_eq(loss, losses[next] - losses[next - 1], 1e-4, "at %d: %g, not %g", next, loss,
                        losses[next] - losses[next - 1]);
   }
-  teardown(&bench);
+  teardown(&model_fixture);
 }
 
-Test(model, recomputing_and_threads_change_no_bit) {
-  bench_t plain, other;
+Test(model, recomputation_and_threads_preserve_bits) {
+  model_fixture_t plain, other;
   train_pool_t *pool;
   setup(&tiny, &plain);
   cr_assert_eq(train_pool_create(3, &pool), COLL_OK);
-  double loss = learn(&plain, 1);
+  double loss = accumulate_gradients(&plain, 1);
   size_t bytes = plain.layout->parameter_count * sizeof(float);
   for (int what = 0; what <= TRAIN_RECOMPUTE_BLOCK; what++) {
     const train_model_options_t options = {.recompute = (train_recompute_t)what, .pool = pool};
     setup_with(&tiny, &options, &other);
-    cr_assert_eq(learn(&other, 1), loss, "recompute %d", what);
+    cr_assert_eq(accumulate_gradients(&other, 1), loss, "recompute %d", what);
     cr_assert_arr_eq(plain.arena.gradients, other.arena.gradients, bytes, "recompute %d", what);
     teardown(&other);
   }
@@ -179,8 +185,8 @@ Test(model, recomputing_and_threads_change_no_bit) {
   teardown(&plain);
 }
 
-Test(model, forward_only_measures_and_extends_alike) {
-  bench_t both, forward;
+Test(model, forward_only_gives_the_same_loss_and_logits) {
+  model_fixture_t both, forward;
   const train_model_options_t options = {.forward_only = true};
   double expected, got;
   float logits[2][7];
@@ -200,89 +206,89 @@ Test(model, forward_only_measures_and_extends_alike) {
   teardown(&forward);
 }
 
-Test(model, starts_at_the_loss_of_a_guess) {
+Test(model, initial_loss_is_that_of_a_uniform_guess) {
   const train_model_config_t small = {
       .vocabulary = 64, .context = LENGTH, .layers = 2, .heads = 2, .width = 32};
-  bench_t bench;
-  setup(&small, &bench);
-  train_layout_initialize(NULL, bench.layout, 5, 0, bench.layout->parameter_count,
-                          bench.arena.parameters);
-  cr_assert_float_eq(learn(&bench, 1) / (SEQUENCES * LENGTH), log(64), 0.4);
-  teardown(&bench);
+  model_fixture_t model_fixture;
+  setup(&small, &model_fixture);
+  train_layout_initialize(NULL, model_fixture.layout, 5, 0, model_fixture.layout->parameter_count,
+                          model_fixture.arena.parameters);
+  cr_assert_float_eq(accumulate_gradients(&model_fixture, 1) / (SEQUENCES * LENGTH), log(64), 0.4);
+  teardown(&model_fixture);
 }
 
-/* What a source is asked, as text: "a0.1" acquires unit 0 with 1 next, "r0" releases it, "o0"
- * opens its gradients, "c0" closes them. Fails at its `fails_at`-th call. */
-typedef struct journal {
+/* A provider that records its calls as text: "a0.1" acquires unit 0 with next unit 1, "r0" releases
+ * it, "o0" opens its gradients, "c0" closes them. Call number `fails_at` fails. */
+typedef struct call_log {
   train_param_provider_t inner;
   char text[256];
   int calls, fails_at;
   int held; /* units acquired and not released */
-} journal_t;
+} call_log_t;
 
-static coll_status_t note(journal_t *journal, const char *what, int unit, int next) {
-  size_t used = strlen(journal->text);
-  snprintf(journal->text + used, sizeof journal->text - used, next > -2 ? " %s%d.%d" : " %s%d",
+static coll_status_t note(call_log_t *call_log, const char *what, int unit, int next) {
+  size_t used = strlen(call_log->text);
+  snprintf(call_log->text + used, sizeof call_log->text - used, next > -2 ? " %s%d.%d" : " %s%d",
            what, unit, next);
-  return ++journal->calls == journal->fails_at ? COLL_ERROR_RANK_LOST : COLL_OK;
+  return ++call_log->calls == call_log->fails_at ? COLL_ERROR_RANK_LOST : COLL_OK;
 }
 
 static coll_status_t note_acquire(void *context, int unit, int next, const float **parameters) {
-  journal_t *journal = context;
-  COLL_TRY(note(journal, "a", unit, next));
-  journal->held++;
-  return journal->inner.acquire(journal->inner.context, unit, next, parameters);
+  call_log_t *call_log = context;
+  COLL_TRY(note(call_log, "a", unit, next));
+  call_log->held++;
+  return call_log->inner.acquire(call_log->inner.context, unit, next, parameters);
 }
 
 static void note_release(void *context, int unit) {
-  journal_t *journal = context;
-  journal->held--;
-  size_t used = strlen(journal->text);
-  snprintf(journal->text + used, sizeof journal->text - used, " r%d", unit);
+  call_log_t *call_log = context;
+  call_log->held--;
+  size_t used = strlen(call_log->text);
+  snprintf(call_log->text + used, sizeof call_log->text - used, " r%d", unit);
 }
 
 static coll_status_t note_open(void *context, int unit, float **gradients, bool *overwrite) {
-  journal_t *journal = context;
-  COLL_TRY(note(journal, "o", unit, -2));
-  return journal->inner.open_gradients(journal->inner.context, unit, gradients, overwrite);
+  call_log_t *call_log = context;
+  COLL_TRY(note(call_log, "o", unit, -2));
+  return call_log->inner.open_gradients(call_log->inner.context, unit, gradients, overwrite);
 }
 
 static coll_status_t note_close(void *context, int unit) {
-  journal_t *journal = context;
-  COLL_TRY(note(journal, "c", unit, -2));
-  return journal->inner.close_gradients(journal->inner.context, unit);
+  call_log_t *call_log = context;
+  COLL_TRY(note(call_log, "c", unit, -2));
+  return call_log->inner.close_gradients(call_log->inner.context, unit);
 }
 
-static coll_status_t run_noted(bench_t *bench, int fails_at, journal_t *journal) {
-  *journal = (journal_t){.inner = bench->provider, .fails_at = fails_at};
-  const train_param_provider_t provider = {journal, note_acquire, note_release, note_open,
+static coll_status_t run_noted(model_fixture_t *model_fixture, int fails_at, call_log_t *call_log) {
+  *call_log = (call_log_t){.inner = model_fixture->provider, .fails_at = fails_at};
+  const train_param_provider_t provider = {call_log, note_acquire, note_release, note_open,
                                            note_close};
   double loss;
-  return train_model_forward_backward(bench->model, &provider, tokens, targets, SEQUENCES, LENGTH,
-                                      1, &loss);
+  return train_model_forward_backward(model_fixture->model, &provider, tokens, targets, SEQUENCES,
+                                      LENGTH, 1, &loss);
 }
 
-Test(model, asks_its_source_in_the_stated_order) {
-  bench_t bench;
-  journal_t journal;
-  setup(&tiny, &bench);
-  cr_assert_eq(run_noted(&bench, 0, &journal), COLL_OK);
-  cr_assert_str_eq(journal.text,
+Test(model, calls_its_provider_in_the_documented_order) {
+  model_fixture_t model_fixture;
+  call_log_t call_log;
+  setup(&tiny, &model_fixture);
+  cr_assert_eq(run_noted(&model_fixture, 0, &call_log), COLL_OK);
+  cr_assert_str_eq(call_log.text,
                    " a0.1 r0 a1.2 r1 a2.0 r2 a0.2 o0 r0 a2.1 o2 r2 c2 a1.-1 o1 r1 c1 c0");
-  teardown(&bench);
+  teardown(&model_fixture);
 }
 
-Test(model, passes_its_sources_failures_on_and_holds_nothing) {
-  bench_t bench;
-  journal_t journal;
-  setup(&tiny, &bench);
+Test(model, returns_provider_errors_and_releases_units) {
+  model_fixture_t model_fixture;
+  call_log_t call_log;
+  setup(&tiny, &model_fixture);
   for (int call = 1; call <= 12; call++) {
-    cr_assert_eq(run_noted(&bench, call, &journal), COLL_ERROR_RANK_LOST, "call %d", call);
-    cr_assert_eq(journal.held, 0, "call %d: %s", call, journal.text);
-    cr_assert_eq(journal.calls, call);
+    cr_assert_eq(run_noted(&model_fixture, call, &call_log), COLL_ERROR_RANK_LOST, "call %d", call);
+    cr_assert_eq(call_log.held, 0, "call %d: %s", call, call_log.text);
+    cr_assert_eq(call_log.calls, call);
   }
-  cr_assert_eq(run_noted(&bench, 13, &journal), COLL_OK);
-  teardown(&bench);
+  cr_assert_eq(run_noted(&model_fixture, 13, &call_log), COLL_OK);
+  teardown(&model_fixture);
 }
 
 Test(layout, units_and_tensors_fill_the_flat_space) {
@@ -311,7 +317,7 @@ Test(layout, units_and_tensors_fill_the_flat_space) {
   train_layout_destroy(layout);
 }
 
-Test(layout, any_share_of_the_initial_values_is_the_same) {
+Test(layout, any_range_of_initial_values_is_the_same) {
   train_layout_t *layout;
   cr_assert_eq(train_layout_create(&tiny, &layout), COLL_OK);
   size_t count = layout->parameter_count, step = 37;
@@ -330,7 +336,7 @@ Test(layout, any_share_of_the_initial_values_is_the_same) {
   train_layout_destroy(layout);
 }
 
-Test(layout, presets_have_the_sizes_they_are_known_for) {
+Test(layout, presets_have_the_published_sizes) {
   const struct {
     const char *name;
     size_t parameters;
@@ -352,16 +358,17 @@ Test(layout, presets_have_the_sizes_they_are_known_for) {
   cr_assert(strstr(base_last_error(), "did you mean 'gpt2"), "%s", base_last_error());
 }
 
-Test(layout, counts_the_arithmetic_of_a_token) {
+Test(layout, counts_the_flops_per_token) {
   train_layout_t *layout;
   cr_assert_eq(train_layout_create(&tiny, &layout), COLL_OK);
-  double parameters = 7 * 8 + 2 * (12 * 64 + 13 * 8) + 2 * 8; /* without 6 positions of 8 */
+  double parameters = 7 * 8 + 2 * (12 * 64 + 13 * 8) + 2 * 8; /* without the position table, 6 x
+                                                               * 8 */
   cr_assert_float_eq(train_layout_flops_per_token(layout, 5), 6 * parameters + 12 * 2 * 8 * 5,
                      1e-9);
   train_layout_destroy(layout);
 }
 
-Test(layout, wrong_sizes_are_refused) {
+Test(layout, rejects_wrong_sizes) {
   train_layout_t *layout;
   train_model_config_t config = tiny;
   config.heads = 3;

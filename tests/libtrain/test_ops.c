@@ -1,6 +1,6 @@
 /*
- * Each operator of the host backend against its reference: what it computes, its gradients, adding
- * to gradients that are there, and the same bits from any number of threads.
+ * Compares each operator of the host backend with its reference: results, gradients, accumulation
+ * of gradients, and identical bits for any number of threads.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -17,13 +17,13 @@
 
 static int32_t tokens[POSITIONS_MAX];
 
-/* An operator with its inputs one behind the other, as its reference has them: first those whose
- * gradients are overwritten, then from `parameters` on those whose gradients may be added to. */
+/* An operator with its inputs concatenated in the reference's order: first those whose gradients
+ * are overwritten, then from `parameters` on those whose gradients may be accumulated. */
 typedef struct op {
   const char *name;
   reference_t *reference;
   size_t ins, parameters, outs;
-  double deviation; /* of the inputs */
+  double deviation; /* standard deviation of the inputs */
   /* Forward to out[outs], backward from d[outs] to g[ins]. */
   void (*run)(train_pool_t *pool, const shape_t *s, const float *x, const float *d, bool overwrite,
               float *out, float *g);
@@ -48,9 +48,9 @@ static float *random_floats(uint64_t seed, double deviation, size_t count) {
   return values;
 }
 
-/* ---- the check ---- */
+/* ---- comparison ---- */
 
-/* Two passes: one that overwrites what was no number, and one that adds. */
+/* Runs two passes: the first must overwrite NaNs, the second must add. */
 static void run_twice(const op_t *op, const shape_t *s, train_pool_t *pool, const float *x,
                       const float *d, float *out, float *once, float *twice) {
   memset(once, 0xff, op->ins * sizeof *once);
@@ -69,7 +69,7 @@ static void check_addition(const op_t *op, const float *once, const float *twice
   }
 }
 
-/* Gradients are compared with differences at every stride-th input. */
+/* Compares gradients with central differences at every stride-th input. */
 static void check_op(const op_t *op, const shape_t *s, size_t stride) {
   float *x = random_floats(1, op->deviation, op->ins), *d = random_floats(2, 1, op->outs);
   float *results[2] = {malloc((2 * op->ins + op->outs) * sizeof(float)),
@@ -92,7 +92,7 @@ static void check_op(const op_t *op, const shape_t *s, size_t stride) {
   free(x), free(d), free(results[0]), free(results[1]);
 }
 
-/* Odd sizes leave every vector loop a remainder; the last ones cross every tile. */
+/* Odd sizes, so that vector loops have remainders; the largest ones span several tiles. */
 static shape_t shape_of(int sequences, int length, int heads, int width, int out_width,
                         int classes) {
   return (shape_t){sequences, length, heads, width, out_width, classes, tokens};
@@ -104,7 +104,9 @@ static void run_embedding(train_pool_t *pool, const shape_t *s, const float *x, 
                           bool overwrite, float *out, float *g) {
   size_t table = (size_t)(s->classes * s->width);
   const train_batch_t batch = batch_of(s);
-  if (overwrite) memset(g, 0, table * sizeof *g); /* the classifier has overwritten them before */
+  if (overwrite)
+    memset(g, 0, table * sizeof *g); /* normally overwritten by the classifier
+                                      * before */
   train_ops_host.embedding_forward(pool, &batch, tokens, x, x + table, s->width, out);
   train_ops_host.embedding_backward(pool, &batch, tokens, d, s->width, s->length + 2, overwrite, g,
                                     g + table);
@@ -178,7 +180,7 @@ static void run_linear_and_residual(train_pool_t *pool, const shape_t *s, const 
   run_linear(pool, s, x, d, overwrite, out, g);
   train_ops_host.linear_forward(pool, &linear, x, (int)rows_of(s), x + ins, bias, residual, out,
                                 NULL);
-  float *d_residual = g + (residual - x); /* the stream's own gradient */
+  float *d_residual = g + (residual - x); /* the gradient of the residual stream */
   for (size_t i = 0; i < outs; i++) d_residual[i] = overwrite ? d[i] : 2 * d[i];
 }
 
@@ -248,8 +250,8 @@ Test(ops, attention) {
   }
 }
 
-/* Large scores in a late tile make all that was summed before vanish. */
-Test(ops, attention_survives_growing_scores) {
+/* Large scores in a late tile rescale all earlier sums to nearly zero. */
+Test(ops, attention_handles_growing_scores) {
   enum { LENGTH = 130, WIDTH = 4 };
   float qkv[LENGTH * 3 * WIDTH], out[LENGTH * WIDTH], log_sums[LENGTH];
   const train_batch_t batch = {.sequences = 1, .length = LENGTH};
@@ -284,7 +286,7 @@ Test(ops, attention_extends_a_sequence) {
   free(qkv);
 }
 
-/* The reference says the loss of each row; the operator their sum, scaled in its gradients. */
+/* The reference returns the loss of each row, the operator their sum, with scaled gradients. */
 static void sum_of_classifier(const shape_t *s, const double *x, double *out) {
   double losses[POSITIONS_MAX];
   reference_classifier(s, x, losses);
@@ -315,7 +317,7 @@ Test(ops, classifier) {
   }
 }
 
-Test(ops, classifier_of_huge_logits_is_finite) {
+Test(ops, classifier_is_finite_for_huge_logits) {
   const float in[] = {1}, table[] = {1e4f, -1e4f, 9.99e3f};
   const int32_t target = 1;
   float d_in[1], d_table[3];
@@ -326,7 +328,7 @@ Test(ops, classifier_of_huge_logits_is_finite) {
   cr_assert_float_eq((double)d_table[1], -1, 1e-6);
 }
 
-Test(ops, scratch_is_as_large_as_used) {
+Test(ops, scratch_size_is_sufficient) {
   const train_ops_sizes_t small = {.rows = 8,
                                    .length = 8,
                                    .heads = 2,
@@ -341,7 +343,7 @@ Test(ops, scratch_is_as_large_as_used) {
   cr_assert_gt(train_ops_host.scratch_floats(&large), needed);
 }
 
-/* ---- the functions they are made of ---- */
+/* ---- math functions ---- */
 
 Test(vector, exponential_is_accurate) {
   double worst = 0;

@@ -1,4 +1,5 @@
-/* AdamW against the paper, whole and in shares; clipping; the learning rate. */
+/* Compares AdamW with the paper, on whole arrays and on shards; tests clipping and the learning
+ * rate. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 static const train_model_config_t tiny = {
     .vocabulary = 7, .context = 6, .layers = 2, .heads = 2, .width = 8};
 
-/* AdamW as the paper's algorithm 2 writes it, in double, one parameter at a time. */
+/* Algorithm 2 of the AdamW paper in double precision, one parameter at a time. */
 static void reference_adamw(double rate, double decay, double g, int step, double *p, double *m,
                             double *v) {
   *m = 0.9 * *m + 0.1 * g;
@@ -19,7 +20,7 @@ static void reference_adamw(double rate, double decay, double g, int step, doubl
   *p -= rate * (m_hat / (sqrt(v_hat) + 1e-8) + decay * *p);
 }
 
-/* Five steps of the optimizer on random gradients; the shares are stepped one after the other. */
+/* Five optimizer steps on random gradients, shard by shard. */
 static void take_steps(const train_layout_t *layout, size_t share, float *p, float *m, float *v) {
   const train_adamw_t adamw = TRAIN_ADAMW_INIT;
   size_t count = layout->parameter_count;
@@ -38,7 +39,7 @@ static void take_steps(const train_layout_t *layout, size_t share, float *p, flo
   free(g);
 }
 
-Test(optimizer, adamw_follows_the_paper) {
+Test(optimizer, adamw_matches_the_paper) {
   train_layout_t *layout;
   cr_assert_eq(train_layout_create(&tiny, &layout), COLL_OK);
   size_t count = layout->parameter_count;
@@ -68,7 +69,7 @@ Test(optimizer, adamw_follows_the_paper) {
   train_layout_destroy(layout);
 }
 
-Test(optimizer, shares_are_stepped_as_the_whole_is) {
+Test(optimizer, shards_give_the_same_result_as_the_full_array) {
   train_layout_t *layout;
   cr_assert_eq(train_layout_create(&tiny, &layout), COLL_OK);
   size_t count = layout->parameter_count;

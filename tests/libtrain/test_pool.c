@@ -1,4 +1,4 @@
-/* The pool: every task once, on threads of their own, also when workers sleep or are late. */
+/* Every task runs exactly once, on different threads, also if workers sleep or start late. */
 #include <criterion/criterion.h>
 #include <stdatomic.h>
 
@@ -11,7 +11,7 @@
 
 typedef struct count {
   atomic_int runs[TASKS];
-  atomic_int busy[THREADS_MAX]; /* a thread runs one task at a time */
+  atomic_int busy[THREADS_MAX]; /* number of tasks running on the thread; must not exceed 1 */
   atomic_bool overlapped, misnumbered;
   int threads;
   int slow_task; /* -1 for none */
@@ -29,7 +29,7 @@ static void count_task(void *context, int task, int thread) {
   atomic_fetch_sub(&count->busy[thread], 1);
 }
 
-/* A run returns when all of its tasks are done, each once. */
+/* Runs tasks and checks that each ran once before the run returned. */
 static void run_and_check(train_pool_t *pool, int tasks, int slow_task) {
   count_t count = {.threads = train_pool_threads(pool), .slow_task = slow_task};
   train_pool_run(pool, tasks, count_task, &count);
@@ -58,7 +58,7 @@ Test(pool, waits_for_the_slowest_task) {
   train_pool_destroy(pool);
 }
 
-Test(pool, wakes_workers_that_sleep) {
+Test(pool, wakes_sleeping_workers) {
   train_pool_t *pool;
   cr_assert_eq(train_pool_create(3, &pool), COLL_OK);
   for (int run = 0; run < 20; run++) {
@@ -68,25 +68,25 @@ Test(pool, wakes_workers_that_sleep) {
   train_pool_destroy(pool);
 }
 
-/* Each of the tasks waits until the other has begun: only two threads can end them. */
-static void meet_task(void *context, int task, int thread) {
+/* Two tasks that wait for each other to start, which requires two threads. */
+static void rendezvous_task(void *context, int task, int thread) {
   atomic_int *met = context;
   (void)task, (void)thread;
   atomic_fetch_add(met, 1);
   while (atomic_load(met) < 2) base_clock_sleep_ns(1000);
 }
 
-Test(pool, works_at_the_same_time, .timeout = 20) {
+Test(pool, tasks_run_concurrently, .timeout = 20) {
   train_pool_t *pool;
   cr_assert_eq(train_pool_create(2, &pool), COLL_OK);
   for (int run = 0; run < 50; run++) {
     atomic_int met = 0;
-    train_pool_run(pool, 2, meet_task, &met);
+    train_pool_run(pool, 2, rendezvous_task, &met);
   }
   train_pool_destroy(pool);
 }
 
-Test(pool, no_pool_is_the_caller_alone) {
+Test(pool, null_pool_runs_in_the_caller) {
   run_and_check(NULL, TASKS, -1);
   cr_assert_eq(train_pool_threads(NULL), 1);
 }

@@ -1,6 +1,6 @@
 /*
- * The training loop on ranks that are threads of the test: the same losses whatever the number of
- * ranks, the same bits on all of them, resuming, and failing together.
+ * The training loop on ranks that are threads of the test: equal losses for any number of ranks,
+ * identical bits on all ranks, resuming, and common failure.
  */
 #include <coll.h>
 #include <criterion/criterion.h>
@@ -28,7 +28,7 @@ static const train_model_config_t config = {
 static folder_t folder;
 static train_corpus_t corpus;
 
-/* A text with something to learn: words in a fixed cycle, and some noise between them. */
+/* Learnable text: words in a fixed cycle with some noise between them. */
 static void setup(void) {
   static const char *const words[] = {"static ", "int ", "x", "= ", "42;\n"};
   static uint16_t tokens[2][4000];
@@ -67,7 +67,7 @@ static train_options_t usual_options(void) {
                            .evaluation_tokens = 1024};
 }
 
-/* One rank of a job: what goes in, and what came of it. */
+/* Inputs and results of one rank. */
 typedef struct job {
   coll_comm_t comm;
   train_options_t options;
@@ -80,9 +80,9 @@ typedef struct job {
   train_metadata_t metadata;
   train_layout_t *layout;
   train_store_t *store;
-  float *parameters; /* at the end, all of them */
+  float *parameters; /* all of them, at the end */
   train_result_t result;
-  const char *copy; /* at half time, the checkpoint is linked here */
+  const char *copy; /* hard link to the checkpoint made halfway through the run */
   bool copied;
 } job_t;
 
@@ -100,11 +100,11 @@ static void on_evaluation(void *context, const train_step_t *step,
   }
 }
 
-/* Makes the store and fills it, anew or from a checkpoint. */
-static coll_status_t open_store(job_t *job, const train_team_t *team) {
+/* Creates the store and initializes it, from a seed or a checkpoint. */
+static coll_status_t open_store(job_t *job, const train_group_t *group) {
   if (job->resume == NULL) {
     COLL_TRY(train_layout_create(&config, &job->layout));
-    COLL_TRY(train_store_create(job->layout, team, &job->store_options, &job->store));
+    COLL_TRY(train_store_create(job->layout, group, &job->store_options, &job->store));
     return train_store_initialize(job->store, 11);
   }
   train_model_file_t *file;
@@ -112,7 +112,7 @@ static coll_status_t open_store(job_t *job, const train_team_t *team) {
   job->metadata.position = file->metadata.position;
   coll_status_t status = train_layout_create(&file->metadata.config, &job->layout);
   if (status == COLL_OK) {
-    status = train_store_create(job->layout, team, &job->store_options, &job->store);
+    status = train_store_create(job->layout, group, &job->store_options, &job->store);
   }
   if (status == COLL_OK) status = train_store_load(job->store, &file->flat);
   train_model_file_close(file);
@@ -120,12 +120,12 @@ static coll_status_t open_store(job_t *job, const train_team_t *team) {
 }
 
 static coll_status_t run_rank(job_t *job) {
-  train_team_t team;
-  COLL_TRY(train_team_init(job->comm, &team));
-  job->options.model.sequences = job->options.batch / team.size / job->micro_batches;
-  COLL_TRY(open_store(job, &team));
+  train_group_t group;
+  COLL_TRY(train_group_init(job->comm, &group));
+  job->options.model.sequences = job->options.batch / group.size / job->micro_batches;
+  COLL_TRY(open_store(job, &group));
   const train_observer_t observer = {on_step, on_evaluation, job};
-  COLL_TRY(train_run(&job->options, &corpus, &team, &observer, job->store, &job->metadata,
+  COLL_TRY(train_run(&job->options, &corpus, &group, &observer, job->store, &job->metadata,
                      &job->result));
   const train_flat_t flat = train_store_flat(job->store);
   job->parameters = malloc(job->layout->parameter_count * sizeof(float));
@@ -176,7 +176,7 @@ static void check_all_ok(int size, const job_t *jobs) {
   }
 }
 
-/* All ranks failed, and the sentence, with `words` in it, was kept by one. */
+/* Checks that all ranks failed, and that exactly one has a message, which contains `words`. */
 static void check_all_failed(int size, const job_t *jobs, const char *words) {
   int sentences = 0;
   for (int rank = 0; rank < size; rank++) {
@@ -222,12 +222,12 @@ Test(trainer, losses_do_not_depend_on_the_number_of_ranks) {
   free_jobs(1, alone);
 }
 
-Test(trainer, stages_and_micro_batches_change_no_loss) {
+Test(trainer, losses_do_not_depend_on_stage_or_micro_batches) {
   static job_t alone[1], jobs[2];
   start_jobs(1, alone);
   run_jobs(1, alone);
   check_all_ok(1, alone);
-  for (int stage = 1; stage <= TRAIN_STAGE_MOST; stage++) {
+  for (int stage = 1; stage <= TRAIN_STAGE_MAX; stage++) {
     start_jobs(2, jobs);
     for (int rank = 0; rank < 2; rank++) {
       jobs[rank].store_options.stage = stage;
@@ -245,7 +245,7 @@ Test(trainer, stages_and_micro_batches_change_no_loss) {
   free_jobs(1, alone);
 }
 
-Test(trainer, ranks_without_held_out_text_evaluate_along) {
+Test(trainer, ranks_without_windows_take_part_in_evaluation) {
   static job_t jobs[4];
   start_jobs(4, jobs);
   for (int rank = 0; rank < 4; rank++) {
@@ -261,7 +261,7 @@ Test(trainer, ranks_without_held_out_text_evaluate_along) {
   free_jobs(4, jobs);
 }
 
-Test(trainer, a_step_tells_what_its_communication_took) {
+Test(trainer, step_reports_communication_time) {
   static job_t jobs[2];
   start_jobs(2, jobs);
   for (int rank = 0; rank < 2; rank++) jobs[rank].store_options.stage = 2;
@@ -277,8 +277,8 @@ Test(trainer, a_step_tells_what_its_communication_took) {
   free_jobs(2, jobs);
 }
 
-Test(trainer, resuming_is_as_if_never_stopped) {
-  static job_t jobs[2], resumed[2]; /* at different stages, too */
+Test(trainer, resuming_gives_the_same_result_as_one_run) {
+  static job_t jobs[2], resumed[2]; /* different stages before and after */
   const char *whole = folder_path(&folder, "whole"), *half = folder_path(&folder, "half");
   const char *second = folder_path(&folder, "second");
   start_jobs(2, jobs);
@@ -306,12 +306,12 @@ Test(trainer, resuming_is_as_if_never_stopped) {
   free_jobs(2, resumed);
 }
 
-Test(trainer, a_clock_stops_all_ranks_at_one_step) {
+Test(trainer, time_limit_stops_all_ranks_at_the_same_step) {
   static job_t jobs[2];
   start_jobs(2, jobs);
   for (int rank = 0; rank < 2; rank++) {
     jobs[rank].options.steps = STEPS;
-    jobs[rank].options.seconds = rank == 0 ? 1e-3 : 1e3; /* rank 0's clock decides */
+    jobs[rank].options.seconds = rank == 0 ? 1e-3 : 1e3; /* only rank 0's clock counts */
   }
   run_jobs(2, jobs);
   check_all_ok(2, jobs);
@@ -321,7 +321,7 @@ Test(trainer, a_clock_stops_all_ranks_at_one_step) {
   free_jobs(2, jobs);
 }
 
-Test(trainer, an_uneven_batch_is_refused) {
+Test(trainer, rejects_an_uneven_batch) {
   static job_t jobs[3];
   start_jobs(3, jobs);
   run_jobs(3, jobs);
@@ -330,7 +330,7 @@ Test(trainer, an_uneven_batch_is_refused) {
   free_jobs(3, jobs);
 }
 
-Test(trainer, ranks_that_differ_are_refused) {
+Test(trainer, rejects_different_options_on_ranks) {
   static job_t jobs[2];
   start_jobs(2, jobs);
   jobs[1].metadata.position.seed++;
@@ -339,7 +339,7 @@ Test(trainer, ranks_that_differ_are_refused) {
   free_jobs(2, jobs);
 }
 
-/* One rank alone comes upon it. */
+/* Only one rank reads the bad token. */
 static void check_token_fails_all(const train_dataset_t *dataset, size_t at, const char *sentence) {
   static job_t jobs[3];
   start_jobs(3, jobs);
@@ -353,16 +353,16 @@ static void check_token_fails_all(const train_dataset_t *dataset, size_t at, con
   free_jobs(3, jobs);
 }
 
-Test(trainer, a_token_beyond_the_vocabulary_fails_all) {
+Test(trainer, invalid_token_fails_all_ranks) {
   check_token_fails_all(&corpus.training, 1000,
                         "a test: token 300 at 1000 is beyond the vocabulary");
 }
 
-Test(trainer, a_held_out_token_beyond_the_vocabulary_fails_all) {
+Test(trainer, invalid_held_out_token_fails_all_ranks) {
   check_token_fails_all(&corpus.held_out, 0, "a test: token 300 at 0 is beyond the vocabulary");
 }
 
-Test(trainer, an_unwritable_checkpoint_fails_all_before_the_first_step) {
+Test(trainer, unwritable_checkpoint_fails_all_ranks_before_the_first_step) {
   static job_t jobs[2];
   start_jobs(2, jobs);
   for (int rank = 0; rank < 2; rank++) {
@@ -374,7 +374,7 @@ Test(trainer, an_unwritable_checkpoint_fails_all_before_the_first_step) {
   free_jobs(2, jobs);
 }
 
-Test(trainer, a_loss_that_is_no_number_keeps_the_last_checkpoint) {
+Test(trainer, nan_loss_keeps_the_last_checkpoint) {
   static job_t jobs[2];
   const char *path = folder_path(&folder, "model");
   folder_write(&folder, "model", "good", 4);
@@ -400,7 +400,7 @@ static bool keep_byte(void *context, int32_t byte) {
   return true;
 }
 
-Test(trainer, a_sample_continues_what_was_learnt) {
+Test(trainer, sample_continues_the_training_text) {
   static job_t job[1];
   start_jobs(1, job);
   job->options.rate = 1e-2;

@@ -15,37 +15,37 @@ coll_status_t gpt_options_parse(const base_command_t *command, int argc, char **
   return base_fail(COLL_ERROR_INVALID, "what is '%s'? values follow options (--help)", argv[first]);
 }
 
-coll_status_t gpt_team_open(coll_status_t so_far, train_team_t *team) {
+coll_status_t gpt_group_open(coll_status_t so_far, train_group_t *group) {
   coll_comm_t comm;
   coll_status_t status = coll_comm_create_env(&comm);
   if (status != COLL_OK) {
     return so_far != COLL_OK ? so_far : base_fail(status, "%s", coll_last_error(NULL));
   }
-  status = train_team_init(comm, team);
+  status = train_group_init(comm, group);
   if (status != COLL_OK) {
     coll_comm_destroy(comm);
     return status;
   }
-  return train_team_agree(team, so_far);
+  return train_group_agree(group, so_far);
 }
 
-coll_status_t gpt_pool_create(const train_team_t *team, int64_t threads, train_pool_t **pool) {
-  int64_t ranks_here = team->size;
+coll_status_t gpt_pool_create(const train_group_t *group, int64_t threads, train_pool_t **pool) {
+  int64_t ranks_here = group->size;
   const char *told = getenv("LOCAL_WORLD_SIZE"); /* torchrun's, set by collrun too */
-  if (told != NULL) base_words_integer(told, 1, team->size, &ranks_here);
+  if (told != NULL) base_words_integer(told, 1, group->size, &ranks_here);
   int chosen = threads > 0 ? (int)threads : train_threads_default((int)ranks_here);
   return train_pool_create(chosen, pool);
 }
 
-int gpt_finish(const char *command, coll_status_t status, train_team_t *team) {
+int gpt_finish(const char *command, coll_status_t status, train_group_t *group) {
   const char *sentence = status != COLL_OK ? base_last_error() : "";
   if (sentence[0] != '\0') fprintf(stderr, "%s: %s\n", command, sentence);
-  if (team->comm != NULL) {
+  if (group->comm != NULL) {
     /* A launcher ends all ranks when the first one fails: not before the sentence is out. */
-    if (status != COLL_OK && coll_comm_error(team->comm) == COLL_OK) {
-      coll_barrier(team->comm, NULL);
+    if (status != COLL_OK && coll_comm_error(group->comm) == COLL_OK) {
+      coll_barrier(group->comm, NULL);
     }
-    coll_comm_destroy(team->comm);
+    coll_comm_destroy(group->comm);
   }
   return status == COLL_OK ? 0 : 1;
 }

@@ -124,7 +124,7 @@ int gpt_convert(int argc, char **argv) {
       .options = table,
       .option_count = sizeof table / sizeof table[0]};
   bool helped = false;
-  train_team_t alone = {0};
+  train_group_t alone = {0};
   coll_status_t status = parse(&command, argc, argv, words, &helped);
   if (helped) return 0;
   if (status == COLL_OK) status = convert(words[0], words[1], tokenizer);

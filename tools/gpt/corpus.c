@@ -46,18 +46,18 @@ static coll_status_t check(const char *data, const train_tokenizer_t *tokenizer,
                    tokenizer->tokens.count, config->vocabulary);
 }
 
-coll_status_t gpt_corpus_open(const train_team_t *team, const char *data,
+coll_status_t gpt_corpus_open(const train_group_t *group, const char *data,
                               train_tokenizer_t *tokenizer, const train_model_config_t *config,
                               train_corpus_t *corpus) {
   base_progress_t progress;
   const train_progress_t watch = {advance, &progress};
-  COLL_TRY(train_team_agree(team, check(data, tokenizer, config)));
+  COLL_TRY(train_group_agree(group, check(data, tokenizer, config)));
   base_progress_begin(&progress, "encode", 1);
   coll_status_t status =
-      train_corpus_open(team, data, tokenizer, config->vocabulary, &watch, corpus);
+      train_corpus_open(group, data, tokenizer, config->vocabulary, &watch, corpus);
   if (progress.shown) base_progress_end(&progress, progress.total, "");
   COLL_TRY(status);
-  return train_team_agree(team, train_corpus_check(corpus, config->context));
+  return train_group_agree(group, train_corpus_check(corpus, config->context));
 }
 
 const char *gpt_dataset_describe(const train_dataset_t *dataset, char text[96]) {

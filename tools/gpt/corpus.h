@@ -13,7 +13,7 @@ coll_status_t gpt_tokenizer_find(const char *path, const train_metadata_t *metad
 
 /* Opens --data for a model of that vocabulary and context: a collective, with a progress bar on
  * rank 0 when it takes long. The tokenizer may be NULL for shards. */
-coll_status_t gpt_corpus_open(const train_team_t *team, const char *data,
+coll_status_t gpt_corpus_open(const train_group_t *group, const char *data,
                               train_tokenizer_t *tokenizer, const train_model_config_t *config,
                               train_corpus_t *corpus);
 

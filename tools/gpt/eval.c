@@ -20,9 +20,9 @@ typedef struct subject {
   train_pool_t *pool;
 } subject_t;
 
-static coll_status_t open_model(const settings_t *settings, const train_team_t *team,
+static coll_status_t open_model(const settings_t *settings, const train_group_t *group,
                                 subject_t *subject) {
-  COLL_TRY(gpt_pool_create(team, settings->threads, &subject->pool));
+  COLL_TRY(gpt_pool_create(group, settings->threads, &subject->pool));
   COLL_TRY(train_model_file_open(settings->checkpoint, &subject->file));
   subject->arena.layout = subject->file->layout;
   COLL_TRY(train_model_file_read_parameters(subject->file, &subject->arena.parameters));
@@ -30,28 +30,28 @@ static coll_status_t open_model(const settings_t *settings, const train_team_t *
                             &subject->tokenizer);
 }
 
-static coll_status_t evaluate(const settings_t *settings, const train_team_t *team,
+static coll_status_t evaluate(const settings_t *settings, const train_group_t *group,
                               subject_t *subject, train_evaluation_t *evaluation) {
   const train_model_options_t options = {
       .sequences = SEQUENCES, .forward_only = true, .pool = subject->pool};
   train_model_t *model = NULL;
-  COLL_TRY(gpt_corpus_open(team, settings->data, subject->tokenizer, &subject->file->layout->config,
-                           &subject->corpus));
+  COLL_TRY(gpt_corpus_open(group, settings->data, subject->tokenizer,
+                           &subject->file->layout->config, &subject->corpus));
   coll_status_t status = train_model_create(subject->file->layout, &options, &model);
-  COLL_TRY(train_team_agree(team, status));
+  COLL_TRY(train_group_agree(group, status));
   const train_param_provider_t provider = train_arena_provider(&subject->arena);
   status = train_evaluate(&subject->corpus.held_out, subject->tokenizer, (uint64_t)settings->tokens,
-                          team, model, &provider, evaluation);
+                          group, model, &provider, evaluation);
   train_model_destroy(model);
   return status;
 }
 
-static coll_status_t run(const settings_t *settings, const train_team_t *team) {
+static coll_status_t run(const settings_t *settings, const train_group_t *group) {
   subject_t subject = {0};
   train_evaluation_t evaluation;
-  coll_status_t status = train_team_agree(team, open_model(settings, team, &subject));
-  if (status == COLL_OK) status = evaluate(settings, team, &subject, &evaluation);
-  if (status == COLL_OK && team->rank == 0) gpt_evaluation_print(&evaluation);
+  coll_status_t status = train_group_agree(group, open_model(settings, group, &subject));
+  if (status == COLL_OK) status = evaluate(settings, group, &subject, &evaluation);
+  if (status == COLL_OK && group->rank == 0) gpt_evaluation_print(&evaluation);
   train_corpus_close(&subject.corpus);
   free(subject.arena.parameters);
   train_tokenizer_destroy(subject.tokenizer);
@@ -85,8 +85,8 @@ int gpt_eval(int argc, char **argv) {
   bool helped = false;
   coll_status_t status = gpt_options_parse(&command, argc, argv, &helped);
   if (helped) return 0;
-  train_team_t team = {0};
-  status = gpt_team_open(status, &team);
-  if (status == COLL_OK) status = run(&s, &team);
-  return gpt_finish(command.name, status, &team);
+  train_group_t group = {0};
+  status = gpt_group_open(status, &group);
+  if (status == COLL_OK) status = run(&s, &group);
+  return gpt_finish(command.name, status, &group);
 }

@@ -117,7 +117,7 @@ static coll_status_t write_json(const plan_t *plan, const train_layout_t *layout
 
 static coll_status_t show(const plan_t *plan, const train_layout_t *layout, json_t *rows) {
   for (int i = 0; i < plan->count; i++) {
-    for (int stage = 0; stage <= TRAIN_STAGE_MOST; stage++) {
+    for (int stage = 0; stage <= TRAIN_STAGE_MAX; stage++) {
       row_t row = {.ranks = (int)plan->ranks[i], .stage = stage};
       COLL_TRY(work_out(&plan->settings, layout, plan->pool, &row));
       if (i == 0 && stage == 0) print_head(&plan->settings, layout);
@@ -171,7 +171,7 @@ int gpt_plan(int argc, char **argv) {
           "      the run that gpt train --config run.json would make\n",
       .extra = extra,
       .extra_count = sizeof extra / sizeof extra[0]};
-  train_team_t alone = {0};
+  train_group_t alone = {0};
   bool done;
   coll_status_t status = gpt_settings_parse(&command, argc, argv, &plan.settings, &done);
   if (status == COLL_OK && !done) status = run(&plan);

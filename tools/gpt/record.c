@@ -84,7 +84,7 @@ static json_t *setup_line(const gpt_setup_t *setup) {
   return json_pack("{s:s, s:O, s:o, s:o, s:o, s:i, s:i, s:o, s:f, s:f}", "record", "setup",
                    "options", setup->settings->resolved, "model", model, "training",
                    dataset_object(&setup->corpus->training), "held_out",
-                   dataset_object(&setup->corpus->held_out), "ranks", setup->team->size,
+                   dataset_object(&setup->corpus->held_out), "ranks", setup->group->size,
                    "threads_per_rank", setup->threads, "memory_bytes_predicted",
                    memory_object(&setup->memory), "flops_per_token", setup->speed.flops_per_token,
                    "sgemm_flops_per_s", setup->speed.sgemm_per_s);
@@ -102,7 +102,7 @@ static void describe(const gpt_setup_t *setup, char *text, size_t bytes) {
            "%d layers, %d heads, width %d, context %d; batch %d%s on %d rank%s of %d thread%s, "
            "ZeRO %d",
            config->layers, config->heads, config->width, config->context, (int)settings->batch,
-           parts, setup->team->size, setup->team->size > 1 ? "s" : "", setup->threads,
+           parts, setup->group->size, setup->group->size > 1 ? "s" : "", setup->threads,
            setup->threads > 1 ? "s" : "", (int)settings->zero);
 }
 
@@ -156,7 +156,7 @@ coll_status_t gpt_record_open(const gpt_setup_t *setup, gpt_record_t **record) {
   void *memory;
   COLL_TRY(base_alloc(1, sizeof(gpt_record_t), "the record of the run", &memory));
   gpt_record_t *opened = memory;
-  *opened = (gpt_record_t){.setup = setup, .told = setup->team->rank == 0};
+  *opened = (gpt_record_t){.setup = setup, .told = setup->group->rank == 0};
   coll_status_t status = opened->told ? open_files(setup->settings, opened) : COLL_OK;
   if (status != COLL_OK) {
     gpt_record_close(opened);
@@ -252,8 +252,8 @@ void gpt_record_stop(gpt_record_t *record) {
 /* What the run added to the ranks' footprints, on average. */
 static coll_status_t memory_taken(const gpt_record_t *record, double *bytes) {
   double sum = (double)record->footprint - (double)record->setup->footprint_before;
-  COLL_TRY(train_team_sum_doubles(record->setup->team, &sum, 1));
-  *bytes = sum / record->setup->team->size;
+  COLL_TRY(train_group_sum_doubles(record->setup->group, &sum, 1));
+  *bytes = sum / record->setup->group->size;
   return COLL_OK;
 }
 

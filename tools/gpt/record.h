@@ -17,7 +17,7 @@ typedef struct gpt_record gpt_record_t;
 /* What is known before the first step; all of it outlives the record. */
 typedef struct gpt_setup {
   const gpt_settings_t *settings;
-  const train_team_t *team;
+  const train_group_t *group;
   const train_layout_t *layout;
   const train_corpus_t *corpus;
   gpt_speed_t speed;

@@ -148,6 +148,6 @@ int gpt_sample(int argc, char **argv) {
   bool helped = false;
   coll_status_t status = gpt_options_parse(&command, argc, argv, &helped);
   if (helped) return 0;
-  train_team_t alone = {0};
+  train_group_t alone = {0};
   return gpt_finish(command.name, status == COLL_OK ? run(&s) : status, &alone);
 }

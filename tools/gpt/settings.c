@@ -96,19 +96,19 @@ static void add_training(gpt_settings_t *s, table_t *table) {
 }
 
 static void add_parallel(gpt_settings_t *s, table_t *table) {
-  static const char *const wires[] = {"float32", "bf16", NULL};
+  static const char *const comm_dtypes[] = {"float32", "bf16", NULL};
   static const char *const recomputed[] = {"none", "attention", "block", NULL};
   const base_option_t options[] = {
       {0, "zero", BASE_OPTION_INTEGER, &s->zero, "STAGE",
-       "shared out among the ranks: 1: moments; 2: gradients; 3: parameters", 0, TRAIN_STAGE_MOST},
+       "shared out among the ranks: 1: moments; 2: gradients; 3: parameters", 0, TRAIN_STAGE_MAX},
       {0, "accumulate", BASE_OPTION_INTEGER, &s->accumulate, "N",
        "micro-batches that each rank cuts its part of a batch into", 1, 1 << 20},
       {0, "recompute", BASE_OPTION_WORD, &s->recompute, "WHAT",
        "make again in backward, not keep: none, attention, block", 0, 0, recomputed},
       {0, "bucket", BASE_OPTION_BYTES, &s->bucket, "SIZE", "the most that one collective carries",
        1, INT64_C(1) << 40},
-      {0, "comm-dtype", BASE_OPTION_WORD, &s->wire, "TYPE",
-       "what gradients, and at --zero 3 parameters, travel as: float32, bf16", 0, 0, wires},
+      {0, "comm-dtype", BASE_OPTION_WORD, &s->comm_dtype, "TYPE",
+       "what gradients, and at --zero 3 parameters, travel as: float32, bf16", 0, 0, comm_dtypes},
       {0, "no-overlap", BASE_OPTION_FLAG, &s->no_overlap, NULL,
        "communicate and compute in turns, not side by side"},
       {0, "no-comm", BASE_OPTION_FLAG, &s->no_comm, NULL,
@@ -255,9 +255,9 @@ train_options_t gpt_settings_options(const gpt_settings_t *settings) {
 train_store_options_t gpt_settings_store(const gpt_settings_t *settings) {
   return (train_store_options_t){.stage = (int)settings->zero,
                                  .bucket_bytes = (size_t)settings->bucket,
-                                 .wire = {.overlap = !settings->no_overlap,
-                                          .bfloat16 = settings->wire == GPT_WIRE_BFLOAT16,
-                                          .silent = settings->no_comm}};
+                                 .comm = {.overlap = !settings->no_overlap,
+                                          .bfloat16 = settings->comm_dtype == GPT_COMM_BFLOAT16,
+                                          .skip_communication = settings->no_comm}};
 }
 
 coll_status_t gpt_settings_passes(const gpt_settings_t *settings, int ranks,

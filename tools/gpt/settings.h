@@ -11,7 +11,7 @@
 #include "tools/gpt/config.h"
 
 /* The values of --comm-dtype. */
-typedef enum gpt_wire { GPT_WIRE_FLOAT32, GPT_WIRE_BFLOAT16 } gpt_wire_t;
+typedef enum gpt_comm_dtype { GPT_COMM_FLOAT32, GPT_COMM_BFLOAT16 } gpt_comm_dtype_t;
 
 typedef struct gpt_settings {
   const char *config_path, *preset; /* NULL: none, here and below */
@@ -24,8 +24,8 @@ typedef struct gpt_settings {
   double seconds, lr, warmup, weight_decay, clip;
   int64_t zero, accumulate;
   uint64_t bucket;
-  int wire;      /* a gpt_wire_t */
-  int recompute; /* a train_recompute_t */
+  int comm_dtype; /* a gpt_comm_dtype_t */
+  int recompute;  /* a train_recompute_t */
   bool no_overlap, no_comm;
   gpt_config_t config; /* what the texts above may point into */
   json_t *resolved;    /* all of them, by name */

@@ -7,7 +7,7 @@
 
 #include "libtrain/model/layout.h"
 #include "libtrain/ops/pool.h"
-#include "libtrain/parallel/team.h"
+#include "libtrain/parallel/group.h"
 
 typedef struct gpt_speed {
   double flops_per_token; /* train_layout_flops_per_token */
@@ -16,7 +16,7 @@ typedef struct gpt_speed {
 
 /* Measures sgemm on all ranks at once, each with its pool: a collective of a fraction of a
  * second. */
-coll_status_t gpt_speed_measure(const train_layout_t *layout, const train_team_t *team,
+coll_status_t gpt_speed_measure(const train_layout_t *layout, const train_group_t *group,
                                 train_pool_t *pool, gpt_speed_t *speed);
 
 /* The part of the sgemm rate that so many tokens/s are. */

@@ -211,7 +211,7 @@ static int train_main(int argc, char **argv) {
       .options = table,
       .option_count = sizeof table / sizeof table[0]};
   bool helped = false;
-  train_team_t alone = {0};
+  train_group_t alone = {0};
   coll_status_t status = gpt_options_parse(&command, argc, argv, &helped);
   if (helped) return 0;
   return gpt_finish(command.name, status == COLL_OK ? run_train(&s) : status, &alone);
@@ -312,7 +312,7 @@ static int encode_main(int argc, char **argv) {
       .options = table,
       .option_count = sizeof table / sizeof table[0]};
   bool helped = false;
-  train_team_t alone = {0};
+  train_group_t alone = {0};
   coll_status_t status = gpt_options_parse(&command, argc, argv, &helped);
   if (helped) return 0;
   return gpt_finish(command.name, status == COLL_OK ? run_encode(&s) : status, &alone);
@@ -415,7 +415,7 @@ static int decode_main(int argc, char **argv) {
       .option_count = sizeof table / sizeof table[0]};
   bool helped = false;
   int first = argc;
-  train_team_t alone = {0};
+  train_group_t alone = {0};
   coll_status_t status = base_options_parse(&command, argc, argv, &first, &helped);
   if (helped) return 0;
   s.words = argv + first;

@@ -74,12 +74,12 @@ static coll_status_t open_store(const gpt_settings_t *settings, gpt_setup_t *set
                                 start_t *start) {
   train_store_options_t options = gpt_settings_store(settings);
   train_model_options_t passes;
-  COLL_TRY(gpt_settings_passes(settings, setup->team->size, &passes));
+  COLL_TRY(gpt_settings_passes(settings, setup->group->size, &passes));
   options.pool = passes.pool = start->pool;
   COLL_TRY(
-      train_memory_predict(start->layout, &passes, &options, setup->team->size, &setup->memory));
+      train_memory_predict(start->layout, &passes, &options, setup->group->size, &setup->memory));
   setup->footprint_before = gpt_footprint_bytes();
-  COLL_TRY(train_store_create(start->layout, setup->team, &options, &start->store));
+  COLL_TRY(train_store_create(start->layout, setup->group, &options, &start->store));
   if (start->file != NULL) return train_store_load(start->store, &start->file->flat);
   return train_store_initialize(start->store, start->metadata.position.seed);
 }
@@ -99,41 +99,41 @@ static coll_status_t train(const gpt_setup_t *setup, start_t *start) {
   options.tokenizer = start->tokenizer;
   gpt_record_t *logger = NULL;
   train_result_t result;
-  coll_status_t status = gpt_settings_passes(setup->settings, setup->team->size, &options.model);
+  coll_status_t status = gpt_settings_passes(setup->settings, setup->group->size, &options.model);
   options.model.pool = start->pool;
   if (status == COLL_OK) status = gpt_record_open(setup, &logger);
-  status = train_team_agree(setup->team, status);
+  status = train_group_agree(setup->group, status);
   if (status == COLL_OK) {
     const train_observer_t observer = gpt_record_observer(logger);
-    status = train_run(&options, setup->corpus, setup->team, &observer, start->store,
+    status = train_run(&options, setup->corpus, setup->group, &observer, start->store,
                        &start->metadata, &result);
     gpt_record_stop(logger);
   }
   if (status == COLL_OK) {
-    status = train_team_agree(setup->team, gpt_record_finish(logger, &result));
+    status = train_group_agree(setup->group, gpt_record_finish(logger, &result));
   }
   gpt_record_close(logger);
   return status;
 }
 
-static coll_status_t run(const gpt_settings_t *settings, const train_team_t *team) {
+static coll_status_t run(const gpt_settings_t *settings, const train_group_t *group) {
   start_t start = {0};
-  gpt_setup_t setup = {.settings = settings, .team = team, .corpus = &start.corpus};
-  coll_status_t status = gpt_pool_create(team, settings->threads, &start.pool);
+  gpt_setup_t setup = {.settings = settings, .group = group, .corpus = &start.corpus};
+  coll_status_t status = gpt_pool_create(group, settings->threads, &start.pool);
   if (status == COLL_OK) status = open_model(settings, &start);
-  status = train_team_agree(team, status);
+  status = train_group_agree(group, status);
   if (status == COLL_OK) {
-    status = gpt_corpus_open(team, settings->data, start.tokenizer, &start.layout->config,
+    status = gpt_corpus_open(group, settings->data, start.tokenizer, &start.layout->config,
                              &start.corpus);
   }
-  if (status == COLL_OK) status = train_team_agree(team, keep_settings(settings, &start));
+  if (status == COLL_OK) status = train_group_agree(group, keep_settings(settings, &start));
   if (status == COLL_OK) {
     setup.layout = start.layout;
     setup.first_step = start.metadata.position.step;
     setup.threads = train_pool_threads(start.pool);
-    status = gpt_speed_measure(start.layout, team, start.pool, &setup.speed);
+    status = gpt_speed_measure(start.layout, group, start.pool, &setup.speed);
   }
-  if (status == COLL_OK) status = train_team_agree(team, open_store(settings, &setup, &start));
+  if (status == COLL_OK) status = train_group_agree(group, open_store(settings, &setup, &start));
   if (status == COLL_OK) status = train(&setup, &start);
   close_all(&start);
   return status;
@@ -163,13 +163,13 @@ static const gpt_settings_command_t command = {
 
 int gpt_train(int argc, char **argv) {
   gpt_settings_t settings;
-  train_team_t team = {0};
+  train_group_t group = {0};
   bool done;
   coll_status_t status = gpt_settings_parse(&command, argc, argv, &settings, &done);
   if (!done) {
-    status = gpt_team_open(status, &team);
-    if (status == COLL_OK) status = run(&settings, &team);
+    status = gpt_group_open(status, &group);
+    if (status == COLL_OK) status = run(&settings, &group);
   }
   gpt_settings_free(&settings);
-  return gpt_finish(command.name, status, &team);
+  return gpt_finish(command.name, status, &group);
 }

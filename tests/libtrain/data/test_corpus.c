@@ -212,12 +212,12 @@ typedef struct job {
   const char *message; /* expected in rank 0's error; NULL for success */
 } job_t;
 
-static coll_status_t open_and_compare(const train_team_t *team, const job_t *job) {
+static coll_status_t open_and_compare(const train_group_t *group, const job_t *job) {
   int32_t tokens[16], targets[16];
   train_tokenizer_t *bytes;
   train_corpus_t corpus;
   COLL_TRY(train_tokenizer_create_bytes(&bytes));
-  coll_status_t status = train_corpus_open(team, job->path, bytes, 257, &no_progress, &corpus);
+  coll_status_t status = train_corpus_open(group, job->path, bytes, 257, &no_progress, &corpus);
   train_tokenizer_destroy(bytes);
   COLL_TRY(status);
   uint64_t sum = train_corpus_digest(&corpus);
@@ -227,16 +227,16 @@ static coll_status_t open_and_compare(const train_team_t *team, const job_t *job
     status = train_dataset_sequence(&corpus.training, window * 16, 16, tokens, targets);
     for (int i = 0; i < 16; i++) sum = sum * 31 + (uint64_t)targets[i];
   }
-  if (status == COLL_OK) status = train_team_check_same(team, sum, "tokens");
+  if (status == COLL_OK) status = train_group_check_same(group, sum, "tokens");
   train_corpus_close(&corpus);
   return status;
 }
 
 static int rank_body(party_rank_t *self) {
   const job_t *job = self->context;
-  train_team_t team;
-  coll_status_t status = train_team_init(self->comm, &team);
-  if (status == COLL_OK) status = open_and_compare(&team, job);
+  train_group_t group;
+  coll_status_t status = train_group_init(self->comm, &group);
+  if (status == COLL_OK) status = open_and_compare(&group, job);
   if (job->message == NULL) return status == COLL_OK ? 0 : harness_fail("%s", base_last_error());
   PARTY_REQUIRE(status != COLL_OK, "rank %d was not refused", self->rank);
   const char *words = self->rank == 0 ? job->message : "";

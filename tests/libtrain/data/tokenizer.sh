@@ -58,7 +58,7 @@ for split in train val; do
   tokenizer decode --data tokens/${split}_000000.bin --tokens 1000000000 && cat out
 done | sed 's/<|endoftext|>//g' | wc -c >decoded
 cmp bytes decoded
-ok "the shards contain all text"
+ok "the partition contain all text"
 
 tokenizer encode --tokenizer bytes --data text --out small --shard-tokens 1000 &&
   [ "$(ls small | wc -l)" -gt 50 ] &&

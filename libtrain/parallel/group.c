@@ -1,0 +1,53 @@
+/* Wraps libcoll's calls and copies their error messages. */
+#include "libtrain/parallel/group.h"
+
+/* Copies libcoll's last error to base_last_error. */
+static coll_status_t copy_error(const train_group_t *group, coll_status_t status) {
+  return status == COLL_OK ? status : base_fail(status, "%s", coll_last_error(group->comm));
+}
+
+coll_status_t train_group_init(coll_comm_t comm, train_group_t *group) {
+  train_group_t made = {.comm = comm};
+  COLL_TRY(copy_error(&made, coll_comm_rank(comm, &made.rank)));
+  COLL_TRY(copy_error(&made, coll_comm_size(comm, &made.size)));
+  *group = made;
+  return COLL_OK;
+}
+
+coll_status_t train_group_agree(const train_group_t *group, coll_status_t status) {
+  int32_t first_failed = status == COLL_OK ? group->size : group->rank;
+  COLL_TRY(copy_error(group, coll_allreduce(&first_failed, &first_failed, 1, COLL_INT32, COLL_MIN,
+                                            group->comm, NULL)));
+  if (first_failed == group->size || first_failed == group->rank) return status;
+  return base_fail(status != COLL_OK ? status : COLL_ERROR_RANK_LOST, "%s", "");
+}
+
+coll_status_t train_group_check_same(const train_group_t *group, uint64_t digest,
+                                     const char *what) {
+  uint64_t extremes[2] = {digest, ~digest}; /* the maximum of ~digest is the complement of the
+                                             * minimum of digest */
+  COLL_TRY(copy_error(
+      group, coll_allreduce(extremes, extremes, 2, COLL_UINT64, COLL_MAX, group->comm, NULL)));
+  if (extremes[0] == ~extremes[1]) return COLL_OK;
+  return train_group_agree(
+      group,
+      base_fail(COLL_ERROR_MISMATCH,
+                "the ranks have different %s: start all ranks with the same options and data",
+                what));
+}
+
+coll_status_t train_group_sum_floats(const train_group_t *group, float *values, size_t count) {
+  return copy_error(
+      group, coll_allreduce(values, values, count, COLL_FLOAT32, COLL_SUM, group->comm, NULL));
+}
+
+coll_status_t train_group_sum_doubles(const train_group_t *group, double *values, size_t count) {
+  return copy_error(
+      group, coll_allreduce(values, values, count, COLL_FLOAT64, COLL_SUM, group->comm, NULL));
+}
+
+coll_status_t train_group_broadcast_floats(const train_group_t *group, float *values, size_t count,
+                                           int root) {
+  return copy_error(group,
+                    coll_broadcast(values, values, count, COLL_FLOAT32, root, group->comm, NULL));
+}

@@ -1,0 +1,26 @@
+/*
+ * Options of a parameter store: the ZeRO stage, the bucket size and the options of communication.
+ */
+#ifndef LIBTRAIN_PARALLEL_STORE_OPTIONS_H
+#define LIBTRAIN_PARALLEL_STORE_OPTIONS_H
+
+#include "libtrain/ops/pool.h"
+#include "libtrain/parallel/comm_queue.h"
+
+#define TRAIN_STAGE_MAX 3
+#define TRAIN_BUCKET_BYTES ((size_t)25 << 20)
+
+typedef struct train_store_options {
+  int stage; /* ZeRO stage; partitioned: 0: nothing; 1: moments; 2: also gradients; 3: also
+              * parameters */
+  size_t bucket_bytes; /* maximum of one collective */
+  train_comm_options_t comm;
+  train_pool_t *pool; /* for the optimizer; may be NULL; must outlive the store */
+} train_store_options_t;
+
+#define TRAIN_STORE_OPTIONS_INIT                                   \
+  {                                                                \
+    .bucket_bytes = TRAIN_BUCKET_BYTES, .comm = {.overlap = true } \
+  }
+
+#endif
