@@ -1,4 +1,4 @@
-/* Every rank predicts windows of its own; what they come to is summed. */
+/* Each rank evaluates different windows; the results are summed. */
 #include "libtrain/evaluate.h"
 
 #include <stdlib.h>
@@ -6,30 +6,32 @@
 
 #include "base/memory.h"
 
-/* What is summed over the windows and the ranks. */
+/* Values summed over windows and ranks. */
 enum { EVALUATED_LOSS, EVALUATED_TOKENS, EVALUATED_BYTES, EVALUATED_SUMS };
 
 typedef struct evaluation {
   const train_dataset_t *dataset;
   const train_tokenizer_t *tokenizer;
-  uint64_t windows, stride; /* how many are predicted, and how far apart they are */
+  uint64_t windows, stride; /* number of evaluated windows, and the distance between them */
   int context;
 } evaluation_t;
 
 static evaluation_t evaluation_of(const train_dataset_t *dataset,
                                   const train_tokenizer_t *tokenizer, uint64_t tokens,
                                   int context) {
-  uint64_t length = (uint64_t)context, most = train_dataset_windows(dataset, context);
-  uint64_t wanted = tokens / length, windows = wanted < 1 ? 1 : wanted < most ? wanted : most;
-  uint64_t room = dataset->count - 1 - length;
+  uint64_t length = (uint64_t)context, max_windows = train_dataset_windows(dataset, context);
+  uint64_t requested = tokens / length, windows = requested < 1             ? 1
+                                                  : requested < max_windows ? requested
+                                                                            : max_windows;
+  uint64_t span = dataset->count - 1 - length;
   return (evaluation_t){.dataset = dataset,
                         .tokenizer = tokenizer,
                         .windows = windows,
-                        .stride = windows > 1 ? room / (windows - 1) : 0,
+                        .stride = windows > 1 ? span / (windows - 1) : 0,
                         .context = context};
 }
 
-/* How much text the tokens stand for; the end of a document stands for none. */
+/* Bytes of text that the tokens represent; the end-of-document token represents none. */
 static double text_bytes(const train_tokenizer_t *tokenizer, const int32_t *tokens, int count) {
   size_t sum = 0;
   for (int i = 0; tokenizer != NULL && i < count; i++) {
@@ -41,7 +43,7 @@ static double text_bytes(const train_tokenizer_t *tokenizer, const int32_t *toke
   return (double)sum;
 }
 
-/* Reads a window; on failure zeros are read, and *failure is set. */
+/* Reads a window. On failure fills it with zeros and sets *failure. */
 static void read_window(const evaluation_t *of, uint64_t window, int32_t *tokens, int32_t *targets,
                         coll_status_t *failure) {
   coll_status_t status =
@@ -52,10 +54,11 @@ static void read_window(const evaluation_t *of, uint64_t window, int32_t *tokens
   memset(targets, 0, (size_t)of->context * sizeof *targets);
 }
 
-/* Windows rank, rank + size, ... belong to this rank. All ranks make as many passes, since they may
- * need each other to gather parameters: one that has run out of windows goes on with the first and
- * counts nothing, and one that cannot read goes on with zeros until all come to hear of it. */
-static coll_status_t evaluate_share(const evaluation_t *of, const train_group_t *group,
+/* Evaluates windows rank, rank + size, ... All ranks run the same number of passes, because
+ * gathering parameters may be collective. A rank without further windows evaluates the first one
+ * again and ignores the result. A rank that cannot read its data continues with zeros until all
+ * ranks agree on the failure. */
+static coll_status_t evaluate_local(const evaluation_t *of, const train_group_t *group,
                                     train_model_t *model, const train_param_provider_t *provider,
                                     int32_t *tokens, double sums[EVALUATED_SUMS]) {
   int sequences = model->options.sequences, context = of->context;
@@ -91,7 +94,7 @@ coll_status_t train_evaluate(const train_dataset_t *dataset, const train_tokeniz
   void *memory = NULL;
   coll_status_t status = base_alloc(2 * positions, sizeof(int32_t), "the evaluation", &memory);
   COLL_TRY(train_group_agree(group, status));
-  status = evaluate_share(&of, group, model, provider, memory, sums);
+  status = evaluate_local(&of, group, model, provider, memory, sums);
   free(memory);
   COLL_TRY(status);
   COLL_TRY(train_group_sum_doubles(group, sums, EVALUATED_SUMS));

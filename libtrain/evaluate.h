@@ -1,4 +1,4 @@
-/* How well a model predicts text that it was not trained on. */
+/* Evaluation: the loss of a model on held-out data. */
 #ifndef LIBTRAIN_EVALUATE_H
 #define LIBTRAIN_EVALUATE_H
 
@@ -9,11 +9,11 @@
 typedef struct train_evaluation {
   double loss; /* nats per token */
   uint64_t tokens;
-  uint64_t bytes; /* of text that the tokens stand for; 0 without a tokenizer */
+  uint64_t bytes; /* of text that the tokens represent; 0 without a tokenizer */
 } train_evaluation_t;
 
-/* The mean loss over about `tokens` tokens of the dataset, spread evenly over it: a collective, in
- * which every rank makes as many passes. The tokenizer may be NULL. */
+/* Computes the mean loss over about `tokens` tokens, evenly distributed over the dataset.
+ * Collective; all ranks run the same number of passes. The tokenizer may be NULL. */
 coll_status_t train_evaluate(const train_dataset_t *dataset, const train_tokenizer_t *tokenizer,
                              uint64_t tokens, const train_group_t *group, train_model_t *model,
                              const train_param_provider_t *provider,

@@ -1,7 +1,7 @@
 /*
- * The training loop. What the ranks have to agree on at every step, the loss, the norm of the
- * gradients and rank 0's clock, is one small sum once the gradients are reduced, so that all see
- * the same numbers and stop together.
+ * The training loop. After the gradients are reduced, one small all-reduce combines the loss, the
+ * squared gradient norm, rank 0's clock and failures, so that all ranks have the same values and
+ * stop at the same step.
  */
 #include "libtrain/trainer.h"
 
@@ -15,7 +15,7 @@
 #include "libtrain/data/shuffle.h"
 #include "libtrain/files/checkpoint.h"
 
-/* What is summed over the ranks. */
+/* Values summed over the ranks. */
 enum { SUM_LOSS, SUM_SQUARES, SUM_PROGRESS, SUM_FAILURES, SUMS };
 
 typedef struct run {
@@ -26,13 +26,13 @@ typedef struct run {
   train_metadata_t *metadata;
   train_param_provider_t provider;
   train_model_t *model;
-  int micro_batches;         /* of a step */
+  int micro_batches;         /* per step */
   int rows, context;         /* of a micro-batch on this rank */
   int32_t *tokens, *targets; /* [rows, context] */
   uint64_t first_step;
-  uint64_t started_ns, evaluating_ns;
+  uint64_t started_ns, evaluation_ns;
   double comm_ms;
-  coll_status_t failure; /* of this rank to read its data */
+  coll_status_t failure; /* set if this rank cannot read its data */
 } run_t;
 
 /* ---- a step ---- */
@@ -41,7 +41,7 @@ static double ms_since(uint64_t start_ns) {
   return (double)(base_clock_now_ns() - start_ns) * 1e-6;
 }
 
-/* How much of the run is done once this step is. */
+/* The fraction of the run that is done after this step. */
 static double progress_after(const run_t *run, uint64_t step) {
   const train_options_t *options = run->options;
   double by_steps = options->steps > 0 ? (double)step / (double)options->steps : 0;
@@ -50,9 +50,9 @@ static double progress_after(const run_t *run, uint64_t step) {
   return progress < 1 ? progress : 1;
 }
 
-/* This rank's rows of the micro-batch: the ranks' shares of the global batch lie one after the
- * other, and in each the micro-batches. A rank that cannot read its own goes on with zeros, since
- * the others count on it, until all come to hear of it. */
+/* Reads this rank's rows of the micro-batch. The global batch is divided by rank, then by
+ * micro-batch. A rank that cannot read its data continues with zeros until all ranks agree on the
+ * failure, because the others wait for its collectives. */
 static void read_rows(run_t *run, int micro_batch) {
   const train_position_t *position = &run->metadata->position;
   const train_dataset_t *dataset = &run->corpus->training;
@@ -72,7 +72,8 @@ static void read_rows(run_t *run, int micro_batch) {
   }
 }
 
-/* Gradients of the mean loss over the global batch; *loss is this rank's part of it. */
+/* Computes the gradients of the mean loss over the global batch; *loss is this rank's part of
+ * it. */
 static coll_status_t compute_gradients(run_t *run, double *loss) {
   const train_options_t *options = run->options;
   float scale = 1.0f / ((float)options->batch * (float)run->context);
@@ -89,24 +90,23 @@ static coll_status_t compute_gradients(run_t *run, double *loss) {
   return COLL_OK;
 }
 
-static coll_status_t fail_held_out(const run_t *run, double loss) {
+static coll_status_t fail_held_out_not_finite(const run_t *run, double loss) {
+  return train_group_agree(run->group,
+                           base_fail(COLL_ERROR_INVALID,
+                                     "the held-out loss is not finite after step %llu (%g): lower "
+                                     "--lr; the last checkpoint is unchanged",
+                                     (unsigned long long)run->metadata->position.step, loss));
+}
+
+static coll_status_t fail_not_finite(const run_t *run, double loss, double norm) {
   return train_group_agree(
       run->group, base_fail(COLL_ERROR_INVALID,
-                            "the held-out loss is no longer a number after step %llu (%g): lower "
-                            "--lr; the last checkpoint was left as it is",
-                            (unsigned long long)run->metadata->position.step, loss));
+                            "the loss is not finite at step %llu (loss %g, gradient norm %g): "
+                            "lower --lr; the last checkpoint is unchanged",
+                            (unsigned long long)run->metadata->position.step + 1, loss, norm));
 }
 
-static coll_status_t fail_without_number(const run_t *run, double loss, double norm) {
-  return train_group_agree(
-      run->group,
-      base_fail(COLL_ERROR_INVALID,
-                "the loss is no longer a number at step %llu (loss %g, gradient norm %g): lower "
-                "--lr; the last checkpoint was left as it is",
-                (unsigned long long)run->metadata->position.step + 1, loss, norm));
-}
-
-static void move_on(run_t *run) {
+static void advance_position(run_t *run) {
   const train_options_t *options = run->options;
   train_position_t *position = &run->metadata->position;
   position->step++;
@@ -115,8 +115,8 @@ static void move_on(run_t *run) {
   position->tokens += (uint64_t)options->batch * (uint64_t)run->context;
 }
 
-/* The step's numbers that all ranks have in common, and the optimizer's step with them. */
-static coll_status_t learn(run_t *run, train_step_t *taken) {
+/* One step: gradients, the values common to all ranks, and the optimizer step. */
+static coll_status_t run_step(run_t *run, train_step_t *result) {
   const train_options_t *options = run->options;
   double sums[SUMS] = {0};
   COLL_TRY(compute_gradients(run, &sums[SUM_LOSS]));
@@ -126,38 +126,38 @@ static coll_status_t learn(run_t *run, train_step_t *taken) {
   sums[SUM_FAILURES] = run->failure != COLL_OK;
   uint64_t waiting_ns = base_clock_now_ns();
   COLL_TRY(train_group_sum_doubles(run->group, sums, SUMS));
-  taken->exposed_comm_ms = ms_since(waiting_ns);
+  result->exposed_comm_ms = ms_since(waiting_ns);
   if (sums[SUM_FAILURES] > 0) return train_group_agree(run->group, run->failure);
   double loss = sums[SUM_LOSS], norm = sqrt(sums[SUM_SQUARES]);
-  if (!isfinite(loss) || !isfinite(norm)) return fail_without_number(run, loss, norm);
+  if (!isfinite(loss) || !isfinite(norm)) return fail_not_finite(run, loss, norm);
   float rate = train_learning_rate_at(options->rate, options->warmup, sums[SUM_PROGRESS]);
   COLL_TRY(train_store_update(run->store, &options->adamw, train_gradient_clip(norm, options->clip),
                               rate, step));
-  move_on(run);
-  taken->step = step;
-  taken->progress = sums[SUM_PROGRESS];
-  taken->loss = loss;
-  taken->rate = (double)rate;
-  taken->gradient_norm = norm;
+  advance_position(run);
+  result->step = step;
+  result->progress = sums[SUM_PROGRESS];
+  result->loss = loss;
+  result->rate = (double)rate;
+  result->gradient_norm = norm;
   return COLL_OK;
 }
 
-static coll_status_t take_step(run_t *run, train_step_t *taken) {
+static coll_status_t take_step(run_t *run, train_step_t *result) {
   uint64_t start_ns = base_clock_now_ns();
-  uint64_t before = run->metadata->position.step - run->first_step;
-  bool alone = !train_store_options(run->store)->comm.overlap || before == 1;
+  uint64_t steps_done = run->metadata->position.step - run->first_step;
+  bool serial = !train_store_options(run->store)->comm.overlap || steps_done == 1;
   train_step_t now = {0};
-  train_store_set_overlap(run->store, !alone);
-  COLL_TRY(learn(run, &now));
+  train_store_set_overlap(run->store, !serial);
+  COLL_TRY(run_step(run, &now));
   train_traffic_t traffic = train_store_traffic(run->store);
-  double positions = (double)(before + 1) * run->options->batch * run->context;
+  double positions = (double)(steps_done + 1) * run->options->batch * run->context;
   now.ms = ms_since(start_ns);
   now.bytes_sent = traffic.bytes_sent;
   now.exposed_comm_ms += (double)traffic.waited_ns * 1e-6;
-  if (alone) run->comm_ms = now.exposed_comm_ms;
+  if (serial) run->comm_ms = now.exposed_comm_ms;
   now.comm_ms = run->comm_ms;
-  now.tokens_per_s = positions / (ms_since(run->started_ns + run->evaluating_ns) * 1e-3);
-  *taken = now;
+  now.tokens_per_s = positions / (ms_since(run->started_ns + run->evaluation_ns) * 1e-3);
+  *result = now;
   return COLL_OK;
 }
 
@@ -176,9 +176,9 @@ static coll_status_t evaluate_and_save(run_t *run, train_evaluation_t *evaluatio
   uint64_t start_ns = base_clock_now_ns();
   COLL_TRY(train_evaluate(&run->corpus->held_out, options->tokenizer, options->evaluation_tokens,
                           run->group, run->model, &run->provider, evaluation));
-  if (!isfinite(evaluation->loss)) return fail_held_out(run, evaluation->loss);
+  if (!isfinite(evaluation->loss)) return fail_held_out_not_finite(run, evaluation->loss);
   COLL_TRY(save(run));
-  run->evaluating_ns += base_clock_now_ns() - start_ns;
+  run->evaluation_ns += base_clock_now_ns() - start_ns;
   return COLL_OK;
 }
 
@@ -200,8 +200,8 @@ static coll_status_t run_loop(run_t *run, const train_observer_t *observer,
   return COLL_OK;
 }
 
-/* What one rank can find out on its own before the first step. */
-static coll_status_t check_here(const run_t *run) {
+/* Checks that need no communication, before the first step. */
+static coll_status_t check_local(const run_t *run) {
   const train_options_t *options = run->options;
   uint64_t step = run->metadata->position.step;
   if (options->batch < 1 || run->micro_batches * run->rows * run->group->size != options->batch) {
@@ -211,11 +211,11 @@ static coll_status_t check_here(const run_t *run) {
                      options->batch, run->group->size, run->rows);
   }
   if (options->steps == 0 && !(options->seconds > 0)) {
-    return base_fail(COLL_ERROR_INVALID, "a run without end: give --steps or --seconds");
+    return base_fail(COLL_ERROR_INVALID, "the run has no end: give --steps or --seconds");
   }
   if (options->steps > 0 && step >= options->steps) {
     return base_fail(COLL_ERROR_INVALID,
-                     "the checkpoint is at step %llu already: raise --steps %llu",
+                     "the checkpoint is already at step %llu: raise --steps %llu",
                      (unsigned long long)step, (unsigned long long)options->steps);
   }
   COLL_TRY(train_corpus_check(run->corpus, run->context));
@@ -233,7 +233,7 @@ static coll_status_t allocate(run_t *run, const train_layout_t *layout) {
   return COLL_OK;
 }
 
-/* What all ranks must have in common to compute the same thing. */
+/* A digest of everything that must be equal on all ranks. */
 static uint64_t digest_of(const run_t *run) {
   const train_options_t *options = run->options;
   const uint64_t integers[] = {options->steps,
@@ -251,12 +251,12 @@ static uint64_t digest_of(const run_t *run) {
   return train_random_digest(digest, &run->metadata->position, sizeof run->metadata->position);
 }
 
-static coll_status_t begin(run_t *run) {
+static coll_status_t initialize(run_t *run) {
   const train_layout_t *layout = train_store_layout(run->store);
   run->context = layout->config.context;
   run->rows = run->options->model.sequences;
   run->micro_batches = run->rows > 0 ? run->options->batch / run->group->size / run->rows : 0;
-  coll_status_t status = check_here(run);
+  coll_status_t status = check_local(run);
   if (status == COLL_OK) status = allocate(run, layout);
   run->metadata->config = layout->config;
   run->metadata->moments = true;
@@ -267,7 +267,7 @@ static coll_status_t begin(run_t *run) {
 coll_status_t train_run(const train_options_t *options, const train_corpus_t *corpus,
                         const train_group_t *group, const train_observer_t *observer,
                         train_store_t *store, train_metadata_t *metadata, train_result_t *result) {
-  static const train_observer_t nobody = {0};
+  static const train_observer_t no_observer = {0};
   run_t run = {.options = options,
                .corpus = corpus,
                .group = group,
@@ -275,13 +275,13 @@ coll_status_t train_run(const train_options_t *options, const train_corpus_t *co
                .metadata = metadata,
                .provider = train_store_provider(store),
                .first_step = metadata->position.step};
-  train_result_t reached = {0};
-  coll_status_t status = begin(&run);
+  train_result_t final = {0};
+  coll_status_t status = initialize(&run);
   if (status == COLL_OK) {
-    status = run_loop(&run, observer != NULL ? observer : &nobody, &reached);
+    status = run_loop(&run, observer != NULL ? observer : &no_observer, &final);
   }
   free(run.tokens);
   train_model_destroy(run.model);
-  if (status == COLL_OK) *result = reached;
+  if (status == COLL_OK) *result = final;
   return status;
 }

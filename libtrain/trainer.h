@@ -1,8 +1,8 @@
 /*
- * Data-parallel training: every rank computes its rows of the global batch, in one micro-batch or
- * several, on a model that is held as the store's stage says (parallel/store.h). What is computed
- * depends on the options and the data alone, not on ranks, stage or micro-batches, but for the
- * order in which floats are added.
+ * Data-parallel training. Every rank computes its rows of the global batch, in one or more
+ * micro-batches; the model state is partitioned by the store's ZeRO stage (parallel/store.h).
+ * Results depend on the options and the data only, not on ranks, stage or micro-batches, except for
+ * the order in which values are added.
  */
 #ifndef LIBTRAIN_TRAINER_H
 #define LIBTRAIN_TRAINER_H
@@ -16,35 +16,37 @@
 #include "libtrain/parallel/store.h"
 
 typedef struct train_options {
-  uint64_t steps; /* the run ends at this step ... */
-  double seconds; /* ... or after this time, whichever is first; 0 stands for no such limit */
-  int batch;      /* sequences per step, of all ranks */
-  train_model_options_t model; /* its sequences: of a micro-batch; batch / ranks is a multiple */
-  double rate;                 /* the highest learning rate */
-  double warmup;               /* the part of the run in which it rises, 0 to 1 */
-  double clip;                 /* largest global norm of the gradients */
+  uint64_t steps;              /* the run ends at this step */
+  double seconds;              /* or after this time, whichever is first; 0: no such limit */
+  int batch;                   /* sequences per step, over all ranks */
+  train_model_options_t model; /* model.sequences is the size of a micro-batch and must divide batch
+                                * / ranks */
+  double rate;                 /* peak learning rate */
+  double warmup;               /* fraction of the run in which the learning rate rises, 0 to 1 */
+  double clip;                 /* maximum global norm of the gradients */
   train_adamw_t adamw;
-  int evaluations;            /* how often to evaluate (and save), evenly over the run; >= 1 */
-  uint64_t evaluation_tokens; /* how many held-out tokens to predict each time */
-  const train_tokenizer_t *tokenizer; /* of the tokens; NULL when nobody knows it */
-  const char *checkpoint;             /* saved after each evaluation; NULL for never */
+  int evaluations;            /* number of evaluations (and checkpoints), evenly distributed over
+                               * the run; >= 1 */
+  uint64_t evaluation_tokens; /* held-out tokens per evaluation */
+  const train_tokenizer_t *tokenizer; /* of the dataset; NULL if unknown */
+  const char *checkpoint;             /* saved after each evaluation; NULL: never */
 } train_options_t;
 
-/* What a step came to, the same on all ranks but for what is said to be the rank's own. */
+/* Results of a step, equal on all ranks unless noted. */
 typedef struct train_step {
   uint64_t step;   /* from 1 */
-  double progress; /* of the run, 0 to 1 */
+  double progress; /* fraction of the run, 0 to 1 */
   double loss;     /* nats per token over the global batch */
   double rate, gradient_norm;
-  double tokens_per_s; /* over all ranks, since the run began, evaluations left out */
-  double ms;           /* what this step took */
-  /* This rank's own communication: what the step's takes when nothing goes on beside it, which the
-   * run's second step finds out (0 before), and what this step waited for. */
+  double tokens_per_s; /* over all ranks, since the run started, without evaluations */
+  double ms;           /* duration of the step */
+  /* This rank's communication time: without overlap, measured in the run's second step (0 before),
+   * and the part that this step waited for. */
   double comm_ms, exposed_comm_ms;
-  uint64_t bytes_sent; /* by this rank: see parallel/memory.h */
+  uint64_t bytes_sent; /* by this rank, see parallel/memory.h */
 } train_step_t;
 
-/* Told about the run as it goes, on every rank; either may be NULL. */
+/* Callbacks during the run, on every rank; each may be NULL. */
 typedef struct train_observer {
   void (*on_step)(void *context, const train_step_t *step);
   void (*on_evaluation)(void *context, const train_step_t *step,
@@ -54,14 +56,14 @@ typedef struct train_observer {
 
 typedef struct train_result {
   train_step_t last;
-  train_evaluation_t held_out; /* at the end */
+  train_evaluation_t held_out; /* at the end of the run */
 } train_result_t;
 
-/* Trains what is in the store from record->position on until the run is over; the position moves
- * along, and its seed gives the order of the data. Checkpoints are the store and the record. Fails
- * on all ranks together, with the sentence on one (see train_group_agree): wrong options, ranks
- * that differ, a loss that is not finite (COLL_ERROR_INVALID, the last good checkpoint stays), a
- * checkpoint that cannot be written. */
+/* Trains the model in the store, starting from metadata->position, until the run ends. Updates the
+ * position; its seed determines the data order. Checkpoints contain the store and the metadata. On
+ * failure all ranks return an error, with the message on one of them (see train_group_agree):
+ * invalid options, ranks with different options, a loss that is not finite (COLL_ERROR_INVALID, the
+ * last good checkpoint is kept), a checkpoint that cannot be written. */
 coll_status_t train_run(const train_options_t *options, const train_corpus_t *corpus,
                         const train_group_t *group, const train_observer_t *observer,
                         train_store_t *store, train_metadata_t *metadata, train_result_t *result);

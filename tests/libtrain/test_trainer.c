@@ -385,7 +385,7 @@ Test(trainer, nan_loss_keeps_the_last_checkpoint) {
     jobs[rank].options.checkpoint = path;
   }
   run_jobs(2, jobs);
-  check_all_failed(2, jobs, "no longer a number");
+  check_all_failed(2, jobs, "not finite");
   size_t count;
   char *bytes = folder_read(path, &count);
   cr_assert_eq(count, 4);
