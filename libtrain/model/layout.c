@@ -51,7 +51,7 @@ coll_status_t train_preset_find(const char *name, train_model_config_t *config) 
     size_t used = strlen(all);
     snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "", names[i]);
   }
-  return base_fail(COLL_ERROR_INVALID, "no model '%s'; did you mean '%s'? There are %s", name,
+  return base_fail(COLL_ERROR_INVALID, "unknown model '%s'; did you mean '%s'? Available: %s", name,
                    base_words_nearest(name, names, PRESETS), all);
 }
 
@@ -103,7 +103,7 @@ static void add_unit(train_layout_t *layout) {
   layout->units[layout->unit_count++] = (train_unit_t){.offset = layout->parameter_count};
 }
 
-static void add_ends(train_layout_t *layout) {
+static void add_root_tensors(train_layout_t *layout) {
   const train_model_config_t *config = &layout->config;
   add_unit(layout);
   add(layout, config->vocabulary, config->width, "wte.weight");
@@ -143,7 +143,7 @@ coll_status_t train_layout_create(const train_model_config_t *config, train_layo
   status = base_alloc(1 + layers, sizeof(train_unit_t), "the units", &memory);
   if (status != COLL_OK) goto failed;
   created->units = memory;
-  add_ends(created);
+  add_root_tensors(created);
   for (int layer = 0; layer < config->layers; layer++) add_block(created, layer);
   assert((size_t)created->tensor_count == tensors);
   *layout = created;

@@ -1,22 +1,23 @@
 #!/bin/sh
-# What gpt promises, checked from outside under collrun: results that do not depend on the number
-# of ranks, one clear line for each kind of bad input, and nothing half-written.
-# Usage: gpt.sh PATH-TO-GPT PATH-TO-COLLRUN. Speaks TAP.
+# Tests gpt as a command under collrun: results do not depend on the number of ranks, each kind of
+# invalid input gives one clear error line, and no partial files are left.
+# Usage: gpt.sh PATH-TO-GPT PATH-TO-COLLRUN. Prints TAP.
 gpt=$1
 collrun=$2
 tests=$(cd "$(dirname "$0")" && pwd)
 . "$tests/../harness/tap.sh"
 cd "$dir" || exit 1
 
-# gpt_on RANKS ARGUMENTS...: runs gpt on that many ranks; output lands in out and err.
+# gpt_on RANKS ARGUMENTS...: runs gpt on that many ranks; output goes to the files out and err.
 gpt_on() {
   ranks=$1
   shift
   timeout 60 "$collrun" -n "$ranks" "$gpt" "$@" >out 2>err </dev/null
 }
 
-# refuses WORDS ARGUMENTS...: two ranks fail, with exactly one line of gpt's that has WORDS in it.
-refuses() {
+# rejects WORDS ARGUMENTS...: succeeds if two ranks fail with exactly one line of gpt that contains
+# WORDS.
+rejects() {
   words=$1
   shift
   ! gpt_on 2 "$@" && [ "$(grep -c '^gpt' err)" = 1 ] && grep '^gpt' err | grep -qF -- "$words"
@@ -45,9 +46,9 @@ train 1 --steps 30 --out one.ckpt && one=$(held_out) && train 2 --steps 30 --out
   two=$(held_out) && train 4 --steps 30 --out four.ckpt && four=$(held_out) && [ -n "$one" ] &&
   awk "BEGIN { d = $one - $two; e = $one - $four; t = 1e-4 * $one
                exit !(d * d <= t * t && e * e <= t * t) }"
-ok "1, 2 and 4 ranks come to the same held-out loss ($one $two $four)"
+ok "1, 2 and 4 ranks give the same held-out loss ($one $two $four)"
 
-# same_loss TOLERANCE: the run before came to the loss of one rank.
+# same_loss TOLERANCE: checks that the previous run gave the loss of one rank.
 same_loss() {
   awk "BEGIN { d = $(held_out) - $one; t = $1 * $one; exit !(d * d <= t * t) }"
 }
@@ -56,22 +57,22 @@ for stage in 1 2 3; do
     train 2 --steps 30 --out stage.ckpt --zero $stage --accumulate 2 --bucket 4K --no-overlap &&
     same_loss 1e-4 && train 3 --steps 15 --batch 9 --out stage.ckpt --zero $stage &&
     train 1 --steps 30 --batch 9 --out stage.ckpt --resume stage.ckpt --zero 0
-  ok "ZeRO $stage comes to the same loss, and its checkpoint goes on elsewhere"
+  ok "ZeRO $stage gives the same loss, and its checkpoint resumes with other ranks and stages"
 done
 for what in attention block; do
   train 2 --steps 30 --out again.ckpt --recompute $what && cmp again.ckpt two.ckpt
-  ok "recomputing a pass's $what gives the same bits"
+  ok "recomputing $what gives the same bits"
 done
-train 2 --steps 30 --out wire.ckpt --comm-dtype bf16 && same_loss 1e-2 &&
-  train 2 --steps 3 --out wire.ckpt --no-comm && grep -q 'after step 3' out
-ok "gradients travel as bf16, or stay at home to measure the rest"
+train 2 --steps 30 --out bf16.ckpt --comm-dtype bf16 && same_loss 1e-2 &&
+  train 2 --steps 3 --out bf16.ckpt --no-comm && grep -q 'after step 3' out
+ok "gradients can be sent as bf16, or not at all"
 
 train 2 --steps 60 --out more.ckpt --resume two.ckpt && grep -q 'after step 60' out &&
   awk "BEGIN { exit !($(held_out) < $two) }"
-ok "a resumed run goes on learning"
+ok "a resumed run continues training"
 
 gpt_on 2 eval --checkpoint more.ckpt --data text && [ -n "$(held_out)" ]
-ok "eval measures a checkpoint"
+ok "eval computes the loss of a checkpoint"
 
 start=$(date +%s)
 train 2 --seconds 2 --out timed.ckpt && [ $(($(date +%s) - start)) -le 12 ]
@@ -79,22 +80,22 @@ ok "--seconds ends the run"
 
 gpt_on 2 train --data text --threads 1 --steps 60 \
   --resume two.ckpt --print-config && grep -q '"width": 32' out && grep -q '"batch": 8' out
-ok "a resumed run's options are those of the checkpoint"
+ok "a resumed run takes its options from the checkpoint"
 
-# resume WORDS ARGUMENTS...: two ranks will not go on with other settings than two.ckpt's.
+# resume WORDS ARGUMENTS...: checks that two ranks reject settings that differ from two.ckpt's.
 resume() {
   words=$1
   shift
-  refuses "$words" train --data text --threads 1 --steps 60 --resume two.ckpt "$@"
+  rejects "$words" train --data text --threads 1 --steps 60 --resume two.ckpt "$@"
 }
-resume 'two.ckpt was trained with layers 1, this run has 2: go on with the same' --layers 2 &&
+resume 'two.ckpt was trained with layers 1, this run has 2: resume with the same' --layers 2 &&
   resume 'with layers 1, this run has 4' --preset mini && resume 'with width 32' --width 64 &&
   resume 'with context 32, this run has 64' --context 64 && resume 'with heads 2' --heads 4 &&
   resume 'with vocabulary 257, this run has 300' --vocabulary 300 &&
   resume 'with lr 0.004, this run has 0.001' --lr 1e-3 && resume 'with batch 8' --batch 16 &&
   resume 'with seed 1, this run has 2' --seed 2 && resume 'with clip 1' --clip 2 &&
   resume 'with training-tokens' --data text/file1.c
-ok "a resumed run with other settings"
+ok "resuming with other settings is an error"
 
 # ---- tokens
 
@@ -105,12 +106,12 @@ gpt_on 1 tokenizer train --data text --vocabulary 320 --out t.json &&
   timeout 60 "$collrun" -n 2 "$gpt" train --data shards --layers 1 --heads 2 --width 32 \
     --context 32 --batch 8 --threads 1 --steps 20 --out shards.ckpt >out 2>err &&
   [ "$(held_out)" = "$text_loss" ] && cmp bpe.ckpt shards.ckpt
-ok "text with a tokenizer and shards made with it are the same run"
+ok "text with a tokenizer and shards made with it give the same run"
 
 gpt_on 2 eval --checkpoint bpe.ckpt --data text && [ "$(held_out)" = "$text_loss" ] &&
   "$gpt" sample --checkpoint bpe.ckpt --prompt 'static int' --tokens 30 >sample 2>err &&
   grep -q '^static int' sample && train 2 --steps 22 --resume bpe.ckpt --out bpe.ckpt
-ok "a checkpoint brings its tokenizer along"
+ok "a checkpoint contains its tokenizer"
 
 mkdir foreign
 python3 -c 'import struct, sys
@@ -120,22 +121,22 @@ for name in "train", "val":
         file.write(struct.pack("<256i", 20240520, 1, len(tokens), *[0] * 253))
         file.write(struct.pack("<4000H", *tokens))'
 train 2 --steps 3 --data foreign --vocabulary 300 --out foreign.ckpt && grep -q '1 shard, ' out &&
-  grep -q 'nats/token over' out && refuses 'no tokenizer lies beside' train --data foreign &&
-  refuses 'give --tokenizer' train --data text --resume foreign.ckpt &&
+  grep -q 'nats/token over' out && rejects 'there is no tokenizer next to' train --data foreign &&
+  rejects 'give --tokenizer' train --data text --resume foreign.ckpt &&
   ! "$gpt" sample --checkpoint foreign.ckpt >out 2>err && grep -q 'give --tokenizer' err &&
-  refuses 'is beyond the vocabulary' train --data foreign --vocabulary 280
-ok "shards of another program's train without a tokenizer"
+  rejects 'is beyond the vocabulary' train --data foreign --vocabulary 280
+ok "shards of another program can be trained on without a tokenizer"
 echo '{' >foreign/tokenizer.json
-refuses 'foreign/tokenizer.json' train --data foreign --vocabulary 300 --out damaged.ckpt &&
+rejects 'foreign/tokenizer.json' train --data foreign --vocabulary 300 --out damaged.ckpt &&
   [ ! -e damaged.ckpt ]
-ok "a damaged tokenizer beside shards is not passed over"
+ok "a damaged tokenizer next to shards is an error"
 
-refuses 'cannot read the tokenizer no.json' train --data text --tokenizer no.json &&
-  refuses 'the tokenizer has 320 tokens and the model only 300' train --data text \
+rejects 'cannot read the tokenizer no.json' train --data text --tokenizer no.json &&
+  rejects 'the tokenizer has 320 tokens, but the model only 300' train --data text \
     --tokenizer t.json --vocabulary 300
-ok "a tokenizer that does not fit"
+ok "a tokenizer with another vocabulary"
 
-# ---- what a run leaves for people and their tools
+# ---- logs and curves
 
 train 2 --steps 12 --evals 3 --log run.jsonl --tensorboard runs/a --curve run.svg --out log.ckpt &&
   python3 - run.jsonl 2>err <<'END'
@@ -155,12 +156,12 @@ model = setup["model"]
 positions = 32 * 32
 assert setup["flops_per_token"] == 6 * (model["parameters"] - positions) + 12 * 1 * 32 * 32
 END
-ok "--log keeps a record of every step, evaluation and run"
+ok "--log writes a record of every step, evaluation and run"
 
 python3 "$tests/read_events.py" runs/a/* >out 2>err &&
   [ "$(grep -c '^loss/training ' out)" = 12 ] &&
   [ "$(grep -c '^loss/held_out ' out)" = 3 ] && [ "$(tail -n 1 out | cut -d ' ' -f 2)" = 12 ]
-ok "--tensorboard writes events that check out"
+ok "--tensorboard writes valid event files"
 
 python3 -c 'import sys, xml.dom.minidom as x
 lines = x.parse(sys.argv[1]).getElementsByTagName("polyline")
@@ -174,7 +175,7 @@ train 2 --steps 14 --resume log.ckpt --log run.jsonl --curve run.svg --out log.c
   python3 -c 'import sys, xml.dom.minidom as x
 lines = x.parse(sys.argv[1]).getElementsByTagName("polyline")
 assert len(lines[1].getAttribute("points").split()) == 14' run.svg 2>err
-ok "the log and the curve of a resumed run follow the first one's"
+ok "a resumed run continues the log and the curve of the first one"
 
 mkfifo pipe
 head -n 3 pipe >lines &
@@ -182,7 +183,7 @@ head -n 3 pipe >lines &
   >out 2>err)
 [ $? -eq 1 ] && [ "$(grep -c 'cannot write --log pipe' err)" = 2 ] && [ "$(wc -l <lines)" = 3 ] &&
   gpt_on 1 eval --checkpoint piped.ckpt --data text
-ok "a log that breaks off fails the run in the end, which is saved"
+ok "a log that cannot be written fails the run at its end, after saving"
 
 # ---- configurations
 
@@ -190,24 +191,24 @@ train 1 --preset mini --width 64 --heads 2 --lr 1e-3 --steps 3 --print-config --
   cp out config.json && [ ! -e c.ckpt ] && gpt_on 1 train --config config.json --print-config &&
   cmp -s out config.json && gpt_on 1 train --config config.json && grep -q 'width 64' out &&
   grep -q 'context 32' out && grep -q 'c.ckpt after step 3' out
-ok "a printed configuration is the same run"
+ok "a printed configuration gives the same run"
 
 gpt_on 1 train --config config.json --steps 2 --preset tiny --print-config &&
   grep -q '"steps": 2' out && grep -q '"width": 128' out && grep -q '"lr": 0.001' out
-ok "the command line wins over the file"
+ok "the command line takes precedence over the file"
 
-# config WORDS JSON: two ranks refuse that file for that reason.
+# config WORDS JSON: checks that two ranks reject that file with an error that contains WORDS.
 config() {
   echo "$2" >bad.json
-  refuses "$1" train --config bad.json
+  rejects "$1" train --config bad.json
 }
 config 'unknown key "layer"; did you mean "layers"' '{"layer": 3}' &&
   config '--layers 0: give a whole number' '{"layers": 0}' &&
   config '"layers" needs a number or a text' '{"layers": true}' &&
   config '"layers" needs a number or a text' '{"layers": [3]}' &&
   config 'is not JSON: line 1' '{"layers": ,}' && config 'give an object' '[]' &&
-  config 'no model' '{"preset": "gpt3"}' && refuses 'No such file' train --config missing.json
-ok "a configuration that makes no sense"
+  config 'unknown model' '{"preset": "gpt3"}' && rejects 'No such file' train --config missing.json
+ok "an invalid configuration"
 
 # ---- plans
 
@@ -227,22 +228,22 @@ for row in plan["rows"]:
     kinds = ["parameter", "gradient", "moment", "workspace", "activation"]
     assert row["total_bytes"] == sum(row[kind + "_bytes"] for kind in kinds), row
 END
-ok "a plan says what each stage holds and sends"
+ok "a plan predicts memory and bytes sent of each stage"
 
-# One process refuses, with one line.
-refuses_plan() {
+# rejects_plan WORDS ARGUMENTS...: succeeds if one process fails with one line that contains WORDS.
+rejects_plan() {
   words=$1
   shift
   ! "$gpt" plan "$@" >out 2>err && [ "$(grep -c '^gpt' err)" = 1 ] && grep -qF -- "$words" err
 }
-refuses_plan 'does not split evenly over 5 ranks' --batch 12 --ranks 3,5 &&
-  refuses_plan '--ranks 2,x' --ranks 2,x && refuses_plan 'do not divide width' --heads 3 &&
-  refuses_plan 'cannot write --json' --json no/plan.json &&
-  refuses_plan 'did you mean --ranks' --rank 3 &&
-  refuses_plan '--bucket 0: give a size' --bucket 0
-ok "a plan that makes no sense"
+rejects_plan 'does not split evenly over 5 ranks' --batch 12 --ranks 3,5 &&
+  rejects_plan '--ranks 2,x' --ranks 2,x && rejects_plan 'do not divide width' --heads 3 &&
+  rejects_plan 'cannot write --json' --json no/plan.json &&
+  rejects_plan 'did you mean --ranks' --rank 3 &&
+  rejects_plan '--bucket 0: give a size' --bucket 0
+ok "invalid options of a plan"
 
-# A sanitizer's own memory is not predicted.
+# The prediction does not include a sanitizer's own memory.
 slack=0.05
 grep -q __asan_init "$gpt" && slack=1
 big() {
@@ -265,7 +266,7 @@ assert steps[1]["ms"] >= steps[1]["exposed_comm_ms"] > 0 and steps[1]["comm_ms"]
 END
 }
 big plan --ranks 2 --json plan.json && as_planned 0 && as_planned 1 && as_planned 2 && as_planned 3
-ok "what a plan predicts is what a run takes and sends"
+ok "a run uses and sends what the plan predicts"
 rm -f big.ckpt
 
 # ---- samples
@@ -274,42 +275,43 @@ rm -f big.ckpt
   "$gpt" sample --checkpoint more.ckpt --prompt 'static ' --tokens 50 --seed 4 >sample2 2>err &&
   cmp sample1 sample2 && [ "$(head -c 7 sample1)" = 'static ' ] &&
   [ "$(wc -c <sample1)" -le 58 ] && [ "$(wc -c <sample1)" -gt 20 ]
-ok "a sample starts with its prompt and can be repeated"
+ok "a sample starts with its prompt and is reproducible"
 
-# ---- bad input
+# ---- invalid input
 
-refuses 'contains no text' train --data empty
+rejects 'contains no text' train --data empty
 ok "an empty folder"
-refuses 'cannot read --data missing' train --data missing
+rejects 'cannot read --data missing' train --data missing
 ok "a missing folder"
-refuses 'context 4000 is longer than the data' train --data text/file1.c --context 4000
+rejects 'context 4000 is longer than the data' train --data text/file1.c --context 4000
 ok "a context longer than the data"
-refuses 'do not divide width' train --data text --heads 3 --width 32
+rejects 'do not divide width' train --data text --heads 3 --width 32
 ok "heads that do not divide the width"
-refuses 'does not split evenly over 2 ranks' train --data text --batch 3
-ok "a batch that the ranks cannot share"
-refuses 'cannot write nowhere/gpt.ckpt' train --data text --out nowhere/gpt.ckpt
+rejects 'does not split evenly over 2 ranks' train --data text --batch 3
+ok "a batch that the ranks cannot divide"
+rejects 'cannot write nowhere/gpt.ckpt' train --data text --out nowhere/gpt.ckpt
 ok "a checkpoint that cannot be written"
-refuses 'cannot write --log nowhere/run.jsonl' train --data text --log nowhere/run.jsonl &&
-  refuses '/dev/full: No space left' train --data text --log /dev/full &&
-  refuses '/dev/full: No space left' train --data text --curve /dev/full &&
-  refuses 'cannot create the folder' train --data text --tensorboard text/file1.c
-ok "a record that cannot be written"
-# 4.5 MB hold the ranks' shared memory, but no checkpoint.
-(trap '' XFSZ && ulimit -f 9000 && refuses 'cannot write big.ckpt: File too large' \
+rejects 'cannot write --log nowhere/run.jsonl' train --data text --log nowhere/run.jsonl &&
+  rejects '/dev/full: No space left' train --data text --log /dev/full &&
+  rejects '/dev/full: No space left' train --data text --curve /dev/full &&
+  rejects 'cannot create the folder' train --data text --tensorboard text/file1.c
+ok "a log or curve that cannot be written"
+# 4.5 MB are enough for the ranks' shared memory, but not for a checkpoint.
+(trap '' XFSZ && ulimit -f 9000 && rejects 'cannot write big.ckpt: File too large' \
   train --data text --layers 3 --steps 2 --out big.ckpt)
-ok "a checkpoint that the disk has no room for"
-refuses 'the loss is not finite' train --data text --lr 1e30 --steps 200
+ok "a checkpoint that does not fit on the disk"
+rejects 'the loss is not finite' train --data text --lr 1e30 --steps 200
 ok "a loss that is not a number"
 cp one.ckpt nan.ckpt
-refuses 'the held-out loss is not finite after step 1' train --data text --lr 1e30 \
+rejects 'the held-out loss is not finite after step 1' train --data text --lr 1e30 \
   --steps 1 --evals 1 --warmup 0 --clip 1 --log nan.jsonl --out nan.ckpt && cmp one.ckpt nan.ckpt
 ok "a held-out loss that is not a number leaves the old checkpoint"
 (exec 9>busy.ckpt.part && flock 9 &&
-  refuses 'cannot write busy.ckpt: another program is writing it' \
+  rejects 'cannot write busy.ckpt: another program is writing it' \
     train --data text --steps 1 --out busy.ckpt) && rm busy.ckpt.part
 ok "a checkpoint that another run is writing"
-# differ WORDS SHELL-WORD ARGUMENTS...: two ranks of which each has an argument of its own.
+# differ WORDS SHELL-WORD ARGUMENTS...: runs two ranks with different arguments; checks for an error
+# that contains WORDS.
 differ() {
   words=$1 own=$2
   shift 2
@@ -318,31 +320,31 @@ differ() {
     >out 2>err </dev/null && [ ! -e differ.ckpt ] && grep '^gpt' err | grep -qF -- "$words"
 }
 differ 'options or data' '--accumulate $((RANK + 1))' --data text --zero 2
-ok "ranks that cut their batches differently"
-differ 'the partition found at --data' '--data $(test $RANK = 1 && echo text || echo shards)' \
+ok "ranks with different micro-batches"
+differ 'different shards at --data' '--data $(test $RANK = 1 && echo text || echo shards)' \
   --tokenizer t.json
-ok "ranks of which one finds shards"
-refuses 'did you mean --layers' train --layer 3
+ok "ranks of which only one finds shards"
+rejects 'did you mean --layers' train --layer 3
 ok "an unknown option"
 
-refuses 'cannot read missing.ckpt' eval --checkpoint missing.ckpt --data text
+rejects 'cannot read missing.ckpt' eval --checkpoint missing.ckpt --data text
 ok "a missing checkpoint"
 head -c 1000 one.ckpt >cut.ckpt
-refuses 'truncated' eval --checkpoint cut.ckpt --data text
+rejects 'truncated' eval --checkpoint cut.ckpt --data text
 ok "a truncated checkpoint"
 cp one.ckpt damaged.ckpt && printf x | dd of=damaged.ckpt bs=1 seek=5000 conv=notrunc 2>err &&
-  refuses 'is damaged' eval --checkpoint damaged.ckpt --data text
+  rejects 'is damaged' eval --checkpoint damaged.ckpt --data text
 ok "a damaged checkpoint"
-refuses 'is not a checkpoint' eval --checkpoint text/file1.c --data text
-ok "a foreign file"
+rejects 'is not a checkpoint' eval --checkpoint text/file1.c --data text
+ok "a file that is not a checkpoint"
 
 ! "$gpt" tarin >out 2>err && grep -q "did you mean 'train'" err
 ok "an unknown command"
 
 [ -z "$(find . -name '*.part')" ] && [ ! -e gpt.ckpt ]
-ok "nothing was left half-written"
+ok "no partial files are left"
 
-# ---- a rank that dies
+# ---- a killed rank
 
 timeout 60 "$collrun" -n 2 sh -c 'echo $$ >pid$RANK; exec "$@"' sh "$gpt" train --data text \
   --seconds 30 --out dead.ckpt >out 2>err </dev/null &

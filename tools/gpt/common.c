@@ -1,4 +1,4 @@
-/* The parts of a command that are the same in each. */
+/* Functions shared by the commands. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,40 +8,43 @@
 #include "tools/gpt/gpt.h"
 
 coll_status_t gpt_options_parse(const base_command_t *command, int argc, char **argv,
-                                bool *helped) {
+                                bool *help_printed) {
   int first;
-  COLL_TRY(base_options_parse(command, argc, argv, &first, helped));
-  if (*helped || first == argc) return COLL_OK;
-  return base_fail(COLL_ERROR_INVALID, "what is '%s'? values follow options (--help)", argv[first]);
+  COLL_TRY(base_options_parse(command, argc, argv, &first, help_printed));
+  if (*help_printed || first == argc) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID,
+                   "unexpected argument '%s': values must follow options (--help)", argv[first]);
 }
 
-coll_status_t gpt_group_open(coll_status_t so_far, train_group_t *group) {
+coll_status_t gpt_group_open(coll_status_t status_before, train_group_t *group) {
   coll_comm_t comm;
   coll_status_t status = coll_comm_create_env(&comm);
   if (status != COLL_OK) {
-    return so_far != COLL_OK ? so_far : base_fail(status, "%s", coll_last_error(NULL));
+    return status_before != COLL_OK ? status_before
+                                    : base_fail(status, "%s", coll_last_error(NULL));
   }
   status = train_group_init(comm, group);
   if (status != COLL_OK) {
     coll_comm_destroy(comm);
     return status;
   }
-  return train_group_agree(group, so_far);
+  return train_group_agree(group, status_before);
 }
 
 coll_status_t gpt_pool_create(const train_group_t *group, int64_t threads, train_pool_t **pool) {
   int64_t ranks_here = group->size;
-  const char *told = getenv("LOCAL_WORLD_SIZE"); /* torchrun's, set by collrun too */
-  if (told != NULL) base_words_integer(told, 1, group->size, &ranks_here);
+  const char *local_ranks = getenv("LOCAL_WORLD_SIZE"); /* as in torchrun; collrun sets it, too */
+  if (local_ranks != NULL) base_words_integer(local_ranks, 1, group->size, &ranks_here);
   int chosen = threads > 0 ? (int)threads : train_threads_default((int)ranks_here);
   return train_pool_create(chosen, pool);
 }
 
 int gpt_finish(const char *command, coll_status_t status, train_group_t *group) {
-  const char *sentence = status != COLL_OK ? base_last_error() : "";
-  if (sentence[0] != '\0') fprintf(stderr, "%s: %s\n", command, sentence);
+  const char *message = status != COLL_OK ? base_last_error() : "";
+  if (message[0] != '\0') fprintf(stderr, "%s: %s\n", command, message);
   if (group->comm != NULL) {
-    /* A launcher ends all ranks when the first one fails: not before the sentence is out. */
+    /* Launchers end all ranks when one fails. The barrier lets the failed rank print its message
+     * first. */
     if (status != COLL_OK && coll_comm_error(group->comm) == COLL_OK) {
       coll_barrier(group->comm, NULL);
     }

@@ -1,4 +1,5 @@
-/* The file's values are texts by the time they are checked: one parser for both ways in. */
+/* Values of the file are converted to text, so that one parser handles the file and the command
+ * line. */
 #include "tools/gpt/config.h"
 
 #include <stdarg.h>
@@ -9,18 +10,18 @@
 #include "base/memory.h"
 #include "base/words.h"
 
-#define NAMES_MOST 64
+#define MAX_NAMES 64
 
-/* Whether the option is about the command line itself and so makes no sense in the file. */
+/* Whether the option concerns the command line itself and is not allowed in the file. */
 static bool is_of_command_line(const base_option_t *option) {
   return strcmp(option->name, "config") == 0 || strcmp(option->name, "print-config") == 0;
 }
 
 static coll_status_t find_key(const base_command_t *command, const char *path, const char *key,
                               const base_option_t **option) {
-  const char *names[NAMES_MOST];
+  const char *names[MAX_NAMES];
   size_t count = 0;
-  for (size_t i = 0; i < command->option_count && count < NAMES_MOST; i++) {
+  for (size_t i = 0; i < command->option_count && count < MAX_NAMES; i++) {
     if (is_of_command_line(&command->options[i])) continue;
     *option = &command->options[i];
     if (strcmp((*option)->name, key) == 0) return COLL_OK;
@@ -30,7 +31,7 @@ static coll_status_t find_key(const base_command_t *command, const char *path, c
                    path, key, base_words_nearest(key, names, count));
 }
 
-/* A new text, or NULL when out of memory. */
+/* Formats into new memory; NULL when out of memory. */
 __attribute__((format(printf, 1, 2))) static char *text_of(const char *format, ...) {
   char *text;
   va_list arguments;
@@ -40,7 +41,7 @@ __attribute__((format(printf, 1, 2))) static char *text_of(const char *format, .
   return printed < 0 ? NULL : text;
 }
 
-/* Adds "--key" and the value's text, or nothing for a flag that is not set. */
+/* Appends "--key" and the value's text; nothing for a flag that is false. */
 static coll_status_t add_pair(const base_option_t *option, const json_t *value,
                               gpt_config_t *config) {
   bool is_flag = option->kind == BASE_OPTION_FLAG;
@@ -51,20 +52,21 @@ static coll_status_t add_pair(const base_option_t *option, const json_t *value,
   }
   if (json_is_false(value)) return COLL_OK;
   int before = config->count;
-  config->words[config->count++] = text_of("--%s", option->name);
+  config->arguments[config->count++] = text_of("--%s", option->name);
   switch (json_typeof(value)) {
     case JSON_STRING:
-      config->words[config->count++] = text_of("%s", json_string_value(value));
+      config->arguments[config->count++] = text_of("%s", json_string_value(value));
       break;
     case JSON_INTEGER:
-      config->words[config->count++] = text_of("%lld", (long long)json_integer_value(value));
+      config->arguments[config->count++] = text_of("%lld", (long long)json_integer_value(value));
       break;
     case JSON_REAL:
-      config->words[config->count++] = text_of("%.17g", json_real_value(value));
+      config->arguments[config->count++] = text_of("%.17g", json_real_value(value));
       break;
     default: break;
   }
-  if (config->words[before] != NULL && config->words[config->count - 1] != NULL) return COLL_OK;
+  if (config->arguments[before] != NULL && config->arguments[config->count - 1] != NULL)
+    return COLL_OK;
   return base_fail(COLL_ERROR_MEMORY, "out of memory for the configuration");
 }
 
@@ -72,9 +74,9 @@ static coll_status_t add_pairs(const base_command_t *command, json_t *root, gpt_
   const char *key;
   json_t *value;
   void *memory;
-  size_t most = 1 + 2 * json_object_size(root);
-  COLL_TRY(base_alloc(most, sizeof(char *), "the configuration", &memory));
-  config->words = memory;
+  size_t max = 1 + 2 * json_object_size(root);
+  COLL_TRY(base_alloc(max, sizeof(char *), "the configuration", &memory));
+  config->arguments = memory;
   config->count = 1;
   json_object_foreach(root, key, value) {
     const base_option_t *option = NULL;
@@ -111,16 +113,17 @@ coll_status_t gpt_config_load(const base_command_t *command, const char *path,
 }
 
 void gpt_config_free(gpt_config_t *config) {
-  for (int i = 1; i < config->count; i++) free(config->words[i]);
-  free(config->words);
+  for (int i = 1; i < config->count; i++) free(config->arguments[i]);
+  free(config->arguments);
   *config = (gpt_config_t){0};
 }
 
 coll_status_t gpt_config_apply(const base_command_t *command, const gpt_config_t *config) {
   int first;
-  bool helped;
+  bool help_printed;
   if (config->count == 0) return COLL_OK;
-  coll_status_t status = base_options_parse(command, config->count, config->words, &first, &helped);
+  coll_status_t status =
+      base_options_parse(command, config->count, config->arguments, &first, &help_printed);
   if (status == COLL_OK) return COLL_OK;
   return base_fail(status, "--config %s: %s", config->path, base_last_error());
 }

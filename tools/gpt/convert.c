@@ -1,4 +1,4 @@
-/* gpt convert: a model from one file format to another, piece by piece. */
+/* gpt convert: converts a model between file formats, chunk by chunk. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,34 +7,36 @@
 #include "libtrain/files/model_file.h"
 #include "tools/gpt/gpt.h"
 
-#define PATIENCE_NS 1000000000u /* what takes longer gets a bar */
+#define PROGRESS_DELAY_NS 1000000000u /* a progress bar appears after this time */
 
-/* A flat space that shows how much of it has been read. */
-typedef struct watched {
+/* A flat space that reports the progress of reading. */
+typedef struct progress_flat {
   const train_flat_t *flat;
   double done;
   base_progress_t progress;
-} watched_t;
+} progress_flat_t;
 
-static coll_status_t read_watched(void *context, train_array_t array, size_t first, size_t count,
-                                  float *values) {
-  watched_t *watched = context;
-  COLL_TRY(watched->flat->read(watched->flat->context, array, first, count, values));
-  watched->done += (double)count;
-  if (base_clock_now_ns() - watched->progress.started_ns > PATIENCE_NS) {
-    base_progress_update(&watched->progress, watched->done, "");
+static coll_status_t read_with_progress(void *context, train_array_t array, size_t first,
+                                        size_t count, float *values) {
+  progress_flat_t *progress_flat = context;
+  COLL_TRY(progress_flat->flat->read(progress_flat->flat->context, array, first, count, values));
+  progress_flat->done += (double)count;
+  if (base_clock_now_ns() - progress_flat->progress.started_ns > PROGRESS_DELAY_NS) {
+    base_progress_update(&progress_flat->progress, progress_flat->done, "");
   }
   return COLL_OK;
 }
 
-static coll_status_t write_watched(const char *path, const train_format_t *format,
-                                   const train_model_file_t *file) {
+static coll_status_t write_with_progress(const char *path, const train_format_t *format,
+                                         const train_model_file_t *file) {
   double arrays = format->has_run_state && file->metadata.moments ? TRAIN_ARRAYS : 1;
-  watched_t watched = {.flat = &file->flat};
-  const train_flat_t flat = {.context = &watched, .read = read_watched};
-  base_progress_begin(&watched.progress, "convert", arrays * (double)file->layout->parameter_count);
+  progress_flat_t progress_flat = {.flat = &file->flat};
+  const train_flat_t flat = {.context = &progress_flat, .read = read_with_progress};
+  base_progress_begin(&progress_flat.progress, "convert",
+                      arrays * (double)file->layout->parameter_count);
   coll_status_t status = format->write(path, &file->metadata, &flat);
-  if (watched.progress.shown) base_progress_end(&watched.progress, watched.done, "");
+  if (progress_flat.progress.shown)
+    base_progress_end(&progress_flat.progress, progress_flat.done, "");
   return status;
 }
 
@@ -55,7 +57,7 @@ static void print_result(const char *path, const train_format_t *format,
   bool tokenizer_lost = !format->has_tokenizer && metadata->tokenizer != NULL;
   printf("%s: %s", path, format->name);
   if (run_lost || tokenizer_lost) {
-    printf(", which has no room for %s%s%s", run_lost ? "the state of training" : "",
+    printf(", which cannot store %s%s%s", run_lost ? "the training state" : "",
            run_lost && tokenizer_lost ? " and " : "", tokenizer_lost ? "the tokenizer" : "");
   }
   putchar('\n');
@@ -77,56 +79,59 @@ static coll_status_t convert(const char *in, const char *out, const char *tokeni
   COLL_TRY(train_model_file_open(in, &file));
   print_model(in, file);
   coll_status_t status = tokenizer != NULL ? add_tokenizer(tokenizer, &file->metadata) : COLL_OK;
-  if (status == COLL_OK) status = write_watched(out, format, file);
+  if (status == COLL_OK) status = write_with_progress(out, format, file);
   if (status == COLL_OK) print_result(out, format, &file->metadata);
   train_model_file_close(file);
   return status;
 }
 
-/* Two words, with options before, between and behind them. */
+/* Two file names, with options before, between or after them. */
 static coll_status_t parse(const base_command_t *command, int argc, char **argv,
-                           const char *words[2], bool *helped) {
-  for (int count = 0, first; !*helped; argv += first, argc -= first) {
-    COLL_TRY(base_options_parse(command, argc, argv, &first, helped));
-    if (*helped) break;
+                           const char *paths[2], bool *help_printed) {
+  for (int count = 0, first; !*help_printed; argv += first, argc -= first) {
+    COLL_TRY(base_options_parse(command, argc, argv, &first, help_printed));
+    if (*help_printed) break;
     if (first == argc && count == 2) break;
     if (first == argc) {
-      return base_fail(COLL_ERROR_INVALID, "name the model and where it shall go: %s %s",
+      return base_fail(COLL_ERROR_INVALID, "give an input model and an output path: %s %s",
                        command->name, command->usage);
     }
     if (count == 2) {
-      return base_fail(COLL_ERROR_INVALID, "what is '%s'? one model goes to one place (--help)",
+      return base_fail(COLL_ERROR_INVALID,
+                       "unexpected argument '%s': give one input and one output (--help)",
                        argv[first]);
     }
-    words[count++] = argv[first];
+    paths[count++] = argv[first];
   }
   return COLL_OK;
 }
 
 int gpt_convert(int argc, char **argv) {
-  const char *tokenizer = NULL, *words[2];
+  const char *tokenizer = NULL, *paths[2];
   const base_option_t table[] = {{0, "tokenizer", BASE_OPTION_TEXT, &tokenizer, "FILE",
-                                  "a tokenizer.json to go with the model"}};
+                                  "a tokenizer.json to store with the model"}};
   const base_command_t command = {
       .name = "gpt convert",
       .usage = "IN OUT [options]",
       .summary =
-          "Writes a model in another format. What IN is shows in it; what OUT shall be is in its\n"
-          "name: *.ckpt a checkpoint, a folder or *.safetensors Hugging Face's GPT-2, *.bin a\n"
-          "model of llm.c.",
+          "Converts a model to another format. The format of IN is detected by its content, that "
+          "of\n"
+          "OUT by its name: *.ckpt is a checkpoint, a folder or *.safetensors Hugging Face's "
+          "GPT-2,\n"
+          "*.bin a model of llm.c.",
       .examples =
           "  gpt convert gpt.ckpt gpt/\n"
           "      for transformers: GPT2LMHeadModel.from_pretrained('gpt')\n"
           "  gpt convert ~/models/gpt2 gpt2.ckpt\n"
-          "      OpenAI's weights from Hugging Face's folder, to train on from\n"
+          "      OpenAI's weights from Hugging Face's folder, to continue training\n"
           "  gpt convert gpt2.ckpt gpt2_124M.bin\n"
           "      for llm.c\n",
       .options = table,
       .option_count = sizeof table / sizeof table[0]};
-  bool helped = false;
-  train_group_t alone = {0};
-  coll_status_t status = parse(&command, argc, argv, words, &helped);
-  if (helped) return 0;
-  if (status == COLL_OK) status = convert(words[0], words[1], tokenizer);
-  return gpt_finish(command.name, status, &alone);
+  bool help_printed = false;
+  train_group_t no_group = {0};
+  coll_status_t status = parse(&command, argc, argv, paths, &help_printed);
+  if (help_printed) return 0;
+  if (status == COLL_OK) status = convert(paths[0], paths[1], tokenizer);
+  return gpt_finish(command.name, status, &no_group);
 }

@@ -1,4 +1,4 @@
-/* Thin over libtrain/data. */
+/* Wraps libtrain/data with messages and a progress bar. */
 #include "tools/gpt/corpus.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "base/progress.h"
 #include "libtrain/data/tokenizer_files.h"
 
-#define PATIENCE_NS 1000000000u /* what takes longer gets a bar */
+#define PROGRESS_DELAY_NS 1000000000u /* a progress bar appears after this time */
 
 coll_status_t gpt_tokenizer_find(const char *path, const train_metadata_t *metadata,
                                  const char *data, train_tokenizer_t **found) {
@@ -25,24 +25,24 @@ coll_status_t gpt_tokenizer_find(const char *path, const train_metadata_t *metad
 static void advance(void *context, double done, double total) {
   base_progress_t *progress = context;
   progress->total = total;
-  if (base_clock_now_ns() - progress->started_ns > PATIENCE_NS) {
+  if (base_clock_now_ns() - progress->started_ns > PROGRESS_DELAY_NS) {
     base_progress_update(progress, done, "");
   }
 }
 
-/* What one rank can find out on its own. */
+/* Checks that need no communication. */
 static coll_status_t check(const char *data, const train_tokenizer_t *tokenizer,
                            const train_model_config_t *config) {
   if (tokenizer == NULL) {
     if (train_corpus_is_shards(data)) return COLL_OK;
     return base_fail(COLL_ERROR_INVALID,
-                     "nobody knows the tokenizer of the model's %d tokens: give --tokenizer",
+                     "the tokenizer of the model's %d tokens is unknown: give --tokenizer",
                      config->vocabulary);
   }
   if (tokenizer->tokens.count <= (size_t)config->vocabulary) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID,
-                   "the tokenizer has %zu tokens and the model only %d: give its own --tokenizer, "
-                   "or a new model that --vocabulary",
+                   "the tokenizer has %zu tokens, but the model only %d: give the model's "
+                   "--tokenizer, or a new model that --vocabulary",
                    tokenizer->tokens.count, config->vocabulary);
 }
 
@@ -50,11 +50,11 @@ coll_status_t gpt_corpus_open(const train_group_t *group, const char *data,
                               train_tokenizer_t *tokenizer, const train_model_config_t *config,
                               train_corpus_t *corpus) {
   base_progress_t progress;
-  const train_progress_t watch = {advance, &progress};
+  const train_progress_t callback = {advance, &progress};
   COLL_TRY(train_group_agree(group, check(data, tokenizer, config)));
   base_progress_begin(&progress, "encode", 1);
   coll_status_t status =
-      train_corpus_open(group, data, tokenizer, config->vocabulary, &watch, corpus);
+      train_corpus_open(group, data, tokenizer, config->vocabulary, &callback, corpus);
   if (progress.shown) base_progress_end(&progress, progress.total, "");
   COLL_TRY(status);
   return train_group_agree(group, train_corpus_check(corpus, config->context));

@@ -1,4 +1,4 @@
-/* gpt eval: the held-out loss of a checkpoint, computed by all ranks together. */
+/* gpt eval: computes the held-out loss of a checkpoint on all ranks together. */
 #include <stdlib.h>
 
 #include "libtrain/files/model_file.h"
@@ -66,9 +66,9 @@ int gpt_eval(int argc, char **argv) {
   const base_option_t table[] = {
       {'k', "checkpoint", BASE_OPTION_TEXT, &s.checkpoint, "FILE", "the model"},
       {'d', "data", BASE_OPTION_TEXT, &s.data, "PATH",
-       "text, a file or a folder tree of them, or token shards"},
+       "a text file, a folder tree of text files, or token shards"},
       {0, "tokenizer", BASE_OPTION_TEXT, &s.tokenizer, "FILE",
-       "the model's, where the model's file does not have it"},
+       "the model's tokenizer, if the model file does not contain it"},
       {0, "eval-tokens", BASE_OPTION_INTEGER, &s.tokens, "N", "held-out tokens to predict", 1,
        INT64_C(1) << 40},
       {'j', "threads", BASE_OPTION_INTEGER, &s.threads, "N",
@@ -76,15 +76,15 @@ int gpt_eval(int argc, char **argv) {
   const base_command_t command = {
       .name = "gpt eval",
       .usage = "[options]",
-      .summary = "Measures a model on text or token shards that training has held out.",
+      .summary = "Computes the loss of a model on the held-out part of text or token shards.",
       .examples =
           "  gpt eval --checkpoint src.ckpt --data ~/src\n"
-          "      on the files of ~/src that gpt train never trains on\n",
+          "      on the files of ~/src that gpt train holds out\n",
       .options = table,
       .option_count = sizeof table / sizeof table[0]};
-  bool helped = false;
-  coll_status_t status = gpt_options_parse(&command, argc, argv, &helped);
-  if (helped) return 0;
+  bool help_printed = false;
+  coll_status_t status = gpt_options_parse(&command, argc, argv, &help_printed);
+  if (help_printed) return 0;
   train_group_t group = {0};
   status = gpt_group_open(status, &group);
   if (status == COLL_OK) status = run(&s, &group);

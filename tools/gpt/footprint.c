@@ -1,4 +1,4 @@
-/* The kernel's proportional set size, summed over what can be written to. */
+/* Sums the kernel's proportional set size over writable mappings. */
 #include "tools/gpt/footprint.h"
 
 #include <stdbool.h>
@@ -11,7 +11,8 @@ size_t gpt_memory_total(const train_memory_t *memory) {
          memory->activations;
 }
 
-/* A mapping's first line is "from-to permissions ...", and "Pss: 12 kB" is among those below. */
+/* The first line of a mapping is "from-to permissions ..."; one of the following lines is "Pss: 12
+ * kB". */
 uint64_t gpt_footprint_bytes(void) {
   char line[512];
   uint64_t kib = 0;

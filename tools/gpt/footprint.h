@@ -1,4 +1,4 @@
-/* Memory: what a run is predicted to take, and what this process takes from its machine. */
+/* Memory of a run: the total that is predicted, and the memory footprint of this process. */
 #ifndef TOOLS_GPT_FOOTPRINT_H
 #define TOOLS_GPT_FOOTPRINT_H
 
@@ -9,9 +9,9 @@
 
 size_t gpt_memory_total(const train_memory_t *memory);
 
-/* Resident bytes, now, of what can be written to: no programs, no mapped tokens. A page that
- * several processes map counts in equal parts for each, so that the ranks' footprints add up to
- * what all of them take. 0 where the kernel does not tell. */
+/* Current resident bytes of writable mappings, which excludes code and mapped token shards. Pages
+ * shared by several processes are divided among them (proportional set size), so footprints of
+ * ranks can be added. 0 if the kernel does not provide it. */
 uint64_t gpt_footprint_bytes(void);
 
 #endif

@@ -1,4 +1,5 @@
-/* What the commands of gpt share: each is a main of its own; the ranks they run on; the report. */
+/* Declarations shared by the commands of gpt: the main function of each command, the process group,
+ * and printing of results. */
 #ifndef TOOLS_GPT_GPT_H
 #define TOOLS_GPT_GPT_H
 
@@ -7,7 +8,8 @@
 #include "libtrain/parallel/group.h"
 #include "libtrain/trainer.h"
 
-/* Each takes argv from its own name on and returns the exit code; it says what went wrong. */
+/* Each takes argv starting with its own name and returns the exit code. It prints its own
+ * errors. */
 int gpt_train(int argc, char **argv);
 int gpt_eval(int argc, char **argv);
 int gpt_sample(int argc, char **argv);
@@ -18,26 +20,28 @@ int gpt_tokenizer(int argc, char **argv);
 #define GPT_DEFAULT_DATA "/usr/include"
 #define GPT_DEFAULT_CHECKPOINT "gpt.ckpt"
 
-/* Parses the whole command line; words that are no options are refused. */
-coll_status_t gpt_options_parse(const base_command_t *command, int argc, char **argv, bool *helped);
+/* Parses the complete command line. Arguments that are not options are an error. */
+coll_status_t gpt_options_parse(const base_command_t *command, int argc, char **argv,
+                                bool *help_printed);
 
-/* Joins the launcher's communicator, with `so_far` as what this rank has come to before: succeeds
- * on all ranks or on none. *team starts zeroed and is given to gpt_finish either way. */
-coll_status_t gpt_group_open(coll_status_t so_far, train_group_t *group);
+/* Joins the launcher's communicator. `status_before` is this rank's status so far: the call
+ * succeeds on all ranks or on none. *group must be zeroed and must be passed to gpt_finish in any
+ * case. */
+coll_status_t gpt_group_open(coll_status_t status_before, train_group_t *group);
 
-/* The threads that this rank computes with: as many as told, or with 0 its share of the cores. */
+/* Creates this rank's thread pool with `threads` threads, or with 0 its share of the cores. */
 coll_status_t gpt_pool_create(const train_group_t *group, int64_t threads, train_pool_t **pool);
 
-/* Ends a command: tells a failure's sentence on standard error, on the one rank that has it, and
- * leaves the team. A status that is not COLL_OK is one that the ranks have agreed on, or the
- * communicator's own. Returns the exit code. */
+/* Ends a command: prints the error message on standard error, on the rank that has it, and leaves
+ * the group. A status other than COLL_OK must be agreed on by all ranks or come from the
+ * communicator. Returns the exit code. */
 int gpt_finish(const char *command, coll_status_t status, train_group_t *group);
 
-/* The loss over the bytes of text that the tokens stand for; 0 when that is not known. */
+/* The loss per byte of text that the tokens represent; 0 if unknown. */
 double gpt_nats_per_byte(const train_evaluation_t *evaluation);
 
-/* "held-out loss 3.2 nats/token, 0.8 nats/byte (1.15 bits/byte) over 131072 tokens" to standard
- * output, without what is not known. */
+/* Prints "held-out loss 3.2 nats/token, 0.8 nats/byte (1.15 bits/byte) over 131072 tokens" to
+ * standard output; unknown values are omitted. */
 void gpt_evaluation_print(const train_evaluation_t *evaluation);
 
 #endif

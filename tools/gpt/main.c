@@ -1,4 +1,4 @@
-/* gpt: trains a small GPT-2 on text, data-parallel over libcoll, and writes text with it. */
+/* gpt: trains GPT-2 models on text, data-parallel over libcoll, and generates text with them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,23 +8,23 @@
 static const char usage[] =
     "gpt COMMAND [options]\n"
     "\n"
-    "Trains a GPT-2 on text, on one rank or many, and writes with it.\n"
+    "Trains a GPT-2 on text, on one rank or many, and generates text with it.\n"
     "\n"
     "Examples:\n"
     "  collrun -n 2 gpt train --seconds 60\n"
     "      trains on the C headers in /usr/include for a minute, on two ranks\n"
     "  gpt sample --prompt '#include <' --tokens 400\n"
-    "      lets the trained model go on from there\n"
+    "      lets the trained model continue that text\n"
     "\n"
     "Commands:\n"
     "  train      train a model and save it as a checkpoint\n"
-    "  sample     write text with a checkpoint\n"
-    "  eval       measure a checkpoint on text\n"
-    "  plan       predict what training takes: memory, and bytes sent\n"
-    "  convert    exchange models with Hugging Face's transformers and llm.c\n"
-    "  tokenizer  learn a tokenizer, and write text as tokens with it\n"
+    "  sample     generate text with a checkpoint\n"
+    "  eval       compute the loss of a checkpoint on text\n"
+    "  plan       predict memory and bytes sent of a training run\n"
+    "  convert    convert models to and from Hugging Face's transformers and llm.c\n"
+    "  tokenizer  train a tokenizer, and encode and decode text\n"
     "\n"
-    "gpt COMMAND --help says more.\n";
+    "gpt COMMAND --help describes a command.\n";
 
 static const struct {
   const char *name;
@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
     names[i] = commands[i].name;
   }
-  fprintf(stderr, "gpt: no command '%s'; did you mean '%s'? (gpt --help)\n", argv[1],
+  fprintf(stderr, "gpt: unknown command '%s'; did you mean '%s'? (gpt --help)\n", argv[1],
           base_words_nearest(argv[1], names, COMMANDS));
   return 2;
 }

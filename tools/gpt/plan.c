@@ -1,4 +1,4 @@
-/* gpt plan: what a run would take on each rank, worked out from its options alone. */
+/* gpt plan: predicts memory and traffic of a training run per rank, from its options only. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,42 +10,42 @@
 #include "tools/gpt/gpt.h"
 #include "tools/gpt/settings.h"
 
-#define RANKS_MOST 4096
-#define LIST_MOST 32
-#define DIGITS 15 /* of a number in JSON */
+#define MAX_RANKS 4096
+#define MAX_LIST 32
+#define DIGITS 15 /* digits of numbers in JSON */
 
 typedef struct plan {
   gpt_settings_t settings;
   const char *ranks_text, *json;
-  int64_t ranks[LIST_MOST];
+  int64_t ranks[MAX_LIST];
   int count;
-  train_pool_t *pool; /* threads have scratch of their own */
+  train_pool_t *pool; /* its threads determine the size of the scratch memory */
 } plan_t;
 
-/* A row of the table. */
+/* A row of the printed table. */
 typedef struct row {
   int ranks, stage;
   train_memory_t memory;
   uint64_t sent;
 } row_t;
 
-/* "1,2,4" as numbers. */
+/* Parses a list such as "1,2,4". */
 static coll_status_t read_ranks(const char *text, plan_t *plan) {
   char number[16];
   plan->count = 0;
-  for (const char *at = text; plan->count < LIST_MOST; at++) {
+  for (const char *at = text; plan->count < MAX_LIST; at++) {
     size_t length = strcspn(at, ",");
     snprintf(number, sizeof number, "%.*s", (int)length, at);
-    if (!base_words_integer(number, 1, RANKS_MOST, &plan->ranks[plan->count++])) break;
+    if (!base_words_integer(number, 1, MAX_RANKS, &plan->ranks[plan->count++])) break;
     at += length;
     if (*at == '\0') return COLL_OK;
   }
   return base_fail(COLL_ERROR_INVALID,
-                   "--ranks %s: give up to %d numbers from 1 to %d, such as 1,2,4", text, LIST_MOST,
-                   RANKS_MOST);
+                   "--ranks %s: give up to %d numbers from 1 to %d, such as 1,2,4", text, MAX_LIST,
+                   MAX_RANKS);
 }
 
-/* 1, 2, 4 and 8, as far as they split the batch. */
+/* 1, 2, 4 and 8, if they divide the batch. */
 static void choose_ranks(plan_t *plan) {
   const gpt_settings_t *settings = &plan->settings;
   for (int ranks = 1; ranks <= 8; ranks *= 2) {
@@ -54,8 +54,8 @@ static void choose_ranks(plan_t *plan) {
   }
 }
 
-static coll_status_t work_out(const gpt_settings_t *settings, const train_layout_t *layout,
-                              train_pool_t *pool, row_t *row) {
+static coll_status_t predict(const gpt_settings_t *settings, const train_layout_t *layout,
+                             train_pool_t *pool, row_t *row) {
   train_store_options_t store = gpt_settings_store(settings);
   train_model_options_t model;
   store.stage = row->stage;
@@ -66,15 +66,15 @@ static coll_status_t work_out(const gpt_settings_t *settings, const train_layout
   return COLL_OK;
 }
 
-static void print_head(const gpt_settings_t *settings, const train_layout_t *layout) {
+static void print_header(const gpt_settings_t *settings, const train_layout_t *layout) {
   const train_model_config_t *config = &layout->config;
   printf(
-      "P = %.2f M parameters (%d layers, %d heads, width %d, context %d, %d tokens); batch %d in "
-      "A = %d micro-batch%s\n\n",
+      "P = %.2f M parameters (%d layers, %d heads, width %d, context %d, %d tokens); batch %d in A "
+      "= %d micro-batch%s\n\n",
       (double)layout->parameter_count * 1e-6, config->layers, config->heads, config->width,
       config->context, config->vocabulary, (int)settings->batch, (int)settings->accumulate,
       settings->accumulate > 1 ? "es" : "");
-  printf("%48s %36s\n", "MB held by each rank", "MB");
+  printf("%48s %36s\n", "MB per rank", "MB");
   printf("%5s %6s %11s %10s %8s %11s %12s %9s %11s\n", "ranks", "stage", "parameters", "gradients",
          "moments", "workspaces", "activations", "total", "sent/step");
 }
@@ -88,7 +88,8 @@ static void print_row(const row_t *row) {
 }
 
 static const char formula[] =
-    "\nbytes on each of N ranks, besides workspaces and activations; sent as ZeRO's paper counts\n"
+    "\n"
+    "bytes per rank of N, without workspaces and activations; sent as counted in the ZeRO paper\n"
     "stage  parameters  gradients  moments  sent/step\n"
     "    0         4 P        4 P      8 P        8 P  all-reduce\n"
     "    1         4 P        4 P    8 P/N        8 P  reduce-scatter, all-gather\n"
@@ -119,8 +120,8 @@ static coll_status_t show(const plan_t *plan, const train_layout_t *layout, json
   for (int i = 0; i < plan->count; i++) {
     for (int stage = 0; stage <= TRAIN_STAGE_MAX; stage++) {
       row_t row = {.ranks = (int)plan->ranks[i], .stage = stage};
-      COLL_TRY(work_out(&plan->settings, layout, plan->pool, &row));
-      if (i == 0 && stage == 0) print_head(&plan->settings, layout);
+      COLL_TRY(predict(&plan->settings, layout, plan->pool, &row));
+      if (i == 0 && stage == 0) print_header(&plan->settings, layout);
       print_row(&row);
       json_array_append_new(rows, row_object(&row));
     }
@@ -156,14 +157,14 @@ int gpt_plan(int argc, char **argv) {
   plan_t plan = {0};
   const base_option_t extra[] = {
       {'n', "ranks", BASE_OPTION_TEXT, &plan.ranks_text, "LIST",
-       "numbers of ranks; 1,2,4,8 where they split the batch"},
-      {0, "json", BASE_OPTION_TEXT, &plan.json, "FILE", "write the table there as well"}};
+       "numbers of ranks; default 1,2,4,8 if they divide the batch"},
+      {0, "json", BASE_OPTION_TEXT, &plan.json, "FILE", "also write the table as JSON"}};
   const gpt_settings_command_t command = {
       .name = "gpt plan",
       .usage = "[options of gpt train]",
       .summary =
-          "Predicts what a training run holds and sends on each rank, at every stage of ZeRO,\n"
-          "before anything is allocated.",
+          "Predicts memory and bytes sent of a training run on each rank, at every ZeRO stage,\n"
+          "without allocating the memory.",
       .examples =
           "  gpt plan --preset gpt2 --batch 16 --context 256 --ranks 2,4\n"
           "      GPT-2 on two and on four ranks\n"
@@ -171,10 +172,10 @@ int gpt_plan(int argc, char **argv) {
           "      the run that gpt train --config run.json would make\n",
       .extra = extra,
       .extra_count = sizeof extra / sizeof extra[0]};
-  train_group_t alone = {0};
+  train_group_t no_group = {0};
   bool done;
   coll_status_t status = gpt_settings_parse(&command, argc, argv, &plan.settings, &done);
   if (status == COLL_OK && !done) status = run(&plan);
   gpt_settings_free(&plan.settings);
-  return gpt_finish(command.name, status, &alone);
+  return gpt_finish(command.name, status, &no_group);
 }

@@ -1,4 +1,4 @@
-/* gpt sample: text from a checkpoint, written as it is drawn. */
+/* gpt sample: generates text with a checkpoint and writes each token when it is sampled. */
 #include "libtrain/model/sample.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ typedef struct writer {
   FILE *out;
 } writer_t;
 
-/* The end of the document ends the sample. */
+/* The end-of-document token stops the sampling. */
 static bool write_token(void *context, int32_t token) {
   const writer_t *writer = context;
   size_t count;
@@ -32,7 +32,7 @@ static bool write_token(void *context, int32_t token) {
   return fwrite(bytes, 1, count, writer->out) == count && fflush(writer->out) == 0;
 }
 
-/* The end of another document, and the prompt, in new memory that the caller frees. */
+/* The end-of-document token and the prompt, in new memory that the caller frees. */
 static coll_status_t prompt_of(const settings_t *settings, train_tokenizer_t *tokenizer,
                                int32_t **prompt, size_t *count) {
   train_ids_t ids = {0};
@@ -84,11 +84,11 @@ static coll_status_t open_model(const settings_t *settings, const train_model_fi
   const int32_t vocabulary = file->metadata.config.vocabulary;
   COLL_TRY(gpt_tokenizer_find(settings->tokenizer, &file->metadata, NULL, tokenizer));
   if (*tokenizer == NULL) {
-    return base_fail(COLL_ERROR_INVALID, "%s does not have its tokenizer: give --tokenizer",
+    return base_fail(COLL_ERROR_INVALID, "%s does not contain its tokenizer: give --tokenizer",
                      settings->checkpoint);
   }
   if ((*tokenizer)->tokens.count > (size_t)vocabulary) {
-    return base_fail(COLL_ERROR_INVALID, "the tokenizer has %zu tokens and the model only %d",
+    return base_fail(COLL_ERROR_INVALID, "the tokenizer has %zu tokens, but the model only %d",
                      (*tokenizer)->tokens.count, vocabulary);
   }
   return train_model_file_read_parameters(file, parameters);
@@ -123,31 +123,31 @@ int gpt_sample(int argc, char **argv) {
                   .temperature = 0.8};
   const base_option_t table[] = {
       {'k', "checkpoint", BASE_OPTION_TEXT, &s.checkpoint, "FILE", "the model"},
-      {'p', "prompt", BASE_OPTION_TEXT, &s.prompt, "TEXT", "what to go on from"},
+      {'p', "prompt", BASE_OPTION_TEXT, &s.prompt, "TEXT", "the beginning of the text"},
       {'n', "tokens", BASE_OPTION_INTEGER, &s.tokens, "N",
-       "the most to write; the end of a document ends it sooner", 0, 1 << 30},
+       "maximum number of tokens; the end of a document stops earlier", 0, 1 << 30},
       {0, "tokenizer", BASE_OPTION_TEXT, &s.tokenizer, "FILE",
-       "the model's, where the model's file does not have it"},
+       "the model's tokenizer, if the model file does not contain it"},
       {0, "temperature", BASE_OPTION_NUMBER, &s.temperature, "X",
-       "0: always the likeliest token; 1: as the model has learnt"},
+       "0: always the most probable token; 1: the model's distribution"},
       {0, "top-k", BASE_OPTION_INTEGER, &s.top_k, "K",
-       "draw from this many likeliest tokens; 0: from all", 0, 1 << 20},
-      {0, "seed", BASE_OPTION_INTEGER, &s.seed, "N", "another seed, another text"},
-      {'j', "threads", BASE_OPTION_INTEGER, &s.threads, "N", "threads to compute with", 1, 1024}};
+       "sample from this many most probable tokens; 0: from all", 0, 1 << 20},
+      {0, "seed", BASE_OPTION_INTEGER, &s.seed, "N", "of the random numbers"},
+      {'j', "threads", BASE_OPTION_INTEGER, &s.threads, "N", "number of threads", 1, 1024}};
   const base_command_t command = {
       .name = "gpt sample",
       .usage = "[options]",
-      .summary = "Writes text with a checkpoint that gpt train has saved.",
+      .summary = "Generates text with a checkpoint that gpt train has saved.",
       .examples =
           "  gpt sample --prompt '#include <' --tokens 400\n"
-          "      goes on from there, with gpt.ckpt\n"
+          "      continues the prompt, with gpt.ckpt\n"
           "  gpt sample --checkpoint src.ckpt --temperature 0\n"
-          "      the likeliest file, from its first byte\n",
+          "      the most probable file, from its first byte\n",
       .options = table,
       .option_count = sizeof table / sizeof table[0]};
-  bool helped = false;
-  coll_status_t status = gpt_options_parse(&command, argc, argv, &helped);
-  if (helped) return 0;
-  train_group_t alone = {0};
-  return gpt_finish(command.name, status == COLL_OK ? run(&s) : status, &alone);
+  bool help_printed = false;
+  coll_status_t status = gpt_options_parse(&command, argc, argv, &help_printed);
+  if (help_printed) return 0;
+  train_group_t no_group = {0};
+  return gpt_finish(command.name, status == COLL_OK ? run(&s) : status, &no_group);
 }

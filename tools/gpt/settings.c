@@ -1,6 +1,6 @@
 /*
- * The table of options is made for one settings object; parsing fills it twice, first to learn of
- * the file and the presets, then in the order in which they win.
+ * The option table refers to one settings object. The command line is parsed twice: first to find
+ * the configuration file, presets and checkpoint, then to apply everything in ascending priority.
  */
 #include "tools/gpt/settings.h"
 
@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/gpt/checkpoint_options.h"
 #include "tools/gpt/gpt.h"
-#include "tools/gpt/resume.h"
 
 #define DEFAULT_SECONDS 60.0
-#define OPTIONS_MOST 64
-#define DIGITS 15 /* of a number, printed: what somebody has typed comes back the same */
+#define MAX_OPTIONS 64
+#define DIGITS 15 /* digits of printed numbers; a number typed by the user is printed unchanged */
 
 static const gpt_settings_t defaults = {.data = GPT_DEFAULT_DATA,
                                         .out = GPT_DEFAULT_CHECKPOINT,
@@ -32,10 +32,10 @@ static const gpt_settings_t defaults = {.data = GPT_DEFAULT_DATA,
                                         .evaluations = 4,
                                         .evaluation_tokens = 128 << 10};
 
-/* ---- the options, by what they are about ---- */
+/* ---- options by subject ---- */
 
 typedef struct table {
-  base_option_t options[OPTIONS_MOST];
+  base_option_t options[MAX_OPTIONS];
   size_t count;
 } table_t;
 
@@ -48,17 +48,17 @@ static void add(table_t *table, const base_option_t *options, size_t count) {
 static void add_files(gpt_settings_t *s, table_t *table) {
   const base_option_t options[] = {
       {'d', "data", BASE_OPTION_TEXT, &s->data, "PATH",
-       "text, a file or a folder tree of them, or token shards"},
+       "a text file, a folder tree of text files, or token shards"},
       {0, "tokenizer", BASE_OPTION_TEXT, &s->tokenizer, "FILE",
-       "tokenizer.json, or a folder with one; bytes without it"},
-      {'o', "out", BASE_OPTION_TEXT, &s->out, "FILE", "where the checkpoint goes"},
+       "tokenizer.json, or a folder with one; default: bytes"},
+      {'o', "out", BASE_OPTION_TEXT, &s->out, "FILE", "where to save the checkpoint"},
       {0, "resume", BASE_OPTION_TEXT, &s->resume, "FILE",
-       "go on from this checkpoint, with its model and settings"},
+       "resume from this checkpoint, with its model and settings"},
       {0, "log", BASE_OPTION_TEXT, &s->log, "FILE",
-       "write a JSON record there for every step, line by line"},
+       "write a log in JSON Lines format, with a record per step"},
       {0, "tensorboard", BASE_OPTION_TEXT, &s->tensorboard, "DIR",
-       "write event files for TensorBoard there"},
-      {0, "curve", BASE_OPTION_TEXT, &s->curve, "FILE", "draw the loss there, as an SVG"}};
+       "write event files for TensorBoard to this folder"},
+      {0, "curve", BASE_OPTION_TEXT, &s->curve, "FILE", "draw the loss curve as SVG"}};
   add(table, options, sizeof options / sizeof options[0]);
 }
 
@@ -67,11 +67,11 @@ static void add_model(gpt_settings_t *s, table_t *table) {
       {0, "preset", BASE_OPTION_TEXT, &s->preset, "NAME",
        "a model's sizes by name: gpt2, gpt2-medium ..."},
       {0, "vocabulary", BASE_OPTION_INTEGER, &s->vocabulary, "N",
-       "tokens that the model knows; 0: as many as there are", 0, 1 << 20},
+       "size of the vocabulary; 0: the tokenizer's", 0, 1 << 20},
       {'l', "layers", BASE_OPTION_INTEGER, &s->layers, "N", "transformer blocks", 1, 1024},
       {0, "heads", BASE_OPTION_INTEGER, &s->heads, "N", "attention heads; divides width", 1, 1024},
       {'w', "width", BASE_OPTION_INTEGER, &s->width, "N", "embedding width", 1, 32768},
-      {'c', "context", BASE_OPTION_INTEGER, &s->context, "N", "how many tokens back it sees", 1,
+      {'c', "context", BASE_OPTION_INTEGER, &s->context, "N", "context length in tokens", 1,
        65536}};
   add(table, options, sizeof options / sizeof options[0]);
 }
@@ -79,19 +79,21 @@ static void add_model(gpt_settings_t *s, table_t *table) {
 static void add_training(gpt_settings_t *s, table_t *table) {
   const base_option_t options[] = {
       {'t', "seconds", BASE_OPTION_NUMBER, &s->seconds, "S",
-       "train this long; 60 when --steps is not given either"},
+       "train this long; 60 if --steps is not given either"},
       {'s', "steps", BASE_OPTION_INTEGER, &s->steps, "N", "train up to this step; 0: no limit"},
       {'b', "batch", BASE_OPTION_INTEGER, &s->batch, "N",
        "sequences per step, over all ranks together", 1, 1 << 20},
-      {0, "lr", BASE_OPTION_NUMBER, &s->lr, "X", "highest learning rate"},
-      {0, "warmup", BASE_OPTION_NUMBER, &s->warmup, "X", "part of the run in which it rises"},
-      {0, "weight-decay", BASE_OPTION_NUMBER, &s->weight_decay, "X", "AdamW's, on matrices"},
-      {0, "clip", BASE_OPTION_NUMBER, &s->clip, "X", "largest gradient norm"},
-      {0, "seed", BASE_OPTION_INTEGER, &s->seed, "N", "of the weights and the order of data"},
+      {0, "lr", BASE_OPTION_NUMBER, &s->lr, "X", "peak learning rate"},
+      {0, "warmup", BASE_OPTION_NUMBER, &s->warmup, "X",
+       "fraction of the run with a rising learning rate"},
+      {0, "weight-decay", BASE_OPTION_NUMBER, &s->weight_decay, "X", "of AdamW, on matrices only"},
+      {0, "clip", BASE_OPTION_NUMBER, &s->clip, "X", "maximum gradient norm"},
+      {0, "seed", BASE_OPTION_INTEGER, &s->seed, "N",
+       "of the initial weights and the order of the data"},
       {0, "evals", BASE_OPTION_INTEGER, &s->evaluations, "N",
-       "held-out evaluations (and saves), evenly over the run", 1, 1000},
+       "number of evaluations (and checkpoints), evenly distributed", 1, 1000},
       {0, "eval-tokens", BASE_OPTION_INTEGER, &s->evaluation_tokens, "N",
-       "held-out tokens to predict in each", 1, INT64_C(1) << 40}};
+       "held-out tokens per evaluation", 1, INT64_C(1) << 40}};
   add(table, options, sizeof options / sizeof options[0]);
 }
 
@@ -100,19 +102,21 @@ static void add_parallel(gpt_settings_t *s, table_t *table) {
   static const char *const recomputed[] = {"none", "attention", "block", NULL};
   const base_option_t options[] = {
       {0, "zero", BASE_OPTION_INTEGER, &s->zero, "STAGE",
-       "shared out among the ranks: 1: moments; 2: gradients; 3: parameters", 0, TRAIN_STAGE_MAX},
+       "partition among the ranks: 1: moments; 2: + gradients; 3: + parameters", 0,
+       TRAIN_STAGE_MAX},
       {0, "accumulate", BASE_OPTION_INTEGER, &s->accumulate, "N",
-       "micro-batches that each rank cuts its part of a batch into", 1, 1 << 20},
+       "micro-batches per step on each rank", 1, 1 << 20},
       {0, "recompute", BASE_OPTION_WORD, &s->recompute, "WHAT",
-       "make again in backward, not keep: none, attention, block", 0, 0, recomputed},
-      {0, "bucket", BASE_OPTION_BYTES, &s->bucket, "SIZE", "the most that one collective carries",
-       1, INT64_C(1) << 40},
+       "activation recomputation in backward: none, attention, block", 0, 0, recomputed},
+      {0, "bucket", BASE_OPTION_BYTES, &s->bucket, "SIZE", "maximum size of one collective", 1,
+       INT64_C(1) << 40},
       {0, "comm-dtype", BASE_OPTION_WORD, &s->comm_dtype, "TYPE",
-       "what gradients, and at --zero 3 parameters, travel as: float32, bf16", 0, 0, comm_dtypes},
+       "type of gradients (at --zero 3 also parameters) in messages: float32, bf16", 0, 0,
+       comm_dtypes},
       {0, "no-overlap", BASE_OPTION_FLAG, &s->no_overlap, NULL,
-       "communicate and compute in turns, not side by side"},
+       "do not overlap communication with computation"},
       {0, "no-comm", BASE_OPTION_FLAG, &s->no_comm, NULL,
-       "send nothing, to measure the rest; results are of no use"}};
+       "send nothing, to measure computation; results are invalid"}};
   add(table, options, sizeof options / sizeof options[0]);
 }
 
@@ -123,10 +127,11 @@ static void add_machine(gpt_settings_t *s, table_t *table) {
 }
 
 static void add_configuration(gpt_settings_t *s, table_t *table) {
-  const base_option_t options[] = {{0, "config", BASE_OPTION_TEXT, &s->config_path, "FILE",
-                                    "options from a JSON object; those given here win"},
-                                   {0, "print-config", BASE_OPTION_FLAG, &s->print_config, NULL,
-                                    "print the options as such an object, and leave"}};
+  const base_option_t options[] = {
+      {0, "config", BASE_OPTION_TEXT, &s->config_path, "FILE",
+       "read options from a JSON object; the command line takes precedence"},
+      {0, "print-config", BASE_OPTION_FLAG, &s->print_config, NULL,
+       "print the options as a JSON object and exit"}};
   add(table, options, sizeof options / sizeof options[0]);
 }
 
@@ -136,7 +141,8 @@ static coll_status_t apply_preset(const char *name, gpt_settings_t *settings) {
   train_model_config_t sizes;
   if (name == NULL) return COLL_OK;
   COLL_TRY(train_preset_find(name, &sizes));
-  bool of_bytes = sizes.vocabulary <= TRAIN_VOCABULARY_MIN; /* or whatever tokens there are */
+  bool of_bytes = sizes.vocabulary <= TRAIN_VOCABULARY_MIN; /* then the vocabulary size is the
+                                                             * tokenizer's */
   settings->vocabulary = of_bytes ? 0 : sizes.vocabulary;
   settings->layers = sizes.layers;
   settings->heads = sizes.heads;
@@ -145,35 +151,35 @@ static coll_status_t apply_preset(const char *name, gpt_settings_t *settings) {
   return COLL_OK;
 }
 
-/* Fills the settings from the checkpoint to resume, the file and the command line; the presets of
- * the last two are known. */
+/* Fills the settings in order of priority: the checkpoint to resume, the file, the command line;
+ * the presets of the latter two are already known. */
 static coll_status_t fill(const base_command_t *command, int argc, char **argv,
                           const gpt_config_t *resumed, const char *file_preset,
                           const char *line_preset, gpt_settings_t *settings) {
   const gpt_config_t config = settings->config;
-  bool helped;
+  bool help_printed;
   *settings = defaults;
   settings->config = config;
   COLL_TRY(gpt_config_apply(command, resumed));
   COLL_TRY(apply_preset(file_preset, settings));
   COLL_TRY(gpt_config_apply(command, &config));
   COLL_TRY(apply_preset(line_preset, settings));
-  return gpt_options_parse(command, argc, argv, &helped);
+  return gpt_options_parse(command, argc, argv, &help_printed);
 }
 
 static coll_status_t check(gpt_settings_t *settings) {
   const struct {
     const char *name;
-    double value, least, most;
+    double value, min, max;
   } ranges[] = {{"--lr", settings->lr, 0, 1e30},
                 {"--warmup", settings->warmup, 0, 1},
                 {"--weight-decay", settings->weight_decay, 0, 1},
                 {"--clip", settings->clip, 1e-6, 1e6},
                 {"--seconds", settings->seconds, 0, 1e8}};
   for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
-    if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most) {
+    if (ranges[i].value < ranges[i].min || ranges[i].value > ranges[i].max) {
       return base_fail(COLL_ERROR_INVALID, "%s %g: give %g to %g", ranges[i].name, ranges[i].value,
-                       ranges[i].least, ranges[i].most);
+                       ranges[i].min, ranges[i].max);
     }
   }
   if (settings->steps == 0 && settings->seconds <= 0) settings->seconds = DEFAULT_SECONDS;
@@ -210,7 +216,7 @@ coll_status_t gpt_settings_parse(const gpt_settings_command_t *command, int argc
   COLL_TRY(gpt_config_apply(&parsed, &settings->config));
   const char *resume = line_resume != NULL ? line_resume : settings->resume;
   gpt_config_t resumed = {0};
-  if (resume != NULL) COLL_TRY(gpt_resume_options(resume, &resumed));
+  if (resume != NULL) COLL_TRY(gpt_checkpoint_options_load(resume, &resumed));
   coll_status_t status =
       fill(&parsed, argc, argv, &resumed, settings->preset, line_preset, settings);
   gpt_config_free(&resumed);
@@ -226,7 +232,7 @@ void gpt_settings_free(gpt_settings_t *settings) {
   gpt_config_free(&settings->config);
 }
 
-/* ---- for libtrain ---- */
+/* ---- conversion to libtrain's options ---- */
 
 train_model_config_t gpt_settings_model(const gpt_settings_t *settings, size_t tokens) {
   int64_t vocabulary = settings->vocabulary > 0 ? settings->vocabulary : (int64_t)tokens;

@@ -1,4 +1,4 @@
-/* What libtrain counts and measures, summed over the ranks. */
+/* Sums libtrain's measurements over the ranks. */
 #include "tools/gpt/speed.h"
 
 #include "libtrain/ops/blas.h"

@@ -1,4 +1,4 @@
-/* gpt tokenizer: learns a tokenizer, writes text as token shards, and shows what tokens are. */
+/* gpt tokenizer: trains a tokenizer, encodes text into token shards, and decodes tokens. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 #define DEFAULT_SHARD_TOKENS 100000000
 #define DEFAULT_DECODED 256
 
-/* ---- parts of all three ---- */
+/* ---- common ---- */
 
 static void advance(void *context, double done, double total) {
   base_progress_t *progress = context;
@@ -43,12 +43,12 @@ static double seconds_since(uint64_t start_ns) {
   return (double)(base_clock_now_ns() - start_ns) * 1e-9;
 }
 
-/* Whether what is to be written can be, before all the work; NULL is nothing to write. */
+/* Checks that an output can be written, before the work starts; `path` may be NULL. */
 static coll_status_t probe(const char *path) {
   return path != NULL ? train_output_probe(path) : COLL_OK;
 }
 
-/* Writes the record, which it takes over, unless `path` is NULL. */
+/* Writes the object, and releases it, unless `path` is NULL. */
 static coll_status_t write_json(const char *path, json_t *record) {
   const size_t flags = JSON_INDENT(1) | JSON_REAL_PRECISION(9);
   int failed = path != NULL ? json_dump_file(record, path, flags) : 0;
@@ -61,14 +61,14 @@ static json_t *split_object(const train_text_files_t *texts, train_split_t split
                    (json_int_t)texts->bytes_of[split], "tokens", (json_int_t)tokens);
 }
 
-static void print_side(const train_text_files_t *texts, train_split_t split, uint64_t tokens) {
+static void print_split(const train_text_files_t *texts, train_split_t split, uint64_t tokens) {
   static const char *const names[TRAIN_SPLITS] = {"to train on", "held out"};
   printf("%-12s %8zu files %10.2f MB %10.3f M tokens, %.2f bytes each\n", names[split],
          texts->files_of[split], (double)texts->bytes_of[split] * 1e-6, (double)tokens * 1e-6,
          tokens > 0 ? (double)texts->bytes_of[split] / (double)tokens : 0);
 }
 
-/* A token in quotes, as C would write it where it cannot be shown. */
+/* Prints a token in quotes, with escapes as in C. */
 static void print_token(const uint8_t *bytes, size_t count) {
   putchar('"');
   for (size_t at = 0, length; at < count; at += length) {
@@ -90,27 +90,27 @@ static void print_token(const uint8_t *bytes, size_t count) {
 
 /* ---- train ---- */
 
-typedef struct learning {
+typedef struct training_options {
   const char *data, *out, *json;
   int64_t vocabulary;
-} learning_t;
+} training_options_t;
 
-/* What is held out shall be new to the tokenizer too. */
+/* Held-out text is not used for training the tokenizer. */
 static coll_status_t count_words(void *context, const train_text_chunk_t *chunk) {
   if (chunk->split != TRAIN_SPLIT_TRAINING) return COLL_OK;
   return train_word_counts_add(context, chunk->bytes, chunk->count);
 }
 
-static coll_status_t learn(const train_text_files_t *texts, int vocabulary,
-                           train_tokenizer_t **tokenizer) {
+static coll_status_t train_tokenizer_on(const train_text_files_t *texts, int vocabulary,
+                                        train_tokenizer_t **tokenizer) {
   train_word_counts_t counts = {0};
   base_progress_t progress;
-  train_progress_t watch = begin(&progress, "words");
-  coll_status_t status = train_text_files_read(texts, count_words, &counts, &watch);
+  train_progress_t callback = begin(&progress, "words");
+  coll_status_t status = train_text_files_read(texts, count_words, &counts, &callback);
   end(&progress);
   if (status == COLL_OK) {
-    watch = begin(&progress, "merge");
-    status = train_bpe_learn(&counts, vocabulary, &watch, tokenizer);
+    callback = begin(&progress, "merge");
+    status = train_bpe_learn(&counts, vocabulary, &callback, tokenizer);
     end(&progress);
   }
   train_word_counts_free(&counts);
@@ -133,34 +133,35 @@ static coll_status_t count_tokens(void *context, const train_text_chunk_t *chunk
   return COLL_OK;
 }
 
-/* How many tokens the held-out text takes. */
+/* Counts the tokens of the held-out text. */
 static coll_status_t measure(const train_text_files_t *texts, train_tokenizer_t *tokenizer,
                              uint64_t *tokens) {
   measuring_t measuring = {.tokenizer = tokenizer};
   base_progress_t progress;
-  train_progress_t watch = begin(&progress, "check");
-  coll_status_t status = train_text_files_read(texts, count_tokens, &measuring, &watch);
+  train_progress_t callback = begin(&progress, "check");
+  coll_status_t status = train_text_files_read(texts, count_tokens, &measuring, &callback);
   end(&progress);
   train_ids_free(&measuring.ids);
   *tokens = measuring.tokens;
   return status;
 }
 
-static coll_status_t save_learned(const learning_t *learning, const train_text_files_t *texts,
-                                  train_tokenizer_t *tokenizer, double seconds) {
+static coll_status_t save_trained(const training_options_t *training_options,
+                                  const train_text_files_t *texts, train_tokenizer_t *tokenizer,
+                                  double seconds) {
   uint64_t tokens;
   size_t vocabulary = tokenizer->tokens.count;
-  COLL_TRY(train_tokenizer_save(tokenizer, learning->out));
+  COLL_TRY(train_tokenizer_save(tokenizer, training_options->out));
   COLL_TRY(measure(texts, tokenizer, &tokens));
-  printf("%s: %zu tokens from %.2f MB of text in %zu files, learnt in %.1f s\n", learning->out,
-         vocabulary, (double)texts->bytes_of[TRAIN_SPLIT_TRAINING] * 1e-6,
+  printf("%s: %zu tokens from %.2f MB of text in %zu files, trained in %.1f s\n",
+         training_options->out, vocabulary, (double)texts->bytes_of[TRAIN_SPLIT_TRAINING] * 1e-6,
          texts->files_of[TRAIN_SPLIT_TRAINING], seconds);
-  if ((int64_t)vocabulary < learning->vocabulary) {
-    printf("the text has no more: no two tokens stand together twice\n");
+  if ((int64_t)vocabulary < training_options->vocabulary) {
+    printf("the text has no more: no pair of tokens occurs twice\n");
   }
-  print_side(texts, TRAIN_SPLIT_HELD_OUT, tokens);
+  print_split(texts, TRAIN_SPLIT_HELD_OUT, tokens);
   return write_json(
-      learning->json,
+      training_options->json,
       json_pack("{s:I, s:I, s:f, s:I, s:I, s:o}", "vocabulary", (json_int_t)vocabulary, "merges",
                 (json_int_t)tokenizer->merge_count, "seconds", seconds, "files",
                 (json_int_t)texts->files_of[TRAIN_SPLIT_TRAINING], "bytes",
@@ -168,16 +169,16 @@ static coll_status_t save_learned(const learning_t *learning, const train_text_f
                 split_object(texts, TRAIN_SPLIT_HELD_OUT, tokens)));
 }
 
-static coll_status_t run_train(const learning_t *learning) {
+static coll_status_t run_train(const training_options_t *training_options) {
   train_text_files_t texts;
   train_tokenizer_t *tokenizer;
   uint64_t start_ns = base_clock_now_ns();
-  if (train_path_ends_in(learning->out, ".json")) COLL_TRY(probe(learning->out));
-  COLL_TRY(probe(learning->json));
-  COLL_TRY(train_text_files_list(learning->data, &texts));
-  coll_status_t status = learn(&texts, (int)learning->vocabulary, &tokenizer);
+  if (train_path_ends_in(training_options->out, ".json")) COLL_TRY(probe(training_options->out));
+  COLL_TRY(probe(training_options->json));
+  COLL_TRY(train_text_files_list(training_options->data, &texts));
+  coll_status_t status = train_tokenizer_on(&texts, (int)training_options->vocabulary, &tokenizer);
   if (status == COLL_OK) {
-    status = save_learned(learning, &texts, tokenizer, seconds_since(start_ns));
+    status = save_trained(training_options, &texts, tokenizer, seconds_since(start_ns));
     train_tokenizer_destroy(tokenizer);
   }
   train_text_files_free(&texts);
@@ -185,22 +186,23 @@ static coll_status_t run_train(const learning_t *learning) {
 }
 
 static int train_main(int argc, char **argv) {
-  learning_t s = {
+  training_options_t s = {
       .data = GPT_DEFAULT_DATA, .out = DEFAULT_TOKENIZER, .vocabulary = DEFAULT_VOCABULARY};
   const base_option_t table[] = {
-      {'d', "data", BASE_OPTION_TEXT, &s.data, "PATH", "a text file or a folder tree of them"},
-      {'v', "vocabulary", BASE_OPTION_INTEGER, &s.vocabulary, "N", "tokens to have",
+      {'d', "data", BASE_OPTION_TEXT, &s.data, "PATH",
+       "a text file or a folder tree of text files"},
+      {'v', "vocabulary", BASE_OPTION_INTEGER, &s.vocabulary, "N", "number of tokens",
        TRAIN_VOCABULARY_MIN, TRAIN_VOCABULARY_MAX},
       {'o', "out", BASE_OPTION_TEXT, &s.out, "PATH",
        "*.json: a tokenizer.json; else a folder for vocab.json and merges.txt"},
-      {0, "json", BASE_OPTION_TEXT, &s.json, "FILE", "write what came of it there"}};
+      {0, "json", BASE_OPTION_TEXT, &s.json, "FILE", "write the results as JSON"}};
   const base_command_t command = {
       .name = "gpt tokenizer train",
       .usage = "[options]",
       .summary =
-          "Learns a byte-level BPE tokenizer from text: the bytes are its first 256 tokens, then\n"
-          "the pair of tokens that stands together most often becomes one, again and again. One\n"
-          "file in ten is held out, as in gpt train, and shows how many bytes a token takes.",
+          "Trains a byte-level BPE tokenizer: the first 256 tokens are the bytes, each\n"
+          "further token is the most frequent pair of adjacent tokens. One file in ten is\n"
+          "held out, as in gpt train, and used to measure the bytes per token.",
       .examples =
           "  gpt tokenizer train\n"
           "      8192 tokens from the C headers in /usr/include, to tokenizer.json\n"
@@ -210,11 +212,11 @@ static int train_main(int argc, char **argv) {
           "      src/vocab.json and src/merges.txt, the files of GPT-2\n",
       .options = table,
       .option_count = sizeof table / sizeof table[0]};
-  bool helped = false;
-  train_group_t alone = {0};
-  coll_status_t status = gpt_options_parse(&command, argc, argv, &helped);
-  if (helped) return 0;
-  return gpt_finish(command.name, status == COLL_OK ? run_train(&s) : status, &alone);
+  bool help_printed = false;
+  train_group_t no_group = {0};
+  coll_status_t status = gpt_options_parse(&command, argc, argv, &help_printed);
+  if (help_printed) return 0;
+  return gpt_finish(command.name, status == COLL_OK ? run_train(&s) : status, &no_group);
 }
 
 /* ---- encode ---- */
@@ -248,17 +250,17 @@ static coll_status_t write_shards(const encoding_t *encoding, train_tokenizer_t 
   base_progress_t progress;
   uint64_t start_ns = base_clock_now_ns();
   COLL_TRY(train_text_files_list(encoding->data, &texts));
-  train_progress_t watch = begin(&progress, "encode");
-  coll_status_t status = train_encode_to_folder(&texts, tokenizer, encoding->out,
-                                                (uint64_t)encoding->shard_tokens, &watch, tokens);
+  train_progress_t callback = begin(&progress, "encode");
+  coll_status_t status = train_encode_to_folder(
+      &texts, tokenizer, encoding->out, (uint64_t)encoding->shard_tokens, &callback, tokens);
   end(&progress);
   if (status == COLL_OK) {
     double seconds = seconds_since(start_ns);
     for (int split = 0; split < TRAIN_SPLITS; split++) {
-      print_side(&texts, (train_split_t)split, tokens[split]);
+      print_split(&texts, (train_split_t)split, tokens[split]);
     }
-    printf("%s: shards and their tokenizer, in %.1f s; gpt train --data %s\n", encoding->out,
-           seconds, encoding->out);
+    printf("%s: shards and their tokenizer, in %.1f s; train with gpt train --data %s\n",
+           encoding->out, seconds, encoding->out);
     status = write_json(
         encoding->json,
         json_pack("{s:I, s:f, s:o, s:o}", "vocabulary", (json_int_t)tokenizer->tokens.count,
@@ -289,33 +291,35 @@ static int encode_main(int argc, char **argv) {
   const base_option_t table[] = {
       {'k', "tokenizer", BASE_OPTION_TEXT, &s.tokenizer, "PATH",
        "a tokenizer.json, a folder with vocab.json and merges.txt, or 'bytes'"},
-      {'d', "data", BASE_OPTION_TEXT, &s.data, "PATH", "a text file or a folder tree of them"},
+      {'d', "data", BASE_OPTION_TEXT, &s.data, "PATH",
+       "a text file or a folder tree of text files"},
       {'o', "out", BASE_OPTION_TEXT, &s.out, "FOLDER", "a new folder for the shards"},
-      {0, "shard-tokens", BASE_OPTION_INTEGER, &s.shard_tokens, "N", "tokens in a shard at most", 1,
+      {0, "shard-tokens", BASE_OPTION_INTEGER, &s.shard_tokens, "N", "maximum tokens per shard", 1,
        TRAIN_SHARD_TOKENS_MAX},
-      {0, "text", BASE_OPTION_TEXT, &s.text, "TEXT", "show the tokens of this instead"},
-      {0, "json", BASE_OPTION_TEXT, &s.json, "FILE", "write what came of it there"}};
+      {0, "text", BASE_OPTION_TEXT, &s.text, "TEXT", "print the tokens of this text instead"},
+      {0, "json", BASE_OPTION_TEXT, &s.json, "FILE", "write the results as JSON"}};
   const base_command_t command = {
       .name = "gpt tokenizer encode",
       .usage = "[options]",
       .summary =
-          "Writes text as shards of 16-bit tokens, in the format of llm.c: train_000000.bin and\n"
-          "so on, and val_000000.bin of the one file in ten that is held out. Every document ends\n"
-          "with <|endoftext|>. gpt train maps shards, and starts without reading the text.",
+          "Encodes text as shards of 16-bit tokens in the format of llm.c: train_000000.bin and "
+          "so\n"
+          "on, and val_000000.bin with the one file in ten that is held out. Every document ends\n"
+          "with <|endoftext|>. gpt train maps shards and starts without reading the text.",
       .examples =
           "  gpt tokenizer encode --data ~/src --tokenizer src.json --out src-tokens\n"
           "      then gpt train --data src-tokens\n"
           "  gpt tokenizer encode --tokenizer ~/models/gpt2 --out tokens\n"
           "      with GPT-2's own vocab.json and merges.txt\n"
           "  gpt tokenizer encode --text 'int main(void) {'\n"
-          "      its tokens, one a line\n",
+          "      its tokens, one per line\n",
       .options = table,
       .option_count = sizeof table / sizeof table[0]};
-  bool helped = false;
-  train_group_t alone = {0};
-  coll_status_t status = gpt_options_parse(&command, argc, argv, &helped);
-  if (helped) return 0;
-  return gpt_finish(command.name, status == COLL_OK ? run_encode(&s) : status, &alone);
+  bool help_printed = false;
+  train_group_t no_group = {0};
+  coll_status_t status = gpt_options_parse(&command, argc, argv, &help_printed);
+  if (help_printed) return 0;
+  return gpt_finish(command.name, status == COLL_OK ? run_encode(&s) : status, &no_group);
 }
 
 /* ---- decode ---- */
@@ -335,10 +339,10 @@ static void write_token(const train_tokenizer_t *tokenizer, uint16_t id) {
 
 static coll_status_t decode_words(const decoding_t *decoding, const train_tokenizer_t *tokenizer) {
   for (int i = 0; i < decoding->word_count; i++) {
-    int64_t id, most = (int64_t)tokenizer->tokens.count - 1;
-    if (!base_words_integer(decoding->words[i], 0, most, &id)) {
-      return base_fail(COLL_ERROR_INVALID, "'%s' is no token: give 0 to %" PRId64,
-                       decoding->words[i], most);
+    int64_t id, max = (int64_t)tokenizer->tokens.count - 1;
+    if (!base_words_integer(decoding->words[i], 0, max, &id)) {
+      return base_fail(COLL_ERROR_INVALID, "'%s' is not a token: give 0 to %" PRId64,
+                       decoding->words[i], max);
     }
     write_token(tokenizer, (uint16_t)id);
   }
@@ -398,53 +402,53 @@ static int decode_main(int argc, char **argv) {
   decoding_t s = {.tokens = DEFAULT_DECODED};
   const base_option_t table[] = {
       {'k', "tokenizer", BASE_OPTION_TEXT, &s.tokenizer, "PATH",
-       "as in encode; the one beside the shard, or else tokenizer.json"},
-      {'d', "data", BASE_OPTION_TEXT, &s.data, "SHARD", "decode this instead of ids"},
-      {0, "offset", BASE_OPTION_INTEGER, &s.offset, "N", "where in the shard to begin"},
-      {'n', "tokens", BASE_OPTION_INTEGER, &s.tokens, "N", "how many tokens of it"}};
+       "as in encode; default: the one next to the shard, else tokenizer.json"},
+      {'d', "data", BASE_OPTION_TEXT, &s.data, "SHARD", "decode this shard instead of ids"},
+      {0, "offset", BASE_OPTION_INTEGER, &s.offset, "N", "index of the first token"},
+      {'n', "tokens", BASE_OPTION_INTEGER, &s.tokens, "N", "number of tokens"}};
   const base_command_t command = {
       .name = "gpt tokenizer decode",
       .usage = "[options] [ID...]",
-      .summary = "Writes the text that tokens stand for.",
+      .summary = "Decodes tokens to text.",
       .examples =
           "  gpt tokenizer decode 312 405 7\n"
-          "      by tokenizer.json\n"
+          "      with tokenizer.json\n"
           "  gpt tokenizer decode --data tokens/val_000000.bin --tokens 500\n"
-          "      the beginning of a shard, by the tokenizer beside it\n",
+          "      the beginning of a shard, with the tokenizer next to it\n",
       .options = table,
       .option_count = sizeof table / sizeof table[0]};
-  bool helped = false;
+  bool help_printed = false;
   int first = argc;
-  train_group_t alone = {0};
-  coll_status_t status = base_options_parse(&command, argc, argv, &first, &helped);
-  if (helped) return 0;
+  train_group_t no_group = {0};
+  coll_status_t status = base_options_parse(&command, argc, argv, &first, &help_printed);
+  if (help_printed) return 0;
   s.words = argv + first;
   s.word_count = argc - first;
-  return gpt_finish(command.name, status == COLL_OK ? run_decode(&s) : status, &alone);
+  return gpt_finish(command.name, status == COLL_OK ? run_decode(&s) : status, &no_group);
 }
 
-/* ---- the three ---- */
+/* ---- command table ---- */
 
 static const char usage[] =
     "gpt tokenizer COMMAND [options]\n"
     "\n"
-    "Makes tokens of text, so that a model sees words rather than bytes: byte-level BPE, in files\n"
-    "that Hugging Face's tokenizers and llm.c read too.\n"
+    "Byte-level BPE tokenizers, in file formats that Hugging Face's tokenizers and llm.c read\n"
+    "too. With a tokenizer a model processes words instead of bytes.\n"
     "\n"
     "Examples:\n"
     "  gpt tokenizer train --data ~/src --out src.json\n"
-    "      learns 8192 tokens\n"
+    "      trains a tokenizer of 8192 tokens\n"
     "  gpt tokenizer encode --data ~/src --tokenizer src.json --out src-tokens\n"
-    "      writes the text as token shards\n"
+    "      encodes the text as token shards\n"
     "  gpt train --data src-tokens\n"
     "      trains on them\n"
     "\n"
     "Commands:\n"
-    "  train   learn a tokenizer from text\n"
-    "  encode  write text as token shards, or show its tokens\n"
-    "  decode  write what tokens stand for\n"
+    "  train   train a tokenizer on text\n"
+    "  encode  encode text as token shards, or print its tokens\n"
+    "  decode  decode tokens to text\n"
     "\n"
-    "gpt tokenizer COMMAND --help says more.\n";
+    "gpt tokenizer COMMAND --help describes a command.\n";
 
 int gpt_tokenizer(int argc, char **argv) {
   static const char *const names[] = {"train", "encode", "decode"};
@@ -460,7 +464,8 @@ int gpt_tokenizer(int argc, char **argv) {
   for (size_t i = 0; i < 3; i++) {
     if (strcmp(argv[1], names[i]) == 0) return mains[i](argc - 1, argv + 1);
   }
-  fprintf(stderr, "gpt tokenizer: no command '%s'; did you mean '%s'? (gpt tokenizer --help)\n",
+  fprintf(stderr,
+          "gpt tokenizer: unknown command '%s'; did you mean '%s'? (gpt tokenizer --help)\n",
           argv[1], base_words_nearest(argv[1], names, 3));
   return 2;
 }

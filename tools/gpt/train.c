@@ -1,4 +1,5 @@
-/* gpt train: everything is opened, all ranks agree, then the loop of libtrain runs. */
+/* gpt train: opens model, data and store, lets all ranks agree on errors, and runs the training
+ * loop. */
 #include <stdlib.h>
 
 #include "libtrain/data/tokenizer_files.h"
@@ -6,13 +7,13 @@
 #include "tools/gpt/corpus.h"
 #include "tools/gpt/footprint.h"
 #include "tools/gpt/gpt.h"
-#include "tools/gpt/record.h"
+#include "tools/gpt/logger.h"
 #include "tools/gpt/resume.h"
 
-/* What a run begins with: a new model, or the one in a file to resume. */
+/* State at the beginning of a run: a new model, or the one in the file to resume. */
 typedef struct start {
   train_model_file_t *file;     /* NULL for a new model */
-  train_tokenizer_t *tokenizer; /* NULL when nobody knows it */
+  train_tokenizer_t *tokenizer; /* NULL if unknown */
   train_layout_t *layout;
   train_metadata_t metadata;
   train_pool_t *pool;
@@ -20,9 +21,8 @@ typedef struct start {
   train_corpus_t corpus;
 } start_t;
 
-/* A checkpoint is to be enough by itself. */
-static coll_status_t keep_tokenizer(const train_tokenizer_t *tokenizer,
-                                    train_metadata_t *metadata) {
+/* Stores the tokenizer in the metadata, so that checkpoints are self-contained. */
+static coll_status_t set_tokenizer(const train_tokenizer_t *tokenizer, train_metadata_t *metadata) {
   char *text;
   size_t count;
   if (tokenizer == NULL) return COLL_OK;
@@ -38,7 +38,7 @@ static coll_status_t new_config(const gpt_settings_t *settings, const start_t *s
   if (tokens == 0 && settings->vocabulary == 0) {
     return base_fail(COLL_ERROR_INVALID,
                      "there is no tokenizer next to the shards %s: give --tokenizer, or "
-                     "--vocabulary, which is 50257 for tokens of GPT-2",
+                     "--vocabulary (50257 for GPT-2's tokens)",
                      settings->data);
   }
   *config = gpt_settings_model(settings, tokens);
@@ -46,26 +46,26 @@ static coll_status_t new_config(const gpt_settings_t *settings, const start_t *s
 }
 
 static coll_status_t open_model(const gpt_settings_t *settings, start_t *start) {
-  const train_metadata_t *kept = NULL;
+  const train_metadata_t *saved = NULL;
   train_model_config_t config;
   if (settings->resume != NULL) {
     COLL_TRY(train_model_file_open(settings->resume, &start->file));
-    kept = &start->file->metadata;
-    config = kept->config;
-    start->metadata = *kept;
-    start->metadata.tokenizer = NULL; /* the file's own */
+    saved = &start->file->metadata;
+    config = saved->config;
+    start->metadata = *saved;
+    start->metadata.tokenizer = NULL; /* owned by the file */
     start->metadata.tokenizer_bytes = 0;
   }
-  COLL_TRY(gpt_tokenizer_find(settings->tokenizer, kept, settings->data, &start->tokenizer));
-  if (kept == NULL) COLL_TRY(new_config(settings, start, &config));
+  COLL_TRY(gpt_tokenizer_find(settings->tokenizer, saved, settings->data, &start->tokenizer));
+  if (saved == NULL) COLL_TRY(new_config(settings, start, &config));
   start->metadata.position.seed = (uint64_t)settings->seed;
-  COLL_TRY(keep_tokenizer(start->tokenizer, &start->metadata));
+  COLL_TRY(set_tokenizer(start->tokenizer, &start->metadata));
   return train_layout_create(&config, &start->layout);
 }
 
-/* Everything that the run is to go on with, which a checkpoint to resume must agree with. */
-static coll_status_t keep_settings(const gpt_settings_t *settings, start_t *start) {
-  gpt_resume_keep(settings, start->corpus.training.count, &start->metadata);
+/* Stores the settings in the metadata and compares them with those of the checkpoint to resume. */
+static coll_status_t set_settings(const gpt_settings_t *settings, start_t *start) {
+  gpt_resume_set_settings(settings, start->corpus.training.count, &start->metadata);
   if (start->file == NULL) return COLL_OK;
   return gpt_resume_check(settings, start->file, &start->metadata);
 }
@@ -97,22 +97,22 @@ static void close_all(start_t *start) {
 static coll_status_t train(const gpt_setup_t *setup, start_t *start) {
   train_options_t options = gpt_settings_options(setup->settings);
   options.tokenizer = start->tokenizer;
-  gpt_record_t *logger = NULL;
+  gpt_logger_t *logger = NULL;
   train_result_t result;
   coll_status_t status = gpt_settings_passes(setup->settings, setup->group->size, &options.model);
   options.model.pool = start->pool;
-  if (status == COLL_OK) status = gpt_record_open(setup, &logger);
+  if (status == COLL_OK) status = gpt_logger_open(setup, &logger);
   status = train_group_agree(setup->group, status);
   if (status == COLL_OK) {
-    const train_observer_t observer = gpt_record_observer(logger);
+    const train_observer_t observer = gpt_logger_observer(logger);
     status = train_run(&options, setup->corpus, setup->group, &observer, start->store,
                        &start->metadata, &result);
-    gpt_record_stop(logger);
+    gpt_logger_stop(logger);
   }
   if (status == COLL_OK) {
-    status = train_group_agree(setup->group, gpt_record_finish(logger, &result));
+    status = train_group_agree(setup->group, gpt_logger_finish(logger, &result));
   }
-  gpt_record_close(logger);
+  gpt_logger_close(logger);
   return status;
 }
 
@@ -126,7 +126,7 @@ static coll_status_t run(const gpt_settings_t *settings, const train_group_t *gr
     status = gpt_corpus_open(group, settings->data, start.tokenizer, &start.layout->config,
                              &start.corpus);
   }
-  if (status == COLL_OK) status = train_group_agree(group, keep_settings(settings, &start));
+  if (status == COLL_OK) status = train_group_agree(group, set_settings(settings, &start));
   if (status == COLL_OK) {
     setup.layout = start.layout;
     setup.first_step = start.metadata.position.step;
@@ -143,23 +143,26 @@ static const gpt_settings_command_t command = {
     .name = "gpt train",
     .usage = "[options]",
     .summary =
-        "Trains a GPT-2 on text files, by bytes or a tokenizer's tokens, or on token shards, and\n"
-        "saves it. One file in ten is held out and measured. Under a launcher the ranks split the\n"
-        "batch; the result is the same. Speed is told in tokens/s and as a part of the machine's\n"
-        "sgemm rate, measured at the start: a token takes 6 N + 12 L C T operations, with N\n"
-        "parameters (but the position table), L layers, width C and context T.",
+        "Trains a GPT-2 on text files, as bytes or as a tokenizer's tokens, or on token shards, "
+        "and\n"
+        "saves it. One file in ten is held out for evaluation. Under a launcher the ranks divide\n"
+        "the batch; the result is the same. Speed is reported in tokens/s and as a fraction of "
+        "the\n"
+        "machine's sgemm rate, measured at the start: a token takes 6 N + 12 L C T operations, "
+        "with\n"
+        "N parameters (without the position table), L layers, width C and context T.",
     .examples =
         "  gpt train --data ~/src --seconds 300 --out src.ckpt --curve src.svg\n"
-        "      five minutes on a folder of your own, on one rank with all cores; draws the loss\n"
+        "      five minutes on your own folder, on one rank with all cores; draws the loss curve\n"
         "  collrun -n 2 gpt train\n"
         "      a minute on the C headers in /usr/include, on two ranks\n"
         "  collrun -n 4 gpt train --preset mini --steps 500 --log run.jsonl --tensorboard runs/a\n"
-        "      500 steps of a larger model, whatever time they take, and a record of each\n"
+        "      500 steps of a larger model without a time limit, with a log record of each\n"
         "  gpt train --preset mini --lr 1e-3 --print-config > mini.json\n"
         "  gpt train --config mini.json --steps 200\n"
-        "      options kept in a file, one key each\n"
+        "      options from a file, one key each\n"
         "  gpt train --resume gpt.ckpt --steps 400 --log run.jsonl --curve run.svg\n"
-        "      goes on as the run began; the curve shows what the log has of it as well\n"};
+        "      resumes the run; the curve includes the steps in the log\n"};
 
 int gpt_train(int argc, char **argv) {
   gpt_settings_t settings;

@@ -58,7 +58,7 @@ for split in train val; do
   tokenizer decode --data tokens/${split}_000000.bin --tokens 1000000000 && cat out
 done | sed 's/<|endoftext|>//g' | wc -c >decoded
 cmp bytes decoded
-ok "the partition contain all text"
+ok "the shards contain all text"
 
 tokenizer encode --tokenizer bytes --data text --out small --shard-tokens 1000 &&
   [ "$(ls small | wc -l)" -gt 50 ] &&
@@ -102,7 +102,7 @@ rejects 'truncated' decode --data tokens/cut.bin
 ok "a truncated shard"
 rejects 'beyond the vocabulary of 257' decode --data tokens/val_000000.bin --tokenizer bytes
 ok "a shard of another tokenizer"
-rejects "'500' is no token: give 0 to 499" decode --tokenizer t.json 500
+rejects "'500' is not a token: give 0 to 499" decode --tokenizer t.json 500
 ok "an invalid id"
 rejects 'give ids, or a shard' decode --tokenizer t.json
 ok "nothing to decode"

@@ -21,7 +21,7 @@ timeout 60 "$gpt" train --data text --steps 3 --layers 2 --heads 4 --width 32 --
   --batch 2 --threads 1 --out run.ckpt >out 2>err </dev/null
 ok "a model to convert"
 
-convert run.ckpt hf/ && grep -q 'step 3' out && grep -q 'no room for the state of training' out &&
+convert run.ckpt hf/ && grep -q 'step 3' out && grep -q 'cannot store the training state' out &&
   convert run.ckpt model.bin && python3 "$models" same run.ckpt hf model.bin >out 2>err
 ok "checkpoint, safetensors and llm.c hold the same parameters"
 
@@ -51,7 +51,7 @@ printf '{"added_tokens": [{"id": 7, "content": "<|endoftext|>"}]}' >tok.json
 convert --tokenizer tok.json run.ckpt with.ckpt && convert with.ckpt with/ &&
   cmp tok.json with/tokenizer.json && grep -q '"eos_token_id": 7' with/config.json &&
   convert with back.ckpt && grep -q 'with its tokenizer' out && convert back.ckpt lost.bin &&
-  grep -q 'no room for the tokenizer' out
+  grep -q 'cannot store the tokenizer' out
 ok "the tokenizer is converted too"
 
 cp hf/config.json with/ && printf '{"added_tokens": []}' >with/tokenizer.json &&
@@ -63,9 +63,9 @@ ok "a different existing tokenizer is not replaced"
 convert --help && grep -q 'from_pretrained' out
 ok "--help"
 
-rejects 'name the model and where it shall go' run.ckpt
+rejects 'give an input model and an output path' run.ckpt
 ok "a missing output path"
-rejects "what is 'c.ckpt'?" run.ckpt b.ckpt c.ckpt
+rejects "unexpected argument 'c.ckpt'" run.ckpt b.ckpt c.ckpt
 ok "two output paths"
 rejects 'the name model does not say which format to write' run.ckpt model
 ok "a name without a known format"
