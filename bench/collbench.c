@@ -148,12 +148,12 @@ static coll_status_t run_threads(const bench_settings_t *settings, bool *failed)
 
 int main(int argc, char **argv) {
   bench_settings_t settings;
-  bool helped = false, failed = false;
-  if (bench_settings_parse(argc, argv, &settings, &helped) != COLL_OK) {
+  bool help_printed = false, failed = false;
+  if (bench_settings_parse(argc, argv, &settings, &help_printed) != COLL_OK) {
     if (is_first_of_launch()) fprintf(stderr, "collbench: %s\n", base_last_error());
     return EXIT_USAGE;
   }
-  if (helped) return 0;
+  if (help_printed) return 0;
   coll_status_t status =
       settings.threads > 0 ? run_threads(&settings, &failed) : run_process(&settings, &failed);
   if (status != COLL_OK) fprintf(stderr, "collbench: %s\n", base_last_error());

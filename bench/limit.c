@@ -85,7 +85,7 @@ static coll_status_t parse_list(const char *option, const char *text, size_t *va
   return COLL_OK;
 }
 
-static coll_status_t parse(int argc, char **argv, limit_settings_t *settings, bool *helped) {
+static coll_status_t parse(int argc, char **argv, limit_settings_t *settings, bool *help_printed) {
   int64_t ranks = 2;
   const char *sizes = "64K,1M,16M", *cpus = "";
   int first;
@@ -107,8 +107,8 @@ static coll_status_t parse(int argc, char **argv, limit_settings_t *settings, bo
       "  limit -n 2 --cpus 0,1 --sizes 64K,64M broadcast\n      two ranks on two cores\n",
       options,
       sizeof options / sizeof options[0]};
-  COLL_TRY(base_options_parse(&command, argc, argv, &first, helped));
-  if (*helped) return COLL_OK;
+  COLL_TRY(base_options_parse(&command, argc, argv, &first, help_printed));
+  if (*help_printed) return COLL_OK;
   if (first + 1 != argc) return base_fail(COLL_ERROR_INVALID, "wanted: one collective");
   COLL_TRY(base_collective_find(argv[first], &settings->collective));
   if (bench_collective_bus_factor(settings->collective, 2) == 0 ||
@@ -122,12 +122,12 @@ static coll_status_t parse(int argc, char **argv, limit_settings_t *settings, bo
 
 int main(int argc, char **argv) {
   limit_settings_t settings = {0};
-  bool helped = false, good = false;
-  if (parse(argc, argv, &settings, &helped) != COLL_OK) {
+  bool help_printed = false, good = false;
+  if (parse(argc, argv, &settings, &help_printed) != COLL_OK) {
     fprintf(stderr, "limit: %s\n", base_last_error());
     return 2;
   }
-  if (helped) return 0;
+  if (help_printed) return 0;
   if (run(&settings, &good) != COLL_OK) {
     fprintf(stderr, "limit: %s\n", base_last_error());
     return 1;

@@ -24,7 +24,7 @@
 #include "bench/timing.h"
 
 enum {
-  RANKS_MOST = BENCH_MOVE_PLACES_MOST,
+  MAX_RANKS = BENCH_MOVE_PLACES_MOST,
   FLAG_ITERATIONS = 20000,
   MOVE_ITERATIONS_LEAST = 10,
   PAGE_BYTES = 4096,
@@ -72,7 +72,7 @@ typedef struct buffers {
   size_t call_bytes; /* the size, in whole elements */
   size_t send_bytes, recv_bytes;
   int rotation;
-  bench_pool_t send[RANKS_MOST], recv[RANKS_MOST];
+  bench_pool_t send[MAX_RANKS], recv[MAX_RANKS];
   size_t bytes; /* of all */
 } buffers_t;
 

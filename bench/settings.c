@@ -195,8 +195,8 @@ static coll_status_t parse_collective(const char *word, bench_settings_t *settin
 
 /* --algo names one that at least one of the chosen collectives has. */
 static coll_status_t check_algo(const bench_settings_t *settings) {
-  enum { NAMES_MOST = 256 };
-  const char *names[NAMES_MOST];
+  enum { MAX_NAMES = 256 };
+  const char *names[MAX_NAMES];
   size_t count = 0;
   if (settings->algo == NULL) return COLL_OK;
   for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) {
@@ -204,7 +204,7 @@ static coll_status_t check_algo(const bench_settings_t *settings) {
     if (!settings->collectives[i]) continue;
     for (int k = 0; (name = coll_algo_name((coll_collective_t)i, k)) != NULL; k++) {
       if (strcmp(name, settings->algo) == 0) return COLL_OK;
-      if (count < NAMES_MOST - 1) names[count++] = name;
+      if (count < MAX_NAMES - 1) names[count++] = name;
     }
   }
   if (strcmp(settings->algo, "all") == 0) return COLL_OK;
@@ -249,13 +249,13 @@ static coll_status_t finish(const raw_t *raw, bool ranged, bench_settings_t *set
 
 /* The words of the line may come in any order: options before the collective, after it, or both. */
 static coll_status_t parse_words(const base_command_t *command, int argc, char **argv,
-                                 const char **collective, bool *helped) {
+                                 const char **collective, bool *help_printed) {
   *collective = NULL;
   for (int at = 0; at < argc;) {
     int first;
-    COLL_TRY(base_options_parse(command, argc - at, argv + at, &first, helped));
+    COLL_TRY(base_options_parse(command, argc - at, argv + at, &first, help_printed));
     at += first;
-    if (*helped || at >= argc) break;
+    if (*help_printed || at >= argc) break;
     if (*collective != NULL) {
       return base_fail(COLL_ERROR_INVALID, "one collective at a time: '%s' and '%s'", *collective,
                        argv[at]);
@@ -274,7 +274,7 @@ static void list_dtype_words(const char *dtype_words[]) {
 }
 
 static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_settings_t *settings,
-                                   const char **collective, bool *helped) {
+                                   const char **collective, bool *help_printed) {
   const char *dtype_words[COLL_DTYPE_COUNT + ALIAS_COUNT + 2];
   list_dtype_words(dtype_words);
   const base_option_t options[] = {
@@ -324,7 +324,7 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
   const base_command_t command = {"collbench", "COLLECTIVE [options]",
                                   summary,     examples,
                                   options,     sizeof options / sizeof options[0]};
-  return parse_words(&command, argc, argv, collective, helped);
+  return parse_words(&command, argc, argv, collective, help_printed);
 }
 
 static void print_knobs(void) {
@@ -333,7 +333,7 @@ static void print_knobs(void) {
 }
 
 coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *settings,
-                                   bool *helped) {
+                                   bool *help_printed) {
   raw_t raw = {.begin = 8,
                .end = 64 << 20,
                .factor = FACTOR_DEFAULT,
@@ -346,12 +346,12 @@ coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *sett
   const raw_t untouched = raw;
   bench_settings_t parsed = {0};
   const char *collective;
-  COLL_TRY(parse_options(argc, argv, &raw, &parsed, &collective, helped));
-  if (raw.knobs && !*helped) {
+  COLL_TRY(parse_options(argc, argv, &raw, &parsed, &collective, help_printed));
+  if (raw.knobs && !*help_printed) {
     print_knobs();
-    *helped = true;
+    *help_printed = true;
   }
-  if (*helped) return COLL_OK;
+  if (*help_printed) return COLL_OK;
   if (collective == NULL) {
     return base_fail(COLL_ERROR_INVALID, "say what to measure: collbench allreduce (--help)");
   }

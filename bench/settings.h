@@ -37,7 +37,8 @@ typedef struct bench_settings {
 
 /* *helped: the help page or the knobs were printed and nothing is to be run. COLL_ERROR_INVALID
  * says what is wrong with the command line. Free the settings after success. */
-coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *settings, bool *helped);
+coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *settings,
+                                   bool *help_printed);
 void bench_settings_free(bench_settings_t *settings);
 
 /* Name of a reduction of the benchmark; "none" for BENCH_MOVE. */

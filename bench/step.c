@@ -1,7 +1,7 @@
 /*
- * How long a training step of a GPT-2 takes: forward, backward, gradient norm and AdamW, on random
- * weights and tokens, on the ranks that a launcher starts or on one alone. The rate of
- * single-precision matrix products that all ranks reach together is measured in the same run.
+ * Measures the time of a GPT-2 training step: forward, backward, gradient norm and AdamW, with
+ * random weights and tokens, on one rank or on the ranks of a launcher. Also measures the rate of
+ * single-precision matrix products that all ranks reach together.
  */
 #include <jansson.h>
 #include <math.h>
@@ -36,7 +36,7 @@ typedef struct rank {
   int32_t *tokens, *targets;
 } rank_t;
 
-/* `reduce` is the wait for gradients, their norm and its sum over the ranks. */
+/* reduce_ms: waiting for gradients, computing their norm and summing it over the ranks. */
 typedef struct timing {
   double passes_ms, reduce_ms, update_ms, waited_ms, loss;
 } timing_t;
@@ -47,9 +47,9 @@ static double ms_since(uint64_t start_ns) {
   return (double)(base_clock_now_ns() - start_ns) * 1e-6;
 }
 
-/* ---- setting up ---- */
+/* ---- setup ---- */
 
-static coll_status_t open_team(rank_t *rank) {
+static coll_status_t open_group(rank_t *rank) {
   coll_comm_t comm;
   coll_status_t status = coll_comm_create_env(&comm);
   if (status != COLL_OK) return base_fail(status, "%s", coll_last_error(NULL));
@@ -62,7 +62,7 @@ static coll_status_t open_model(const settings_t *settings, rank_t *rank) {
   train_model_config_t config;
   int ranks = rank->group.size;
   if (settings->batch % ranks != 0) {
-    return base_fail(COLL_ERROR_INVALID, "%d ranks cannot share a batch of %d: make it a multiple",
+    return base_fail(COLL_ERROR_INVALID, "%d ranks cannot divide a batch of %d: make it a multiple",
                      ranks, (int)settings->batch);
   }
   rank->sequences = (int)settings->batch / ranks;
@@ -89,7 +89,7 @@ static coll_status_t open_store(const settings_t *settings, rank_t *rank) {
   return train_store_initialize(rank->store, 1);
 }
 
-/* Those of all rows do not depend on the number of ranks. */
+/* The tokens of the global batch do not depend on the number of ranks. */
 static coll_status_t draw_tokens(rank_t *rank) {
   void *memory;
   size_t rows = (size_t)rank->rows, first = rows * (size_t)rank->group.rank;
@@ -136,7 +136,7 @@ static coll_status_t pass(const settings_t *settings, rank_t *rank, double *loss
 static coll_status_t take_step(const settings_t *settings, rank_t *rank, uint64_t step,
                                timing_t *timing) {
   static const train_adamw_t adamw = TRAIN_ADAMW_INIT;
-  double sums[2]; /* of losses and of squares */
+  double sums[2]; /* loss; squared gradient norm */
   uint64_t start_ns = base_clock_now_ns();
   COLL_TRY(pass(settings, rank, &sums[0]));
   timing->passes_ms = ms_since(start_ns);
@@ -154,13 +154,13 @@ static coll_status_t take_step(const settings_t *settings, rank_t *rank, uint64_
 }
 
 static coll_status_t take_steps(const settings_t *settings, rank_t *rank, timing_t *timings) {
-  for (int i = 0; i <= (int)settings->steps; i++) { /* the first is not timed */
+  for (int i = 0; i <= (int)settings->steps; i++) { /* the first step is not timed */
     COLL_TRY(take_step(settings, rank, (uint64_t)i + 1, &timings[i]));
   }
   return COLL_OK;
 }
 
-/* ---- the result ---- */
+/* ---- output ---- */
 
 static double total_of(const timing_t *timing) {
   return timing->passes_ms + timing->reduce_ms + timing->update_ms;
@@ -189,7 +189,7 @@ static void print_setup(const settings_t *settings, const rank_t *rank, double s
 static void print_timing(const char *which, const settings_t *settings, const rank_t *rank,
                          const timing_t *timing, double sgemm) {
   double per_s = 1e3 / total_of(timing), flops = flops_of(settings, rank);
-  printf("%s step %.1f ms (passes %.1f, norm %.1f, AdamW %.1f; waiting for ranks %.1f of it), ",
+  printf("%s step %.1f ms (passes %.1f, norm %.1f, AdamW %.1f; of which waiting for ranks %.1f), ",
          which, total_of(timing), timing->passes_ms, timing->reduce_ms, timing->update_ms,
          timing->waited_ms);
   printf("%.0f tokens/s, %.1f GFLOP/s, %.1f %% of sgemm\n",
@@ -217,8 +217,8 @@ static coll_status_t print_json(const settings_t *settings, const rank_t *rank,
   return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write the result");
 }
 
-static coll_status_t tell(const settings_t *settings, const rank_t *rank, timing_t *timings,
-                          double sgemm) {
+static coll_status_t print_results(const settings_t *settings, const rank_t *rank,
+                                   timing_t *timings, double sgemm) {
   int steps = (int)settings->steps;
   double first_loss = timings[0].loss, last_loss = timings[steps].loss;
   if (rank->group.rank != 0) return COLL_OK;
@@ -231,7 +231,7 @@ static coll_status_t tell(const settings_t *settings, const rank_t *rank, timing
   return COLL_OK;
 }
 
-static coll_status_t tell_limit(const rank_t *rank, const timing_t *median) {
+static coll_status_t print_limit(const rank_t *rank, const timing_t *median) {
   double limit_ms;
   COLL_TRY(step_limit_print(rank->layout, rank->rows, rank->pool, &limit_ms));
   printf("the median step takes %.3f times as long\n", total_of(median) / limit_ms);
@@ -240,13 +240,13 @@ static coll_status_t tell_limit(const rank_t *rank, const timing_t *median) {
 
 static coll_status_t check(const settings_t *settings, const rank_t *rank) {
   if (!settings->limit || (rank->group.size == 1 && !settings->json)) return COLL_OK;
-  return base_fail(COLL_ERROR_INVALID, "--limit: the limit is told of one rank, without --json");
+  return base_fail(COLL_ERROR_INVALID, "--limit needs a single rank and no --json");
 }
 
 static coll_status_t measure(const settings_t *settings, rank_t *rank) {
   double sgemm[2];
   void *memory;
-  COLL_TRY(open_team(rank));
+  COLL_TRY(open_group(rank));
   COLL_TRY(train_group_agree(&rank->group, check(settings, rank)));
   COLL_TRY(open_rank(settings, rank));
   COLL_TRY(base_alloc((size_t)settings->steps + 1, sizeof(timing_t), "the timings", &memory));
@@ -256,10 +256,10 @@ static coll_status_t measure(const settings_t *settings, rank_t *rank) {
   if (status == COLL_OK) status = train_blas_rate(rank->pool, &sgemm[1]);
   if (status == COLL_OK) status = train_group_sum_doubles(&rank->group, sgemm, 2);
   if (status == COLL_OK) {
-    status = tell(settings, rank, timings, sgemm[0] > sgemm[1] ? sgemm[0] : sgemm[1]);
+    status = print_results(settings, rank, timings, sgemm[0] > sgemm[1] ? sgemm[0] : sgemm[1]);
   }
   if (status == COLL_OK && settings->limit) {
-    status = tell_limit(rank, &timings[1 + settings->steps / 2]);
+    status = print_limit(rank, &timings[1 + settings->steps / 2]);
   }
   free(timings);
   return status;
@@ -271,42 +271,43 @@ int main(int argc, char **argv) {
   const base_option_t table[] = {
       {'m', "preset", BASE_OPTION_TEXT, &s.preset, "NAME",
        "the model: gpt2, gpt2-medium, tiny ..."},
-      {'b', "batch", BASE_OPTION_INTEGER, &s.batch, "N", "sequences per step, of all ranks", 1,
+      {'b', "batch", BASE_OPTION_INTEGER, &s.batch, "N", "sequences per step, over all ranks", 1,
        1 << 16},
       {'l', "length", BASE_OPTION_INTEGER, &s.length, "N", "tokens of a sequence", 1, 1 << 16},
       {'j', "threads", BASE_OPTION_INTEGER, &s.threads, "N",
        "threads per rank; 0: its share of the cores", 0, 1024},
-      {'r', "recompute", BASE_OPTION_WORD, &s.recompute, "WHAT", "made again in backward", 0, 0,
-       recomputed},
+      {'r', "recompute", BASE_OPTION_WORD, &s.recompute, "WHAT",
+       "activations to recompute in backward", 0, 0, recomputed},
       {'z', "zero", BASE_OPTION_INTEGER, &s.zero, "STAGE", "of ZeRO", 0, TRAIN_STAGE_MAX},
-      {0, "bucket", BASE_OPTION_BYTES, &s.bucket, "SIZE", "the most that one collective carries", 1,
+      {0, "bucket", BASE_OPTION_BYTES, &s.bucket, "SIZE", "maximum size of one collective", 1,
        INT64_C(1) << 40},
-      {0, "bf16", BASE_OPTION_FLAG, &s.bfloat16, NULL, "gradients travel as bfloat16"},
-      {0, "no-overlap", BASE_OPTION_FLAG, &s.no_overlap, NULL, "communicate and compute in turns"},
+      {0, "bf16", BASE_OPTION_FLAG, &s.bfloat16, NULL, "send gradients as bfloat16"},
+      {0, "no-overlap", BASE_OPTION_FLAG, &s.no_overlap, NULL,
+       "do not overlap communication with computation"},
       {0, "no-comm", BASE_OPTION_FLAG, &s.no_comm, NULL, "send no gradients"},
-      {'s', "steps", BASE_OPTION_INTEGER, &s.steps, "N", "timed, after one that is not", 1,
-       1 << 20},
+      {'s', "steps", BASE_OPTION_INTEGER, &s.steps, "N",
+       "number of timed steps, after an untimed one", 1, 1 << 20},
       {0, "limit", BASE_OPTION_FLAG, &s.limit, NULL,
-       "tell what a step takes at least, on one rank"},
+       "also measure a lower bound for a step, on one rank"},
       {0, "json", BASE_OPTION_FLAG, &s.json, NULL, "print a line of JSON, for bench/scaling"}};
   const base_command_t command = {
       .name = "step",
       .usage = "[options]",
       .summary =
-          "Times training steps of a GPT-2, as part of the sgemm rate. What ranks and threads and\n"
-          "stages come to beside each other, bench/scaling measures with it.",
+          "Times training steps of a GPT-2 and compares them with the sgemm rate. bench/scaling "
+          "uses\nit to compare ranks, threads and ZeRO stages.",
       .examples =
           "  step --batch 8 --length 256 --threads 2\n"
           "      GPT-2 with 124 M parameters on two threads\n"
           "  collrun -n 2 step --batch 8 --length 256 --zero 2\n"
-          "      the same on two ranks, which share out gradients and moments\n",
+          "      the same on two ranks, which partition gradients and moments\n",
       .options = table,
       .option_count = sizeof table / sizeof table[0]};
   int first;
-  bool helped = false;
+  bool help_printed = false;
   rank_t rank = {0};
-  coll_status_t status = base_options_parse(&command, argc, argv, &first, &helped);
-  if (helped) return 0;
+  coll_status_t status = base_options_parse(&command, argc, argv, &first, &help_printed);
+  if (help_printed) return 0;
   if (status == COLL_OK) status = measure(&s, &rank);
   if (status != COLL_OK && base_last_error()[0] != '\0') {
     fprintf(stderr, "step: %s\n", base_last_error());

@@ -1,6 +1,7 @@
 /*
- * A product is tried in two ways, both on warm factors: cut into tiles over the pool, as in
- * training, and whole, with as many threads of OpenBLAS's own. The better one counts.
+ * Each product is measured in two ways, both with its factors in the cache if they fit: in tiles on
+ * the thread pool, as in training, and as one call with OpenBLAS's own threads. The faster one
+ * counts.
  */
 #include "bench/step_limit.h"
 
@@ -13,23 +14,23 @@
 #include "libtrain/ops/blas.h"
 #include "libtrain/ops/gemm.h"
 
-#define TRY_NS UINT64_C(60000000) /* how long a product is tried in each way */
-#define TRIES_LEAST 5
+#define TRY_NS UINT64_C(60000000) /* duration of each measurement */
+#define MIN_TRIES 5
 #define MEMORY_TRIES 5
 #define ADAMW_STREAMS 4
-#define RUN ((size_t)1 << 16) /* elements of a task */
-#define LANES 32              /* sums side by side */
+#define RUN ((size_t)1 << 16) /* elements per task */
+#define LANES 32              /* concurrent sums */
 
 typedef struct product {
   const char *name;
-  int times; /* in a step */
+  int times; /* per step */
   int rows, columns, depth;
   bool a_transposed, b_transposed;
 } product_t;
 
 enum { LAYER_PRODUCTS = 12, PRODUCTS = LAYER_PRODUCTS + 3 };
 
-/* Forward, the input's gradient and the weight's gradient of each linear layer. */
+/* Adds the three products of a linear layer: forward, input gradient, weight gradient. */
 static void add_linear(const char *const names[3], int times, int rows, int in, int out,
                        product_t *products) {
   products[0] = (product_t){names[0], times, rows, out, in, false, true};
@@ -54,11 +55,11 @@ static void list_products(const train_model_config_t *config, int rows, product_
 
 /* ---- products ---- */
 
-static void multiply_cut(train_pool_t *pool, const train_gemm_t *gemm) {
+static void multiply_tiled(train_pool_t *pool, const train_gemm_t *gemm) {
   train_gemm_run(pool, gemm, 1);
 }
 
-static void multiply_whole(train_pool_t *pool, const train_gemm_t *gemm) {
+static void multiply_openblas(train_pool_t *pool, const train_gemm_t *gemm) {
   (void)pool;
   train_gemm_run_serial(gemm);
 }
@@ -68,7 +69,7 @@ typedef void multiply_t(train_pool_t *pool, const train_gemm_t *gemm);
 static double best_ms(multiply_t *multiply, train_pool_t *pool, const train_gemm_t *gemm) {
   double best = 0;
   uint64_t began_ns = base_clock_now_ns();
-  for (int i = 0; i < TRIES_LEAST || base_clock_now_ns() - began_ns < TRY_NS; i++) {
+  for (int i = 0; i < MIN_TRIES || base_clock_now_ns() - began_ns < TRY_NS; i++) {
     uint64_t start_ns = base_clock_now_ns();
     multiply(pool, gemm);
     double ms = (double)(base_clock_now_ns() - start_ns) * 1e-6;
@@ -81,7 +82,7 @@ static double gflops(const product_t *product, double ms) {
   return 2e-6 * product->rows * product->columns * product->depth / ms;
 }
 
-/* The least time of the product in one of the two ways. */
+/* The minimum time of the product in one of the two ways. */
 static coll_status_t try_product(const product_t *product, multiply_t *multiply, train_pool_t *pool,
                                  double *ms) {
   size_t rows = (size_t)product->rows, columns = (size_t)product->columns;
@@ -106,22 +107,23 @@ static coll_status_t try_product(const product_t *product, multiply_t *multiply,
   return COLL_OK;
 }
 
-static double least(double a, double b) {
+static double minimum(double a, double b) {
   return a < b ? a : b;
 }
 
-static double print_product(const product_t *product, double cut_ms, double whole_ms) {
-  double ms = least(cut_ms, whole_ms) * product->times;
+static double print_product(const product_t *product, double tiled_ms, double openblas_ms) {
+  double ms = minimum(tiled_ms, openblas_ms) * product->times;
   printf("%-22s %5d %6d %7d %6d %9.1f %9.1f %8.1f\n", product->name, product->times, product->rows,
-         product->columns, product->depth, gflops(product, cut_ms), gflops(product, whole_ms), ms);
+         product->columns, product->depth, gflops(product, tiled_ms), gflops(product, openblas_ms),
+         ms);
   return ms;
 }
 
 /* ---- memory ---- */
 
 typedef struct streams {
-  size_t count;                 /* elements of each */
-  float *arrays[ADAMW_STREAMS]; /* the first is only read */
+  size_t count;                 /* elements per array */
+  float *arrays[ADAMW_STREAMS]; /* the first one is only read */
   float *sums;                  /* [tasks] */
 } streams_t;
 
@@ -141,7 +143,7 @@ static void read_run(void *context, int task, int thread) {
   for (int lane = 0; lane < LANES; lane++) s->sums[task] += lanes[lane];
 }
 
-/* The traffic of AdamW: four arrays in, three out. */
+/* The memory traffic of AdamW: reads four arrays, writes three. */
 static void update_run(void *context, int task, int thread) {
   const streams_t *s = context;
   const float *from = s->arrays[0];
@@ -185,32 +187,33 @@ static void print_memory(const char *name, double megabytes, double ms) {
   printf("%-22s %8.1f MB at %5.1f GB/s %29s %8.1f\n", name, megabytes, megabytes / ms, "", ms);
 }
 
-/* OpenBLAS's own threads go on looking for work after a product: they come last. */
+/* Measures with OpenBLAS's own threads last, because they keep spinning after a product. */
 coll_status_t step_limit_print(const train_layout_t *layout, int rows, train_pool_t *pool,
                                double *limit_ms) {
   product_t products[PRODUCTS];
-  double cut_ms[PRODUCTS], whole_ms[PRODUCTS], read_ms, update_ms;
+  double tiled_ms[PRODUCTS], openblas_ms[PRODUCTS], read_ms, update_ms;
   double megabytes = (double)layout->parameter_count * sizeof(float) * 1e-6;
   list_products(&layout->config, rows, products);
   train_blas_prepare();
   for (int i = 0; i < PRODUCTS; i++) {
-    COLL_TRY(try_product(&products[i], multiply_cut, pool, &cut_ms[i]));
+    COLL_TRY(try_product(&products[i], multiply_tiled, pool, &tiled_ms[i]));
   }
   COLL_TRY(try_memory(layout, pool, &read_ms, &update_ms));
   openblas_set_num_threads(train_pool_threads(pool));
   for (int i = 0; i < PRODUCTS; i++) {
-    COLL_TRY(try_product(&products[i], multiply_whole, pool, &whole_ms[i]));
+    COLL_TRY(try_product(&products[i], multiply_openblas, pool, &openblas_ms[i]));
   }
   openblas_set_num_threads(1);
-  printf("%-22s %5s %6s %7s %6s %9s %9s %8s\n", "at least, in a step", "times", "rows", "columns",
+  printf("%-22s %5s %6s %7s %6s %9s %9s %8s\n", "lower bound of a step", "times", "rows", "columns",
          "depth", "in tiles", "OpenBLAS", "time");
   printf("%-22s %5s %6s %7s %6s %9s %9s %8s\n", "", "", "", "", "", "(GFLOP/s)", "(GFLOP/s)",
          "(ms)");
   double sum = read_ms + update_ms;
-  for (int i = 0; i < PRODUCTS; i++) sum += print_product(&products[i], cut_ms[i], whole_ms[i]);
+  for (int i = 0; i < PRODUCTS; i++)
+    sum += print_product(&products[i], tiled_ms[i], openblas_ms[i]);
   print_memory("gradient norm", megabytes, read_ms);
   print_memory("AdamW", 7 * megabytes, update_ms);
-  printf("%-22s %60.1f\n", "all of these", sum);
+  printf("%-22s %60.1f\n", "total", sum);
   *limit_ms = sum;
   return COLL_OK;
 }

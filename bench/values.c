@@ -163,14 +163,15 @@ static bool is_less(coll_dtype_t dtype, uint64_t a, uint64_t b) {
   return bench_dtype_is_signed(dtype) ? sign_extend(dtype, a) < sign_extend(dtype, b) : a < b;
 }
 
-static uint64_t combine(const bench_values_t *values, uint64_t so_far, uint64_t term, int rank) {
-  bool less = is_less(values->dtype, term, so_far);
+static uint64_t combine(const bench_values_t *values, uint64_t status_before, uint64_t term,
+                        int rank) {
+  bool less = is_less(values->dtype, term, status_before);
   switch (values->op) {
-    case COLL_PROD: return so_far * term;
-    case COLL_MAX: return less ? so_far : term;
-    case COLL_MIN: return less ? term : so_far;
-    case BENCH_PREMUL_SUM: return so_far + term * integer_scalar(rank);
-    default: return so_far + term;
+    case COLL_PROD: return status_before * term;
+    case COLL_MAX: return less ? status_before : term;
+    case COLL_MIN: return less ? term : status_before;
+    case BENCH_PREMUL_SUM: return status_before + term * integer_scalar(rank);
+    default: return status_before + term;
   }
 }
 

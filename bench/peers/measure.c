@@ -211,9 +211,9 @@ static coll_status_t run(const bench_settings_t *settings, const peers_library_t
 
 int peers_measure(int argc, char **argv, const peers_library_t *library) {
   bench_settings_t settings;
-  bool helped = false;
-  coll_status_t status = bench_settings_parse(argc, argv, &settings, &helped);
-  if (status == COLL_OK && !helped) {
+  bool help_printed = false;
+  coll_status_t status = bench_settings_parse(argc, argv, &settings, &help_printed);
+  if (status == COLL_OK && !help_printed) {
     status = run(&settings, library);
     bench_settings_free(&settings);
   }
