@@ -189,9 +189,9 @@ static coll_status_t run_loop(run_t *run, const train_observer_t *observer,
   while (evaluated < evaluations) {
     COLL_TRY(take_step(run, &result->last));
     if (observer->on_step != NULL) observer->on_step(observer->context, &result->last);
-    int due = (int)(result->last.progress * evaluations);
-    if (due <= evaluated) continue;
-    evaluated = due;
+    int evaluations_due = (int)(result->last.progress * evaluations);
+    if (evaluations_due <= evaluated) continue;
+    evaluated = evaluations_due;
     COLL_TRY(evaluate_and_save(run, &result->held_out));
     if (observer->on_evaluation != NULL) {
       observer->on_evaluation(observer->context, &result->last, &result->held_out);

@@ -149,8 +149,8 @@ static coll_status_t encode_local(const char *path, train_tokenizer_t *tokenizer
   return status;
 }
 
-static coll_status_t map_place(const shared_shards_t *shared_shards, uint32_t vocabulary,
-                               train_corpus_t *corpus) {
+static coll_status_t map_shared_shards(const shared_shards_t *shared_shards, uint32_t vocabulary,
+                                       train_corpus_t *corpus) {
   train_corpus_t opened;
   coll_status_t status = COLL_OK;
   COLL_TRY(allocate_shards(TRAIN_SPLITS, &opened));
@@ -165,10 +165,10 @@ static coll_status_t map_place(const shared_shards_t *shared_shards, uint32_t vo
                      base_last_error());
   }
   split_by_shard(&opened, 1, vocabulary);
-  train_dataset_t *sides[TRAIN_SPLITS] = {&opened.training, &opened.held_out};
+  train_dataset_t *datasets[TRAIN_SPLITS] = {&opened.training, &opened.held_out};
   for (int split = 0; split < TRAIN_SPLITS; split++) {
-    sides[split]->files = (size_t)shared_shards->files[split];
-    sides[split]->bytes = shared_shards->bytes[split];
+    datasets[split]->files = (size_t)shared_shards->files[split];
+    datasets[split]->bytes = shared_shards->bytes[split];
   }
   *corpus = opened;
   return COLL_OK;
@@ -186,7 +186,8 @@ static coll_status_t open_text(const train_group_t *group, const char *path,
   }
   status = agree(group, status);
   if (status == COLL_OK) status = broadcast_shards(group, &shared_shards);
-  if (status == COLL_OK) status = agree(group, map_place(&shared_shards, vocabulary, &opened));
+  if (status == COLL_OK)
+    status = agree(group, map_shared_shards(&shared_shards, vocabulary, &opened));
   for (int split = 0; split < TRAIN_SPLITS; split++) train_shard_writer_close(&writers[split]);
   if (status != COLL_OK) {
     train_corpus_close(&opened);
@@ -215,8 +216,8 @@ coll_status_t train_corpus_tokenizer(const char *path, train_tokenizer_t **token
   train_shard_list_free(&list);
   *tokenizer = NULL;
   if (!some) return train_tokenizer_create_bytes(tokenizer);
-  const char *beside = dirname(folder);
-  return train_tokenizer_exists_in(beside) ? train_tokenizer_open(beside, tokenizer) : COLL_OK;
+  const char *parent = dirname(folder);
+  return train_tokenizer_exists_in(parent) ? train_tokenizer_open(parent, tokenizer) : COLL_OK;
 }
 
 coll_status_t train_corpus_open(const train_group_t *group, const char *path,
@@ -224,7 +225,7 @@ coll_status_t train_corpus_open(const train_group_t *group, const char *path,
                                 const train_progress_t *progress, train_corpus_t *corpus) {
   train_shard_list_t list = {0};
   coll_status_t status = agree(group, train_shard_list_find(path, &list));
-  if (status == COLL_OK) status = check_same(group, list.count, "the shards found at --data");
+  if (status == COLL_OK) status = check_same(group, list.count, "shards at --data");
   if (status == COLL_OK && list.count > 0) {
     status = agree(group, open_shards(&list, tokenizer, (uint32_t)vocabulary, corpus));
   } else if (status == COLL_OK) {

@@ -194,7 +194,7 @@ coll_status_t train_shard_writer_open(const train_tokenizer_t *tokenizer, const 
   return COLL_OK;
 }
 
-static coll_status_t make_place(train_shard_writer_t *writer) {
+static coll_status_t prepare_shard(train_shard_writer_t *writer) {
   if (writer->count == writer->max_tokens) {
     if (writer->folder == NULL) {
       return base_fail(COLL_ERROR_UNSUPPORTED,
@@ -210,10 +210,10 @@ static coll_status_t make_place(train_shard_writer_t *writer) {
 
 coll_status_t train_shard_writer_add(train_shard_writer_t *writer, const train_ids_t *ids) {
   for (size_t done = 0; done < ids->count;) {
-    COLL_TRY(make_place(writer));
-    uint64_t room = writer->max_tokens - writer->count;
+    COLL_TRY(prepare_shard(writer));
+    uint64_t free_tokens = writer->max_tokens - writer->count;
     size_t count = BUFFER_TOKENS - writer->buffered;
-    if (count > room) count = (size_t)room;
+    if (count > free_tokens) count = (size_t)free_tokens;
     if (count > ids->count - done) count = ids->count - done;
     memcpy(writer->buffer + writer->buffered, ids->ids + done, count * sizeof *ids->ids);
     writer->buffered += count;

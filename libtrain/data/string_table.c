@@ -60,19 +60,19 @@ uint32_t train_string_table_find(const train_string_table_t *table, const void *
 }
 
 static coll_status_t double_slots(train_string_table_t *table) {
-  size_t wanted = table->slot_count > 0 ? 2 * table->slot_count : MIN_SLOTS;
+  size_t new_count = table->slot_count > 0 ? 2 * table->slot_count : MIN_SLOTS;
   void *memory;
-  COLL_TRY(base_alloc(wanted, sizeof *table->slots, "a string table", &memory));
+  COLL_TRY(base_alloc(new_count, sizeof *table->slots, "a string table", &memory));
   train_string_slot_t *slots = memory;
   for (size_t i = 0; i < table->slot_count; i++) {
     if (table->slots[i].index == 0) continue;
-    size_t at = table->slots[i].hash & (wanted - 1);
-    while (slots[at].index != 0) at = (at + 1) & (wanted - 1);
+    size_t at = table->slots[i].hash & (new_count - 1);
+    while (slots[at].index != 0) at = (at + 1) & (new_count - 1);
     slots[at] = table->slots[i];
   }
   free(table->slots);
   table->slots = slots;
-  table->slot_count = wanted;
+  table->slot_count = new_count;
   return COLL_OK;
 }
 

@@ -192,7 +192,7 @@ static coll_status_t reserve(reader_t *reader, uint64_t count) {
 
 /* The end of the last line in the buffer, before its '\n', if the character before it is not white
  * space: no word spans that position. 0 when there is none. */
-static size_t last_cut(const uint8_t *bytes, size_t count) {
+static size_t last_word_boundary(const uint8_t *bytes, size_t count) {
   for (size_t at = count; at-- > 1;) {
     if (bytes[at] == '\n' && bytes[at - 1] > ' ' && bytes[at - 1] < 127) return at;
   }
@@ -219,7 +219,7 @@ static coll_status_t read_split(reader_t *reader, uint64_t left, train_split_t s
       return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read %s", reader->path);
     }
     if (reader->filled < wanted) return fail_truncated(reader);
-    size_t count = wanted == left ? wanted : last_cut(reader->bytes, wanted);
+    size_t count = wanted == left ? wanted : last_word_boundary(reader->bytes, wanted);
     if (count == 0) { /* a line longer than the chunk */
       limit *= 2;
       continue;

@@ -48,7 +48,7 @@ typedef struct train_text_chunk {
 } train_text_chunk_t;
 
 /* A failure stops the reading. */
-typedef coll_status_t (*train_text_visit_t)(void *context, const train_text_chunk_t *piece);
+typedef coll_status_t (*train_text_visit_t)(void *context, const train_text_chunk_t *chunk);
 
 /* Calls `visit` for all text in the order of the files, each with the length it had when it was
  * listed, and reports progress in bytes. COLL_ERROR_SYSTEM names a file that cannot be read any

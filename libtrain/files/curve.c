@@ -94,8 +94,8 @@ typedef struct scale {
 } scale_t;
 
 static double position(const scale_t *scale, double value) {
-  double share = (value - scale->low) / (scale->high - scale->low);
-  return scale->from + share * (scale->to - scale->from);
+  double fraction = (value - scale->low) / (scale->high - scale->low);
+  return scale->from + fraction * (scale->to - scale->from);
 }
 
 /* The smallest of 1, 2, 5 times a power of ten that divides `range` into at most TICKS parts. */
@@ -207,10 +207,10 @@ static void draw_labels(FILE *out, const train_curve_t *curve, const scale_t *y)
   }
   if (curve->series[0].count > 0 && curve->series[1].count > 0) {
     int upper = at[0] <= at[1] ? 0 : 1;
-    double middle = (at[0] + at[1]) / 2, apart = fmax(fabs(at[0] - at[1]), LABEL_GAP) / 2;
-    middle = fmin(fmax(middle, TOP + apart), HEIGHT - BOTTOM - apart - LABEL_GAP / 2);
-    at[upper] = middle - apart;
-    at[1 - upper] = middle + apart;
+    double middle = (at[0] + at[1]) / 2, half_gap = fmax(fabs(at[0] - at[1]), LABEL_GAP) / 2;
+    middle = fmin(fmax(middle, TOP + half_gap), HEIGHT - BOTTOM - half_gap - LABEL_GAP / 2);
+    at[upper] = middle - half_gap;
+    at[1 - upper] = middle + half_gap;
   }
   for (int kind = 0; kind < TRAIN_CURVE_KINDS; kind++) {
     if (curve->series[kind].count == 0) continue;

@@ -14,7 +14,7 @@ static uint64_t step(uint64_t lane, uint64_t word) {
   return lane ^ (lane >> 32);
 }
 
-static void take(uint64_t lanes[LANES], const unsigned char *block) {
+static void mix_block(uint64_t lanes[LANES], const unsigned char *block) {
   uint64_t words[LANES];
   memcpy(words, block, sizeof words);
   for (int i = 0; i < LANES; i++) lanes[i] = step(lanes[i], words[i]);
@@ -26,10 +26,10 @@ uint64_t train_digest(uint64_t digest, const void *bytes, size_t count) {
   uint64_t lanes[LANES];
   for (int i = 0; i < LANES; i++) lanes[i] = step(digest, (uint64_t)i + 1);
   size_t left = count;
-  for (; left >= block; left -= block, from += block) take(lanes, from);
+  for (; left >= block; left -= block, from += block) mix_block(lanes, from);
   unsigned char rest[LANES * sizeof(uint64_t)] = {0};
   if (left > 0) memcpy(rest, from, left);
-  take(lanes, rest);
+  mix_block(lanes, rest);
   uint64_t all = step(digest, count);
   for (int i = 0; i < LANES; i++) all = step(step(all, lanes[i]), 0);
   return all;

@@ -53,8 +53,8 @@ static void put_fixed(message_t *message, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; i++) message->bytes[message->count++] = (uint8_t)(value >> (8 * i));
 }
 
-static void put_key(message_t *message, int field, int wire) {
-  put_varint(message, (uint64_t)(field << 3 | wire));
+static void put_key(message_t *message, int field, int wire_type) {
+  put_varint(message, (uint64_t)(field << 3 | wire_type));
 }
 
 static void put_double(message_t *message, int field, double value) {

@@ -36,12 +36,12 @@ static bool is_gpt2(json_t *root) {
 coll_status_t train_huggingface_config_check_replaceable(const char *path) {
   json_t *root = NULL;
   if (access(path, F_OK) != 0) return COLL_OK;
-  bool ours = load(path, &root) == COLL_OK;
-  if (ours) {
-    ours = is_gpt2(root);
+  bool is_model_config = load(path, &root) == COLL_OK;
+  if (is_model_config) {
+    is_model_config = is_gpt2(root);
     json_decref(root);
   }
-  if (ours) return COLL_OK;
+  if (is_model_config) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID,
                    "%s exists and does not describe a GPT-2: write the model to another folder",
                    path);

@@ -87,9 +87,9 @@ static bool read_link(char resolved[PATH_MAX]) {
   target[length] = '\0';
   snprintf(folder, sizeof folder, "%s", resolved);
   bool absolute = target[0] == '/';
-  int whole = snprintf(resolved, PATH_MAX, "%s%s%s", absolute ? "" : dirname(folder),
-                       absolute ? "" : "/", target);
-  return whole < PATH_MAX;
+  int length_needed = snprintf(resolved, PATH_MAX, "%s%s%s", absolute ? "" : dirname(folder),
+                               absolute ? "" : "/", target);
+  return length_needed < PATH_MAX;
 }
 
 /* Follows symbolic links, so that writing replaces the target and not the link. */

@@ -136,7 +136,7 @@ static bool settings_from_json(json_t *object, train_metadata_t *metadata) {
   return true;
 }
 
-static bool record_from_json(json_t *root, train_metadata_t *metadata) {
+static bool fields_from_json(json_t *root, train_metadata_t *metadata) {
   train_model_config_t *config = &metadata->config;
   json_t *position, *settings;
   int moments;
@@ -158,9 +158,9 @@ coll_status_t train_metadata_from_json(const char *text, size_t count, train_met
   if (root == NULL) {
     return base_fail(COLL_ERROR_INVALID, "the metadata is not JSON: %s", error.text);
   }
-  bool whole = record_from_json(root, &read);
+  bool complete = fields_from_json(root, &read);
   json_decref(root);
-  if (!whole) return base_fail(COLL_ERROR_INVALID, "the metadata has missing or invalid fields");
+  if (!complete) return base_fail(COLL_ERROR_INVALID, "the metadata has missing or invalid fields");
   COLL_TRY(train_model_config_check(&read.config));
   *metadata = read;
   return COLL_OK;

@@ -11,13 +11,13 @@
 #define SIZE 1024 /* rows and columns of the matrices of the rate measurement */
 #define TRIES 8
 
-static void keep_to_one_thread(void) {
+static void set_one_thread(void) {
   openblas_set_num_threads(1);
 }
 
 void train_blas_prepare(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, keep_to_one_thread);
+  pthread_once(&once, set_one_thread);
 }
 
 const char *train_blas_kernels(void) {

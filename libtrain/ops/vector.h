@@ -57,19 +57,19 @@ static inline float train_tanh(float x) {
  * reordering that compilers may not do by themselves. */
 static inline float train_max(const float *values, int count) {
   enum { LANES = 8 };
-  float most[LANES], largest = values[0];
-  for (int lane = 0; lane < LANES; lane++) most[lane] = largest;
+  float lanes_max[LANES], max = values[0];
+  for (int lane = 0; lane < LANES; lane++) lanes_max[lane] = max;
   int i = 0;
   for (; i + LANES <= count; i += LANES) {
     for (int lane = 0; lane < LANES; lane++) {
-      most[lane] = values[i + lane] > most[lane] ? values[i + lane] : most[lane];
+      lanes_max[lane] = values[i + lane] > lanes_max[lane] ? values[i + lane] : lanes_max[lane];
     }
   }
-  for (; i < count; i++) largest = values[i] > largest ? values[i] : largest;
+  for (; i < count; i++) max = values[i] > max ? values[i] : max;
   for (int lane = 0; lane < LANES; lane++) {
-    largest = most[lane] > largest ? most[lane] : largest;
+    max = lanes_max[lane] > max ? lanes_max[lane] : max;
   }
-  return largest;
+  return max;
 }
 
 #endif
