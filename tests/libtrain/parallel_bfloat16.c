@@ -63,18 +63,18 @@ Test(parallel_bfloat16, every_value_survives_a_round_trip) {
 
 Test(parallel_bfloat16, works_in_place) {
   for (size_t count = 0; count < 1100; count += 1 + count / 7) {
-    float *wide = malloc((count + 1) * sizeof *wide), *place = malloc((count + 1) * sizeof *wide);
+    float *wide = malloc((count + 1) * sizeof *wide), *buffer = malloc((count + 1) * sizeof *wide);
     uint16_t *narrow = malloc((count + 1) * sizeof *narrow);
     random_fill(count, 1.0, count, wide);
-    memcpy(place, wide, count * sizeof *wide);
+    memcpy(buffer, wide, count * sizeof *wide);
     train_bfloat16_narrow(wide, count, narrow);
-    train_bfloat16_narrow(place, count, (uint16_t *)place);
-    cr_assert_arr_eq(place, narrow, count * sizeof *narrow);
+    train_bfloat16_narrow(buffer, count, (uint16_t *)buffer);
+    cr_assert_arr_eq(buffer, narrow, count * sizeof *narrow);
     train_bfloat16_widen(narrow, count, wide);
-    train_bfloat16_widen((const uint16_t *)place, count, place);
-    cr_assert_arr_eq(place, wide, count * sizeof *wide);
+    train_bfloat16_widen((const uint16_t *)buffer, count, buffer);
+    cr_assert_arr_eq(buffer, wide, count * sizeof *wide);
     free(wide);
-    free(place);
+    free(buffer);
     free(narrow);
   }
 }

@@ -138,19 +138,19 @@ static bool is_noise(const train_tensor_t *tensor, int element) {
 
 /* Distance between two states of a tensor, relative to its norm. */
 static double distance(const train_tensor_t *tensor, const float *one, const float *other) {
-  double apart = 0, length = 0;
+  double difference = 0, length = 0;
   for (int i = 0; i < tensor->rows * tensor->columns; i++) {
     size_t at = tensor->offset + (size_t)i;
     if (is_noise(tensor, i)) continue;
-    apart += pow((double)one[at] - (double)other[at], 2);
+    difference += pow((double)one[at] - (double)other[at], 2);
     length += pow((double)one[at], 2);
   }
-  return sqrt(apart / length);
+  return sqrt(difference / length);
 }
 
-static void check_close(const trial_t *alone, const trial_t *trial) {
+static void check_close(const trial_t *single_rank, const trial_t *trial) {
   for (int step = 0; step < STEPS; step++) {
-    double loss = alone->outcome.losses[step], norm = alone->outcome.norms[step];
+    double loss = single_rank->outcome.losses[step], norm = single_rank->outcome.norms[step];
     cr_assert_float_eq(trial->outcome.losses[step], loss, TOLERANCE * loss,
                        "%d ranks, stage %d, %d micro-batches, recomputing %d: loss %.9g at step "
                        "%d, alone %.9g",
@@ -160,31 +160,32 @@ static void check_close(const trial_t *alone, const trial_t *trial) {
   }
   for (int i = 0; i < layout->tensor_count; i++) {
     const train_tensor_t *tensor = &layout->tensors[i];
-    double apart = distance(tensor, alone->outcome.parameters, trial->outcome.parameters);
-    cr_assert_leq(apart, TOLERANCE,
+    double difference =
+        distance(tensor, single_rank->outcome.parameters, trial->outcome.parameters);
+    cr_assert_leq(difference, TOLERANCE,
                   "%d ranks, stage %d, %d micro-batches, recomputing %d: %s is %g apart",
                   trial->ranks, trial->stage, trial->micro_batches, (int)trial->recompute,
-                  tensor->name, apart);
+                  tensor->name, difference);
   }
 }
 
-static trial_t alone;
+static trial_t single_rank;
 
 static void setup(void) {
   cr_assert_eq(train_layout_create(&config, &layout), COLL_OK);
-  alone = (trial_t){.ranks = 1, .micro_batches = 1};
-  run(&alone);
+  single_rank = (trial_t){.ranks = 1, .micro_batches = 1};
+  run(&single_rank);
 }
 
 static void teardown(void) {
-  free(alone.outcome.parameters);
+  free(single_rank.outcome.parameters);
   train_layout_destroy(layout);
 }
 
 TestSuite(parallel_parity, .init = setup, .fini = teardown);
 
 Test(parallel_parity, one_rank_reduces_the_loss) {
-  cr_assert_lt(alone.outcome.losses[STEPS - 1], 0.8 * alone.outcome.losses[0]);
+  cr_assert_lt(single_rank.outcome.losses[STEPS - 1], 0.8 * single_rank.outcome.losses[0]);
 }
 
 static void check_stage(int stage) {
@@ -195,7 +196,7 @@ static void check_stage(int stage) {
                        .micro_batches = 1 + each % 2,
                        .recompute = (train_recompute_t)(each / 2)};
       run(&trial);
-      check_close(&alone, &trial);
+      check_close(&single_rank, &trial);
       free(trial.outcome.parameters);
     }
   }

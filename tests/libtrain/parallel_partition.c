@@ -7,13 +7,13 @@
 #include "libtrain/parallel/partition.h"
 
 #define UNITS 3
-#define RANKS_MOST 9
+#define MAX_RANKS 9
 
 /* Marks the elements of a unit that the rank owns: each at most once, and no padding. */
 static void mark(const train_partition_t *partition, int unit, int rank, uint8_t *marks) {
-  const train_partition_unit_t *cut = &partition->units[unit];
-  for (int i = 0; i < cut->bucket_count; i++) {
-    const train_bucket_t *bucket = &partition->buckets[cut->first_bucket + i];
+  const train_partition_unit_t *sharded = &partition->units[unit];
+  for (int i = 0; i < sharded->bucket_count; i++) {
+    const train_bucket_t *bucket = &partition->buckets[sharded->first_bucket + i];
     size_t first = bucket->offset + (size_t)rank * bucket->shard;
     size_t owned = train_bucket_owned(bucket, rank);
     cr_assert_eq(bucket->unit, unit);
@@ -28,20 +28,20 @@ static void mark(const train_partition_t *partition, int unit, int rank, uint8_t
 
 static void check_unit(const train_partition_t *partition, int unit, size_t count,
                        size_t bucket_bytes) {
-  const train_partition_unit_t *cut = &partition->units[unit];
+  const train_partition_unit_t *sharded = &partition->units[unit];
   uint8_t *marks = calloc(count + 1, 1);
   size_t padded = 0;
   for (int rank = 0; rank < partition->ranks; rank++) mark(partition, unit, rank, marks);
   cr_assert_null(memchr(marks, 0, count), "an element of %zu has no owner", count);
-  cr_assert_eq(cut->count, count);
-  for (int i = 0; i < cut->bucket_count; i++) {
-    const train_bucket_t *bucket = &partition->buckets[cut->first_bucket + i];
+  cr_assert_eq(sharded->count, count);
+  for (int i = 0; i < sharded->bucket_count; i++) {
+    const train_bucket_t *bucket = &partition->buckets[sharded->first_bucket + i];
     cr_assert_eq(bucket->offset, padded, "padding inside a unit");
     cr_assert_leq(bucket->count * sizeof(float), bucket_bytes);
     cr_assert_eq(bucket->shard % TRAIN_SHARD_FLOATS, 0);
     padded += (size_t)partition->ranks * bucket->shard;
   }
-  cr_assert_eq(cut->padded, padded);
+  cr_assert_eq(sharded->padded, padded);
   cr_assert_geq(padded, count);
   cr_assert_lt(padded - count, (size_t)partition->ranks * TRAIN_SHARD_FLOATS);
   free(marks);
@@ -63,7 +63,7 @@ static void check(const size_t counts[UNITS], size_t bucket_bytes, int ranks) {
     padded += partition->units[unit].padded;
   }
   for (int i = 0; i < partition->bucket_count; i++) {
-    cr_assert_eq(partition->buckets[i].owned, owned, "shares overlap where they are kept");
+    cr_assert_eq(partition->buckets[i].owned, owned, "shards overlap");
     owned += partition->buckets[i].shard;
   }
   cr_assert_eq(partition->count, all);
@@ -76,7 +76,7 @@ static void check(const size_t counts[UNITS], size_t bucket_bytes, int ranks) {
 Test(parallel_partition, every_element_has_one_owner) {
   static const size_t sizes[] = {1, 2, 15, 16, 17, 100, 255, 1023, 4096, 5000};
   enum { SIZES = sizeof sizes / sizeof sizes[0] };
-  for (int ranks = 1; ranks <= RANKS_MOST; ranks++) {
+  for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
     for (size_t i = 0; i < SIZES; i++) {
       const size_t counts[UNITS] = {sizes[i], sizes[(i + 3) % SIZES], sizes[(i + 7) % SIZES]};
       check(counts, (size_t)ranks * TRAIN_SHARD_FLOATS * sizeof(float), ranks);

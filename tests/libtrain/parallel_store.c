@@ -87,8 +87,8 @@ static bool is_unit_right(const trial_t *trial, const train_layout_t *layout, ui
   return true;
 }
 
-static void give_gradients(const train_layout_t *layout, uint64_t step, int first, int rows,
-                           int unit, bool overwrite, float *gradients) {
+static void write_gradients(const train_layout_t *layout, uint64_t step, int first, int rows,
+                            int unit, bool overwrite, float *gradients) {
   const train_unit_t *at = &layout->units[unit];
   for (size_t i = 0; i < at->count; i++) {
     float given = (float)rows_gradient(step, first, rows, at->offset + i);
@@ -133,13 +133,13 @@ static int backward(const pass_t *pass) {
   bool overwrite;
   PARTY_TRY(use_unit(pass, 0, last));
   PARTY_OK(provider->open_gradients(provider->context, 0, &ends, &overwrite));
-  give_gradients(pass->layout, pass->step, pass->first_row, pass->rows, 0, overwrite, ends);
+  write_gradients(pass->layout, pass->step, pass->first_row, pass->rows, 0, overwrite, ends);
   provider->release(provider->context, 0);
   for (int unit = last; unit >= 1; unit--) {
     PARTY_TRY(use_unit(pass, unit, unit > 1 ? unit - 1 : -1));
     PARTY_OK(provider->open_gradients(provider->context, unit, &gradients, &overwrite));
-    give_gradients(pass->layout, pass->step, pass->first_row, pass->rows, unit, overwrite,
-                   gradients);
+    write_gradients(pass->layout, pass->step, pass->first_row, pass->rows, unit, overwrite,
+                    gradients);
     provider->release(provider->context, unit);
     PARTY_OK(provider->close_gradients(provider->context, unit));
   }
@@ -184,16 +184,16 @@ static int take_step(party_rank_t *self, train_store_t *store, pass_t *pass) {
 
 /* Reads the whole store in chunks that are not aligned with units or buckets. */
 static int check_flat(const train_layout_t *layout, train_store_t *store, const trial_t *trial) {
-  enum { PIECE = 157 };
+  enum { CHUNK = 157 };
   train_flat_t flat = train_store_flat(store);
   size_t count = layout->parameter_count;
-  float piece[PIECE];
+  float chunk[CHUNK];
   for (int array = 0; array < TRAIN_ARRAYS; array++) {
     const float *expected = trial->expected[array] + STEPS * count;
-    for (size_t at = 0; at < count; at += PIECE) {
-      size_t here = count - at < PIECE ? count - at : PIECE;
-      PARTY_OK(flat.read(flat.context, (train_array_t)array, at, here, piece));
-      PARTY_REQUIRE(memcmp(piece, expected + at, here * sizeof *piece) == 0,
+    for (size_t at = 0; at < count; at += CHUNK) {
+      size_t here = count - at < CHUNK ? count - at : CHUNK;
+      PARTY_OK(flat.read(flat.context, (train_array_t)array, at, here, chunk));
+      PARTY_REQUIRE(memcmp(chunk, expected + at, here * sizeof *chunk) == 0,
                     "array %d differs from %zu on", array, at);
     }
   }

@@ -51,10 +51,10 @@ static void check_sum_at(const uint8_t *bytes, size_t count, const uint8_t *sum)
 static int read_field(const uint8_t *bytes, size_t *at, uint64_t *number, const uint8_t **inside) {
   uint64_t values[2] = {0}; /* the key; the value or the length */
   for (int i = 0; i < 2; i++) {
-    int wire = (int)(values[0] & 7);
-    if (i == 1 && (wire == 1 || wire == 5)) {
-      values[1] = little_endian(bytes + *at, wire == 1 ? 8 : 4);
-      *at += wire == 1 ? 8 : 4;
+    int wire_type = (int)(values[0] & 7);
+    if (i == 1 && (wire_type == 1 || wire_type == 5)) {
+      values[1] = little_endian(bytes + *at, wire_type == 1 ? 8 : 4);
+      *at += wire_type == 1 ? 8 : 4;
       break;
     }
     for (int shift = 0; shift == 0 || bytes[*at - 1] >= 0x80; shift += 7) {

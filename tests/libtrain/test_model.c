@@ -321,18 +321,18 @@ Test(layout, any_range_of_initial_values_is_the_same) {
   train_layout_t *layout;
   cr_assert_eq(train_layout_create(&tiny, &layout), COLL_OK);
   size_t count = layout->parameter_count, step = 37;
-  float *whole = malloc(count * sizeof *whole), share[37];
-  train_layout_initialize(NULL, layout, 3, 0, count, whole);
+  float *all_values = malloc(count * sizeof *all_values), range[37];
+  train_layout_initialize(NULL, layout, 3, 0, count, all_values);
   for (size_t first = 0; first < count; first += step) {
     size_t here = count - first < step ? count - first : step;
-    memset(share, 0xff, sizeof share);
-    train_layout_initialize(NULL, layout, 3, first, here, share);
-    cr_assert_arr_eq(share, whole + first, here * sizeof *share);
+    memset(range, 0xff, sizeof range);
+    train_layout_initialize(NULL, layout, 3, first, here, range);
+    cr_assert_arr_eq(range, all_values + first, here * sizeof *range);
   }
   size_t norm = train_layout_tensor(layout, 1, TRAIN_NORM2_WEIGHT)->offset;
-  cr_assert_eq(whole[norm], 1);
-  cr_assert_eq(whole[norm + 8], 0);
-  free(whole);
+  cr_assert_eq(all_values[norm], 1);
+  cr_assert_eq(all_values[norm + 8], 0);
+  free(all_values);
   train_layout_destroy(layout);
 }
 

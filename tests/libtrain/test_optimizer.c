@@ -21,7 +21,7 @@ static void reference_adamw(double rate, double decay, double g, int step, doubl
 }
 
 /* Five optimizer steps on random gradients, shard by shard. */
-static void take_steps(const train_layout_t *layout, size_t share, float *p, float *m, float *v) {
+static void take_steps(const train_layout_t *layout, size_t shard, float *p, float *m, float *v) {
   const train_adamw_t adamw = TRAIN_ADAMW_INIT;
   size_t count = layout->parameter_count;
   float *g = malloc(count * sizeof *g);
@@ -30,8 +30,8 @@ static void take_steps(const train_layout_t *layout, size_t share, float *p, flo
   memset(v, 0, count * sizeof *v);
   for (int step = 1; step <= 5; step++) {
     random_fill((uint64_t)step, 0.3, count, g);
-    for (size_t at = 0; at < count; at += share) {
-      size_t here = count - at < share ? count - at : share;
+    for (size_t at = 0; at < count; at += shard) {
+      size_t here = count - at < shard ? count - at : shard;
       train_adamw_step(NULL, &adamw, layout, at, here, g + at, 0.5f, 0.01f * (float)step,
                        (uint64_t)step, p + at, m + at, v + at);
     }
@@ -73,13 +73,13 @@ Test(optimizer, shards_give_the_same_result_as_the_full_array) {
   train_layout_t *layout;
   cr_assert_eq(train_layout_create(&tiny, &layout), COLL_OK);
   size_t count = layout->parameter_count;
-  float *whole = malloc(3 * count * sizeof *whole), *shares = malloc(3 * count * sizeof *shares);
-  take_steps(layout, count, whole, whole + count, whole + 2 * count);
-  for (size_t share = 31; share < count; share *= 3) {
-    take_steps(layout, share, shares, shares + count, shares + 2 * count);
-    cr_assert_arr_eq(whole, shares, 3 * count * sizeof *whole, "shares of %zu", share);
+  float *full = malloc(3 * count * sizeof *full), *sharded = malloc(3 * count * sizeof *sharded);
+  take_steps(layout, count, full, full + count, full + 2 * count);
+  for (size_t shard = 31; shard < count; shard *= 3) {
+    take_steps(layout, shard, sharded, sharded + count, sharded + 2 * count);
+    cr_assert_arr_eq(full, sharded, 3 * count * sizeof *full, "shards of %zu", shard);
   }
-  free(whole), free(shares);
+  free(full), free(sharded);
   train_layout_destroy(layout);
 }
 

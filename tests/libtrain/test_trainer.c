@@ -75,7 +75,7 @@ typedef struct job {
   int micro_batches;
   const char *resume; /* NULL: a new model */
   coll_status_t status;
-  char sentence[512];
+  char message[512];
   float losses[STEPS_MAX];
   train_metadata_t metadata;
   train_layout_t *layout;
@@ -138,7 +138,7 @@ static int rank_body(int rank, int size, void *context) {
   (void)size;
   job->status = run_rank(job);
   if (job->status != COLL_OK) {
-    snprintf(job->sentence, sizeof job->sentence, "%s", base_last_error());
+    snprintf(job->message, sizeof job->message, "%s", base_last_error());
   }
   return 0;
 }
@@ -172,7 +172,7 @@ static void start_jobs(int size, job_t *jobs) {
 
 static void check_all_ok(int size, const job_t *jobs) {
   for (int rank = 0; rank < size; rank++) {
-    cr_assert_eq(jobs[rank].status, COLL_OK, "rank %d: %s", rank, jobs[rank].sentence);
+    cr_assert_eq(jobs[rank].status, COLL_OK, "rank %d: %s", rank, jobs[rank].message);
   }
 }
 
@@ -181,9 +181,9 @@ static void check_all_failed(int size, const job_t *jobs, const char *words) {
   int sentences = 0;
   for (int rank = 0; rank < size; rank++) {
     cr_assert_neq(jobs[rank].status, COLL_OK, "rank %d of %d succeeded", rank, size);
-    if (jobs[rank].sentence[0] == '\0') continue;
+    if (jobs[rank].message[0] == '\0') continue;
     sentences++;
-    cr_assert(strstr(jobs[rank].sentence, words), "rank %d: %s", rank, jobs[rank].sentence);
+    cr_assert(strstr(jobs[rank].message, words), "rank %d: %s", rank, jobs[rank].message);
   }
   cr_assert_eq(sentences, 1);
 }
@@ -198,35 +198,35 @@ static void check_close(double one, double other, const char *what, int size) {
 }
 
 Test(trainer, losses_do_not_depend_on_the_number_of_ranks) {
-  static job_t alone[1], jobs[RANKS_MAX];
-  start_jobs(1, alone);
-  run_jobs(1, alone);
-  check_all_ok(1, alone);
-  cr_assert_lt(alone->result.held_out.loss, 3.0, "%g: it has not learnt",
-               alone->result.held_out.loss);
+  static job_t single[1], jobs[RANKS_MAX];
+  start_jobs(1, single);
+  run_jobs(1, single);
+  check_all_ok(1, single);
+  cr_assert_lt(single->result.held_out.loss, 3.0, "%g: the loss did not decrease",
+               single->result.held_out.loss);
   for (int size = 2; size <= RANKS_MAX; size *= 2) {
     start_jobs(size, jobs);
     run_jobs(size, jobs);
     check_all_ok(size, jobs);
     for (int step = 0; step < STEPS; step++) {
-      check_close((double)alone->losses[step], (double)jobs[0].losses[step], "loss", size);
+      check_close((double)single->losses[step], (double)jobs[0].losses[step], "loss", size);
     }
-    check_close(alone->result.held_out.loss, jobs[0].result.held_out.loss, "held-out loss", size);
-    cr_assert_eq(alone->result.held_out.tokens, jobs[0].result.held_out.tokens);
+    check_close(single->result.held_out.loss, jobs[0].result.held_out.loss, "held-out loss", size);
+    cr_assert_eq(single->result.held_out.tokens, jobs[0].result.held_out.tokens);
     for (int rank = 1; rank < size; rank++) {
       cr_assert(same_parameters(&jobs[0], &jobs[rank]), "rank %d differs", rank);
       cr_assert_arr_eq(jobs[0].losses, jobs[rank].losses, sizeof jobs[0].losses);
     }
     free_jobs(size, jobs);
   }
-  free_jobs(1, alone);
+  free_jobs(1, single);
 }
 
 Test(trainer, losses_do_not_depend_on_stage_or_micro_batches) {
-  static job_t alone[1], jobs[2];
-  start_jobs(1, alone);
-  run_jobs(1, alone);
-  check_all_ok(1, alone);
+  static job_t single[1], jobs[2];
+  start_jobs(1, single);
+  run_jobs(1, single);
+  check_all_ok(1, single);
   for (int stage = 1; stage <= TRAIN_STAGE_MAX; stage++) {
     start_jobs(2, jobs);
     for (int rank = 0; rank < 2; rank++) {
@@ -236,13 +236,13 @@ Test(trainer, losses_do_not_depend_on_stage_or_micro_batches) {
     run_jobs(2, jobs);
     check_all_ok(2, jobs);
     for (int step = 0; step < STEPS; step++) {
-      check_close((double)alone->losses[step], (double)jobs[1].losses[step], "loss", 2);
+      check_close((double)single->losses[step], (double)jobs[1].losses[step], "loss", 2);
     }
-    check_close(alone->result.held_out.loss, jobs[1].result.held_out.loss, "held-out loss", 2);
+    check_close(single->result.held_out.loss, jobs[1].result.held_out.loss, "held-out loss", 2);
     cr_assert(same_parameters(&jobs[0], &jobs[1]));
     free_jobs(2, jobs);
   }
-  free_jobs(1, alone);
+  free_jobs(1, single);
 }
 
 Test(trainer, ranks_without_windows_take_part_in_evaluation) {
@@ -340,7 +340,7 @@ Test(trainer, rejects_different_options_on_ranks) {
 }
 
 /* Only one rank reads the bad token. */
-static void check_token_fails_all(const train_dataset_t *dataset, size_t at, const char *sentence) {
+static void check_token_fails_all(const train_dataset_t *dataset, size_t at, const char *message) {
   static job_t jobs[3];
   start_jobs(3, jobs);
   for (int rank = 0; rank < 3; rank++) {
@@ -349,7 +349,7 @@ static void check_token_fails_all(const train_dataset_t *dataset, size_t at, con
   }
   ((uint16_t *)dataset->shards->tokens)[at] = 300;
   run_jobs(3, jobs);
-  check_all_failed(3, jobs, sentence);
+  check_all_failed(3, jobs, message);
   free_jobs(3, jobs);
 }
 

@@ -127,13 +127,13 @@ size_t reference_split(const uint8_t *text, size_t count) {
 
 /* Merges every left and right in the word from its beginning; returns its new length. */
 static size_t merge_word(uint16_t *ids, size_t count, train_merge_t merge) {
-  size_t kept = 0;
-  for (size_t i = 0; i < count; kept++) {
+  size_t length = 0;
+  for (size_t i = 0; i < count; length++) {
     bool both = i + 1 < count && ids[i] == merge.left && ids[i + 1] == merge.right;
-    ids[kept] = both ? merge.result : ids[i];
+    ids[length] = both ? merge.result : ids[i];
     i += both ? 2 : 1;
   }
-  return kept;
+  return length;
 }
 
 size_t reference_encode(const train_tokenizer_t *tokenizer, const uint8_t *text, size_t count,
@@ -178,7 +178,7 @@ static void read_corpus(const uint8_t *text, size_t count, const uint16_t byte_i
 /* The pair with the highest count, the lowest pair among equals; returns its count. */
 static size_t best_pair(const corpus_t *corpus, train_merge_t *best) {
   static size_t counts[MAX_TOKENS][MAX_TOKENS];
-  size_t most = 0;
+  size_t highest = 0;
   memset(counts, 0, sizeof counts);
   for (size_t word = 0; word < corpus->words; word++) {
     const uint16_t *ids = corpus->ids + corpus->starts[word];
@@ -186,12 +186,12 @@ static size_t best_pair(const corpus_t *corpus, train_merge_t *best) {
   }
   for (uint16_t left = 0; left < corpus->token_count; left++) {
     for (uint16_t right = 0; right < corpus->token_count; right++) {
-      if (counts[left][right] <= most) continue;
-      most = counts[left][right];
+      if (counts[left][right] <= highest) continue;
+      highest = counts[left][right];
       *best = (train_merge_t){.left = left, .right = right};
     }
   }
-  return most;
+  return highest;
 }
 
 /* The token of these bytes, added if it does not exist. */

@@ -149,12 +149,12 @@ static train_tokenizer_t *learn(const train_text_files_t *texts, int vocabulary)
 }
 
 static void check_same(const train_dataset_t *one, const train_dataset_t *other) {
-  int32_t here[2][1], there[2][1];
+  int32_t one_window[2][1], other_window[2][1];
   cr_assert_eq(one->count, other->count);
   for (uint64_t at = 0; at + 1 < one->count; at++) {
-    check_ok(train_dataset_sequence(one, at, 1, here[0], here[1]));
-    check_ok(train_dataset_sequence(other, at, 1, there[0], there[1]));
-    cr_assert(here[0][0] == there[0][0] && here[1][0] == there[1][0]);
+    check_ok(train_dataset_sequence(one, at, 1, one_window[0], one_window[1]));
+    check_ok(train_dataset_sequence(other, at, 1, other_window[0], other_window[1]));
+    cr_assert(one_window[0][0] == other_window[0][0] && one_window[1][0] == other_window[1][0]);
   }
 }
 
@@ -165,12 +165,12 @@ Test(corpus, text_and_its_shards_give_the_same_tokens) {
   uint64_t tokens[TRAIN_SPLITS];
   const char *text = folder_path(&folder, "text"), *out = folder_path(&folder, "out");
   check_ok(train_text_files_list(text, &texts));
-  train_tokenizer_t *tokenizer = learn(&texts, 400), *beside;
+  train_tokenizer_t *tokenizer = learn(&texts, 400), *stored;
   check_ok(train_encode_to_folder(&texts, tokenizer, out, 1500, &no_progress, tokens));
   check_ok(train_corpus_open(NULL, text, tokenizer, 400, &no_progress, &direct));
-  check_ok(train_corpus_tokenizer(out, &beside));
-  cr_assert_eq(beside->digest, tokenizer->digest);
-  check_ok(train_corpus_open(NULL, out, beside, 400, &no_progress, &shards));
+  check_ok(train_corpus_tokenizer(out, &stored));
+  cr_assert_eq(stored->digest, tokenizer->digest);
+  check_ok(train_corpus_open(NULL, out, stored, 400, &no_progress, &shards));
   cr_assert_gt(shards.training.files, 3);
   check_same(&direct.training, &shards.training);
   check_same(&direct.held_out, &shards.held_out);
@@ -178,13 +178,13 @@ Test(corpus, text_and_its_shards_give_the_same_tokens) {
   cr_assert_eq(direct.held_out.files, texts.files_of[TRAIN_SPLIT_HELD_OUT]);
   train_corpus_close(&direct);
   train_corpus_close(&shards);
-  train_tokenizer_destroy(beside);
-  check_ok(train_corpus_tokenizer(text, &beside));
-  cr_assert_eq(beside->tokens.count, 257);
-  cr_assert_eq(train_corpus_open(NULL, out, beside, 400, &no_progress, &shards),
+  train_tokenizer_destroy(stored);
+  check_ok(train_corpus_tokenizer(text, &stored));
+  cr_assert_eq(stored->tokens.count, 257);
+  cr_assert_eq(train_corpus_open(NULL, out, stored, 400, &no_progress, &shards),
                COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(), "was made with another tokenizer"), "%s", base_last_error());
-  train_tokenizer_destroy(beside);
+  train_tokenizer_destroy(stored);
   train_tokenizer_destroy(tokenizer);
   train_text_files_free(&texts);
 }

@@ -153,10 +153,10 @@ Test(shard, folder_contains_documents_and_tokenizer) {
                texts.bytes_of[TRAIN_SPLIT_TRAINING] + texts.files_of[TRAIN_SPLIT_TRAINING]);
   cr_assert_eq(tokens[TRAIN_SPLIT_HELD_OUT],
                texts.bytes_of[TRAIN_SPLIT_HELD_OUT] + texts.files_of[TRAIN_SPLIT_HELD_OUT]);
-  train_tokenizer_t *beside;
-  check_ok(train_tokenizer_open(folder_path(&folder, "out"), &beside));
-  cr_assert_eq(beside->digest, tokenizer->digest);
-  train_tokenizer_destroy(beside);
+  train_tokenizer_t *stored;
+  check_ok(train_tokenizer_open(folder_path(&folder, "out"), &stored));
+  cr_assert_eq(stored->digest, tokenizer->digest);
+  train_tokenizer_destroy(stored);
   train_shard_t shard;
   check_ok(train_shard_open(folder_path(&folder, "out/val_000000.bin"), &shard));
   size_t at = 0, count;

@@ -5,11 +5,11 @@
 
 #include "libtrain/data/shuffle.h"
 
-#define WINDOWS_MOST 5000
+#define MAX_WINDOWS 5000
 
 Test(shuffle, every_window_occurs_once_per_epoch) {
-  static const uint64_t windows[] = {1, 2, 3, 4, 5, 16, 17, 63, 64, 65, 1000, 4096, WINDOWS_MOST};
-  static uint8_t seen[WINDOWS_MOST];
+  static const uint64_t windows[] = {1, 2, 3, 4, 5, 16, 17, 63, 64, 65, 1000, 4096, MAX_WINDOWS};
+  static uint8_t seen[MAX_WINDOWS];
   for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
       memset(seen, 0, sizeof seen);

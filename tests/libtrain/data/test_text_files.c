@@ -102,7 +102,7 @@ Test(text_files, holds_out_the_last_tenth_if_a_split_is_empty) {
 /* All visited text, concatenated. */
 typedef struct collected {
   uint8_t *bytes;
-  size_t count, pieces, ends, held_out;
+  size_t count, chunks, ends, held_out;
 } collected_t;
 
 static coll_status_t collect(void *context, const train_text_chunk_t *chunk) {
@@ -110,7 +110,7 @@ static coll_status_t collect(void *context, const train_text_chunk_t *chunk) {
   collected->bytes = realloc(collected->bytes, collected->count + chunk->count);
   memcpy(collected->bytes + collected->count, chunk->bytes, chunk->count);
   collected->count += chunk->count;
-  collected->pieces++;
+  collected->chunks++;
   collected->ends += chunk->is_last;
   collected->held_out += chunk->split == TRAIN_SPLIT_HELD_OUT ? chunk->count : 0;
   return COLL_OK;
@@ -132,7 +132,7 @@ Test(text_files, are_read_with_their_listed_length) {
   fputs("and more", file);
   fclose(file);
   collected_t collected = read_all(&texts);
-  cr_assert(collected.count == 20 && collected.pieces == 2 && collected.ends == 1 &&
+  cr_assert(collected.count == 20 && collected.chunks == 2 && collected.ends == 1 &&
             collected.held_out == 2);
   cr_assert_arr_eq(collected.bytes, "0123456789abcdefghij", 20);
   cr_assert_eq(truncate(path, 4), 0);
@@ -147,20 +147,21 @@ Test(text_files, are_read_with_their_listed_length) {
 
 /* Counts the words that differ from those of the unsplit file. */
 typedef struct words {
-  const uint8_t *whole;
-  size_t at, count, pieces;
+  const uint8_t *full_text;
+  size_t at, count, chunks;
 } words_t;
 
 static coll_status_t compare_words(void *context, const train_text_chunk_t *chunk) {
   words_t *words = context;
   for (size_t at = 0; at < chunk->count;) {
     size_t length = train_pretokenize_next(chunk->bytes + at, chunk->count - at);
-    cr_assert_eq(length, train_pretokenize_next(words->whole + words->at, words->count - words->at),
+    cr_assert_eq(length,
+                 train_pretokenize_next(words->full_text + words->at, words->count - words->at),
                  "at byte %zu", words->at);
     at += length;
     words->at += length;
   }
-  words->pieces++;
+  words->chunks++;
   return COLL_OK;
 }
 
@@ -176,10 +177,10 @@ Test(text_files, chunks_end_at_word_boundaries) {
   const char *path = folder_write(&folder, "long", text, count);
   train_text_files_t texts = list(path);
   texts.files[0].held_out_from = count; /* otherwise the last tenth would be cut off at any byte */
-  words_t words = {.whole = text, .count = count};
+  words_t words = {.full_text = text, .count = count};
   cr_assert_eq(train_text_files_read(&texts, compare_words, &words, &no_progress), COLL_OK);
   cr_assert_eq(words.at, count);
-  cr_assert_eq(words.pieces, 3);
+  cr_assert_eq(words.chunks, 3);
   train_text_files_free(&texts);
   free(text);
 }
@@ -193,7 +194,7 @@ Test(text_files, line_longer_than_a_chunk_is_not_split) {
   texts.files[0].held_out_from = count;
   collected_t collected = read_all(&texts);
   cr_assert(collected.count == count && memcmp(collected.bytes, text, count) == 0);
-  cr_assert(collected.pieces == 1 && collected.ends == 1, "%zu pieces", collected.pieces);
+  cr_assert(collected.chunks == 1 && collected.ends == 1, "%zu pieces", collected.chunks);
   free(collected.bytes);
   train_text_files_free(&texts);
   free(text);

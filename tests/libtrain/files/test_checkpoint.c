@@ -34,7 +34,7 @@ static coll_status_t save(const char *path, sample_t *sample) {
   return train_checkpoint_write(path, &sample->metadata, &flat);
 }
 
-static train_model_file_t *open_whole(const char *path) {
+static train_model_file_t *open_complete(const char *path) {
   train_model_file_t *file = NULL;
   cr_assert_eq(train_model_file_open(path, &file), COLL_OK, "%s", base_last_error());
   return file;
@@ -42,7 +42,7 @@ static train_model_file_t *open_whole(const char *path) {
 
 /* Whether the file at `path` contains exactly this sample. */
 static bool contains_sample(const char *path, const sample_t *sample) {
-  train_model_file_t *file = open_whole(path);
+  train_model_file_t *file = open_complete(path);
   bool same = true;
   for (int array = 0; array < TRAIN_ARRAYS; array++) {
     same = same && sample_is_in(sample, &file->flat, (train_array_t)array);
@@ -89,7 +89,7 @@ Test(checkpoint, restores_every_bit) {
   cr_assert_eq(save(path, &sample), COLL_OK, "%s", base_last_error());
   cr_assert_neq(access(folder_path(&folder, "model.part"), F_OK), 0);
   cr_assert(contains_sample(path, &sample));
-  train_model_file_t *file = open_whole(path);
+  train_model_file_t *file = open_complete(path);
   const train_metadata_t *metadata = &file->metadata;
   cr_assert_eq(memcmp(&metadata->config, &sample.metadata.config, sizeof metadata->config), 0);
   cr_assert_eq(memcmp(&metadata->position, &position, sizeof position), 0);
@@ -138,7 +138,7 @@ Test(checkpoint, every_range_can_be_read_separately) {
   cr_assert_gt(sample.elements, TRAIN_CHUNK);
   const char *path = folder_path(&folder, "model");
   cr_assert_eq(save(path, &sample), COLL_OK);
-  train_model_file_t *files[] = {open_whole(path), open_whole(path)};
+  train_model_file_t *files[] = {open_complete(path), open_complete(path)};
   const size_t bounds[] = {
       0, 1, TRAIN_CHUNK - 1, TRAIN_CHUNK, TRAIN_CHUNK + 1, sample.elements - 1, sample.elements};
   const size_t count = sizeof bounds / sizeof bounds[0];
@@ -170,7 +170,7 @@ Test(checkpoint, without_moments_file_is_smaller_and_moments_read_as_zeros) {
   cr_assert_eq(save(path, &sample), COLL_OK);
   cr_assert_eq(stat(path, &without), 0);
   cr_assert_geq((size_t)(with.st_size - without.st_size), 2 * sample.elements * sizeof(float));
-  train_model_file_t *file = open_whole(path);
+  train_model_file_t *file = open_complete(path);
   cr_assert_not(file->metadata.moments);
   cr_assert(sample_is_in(&sample, &file->flat, TRAIN_PARAMETERS));
   cr_assert(sample_is_zero(&sample, &file->flat, TRAIN_FIRST_MOMENTS));

@@ -280,7 +280,7 @@ Test(huggingface, changed_bytes_never_read_out_of_bounds) {
   float *values = malloc(sample.elements * sizeof *values);
   uint64_t header;
   memcpy(&header, bytes, sizeof header);
-  int refused = 0;
+  int rejected = 0;
   for (uint64_t i = 0; i < 400; i++) {
     size_t at = (size_t)train_random_below(8, TRAIN_RANDOM_BATCHES, i, 8 + header);
     char old = bytes[at];
@@ -292,14 +292,14 @@ Test(huggingface, changed_bytes_never_read_out_of_bounds) {
     unlink(path);
     if (status != COLL_OK) {
       cr_assert_eq(status, COLL_ERROR_INVALID);
-      refused++;
+      rejected++;
       continue;
     }
     cr_assert_eq(file->flat.read(file->flat.context, TRAIN_PARAMETERS, 0, sample.elements, values),
                  COLL_OK);
     train_model_file_close(file);
   }
-  cr_assert_gt(refused, 300);
+  cr_assert_gt(rejected, 300);
   free(values);
   free(bytes);
 }

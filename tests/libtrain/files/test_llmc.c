@@ -133,11 +133,11 @@ Test(llmc, rejects_bad_headers) {
     cr_assert(strstr(base_last_error(), cases[i].why), "%s: '%s'", cases[i].why, base_last_error());
     cr_assert(strstr(base_last_error(), path), "%s", base_last_error());
   }
-  const char *cut = folder_write(&folder, "cut", bytes, count - 1);
-  cr_assert_eq(train_model_file_open(cut, &file), COLL_ERROR_INVALID);
+  const char *truncated_path = folder_write(&folder, "cut", bytes, count - 1);
+  cr_assert_eq(train_model_file_open(truncated_path, &file), COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(), "truncated"), "%s", base_last_error());
-  cut = folder_write(&folder, "cut", bytes, 1023);
-  cr_assert_eq(train_model_file_open(cut, &file), COLL_ERROR_INVALID);
+  truncated_path = folder_write(&folder, "cut", bytes, 1023);
+  cr_assert_eq(train_model_file_open(truncated_path, &file), COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(), "too short"), "%s", base_last_error());
   free(bytes);
 }

@@ -157,7 +157,7 @@ Test(safetensors, changed_header_bytes_are_handled) {
   const char *good = TWO("[0,8]", "[8,16]");
   size_t length = strlen(good);
   char *header = malloc(length + 1);
-  int refused = 0;
+  int rejected = 0;
   for (uint64_t i = 0; i < 800; i++) {
     memcpy(header, good, length + 1);
     header[train_random_below(5, TRAIN_RANDOM_BATCHES, 2 * i, length)] =
@@ -165,7 +165,7 @@ Test(safetensors, changed_header_bytes_are_handled) {
     const char *path = container_write(&folder, "changed", length, header, data, 16);
     train_safetensors_t list;
     coll_status_t status = read_header(path, &list);
-    refused += status != COLL_OK;
+    rejected += status != COLL_OK;
     cr_assert(status == COLL_OK || status == COLL_ERROR_INVALID);
     if (status != COLL_OK) continue;
     for (size_t j = 0; j < list.count; j++) {
@@ -173,6 +173,6 @@ Test(safetensors, changed_header_bytes_are_handled) {
     }
     train_safetensors_free(&list);
   }
-  cr_assert(refused > 300 && refused < 800, "%d refused", refused);
+  cr_assert(rejected > 300 && rejected < 800, "%d refused", rejected);
   free(header);
 }

@@ -165,9 +165,10 @@ Test(tensors, reads_mixed_tensors_as_one_flat_space) {
   check_range(&flat, layout, 0, all, values);
   for (uint64_t i = 0; i < 60; i++) {
     size_t first = (size_t)train_random_below(7, TRAIN_RANDOM_BATCHES, 2 * i, all);
-    size_t most = all - first < 5000 ? all - first : 5000;
+    size_t max_count = all - first < 5000 ? all - first : 5000;
     check_range(&flat, layout, first,
-                (size_t)train_random_below(7, TRAIN_RANDOM_BATCHES, 2 * i + 1, most) + 1, values);
+                (size_t)train_random_below(7, TRAIN_RANDOM_BATCHES, 2 * i + 1, max_count) + 1,
+                values);
   }
   memset(values, 1, all * sizeof *values);
   cr_assert_eq(flat.read(flat.context, TRAIN_SECOND_MOMENTS, 0, all, values), COLL_OK);
