@@ -66,7 +66,7 @@ int gpt_eval(int argc, char **argv) {
   const base_option_t table[] = {
       {'k', "checkpoint", BASE_OPTION_TEXT, &s.checkpoint, "FILE", "the model"},
       {'d', "data", BASE_OPTION_TEXT, &s.data, "PATH",
-       "a text file, a folder tree of text files, or token shards"},
+       "text file, folder tree of text files, or token shards"},
       {0, "tokenizer", BASE_OPTION_TEXT, &s.tokenizer, "FILE",
        "the model's tokenizer, if the model file does not contain it"},
       {0, "eval-tokens", BASE_OPTION_INTEGER, &s.tokens, "N", "held-out tokens to predict", 1,

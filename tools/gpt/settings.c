@@ -48,7 +48,7 @@ static void add(table_t *table, const base_option_t *options, size_t count) {
 static void add_files(gpt_settings_t *s, table_t *table) {
   const base_option_t options[] = {
       {'d', "data", BASE_OPTION_TEXT, &s->data, "PATH",
-       "a text file, a folder tree of text files, or token shards"},
+       "text file, folder tree of text files, or token shards"},
       {0, "tokenizer", BASE_OPTION_TEXT, &s->tokenizer, "FILE",
        "tokenizer.json, or a folder with one; default: bytes"},
       {'o', "out", BASE_OPTION_TEXT, &s->out, "FILE", "where to save the checkpoint"},
@@ -91,7 +91,7 @@ static void add_training(gpt_settings_t *s, table_t *table) {
       {0, "seed", BASE_OPTION_INTEGER, &s->seed, "N",
        "of the initial weights and the order of the data"},
       {0, "evals", BASE_OPTION_INTEGER, &s->evaluations, "N",
-       "number of evaluations (and checkpoints), evenly distributed", 1, 1000},
+       "evaluations (and checkpoints), evenly distributed", 1, 1000},
       {0, "eval-tokens", BASE_OPTION_INTEGER, &s->evaluation_tokens, "N",
        "held-out tokens per evaluation", 1, INT64_C(1) << 40}};
   add(table, options, sizeof options / sizeof options[0]);
@@ -102,16 +102,15 @@ static void add_parallel(gpt_settings_t *s, table_t *table) {
   static const char *const recomputed[] = {"none", "attention", "block", NULL};
   const base_option_t options[] = {
       {0, "zero", BASE_OPTION_INTEGER, &s->zero, "STAGE",
-       "partition among the ranks: 1: moments; 2: + gradients; 3: + parameters", 0,
-       TRAIN_STAGE_MAX},
+       "ZeRO stage: partition 1: moments; 2: + gradients; 3: + parameters", 0, TRAIN_STAGE_MAX},
       {0, "accumulate", BASE_OPTION_INTEGER, &s->accumulate, "N",
        "micro-batches per step on each rank", 1, 1 << 20},
       {0, "recompute", BASE_OPTION_WORD, &s->recompute, "WHAT",
-       "activation recomputation in backward: none, attention, block", 0, 0, recomputed},
+       "activations to recompute in backward: none, attention, block", 0, 0, recomputed},
       {0, "bucket", BASE_OPTION_BYTES, &s->bucket, "SIZE", "maximum size of one collective", 1,
        INT64_C(1) << 40},
       {0, "comm-dtype", BASE_OPTION_WORD, &s->comm_dtype, "TYPE",
-       "type of gradients (at --zero 3 also parameters) in messages: float32, bf16", 0, 0,
+       "type in which gradients, at --zero 3 also parameters, are sent: float32, bf16", 0, 0,
        comm_dtypes},
       {0, "no-overlap", BASE_OPTION_FLAG, &s->no_overlap, NULL,
        "do not overlap communication with computation"},
@@ -129,7 +128,7 @@ static void add_machine(gpt_settings_t *s, table_t *table) {
 static void add_configuration(gpt_settings_t *s, table_t *table) {
   const base_option_t options[] = {
       {0, "config", BASE_OPTION_TEXT, &s->config_path, "FILE",
-       "read options from a JSON object; the command line takes precedence"},
+       "read options from a JSON object; the command line overrides it"},
       {0, "print-config", BASE_OPTION_FLAG, &s->print_config, NULL,
        "print the options as a JSON object and exit"}};
   add(table, options, sizeof options / sizeof options[0]);

@@ -189,9 +189,8 @@ static int train_main(int argc, char **argv) {
   training_options_t s = {
       .data = GPT_DEFAULT_DATA, .out = DEFAULT_TOKENIZER, .vocabulary = DEFAULT_VOCABULARY};
   const base_option_t table[] = {
-      {'d', "data", BASE_OPTION_TEXT, &s.data, "PATH",
-       "a text file or a folder tree of text files"},
-      {'v', "vocabulary", BASE_OPTION_INTEGER, &s.vocabulary, "N", "number of tokens",
+      {'d', "data", BASE_OPTION_TEXT, &s.data, "PATH", "text file or folder tree of text files"},
+      {'v', "vocabulary", BASE_OPTION_INTEGER, &s.vocabulary, "N", "size of the vocabulary",
        TRAIN_VOCABULARY_MIN, TRAIN_VOCABULARY_MAX},
       {'o', "out", BASE_OPTION_TEXT, &s.out, "PATH",
        "*.json: a tokenizer.json; else a folder for vocab.json and merges.txt"},
@@ -291,8 +290,7 @@ static int encode_main(int argc, char **argv) {
   const base_option_t table[] = {
       {'k', "tokenizer", BASE_OPTION_TEXT, &s.tokenizer, "PATH",
        "a tokenizer.json, a folder with vocab.json and merges.txt, or 'bytes'"},
-      {'d', "data", BASE_OPTION_TEXT, &s.data, "PATH",
-       "a text file or a folder tree of text files"},
+      {'d', "data", BASE_OPTION_TEXT, &s.data, "PATH", "text file or folder tree of text files"},
       {'o', "out", BASE_OPTION_TEXT, &s.out, "FOLDER", "a new folder for the shards"},
       {0, "shard-tokens", BASE_OPTION_INTEGER, &s.shard_tokens, "N", "maximum tokens per shard", 1,
        TRAIN_SHARD_TOKENS_MAX},
