@@ -14,7 +14,7 @@
 /* What the bytes of a unique id are. */
 typedef struct unique {
   uint64_t magic;
-  rendezvous_place_t place;
+  rendezvous_address_t place;
 } unique_t;
 
 _Static_assert(sizeof(unique_t) <= COLL_UNIQUE_ID_BYTES, "an id must fit its public bytes");
@@ -37,7 +37,7 @@ coll_status_t coll_unique_id_create(coll_unique_id_t *id) {
   if (getrandom(&made.place.key, sizeof made.place.key, 0) != (ssize_t)sizeof made.place.key) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a unique id");
   }
-  COLL_TRY(rendezvous_open(&made.place));
+  COLL_TRY(rendezvous_server_start(&made.place));
   memset(id, 0, sizeof *id);
   memcpy(id->internal, &made, sizeof made);
   return COLL_OK;
@@ -70,13 +70,13 @@ coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
 }
 
 coll_status_t coll_comm_create_env(coll_comm_t *comm) {
-  rendezvous_place_t place = {0};
+  rendezvous_address_t place = {0};
   const char *address;
   int rank, size, timeout_ms;
   if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_create_env: comm is NULL");
   COLL_TRY(comm_settings(NULL, &address, &timeout_ms));
   COLL_TRY(comm_environment(&rank, &size, &place));
-  if (size > 1 && rank == 0) COLL_TRY(rendezvous_open(&place));
+  if (size > 1 && rank == 0) COLL_TRY(rendezvous_server_start(&place));
   return comm_create(size > 1 ? &place : NULL, rank, size, timeout_ms, comm);
 }
 

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/memory.h"
-#include "comm/costs.h"
+#include "comm/calibration/costs.h"
 #include "topo/host.h"
 #include "transport/self/self.h"
 #include "transport/shm/memory.h"
@@ -192,10 +192,11 @@ static coll_status_t connect_mesh(shm_mesh_t *mesh, int rank, int size,
 }
 
 coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_record_t records[],
-                           uint64_t session, int timeout_ms, struct coll_comm **comm) {
-  uint64_t deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
+                           uint64_t session, uint64_t deadline_ns, const shm_mesh_watch_t *watch,
+                           struct coll_comm **comm) {
   transport_t *local;
   struct coll_comm *made;
+  mesh->watch = watch;
   coll_status_t status = connect_mesh(mesh, rank, size, records, session, deadline_ns);
   if (status != COLL_OK) {
     shm_mesh_close(mesh);
@@ -210,30 +211,60 @@ coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_reco
   return COLL_OK;
 }
 
-coll_status_t comm_create(const rendezvous_place_t *place, int rank, int size, int timeout_ms,
+static coll_status_t check_link(void *link) {
+  return rendezvous_check(link);
+}
+
+/* Connects, and waits until all other ranks have done so. */
+static coll_status_t connect_joined(rendezvous_link_t *link, shm_mesh_t *mesh, int rank, int size,
+                                    const comm_record_t records[], uint64_t session,
+                                    int timeout_ms, struct coll_comm **comm) {
+  uint64_t deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
+  const shm_mesh_watch_t watch = {.fd = link->fd, .check = check_link, .context = link};
+  struct coll_comm *made = NULL;
+  coll_status_t own = comm_connect(mesh, rank, size, records, session, deadline_ns, &watch, &made);
+  coll_status_t status = rendezvous_finish(link, own, deadline_ns);
+  if (status == COLL_OK) {
+    *comm = made;
+  } else if (own == COLL_OK) {
+    comm_destroy(made);
+  }
+  return status;
+}
+
+static coll_status_t join(const rendezvous_address_t *address, int rank, int size, int timeout_ms,
+                          shm_mesh_t *mesh, comm_record_t *own, comm_record_t records[],
+                          struct coll_comm **comm) {
+  uint64_t session;
+  rendezvous_link_t link;
+  const rendezvous_rank_t caller = {
+      .rank = rank, .size = size, .record = own, .record_bytes = sizeof *own};
+  coll_status_t status =
+      rendezvous_join(address, &caller, timeout_ms, records, &session, &link);
+  if (status != COLL_OK) {
+    shm_mesh_close(mesh);
+    return status;
+  }
+  return connect_joined(&link, mesh, rank, size, records, session, timeout_ms, comm);
+}
+
+coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size, int timeout_ms,
                           struct coll_comm **comm) {
   comm_record_t own, *records = NULL;
-  uint64_t session = 0;
   shm_mesh_t mesh;
   COLL_TRY(base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records));
   coll_status_t status = comm_introduce(&mesh, &own);
   if (status != COLL_OK) goto free_records;
-  if (rank == 0 && size > 1) status = comm_costs_find(&own.costs);
+  if (rank == 0 && size > 1) status = calibration_costs_find(&own.costs);
   if (status != COLL_OK) {
     shm_mesh_close(&mesh);
     goto free_records;
   }
-  if (place == NULL) {
+  if (address == NULL) {
     records[0] = own;
+    status = comm_connect(&mesh, rank, size, records, 0, UINT64_MAX, NULL, comm);
   } else {
-    rendezvous_rank_t caller = {
-        .rank = rank, .size = size, .record = &own, .record_bytes = sizeof own};
-    status = rendezvous_meet(place, &caller, timeout_ms, records, &session);
-  }
-  if (status == COLL_OK) {
-    status = comm_connect(&mesh, rank, size, records, session, timeout_ms, comm);
-  } else {
-    shm_mesh_close(&mesh);
+    status = join(address, rank, size, timeout_ms, &mesh, &own, records, comm);
   }
 free_records:
   free(records);
@@ -276,6 +307,6 @@ coll_status_t comm_create_threads(int size, int cores, const tune_machine_t *cos
 coll_status_t comm_create_local(int size, struct coll_comm *comms[]) {
   const comm_record_t caller = {.cpus = topo_cpus_own()};
   tune_machine_t costs = tune_machine_builtin;
-  if (size > 1) COLL_TRY(comm_costs_find(&costs));
+  if (size > 1) COLL_TRY(calibration_costs_find(&costs));
   return comm_create_threads(size, cores_of(1, &caller), &costs, comms);
 }

@@ -3,7 +3,7 @@
 #define COMM_CREATE_H
 
 #include "comm/comm.h"
-#include "comm/rendezvous.h"
+#include "comm/rendezvous/rendezvous.h"
 #include "topo/cpus.h"
 #include "transport/shm/mesh.h"
 
@@ -18,7 +18,7 @@ typedef struct comm_record {
   tune_machine_t costs; /* those of rank 0 count, for all ranks */
 } comm_record_t;
 
-_Static_assert(sizeof(comm_record_t) <= RENDEZVOUS_RECORD_MOST, "a record must fit the meeting");
+_Static_assert(sizeof(comm_record_t) <= RENDEZVOUS_RECORD_MAX, "a record must fit its message");
 
 /* COLL_INTERFACE_ADDRESS and COLL_TIMEOUT_MS, the latter unless config sets its own. */
 coll_status_t comm_settings(const coll_comm_config_t *config, const char **address,
@@ -27,17 +27,21 @@ coll_status_t comm_settings(const coll_comm_config_t *config, const char **addre
 /* COLL_TUNE: whether the costs are to be those that the library has built in. */
 coll_status_t comm_costs_setting(bool *builtin);
 
-/* Meets at `place` as rank `rank` of `size`; place NULL: a rank alone, that meets nobody. */
-coll_status_t comm_create(const rendezvous_place_t *place, int rank, int size, int timeout_ms,
+/* Joins the rendezvous at `address` as rank `rank` of `size`; NULL: size is 1, there is none. */
+coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size, int timeout_ms,
                           struct coll_comm **comm);
 
 /* Opens this rank's listening socket and describes it. The caller owns *mesh: shm_mesh_close. */
 coll_status_t comm_introduce(shm_mesh_t *mesh, comm_record_t *record);
 
-/* The rest of the way once the records of all ranks are known: session is a number that they all
- * have and no other communicator has. Takes over *mesh, on failure too. */
+/* Connects to the peers and makes the communicator, once the records of all ranks are known.
+ * session is a number that these ranks have and no other communicator has. The watch tells of
+ * failures elsewhere. Takes over *mesh, on failure too. COLL_ERROR_RANK_LOST from any other source
+ * than the watch means only that a peer has disconnected: it may have given up because of a third
+ * rank. */
 coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_record_t records[],
-                           uint64_t session, int timeout_ms, struct coll_comm **comm);
+                           uint64_t session, uint64_t deadline_ns, const shm_mesh_watch_t *watch,
+                           struct coll_comm **comm);
 
 coll_status_t comm_create_local(int size, struct coll_comm *comms[]);
 
@@ -48,8 +52,9 @@ coll_status_t comm_create_threads(int size, int cores, const tune_machine_t *cos
 /* Frees the communicator of a rank that has no call under way. */
 void comm_destroy(struct coll_comm *comm);
 
-/* rank, size and meeting point from the launcher's variables; *place is only set when size > 1. */
-coll_status_t comm_environment(int *rank, int *size, rendezvous_place_t *place);
+/* rank, size and the rendezvous address from the launcher's environment variables; *address is set
+ * only if size > 1. */
+coll_status_t comm_environment(int *rank, int *size, rendezvous_address_t *address);
 
 /* The index-th knob of this room, described; NULL past the end. */
 const struct base_knob *comm_knob(int index);

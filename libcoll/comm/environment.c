@@ -11,7 +11,7 @@
 #include "base/knob.h"
 #include "base/words.h"
 #include "comm/create.h"
-#include "comm/starter.h"
+#include "comm/rendezvous/launcher.h"
 
 static const char *const tune_words[] = {"auto", "builtin", NULL};
 enum { WORD_AUTO, WORD_BUILTIN };
@@ -115,8 +115,8 @@ static uint64_t job_told(const launcher_t *launcher) {
 
 /* The same for one that says nothing: each of its jobs has a process of its own that starts it. */
 static uint64_t job_by_starter(const launcher_t *launcher) {
-  char name[COMM_STARTER_BYTES];
-  comm_starter_name(launcher->rank, name);
+  char name[COMM_LAUNCHER_BYTES];
+  comm_launcher_identity(launcher->rank, name);
   return base_words_hash(BASE_WORDS_HASH_OF_NOTHING, name);
 }
 
@@ -126,7 +126,7 @@ static bool port_is_taken(void) {
   return agent != NULL && (strcmp(agent, "True") == 0 || strcmp(agent, "1") == 0);
 }
 
-static coll_status_t find_place(const launcher_t *launcher, rendezvous_place_t *place) {
+static coll_status_t find_place(const launcher_t *launcher, rendezvous_address_t *place) {
   const char *host = value_of("MASTER_ADDR");
   uint64_t job = job_told(launcher);
   int64_t port = PORT_FIRST;
@@ -142,7 +142,7 @@ static coll_status_t find_place(const launcher_t *launcher, rendezvous_place_t *
     port = PORT_FIRST + (int64_t)(job % PORT_SPREAD);
   }
   /* The job's name keeps ranks of different jobs on one port apart. */
-  *place = (rendezvous_place_t){.port = (uint16_t)port, .key = job};
+  *place = (rendezvous_address_t){.port = (uint16_t)port, .key = job};
   int length = snprintf(place->host, sizeof place->host, "%s", host != NULL ? host : "127.0.0.1");
   if (length < (int)sizeof place->host) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID,
@@ -151,7 +151,7 @@ static coll_status_t find_place(const launcher_t *launcher, rendezvous_place_t *
                    host, length, (int)sizeof place->host - 1);
 }
 
-coll_status_t comm_environment(int *rank, int *size, rendezvous_place_t *place) {
+coll_status_t comm_environment(int *rank, int *size, rendezvous_address_t *place) {
   const launcher_t *launcher = find_launcher();
   int64_t found_rank = 0, found_size = 1;
   if (launcher != NULL) {

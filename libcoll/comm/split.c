@@ -1,16 +1,24 @@
 /*
- * Every rank tells all others its color, key and how it can be reached, by an allgather on the
- * parent; then the ranks of a color connect as if they had met at a meeting point of their own.
+ * An allgather on the parent gives every rank the color, key and address of all others; then the
+ * ranks of a color connect. A second allgather confirms that all have. A rank that fails in between
+ * finishes the parent, and one that waits for its peers watches the parent's health, so that a
+ * failure is known to all at once, with the rank that caused it.
  */
 #include "comm/split.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "comm/batch.h"
 #include "comm/create.h"
 #include "comm/turn.h"
+
+#define CAUSE_NS 1000000000u /* in which the cause of a peer's hanging up shows on the parent */
+#define CHECK_NS 10000000u
+#define SETTLE_NS 20000000u /* a process that dies closes its sockets one after the other */
 
 typedef struct wish {
   int32_t color, key;
@@ -27,14 +35,15 @@ static int compare_wishes(const void *left, const void *right) {
   return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
-static coll_status_t tell_all(struct coll_comm *parent, const wish_t *own, wish_t wishes[]) {
+/* An allgather of `bytes` from each of the parent's ranks. */
+static coll_status_t exchange(struct coll_comm *parent, const void *own, size_t bytes, void *all) {
   const comm_traits_t traits = {
       .collective = COLL_ALLGATHER, .dtype = COLL_UINT8, .reach = PLAN_REACH_SCRATCH};
   const comm_call_t call = {.kind = COMM_COLLECTIVE,
                             .comm = parent,
-                            .shape = comm_shape_make(traits, sizeof *own),
+                            .shape = comm_shape_make(traits, bytes),
                             .send = own,
-                            .recv = wishes};
+                            .recv = all};
   return comm_call_run(&call);
 }
 
@@ -68,8 +77,64 @@ static coll_status_t make_wish(const struct coll_comm *parent, shm_mesh_t *mesh,
   return COLL_OK;
 }
 
+/* ---- failures -------------------------------------------------------------------------------*/
+
+/* Finishes the parent: its ranks are no longer in the same call. */
+static void finish_parent(struct coll_comm *parent, coll_status_t status, int failed_rank) {
+  comm_turn_take(parent, comm_turn_ticket(parent));
+  comm_finish(parent, status, failed_rank);
+  comm_turn_pass(parent);
+}
+
+typedef struct health {
+  struct coll_comm *parent;
+  int failed_rank; /* of the parent, once the check has found one; this rank before */
+} health_t;
+
+/* Says which rank another one has finished the parent for. */
+static coll_status_t fail_finished(struct coll_comm *parent, health_t *health) {
+  base_clock_sleep_ns(SETTLE_NS);
+  parent->local->ops->aborted(parent->local, &health->failed_rank);
+  return comm_failure(parent);
+}
+
+/* shm_mesh_watch_t's. A rank that gives up finishes the parent before it exits: so where the parent
+ * is finished, whoever it was finished for is to blame, and not the rank that was found dead. */
+static coll_status_t check_parent(void *context) {
+  health_t *health = context;
+  struct coll_comm *parent = health->parent;
+  transport_t *local = parent->local;
+  if (!comm_is_sound(parent)) return fail_finished(parent, health);
+  for (int peer = 0; peer < parent->size; peer++) {
+    if (peer == parent->rank) continue;
+    if (local->ops->peer_state(local, peer) != TRANSPORT_PEER_LOST) continue;
+    if (!comm_is_sound(parent)) return fail_finished(parent, health);
+    health->failed_rank = peer;
+    return base_fail(COLL_ERROR_RANK_LOST,
+                     "rank %d: rank %d (pid %d) died while the communicator was being split",
+                     parent->rank, peer, (int)parent->peers[peer].pid);
+  }
+  return COLL_OK;
+}
+
+/* A peer has hung up: it died, or it gave up because of another rank. Returns the cause, or, where
+ * the parent shows none in time, the failure as it was. */
+static coll_status_t find_cause(health_t *health, coll_status_t status) {
+  char text[COMM_ERROR_BYTES];
+  snprintf(text, sizeof text, "%s", base_last_error());
+  uint64_t end_ns = base_clock_now_ns() + CAUSE_NS;
+  while (base_clock_now_ns() < end_ns) {
+    COLL_TRY(check_parent(health));
+    base_clock_sleep_ns(CHECK_NS);
+  }
+  return base_fail(status, "%s", text);
+}
+
+/* ---- the child ------------------------------------------------------------------------------*/
+
 static coll_status_t connect_members(shm_mesh_t *mesh, const wish_t members[], int count,
-                                     int parent_rank, struct coll_comm **child) {
+                                     health_t *health, struct coll_comm **child) {
+  const shm_mesh_watch_t watch = {.fd = -1, .check = check_parent, .context = health};
   comm_record_t *records = NULL;
   const char *address;
   int timeout_ms, rank = 0;
@@ -83,10 +148,39 @@ static coll_status_t connect_members(shm_mesh_t *mesh, const wish_t members[], i
   }
   for (int i = 0; i < count; i++) {
     records[i] = members[i].record;
-    if (members[i].rank == parent_rank) rank = i;
+    if (members[i].rank == health->parent->rank) rank = i;
   }
-  status = comm_connect(mesh, rank, count, records, members[0].session, timeout_ms, child);
+  uint64_t deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
+  status = comm_connect(mesh, rank, count, records, members[0].session, deadline_ns, &watch, child);
   free(records);
+  bool hung_up = status == COLL_ERROR_RANK_LOST && health->failed_rank == health->parent->rank;
+  return hung_up ? find_cause(health, status) : status;
+}
+
+/* Connects the ranks of this rank's color, if it has one, and waits until all ranks of the parent
+ * have done so: what one of them fails in, it fails in for all. */
+static coll_status_t make_child(struct coll_comm *parent, shm_mesh_t *mesh, wish_t wishes[],
+                                int color, struct coll_comm **child) {
+  health_t health = {.parent = parent, .failed_rank = parent->rank};
+  struct coll_comm *made = NULL;
+  coll_status_t status = COLL_OK;
+  if (color < 0) {
+    shm_mesh_close(mesh);
+  } else {
+    int count = keep_color(wishes, parent->size, color);
+    status = connect_members(mesh, wishes, count, &health, &made);
+  }
+  if (status != COLL_OK) {
+    finish_parent(parent, status, health.failed_rank);
+    return status;
+  }
+  const char own = 0;
+  status = exchange(parent, &own, sizeof own, wishes); /* of no use any more, and large enough */
+  if (status == COLL_OK) {
+    *child = made;
+  } else if (made != NULL) {
+    comm_destroy(made);
+  }
   return status;
 }
 
@@ -96,22 +190,18 @@ coll_status_t comm_split(struct coll_comm *parent, int color, int key, struct co
   coll_status_t status =
       base_alloc((size_t)parent->size, sizeof *wishes, "wishes of ranks", (void **)&wishes);
   if (status != COLL_OK) {
-    comm_turn_take(parent, comm_turn_ticket(parent));
-    comm_finish(parent, status, parent->rank);
-    comm_turn_pass(parent);
+    finish_parent(parent, status, parent->rank);
     return status;
   }
   coll_status_t own_status = make_wish(parent, &mesh, &own);
   own.failed = own_status != COLL_OK;
-  status = tell_all(parent, &own, wishes);
+  status = exchange(parent, &own, sizeof own, wishes);
   if (status == COLL_OK) status = own_status;
   if (status == COLL_OK) status = check_all_can(parent, wishes);
-  if (status != COLL_OK || color < 0) {
-    shm_mesh_close(&mesh);
-    if (status == COLL_OK) *child = NULL;
+  if (status == COLL_OK) {
+    status = make_child(parent, &mesh, wishes, color, child);
   } else {
-    int count = keep_color(wishes, parent->size, color);
-    status = connect_members(&mesh, wishes, count, parent->rank, child);
+    shm_mesh_close(&mesh);
   }
   free(wishes);
   return status;

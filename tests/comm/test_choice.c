@@ -11,7 +11,7 @@
 
 #include "base/names.h"
 #include "comm/comm.h"
-#include "comm/costs.h"
+#include "comm/calibration/costs.h"
 #include "harness/party.h"
 
 /* ---- alike ----------------------------------------------------------------------------------*/
@@ -205,7 +205,7 @@ static void remove_home(void) {
 
 static int find_costs(int rank, int size, void *context) {
   (void)rank, (void)size;
-  return comm_costs_find(context) == COLL_OK ? 0 : harness_fail("%s", base_last_error());
+  return calibration_costs_find(context) == COLL_OK ? 0 : harness_fail("%s", base_last_error());
 }
 
 /* As a new process finds them. */
@@ -295,10 +295,10 @@ Test(costs, can_be_pinned) {
   make_home();
   setenv("COLL_TUNE", "builtin", 1);
   tune_machine_t costs;
-  cr_assert_eq(comm_costs_find(&costs), COLL_OK);
+  cr_assert_eq(calibration_costs_find(&costs), COLL_OK);
   cr_assert(same(&costs, &tune_machine_builtin));
   cr_assert_eq(rmdir(home), 0, "something was kept");
   setenv("COLL_TUNE", "bultin", 1);
-  cr_assert_eq(comm_costs_find(&costs), COLL_ERROR_INVALID);
+  cr_assert_eq(calibration_costs_find(&costs), COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(), "builtin") != NULL, "%s", base_last_error());
 }

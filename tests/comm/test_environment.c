@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "comm/create.h"
-#include "comm/starter.h"
+#include "comm/rendezvous/launcher.h"
 #include "harness/party.h"
 
 static const char *const names[] = {"RANK",
@@ -37,7 +37,7 @@ TestSuite(environment, .init = clear);
 typedef struct found {
   coll_status_t status;
   int rank, size;
-  rendezvous_place_t place;
+  rendezvous_address_t place;
 } found_t;
 
 static found_t look(void) {
@@ -145,11 +145,11 @@ Test(environment, tells_jobs_apart_by_who_started_them) {
 
 /* A rank may be started by way of scripts, which have the launcher's variables too. */
 Test(environment, looks_past_scripts_for_who_started_a_rank) {
-  char own[COMM_STARTER_BYTES], past[COMM_STARTER_BYTES], none[COMM_STARTER_BYTES];
+  char own[COMM_LAUNCHER_BYTES], past[COMM_LAUNCHER_BYTES], none[COMM_LAUNCHER_BYTES];
   set("PATH", getenv("PATH") != NULL ? getenv("PATH") : "/bin"); /* of all that is above, too */
-  comm_starter_name("COLL_NO_SUCH_VARIABLE", own);
-  comm_starter_name("COLL_NO_SUCH_VARIABLE", none);
-  comm_starter_name("PATH", past);
+  comm_launcher_identity("COLL_NO_SUCH_VARIABLE", own);
+  comm_launcher_identity("COLL_NO_SUCH_VARIABLE", none);
+  comm_launcher_identity("PATH", past);
   cr_assert_str_eq(own, none);
   cr_assert_str_neq(own, past, "the one above has the variable, and is taken");
 }

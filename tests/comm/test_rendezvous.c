@@ -1,6 +1,6 @@
 /*
- * Meetings that go wrong: ranks that are missing, double, of another mind or dead, strangers at the
- * door, and a door that is shut.
+ * The rendezvous server and its clients, in success and in failure: ranks that are missing,
+ * duplicate, inconsistent, slow or dead, unknown callers, and servers that cannot be reached.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -15,65 +15,76 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
-#include "comm/meeting.h"
-#include "comm/rendezvous.h"
-#include "comm/wire.h"
+#include "comm/rendezvous/server.h"
+#include "comm/rendezvous/rendezvous.h"
+#include "comm/rendezvous/wire.h"
 #include "harness/party.h"
 
 #define KEY 815u
 #define RECORD_BYTES 24
 #define LATE_NS 100000000u
 
-/* What a rank brings, and what it must get from the others. */
-typedef struct visit {
-  rendezvous_place_t place;
-  int ranks[8], sizes[8]; /* what each process says of itself */
+/* One rendezvous: what each process does, and what it must get. */
+typedef struct scenario {
+  rendezvous_address_t address;
+  int ranks[8], sizes[8]; /* that each process passes */
   int timeout_ms;
-  int late;       /* process that comes when the others are there, or -1 */
-  int dies;       /* process that hangs up in the middle, or -1 */
-  int strangers;  /* that call first */
-  bool garbage;   /* what they say; else nothing */
-  int files;      /* that the server may have open, hard limit and all; 0: as many as usual */
-  char words[64]; /* in every sentence; "" where the meeting succeeds */
+  int late;            /* process that joins when the others have, or -1 */
+  int dies;            /* process that dies after its hello, or -1 */
+  int unknown_callers; /* connections made before the ranks' */
+  bool garbage;        /* the unknown callers send bytes that are no hello; else nothing */
+  int files;           /* the server's hard limit of open files; 0: unchanged */
+  char expected[64];   /* in every error message */
   coll_status_t status;
-} visit_t;
+} scenario_t;
 
-static visit_t usual_visit(int size) {
-  visit_t visit = {.timeout_ms = 5000, .late = -1, .dies = -1};
-  snprintf(visit.place.host, sizeof visit.place.host, "127.0.0.1");
-  visit.place.key = KEY;
+static scenario_t default_scenario(int size) {
+  scenario_t scenario = {.timeout_ms = 5000, .late = -1, .dies = -1};
+  snprintf(scenario.address.host, sizeof scenario.address.host, "127.0.0.1");
+  scenario.address.key = KEY;
   for (int i = 0; i < size; i++) {
-    visit.ranks[i] = i;
-    visit.sizes[i] = size;
+    scenario.ranks[i] = i;
+    scenario.sizes[i] = size;
   }
-  return visit;
+  return scenario;
 }
 
-static int dial(const rendezvous_place_t *place) {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(place->port)};
-  inet_pton(AF_INET, place->host, &address.sin_addr);
+static int dial(const rendezvous_address_t *address) {
+  struct sockaddr_in target = {.sin_family = AF_INET, .sin_port = htons(address->port)};
+  inet_pton(AF_INET, address->host, &target.sin_addr);
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+  if (connect(fd, (struct sockaddr *)&target, sizeof target) != 0) {
     close(fd);
     return -1;
   }
   return fd;
 }
 
-static int call_as_strangers(const visit_t *visit) {
+static int connect_unknown_callers(const scenario_t *scenario) {
   static char garbage[4096];
   memset(garbage, 0x77, sizeof garbage);
-  for (int i = 0; i < visit->strangers; i++) {
-    int fd = dial(&visit->place);
-    PARTY_REQUIRE(fd >= 0, "a stranger cannot connect");
-    if (visit->garbage && write(fd, garbage, sizeof garbage) < 0) return 1;
+  for (int i = 0; i < scenario->unknown_callers; i++) {
+    int fd = dial(&scenario->address);
+    PARTY_REQUIRE(fd >= 0, "an unknown caller cannot connect");
+    if (scenario->garbage && write(fd, garbage, sizeof garbage) < 0) return 1;
     /* never closed: this process keeps all of them on the line */
   }
   return 0;
 }
 
-/* Says hello as a rank would, and is gone before the answer. */
-static int die_meanwhile(const visit_t *visit, int rank, int size) {
+/* Joins, and then finishes with `status`. */
+static coll_status_t join_and_finish(const rendezvous_address_t *address,
+                                     const rendezvous_rank_t *own, int timeout_ms, void *records,
+                                     uint64_t *session, coll_status_t status) {
+  rendezvous_link_t link;
+  COLL_TRY(rendezvous_join(address, own, timeout_ms, records, session, &link));
+  if (status != COLL_OK) base_fail(status, "rank %d: no memory for this test", own->rank);
+  uint64_t deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
+  return rendezvous_finish(&link, status, deadline_ns);
+}
+
+/* A process that dies when it has sent its hello and waits for the other ranks. */
+static int die_meanwhile(const scenario_t *scenario, int rank, int size) {
   char record[RECORD_BYTES] = "";
   rendezvous_rank_t own = {
       .rank = rank, .size = size, .record = record, .record_bytes = sizeof record};
@@ -82,7 +93,7 @@ static int die_meanwhile(const visit_t *visit, int rank, int size) {
     char records[8 * sizeof record];
     uint64_t session;
     alarm(1);
-    rendezvous_meet(&visit->place, &own, 20000, records, &session);
+    join_and_finish(&scenario->address, &own, 20000, records, &session, COLL_OK);
     _exit(0);
   }
   return 0;
@@ -97,34 +108,37 @@ static int check_records(char records[][RECORD_BYTES], int size) {
   return 0;
 }
 
-/* Process 0 opens the door, unless it is open already. */
-static int visit_body(int process, int size, void *context) {
-  visit_t visit = *(visit_t *)context;
-  rendezvous_place_t *shared = harness_board();
+/* Process 0 starts the server. */
+static int run_process(int process, int size, void *context) {
+  scenario_t scenario = *(scenario_t *)context;
+  rendezvous_address_t *shared = harness_board();
   uint64_t *sessions = (uint64_t *)(shared + 1);
   char record[RECORD_BYTES], records[100][RECORD_BYTES] = {""};
   if (process == 0) {
-    struct rlimit limit = {.rlim_cur = (rlim_t)visit.files, .rlim_max = (rlim_t)visit.files};
-    if (visit.files > 0) setrlimit(RLIMIT_NOFILE, &limit);
-    if (rendezvous_open(&visit.place) != COLL_OK) return harness_fail("%s", base_last_error());
-    *shared = visit.place;
-    if (call_as_strangers(&visit) != 0) return 1;
+    struct rlimit limit = {.rlim_cur = (rlim_t)scenario.files, .rlim_max = (rlim_t)scenario.files};
+    if (scenario.files > 0) setrlimit(RLIMIT_NOFILE, &limit);
+    PARTY_OK(rendezvous_server_start(&scenario.address));
+    *shared = scenario.address;
+    if (connect_unknown_callers(&scenario) != 0) return 1;
   }
   harness_meet();
-  visit.place = *shared;
-  int rank = visit.ranks[process];
+  scenario.address = *shared;
+  int rank = scenario.ranks[process];
   snprintf(record, sizeof record, "I am rank %d", rank);
-  if (process == visit.late) base_clock_sleep_ns(LATE_NS * HARNESS_PATIENCE);
-  if (process == visit.dies) return die_meanwhile(&visit, rank, visit.sizes[process]);
-  rendezvous_rank_t own = {
-      .rank = rank, .size = visit.sizes[process], .record = record, .record_bytes = sizeof record};
+  if (process == scenario.late) base_clock_sleep_ns(LATE_NS * HARNESS_PATIENCE);
+  if (process == scenario.dies) return die_meanwhile(&scenario, rank, scenario.sizes[process]);
+  rendezvous_rank_t own = {.rank = rank,
+                           .size = scenario.sizes[process],
+                           .record = record,
+                           .record_bytes = sizeof record};
   coll_status_t status =
-      rendezvous_meet(&visit.place, &own, visit.timeout_ms, records, &sessions[process]);
-  PARTY_REQUIRE(status == visit.status, "status %s: %s", base_status_string(status),
+      join_and_finish(&scenario.address, &own, scenario.timeout_ms, records,
+                      &sessions[process], COLL_OK);
+  PARTY_REQUIRE(status == scenario.status, "status %s: %s", base_status_string(status),
                 base_last_error());
   if (status != COLL_OK) {
-    PARTY_REQUIRE(strstr(base_last_error(), visit.words) != NULL, "no '%s' in: %s", visit.words,
-                  base_last_error());
+    PARTY_REQUIRE(strstr(base_last_error(), scenario.expected) != NULL, "no '%s' in: %s",
+                  scenario.expected, base_last_error());
     return 0;
   }
   harness_meet();
@@ -132,165 +146,172 @@ static int visit_body(int process, int size, void *context) {
   return check_records(records, size);
 }
 
-static uint64_t hold(int size, visit_t *visit) {
+static uint64_t run_scenario(int size, scenario_t *scenario) {
   harness_result_t result;
   uint64_t begin = base_clock_now_ns();
-  cr_assert(harness_run(size, 20000, visit_body, visit, &result), "%s", result.text);
+  cr_assert(harness_run(size, 20000, run_process, scenario, &result), "%s", result.text);
   return (base_clock_now_ns() - begin) / 1000000u;
 }
 
-Test(rendezvous, brings_all_records_to_all) {
+Test(rendezvous, sends_all_records_to_all) {
   for (int size = 1; size <= 8; size++) {
-    visit_t visit = usual_visit(size);
-    hold(size, &visit);
+    scenario_t scenario = default_scenario(size);
+    run_scenario(size, &scenario);
   }
 }
 
 Test(rendezvous, names_the_missing) {
-  visit_t visit = usual_visit(5);
-  visit.ranks[2] = 4; /* of 5, but only three come */
-  visit.timeout_ms = 500;
-  visit.status = COLL_ERROR_TIMEOUT;
-  snprintf(visit.words, sizeof visit.words, "(missing: 2, 3)");
-  uint64_t ms = hold(3, &visit);
+  scenario_t scenario = default_scenario(5);
+  scenario.ranks[2] = 4; /* of 5, but only three come */
+  scenario.timeout_ms = 500;
+  scenario.status = COLL_ERROR_TIMEOUT;
+  snprintf(scenario.expected, sizeof scenario.expected, "(missing: 2, 3)");
+  uint64_t ms = run_scenario(3, &scenario);
   cr_assert(ms >= 400 && ms < 2500 * HARNESS_PATIENCE, "it took %d ms", (int)ms);
 }
 
-/* More ranks than its keeper may have files open, though few of them come. */
-Test(rendezvous, names_the_missing_of_more_than_can_be) {
-  visit_t visit = usual_visit(3);
-  for (int i = 0; i < 3; i++) visit.sizes[i] = 100;
-  visit.files = 40;
-  visit.timeout_ms = 500;
-  visit.status = COLL_ERROR_TIMEOUT;
-  snprintf(visit.words, sizeof visit.words, "97 of 100 ranks did not come");
-  hold(3, &visit);
+/* More ranks than the server may have open files, of which few join. */
+Test(rendezvous, names_the_missing_of_more_ranks_than_files) {
+  scenario_t scenario = default_scenario(3);
+  for (int i = 0; i < 3; i++) scenario.sizes[i] = 100;
+  scenario.files = 40;
+  scenario.timeout_ms = 500;
+  scenario.status = COLL_ERROR_TIMEOUT;
+  snprintf(scenario.expected, sizeof scenario.expected, "97 of 100 ranks did not join");
+  run_scenario(3, &scenario);
 }
 
-Test(rendezvous, names_two_of_one_rank) {
-  visit_t visit = usual_visit(3);
-  visit.ranks[2] = 1;
-  visit.late = 2;
-  visit.status = COLL_ERROR_INVALID;
-  snprintf(visit.words, sizeof visit.words, "both call themselves rank 1");
-  hold(3, &visit);
+Test(rendezvous, names_two_processes_of_one_rank) {
+  scenario_t scenario = default_scenario(3);
+  scenario.ranks[2] = 1;
+  scenario.late = 2;
+  scenario.status = COLL_ERROR_INVALID;
+  snprintf(scenario.expected, sizeof scenario.expected, "both call themselves rank 1");
+  run_scenario(3, &scenario);
 }
 
-Test(rendezvous, tells_of_different_sizes) {
-  visit_t visit = usual_visit(3);
-  visit.sizes[1] = 4;
-  visit.ranks[1] = 3;
-  visit.late = 1;
-  visit.status = COLL_ERROR_INVALID;
-  snprintf(visit.words, sizeof visit.words, "the ranks disagree");
-  hold(3, &visit);
+Test(rendezvous, reports_different_sizes) {
+  scenario_t scenario = default_scenario(3);
+  scenario.sizes[1] = 4;
+  scenario.ranks[1] = 3;
+  scenario.late = 1;
+  scenario.status = COLL_ERROR_INVALID;
+  snprintf(scenario.expected, sizeof scenario.expected, "the ranks disagree");
+  run_scenario(3, &scenario);
 }
 
-Test(rendezvous, names_one_that_dies_meanwhile) {
-  visit_t visit = usual_visit(4);
-  visit.ranks[2] = 3; /* rank 2 never comes, so that the others wait */
-  visit.dies = 2;
-  visit.timeout_ms = 8000;
-  visit.status = COLL_ERROR_RANK_LOST;
-  snprintf(visit.words, sizeof visit.words, "rank 3 (process");
-  uint64_t ms = hold(3, &visit);
+Test(rendezvous, names_a_rank_that_dies_while_others_join) {
+  scenario_t scenario = default_scenario(4);
+  scenario.ranks[2] = 3; /* rank 2 never comes, so that the others wait */
+  scenario.dies = 2;
+  scenario.timeout_ms = 8000;
+  scenario.status = COLL_ERROR_RANK_LOST;
+  snprintf(scenario.expected, sizeof scenario.expected, "rank 3 (pid");
+  uint64_t ms = run_scenario(3, &scenario);
   cr_assert_lt(ms, 4000 * HARNESS_PATIENCE, "it took %d ms", (int)ms);
 }
 
-Test(rendezvous, minds_no_strangers) {
-  visit_t visit = usual_visit(3);
-  visit.strangers = 5;
-  visit.garbage = true;
-  cr_assert_lt(hold(3, &visit), 2000 * HARNESS_PATIENCE);
+Test(rendezvous, ignores_unknown_callers) {
+  scenario_t scenario = default_scenario(3);
+  scenario.unknown_callers = 5;
+  scenario.garbage = true;
+  cr_assert_lt(run_scenario(3, &scenario), 2000 * HARNESS_PATIENCE);
 }
 
-Test(rendezvous, minds_no_silent_strangers) {
-  visit_t visit = usual_visit(3);
-  visit.strangers = 5;
-  visit.timeout_ms = 3000;
-  uint64_t ms = hold(3, &visit);
+Test(rendezvous, ignores_silent_unknown_callers) {
+  scenario_t scenario = default_scenario(3);
+  scenario.unknown_callers = 5;
+  scenario.timeout_ms = 3000;
+  uint64_t ms = run_scenario(3, &scenario);
   cr_assert_lt(ms, 2000 * HARNESS_PATIENCE, "it took %d ms", (int)ms);
 }
 
-/* They fill the server's ears while the ranks call. */
-Test(rendezvous, minds_no_crowd_of_silent_strangers) {
-  visit_t visit = usual_visit(3);
-  visit.strangers = 200;
-  cr_assert_lt(hold(3, &visit), 2000 * HARNESS_PATIENCE);
+/* The server hangs up on the oldest callers to make room. */
+Test(rendezvous, ignores_more_silent_callers_than_it_keeps) {
+  scenario_t scenario = default_scenario(3);
+  scenario.unknown_callers = 200;
+  cr_assert_lt(run_scenario(3, &scenario), 2000 * HARNESS_PATIENCE);
 }
 
-typedef struct tries {
-  rendezvous_place_t place;
-  _Atomic bool failed; /* the first meeting has, for some */
-} tries_t;
+typedef struct attempts {
+  rendezvous_address_t address;
+  _Atomic bool failed; /* the first attempt has, on some rank */
+} attempts_t;
 
-/* On one port: rank 1 is missing, all are told so, and call again at once. */
-static int meet_at_second_try(int process, int size, void *context) {
+/* Two rendezvous on one port: in the first, rank 1 is missing until the others have been told so.
+ */
+static int join_at_second_attempt(int process, int size, void *context) {
   (void)context;
-  visit_t visit = usual_visit(size);
-  tries_t *tries = harness_board();
+  scenario_t scenario = default_scenario(size);
+  attempts_t *attempts = harness_board();
   char record[RECORD_BYTES], records[8][RECORD_BYTES];
   uint64_t session;
   coll_status_t status = COLL_ERROR_TIMEOUT;
   snprintf(record, sizeof record, "I am rank %d", process);
   rendezvous_rank_t own = {
       .rank = process, .size = size, .record = record, .record_bytes = sizeof record};
-  for (int meeting = 0; meeting < 2 && status == COLL_ERROR_TIMEOUT; meeting++) {
+  for (int attempt = 0; attempt < 2 && status == COLL_ERROR_TIMEOUT; attempt++) {
     if (process == 0) {
-      if (meeting > 0) visit.place = tries->place;
-      if (rendezvous_open(&visit.place) != COLL_OK) return harness_fail("%s", base_last_error());
-      tries->place = visit.place;
+      if (attempt > 0) scenario.address = attempts->address;
+      PARTY_REQUIRE(rendezvous_server_start(&scenario.address) == COLL_OK, "%s", base_last_error());
+      scenario.address.pid = 0; /* unknown, as it is to ranks that a launcher started */
+      attempts->address = scenario.address;
     }
-    if (meeting == 0) harness_meet();
-    while (process == 1 && !atomic_load(&tries->failed)) base_clock_sleep_ns(1000000);
-    int timeout_ms = meeting == 0 && process != 1 ? 500 : 10000 * HARNESS_PATIENCE;
-    status = rendezvous_meet(&tries->place, &own, timeout_ms, records, &session);
-    PARTY_REQUIRE(status == COLL_OK || meeting == 0, "%s", base_last_error());
-    PARTY_REQUIRE(status != COLL_OK || meeting == 1 || process == 1, "met without rank 1");
-    if (status != COLL_OK) atomic_store(&tries->failed, true);
+    if (attempt == 0) harness_meet();
+    while (process == 1 && !atomic_load(&attempts->failed)) base_clock_sleep_ns(1000000);
+    int timeout_ms = attempt == 0 && process != 1 ? 500 : 10000 * HARNESS_PATIENCE;
+    status = join_and_finish(&attempts->address, &own, timeout_ms, records, &session, COLL_OK);
+    PARTY_REQUIRE(status == COLL_OK || attempt == 0, "%s", base_last_error());
+    PARTY_REQUIRE(status != COLL_OK || attempt == 1 || process == 1, "joined without rank 1");
+    if (status != COLL_OK) atomic_store(&attempts->failed, true);
   }
   return check_records(records, size);
 }
 
-Test(rendezvous, can_be_at_once_where_one_has_failed) {
+Test(rendezvous, succeeds_on_a_port_where_one_has_just_failed) {
   harness_result_t result;
-  cr_assert(harness_run(3, 20000, meet_at_second_try, NULL, &result), "%s", result.text);
+  cr_assert(harness_run(3, 20000, join_at_second_attempt, NULL, &result), "%s", result.text);
 }
 
-/* ---- callers that speak for many -------------------------------------------------------------*/
+/* ---- one process that plays many ranks ------------------------------------------------------*/
 
-enum { CROWD = 1024, FEW_FILES = 32, WORDS_BYTES = sizeof(wire_hello_t) + RENDEZVOUS_RECORD_MOST };
+#define LONG_MS (20000 * HARNESS_PATIENCE)
 
-/* Bytes `from` to `to` of what a rank says. */
-static bool say_part_as(int fd, int rank, int size, size_t from, size_t to) {
+enum { CROWD = 1024, FEW_FILES = 32, HELLO_BYTES = sizeof(wire_hello_t) + RENDEZVOUS_RECORD_MAX };
+
+/* Sends bytes `from` to `to` of a rank's hello and record. */
+static bool send_part_of_hello(int fd, int rank, int size, int timeout_ms, size_t from,
+                               size_t to) {
   struct {
     wire_hello_t hello;
-    char record[RENDEZVOUS_RECORD_MOST];
-  } words = {.hello = {.magic = WIRE_MAGIC,
+    char record[RENDEZVOUS_RECORD_MAX];
+  } message = {.hello = {.magic = WIRE_MAGIC,
                        .key = KEY,
                        .rank = rank,
                        .size = size,
-                       .timeout_ms = 20000 * HARNESS_PATIENCE,
+                       .timeout_ms = timeout_ms,
                        .pid = (int32_t)getpid(),
-                       .record_bytes = RENDEZVOUS_RECORD_MOST}};
-  _Static_assert(sizeof words == WORDS_BYTES, "nothing between hello and record");
+                       .record_bytes = RENDEZVOUS_RECORD_MAX}};
+  _Static_assert(sizeof message == HELLO_BYTES, "no padding between hello and record");
   uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
-  snprintf(words.record, sizeof words.record, "I am rank %d", rank);
-  return wire_send(fd, (const char *)&words + from, to - from, deadline_ns);
+  snprintf(message.record, sizeof message.record, "I am rank %d", rank);
+  return wire_send(fd, (const char *)&message + from, to - from, deadline_ns);
 }
 
-static bool say_hello_as(int fd, int rank, int size) {
-  return say_part_as(fd, rank, size, 0, WORDS_BYTES);
+static bool send_hello(int fd, int rank, int size, int timeout_ms) {
+  return send_part_of_hello(fd, rank, size, timeout_ms, 0, HELLO_BYTES);
 }
 
-static bool is_greeted(int fd) {
-  uint64_t greeting, deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
-  return wire_recv(fd, &greeting, sizeof greeting, deadline_ns) && greeting == WIRE_MAGIC;
+static bool receives_greeting(int fd) {
+  wire_greeting_t greeting;
+  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
+  return wire_recv(fd, &greeting, sizeof greeting, deadline_ns) && greeting.magic == WIRE_MAGIC &&
+         greeting.pid > 0;
 }
 
-/* Behind the greeting. */
-static bool hears_all(int fd, int size) {
-  static char records[CROWD][RENDEZVOUS_RECORD_MOST];
+/* After the greeting. */
+static bool receives_records(int fd, int size) {
+  static char records[CROWD][RENDEZVOUS_RECORD_MAX];
   uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
   wire_answer_t answer;
   char expected[32];
@@ -300,169 +321,248 @@ static bool hears_all(int fd, int size) {
          strcmp(records[size - 1], expected) == 0;
 }
 
-/* Two callers, of whom one stops in the middle of its hello while the other is heard. */
-Test(rendezvous, waits_for_one_that_is_slow_to_say_hello) {
+static bool send_report(int fd) {
+  const wire_report_t report = {.status = COLL_OK};
+  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
+  return wire_send(fd, &report, sizeof report, deadline_ns);
+}
+
+static bool receives_verdict(int fd) {
+  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
+  wire_answer_t verdict;
+  return wire_recv(fd, &verdict, sizeof verdict, deadline_ns) && verdict.status == COLL_OK;
+}
+
+/* One of two callers pauses in the middle of its hello while the other is served. */
+Test(rendezvous, waits_for_a_rank_that_is_slow_to_send_its_hello) {
   enum { HALF = 20 };
-  visit_t visit = usual_visit(2);
-  cr_assert_eq(rendezvous_open(&visit.place), COLL_OK, "%s", base_last_error());
-  int slow = dial(&visit.place), quick = dial(&visit.place);
-  cr_assert(say_part_as(slow, 0, 2, 0, HALF));
-  cr_assert(say_hello_as(quick, 1, 2));
-  cr_assert(is_greeted(quick), "the quick one is not heard");
+  scenario_t scenario = default_scenario(2);
+  cr_assert_eq(rendezvous_server_start(&scenario.address), COLL_OK, "%s", base_last_error());
+  int slow = dial(&scenario.address), quick = dial(&scenario.address);
+  cr_assert(send_part_of_hello(slow, 0, 2, LONG_MS, 0, HALF));
+  cr_assert(send_hello(quick, 1, 2, LONG_MS));
+  cr_assert(receives_greeting(quick), "the quick one got no greeting");
   base_clock_sleep_ns(600000000);
-  cr_assert(say_part_as(slow, 0, 2, HALF, WORDS_BYTES));
-  cr_assert(is_greeted(slow) && hears_all(slow, 2), "the slow one is not answered");
-  cr_assert(hears_all(quick, 2), "the quick one is not answered");
+  cr_assert(send_part_of_hello(slow, 0, 2, LONG_MS, HALF, HELLO_BYTES));
+  cr_assert(receives_greeting(slow) && receives_records(slow, 2), "the slow one got no records");
+  cr_assert(receives_records(quick, 2), "the quick one got no records");
+  cr_assert(send_report(quick) && send_report(slow));
+  cr_assert(receives_verdict(quick) && receives_verdict(slow));
   close(slow);
   close(quick);
 }
 
-/* One process serves, and may open too few files for it; the other is all of the ranks. */
-static int meet_as_crowd(int process, int size, void *context) {
+/* Process 0 runs the server, with too low a soft limit of open files; process 1 is all ranks. */
+static int join_as_crowd(int process, int size, void *context) {
   (void)size, (void)context;
   static int lines[CROWD];
-  rendezvous_place_t *shared = harness_board();
+  rendezvous_address_t *shared = harness_board();
   struct rlimit limit;
   getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = process == 0 ? FEW_FILES : limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
   if (process == 0) {
-    visit_t visit = usual_visit(0);
-    if (rendezvous_open(&visit.place) != COLL_OK) return harness_fail("%s", base_last_error());
-    *shared = visit.place;
+    scenario_t scenario = default_scenario(0);
+    PARTY_OK(rendezvous_server_start(&scenario.address));
+    *shared = scenario.address;
   }
   harness_meet();
   for (int rank = 0; process == 1 && rank < CROWD; rank++) {
     lines[rank] = dial(shared);
     PARTY_REQUIRE(lines[rank] >= 0, "rank %d cannot connect", rank);
-    PARTY_REQUIRE(say_hello_as(lines[rank], rank, CROWD), "rank %d cannot say hello", rank);
+    PARTY_REQUIRE(send_hello(lines[rank], rank, CROWD, LONG_MS), "rank %d's hello", rank);
   }
   for (int rank = CROWD - 1; process == 1 && rank >= 0; rank--) {
-    PARTY_REQUIRE(is_greeted(lines[rank]) && hears_all(lines[rank], CROWD),
-                  "rank %d is not answered", rank);
+    PARTY_REQUIRE(receives_greeting(lines[rank]) && receives_records(lines[rank], CROWD),
+                  "rank %d got no records", rank);
+    PARTY_REQUIRE(send_report(lines[rank]), "rank %d cannot report", rank);
+  }
+  for (int rank = CROWD - 1; process == 1 && rank >= 0; rank--) {
+    PARTY_REQUIRE(receives_verdict(lines[rank]), "rank %d got no verdict", rank);
+    close(lines[rank]); /* rank 0 is the last to be told */
   }
   harness_meet();
   return 0;
 }
 
-Test(rendezvous, brings_a_thousand_together) {
+Test(rendezvous, serves_a_thousand_ranks) {
   harness_result_t result;
-  cr_assert(harness_run(2, 60000, meet_as_crowd, NULL, &result), "%s", result.text);
+  cr_assert(harness_run(2, 60000, join_as_crowd, NULL, &result), "%s", result.text);
 }
 
-static void *hold_meeting(void *meeting) {
-  meeting_hold(meeting);
+static void *run_server(void *server) {
+  rendezvous_server_run(server);
   return NULL;
 }
 
-/* By sockets that hold less than what a rank is told. */
-Test(rendezvous, tells_all_but_one_that_has_stopped) {
+static wire_answer_t answer_to(int fd) {
+  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
+  wire_answer_t answer;
+  if (!wire_recv(fd, &answer, sizeof answer, deadline_ns)) answer.status = -1;
+  return answer;
+}
+
+/* Over sockets whose buffers are smaller than the records: one rank reads nothing and does not
+ * report. The others get the records at once, and after their timeout a verdict that names it. */
+Test(rendezvous, serves_all_but_a_rank_that_is_stopped) {
   enum { SIZE = 600, STOPPED = 400 };
   static int lines[SIZE];
-  struct sockaddr_un address = {.sun_family = AF_UNIX}; /* a name of the kernel's choice */
+  struct sockaddr_un address = {.sun_family = AF_UNIX}; /* the kernel chooses a name */
   socklen_t bytes = sizeof(sa_family_t);
   pthread_t thread;
-  meeting_t *meeting;
+  rendezvous_server_t *server;
   base_descriptors_make_room(SIZE + FEW_FILES); /* the server sees to its own */
   int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   cr_assert_eq(bind(listener, (struct sockaddr *)&address, bytes), 0);
   cr_assert_eq(listen(listener, SIZE), 0);
   bytes = sizeof address;
   cr_assert_eq(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
-  cr_assert_eq(meeting_create(listener, KEY, &meeting), COLL_OK, "%s", base_last_error());
-  cr_assert_eq(pthread_create(&thread, NULL, hold_meeting, meeting), 0);
+  cr_assert_eq(rendezvous_server_create(listener, KEY, true, &server), COLL_OK, "%s",
+               base_last_error());
+  cr_assert_eq(pthread_create(&thread, NULL, run_server, server), 0);
   for (int rank = 0; rank < SIZE; rank++) {
     lines[rank] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     cr_assert_eq(connect(lines[rank], (struct sockaddr *)&address, bytes), 0);
-    cr_assert(say_hello_as(lines[rank], rank, SIZE), "rank %d cannot say hello", rank);
+    cr_assert(send_hello(lines[rank], rank, SIZE, 4000 * HARNESS_PATIENCE), "rank %d's hello",
+              rank);
   }
   for (int rank = SIZE - 1; rank >= 0; rank--) {
     if (rank == STOPPED) continue;
-    cr_assert(is_greeted(lines[rank]) && hears_all(lines[rank], SIZE), "rank %d is not answered",
-              rank);
+    cr_assert(receives_greeting(lines[rank]) && receives_records(lines[rank], SIZE),
+              "rank %d got no records", rank);
+    cr_assert(send_report(lines[rank]), "rank %d cannot report", rank);
+  }
+  for (int rank = SIZE - 1; rank >= 0; rank--) {
+    if (rank == STOPPED) continue;
+    wire_answer_t verdict = answer_to(lines[rank]);
+    cr_assert_eq(verdict.status, COLL_ERROR_TIMEOUT, "rank %d: status %d", rank, verdict.status);
+    cr_assert_not_null(strstr(verdict.text, "rank 400 (pid"), "%s", verdict.text);
+    close(lines[rank]);
   }
   pthread_join(thread, NULL);
-  cr_assert_not(is_greeted(lines[STOPPED]) && hears_all(lines[STOPPED], SIZE),
-                "what should stop a rank is too little");
-  for (int rank = 0; rank < SIZE; rank++) close(lines[rank]);
-  meeting_destroy(meeting);
+  cr_assert_not(receives_greeting(lines[STOPPED]) && receives_records(lines[STOPPED], SIZE),
+                "the buffers hold all that a rank is sent");
+  close(lines[STOPPED]);
+  rendezvous_server_destroy(server);
 }
 
-/* ---- nobody there ---------------------------------------------------------------------------*/
+/* ---- while the communicator is made ---------------------------------------------------------*/
 
-static coll_status_t knock(const rendezvous_place_t *place, int timeout_ms) {
+/* Rank 2 joins and then fails in its own part: all others are told what and who. */
+static int fail_own_part(int process, int size, void *context) {
+  scenario_t scenario = *(scenario_t *)context;
+  rendezvous_address_t *shared = harness_board();
+  char record[RECORD_BYTES] = "", records[8][RECORD_BYTES], expected[64];
+  uint64_t session;
+  if (process == 0) PARTY_OK(rendezvous_server_start(&scenario.address));
+  if (process == 0) *shared = scenario.address;
+  harness_meet();
+  rendezvous_rank_t own = {
+      .rank = process, .size = size, .record = record, .record_bytes = sizeof record};
+  coll_status_t part = process == 2 ? COLL_ERROR_MEMORY : COLL_OK;
+  coll_status_t wanted = process == 2 ? COLL_ERROR_MEMORY : COLL_ERROR_RANK_LOST;
+  coll_status_t status =
+      join_and_finish(shared, &own, scenario.timeout_ms, records, &session, part);
+  PARTY_REQUIRE(status == wanted, "%s: %s", base_status_string(status), base_last_error());
+  snprintf(expected, sizeof expected, "rank %d: %s", process, process == 2 ? "no" : "rank 2 (pid");
+  PARTY_REQUIRE(strncmp(base_last_error(), expected, strlen(expected)) == 0 &&
+                    strstr(base_last_error(), "no memory for this test") != NULL,
+                "%s", base_last_error());
+  return 0;
+}
+
+Test(rendezvous, tells_all_ranks_of_one_that_fails) {
+  scenario_t scenario = default_scenario(4);
+  harness_result_t result;
+  uint64_t begin_ns = base_clock_now_ns();
+  cr_assert(harness_run(4, 20000, fail_own_part, &scenario, &result), "%s", result.text);
+  cr_assert_lt(base_clock_now_ns() - begin_ns, UINT64_C(2000000000) * HARNESS_PATIENCE);
+}
+
+/* ---- no server ------------------------------------------------------------------------------*/
+
+static coll_status_t join_alone(const rendezvous_address_t *address, int timeout_ms) {
   char record = 0, records[2];
   uint64_t session;
   rendezvous_rank_t own = {.rank = 1, .size = 2, .record = &record, .record_bytes = 1};
-  return rendezvous_meet(place, &own, timeout_ms, records, &session);
+  rendezvous_link_t link;
+  return rendezvous_join(address, &own, timeout_ms, records, &session, &link);
 }
 
-Test(rendezvous, tells_when_nobody_answers) {
-  visit_t visit = usual_visit(2);
-  cr_assert_eq(rendezvous_open(&visit.place), COLL_OK, "%s", base_last_error());
-  rendezvous_place_t wrong = visit.place;
+Test(rendezvous, reports_that_no_server_answers) {
+  scenario_t scenario = default_scenario(2);
+  cr_assert_eq(rendezvous_server_start(&scenario.address), COLL_OK, "%s", base_last_error());
+  rendezvous_address_t wrong = scenario.address;
   wrong.port = 1; /* nobody listens there */
-  cr_assert_eq(knock(&wrong, 300), COLL_ERROR_TIMEOUT);
+  cr_assert_eq(join_alone(&wrong, 300), COLL_ERROR_TIMEOUT);
   cr_assert_not_null(strstr(base_last_error(), "port 1"), "%s", base_last_error());
   snprintf(wrong.host, sizeof wrong.host, "no.such.host.invalid");
-  cr_assert_eq(knock(&wrong, 300), COLL_ERROR_INVALID);
+  cr_assert_eq(join_alone(&wrong, 300), COLL_ERROR_INVALID);
   cr_assert_not_null(strstr(base_last_error(), "no.such.host.invalid"), "%s", base_last_error());
 }
 
 /* A key that the server does not know: it hangs up. */
-Test(rendezvous, keeps_out_callers_without_the_key) {
-  visit_t visit = usual_visit(2);
-  cr_assert_eq(rendezvous_open(&visit.place), COLL_OK, "%s", base_last_error());
-  rendezvous_place_t wrong = visit.place;
+Test(rendezvous, hangs_up_on_callers_without_the_key) {
+  scenario_t scenario = default_scenario(2);
+  cr_assert_eq(rendezvous_server_start(&scenario.address), COLL_OK, "%s", base_last_error());
+  rendezvous_address_t wrong = scenario.address;
   wrong.key++;
-  cr_assert_eq(knock(&wrong, 1000), COLL_ERROR_TIMEOUT);
+  cr_assert_eq(join_alone(&wrong, 1000), COLL_ERROR_TIMEOUT);
   cr_assert_not_null(strstr(base_last_error(), "gave no answer"), "%s", base_last_error());
 }
 
-Test(rendezvous, tells_when_the_port_is_in_use) {
-  visit_t visit = usual_visit(2);
-  cr_assert_eq(rendezvous_open(&visit.place), COLL_OK, "%s", base_last_error());
-  rendezvous_place_t again = visit.place;
-  cr_assert_eq(rendezvous_open(&again), COLL_ERROR_SYSTEM);
+Test(rendezvous, reports_a_port_in_use) {
+  scenario_t scenario = default_scenario(2);
+  cr_assert_eq(rendezvous_server_start(&scenario.address), COLL_OK, "%s", base_last_error());
+  rendezvous_address_t again = scenario.address;
+  cr_assert_eq(rendezvous_server_start(&again), COLL_ERROR_SYSTEM);
   cr_assert_not_null(strstr(base_last_error(), "port"), "%s", base_last_error());
 }
 
-/* The process that keeps the door dies before all have come. */
-static int deserted(int process, int size, void *context) {
-  (void)size, (void)context;
-  rendezvous_place_t *shared = harness_board();
+/* The server's process dies: before the rank calls (late), or while it waits for the others. */
+static int lose_server(int process, int size, void *context) {
+  (void)size;
+  bool late = *(bool *)context;
+  rendezvous_address_t *shared = harness_board();
+  char pid[32];
   if (process == 0) {
-    visit_t visit = usual_visit(2);
-    if (rendezvous_open(&visit.place) != COLL_OK) return harness_fail("%s", base_last_error());
-    *shared = visit.place;
+    scenario_t scenario = default_scenario(2);
+    PARTY_OK(rendezvous_server_start(&scenario.address));
+    *shared = scenario.address;
     harness_meet();
-    base_clock_sleep_ns(200000000);
+    if (!late) base_clock_sleep_ns(200000000);
     harness_kill(0);
   }
   harness_meet();
-  coll_status_t status = knock(shared, 10000);
-  PARTY_REQUIRE(status == COLL_ERROR_TIMEOUT || status == COLL_ERROR_RANK_LOST, "%s",
-                base_status_string(status));
-  PARTY_REQUIRE(strstr(base_last_error(), "did rank 0 end") != NULL, "%s", base_last_error());
+  if (late) base_clock_sleep_ns(200000000);
+  coll_status_t status = join_alone(shared, 10000);
+  snprintf(pid, sizeof pid, "(pid %d)", (int)shared->pid);
+  PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s", base_status_string(status));
+  PARTY_REQUIRE(strstr(base_last_error(), pid) != NULL, "%s", base_last_error());
+  PARTY_REQUIRE(strstr(base_last_error(), "is rank 0") != NULL, "%s", base_last_error());
   return 0;
 }
 
-Test(rendezvous, tells_when_its_keeper_dies) {
-  harness_result_t result;
-  uint64_t begin = base_clock_now_ns();
-  harness_run(2, 20000, deserted, NULL, &result);
-  cr_assert_eq(result.ranks[1].end, HARNESS_RETURNED, "%s", result.text);
-  cr_assert_eq(result.ranks[1].value, 0, "%s", result.text);
-  cr_assert_lt(base_clock_now_ns() - begin, UINT64_C(3000000000) * HARNESS_PATIENCE);
+Test(rendezvous, names_the_server_that_died) {
+  for (int late = 0; late < 2; late++) {
+    harness_result_t result;
+    bool context = late != 0;
+    uint64_t begin = base_clock_now_ns();
+    harness_run(2, 20000, lose_server, &context, &result);
+    cr_assert_eq(result.ranks[1].end, HARNESS_RETURNED, "%s", result.text);
+    cr_assert_eq(result.ranks[1].value, 0, "%s", result.text);
+    cr_assert_lt(base_clock_now_ns() - begin, UINT64_C(2200000000) * HARNESS_PATIENCE);
+  }
 }
 
-/* Where nobody takes connections the kernel drops callers, as a network that leads nowhere does. */
-Test(rendezvous, with_who_takes_no_callers_ends_in_time) {
+/* A full queue of connections: the kernel drops further ones without an answer, as a network that
+ * leads nowhere does. */
+Test(rendezvous, ends_in_time_where_connections_are_dropped) {
   enum { CALLERS = 3 };
-  visit_t visit = usual_visit(2);
+  scenario_t scenario = default_scenario(2);
   struct sockaddr_in address = {.sin_family = AF_INET};
   socklen_t bytes = sizeof address;
-  inet_pton(AF_INET, visit.place.host, &address.sin_addr);
+  inet_pton(AF_INET, scenario.address.host, &address.sin_addr);
   int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), callers[CALLERS];
   cr_assert_eq(bind(listener, (struct sockaddr *)&address, bytes), 0);
   cr_assert_eq(listen(listener, 0), 0);
@@ -471,9 +571,9 @@ Test(rendezvous, with_who_takes_no_callers_ends_in_time) {
     callers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     connect(callers[i], (struct sockaddr *)&address, bytes);
   }
-  visit.place.port = ntohs(address.sin_port);
+  scenario.address.port = ntohs(address.sin_port);
   uint64_t began_ns = base_clock_now_ns();
-  cr_assert_eq(knock(&visit.place, 500), COLL_ERROR_TIMEOUT, "%s", base_last_error());
+  cr_assert_eq(join_alone(&scenario.address, 500), COLL_ERROR_TIMEOUT, "%s", base_last_error());
   cr_assert_lt(base_clock_now_ns() - began_ns, UINT64_C(3000000000) * HARNESS_PATIENCE);
   for (int i = 0; i < CALLERS; i++) close(callers[i]);
   close(listener);

@@ -1,6 +1,7 @@
 /*
- * SOCK_SEQPACKET keeps notes whole. Every rank connects to the ranks below it and accepts those
- * above; a connection's first packet says who is calling.
+ * SOCK_SEQPACKET preserves the boundaries of notes. Every rank connects to the ranks below it and
+ * accepts connections from those above; a connection's first packet, the hello, holds the key and
+ * the caller's rank.
  */
 #include "transport/shm/mesh.h"
 
@@ -18,8 +19,8 @@
 #include "base/memory.h"
 
 #define BACKLOG 4096
-#define HELLO_NS 250000000u /* a caller says hello at once; one that does not is a stranger */
-#define PROBE_NS 200000000u /* how often the ranks that are missing are asked whether they live */
+#define WATCH_NS 20000000u /* between checks of the watch */
+#define RETRY_NS 5000000u  /* between attempts to connect to a full queue */
 
 typedef struct hello {
   uint64_t key;
@@ -30,7 +31,7 @@ coll_status_t shm_mesh_listen(shm_mesh_t *mesh, shm_mesh_name_t *name) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   socklen_t length = sizeof(sa_family_t); /* an empty name asks the kernel for a free one */
   *mesh = (shm_mesh_t){.listener = -1};
-  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot make a socket for local ranks");
   if (bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, BACKLOG) != 0) {
     coll_status_t status =
@@ -52,13 +53,46 @@ coll_status_t shm_mesh_listen(shm_mesh_t *mesh, shm_mesh_name_t *name) {
   return COLL_OK;
 }
 
-/* Without a deadline, connect waits for room among those who are to be accepted, of which a rank
- * that is stopped may have none left. errno is EAGAIN where the deadline passed so. */
-static int connect_to(const shm_mesh_name_t *name, uint64_t deadline_ns) {
+/* ---- waiting --------------------------------------------------------------------------------*/
+
+/* Polls until one of the descriptors is ready, the deadline passes, or the watch reports a failure.
+ * polls[0] is reserved for the watch. *found: descriptors beside it that are ready. */
+static coll_status_t poll_watched(const shm_mesh_t *mesh, struct pollfd polls[], size_t count,
+                                  uint64_t deadline_ns, int *found) {
+  const shm_mesh_watch_t *watch = mesh->watch;
+  polls[0] = (struct pollfd){.fd = watch != NULL ? watch->fd : -1, .events = POLLIN};
+  for (;;) {
+    uint64_t now_ns = base_clock_now_ns(), until_ns = deadline_ns;
+    if (watch != NULL && until_ns > now_ns + WATCH_NS) until_ns = now_ns + WATCH_NS;
+    *found = poll(polls, (nfds_t)count, base_deadline_left_ms(until_ns));
+    if (*found < 0 && errno != EINTR) {
+      return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot poll", mesh->rank);
+    }
+    if (*found > 0 && polls[0].revents != 0) --*found;
+    if (*found > 0) return COLL_OK; /* what a peer sent counts before anyone's failure */
+    if (watch != NULL) COLL_TRY(watch->check(watch->context));
+    *found = 0;
+    if (now_ns >= deadline_ns) return COLL_OK;
+  }
+}
+
+coll_status_t shm_mesh_await(const shm_mesh_t *mesh, int peer, uint64_t deadline_ns) {
+  struct pollfd polls[2] = {[1] = {.fd = mesh->sockets[peer], .events = POLLIN}};
+  int found;
+  COLL_TRY(poll_watched(mesh, polls, 2, deadline_ns, &found));
+  if (found > 0) return COLL_OK;
+  return base_fail(COLL_ERROR_TIMEOUT,
+                   "rank %d: rank %d is connected, but sent nothing in time (is it stopped?)",
+                   mesh->rank, peer);
+}
+
+/* ---- connecting to the ranks below ----------------------------------------------------------*/
+
+/* A socket that does not block: its peer's queue of connections may be full. -1 with errno. */
+static int connect_once(const shm_mesh_name_t *name) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
-  base_deadline_limit(fd, deadline_ns);
   memcpy(address.sun_path, name->text, name->length);
   socklen_t length = (socklen_t)(sizeof(sa_family_t) + name->length);
   if (connect(fd, (struct sockaddr *)&address, length) == 0) return fd;
@@ -68,83 +102,130 @@ static int connect_to(const shm_mesh_name_t *name, uint64_t deadline_ns) {
   return -1;
 }
 
+/* Retries while the peer's queue is full (EAGAIN), as it is when the peer is stopped. */
+static coll_status_t connect_until(const shm_mesh_t *mesh, int peer, const shm_mesh_name_t *name,
+                                   uint64_t deadline_ns, int *fd) {
+  struct pollfd watch_only[1];
+  int found;
+  for (;;) {
+    *fd = connect_once(name);
+    if (*fd >= 0) return COLL_OK;
+    if (errno != EAGAIN) {
+      return base_fail_errno(COLL_ERROR_RANK_LOST,
+                             "rank %d: cannot connect to rank %d on this machine (has it ended?)",
+                             mesh->rank, peer);
+    }
+    uint64_t now_ns = base_clock_now_ns();
+    if (now_ns >= deadline_ns) break;
+    COLL_TRY(poll_watched(mesh, watch_only, 1, now_ns + RETRY_NS, &found));
+  }
+  return base_fail(COLL_ERROR_TIMEOUT,
+                   "rank %d: rank %d joined, but accepted no connection in time (is it stopped?)",
+                   mesh->rank, peer);
+}
+
 static coll_status_t call_peer(shm_mesh_t *mesh, int peer, const shm_mesh_name_t *name,
                                uint64_t key, uint64_t deadline_ns) {
   hello_t hello = {.key = key, .rank = mesh->rank};
-  int fd = connect_to(name, deadline_ns);
-  if (fd < 0 && errno == EAGAIN) {
-    return base_fail(COLL_ERROR_TIMEOUT,
-                     "rank %d: rank %d met us but then took no connection in time (is it stopped?)",
-                     mesh->rank, peer);
+  COLL_TRY(connect_until(mesh, peer, name, deadline_ns, &mesh->sockets[peer]));
+  if (send(mesh->sockets[peer], &hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello) {
+    return COLL_OK;
   }
-  if (fd < 0 || send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello) {
-    coll_status_t status = base_fail_errno(
-        COLL_ERROR_RANK_LOST, "rank %d: cannot reach rank %d on this machine (has it ended?)",
-        mesh->rank, peer);
-    if (fd >= 0) close(fd);
-    return status;
-  }
-  mesh->sockets[peer] = fd;
-  return COLL_OK;
+  return base_fail_errno(COLL_ERROR_RANK_LOST,
+                         "rank %d: cannot send to rank %d on this machine (has it ended?)",
+                         mesh->rank, peer);
 }
 
-static coll_status_t name_missing(const shm_mesh_t *mesh) {
+/* ---- accepting the ranks above --------------------------------------------------------------*/
+
+/* Connections whose hello has not arrived yet, oldest first. They are polled together, so that
+ * neither a slow rank nor an unknown caller delays the others. */
+typedef struct accepting {
+  uint64_t key;
+  int missing;         /* ranks that have not connected */
+  struct pollfd *polls; /* the watch, the listener, then `count` callers */
+  size_t count, capacity;
+} accepting_t;
+
+#define FIRST_CALLER 2
+
+static coll_status_t fail_missing(const shm_mesh_t *mesh) {
   for (int peer = mesh->rank + 1; peer < mesh->size; peer++) {
     if (mesh->sockets[peer] >= 0) continue;
     return base_fail(COLL_ERROR_TIMEOUT,
-                     "rank %d: rank %d met us but then did not connect in time (is it stopped?)",
+                     "rank %d: rank %d joined, but did not connect in time (is it stopped?)",
                      mesh->rank, peer);
   }
   return COLL_ERROR_INTERNAL;
 }
 
-/* A rank listens until it is connected to all others, so one that is missing and does not listen
- * is dead. What it sees of the probe is a stranger that hangs up. One that has no room for another
- * stranger lives. */
-static coll_status_t probe_missing(const shm_mesh_t *mesh, const shm_mesh_name_t names[]) {
-  for (int peer = mesh->rank + 1; peer < mesh->size; peer++) {
-    struct pollfd caller = {.fd = mesh->listener, .events = POLLIN};
-    if (mesh->sockets[peer] >= 0) continue;
-    int fd = connect_to(&names[peer], 0);
-    if (fd >= 0) {
-      close(fd);
-    } else if (errno == ECONNREFUSED && poll(&caller, 1, 0) == 0) {
-      return base_fail(COLL_ERROR_RANK_LOST,
-                       "rank %d: rank %d died while the communicator was made", mesh->rank, peer);
-    }
-  }
-  return COLL_OK;
-}
-
-/* Takes one caller; one that does not know the key is hung up on and does not count. */
-static void accept_caller(shm_mesh_t *mesh, uint64_t key, int *missing) {
+/* Receives the caller's hello. True: it is settled, as a peer's connection or closed. */
+static bool identify_caller(shm_mesh_t *mesh, accepting_t *accepting, int fd) {
   hello_t hello;
-  int fd = accept4(mesh->listener, NULL, NULL, SOCK_CLOEXEC);
-  if (fd < 0) return;
-  bool known = base_deadline_poll(fd, POLLIN, base_clock_now_ns() + HELLO_NS) &&
-               recv(fd, &hello, sizeof hello, 0) == (ssize_t)sizeof hello && hello.key == key &&
-               hello.rank > mesh->rank && hello.rank < mesh->size && mesh->sockets[hello.rank] < 0;
-  if (!known) {
+  ssize_t bytes = recv(fd, &hello, sizeof hello, MSG_DONTWAIT);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  bool is_peer = bytes == (ssize_t)sizeof hello && hello.key == accepting->key &&
+                 hello.rank > mesh->rank && hello.rank < mesh->size &&
+                 mesh->sockets[hello.rank] < 0;
+  if (is_peer) {
+    mesh->sockets[hello.rank] = fd;
+    accepting->missing--;
+  } else {
     close(fd);
-    return;
   }
-  mesh->sockets[hello.rank] = fd;
-  --*missing;
+  return true;
 }
 
-static coll_status_t accept_peers(shm_mesh_t *mesh, const shm_mesh_name_t names[], uint64_t key,
-                                  uint64_t deadline_ns) {
-  for (int missing = mesh->size - 1 - mesh->rank; missing > 0;) {
-    uint64_t now_ns = base_clock_now_ns();
-    if (now_ns >= deadline_ns) return name_missing(mesh);
-    uint64_t probe_ns = now_ns + PROBE_NS < deadline_ns ? now_ns + PROBE_NS : deadline_ns;
-    if (base_deadline_poll(mesh->listener, POLLIN, probe_ns)) {
-      accept_caller(mesh, key, &missing);
-    } else {
-      COLL_TRY(probe_missing(mesh, names));
-    }
+static void identify_callers(shm_mesh_t *mesh, accepting_t *accepting) {
+  size_t kept = FIRST_CALLER, end = FIRST_CALLER + accepting->count;
+  for (size_t i = FIRST_CALLER; i < end; i++) {
+    const struct pollfd *caller = &accepting->polls[i];
+    bool settled = caller->revents != 0 && identify_caller(mesh, accepting, caller->fd);
+    if (!settled) accepting->polls[kept++] = *caller;
+  }
+  accepting->count = kept - FIRST_CALLER;
+}
+
+static coll_status_t accept_caller(const shm_mesh_t *mesh, accepting_t *accepting) {
+  COLL_TRY(base_grow((void **)&accepting->polls, &accepting->capacity,
+                     FIRST_CALLER + accepting->count + 1, sizeof *accepting->polls, "callers"));
+  struct pollfd *callers = accepting->polls + FIRST_CALLER;
+  int fd = accept4(mesh->listener, NULL, NULL, SOCK_CLOEXEC);
+  if (fd >= 0) {
+    callers[accepting->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+  } else if ((errno == EMFILE || errno == ENFILE) && accepting->count > 0) {
+    close(callers[0].fd); /* the one that has been silent longest makes room */
+    memmove(callers, callers + 1, --accepting->count * sizeof *callers);
+  } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot accept local ranks' connections",
+                           mesh->rank);
   }
   return COLL_OK;
+}
+
+static coll_status_t accept_until_complete(shm_mesh_t *mesh, accepting_t *accepting,
+                                           uint64_t deadline_ns) {
+  COLL_TRY(base_grow((void **)&accepting->polls, &accepting->capacity, FIRST_CALLER,
+                     sizeof *accepting->polls, "callers"));
+  while (accepting->missing > 0) {
+    int found;
+    accepting->polls[1] = (struct pollfd){.fd = mesh->listener, .events = POLLIN};
+    COLL_TRY(poll_watched(mesh, accepting->polls, FIRST_CALLER + accepting->count, deadline_ns,
+                          &found));
+    if (found == 0) return fail_missing(mesh);
+    bool called = accepting->polls[1].revents != 0;
+    identify_callers(mesh, accepting);
+    if (called) COLL_TRY(accept_caller(mesh, accepting));
+  }
+  return COLL_OK;
+}
+
+static coll_status_t accept_peers(shm_mesh_t *mesh, uint64_t key, uint64_t deadline_ns) {
+  accepting_t accepting = {.key = key, .missing = mesh->size - 1 - mesh->rank};
+  coll_status_t status = accept_until_complete(mesh, &accepting, deadline_ns);
+  for (size_t i = 0; i < accepting.count; i++) close(accepting.polls[FIRST_CALLER + i].fd);
+  free(accepting.polls);
+  return status;
 }
 
 /* The peer's process, by the credentials that the kernel keeps with the socket. */
@@ -167,7 +248,7 @@ coll_status_t shm_mesh_connect(shm_mesh_t *mesh, int rank, int size, const shm_m
   for (int peer = 0; peer < rank; peer++) {
     COLL_TRY(call_peer(mesh, peer, &names[peer], key, deadline_ns));
   }
-  COLL_TRY(accept_peers(mesh, names, key, deadline_ns));
+  COLL_TRY(accept_peers(mesh, key, deadline_ns));
   for (int peer = 0; peer < size; peer++) {
     if (peer != rank) mesh->processes[peer] = open_process(mesh->sockets[peer]);
   }
@@ -219,7 +300,7 @@ coll_status_t shm_mesh_recv(shm_mesh_t *mesh, int peer, uint64_t deadline_ns, sh
   if (deadline_ns > 0 && !base_deadline_poll(mesh->sockets[peer], POLLIN, deadline_ns))
     return COLL_OK;
   ssize_t moved;
-  do { /* of a peer that died with notes unread we are told once, before what it sent */
+  do { /* a peer that died with notes unread: ECONNRESET comes once, ahead of what it sent */
     moved = recvmsg(mesh->sockets[peer], &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (moved < 0 && errno == ECONNRESET);
   if (moved < 0 && (errno == EAGAIN || errno == EINTR)) return COLL_OK;

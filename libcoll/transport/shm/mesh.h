@@ -32,21 +32,36 @@ typedef struct shm_note {
   uint64_t bytes;
 } shm_note_t;
 
+/* How a rank that waits for its peers learns that creation has failed elsewhere. */
+typedef struct shm_mesh_watch {
+  int fd; /* readable when there is news for check; -1: none */
+  /* Whether creation goes on: COLL_OK, or the failure to return. Called when fd is readable, and
+   * every 20 ms. */
+  coll_status_t (*check)(void *context);
+  void *context;
+} shm_mesh_watch_t;
+
 typedef struct shm_mesh {
   int rank, size;
   int listener;   /* -1 once connected */
   int *sockets;   /* [size]; -1 for this rank */
   int *processes; /* [size]: pidfds; -1 for this rank and where the kernel gives none */
+  const shm_mesh_watch_t *watch; /* while the communicator is being made; NULL: none */
 } shm_mesh_t;
 
 /* Opens the listening socket. Owned by the caller: shm_mesh_close. */
 coll_status_t shm_mesh_listen(shm_mesh_t *mesh, shm_mesh_name_t *name);
 
-/* Connects with every other rank; names and the call itself are the same on all of them. key tells
- * this communicator's connections from strangers'. COLL_ERROR_RANK_LOST names a rank that died on
- * the way, COLL_ERROR_TIMEOUT one that did not come. */
+/* Connects with every other rank. All of them pass the same names and the same key, which the
+ * communicator's connections present and unknown callers do not know. COLL_ERROR_RANK_LOST: a peer
+ * has closed its socket, because it died or because it gave up. COLL_ERROR_TIMEOUT: names a rank
+ * that did not connect. Else a failure of mesh->watch. */
 coll_status_t shm_mesh_connect(shm_mesh_t *mesh, int rank, int size, const shm_mesh_name_t names[],
                                uint64_t key, uint64_t deadline_ns);
+
+/* Waits until the peer has sent something or has closed its end. COLL_ERROR_TIMEOUT, or a failure
+ * of mesh->watch. */
+coll_status_t shm_mesh_await(const shm_mesh_t *mesh, int peer, uint64_t deadline_ns);
 
 /* Sends a note, with a descriptor (which stays the caller's) or -1. Never blocks: *sent is false
  * when the peer has stopped reading or is gone. */

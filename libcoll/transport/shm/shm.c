@@ -531,7 +531,8 @@ static coll_status_t share_segment(shm_t *s, uint64_t deadline_ns) {
     return COLL_OK;
   }
   int fd;
-  COLL_TRY(shm_mesh_recv(&s->mesh, 0, deadline_ns, &note, &fd, &moved));
+  COLL_TRY(shm_mesh_await(&s->mesh, 0, deadline_ns));
+  COLL_TRY(shm_mesh_recv(&s->mesh, 0, 0, &note, &fd, &moved));
   if (!moved || fd < 0 || note.kind != SHM_NOTE_SEGMENT || note.bytes != bytes) {
     if (fd >= 0) close(fd);
     return base_fail(COLL_ERROR_RANK_LOST,
@@ -553,6 +554,7 @@ coll_status_t transport_shm_create(shm_mesh_t *mesh, bool one_process, uint64_t 
   s->mesh = *mesh;
   *mesh = (shm_mesh_t){.listener = -1};
   status = share_segment(s, deadline_ns);
+  s->mesh.watch = NULL; /* the caller's, for the creation only */
   if (status != COLL_OK) {
     shm_destroy(&s->transport);
     return status;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "topo/kept.h"
+#include "topo/cost_cache.h"
 
 #define PATH_BYTES 1024
 
@@ -61,14 +61,14 @@ static void write_file(const char *text, size_t length) {
 }
 
 static bool load(int64_t found[3]) {
-  return topo_kept_load("test", names, 3, found);
+  return topo_cost_cache_load("test", names, 3, found);
 }
 
 Test(kept, comes_back) {
   int64_t found[3] = {7, 7, 7};
   make_home();
   cr_assert_not(load(found));
-  topo_kept_save("test", names, 3, values);
+  topo_cost_cache_save("test", names, 3, values);
   cr_assert(load(found));
   cr_assert_arr_eq(found, values, sizeof values);
   remove_home();
@@ -79,11 +79,11 @@ Test(kept, is_added_to_and_replaced) {
   const int64_t new_values[] = {44, 11}, wanted[] = {11, 0, INT64_MAX};
   int64_t found[3], four;
   make_home();
-  topo_kept_save("test", names, 3, values);
-  topo_kept_save("test", more, 2, new_values);
+  topo_cost_cache_save("test", names, 3, values);
+  topo_cost_cache_save("test", more, 2, new_values);
   cr_assert(load(found));
   cr_assert_arr_eq(found, wanted, sizeof wanted);
-  cr_assert(topo_kept_load("test", more, 1, &four));
+  cr_assert(topo_cost_cache_load("test", more, 1, &four));
   cr_assert_eq(four, 44);
   remove_home();
 }
@@ -91,8 +91,8 @@ Test(kept, is_added_to_and_replaced) {
 Test(kept, holds_for_one_variant) {
   int64_t found[3] = {7, 7, 7};
   make_home();
-  topo_kept_save("test", names, 3, values);
-  cr_assert_not(topo_kept_load("other", names, 3, found));
+  topo_cost_cache_save("test", names, 3, values);
+  cr_assert_not(topo_cost_cache_load("other", names, 3, found));
   cr_assert_eq(found[0], 7);
   remove_home();
 }
@@ -101,8 +101,8 @@ Test(kept, gives_all_or_nothing) {
   const char *const wanted[] = {"one", "none"};
   int64_t found[2] = {7, 7};
   make_home();
-  topo_kept_save("test", names, 3, values);
-  cr_assert_not(topo_kept_load("test", wanted, 2, found));
+  topo_cost_cache_save("test", names, 3, values);
+  cr_assert_not(topo_cost_cache_load("test", wanted, 2, found));
   cr_assert_eq(found[0], 7);
   remove_home();
 }
@@ -113,7 +113,7 @@ Test(kept, trusts_no_broken_file) {
   char whole[4096], text[4096];
   int64_t found[3];
   make_home();
-  topo_kept_save("test", names, 3, values);
+  topo_cost_cache_save("test", names, 3, values);
   size_t length = read_file(whole, sizeof whole);
   for (size_t cut = 0; cut < length; cut++) {
     write_file(whole, cut);
@@ -144,13 +144,13 @@ Test(kept, trusts_no_foreign_line) {
   char text[4096];
   int64_t found[3];
   make_home();
-  topo_kept_save("test", names, 3, values);
+  topo_cost_cache_save("test", names, 3, values);
   size_t length = read_file(text, sizeof text);
   for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
     snprintf(text + length, sizeof text - length, "%s", lines[i]);
     write_file(text, strlen(text));
     cr_assert_not(load(found), "believed '%s'", lines[i]);
-    topo_kept_save("test", names, 3, values); /* begins anew */
+    topo_cost_cache_save("test", names, 3, values); /* begins anew */
     cr_assert(load(found));
   }
   remove_home();
@@ -159,10 +159,10 @@ Test(kept, trusts_no_foreign_line) {
 Test(kept, is_no_error_where_nothing_can_be_kept) {
   int64_t found[3];
   setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
-  topo_kept_save("test", names, 3, values);
+  topo_cost_cache_save("test", names, 3, values);
   cr_assert_not(load(found));
   unsetenv("XDG_CACHE_HOME");
   unsetenv("HOME");
-  topo_kept_save("test", names, 3, values);
+  topo_cost_cache_save("test", names, 3, values);
   cr_assert_not(load(found));
 }

@@ -1,5 +1,5 @@
-/* Transfers never block, so that sockets may be blocking or not; poll waits. */
-#include "comm/wire.h"
+/* Transfers use MSG_DONTWAIT, so that sockets may be blocking or not; poll does the waiting. */
+#include "comm/rendezvous/wire.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -7,22 +7,22 @@
 
 #include "base/deadline.h"
 
-/* Whether the line still holds, after one transfer. */
-static bool note(ssize_t came, size_t *moved) {
-  if (came < 0) return errno == EAGAIN || errno == EINTR;
-  *moved += (size_t)came;
-  return came > 0;
+/* Counts what one transfer moved. False: the connection was closed or is broken. */
+static bool count_moved(ssize_t result, size_t *moved) {
+  if (result < 0) return errno == EAGAIN || errno == EINTR;
+  *moved += (size_t)result;
+  return result > 0;
 }
 
 bool wire_send_some(int fd, const void *data, size_t bytes, size_t *moved) {
   if (*moved >= bytes) return true;
   const char *next = (const char *)data + *moved;
-  return note(send(fd, next, bytes - *moved, MSG_NOSIGNAL | MSG_DONTWAIT), moved);
+  return count_moved(send(fd, next, bytes - *moved, MSG_NOSIGNAL | MSG_DONTWAIT), moved);
 }
 
 bool wire_recv_some(int fd, void *data, size_t bytes, size_t *moved) {
   if (*moved >= bytes) return true;
-  return note(recv(fd, (char *)data + *moved, bytes - *moved, MSG_DONTWAIT), moved);
+  return count_moved(recv(fd, (char *)data + *moved, bytes - *moved, MSG_DONTWAIT), moved);
 }
 
 bool wire_send(int fd, const void *data, size_t bytes, uint64_t deadline_ns) {

@@ -15,9 +15,9 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "comm/batch.h"
-#include "comm/costs.h"
+#include "comm/calibration/costs.h"
+#include "comm/calibration/pair.h"
 #include "comm/create.h"
-#include "comm/duet.h"
 #include "comm/repeat.h"
 #include "topo/machine.h"
 #include "transport/shm/memory.h"
@@ -47,7 +47,7 @@ typedef struct timings {
 } timings_t;
 
 typedef struct side {
-  _Alignas(128) comm_half_t half; /* what one side writes keeps off the other's lines */
+  _Alignas(128) calibration_thread_t half; /* what one side writes keeps off the other's lines */
   char *sources, *dests, *shared;
   struct coll_comm *comm;
   struct bench *bench;
@@ -72,7 +72,7 @@ typedef struct bench {
   tune_profile_t profiles[PROBE_COUNT];
   char *memory;
   struct coll_comm *comms[2];
-  comm_duet_t duet;
+  calibration_pair_t duet;
   _Atomic bool failed;
 } bench_t;
 
@@ -80,9 +80,9 @@ static side_t *peer_of(const side_t *side) {
   return &side->bench->sides[1 - side->half.number];
 }
 
-static uint64_t time_of(side_t *side, comm_duet_work_t *work, size_t size) {
+static uint64_t time_of(side_t *side, calibration_work_t *work, size_t size) {
   uint64_t ns;
-  comm_duet_time(&side->half, side, &work, 1, size, 1, &ns);
+  calibration_pair_time(&side->half, side, &work, 1, size, 1, &ns);
   return ns;
 }
 
@@ -173,13 +173,13 @@ static void hand_over(void *context, size_t size) {
   for (size_t i = 0; i < calls_of(size); i++) {
     size_t at = next_pair(side, size), part = side->handed++ % parts * size;
     copy_part(side, side->shared + part, side->sources + at, size, 0);
-    comm_duet_meet(&side->half);
+    calibration_pair_sync(&side->half);
     copy(side, side->dests + at, peer_of(side)->shared + part, size);
-    comm_duet_meet(&side->half);
+    calibration_pair_sync(&side->half);
   }
 }
 
-static comm_duet_work_t *const moves[MOVE_COUNT] = {[OWN] = copy_own,
+static calibration_work_t *const moves[MOVE_COUNT] = {[OWN] = copy_own,
                                                     [FAR] = copy_far,
                                                     [PUSHED] = copy_to_far,
                                                     [SUM] = reduce_far,
@@ -197,14 +197,14 @@ static void time_moves(side_t *side, int index, int first, int count) {
   uint64_t ns[MOVE_COUNT];
   side->next = 0;
   int warmups = (int)((pairs_of(size) + each - 1) / each); /* every pair once */
-  comm_duet_time(&side->half, side, &moves[first], count, size, warmups, ns);
+  calibration_pair_time(&side->half, side, &moves[first], count, size, warmups, ns);
   for (int i = 0; i < count; i++) {
     int64_t kib_ps = (int64_t)(ns[i] * 1000 / (calls * size / 1024));
     keep_least(&side->timings.moves[first + i][index], kib_ps);
   }
 }
 
-_Static_assert(MOVE_COUNT <= COMM_DUET_WORKS_MOST, "all moves may take turns");
+_Static_assert(MOVE_COUNT <= CALIBRATION_WORKS_MAX, "all moves may take turns");
 
 static bool fits_shared(int index) {
   return tune_sizes[index] <= SHARED_BYTES;
@@ -224,12 +224,12 @@ static void time_size(side_t *side, int index) {
 
 static void trips(void *context, size_t count) {
   side_t *side = context;
-  for (size_t i = 0; i < count; i++) comm_duet_trip(&side->half);
+  for (size_t i = 0; i < count; i++) calibration_pair_trip(&side->half);
 }
 
 static void meetings(void *context, size_t count) {
   side_t *side = context;
-  for (size_t i = 0; i < count; i++) comm_duet_meet(&side->half);
+  for (size_t i = 0; i < count; i++) calibration_pair_sync(&side->half);
 }
 
 /* As a verb does. */
@@ -457,7 +457,7 @@ static void *run_errand(void *argument) {
 }
 
 /* The threads take no signals that are meant for the program's own. */
-bool comm_costs_measure(tune_machine_t *costs) {
+bool calibration_costs_measure(tune_machine_t *costs) {
   errand_t errand = {.measured = false};
   pthread_t thread;
   sigset_t all, before;

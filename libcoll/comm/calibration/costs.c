@@ -1,18 +1,18 @@
 /* Asked for whenever a communicator is made, so a process looks into the file once. */
-#include "comm/costs.h"
+#include "comm/calibration/costs.h"
 
 #include <pthread.h>
 #include <stdio.h>
 
 #include "comm/create.h"
 #include "device/ops.h"
-#include "topo/kept.h"
+#include "topo/cost_cache.h"
 
 /* ---- as figures that are kept ---------------------------------------------------------------*/
 
 enum { FIGURES = TUNE_FIXED_COUNT + TUNE_MOVE_COUNT * TUNE_SIZES, NAME_BYTES = 32 };
 
-_Static_assert(FIGURES < TOPO_KEPT_MOST, "the file must have room for the costs");
+_Static_assert(FIGURES < TOPO_COST_CACHE_MAX, "the file must have room for the costs");
 
 typedef struct figures {
   char texts[FIGURES][NAME_BYTES];
@@ -43,7 +43,7 @@ static void name_figures(figures_t *figures) {
 static bool load(const char *variant, tune_machine_t *costs) {
   figures_t figures;
   name_figures(&figures);
-  if (!topo_kept_load(variant, figures.names, FIGURES, figures.values)) return false;
+  if (!topo_cost_cache_load(variant, figures.names, FIGURES, figures.values)) return false;
   for (int i = 0; i < FIGURES; i++) {
     if (figures.values[i] > UINT32_MAX) return false;
   }
@@ -55,7 +55,7 @@ static void save(const char *variant, tune_machine_t *costs) {
   figures_t figures;
   name_figures(&figures);
   for (int i = 0; i < FIGURES; i++) figures.values[i] = *cost_at(costs, i);
-  topo_kept_save(variant, figures.names, FIGURES, figures.values);
+  topo_cost_cache_save(variant, figures.names, FIGURES, figures.values);
 }
 
 /* ---- once per process -----------------------------------------------------------------------*/
@@ -64,7 +64,7 @@ static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
 static tune_machine_t found; /* both guarded by `finding` */
 static bool is_found;
 
-coll_status_t comm_costs_find(tune_machine_t *costs) {
+coll_status_t calibration_costs_find(tune_machine_t *costs) {
   bool builtin;
   const device_ops_t *device;
   COLL_TRY(comm_costs_setting(&builtin));
@@ -75,7 +75,7 @@ coll_status_t comm_costs_find(tune_machine_t *costs) {
   COLL_TRY(device_host_open(&device));
   pthread_mutex_lock(&finding);
   if (!is_found && !load(device->name, &found)) {
-    if (comm_costs_measure(&found)) {
+    if (calibration_costs_measure(&found)) {
       save(device->name, &found);
     } else {
       found = tune_machine_builtin;

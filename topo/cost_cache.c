@@ -3,7 +3,7 @@
  * sees all of it or nothing. Of two processes that save at once, one may undo the other's addition:
  * it is measured again.
  */
-#include "topo/kept.h"
+#include "topo/cost_cache.h"
 
 #include <coll.h>
 
@@ -23,7 +23,7 @@
 #define NAME_BYTES 32
 #define KEY_BYTES 512
 #define PATH_BYTES 1024
-#define FILE_BYTES (KEY_BYTES + TOPO_KEPT_MOST * (NAME_BYTES + 24))
+#define FILE_BYTES (KEY_BYTES + TOPO_COST_CACHE_MAX * (NAME_BYTES + 24))
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define BUILD "sanitized"
@@ -82,7 +82,7 @@ typedef struct figure {
 typedef struct kept {
   char key[KEY_BYTES], path[PATH_BYTES];
   bool has_path;
-  figure_t figures[TOPO_KEPT_MOST];
+  figure_t figures[TOPO_COST_CACHE_MAX];
   size_t count;
 } kept_t;
 
@@ -101,7 +101,7 @@ static bool parse(char *text, kept_t *kept) {
   if (strncmp(text, kept->key, length) != 0) return false;
   for (char *line = text + length; *line != '\0';) {
     char *end = strchr(line, '\n');
-    if (end == NULL || kept->count == TOPO_KEPT_MOST) return false;
+    if (end == NULL || kept->count == TOPO_COST_CACHE_MAX) return false;
     *end = '\0';
     if (!parse_line(line, &kept->figures[kept->count++])) return false;
     line = end + 1;
@@ -131,7 +131,7 @@ static figure_t *find(kept_t *kept, const char *name) {
   return NULL;
 }
 
-bool topo_kept_load(const char *variant, const char *const names[], size_t count,
+bool topo_cost_cache_load(const char *variant, const char *const names[], size_t count,
                     int64_t values[]) {
   kept_t kept;
   open_kept(variant, &kept);
@@ -156,7 +156,7 @@ static void write_file(const kept_t *kept) {
   if (close(file) != 0 || !written || rename(aside, kept->path) != 0) unlink(aside);
 }
 
-void topo_kept_save(const char *variant, const char *const names[], size_t count,
+void topo_cost_cache_save(const char *variant, const char *const names[], size_t count,
                     const int64_t values[]) {
   kept_t kept;
   open_kept(variant, &kept);
@@ -164,7 +164,7 @@ void topo_kept_save(const char *variant, const char *const names[], size_t count
   for (size_t i = 0; i < count; i++) {
     figure_t *figure = find(&kept, names[i]);
     if (figure == NULL) {
-      if (kept.count == TOPO_KEPT_MOST) return;
+      if (kept.count == TOPO_COST_CACHE_MAX) return;
       figure = &kept.figures[kept.count++];
       snprintf(figure->name, sizeof figure->name, "%s", names[i]);
     }

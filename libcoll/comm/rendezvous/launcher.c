@@ -1,5 +1,5 @@
 /* From parent to parent, by what the kernel shows of processes. */
-#include "comm/starter.h"
+#include "comm/rendezvous/launcher.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,9 +55,9 @@ static bool look_up(int64_t pid, process_t *process) {
   return process->start[0] != '\0';
 }
 
-void comm_starter_name(const char *variable, char name[COMM_STARTER_BYTES]) {
+void comm_launcher_identity(const char *variable, char name[COMM_LAUNCHER_BYTES]) {
   process_t process = {.pid = getppid()}, above;
   look_up(process.pid, &process);
   while (has_variable(process.pid, variable) && look_up(process.parent, &above)) process = above;
-  snprintf(name, COMM_STARTER_BYTES, "process %d of %s", (int)process.pid, process.start);
+  snprintf(name, COMM_LAUNCHER_BYTES, "process %d of %s", (int)process.pid, process.start);
 }

@@ -1,6 +1,6 @@
 /* Half 0 says when to stop, and when to give up all: between the two meetings of the last work, so
  * that the other half finds what it said after them. */
-#include "comm/duet.h"
+#include "comm/calibration/pair.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #define BUDGET_NS 2000000 /* for the turns that count, if they are not fewer */
 #define LOOKS 20000       /* before a half lets others have its core */
 
-static void await(const comm_half_t *half, uint32_t count) {
+static void await(const calibration_thread_t *half, uint32_t count) {
   _Atomic uint32_t *theirs = &half->duet->met[1 - half->number].count;
   int looks = 0;
   while ((int32_t)(atomic_load_explicit(theirs, memory_order_acquire) - count) < 0) {
@@ -22,23 +22,23 @@ static void await(const comm_half_t *half, uint32_t count) {
   }
 }
 
-static uint32_t so_far(const comm_half_t *half) {
+static uint32_t so_far(const calibration_thread_t *half) {
   return atomic_load_explicit(&half->duet->met[half->number].count, memory_order_relaxed);
 }
 
-static uint32_t arrive(const comm_half_t *half) {
+static uint32_t arrive(const calibration_thread_t *half) {
   uint32_t count = so_far(half) + 1;
   atomic_store_explicit(&half->duet->met[half->number].count, count, memory_order_release);
   return count;
 }
 
-void comm_duet_meet(const comm_half_t *half) {
+void calibration_pair_sync(const calibration_thread_t *half) {
   await(half, arrive(half));
 }
 
-void comm_duet_trip(const comm_half_t *half) {
+void calibration_pair_trip(const calibration_thread_t *half) {
   if (half->number == 0) {
-    comm_duet_meet(half);
+    calibration_pair_sync(half);
   } else {
     await(half, so_far(half) + 1);
     arrive(half);
@@ -50,14 +50,15 @@ static int compare_times(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-void comm_duet_time(const comm_half_t *half, void *context, comm_duet_work_t *const works[],
+void calibration_pair_time(const calibration_thread_t *half, void *context,
+                           calibration_work_t *const works[],
                     int count, size_t size, int warmups, uint64_t ns[]) {
-  uint64_t took_ns[COMM_DUET_WORKS_MOST][TURNS], first_ns = 0;
-  comm_duet_t *duet = half->duet;
+  uint64_t took_ns[CALIBRATION_WORKS_MAX][TURNS], first_ns = 0;
+  calibration_pair_t *duet = half->duet;
   for (int i = 0; i < count; i++) ns[i] = 0;
   for (int turn = -warmups; !duet->late; turn++) {
     for (int i = 0; i < count; i++) {
-      comm_duet_meet(half);
+      calibration_pair_sync(half);
       uint64_t begin_ns = base_clock_now_ns();
       if (turn <= 0 && i == 0) first_ns = begin_ns;
       works[i](context, size);
@@ -65,7 +66,7 @@ void comm_duet_time(const comm_half_t *half, void *context, comm_duet_work_t *co
         duet->enough = turn + 1 == TURNS || begin_ns - first_ns > BUDGET_NS * (uint64_t)count;
         duet->late = begin_ns > duet->late_ns;
       }
-      comm_duet_meet(half);
+      calibration_pair_sync(half);
       if (turn >= 0) took_ns[i][turn] = base_clock_now_ns() - begin_ns;
     }
     if (turn < TURNS_LEAST - 1 || !duet->enough) continue;

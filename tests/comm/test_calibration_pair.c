@@ -4,14 +4,14 @@
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "comm/duet.h"
+#include "comm/calibration/pair.h"
 
 #define SLOW_NS 2000000u
 
 typedef struct player {
-  comm_half_t half;
+  calibration_thread_t half;
   struct player *other;
-  comm_duet_work_t *works[2];
+  calibration_work_t *works[2];
   uint64_t ns[2];
   _Atomic int begun;
   int ended;
@@ -36,14 +36,14 @@ static void work_long(void *context, size_t size) {
 
 static void *play(void *context) {
   player_t *player = context;
-  comm_duet_time(&player->half, player, player->works, 2, SLOW_NS, 1, player->ns);
+  calibration_pair_time(&player->half, player, player->works, 2, SLOW_NS, 1, player->ns);
   return NULL;
 }
 
-static void run(player_t players[2], comm_duet_work_t *work, uint64_t late_ns) {
-  static comm_duet_t duet;
+static void run(player_t players[2], calibration_work_t *work, uint64_t late_ns) {
+  static calibration_pair_t duet;
   pthread_t threads[2];
-  duet = (comm_duet_t){.late_ns = late_ns};
+  duet = (calibration_pair_t){.late_ns = late_ns};
   for (int i = 0; i < 2; i++) {
     players[i] = (player_t){
         .half = {.duet = &duet, .number = i}, .other = &players[1 - i], .works = {work, work}};

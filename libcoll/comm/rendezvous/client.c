@@ -1,0 +1,266 @@
+/*
+ * A rank's side of the rendezvous. It connects and sends its hello until the server sends a
+ * greeting, waits for the records, and later reports and waits for the verdict.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/deadline.h"
+#include "comm/rendezvous/rendezvous.h"
+
+#define RETRY_MIN_NS 200000u /* pause between attempts to connect; doubles each time */
+#define RETRY_MAX_NS 20000000u
+#define HANG_UP_MIN_NS 5000000u /* pause after the server hung up; doubles each time */
+#define HANG_UP_MAX_NS 200000000u
+#define ANSWER_SLACK_NS 2000000000u /* the server's own timeout names the missing ranks: wait */
+#define SERVER_LOST_NS 1000000000u  /* a server that was there and refuses for so long has died */
+#define VERDICT_NS 1000000000u      /* wait of a rank that failed for the server to take note */
+
+typedef struct call {
+  const rendezvous_address_t *address;
+  const rendezvous_rank_t *own;
+  struct addrinfo *resolved;
+  uint64_t deadline_ns;
+  uint64_t up_ns; /* the latest time at which a server is known to have been there; 0: never */
+} call_t;
+
+static coll_status_t resolve(const rendezvous_address_t *address, struct addrinfo **found) {
+  char port[8];
+  struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+  snprintf(port, sizeof port, "%u", (unsigned)address->port);
+  int error = getaddrinfo(address->host, port, &hints, found);
+  if (error == 0) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID, "cannot resolve the rendezvous server's host '%s': %s",
+                   address->host, gai_strerror(error));
+}
+
+/* While no server listens on a port of the ephemeral range, the kernel may choose that port as the
+ * local one of a connection to it: TCP then connects the socket to itself. */
+static bool connected_to_itself(int fd) {
+  struct sockaddr_storage own, peer;
+  socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
+  memset(&own, 0, sizeof own);
+  memset(&peer, 0, sizeof peer);
+  return getsockname(fd, (struct sockaddr *)&own, &own_bytes) == 0 &&
+         getpeername(fd, (struct sockaddr *)&peer, &peer_bytes) == 0 && own_bytes == peer_bytes &&
+         memcmp(&own, &peer, own_bytes) == 0;
+}
+
+/* Tries each resolved address once. A connection to an address that does not answer would block
+ * for minutes, hence the limit. */
+static int connect_once(const struct addrinfo *addresses, uint64_t deadline_ns) {
+  for (const struct addrinfo *each = addresses; each != NULL; each = each->ai_next) {
+    int fd = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) continue;
+    base_deadline_limit(fd, deadline_ns);
+    bool connected = connect(fd, each->ai_addr, each->ai_addrlen) == 0;
+    if (connected && !connected_to_itself(fd)) return fd;
+    int error = connected ? ECONNREFUSED : errno == EINPROGRESS ? ETIMEDOUT : errno;
+    close(fd);
+    errno = error;
+  }
+  return -1;
+}
+
+/* The connection was closed without an answer, or nobody listens any more: the server's process has
+ * ended. */
+static coll_status_t fail_server_lost(const rendezvous_link_t *link) {
+  char pid[32] = "";
+  if (link->server_pid != 0) snprintf(pid, sizeof pid, " (pid %d)", link->server_pid);
+  if (link->server_rank >= 0) {
+    return base_fail(COLL_ERROR_RANK_LOST,
+                     "rank %d: rank %d%s died while the communicator was being made", link->rank,
+                     link->server_rank, pid);
+  }
+  return base_fail(COLL_ERROR_RANK_LOST,
+                   "rank %d: the rendezvous server's process%s, which is rank 0 unless another "
+                   "process made the unique id, died while the communicator was being made",
+                   link->rank, pid);
+}
+
+static coll_status_t connect_until(const call_t *call, rendezvous_link_t *link) {
+  const rendezvous_address_t *address = call->address;
+  for (uint64_t pause_ns = RETRY_MIN_NS;; pause_ns *= pause_ns < RETRY_MAX_NS ? 2 : 1) {
+    int on = 1;
+    link->fd = connect_once(call->resolved, call->deadline_ns);
+    if (link->fd >= 0) {
+      setsockopt(link->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      return COLL_OK;
+    }
+    uint64_t now_ns = base_clock_now_ns();
+    if (call->up_ns > 0 && errno == ECONNREFUSED && now_ns > call->up_ns + SERVER_LOST_NS) {
+      return fail_server_lost(link);
+    }
+    if (now_ns >= call->deadline_ns) break;
+    base_clock_sleep_ns(pause_ns);
+  }
+  return base_fail(COLL_ERROR_TIMEOUT,
+                   "rank %d: no rendezvous server answers at %s port %u (%s): is rank 0 running, "
+                   "and are the address and port right?",
+                   call->own->rank, address->host, (unsigned)address->port, strerror(errno));
+}
+
+/* Sends the hello; greeting->magic is 0 if the connection was closed without a greeting. False: no
+ * greeting with WIRE_MAGIC arrived. */
+static bool exchange_hello(const call_t *call, int fd, wire_greeting_t *greeting) {
+  uint64_t answer_ns = call->deadline_ns + ANSWER_SLACK_NS;
+  int left_ms = base_deadline_left_ms(call->deadline_ns);
+  wire_hello_t hello = {.magic = WIRE_MAGIC,
+                        .key = call->address->key,
+                        .rank = call->own->rank,
+                        .size = call->own->size,
+                        .timeout_ms = left_ms > 0 ? left_ms : 1,
+                        .pid = (int32_t)getpid(),
+                        .record_bytes = call->own->record_bytes};
+  *greeting = (wire_greeting_t){0};
+  /* A server that hangs up on purpose may do so before it has read the hello: receive anyway. */
+  bool sent = wire_send(fd, &hello, sizeof hello, answer_ns) &&
+              wire_send(fd, call->own->record, call->own->record_bytes, answer_ns);
+  bool received = wire_recv(fd, greeting, sizeof *greeting, answer_ns);
+  return sent && received && greeting->magic == WIRE_MAGIC;
+}
+
+static coll_status_t fail_no_answer(const call_t *call) {
+  return base_fail(COLL_ERROR_TIMEOUT,
+                   "rank %d: the rendezvous server at %s port %u gave no answer: did rank 0 end, "
+                   "or does another program listen there?",
+                   call->own->rank, call->address->host, (unsigned)call->address->port);
+}
+
+/* Calls until the server sends its greeting. The server hangs up to make room for other callers,
+ * and while it still serves an earlier rendezvous. */
+static coll_status_t call_until_greeted(call_t *call, rendezvous_link_t *link) {
+  for (uint64_t pause_ns = HANG_UP_MIN_NS;; pause_ns *= pause_ns < HANG_UP_MAX_NS ? 2 : 1) {
+    wire_greeting_t greeting;
+    COLL_TRY(connect_until(call, link));
+    bool greeted = exchange_hello(call, link->fd, &greeting);
+    if (greeting.magic == WIRE_MAGIC) link->server_pid = (int)greeting.pid;
+    if (greeted) return COLL_OK;
+    close(link->fd);
+    uint64_t now_ns = base_clock_now_ns();
+    call->up_ns = greeting.magic == WIRE_RETRY ? 0 : now_ns; /* 0: the next server may take long */
+    if (now_ns + pause_ns >= call->deadline_ns) return fail_no_answer(call);
+    base_clock_sleep_ns(pause_ns);
+  }
+}
+
+static coll_status_t fail_verdict(rendezvous_link_t *link, const wire_answer_t *answer) {
+  return base_fail((coll_status_t)answer->status, "rank %d: %.*s", link->rank,
+                   (int)sizeof answer->text - 1, answer->text);
+}
+
+static coll_status_t receive_records(const call_t *call, rendezvous_link_t *link, void *records,
+                                     uint64_t *session) {
+  uint64_t deadline_ns = call->deadline_ns + ANSWER_SLACK_NS;
+  size_t bytes = (size_t)call->own->size * call->own->record_bytes;
+  wire_answer_t answer;
+  bool received = wire_recv(link->fd, &answer, sizeof answer, deadline_ns);
+  if (received && answer.status != COLL_OK) return fail_verdict(link, &answer);
+  if (received) link->server_rank = answer.server_rank;
+  if (received && wire_recv(link->fd, records, bytes, deadline_ns)) {
+    *session = answer.session;
+    return COLL_OK;
+  }
+  if (base_clock_now_ns() >= deadline_ns) return fail_no_answer(call);
+  return fail_server_lost(link);
+}
+
+coll_status_t rendezvous_join(const rendezvous_address_t *address, const rendezvous_rank_t *own,
+                              int timeout_ms, void *records, uint64_t *session,
+                              rendezvous_link_t *link) {
+  call_t call = {.address = address,
+                 .own = own,
+                 .deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u,
+                 .up_ns = address->pid != 0 ? base_clock_now_ns() : 0};
+  *link = (rendezvous_link_t){
+      .fd = -1, .rank = own->rank, .server_pid = (int)address->pid, .server_rank = -1};
+  COLL_TRY(resolve(address, &call.resolved));
+  coll_status_t status = call_until_greeted(&call, link);
+  freeaddrinfo(call.resolved);
+  if (status != COLL_OK) return status;
+  status = receive_records(&call, link, records, session);
+  if (status != COLL_OK) {
+    close(link->fd);
+    link->fd = -1;
+  }
+  return status;
+}
+
+/* ---- until the communicator is made ---------------------------------------------------------*/
+
+coll_status_t rendezvous_check(rendezvous_link_t *link) {
+  wire_answer_t *verdict = &link->verdict;
+  bool open = wire_recv_some(link->fd, verdict, sizeof *verdict, &link->verdict_received);
+  if (link->verdict_received == sizeof *verdict) {
+    return verdict->status == COLL_OK ? COLL_OK : fail_verdict(link, verdict);
+  }
+  return open ? COLL_OK : fail_server_lost(link);
+}
+
+/* *known: the verdict arrived, or the server is lost; then returns what rendezvous_check does. */
+static coll_status_t await_verdict(rendezvous_link_t *link, uint64_t deadline_ns, bool *known) {
+  coll_status_t status = rendezvous_check(link);
+  *known = status != COLL_OK || link->verdict_received == sizeof link->verdict;
+  while (!*known && base_deadline_poll(link->fd, POLLIN, deadline_ns)) {
+    status = rendezvous_check(link);
+    *known = status != COLL_OK || link->verdict_received == sizeof link->verdict;
+  }
+  return status;
+}
+
+static coll_status_t report_success(rendezvous_link_t *link, uint64_t deadline_ns) {
+  const wire_report_t report = {.status = COLL_OK};
+  bool known;
+  (void)wire_send(link->fd, &report, sizeof report, deadline_ns); /* a failure shows below */
+  coll_status_t status = await_verdict(link, deadline_ns + ANSWER_SLACK_NS, &known);
+  if (known) return status;
+  return base_fail(COLL_ERROR_TIMEOUT,
+                   "rank %d: the rendezvous server (pid %d) did not confirm in time that all ranks "
+                   "have made the communicator: is its process stopped?",
+                   link->rank, link->server_pid);
+}
+
+/* The server adds who reports: the text goes without this rank's own "rank 1: ". */
+static void write_report(const rendezvous_link_t *link, coll_status_t status, const char *text,
+                         wire_report_t *report) {
+  char prefix[32];
+  size_t length = (size_t)snprintf(prefix, sizeof prefix, "rank %d: ", link->rank);
+  if (strncmp(text, prefix, length) == 0) text += length;
+  *report = (wire_report_t){.status = (int32_t)status};
+  snprintf(report->text, sizeof report->text, "%.*s", WIRE_TEXT_BYTES - 1, text);
+}
+
+/* Waits for the verdict also after its own failure: if the server runs in this process, the process
+ * must not exit before the others are told. */
+static coll_status_t report_failure(rendezvous_link_t *link, coll_status_t status) {
+  char text[WIRE_TEXT_BYTES + 64];
+  wire_report_t report;
+  bool known = false;
+  snprintf(text, sizeof text, "%s", base_last_error());
+  write_report(link, status, text, &report);
+  if (status == COLL_ERROR_RANK_LOST) {
+    coll_status_t verdict = await_verdict(link, base_clock_now_ns() + VERDICT_NS, &known);
+    if (known && verdict != COLL_OK) return verdict;
+  }
+  uint64_t deadline_ns = base_clock_now_ns() + VERDICT_NS;
+  if (wire_send(link->fd, &report, sizeof report, deadline_ns)) {
+    (void)await_verdict(link, deadline_ns, &known);
+  }
+  return base_fail(status, "%s", text);
+}
+
+coll_status_t rendezvous_finish(rendezvous_link_t *link, coll_status_t status,
+                                uint64_t deadline_ns) {
+  if (link->fd < 0) return status;
+  status = status == COLL_OK ? report_success(link, deadline_ns) : report_failure(link, status);
+  close(link->fd);
+  link->fd = -1;
+  return status;
+}

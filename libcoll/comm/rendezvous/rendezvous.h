@@ -1,0 +1,68 @@
+/*
+ * How the ranks of a new communicator find each other. A small TCP server collects one record from
+ * every rank and sends all records to all of them. It keeps the connections open until every rank
+ * has reported that its part of the communicator is made, so that a rank that dies or fails on the
+ * way is noticed at once, and is named to all others. The server runs in a thread of the process
+ * that started it.
+ */
+#ifndef COMM_RENDEZVOUS_RENDEZVOUS_H
+#define COMM_RENDEZVOUS_RENDEZVOUS_H
+
+#include "base/status.h"
+#include "comm/rendezvous/wire.h"
+
+#define RENDEZVOUS_HOST_BYTES 64
+#define RENDEZVOUS_RECORD_MAX 512
+
+typedef struct rendezvous_address {
+  char host[RENDEZVOUS_HOST_BYTES]; /* a numeric address or a host name */
+  uint16_t port;
+  int32_t pid;  /* of the server, which is already listening; 0: not known, it may come later */
+  uint64_t key; /* the server hangs up on callers that do not know it */
+} rendezvous_address_t;
+
+/* Listens at address->host and starts the server. The port is address->port, or, if that is 0, a
+ * free one. Sets address->port and address->pid. While the port is in use it retries for up to a
+ * second, because the server of a rendezvous that failed keeps its port for a moment.
+ * COLL_ERROR_SYSTEM: the port is in use, or a resource is missing. */
+coll_status_t rendezvous_server_start(rendezvous_address_t *address);
+
+typedef struct rendezvous_rank {
+  int rank, size;
+  const void *record; /* record_bytes, at most RENDEZVOUS_RECORD_MAX */
+  size_t record_bytes;
+} rendezvous_rank_t;
+
+/* A rank's connection to the server. Initialised by rendezvous_join, closed by rendezvous_finish.
+ */
+typedef struct rendezvous_link {
+  int fd; /* -1: none; readable when there is news for rendezvous_check */
+  int rank;
+  int server_pid;
+  int server_rank; /* the rank whose process runs the server; -1: none, or not known yet */
+  wire_answer_t verdict;
+  size_t verdict_received; /* bytes */
+} rendezvous_link_t;
+
+/* Joins and waits for all other ranks. Sets records (size * record_bytes, ordered by rank) and
+ * *session (a random number, the same on all ranks). Retries until the server is up. On success
+ * the caller owns *link and must call rendezvous_finish; on failure there is no link.
+ * COLL_ERROR_TIMEOUT: after timeout_ms, names the missing ranks or says that no server answers.
+ * COLL_ERROR_INVALID: two ranks of one number, different sizes or records, or an unknown host.
+ * COLL_ERROR_RANK_LOST: names a rank that died meanwhile. */
+coll_status_t rendezvous_join(const rendezvous_address_t *address, const rendezvous_rank_t *own,
+                              int timeout_ms, void *records, uint64_t *session,
+                              rendezvous_link_t *link);
+
+/* Whether creation has failed elsewhere, without blocking. COLL_ERROR_RANK_LOST names the rank that
+ * died or failed. */
+coll_status_t rendezvous_check(rendezvous_link_t *link);
+
+/* Reports `status`, which is what this rank's part of the creation came to, and the thread's last
+ * error; waits until all ranks have reported; closes the link. Returns COLL_OK only if all ranks
+ * reported COLL_OK. Returns the rank's own failure, unless it is COLL_ERROR_RANK_LOST: such a rank
+ * has only seen a peer disconnect, and the verdict says which rank was the cause. */
+coll_status_t rendezvous_finish(rendezvous_link_t *link, coll_status_t status,
+                                uint64_t deadline_ns);
+
+#endif
