@@ -223,10 +223,13 @@ static coll_status_t connect_joined(rendezvous_link_t *link, shm_mesh_t *mesh, i
   const shm_mesh_watch_t watch = {.fd = link->fd, .check = check_link, .context = link};
   struct coll_comm *made = NULL;
   coll_status_t own = comm_connect(mesh, rank, size, records, session, deadline_ns, &watch, &made);
-  coll_status_t status = rendezvous_finish(link, own, deadline_ns);
+  int failed_rank;
+  coll_status_t status = rendezvous_finish(link, own, deadline_ns, &failed_rank);
   if (status == COLL_OK) {
     *comm = made;
   } else if (own == COLL_OK) {
+    /* if the server died, others may have the verdict that the communicator is made */
+    made->local->ops->abort(made->local, failed_rank);
     comm_destroy(made);
   }
   return status;

@@ -80,7 +80,8 @@ static coll_status_t join_and_finish(const rendezvous_address_t *address,
   COLL_TRY(rendezvous_join(address, own, timeout_ms, records, session, &link));
   if (status != COLL_OK) base_fail(status, "rank %d: no memory for this test", own->rank);
   uint64_t deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
-  return rendezvous_finish(&link, status, deadline_ns);
+  int failed_rank;
+  return rendezvous_finish(&link, status, deadline_ns, &failed_rank);
 }
 
 /* A process that dies when it has sent its hello and waits for the other ranks. */

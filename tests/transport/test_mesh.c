@@ -1,5 +1,6 @@
-/* Notes between two ranks, one of which is gone before they are read. */
+/* Connections between ranks: slow, stopped and dead peers, unknown callers, failures elsewhere. */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,8 +16,8 @@ static shm_mesh_t mesh_of(int rank, int sockets[2]) {
   return (shm_mesh_t){.rank = rank, .size = 2, .listener = -1, .sockets = sockets};
 }
 
-/* The kernel tells first of the end of a peer that had notes to read itself. */
-Test(mesh, what_a_peer_sent_before_it_died_is_heard) {
+/* The kernel reports the end of a peer that had unread notes ahead of what that peer sent. */
+Test(mesh, receives_what_a_peer_sent_before_it_died) {
   int pair[2], fd;
   cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
   shm_mesh_t own = mesh_of(0, (int[]){-1, pair[0]}), other = mesh_of(1, (int[]){pair[1], -1});
@@ -37,8 +38,8 @@ Test(mesh, what_a_peer_sent_before_it_died_is_heard) {
   close(pair[0]);
 }
 
-/* Callers until no more fit, as a rank that is stopped takes none. */
-static void fill(const shm_mesh_name_t *name) {
+/* Connects until the queue is full: a rank that is stopped accepts nothing. */
+static void fill_queue(const shm_mesh_name_t *name) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   memcpy(address.sun_path, name->text, name->length);
   socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + name->length);
@@ -50,14 +51,14 @@ static void fill(const shm_mesh_name_t *name) {
   }
 }
 
-/* Of two ranks, which of them is stopped: it never gets further than to listen. */
-static void meet_a_stopped_one(int stopped) {
+/* Of two ranks, `stopped` does nothing after it has begun to listen. */
+static void connect_to_stopped(int stopped) {
   shm_mesh_t meshes[2];
   shm_mesh_name_t names[2];
   for (int rank = 0; rank < 2; rank++) {
     cr_assert_eq(shm_mesh_listen(&meshes[rank], &names[rank]), COLL_OK);
   }
-  fill(&names[stopped]);
+  fill_queue(&names[stopped]);
   uint64_t began_ns = base_clock_now_ns(), deadline_ns = began_ns + 700 * MS_NS;
   coll_status_t status =
       shm_mesh_connect(&meshes[1 - stopped], 1 - stopped, 2, names, 7, deadline_ns);
@@ -67,6 +68,100 @@ static void meet_a_stopped_one(int stopped) {
   for (int rank = 0; rank < 2; rank++) shm_mesh_close(&meshes[rank]);
 }
 
-Test(mesh, of_a_stopped_rank_is_not_waited_for_longer_than_asked, .timeout = 60) {
-  for (int stopped = 0; stopped < 2; stopped++) meet_a_stopped_one(stopped);
+Test(mesh, waits_for_a_stopped_rank_until_the_deadline, .timeout = 60) {
+  for (int stopped = 0; stopped < 2; stopped++) connect_to_stopped(stopped);
+}
+
+/* ---- callers that are slow, or unknown ------------------------------------------------------*/
+
+enum { KEY = 7, SILENT = 5 };
+
+/* The first packet of a connection (mesh.c). */
+typedef struct hello {
+  uint64_t key;
+  int32_t rank;
+} hello_t;
+
+static int connect_silently(const shm_mesh_name_t *name) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  memcpy(address.sun_path, name->text, name->length);
+  socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + name->length);
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+  cr_assert_eq(connect(fd, (struct sockaddr *)&address, length), 0);
+  return fd;
+}
+
+typedef struct slow {
+  int fd, rank;
+  uint64_t pause_ns;
+} slow_t;
+
+static void *send_hello_late(void *argument) {
+  const slow_t *slow = argument;
+  const hello_t hello = {.key = KEY, .rank = slow->rank};
+  base_clock_sleep_ns(slow->pause_ns);
+  (void)!send(slow->fd, &hello, sizeof hello, MSG_NOSIGNAL);
+  return NULL;
+}
+
+/* Ranks 1 and 2 connect, and lose their cores before they send their hellos: the one that connected
+ * last is the first to go on. Callers that never send a hello came before them. */
+Test(mesh, waits_for_ranks_that_are_slow_to_send_their_hello, .timeout = 60) {
+  shm_mesh_t mesh;
+  shm_mesh_name_t names[3];
+  slow_t slow[2];
+  pthread_t threads[2];
+  int silent[SILENT];
+  cr_assert_eq(shm_mesh_listen(&mesh, &names[0]), COLL_OK);
+  for (int i = 0; i < SILENT; i++) silent[i] = connect_silently(&names[0]);
+  for (int i = 0; i < 2; i++) {
+    slow[i] = (slow_t){connect_silently(&names[0]), i + 1, (uint64_t)(900 - 500 * i) * MS_NS};
+    cr_assert_eq(pthread_create(&threads[i], NULL, send_hello_late, &slow[i]), 0);
+  }
+  uint64_t began_ns = base_clock_now_ns();
+  cr_assert_eq(shm_mesh_connect(&mesh, 0, 3, names, KEY, began_ns + 20000 * MS_NS), COLL_OK, "%s",
+               base_last_error());
+  for (int i = 0; i < 2; i++) {
+    pthread_join(threads[i], NULL);
+    cr_assert(!shm_mesh_hung_up(&mesh, i + 1), "rank %d is not connected", i + 1);
+    close(slow[i].fd);
+  }
+  for (int i = 0; i < SILENT; i++) close(silent[i]);
+  shm_mesh_close(&mesh);
+}
+
+/* ---- failures elsewhere ---------------------------------------------------------------------*/
+
+typedef struct failure {
+  int checks;
+} failure_t;
+
+static coll_status_t fail_at_third_check(void *context) {
+  failure_t *failure = context;
+  if (++failure->checks < 3) return COLL_OK;
+  return base_fail(COLL_ERROR_RANK_LOST, "rank 0: rank 5 died");
+}
+
+/* Which of two ranks waits: for its peer to connect, or for its peer to accept. */
+static void fail_elsewhere(int waiting) {
+  failure_t failure = {0};
+  shm_mesh_t meshes[2];
+  shm_mesh_name_t names[2];
+  for (int rank = 0; rank < 2; rank++) {
+    cr_assert_eq(shm_mesh_listen(&meshes[rank], &names[rank]), COLL_OK);
+  }
+  const shm_mesh_watch_t watch = {.fd = -1, .check = fail_at_third_check, .context = &failure};
+  meshes[waiting].watch = &watch;
+  fill_queue(&names[1 - waiting]);
+  uint64_t began_ns = base_clock_now_ns();
+  coll_status_t status =
+      shm_mesh_connect(&meshes[waiting], waiting, 2, names, KEY, began_ns + 20000 * MS_NS);
+  cr_assert_eq(status, COLL_ERROR_RANK_LOST, "%s", base_last_error());
+  cr_assert_str_eq(base_last_error(), "rank 0: rank 5 died");
+  cr_assert_lt(base_clock_now_ns() - began_ns, 5000 * MS_NS);
+  for (int rank = 0; rank < 2; rank++) shm_mesh_close(&meshes[rank]);
+}
+
+Test(mesh, stops_waiting_when_creation_failed_elsewhere, .timeout = 60) {
+  for (int waiting = 0; waiting < 2; waiting++) fail_elsewhere(waiting);
 }

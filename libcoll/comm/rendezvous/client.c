@@ -20,7 +20,8 @@
 #define HANG_UP_MIN_NS 5000000u /* pause after the server hung up; doubles each time */
 #define HANG_UP_MAX_NS 200000000u
 #define ANSWER_SLACK_NS 2000000000u /* the server's own timeout names the missing ranks: wait */
-#define SERVER_LOST_NS 1000000000u  /* a server that was there and refuses for so long has died */
+#define REFUSED_NS 100000000u       /* with an address that a server is known to listen at */
+#define REFUSED_LATER_NS 1000000000 /* with one that servers come and go at */
 #define VERDICT_NS 1000000000u      /* wait of a rank that failed for the server to take note */
 
 typedef struct call {
@@ -28,7 +29,8 @@ typedef struct call {
   const rendezvous_rank_t *own;
   struct addrinfo *resolved;
   uint64_t deadline_ns;
-  uint64_t up_ns; /* the latest time at which a server is known to have been there; 0: never */
+  uint64_t up_ns;      /* the latest time at which a server is known to have been there; 0: never */
+  uint64_t refused_ns; /* connections refused for so long after up_ns: the server has died */
 } call_t;
 
 static coll_status_t resolve(const rendezvous_address_t *address, struct addrinfo **found) {
@@ -95,7 +97,7 @@ static coll_status_t connect_until(const call_t *call, rendezvous_link_t *link) 
       return COLL_OK;
     }
     uint64_t now_ns = base_clock_now_ns();
-    if (call->up_ns > 0 && errno == ECONNREFUSED && now_ns > call->up_ns + SERVER_LOST_NS) {
+    if (call->up_ns > 0 && errno == ECONNREFUSED && now_ns > call->up_ns + call->refused_ns) {
       return fail_server_lost(link);
     }
     if (now_ns >= call->deadline_ns) break;
@@ -178,7 +180,8 @@ coll_status_t rendezvous_join(const rendezvous_address_t *address, const rendezv
   call_t call = {.address = address,
                  .own = own,
                  .deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u,
-                 .up_ns = address->pid != 0 ? base_clock_now_ns() : 0};
+                 .up_ns = address->pid != 0 ? base_clock_now_ns() : 0,
+                 .refused_ns = address->pid != 0 ? REFUSED_NS : REFUSED_LATER_NS};
   *link = (rendezvous_link_t){
       .fd = -1, .rank = own->rank, .server_pid = (int)address->pid, .server_rank = -1};
   COLL_TRY(resolve(address, &call.resolved));
@@ -256,10 +259,16 @@ static coll_status_t report_failure(rendezvous_link_t *link, coll_status_t statu
   return base_fail(status, "%s", text);
 }
 
+static int failed_rank_of(const rendezvous_link_t *link) {
+  bool known = link->verdict_received == sizeof link->verdict;
+  int rank = known ? link->verdict.failed_rank : link->server_rank;
+  return rank >= 0 ? rank : link->rank;
+}
+
 coll_status_t rendezvous_finish(rendezvous_link_t *link, coll_status_t status,
-                                uint64_t deadline_ns) {
-  if (link->fd < 0) return status;
+                                uint64_t deadline_ns, int *failed_rank) {
   status = status == COLL_OK ? report_success(link, deadline_ns) : report_failure(link, status);
+  if (status != COLL_OK) *failed_rank = failed_rank_of(link);
   close(link->fd);
   link->fd = -1;
   return status;

@@ -75,22 +75,25 @@ struct rendezvous_server {
   size_t poll_capacity, polled_capacity;
 };
 
-static void fail(rendezvous_server_t *server, coll_status_t status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+static void fail(rendezvous_server_t *server, coll_status_t status, int rank, const char *format,
+                 ...)
+    __attribute__((format(printf, 4, 5)));
 
-/* The rendezvous fails; the first reason stands. */
-static void fail(rendezvous_server_t *server, coll_status_t status, const char *format, ...) {
+/* The rendezvous fails because of `rank` (-1: not known); the first reason stands. */
+static void fail(rendezvous_server_t *server, coll_status_t status, int rank, const char *format,
+                 ...) {
   if (server->decided) return;
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(server->verdict.text, sizeof server->verdict.text, format, arguments);
   va_end(arguments);
   server->verdict.status = (int32_t)status;
+  server->verdict.failed_rank = rank;
   server->decided = true;
 }
 
 static void fail_died(rendezvous_server_t *server, int rank, int pid) {
-  fail(server, COLL_ERROR_RANK_LOST,
+  fail(server, COLL_ERROR_RANK_LOST, rank,
        "rank %d (pid %d) died while the communicator was being made", rank, pid);
 }
 
@@ -111,13 +114,13 @@ static bool allocate_members(rendezvous_server_t *server, const wire_hello_t *he
   size_t bytes = sizeof(wire_answer_t) + size * hello->record_bytes;
   if (base_alloc(size, sizeof *server->members, "ranks", (void **)&server->members) != COLL_OK ||
       base_alloc(bytes, 1, "records", (void **)&server->records) != COLL_OK) {
-    fail(server, COLL_ERROR_MEMORY, "the rendezvous server ran out of memory");
+    fail(server, COLL_ERROR_MEMORY, -1, "the rendezvous server ran out of memory");
     return false;
   }
   for (size_t rank = 0; rank < size; rank++) server->members[rank].fd = -1;
   server->size = hello->size;
   server->record_bytes = hello->record_bytes;
-  server->deadline_ns = UINT64_MAX;
+  server->deadline_ns = base_clock_now_ns() + (uint64_t)hello->timeout_ms * 1000000u;
   base_descriptors_make_room(size + CALLERS_MAX);
   return true;
 }
@@ -127,20 +130,20 @@ static bool join(rendezvous_server_t *server, const caller_t *caller) {
   const wire_hello_t *hello = &caller->message.hello;
   if (server->size == 0 && !allocate_members(server, hello)) return false;
   if (hello->record_bytes != server->record_bytes) {
-    fail(server, COLL_ERROR_INVALID,
+    fail(server, COLL_ERROR_INVALID, -1,
          "process %d and others were built with different versions of the library",
          (int)hello->pid);
     return false;
   }
   if (hello->size != server->size) {
-    fail(server, COLL_ERROR_INVALID,
+    fail(server, COLL_ERROR_INVALID, -1,
          "the ranks disagree: process %d says there are %d, others say %d", (int)hello->pid,
          (int)hello->size, server->size);
     return false;
   }
   member_t *member = &server->members[hello->rank];
   if (member->fd >= 0) {
-    fail(server, COLL_ERROR_INVALID,
+    fail(server, COLL_ERROR_INVALID, -1,
          "two processes, %d and %d, both call themselves rank %d: give each its own",
          (int)member->pid, (int)hello->pid, (int)hello->rank);
     return false;
@@ -187,7 +190,8 @@ static void answer_hello(rendezvous_server_t *server, const caller_t *caller) {
     hang_up_for_retry(caller);
   } else if (!send_at_once(caller->fd, &greeting, sizeof greeting)) {
     close(caller->fd);
-  } else if (server->decided || !join(server, caller)) {
+  } else if ((server->decided && hello->rank > 0) || !join(server, caller)) {
+    /* rank 0 joins also after a failure: it is to get the verdict last (has_to_send) */
     send_failure_to(server, caller);
   }
 }
@@ -196,7 +200,8 @@ static void answer_hello(rendezvous_server_t *server, const caller_t *caller) {
  * anyone's; with one it was a rank's. */
 static void lose_caller(rendezvous_server_t *server, const caller_t *caller) {
   const wire_hello_t *hello = &caller->message.hello;
-  if (caller->received >= sizeof *hello && is_valid(server, hello)) {
+  bool is_rank = caller->received >= sizeof *hello && is_valid(server, hello);
+  if (is_rank && (server->size > 0 || allocate_members(server, hello))) {
     fail_died(server, hello->rank, (int)hello->pid);
     if (is_rank_of(server, hello)) server->members[hello->rank].informed = hello->pid;
   }
@@ -311,11 +316,12 @@ static void take_report(rendezvous_server_t *server, int rank, member_t *member)
       break;
     case COLL_ERROR_TIMEOUT:
     case COLL_ERROR_RANK_LOST: /* both name the rank that is to blame, which is not the reporter */
-      fail(server, (coll_status_t)report->status, "%s", report->text);
+      fail(server, (coll_status_t)report->status, -1, "%s", report->text);
       break;
     default:
-      fail(server, COLL_ERROR_RANK_LOST, "rank %d (pid %d) could not make the communicator: %s",
-           rank, (int)member->pid, report->text);
+      fail(server, COLL_ERROR_RANK_LOST, rank,
+           "rank %d (pid %d) could not make the communicator: %s", rank,
+           (int)member->pid, report->text);
   }
 }
 
@@ -386,14 +392,14 @@ static coll_status_t fill_polls(rendezvous_server_t *server, poll_counts_t *coun
 static bool serve_once(rendezvous_server_t *server, uint64_t deadline_ns) {
   poll_counts_t counts;
   if (fill_polls(server, &counts) != COLL_OK) {
-    fail(server, COLL_ERROR_MEMORY, "the rendezvous server ran out of memory");
+    fail(server, COLL_ERROR_MEMORY, -1, "the rendezvous server ran out of memory");
     return false;
   }
   const struct pollfd *polls = server->polls;
   int found = poll(server->polls, (nfds_t)counts.all, base_deadline_left_ms(deadline_ns));
   if (found < 0 && errno == EINTR) return true;
   if (found < 0) {
-    fail(server, COLL_ERROR_SYSTEM, "the rendezvous server cannot poll: %s", strerror(errno));
+    fail(server, COLL_ERROR_SYSTEM, -1, "the rendezvous server cannot poll: %s", strerror(errno));
   }
   if (found <= 0) return false;
   serve_members(server, counts.members, polls);
@@ -410,7 +416,7 @@ static void fail_missing(rendezvous_server_t *server) {
     if (server->members[rank].fd >= 0) continue;
     used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", used > 0 ? ", " : "", rank);
   }
-  fail(server, COLL_ERROR_TIMEOUT, "%d of %d ranks did not join in time (missing: %s): %s",
+  fail(server, COLL_ERROR_TIMEOUT, -1, "%d of %d ranks did not join in time (missing: %s): %s",
        server->size - server->joined_count, server->size, list,
        server->starved ? "may rank 0's process open more files (ulimit -n)?"
                        : "were they all started?");
@@ -434,7 +440,7 @@ static void stop_listening(rendezvous_server_t *server) {
 static void fail_unreported(rendezvous_server_t *server) {
   for (int rank = 0; rank < server->size; rank++) {
     if (server->members[rank].reported) continue;
-    fail(server, COLL_ERROR_TIMEOUT,
+    fail(server, COLL_ERROR_TIMEOUT, rank,
          "rank %d (pid %d) joined, but did not make the communicator in time: is it stopped?", rank,
          (int)server->members[rank].pid);
   }

@@ -38,6 +38,7 @@ typedef struct wire_greeting {
 typedef struct wire_answer {
   uint64_t session;
   int32_t server_rank; /* the rank whose process runs the server; -1: none */
+  int32_t failed_rank; /* the rank that caused the failure; -1: none, or not known */
   int32_t status;
   char text[WIRE_TEXT_BYTES]; /* error message if status is not COLL_OK */
 } wire_answer_t;

@@ -1,0 +1,288 @@
+/*
+ * A rank that dies while a communicator is being made, by coll_comm_create, coll_comm_create_env or
+ * coll_comm_split: killed before and after each of its system calls, one run for each. Every
+ * survivor must fail within two seconds of the death and name the dead rank and its pid, and no
+ * other rank. The linker puts the functions here in front of the C library's.
+ */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "harness/party.h"
+
+#define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
+
+enum { STEPS_TO_HELLO = 11, MISSING_MS = 500 };
+
+/* ---- counting system calls ------------------------------------------------------------------*/
+
+/* On the harness's board, behind the unique id. */
+typedef struct record {
+  _Atomic uint64_t died_ns; /* when the victim was last alive */
+  _Atomic int pid;          /* the victim's */
+  _Atomic int introduced;   /* the victim has sent its hello, or serves the others */
+  _Atomic int connected[8]; /* ranks that have been connected to the server */
+} record_t;
+
+static record_t *record_of_run(void) {
+  return (record_t *)(void *)((char *)harness_board() + 1024);
+}
+
+static _Atomic int steps_left = -1; /* before the process is killed; -1: it is not */
+static _Thread_local int own_rank = -1;
+
+static void step(void) {
+  if (atomic_load(&steps_left) < 0) return;
+  atomic_store(&record_of_run()->died_ns, base_clock_now_ns());
+  if (atomic_fetch_sub(&steps_left, 1) > 0) return;
+  raise(SIGKILL);
+}
+
+#define COUNTED(type, name, parameters, arguments) \
+  type __real_##name parameters;                   \
+  type __wrap_##name parameters;                   \
+  type __wrap_##name parameters {                  \
+    step();                                        \
+    type result = __real_##name arguments;         \
+    step();                                        \
+    return result;                                 \
+  }
+
+COUNTED(int, socket, (int domain, int type, int protocol), (domain, type, protocol))
+COUNTED(int, listen, (int fd, int backlog), (fd, backlog))
+COUNTED(int, accept4, (int fd, struct sockaddr *from, socklen_t *bytes, int flags),
+        (fd, from, bytes, flags))
+COUNTED(int, poll, (struct pollfd *polls, nfds_t count, int ms), (polls, count, ms))
+COUNTED(int, close, (int fd), (fd))
+COUNTED(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags))
+COUNTED(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags))
+COUNTED(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags))
+COUNTED(void *, mmap, (void *at, size_t bytes, int access, int flags, int fd, off_t offset),
+        (at, bytes, access, flags, fd, offset))
+
+ssize_t __real_send(int fd, const void *data, size_t bytes, int flags);
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags);
+int __real_connect(int fd, const struct sockaddr *address, socklen_t bytes);
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes);
+
+/* The first thing that a rank sends is its hello. */
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags) {
+  step();
+  ssize_t result = __real_send(fd, data, bytes, flags);
+  if (atomic_load(&steps_left) >= 0 && result > 0) atomic_store(&record_of_run()->introduced, 1);
+  step();
+  return result;
+}
+
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes) {
+  step();
+  int result = __real_connect(fd, address, bytes);
+  if (result == 0 && own_rank >= 0) atomic_store(&record_of_run()->connected[own_rank], 1);
+  step();
+  return result;
+}
+
+/* ---- what survivors must find ---------------------------------------------------------------*/
+
+typedef struct death {
+  int victim;
+  int steps; /* system calls, before and after each, that it survives */
+  enum { CREATE, CREATE_ENV, SPLIT, SPLIT_IN_TWO } way;
+  int port; /* of CREATE_ENV */
+  int timeout_ms;
+} death_t;
+
+/* The sentence must begin with `own`, and name the victim and no other rank. pid 0: any. */
+static int check_names(const char *sentence, int own, int size, int victim, int pid) {
+  char prefix[24], pid_text[24];
+  snprintf(prefix, sizeof prefix, "rank %d: ", own);
+  snprintf(pid_text, sizeof pid_text, " %d", pid);
+  PARTY_REQUIRE(strncmp(sentence, prefix, strlen(prefix)) == 0, "not mine: %s", sentence);
+  for (int rank = 0; rank < size; rank++) {
+    char name[16];
+    snprintf(name, sizeof name, "rank %d", rank);
+    bool named = strstr(sentence + strlen(prefix), name) != NULL;
+    PARTY_REQUIRE(named == (rank == victim), "rank %d died: %s", victim, sentence);
+  }
+  PARTY_REQUIRE(pid == 0 || strstr(sentence, pid_text) != NULL, "no pid %d: %s", pid, sentence);
+  return 0;
+}
+
+/* A rank that died before its hello is to its peers one that was never started: they wait for it
+ * until the timeout, and then name it as missing. */
+static int check_missing(const char *sentence, const death_t *death, int rank) {
+  const record_t *record = record_of_run();
+  char missing[24];
+  snprintf(missing, sizeof missing, "(missing: %d)", death->victim);
+  if (death->victim == 0) {
+    PARTY_REQUIRE(!record->connected[rank], "it was connected: %s", sentence);
+    snprintf(missing, sizeof missing, "is rank 0 running");
+  } else {
+    PARTY_REQUIRE(!record->introduced, "the hello was sent: %s", sentence);
+  }
+  PARTY_REQUIRE(strstr(sentence, missing) != NULL, "no '%s': %s", missing, sentence);
+  return 0;
+}
+
+static int check_survivor(const death_t *death, int rank, int size, coll_status_t status,
+                          coll_comm_t comm) {
+  const record_t *record = record_of_run();
+  const char *sentence = coll_last_error(comm);
+  uint64_t now_ns = base_clock_now_ns(), died_ns = record->died_ns;
+  if (status == COLL_ERROR_TIMEOUT) return check_missing(sentence, death, rank);
+  PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s: %s", coll_status_string(status), sentence);
+  PARTY_REQUIRE(now_ns < died_ns + GRACE_NS, "after %d ms: %s",
+                (int)((int64_t)(now_ns - died_ns) / 1000000), sentence);
+  /* Where a launcher started the ranks, one that got no greeting knows no pid of the server. */
+  int pid = death->way == CREATE_ENV ? 0 : record->pid;
+  return check_names(sentence, rank, size, death->victim, pid);
+}
+
+/* ---- ranks ----------------------------------------------------------------------------------*/
+
+static void set(const char *name, int value) {
+  char text[16];
+  snprintf(text, sizeof text, "%d", value);
+  setenv(name, text, 1);
+}
+
+static coll_status_t make(const death_t *death, int rank, int size, coll_comm_t parent,
+                          coll_comm_t *comm) {
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  config.create_timeout_ms = death->timeout_ms;
+  switch (death->way) {
+    case CREATE: return coll_comm_create(harness_board(), rank, size, &config, comm);
+    case CREATE_ENV: return coll_comm_create_env(comm);
+    case SPLIT: return coll_comm_split(parent, 0, 0, comm);
+    default: return coll_comm_split(parent, rank % 2, 0, comm);
+  }
+}
+
+static int prepare(const death_t *death, int rank, int size, coll_comm_t *parent) {
+  setenv("COLL_TUNE", "builtin", 1);
+  set("COLL_TIMEOUT_MS", death->timeout_ms);
+  set("RANK", rank);
+  set("WORLD_SIZE", size);
+  set("MASTER_PORT", death->port);
+  if (death->way != CREATE_ENV && rank == 0) PARTY_OK(coll_unique_id_create(harness_board()));
+  harness_meet();
+  if (death->way == SPLIT || death->way == SPLIT_IN_TWO) {
+    PARTY_OK(coll_comm_create(harness_board(), rank, size, NULL, parent));
+    PARTY_OK(coll_barrier(*parent, NULL));
+  }
+  harness_meet();
+  return 0;
+}
+
+/* A rank that got its communicator before the death finds it by its next call. A child of
+ * SPLIT_IN_TWO may not contain the victim; the parent does. */
+static coll_status_t call_until_failure(coll_comm_t comm) {
+  coll_status_t status = COLL_OK;
+  while (status == COLL_OK) status = coll_barrier(comm, NULL);
+  return status;
+}
+
+static int run_rank(int rank, int size, void *context) {
+  const death_t *death = context;
+  record_t *record = record_of_run();
+  coll_comm_t parent = NULL, comm = NULL;
+  PARTY_TRY(prepare(death, rank, size, &parent));
+  own_rank = rank;
+  if (rank == death->victim) {
+    atomic_store(&record->pid, (int)getpid());
+    atomic_store(&steps_left, death->steps);
+  }
+  coll_status_t status = make(death, rank, size, parent, &comm);
+  if (rank == death->victim) {
+    bool came_through = atomic_exchange(&steps_left, -1) >= 0;
+    PARTY_REQUIRE(status == COLL_OK && came_through, "the victim: %s", coll_last_error(NULL));
+    atomic_store(&record->died_ns, base_clock_now_ns());
+    _exit(0);
+  }
+  coll_comm_t failed = parent;
+  if (status == COLL_OK) {
+    failed = death->way == SPLIT_IN_TWO ? parent : comm;
+    status = call_until_failure(failed);
+  }
+  return check_survivor(death, rank, size, status, failed);
+}
+
+/* Before its hello, a rank is missing until the timeout. */
+static int timeout_of(const death_t *death) {
+  bool is_missed = death->way == CREATE && death->victim > 0 && death->steps < STEPS_TO_HELLO;
+  return is_missed ? MISSING_MS : 20000 * HARNESS_PATIENCE;
+}
+
+/* Steps from `first` on, every `stride`-th, until the victim comes through: then it exits once its
+ * communicator is made. */
+static void die_at_steps(int size, death_t death, int first, int stride) {
+  enum { STEPS_MAX = 2000 };
+  bool came_through = false;
+  for (death.steps = first; !came_through && death.steps < STEPS_MAX; death.steps += stride) {
+    harness_result_t result;
+    if (death.way != CREATE_ENV) death.timeout_ms = timeout_of(&death);
+    harness_run(size, 15000, run_rank, &death, &result);
+    for (int rank = 0; rank < size; rank++) {
+      const harness_rank_t *end = &result.ranks[rank];
+      if (rank == death.victim) continue;
+      cr_assert(end->end == HARNESS_RETURNED && end->value == 0,
+                "of %d, victim %d after %d steps: %s", size, death.victim, death.steps,
+                result.text);
+    }
+    came_through = result.ranks[death.victim].end == HARNESS_RETURNED;
+  }
+  cr_assert(came_through && death.steps > first + 15, "%d steps", death.steps);
+}
+
+static void die_while_creating(int size, int first, int stride) {
+  for (int victim = 0; victim < size; victim++) {
+    die_at_steps(size, (death_t){.victim = victim, .way = CREATE}, first, stride);
+  }
+}
+
+Test(creation_death, at_every_step_of_three_ranks) {
+  die_while_creating(3, 0, 1);
+}
+
+Test(creation_death, at_steps_of_four_ranks) {
+  die_while_creating(4, STEPS_TO_HELLO, 3);
+}
+
+/* One that nobody uses just now. */
+static int free_port(void) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t bytes = sizeof address;
+  int fd = __real_socket(AF_INET, SOCK_STREAM, 0);
+  bool bound = bind(fd, (struct sockaddr *)&address, bytes) == 0 &&
+               getsockname(fd, (struct sockaddr *)&address, &bytes) == 0;
+  __real_close(fd);
+  cr_assert(bound, "no free port");
+  return ntohs(address.sin_port);
+}
+
+/* Rank 0 runs the server, at an address that the others know before it listens. */
+Test(creation_death, of_rank_0_of_a_launched_job) {
+  death_t death = {.victim = 0, .way = CREATE_ENV, .port = free_port(), .timeout_ms = 1500};
+  die_at_steps(3, death, 0, 5);
+}
+
+Test(creation_death, at_every_step_of_a_split) {
+  for (int victim = 0; victim < 3; victim++) {
+    die_at_steps(3, (death_t){.victim = victim, .way = SPLIT}, 0, 1);
+  }
+}
+
+Test(creation_death, at_steps_of_a_split_in_two) {
+  for (int victim = 0; victim < 4; victim++) {
+    die_at_steps(4, (death_t){.victim = victim, .way = SPLIT_IN_TWO}, 0, 2);
+  }
+}
