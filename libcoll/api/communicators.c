@@ -5,6 +5,7 @@
 #include "api/submit.h"
 #include "base/memory.h"
 #include "base/names.h"
+#include "comm/calibration/costs.h"
 #include "comm/create.h"
 #include "comm/split.h"
 #include "comm/turn.h"
@@ -14,7 +15,7 @@
 /* What the bytes of a unique id are. */
 typedef struct unique {
   uint64_t magic;
-  rendezvous_address_t place;
+  rendezvous_address_t address;
 } unique_t;
 
 _Static_assert(sizeof(unique_t) <= COLL_UNIQUE_ID_BYTES, "an id must fit its public bytes");
@@ -30,30 +31,38 @@ coll_status_t coll_unique_id_create(coll_unique_id_t *id) {
   unique_t made = {.magic = ID_MAGIC};
   if (id == NULL) return base_fail(COLL_ERROR_INVALID, "coll_unique_id_create: id is NULL");
   COLL_TRY(comm_settings(NULL, &address, &timeout_ms));
-  if (strlen(address) >= sizeof made.place.host) {
+  if (strlen(address) >= sizeof made.address.host) {
     return base_fail(COLL_ERROR_INVALID, "COLL_INTERFACE_ADDRESS=%s is too long", address);
   }
-  memcpy(made.place.host, address, strlen(address) + 1);
-  if (getrandom(&made.place.key, sizeof made.place.key, 0) != (ssize_t)sizeof made.place.key) {
+  memcpy(made.address.host, address, strlen(address) + 1);
+  size_t key_bytes = sizeof made.address.key;
+  if (getrandom(&made.address.key, key_bytes, 0) != (ssize_t)key_bytes) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a unique id");
   }
-  COLL_TRY(rendezvous_server_start(&made.place));
+  COLL_TRY(rendezvous_server_start(&made.address));
   memset(id, 0, sizeof *id);
   memcpy(id->internal, &made, sizeof made);
   return COLL_OK;
 }
 
+/* Rank 0's are used by all ranks. */
+static coll_status_t find_costs(int rank, int size, tune_machine_t *costs) {
+  *costs = tune_machine_builtin;
+  return rank == 0 && size > 1 ? calibration_costs_find(costs) : COLL_OK;
+}
+
 coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
                                const coll_comm_config_t *config, coll_comm_t *comm) {
-  unique_t place;
+  unique_t unique;
+  tune_machine_t costs;
   const char *address;
   int timeout_ms;
   if (id == NULL || comm == NULL) {
     return base_fail(COLL_ERROR_INVALID, "coll_comm_create: %s is NULL",
                      id == NULL ? "the unique id" : "comm");
   }
-  memcpy(&place, id->internal, sizeof place);
-  if (place.magic != ID_MAGIC) {
+  memcpy(&unique, id->internal, sizeof unique);
+  if (unique.magic != ID_MAGIC) {
     return base_fail(COLL_ERROR_INVALID,
                      "coll_comm_create: the unique id was not made by coll_unique_id_create, or "
                      "not all of its %d bytes were sent on",
@@ -66,18 +75,21 @@ coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
         PLAN_RANKS_MAX);
   }
   COLL_TRY(comm_settings(config, &address, &timeout_ms));
-  return comm_create(&place.place, rank, size, timeout_ms, comm);
+  COLL_TRY(find_costs(rank, size, &costs));
+  return comm_create(&unique.address, rank, size, timeout_ms, &costs, comm);
 }
 
 coll_status_t coll_comm_create_env(coll_comm_t *comm) {
-  rendezvous_address_t place = {0};
+  rendezvous_address_t server = {0};
+  tune_machine_t costs;
   const char *address;
   int rank, size, timeout_ms;
   if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_create_env: comm is NULL");
   COLL_TRY(comm_settings(NULL, &address, &timeout_ms));
-  COLL_TRY(comm_environment(&rank, &size, &place));
-  if (size > 1 && rank == 0) COLL_TRY(rendezvous_server_start(&place));
-  return comm_create(size > 1 ? &place : NULL, rank, size, timeout_ms, comm);
+  COLL_TRY(rendezvous_environment(&rank, &size, &server));
+  if (size > 1 && rank == 0) COLL_TRY(rendezvous_server_start(&server));
+  COLL_TRY(find_costs(rank, size, &costs));
+  return comm_create(size > 1 ? &server : NULL, rank, size, timeout_ms, &costs, comm);
 }
 
 coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]) {
@@ -86,7 +98,11 @@ coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]) {
     return base_fail(COLL_ERROR_INVALID, "coll_comm_create_local: %d ranks: give 1 to %d", size,
                      PLAN_RANKS_MAX);
   }
-  return comm_create_local(size, comms);
+  const topo_cpus_t cpus = topo_cpus_own();
+  int cores = topo_cpus_count(&cpus);
+  tune_machine_t costs;
+  COLL_TRY(find_costs(0, size, &costs));
+  return comm_create_local(size, cores > 0 ? cores : 1, &costs, comms);
 }
 
 coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, coll_comm_t *new_comm) {

@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/memory.h"
-#include "comm/calibration/costs.h"
 #include "topo/host.h"
 #include "transport/self/self.h"
 #include "transport/shm/memory.h"
@@ -252,17 +251,13 @@ static coll_status_t join(const rendezvous_address_t *address, int rank, int siz
 }
 
 coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size, int timeout_ms,
-                          struct coll_comm **comm) {
+                          const tune_machine_t *costs, struct coll_comm **comm) {
   comm_record_t own, *records = NULL;
   shm_mesh_t mesh;
   COLL_TRY(base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records));
   coll_status_t status = comm_introduce(&mesh, &own);
   if (status != COLL_OK) goto free_records;
-  if (rank == 0 && size > 1) status = calibration_costs_find(&own.costs);
-  if (status != COLL_OK) {
-    shm_mesh_close(&mesh);
-    goto free_records;
-  }
+  own.costs = *costs;
   if (address == NULL) {
     records[0] = own;
     status = comm_connect(&mesh, rank, size, records, 0, UINT64_MAX, NULL, comm);
@@ -292,8 +287,8 @@ static coll_status_t assemble_all(transport_t *const ends[], int size, int cores
   return COLL_OK;
 }
 
-coll_status_t comm_create_threads(int size, int cores, const tune_machine_t *costs,
-                                  struct coll_comm *comms[]) {
+coll_status_t comm_create_local(int size, int cores, const tune_machine_t *costs,
+                                struct coll_comm *comms[]) {
   size_t count = (size_t)size;
   transport_t **ends = NULL;
   struct coll_comm **made = NULL;
@@ -305,11 +300,4 @@ coll_status_t comm_create_threads(int size, int cores, const tune_machine_t *cos
   free(ends);
   free(made);
   return status;
-}
-
-coll_status_t comm_create_local(int size, struct coll_comm *comms[]) {
-  const comm_record_t caller = {.cpus = topo_cpus_own()};
-  tune_machine_t costs = tune_machine_builtin;
-  if (size > 1) COLL_TRY(calibration_costs_find(&costs));
-  return comm_create_threads(size, cores_of(1, &caller), &costs, comms);
 }

@@ -21,7 +21,7 @@
 
 #define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
 
-enum { STEPS_TO_HELLO = 11, MISSING_MS = 500 };
+enum { STEPS_TO_HELLO = 11, MISSING_MS = 300 };
 
 /* ---- counting system calls ------------------------------------------------------------------*/
 
@@ -271,8 +271,8 @@ static int free_port(void) {
 
 /* Rank 0 runs the server, at an address that the others know before it listens. */
 Test(creation_death, of_rank_0_of_a_launched_job) {
-  death_t death = {.victim = 0, .way = CREATE_ENV, .port = free_port(), .timeout_ms = 1500};
-  die_at_steps(3, death, 0, 5);
+  death_t death = {.victim = 0, .way = CREATE_ENV, .port = free_port(), .timeout_ms = 1300};
+  die_at_steps(3, death, 0, 10);
 }
 
 Test(creation_death, at_every_step_of_a_split) {

@@ -37,12 +37,12 @@ TestSuite(environment, .init = clear);
 typedef struct found {
   coll_status_t status;
   int rank, size;
-  rendezvous_address_t place;
+  rendezvous_address_t address;
 } found_t;
 
 static found_t look(void) {
   found_t found = {.rank = -1, .size = -1};
-  found.status = comm_environment(&found.rank, &found.size, &found.place);
+  found.status = rendezvous_environment(&found.rank, &found.size, &found.address);
   return found;
 }
 
@@ -68,12 +68,12 @@ Test(environment, of_torchrun) {
   set("MASTER_PORT", "4321");
   found_t found = look();
   cr_assert(found.status == COLL_OK && found.rank == 3 && found.size == 7, "%s", base_last_error());
-  cr_assert_str_eq(found.place.host, "10.1.2.3");
-  cr_assert_eq(found.place.port, 4321);
+  cr_assert_str_eq(found.address.host, "10.1.2.3");
+  cr_assert_eq(found.address.port, 4321);
   set("TORCHELASTIC_USE_AGENT_STORE", "True");
-  cr_assert_eq(look().place.port, 4322, "the agent's own store holds the port");
+  cr_assert_eq(look().address.port, 4322, "the agent's own store holds the port");
   set("MASTER_PORT", "65535");
-  cr_assert_eq(look().place.port, 65534);
+  cr_assert_eq(look().address.port, 65534);
   unsetenv("MASTER_PORT");
   cr_assert_eq(look().status, COLL_ERROR_INVALID);
   cr_assert_not_null(strstr(base_last_error(), "MASTER_PORT"), "%s", base_last_error());
@@ -90,15 +90,15 @@ Test(environment, of_other_launchers) {
     set(sets[i][2], "job 17");
     found_t found = look(), again = look();
     cr_assert(found.status == COLL_OK && found.rank == 1 && found.size == 4, "%s", sets[i][0]);
-    cr_assert_eq(found.place.port, again.place.port, "all ranks of a job must find one port");
-    cr_assert_str_eq(found.place.host, "127.0.0.1");
+    cr_assert_eq(found.address.port, again.address.port, "all ranks of a job must find one port");
+    cr_assert_str_eq(found.address.host, "127.0.0.1");
     set(sets[i][2], "job 18");
-    cr_assert_neq(look().place.port, found.place.port, "two jobs on one port");
+    cr_assert_neq(look().address.port, found.address.port, "two jobs on one port");
     set("MASTER_PORT", "999");
     set("MASTER_ADDR", "there");
     found = look();
-    cr_assert_eq(found.place.port, 999);
-    cr_assert_str_eq(found.place.host, "there");
+    cr_assert_eq(found.address.port, 999);
+    cr_assert_str_eq(found.address.host, "there");
   }
 }
 
@@ -109,7 +109,7 @@ Test(environment, of_steps_of_an_allocation) {
   set("SLURM_STEP_ID", "0");
   found_t first = look();
   set("SLURM_STEP_ID", "1");
-  cr_assert_neq(look().place.key, first.place.key, "two steps are one job");
+  cr_assert_neq(look().address.key, first.address.key, "two steps are one job");
 }
 
 /* What a process that this one starts would find. */
@@ -135,11 +135,11 @@ Test(environment, tells_jobs_apart_by_who_started_them) {
   set("PMI_SIZE", "4");
   found_t here = look(), first = look_in_a_child(), second = look_in_a_child();
   cr_assert(first.status == COLL_OK && first.rank == 1 && first.size == 4);
-  cr_assert_eq(first.place.key, second.place.key, "ranks of a job must find one another");
-  cr_assert_eq(first.place.port, second.place.port);
-  cr_assert_neq(here.place.key, first.place.key, "one that another process has started");
+  cr_assert_eq(first.address.key, second.address.key, "ranks of a job must find one another");
+  cr_assert_eq(first.address.port, second.address.port);
+  cr_assert_neq(here.address.key, first.address.key, "one that another process has started");
   set("MASTER_PORT", "999");
-  cr_assert_eq(look().place.key, look_in_a_child().place.key,
+  cr_assert_eq(look().address.key, look_in_a_child().address.key,
                "who names a port starts as he likes");
 }
 

@@ -495,6 +495,7 @@ Test(rendezvous, reports_that_no_server_answers) {
   cr_assert_eq(rendezvous_server_start(&scenario.address), COLL_OK, "%s", base_last_error());
   rendezvous_address_t wrong = scenario.address;
   wrong.port = 1; /* nobody listens there */
+  wrong.pid = 0;  /* nor is any server known to have done */
   cr_assert_eq(join_alone(&wrong, 300), COLL_ERROR_TIMEOUT);
   cr_assert_not_null(strstr(base_last_error(), "port 1"), "%s", base_last_error());
   snprintf(wrong.host, sizeof wrong.host, "no.such.host.invalid");

@@ -27,6 +27,11 @@ typedef struct rendezvous_address {
  * COLL_ERROR_SYSTEM: the port is in use, or a resource is missing. */
 coll_status_t rendezvous_server_start(rendezvous_address_t *address);
 
+/* This process's rank, the number of ranks and the address, from the launcher's environment
+ * variables; one rank if there is no launcher. *address is set only if *size > 1.
+ * COLL_ERROR_INVALID names a variable with a wrong value. */
+coll_status_t rendezvous_environment(int *rank, int *size, rendezvous_address_t *address);
+
 typedef struct rendezvous_rank {
   int rank, size;
   const void *record; /* record_bytes, at most RENDEZVOUS_RECORD_MAX */
