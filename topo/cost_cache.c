@@ -1,7 +1,7 @@
 /*
- * The file is read as a whole and written aside and renamed, so whoever reads it at the same time
- * sees all of it or nothing. Of two processes that save at once, one may undo the other's addition:
- * it is measured again.
+ * The file is read as a whole. It is written under another name and renamed, so that a process that
+ * reads it at the same time sees all of it or none. If two processes save at once, one may undo the
+ * other's addition, which is then measured again.
  */
 #include "topo/cost_cache.h"
 
@@ -33,9 +33,9 @@
 #define BUILD "plain"
 #endif
 
-/* ---- what the figures hold for --------------------------------------------------------------*/
+/* ---- the key --------------------------------------------------------------------------------*/
 
-/* The first lines of the file. */
+/* The first lines of the file: what the values hold for. */
 static void write_key(const char *variant, char key[KEY_BYTES]) {
   char name[128];
   base_processor_name(name, sizeof name);
@@ -47,7 +47,7 @@ static void write_key(const char *variant, char key[KEY_BYTES]) {
            sysconf(_SC_LEVEL2_CACHE_SIZE), sysconf(_SC_LEVEL3_CACHE_SIZE), variant);
 }
 
-/* The user's folder for what can be measured again; made when it is missing. */
+/* The user's cache folder; created if it is missing. */
 static bool find_folder(char path[PATH_BYTES]) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int length;
@@ -72,103 +72,103 @@ static bool find_file(const char *key, char path[PATH_BYTES]) {
   return true;
 }
 
-/* ---- the figures ----------------------------------------------------------------------------*/
+/* ---- entries --------------------------------------------------------------------------------*/
 
-typedef struct figure {
+typedef struct entry {
   char name[NAME_BYTES];
   int64_t value;
-} figure_t;
+} entry_t;
 
-typedef struct kept {
+typedef struct cache {
   char key[KEY_BYTES], path[PATH_BYTES];
   bool has_path;
-  figure_t figures[TOPO_COST_CACHE_MAX];
+  entry_t entries[TOPO_COST_CACHE_MAX];
   size_t count;
-} kept_t;
+} cache_t;
 
-/* "name value", the line's end already cut off. */
-static bool parse_line(char *line, figure_t *figure) {
+/* "name value", without the end of the line. */
+static bool parse_line(char *line, entry_t *entry) {
   char *space = strchr(line, ' ');
   if (space == NULL || space == line || space - line >= NAME_BYTES) return false;
   *space = '\0';
-  snprintf(figure->name, sizeof figure->name, "%s", line);
-  return base_words_integer(space + 1, 0, INT64_MAX, &figure->value);
+  snprintf(entry->name, sizeof entry->name, "%s", line);
+  return base_words_integer(space + 1, 0, INT64_MAX, &entry->value);
 }
 
-/* False, and nothing kept, unless every line is as it was written. */
-static bool parse(char *text, kept_t *kept) {
-  size_t length = strlen(kept->key);
-  if (strncmp(text, kept->key, length) != 0) return false;
+/* False if a line is damaged. */
+static bool parse(char *text, cache_t *cache) {
+  size_t length = strlen(cache->key);
+  if (strncmp(text, cache->key, length) != 0) return false;
   for (char *line = text + length; *line != '\0';) {
     char *end = strchr(line, '\n');
-    if (end == NULL || kept->count == TOPO_COST_CACHE_MAX) return false;
+    if (end == NULL || cache->count == TOPO_COST_CACHE_MAX) return false;
     *end = '\0';
-    if (!parse_line(line, &kept->figures[kept->count++])) return false;
+    if (!parse_line(line, &cache->entries[cache->count++])) return false;
     line = end + 1;
   }
   return true;
 }
 
-static void open_kept(const char *variant, kept_t *kept) {
+static void read_cache(const char *variant, cache_t *cache) {
   char text[FILE_BYTES];
-  kept->count = 0;
-  write_key(variant, kept->key);
-  kept->has_path = find_file(kept->key, kept->path);
-  if (!kept->has_path) return;
-  int file = open(kept->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  cache->count = 0;
+  write_key(variant, cache->key);
+  cache->has_path = find_file(cache->key, cache->path);
+  if (!cache->has_path) return;
+  int file = open(cache->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return;
   ssize_t length = read(file, text, sizeof text - 1);
   close(file);
   if (length <= 0) return;
   text[length] = '\0';
-  if (strlen(text) != (size_t)length || !parse(text, kept)) kept->count = 0;
+  if (strlen(text) != (size_t)length || !parse(text, cache)) cache->count = 0;
 }
 
-static figure_t *find(kept_t *kept, const char *name) {
-  for (size_t i = 0; i < kept->count; i++) {
-    if (strcmp(kept->figures[i].name, name) == 0) return &kept->figures[i];
+static entry_t *find(cache_t *cache, const char *name) {
+  for (size_t i = 0; i < cache->count; i++) {
+    if (strcmp(cache->entries[i].name, name) == 0) return &cache->entries[i];
   }
   return NULL;
 }
 
 bool topo_cost_cache_load(const char *variant, const char *const names[], size_t count,
                     int64_t values[]) {
-  kept_t kept;
-  open_kept(variant, &kept);
+  cache_t cache;
+  read_cache(variant, &cache);
   for (size_t i = 0; i < count; i++) {
-    if (find(&kept, names[i]) == NULL) return false;
+    if (find(&cache, names[i]) == NULL) return false;
   }
-  for (size_t i = 0; i < count; i++) values[i] = find(&kept, names[i])->value;
+  for (size_t i = 0; i < count; i++) values[i] = find(&cache, names[i])->value;
   return true;
 }
 
-static void write_file(const kept_t *kept) {
+static void write_file(const cache_t *cache) {
   char aside[PATH_BYTES + 32], text[FILE_BYTES];
-  size_t length = (size_t)snprintf(text, sizeof text, "%s", kept->key);
-  for (size_t i = 0; i < kept->count; i++) {
+  size_t length = (size_t)snprintf(text, sizeof text, "%s", cache->key);
+  for (size_t i = 0; i < cache->count; i++) {
     length += (size_t)snprintf(text + length, sizeof text - length, "%s %" PRId64 "\n",
-                               kept->figures[i].name, kept->figures[i].value);
+                               cache->entries[i].name, cache->entries[i].value);
   }
-  snprintf(aside, sizeof aside, "%s.%ld", kept->path, (long)getpid());
+  snprintf(aside, sizeof aside, "%s.%ld", cache->path, (long)getpid());
   int file = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0) return;
   bool written = write(file, text, length) == (ssize_t)length;
-  if (close(file) != 0 || !written || rename(aside, kept->path) != 0) unlink(aside);
+  if (close(file) != 0 || !written || rename(aside, cache->path) != 0) unlink(aside);
 }
 
 void topo_cost_cache_save(const char *variant, const char *const names[], size_t count,
                     const int64_t values[]) {
-  kept_t kept;
-  open_kept(variant, &kept);
-  if (!kept.has_path) return;
+  cache_t cache;
+  read_cache(variant, &cache);
+  if (!cache.has_path) return;
   for (size_t i = 0; i < count; i++) {
-    figure_t *figure = find(&kept, names[i]);
-    if (figure == NULL) {
-      if (kept.count == TOPO_COST_CACHE_MAX) return;
-      figure = &kept.figures[kept.count++];
-      snprintf(figure->name, sizeof figure->name, "%s", names[i]);
+    entry_t *entry = find(&cache, names[i]);
+    if (entry == NULL) {
+      if (cache.count == TOPO_COST_CACHE_MAX) return;
+      entry = &cache.entries[cache.count++];
+      snprintf(entry->name, sizeof entry->name, "%s", names[i]);
     }
-    figure->value = values[i];
+    entry->value = values[i];
   }
-  write_file(&kept);
+  write_file(&cache);
 }

@@ -1,5 +1,4 @@
-/* Two threads that are timed together: that they work in step, what counts, and that they give up.
- */
+/* The timing pair: its threads work in step, the slower one counts, and the deadline ends it. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 
@@ -8,72 +7,72 @@
 
 #define SLOW_NS 2000000u
 
-typedef struct player {
-  calibration_thread_t half;
-  struct player *other;
+typedef struct worker {
+  calibration_thread_t thread;
+  struct worker *other;
   calibration_work_t *works[2];
   uint64_t ns[2];
-  _Atomic int begun;
+  _Atomic int begun; /* calls of the work */
   int ended;
   bool out_of_step;
-} player_t;
+} worker_t;
 
-/* Neither begins a turn before the other has ended the one before. */
+/* Neither thread begins a call before the other has ended the one before. */
 static void work_in_step(void *context, size_t size) {
-  player_t *player = context;
-  int turn = ++player->begun, theirs = player->other->begun;
+  worker_t *worker = context;
+  int own = ++worker->begun, theirs = worker->other->begun;
   (void)size;
-  if (theirs < turn - 1 || theirs > turn) player->out_of_step = true;
-  player->ended++;
+  if (theirs < own - 1 || theirs > own) worker->out_of_step = true;
+  worker->ended++;
 }
 
-/* Half 1 alone, but the first time. */
+/* Thread 1 sleeps, except the first time. */
 static void work_long(void *context, size_t size) {
-  player_t *player = context;
-  player->ended++;
-  if (player->half.number == 1 && player->ended > 1) base_clock_sleep_ns((uint32_t)size);
+  worker_t *worker = context;
+  worker->ended++;
+  if (worker->thread.number == 1 && worker->ended > 1) base_clock_sleep_ns((uint32_t)size);
 }
 
-static void *play(void *context) {
-  player_t *player = context;
-  calibration_pair_time(&player->half, player, player->works, 2, SLOW_NS, 1, player->ns);
+static void *measure(void *context) {
+  worker_t *worker = context;
+  calibration_pair_time(&worker->thread, worker, worker->works, 2, SLOW_NS, 1, worker->ns);
   return NULL;
 }
 
-static void run(player_t players[2], calibration_work_t *work, uint64_t late_ns) {
-  static calibration_pair_t duet;
+static void run(worker_t workers[2], calibration_work_t *work, uint64_t deadline_ns) {
+  static calibration_pair_t pair;
   pthread_t threads[2];
-  duet = (calibration_pair_t){.late_ns = late_ns};
+  pair = (calibration_pair_t){.deadline_ns = deadline_ns};
   for (int i = 0; i < 2; i++) {
-    players[i] = (player_t){
-        .half = {.duet = &duet, .number = i}, .other = &players[1 - i], .works = {work, work}};
+    workers[i] = (worker_t){
+        .thread = {.pair = &pair, .number = i}, .other = &workers[1 - i], .works = {work, work}};
   }
-  for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, play, &players[i]);
+  for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, measure, &workers[i]);
   for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
 }
 
-Test(duet, works_in_step) {
-  player_t players[2];
-  run(players, work_in_step, UINT64_MAX);
+Test(calibration_pair, works_in_step) {
+  worker_t workers[2];
+  run(workers, work_in_step, UINT64_MAX);
   for (int i = 0; i < 2; i++) {
-    cr_assert(!players[i].out_of_step, "half %d", i);
-    cr_assert_geq(players[i].ended, 2 * (1 + 4), "a warm-up, and four turns at least");
-    cr_assert(players[i].ns[0] > 0 && players[i].ns[1] > 0);
+    cr_assert(!workers[i].out_of_step, "thread %d", i);
+    cr_assert_geq(workers[i].ended, 2 * (1 + 4), "one warm-up and at least four repetitions");
+    cr_assert(workers[i].ns[0] > 0 && workers[i].ns[1] > 0);
   }
-  cr_assert_eq(players[0].ended, players[1].ended);
+  cr_assert_eq(workers[0].ended, workers[1].ended);
 }
 
-Test(duet, takes_as_long_as_the_slower_half) {
-  player_t players[2];
-  run(players, work_long, UINT64_MAX);
-  for (int i = 0; i < 2; i++) cr_assert_geq(players[i].ns[1], SLOW_NS, "half %d", i);
+Test(calibration_pair, takes_as_long_as_the_slower_thread) {
+  worker_t workers[2];
+  run(workers, work_long, UINT64_MAX);
+  for (int i = 0; i < 2; i++) cr_assert_geq(workers[i].ns[1], SLOW_NS, "thread %d", i);
 }
 
-Test(duet, gives_up_when_it_is_late) {
-  player_t players[2];
-  run(players, work_in_step, 1);
+Test(calibration_pair, stops_after_the_deadline) {
+  worker_t workers[2];
+  run(workers, work_in_step, 1);
   for (int i = 0; i < 2; i++) {
-    cr_assert_eq(players[i].ended, 2, "no turn after the one in which it was late");
-    cr_assert_eq(players[i].ns[0], 0);
+    cr_assert_eq(workers[i].ended, 2, "no repetition after the deadline");
+    cr_assert_eq(workers[i].ns[0], 0);
   }
 }

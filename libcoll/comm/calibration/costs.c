@@ -1,4 +1,4 @@
-/* Asked for whenever a communicator is made, so a process looks into the file once. */
+/* Each process reads the cache at most once, as every communicator needs the costs. */
 #include "comm/calibration/costs.h"
 
 #include <pthread.h>
@@ -8,11 +8,11 @@
 #include "device/ops.h"
 #include "topo/cost_cache.h"
 
-/* ---- as figures that are kept ---------------------------------------------------------------*/
+/* ---- in the cache ---------------------------------------------------------------------------*/
 
 enum { FIGURES = TUNE_FIXED_COUNT + TUNE_MOVE_COUNT * TUNE_SIZES, NAME_BYTES = 32 };
 
-_Static_assert(FIGURES < TOPO_COST_CACHE_MAX, "the file must have room for the costs");
+_Static_assert(FIGURES < TOPO_COST_CACHE_MAX, "the costs must fit the cache");
 
 typedef struct figures {
   char texts[FIGURES][NAME_BYTES];

@@ -1,4 +1,5 @@
-/* What things cost on this machine, for the tuner: found out once per machine, kept for later. */
+/* The costs of a plan's parts on this machine, which the tuner uses. Measured once per machine and
+ * cached on disk (topo/cost_cache.h). */
 #ifndef COMM_CALIBRATION_COSTS_H
 #define COMM_CALIBRATION_COSTS_H
 
@@ -7,12 +8,11 @@
 #include "base/status.h"
 #include "tune/machine.h"
 
-/* As the COLL_TUNE knob says: what the library has built in, or what was measured on this machine,
- * now if never before (some 100 ms). COLL_ERROR_INVALID: the knob is wrong. */
+/* As the COLL_TUNE knob says: the built-in costs, or the measured ones. Measures them (some 100 ms)
+ * if the cache has none. COLL_ERROR_INVALID: the knob's value is wrong. */
 coll_status_t calibration_costs_find(tune_machine_t *costs);
 
-/* Measures, on two cores; false where there are not two or the system refuses something.
- * (calibrate.c) */
+/* Measures on two cores. False: there are not two, or a resource is missing. (measure.c) */
 bool calibration_costs_measure(tune_machine_t *costs);
 
 #endif

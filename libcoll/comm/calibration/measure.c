@@ -1,8 +1,9 @@
 /*
- * What things cost is found out by doing them: two threads (duet.h) copy and reduce as the steps of
- * plans do, and make small calls of a communicator of their own, whose prices follow from what
- * their plans are made of. Prices are differences, which a single disturbed figure would turn
- * upside down: so everything has several rounds, of which the least counts.
+ * Measures costs. Two threads (pair.h) copy and reduce as the steps of plans do, and make small
+ * calls on a communicator of their own. The cost of a message, flag or call follows from the times
+ * of calls whose plans contain different numbers of them. Costs are differences of times, in which
+ * one disturbed measurement would do much harm, so everything is measured in several rounds, and
+ * the minimum is used.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -22,39 +23,39 @@
 #include "topo/machine.h"
 #include "transport/shm/memory.h"
 
-#define POOL_BYTES ((size_t)16 << 20)    /* of a side's sources, and of its destinations */
-#define SHARED_BYTES ((size_t)512 << 10) /* through which a side hands over */
-#define PAIRS_MOST 16                    /* of buffers that take turns */
-#define TURN_BYTES ((size_t)1 << 18)     /* that a turn moves at least */
+#define POOL_BYTES ((size_t)16 << 20)    /* a side's source buffers; its destination buffers */
+#define SHARED_BYTES ((size_t)512 << 10) /* a side's buffer that the peer copies from */
+#define BUFFERS_MAX 16                   /* source and destination pairs, used in rotation */
+#define REPEAT_BYTES ((size_t)1 << 18)   /* moved by one repetition at least */
 #define ROUNDS 3
-#define LATE_NS 3000000000 /* for all of it; a machine this busy tells nothing */
+#define DEADLINE_NS 3000000000 /* for all measurements; a machine this busy gives no usable ones */
 #define TRIPS 100
 #define SWITCHES 100
 #define CALLS 20
 #define LINE_COUNT (TUNE_LINE_BYTES / sizeof(float))
-#define SWITCH_MOST_PS 2000000 /* no core takes longer; strangers had it in between */
+#define SWITCH_MAX_PS 2000000 /* no context switch takes longer: another process ran in between */
 
-/* Small calls that are made, by algorithm. */
+/* Small calls that are timed, by algorithm. */
 typedef enum probe { ONE_ROUND, LONGER, TWO_ROUNDS, FLAGS, MAPPED, PROBE_COUNT } probe_t;
 
-/* Bytes that are moved, by how; HANDED comes last. */
+/* Ways to move bytes; HANDED comes last. */
 typedef enum move { OWN, FAR, PUSHED, SUM, SUM_FOR_BOTH, HANDED, MOVE_COUNT } move_t;
 
-/* The least of all rounds, in picoseconds; 0: not timed yet. */
+/* Minimum of all rounds, in picoseconds; 0: not timed yet. */
 typedef struct timings {
   int64_t trip, calls[PROBE_COUNT];
   int64_t moves[MOVE_COUNT][TUNE_SIZES]; /* per KiB */
 } timings_t;
 
 typedef struct side {
-  _Alignas(128) calibration_thread_t half; /* what one side writes keeps off the other's lines */
+  _Alignas(128) calibration_thread_t thread; /* the sides' data are in different cache lines */
   char *sources, *dests, *shared;
   struct coll_comm *comm;
   struct bench *bench;
   timings_t timings;
-  tune_machine_t costs; /* as this side found them; those of side 0 count */
-  size_t next;          /* pair of buffers */
-  size_t handed;        /* how often it handed over: likewise, at parts of `shared` */
+  tune_machine_t costs; /* as this side measured them; those of side 0 are used */
+  size_t next;          /* offset of the buffers in use */
+  size_t handed;        /* copies into `shared` so far */
 } side_t;
 
 static const struct {
@@ -72,17 +73,17 @@ typedef struct bench {
   tune_profile_t profiles[PROBE_COUNT];
   char *memory;
   struct coll_comm *comms[2];
-  calibration_pair_t duet;
+  calibration_pair_t pair;
   _Atomic bool failed;
 } bench_t;
 
 static side_t *peer_of(const side_t *side) {
-  return &side->bench->sides[1 - side->half.number];
+  return &side->bench->sides[1 - side->thread.number];
 }
 
 static uint64_t time_of(side_t *side, calibration_work_t *work, size_t size) {
   uint64_t ns;
-  calibration_pair_time(&side->half, side, &work, 1, size, 1, &ns);
+  calibration_pair_time(&side->thread, side, &work, 1, size, 1, &ns);
   return ns;
 }
 
@@ -90,20 +91,20 @@ static uint64_t time_of(side_t *side, calibration_work_t *work, size_t size) {
 
 static size_t pairs_of(size_t size) {
   size_t pairs = POOL_BYTES / size;
-  return pairs < PAIRS_MOST ? pairs : PAIRS_MOST;
+  return pairs < BUFFERS_MAX ? pairs : BUFFERS_MAX;
 }
 
 static size_t calls_of(size_t size) {
-  return size < TURN_BYTES ? TURN_BYTES / size : 1;
+  return size < REPEAT_BYTES ? REPEAT_BYTES / size : 1;
 }
 
-/* Where the next pair of buffers begins. */
+/* The offset of the next source and destination. */
 static size_t next_pair(side_t *side, size_t size) {
   side->next = (side->next + size) % (pairs_of(size) * size);
   return side->next;
 }
 
-/* `whole` as the device is told. */
+/* `whole`: see the device's copy. */
 static void copy_part(side_t *side, void *dst, const void *src, size_t bytes, size_t whole) {
   if (side->comm->world.device->copy(dst, src, bytes, whole) != COLL_OK) {
     side->bench->failed = true;
@@ -155,17 +156,18 @@ static void reduce_far(void *context, size_t size) {
   }
 }
 
-/* Each side one half of the sum, into both destinations. */
+/* Each side computes one half of the sum, into both destinations. */
 static void reduce_for_both(void *context, size_t size) {
   side_t *side = context;
   for (size_t i = 0; i < calls_of(size); i++) {
-    size_t offset = next_pair(side, size) + (size_t)side->half.number * (size / 2);
+    size_t offset = next_pair(side, size) + (size_t)side->thread.number * (size / 2);
     void *const dsts[] = {side->dests + offset, peer_of(side)->dests + offset};
     reduce(side, dsts, 2, offset, size / 2);
   }
 }
 
-/* To where the peer fetches it, by parts that take turns as those of scratch do; fits_shared. */
+/* Copies into `shared`, from where the peer copies on. Parts of it are used in rotation, as those
+ * of scratch are. Only for sizes of which fits_shared is true. */
 static void hand_over(void *context, size_t size) {
   side_t *side = context;
   size_t room = side->comm->world.room.scratch_bytes;
@@ -173,9 +175,9 @@ static void hand_over(void *context, size_t size) {
   for (size_t i = 0; i < calls_of(size); i++) {
     size_t at = next_pair(side, size), part = side->handed++ % parts * size;
     copy_part(side, side->shared + part, side->sources + at, size, 0);
-    calibration_pair_sync(&side->half);
+    calibration_pair_sync(&side->thread);
     copy(side, side->dests + at, peer_of(side)->shared + part, size);
-    calibration_pair_sync(&side->half);
+    calibration_pair_sync(&side->thread);
   }
 }
 
@@ -186,35 +188,36 @@ static calibration_work_t *const moves[MOVE_COUNT] = {[OWN] = copy_own,
                                                     [SUM_FOR_BOTH] = reduce_for_both,
                                                     [HANDED] = hand_over};
 
-static void keep_least(int64_t *least, int64_t ps) {
-  if (*least == 0 || ps < *least) *least = ps;
+static void keep_min(int64_t *min, int64_t ps) {
+  if (*min == 0 || ps < *min) *min = ps;
 }
 
-/* The works from `first` on, in picoseconds per KiB of the call's size, once every pair of buffers
- * has had its turn. */
+/* Times `count` moves from `first` on, in picoseconds per KiB of the call's size, after every
+ * buffer has been used once. */
 static void time_moves(side_t *side, int index, int first, int count) {
   size_t size = tune_sizes[index], calls = calls_of(size), each = calls * (size_t)count;
   uint64_t ns[MOVE_COUNT];
   side->next = 0;
-  int warmups = (int)((pairs_of(size) + each - 1) / each); /* every pair once */
-  calibration_pair_time(&side->half, side, &moves[first], count, size, warmups, ns);
+  int warmups = (int)((pairs_of(size) + each - 1) / each); /* every buffer once */
+  calibration_pair_time(&side->thread, side, &moves[first], count, size, warmups, ns);
   for (int i = 0; i < count; i++) {
     int64_t kib_ps = (int64_t)(ns[i] * 1000 / (calls * size / 1024));
-    keep_least(&side->timings.moves[first + i][index], kib_ps);
+    keep_min(&side->timings.moves[first + i][index], kib_ps);
   }
 }
 
-_Static_assert(MOVE_COUNT <= CALIBRATION_WORKS_MAX, "all moves may take turns");
+_Static_assert(MOVE_COUNT <= CALIBRATION_WORKS_MAX, "all moves fit one measurement");
 
 static bool fits_shared(int index) {
   return tune_sizes[index] <= SHARED_BYTES;
 }
 
-/* What a core's own cache holds is left there by one work at a time; what lies further away, all
- * take in turn, but for what is handed over: what else goes on would drive it from the caches that
- * it has to be fetched from. Large calls are handed over in parts, which were timed already. */
+/* Sizes that fit a core's own cache are timed one move at a time, so that the buffers stay in it;
+ * larger ones with all moves in rotation. HANDED is always timed alone, as the other moves would
+ * evict from the shared cache what it has to find there. Sizes that do not fit `shared` are handed
+ * over in parts of sizes that were timed before. */
 static void time_size(side_t *side, int index) {
-  bool near = tune_sizes[index] * PAIRS_MOST <= SHARED_BYTES;
+  bool near = tune_sizes[index] * BUFFERS_MAX <= SHARED_BYTES;
   int together = near ? 1 : HANDED;
   for (int first = 0; first < HANDED; first += together) time_moves(side, index, first, together);
   if (fits_shared(index)) time_moves(side, index, HANDED, 1);
@@ -224,15 +227,15 @@ static void time_size(side_t *side, int index) {
 
 static void trips(void *context, size_t count) {
   side_t *side = context;
-  for (size_t i = 0; i < count; i++) calibration_pair_trip(&side->half);
+  for (size_t i = 0; i < count; i++) calibration_pair_trip(&side->thread);
 }
 
-static void meetings(void *context, size_t count) {
+static void syncs(void *context, size_t count) {
   side_t *side = context;
-  for (size_t i = 0; i < count; i++) calibration_pair_sync(&side->half);
+  for (size_t i = 0; i < count; i++) calibration_pair_sync(&side->thread);
 }
 
-/* As a verb does. */
+/* As the API functions do. */
 static coll_status_t run_call(const comm_call_t *call) {
   if (comm_turn_try(call->comm)) {
     comm_prepared_t *prepared = comm_repeat_find(call->comm, call->shape);
@@ -265,10 +268,10 @@ static int64_t call_ps(side_t *side, probe_t probe) {
   return (int64_t)(time_of(side, small_calls, probes[probe].count) * 1000 / CALLS);
 }
 
-/* ---- prices ---------------------------------------------------------------------------------*/
+/* ---- costs ----------------------------------------------------------------------------------*/
 
-static int64_t clamp(int64_t value, int64_t least, int64_t most) {
-  return value < least ? least : value > most ? most : value;
+static int64_t clamp(int64_t value, int64_t min, int64_t max) {
+  return value < min ? min : value > max ? max : value;
 }
 
 static uint32_t cost(int64_t ps) {
@@ -279,7 +282,7 @@ static const tune_counts_t *counts_of(const side_t *side, probe_t probe) {
   return &side->bench->profiles[probe].once[TUNE_SMALL];
 }
 
-/* What the probe's call takes, less hops and steps. */
+/* The time of the probe's call, less its hops and steps. */
 static int64_t rest_of(const side_t *side, probe_t probe) {
   const uint32_t *fixed_ps = side->costs.fixed_ps;
   const tune_counts_t *counts = counts_of(side, probe);
@@ -289,24 +292,24 @@ static int64_t rest_of(const side_t *side, probe_t probe) {
 
 static void price_steps(side_t *side) {
   uint32_t *fixed_ps = side->costs.fixed_ps;
-  int64_t least = fixed_ps[TUNE_STEP], ps[PROBE_COUNT];
+  int64_t min = fixed_ps[TUNE_STEP], ps[PROBE_COUNT];
   fixed_ps[TUNE_HOP] = cost(side->timings.trip);
   for (int probe = 0; probe < PROBE_COUNT; probe++) ps[probe] = rest_of(side, (probe_t)probe);
   int64_t rounds = counts_of(side, ONE_ROUND)->messages;
   int64_t more_rounds = counts_of(side, TWO_ROUNDS)->messages - rounds;
-  int64_t message = clamp((ps[TWO_ROUNDS] - ps[ONE_ROUND]) / more_rounds, least, INT32_MAX);
-  int64_t call = clamp(ps[ONE_ROUND] - rounds * message, least, INT32_MAX);
-  int64_t flag = clamp((ps[FLAGS] - call) / counts_of(side, FLAGS)->flags, least / 4, message);
+  int64_t message = clamp((ps[TWO_ROUNDS] - ps[ONE_ROUND]) / more_rounds, min, INT32_MAX);
+  int64_t call = clamp(ps[ONE_ROUND] - rounds * message, min, INT32_MAX);
+  int64_t flag = clamp((ps[FLAGS] - call) / counts_of(side, FLAGS)->flags, min / 4, message);
   int64_t line = (ps[LONGER] - ps[ONE_ROUND]) / rounds;
   int64_t entry = ps[MAPPED] - call - counts_of(side, MAPPED)->flags * flag - fixed_ps[TUNE_HOP];
   fixed_ps[TUNE_MESSAGE] = cost(message);
   fixed_ps[TUNE_LINES] = cost(clamp(line, 1, INT32_MAX));
   fixed_ps[TUNE_CALL] = cost(call);
   fixed_ps[TUNE_FLAG] = cost(flag);
-  fixed_ps[TUNE_ENTRY] = cost(clamp(entry, least, INT32_MAX));
+  fixed_ps[TUNE_ENTRY] = cost(clamp(entry, min, INT32_MAX));
 }
 
-/* What is handed over, beyond a copy, with half of it for either end. */
+/* The cost of handing over beyond that of a copy, half of it for either end. */
 static void price_handed(side_t *side, int index) {
   uint32_t *push = side->costs.move_ps[TUNE_PUSH], *pull = side->costs.move_ps[TUNE_PULL];
   if (!fits_shared(index)) {
@@ -321,7 +324,7 @@ static void price_handed(side_t *side, int index) {
   pull[index] = cost(handed - handed / 2);
 }
 
-/* The work that differs in one thing tells what that one costs. */
+/* Moves that differ in one kind of access give the cost of that access. */
 static void price_moves(side_t *side, int index) {
   int64_t(*timed)[TUNE_SIZES] = side->timings.moves;
   int64_t own = timed[OWN][index], far = timed[FAR][index], sum = timed[SUM][index];
@@ -335,7 +338,7 @@ static void price_moves(side_t *side, int index) {
   move_ps[TUNE_FOLD][index] = cost(clamp(sum - far - load, 0, own));
   move_ps[TUNE_NEAR][index] = index == 0 ? cost(own / 2) : move_ps[TUNE_NEAR][0];
   price_handed(side, index);
-  /* What a cache of the peer's holds is fetched first; what none does is streamed as one's own. */
+  /* A line in the peer's cache is fetched before it is written; others are written as one's own. */
   int64_t pull = move_ps[TUNE_PULL][index], dearest = pull > store ? pull : store;
   if (fits_shared(index)) dearest *= 2;
   move_ps[TUNE_ALONG][index] = cost(clamp(both - sum, store / 2, dearest));
@@ -351,7 +354,7 @@ static void bind_to(side_t *side, int core) {
   }
 }
 
-/* Where a core has several hardware threads, two sides on it would meet without a switch. */
+/* On two hardware threads of one core, the sides would synchronize without a context switch. */
 static void bind_to_one_thread(side_t *side) {
   cpu_set_t core, thread;
   int cpu = 0;
@@ -366,9 +369,9 @@ static void bind_to_one_thread(side_t *side) {
 
 static void time_round(side_t *side) {
   timings_t *timings = &side->timings;
-  keep_least(&timings->trip, (int64_t)(time_of(side, trips, TRIPS) * 500 / TRIPS));
+  keep_min(&timings->trip, (int64_t)(time_of(side, trips, TRIPS) * 500 / TRIPS));
   for (int probe = 0; probe < PROBE_COUNT; probe++) {
-    keep_least(&timings->calls[probe], call_ps(side, (probe_t)probe));
+    keep_min(&timings->calls[probe], call_ps(side, (probe_t)probe));
   }
   for (int i = 0; i < TUNE_SIZES; i++) time_size(side, i);
 }
@@ -376,15 +379,15 @@ static void time_round(side_t *side) {
 static void *measure_side(void *argument) {
   side_t *side = argument;
   uint32_t *fixed_ps = side->costs.fixed_ps;
-  bind_to(side, side->half.number);
+  bind_to(side, side->thread.number);
   memset(side->sources, 0, 2 * POOL_BYTES + SHARED_BYTES);
   for (int round = 0; round < ROUNDS; round++) time_round(side);
   price_steps(side);
   for (int i = 0; i < TUNE_SIZES; i++) price_moves(side, i);
   bind_to_one_thread(side);
-  side->half.shares_core = true;
-  uint64_t switches_ns = time_of(side, meetings, SWITCHES);
-  fixed_ps[TUNE_SWITCH] = cost(clamp((int64_t)(switches_ns * 1000 / SWITCHES), 0, SWITCH_MOST_PS));
+  side->thread.shares_core = true;
+  uint64_t switches_ns = time_of(side, syncs, SWITCHES);
+  fixed_ps[TUNE_SWITCH] = cost(clamp((int64_t)(switches_ns * 1000 / SWITCHES), 0, SWITCH_MAX_PS));
   return NULL;
 }
 
@@ -396,7 +399,7 @@ static void prepare_side(bench_t *bench, int number) {
                                   .comm = bench->comms[number],
                                   .bench = bench,
                                   .costs = tune_machine_builtin,
-                                  .half = {.duet = &bench->duet, .number = number}};
+                                  .thread = {.pair = &bench->pair, .number = number}};
 }
 
 static bool make_profiles(bench_t *bench) {
@@ -412,13 +415,13 @@ static bool make_profiles(bench_t *bench) {
 static bool measure_both(bench_t *bench, tune_machine_t *costs) {
   pthread_t other;
   if (topo_machine_facts(bench->machine).cores < 2 || !make_profiles(bench)) return false;
-  bench->duet.late_ns = base_clock_now_ns() + LATE_NS;
+  bench->pair.deadline_ns = base_clock_now_ns() + DEADLINE_NS;
   for (int i = 0; i < 2; i++) prepare_side(bench, i);
   if (pthread_create(&other, NULL, measure_side, &bench->sides[1]) != 0) return false;
   measure_side(&bench->sides[0]);
   pthread_join(other, NULL);
   *costs = bench->sides[0].costs;
-  return !bench->failed && !bench->duet.late;
+  return !bench->failed && !bench->pair.is_late;
 }
 
 static bool measure_in(bench_t *bench, tune_machine_t *costs) {
@@ -426,7 +429,7 @@ static bool measure_in(bench_t *bench, tune_machine_t *costs) {
   if (topo_machine_create(&bench->machine) != COLL_OK) return false;
   void *memory;
   bool measured = false;
-  if (shm_memory_alloc(bytes, &memory) == COLL_OK) { /* as calls find it where it is mapped */
+  if (shm_memory_alloc(bytes, &memory) == COLL_OK) { /* the same kind as users' mapped memory */
     bench->memory = memory;
     if (comm_create_local(2, 2, &tune_machine_builtin, bench->comms) == COLL_OK) {
       measured = measure_both(bench, costs);
@@ -438,35 +441,35 @@ static bool measure_in(bench_t *bench, tune_machine_t *costs) {
   return measured;
 }
 
-/* ---- a thread for it ------------------------------------------------------------------------*/
+/* ---- the thread that measures ---------------------------------------------------------------*/
 
-typedef struct errand {
+typedef struct result {
   tune_machine_t costs;
   bool measured;
-} errand_t;
+} result_t;
 
-/* A rank may be bound to one core; what it starts for this need not be. */
-static void *run_errand(void *argument) {
-  errand_t *errand = argument;
+/* The calling rank may be bound to one core; this thread undoes that for itself. */
+static void *measure_unbound(void *argument) {
+  result_t *result = argument;
   bench_t bench = {.failed = false};
   cpu_set_t all;
   memset(&all, 0xff, sizeof all);
   sched_setaffinity(0, sizeof all, &all);
-  errand->measured = measure_in(&bench, &errand->costs);
+  result->measured = measure_in(&bench, &result->costs);
   return NULL;
 }
 
-/* The threads take no signals that are meant for the program's own. */
+/* Signals are blocked: they are meant for the program's own threads. */
 bool calibration_costs_measure(tune_machine_t *costs) {
-  errand_t errand = {.measured = false};
+  result_t result = {.measured = false};
   pthread_t thread;
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
-  bool started = pthread_create(&thread, NULL, run_errand, &errand) == 0;
+  bool started = pthread_create(&thread, NULL, measure_unbound, &result) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (!started) return false;
   pthread_join(thread, NULL);
-  if (errand.measured) *costs = errand.costs;
-  return errand.measured;
+  if (result.measured) *costs = result.costs;
+  return result.measured;
 }
