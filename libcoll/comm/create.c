@@ -1,6 +1,7 @@
 /*
- * Every way ends the same: a transport to the ranks of this machine, one to oneself, and the views
- * of everybody's scratch.
+ * A communicator consists of a transport to the ranks of this machine, one from the rank to itself,
+ * and pointers to every rank's scratch memory. Processes get there by a rendezvous, an exchange of
+ * records, and a mesh of sockets (transport/shm/mesh.h).
  */
 #include "comm/create.h"
 
@@ -20,15 +21,15 @@
 #include "transport/shm/shm.h"
 #include "tune/turns.h"
 
-#define DESCRIPTORS_EACH 4 /* for a peer: its socket, itself, and memory on its way */
+#define DESCRIPTORS_EACH 4 /* for a peer: socket, pidfd, and memory being passed */
 #define LOOKS_AT_ONCE 32   /* at a peer that is about to answer */
 #define SPIN_LOOKS                                                               \
   1000 /* some 250 µs: what waking a peer takes, several times over; who yields \
          earlier loses its core for a whole time slice to whoever else is busy */
 
-_Static_assert(TOPO_HOST_BYTES <= sizeof(((comm_record_t *)0)->host), "a host's name must fit");
+_Static_assert(TOPO_HOST_BYTES <= sizeof(((comm_record_t *)0)->host), "a host's identity must fit");
 
-/* Ranks may be bound each to cores of its own. */
+/* How many cores the ranks may run on, all together: each may be bound to cores of its own. */
 static int cores_of(int size, const comm_record_t records[]) {
   topo_cpus_t cpus = {0};
   for (int rank = 0; rank < size; rank++) topo_cpus_add(&cpus, &records[rank].cpus);
@@ -36,14 +37,14 @@ static int cores_of(int size, const comm_record_t records[]) {
   return count > 0 ? count : 1;
 }
 
-static bool are_apart(const topo_cpus_t *left, const topo_cpus_t *right) {
+static bool are_disjoint(const topo_cpus_t *left, const topo_cpus_t *right) {
   topo_cpus_t both = *left;
   topo_cpus_add(&both, right);
   return topo_cpus_count(left) > 0 && topo_cpus_count(right) > 0 &&
          topo_cpus_count(&both) == topo_cpus_count(left) + topo_cpus_count(right);
 }
 
-static void view_scratch(struct coll_comm *comm) {
+static void find_scratch(struct coll_comm *comm) {
   for (int rank = 0; rank < comm->size; rank++) {
     void *scratch;
     size_t bytes;
@@ -65,7 +66,7 @@ static coll_status_t allocate(struct coll_comm *comm) {
   return base_alloc(1, most, "packing", (void **)&world->packing);
 }
 
-/* Makes the communicator around its transport, which it takes over, on failure too. */
+/* Makes the communicator and takes over its transport, on failure too. */
 static coll_status_t assemble(transport_t *local, int cores, const tune_machine_t *costs,
                               struct coll_comm **comm) {
   struct coll_comm *made = NULL;
@@ -100,7 +101,7 @@ static coll_status_t assemble(transport_t *local, int cores, const tune_machine_
   for (int rank = 0; rank < made->size; rank++) {
     made->world.routes[rank] = rank == made->rank ? made->self : local;
   }
-  view_scratch(made);
+  find_scratch(made);
   made->magic = COMM_MAGIC;
   *comm = made;
   return COLL_OK;
@@ -205,7 +206,7 @@ coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_reco
                                 &local));
   COLL_TRY(assemble(local, cores_of(size, records), &records[0].costs, &made));
   note_peers(made, records);
-  made->bound = are_apart(&records[0].cpus, &records[size - 1].cpus);
+  made->bound = are_disjoint(&records[0].cpus, &records[size - 1].cpus);
   *comm = made;
   return COLL_OK;
 }
@@ -269,7 +270,7 @@ free_records:
   return status;
 }
 
-/* Takes the ends over, and makes all or none. */
+/* Makes all communicators or none. Takes over their transports, on failure too. */
 static coll_status_t assemble_all(transport_t *const ends[], int size, int cores,
                                   const tune_machine_t *costs, struct coll_comm *made[]) {
   for (int rank = 0; rank < size; rank++) {

@@ -16,21 +16,21 @@
 #include "comm/create.h"
 #include "comm/turn.h"
 
-#define CAUSE_NS 1000000000u /* in which the cause of a peer's hanging up shows on the parent */
+#define CAUSE_NS 1000000000u /* wait for the parent to show why a peer disconnected */
 #define CHECK_NS 10000000u
-#define SETTLE_NS 20000000u /* a process that dies closes its sockets one after the other */
+#define SETTLE_NS 20000000u /* a process that exits closes its sockets one after the other */
 
-typedef struct wish {
+typedef struct request {
   int32_t color, key;
   int32_t rank;   /* in the parent */
-  int32_t failed; /* this rank cannot take part: nobody gets a child */
+  int32_t failed; /* this rank cannot take part: no rank gets a child */
   uint64_t session;
   comm_record_t record;
-} wish_t;
+} request_t;
 
-/* qsort's order within a color: key, then old rank. */
-static int compare_wishes(const void *left, const void *right) {
-  const wish_t *a = left, *b = right;
+/* For qsort, within a color: by key, then by rank in the parent. */
+static int compare_requests(const void *left, const void *right) {
+  const request_t *a = left, *b = right;
   if (a->key != b->key) return a->key < b->key ? -1 : 1;
   return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
@@ -47,19 +47,19 @@ static coll_status_t exchange(struct coll_comm *parent, const void *own, size_t 
   return comm_call_run(&call);
 }
 
-/* Moves those of `color` to the front, in order; returns how many. */
-static int keep_color(wish_t wishes[], int count, int color) {
+/* Moves the requests of `color` to the front and sorts them; returns how many there are. */
+static int keep_color(request_t requests[], int count, int color) {
   int kept = 0;
   for (int i = 0; i < count; i++) {
-    if (wishes[i].color == color) wishes[kept++] = wishes[i];
+    if (requests[i].color == color) requests[kept++] = requests[i];
   }
-  qsort(wishes, (size_t)kept, sizeof *wishes, compare_wishes);
+  qsort(requests, (size_t)kept, sizeof *requests, compare_requests);
   return kept;
 }
 
-static coll_status_t check_all_can(const struct coll_comm *parent, const wish_t wishes[]) {
+static coll_status_t check_all_can(const struct coll_comm *parent, const request_t requests[]) {
   for (int rank = 0; rank < parent->size; rank++) {
-    if (!wishes[rank].failed || rank == parent->rank) continue;
+    if (!requests[rank].failed || rank == parent->rank) continue;
     return base_fail(COLL_ERROR_SYSTEM,
                      "rank %d: rank %d could not take part in the split (its own error says why)",
                      parent->rank, rank);
@@ -67,8 +67,8 @@ static coll_status_t check_all_can(const struct coll_comm *parent, const wish_t 
   return COLL_OK;
 }
 
-/* Describes this rank. A rank that fails here still tells the others, or they would wait. */
-static coll_status_t make_wish(const struct coll_comm *parent, shm_mesh_t *mesh, wish_t *own) {
+/* Fills in this rank's request. A rank that fails here still takes part in the allgather. */
+static coll_status_t make_request(const struct coll_comm *parent, shm_mesh_t *mesh, request_t *own) {
   if (getrandom(&own->session, sizeof own->session, 0) != (ssize_t)sizeof own->session) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a communicator");
   }
@@ -91,15 +91,16 @@ typedef struct health {
   int failed_rank; /* of the parent, once the check has found one; this rank before */
 } health_t;
 
-/* Says which rank another one has finished the parent for. */
+/* The parent was finished by another rank: returns why, and sets the rank it was finished for. */
 static coll_status_t fail_finished(struct coll_comm *parent, health_t *health) {
   base_clock_sleep_ns(SETTLE_NS);
   parent->local->ops->aborted(parent->local, &health->failed_rank);
   return comm_failure(parent);
 }
 
-/* shm_mesh_watch_t's. A rank that gives up finishes the parent before it exits: so where the parent
- * is finished, whoever it was finished for is to blame, and not the rank that was found dead. */
+/* The check of shm_mesh_watch_t. A rank that gives up finishes the parent before it exits. So if the
+ * parent is finished, the rank it was finished for is the cause, not a rank that has exited since.
+ */
 static coll_status_t check_parent(void *context) {
   health_t *health = context;
   struct coll_comm *parent = health->parent;
@@ -117,7 +118,7 @@ static coll_status_t check_parent(void *context) {
   return COLL_OK;
 }
 
-/* A peer has hung up: it died, or it gave up because of another rank. Returns the cause, or, where
+/* A peer has disconnected: it died, or it gave up because of another rank. Returns the cause, or, if
  * the parent shows none in time, the failure as it was. */
 static coll_status_t find_cause(health_t *health, coll_status_t status) {
   char text[COMM_ERROR_BYTES];
@@ -132,7 +133,7 @@ static coll_status_t find_cause(health_t *health, coll_status_t status) {
 
 /* ---- the child ------------------------------------------------------------------------------*/
 
-static coll_status_t connect_members(shm_mesh_t *mesh, const wish_t members[], int count,
+static coll_status_t connect_members(shm_mesh_t *mesh, const request_t members[], int count,
                                      health_t *health, struct coll_comm **child) {
   const shm_mesh_watch_t watch = {.fd = -1, .check = check_parent, .context = health};
   comm_record_t *records = NULL;
@@ -158,8 +159,8 @@ static coll_status_t connect_members(shm_mesh_t *mesh, const wish_t members[], i
 }
 
 /* Connects the ranks of this rank's color, if it has one, and waits until all ranks of the parent
- * have done so: what one of them fails in, it fails in for all. */
-static coll_status_t make_child(struct coll_comm *parent, shm_mesh_t *mesh, wish_t wishes[],
+ * have done so. If one of them fails, all do. */
+static coll_status_t make_child(struct coll_comm *parent, shm_mesh_t *mesh, request_t requests[],
                                 int color, struct coll_comm **child) {
   health_t health = {.parent = parent, .failed_rank = parent->rank};
   struct coll_comm *made = NULL;
@@ -167,15 +168,15 @@ static coll_status_t make_child(struct coll_comm *parent, shm_mesh_t *mesh, wish
   if (color < 0) {
     shm_mesh_close(mesh);
   } else {
-    int count = keep_color(wishes, parent->size, color);
-    status = connect_members(mesh, wishes, count, &health, &made);
+    int count = keep_color(requests, parent->size, color);
+    status = connect_members(mesh, requests, count, &health, &made);
   }
   if (status != COLL_OK) {
     finish_parent(parent, status, health.failed_rank);
     return status;
   }
   const char own = 0;
-  status = exchange(parent, &own, sizeof own, wishes); /* of no use any more, and large enough */
+  status = exchange(parent, &own, sizeof own, requests); /* the buffer is not needed any more */
   if (status == COLL_OK) {
     *child = made;
   } else if (made != NULL) {
@@ -186,23 +187,23 @@ static coll_status_t make_child(struct coll_comm *parent, shm_mesh_t *mesh, wish
 
 coll_status_t comm_split(struct coll_comm *parent, int color, int key, struct coll_comm **child) {
   shm_mesh_t mesh = {.listener = -1};
-  wish_t *wishes = NULL, own = {.color = color, .key = key, .rank = parent->rank};
+  request_t *requests = NULL, own = {.color = color, .key = key, .rank = parent->rank};
   coll_status_t status =
-      base_alloc((size_t)parent->size, sizeof *wishes, "wishes of ranks", (void **)&wishes);
+      base_alloc((size_t)parent->size, sizeof *requests, "split requests", (void **)&requests);
   if (status != COLL_OK) {
     finish_parent(parent, status, parent->rank);
     return status;
   }
-  coll_status_t own_status = make_wish(parent, &mesh, &own);
+  coll_status_t own_status = make_request(parent, &mesh, &own);
   own.failed = own_status != COLL_OK;
-  status = exchange(parent, &own, sizeof own, wishes);
+  status = exchange(parent, &own, sizeof own, requests);
   if (status == COLL_OK) status = own_status;
-  if (status == COLL_OK) status = check_all_can(parent, wishes);
+  if (status == COLL_OK) status = check_all_can(parent, requests);
   if (status == COLL_OK) {
-    status = make_child(parent, &mesh, wishes, color, child);
+    status = make_child(parent, &mesh, requests, color, child);
   } else {
     shm_mesh_close(&mesh);
   }
-  free(wishes);
+  free(requests);
   return status;
 }

@@ -94,8 +94,8 @@ typedef struct coll_registration *coll_registration_t;
 
 #define COLL_UNIQUE_ID_BYTES 128
 
-/* A meeting point: made by one rank, sent by the program to all others (by any means: it is plain
- * bytes), and used for exactly one coll_comm_create. */
+/* Where the ranks of a new communicator find each other. One rank makes it; the program sends its
+ * bytes to all others, by any means; it serves exactly one communicator. */
 typedef struct coll_unique_id {
   char internal[COLL_UNIQUE_ID_BYTES];
 } coll_unique_id_t;
@@ -116,17 +116,20 @@ typedef struct coll_comm_config {
  * order they were made, also from several threads or streams. Where ranks are so many that the
  * process may not have files enough open, its soft limit is raised, as far as the hard one goes. */
 
-/* Opens a meeting point in this process (a listening TCP socket on the address that the
- * COLL_INTERFACE_ADDRESS knob names, the loopback one by default) that lives until all ranks have
- * met there, or until they have been told why they cannot. */
+/* Starts a rendezvous server: a thread of this process with a listening TCP socket on the address
+ * that COLL_INTERFACE_ADDRESS names (default: the loopback address). It ends when all ranks have
+ * made the communicator, or know why they cannot; until then the process must not exit. */
 COLL_API coll_status_t coll_unique_id_create(coll_unique_id_t *id);
 
-/* Makes this process or thread rank `rank` of `size`. config may be NULL. Returns once every rank
- * has arrived, or COLL_ERROR_TIMEOUT naming those that did not. */
+/* Makes this process or thread rank `rank` of `size`. config may be NULL. Returns COLL_OK once all
+ * ranks have made their part of the communicator. COLL_ERROR_TIMEOUT names the ranks that have not
+ * called in time. COLL_ERROR_RANK_LOST, within 2 s, names the rank that called and then died or
+ * failed. A rank that dies before it has reached the server cannot be told from one that was never
+ * started, and is found by the timeout. */
 COLL_API coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
                                         const coll_comm_config_t *config, coll_comm_t *comm);
 
-/* The same, with rank, size and meeting point taken from the launcher's environment: torchrun's
+/* The same, with rank, size and server address from the launcher's environment: torchrun's
  * (RANK WORLD_SIZE MASTER_ADDR MASTER_PORT), else Open MPI's, PMI's or Slurm's. With none of them
  * set the communicator has this process as its only rank. */
 COLL_API coll_status_t coll_comm_create_env(coll_comm_t *comm);
@@ -137,7 +140,9 @@ COLL_API coll_status_t coll_comm_create_env(coll_comm_t *comm);
 COLL_API coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]);
 
 /* Ranks that give the same color (>= 0) form a new communicator, ordered by key, then by old rank.
- * A rank with a negative color takes part in the call and gets *new_comm = NULL. */
+ * A rank with a negative color takes part in the call and gets *new_comm = NULL. If a rank fails or
+ * dies, the call fails on all ranks and names it; `comm` is then finished if coll_comm_error says
+ * so. */
 COLL_API coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, coll_comm_t *new_comm);
 
 COLL_API coll_status_t coll_comm_rank(coll_comm_t comm, int *rank);

@@ -1,4 +1,4 @@
-/* Rank, size and meeting point from what launchers set. */
+/* Rank, size and rendezvous address from launchers' environment variables. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -112,7 +112,7 @@ Test(environment, of_steps_of_an_allocation) {
   cr_assert_neq(look().address.key, first.address.key, "two steps are one job");
 }
 
-/* What a process that this one starts would find. */
+/* What a process started by this one finds. */
 static found_t look_in_a_child(void) {
   int ends[2];
   found_t found = {0};
@@ -129,32 +129,32 @@ static found_t look_in_a_child(void) {
   return found;
 }
 
-/* PMI does not name jobs: two of them must not meet all the same. */
-Test(environment, tells_jobs_apart_by_who_started_them) {
+/* PMI sets no job id. */
+Test(environment, distinguishes_jobs_by_their_launcher) {
   set("PMI_RANK", "1");
   set("PMI_SIZE", "4");
   found_t here = look(), first = look_in_a_child(), second = look_in_a_child();
   cr_assert(first.status == COLL_OK && first.rank == 1 && first.size == 4);
-  cr_assert_eq(first.address.key, second.address.key, "ranks of a job must find one another");
+  cr_assert_eq(first.address.key, second.address.key, "ranks of one job have different keys");
   cr_assert_eq(first.address.port, second.address.port);
-  cr_assert_neq(here.address.key, first.address.key, "one that another process has started");
+  cr_assert_neq(here.address.key, first.address.key, "a rank that another process has started");
   set("MASTER_PORT", "999");
   cr_assert_eq(look().address.key, look_in_a_child().address.key,
-               "who names a port starts as he likes");
+               "with MASTER_PORT set, the launcher does not count");
 }
 
-/* A rank may be started by way of scripts, which have the launcher's variables too. */
-Test(environment, looks_past_scripts_for_who_started_a_rank) {
+/* Scripts between launcher and rank have the launcher's variables too. */
+Test(environment, skips_scripts_between_launcher_and_rank) {
   char own[COMM_LAUNCHER_BYTES], past[COMM_LAUNCHER_BYTES], none[COMM_LAUNCHER_BYTES];
-  set("PATH", getenv("PATH") != NULL ? getenv("PATH") : "/bin"); /* of all that is above, too */
+  set("PATH", getenv("PATH") != NULL ? getenv("PATH") : "/bin"); /* as all ancestors have it */
   comm_launcher_identity("COLL_NO_SUCH_VARIABLE", own);
   comm_launcher_identity("COLL_NO_SUCH_VARIABLE", none);
   comm_launcher_identity("PATH", past);
   cr_assert_str_eq(own, none);
-  cr_assert_str_neq(own, past, "the one above has the variable, and is taken");
+  cr_assert_str_neq(own, past, "the parent has the variable, and is taken for the launcher");
 }
 
-Test(environment, refuses_a_host_that_is_too_long) {
+Test(environment, refuses_a_long_host_name) {
   char host[RENDEZVOUS_HOST_BYTES + 1];
   memset(host, 'h', sizeof host);
   host[sizeof host - 1] = '\0';
@@ -179,7 +179,7 @@ Test(environment, prefers_torchrun) {
   cr_assert(found.rank == 0 && found.size == 2);
 }
 
-Test(environment, with_bad_numbers_is_refused_by_name) {
+Test(environment, names_a_variable_with_a_wrong_value) {
   static const char *const bad[][3] = {
       {"2", "2", "RANK=2"},         {"-1", "2", "RANK=-1"},
       {"x", "2", "RANK=x"},         {"0", "0", "WORLD_SIZE=0"},
@@ -204,7 +204,7 @@ Test(environment, with_bad_numbers_is_refused_by_name) {
   }
 }
 
-/* The whole way: processes with a launcher's variables. */
+/* Processes with a launcher's variables make communicators. */
 static int launched(int rank, int size, void *context) {
   char text[16];
   snprintf(text, sizeof text, "%d", rank);
@@ -225,7 +225,7 @@ static int launched(int rank, int size, void *context) {
   return 0;
 }
 
-/* One that nobody holds just now. */
+/* One that no socket is bound to. */
 static int free_port(void) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t bytes = sizeof address;
@@ -237,7 +237,7 @@ static int free_port(void) {
   return ntohs(address.sin_port);
 }
 
-Test(environment, brings_ranks_together) {
+Test(environment, makes_communicators) {
   int port = free_port();
   harness_result_t result;
   cr_assert(harness_run(4, 20000, launched, &port, &result), "%s", result.text);

@@ -1,4 +1,4 @@
-/* Figures in the cache folder: kept, added to, and never believed when the file is not ours. */
+/* The cost cache: what is saved is loaded again, and damaged files are refused. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <ftw.h>
@@ -10,7 +10,7 @@
 
 #define PATH_BYTES 1024
 
-static char home[] = "/tmp/libcoll-kept-XXXXXX";
+static char home[] = "/tmp/libcoll-cost-cache-XXXXXX";
 
 static const char *const names[] = {"one", "two", "three"};
 static const int64_t values[] = {1, 0, INT64_MAX};
@@ -64,7 +64,7 @@ static bool load(int64_t found[3]) {
   return topo_cost_cache_load("test", names, 3, found);
 }
 
-Test(kept, comes_back) {
+Test(cost_cache, loads_what_was_saved) {
   int64_t found[3] = {7, 7, 7};
   make_home();
   cr_assert_not(load(found));
@@ -74,7 +74,7 @@ Test(kept, comes_back) {
   remove_home();
 }
 
-Test(kept, is_added_to_and_replaced) {
+Test(cost_cache, adds_and_replaces_values) {
   const char *const more[] = {"four", "one"};
   const int64_t new_values[] = {44, 11}, wanted[] = {11, 0, INT64_MAX};
   int64_t found[3], four;
@@ -88,7 +88,7 @@ Test(kept, is_added_to_and_replaced) {
   remove_home();
 }
 
-Test(kept, holds_for_one_variant) {
+Test(cost_cache, keeps_variants_apart) {
   int64_t found[3] = {7, 7, 7};
   make_home();
   topo_cost_cache_save("test", names, 3, values);
@@ -97,7 +97,7 @@ Test(kept, holds_for_one_variant) {
   remove_home();
 }
 
-Test(kept, gives_all_or_nothing) {
+Test(cost_cache, loads_all_names_or_none) {
   const char *const wanted[] = {"one", "none"};
   int64_t found[2] = {7, 7};
   make_home();
@@ -107,9 +107,8 @@ Test(kept, gives_all_or_nothing) {
   remove_home();
 }
 
-/* Every beginning of the file but those that end with a line is refused, and so is the file with
- * any one byte of its first lines changed. */
-Test(kept, trusts_no_broken_file) {
+/* Refused: the file cut off at any length, and with any byte of its first lines changed. */
+Test(cost_cache, refuses_a_damaged_file) {
   char whole[4096], text[4096];
   int64_t found[3];
   make_home();
@@ -117,21 +116,21 @@ Test(kept, trusts_no_broken_file) {
   size_t length = read_file(whole, sizeof whole);
   for (size_t cut = 0; cut < length; cut++) {
     write_file(whole, cut);
-    cr_assert_not(load(found), "believed the first %zu of %zu bytes", cut, length);
+    cr_assert_not(load(found), "accepted the first %zu of %zu bytes", cut, length);
   }
   size_t key_length = (size_t)(strstr(whole, "\none ") - whole);
   for (size_t at = 0; at < key_length; at++) {
     memcpy(text, whole, length);
     text[at] ^= 1;
     write_file(text, length);
-    cr_assert_not(load(found), "believed a change at %zu", at);
+    cr_assert_not(load(found), "accepted a change at %zu", at);
   }
   write_file(whole, length);
   cr_assert(load(found));
   remove_home();
 }
 
-Test(kept, trusts_no_foreign_line) {
+Test(cost_cache, refuses_a_damaged_line) {
   static const char *const lines[] = {"four\n",
                                       " 4\n",
                                       "four  4\n",
@@ -149,14 +148,14 @@ Test(kept, trusts_no_foreign_line) {
   for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
     snprintf(text + length, sizeof text - length, "%s", lines[i]);
     write_file(text, strlen(text));
-    cr_assert_not(load(found), "believed '%s'", lines[i]);
-    topo_cost_cache_save("test", names, 3, values); /* begins anew */
+    cr_assert_not(load(found), "accepted '%s'", lines[i]);
+    topo_cost_cache_save("test", names, 3, values); /* replaces the file */
     cr_assert(load(found));
   }
   remove_home();
 }
 
-Test(kept, is_no_error_where_nothing_can_be_kept) {
+Test(cost_cache, fails_silently_without_a_folder) {
   int64_t found[3];
   setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
   topo_cost_cache_save("test", names, 3, values);

@@ -1,4 +1,4 @@
-/* From parent to parent, by what the kernel shows of processes. */
+/* Walks from parent to parent in /proc. */
 #include "comm/rendezvous/launcher.h"
 
 #include <stdbool.h>
@@ -10,16 +10,16 @@
 
 #include "base/words.h"
 
-/* Of a process's stat, counted from behind its name. */
+/* Fields of /proc/PID/stat, counted from the one after the process's name. */
 enum { FIELD_PARENT = 1, FIELD_START = 19, FIELDS };
 
 typedef struct process {
   int64_t pid, parent;
-  char start[24]; /* in the kernel's ticks */
+  char start[24]; /* start time, in clock ticks since boot */
 } process_t;
 
-/* Whether one of the strings of the file begins with "variable=". What cannot be read is another
- * user's process, and no rank. */
+/* Whether the process's environment has the variable. An environment that cannot be read is
+ * another user's, so the process is no rank. */
 static bool has_variable(int64_t pid, const char *variable) {
   char path[40], *entry = NULL;
   size_t room = 0, length = strlen(variable);
@@ -36,7 +36,7 @@ static bool has_variable(int64_t pid, const char *variable) {
 }
 
 /* False where there is no such process. */
-static bool look_up(int64_t pid, process_t *process) {
+static bool read_process(int64_t pid, process_t *process) {
   char path[40], text[1024], *rest = NULL;
   snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
   FILE *file = fopen(path, "r");
@@ -44,10 +44,10 @@ static bool look_up(int64_t pid, process_t *process) {
   size_t bytes = fread(text, 1, sizeof text - 1, file);
   fclose(file);
   text[bytes] = '\0';
-  char *behind_name = strrchr(text, ')'); /* which may hold anything */
-  if (behind_name == NULL) return false;
+  char *name_end = strrchr(text, ')'); /* the name itself may contain any character */
+  if (name_end == NULL) return false;
   *process = (process_t){.pid = pid};
-  char *field = strtok_r(behind_name + 1, " ", &rest);
+  char *field = strtok_r(name_end + 1, " ", &rest);
   for (int i = 0; i < FIELDS && field != NULL; i++, field = strtok_r(NULL, " ", &rest)) {
     if (i == FIELD_PARENT) base_words_integer(field, 0, INT32_MAX, &process->parent);
     if (i == FIELD_START) snprintf(process->start, sizeof process->start, "%s", field);
@@ -55,9 +55,11 @@ static bool look_up(int64_t pid, process_t *process) {
   return process->start[0] != '\0';
 }
 
-void comm_launcher_identity(const char *variable, char name[COMM_LAUNCHER_BYTES]) {
-  process_t process = {.pid = getppid()}, above;
-  look_up(process.pid, &process);
-  while (has_variable(process.pid, variable) && look_up(process.parent, &above)) process = above;
-  snprintf(name, COMM_LAUNCHER_BYTES, "process %d of %s", (int)process.pid, process.start);
+void comm_launcher_identity(const char *variable, char identity[COMM_LAUNCHER_BYTES]) {
+  process_t process = {.pid = getppid()}, parent;
+  read_process(process.pid, &process);
+  while (has_variable(process.pid, variable) && read_process(process.parent, &parent)) {
+    process = parent;
+  }
+  snprintf(identity, COMM_LAUNCHER_BYTES, "process %d of %s", (int)process.pid, process.start);
 }
