@@ -68,7 +68,8 @@ static coll_status_t check_all_can(const struct coll_comm *parent, const request
 }
 
 /* Fills in this rank's request. A rank that fails here still takes part in the allgather. */
-static coll_status_t make_request(const struct coll_comm *parent, shm_mesh_t *mesh, request_t *own) {
+static coll_status_t make_request(const struct coll_comm *parent, shm_mesh_t *mesh,
+                                  request_t *own) {
   if (getrandom(&own->session, sizeof own->session, 0) != (ssize_t)sizeof own->session) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a communicator");
   }
@@ -98,9 +99,9 @@ static coll_status_t fail_finished(struct coll_comm *parent, health_t *health) {
   return comm_failure(parent);
 }
 
-/* The check of shm_mesh_watch_t. A rank that gives up finishes the parent before it exits. So if the
- * parent is finished, the rank it was finished for is the cause, not a rank that has exited since.
- */
+/* The check of shm_mesh_watch_t. A rank that gives up finishes the parent before it exits. So if
+ * the parent is finished, the rank it was finished for is the cause, not a rank that has exited
+ * since. */
 static coll_status_t check_parent(void *context) {
   health_t *health = context;
   struct coll_comm *parent = health->parent;
@@ -118,8 +119,8 @@ static coll_status_t check_parent(void *context) {
   return COLL_OK;
 }
 
-/* A peer has disconnected: it died, or it gave up because of another rank. Returns the cause, or, if
- * the parent shows none in time, the failure as it was. */
+/* A peer has disconnected: it died, or it gave up because of another rank. Returns the cause, or,
+ * if the parent shows none in time, the failure as it was. */
 static coll_status_t find_cause(health_t *health, coll_status_t status) {
   char text[COMM_ERROR_BYTES];
   snprintf(text, sizeof text, "%s", base_last_error());
