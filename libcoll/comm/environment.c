@@ -1,4 +1,5 @@
-/* The environment variables (knobs) of this room, and what they and a config come to. */
+/* The environment variables (knobs) of this room, and the settings that follow from them and a
+ * communicator's config. */
 #include "base/knob.h"
 #include "comm/create.h"
 
@@ -20,8 +21,8 @@ static const base_knob_t knobs[] = {
      .kind = BASE_KNOB_WORD,
      .fallback = "auto",
      .words = tune_words,
-     .help = "what algorithms are chosen by: auto (the costs of things as rank 0 measured them "
-             "once on this machine) or builtin (costs that are the same everywhere)"},
+     .help = "the costs by which algorithms are chosen: auto (measured once on rank 0's "
+             "machine) or builtin (the same on every machine)"},
 };
 
 enum { KNOB_TIMEOUT, KNOB_ADDRESS, KNOB_TUNE, KNOB_COUNT };
@@ -39,8 +40,8 @@ coll_status_t comm_settings(const coll_comm_config_t *config, const char **addre
   if (config != NULL) {
     if (config->struct_bytes < sizeof *config || config->create_timeout_ms < 0) {
       return base_fail(COLL_ERROR_INVALID,
-                       "the communicator's config is not one: start from COLL_COMM_CONFIG_INIT, "
-                       "with a timeout that is not negative");
+                       "the communicator's config is invalid: start from COLL_COMM_CONFIG_INIT, "
+                       "and set no negative timeout");
     }
     if (config->create_timeout_ms > 0) timeout = config->create_timeout_ms;
   }
