@@ -33,11 +33,12 @@ typedef struct device_ops {
   /* The same from where another core has just stored it. They do not overlap. */
   coll_status_t (*fetch)(void *dst, const void *src, size_t bytes, size_t whole);
 
-  /* dsts[d][i] = sources[0][i] op … op sources[n-1][i] for every d, left to right, n >= 1 and at
-   * least one dst; builtin op, AVG reduces as SUM. Narrow floats (float16, bfloat16, float8)
-   * accumulate in float32 and round once, to nearest even. A dst may equal any of the sources or
-   * dsts, and overlaps none otherwise. The bits depend on the values alone, not on count, alignment
-   * or position. */
+  /* dsts[d][i] = the canonical expression (plan.h) over sources[0][i] … sources[n-1][i] for every
+   * d, n >= 1 and at least one dst; builtin op, AVG reduces as SUM. float32 and float64 are rounded
+   * at each of its nodes; narrow floats (float16, bfloat16, float8) are computed in float32 and
+   * rounded once at the end, to nearest even. A dst may equal any of the sources or dsts, and
+   * overlaps none otherwise. The bits depend on the values alone, not on count, alignment or
+   * position. */
   coll_status_t (*reduce)(void *const dsts[], int dst_count, int kept, const void *const sources[],
                           int source_count, size_t count, coll_dtype_t dtype, coll_op_t op,
                           size_t whole);

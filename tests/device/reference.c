@@ -151,17 +151,23 @@ static integer_t integer_fold(coll_op_t op, integer_t a, integer_t b) {
   }
 }
 
+/* Left op right, cut at the largest power of two below count. */
+static double float_tree(coll_dtype_t dtype, coll_op_t op, const void *const sources[], int count,
+                         size_t index) {
+  if (count == 1) return reference_decode(dtype, sources[0], index);
+  int cut = 1;
+  while (2 * cut < count) cut *= 2;
+  return float_fold(dtype, op, float_tree(dtype, op, sources, cut, index),
+                    float_tree(dtype, op, sources + cut, count - cut, index));
+}
+
 void reference_reduce(coll_dtype_t dtype, coll_op_t op, const void *const sources[], int count,
                       size_t index, void *dst) {
   if (count == 1) {
     size_t bytes = base_dtype_bytes(dtype);
     memcpy((char *)dst + index * bytes, (const char *)sources[0] + index * bytes, bytes);
   } else if (reference_is_float(dtype)) {
-    double sum = reference_decode(dtype, sources[0], index);
-    for (int k = 1; k < count; k++) {
-      sum = float_fold(dtype, op, sum, reference_decode(dtype, sources[k], index));
-    }
-    reference_encode(dtype, sum, dst, index);
+    reference_encode(dtype, float_tree(dtype, op, sources, count, index), dst, index);
   } else {
     uint64_t kept[1];
     store_integer(dtype, load_integer(dtype, sources[0], index), kept, 0);

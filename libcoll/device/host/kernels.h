@@ -21,9 +21,9 @@
 /* COLL_SUM, COLL_PROD, COLL_MAX and COLL_MIN, in the public order; COLL_AVG sums. */
 #define HOST_OPS 4
 
-/* dst[i] = sources[0][i] op … op sources[source_count-1][i] for `count` elements, where sources
- * begin `offset` bytes further on and dst does not. dst may equal any of what is read, and overlaps
- * it in no other way. */
+/* dst[i] = the canonical expression (plan.h) over sources[0..source_count-1][i] for `count`
+ * elements, where sources begin `offset` bytes further on and dst does not. dst may equal any of
+ * what is read, and overlaps it in no other way. */
 typedef void (*host_fold_t)(void *dst, const void *const sources[], int source_count, size_t offset,
                             size_t count);
 

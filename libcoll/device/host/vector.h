@@ -105,8 +105,13 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
 }
 #endif
 
+/* Runs that wait on the stack below: of 4, 8, … DEVICE_SOURCES_MAX sources, and one of fewer. */
+#define VECTOR_RUNS_MAX 12
+
 /* The loop over a kind of vector whose operations, and prefix_settled for what they come to, have
- * been defined. The last elements, fewer than a pair, go through a pair of their own. */
+ * been defined. The last elements, fewer than a pair, go through a pair of their own. The sources
+ * are combined by the canonical expression (plan.h): runs of four in registers, and above them a
+ * binary counter, in which two runs of one size become one. */
 #define VECTOR_TEMPLATE(prefix)                                                                    \
   BASE_INLINE prefix##_pair_t prefix##_combined(prefix##_operation_t op, prefix##_pair_t a,        \
                                                 prefix##_pair_t b) {                               \
@@ -116,6 +121,49 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
     return (prefix##_pair_t){prefix##_settled(pair.first), prefix##_settled(pair.second)};         \
   }                                                                                                \
                                                                                                    \
+  /* A pair of `bytes`, fewer than a format has only at the end of a buffer. */                    \
+  BASE_INLINE prefix##_pair_t prefix##_fetch(prefix##_format_t format, const char *from,           \
+                                             size_t bytes) {                                       \
+    if (bytes == format.bytes) return format.load(from);                                           \
+    vector_rest_t rest = {0};                                                                      \
+    vector_rest_load(&rest, from, bytes);                                                          \
+    return format.load(&rest);                                                                     \
+  }                                                                                                \
+                                                                                                   \
+  /* 1 to 4 sources. */                                                                            \
+  BASE_INLINE prefix##_pair_t prefix##_few(prefix##_format_t format, prefix##_operation_t op,      \
+                                           const char *const from[], int count, size_t at,         \
+                                           size_t bytes) {                                         \
+    prefix##_pair_t left = prefix##_fetch(format, from[0] + at, bytes);                            \
+    if (count == 1) return left;                                                                   \
+    left = prefix##_combined(op, left, prefix##_fetch(format, from[1] + at, bytes));               \
+    if (count == 2) return left;                                                                   \
+    prefix##_pair_t right = prefix##_fetch(format, from[2] + at, bytes);                           \
+    if (count == 3) return prefix##_combined(op, left, right);                                     \
+    right = prefix##_combined(op, right, prefix##_fetch(format, from[3] + at, bytes));             \
+    return prefix##_combined(op, left, right);                                                     \
+  }                                                                                                \
+                                                                                                   \
+  BASE_INLINE prefix##_pair_t prefix##_tree(prefix##_format_t format, prefix##_operation_t op,     \
+                                            const char *const from[], int count, size_t at,        \
+                                            size_t bytes) {                                        \
+    if (count <= 4) return prefix##_few(format, op, from, count, at, bytes);                       \
+    prefix##_pair_t runs[VECTOR_RUNS_MAX];                                                         \
+    int depth = 0, next = 0;                                                                       \
+    for (; next + 4 <= count; next += 4) {                                                         \
+      prefix##_pair_t run = prefix##_few(format, op, from + next, 4, at, bytes);                   \
+      for (int before = next / 4; before % 2 == 1; before /= 2) {                                  \
+        run = prefix##_combined(op, runs[--depth], run);                                           \
+      }                                                                                            \
+      runs[depth++] = run;                                                                         \
+    }                                                                                              \
+    prefix##_pair_t pair = next < count                                                            \
+                               ? prefix##_few(format, op, from + next, count - next, at, bytes)    \
+                               : runs[--depth];                                                    \
+    while (depth > 0) pair = prefix##_combined(op, runs[--depth], pair);                           \
+    return pair;                                                                                   \
+  }                                                                                                \
+                                                                                                   \
   /* As host_fold_t, `bytes` of every source. */                                                   \
   BASE_INLINE void prefix##_fold_all(prefix##_format_t format, prefix##_operation_t op, void *dst, \
                                      const void *const sources[], int source_count, size_t offset, \
@@ -123,20 +171,14 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
     const char *const *from = (const char *const *)sources;                                        \
     size_t done = 0;                                                                               \
     for (; done + format.bytes <= bytes; done += format.bytes) {                                   \
-      prefix##_pair_t pair = format.load(from[0] + offset + done);                                 \
-      for (int k = 1; k < source_count; k++) {                                                     \
-        pair = prefix##_combined(op, pair, format.load(from[k] + offset + done));                  \
-      }                                                                                            \
+      prefix##_pair_t pair =                                                                       \
+          prefix##_tree(format, op, from, source_count, offset + done, format.bytes);              \
       format.store((char *)dst + done, format.result(pair));                                       \
     }                                                                                              \
     if (done < bytes) {                                                                            \
       vector_rest_t rest = {0};                                                                    \
-      vector_rest_load(&rest, from[0] + offset + done, bytes - done);                              \
-      prefix##_pair_t pair = format.load(&rest);                                                   \
-      for (int k = 1; k < source_count; k++) {                                                     \
-        vector_rest_load(&rest, from[k] + offset + done, bytes - done);                            \
-        pair = prefix##_combined(op, pair, format.load(&rest));                                    \
-      }                                                                                            \
+      prefix##_pair_t pair =                                                                       \
+          prefix##_tree(format, op, from, source_count, offset + done, bytes - done);              \
       format.store(&rest, format.result(pair));                                                    \
       vector_rest_store((char *)dst + done, &rest, bytes - done);                                  \
     }                                                                                              \
