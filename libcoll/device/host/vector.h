@@ -7,6 +7,7 @@
 #ifndef DEVICE_HOST_VECTOR_H
 #define DEVICE_HOST_VECTOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -124,10 +125,10 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
   /* A pair of `bytes`, fewer than a format has only at the end of a buffer. */                    \
   BASE_INLINE prefix##_pair_t prefix##_fetch(prefix##_format_t format, const char *from,           \
                                              size_t bytes) {                                       \
-    if (bytes == format.bytes) return format.load(from);                                           \
     vector_rest_t rest = {0};                                                                      \
-    vector_rest_load(&rest, from, bytes);                                                          \
-    return format.load(&rest);                                                                     \
+    bool whole = bytes == format.bytes;                                                            \
+    if (!whole) vector_rest_load(&rest, from, bytes);                                              \
+    return format.load(whole ? from : rest.bytes);                                                 \
   }                                                                                                \
                                                                                                    \
   /* 1 to 4 sources. */                                                                            \
@@ -135,19 +136,20 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
                                            const char *const from[], int count, size_t at,         \
                                            size_t bytes) {                                         \
     prefix##_pair_t left = prefix##_fetch(format, from[0] + at, bytes);                            \
-    if (count == 1) return left;                                                                   \
-    left = prefix##_combined(op, left, prefix##_fetch(format, from[1] + at, bytes));               \
-    if (count == 2) return left;                                                                   \
-    prefix##_pair_t right = prefix##_fetch(format, from[2] + at, bytes);                           \
-    if (count == 3) return prefix##_combined(op, left, right);                                     \
-    right = prefix##_combined(op, right, prefix##_fetch(format, from[3] + at, bytes));             \
-    return prefix##_combined(op, left, right);                                                     \
+    if (count > 1) left = prefix##_combined(op, left, prefix##_fetch(format, from[1] + at, bytes));\
+    if (count > 2) {                                                                               \
+      prefix##_pair_t right = prefix##_fetch(format, from[2] + at, bytes);                         \
+      if (count > 3) {                                                                             \
+        right = prefix##_combined(op, right, prefix##_fetch(format, from[3] + at, bytes));         \
+      }                                                                                            \
+      left = prefix##_combined(op, left, right);                                                   \
+    }                                                                                              \
+    return left;                                                                                   \
   }                                                                                                \
                                                                                                    \
   BASE_INLINE prefix##_pair_t prefix##_tree(prefix##_format_t format, prefix##_operation_t op,     \
                                             const char *const from[], int count, size_t at,        \
                                             size_t bytes) {                                        \
-    if (count <= 4) return prefix##_few(format, op, from, count, at, bytes);                       \
     prefix##_pair_t runs[VECTOR_RUNS_MAX];                                                         \
     int depth = 0, next = 0;                                                                       \
     for (; next + 4 <= count; next += 4) {                                                         \
@@ -184,12 +186,16 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
     }                                                                                              \
   }                                                                                                \
                                                                                                    \
-  /* The usual number of sources has a loop of its own, without one over them within. */           \
+  /* The usual numbers of sources have loops of their own, without one over them within. */        \
   BASE_INLINE void prefix##_fold(prefix##_format_t format, prefix##_operation_t op, void *dst,     \
                                  const void *const sources[], int source_count, size_t offset,     \
                                  size_t bytes) {                                                   \
     if (source_count == 2) {                                                                       \
       prefix##_fold_all(format, op, dst, sources, 2, offset, bytes);                               \
+    } else if (source_count == 4) {                                                                \
+      prefix##_fold_all(format, op, dst, sources, 4, offset, bytes);                               \
+    } else if (source_count == 8) {                                                                \
+      prefix##_fold_all(format, op, dst, sources, 8, offset, bytes);                               \
     } else {                                                                                       \
       prefix##_fold_all(format, op, dst, sources, source_count, offset, bytes);                    \
     }                                                                                              \
