@@ -19,10 +19,14 @@ typedef struct algo {
    * the plans differ. */
   bool led;
 
+  /* Of a reduction: what its plans state of their order (plan.h), for any number of ranks; and for
+   * powers of two, where that is more. */
+  plan_order_t order, power_order;
+
   /* Both are called for two ranks and more: a single one has only to copy INPUT to OUTPUT. */
 
   /* Fills in the header: parts, scratch_chunks, lanes, depth, message_chunks, reach. Sees only the
-   * shape; must come out the same on every rank. */
+   * shape; must come out the same on every rank. The order is filled in for it. */
   void (*outline)(plan_t *plan);
 
   /* Emits the program of e->rank. */
@@ -35,6 +39,9 @@ typedef struct algo {
 static inline bool algo_has_root(const algo_t *algo) {
   return algo->led || base_collective_is_rooted(algo->collective);
 }
+
+/* What the algorithm's plans for so many ranks state of their order. */
+plan_order_t algo_order(const algo_t *algo, int size);
 
 /* The collective's index-th algorithm, or NULL past the end. */
 const algo_t *algo_at(coll_collective_t collective, int index);

@@ -68,6 +68,7 @@ const algo_t algo_allreduce_mapped_by_two = {
     .collective = COLL_ALLREDUCE,
     .paper = graham_2008,
     .led = true,
+    .order = PLAN_ORDER_EXACT,
     .outline = mapped_outline,
     .build = mapped_build,
 };
@@ -118,6 +119,7 @@ const algo_t algo_allreduce_staged_by_two = {
     .name = "staged_by_two",
     .collective = COLL_ALLREDUCE,
     .paper = graham_2008,
+    .order = PLAN_ORDER_EXACT,
     .outline = staged_outline,
     .build = staged_build,
 };
@@ -148,6 +150,7 @@ const algo_t algo_allreduce_staged_by_two_push = {
     .collective = COLL_ALLREDUCE,
     .paper = graham_2008,
     .led = true,
+    .order = PLAN_ORDER_EXACT,
     .outline = staged_outline,
     .build = staged_push_build,
 };

@@ -107,6 +107,7 @@ const algo_t algo_allreduce_butterfly = {
     .name = "butterfly",
     .collective = COLL_ALLREDUCE,
     .paper = thakur_2005,
+    .power_order = PLAN_ORDER_CANONICAL,
     .outline = butterfly_outline,
     .build = butterfly_build,
 };
@@ -137,6 +138,7 @@ const algo_t algo_allreduce_halving_doubling = {
     .name = "halving_doubling",
     .collective = COLL_ALLREDUCE,
     .paper = thakur_2005,
+    .power_order = PLAN_ORDER_CANONICAL,
     .outline = halving_doubling_outline,
     .build = halving_doubling_build,
 };

@@ -100,6 +100,7 @@ const algo_t algo_allreduce_allpairs = {
     .name = "allpairs",
     .collective = COLL_ALLREDUCE,
     .paper = pjesivac_grbovic_2007,
+    .order = PLAN_ORDER_EXACT,
     .outline = allpairs_outline,
     .build = allpairs_build,
 };
@@ -125,6 +126,7 @@ const algo_t algo_reduce_scatter_allpairs = {
     .name = "allpairs",
     .collective = COLL_REDUCE_SCATTER,
     .paper = pjesivac_grbovic_2007,
+    .order = PLAN_ORDER_EXACT,
     .outline = scattered_outline,
     .build = reduce_scatter_build,
 };

@@ -23,6 +23,9 @@ extern const algo_t algo_allreduce_circulant, algo_reduce_scatter_circulant,
 extern const algo_t algo_allreduce_butterfly, algo_allreduce_halving_doubling,
     algo_reduce_scatter_halving, algo_allgather_doubling;
 
+/* direct.c */
+extern const algo_t algo_allreduce_direct, algo_reduce_direct;
+
 /* linear.c */
 extern const algo_t algo_allreduce_allpairs, algo_reduce_scatter_allpairs, algo_allgather_allpairs,
     algo_alltoall_allpairs, algo_broadcast_linear, algo_gather_linear, algo_scatter_linear,

@@ -71,6 +71,7 @@ const algo_t algo_allreduce_oneshot = {
     .name = "oneshot",
     .collective = COLL_ALLREDUCE,
     .paper = hashmi_2018,
+    .order = PLAN_ORDER_EXACT,
     .outline = oneshot_outline,
     .build = oneshot_build,
 };
@@ -94,6 +95,7 @@ const algo_t algo_allreduce_twophase_push = {
     .name = "twophase_push",
     .collective = COLL_ALLREDUCE,
     .paper = hashmi_2018,
+    .order = PLAN_ORDER_EXACT,
     .outline = outline_shares,
     .build = push_build,
 };
@@ -114,6 +116,7 @@ const algo_t algo_allreduce_twophase_pull = {
     .name = "twophase_pull",
     .collective = COLL_ALLREDUCE,
     .paper = hashmi_2018,
+    .order = PLAN_ORDER_EXACT,
     .outline = outline_shares,
     .build = pull_build,
 };
@@ -132,6 +135,7 @@ const algo_t algo_reduce_mapped = {
     .name = "mapped",
     .collective = COLL_REDUCE,
     .paper = hashmi_2018,
+    .order = PLAN_ORDER_EXACT,
     .outline = outline_shares,
     .build = reduce_build,
 };
@@ -149,6 +153,7 @@ const algo_t algo_reduce_scatter_mapped = {
     .name = "mapped",
     .collective = COLL_REDUCE_SCATTER,
     .paper = hashmi_2018,
+    .order = PLAN_ORDER_EXACT,
     .outline = outline_whole,
     .build = reduce_scatter_build,
 };

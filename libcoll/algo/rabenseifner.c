@@ -78,6 +78,7 @@ const algo_t algo_allreduce_rabenseifner = {
     .name = "rabenseifner",
     .collective = COLL_ALLREDUCE,
     .paper = "Rabenseifner, Optimization of collective reduction operations, 2004",
+    .order = PLAN_ORDER_CANONICAL,
     .outline = outline,
     .build = build,
 };

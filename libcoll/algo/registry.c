@@ -14,6 +14,7 @@ static const algo_t *const algos[] = {
     &algo_allreduce_ring,
     &algo_allreduce_butterfly,
     &algo_allreduce_allpairs,
+    &algo_allreduce_direct,
     &algo_allreduce_halving_doubling,
     &algo_allreduce_rabenseifner,
     &algo_allreduce_tree,
@@ -28,6 +29,7 @@ static const algo_t *const algos[] = {
     &algo_reduce_binomial,
     &algo_reduce_chain,
     &algo_reduce_reduce_scatter_gather,
+    &algo_reduce_direct,
     &algo_reduce_mapped,
     &algo_reduce_staged,
     &algo_reduce_scatter_ring,
@@ -95,6 +97,15 @@ coll_status_t algo_find(coll_collective_t collective, const char *name, const al
                    base_words_nearest(name, names, count));
 }
 
+/* Of two operands there is but one expression, and one reduction that computes it. */
+plan_order_t algo_order(const algo_t *algo, int size) {
+  if (!base_collective_reduces(algo->collective)) return PLAN_ORDER_FIXED;
+  bool power = algo_power_below(size) == size;
+  plan_order_t order = power && algo->power_order > algo->order ? algo->power_order : algo->order;
+  if (size == 1 || (size == 2 && order == PLAN_ORDER_CANONICAL)) return PLAN_ORDER_EXACT;
+  return order;
+}
+
 static coll_status_t build_program(const algo_t *algo, plan_t *plan, int rank, bool in_place) {
   plan_emitter_t e = {.plan = plan, .program = &plan->programs[rank], .rank = rank};
   e.program->in_place = in_place;
@@ -113,6 +124,7 @@ coll_status_t algo_build(const algo_t *algo, const plan_shape_t *shape, int rank
   assert(rank == ALGO_ALL_RANKS || (rank >= 0 && rank < shape->size));
   plan_t *made = NULL;
   COLL_TRY(plan_create(shape, algo->name, &made));
+  made->order = algo_order(algo, shape->size);
   if (shape->size > 1) algo->outline(made);
   coll_status_t status = COLL_OK;
   int first = rank == ALGO_ALL_RANKS ? 0 : rank;

@@ -70,6 +70,7 @@ const algo_t algo_allreduce_staged = {
     .name = "staged",
     .collective = COLL_ALLREDUCE,
     .paper = graham_2008,
+    .order = PLAN_ORDER_EXACT,
     .outline = outline_shares,
     .build = allreduce_build,
 };
@@ -106,6 +107,7 @@ const algo_t algo_reduce_staged = {
     .name = "staged",
     .collective = COLL_REDUCE,
     .paper = graham_2008,
+    .order = PLAN_ORDER_EXACT,
     .outline = outline_shares,
     .build = reduce_build,
 };
@@ -125,6 +127,7 @@ const algo_t algo_reduce_scatter_staged = {
     .name = "staged",
     .collective = COLL_REDUCE_SCATTER,
     .paper = graham_2008,
+    .order = PLAN_ORDER_EXACT,
     .outline = outline_blocks,
     .build = reduce_scatter_build,
 };

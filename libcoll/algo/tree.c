@@ -2,7 +2,9 @@
  * Binomial trees. Position v > 0 (a rank counted from the root, modulo p) hangs below v with its
  * lowest set bit cleared; its subtree is the run of positions from v that have v's bits above and
  * including that one. Any rank count: the tree is the one of the next power of two with the missing
- * positions cut off. ceil(log2 p) rounds each way.
+ * positions cut off. ceil(log2 p) rounds each way. Reductions are not commutative in their last
+ * bits, so their trees are not turned towards the root but are those of the ranks as they are, with
+ * the root in the place of a first rank.
  */
 #include "algo/common.h"
 #include "algo/list.h"
@@ -48,19 +50,44 @@ int32_t algo_tree_widest(int32_t size) {
 
 /* ---- one vector up or down -------------------------------------------------------------------*/
 
-/* Reduces towards the root, nearest child first, so that a partial result spans a run of positions.
- * The partial result is in `partial`'s chunk 0, arrivals land in SCRATCH `landing`. */
-static void reduce_up(plan_emitter_t *e, plan_buffer_t partial, int32_t landing) {
-  int32_t position = algo_tree_position(e), size = e->plan->shape.size;
-  int32_t farthest = algo_tree_distance(position, size);
-  plan_span_t held = plan_input(e, 0, 1), sum = algo_own(e, partial, 0, 1);
-  for (int32_t distance = 1; distance <= farthest; distance *= 2) {
-    plan_span_t sources[2] = {held, plan_scratch(e, landing, 1)};
-    plan_emit_recv(e, 0, algo_tree_rank(e, position + distance), sources[1]);
-    plan_emit_reduce(e, 0, sum, sources, 2);
-    held = sum;
+/* The rank that gets what the ranks of the run come to: the root, if it is one of them. */
+static int32_t holder(const plan_emitter_t *e, algo_run_t run) {
+  int32_t root = e->plan->shape.root;
+  return root >= run.first && root < run.first + run.count ? root : run.first;
+}
+
+/* Where a rank keeps what it reduces. */
+typedef struct reduction {
+  plan_span_t held, sum, arrived; /* so far; what it becomes; what it is reduced with */
+} reduction_t;
+
+/* Reduces the operands of the ranks of the run, this one among them, by the canonical expression,
+ * from the leaves on: of each two halves, one's holder sends to the other's. So the root gets the
+ * result by as many messages, whichever rank it is, and with root 0 the tree is the binomial one.
+ * Whether this rank holds the result. */
+static bool reduce_run(plan_emitter_t *e, algo_run_t run, reduction_t *at) {
+  if (run.count == 1) return true;
+  int32_t cut = algo_power_below(run.count - 1);
+  algo_run_t left = {run.first, cut}, right = {run.first + cut, run.count - cut};
+  bool in_left = e->rank < right.first;
+  if (!reduce_run(e, in_left ? left : right, at)) return false;
+  int32_t peer = holder(e, in_left ? right : left);
+  if (e->rank != holder(e, run)) {
+    plan_emit_send(e, 0, peer, at->held);
+    return false;
   }
-  if (position > 0) plan_emit_send(e, 0, algo_tree_rank(e, algo_tree_parent(position)), held);
+  plan_emit_recv(e, 0, peer, at->arrived);
+  algo_reduce_pair(e, peer, at->sum, at->held, at->arrived);
+  at->held = at->sum;
+  return true;
+}
+
+/* To the root. The partial result is in `partial`'s chunk 0, arrivals land in SCRATCH `landing`. */
+static void reduce_up(plan_emitter_t *e, plan_buffer_t partial, int32_t landing) {
+  reduce_run(e, (algo_run_t){0, e->plan->shape.size},
+             &(reduction_t){.held = plan_input(e, 0, 1),
+                            .sum = algo_own(e, partial, 0, 1),
+                            .arrived = plan_scratch(e, landing, 1)});
 }
 
 /* Sends the root's `source` chunk 0 down to every OUTPUT, farthest child first. */
@@ -90,6 +117,7 @@ const algo_t algo_allreduce_tree = {
     .name = "tree",
     .collective = COLL_ALLREDUCE,
     .paper = chan_2007,
+    .order = PLAN_ORDER_CANONICAL,
     .outline = allreduce_outline,
     .build = allreduce_build,
 };
@@ -127,6 +155,7 @@ const algo_t algo_reduce_binomial = {
     .name = "binomial",
     .collective = COLL_REDUCE,
     .paper = chan_2007,
+    .order = PLAN_ORDER_CANONICAL,
     .outline = reduce_outline,
     .build = reduce_build,
 };

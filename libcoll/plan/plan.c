@@ -134,7 +134,7 @@ bool plan_equal(const plan_t *a, const plan_t *b) {
       a->shape.root != b->shape.root || strcmp(a->algorithm, b->algorithm) != 0 ||
       a->parts != b->parts || a->scratch_chunks != b->scratch_chunks || a->lanes != b->lanes ||
       a->depth != b->depth || a->message_chunks != b->message_chunks || a->posted != b->posted ||
-      a->reach != b->reach) {
+      a->reach != b->reach || a->order != b->order) {
     return false;
   }
   for (int32_t rank = 0; rank < a->shape.size; rank++) {
@@ -157,4 +157,9 @@ const char *plan_step_kind_name(plan_step_kind_t kind) {
 const char *plan_reach_name(plan_reach_t reach) {
   static const char *const names[PLAN_REACH_COUNT] = {"own", "scratch", "user"};
   return (unsigned)reach < PLAN_REACH_COUNT ? names[reach] : "?";
+}
+
+const char *plan_order_name(plan_order_t order) {
+  static const char *const names[PLAN_ORDER_COUNT] = {"fixed", "canonical", "exact"};
+  return (unsigned)order < PLAN_ORDER_COUNT ? names[order] : "?";
 }

@@ -8,6 +8,16 @@
  * allgather), every block is cut into `parts` chunks in the same way, and SCRATCH is cut likewise:
  * chunk c of any buffer has the size of part c mod parts. So one plan serves every size, and chunks
  * may be moved between any two places whose numbers are equal modulo parts.
+ *
+ * The canonical expression over operands [a, b) is the operand itself where there is one, else
+ * C[a, m) op C[m, b), m - a being the largest power of two below b - a: what a binomial tree at
+ * position 0 computes. It is the meaning of a reduction of several operands, and what plans state
+ * to compute whose bits shall depend on no algorithm (plan_order_t). To evaluate it in one pass,
+ * push operand after operand on a stack, combine the upper two runs while they are of equal size,
+ * and at the end combine what is left from the top down. No operand passes through more than
+ * ceil(log2 n) operations, so the error of a sum is at most about ceil(log2 n) eps times the sum of
+ * the operands' magnitudes, where that of a chain is (n - 1) eps times it (Higham, The accuracy of
+ * floating point summation, 1993).
  */
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
@@ -40,7 +50,8 @@ typedef struct plan_span {
 
 typedef enum plan_step_kind {
   PLAN_COPY,   /* dst = src */
-  PLAN_REDUCE, /* dst = src_0 op src_1 op … op src_k, in this order, one pass; dst may equal one */
+  PLAN_REDUCE, /* dst = the canonical expression over src_0 … src_k, rounded to the dtype at the
+                  end; one pass; dst may equal one of them */
   PLAN_SEND,   /* src to peer; done when src may be overwritten */
   PLAN_RECV,   /* the next message of (peer, this rank, this lane) into dst */
   PLAN_SIGNAL, /* release: what this lane has done is visible to the peer's matching wait */
@@ -102,6 +113,16 @@ typedef enum plan_reach {
   PLAN_REACH_COUNT
 } plan_reach_t;
 
+/* What a plan that reduces states of its results; each includes the ones before. Follows from the
+ * collective and the number of ranks, whatever the root. */
+typedef enum plan_order {
+  PLAN_ORDER_FIXED,     /* each rank's operand once, in an order that is the same on all ranks */
+  PLAN_ORDER_CANONICAL, /* the canonical expression over ranks [0, size) */
+  PLAN_ORDER_EXACT,     /* in one reduction, over what the ranks put in: narrow floats, which a
+                           reduction computes in float32, are rounded once */
+  PLAN_ORDER_COUNT
+} plan_order_t;
+
 /* The question that a plan answers. */
 typedef struct plan_shape {
   coll_collective_t collective;
@@ -123,6 +144,7 @@ typedef struct plan {
                   next ranks in turn, and a row begins when all FIFOs have room for it. So a rank
                   may write the message once, where all read it */
   plan_reach_t reach;
+  plan_order_t order;       /* FIXED where the collective reduces nothing */
   plan_program_t *programs; /* [shape.size]; programs that were not asked for are empty */
 } plan_t;
 
@@ -217,5 +239,6 @@ bool plan_equal(const plan_t *a, const plan_t *b);
 const char *plan_buffer_name(plan_buffer_t buffer);     /* "input" */
 const char *plan_step_kind_name(plan_step_kind_t kind); /* "copy" */
 const char *plan_reach_name(plan_reach_t reach);        /* "own" */
+const char *plan_order_name(plan_order_t order);        /* "canonical" */
 
 #endif

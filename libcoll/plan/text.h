@@ -11,6 +11,7 @@
  *     message 1                  # most chunks in one message
  *     reach own                  # or scratch, user: what of its peers' memory a rank touches
  *     posted 0                   # 1: every message goes to all; may be left out
+ *     order canonical            # or exact, fixed: the order of reductions; fixed if left out
  *
  *     rank 0                     # `rank 0 in-place` where INPUT and OUTPUT overlap
  *     lane 0                     # may be left out before the first lane

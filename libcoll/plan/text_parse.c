@@ -55,8 +55,9 @@ typedef struct reader {
   coll_collective_t collective;
   char algorithm[PLAN_NAME_BYTES];
   int32_t values[FIELD_COUNT];
-  bool given[FIELD_COUNT], reach_given;
+  bool given[FIELD_COUNT], reach_given, order_given;
   plan_reach_t reach;
+  plan_order_t order;
 
   plan_t *plan; /* made at the first line after the header */
   int32_t rank, lane;
@@ -218,10 +219,25 @@ static coll_status_t read_reach(reader_t *reader) {
   return expected(reader, "own, scratch or user", reader->word);
 }
 
+static coll_status_t read_order(reader_t *reader) {
+  char word[PLAN_NAME_BYTES];
+  if (reader->order_given) return refuse(reader, "'order' is given twice");
+  reader->order_given = true;
+  take_word(reader, word);
+  for (int i = 0; i < PLAN_ORDER_COUNT; i++) {
+    if (strcmp(plan_order_name((plan_order_t)i), word) == 0) {
+      reader->order = (plan_order_t)i;
+      return expect_end_of_line(reader);
+    }
+  }
+  return expected(reader, "fixed, canonical or exact", reader->word);
+}
+
 /* One line of the header, unless it is none: *is_header. */
 static coll_status_t read_field(reader_t *reader, const char *word, bool *is_header) {
   *is_header = true;
   if (strcmp(word, "reach") == 0) return read_reach(reader);
+  if (strcmp(word, "order") == 0) return read_order(reader);
   for (int i = 0; i < FIELD_COUNT; i++) {
     if (strcmp(fields[i].name, word) != 0) continue;
     if (reader->given[i]) return refuse(reader, "'%s' is given twice", word);
@@ -264,6 +280,7 @@ static coll_status_t make_plan(reader_t *reader) {
   plan->message_chunks = values[FIELD_MESSAGE];
   plan->posted = values[FIELD_POSTED] != 0;
   plan->reach = reader->reach;
+  plan->order = reader->order;
   reader->plan = plan;
   return COLL_OK;
 }

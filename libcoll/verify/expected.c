@@ -1,6 +1,7 @@
 /*
  * Movements ask for one leaf per chunk. Reductions ask for an expression over every rank's chunk,
- * each exactly once, in any order and shape; allreduce, for the same expression everywhere.
+ * each exactly once; allreduce, for the same expression everywhere. Its order and where it is
+ * rounded are what the plan states of them (plan_order_t).
  */
 #include "verify/expected.h"
 
@@ -122,6 +123,41 @@ static coll_status_t check_reduction(verify_expected_t *expected, int32_t rank, 
   return COLL_OK;
 }
 
+static bool is_exact(const verify_expected_t *expected, verify_value_t value) {
+  int32_t rank, chunk, size = expected->plan->shape.size;
+  if (verify_value_is_leaf(expected->values, value, &rank, &chunk)) return size == 1;
+  const verify_reduction_t *reduction = verify_value_reduction(expected->values, value);
+  bool exact = reduction->count == (uint32_t)size;
+  for (int32_t i = 0; i < size && exact; i++) {
+    verify_value_t operand = expected->values->operands[reduction->first + (size_t)i];
+    exact = verify_value_is_leaf(expected->values, operand, &rank, &chunk) && rank == i;
+  }
+  return exact;
+}
+
+/* Of a reduction that has the right contributions: whether they are in the order that the plan
+ * states, and rounded as often. */
+static coll_status_t check_order(const verify_expected_t *expected, int32_t rank, int32_t chunk,
+                                 verify_value_t value) {
+  const plan_t *plan = expected->plan;
+  verify_ranks_t ranks = verify_value_canonical(expected->values, value);
+  bool canonical = ranks.first == 0 && ranks.count == plan->shape.size;
+  verify_site_t site = {.rank = rank, .lane = 0, .step = VERIFY_AT_END};
+  if (plan->order >= PLAN_ORDER_CANONICAL && !canonical) {
+    return verify_reject(plan, expected->report, VERIFY_ORDER, site,
+                         "output[%d] of rank %d is not the canonical expression over ranks 0 to "
+                         "%d, as the plan states",
+                         chunk, rank, plan->shape.size - 1);
+  }
+  if (plan->order >= PLAN_ORDER_EXACT && !is_exact(expected, value)) {
+    return verify_reject(plan, expected->report, VERIFY_ORDER, site,
+                         "output[%d] of rank %d is made in more than one reduction, where the plan "
+                         "states that it is rounded once",
+                         chunk, rank);
+  }
+  return COLL_OK;
+}
+
 /* Allreduce: the ranks that end later must hold the very expression of the first. */
 static coll_status_t check_identical(verify_expected_t *expected, int32_t rank, int32_t chunk,
                                      verify_value_t value) {
@@ -140,7 +176,8 @@ static coll_status_t check_chunk(verify_expected_t *expected, int32_t rank, int3
   if (!base_collective_reduces(collective)) return check_movement(expected, rank, chunk, value);
   if (collective != COLL_ALLREDUCE || expected->agreed_rank < 0) {
     expected->agreed[chunk] = value;
-    return check_reduction(expected, rank, chunk, value);
+    COLL_TRY(check_reduction(expected, rank, chunk, value));
+    return check_order(expected, rank, chunk, value);
   }
   return check_identical(expected, rank, chunk, value);
 }

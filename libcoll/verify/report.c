@@ -44,6 +44,7 @@ const char *verify_verdict_name(verify_verdict_t verdict) {
     case VERIFY_CONST_INPUT: return "const input";
     case VERIFY_CONTRIBUTION: return "contribution";
     case VERIFY_NOT_IDENTICAL: return "not identical";
+    case VERIFY_ORDER: return "order";
   }
   return "?";
 }

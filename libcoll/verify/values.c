@@ -101,6 +101,32 @@ static coll_status_t keep_sparse(verify_values_t *values) {
   return COLL_OK;
 }
 
+verify_ranks_t verify_value_canonical(const verify_values_t *values, verify_value_t value) {
+  int32_t rank, chunk;
+  if (value == VERIFY_UNDEFINED) return (verify_ranks_t){0};
+  if (verify_value_is_leaf(values, value, &rank, &chunk)) return (verify_ranks_t){rank, 1};
+  return verify_value_reduction(values, value)->canonical;
+}
+
+static int32_t power_below(int32_t count) {
+  int32_t power = 1;
+  while (2 * power < count) power *= 2;
+  return power;
+}
+
+/* Of what a step makes of the operands, by the definition; the operands may be canonical
+ * expressions over several ranks themselves. */
+static verify_ranks_t canonical_of(const verify_values_t *values, const verify_value_t operands[],
+                                   int32_t count) {
+  if (count == 1) return verify_value_canonical(values, operands[0]);
+  int32_t cut = power_below(count);
+  verify_ranks_t left = canonical_of(values, operands, cut);
+  verify_ranks_t right = canonical_of(values, operands + cut, count - cut);
+  bool joined = left.count > 0 && right.count > 0 && left.first + left.count == right.first;
+  if (!joined || left.count != power_below(left.count + right.count)) return (verify_ranks_t){0};
+  return (verify_ranks_t){left.first, left.count + right.count};
+}
+
 coll_status_t verify_value_reduce(verify_values_t *values, const verify_value_t operands[],
                                   uint32_t count, verify_value_t *value) {
   if (count == 1) {
@@ -117,7 +143,10 @@ coll_status_t verify_value_reduce(verify_values_t *values, const verify_value_t 
                        sizeof *values->reductions, "values"));
     memcpy(&values->operands[first], operands, count * sizeof operands[0]);
     values->operand_count += count;
-    values->reductions[index] = (verify_reduction_t){.first = first, .count = count};
+    values->reductions[index] = (verify_reduction_t){
+        .first = first,
+        .count = count,
+        .canonical = canonical_of(values, &values->operands[first], (int32_t)count)};
     *slot = (uint32_t)++values->reduction_count;
   }
   *value = (verify_value_t)(leaf_count(values) + *slot);

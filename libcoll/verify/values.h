@@ -1,7 +1,9 @@
 /*
- * Symbolic values: a leaf is one rank's INPUT chunk, a reduction an ordered list of values. Equal
- * expressions have equal numbers (hash-consing), so that comparing two results costs nothing.
- * Reductions are neither commutative nor associative here: floating point is not.
+ * Symbolic values: a leaf is one rank's INPUT chunk, a reduction the ordered list of values that
+ * one step reduced, and so one rounding. Equal expressions have equal numbers (hash-consing), so
+ * that comparing two results costs nothing. Reductions are neither commutative nor associative
+ * here: floating point is not. Of every reduction it is known whether it is a canonical expression
+ * over a run of ranks.
  */
 #ifndef VERIFY_VALUES_H
 #define VERIFY_VALUES_H
@@ -15,9 +17,15 @@ typedef uint32_t verify_value_t;
 
 #define VERIFY_UNDEFINED 0 /* the value of memory that was never written */
 
+/* Ranks [first, first + count); count 0: none. */
+typedef struct verify_ranks {
+  int32_t first, count;
+} verify_ranks_t;
+
 typedef struct verify_reduction {
   size_t first; /* operands[first, first + count) */
   uint32_t count;
+  verify_ranks_t canonical; /* the ranks whose canonical expression it is, by its leaves' ranks */
 } verify_reduction_t;
 
 typedef struct verify_values {
@@ -45,7 +53,10 @@ bool verify_value_is_leaf(const verify_values_t *values, verify_value_t value, i
 const verify_reduction_t *verify_value_reduction(const verify_values_t *values,
                                                  verify_value_t value);
 
-/* operands[0] op operands[1] op …; a single operand is itself. */
+/* The ranks that `value` is the canonical expression over (plan.h), whatever their chunks. */
+verify_ranks_t verify_value_canonical(const verify_values_t *values, verify_value_t value);
+
+/* What a reduction makes of operands[0], operands[1], …; a single operand is itself. */
 coll_status_t verify_value_reduce(verify_values_t *values, const verify_value_t operands[],
                                   uint32_t count, verify_value_t *value);
 

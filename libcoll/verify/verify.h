@@ -24,7 +24,8 @@ typedef enum verify_verdict {
                           come before this rank's call starts or after it returns counts as one */
   VERIFY_CONST_INPUT,  /* a write to INPUT that is not OUTPUT as well */
   VERIFY_CONTRIBUTION, /* an output chunk does not hold exactly what the collective asks */
-  VERIFY_NOT_IDENTICAL /* ranks hold the same sum, but reduced in different orders */
+  VERIFY_NOT_IDENTICAL, /* ranks hold the same sum, but reduced in different orders */
+  VERIFY_ORDER          /* a result is not reduced in the order that the plan states */
 } verify_verdict_t;
 
 /* What was found first, and where; step -1 stands for the start or the end of the call. */

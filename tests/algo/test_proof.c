@@ -148,3 +148,74 @@ ParameterizedTestParameters(proof, no_message_or_signal_is_superfluous) {
 ParameterizedTest(int *collective, proof, no_message_or_signal_is_superfluous) {
   test_each_algo((coll_collective_t)*collective, every_pair_is_needed);
 }
+
+/* ---- order -----------------------------------------------------------------------------------
+ * A plan that states an order cannot have the operands of any reduction exchanged, nor states one
+ * that is stricter than what it computes. */
+
+static verify_verdict_t verdict_of(const plan_t *plan) {
+  verify_report_t report;
+  cr_assert_eq(verify_plan(plan, &report), COLL_OK, "%s", base_last_error());
+  return report.verdict;
+}
+
+/* Exchanges the first two sources of a step of the rank; false if it has none. */
+static bool exchange_sources(plan_t *plan, int rank, size_t index) {
+  plan_program_t *program = &plan->programs[rank];
+  const plan_step_t *step = &program->lanes[0].steps[index];
+  if (step->kind != PLAN_REDUCE || step->reduce.source_count < 2) return false;
+  plan_span_t *sources = &program->sources[step->reduce.first_source], first = sources[0];
+  sources[0] = sources[1];
+  sources[1] = first;
+  return true;
+}
+
+static void order_is_held(const algo_t *algo) {
+  for (int size = 2; size <= 9; size++) {
+    if (algo_order(algo, size) == PLAN_ORDER_FIXED) continue;
+    plan_t *plan = test_plan_build(algo, size, size / 2 % size, TEST_APART);
+    for (int rank = 0; rank < size; rank++) {
+      size_t steps = plan->programs[rank].lanes[0].count;
+      for (size_t index = 0; index < steps; index++) {
+        if (!exchange_sources(plan, rank, index)) continue;
+        cr_assert_neq(verdict_of(plan), VERIFY_PROVED, "%s/%s of %d: step %zu of rank %d",
+                      base_collective_name(algo->collective), algo->name, size, index, rank);
+        exchange_sources(plan, rank, index);
+      }
+    }
+    plan->order = PLAN_ORDER_EXACT;
+    bool exact = algo_order(algo, size) == PLAN_ORDER_EXACT;
+    cr_assert_eq(verdict_of(plan), exact ? VERIFY_PROVED : VERIFY_ORDER, "%s of %d", algo->name,
+                 size);
+    plan_free(plan);
+  }
+}
+
+ParameterizedTestParameters(proof, order_of_reductions_is_held) {
+  return every_collective();
+}
+
+ParameterizedTest(int *collective, proof, order_of_reductions_is_held) {
+  test_each_algo((coll_collective_t)*collective, order_is_held);
+}
+
+/* Of every collective that reduces, whatever memory can be mapped, some plan is exact. */
+Test(proof, exact_plans_for_any_memory) {
+  static const coll_collective_t reducing[] = {COLL_ALLREDUCE, COLL_REDUCE, COLL_REDUCE_SCATTER};
+  for (int i = 0; i < 3; i++) {
+    int exact[PLAN_REACH_COUNT] = {0}, canonical[PLAN_REACH_COUNT] = {0};
+    const algo_t *algo;
+    for (int a = 0; (algo = algo_at(reducing[i], a)) != NULL; a++) {
+      plan_t *plan = test_plan_build(algo, 5, 0, TEST_APART);
+      exact[plan->reach] += plan->order == PLAN_ORDER_EXACT;
+      canonical[plan->reach] += plan->order >= PLAN_ORDER_CANONICAL;
+      plan_free(plan);
+    }
+    for (int reach = 0; reach < PLAN_REACH_COUNT; reach++) {
+      printf("%-14s %-8s canonical %d, exact %d\n", base_collective_name(reducing[i]),
+             plan_reach_name((plan_reach_t)reach), canonical[reach], exact[reach]);
+      cr_expect_geq(exact[reach], 1);
+    }
+  }
+  fflush(stdout);
+}

@@ -10,16 +10,19 @@
 #include "random.h"
 
 #define SLOTS_MAX 8 /* messages in a FIFO, whatever the plan states */
+#define RUNS_MAX 16 /* of operands, of 1, 2, 4, … each */
 
-/* A chunk's contents: `sum` tells which contributions are in it, `hash` also in which order. */
+/* A chunk's contents: `sum` tells which contributions are in it, `hash` also by which expression,
+ * `rounded` also where that was rounded. */
 typedef struct number {
-  uint64_t sum, hash;
+  uint64_t sum, hash, rounded;
 } number_t;
 
 typedef struct lane {
   int32_t rank, lane, step;
   int32_t phase;     /* reads and writes of the step that are done */
-  number_t carried;  /* read and not yet written */
+  number_t runs[RUNS_MAX]; /* of a reduction's operands, read and not yet written; of a copy: [0] */
+  int32_t lengths[RUNS_MAX], run_count;
   bool is_backwards; /* steps go through their chunks from the last to the first */
 } lane_t;
 
@@ -112,7 +115,7 @@ static number_t *span_cell(brute_t *brute, const plan_span_t *span, int32_t inde
 
 static number_t poison_of(const brute_t *brute, size_t index, call_t call) {
   uint64_t bits = random_mix(brute->poison + index * 4 + (uint64_t)call + 1);
-  return (number_t){.sum = bits, .hash = ~bits};
+  return (number_t){.sum = bits, .hash = ~bits, .rounded = ~bits};
 }
 
 static void poison_rank(brute_t *brute, int32_t rank, call_t call) {
@@ -130,11 +133,30 @@ static void check_poison(brute_t *brute, int32_t rank, call_t call) {
 
 static number_t leaf(int32_t rank, int32_t chunk) {
   uint64_t bits = random_mix(((uint64_t)rank << 32 | (uint64_t)chunk) + 0x1234567);
-  return (number_t){.sum = bits, .hash = random_mix(bits)};
+  return (number_t){.sum = bits, .hash = random_mix(bits), .rounded = random_mix(bits)};
 }
 
 static bool same(number_t a, number_t b) {
   return a.sum == b.sum && a.hash == b.hash;
+}
+
+static number_t combine(number_t a, number_t b) {
+  return (number_t){.sum = a.sum + b.sum,
+                    .hash = random_mix(a.hash * 3 + b.hash),
+                    .rounded = random_mix(a.rounded * 3 + b.rounded)};
+}
+
+static number_t rounded(number_t number) {
+  number.rounded = random_mix(number.rounded + 1);
+  return number;
+}
+
+/* What the canonical expression over the chunk of ranks [first, first + count) comes to. */
+static number_t canonical(int32_t first, int32_t count, int32_t chunk) {
+  int32_t cut = 1;
+  if (count == 1) return leaf(first, chunk);
+  while (2 * cut < count) cut *= 2;
+  return combine(canonical(first, cut, chunk), canonical(first + cut, count - cut, chunk));
 }
 
 /* ---- the caller ----------------------------------------------------------------------------- */
@@ -154,15 +176,24 @@ static uint64_t total(const brute_t *brute, int32_t chunk) {
   return sum;
 }
 
+/* Whether a reduction of all ranks' chunk is in the order that the plan states. */
+static bool is_in_order(const brute_t *brute, int32_t chunk, number_t got) {
+  number_t asked = canonical(0, brute->ranks, chunk);
+  if (brute->ranks > 1) asked = rounded(asked);
+  if (got.sum != total(brute, chunk)) return false;
+  if (brute->plan->order >= PLAN_ORDER_CANONICAL && got.hash != asked.hash) return false;
+  return brute->plan->order < PLAN_ORDER_EXACT || got.rounded == asked.rounded;
+}
+
 static bool is_right(brute_t *brute, int32_t rank, int32_t chunk, number_t got) {
   const plan_shape_t *shape = &brute->plan->shape;
   int32_t parts = brute->plan->parts, block = chunk / parts, part = chunk % parts;
   switch (shape->collective) {
     case COLL_ALLREDUCE:
       if (!brute->has_agreed) brute->agreed[chunk] = got;
-      return got.sum == total(brute, chunk) && got.hash == brute->agreed[chunk].hash;
-    case COLL_REDUCE: return got.sum == total(brute, chunk);
-    case COLL_REDUCE_SCATTER: return got.sum == total(brute, rank * parts + chunk);
+      return is_in_order(brute, chunk, got) && got.rounded == brute->agreed[chunk].rounded;
+    case COLL_REDUCE: return is_in_order(brute, chunk, got);
+    case COLL_REDUCE_SCATTER: return is_in_order(brute, rank * parts + chunk, got);
     case COLL_BROADCAST: return same(got, leaf(shape->root, chunk));
     case COLL_SCATTER: return same(got, leaf(shape->root, rank * parts + chunk));
     case COLL_ALLGATHER:
@@ -272,15 +303,30 @@ static void move_copy(brute_t *brute, lane_t *lane, const plan_span_t *dst,
                       const plan_span_t *src) {
   int32_t index = chunk_order(lane, lane->phase / 2, dst->count);
   if (lane->phase % 2 == 0) {
-    lane->carried = *span_cell(brute, src, index);
+    lane->runs[0] = *span_cell(brute, src, index);
   } else {
-    *span_cell(brute, dst, index) = lane->carried;
+    *span_cell(brute, dst, index) = lane->runs[0];
   }
   lane->phase++;
 }
 
-static number_t combine(number_t a, number_t b) {
-  return (number_t){.sum = a.sum + b.sum, .hash = random_mix(a.hash * 3 + b.hash)};
+/* Takes in the next operand: the binary counter of plan.h. */
+static void push_operand(lane_t *lane, number_t operand) {
+  int32_t top = lane->run_count++;
+  if (top >= RUNS_MAX) abort();
+  lane->runs[top] = operand;
+  lane->lengths[top] = 1;
+  for (; top > 0 && lane->lengths[top - 1] == lane->lengths[top]; top--) {
+    lane->runs[top - 1] = combine(lane->runs[top - 1], lane->runs[top]);
+    lane->lengths[top - 1] *= 2;
+  }
+  lane->run_count = top + 1;
+}
+
+static number_t take_result(lane_t *lane, int32_t operands) {
+  number_t result = lane->runs[--lane->run_count];
+  while (lane->run_count > 0) result = combine(lane->runs[--lane->run_count], result);
+  return operands > 1 ? rounded(result) : result;
 }
 
 static void move_reduce(brute_t *brute, lane_t *lane, const plan_step_t *step) {
@@ -290,10 +336,9 @@ static void move_reduce(brute_t *brute, lane_t *lane, const plan_step_t *step) {
   int32_t accesses = step->reduce.source_count + 1, source = lane->phase % accesses;
   int32_t index = chunk_order(lane, lane->phase / accesses, dst->count);
   if (source == step->reduce.source_count) {
-    *span_cell(brute, dst, index) = lane->carried;
+    *span_cell(brute, dst, index) = take_result(lane, step->reduce.source_count);
   } else {
-    number_t read = *span_cell(brute, &sources[source], index);
-    lane->carried = source == 0 ? read : combine(lane->carried, read);
+    push_operand(lane, *span_cell(brute, &sources[source], index));
   }
   if (++lane->phase == accesses * dst->count) advance(lane);
 }

@@ -284,6 +284,12 @@ static bool change_depth(plan_t *plan, uint64_t *random) {
   return true;
 }
 
+static bool change_claim(plan_t *plan) {
+  if (plan->order == PLAN_ORDER_EXACT || plan->shape.size == 1) return false;
+  plan->order = (plan_order_t)(plan->order + 1);
+  return true;
+}
+
 bool mutate(plan_t *plan, mutation_t mutation, uint64_t *random) {
   switch (mutation) {
     case MUTATION_DROP: return drop(plan, is_any, random);
@@ -300,6 +306,7 @@ bool mutate(plan_t *plan, mutation_t mutation, uint64_t *random) {
     case MUTATION_SOURCES: return change_sources(plan, random);
     case MUTATION_AFTER: return change_after(plan, random);
     case MUTATION_DEPTH: return change_depth(plan, random);
+    case MUTATION_CLAIM: return change_claim(plan);
     case MUTATION_KIND_COUNT: break;
   }
   return false;
@@ -310,6 +317,6 @@ const char *mutation_name(mutation_t mutation) {
       "drop a step",  "drop signal/wait/after", "do a step twice", "swap neighbours",
       "move in lane", "move to other lane",     "other peer",      "shift a span",
       "resize spans", "other buffer",           "other rank",      "other sources",
-      "other after",  "shallower FIFO"};
+      "other after",  "shallower FIFO",         "order claimed"};
   return names[mutation];
 }

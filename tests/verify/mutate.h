@@ -19,6 +19,7 @@ typedef enum mutation {
   MUTATION_SOURCES,    /* a reduction has a source more or fewer, or another order */
   MUTATION_AFTER,      /* an after names another step */
   MUTATION_DEPTH,      /* the header promises that a shallower FIFO does */
+  MUTATION_CLAIM,      /* the header states a stricter order of reductions */
   MUTATION_KIND_COUNT
 } mutation_t;
 

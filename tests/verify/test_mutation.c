@@ -25,7 +25,7 @@
 #define SCHEDULES_REJECTED 60  /* tried on one that it rejects, until the first fault */
 #define SEED 20260101
 
-enum { VERDICTS = VERIFY_NOT_IDENTICAL + 1 };
+enum { VERDICTS = VERIFY_ORDER + 1 };
 
 typedef struct tally {
   int made, malformed, rejected, broken, missed, harmless;
