@@ -57,6 +57,7 @@ coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
   tune_machine_t costs;
   const char *address;
   int timeout_ms;
+  comm_agreed_t agreed;
   if (id == NULL || comm == NULL) {
     return base_fail(COLL_ERROR_INVALID, "coll_comm_create: %s is NULL",
                      id == NULL ? "the unique id" : "comm");
@@ -76,7 +77,8 @@ coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
   }
   COLL_TRY(comm_settings(config, &address, &timeout_ms));
   COLL_TRY(find_costs(rank, size, &costs));
-  return comm_create(&unique.address, rank, size, timeout_ms, &costs, comm);
+  COLL_TRY(comm_agreed_settings(config, &agreed));
+  return comm_create(&unique.address, rank, size, timeout_ms, &agreed, &costs, comm);
 }
 
 coll_status_t coll_comm_create_env(coll_comm_t *comm) {
@@ -84,12 +86,15 @@ coll_status_t coll_comm_create_env(coll_comm_t *comm) {
   tune_machine_t costs;
   const char *address;
   int rank, size, timeout_ms;
+  comm_agreed_t agreed;
   if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_create_env: comm is NULL");
   COLL_TRY(comm_settings(NULL, &address, &timeout_ms));
+  COLL_TRY(comm_agreed_settings(NULL, &agreed));
   COLL_TRY(rendezvous_environment(&rank, &size, &server));
   if (size > 1 && rank == 0) COLL_TRY(rendezvous_server_start(&server));
   COLL_TRY(find_costs(rank, size, &costs));
-  return comm_create(size > 1 ? &server : NULL, rank, size, timeout_ms, &costs, comm);
+  return comm_create(size > 1 ? &server : NULL, rank, size, timeout_ms, &agreed, &costs,
+                     comm);
 }
 
 coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]) {
@@ -101,8 +106,12 @@ coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]) {
   const topo_cpus_t cpus = topo_cpus_own();
   int cores = topo_cpus_count(&cpus);
   tune_machine_t costs;
+  comm_agreed_t agreed;
+  COLL_TRY(comm_agreed_settings(NULL, &agreed));
   COLL_TRY(find_costs(0, size, &costs));
-  return comm_create_local(size, cores > 0 ? cores : 1, &costs, comms);
+  COLL_TRY(comm_create_local(size, cores > 0 ? cores : 1, &costs, comms));
+  for (int rank = 0; rank < size; rank++) comms[rank]->reproducible = agreed.reproducible != 0;
+  return COLL_OK;
 }
 
 coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, coll_comm_t *new_comm) {
@@ -156,6 +165,18 @@ coll_status_t coll_comm_destroy(coll_comm_t comm) {
   return COLL_OK;
 }
 
+/* Whether the algorithm may serve floats of a reproducible communicator. */
+static coll_status_t check_order(const struct coll_comm *comm, const algo_t *algo) {
+  bool ordered = algo_order(algo, comm->size) != PLAN_ORDER_FIXED;
+  if (!comm->reproducible || ordered || !base_collective_reduces(algo->collective)) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID,
+                   "coll_comm_algo_set: %s by '%s' reduces in an order of its own among %d ranks, "
+                   "and rank %d's communicator is reproducible: make it without "
+                   "COLL_REPRODUCIBLE, or set an algorithm that `collplan list` shows to be "
+                   "canonical or exact",
+                   base_collective_name(algo->collective), algo->name, comm->size, comm->rank);
+}
+
 coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective, const char *name) {
   const algo_t *algo = NULL;
   COLL_TRY(comm_check(comm));
@@ -163,6 +184,7 @@ coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective,
     return result(comm, base_fail(COLL_ERROR_INVALID, "no such collective: %d", (int)collective));
   }
   if (name != NULL) COLL_TRY(result(comm, algo_find(collective, name, &algo)));
+  if (algo != NULL) COLL_TRY(result(comm, check_order(comm, algo)));
   comm_turn_take(comm, comm_turn_ticket(comm));
   comm_force(comm, collective, algo != NULL ? algo->name : NULL);
   comm_turn_pass(comm);
@@ -180,6 +202,7 @@ const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective) 
 static const char *ruled_out(tune_verdict_t verdict) {
   switch (verdict) {
     case TUNE_TOO_FAR: return "reaches into users' memory that is not mapped";
+    case TUNE_OTHER_ORDER: return "reduces in an order that is not reproducible";
     case TUNE_NO_ROOM: return "has no room in slots and scratch";
     default: return NULL;
   }
@@ -204,7 +227,7 @@ coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
   }
   comm_turn_take(comm, comm_turn_ticket(comm));
   coll_status_t status =
-      comm_estimate(comm, collective, bytes, element_bytes,
+      comm_estimate(comm, collective, bytes, dtype,
                     mapped ? PLAN_REACH_USER : PLAN_REACH_SCRATCH, index, &found, &chosen);
   comm_turn_pass(comm);
   if (status != COLL_OK) return result(comm, status);

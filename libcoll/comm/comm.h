@@ -36,9 +36,10 @@ typedef struct comm_pair {
 typedef struct comm_tuning {
   tune_profile_t *profiles; /* of every algorithm, in the registry's order; NULL before any call */
   int count;
-  /* 1 + the profile chosen, 0 before, by reach, logarithm of the element's size and class of the
-   * block's. */
-  uint8_t chosen[PLAN_REACH_COUNT][4][TUNE_CLASSES];
+  /* 1 + the profile chosen, 0 before, by whether the call asks for an order of its reductions (of
+   * elements of one size, all that do ask for the same), reach, logarithm of the element's size and
+   * class of the block's. */
+  uint8_t chosen[2][PLAN_REACH_COUNT][4][TUNE_CLASSES];
   /* By class: the next calls for which the ranks do not meet, as some rank's memory could not be
    * mapped when they last did. Meetings end alike for all, so all ranks count alike. */
   uint8_t unmet[TUNE_CLASSES];
@@ -62,6 +63,7 @@ struct coll_comm {
   int cores;            /* hardware threads that the ranks may run on, all together; at least 1 */
   bool bound;           /* the first and the last rank cannot be on the same core */
   tune_machine_t costs; /* the same on every rank */
+  bool reproducible;    /* bits depend on values, dtype, op and size alone; the same on every rank */
   int spin_limit;       /* looks at a flag before a wait yields its core */
 
   /* Turns: a call, or a batch of them, takes the next ticket when it is made and runs when the turn
@@ -161,10 +163,10 @@ void comm_note_unmapped(struct coll_comm *comm, coll_collective_t collective, si
 coll_status_t comm_pair_of(struct coll_comm *comm, bool sends, int peer, comm_pair_t **pair);
 void comm_pairs_free(struct coll_comm *comm);
 
-/* The index-th algorithm's price for such a call, as comm_prepare sees it, and whether it is the
- * one that is taken. COLL_ERROR_INVALID past the last. */
+/* The index-th algorithm's price for such a call, a sum if it reduces, as comm_prepare sees it, and
+ * whether it is the one that is taken. COLL_ERROR_INVALID past the last. */
 coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
-                            size_t element_bytes, plan_reach_t reach, int index,
+                            coll_dtype_t dtype, plan_reach_t reach, int index,
                             tune_estimate_t *estimate, bool *chosen);
 
 /* Whether `op` is a premul-sum of this communicator for dtype, and its scalar. */

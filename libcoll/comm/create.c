@@ -206,8 +206,22 @@ coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_reco
                                 &local));
   COLL_TRY(assemble(local, cores_of(size, records), &records[0].costs, &made));
   note_peers(made, records);
+  made->reproducible = records[rank].agreed.reproducible != 0;
   made->bound = are_disjoint(&records[0].cpus, &records[size - 1].cpus);
   *comm = made;
+  return COLL_OK;
+}
+
+/* Every rank looks at all records, so all find the same two ranks. */
+static coll_status_t check_agreed(int rank, int size, const comm_record_t records[]) {
+  for (int peer = 1; peer < size; peer++) {
+    int32_t first = records[0].agreed.reproducible, other = records[peer].agreed.reproducible;
+    if (other == first) continue;
+    return base_fail(COLL_ERROR_MISMATCH,
+                     "rank %d: rank 0 creates the communicator with reproducible %d, but rank %d "
+                     "with %d: set COLL_REPRODUCIBLE, or the config's field, alike on all ranks",
+                     rank, (int)first, peer, (int)other);
+  }
   return COLL_OK;
 }
 
@@ -222,7 +236,12 @@ static coll_status_t connect_joined(rendezvous_link_t *link, shm_mesh_t *mesh, i
   uint64_t deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
   const shm_mesh_watch_t watch = {.fd = link->fd, .check = check_link, .context = link};
   struct coll_comm *made = NULL;
-  coll_status_t own = comm_connect(mesh, rank, size, records, session, deadline_ns, &watch, &made);
+  coll_status_t own = check_agreed(rank, size, records);
+  if (own == COLL_OK) {
+    own = comm_connect(mesh, rank, size, records, session, deadline_ns, &watch, &made);
+  } else {
+    shm_mesh_close(mesh);
+  }
   int failed_rank;
   coll_status_t status = rendezvous_finish(link, own, deadline_ns, &failed_rank);
   if (status == COLL_OK) {
@@ -232,7 +251,7 @@ static coll_status_t connect_joined(rendezvous_link_t *link, shm_mesh_t *mesh, i
     made->local->ops->abort(made->local, failed_rank);
     comm_destroy(made);
   }
-  return status;
+  return own == COLL_ERROR_MISMATCH ? check_agreed(rank, size, records) : status;
 }
 
 static coll_status_t join(const rendezvous_address_t *address, int rank, int size, int timeout_ms,
@@ -252,12 +271,14 @@ static coll_status_t join(const rendezvous_address_t *address, int rank, int siz
 }
 
 coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size, int timeout_ms,
-                          const tune_machine_t *costs, struct coll_comm **comm) {
+                          const comm_agreed_t *agreed, const tune_machine_t *costs,
+                          struct coll_comm **comm) {
   comm_record_t own, *records = NULL;
   shm_mesh_t mesh;
   COLL_TRY(base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records));
   coll_status_t status = comm_introduce(&mesh, &own);
   if (status != COLL_OK) goto free_records;
+  own.agreed = *agreed;
   own.costs = *costs;
   if (address == NULL) {
     records[0] = own;

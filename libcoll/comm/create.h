@@ -8,6 +8,12 @@
 #include "topo/cpus.h"
 #include "transport/shm/mesh.h"
 
+/* Settings that decide plans or bits, which all ranks of a communicator must have alike. Compared
+ * when it is made. */
+typedef struct comm_agreed {
+  int32_t reproducible; /* 0 or 1 */
+} comm_agreed_t;
+
 /* What a rank sends to all others before they share memory. */
 typedef struct comm_record {
   char host[128]; /* ranks with the same text can share memory */
@@ -16,6 +22,7 @@ typedef struct comm_record {
   uint64_t pid_space; /* of the pid; 0: not known */
   shm_mesh_name_t name;
   topo_cpus_t cpus;     /* the rank may run on these */
+  comm_agreed_t agreed;
   tune_machine_t costs; /* rank 0's are used by all ranks */
 } comm_record_t;
 
@@ -25,13 +32,16 @@ _Static_assert(sizeof(comm_record_t) <= RENDEZVOUS_RECORD_MAX, "a record must fi
 coll_status_t comm_settings(const coll_comm_config_t *config, const char **address,
                             int *timeout_ms);
 
+/* COLL_REPRODUCIBLE, unless config has a setting of its own. config may be NULL. */
+coll_status_t comm_agreed_settings(const coll_comm_config_t *config, comm_agreed_t *agreed);
+
 /* COLL_TUNE: whether to use the costs that are built into the library. */
 coll_status_t comm_costs_setting(bool *builtin);
 
 /* Joins the rendezvous at `address` as rank `rank` of `size`; NULL: size is 1, there is none. Rank
- * 0's costs are used by all ranks. */
+ * 0's costs are used by all ranks. COLL_ERROR_MISMATCH on all ranks where their settings differ. */
 coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size, int timeout_ms,
-                          const tune_machine_t *costs, struct coll_comm **comm);
+                          const comm_agreed_t *agreed, const tune_machine_t *costs, struct coll_comm **comm);
 
 /* Opens this rank's listening socket and fills in its record. The caller owns *mesh:
  * shm_mesh_close. */

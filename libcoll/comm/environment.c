@@ -1,5 +1,7 @@
 /* The environment variables (knobs) of this room, and the settings that follow from them and a
  * communicator's config. */
+#include <stddef.h>
+
 #include "base/knob.h"
 #include "comm/create.h"
 
@@ -23,9 +25,15 @@ static const base_knob_t knobs[] = {
      .words = tune_words,
      .help = "the costs by which algorithms are chosen: auto (measured once on rank 0's "
              "machine) or builtin (the same on every machine)"},
+    {.name = "COLL_REPRODUCIBLE",
+     .kind = BASE_KNOB_INTEGER,
+     .fallback = "0",
+     .most = 1,
+     .help = "1: the bits of a reduction depend on values, dtype, op and the number of ranks alone, "
+             "whatever machine, memory and algorithm; the same on all ranks"},
 };
 
-enum { KNOB_TIMEOUT, KNOB_ADDRESS, KNOB_TUNE, KNOB_COUNT };
+enum { KNOB_TIMEOUT, KNOB_ADDRESS, KNOB_TUNE, KNOB_REPRODUCIBLE, KNOB_COUNT };
 
 _Static_assert(sizeof knobs / sizeof knobs[0] == KNOB_COUNT, "one name per knob");
 
@@ -33,12 +41,33 @@ const base_knob_t *comm_knob(int index) {
   return index >= 0 && index < KNOB_COUNT ? &knobs[index] : NULL;
 }
 
+/* Programs built with an earlier coll.h have a config that ends before later fields. */
+#define CONFIG_HAS(config, field)                                  \
+  ((config)->struct_bytes >= offsetof(coll_comm_config_t, field) + \
+                                 sizeof((config)->field))
+
+coll_status_t comm_agreed_settings(const coll_comm_config_t *config, comm_agreed_t *agreed) {
+  int64_t reproducible;
+  COLL_TRY(base_knob_integer(&knobs[KNOB_REPRODUCIBLE], &reproducible));
+  if (config != NULL && CONFIG_HAS(config, reproducible) && config->reproducible != 0) {
+    if (config->reproducible != 1 && config->reproducible != -1) {
+      return base_fail(COLL_ERROR_INVALID,
+                       "the communicator's config has reproducible %d: give 1 (yes), -1 (no) or 0 "
+                       "(what COLL_REPRODUCIBLE says)",
+                       config->reproducible);
+    }
+    reproducible = config->reproducible > 0;
+  }
+  *agreed = (comm_agreed_t){.reproducible = (int32_t)reproducible};
+  return COLL_OK;
+}
+
 coll_status_t comm_settings(const coll_comm_config_t *config, const char **address,
                             int *timeout_ms) {
   int64_t timeout;
   COLL_TRY(base_knob_integer(&knobs[KNOB_TIMEOUT], &timeout));
   if (config != NULL) {
-    if (config->struct_bytes < sizeof *config || config->create_timeout_ms < 0) {
+    if (!CONFIG_HAS(config, create_timeout_ms) || config->create_timeout_ms < 0) {
       return base_fail(COLL_ERROR_INVALID,
                        "the communicator's config is invalid: start from COLL_COMM_CONFIG_INIT, "
                        "and set no negative timeout");

@@ -83,27 +83,31 @@ static coll_status_t make_profiles(struct coll_comm *comm, coll_collective_t col
   return COLL_OK;
 }
 
-static tune_call_t describe(const struct coll_comm *comm, coll_collective_t collective,
-                            size_t bytes, size_t element_bytes, plan_reach_t reach) {
-  return (tune_call_t){.collective = collective,
+static tune_call_t describe(const struct coll_comm *comm, const comm_traits_t *traits,
+                            size_t bytes) {
+  return (tune_call_t){.collective = traits->collective,
                        .bytes = bytes,
-                       .element_bytes = element_bytes,
+                       .element_bytes = base_dtype_bytes(traits->dtype),
                        .size = comm->size,
                        .cores = comm->cores,
                        .bound = comm->bound,
-                       .reach = reach,
+                       .reach = traits->reach,
+                       .order = tune_order_of(traits->collective, traits->dtype, traits->op,
+                                              comm->reproducible),
                        .room = comm->world.room};
 }
 
 /* All sizes of a class are served alike, as its least one is best. */
-static coll_status_t tuned(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
-                           size_t element_bytes, plan_reach_t reach, const algo_t **algo) {
+static coll_status_t tuned(struct coll_comm *comm, const comm_traits_t *traits, size_t bytes,
+                           const algo_t **algo) {
+  coll_collective_t collective = traits->collective;
   comm_tuning_t *tuning = &comm->tunings[collective];
-  int class = tune_class_of(bytes), log = __builtin_ctz((unsigned)element_bytes);
-  uint8_t *chosen = &tuning->chosen[reach][log][class];
+  int class = tune_class_of(bytes);
+  tune_call_t call = describe(comm, traits, tune_class_bytes(class));
+  int log = __builtin_ctz((unsigned)call.element_bytes), ordered = call.order != TUNE_ORDER_ANY;
+  uint8_t *chosen = &tuning->chosen[ordered][call.reach][log][class];
   if (*chosen == 0) {
     COLL_TRY(make_profiles(comm, collective));
-    tune_call_t call = describe(comm, collective, tune_class_bytes(class), element_bytes, reach);
     int best = tune_choose(&comm->costs, tuning->profiles, tuning->count, &call);
     if (best < 0) {
       return base_fail(COLL_ERROR_UNSUPPORTED,
@@ -117,16 +121,18 @@ static coll_status_t tuned(struct coll_comm *comm, coll_collective_t collective,
 }
 
 coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
-                            size_t element_bytes, plan_reach_t reach, int index,
+                            coll_dtype_t dtype, plan_reach_t reach, int index,
                             tune_estimate_t *estimate, bool *chosen) {
+  const comm_traits_t traits = {
+      .collective = collective, .dtype = dtype, .op = COLL_SUM, .reach = reach};
   const algo_t *algo;
-  COLL_TRY(tuned(comm, collective, bytes, element_bytes, reach, &algo));
+  COLL_TRY(tuned(comm, &traits, bytes, &algo));
   const comm_tuning_t *tuning = &comm->tunings[collective];
   if (index < 0 || index >= tuning->count) {
     return base_fail(COLL_ERROR_INVALID, "%s has %d algorithms", base_collective_name(collective),
                      tuning->count);
   }
-  tune_call_t call = describe(comm, collective, bytes, element_bytes, reach);
+  tune_call_t call = describe(comm, &traits, bytes);
   *estimate = tune_estimate(&comm->costs, &tuning->profiles[index], &call);
   *chosen = tuning->profiles[index].algo == algo;
   return COLL_OK;
@@ -152,17 +158,20 @@ static coll_status_t choose(struct coll_comm *comm, const comm_traits_t *traits,
                             const comm_plan_t **plan) {
   coll_collective_t collective = traits->collective;
   size_t element_bytes = base_dtype_bytes(traits->dtype);
+  tune_order_t order =
+      tune_order_of(collective, traits->dtype, traits->op, comm->reproducible);
   const algo_t *algo;
   if (comm->forced[collective] != NULL) {
     const comm_plan_t *forced;
     COLL_TRY(algo_find(collective, comm->forced[collective], &algo));
     COLL_TRY(get_plan(comm, algo, traits->root, traits->in_place, &forced));
-    if (forced->plan->reach <= traits->reach && forced->fits[element_bytes]) {
+    if (forced->plan->reach <= traits->reach && forced->fits[element_bytes] &&
+        tune_order_allows(order, forced->plan->order)) {
       *plan = forced;
       return COLL_OK;
     }
   }
-  COLL_TRY(tuned(comm, collective, bytes, element_bytes, traits->reach, &algo));
+  COLL_TRY(tuned(comm, traits, bytes, &algo));
   return get_plan(comm, algo, traits->root, traits->in_place, plan);
 }
 

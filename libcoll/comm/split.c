@@ -75,6 +75,7 @@ static coll_status_t make_request(const struct coll_comm *parent, shm_mesh_t *me
   }
   COLL_TRY(comm_introduce(mesh, &own->record));
   own->record.costs = parent->costs;
+  own->record.agreed.reproducible = parent->reproducible;
   return COLL_OK;
 }
 

@@ -105,10 +105,13 @@ typedef struct coll_unique_id {
 typedef struct coll_comm_config {
   size_t struct_bytes;   /* sizeof(coll_comm_config_t) */
   int create_timeout_ms; /* how long to wait for the other ranks to arrive */
+  int reproducible; /* 1: reductions are reproducible (see "collectives"), -1: not, 0: what the
+                       COLL_REPRODUCIBLE knob says. The same on all ranks; children of a split
+                       have their parent's */
 } coll_comm_config_t;
 
 #define COLL_COMM_CONFIG_INIT \
-  { sizeof(coll_comm_config_t), 0 }
+  { sizeof(coll_comm_config_t), 0, 0 }
 
 /* ---- communicators ---------------------------------------------------------------------------
  * Creation, splitting and destruction are collective: every rank calls them. A communicator is
@@ -161,13 +164,35 @@ COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
 
 /* ---- collectives -----------------------------------------------------------------------------
  * Counts are in elements of dtype. n is the communicator's size. Send buffers are never written,
- * but for the part that an in-place call names as its output. Results are bit-identical on all
- * ranks and from run to run. A rooted call ignores the buffer that a rank has no use for (it may
- * be NULL), and so may any buffer be when its count is 0.
+ * but for the part that an in-place call names as its output. A rooted call ignores the buffer that
+ * a rank has no use for (it may be NULL), and so may any buffer be when its count is 0.
  * After a failure among ranks that are threads of one process, keep buffers and communicators until
  * the calls of all ranks have returned.
  * stream NULL: the call is complete when it returns. A host stream: the call is queued, the
- * buffers belong to it until coll_stream_sync. */
+ * buffers belong to it until coll_stream_sync.
+ *
+ * The bits of reductions. Integers come out the same whatever happens, and a result that is a NaN
+ * is a NaN whatever happens, but with no promise of its sign and payload. Of floats:
+ * - By default, an allreduce gives all ranks the same bits. Which order a call reduces in follows
+ *   from the collective, op, count, dtype and root, the number of ranks and the cores they may run
+ *   on, whether their memory can be mapped, the calls before it, and what things cost on this
+ *   machine (COLL_TUNE). So a program run again on the same machine, with the same settings,
+ *   placement and measured costs (they are kept in a file; with COLL_TUNE=builtin nothing is
+ *   measured) gets the same bits; another machine, number of cores or kind of memory, a group or
+ *   another count may give others. Narrow floats (float16, bfloat16, float8) are added up in
+ *   float32 and rounded once by most algorithms, and once per hop by others; an algorithm that
+ *   rounds once is taken wherever it is expected to be as fast.
+ * - A reproducible communicator (COLL_REPRODUCIBLE=1, or its config): the bits depend on the
+ *   values, the dtype, the op and the number of ranks alone: not on the algorithm, the machine or
+ *   the cores, memory, in place or not, count, root, group or stream. Each element is the
+ *   canonical expression C[0, n) over the ranks' operands: C[a, a+1) is rank a's operand, and
+ *   C[a, b) = C[a, m) op C[m, b), m - a being the largest power of two below b - a. float32 and
+ *   float64 are rounded at each op; narrow floats are computed in float32 and rounded once, at the
+ *   end. Of two equal zeros MIN and MAX take the right one's sign.
+ * - AVG divides the sum that is rounded so, and rounds again; a premul-sum rounds each rank's
+ *   product to the dtype first.
+ * The error of a sum by the canonical expression is at most about ceil(log2 n) eps times the sum of
+ * the magnitudes, where adding ranks up one after the other, as rings do, has (n - 1) eps. */
 
 /* send, recv: count elements. In place: send == recv. */
 COLL_API coll_status_t coll_allreduce(const void *send, void *recv, size_t count,
@@ -261,7 +286,9 @@ COLL_API const char *coll_collective_name(coll_collective_t collective);
 COLL_API const char *coll_algo_name(coll_collective_t collective, int index);
 /* Uses that algorithm for every later call of the collective on this communicator; NULL goes back
  * to choosing. Every rank must set the same. COLL_ERROR_INVALID, naming the nearest one, where the
- * collective has none of that name; a call that the algorithm cannot serve falls back. */
+ * collective has none of that name, and where the communicator is reproducible and the algorithm's
+ * order is not; a call that the algorithm cannot serve (on a reproducible communicator also: of
+ * narrow floats that it would round more than once) falls back. */
 COLL_API coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective,
                                           const char *name);
 /* The algorithm that the communicator's latest call of this collective ran, or "" before any. */

@@ -503,6 +503,7 @@ coll_status_t tune_profile_make(const algo_t *algo, int size, tune_profile_t *pr
   COLL_TRY(algo_build(algo, &shape, 0, false, &plan));
   made.load = plan_load_of(plan);
   made.reach = plan->reach;
+  made.order = plan->order;
   plan_free(plan);
   COLL_TRY(size <= TUNE_WHOLE ? profile_whole(&made, size) : profile_sample(&made, size));
   *profile = made;

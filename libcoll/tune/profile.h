@@ -32,6 +32,7 @@ typedef struct tune_profile {
   const algo_t *algo;
   plan_load_t load;
   plan_reach_t reach;
+  plan_order_t order;
   tune_counts_t once[TUNE_REGIME_COUNT]; /* on the longest chain of one pass */
   /* And of two in a row, as passes of a call, or, where ranks reach into each other's buffers and
    * so meet first, as calls. */

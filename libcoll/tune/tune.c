@@ -7,6 +7,31 @@
 
 #include <assert.h>
 
+/* ---- order ----------------------------------------------------------------------------------*/
+
+static bool is_integer(coll_dtype_t dtype) {
+  return dtype <= COLL_UINT64;
+}
+
+static bool is_narrow(coll_dtype_t dtype) {
+  return !is_integer(dtype) && dtype != COLL_FLOAT32 && dtype != COLL_FLOAT64;
+}
+
+tune_order_t tune_order_of(coll_collective_t collective, coll_dtype_t dtype, coll_op_t op,
+                           bool reproducible) {
+  if (!base_collective_reduces(collective) || is_integer(dtype)) return TUNE_ORDER_ANY;
+  if (reproducible) return is_narrow(dtype) ? TUNE_ORDER_EXACT : TUNE_ORDER_CANONICAL;
+  bool rounds = op != COLL_MAX && op != COLL_MIN;
+  return is_narrow(dtype) && rounds ? TUNE_ORDER_PREFER_EXACT : TUNE_ORDER_ANY;
+}
+
+bool tune_order_allows(tune_order_t order, plan_order_t stated) {
+  if (order == TUNE_ORDER_EXACT) return stated == PLAN_ORDER_EXACT;
+  return order != TUNE_ORDER_CANONICAL || stated != PLAN_ORDER_FIXED;
+}
+
+/* ---- estimates ------------------------------------------------------------------------------*/
+
 typedef struct pricing {
   const tune_machine_t *machine;
   const tune_profile_t *profile;
@@ -190,6 +215,7 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
   tune_estimate_t estimate = {.verdict = TUNE_POSSIBLE};
   if (pass_bytes_most(profile, call) == 0) estimate.verdict = TUNE_NO_ROOM;
   if (profile->reach > call->reach) estimate.verdict = TUNE_TOO_FAR;
+  if (!tune_order_allows(call->order, profile->order)) estimate.verdict = TUNE_OTHER_ORDER;
   if (estimate.verdict != TUNE_POSSIBLE) return estimate;
   uint64_t ranks = (uint64_t)call->size, cores = (uint64_t)call->cores;
   const pricing_t pricing = {.machine = machine,
@@ -212,13 +238,15 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
   return estimate;
 }
 
-/* Of all passes, on the chain that small calls go by. Where ranks share cores, a hop weighs more
- * than any steps, as it may find the other rank without its core. */
+/* By which plans that are as good are told apart: the steps of all passes, on the chain that small
+ * calls go by. Where ranks share cores, a hop weighs more than any steps, as it may find the other
+ * rank without its core; and what is rounded more than once, where that matters, more than all. */
 static uint64_t steps_of(const tune_profile_t *profile, const tune_call_t *call, uint64_t passes) {
   const tune_counts_t *counts = &profile->once[TUNE_SMALL];
   uint64_t steps = (uint64_t)(counts->messages + counts->flags + counts->steps);
   if (call->size > call->cores) steps += (uint64_t)profile->once[TUNE_CROWDED].hops << 20;
-  return passes * steps;
+  bool inexact = call->order == TUNE_ORDER_PREFER_EXACT && profile->order != PLAN_ORDER_EXACT;
+  return passes * steps + ((uint64_t)inexact << 62);
 }
 
 int tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], int count,

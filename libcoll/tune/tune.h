@@ -10,6 +10,22 @@
 #include "tune/machine.h"
 #include "tune/profile.h"
 
+/* In which order a call may be reduced (plan_order_t). */
+typedef enum tune_order {
+  TUNE_ORDER_ANY,
+  TUNE_ORDER_PREFER_EXACT, /* any, but an exact plan where it is as good as others */
+  TUNE_ORDER_CANONICAL,
+  TUNE_ORDER_EXACT
+} tune_order_t;
+
+/* What a call asks for. Integers, whose operations are associative, are served by any order.
+ * Floats: by the canonical one where the communicator is reproducible, also for MIN and MAX, which
+ * tell zeros of either sign apart by their order; and narrow floats by an exact one, as they are
+ * not to be rounded on the way. Without that, narrow sums and products prefer it. op: builtin, or
+ * a sum of scaled operands. */
+tune_order_t tune_order_of(coll_collective_t collective, coll_dtype_t dtype, coll_op_t op,
+                           bool reproducible);
+
 typedef struct tune_call {
   coll_collective_t collective;
   size_t bytes;         /* of a block: count * element size */
@@ -18,13 +34,15 @@ typedef struct tune_call {
   int cores;            /* that they share; >= 1 */
   bool bound;           /* the first and the last rank cannot be on the same core */
   plan_reach_t reach;   /* the furthest that the memory at hand allows */
+  tune_order_t order;
   plan_room_t room;
 } tune_call_t;
 
 typedef enum tune_verdict {
   TUNE_POSSIBLE,
   TUNE_TOO_FAR, /* the plan reaches further than the memory at hand allows */
-  TUNE_NO_ROOM  /* messages or scratch have no room for a single element of its chunks */
+  TUNE_NO_ROOM, /* messages or scratch have no room for a single element of its chunks */
+  TUNE_OTHER_ORDER /* the plan reduces in an order that the call does not allow */
 } tune_verdict_t;
 
 /* What the price of a call is made of. */
@@ -60,6 +78,9 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
  * possible. */
 int tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], int count,
                 const tune_call_t *call);
+
+/* Whether plans that state `stated` may serve calls that ask for `order`. */
+bool tune_order_allows(tune_order_t order, plan_order_t stated);
 
 const char *tune_term_name(tune_term_t term); /* "hops" */
 
