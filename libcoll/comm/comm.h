@@ -63,7 +63,7 @@ struct coll_comm {
   int cores;            /* hardware threads that the ranks may run on, all together; at least 1 */
   bool bound;           /* the first and the last rank cannot be on the same core */
   tune_machine_t costs; /* the same on every rank */
-  bool reproducible;    /* bits depend on values, dtype, op and size alone; the same on every rank */
+  bool reproducible;    /* bits depend on values, dtype, op and size alone; the same on all ranks */
   int spin_limit;       /* looks at a flag before a wait yields its core */
 
   /* Turns: a call, or a batch of them, takes the next ticket when it is made and runs when the turn

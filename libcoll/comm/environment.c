@@ -29,8 +29,8 @@ static const base_knob_t knobs[] = {
      .kind = BASE_KNOB_INTEGER,
      .fallback = "0",
      .most = 1,
-     .help = "1: the bits of a reduction depend on values, dtype, op and the number of ranks alone, "
-             "whatever machine, memory and algorithm; the same on all ranks"},
+     .help = "1: the bits of a reduction depend on values, dtype, op and the number of ranks "
+             "alone, whatever machine, memory and algorithm; the same on all ranks"},
 };
 
 enum { KNOB_TIMEOUT, KNOB_ADDRESS, KNOB_TUNE, KNOB_REPRODUCIBLE, KNOB_COUNT };

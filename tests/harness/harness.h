@@ -61,7 +61,7 @@ bool harness_run_watched(int size, int stall_ms, harness_body_t body, void *cont
 bool harness_run_threads(int size, int timeout_ms, harness_body_t body, void *context,
                          harness_result_t *result);
 
-/* Whether tests run everything rather than a sample: COLL_TEST_FULL is set. */
+/* Whether tests that sample a matrix are to go through all of it: tools/test --full. */
 bool harness_full(void);
 
 /* ---- for bodies -----------------------------------------------------------------------------*/
