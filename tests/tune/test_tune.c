@@ -256,3 +256,58 @@ Test(tune, ranks_that_work_for_all_are_to_be_kept_apart) {
   cr_expect_leq(anywhere.term_ps[TUNE_TERM_FAR] - 2 * far_ps, 1);
   cr_expect_eq(anywhere.term_ps[TUNE_TERM_HOPS], apart.term_ps[TUNE_TERM_HOPS]);
 }
+
+/* ---- order ----------------------------------------------------------------------------------*/
+
+Test(tune, order_by_what_is_reduced) {
+  for (int dtype = 0; dtype < COLL_DTYPE_COUNT; dtype++) {
+    bool integer = dtype <= COLL_UINT64, wide = dtype == COLL_FLOAT32 || dtype == COLL_FLOAT64;
+    for (int op = 0; op <= COLL_OP_BUILTIN_COUNT; op++) {
+      bool rounds = op != COLL_MAX && op != COLL_MIN;
+      cr_expect_eq(tune_order_of(COLL_ALLREDUCE, dtype, op, true),
+                   integer ? TUNE_ORDER_ANY
+                   : wide  ? TUNE_ORDER_CANONICAL
+                           : TUNE_ORDER_EXACT);
+      cr_expect_eq(tune_order_of(COLL_REDUCE, dtype, op, false),
+                   integer || wide || !rounds ? TUNE_ORDER_ANY : TUNE_ORDER_PREFER_EXACT);
+      cr_expect_eq(tune_order_of(COLL_ALLGATHER, dtype, op, true), TUNE_ORDER_ANY);
+    }
+  }
+}
+
+/* For every size and kind of memory there is a plan of every order, and none of another is taken.
+ * Without a demand, exact plans are taken for at most what counts as equal. */
+static void order_is_kept(coll_collective_t collective, int size, int cores) {
+  field_t field = field_of(collective, size);
+  for (size_t bytes = 4; bytes <= 64 << 20; bytes *= 4) {
+    for (int reach = 0; reach < PLAN_REACH_COUNT; reach++) {
+      tune_call_t call = call_of(collective, bytes, size, (plan_reach_t)reach);
+      call.cores = cores;
+      call.order = TUNE_ORDER_CANONICAL;
+      cr_expect_geq(chosen(&field, &call)->order, PLAN_ORDER_CANONICAL);
+      call.order = TUNE_ORDER_EXACT;
+      cr_expect_eq(chosen(&field, &call)->order, PLAN_ORDER_EXACT);
+      call.order = TUNE_ORDER_PREFER_EXACT;
+      const tune_profile_t *preferred = chosen(&field, &call);
+      uint64_t cost_ps = tune_estimate(&tune_machine_builtin, preferred, &call).total_ps;
+      for (int i = 0; i < field.count; i++) {
+        tune_estimate_t other = tune_estimate(&tune_machine_builtin, &field.profiles[i], &call);
+        if (other.verdict != TUNE_POSSIBLE) continue;
+        cr_expect_leq(cost_ps, other.total_ps + other.total_ps / TUNE_AS_GOOD);
+        bool as_good = other.total_ps <= cost_ps && field.profiles[i].order == PLAN_ORDER_EXACT;
+        cr_expect(!as_good || preferred->order == PLAN_ORDER_EXACT, "%s, not %s",
+                  preferred->algo->name, field.profiles[i].algo->name);
+      }
+    }
+  }
+}
+
+Test(tune, order_is_kept) {
+  static const coll_collective_t reducing[] = {COLL_ALLREDUCE, COLL_REDUCE, COLL_REDUCE_SCATTER};
+  for (int i = 0; i < 3; i++) {
+    for (int size = 2; size <= 16; size += size < 5 ? 1 : 11) {
+      order_is_kept(reducing[i], size, size);
+      order_is_kept(reducing[i], size, 2);
+    }
+  }
+}

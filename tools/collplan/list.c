@@ -18,11 +18,23 @@ static coll_status_t reach_of(const algo_t *algo, const char **reach) {
   return COLL_OK;
 }
 
+static const char *order_of(const algo_t *algo) {
+  return base_collective_reduces(algo->collective) ? plan_order_name(algo->order) : "-";
+}
+
+/* What holds among powers of two alone, or the same. */
+static const char *power_order_of(const algo_t *algo) {
+  return algo->power_order > algo->order ? plan_order_name(algo->power_order) : order_of(algo);
+}
+
 static coll_status_t print_row(const algo_t *algo) {
   const char *reach = NULL;
+  char order[PLAN_NAME_BYTES];
   COLL_TRY(reach_of(algo, &reach));
-  printf("%-15s %-21s %-8s %s\n", base_collective_name(algo->collective), algo->name, reach,
-         algo->paper);
+  snprintf(order, sizeof order, "%s%s", power_order_of(algo),
+           algo->power_order > algo->order ? "*" : "");
+  printf("%-15s %-21s %-8s %-10s %s\n", base_collective_name(algo->collective), algo->name, reach,
+         order, algo->paper);
   return COLL_OK;
 }
 
@@ -30,8 +42,9 @@ static coll_status_t add_to_json(const algo_t *algo, json_t *list) {
   const char *reach = NULL;
   COLL_TRY(reach_of(algo, &reach));
   json_t *entry =
-      json_pack("{s:s, s:s, s:s, s:s}", "collective", base_collective_name(algo->collective),
-                "algorithm", algo->name, "reach", reach, "paper", algo->paper);
+      json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "collective",
+                base_collective_name(algo->collective), "algorithm", algo->name, "reach", reach,
+                "order", order_of(algo), "power_order", power_order_of(algo), "paper", algo->paper);
   if (entry == NULL || json_array_append_new(list, entry) != 0) {
     return base_fail(COLL_ERROR_MEMORY, "out of memory for the list");
   }
@@ -53,7 +66,7 @@ static coll_status_t walk(coll_collective_t wanted, json_t *list) {
 
 static coll_status_t list(coll_collective_t wanted, bool as_json) {
   if (!as_json) {
-    printf("%-15s %-21s %-8s %s\n", "collective", "algorithm", "reach", "paper");
+    printf("%-15s %-21s %-8s %-10s %s\n", "collective", "algorithm", "reach", "order", "paper");
     return walk(wanted, NULL);
   }
   json_t *array = json_array();
@@ -78,7 +91,9 @@ int collplan_list(int argc, char **argv) {
       .summary =
           "Lists the algorithms. Reach says what of its peers' memory a rank loads or stores: "
           "own\n(nothing, messages only), scratch (shared memory), user (the callers' "
-          "buffers too).",
+          "buffers too). Order\nsays how it reduces: fixed, canonical (the tree that is cut at "
+          "powers of two, see\ncoll.h; canonical* where the number of ranks is one), exact "
+          "(and rounded once).",
       .examples =
           "  collplan list\n      all of them\n"
           "  collplan list allreduce --json\n      those of allreduce, for a program\n",
