@@ -105,6 +105,35 @@ const algo_t algo_allreduce_allpairs = {
     .build = allpairs_build,
 };
 
+/* ---- reduce ----------------------------------------------------------------------------------
+ * Everybody sends its vector to the root, which reduces all of them where they lie: one round, and
+ * p n loads at the root. */
+
+static void scattered_outline(plan_t *plan) {
+  algo_outline_messages(plan, 1, plan->shape.size, 1);
+}
+
+static void reduce_build(plan_emitter_t *e) {
+  int32_t size = e->plan->shape.size, root = e->plan->shape.root;
+  if (e->rank != root) {
+    plan_emit_send(e, 0, root, plan_input(e, 0, 1));
+    return;
+  }
+  for (int32_t i = size - 1; i > 0; i--) {
+    plan_emit_recv(e, 0, algo_peer(e, i), plan_scratch(e, algo_peer(e, i), 1));
+  }
+  reduce_arrived(e, plan_input(e, 0, 1));
+}
+
+const algo_t algo_reduce_linear = {
+    .name = "linear",
+    .collective = COLL_REDUCE,
+    .paper = pjesivac_grbovic_2007,
+    .order = PLAN_ORDER_EXACT,
+    .outline = scattered_outline,
+    .build = reduce_build,
+};
+
 /* ---- reduce-scatter --------------------------------------------------------------------------
  * Everybody sends every other rank its block and reduces what comes where it lies: one round, for
  * the same reason; volume n(p-1)/p. */
@@ -116,10 +145,6 @@ static void reduce_scatter_build(plan_emitter_t *e) {
     plan_emit_recv(e, 0, algo_peer(e, i), plan_scratch(e, algo_peer(e, i), 1));
   }
   reduce_arrived(e, plan_input(e, e->rank, 1));
-}
-
-static void scattered_outline(plan_t *plan) {
-  algo_outline_messages(plan, 1, plan->shape.size, 1);
 }
 
 const algo_t algo_reduce_scatter_allpairs = {

@@ -26,10 +26,13 @@ extern const algo_t algo_allreduce_butterfly, algo_allreduce_halving_doubling,
 /* direct.c */
 extern const algo_t algo_allreduce_direct, algo_reduce_direct;
 
+/* inorder.c */
+extern const algo_t algo_reduce_inorder;
+
 /* linear.c */
 extern const algo_t algo_allreduce_allpairs, algo_reduce_scatter_allpairs, algo_allgather_allpairs,
     algo_alltoall_allpairs, algo_broadcast_linear, algo_gather_linear, algo_scatter_linear,
-    algo_sendrecv_direct;
+    algo_reduce_linear, algo_sendrecv_direct;
 
 /* mapped.c */
 extern const algo_t algo_allreduce_oneshot, algo_allreduce_twophase_push,

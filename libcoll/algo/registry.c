@@ -29,6 +29,8 @@ static const algo_t *const algos[] = {
     &algo_reduce_binomial,
     &algo_reduce_chain,
     &algo_reduce_reduce_scatter_gather,
+    &algo_reduce_inorder,
+    &algo_reduce_linear,
     &algo_reduce_direct,
     &algo_reduce_mapped,
     &algo_reduce_staged,
