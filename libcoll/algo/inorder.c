@@ -1,8 +1,8 @@
 /*
  * Reduction by a binary tree that is the canonical expression itself: each of its p - 1 operations
- * is done by another rank, the last one by the root. So every rank but the root sends at most two
- * vectors and does at most one reduction, and a row of passes goes at that speed, however many
- * ranks there are; one pass takes ceil(log2 p) rounds. Any rank count.
+ * is done by another rank, the last one by the root. So a rank sends at most two vectors and does
+ * at most one reduction, and a row of passes goes at that speed, however many ranks there are; one
+ * pass takes ceil(log2 p) rounds. Any rank count.
  */
 #include "algo/common.h"
 #include "algo/list.h"

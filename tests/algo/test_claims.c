@@ -113,6 +113,11 @@ static void allreduce_tree(const plan_t *plan, int size) {
   expect_rounds(plan, 2 * test_log2_up(size));
 }
 
+static void allreduce_direct(const plan_t *plan, int size) {
+  cr_assert_eq(plan->parts, size);
+  expect_each(plan, 2 * (size - 1), 2 * (size - 1));
+}
+
 static void allreduce_circulant(const plan_t *plan, int size) {
   int chunks = test_traffic_most(plan).chunks;
   cr_assert_eq(plan->parts, size);
@@ -130,6 +135,7 @@ Test(claims, allreduce_by_messages) {
   each_size(COLL_ALLREDUCE, "rabenseifner", allreduce_rabenseifner);
   each_size(COLL_ALLREDUCE, "tree", allreduce_tree);
   each_size(COLL_ALLREDUCE, "circulant", allreduce_circulant);
+  each_size(COLL_ALLREDUCE, "direct", allreduce_direct);
 }
 
 /* Reads of peers' memory, writes to it, and signals, of each rank. */
@@ -287,6 +293,26 @@ static void chain(const plan_t *plan, int size) {
   expect_rounds(plan, size - 1);
 }
 
+static void reduce_linear(const plan_t *plan, int size) {
+  expect_total(plan, size - 1, size - 1);
+}
+
+static void reduce_direct(const plan_t *plan, int size) {
+  expect_total(plan, (size - 1) * (size + 1), (size - 1) * (size + 1));
+  expect_most(plan, size > 1 ? size : 0);
+}
+
+/* One reduction and two messages a rank at most. */
+static void inorder(const plan_t *plan, int size) {
+  for (int rank = 0; rank < size; rank++) {
+    const plan_lane_t *lane = &plan->programs[rank].lanes[0];
+    int reductions = 0;
+    for (size_t i = 0; i < lane->count; i++) reductions += lane->steps[i].kind == PLAN_REDUCE;
+    cr_assert_leq(reductions, 1);
+    cr_assert_leq(test_traffic_rank(plan, rank).messages, 2);
+  }
+}
+
 static void scatter_allgather(const plan_t *plan, int size) {
   expect_most(plan, 2 * (size - 1));
   cr_assert_eq(plan->message_chunks, size > 1);
@@ -302,6 +328,9 @@ Test(claims, broadcast_and_reduce) {
   each_size(COLL_REDUCE, "binomial", binomial);
   each_size(COLL_BROADCAST, "chain", chain);
   each_size(COLL_REDUCE, "chain", chain);
+  each_size(COLL_REDUCE, "linear", reduce_linear);
+  each_size(COLL_REDUCE, "direct", reduce_direct);
+  each_size(COLL_REDUCE, "inorder", inorder);
   each_size(COLL_BROADCAST, "scatter_allgather", scatter_allgather);
   each_size(COLL_REDUCE, "reduce_scatter_gather", reduce_scatter_gather);
 }

@@ -145,6 +145,17 @@ Test(golden, rooted) {
        "recv 1 scratch[0]; reduce scratch[0] = input[0] scratch[0]; send 2 scratch[0]"},
       {COLL_REDUCE, "binomial", 4, 2, false, 0,
        "recv 1 scratch[1]; reduce scratch[0] = input[0] scratch[1]; send 2 scratch[0]"},
+      {COLL_REDUCE, "binomial", 4, 2, false, 2,
+       "recv 3 scratch[1]; reduce output[0] = input[0] scratch[1]; recv 0 scratch[1]; "
+       "reduce output[0] = scratch[1] output[0]"},
+      {COLL_REDUCE, "inorder", 3, 1, false, 2,
+       "send 1 input[0]; recv 1 scratch[0]; recv 0 scratch[1]; "
+       "reduce scratch[2] = scratch[1] scratch[0]; send 1 scratch[2]"},
+      {COLL_REDUCE, "linear", 3, 1, true, 1,
+       "recv 0 scratch[0]; recv 2 scratch[2]; reduce output[0] = scratch[0] input[0] scratch[2]"},
+      {COLL_REDUCE, "direct", 2, 1, false, 0,
+       "send 1 input[1]; recv 1 scratch[0]; reduce scratch[2] = input[0] scratch[0]; "
+       "send 1 scratch[2]"},
       {COLL_REDUCE, "mapped", 2, 1, false, 0,
        "reduce r1.output[0] = input[0] r1.input[0]; signal 1; wait 1"},
   };
