@@ -173,6 +173,10 @@ static const struct {
     {"parts 2\n", "parts 2147483647\n", "small.plan:5: expected parts from 1 to 65536"},
     {"depth 1\n", "depth one\n", "small.plan:8: expected depth from 0 to 4, found 'one'"},
     {"reach user\n", "reach far\n", "small.plan:10: expected own, scratch or user, found 'far'"},
+    {"reach user\n", "reach user\norder rising\n",
+     "small.plan:11: expected fixed, canonical or exact, found 'rising'"},
+    {"reach user\n", "reach user\norder exact\norder exact\n",
+     "small.plan:12: 'order' is given twice"},
     {"reach user\n", "reach own\n",
      "small.plan:18: plan allreduce/pair: rank 0 lane 1 step 2: "
      "touches rank 1's output"},

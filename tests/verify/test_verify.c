@@ -4,6 +4,7 @@
  */
 #include <criterion/criterion.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "samples.h"
@@ -244,4 +245,44 @@ Test(verify, rows_begin_as_a_whole) {
   cr_expect_not_null(strstr(report.text, "waits for rank 2 lane 0 (at step 0, recv) to take"), "%s",
                      report.text);
   plan_free(plan);
+}
+
+/* Three operands at the root, reduced in ways that state more or less. */
+Test(verify, stated_order_is_held) {
+  static const struct {
+    const char *order, *reductions;
+    verify_verdict_t verdict;
+  } ways[] = {
+      {"exact", "  reduce output[0+1] <- input[0+1], scratch[0+1], scratch[1+1]\n",
+       VERIFY_PROVED},
+      {"canonical",
+       "  reduce output[0+1] <- input[0+1], scratch[0+1]\n"
+       "  reduce output[0+1] <- output[0+1], scratch[1+1]\n",
+       VERIFY_PROVED},
+      {"exact",
+       "  reduce output[0+1] <- input[0+1], scratch[0+1]\n"
+       "  reduce output[0+1] <- output[0+1], scratch[1+1]\n",
+       VERIFY_ORDER},
+      {"canonical",
+       "  reduce output[0+1] <- scratch[0+1], scratch[1+1]\n"
+       "  reduce output[0+1] <- input[0+1], output[0+1]\n",
+       VERIFY_ORDER},
+      {"canonical", "  reduce output[0+1] <- scratch[0+1], input[0+1], scratch[1+1]\n",
+       VERIFY_ORDER},
+      {"fixed", "  reduce output[0+1] <- scratch[0+1], input[0+1], scratch[1+1]\n",
+       VERIFY_PROVED},
+  };
+  for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+    char text[1000];
+    snprintf(text, sizeof text,
+             "plan reduce by-hand\nranks 3\nroot 0\nparts 1\nscratch 2\nlanes 1\ndepth 1\n"
+             "message 1\nreach own\norder %s\nrank 0\n  recv 1 -> scratch[0+1]\n"
+             "  recv 2 -> scratch[1+1]\n%srank 1\n  send 0 <- input[0+1]\nrank 2\n"
+             "  send 0 <- input[0+1]\nend\n",
+             ways[i].order, ways[i].reductions);
+    plan_t *plan = sample_plan(text, NULL, NULL);
+    verify_report_t report = report_of(plan);
+    cr_expect_eq(report.verdict, ways[i].verdict, "%zu: %s", i, report.text);
+    plan_free(plan);
+  }
 }
