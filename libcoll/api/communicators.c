@@ -7,6 +7,7 @@
 #include "base/names.h"
 #include "comm/calibration/costs.h"
 #include "comm/create.h"
+#include "comm/dump.h"
 #include "comm/split.h"
 #include "comm/turn.h"
 
@@ -26,11 +27,11 @@ static coll_status_t result(coll_comm_t comm, coll_status_t status) {
 }
 
 coll_status_t coll_unique_id_create(coll_unique_id_t *id) {
-  const char *address;
-  int timeout_ms;
+  comm_settings_t settings;
   unique_t made = {.magic = ID_MAGIC};
   if (id == NULL) return base_fail(COLL_ERROR_INVALID, "coll_unique_id_create: id is NULL");
-  COLL_TRY(comm_settings(NULL, &address, &timeout_ms));
+  COLL_TRY(comm_settings_read(NULL, &settings));
+  const char *address = settings.address;
   if (strlen(address) >= sizeof made.address.host) {
     return base_fail(COLL_ERROR_INVALID, "COLL_INTERFACE_ADDRESS=%s is too long", address);
   }
@@ -55,9 +56,7 @@ coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
                                const coll_comm_config_t *config, coll_comm_t *comm) {
   unique_t unique;
   tune_machine_t costs;
-  const char *address;
-  int timeout_ms;
-  comm_agreed_t agreed;
+  comm_settings_t settings;
   if (id == NULL || comm == NULL) {
     return base_fail(COLL_ERROR_INVALID, "coll_comm_create: %s is NULL",
                      id == NULL ? "the unique id" : "comm");
@@ -75,26 +74,22 @@ coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
         "coll_comm_create: rank %d of %d: give a size from 1 to %d and a rank below it", rank, size,
         PLAN_RANKS_MAX);
   }
-  COLL_TRY(comm_settings(config, &address, &timeout_ms));
+  COLL_TRY(comm_settings_read(config, &settings));
   COLL_TRY(find_costs(rank, size, &costs));
-  COLL_TRY(comm_agreed_settings(config, &agreed));
-  return comm_create(&unique.address, rank, size, timeout_ms, &agreed, &costs, comm);
+  return comm_create(&unique.address, rank, size, &settings, &costs, comm);
 }
 
 coll_status_t coll_comm_create_env(coll_comm_t *comm) {
   rendezvous_address_t server = {0};
   tune_machine_t costs;
-  const char *address;
-  int rank, size, timeout_ms;
-  comm_agreed_t agreed;
+  comm_settings_t settings;
+  int rank, size;
   if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_create_env: comm is NULL");
-  COLL_TRY(comm_settings(NULL, &address, &timeout_ms));
-  COLL_TRY(comm_agreed_settings(NULL, &agreed));
+  COLL_TRY(comm_settings_read(NULL, &settings));
   COLL_TRY(rendezvous_environment(&rank, &size, &server));
   if (size > 1 && rank == 0) COLL_TRY(rendezvous_server_start(&server));
   COLL_TRY(find_costs(rank, size, &costs));
-  return comm_create(size > 1 ? &server : NULL, rank, size, timeout_ms, &agreed, &costs,
-                     comm);
+  return comm_create(size > 1 ? &server : NULL, rank, size, &settings, &costs, comm);
 }
 
 coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]) {
@@ -106,12 +101,10 @@ coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]) {
   const topo_cpus_t cpus = topo_cpus_own();
   int cores = topo_cpus_count(&cpus);
   tune_machine_t costs;
-  comm_agreed_t agreed;
-  COLL_TRY(comm_agreed_settings(NULL, &agreed));
+  comm_settings_t settings;
+  COLL_TRY(comm_settings_read(NULL, &settings));
   COLL_TRY(find_costs(0, size, &costs));
-  COLL_TRY(comm_create_local(size, cores > 0 ? cores : 1, &costs, comms));
-  for (int rank = 0; rank < size; rank++) comms[rank]->reproducible = agreed.reproducible != 0;
-  return COLL_OK;
+  return comm_create_local(size, cores > 0 ? cores : 1, &settings, &costs, comms);
 }
 
 coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, coll_comm_t *new_comm) {
@@ -147,8 +140,16 @@ coll_status_t coll_comm_error(coll_comm_t comm) {
 
 coll_status_t coll_comm_abort(coll_comm_t comm) {
   COLL_TRY(comm_check(comm));
-  comm->local->ops->abort(comm->local, comm->rank);
+  comm_abort(comm, comm->rank, "it called coll_comm_abort");
   return COLL_OK;
+}
+
+coll_status_t coll_comm_dump(coll_comm_t comm, const char *path) {
+  COLL_TRY(comm_check(comm));
+  if (path == NULL) {
+    return result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_dump: path is NULL"));
+  }
+  return result(comm, comm_dump(comm, path));
 }
 
 coll_status_t coll_comm_destroy(coll_comm_t comm) {
@@ -161,8 +162,9 @@ coll_status_t coll_comm_destroy(coll_comm_t comm) {
                             "communicator: end the group first"));
   }
   comm_turn_take(comm, comm_turn_ticket(comm));
+  coll_status_t status = comm_leave(comm);
   comm_destroy(comm);
-  return COLL_OK;
+  return status;
 }
 
 /* Whether the algorithm may serve floats of a reproducible communicator. */

@@ -86,6 +86,21 @@ static size_t take_stream(coll_stream_t stream, comm_call_t *calls) {
   return taken;
 }
 
+static bool is_collective_of(const comm_call_t *call, const struct coll_comm *comm) {
+  return call->comm == comm && call->kind == COMM_COLLECTIVE;
+}
+
+/* What the ranks compare of a group: which collectives of a communicator it holds. */
+static void mark_continued(void) {
+  for (size_t i = 0; i < group.count; i++) {
+    comm_call_t *call = &group.calls[i];
+    if (call->comm == NULL || call->kind != COMM_COLLECTIVE) continue;
+    for (size_t j = i + 1; j < group.count && !call->continues; j++) {
+      call->continues = is_collective_of(&group.calls[j], call->comm);
+    }
+  }
+}
+
 static coll_status_t take_own(comm_call_t *calls, comm_batch_t *own) {
   size_t taken = take_stream(NULL, calls);
   if (taken == 0) return COLL_OK;
@@ -121,7 +136,10 @@ coll_status_t coll_group_end(void) {
   if (status == COLL_OK && group.count > 0) {
     status = base_alloc(group.count, sizeof *calls, "a group's calls", (void **)&calls);
     if (status == COLL_OK) status = comm_bundle_join(group.calls, group.count);
-    if (status == COLL_OK) status = launch(calls);
+    if (status == COLL_OK) {
+      mark_continued();
+      status = launch(calls);
+    }
   }
   drop_calls(status);
   free(calls);

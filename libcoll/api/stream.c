@@ -8,6 +8,7 @@
 
 #include "api/submit.h"
 #include "base/memory.h"
+#include "comm/elsewhere.h"
 
 #define STREAM_MAGIC 0x6c6962636f6c6c32u
 
@@ -23,6 +24,7 @@ struct coll_stream {
   pthread_cond_t changed; /* a job came, the last job ended, or closing */
   job_t *first, **last;
   bool busy; /* the worker has a job in hand */
+  bool idle; /* the worker waits for a job, and there is none */
   bool closing;
   coll_status_t failure;               /* since the last sync; calls behind it are dropped */
   char failure_text[COMM_ERROR_BYTES]; /* written by the worker alone */
@@ -36,11 +38,24 @@ coll_status_t api_stream_check(coll_stream_t stream) {
                    (void *)stream);
 }
 
+/* Under the lock. A worker is busy from the moment at which it is given a job. */
+static void set_idle(struct coll_stream *stream, bool idle) {
+  if (stream->idle == idle) return;
+  stream->idle = idle;
+  if (idle) {
+    comm_elsewhere_idle_begin();
+  } else {
+    comm_elsewhere_idle_end();
+  }
+}
+
 static job_t *take_job(struct coll_stream *stream, coll_status_t *failure) {
   pthread_mutex_lock(&stream->lock);
   while (stream->first == NULL && !stream->closing) {
+    set_idle(stream, true);
     pthread_cond_wait(&stream->changed, &stream->lock);
   }
+  set_idle(stream, false);
   job_t *job = stream->first;
   if (job != NULL) {
     stream->first = job->next;
@@ -93,6 +108,7 @@ coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t calls[], s
   if (status == COLL_OK) {
     *stream->last = job;
     stream->last = &job->next;
+    set_idle(stream, false);
     pthread_cond_broadcast(&stream->changed);
   }
   pthread_mutex_unlock(&stream->lock);
@@ -143,6 +159,7 @@ coll_status_t coll_stream_destroy(coll_stream_t stream) {
   if (stream->magic != STREAM_MAGIC) return status;
   pthread_mutex_lock(&stream->lock);
   stream->closing = true;
+  set_idle(stream, false);
   pthread_cond_broadcast(&stream->changed);
   pthread_mutex_unlock(&stream->lock);
   pthread_join(stream->worker, NULL);

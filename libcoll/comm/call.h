@@ -18,6 +18,8 @@ typedef struct comm_call {
   size_t *blocks;             /* alltoallv: send counts, send offsets, receive counts, receive
                                  offsets, [size] each; owned by the call. Else NULL */
   struct comm_bundle *bundle; /* the calls that this one stands for (bundle.h), owned; or NULL */
+  bool splits;                /* the allgather of coll_comm_split */
+  bool continues;             /* another collective of its communicator follows in its group */
   uint64_t scalar; /* of a premul-sum, as it was when the call was made: an element's bytes */
 } comm_call_t;
 

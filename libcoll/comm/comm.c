@@ -1,7 +1,4 @@
-/*
- * What a communicator's failure means to each side: the thread that meets it writes it down and
- * tells every rank through the transport; later calls find it written.
- */
+/* What a communicator is asked for by calls of any thread. */
 #include "comm/comm.h"
 
 #include <sched.h>
@@ -30,31 +27,6 @@ void comm_turn_take(struct coll_comm *comm, uint64_t ticket) {
       base_clock_sleep_ns(TURN_SLEEP_NS);
     }
   }
-}
-
-coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int culprit) {
-  if (atomic_load_explicit(&comm->failure, memory_order_relaxed) == COLL_OK) {
-    snprintf(comm->failure_text, sizeof comm->failure_text, "%s", base_last_error());
-    atomic_store_explicit(&comm->failure, (int)status, memory_order_release);
-    comm->local->ops->abort(comm->local, culprit);
-  }
-  return status;
-}
-
-coll_status_t comm_say_failure(struct coll_comm *comm) {
-  int culprit = comm->rank;
-  int failure = atomic_load_explicit(&comm->failure, memory_order_acquire);
-  if (failure != COLL_OK) return base_fail((coll_status_t)failure, "%s", comm->failure_text);
-  comm->local->ops->aborted(comm->local, &culprit);
-  if (culprit == comm->rank) {
-    return base_fail(COLL_ERROR_RANK_LOST,
-                     "rank %d: this rank aborted the communicator; destroy it", comm->rank);
-  }
-  bool died = comm->local->ops->peer_state(comm->local, culprit) == TRANSPORT_PEER_LOST;
-  return base_fail(COLL_ERROR_RANK_LOST,
-                   "rank %d: rank %d (process %d) %s; the communicator is finished", comm->rank,
-                   culprit, (int)comm->peers[culprit].pid,
-                   died ? "died" : "aborted or failed (its own error says why)");
 }
 
 bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype, uint64_t *scalar) {

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/ranks.h"
 #include "comm/prepared.h"
 #include "engine/world.h"
 #include "tune/tune.h"
@@ -51,7 +52,40 @@ typedef struct comm_premul {
   uint64_t scalar; /* an element's bytes */
 } comm_premul_t;
 
+/* Where a rank stood in its wait, when this one looked. */
+typedef struct comm_stand {
+  uint64_t changes, looks; /* as of flight_standstill_t */
+} comm_stand_t;
+
+/* For deadlock.c, by rank. */
+typedef struct comm_deadlock {
+  int count;                  /* ranks that were found to wait for each other; 0: none were */
+  comm_stand_t *before, *now; /* [size]: when they were found first, and last */
+  int *order;                 /* [size]: the ranks found, this one first */
+  base_ranks_t found;
+} comm_deadlock_t;
+
+/* How long a rank waits in a call before it is reported (hang.h), and before the communicator is
+ * finished; 0: for ever. */
+typedef struct comm_limits {
+  uint64_t hang_ns, timeout_ns;
+} comm_limits_t;
+
+/* For hang.c: the wait that is measured. */
+typedef struct comm_hang {
+  uint64_t begin_ns;  /* when it began, which tells it from others */
+  uint64_t seen_ns;   /* when it was last found to go on */
+  uint64_t waited_ns; /* of it, as far as this rank was awake */
+} comm_hang_t;
+
+/* The process's list of communicators (process.h), under its lock. */
+typedef struct comm_link {
+  struct coll_comm *next, *previous;
+  bool listed;
+} comm_link_t;
+
 struct coll_comm {
+  comm_link_t link;
   uint64_t magic; /* COMM_MAGIC while the communicator lives */
   int rank, size;
   comm_peer_t *peers; /* [size] */
@@ -64,6 +98,7 @@ struct coll_comm {
   bool bound;           /* the first and the last rank cannot be on the same core */
   tune_machine_t costs; /* the same on every rank */
   bool reproducible;    /* bits depend on values, dtype, op and size alone; the same on all ranks */
+  comm_limits_t limits;
   int spin_limit;       /* looks at a flag before a wait yields its core */
 
   /* Turns: a call, or a batch of them, takes the next ticket when it is made and runs when the turn
@@ -73,6 +108,7 @@ struct coll_comm {
 
   /* All below belong to the thread whose turn it is. */
   uint64_t sequence;   /* collectives so far */
+  uint64_t history;    /* digest of them (flight/call.h) */
   comm_pair_t **pairs; /* [2 * peer], + 1 for sends; NULL before the first */
   comm_plan_t **plans;
   size_t plan_count, plan_capacity;
@@ -80,12 +116,17 @@ struct coll_comm {
   comm_tuning_t tunings[COLL_COLLECTIVE_COUNT];
   const algo_t *used[COLL_COLLECTIVE_COUNT];
   const char *forced[COLL_COLLECTIVE_COUNT]; /* an algo_t's name, or NULL */
+  base_ranks_t waits_for;    /* scratch of watch.c */
+  comm_deadlock_t deadlock;
+  comm_hang_t hang;
   void *orphan; /* memory of the call that failed, which peers may still read; or NULL */
 
   /* The failure that finished the communicator: text before status, status with release; written
    * once, by the thread whose turn it is. */
   char failure_text[COMM_ERROR_BYTES];
   _Atomic int failure;
+  /* Whether a call has returned the failure, whoever found it; by any thread. */
+  _Atomic bool failure_returned;
 
   pthread_mutex_t lock;              /* guards what follows */
   char last_error[COMM_ERROR_BYTES]; /* of the communicator's latest failed call */
@@ -108,9 +149,21 @@ static inline coll_status_t comm_check(const struct coll_comm *comm) {
   return comm_is_live(comm) ? COLL_OK : comm_say_not_live(comm);
 }
 
-/* Ends the communicator for all ranks because of rank `culprit`; keeps the thread's last error as
+/* Ends the communicator for all ranks because of `failed_rank`; keeps the thread's last error as
  * the reason and returns `status`. */
-coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int culprit);
+coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int failed_rank);
+
+/* Numbers and records a collective that begins, with this identity; tells the engine's call how it
+ * travels. Returns its number. */
+BASE_INLINE uint64_t comm_collective_begin(struct coll_comm *comm, flight_call_t id,
+                                           engine_call_t *call) {
+  uint64_t number = comm->sequence++, history = comm->history;
+  flight_record(comm->local->flight, number, id.what, id.count);
+  call->id = (flight_call_t){flight_what_at(id.what, number), id.count + history};
+  call->history = history;
+  comm->history = flight_history_add(history, id);
+  return number;
+}
 
 /* Whether the communicator has not failed, here or elsewhere: who sets `failure` aborts as well. */
 BASE_INLINE bool comm_is_sound(struct coll_comm *comm) {
@@ -120,6 +173,21 @@ BASE_INLINE bool comm_is_sound(struct coll_comm *comm) {
 
 /* The failure that finished it, as this thread's last error. */
 coll_status_t comm_say_failure(struct coll_comm *comm);
+
+/* Finishes the communicator for all ranks, because of failed_rank. By any thread. */
+void comm_abort(struct coll_comm *comm, int failed_rank, const char *why);
+
+/* The name of the algorithm that the call was forced to; NULL: none. */
+const char *comm_forced_name(flight_call_t call);
+
+/* COLL_ERROR_MISMATCH, as flight_mismatch. */
+coll_status_t comm_mismatch(int rank, uint64_t number, flight_call_t call, int peer,
+                            uint64_t peer_number, flight_call_t peer_call);
+
+/* For a rank that destroys the communicator, by the thread whose turn it is: COLL_ERROR_MISMATCH
+ * where messages show that the ranks' calls did not match, or where a mismatch was found that no
+ * call of this rank has returned. */
+coll_status_t comm_leave(struct coll_comm *comm);
 
 BASE_INLINE coll_status_t comm_failure(struct coll_comm *comm) {
   return comm_is_sound(comm) ? COLL_OK : comm_say_failure(comm);
@@ -132,9 +200,6 @@ BASE_COLD coll_status_t comm_prepare_anew(struct coll_comm *comm, comm_shape_t s
                                           comm_prepared_t *place);
 BASE_APART coll_status_t comm_prepare_led(struct coll_comm *comm, comm_shape_t shape, int lead,
                                           comm_prepared_t **prepared);
-
-/* What calls of the shape are to tags of call 0, whoever leads them. */
-uint64_t comm_shape_tag(comm_shape_t shape);
 
 /* The plan for such a call, led by rank `lead` if it is one that is led (algo.h), and places for
  * the program bound for it, which the engine makes right, and for what the engine is told of the

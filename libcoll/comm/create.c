@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/memory.h"
+#include "comm/process.h"
+#include "flight/process.h"
 #include "topo/host.h"
 #include "transport/self/self.h"
 #include "transport/shm/memory.h"
@@ -61,6 +62,14 @@ static coll_status_t allocate(struct coll_comm *comm) {
   COLL_TRY(base_alloc(2 * size, sizeof *comm->pairs, "pairs of ranks", (void **)&comm->pairs));
   COLL_TRY(base_alloc(size, sizeof *world->routes, "routes", (void **)&world->routes));
   COLL_TRY(base_alloc(size, sizeof *world->views, "views", (void **)&world->views));
+  comm_deadlock_t *deadlock = &comm->deadlock;
+  size_t words = base_ranks_words(comm->size);
+  comm->waits_for.size = deadlock->found.size = comm->size;
+  COLL_TRY(base_alloc(words, 8, "a set of ranks", (void **)&comm->waits_for.words));
+  COLL_TRY(base_alloc(words, 8, "a set of ranks", (void **)&deadlock->found.words));
+  COLL_TRY(base_alloc(size, sizeof *deadlock->now, "waits", (void **)&deadlock->now));
+  COLL_TRY(base_alloc(size, sizeof *deadlock->before, "waits", (void **)&deadlock->before));
+  COLL_TRY(base_alloc(size, sizeof *deadlock->order, "waits", (void **)&deadlock->order));
   const plan_room_t *room = &world->room;
   size_t most = room->slot_bytes > room->post_bytes ? room->slot_bytes : room->post_bytes;
   return base_alloc(1, most, "packing", (void **)&world->packing);
@@ -103,11 +112,13 @@ static coll_status_t assemble(transport_t *local, int cores, const tune_machine_
   }
   find_scratch(made);
   made->magic = COMM_MAGIC;
+  comm_process_add(made);
   *comm = made;
   return COLL_OK;
 }
 
 void comm_destroy(struct coll_comm *comm) {
+  comm_process_remove(comm);
   comm->magic = 0;
   comm_plans_free(comm);
   comm_pairs_free(comm);
@@ -115,6 +126,11 @@ void comm_destroy(struct coll_comm *comm) {
   comm->local->ops->destroy(comm->local);
   pthread_mutex_destroy(&comm->lock);
   shm_memory_free(comm->orphan);
+  free(comm->waits_for.words);
+  free(comm->deadlock.found.words);
+  free(comm->deadlock.now);
+  free(comm->deadlock.before);
+  free(comm->deadlock.order);
   free(comm->premuls);
   free(comm->world.packing);
   free(comm->world.views);
@@ -128,11 +144,6 @@ static uint64_t process_number; /* written once under process_once */
 
 static void draw_process_number(void) {
   if (getrandom(&process_number, sizeof process_number, 0) < 0) process_number = 0;
-}
-
-static uint64_t pid_space(void) {
-  struct stat space;
-  return stat("/proc/self/ns/pid", &space) == 0 ? (uint64_t)space.st_ino : 0;
 }
 
 static bool share_process(const comm_record_t *a, const comm_record_t *b) {
@@ -160,7 +171,7 @@ coll_status_t comm_introduce(shm_mesh_t *mesh, comm_record_t *record) {
   pthread_once(&process_once, draw_process_number);
   record->pid = (int32_t)getpid();
   record->process = process_number;
-  record->pid_space = pid_space();
+  record->pid_space = flight_pid_space();
   record->cpus = topo_cpus_own();
   COLL_TRY(topo_host_identity(record->host));
   return shm_mesh_listen(mesh, &record->name);
@@ -232,8 +243,8 @@ static coll_status_t check_link(void *link) {
 /* Connects, and waits until all other ranks have done so. */
 static coll_status_t connect_joined(rendezvous_link_t *link, shm_mesh_t *mesh, int rank, int size,
                                     const comm_record_t records[], uint64_t session,
-                                    int timeout_ms, struct coll_comm **comm) {
-  uint64_t deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
+                                    uint64_t timeout_ns, struct coll_comm **comm) {
+  uint64_t deadline_ns = base_clock_now_ns() + timeout_ns;
   const shm_mesh_watch_t watch = {.fd = link->fd, .check = check_link, .context = link};
   struct coll_comm *made = NULL;
   coll_status_t own = check_agreed(rank, size, records);
@@ -248,44 +259,45 @@ static coll_status_t connect_joined(rendezvous_link_t *link, shm_mesh_t *mesh, i
     *comm = made;
   } else if (own == COLL_OK) {
     /* if the server died, others may have the verdict that the communicator is made */
-    made->local->ops->abort(made->local, failed_rank);
+    comm_abort(made, failed_rank, "it failed while the communicator was being made");
     comm_destroy(made);
   }
   return own == COLL_ERROR_MISMATCH ? check_agreed(rank, size, records) : status;
 }
 
-static coll_status_t join(const rendezvous_address_t *address, int rank, int size, int timeout_ms,
-                          shm_mesh_t *mesh, comm_record_t *own, comm_record_t records[],
+static coll_status_t join(const rendezvous_address_t *address, int rank, int size,
+                          uint64_t timeout_ns, shm_mesh_t *mesh, comm_record_t *own, comm_record_t records[],
                           struct coll_comm **comm) {
   uint64_t session;
   rendezvous_link_t link;
   const rendezvous_rank_t caller = {
       .rank = rank, .size = size, .record = own, .record_bytes = sizeof *own};
   coll_status_t status =
-      rendezvous_join(address, &caller, timeout_ms, records, &session, &link);
+      rendezvous_join(address, &caller, (int)(timeout_ns / 1000000u), records, &session, &link);
   if (status != COLL_OK) {
     shm_mesh_close(mesh);
     return status;
   }
-  return connect_joined(&link, mesh, rank, size, records, session, timeout_ms, comm);
+  return connect_joined(&link, mesh, rank, size, records, session, timeout_ns, comm);
 }
 
-coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size, int timeout_ms,
-                          const comm_agreed_t *agreed, const tune_machine_t *costs,
+coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size,
+                          const comm_settings_t *settings, const tune_machine_t *costs,
                           struct coll_comm **comm) {
   comm_record_t own, *records = NULL;
   shm_mesh_t mesh;
   COLL_TRY(base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records));
   coll_status_t status = comm_introduce(&mesh, &own);
   if (status != COLL_OK) goto free_records;
-  own.agreed = *agreed;
+  own.agreed = settings->agreed;
   own.costs = *costs;
   if (address == NULL) {
     records[0] = own;
     status = comm_connect(&mesh, rank, size, records, 0, UINT64_MAX, NULL, comm);
   } else {
-    status = join(address, rank, size, timeout_ms, &mesh, &own, records, comm);
+    status = join(address, rank, size, settings->timeout_ns, &mesh, &own, records, comm);
   }
+  if (status == COLL_OK) (*comm)->limits = settings->limits;
 free_records:
   free(records);
   return status;
@@ -309,8 +321,8 @@ static coll_status_t assemble_all(transport_t *const ends[], int size, int cores
   return COLL_OK;
 }
 
-coll_status_t comm_create_local(int size, int cores, const tune_machine_t *costs,
-                                struct coll_comm *comms[]) {
+coll_status_t comm_create_local(int size, int cores, const comm_settings_t *settings,
+                                const tune_machine_t *costs, struct coll_comm *comms[]) {
   size_t count = (size_t)size;
   transport_t **ends = NULL;
   struct coll_comm **made = NULL;
@@ -318,7 +330,11 @@ coll_status_t comm_create_local(int size, int cores, const tune_machine_t *costs
   coll_status_t status = base_alloc(count, sizeof *ends, "transports", (void **)&ends);
   if (status == COLL_OK) status = transport_shm_create_local(size, ends);
   if (status == COLL_OK) status = assemble_all(ends, size, cores, costs, made);
-  if (status == COLL_OK) memcpy(comms, made, count * sizeof *comms);
+  for (int rank = 0; rank < size && status == COLL_OK; rank++) {
+    made[rank]->limits = settings->limits;
+    made[rank]->reproducible = settings->agreed.reproducible != 0;
+    comms[rank] = made[rank];
+  }
   free(ends);
   free(made);
   return status;

@@ -3,16 +3,10 @@
 #ifndef COMM_CREATE_H
 #define COMM_CREATE_H
 
-#include "comm/comm.h"
+#include "comm/settings.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "topo/cpus.h"
 #include "transport/shm/mesh.h"
-
-/* Settings that decide plans or bits, which all ranks of a communicator must have alike. Compared
- * when it is made. */
-typedef struct comm_agreed {
-  int32_t reproducible; /* 0 or 1 */
-} comm_agreed_t;
 
 /* What a rank sends to all others before they share memory. */
 typedef struct comm_record {
@@ -28,20 +22,10 @@ typedef struct comm_record {
 
 _Static_assert(sizeof(comm_record_t) <= RENDEZVOUS_RECORD_MAX, "a record must fit its message");
 
-/* COLL_INTERFACE_ADDRESS and COLL_TIMEOUT_MS, the latter unless config sets its own. */
-coll_status_t comm_settings(const coll_comm_config_t *config, const char **address,
-                            int *timeout_ms);
-
-/* COLL_REPRODUCIBLE, unless config has a setting of its own. config may be NULL. */
-coll_status_t comm_agreed_settings(const coll_comm_config_t *config, comm_agreed_t *agreed);
-
-/* COLL_TUNE: whether to use the costs that are built into the library. */
-coll_status_t comm_costs_setting(bool *builtin);
-
 /* Joins the rendezvous at `address` as rank `rank` of `size`; NULL: size is 1, there is none. Rank
  * 0's costs are used by all ranks. COLL_ERROR_MISMATCH on all ranks where their settings differ. */
-coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size, int timeout_ms,
-                          const comm_agreed_t *agreed, const tune_machine_t *costs, struct coll_comm **comm);
+coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size,
+                          const comm_settings_t *settings, const tune_machine_t *costs, struct coll_comm **comm);
 
 /* Opens this rank's listening socket and fills in its record. The caller owns *mesh:
  * shm_mesh_close. */
@@ -57,13 +41,10 @@ coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_reco
                            struct coll_comm **comm);
 
 /* For threads of this process that run on `cores` cores. */
-coll_status_t comm_create_local(int size, int cores, const tune_machine_t *costs,
-                                struct coll_comm *comms[]);
+coll_status_t comm_create_local(int size, int cores, const comm_settings_t *settings,
+                                const tune_machine_t *costs, struct coll_comm *comms[]);
 
 /* Frees the communicator of a rank that has no call under way. */
 void comm_destroy(struct coll_comm *comm);
-
-/* The index-th knob of this room, described; NULL past the end. */
-const struct base_knob *comm_knob(int index);
 
 #endif

@@ -10,7 +10,6 @@
 #include "base/names.h"
 #include "comm/comm.h"
 #include "engine/run.h"
-#include "engine/tag.h"
 #include "tune/turns.h"
 
 static comm_plan_t *find_plan(struct coll_comm *comm, const algo_t *algo, int root, bool in_place) {
@@ -158,6 +157,9 @@ static coll_status_t choose(struct coll_comm *comm, const comm_traits_t *traits,
                             const comm_plan_t **plan) {
   coll_collective_t collective = traits->collective;
   size_t element_bytes = base_dtype_bytes(traits->dtype);
+  /* where there is no memory to be mapped, addresses need not be exchanged */
+  comm_traits_t within = *traits;
+  if (bytes == 0 && within.reach == PLAN_REACH_USER) within.reach = PLAN_REACH_SCRATCH;
   tune_order_t order =
       tune_order_of(collective, traits->dtype, traits->op, comm->reproducible);
   const algo_t *algo;
@@ -165,33 +167,42 @@ static coll_status_t choose(struct coll_comm *comm, const comm_traits_t *traits,
     const comm_plan_t *forced;
     COLL_TRY(algo_find(collective, comm->forced[collective], &algo));
     COLL_TRY(get_plan(comm, algo, traits->root, traits->in_place, &forced));
-    if (forced->plan->reach <= traits->reach && forced->fits[element_bytes] &&
+    if (forced->plan->reach <= within.reach && forced->fits[element_bytes] &&
         tune_order_allows(order, forced->plan->order)) {
       *plan = forced;
       return COLL_OK;
     }
   }
-  COLL_TRY(tuned(comm, traits, bytes, &algo));
+  COLL_TRY(tuned(comm, &within, bytes, &algo));
   return get_plan(comm, algo, traits->root, traits->in_place, plan);
 }
 
 /* ---- prepared calls -------------------------------------------------------------------------*/
 
-static int tag_op(const comm_traits_t *traits) {
-  if (!base_collective_reduces(traits->collective)) return ENGINE_OP_NONE;
-  return traits->op == COMM_PREMUL ? ENGINE_OP_PREMUL : (int)traits->op;
+static int identity_op(const comm_traits_t *traits) {
+  if (!base_collective_reduces(traits->collective)) return FLIGHT_OP_NONE;
+  return traits->op == COMM_PREMUL ? FLIGHT_OP_PREMUL : (int)traits->op;
 }
 
-/* Of blocks that differ in size ranks know but their own, so the tag leaves them out. */
-static uint64_t tag_of(const comm_traits_t *traits, size_t count) {
-  size_t common = traits->collective == COLL_ALLTOALLV ? 0 : count;
-  return engine_tag_make(0, traits->collective, traits->dtype, tag_op(traits), common,
-                         traits->root);
+/* 1 + the index of the algorithm that is forced; 0: none. */
+static int forced_index(const struct coll_comm *comm, coll_collective_t collective) {
+  const char *forced = comm->forced[collective];
+  int index = 0;
+  while (forced != NULL && algo_at(collective, index)->name != forced) index++;
+  return forced != NULL ? index + 1 : 0;
 }
 
-uint64_t comm_shape_tag(comm_shape_t shape) {
-  const comm_traits_t traits = comm_traits_of(shape);
-  return tag_of(&traits, shape.count);
+/* Of blocks that differ in size ranks know but their own, so the identity leaves them out. */
+static flight_call_t identity_of(const struct coll_comm *comm, const comm_traits_t *traits,
+                                 size_t count) {
+  bool rooted = base_collective_is_rooted(traits->collective);
+  return flight_call_make(
+      &(flight_words_t){.verb = (int)traits->collective,
+                        .dtype = traits->dtype,
+                        .op = identity_op(traits),
+                        .root = rooted ? traits->root : 0,
+                        .count = traits->collective == COLL_ALLTOALLV ? 0 : count,
+                        .algo = forced_index(comm, traits->collective)});
 }
 
 /* To the engine, which gets premul-sums scaled and leaves averages to be divided, both are sums. */
@@ -214,7 +225,7 @@ coll_status_t comm_prepare_anew(struct coll_comm *comm, comm_shape_t shape,
   place->repeats = false;
   COLL_TRY(choose(comm, &traits, bytes, &place->plan));
   place->shape = shape;
-  place->tag = tag_of(&traits, shape.count);
+  place->id = identity_of(comm, &traits, shape.count);
   place->call = call;
   return COLL_OK;
 }

@@ -28,8 +28,8 @@ typedef struct comm_prepared {
   engine_run_t run;
   bool repeats; /* nothing is to be done beside the run, which can be begun again */
   size_t send_bytes, recv_bytes; /* this rank's, of what repeats; 0: it has no such buffer */
-  uint64_t tag;                  /* of call 0 */
-  engine_call_t call;            /* all but buffers and tag, which differ from call to call */
+  flight_call_t id;              /* of call 0, without history */
+  engine_call_t call;            /* all but buffers and id, which differ from call to call */
 } comm_prepared_t;
 
 /* The only place where it may be. Fibonacci hashing. */

@@ -29,15 +29,14 @@ BASE_INLINE coll_status_t comm_repeat(struct coll_comm *comm, comm_prepared_t *p
                                       const void *send, void *recv) {
   coll_status_t status;
   if (!comm_is_sound(comm)) return comm_repeat_give_up(comm, prepared);
-  uint64_t number = comm->sequence++;
+  uint64_t number = comm_collective_begin(comm, prepared->id, &prepared->call);
   comm->used[comm_traits_of(prepared->shape).collective] = prepared->plan->algo;
   prepared->call.input = send;
   prepared->call.output = recv;
-  prepared->call.tag = engine_tag_of_call(prepared->tag, number);
   if (!engine_run_again(&prepared->run, &prepared->call, &status)) {
     return comm_repeat_resume(comm, prepared, status);
   }
-  transport_complete(comm->local, comm->sequence);
+  flight_complete(comm->local->flight, number + 1);
   comm_turn_pass(comm);
   return COLL_OK;
 }

@@ -43,7 +43,8 @@ static coll_status_t exchange(struct coll_comm *parent, const void *own, size_t 
                             .comm = parent,
                             .shape = comm_shape_make(traits, bytes),
                             .send = own,
-                            .recv = all};
+                            .recv = all,
+                            .splits = true};
   return comm_call_run(&call);
 }
 
@@ -95,8 +96,9 @@ typedef struct health {
 
 /* The parent was finished by another rank: returns why, and sets the rank it was finished for. */
 static coll_status_t fail_finished(struct coll_comm *parent, health_t *health) {
+  transport_reason_t reason;
   base_clock_sleep_ns(SETTLE_NS);
-  parent->local->ops->aborted(parent->local, &health->failed_rank);
+  if (parent->local->ops->aborted(parent->local, &reason)) health->failed_rank = reason.failed_rank;
   return comm_failure(parent);
 }
 
@@ -139,9 +141,9 @@ static coll_status_t connect_members(shm_mesh_t *mesh, const request_t members[]
                                      health_t *health, struct coll_comm **child) {
   const shm_mesh_watch_t watch = {.fd = -1, .check = check_parent, .context = health};
   comm_record_t *records = NULL;
-  const char *address;
-  int timeout_ms, rank = 0;
-  coll_status_t status = comm_settings(NULL, &address, &timeout_ms);
+  comm_settings_t settings;
+  int rank = 0;
+  coll_status_t status = comm_settings_read(NULL, &settings);
   if (status == COLL_OK) {
     status = base_alloc((size_t)count, sizeof *records, "records of ranks", (void **)&records);
   }
@@ -153,8 +155,9 @@ static coll_status_t connect_members(shm_mesh_t *mesh, const request_t members[]
     records[i] = members[i].record;
     if (members[i].rank == health->parent->rank) rank = i;
   }
-  uint64_t deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
+  uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
   status = comm_connect(mesh, rank, count, records, members[0].session, deadline_ns, &watch, child);
+  if (status == COLL_OK) (*child)->limits = health->parent->limits;
   free(records);
   bool hung_up = status == COLL_ERROR_RANK_LOST && health->failed_rank == health->parent->rank;
   return hung_up ? find_cause(health, status) : status;

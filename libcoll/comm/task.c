@@ -11,7 +11,6 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "comm/bundle.h"
-#include "engine/tag.h"
 #include "transport/shm/memory.h"
 
 static size_t buffer_elements(const comm_call_t *call, plan_buffer_t buffer) {
@@ -46,20 +45,62 @@ BASE_INLINE coll_status_t prepare(comm_task_t *task, comm_shape_t shape) {
   engine_call_t *engine_call = &task->prepared->call;
   engine_call->input = task->scaled != NULL ? task->scaled : call->send;
   engine_call->output = call->recv;
-  engine_call->tag = engine_tag_of_call(task->prepared->tag, task->number);
   if (call->blocks != NULL) point_at_blocks(engine_call, call->blocks, (size_t)comm->size);
   task->engine_call = engine_call;
   return COLL_OK;
 }
 
-/* As far as `reach`; what was scaled has a buffer of its own. */
+/* As far as `reach`; what was scaled has a buffer of its own. The call keeps its identity. */
 BASE_APART static coll_status_t prepare_within(comm_task_t *task, plan_reach_t reach) {
+  flight_call_t id = task->engine_call->id;
+  uint64_t history = task->engine_call->history;
   comm_shape_t shape = task->call->shape;
   comm_traits_t traits = comm_traits_of(shape);
   traits.reach = reach;
   traits.in_place = traits.in_place && task->scaled == NULL;
   shape.traits = comm_traits_pack(traits);
-  return prepare(task, shape);
+  COLL_TRY(prepare(task, shape));
+  task->engine_call->id = id;
+  task->engine_call->history = history;
+  return COLL_OK;
+}
+
+/* What tells the call from one that is alike but for the group it is in, or is no split. */
+static flight_call_t identity_of(const comm_call_t *call, flight_call_t id) {
+  if (!call->splits && !call->continues && call->bundle == NULL) return id;
+  flight_words_t words = flight_call_words(id);
+  if (call->splits) words.verb = FLIGHT_SPLIT;
+  words.continues = call->continues;
+  words.coalesced = call->bundle != NULL;
+  return flight_call_make(&words);
+}
+
+/* Every member of a coalesced group has a number and is recorded. They travel under the first
+ * one's number, with the digest of all of them for a count. */
+BASE_APART static void begin_coalesced(comm_task_t *task) {
+  struct coll_comm *comm = task->call->comm;
+  const struct comm_bundle *bundle = task->call->bundle;
+  engine_call_t scratch, *engine_call = task->engine_call;
+  uint64_t history = comm->history;
+  flight_call_t member = task->id;
+  for (size_t i = 0; i < bundle->count; i++) {
+    member.count = bundle->pieces[i].bytes / engine_call->element_bytes;
+    comm_collective_begin(comm, member, &scratch);
+  }
+  engine_call->id = (flight_call_t){flight_what_at(task->id.what, task->number), comm->history};
+  engine_call->history = history;
+}
+
+/* The call takes its number. */
+static void begin_collective(comm_task_t *task) {
+  struct coll_comm *comm = task->call->comm;
+  task->id = identity_of(task->call, task->prepared->id);
+  if (task->call->bundle != NULL) {
+    begin_coalesced(task);
+  } else {
+    comm_collective_begin(comm, task->id, task->engine_call);
+  }
+  task->end_number = comm->sequence;
 }
 
 static coll_status_t begin_run(comm_task_t *task) {
@@ -99,11 +140,6 @@ BASE_COLD static coll_status_t scale_and_prepare(comm_task_t *task) {
   return prepare_within(task, PLAN_REACH_USER);
 }
 
-static void complete_collective(comm_task_t *task) {
-  transport_complete(task->call->comm->local, task->number + 1);
-  task->state = COMM_TASK_DONE;
-}
-
 /* The meeting found, or is going to find, that not all memory can be mapped. */
 static coll_status_t choose_unmapped(comm_task_t *task) {
   comm_note_unmapped(task->call->comm, comm_traits_of(task->call->shape).collective,
@@ -139,24 +175,34 @@ BASE_APART static coll_status_t begin_meeting(comm_task_t *task) {
   return task->handshake.own_mappable ? COLL_OK : forestall_meeting(task);
 }
 
-static bool has_nothing_to_do(const comm_call_t *call) {
-  return call->shape.count == 0 && call->blocks == NULL &&
-         comm_traits_of(call->shape).collective != COLL_BARRIER;
-}
-
 static coll_status_t start_collective(comm_task_t *task) {
   const comm_call_t *call = task->call;
-  task->number = call->comm->sequence++;
+  task->number = call->comm->sequence;
   if (call->bundle != NULL) comm_bundle_gather(call);
-  if (has_nothing_to_do(call)) {
-    complete_collective(task);
-    return COLL_OK;
-  }
-  COLL_TRY(is_of_op(call, COMM_PREMUL) ? scale_and_prepare(task) : prepare(task, call->shape));
+  COLL_TRY(prepare(task, call->shape));
+  begin_collective(task);
+  if (call->shape.count > 0 && is_of_op(call, COMM_PREMUL)) COLL_TRY(scale_and_prepare(task));
   if (task->prepared->plan->plan->reach == PLAN_REACH_USER) return begin_meeting(task);
   COLL_TRY(begin_run(task));
   note_repeats(task);
   return COLL_OK;
+}
+
+/* Both sides of a pair give their messages the same identity, and are recorded under their own. */
+static void identify_pair(comm_task_t *task, const comm_traits_t *traits, engine_call_t *engine_call,
+                          uint64_t number) {
+  const comm_call_t *call = task->call;
+  flight_words_t words = {.verb = COLL_SENDRECV,
+                          .dtype = traits->dtype,
+                          .op = FLIGHT_OP_NONE,
+                          .count = call->shape.count};
+  flight_call_t wire = flight_call_make(&words);
+  words.verb = call->kind == COMM_SEND ? FLIGHT_SEND : FLIGHT_RECV;
+  words.root = traits->root;
+  task->id = flight_call_make(&words);
+  task->number = number;
+  engine_call->id = (flight_call_t){flight_what_at(wire.what, number), wire.count};
+  flight_record(call->comm->local->flight, number, task->id.what, task->id.count);
 }
 
 /* Sends and receives of a pair are numbered, so that each side knows which the other is in. */
@@ -172,8 +218,7 @@ static coll_status_t start_pair(comm_task_t *task) {
   engine_call->count = call->shape.count;
   engine_call->dtype = traits.dtype;
   engine_call->element_bytes = base_dtype_bytes(traits.dtype);
-  engine_call->tag = engine_tag_make(pair->calls++, COLL_SENDRECV, traits.dtype, ENGINE_OP_NONE,
-                                     call->shape.count, 0);
+  identify_pair(task, &traits, engine_call, pair->calls++);
   task->engine_call = engine_call;
   task->state = COMM_TASK_RUNNING;
   task->run = &pair->run;
@@ -218,7 +263,8 @@ static coll_status_t finish(comm_task_t *task) {
   }
   if (is_of_op(call, COLL_AVG)) COLL_TRY(divide_output(call));
   if (call->bundle != NULL) comm_bundle_spread(call);
-  complete_collective(task);
+  flight_complete(call->comm->local->flight, task->end_number);
+  task->state = COMM_TASK_DONE;
   return COLL_OK;
 }
 
@@ -236,17 +282,12 @@ coll_status_t comm_task_advance(comm_task_t *task, bool *moved) {
   return task->offers_due ? COLL_OK : finish(task);
 }
 
-int comm_task_waits_for(const comm_task_t *task, int peers[PLAN_LANES_MAX]) {
-  switch (task->state) {
-    case COMM_TASK_MEETING: peers[0] = engine_handshake_waits_for(&task->handshake); return 1;
-    case COMM_TASK_RUNNING:
-      if (!task->ran) return engine_run_waits_for(task->run, peers);
-      peers[0] = engine_handshake_waits_for(&task->handshake);
-      return 1;
-    case COMM_TASK_WAITING:
-    case COMM_TASK_DONE: break;
+void comm_task_waits_for(const comm_task_t *task, base_ranks_t *ranks) {
+  if (task->state == COMM_TASK_RUNNING && !task->ran) {
+    engine_run_waits_for(task->run, ranks);
+  } else if (comm_task_is_under_way(task)) {
+    engine_handshake_waits_for(&task->handshake, ranks);
   }
-  return 0;
 }
 
 bool comm_task_standstill(const comm_task_t *task, uint64_t *place, uint64_t *missing) {

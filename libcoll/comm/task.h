@@ -18,11 +18,14 @@ typedef enum comm_task_state {
 typedef struct comm_task {
   const comm_call_t *call;
   comm_task_state_t state;
-  uint64_t number;            /* of a collective, on its communicator, from 0 */
+  uint64_t number;            /* of a collective on its communicator, else on its pair; from 0 */
+  uint64_t end_number;        /* of a collective: behind the last one that it stands for */
+  flight_call_t id;           /* without number and history; of a pair, with its direction */
   engine_call_t *engine_call; /* as the communicator keeps it */
   engine_handshake_t handshake;
   engine_run_t *run; /* likewise, once under way */
   bool ran;          /* the run is done */
+  bool published;    /* what its communicator waits for is (watch.h) */
   bool offers_due;   /* the run began before the handshake had heard from every peer */
   comm_prepared_t *prepared;
   void *scaled; /* premul-sum: the send buffer times the scalar; from shm_memory_alloc */
@@ -33,6 +36,7 @@ static inline void comm_task_init(comm_task_t *task, const comm_call_t *call) {
   task->state = COMM_TASK_WAITING;
   task->offers_due = false;
   task->ran = false;
+  task->published = false;
   task->prepared = NULL;
   task->scaled = NULL;
 }
@@ -40,7 +44,9 @@ static inline void comm_task_init(comm_task_t *task, const comm_call_t *call) {
 /* Instead of the first step, where the collective was begun with what is prepared. */
 static inline void comm_task_resume(comm_task_t *task, comm_prepared_t *prepared) {
   task->state = COMM_TASK_RUNNING;
-  task->number = task->call->comm->sequence - 1;
+  task->end_number = task->call->comm->sequence;
+  task->number = task->end_number - 1;
+  task->id = prepared->id;
   task->prepared = prepared;
   task->engine_call = &prepared->call;
   task->run = &prepared->run;
@@ -50,8 +56,12 @@ static inline void comm_task_resume(comm_task_t *task, comm_prepared_t *prepared
 coll_status_t comm_task_start(comm_task_t *task);
 coll_status_t comm_task_advance(comm_task_t *task, bool *moved);
 
-/* Ranks that the task waits for now: fills peers, returns how many. */
-int comm_task_waits_for(const comm_task_t *task, int peers[PLAN_LANES_MAX]);
+static inline bool comm_task_is_under_way(const comm_task_t *task) {
+  return task->state == COMM_TASK_MEETING || task->state == COMM_TASK_RUNNING;
+}
+
+/* Adds the ranks that a task under way waits for. */
+void comm_task_waits_for(const comm_task_t *task, base_ranks_t *ranks);
 
 /* How far the task has come, in numbers that grow from call to call and mean about the same on all
  * ranks, and whom it misses (bit r % 64 for rank r). False where it cannot tell. */

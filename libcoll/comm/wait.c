@@ -1,15 +1,12 @@
-/*
- * The order matters twice. Sleeping: arm, look once more, sleep; else news that came in between
- * would be slept through. Dying: what a peer sent before it died still counts, so a peer is only
- * given up when one more look after its death has moved nothing.
- */
+/* The order matters: arm, look once more, sleep; else news that came in between would be slept
+ * through. */
 #include "comm/wait.h"
 
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "base/names.h"
+#include "comm/watch.h"
 #include "comm/yield.h"
-#include "engine/tag.h"
 
 #define BACKGROUND_LOOKS 32 /* some 10 µs */
 #define YIELD_LIMIT 400
@@ -22,17 +19,14 @@
 
 #define YIELD_NS 1000000u     /* yields that take longer give the core to strangers, not to peers */
 #define TURN_SLEEP_NS 50000u  /* while other threads have the turn */
-#define ROLL_CALL_SLEEPS 25   /* how often peers are minded that are not waited for directly */
+#define WATCH_MANY_SLEEPS 32  /* with several communicators, how many sleeps between two watches */
 #define SLEEP_NS 10000000u    /* how long a death may go unnoticed */
 #define SLEEP_MANY_NS 200000u /* with several communicators, only one of which wakes us */
 
 void comm_wait_end(comm_wait_t *wait) {
   if (wait->armed) wait->transport->ops->disarm(wait->transport);
+  if (wait->watched != NULL) comm_watch_end(wait);
   *wait = (comm_wait_t){.in_background = wait->in_background};
-}
-
-static bool is_under_way(const comm_task_t *task) {
-  return task->state == COMM_TASK_MEETING || task->state == COMM_TASK_RUNNING;
 }
 
 /* *alone: no other communicator has tasks that are not done. */
@@ -44,104 +38,9 @@ static const comm_task_t *first_under_way(const comm_task_t tasks[], size_t coun
     if (tasks[i].state == COMM_TASK_DONE) continue;
     if (comm == NULL) comm = tasks[i].call->comm;
     if (tasks[i].call->comm != comm) *alone = false;
-    if (first == NULL && is_under_way(&tasks[i])) first = &tasks[i];
+    if (first == NULL && comm_task_is_under_way(&tasks[i])) first = &tasks[i];
   }
   return first;
-}
-
-static coll_status_t say_gone(struct coll_comm *comm, int peer, transport_peer_state_t state) {
-  base_fail(COLL_ERROR_RANK_LOST, "rank %d: rank %d (process %d) %s", comm->rank, peer,
-            (int)comm->peers[peer].pid,
-            state == TRANSPORT_PEER_LOST
-                ? "died; the communicator is finished"
-                : "destroyed its communicator before this call was complete");
-  return comm_finish(comm, COLL_ERROR_RANK_LOST, peer);
-}
-
-/* Gives up on a peer when it is found gone for the second time in a row. */
-static coll_status_t suspect(comm_wait_t *wait, const comm_task_t *task, int peer,
-                             transport_peer_state_t state) {
-  if (wait->bereaved == task && wait->suspect == peer) {
-    return say_gone(task->call->comm, peer, state);
-  }
-  wait->bereaved = task;
-  wait->suspect = peer;
-  /* Of several communicators only one was armed: what a transport holds back (shm/slip.h), and the
-   * peer had sent, is found by the next look. */
-  transport_t *local = task->call->comm->local;
-  local->ops->arm(local);
-  local->ops->disarm(local);
-  return COLL_OK;
-}
-
-/* The ranks that the task waits for; *gone: one of them is no more. */
-static coll_status_t mind_waited(comm_wait_t *wait, const comm_task_t *task, bool *gone) {
-  struct coll_comm *comm = task->call->comm;
-  int peers[PLAN_LANES_MAX];
-  int waited = comm_task_waits_for(task, peers);
-  for (int p = 0; p < waited && !*gone; p++) {
-    transport_t *route = comm->world.routes[peers[p]];
-    transport_peer_state_t state = route->ops->peer_state(route, peers[p]);
-    *gone = state != TRANSPORT_PEER_HERE;
-    if (*gone) COLL_TRY(suspect(wait, task, peers[p], state));
-  }
-  return COLL_OK;
-}
-
-/* All ranks of a collective. Whoever we wait for may live but wait, or compute, on its way to a
- * call that one which is gone will never join; and a post waits for all ranks to take it. A rank
- * that ended with this call behind it is missed by none: should it do so between the two looks at
- * it, the next roll call sees both. */
-static coll_status_t call_roll(comm_wait_t *wait, const comm_task_t *task, bool *gone) {
-  struct coll_comm *comm = task->call->comm;
-  if (task->call->kind != COMM_COLLECTIVE) return COLL_OK;
-  for (int peer = 0; peer < comm->size && !*gone; peer++) {
-    transport_t *route = comm->world.routes[peer];
-    if (route->ops->peer_completed(route, peer) > task->number) continue;
-    transport_peer_state_t state = route->ops->peer_state(route, peer);
-    *gone = state != TRANSPORT_PEER_HERE;
-    if (*gone) COLL_TRY(suspect(wait, task, peer, state));
-  }
-  return COLL_OK;
-}
-
-/* A rank that waits says in which call, whatever plan carries it out, as ranks may have come to
- * different ones meanwhile; ranks that wait in calls which do not fit together may wait
- * for each other, and no message would ever tell. */
-static coll_status_t compare_calls(const comm_task_t *task) {
-  struct coll_comm *comm = task->call->comm;
-  if (task->call->kind != COMM_COLLECTIVE) return COLL_OK;
-  uint64_t own = engine_tag_of_call(comm_shape_tag(task->call->shape), task->number), tag;
-  comm->local->ops->enter(comm->local, task->number, own);
-  for (int peer = 0; peer < comm->size; peer++) {
-    transport_t *route = comm->world.routes[peer];
-    if (!route->ops->peer_entered(route, peer, task->number, &tag) || tag == own) continue;
-    return comm_finish(comm, engine_tag_mismatch(comm->rank, own, peer, tag), comm->rank);
-  }
-  return COLL_OK;
-}
-
-static coll_status_t mind_peers(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
-  bool gone = false;
-  bool roll = wait->bereaved != NULL || wait->sleeps % ROLL_CALL_SLEEPS == 0;
-  for (size_t i = 0; i < count && !gone; i++) {
-    if (!is_under_way(&tasks[i])) continue;
-    COLL_TRY(mind_waited(wait, &tasks[i], &gone));
-    if (!gone && roll) COLL_TRY(call_roll(wait, &tasks[i], &gone));
-    if (!gone && roll) COLL_TRY(compare_calls(&tasks[i]));
-  }
-  if (!gone) wait->bereaved = NULL;
-  return COLL_OK;
-}
-
-static coll_status_t mind_aborts(comm_task_t tasks[], size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    if (!is_under_way(&tasks[i])) continue;
-    struct coll_comm *comm = tasks[i].call->comm;
-    coll_status_t status = comm_failure(comm);
-    if (status != COLL_OK) return comm_finish(comm, status, comm->rank);
-  }
-  return COLL_OK;
 }
 
 static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
@@ -157,12 +56,13 @@ static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t tasks[], size_t c
     wait->armed = true;
     return COLL_OK;
   }
+  if (wait->sleeps == 0) COLL_TRY(comm_watch(wait, tasks, count));
   wait->transport->ops->sleep(wait->transport, alone ? SLEEP_NS : SLEEP_MANY_NS);
   wait->transport->ops->disarm(wait->transport);
   wait->armed = false;
   wait->sleeps++;
-  COLL_TRY(mind_aborts(tasks, count));
-  return mind_peers(wait, tasks, count);
+  if (!alone && wait->sleeps % WATCH_MANY_SLEEPS != 0) return COLL_OK;
+  return comm_watch(wait, tasks, count);
 }
 
 /* Of the first task that is not done: the communicators of others are not ours to look at. */

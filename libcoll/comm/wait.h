@@ -1,7 +1,7 @@
 /*
  * How a thread waits while nothing moves: it looks again at once for a while, then lets other
  * threads have the core between looks, then sleeps in the kernel until a peer has news; and
- * while it sleeps it minds whether the peers it waits for are still alive.
+ * between sleeps it watches its peers (watch.h).
  */
 #ifndef COMM_WAIT_H
 #define COMM_WAIT_H
@@ -18,9 +18,11 @@ typedef struct comm_wait {
   uint64_t yielding_ns; /* when it began to let others have the core; 0: not yet */
   int sleeps;           /* since something last moved */
   transport_t *asker;   /* told neighbours how it stands; NULL: none did */
-  /* A peer that this task waits for is gone; one more look is due before we say so. */
-  const comm_task_t *bereaved;
-  int suspect;
+  struct coll_comm *suspected_comm; /* on which a peer was found gone once; NULL: none */
+  int suspected_peer;
+  comm_task_t *watched; /* the tasks whose waits are published (watch.h); NULL: none are */
+  size_t watched_count;
+  uint64_t begin_ns; /* when the wait was first published */
   transport_t *transport;
 } comm_wait_t;
 
@@ -31,9 +33,7 @@ static inline void comm_wait_reset(comm_wait_t *wait) {
   if (wait->looks > 0 || wait->asked) comm_wait_end(wait);
 }
 
-/* Nothing moved in any of the tasks. Waits a little. Fails with COLL_ERROR_RANK_LOST, having
- * finished the communicator concerned, where a task waits for a rank that is gone, and with
- * COLL_ERROR_MISMATCH where a rank waits in another call. */
+/* Nothing moved in any of the tasks. Waits a little. Fails as comm_watch does. */
 coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t count);
 
 #endif

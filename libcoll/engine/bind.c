@@ -292,7 +292,7 @@ static size_t whole_of_message(const binder_t *b, const plan_span_t *span, size_
 }
 
 /* Both ends leave out messages that would be empty, but for the first between a pair that has its
- * count checked. */
+ * count checked, and those of a call that has no elements at all: its ranks compare their calls. */
 static coll_status_t bind_message(binder_t *b, engine_action_kind_t kind, int32_t peer,
                                   const plan_span_t *span) {
   const engine_place_t *place = &b->place;
@@ -310,8 +310,8 @@ static coll_status_t bind_message(binder_t *b, engine_action_kind_t kind, int32_
     COLL_TRY(add_operand(b, &action, span, pieces, i));
     action.bytes += elements * call->element_bytes;
   }
-  bool opening = place->pass.first == 0;
-  if (action.bytes == 0 && !(opening && call->count_per_pair)) return COLL_OK;
+  bool checked = call->count_per_pair ? place->pass.first == 0 : call->count == 0;
+  if (action.bytes == 0 && !checked) return COLL_OK;
   if (kind == ENGINE_RECV) action.whole = whole_of_message(b, span, action.bytes);
   action.kind = message_kind(b, &action);
   return add_action(b, &action);
@@ -360,6 +360,7 @@ static bool can_stay(const binder_t *b, const intake_t *intake, size_t step) {
 static bool may_stay_messages(const binder_t *b, const intake_t *intake) {
   const plan_t *plan = b->place.plan;
   if (plan->reach != PLAN_REACH_OWN || plan->lanes != 1) return false;
+  if (b->place.call->count == 0) return false; /* nothing to reduce, but messages to compare */
   if (intake->end - intake->first > 1 && plan->depth >= PLAN_DEPTH_MAX) return false;
   if (b->lane->count > LIVENESS_STEPS_MOST || pieces_of(b, &intake->op) != 1) return false;
   for (size_t step = intake->first; step < intake->end; step++) {

@@ -1,4 +1,4 @@
-/* One call of a verb, as the engine needs to know it: buffers, counts, dtype, op and tag. */
+/* One call of a verb, as the engine needs to know it: buffers, counts, dtype, op and identity. */
 #ifndef ENGINE_CALL_H
 #define ENGINE_CALL_H
 
@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "flight/call.h"
 
 /* Blocks of different sizes (alltoallv): elements in, and elements before, each of `size` blocks.
  */
@@ -23,7 +24,8 @@ typedef struct engine_call {
   coll_dtype_t dtype;
   coll_op_t op; /* builtin */
   size_t element_bytes;
-  uint64_t tag;
+  flight_call_t id; /* as it travels with messages and signals */
+  uint64_t history; /* of a collective: what id.count is offset by */
   int channel;         /* lane l of the plan runs over this channel + l */
   bool count_per_pair; /* counts are known to pairs of ranks only: every pair exchanges a message
                           that carries its count, even where it is 0 */

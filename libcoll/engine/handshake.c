@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "engine/tag.h"
+#include "engine/mismatch.h"
 
 /* Small enough to travel in the cache line of its flag. */
 typedef struct offer {
@@ -19,7 +19,7 @@ static int peer_at(const engine_world_t *world, int distance) {
 /* Where offers go that are no posts. */
 static transport_port_t *port_to(const engine_handshake_t *shake, int peer) {
   transport_t *route = shake->world->routes[peer];
-  return route->ops->port(route, peer, shake->channel);
+  return route->ops->port(route, peer, shake->call.channel);
 }
 
 /* A single peer is better told by a message, here as in plans. */
@@ -41,7 +41,7 @@ coll_status_t engine_handshake_begin(engine_handshake_t *shake, engine_world_t *
                                      const engine_call_t *call, size_t input_bytes,
                                      size_t output_bytes) {
   *shake = (engine_handshake_t){
-      .world = world, .tag = call->tag, .channel = call->channel, .own_mappable = true};
+      .world = world, .call = *call, .own_mappable = true};
   COLL_TRY(own_address(world, call->input, input_bytes, &shake->input, &shake->own_mappable));
   COLL_TRY(own_address(world, call->output, output_bytes, &shake->output, &shake->own_mappable));
   shake->mappable = shake->own_mappable;
@@ -50,7 +50,7 @@ coll_status_t engine_handshake_begin(engine_handshake_t *shake, engine_world_t *
 
 static coll_status_t post_offer(engine_handshake_t *shake, const offer_t *offer, bool *moved) {
   transport_t *route = shake->world->routes[peer_at(shake->world, 1)];
-  transport_head_t head = {.tag = shake->tag, .bytes = sizeof *offer};
+  transport_head_t head = {.call = shake->call.id, .bytes = sizeof *offer};
   bool posted;
   COLL_TRY(route->ops->post(route, offer, &head, &posted));
   if (!posted) return COLL_OK;
@@ -67,7 +67,7 @@ static coll_status_t send_offers(engine_handshake_t *shake, const offer_t *offer
   while (shake->sent < world->size - 1) {
     int peer = peer_at(world, shake->sent + 1);
     transport_t *route = world->routes[peer];
-    transport_head_t head = {.tag = shake->tag, .bytes = sizeof *offer};
+    transport_head_t head = {.call = shake->call.id, .bytes = sizeof *offer};
     bool sent;
     COLL_TRY(route->ops->send(port_to(shake, peer), offer, &head, &sent));
     if (!sent) return COLL_OK;
@@ -114,8 +114,8 @@ static coll_status_t take_offer(engine_handshake_t *shake, bool *moved) {
   bool got;
   COLL_TRY(get_offer(shake, peer, &offer, &head, &got));
   if (!got) return COLL_OK;
-  if (head.tag != shake->tag || head.bytes != sizeof offer) {
-    return engine_tag_mismatch(world->rank, shake->tag, peer, head.tag);
+  if (!flight_call_is(head.call, shake->call.id) || head.bytes != sizeof offer) {
+    return engine_mismatch(world, &shake->call, shake->call.id, peer, head.call);
   }
   if (offer.mappable == 0) shake->mappable = false;
   COLL_TRY(map_buffer(world, peer, PLAN_INPUT, &offer.input));
@@ -161,9 +161,13 @@ uint64_t engine_handshake_missing(const engine_handshake_t *shake) {
   return missing;
 }
 
-int engine_handshake_waits_for(const engine_handshake_t *shake) {
-  if (shake->received < shake->world->size - 1) {
-    return peer_at(shake->world, shake->world->size - 1 - shake->received);
+void engine_handshake_waits_for(const engine_handshake_t *shake, base_ranks_t *ranks) {
+  const engine_world_t *world = shake->world;
+  if (shake->received < world->size - 1) {
+    base_ranks_add(ranks, peer_at(world, world->size - 1 - shake->received));
+  } else if (goes_by_post(world)) {
+    base_ranks_add_all_but(ranks, world->rank);
+  } else {
+    base_ranks_add(ranks, peer_at(world, shake->sent + 1));
   }
-  return peer_at(shake->world, shake->sent + 1);
 }

@@ -6,13 +6,13 @@
 #ifndef ENGINE_HANDSHAKE_H
 #define ENGINE_HANDSHAKE_H
 
+#include "base/ranks.h"
 #include "engine/call.h"
 #include "engine/world.h"
 
 typedef struct engine_handshake {
   engine_world_t *world;
-  uint64_t tag;                      /* of the call that is met for, */
-  int channel;                       /* and where its messages go */
+  engine_call_t call;                /* that the addresses are exchanged for */
   transport_address_t input, output; /* this rank's */
   bool own_mappable;                 /* this rank's buffers can be mapped by its peers */
   bool mappable;                     /* so far: every rank's */
@@ -33,7 +33,7 @@ coll_status_t engine_handshake_advance(engine_handshake_t *shake, bool *moved, b
 /* Those that have not yet told theirs (bit r % 64 for rank r). */
 uint64_t engine_handshake_missing(const engine_handshake_t *shake);
 
-/* The rank that it waits for now. */
-int engine_handshake_waits_for(const engine_handshake_t *shake);
+/* As engine_run_waits_for. */
+void engine_handshake_waits_for(const engine_handshake_t *shake, base_ranks_t *ranks);
 
 #endif

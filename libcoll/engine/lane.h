@@ -7,7 +7,7 @@
 #define ENGINE_LANE_H
 
 #include "engine/message.h"
-#include "engine/tag.h"
+#include "engine/mismatch.h"
 
 /* This rank's INPUT and OUTPUT are the call's, so that several calls can be under way at once. */
 BASE_INLINE void engine_lane_set_own(engine_run_t *run, const void *input, void *output) {
@@ -17,9 +17,9 @@ BASE_INLINE void engine_lane_set_own(engine_run_t *run, const void *input, void 
 }
 
 /* All ranks' SCRATCH, in the window whose turn it is; every rank comes to the same one. */
-BASE_INLINE void engine_lane_set_scratch(engine_run_t *run, uint64_t tag) {
+BASE_INLINE void engine_lane_set_scratch(engine_run_t *run, flight_call_t id) {
   engine_bound_t *bound = &run->bound;
-  size_t begin = engine_tag_sequence(tag) % bound->windows * bound->window_bytes;
+  size_t begin = flight_call_number(id) % bound->windows * bound->window_bytes;
   for (size_t i = ENGINE_BASES_OWN; i < bound->base_count; i++) {
     const engine_base_t *base = &bound->bases[i];
     if (base->buffer != PLAN_SCRATCH) continue;
@@ -30,10 +30,10 @@ BASE_INLINE void engine_lane_set_scratch(engine_run_t *run, uint64_t tag) {
 BASE_INLINE coll_status_t engine_lane_wait(const engine_run_t *run, const engine_action_t *action,
                                            bool *done) {
   const engine_peer_t *peer = &action->peer;
-  uint64_t tag = 0;
-  COLL_TRY(peer->route->ops->wait(peer->port, &tag, done));
-  if (*done && tag != 0 && tag != run->call->tag) {
-    return engine_tag_mismatch(run->world->rank, run->call->tag, peer->rank, tag);
+  flight_call_t found = {0};
+  COLL_TRY(peer->route->ops->wait(peer->port, &found, done));
+  if (*done && !flight_call_is(found, run->call->id)) {
+    return engine_mismatch(run->world, run->call, run->call->id, peer->rank, found);
   }
   return COLL_OK;
 }
@@ -60,7 +60,7 @@ BASE_INLINE coll_status_t engine_lane_act(engine_run_t *run, const engine_action
     case ENGINE_RECV_POST: return engine_message_recv_post(run, action, done);
     case ENGINE_RECV_REDUCE: return engine_message_recv_reduce(run, action, done);
     case ENGINE_SETTLE: run->world->device->settle(); return COLL_OK;
-    case ENGINE_SIGNAL: return peer->route->ops->signal(peer->port, run->call->tag);
+    case ENGINE_SIGNAL: return peer->route->ops->signal(peer->port, &run->call->id, done);
     case ENGINE_WAIT: return engine_lane_wait(run, action, done);
     case ENGINE_AFTER: *done = engine_lane_is_after(run, action); return COLL_OK;
   }
@@ -86,17 +86,17 @@ BASE_INLINE coll_status_t engine_lane_advance(engine_run_t *run, int lane, int l
 }
 
 /* Begins a call that differs from the last one, which was completed, only in the buffers and the
- * tag that *run->call now has, and goes on with it as engine_run_advance does. call: run->call,
- * from whoever has just written it, so that it need not be read back. Whether it is complete; if
- * not, *status says what is wrong, COLL_OK if nothing is. Requires `can_repeat`, which a call of
- * one lane, one pass and even blocks leaves behind when its plan reaches into no other's INPUT or
- * OUTPUT. */
+ * identity that *run->call now has, and goes on with it as engine_run_advance does. call:
+ * run->call, from whoever has just written it, so that it need not be read back. Whether it is
+ * complete; if not, *status says what is wrong, COLL_OK if nothing is. Requires `can_repeat`, which
+ * a call of one lane, one pass and even blocks leaves behind when its plan reaches into no other's
+ * INPUT or OUTPUT. */
 BASE_INLINE bool engine_run_again(engine_run_t *run, const engine_call_t *call,
                                   coll_status_t *status) {
   run->bound.calls++;
   run->next[0] = run->bound.actions;
   engine_lane_set_own(run, call->input, call->output);
-  if (run->bound.windows > 1) engine_lane_set_scratch(run, call->tag);
+  if (run->bound.windows > 1) engine_lane_set_scratch(run, call->id);
   *status = engine_lane_advance(run, 0, run->world->looks);
   return run->next[0] == run->end[0];
 }

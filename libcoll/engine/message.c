@@ -6,14 +6,13 @@
 
 #include "base/inline.h"
 #include "engine/compute.h"
-#include "engine/tag.h"
+#include "engine/mismatch.h"
 
-#define LEFTOVER_CALLS 16
-
-/* The call's tag, or the pair's where counts differ by pair. */
-static uint64_t tag_of(const engine_call_t *call, const engine_action_t *action) {
-  if (!engine_call_is_uneven(call)) return call->tag;
-  return engine_tag_recount(call->tag, action->pair_count, 0);
+/* The call's identity, with the pair's count where counts differ by pair. */
+static flight_call_t id_of(const engine_call_t *call, const engine_action_t *action) {
+  flight_call_t id = call->id;
+  if (engine_call_is_uneven(call)) id.count = call->history + action->pair_count;
+  return id;
 }
 
 /* NULL for a message without bytes. */
@@ -46,11 +45,11 @@ BASE_APART static coll_status_t unpack(const engine_run_t *run, const engine_act
   return COLL_OK;
 }
 
-static coll_status_t send_from(const engine_action_t *action, const char *data, uint64_t tag,
+static coll_status_t send_from(const engine_action_t *action, const char *data, flight_call_t id,
                                bool *done) {
   const engine_peer_t *peer = &action->peer;
   const transport_ops_t *ops = peer->route->ops;
-  const transport_head_t head = {.tag = tag, .bytes = action->bytes};
+  const transport_head_t head = {.call = id, .bytes = action->bytes};
   if (action->posted) return ops->post(peer->route, data, &head, done);
   return ops->send(peer->port, data, &head, done);
 }
@@ -58,14 +57,14 @@ static coll_status_t send_from(const engine_action_t *action, const char *data, 
 coll_status_t engine_message_send_pieces(const engine_run_t *run, const engine_action_t *action,
                                          bool *done) {
   if (action->operand_count > 1) COLL_TRY(pack(run, action));
-  return send_from(action, data_of(run, action), tag_of(run->call, action), done);
+  return send_from(action, data_of(run, action), id_of(run->call, action), done);
 }
 
-coll_status_t engine_message_check_tag(const engine_run_t *run, const engine_action_t *action,
+coll_status_t engine_message_check_id(const engine_run_t *run, const engine_action_t *action,
                                        const engine_peer_t *peer, const transport_head_t *head) {
-  uint64_t tag = tag_of(run->call, action);
-  if (head->tag == tag && head->bytes == action->bytes) return COLL_OK;
-  return engine_tag_mismatch(run->world->rank, tag, peer->rank, head->tag);
+  flight_call_t id = id_of(run->call, action);
+  if (flight_call_is(head->call, id) && head->bytes == action->bytes) return COLL_OK;
+  return engine_mismatch(run->world, run->call, id, peer->rank, head->call);
 }
 
 static coll_status_t peek(const engine_action_t *action, const engine_peer_t *peer,
@@ -88,19 +87,6 @@ bool engine_message_is_here(const engine_action_t *action, const engine_peer_t *
   return peek(action, peer, &message, &head, &here) == COLL_OK && here;
 }
 
-/* Posts overtake the messages of an earlier call, which thus may show that ranks were not in the
- * same one. Looked for now and then, as it costs time. */
-static coll_status_t check_leftovers(const engine_run_t *run, const engine_peer_t *peer) {
-  const engine_call_t *call = run->call;
-  transport_head_t head;
-  const void *message;
-  bool here = false;
-  if (!peer->route->peeks || run->bound.calls % LEFTOVER_CALLS != 0) return COLL_OK;
-  COLL_TRY(peer->route->ops->peek(peer->port, &message, &head, &here));
-  if (!here || !engine_tag_is_older(head.tag, call->tag)) return COLL_OK;
-  return engine_tag_mismatch(run->world->rank, call->tag, peer->rank, head.tag);
-}
-
 coll_status_t engine_message_recv_post(const engine_run_t *run, const engine_action_t *action,
                                        bool *done) {
   const engine_peer_t *peer = &action->peer;
@@ -110,8 +96,7 @@ coll_status_t engine_message_recv_post(const engine_run_t *run, const engine_act
   if (!*done) return COLL_OK;
   COLL_TRY(engine_message_check(run, action, peer, &head));
   COLL_TRY(unpack(run, action, message));
-  COLL_TRY(take(action, peer));
-  return check_leftovers(run, peer);
+  return take(action, peer);
 }
 
 coll_status_t engine_message_recv_fetch(const engine_run_t *run, const engine_action_t *action,
@@ -155,7 +140,6 @@ BASE_APART static coll_status_t recv_reduce_many(engine_run_t *run, const engine
   COLL_TRY(engine_compute_reduce(run, action));
   for (uint16_t i = 0; i < action->sender_count; i++) {
     COLL_TRY(take(action, &senders[i]));
-    if (action->posted) COLL_TRY(check_leftovers(run, &senders[i]));
   }
   return COLL_OK;
 }

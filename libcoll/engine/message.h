@@ -5,8 +5,8 @@
 #include "engine/compute.h"
 
 /* Whether what came from the peer is what the action waits for; COLL_ERROR_MISMATCH if it is not.
- * check_tag: the same where counts differ from pair to pair, and what it says if it is not. */
-BASE_APART coll_status_t engine_message_check_tag(const engine_run_t *run,
+ * check_id: the same where counts differ from pair to pair, and what it says if it is not. */
+BASE_APART coll_status_t engine_message_check_id(const engine_run_t *run,
                                                   const engine_action_t *action,
                                                   const engine_peer_t *peer,
                                                   const transport_head_t *head);
@@ -15,8 +15,8 @@ BASE_INLINE coll_status_t engine_message_check(const engine_run_t *run,
                                                const engine_action_t *action,
                                                const engine_peer_t *peer,
                                                const transport_head_t *head) {
-  if (head->tag == run->call->tag && head->bytes == action->bytes) return COLL_OK;
-  return engine_message_check_tag(run, action, peer, head);
+  if (flight_call_is(head->call, run->call->id) && head->bytes == action->bytes) return COLL_OK;
+  return engine_message_check_id(run, action, peer, head);
 }
 
 /* All below try to carry out the action that is named like them; *done tells. */
@@ -24,14 +24,14 @@ BASE_INLINE coll_status_t engine_message_check(const engine_run_t *run,
 BASE_INLINE coll_status_t engine_message_send(const engine_run_t *run,
                                               const engine_action_t *action, bool *done) {
   const engine_peer_t *peer = &action->peer;
-  const transport_head_t head = {.tag = run->call->tag, .bytes = action->bytes};
+  const transport_head_t head = {.call = run->call->id, .bytes = action->bytes};
   return peer->route->ops->send(peer->port, engine_address(run, action->operands), &head, done);
 }
 
 BASE_INLINE coll_status_t engine_message_post(const engine_run_t *run,
                                               const engine_action_t *action, bool *done) {
   transport_t *route = action->peer.route;
-  const transport_head_t head = {.tag = run->call->tag, .bytes = action->bytes};
+  const transport_head_t head = {.call = run->call->id, .bytes = action->bytes};
   return route->ops->post(route, engine_address(run, action->operands), &head, done);
 }
 

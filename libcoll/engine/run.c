@@ -70,7 +70,7 @@ static coll_status_t enter_pass(engine_run_t *run) {
   size_t shift = run->pass.first * run->call->element_bytes;
   start_lanes(run);
   engine_lane_set_own(run, shifted(run->call->input, shift), shifted(run->call->output, shift));
-  engine_lane_set_scratch(run, run->call->tag);
+  engine_lane_set_scratch(run, run->call->id);
   return find_foreign(run, shift);
 }
 
@@ -78,7 +78,7 @@ static coll_status_t enter_pass(engine_run_t *run) {
 BASE_INLINE coll_status_t enter_first_pass(engine_run_t *run) {
   start_lanes(run);
   engine_lane_set_own(run, run->call->input, run->call->output);
-  if (run->bound.windows > 1) engine_lane_set_scratch(run, run->call->tag);
+  if (run->bound.windows > 1) engine_lane_set_scratch(run, run->call->id);
   return run->bound.plan->reach == PLAN_REACH_USER ? find_foreign(run, 0) : COLL_OK;
 }
 
@@ -227,14 +227,16 @@ static int32_t waited_of(const engine_run_t *run, const engine_action_t *action)
   return peers[at].rank;
 }
 
-int engine_run_waits_for(const engine_run_t *run, int peers[PLAN_LANES_MAX]) {
+void engine_run_waits_for(const engine_run_t *run, base_ranks_t *ranks) {
   const engine_bound_t *bound = &run->bound;
-  int count = 0;
   for (int lane = 0; lane < bound->plan->lanes; lane++) {
     if (run->next[lane] == run->end[lane]) continue;
     const engine_action_t *action = run->next[lane];
     if (action->peer.route == NULL) continue;
-    peers[count++] = waited_of(run, action);
+    if (action->posted && !engine_action_waits(action)) { /* until all have taken an earlier one */
+      base_ranks_add_all_but(ranks, run->world->rank);
+    } else {
+      base_ranks_add(ranks, waited_of(run, action));
+    }
   }
-  return count;
 }

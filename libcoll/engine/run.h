@@ -11,6 +11,7 @@
 #ifndef ENGINE_RUN_H
 #define ENGINE_RUN_H
 
+#include "base/ranks.h"
 #include "engine/bind.h"
 
 /* One call at a time; kept for the next, which finds its program bound. */
@@ -47,7 +48,8 @@ coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done);
  * for rank r). */
 void engine_run_standstill(const engine_run_t *run, uint32_t *place, uint64_t *missing);
 
-/* The ranks that the blocked lanes wait for: fills peers[0..PLAN_LANES_MAX), returns how many. */
-int engine_run_waits_for(const engine_run_t *run, int peers[PLAN_LANES_MAX]);
+/* Adds to a set of ranks those that the blocked lanes wait for: the run cannot go on unless one of
+ * them does something. */
+void engine_run_waits_for(const engine_run_t *run, base_ranks_t *ranks);
 
 #endif

@@ -31,9 +31,9 @@ extern "C" {
 typedef enum coll_status {
   COLL_OK = 0,
   COLL_ERROR_INVALID,     /* an argument is wrong; nothing was sent, the communicator lives on */
-  COLL_ERROR_MISMATCH,    /* the ranks' calls do not fit together (verb, count, dtype, op, root) */
-  COLL_ERROR_RANK_LOST,   /* a rank died, left, or aborted; the communicator is finished */
-  COLL_ERROR_TIMEOUT,     /* ranks did not arrive in time */
+  COLL_ERROR_MISMATCH,    /* the ranks' calls do not match (see below); the communicator is finished */
+  COLL_ERROR_RANK_LOST,   /* a rank died or aborted; the communicator is finished */
+  COLL_ERROR_TIMEOUT,     /* ranks did not arrive in time, or a call took too long */
   COLL_ERROR_SYSTEM,      /* the kernel refused something */
   COLL_ERROR_MEMORY,      /* out of memory */
   COLL_ERROR_UNSUPPORTED, /* not something this build or machine can do */
@@ -101,17 +101,25 @@ typedef struct coll_unique_id {
 } coll_unique_id_t;
 
 /* How a communicator is made. Start from COLL_COMM_CONFIG_INIT, so that later fields get their
- * defaults. A timeout of 0 stands for the COLL_TIMEOUT_MS knob's value. */
+ * defaults. Of each field 0 stands for the value of the knob that is named with it. A communicator
+ * that is split from another one has its settings. */
 typedef struct coll_comm_config {
   size_t struct_bytes;   /* sizeof(coll_comm_config_t) */
-  int create_timeout_ms; /* how long to wait for the other ranks to arrive */
+  int create_timeout_ms; /* how long to wait for the other ranks to arrive (COLL_TIMEOUT_MS) */
+  /* How long a call waits before one of its ranks reports on standard error which ranks are
+   * missing, what they did last and whether their processes run (COLL_HANG_MS). One report per
+   * call; it goes on waiting. Negative: never. Time in which the waiting process is suspended does
+   * not count. */
+  int hang_ms;
+  /* How long a call waits before it returns COLL_ERROR_TIMEOUT with the same sentence, and the
+   * communicator is finished for all ranks (COLL_CALL_TIMEOUT_MS). Negative: never. */
+  int call_timeout_ms;
   int reproducible; /* 1: reductions are reproducible (see "collectives"), -1: not, 0: what the
-                       COLL_REPRODUCIBLE knob says. The same on all ranks; children of a split
-                       have their parent's */
+                       COLL_REPRODUCIBLE knob says. The same on all ranks */
 } coll_comm_config_t;
 
 #define COLL_COMM_CONFIG_INIT \
-  { sizeof(coll_comm_config_t), 0, 0 }
+  { sizeof(coll_comm_config_t), 0, 0, 0, 0 }
 
 /* ---- communicators ---------------------------------------------------------------------------
  * Creation, splitting and destruction are collective: every rank calls them. A communicator is
@@ -158,9 +166,41 @@ COLL_API coll_status_t coll_comm_error(coll_comm_t comm);
  * COLL_ERROR_RANK_LOST naming this rank. May be called from any thread. Destroy it afterwards. */
 COLL_API coll_status_t coll_comm_abort(coll_comm_t comm);
 
-/* Waits for the calls queued on this rank and frees the communicator. Does not wait for others. Any
- * coll_comm_abort on it has returned before. */
+/* Writes a table to the file at `path`, or to standard error where it is "-": of each rank of this
+ * communicator, and of those of this process's other communicators, its process and whether that
+ * runs, the collectives it has completed, its current or latest call, and which ranks it waits for.
+ * May be called from any thread, also while calls are under way, and waits for nobody: stopped and
+ * dead ranks are shown as well. The file is replaced as a whole. COLL_ERROR_SYSTEM where it cannot
+ * be written. */
+COLL_API coll_status_t coll_comm_dump(coll_comm_t comm, const char *path);
+
+/* Waits for the calls queued on this rank and frees the communicator, whatever it returns. Does not
+ * wait for other ranks. COLL_ERROR_MISMATCH: a message was never received, or calls did not match
+ * and no earlier call on this rank has said so. Any coll_comm_abort on it has returned before. */
 COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
+
+/* ---- calls that match ------------------------------------------------------------------------
+ * The collectives of a communicator, coll_comm_split among them, are numbered; the sends and the
+ * receives of each ordered pair of ranks are numbered apart from them. A call of 0 elements is a
+ * call like any other. The ranks' calls do not match exactly if
+ *  (a) the collectives of one number differ between two ranks: in verb, dtype, op, count or root, in
+ *      the counts that a pair of ranks gives to coll_alltoallv, in an algorithm that was forced
+ *      (coll_comm_algo_set), or in which collectives of the communicator share a group with it (a
+ *      group of one collective is the call itself; sends and receives in a group do not count);
+ *  (b) the n-th send and the n-th receive of a pair differ in count or dtype;
+ *  (c) ranks wait for each other, so that none of them can go on whatever the others do;
+ *  (d) a message is still unreceived when its receiver destroys the communicator;
+ *  (e) a rank waits for one that has destroyed the communicator.
+ * What is compared is exact, not a hash. Then every rank gets COLL_ERROR_MISMATCH with a sentence
+ * that names both calls: from the call itself, or, where that has returned already (a small send,
+ * the root of a broadcast), from the next call, coll_comm_error or coll_comm_destroy. Ranks that
+ * wait compare their calls when they first sleep, some 10 ms after the call began; (c) and (e) take
+ * some 30 ms. A rank that has destroyed the communicator is not told any more.
+ *
+ * A send does not wait for its receive as long as no more than 64 messages of 256 KiB in all are
+ * under way from this rank to that one. Beyond that, a send may wait until some are received, and
+ * any collective may wait for any other rank to make its call. So a send within the limit followed
+ * by a collective matches the collective followed by the receive. */
 
 /* ---- collectives -----------------------------------------------------------------------------
  * Counts are in elements of dtype. n is the communicator's size. Send buffers are never written,
@@ -234,7 +274,7 @@ COLL_API coll_status_t coll_alltoallv(const void *send, const size_t send_counts
 COLL_API coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream);
 
 /* Point to point: matched in order between two ranks, counts and dtypes equal on both sides. A
- * send may return before the receive is posted. A rank may send to itself inside a group. */
+ * send may return before the receive is called. A rank may send to itself inside a group. */
 COLL_API coll_status_t coll_send(const void *send, size_t count, coll_dtype_t dtype, int peer,
                                  coll_comm_t comm, coll_stream_t stream);
 COLL_API coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, int peer,

@@ -188,6 +188,19 @@ static coll_status_t check_rows(const plan_t *plan, int rank) {
   return COLL_OK;
 }
 
+/* Signals of a lane to each peer. */
+static coll_status_t check_signals(const plan_t *plan, int rank, int lane) {
+  const plan_lane_t *steps = &plan->programs[rank].lanes[lane];
+  uint8_t given[PLAN_RANKS_MAX] = {0};
+  for (size_t step = 0; step < steps->count; step++) {
+    const plan_step_t *signal = &steps->steps[step];
+    if (signal->kind != PLAN_SIGNAL || ++given[signal->signal.peer] <= PLAN_SIGNALS_MAX) continue;
+    place_t at = {.plan = plan, .rank = rank, .lane = lane, .step = step};
+    return refuse(&at, "signals rank %d more than %d times", signal->signal.peer, PLAN_SIGNALS_MAX);
+  }
+  return COLL_OK;
+}
+
 coll_status_t plan_check_program(const plan_t *plan, int rank) {
   COLL_TRY(check_header(plan));
   for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
@@ -195,6 +208,7 @@ coll_status_t plan_check_program(const plan_t *plan, int rank) {
     for (size_t step = 0; step < count; step++) {
       COLL_TRY(plan_check_step(plan, rank, lane, step));
     }
+    if (plan->reach != PLAN_REACH_OWN) COLL_TRY(check_signals(plan, rank, lane));
   }
   return plan->posted ? check_rows(plan, rank) : COLL_OK;
 }

@@ -31,6 +31,13 @@
 
 #define PLAN_LANES_MAX 2
 #define PLAN_DEPTH_MAX 4 /* FIFO slots that every transport provides per channel */
+/* Signals that a lane may give one peer in a plan, and that every transport holds per channel. So
+ * no signal waits for room for ever. Ranks are a Kahn network: whether they all end does not depend
+ * on the order in which they go on. (A FIFO that can be full is two channels of such a network: one
+ * of signals, one of free places.) If every rank ended each pass before any began the next, each
+ * pass would find its FIFOs empty, as waits take all signals of a pass (verify proves it), and have
+ * room for all that it gives. */
+#define PLAN_SIGNALS_MAX 8
 #define PLAN_NAME_BYTES 32
 #define PLAN_RANKS_MAX 4096
 
@@ -219,9 +226,10 @@ size_t plan_part_offset(size_t count, int32_t parts, int32_t part, size_t grain)
 int32_t plan_alias(const plan_t *plan, int rank, int32_t chunk);
 
 /* The structure of one rank's program: spans in bounds and on legal ranks, chunk numbers congruent,
- * peers, lanes, depth, reach and message sizes within what the header states. Runs after every
- * builder and importer. COLL_ERROR_INVALID names rank, lane, step and what is wrong. It proves
- * nothing about the result: that is the verifier's work. */
+ * peers, lanes, depth, reach and message sizes within what the header states, and no more signals
+ * of a lane to a peer than PLAN_SIGNALS_MAX. Runs after every builder and importer.
+ * COLL_ERROR_INVALID names rank, lane, step and what is wrong. It proves nothing about the result:
+ * that is the verifier's work. */
 coll_status_t plan_check_program(const plan_t *plan, int rank);
 
 /* The same for one step of a plan whose header is right. */

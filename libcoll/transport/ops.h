@@ -18,17 +18,31 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "flight/recorder.h"
 #include "plan/plan.h"
 
 /* FIFOs per ordered pair of ranks: one per lane of a plan, and one for coll_send and coll_recv. */
 #define TRANSPORT_CHANNELS (PLAN_LANES_MAX + 1)
 #define TRANSPORT_CHANNEL_P2P PLAN_LANES_MAX
 
-/* What travels beside a message's bytes. The transport carries the tag and does not read it. */
+/* What the P2P channel holds at least, whatever the receiver does: coll.h promises as much. */
+#define TRANSPORT_P2P_MESSAGES 64
+#define TRANSPORT_P2P_BYTES ((size_t)256 << 10)
+
+/* What travels beside a message's bytes. The transport carries the call and does not read it. */
 typedef struct transport_head {
-  uint64_t tag;
+  flight_call_t call;
   size_t bytes;
 } transport_head_t;
+
+#define TRANSPORT_REASON_BYTES 480
+
+/* Why a communicator was finished. */
+typedef struct transport_reason {
+  int failed_rank; /* the rank to blame */
+  coll_status_t status;
+  char text[TRANSPORT_REASON_BYTES]; /* the sentence of who found out */
+} transport_reason_t;
 
 /* Where memory is, in words that a peer can map. All zero: not mappable. */
 typedef struct transport_address {
@@ -89,15 +103,21 @@ typedef struct transport_ops {
   coll_status_t (*take_post)(transport_t *t, int peer);
 
   /* Release: everything this thread wrote before is visible to the peer once its matching
-   * wait has arrived. Never full. */
-  coll_status_t (*signal)(transport_port_t *port, uint64_t tag);
+   * wait has arrived. Holds at least PLAN_SIGNALS_MAX; not done: there is no room for another. */
+  coll_status_t (*signal)(transport_port_t *port, const flight_call_t *call, bool *done);
 
-  /* Acquire: consumes one signal from the peer, if there is one. *tag is what the peer gave with
-   * it, or 0 where later signals have overtaken it. */
-  coll_status_t (*wait)(transport_port_t *port, uint64_t *tag, bool *arrived);
+  /* Acquire: consumes one signal from the peer, if there is one, and tells what the peer gave with
+   * it. */
+  coll_status_t (*wait)(transport_port_t *port, flight_call_t *call, bool *arrived);
 
   /* Whether a wait would find a signal. */
   bool (*signaled)(transport_port_t *port);
+
+  /* For a rank that is about to leave. in: the call of the oldest message or signal from the peer
+   * that this rank has not taken. out: of the oldest message to the peer, where that has left, and
+   * so will never take it. */
+  bool (*pending_in)(transport_port_t *port, flight_call_t *call);
+  bool (*pending_out)(transport_port_t *port, flight_call_t *call);
 
   /* Describes [ptr, ptr+bytes) so that peers can map it, and sees to it that they will be able to.
    * A zero address where they cannot. Cheap when asked again for the same memory. */
@@ -125,24 +145,19 @@ typedef struct transport_ops {
   transport_outlook_t (*outlook)(transport_t *t, uint64_t place, uint64_t missing);
   void (*yield)(transport_t *t); /* lets other threads have the core, and peers know of it */
 
-  /* How many collectives the peer has completed, as far as it is known here (UINT64_MAX where it is
-   * not). What tells a rank that died on its peers from one that ended after its work was done. */
-  uint64_t (*peer_completed)(transport_t *t, int peer);
-
-  /* Tells whoever asks which collective this rank is in, by number (from 0) and tag; and whether a
-   * peer has told that it is in that one, and with which tag. For wait loops: a rank that goes on
-   * need not tell. What shows ranks that wait for each other in calls that do not fit together. */
-  void (*enter)(transport_t *t, uint64_t number, uint64_t tag);
-  bool (*peer_entered)(transport_t *t, int peer, uint64_t number, uint64_t *tag);
+  /* A rank's flight recorder as it is known here, this rank's own included; NULL where it is not
+   * known. publish: what was written to this rank's since shall be seen by its peers. */
+  const flight_recorder_t *(*recorder)(transport_t *t, int rank);
+  void (*publish)(transport_t *t);
 
   /* Looks at the peer's health; may enter the kernel, so for wait loops only. What a peer sent
    * before it left or died can still be received. */
   transport_peer_state_t (*peer_state)(transport_t *t, int peer);
 
-  /* Tells every rank that the communicator is finished because of rank `culprit`; the first to say
-   * so is believed. aborted: whether it was said, by anyone, and the culprit. */
-  void (*abort)(transport_t *t, int culprit);
-  bool (*aborted)(transport_t *t, int *culprit);
+  /* Tells every rank that the communicator is finished, and why; the first to say so is believed.
+   * aborted: whether it was said, by anyone, and the reason. Both by any thread. */
+  void (*abort)(transport_t *t, const transport_reason_t *reason);
+  bool (*aborted)(transport_t *t, transport_reason_t *reason);
 
   /* Leaves in good order and frees the transport. */
   void (*destroy)(transport_t *t);
@@ -158,15 +173,9 @@ struct transport {
   bool own_cores;    /* nobody needs the core of a rank that waits; by who owns the transport */
   /* Not 0 once `aborted` would say so, for a quick look by any thread; set with release. */
   const _Atomic uint32_t *abort_word;
-  /* How many collectives this rank has completed, for peers that ask; by transport_complete.
-   * Written with every call, and so not by way of a slot. */
-  _Atomic uint64_t *completed;
+  /* This rank's own. Written with every call, and so not by way of a slot. */
+  flight_recorder_t *flight;
 };
-
-static inline void transport_complete(const transport_t *t, uint64_t collectives) {
-  /* release: who sees the number sees what this rank has sent before */
-  atomic_store_explicit(t->completed, collectives, memory_order_release);
-}
 
 /* A table that answers "unsupported" to everything (and does nothing where nothing can fail), for
  * transports to copy from: no slot of any table is NULL. */

@@ -39,13 +39,14 @@ static coll_status_t unsupported_take(transport_port_t *port) {
   return unsupported(port->transport, "show messages in place");
 }
 
-static coll_status_t unsupported_signal(transport_port_t *port, uint64_t tag) {
-  (void)tag;
+static coll_status_t unsupported_signal(transport_port_t *port, const flight_call_t *call,
+                                        bool *done) {
+  (void)call, (void)done;
   return unsupported(port->transport, "signal");
 }
 
-static coll_status_t unsupported_wait(transport_port_t *port, uint64_t *tag, bool *arrived) {
-  (void)tag, (void)arrived;
+static coll_status_t unsupported_wait(transport_port_t *port, flight_call_t *call, bool *arrived) {
+  (void)call, (void)arrived;
   return unsupported(port->transport, "wait for signals");
 }
 
@@ -75,6 +76,11 @@ static coll_status_t unsupported_take_post(transport_t *t, int peer) {
 
 static bool unsupported_signaled(transport_port_t *port) {
   (void)port;
+  return false;
+}
+
+static bool unsupported_pending(transport_port_t *port, flight_call_t *call) {
+  (void)port, (void)call;
   return false;
 }
 
@@ -116,18 +122,13 @@ static void unsupported_disarm(transport_t *t) {
   (void)t;
 }
 
-static void unsupported_enter(transport_t *t, uint64_t number, uint64_t tag) {
-  (void)t, (void)number, (void)tag;
+static const flight_recorder_t *unsupported_recorder(transport_t *t, int rank) {
+  (void)t, (void)rank;
+  return NULL;
 }
 
-static bool unsupported_peer_entered(transport_t *t, int peer, uint64_t number, uint64_t *tag) {
-  (void)t, (void)peer, (void)number, (void)tag;
-  return false;
-}
-
-static uint64_t unsupported_peer_completed(transport_t *t, int peer) {
-  (void)t, (void)peer;
-  return UINT64_MAX;
+static void unsupported_publish(transport_t *t) {
+  (void)t;
 }
 
 static transport_peer_state_t unsupported_peer_state(transport_t *t, int peer) {
@@ -135,12 +136,12 @@ static transport_peer_state_t unsupported_peer_state(transport_t *t, int peer) {
   return TRANSPORT_PEER_HERE;
 }
 
-static void unsupported_abort(transport_t *t, int culprit) {
-  (void)t, (void)culprit;
+static void unsupported_abort(transport_t *t, const transport_reason_t *reason) {
+  (void)t, (void)reason;
 }
 
-static bool unsupported_aborted(transport_t *t, int *culprit) {
-  (void)t, (void)culprit;
+static bool unsupported_aborted(transport_t *t, transport_reason_t *reason) {
+  (void)t, (void)reason;
   return false;
 }
 
@@ -161,6 +162,8 @@ const transport_ops_t transport_unsupported = {
     .signal = unsupported_signal,
     .wait = unsupported_wait,
     .signaled = unsupported_signaled,
+    .pending_in = unsupported_pending,
+    .pending_out = unsupported_pending,
     .address = unsupported_address,
     .map = unsupported_map,
     .scratch = unsupported_scratch,
@@ -169,9 +172,8 @@ const transport_ops_t transport_unsupported = {
     .disarm = unsupported_disarm,
     .outlook = unsupported_outlook,
     .yield = unsupported_yield,
-    .peer_completed = unsupported_peer_completed,
-    .enter = unsupported_enter,
-    .peer_entered = unsupported_peer_entered,
+    .recorder = unsupported_recorder,
+    .publish = unsupported_publish,
     .peer_state = unsupported_peer_state,
     .abort = unsupported_abort,
     .aborted = unsupported_aborted,

@@ -246,21 +246,33 @@ static bool names_algo(const char *sentence, const call_t *call) {
   return call->algo == NULL || strstr(sentence, call->algo) != NULL;
 }
 
-static bool names_difference(const player_t players[], const call_verdict_t *verdict,
-                             const char *sentence) {
-  const call_t *calls[2];
+/* Of two ranks that differ in their collectives of that number. */
+static bool names_items(const item_t *one, int a, const item_t *other, int b,
+                        const char *sentence) {
   char texts[2][CALL_TEXT_BYTES];
-  for (int i = 0; i < 2; i++) {
-    int rank = verdict->differ_ranks[i];
-    calls[i] = find_collective(&players[rank], verdict->differ_number)->call;
-    call_describe(calls[i], rank, texts[i]);
-  }
-  if (verdict->differ_in_group && strstr(sentence, "group") == NULL) return false;
-  if (verdict->differ_in_algorithm &&
-      !(names_algo(sentence, calls[0]) && names_algo(sentence, calls[1]))) {
+  call_describe(one->call, a, texts[0]);
+  call_describe(other->call, b, texts[1]);
+  bool alike = same_shape(one->call, other->call);
+  if (alike && !same_group(one, other) && strstr(sentence, "group") == NULL) return false;
+  if (alike && !same_algo(one->call, other->call) &&
+      !(names_algo(sentence, one->call) && names_algo(sentence, other->call))) {
     return false;
   }
   return names_both(sentence, texts[0], texts[1]);
+}
+
+/* Of any two ranks that differ: where there are several, each may be found first. */
+static bool names_difference(const player_t players[], int size, const call_verdict_t *verdict,
+                             const char *sentence) {
+  for (int a = 0; a < size; a++) {
+    for (int b = 0; b < size; b++) {
+      const item_t *one = find_collective(&players[a], verdict->differ_number);
+      const item_t *other = find_collective(&players[b], verdict->differ_number);
+      if (one == NULL || other == NULL || same_collective(one, other)) continue;
+      if (names_items(one, a, other, b, sentence)) return true;
+    }
+  }
+  return false;
 }
 
 static bool any_of_two_ranks(const player_t players[], int a, int b, const char *sentence) {
@@ -309,7 +321,7 @@ bool call_oracle_accepts(const call_kind_t *const kinds[], int size, const call_
     if (names_any(&players[rank], rank, !waits, sentence)) return true;
   }
   if (ended) return false;
-  if (!uses_messages(kinds, size)) return names_difference(players, verdict, sentence);
+  if (!uses_messages(kinds, size)) return names_difference(players, size, verdict, sentence);
   for (int a = 0; a < size; a++) {
     for (int b = 0; b < size; b++) {
       if (a != b && any_of_two_ranks(players, a, b, sentence)) return true;

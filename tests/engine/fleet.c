@@ -11,7 +11,6 @@
 #include "base/names.h"
 #include "engine/handshake.h"
 #include "engine/run.h"
-#include "engine/tag.h"
 #include "harness/faults.h"
 #include "transport/self/self.h"
 #include "transport/shm/shm.h"
@@ -32,7 +31,8 @@ typedef enum player_state {
 /* A rank. */
 typedef struct player {
   struct fleet *fleet;
-  int rank, at; /* the call it is in */
+  int rank, at;     /* the call it is in */
+  uint64_t history; /* of the calls before */
   player_state_t state;
   engine_world_t world;
   plan_t *plan;
@@ -125,7 +125,14 @@ static bool unspoiled(const player_t *player, const question_t *q) {
 
 static void describe_call(player_t *player, const question_t *q) {
   engine_call_t *call = &player->call;
-  int op = base_collective_reduces(q->collective) ? (int)q->op : ENGINE_OP_NONE;
+  bool uneven = q->collective == COLL_ALLTOALLV;
+  const flight_words_t words = {
+      .verb = q->collective,
+      .dtype = q->dtype,
+      .op = base_collective_reduces(q->collective) ? (int)q->op : FLIGHT_OP_NONE,
+      .root = q->root,
+      .count = uneven ? 0 : q->count};
+  const flight_call_t id = flight_call_make(&words);
   *call = (engine_call_t){
       .input = question_input_elements(q, player->rank) > 0 ? player->input : NULL,
       .output = question_output_elements(q, player->rank) > 0 ? player->output : NULL,
@@ -133,8 +140,10 @@ static void describe_call(player_t *player, const question_t *q) {
       .dtype = q->dtype,
       .op = q->op == COLL_AVG ? COLL_SUM : q->op,
       .element_bytes = base_dtype_bytes(q->dtype),
-      .tag = engine_tag_make((uint64_t)player->at, q->collective, q->dtype, op, q->count, q->root)};
-  if (q->collective != COLL_ALLTOALLV) return;
+      .id = {flight_what_at(id.what, (uint64_t)player->at), id.count + player->history},
+      .history = player->history};
+  player->history = flight_history_add(player->history, id);
+  if (!uneven) return;
   question_layout(q, player->rank, player->blocks[0], player->blocks[1], player->blocks[2],
                   player->blocks[3]);
   call->input_blocks = (engine_blocks_t){player->blocks[0], player->blocks[1]};
@@ -145,7 +154,6 @@ static void describe_call(player_t *player, const question_t *q) {
     if (player->blocks[2][peer] > call->count) call->count = player->blocks[2][peer];
   }
   call->count_per_pair = true;
-  call->tag = engine_tag_recount(call->tag, 0, 0);
 }
 
 static bool wants_in_place(const player_t *player, const fleet_call_t *call) {

@@ -22,7 +22,7 @@ static bool repeats(plan_reach_t reach, int lanes, size_t count) {
   plan_program_t program = {.lanes = {{.steps = &step, .count = 1}}};
   plan_t plan = {.shape = shape, .reach = reach, .parts = 1, .lanes = lanes, .scratch_chunks = 1};
   engine_call_t call = {
-      .input = input, .output = output, .count = count, .element_bytes = 1, .tag = 1};
+      .input = input, .output = output, .count = count, .element_bytes = 1, .id = {1, 2}};
   alone_t alone;
   alone_open(&alone, &device_host_portable);
   alone_run(&alone, &plan, &program, &call);
@@ -75,7 +75,7 @@ static void open_side(side_t *side, int rank, transport_t *end) {
 static void point_at(side_t *side, int call) {
   side->call.input = side->world.rank == 0 ? side->data[call] : NULL;
   side->call.output = side->world.rank == 1 ? side->data[call] : NULL;
-  side->call.tag = (uint64_t)(100 + call);
+  side->call.id = (flight_call_t){flight_what_at(7, (uint64_t)call), (uint64_t)(100 + call)};
 }
 
 static void begin_first(side_t *side, bool *done) {

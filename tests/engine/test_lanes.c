@@ -24,7 +24,7 @@ Test(lanes, wait_for_each_other) {
   plan_t plan = {.shape = {COLL_ALLREDUCE, 1, 0}, .parts = 1, .lanes = 2, .scratch_chunks = 1};
   char input[COUNT], output[COUNT] = {0};
   engine_call_t call = {
-      .input = input, .output = output, .count = COUNT, .element_bytes = 1, .tag = 1};
+      .input = input, .output = output, .count = COUNT, .element_bytes = 1, .id = {1, 2}};
   alone_t alone;
   alone_open(&alone, &device_host_portable);
   for (int i = 0; i < COUNT; i++) input[i] = (char)i;
@@ -54,7 +54,8 @@ Test(lanes, have_fifos_of_their_own) {
   char data[2][2 * COUNT] = {{0}};
   engine_world_t worlds[2];
   engine_call_t calls[2];
-  int peers[PLAN_LANES_MAX];
+  uint64_t word;
+  base_ranks_t peers = {.size = 2, .words = &word};
   bool moved, done[2] = {false, false};
   for (int i = 0; i < 2 * COUNT; i++) data[0][i] = (char)(i * 3);
   cr_assert_eq(transport_shm_create_local(2, ends), COLL_OK, "%s", base_last_error());
@@ -70,18 +71,21 @@ Test(lanes, have_fifos_of_their_own) {
                                   .output = data[rank],
                                   .count = sizeof data[0],
                                   .element_bytes = 1,
-                                  .tag = 9};
+                                  .id = {9, 10}};
     cr_assert_eq(engine_run_begin(&runs[rank], &worlds[rank], &plan, &programs[rank], &calls[rank]),
                  COLL_OK);
   }
   cr_assert_eq(engine_run_advance(&runs[1], &moved, &done[1]), COLL_OK);
   cr_assert(!moved && !done[1]);
-  cr_assert_eq(engine_run_waits_for(&runs[1], peers), 1, "a lane that waits for a lane names none");
-  cr_assert_eq(peers[0], 0);
+  base_ranks_clear(&peers);
+  engine_run_waits_for(&runs[1], &peers);
+  cr_assert_eq(word, 1, "rank 0 alone: a lane that waits for a lane names none");
   for (int rank = 0; rank < 2; rank++) {
     cr_assert_eq(engine_run_advance(&runs[rank], &moved, &done[rank]), COLL_OK);
     cr_assert(moved && done[rank], "rank %d", rank);
-    cr_assert_eq(engine_run_waits_for(&runs[rank], peers), 0);
+    base_ranks_clear(&peers);
+    engine_run_waits_for(&runs[rank], &peers);
+    cr_assert_eq(word, 0);
   }
   cr_assert_arr_eq(data[1], data[0], sizeof data[0]);
   for (int rank = 0; rank < 2; rank++) {

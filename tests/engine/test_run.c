@@ -1,6 +1,6 @@
 /*
  * Every algorithm on every small number of ranks, in rows of calls without a pause between them:
- * counts from one element to many passes, ranks in place and not, slots and scratch of all sizes,
+ * counts from none to many passes, ranks in place and not, slots and scratch of all sizes,
  * under schedules that a seed draws.
  */
 #include <criterion/criterion.h>
@@ -28,8 +28,9 @@ static coll_op_t some_op(uint64_t *random) {
 
 static size_t some_count(uint64_t *random, const fleet_options_t *options) {
   size_t slot = options->slot_bytes > 0 ? options->slot_bytes : 32768;
-  switch (random_below(random, 5)) {
+  switch (random_below(random, 6)) {
     case 0: return 1;
+    case 5: return 0;
     case 1: return 2 + (size_t)random_below(random, 15);
     case 2: return 97;
     case 3: return slot / 8 + (size_t)random_below(random, 9);

@@ -1,10 +1,11 @@
-/* Where chunks lie, what tags tell, and when a plan fits: the engine's arithmetic on its own. */
+/* Where chunks lie, what mismatches tell, and when a plan fits: the engine's
+ * arithmetic on its own. */
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "engine/mismatch.h"
 #include "engine/run.h"
 #include "engine/span.h"
-#include "engine/tag.h"
 
 #define SIZE 3
 
@@ -121,10 +122,23 @@ Test(span, ends_with_a_block_that_is_shorter_than_the_pass) {
   cr_assert_eq(engine_span_piece(&scene.place, &on, 1, 0).start, 3 + 8);
 }
 
-/* ---- tags -----------------------------------------------------------------------------------*/
+/* ---- mismatches -----------------------------------------------------------------------------*/
 
-static const char *mismatch(uint64_t here, uint64_t there) {
-  cr_assert_eq(engine_tag_mismatch(2, here, 5, there), COLL_ERROR_MISMATCH);
+enum { HISTORY = 12345 };
+
+/* As it travels. */
+static flight_call_t id_of(uint64_t number, int verb, size_t count, uint64_t history) {
+  const flight_words_t words = {
+      .verb = verb, .dtype = COLL_FLOAT32, .op = FLIGHT_OP_NONE, .root = 1, .count = count};
+  flight_call_t id = flight_call_make(&words);
+  return (flight_call_t){flight_what_at(id.what, number), id.count + history};
+}
+
+/* What rank 2 says that finds `found` of rank 5 in its own call. */
+static const char *mismatch(flight_call_t own, flight_call_t found, uint64_t history) {
+  engine_world_t world = {.rank = 2, .size = 6};
+  engine_call_t call = {.id = own, .history = history};
+  cr_assert_eq(engine_mismatch(&world, &call, own, 5, found), COLL_ERROR_MISMATCH);
   return base_last_error();
 }
 
@@ -132,43 +146,18 @@ static void holds(const char *sentence, const char *words) {
   cr_assert_not_null(strstr(sentence, words), "no '%s' in: %s", words, sentence);
 }
 
-Test(tag, tells_verbs_apart) {
-  uint64_t here = engine_tag_make(3, COLL_ALLREDUCE, COLL_FLOAT32, COLL_MAX, 10, 0);
-  uint64_t there = engine_tag_make(3, COLL_GATHER, COLL_INT8, ENGINE_OP_NONE, 10, 1);
-  const char *sentence = mismatch(here, there);
-  holds(sentence, "rank 2 is in call 3, allreduce(float32, max)");
-  holds(sentence, "rank 5 is in call 3, gather(int8)");
-  cr_assert_null(strstr(sentence, "with another count"), "%s", sentence);
+Test(mismatch, takes_the_history_off_the_counts) {
+  flight_call_t own = id_of(3, COLL_BROADCAST, 10, HISTORY);
+  const char *sentence = mismatch(own, id_of(3, COLL_BROADCAST, 11, HISTORY), HISTORY);
+  holds(sentence, "call 3: rank 2 is in broadcast(float32, count 10, root 1)");
+  holds(sentence, "rank 5 is in broadcast(float32, count 11, root 1)");
 }
 
-Test(tag, tells_counts_and_roots_apart) {
-  uint64_t here = engine_tag_make(0, COLL_BROADCAST, COLL_INT64, ENGINE_OP_NONE, 10, 0);
-  holds(mismatch(here, engine_tag_make(0, COLL_BROADCAST, COLL_INT64, ENGINE_OP_NONE, 11, 0)),
-        "with another count or root");
-  holds(mismatch(here, engine_tag_make(0, COLL_BROADCAST, COLL_INT64, ENGINE_OP_NONE, 10, 1)),
-        "with another count or root");
-  cr_assert_eq(
-      here, engine_tag_recount(engine_tag_make(0, COLL_BROADCAST, COLL_INT64, ENGINE_OP_NONE, 5, 4),
-                               10, 0));
-}
-
-Test(tag, has_words_for_pairs_and_scalars) {
-  uint64_t pair = engine_tag_make(7, COLL_SENDRECV, COLL_UINT8, ENGINE_OP_NONE, 1, 0);
-  uint64_t scaled = engine_tag_make(8, COLL_REDUCE, COLL_BFLOAT16, ENGINE_OP_PREMUL, 1, 0);
-  const char *sentence = mismatch(pair, scaled);
-  holds(sentence, "call 7, send/recv(uint8)");
-  holds(sentence, "call 8, reduce(bfloat16, premul_sum)");
-  holds(mismatch(pair, 0), "rank 5"); /* also for what no call of ours would send */
-  holds(mismatch(pair, UINT64_MAX), "rank 5");
-}
-
-Test(tag, is_never_zero_and_rarely_equal) {
-  uint64_t first = engine_tag_make(0, COLL_ALLREDUCE, COLL_INT8, COLL_SUM, 0, 0);
-  for (size_t count = 0; count < 5000; count++) {
-    uint64_t tag = engine_tag_make(0, COLL_ALLREDUCE, COLL_INT8, COLL_SUM, count, 0);
-    cr_assert_neq(tag, 0);
-    cr_assert(count == 0 || tag != first, "count %zu is told apart from 0", count);
-  }
+Test(mismatch, names_the_halves_of_a_pair) {
+  flight_call_t own = id_of(7, COLL_SENDRECV, 10, 0);
+  const char *sentence = mismatch(own, id_of(7, COLL_SENDRECV, 11, 0), 0);
+  holds(sentence, "rank 2 is in recv(float32, count 10, from rank 5)");
+  holds(sentence, "rank 5 is in send(float32, count 11, to rank 2)");
 }
 
 /* ---- room -----------------------------------------------------------------------------------*/

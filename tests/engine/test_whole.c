@@ -56,7 +56,7 @@ static void run_from(plan_step_t first, bool back, plan_reach_t reach) {
   plan_t plan = {
       .shape = {COLL_ALLREDUCE, 1, 0}, .reach = reach, .parts = 1, .lanes = 1, .scratch_chunks = 1};
   engine_call_t call = {
-      .input = input, .output = output, .count = COUNT, .element_bytes = 1, .tag = 1};
+      .input = input, .output = output, .count = COUNT, .element_bytes = 1, .id = {1, 2}};
   for (int i = 0; i < COUNT; i++) input[i] = (char)(i + 1);
   memset(output, 0, sizeof output);
   into_scratch = into_output = 0;

@@ -29,8 +29,10 @@ static void open_with_room(alone_t *alone) {
 }
 
 static engine_call_t call_of(uint32_t sequence, size_t count) {
-  return (engine_call_t){
-      .input = input, .count = count, .element_bytes = 1, .tag = engine_tag_of_call(1, sequence)};
+  return (engine_call_t){.input = input,
+                         .count = count,
+                         .element_bytes = 1,
+                         .id.what = flight_what_at(1, sequence)};
 }
 
 /* Whether the window alone holds INPUT, and the others nothing. */
@@ -60,12 +62,12 @@ static bool first_goes_to(size_t window, const plan_t *made_by, engine_call_t ca
   return goes;
 }
 
-/* Calls of these numbers, whose windows are counted by their lower 16 bits. */
+/* Calls of these numbers, whose windows are counted by their lower 24 bits. */
 static void check_turns(uint32_t first, uint32_t end) {
   alone_t alone;
   open_with_room(&alone);
   for (uint32_t call = first; call < end; call++) {
-    size_t window = (call & 0xffff) % WINDOWS;
+    size_t window = (call & 0xffffff) % WINDOWS;
     cr_assert(goes_to(&alone, window, &plan, call_of(call, WINDOW)), "call %d", (int)call);
   }
   alone_close(&alone);
@@ -76,7 +78,7 @@ Test(windows, take_turns_from_call_to_call) {
 }
 
 Test(windows, jump_where_numbers_of_calls_begin_again) {
-  check_turns(0xfffe, 0x10002);
+  check_turns(0xfffffe, 0x1000002);
 }
 
 Test(windows, take_turns_where_calls_are_begun_again) {

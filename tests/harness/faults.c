@@ -86,23 +86,36 @@ static coll_status_t faults_take(transport_port_t *outer) {
   return count(self_of(outer->transport), ops_of(port)->take(port->inner), true);
 }
 
-static coll_status_t faults_signal(transport_port_t *outer, uint64_t tag) {
+static coll_status_t faults_signal(transport_port_t *outer, const flight_call_t *call,
+                                   bool *done) {
   const port_t *port = port_at(outer);
-  if (self_of(outer->transport)->steps_left == 0) raise(SIGKILL);
-  return count(self_of(outer->transport), ops_of(port)->signal(port->inner, tag), true);
+  *done = false;
+  if (refuses(self_of(outer->transport))) return COLL_OK;
+  coll_status_t status = ops_of(port)->signal(port->inner, call, done);
+  return count(self_of(outer->transport), status, *done);
 }
 
-static coll_status_t faults_wait(transport_port_t *outer, uint64_t *tag, bool *arrived) {
+static coll_status_t faults_wait(transport_port_t *outer, flight_call_t *call, bool *arrived) {
   const port_t *port = port_at(outer);
   *arrived = false;
   if (refuses(self_of(outer->transport))) return COLL_OK;
-  coll_status_t status = ops_of(port)->wait(port->inner, tag, arrived);
+  coll_status_t status = ops_of(port)->wait(port->inner, call, arrived);
   return count(self_of(outer->transport), status, *arrived);
 }
 
 static bool faults_signaled(transport_port_t *outer) {
   const port_t *port = port_at(outer);
   return !refuses(self_of(outer->transport)) && ops_of(port)->signaled(port->inner);
+}
+
+static bool faults_pending_in(transport_port_t *outer, flight_call_t *call) {
+  const port_t *port = port_at(outer);
+  return ops_of(port)->pending_in(port->inner, call);
+}
+
+static bool faults_pending_out(transport_port_t *outer, flight_call_t *call) {
+  const port_t *port = port_at(outer);
+  return ops_of(port)->pending_out(port->inner, call);
 }
 
 /* ---- all else */
@@ -160,28 +173,24 @@ static void faults_yield(transport_t *t) {
   inner_of(t)->ops->yield(inner_of(t));
 }
 
-static uint64_t faults_peer_completed(transport_t *t, int peer) {
-  return inner_of(t)->ops->peer_completed(inner_of(t), peer);
+static const flight_recorder_t *faults_recorder(transport_t *t, int rank) {
+  return inner_of(t)->ops->recorder(inner_of(t), rank);
+}
+
+static void faults_publish(transport_t *t) {
+  inner_of(t)->ops->publish(inner_of(t));
 }
 
 static transport_peer_state_t faults_peer_state(transport_t *t, int peer) {
   return inner_of(t)->ops->peer_state(inner_of(t), peer);
 }
 
-static void faults_enter(transport_t *t, uint64_t number, uint64_t tag) {
-  inner_of(t)->ops->enter(inner_of(t), number, tag);
+static void faults_abort(transport_t *t, const transport_reason_t *reason) {
+  inner_of(t)->ops->abort(inner_of(t), reason);
 }
 
-static bool faults_peer_entered(transport_t *t, int peer, uint64_t number, uint64_t *tag) {
-  return inner_of(t)->ops->peer_entered(inner_of(t), peer, number, tag);
-}
-
-static void faults_abort(transport_t *t, int culprit) {
-  inner_of(t)->ops->abort(inner_of(t), culprit);
-}
-
-static bool faults_aborted(transport_t *t, int *culprit) {
-  return inner_of(t)->ops->aborted(inner_of(t), culprit);
+static bool faults_aborted(transport_t *t, transport_reason_t *reason) {
+  return inner_of(t)->ops->aborted(inner_of(t), reason);
 }
 
 static void faults_destroy(transport_t *t) {
@@ -203,6 +212,8 @@ static const transport_ops_t faults_ops = {
     .signal = faults_signal,
     .wait = faults_wait,
     .signaled = faults_signaled,
+    .pending_in = faults_pending_in,
+    .pending_out = faults_pending_out,
     .address = faults_address,
     .map = faults_map,
     .scratch = faults_scratch,
@@ -211,9 +222,8 @@ static const transport_ops_t faults_ops = {
     .disarm = faults_disarm,
     .outlook = faults_outlook,
     .yield = faults_yield,
-    .peer_completed = faults_peer_completed,
-    .enter = faults_enter,
-    .peer_entered = faults_peer_entered,
+    .recorder = faults_recorder,
+    .publish = faults_publish,
     .peer_state = faults_peer_state,
     .abort = faults_abort,
     .aborted = faults_aborted,

@@ -50,15 +50,20 @@ int transport_case_sizes(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_cut(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_channels(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_crowd(const transport_fixture_t *fixture, transport_t **end);
+/* promise.c */
+int transport_case_promise(const transport_fixture_t *fixture, transport_t **end);
 /* posts.c */
 int transport_case_posts(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_posts_full(const transport_fixture_t *fixture, transport_t **end);
 /* signals.c */
 int transport_case_counts(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_signals_held(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_signals_full(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_publishes(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_wakes(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_no_missed_news(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_wakes_for_room(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_wakes_for_signal_room(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_sleep_ends(const transport_fixture_t *fixture, transport_t **end);
 /* life.c */
 int transport_case_slots(const transport_fixture_t *fixture, transport_t **end);
@@ -66,43 +71,57 @@ int transport_case_memory(const transport_fixture_t *fixture, transport_t **end)
 int transport_case_scratch(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_leaves(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_dies(const transport_fixture_t *fixture, transport_t **end);
-int transport_case_tells(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_aborts_at_once(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_abort_wakes(const transport_fixture_t *fixture, transport_t **end);
+/* records.c */
+int transport_case_records(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_pending_in(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_pending_out(const transport_fixture_t *fixture, transport_t **end);
 
 /* Cases that make sense for any number of ranks; `run` is one of the two runners above. */
-#define TRANSPORT_KIT_ANY(suite, fixture, run, size)  \
-  Test(suite, has_every_slot) {                       \
-    run(&(fixture), size, transport_case_slots);      \
-  }                                                   \
-  Test(suite, keeps_messages_in_order) {              \
-    run(&(fixture), size, transport_case_order);      \
-  }                                                   \
-  Test(suite, says_when_it_is_full) {                 \
-    run(&(fixture), size, transport_case_full);       \
-  }                                                   \
-  Test(suite, holds_the_depth) {                      \
-    run(&(fixture), size, transport_case_depth);      \
-  }                                                   \
-  Test(suite, carries_every_size) {                   \
-    run(&(fixture), size, transport_case_sizes);      \
-  }                                                   \
-  Test(suite, cuts_long_messages) {                   \
-    run(&(fixture), size, transport_case_cut);        \
-  }                                                   \
-  Test(suite, keeps_channels_apart) {                 \
-    run(&(fixture), size, transport_case_channels);   \
-  }                                                   \
-  Test(suite, counts_signals) {                       \
-    run(&(fixture), size, transport_case_counts);     \
-  }                                                   \
-  Test(suite, sleeps_no_longer_than_told) {           \
-    run(&(fixture), size, transport_case_sleep_ends); \
-  }                                                   \
-  Test(suite, maps_memory) {                          \
-    run(&(fixture), size, transport_case_memory);     \
-  }                                                   \
-  Test(suite, maps_scratch) {                         \
-    run(&(fixture), size, transport_case_scratch);    \
+#define TRANSPORT_KIT_ANY(suite, fixture, run, size)    \
+  Test(suite, has_every_slot) {                         \
+    run(&(fixture), size, transport_case_slots);        \
+  }                                                     \
+  Test(suite, keeps_messages_in_order) {                \
+    run(&(fixture), size, transport_case_order);        \
+  }                                                     \
+  Test(suite, says_when_it_is_full) {                   \
+    run(&(fixture), size, transport_case_full);         \
+  }                                                     \
+  Test(suite, holds_the_depth) {                        \
+    run(&(fixture), size, transport_case_depth);        \
+  }                                                     \
+  Test(suite, carries_every_size) {                     \
+    run(&(fixture), size, transport_case_sizes);        \
+  }                                                     \
+  Test(suite, cuts_long_messages) {                     \
+    run(&(fixture), size, transport_case_cut);          \
+  }                                                     \
+  Test(suite, keeps_channels_apart) {                   \
+    run(&(fixture), size, transport_case_channels);     \
+  }                                                     \
+  Test(suite, counts_signals) {                         \
+    run(&(fixture), size, transport_case_counts);       \
+  }                                                     \
+  Test(suite, sleeps_no_longer_than_told) {             \
+    run(&(fixture), size, transport_case_sleep_ends);   \
+  }                                                     \
+  Test(suite, maps_memory) {                            \
+    run(&(fixture), size, transport_case_memory);       \
+  }                                                     \
+  Test(suite, maps_scratch) {                           \
+    run(&(fixture), size, transport_case_scratch);      \
+  }                                                     \
+  Test(suite, holds_signals) {                          \
+    run(&(fixture), size, transport_case_signals_held); \
+  }                                                     \
+  Test(suite, says_when_signals_are_full) {             \
+    run(&(fixture), size, transport_case_signals_full); \
+  }                                                     \
+  Test(suite, shows_what_was_not_taken) {               \
+    run(&(fixture), size, transport_case_pending_in);   \
   }
 
 /* Cases of transports that carry posts. */
@@ -115,30 +134,45 @@ int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end)
   }
 
 /* Cases that need a peer. */
-#define TRANSPORT_KIT_PEERS(suite, fixture, run)       \
-  Test(suite, carries_a_crowd) {                       \
-    run(&(fixture), 4, transport_case_crowd);          \
-  }                                                    \
-  Test(suite, publishes_with_signals) {                \
-    run(&(fixture), 2, transport_case_publishes);      \
-  }                                                    \
-  Test(suite, wakes_a_sleeper) {                       \
-    run(&(fixture), 2, transport_case_wakes);          \
-  }                                                    \
-  Test(suite, misses_no_news) {                        \
-    run(&(fixture), 2, transport_case_no_missed_news); \
-  }                                                    \
-  Test(suite, wakes_who_wants_room) {                  \
-    run(&(fixture), 2, transport_case_wakes_for_room); \
-  }                                                    \
-  Test(suite, sees_peers_leave) {                      \
-    run(&(fixture), 3, transport_case_leaves);         \
-  }                                                    \
-  Test(suite, tells_how_far_ranks_are) {               \
-    run(&(fixture), 3, transport_case_tells);          \
-  }                                                    \
-  Test(suite, spreads_an_abort) {                      \
-    run(&(fixture), 4, transport_case_aborts);         \
+#define TRANSPORT_KIT_PEERS(suite, fixture, run)              \
+  Test(suite, carries_a_crowd) {                              \
+    run(&(fixture), 4, transport_case_crowd);                 \
+  }                                                           \
+  Test(suite, publishes_with_signals) {                       \
+    run(&(fixture), 2, transport_case_publishes);             \
+  }                                                           \
+  Test(suite, wakes_a_sleeper) {                              \
+    run(&(fixture), 2, transport_case_wakes);                 \
+  }                                                           \
+  Test(suite, misses_no_news) {                               \
+    run(&(fixture), 2, transport_case_no_missed_news);        \
+  }                                                           \
+  Test(suite, wakes_who_wants_room) {                         \
+    run(&(fixture), 2, transport_case_wakes_for_room);        \
+  }                                                           \
+  Test(suite, sees_peers_leave) {                             \
+    run(&(fixture), 3, transport_case_leaves);                \
+  }                                                           \
+  Test(suite, spreads_an_abort) {                             \
+    run(&(fixture), 4, transport_case_aborts);                \
+  }                                                           \
+  Test(suite, wakes_who_wants_to_signal) {                    \
+    run(&(fixture), 2, transport_case_wakes_for_signal_room); \
+  }                                                           \
+  Test(suite, holds_what_pairs_are_promised) {                \
+    run(&(fixture), 2, transport_case_promise);               \
+  }                                                           \
+  Test(suite, shows_recorders) {                              \
+    run(&(fixture), 3, transport_case_records);               \
+  }                                                           \
+  Test(suite, shows_what_those_who_left_did_not_take) {       \
+    run(&(fixture), 3, transport_case_pending_out);           \
+  }                                                           \
+  Test(suite, believes_one_of_many_aborts) {                  \
+    run(&(fixture), 4, transport_case_aborts_at_once);        \
+  }                                                           \
+  Test(suite, wakes_who_sleeps_for_an_abort) {                \
+    run(&(fixture), 2, transport_case_abort_wakes);           \
   }
 
 #define TRANSPORT_KIT(suite, fixture)                                       \

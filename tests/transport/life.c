@@ -1,4 +1,5 @@
 /* Cases about mapped memory, and about peers that leave, die or abort. */
+#include <pthread.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -14,8 +15,8 @@ int transport_case_slots(const transport_fixture_t *fixture, transport_t **end) 
   bool all = ops->port && ops->send && ops->recv && ops->peek && ops->take && ops->post &&
              ops->peek_post && ops->take_post && ops->signal && ops->wait && ops->signaled &&
              ops->address && ops->map && ops->scratch && ops->arm && ops->sleep && ops->disarm &&
-             ops->outlook && ops->yield && ops->peer_state && ops->peer_completed && ops->enter &&
-             ops->peer_entered && ops->abort && ops->aborted && ops->destroy;
+             ops->outlook && ops->yield && ops->recorder && ops->publish && ops->pending_in &&
+             ops->pending_out && ops->peer_state && ops->abort && ops->aborted && ops->destroy;
   WIRE_REQUIRE(all, "a slot of %s is NULL", ops->name);
   return 0;
 }
@@ -47,7 +48,6 @@ static int write_through(const transport_fixture_t *fixture, transport_t *t, siz
   int owner = 0, writer = t->size - 1;
   transport_address_t address = {0, 0}, again = {0, 0};
   void *memory = NULL;
-  uint64_t tag;
   if (t->rank == owner) {
     WIRE_REQUIRE(fixture->alloc(bytes, &memory) == COLL_OK, "%s", base_last_error());
     char *part = (char *)memory + OFFSET;
@@ -68,7 +68,7 @@ static int write_through(const transport_fixture_t *fixture, transport_t *t, siz
     WIRE_TRY(wire_signal(t, owner, 0, 1));
   }
   if (t->rank == owner) {
-    WIRE_TRY(wire_wait(t, writer, 0, &tag));
+    WIRE_TRY(wire_wait(t, writer, 0, 1));
     WIRE_REQUIRE(wire_is((char *)memory + OFFSET, bytes, LENGTH), "what was written is not here");
     WIRE_REQUIRE(((char *)memory)[OFFSET - 1] == 0 && ((char *)memory)[OFFSET + LENGTH] == 0,
                  "more than that was written");
@@ -170,61 +170,121 @@ int transport_case_dies(const transport_fixture_t *fixture, transport_t **end) {
     harness_kill(0);
   }
   WIRE_TRY(see_rank_0_go(t, TRANSPORT_PEER_LOST));
-  uint64_t tag;
   int other = 3 - t->rank; /* the survivors go on, and wait for each other before they leave */
   WIRE_TRY(wire_signal(t, other, 0, 1));
-  WIRE_TRY(wire_wait(t, other, 0, &tag));
+  WIRE_TRY(wire_wait(t, other, 0, 1));
   t->ops->destroy(t);
   *end = NULL; /* no meeting with the dead */
   return 0;
 }
 
-/* What collectives the ranks completed, and which they say they are in. */
-int transport_case_tells(const transport_fixture_t *fixture, transport_t **end) {
-  (void)fixture;
-  transport_t *t = *end;
-  uint64_t own = (uint64_t)t->rank, tag = 0;
-  for (int peer = 0; peer < t->size; peer++) {
-    WIRE_REQUIRE(!t->ops->peer_entered(t, peer, 0, &tag), "rank %d is in a call already", peer);
-    WIRE_REQUIRE(t->completed != NULL, "nowhere to tell what is completed");
-  }
-  harness_meet();
-  transport_complete(t, 100 + own);
-  t->ops->enter(t, 100 + own, 7000 + own);
-  harness_meet();
-  for (int peer = 0; peer < t->size; peer++) {
-    if (peer == t->rank) continue;
-    uint64_t number = 100 + (uint64_t)peer;
-    WIRE_REQUIRE(t->ops->peer_completed(t, peer) == number, "rank %d completed %d", peer,
-                 (int)t->ops->peer_completed(t, peer));
-    WIRE_REQUIRE(!t->ops->peer_entered(t, peer, number + 1, &tag), "rank %d is not there", peer);
-    WIRE_REQUIRE(t->ops->peer_entered(t, peer, number, &tag) && tag == 7000 + (uint64_t)peer,
-                 "rank %d says it is in %d", peer, (int)tag);
-  }
-  return 0;
+/* ---- the end of a communicator --------------------------------------------------------------*/
+
+/* A reason of which every byte follows from the number. */
+static transport_reason_t reason_of(int number, int size) {
+  transport_reason_t reason = {.failed_rank = number % size,
+                               .status = number % 2 == 0 ? COLL_ERROR_MISMATCH : COLL_ERROR_SYSTEM};
+  memset(reason.text, 'a' + number, sizeof reason.text - 1);
+  return reason;
 }
 
-/* The first culprit named is the one everybody hears of. */
-int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end) {
-  (void)fixture;
-  transport_t *t = *end;
-  int culprit = -1;
-  WIRE_REQUIRE(!t->ops->aborted(t, &culprit), "aborted from the start");
-  WIRE_REQUIRE(t->abort_word != NULL && atomic_load(t->abort_word) == 0, "its word says otherwise");
-  harness_meet();
-  if (t->rank == t->size - 1) t->ops->abort(t, 1);
+static bool is_reason(const transport_reason_t *reason, int number, int size) {
+  transport_reason_t expected = reason_of(number, size);
+  return reason->failed_rank == expected.failed_rank && reason->status == expected.status &&
+         strcmp(reason->text, expected.text) == 0;
+}
+
+static int hear(transport_t *t, transport_reason_t *reason) {
   uint64_t begin = base_clock_now_ns();
-  while (!t->ops->aborted(t, &culprit)) {
+  while (!t->ops->aborted(t, reason)) {
     WIRE_REQUIRE(base_clock_now_ns() - begin < SECOND_NS, "rank %d heard of no abort", t->rank);
     wire_pause();
   }
-  WIRE_REQUIRE(culprit == 1, "rank %d heard that it was rank %d", t->rank, culprit);
   WIRE_REQUIRE(atomic_load(t->abort_word) != 0, "rank %d finds nothing in its word", t->rank);
+  return 0;
+}
+
+/* The first reason given is the one everybody hears of, and goes on to hear of. */
+int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end) {
+  enum { FIRST = 5, LATER = 6 };
+  (void)fixture;
+  transport_t *t = *end;
+  transport_reason_t reason = {0}, first = reason_of(FIRST, t->size);
+  WIRE_REQUIRE(!t->ops->aborted(t, &reason), "aborted from the start");
+  WIRE_REQUIRE(t->abort_word != NULL && atomic_load(t->abort_word) == 0, "its word says otherwise");
   harness_meet();
-  if (t->rank == 0) t->ops->abort(t, 2);
+  if (t->rank == t->size - 1) t->ops->abort(t, &first);
+  WIRE_TRY(hear(t, &reason));
+  WIRE_REQUIRE(is_reason(&reason, FIRST, t->size), "rank %d heard: rank %d, %d, %.20s", t->rank,
+               reason.failed_rank, (int)reason.status, reason.text);
   harness_meet();
-  culprit = -1;
-  WIRE_REQUIRE(t->ops->aborted(t, &culprit) && culprit == 1, "rank %d now hears of rank %d",
-               t->rank, culprit);
+  transport_reason_t later = reason_of(LATER + t->rank, t->size);
+  t->ops->abort(t, &later); /* who has said so before as well */
+  harness_meet();
+  WIRE_TRY(hear(t, &reason));
+  WIRE_REQUIRE(is_reason(&reason, FIRST, t->size), "rank %d now hears: rank %d, %d, %.20s", t->rank,
+               reason.failed_rank, (int)reason.status, reason.text);
+  return 0;
+}
+
+typedef struct abort_job {
+  transport_t *t;
+  int number;
+} abort_job_t;
+
+static void *abort_thread(void *context) {
+  abort_job_t *job = context;
+  transport_reason_t reason = reason_of(job->number, job->t->size);
+  job->t->ops->abort(job->t, &reason);
+  return NULL;
+}
+
+/* Two threads of each rank abort at once: one reason is heard by all, and whole. */
+int transport_case_aborts_at_once(const transport_fixture_t *fixture, transport_t **end) {
+  enum { THREADS = 2 };
+  (void)fixture;
+  transport_t *t = *end;
+  pthread_t threads[THREADS];
+  abort_job_t jobs[THREADS];
+  transport_reason_t reason;
+  int *heard = harness_board(), number = 0;
+  harness_meet();
+  for (int i = 0; i < THREADS; i++) {
+    jobs[i] = (abort_job_t){t, THREADS * t->rank + i};
+    WIRE_REQUIRE(pthread_create(&threads[i], NULL, abort_thread, &jobs[i]) == 0, "no thread");
+  }
+  int heard_early = hear(t, &reason);
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  WIRE_TRY(heard_early);
+  while (number < THREADS * t->size && !is_reason(&reason, number, t->size)) number++;
+  WIRE_REQUIRE(number < THREADS * t->size, "rank %d heard what nobody said: rank %d, %d, %s",
+               t->rank, reason.failed_rank, (int)reason.status, reason.text);
+  heard[t->rank] = number;
+  harness_meet();
+  WIRE_REQUIRE(number == heard[0], "rank %d heard reason %d, rank 0 reason %d", t->rank, number,
+               heard[0]);
+  return 0;
+}
+
+/* A thread that sleeps is woken by another of its own rank that aborts. */
+int transport_case_abort_wakes(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  transport_t *t = *end;
+  transport_reason_t reason;
+  pthread_t thread;
+  abort_job_t job = {t, 0};
+  t->ops->arm(t);
+  uint64_t begin = base_clock_now_ns();
+  if (t->rank == 0) {
+    WIRE_REQUIRE(pthread_create(&thread, NULL, abort_thread, &job) == 0, "no thread");
+  }
+  while (!t->ops->aborted(t, &reason) && base_clock_now_ns() - begin < 2 * SECOND_NS) {
+    t->ops->sleep(t, 2 * SECOND_NS);
+    t->ops->disarm(t);
+    if (!t->ops->aborted(t, &reason)) t->ops->arm(t);
+  }
+  uint64_t slept = base_clock_now_ns() - begin;
+  if (t->rank == 0) pthread_join(thread, NULL);
+  WIRE_REQUIRE(slept < SECOND_NS, "rank %d slept through the abort", t->rank);
   return 0;
 }

@@ -77,7 +77,7 @@ int transport_case_full(const transport_fixture_t *fixture, transport_t **end) {
 static int move_big(transport_t *t, bool sends, int peer, uint64_t count) {
   size_t bytes = t->slot_bytes - count % 67;
   unsigned char *data = malloc(bytes);
-  transport_head_t head = {.tag = count, .bytes = bytes};
+  transport_head_t head = {.call = wire_id(count), .bytes = bytes};
   bool done = false;
   WIRE_REQUIRE(data != NULL, "out of memory");
   if (sends) {
@@ -86,7 +86,8 @@ static int move_big(transport_t *t, bool sends, int peer, uint64_t count) {
   } else {
     t->ops->recv(t->ops->port(t, peer, 0), data, bytes, &head, &done);
   }
-  bool same = head.tag == count && head.bytes == bytes && wire_is(data, count, bytes);
+  bool same = flight_call_is(head.call, wire_id(count)) && head.bytes == bytes &&
+              wire_is(data, count, bytes);
   free(data);
   WIRE_REQUIRE(done, "message %d of %zu bytes finds no %s", (int)count, bytes,
                sends ? "room" : "way");
@@ -118,13 +119,13 @@ int transport_case_depth(const transport_fixture_t *fixture, transport_t **end) 
   return 0;
 }
 
-static int carry(transport_t *t, size_t bytes, uint64_t tag) {
+static int carry(transport_t *t, size_t bytes, flight_call_t call) {
   int sender = 0, receiver = t->size - 1;
   unsigned char *data = malloc(bytes + 1);
   WIRE_REQUIRE(data != NULL, "out of memory");
   uint64_t deadline = wire_deadline_ns();
   bool done = t->rank != sender;
-  transport_head_t head = {.tag = tag, .bytes = bytes};
+  transport_head_t head = {.call = call, .bytes = bytes};
   wire_fill(data, bytes, bytes);
   while (!done && base_clock_now_ns() < deadline) {
     if (t->ops->send(t->ops->port(t, receiver, 0), bytes > 0 ? data : NULL, &head, &done) !=
@@ -143,7 +144,8 @@ static int carry(transport_t *t, size_t bytes, uint64_t tag) {
   }
   WIRE_REQUIRE(done, "cannot receive %zu bytes", bytes);
   if (t->rank == receiver) {
-    WIRE_REQUIRE(head.bytes == bytes && head.tag == tag, "the head of %zu bytes changed", bytes);
+    WIRE_REQUIRE(head.bytes == bytes && flight_call_is(head.call, call),
+                 "the head of %zu bytes changed", bytes);
     WIRE_REQUIRE(wire_is(data, bytes, bytes), "some of %zu bytes changed", bytes);
     WIRE_REQUIRE(data[bytes] == 0, "wrote past %zu bytes", bytes);
   }
@@ -172,7 +174,9 @@ int transport_case_sizes(const transport_fixture_t *fixture, transport_t **end) 
                           t->slot_bytes - 1,
                           t->slot_bytes};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-    if (sizes[i] <= t->slot_bytes) WIRE_TRY(carry(t, sizes[i], i % 2 == 0 ? 0 : UINT64_MAX - i));
+    flight_call_t call = {.what = i % 2 == 0 ? 0 : UINT64_MAX - i,
+                          .count = i % 3 == 0 ? 0 : UINT64_MAX - i};
+    if (sizes[i] <= t->slot_bytes) WIRE_TRY(carry(t, sizes[i], call));
   }
   return 0;
 }

@@ -7,7 +7,7 @@
 
 static int post_try(transport_t *t, uint64_t number, size_t bytes, bool *done) {
   unsigned char data[POST_BYTES_MOST];
-  transport_head_t head = {.tag = number, .bytes = bytes};
+  transport_head_t head = {.call = wire_id(number), .bytes = bytes};
   wire_fill(data, number, bytes);
   WIRE_REQUIRE(t->ops->post(t, data, &head, done) == COLL_OK, "post: %s", base_last_error());
   return 0;
@@ -19,9 +19,10 @@ static int read_try(transport_t *t, int peer, uint64_t number, size_t bytes, boo
   WIRE_REQUIRE(t->ops->peek_post(t, peer, &data, &head, done) == COLL_OK, "peek_post: %s",
                base_last_error());
   if (!*done) return 0;
-  WIRE_REQUIRE(head.tag == number && head.bytes == bytes && wire_is(data, number, bytes),
-               "rank %d: post %d of rank %d is post %d, %d bytes", t->rank, (int)number, peer,
-               (int)head.tag, (int)head.bytes);
+  WIRE_REQUIRE(flight_call_is(head.call, wire_id(number)) && head.bytes == bytes &&
+                   wire_is(data, number, bytes),
+               "rank %d: not post %d of rank %d, but one of %d bytes", t->rank, (int)number, peer,
+               (int)head.bytes);
   WIRE_REQUIRE(t->ops->take_post(t, peer) == COLL_OK, "take_post: %s", base_last_error());
   return 0;
 }

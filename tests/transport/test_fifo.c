@@ -8,11 +8,9 @@
 #include <sys/mman.h>
 
 #include "transport/shm/fifo.h"
+#include "transport/wire.h"
 
-enum { LETTERS_MOST = 64 };
-
-/* Rings of channel 0 have more bytes than others. */
-enum { CHANNELS = 2 };
+enum { LETTERS_MOST = 1024 };
 
 typedef struct pair {
   shm_layout_t layout;
@@ -47,7 +45,7 @@ static unsigned char byte_of(uint64_t message, size_t index) {
 }
 
 static bool put(pair_t *p, size_t bytes) {
-  transport_head_t head = {.tag = ~p->put, .bytes = bytes};
+  transport_head_t head = {.call = wire_id(p->put), .bytes = bytes};
   for (size_t i = 0; i < bytes; i++) p->data[i] = byte_of(p->put, i);
   bool is_put = head.bytes <= SHM_INLINE_BYTES
                     ? shm_outgoing_put_short(&p->out, p->data, head)
@@ -63,7 +61,8 @@ static void take(pair_t *p) {
   size_t bytes = p->bytes[p->taken % LETTERS_MOST];
   const shm_letter_t *letter = shm_incoming_look(&p->in, &head);
   cr_assert_not_null(letter, "message %d is not there", (int)p->taken);
-  cr_assert(head.tag == ~p->taken && head.bytes == bytes, "message %d is another", (int)p->taken);
+  cr_assert(flight_call_is(head.call, wire_id(p->taken)) && head.bytes == bytes,
+            "message %d is another", (int)p->taken);
   const unsigned char *at = bytes <= SHM_INLINE_BYTES ? (const void *)letter->payload
                                                       : shm_incoming_payload(&p->in, letter);
   for (size_t i = 0; i < bytes; i++) {
@@ -114,7 +113,7 @@ static void fault_in(int channel) {
 }
 
 Test(fifo, brings_all_pages_with_the_first_payload) {
-  for (int channel = 0; channel < CHANNELS; channel++) fault_in(channel);
+  for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) fault_in(channel);
 }
 
 /* Behind short payloads something is left empty, and behind the shortest most; with it they take no
@@ -195,7 +194,7 @@ Test(fifo, holds_the_depth_whatever_was_told) {
   static const int ranks[] = {2, 8, 64};
   for (size_t r = 0; r < sizeof ranks / sizeof ranks[0]; r++) {
     for (size_t f = 0; f < sizeof size_functions / sizeof size_functions[0]; f++) {
-      for (int channel = 0; channel < CHANNELS; channel++) {
+      for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
         hold_the_depth(ranks[r], channel, size_functions[f], (unsigned)(17 * r + f + 1));
       }
     }
@@ -208,7 +207,7 @@ Test(fifo, tells_of_small_messages_seldom) {
   make_pair(&p, 2, 0);
   for (int round = 0; round < 10; round++) {
     while (put(&p, 8)) continue;
-    cr_assert_eq(p.put - p.taken, p.layout.letters);
+    cr_assert_eq(p.put - p.taken, p.layout.letters[0]);
     take_all(&p);
   }
   cr_assert_eq(p.told, 20);
@@ -281,7 +280,7 @@ Test(fifo, slips_within_its_hot_slots) {
   cr_assert(put(&p, SHM_INLINE_BYTES));
   take(&p);
   while (!shm_incoming_has_slipped(&p.in)) cr_assert(put(&p, SHM_INLINE_BYTES), "likewise");
-  cr_assert_eq(p.put - p.taken, p.layout.letters / 2 + 1);
+  cr_assert_eq(p.put - p.taken, p.layout.letters[0] / 2 + 1);
   free_pair(&p);
 }
 
@@ -331,9 +330,9 @@ static void outlive_counts(int channel) {
   start.position -= p.layout.ring_bytes[channel];
   p.out.sent = p.in.received = sent;
   p.out.position = start.position;
-  p.out.full_at = start.letters + p.layout.letters;
+  p.out.full_at = start.letters + p.layout.letters[channel];
   p.out.full_behind = start.position + p.layout.ring_bytes[channel];
-  p.in.tell_at = start.letters + p.layout.letters / 2;
+  p.in.tell_at = start.letters + p.in.untold_letters_most;
   p.in.position = p.in.told_position = start.position;
   atomic_store(&p.ring->taken, start.word);
   for (int round = 0; round < 200; round++) {
@@ -347,5 +346,5 @@ static void outlive_counts(int channel) {
 }
 
 Test(fifo, outlives_its_counts) {
-  for (int channel = 0; channel < CHANNELS; channel++) outlive_counts(channel);
+  for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) outlive_counts(channel);
 }

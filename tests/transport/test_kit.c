@@ -11,13 +11,14 @@
 typedef enum fault {
   FAULT_NONE,
   FAULT_LOSES_A_MESSAGE,
-  FAULT_CHANGES_A_TAG,
+  FAULT_CHANGES_AN_IDENTITY,
   FAULT_CHANGES_A_BYTE,
   FAULT_HIDES_THE_CUT,
   FAULT_TAKES_WHAT_IT_REFUSES,
   FAULT_HAS_ONE_CHANNEL,
   FAULT_LOSES_A_SIGNAL,
   FAULT_REPEATS_A_SIGNAL,
+  FAULT_CHANGES_A_SIGNAL,
   FAULT_MAPS_ELSEWHERE,
   FAULT_LACKS_A_SLOT
 } fault_t;
@@ -47,7 +48,7 @@ static coll_status_t faulty_recv(transport_port_t *port, void *data, size_t capa
                                  transport_head_t *head, bool *done) {
   coll_status_t status = real->recv(port, data, capacity, head, done);
   if (!*done) return status;
-  if (strikes(FAULT_CHANGES_A_TAG)) head->tag ^= UINT64_C(1) << 63;
+  if (strikes(FAULT_CHANGES_AN_IDENTITY)) head->call.count ^= UINT64_C(1) << 63;
   if (fault == FAULT_CHANGES_A_BYTE && head->bytes > 0 && capacity >= head->bytes) {
     ((char *)data)[head->bytes - 1] ^= 1;
   }
@@ -55,10 +56,17 @@ static coll_status_t faulty_recv(transport_port_t *port, void *data, size_t capa
   return status;
 }
 
-static coll_status_t faulty_signal(transport_port_t *port, uint64_t tag) {
+static coll_status_t faulty_signal(transport_port_t *port, const flight_call_t *call, bool *done) {
+  *done = true;
   if (strikes(FAULT_LOSES_A_SIGNAL)) return COLL_OK;
-  if (strikes(FAULT_REPEATS_A_SIGNAL)) COLL_TRY(real->signal(port, tag));
-  return real->signal(port, tag);
+  if (strikes(FAULT_REPEATS_A_SIGNAL)) COLL_TRY(real->signal(port, call, done));
+  return real->signal(port, call, done);
+}
+
+static coll_status_t faulty_wait(transport_port_t *port, flight_call_t *call, bool *arrived) {
+  coll_status_t status = real->wait(port, call, arrived);
+  if (*arrived && strikes(FAULT_CHANGES_A_SIGNAL)) call->what ^= 1;
+  return status;
 }
 
 static coll_status_t faulty_map(transport_t *t, int peer, const transport_address_t *address,
@@ -83,6 +91,7 @@ static int run_case(int rank, int size, void *context) {
   faulty.send = faulty_send;
   faulty.recv = faulty_recv;
   faulty.signal = faulty_signal;
+  faulty.wait = faulty_wait;
   faulty.map = faulty_map;
   if (fault == FAULT_LACKS_A_SLOT) faulty.peer_state = NULL;
   t->ops = &faulty;
@@ -107,14 +116,15 @@ Test(kit, notices_every_fault) {
   } faults[] = {
       {"a lost message", transport_case_full, FAULT_LOSES_A_MESSAGE},
       {"a lost message in a ring", transport_case_order, FAULT_LOSES_A_MESSAGE},
-      {"a changed tag", transport_case_order, FAULT_CHANGES_A_TAG},
-      {"a changed tag of some size", transport_case_sizes, FAULT_CHANGES_A_TAG},
+      {"a changed identity", transport_case_order, FAULT_CHANGES_AN_IDENTITY},
+      {"a changed identity of some size", transport_case_sizes, FAULT_CHANGES_AN_IDENTITY},
       {"a changed byte", transport_case_sizes, FAULT_CHANGES_A_BYTE},
       {"a hidden cut", transport_case_cut, FAULT_HIDES_THE_CUT},
       {"a message refused and taken", transport_case_full, FAULT_TAKES_WHAT_IT_REFUSES},
       {"channels that are one", transport_case_channels, FAULT_HAS_ONE_CHANNEL},
       {"a lost signal", transport_case_counts, FAULT_LOSES_A_SIGNAL},
       {"a signal too many", transport_case_counts, FAULT_REPEATS_A_SIGNAL},
+      {"a changed signal", transport_case_counts, FAULT_CHANGES_A_SIGNAL},
       {"a wrong mapping", transport_case_memory, FAULT_MAPS_ELSEWHERE},
       {"a missing slot", transport_case_slots, FAULT_LACKS_A_SLOT},
   };

@@ -5,6 +5,7 @@
 #include "transport/ops.h"
 #include "transport/shm/shm.h"
 #include "transport/shm/slip.h"
+#include "transport/wire.h"
 
 enum { BYTES_MOST = 4096, LETTERS = 64 };
 
@@ -28,7 +29,7 @@ static void free_ends(ends_t *ends) {
 static void send_on(ends_t *ends, int channel, size_t bytes) {
   static char data[BYTES_MOST];
   const transport_ops_t *ops = ends->sender->ops;
-  transport_head_t head = {.tag = ends->sent++, .bytes = bytes};
+  transport_head_t head = {.call = wire_id(ends->sent++), .bytes = bytes};
   bool done = false;
   cr_assert_eq(ops->send(ops->port(ends->sender, 1, channel), data, &head, &done), COLL_OK);
   cr_assert(done);
@@ -41,7 +42,7 @@ static bool recv_on(ends_t *ends, int channel) {
   bool done = false;
   transport_port_t *port = ops->port(ends->receiver, 0, channel);
   cr_assert_eq(ops->recv(port, data, sizeof data, &head, &done), COLL_OK);
-  if (done) cr_assert_eq(head.tag, ends->received++);
+  if (done) cr_assert(flight_call_is(head.call, wire_id(ends->received++)));
   return done;
 }
 
@@ -151,7 +152,7 @@ Test(slip, is_given_up_by_who_is_about_to_sleep) {
 /* What is held back has been waited for in vain where the call went on without it. */
 Test(slip, is_given_up_with_the_call) {
   ends_t ends = make_held();
-  transport_complete(ends.receiver, 1);
+  flight_complete(ends.receiver->flight, 1);
   cr_expect(recv_on(&ends, 0));
   free_ends(&ends);
 }

@@ -48,6 +48,14 @@ static const transport_fixture_t shm_fixture = {
 
 TRANSPORT_KIT(shm, shm_fixture)
 
+/* The more ranks, the shorter slots are, and the more of them a message takes. */
+Test(shm, holds_what_pairs_are_promised_among_many) {
+  static const int sizes[] = {3, 5, 20};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    transport_kit_threads(&shm_fixture, sizes[i], transport_case_promise);
+  }
+}
+
 /* ---- unsupported ----------------------------------------------------------------------------*/
 
 Test(unsupported, refuses_what_could_fail) {
@@ -55,15 +63,15 @@ Test(unsupported, refuses_what_could_fail) {
   transport_head_t head = {0};
   transport_port_t some = {&t}, *port = &some;
   const void *data;
-  uint64_t tag;
+  flight_call_t call = {0};
   bool done;
   cr_assert_eq(t.ops->send(port, NULL, &head, &done), COLL_ERROR_UNSUPPORTED);
   cr_assert_not_null(strstr(base_last_error(), "rank 3"), "%s", base_last_error());
   cr_assert_eq(t.ops->recv(port, NULL, 0, &head, &done), COLL_ERROR_UNSUPPORTED);
   cr_assert_eq(t.ops->peek(port, &data, &head, &done), COLL_ERROR_UNSUPPORTED);
   cr_assert_eq(t.ops->take(port), COLL_ERROR_UNSUPPORTED);
-  cr_assert_eq(t.ops->signal(port, 1), COLL_ERROR_UNSUPPORTED);
-  cr_assert_eq(t.ops->wait(port, &tag, &done), COLL_ERROR_UNSUPPORTED);
+  cr_assert_eq(t.ops->signal(port, &call, &done), COLL_ERROR_UNSUPPORTED);
+  cr_assert_eq(t.ops->wait(port, &call, &done), COLL_ERROR_UNSUPPORTED);
 }
 
 Test(unsupported, answers_that_there_is_nothing) {
@@ -71,7 +79,9 @@ Test(unsupported, answers_that_there_is_nothing) {
   transport_address_t address = {1, 1};
   void *ptr = &t;
   size_t bytes = 1;
-  int culprit;
+  transport_reason_t reason = {0};
+  transport_port_t port = {&t};
+  flight_call_t call;
   cr_assert_null(t.ops->port(&t, 0, 0));
   cr_assert_eq(t.ops->address(&t, &t, sizeof t, &address), COLL_OK);
   cr_assert(address.segment == 0 && address.offset == 0);
@@ -84,7 +94,11 @@ Test(unsupported, answers_that_there_is_nothing) {
   t.ops->sleep(&t, UINT64_C(3600000000000)); /* may return early, and must not take an hour */
   t.ops->disarm(&t);
   cr_assert_eq(t.ops->peer_state(&t, 0), TRANSPORT_PEER_HERE);
-  t.ops->abort(&t, 0);
-  cr_assert_not(t.ops->aborted(&t, &culprit));
+  cr_assert_not(t.ops->pending_in(&port, &call));
+  cr_assert_not(t.ops->pending_out(&port, &call));
+  cr_assert_null(t.ops->recorder(&t, 0));
+  t.ops->publish(&t);
+  t.ops->abort(&t, &reason);
+  cr_assert_not(t.ops->aborted(&t, &reason));
   t.ops->destroy(&t);
 }

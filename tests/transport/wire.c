@@ -31,15 +31,16 @@ bool wire_is(const void *data, uint64_t number, size_t bytes) {
   return true;
 }
 
-/* Tags use all 64 bits. */
-static uint64_t tag_of(uint64_t number) {
-  return ~(number * UINT64_C(0x9e3779b97f4a7c15));
+/* Uses all bits of both words. */
+flight_call_t wire_id(uint64_t number) {
+  return (flight_call_t){.what = ~(number * UINT64_C(0x9e3779b97f4a7c15)),
+                         .count = number * UINT64_C(0xbf58476d1ce4e5b9) + 1};
 }
 
 int wire_send_try(transport_t *t, int peer, int channel, uint64_t number, size_t bytes,
                   bool *done) {
   unsigned char data[WIRE_BYTES_MOST];
-  transport_head_t head = {.tag = tag_of(number), .bytes = bytes};
+  transport_head_t head = {.call = wire_id(number), .bytes = bytes};
   wire_fill(data, number, bytes);
   *done = false;
   coll_status_t status =
@@ -80,8 +81,9 @@ int wire_expect_try(transport_t *t, int peer, int channel, uint64_t number, size
     WIRE_REQUIRE(status == COLL_OK, "recv %d from %d: %s", (int)number, peer, base_last_error());
   }
   if (!*done) return 0;
-  WIRE_REQUIRE(head.tag == tag_of(number), "rank %d, channel %d: not message %d of rank %d",
-               t->rank, channel, (int)number, peer);
+  WIRE_REQUIRE(flight_call_is(head.call, wire_id(number)),
+               "rank %d, channel %d: not message %d of rank %d", t->rank, channel, (int)number,
+               peer);
   WIRE_REQUIRE(head.bytes == bytes, "message %d has %zu bytes, not %zu", (int)number, head.bytes,
                bytes);
   WIRE_REQUIRE(wire_is(data, number, bytes), "message %d came with other bytes", (int)number);
@@ -115,31 +117,59 @@ int wire_expect(transport_t *t, int peer, int channel, uint64_t number, size_t b
 int wire_expect_nothing(transport_t *t, int peer, int channel) {
   transport_head_t head = {0};
   bool done = false, arrived = false;
-  uint64_t tag;
+  flight_call_t call;
   coll_status_t status = t->ops->recv(t->ops->port(t, peer, channel), NULL, 0, &head, &done);
   WIRE_REQUIRE(status == COLL_OK, "recv: %s", base_last_error());
   WIRE_REQUIRE(!done, "rank %d, channel %d: a message too many from %d", t->rank, channel, peer);
-  status = t->ops->wait(t->ops->port(t, peer, channel), &tag, &arrived);
+  status = t->ops->wait(t->ops->port(t, peer, channel), &call, &arrived);
   WIRE_REQUIRE(status == COLL_OK, "wait: %s", base_last_error());
   WIRE_REQUIRE(!arrived, "rank %d, channel %d: a signal too many from %d", t->rank, channel, peer);
   return 0;
 }
 
-int wire_signal(transport_t *t, int peer, int channel, uint64_t tag) {
-  coll_status_t status = t->ops->signal(t->ops->port(t, peer, channel), tag);
-  WIRE_REQUIRE(status == COLL_OK, "signal to %d: %s", peer, base_last_error());
+int wire_signal_try(transport_t *t, int peer, int channel, uint64_t number, bool *done) {
+  flight_call_t call = wire_id(number);
+  *done = false;
+  coll_status_t status = t->ops->signal(t->ops->port(t, peer, channel), &call, done);
+  call = wire_id(number + 1); /* the identity was copied */
+  WIRE_REQUIRE(status == COLL_OK, "signal %d to %d: %s", (int)number, peer, base_last_error());
   return 0;
 }
 
-int wire_wait(transport_t *t, int peer, int channel, uint64_t *tag) {
+int wire_wait_try(transport_t *t, int peer, int channel, uint64_t number, bool *done) {
+  flight_call_t call = {0};
+  transport_port_t *port = t->ops->port(t, peer, channel);
+  bool signaled = t->ops->signaled(port);
+  *done = false;
+  coll_status_t status = t->ops->wait(port, &call, done);
+  WIRE_REQUIRE(status == COLL_OK, "wait for %d: %s", peer, base_last_error());
+  WIRE_REQUIRE(*done || !signaled, "rank %d: a signal of rank %d has gone", t->rank, peer);
+  WIRE_REQUIRE(!*done || flight_call_is(call, wire_id(number)),
+               "rank %d, channel %d: not signal %d of rank %d", t->rank, channel, (int)number,
+               peer);
+  return 0;
+}
+
+int wire_signal(transport_t *t, int peer, int channel, uint64_t number) {
   uint64_t deadline = wire_deadline_ns();
-  bool arrived = false;
-  while (!arrived) {
-    coll_status_t status = t->ops->wait(t->ops->port(t, peer, channel), tag, &arrived);
-    WIRE_REQUIRE(status == COLL_OK, "wait for %d: %s", peer, base_last_error());
-    WIRE_REQUIRE(arrived || base_clock_now_ns() < deadline, "rank %d: no signal from %d", t->rank,
-                 peer);
-    if (!arrived) wire_pause();
+  bool done = false;
+  while (!done) {
+    WIRE_TRY(wire_signal_try(t, peer, channel, number, &done));
+    WIRE_REQUIRE(done || base_clock_now_ns() < deadline, "rank %d cannot give signal %d to %d",
+                 t->rank, (int)number, peer);
+    if (!done) wire_pause();
+  }
+  return 0;
+}
+
+int wire_wait(transport_t *t, int peer, int channel, uint64_t number) {
+  uint64_t deadline = wire_deadline_ns();
+  bool done = false;
+  while (!done) {
+    WIRE_TRY(wire_wait_try(t, peer, channel, number, &done));
+    WIRE_REQUIRE(done || base_clock_now_ns() < deadline, "rank %d: no signal %d from %d", t->rank,
+                 (int)number, peer);
+    if (!done) wire_pause();
   }
   return 0;
 }

@@ -22,7 +22,10 @@
 
 #define WIRE_BYTES_MOST 4096 /* of the messages that these send and expect */
 
-/* Message `number`: its bytes follow from the number, tag and size. Wait until it is taken, or has
+/* The identity of message or signal `number`; both of its words follow from the number. */
+flight_call_t wire_id(uint64_t number);
+
+/* Message `number`: its bytes and identity follow from the number. Wait until it is taken, or has
  * come and is the one expected. 0, or 1 after harness_fail. */
 int wire_send(transport_t *t, int peer, int channel, uint64_t number, size_t bytes);
 int wire_expect(transport_t *t, int peer, int channel, uint64_t number, size_t bytes);
@@ -35,8 +38,14 @@ int wire_expect_try(transport_t *t, int peer, int channel, uint64_t number, size
 /* Nothing is there to be received, or to be waited for. */
 int wire_expect_nothing(transport_t *t, int peer, int channel);
 
-int wire_signal(transport_t *t, int peer, int channel, uint64_t tag);
-int wire_wait(transport_t *t, int peer, int channel, uint64_t *tag);
+/* Signal `number`: waits until there is room for it, or until it has come and is the one expected.
+ */
+int wire_signal(transport_t *t, int peer, int channel, uint64_t number);
+int wire_wait(transport_t *t, int peer, int channel, uint64_t number);
+
+/* The same once, without waiting. */
+int wire_signal_try(transport_t *t, int peer, int channel, uint64_t number, bool *done);
+int wire_wait_try(transport_t *t, int peer, int channel, uint64_t number, bool *done);
 
 /* Time limit of one step of a case. */
 uint64_t wire_deadline_ns(void);

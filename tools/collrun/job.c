@@ -3,6 +3,7 @@
  * is killed while the rank's own process id is still held by its zombie and cannot mean another. */
 #include "tools/collrun/job.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,14 +18,16 @@
 #include "base/memory.h"
 #include "tools/collrun/feed.h"
 #include "tools/collrun/lines.h"
+#include "tools/collrun/table.h"
 
 #define NS_PER_MS 1000000u
 /* How long output may still trickle in after the last rank ended, from processes that left its
  * group. */
 #define DRAIN_MS 500
 
-static const int passed_on[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
-                                SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+/* All but SIGQUIT, which prints the table of ranks, are passed on. */
+static const int taken[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+                            SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 /* What the next deadline does. */
 typedef enum stage {
@@ -59,6 +62,29 @@ static void say(const char *format, ...) {
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   dprintf(STDERR_FILENO, "collrun: %s\n", text);
+}
+
+static void write_all(const char *text, size_t bytes) {
+  while (bytes > 0) {
+    ssize_t written = write(STDERR_FILENO, text, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    text += written;
+    bytes -= (size_t)written;
+  }
+}
+
+/* Where no rank has a communicator, only if `always`. */
+static void print_table(const job_t *job, bool always) {
+  char *text = NULL;
+  int communicators;
+  if (collrun_table_make(job->ranks, job->settings->ranks, &text, &communicators) != COLL_OK) {
+    say("no table of ranks: %s", base_last_error());
+  } else if (always || communicators > 0) {
+    say("what the ranks do:");
+    write_all(text, strlen(text));
+  }
+  free(text);
 }
 
 static void signal_all(const job_t *job, int number) {
@@ -114,6 +140,10 @@ static void take_signal(job_t *job, int number) {
     reap(job);
     return;
   }
+  if (number == SIGQUIT) {
+    print_table(job, true);
+    return;
+  }
   bool pauses = number == SIGTSTP || number == SIGCONT;
   if (!pauses && number != SIGUSR1 && number != SIGUSR2) job->passed_signal = number;
   signal_all(job, number);
@@ -139,6 +169,7 @@ static void say_who_still_runs(const job_t *job) {
 
 static void pass_deadline(job_t *job) {
   if (job->stage == STAGE_GRACE) {
+    if (job->passed_signal == 0) print_table(job, false);
     say_who_still_runs(job);
     signal_all(job, SIGTERM);
     signal_all(job, SIGCONT);
@@ -224,7 +255,7 @@ static coll_status_t open_signals(sigset_t *before, int *signals) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
-  for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) sigaddset(&set, passed_on[i]);
+  for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) sigaddset(&set, taken[i]);
   sigprocmask(SIG_BLOCK, &set, before);
   signal(SIGPIPE, SIG_IGN);
   int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);

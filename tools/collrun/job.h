@@ -1,6 +1,7 @@
 /*
  * The running job: an event loop over signals, the ranks' output and rank 0's input, until every
  * rank has ended. It also carries out the end of a failed job: a grace period, SIGTERM, SIGKILL.
+ * SIGQUIT prints the table of ranks, and so does the end of the grace period.
  */
 #ifndef COLLRUN_JOB_H
 #define COLLRUN_JOB_H

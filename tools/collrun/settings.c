@@ -12,13 +12,13 @@ static const char *const bind_words[] = {"core", "none", NULL};
 static const char summary[] =
     "Starts N ranks of a program on this machine and waits for them. Each finds RANK, WORLD_SIZE,\n"
     "LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment, as under\n"
-    "torchrun. Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,\n"
-    "Ctrl-Z and SIGCONT are passed on to every rank. When one rank fails, the others get a moment\n"
-    "to say why, are then stopped, and collrun leaves with the failing rank's exit code (128 + "
-    "the\n"
-    "signal's number if a signal ended it). Its own errors leave with 2; 127 and 126 mean that "
-    "the\n"
-    "program was not found or could not be executed.";
+    "torchrun. Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, Ctrl-Z\n"
+    "and SIGCONT are passed on to every rank. SIGQUIT (Ctrl-\\) prints a table: what every rank\n"
+    "does, and which ranks it waits for. When one rank fails, the others get a moment to say\n"
+    "why; those that still run are shown in the same table and stopped, and collrun leaves with\n"
+    "the failing rank's exit code (128 + the signal's number if a signal ended it). Its own\n"
+    "errors leave with 2; 127 and 126 mean that the program was not found or could not be\n"
+    "executed.";
 
 static const char examples[] =
     "  collrun -n 2 collbench allreduce -b 8 -e 64M\n"

@@ -19,16 +19,17 @@ typedef struct channel {
   char *slots; /* [SLOTS][slot_bytes] */
   transport_head_t heads[SLOTS];
   uint64_t sent, received;
-  uint64_t *tags; /* of signals not yet waited for */
-  size_t tag_count, tag_capacity;
+  flight_call_t *signals; /* not yet waited for */
+  size_t signal_count, signal_capacity;
 } channel_t;
 
 typedef struct self {
   transport_t transport;
   channel_t channels[TRANSPORT_CHANNELS];
   char *slots;                /* [TRANSPORT_CHANNELS][SLOTS][slot_bytes] */
-  _Atomic uint64_t completed; /* nobody asks */
-  _Atomic uint32_t aborted;   /* 1 + culprit; any thread, the first one only; 0: it was not */
+  /* Set once, by the first thread to claim `claimed`; the reason is written before it. */
+  _Atomic uint32_t claimed, aborted;
+  transport_reason_t reason;
 } self_t;
 
 static self_t *self_of(transport_t *t) {
@@ -73,20 +74,21 @@ static coll_status_t self_recv(transport_port_t *port, void *data, size_t capaci
   return COLL_OK;
 }
 
-static coll_status_t self_signal(transport_port_t *port, uint64_t tag) {
+static coll_status_t self_signal(transport_port_t *port, const flight_call_t *call, bool *done) {
   channel_t *channel = channel_of(port);
-  COLL_TRY(base_grow((void **)&channel->tags, &channel->tag_capacity, channel->tag_count + 1,
-                     sizeof tag, "signals to oneself"));
-  channel->tags[channel->tag_count++] = tag;
+  COLL_TRY(base_grow((void **)&channel->signals, &channel->signal_capacity,
+                     channel->signal_count + 1, sizeof *call, "signals to oneself"));
+  channel->signals[channel->signal_count++] = *call;
+  *done = true;
   return COLL_OK;
 }
 
-static coll_status_t self_wait(transport_port_t *port, uint64_t *tag, bool *arrived) {
+static coll_status_t self_wait(transport_port_t *port, flight_call_t *call, bool *arrived) {
   channel_t *channel = channel_of(port);
-  *arrived = channel->tag_count > 0;
+  *arrived = channel->signal_count > 0;
   if (!*arrived) return COLL_OK;
-  *tag = channel->tags[0];
-  memmove(channel->tags, channel->tags + 1, --channel->tag_count * sizeof *tag);
+  *call = channel->signals[0];
+  memmove(channel->signals, channel->signals + 1, --channel->signal_count * sizeof *call);
   return COLL_OK;
 }
 
@@ -105,7 +107,23 @@ static coll_status_t self_take_post(transport_t *t, int peer) {
 }
 
 static bool self_signaled(transport_port_t *port) {
-  return channel_of(port)->tag_count > 0;
+  return channel_of(port)->signal_count > 0;
+}
+
+static bool self_pending_in(transport_port_t *port, flight_call_t *call) {
+  const channel_t *channel = channel_of(port);
+  bool message = channel->sent > channel->received;
+  if (message) {
+    *call = channel->heads[channel->received % SLOTS].call;
+  } else if (channel->signal_count > 0) {
+    *call = channel->signals[0];
+  }
+  return message || channel->signal_count > 0;
+}
+
+/* A rank that has left does not ask. */
+static bool self_pending_out(transport_port_t *port, flight_call_t *call) {
+  return transport_unsupported.pending_out(port, call);
 }
 
 static coll_status_t self_peek(transport_port_t *port, const void **data, transport_head_t *head,
@@ -131,15 +149,19 @@ static coll_status_t self_map(transport_t *t, int peer, const transport_address_
   return COLL_OK;
 }
 
-static void self_abort(transport_t *t, int culprit) {
-  uint32_t none = 0;
-  atomic_compare_exchange_strong(&self_of(t)->aborted, &none, (uint32_t)culprit + 1);
+static void self_abort(transport_t *t, const transport_reason_t *reason) {
+  self_t *s = self_of(t);
+  if (atomic_exchange_explicit(&s->claimed, 1, memory_order_relaxed) != 0) return;
+  s->reason = *reason;
+  /* release: the reason is there once the word is */
+  atomic_store_explicit(&s->aborted, 1, memory_order_release);
 }
 
-static bool self_aborted(transport_t *t, int *culprit) {
-  uint32_t aborted = atomic_load_explicit(&self_of(t)->aborted, memory_order_relaxed);
-  if (aborted != 0) *culprit = (int)aborted - 1;
-  return aborted != 0;
+static bool self_aborted(transport_t *t, transport_reason_t *reason) {
+  self_t *s = self_of(t);
+  if (atomic_load_explicit(&s->aborted, memory_order_acquire) == 0) return false;
+  *reason = s->reason;
+  return true;
 }
 
 static void self_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
@@ -155,16 +177,12 @@ static void self_sleep(transport_t *t, uint64_t timeout_ns) {
   (void)t, (void)timeout_ns;
 }
 
-static void self_enter(transport_t *t, uint64_t number, uint64_t tag) {
-  transport_unsupported.enter(t, number, tag);
+static const flight_recorder_t *self_recorder(transport_t *t, int rank) {
+  return transport_unsupported.recorder(t, rank);
 }
 
-static bool self_peer_entered(transport_t *t, int peer, uint64_t number, uint64_t *tag) {
-  return transport_unsupported.peer_entered(t, peer, number, tag);
-}
-
-static uint64_t self_peer_completed(transport_t *t, int peer) {
-  return transport_unsupported.peer_completed(t, peer);
+static void self_publish(transport_t *t) {
+  transport_unsupported.publish(t);
 }
 
 static transport_peer_state_t self_peer_state(transport_t *t, int peer) {
@@ -182,7 +200,7 @@ static void self_yield(transport_t *t) {
 
 static void self_destroy(transport_t *t) {
   self_t *s = self_of(t);
-  for (int i = 0; i < TRANSPORT_CHANNELS; i++) free(s->channels[i].tags);
+  for (int i = 0; i < TRANSPORT_CHANNELS; i++) free(s->channels[i].signals);
   free(s->slots);
   free(s);
 }
@@ -200,6 +218,8 @@ static const transport_ops_t self_ops = {
     .signal = self_signal,
     .wait = self_wait,
     .signaled = self_signaled,
+    .pending_in = self_pending_in,
+    .pending_out = self_pending_out,
     .address = self_address,
     .map = self_map,
     .scratch = self_scratch,
@@ -208,9 +228,8 @@ static const transport_ops_t self_ops = {
     .disarm = self_rest,
     .outlook = self_outlook,
     .yield = self_yield,
-    .peer_completed = self_peer_completed,
-    .enter = self_enter,
-    .peer_entered = self_peer_entered,
+    .recorder = self_recorder,
+    .publish = self_publish,
     .peer_state = self_peer_state,
     .abort = self_abort,
     .aborted = self_aborted,
@@ -230,8 +249,7 @@ coll_status_t transport_self_create(int rank, int size, size_t slot_bytes, trans
                                .rank = rank,
                                .size = size,
                                .slot_bytes = slot_bytes,
-                               .abort_word = &s->aborted,
-                               .completed = &s->completed};
+                               .abort_word = &s->aborted};
   for (int i = 0; i < TRANSPORT_CHANNELS; i++) {
     s->channels[i].port.transport = &s->transport;
     s->channels[i].slots = s->slots + (size_t)i * SLOTS * slot_bytes;

@@ -60,6 +60,7 @@ typedef struct shm_outgoing {
   /* Messages and position up to which there was room at last look. */
   uint32_t full_at, full_behind;
   uint32_t hot_bytes_most; /* of payloads that may go by hot slots; 0: none */
+  bool populates;          /* the first payload brings the pages of all */
   shm_hot_t hot;
   shm_scout_t scout;
 } shm_outgoing_t;
@@ -78,6 +79,7 @@ typedef struct shm_incoming {
   uint32_t position, told_position; /* behind the latest payload taken */
   uint32_t next_place;              /* of the next payload, if it goes the latest one's way */
   bool hot;                         /* the latest payload lay in a hot slot */
+  bool populates;                   /* as of shm_outgoing_t */
   bool fetches;                     /* the next payload's first lines, as it is looked for */
 } shm_incoming_t;
 
@@ -85,11 +87,12 @@ static inline void shm_outgoing_init(shm_outgoing_t *out, const shm_layout_t *la
                                      shm_ring_t *ring) {
   *out = (shm_outgoing_t){
       .ring = ring,
-      .bytes = shm_layout_ring_bytes(layout, ring),
-      .letter_mask = layout->letters - 1,
+      .bytes = shm_layout_ring_bytes(layout, channel, ring),
+      .letter_mask = layout->letters[channel] - 1,
       .byte_mask = layout->ring_bytes[channel] - 1,
-      .full_at = layout->letters,
+      .full_at = layout->letters[channel],
       .full_behind = layout->ring_bytes[channel],
+      .populates = shm_layout_populates(layout),
       .hot_bytes_most = shm_layout_hot_bytes(layout, channel) > 0 ? SHM_HOT_BYTES : 0,
       .gap_bytes = layout->gap_bytes,
       .gap_after_most = (uint32_t)layout->slot_bytes / SHM_GAP_AFTER_SHARE};
@@ -100,19 +103,22 @@ static inline void shm_outgoing_init(shm_outgoing_t *out, const shm_layout_t *la
  * take half of the ring at most. Whoever waits for messages of a pair may wait for others as well,
  * and look so seldom that slipping is not worth it. */
 static inline uint32_t shm_slip_below_bytes(const shm_layout_t *layout, int channel) {
-  uint32_t bytes = layout->ring_bytes[channel] / layout->letters - 2 * layout->gap_bytes;
+  uint32_t bytes = layout->ring_bytes[channel] / layout->letters[channel] - 2 * layout->gap_bytes;
   if (channel == TRANSPORT_CHANNEL_P2P) return 0;
   return bytes < SHM_SLIP_BELOW_BYTES ? bytes : SHM_SLIP_BELOW_BYTES;
 }
 
 static inline void shm_incoming_init(shm_incoming_t *in, const shm_layout_t *layout, int channel,
                                      shm_ring_t *ring) {
+  bool p2p = channel == TRANSPORT_CHANNEL_P2P;
+  uint32_t untold = layout->letters[channel] / (p2p ? SHM_P2P_UNTOLD_SHARE : 2);
   *in = (shm_incoming_t){.ring = ring,
-                         .bytes = shm_layout_ring_bytes(layout, ring),
-                         .letter_mask = layout->letters - 1,
+                         .bytes = shm_layout_ring_bytes(layout, channel, ring),
+                         .letter_mask = layout->letters[channel] - 1,
                          .byte_mask = layout->ring_bytes[channel] - 1,
-                         .untold_letters_most = layout->letters / 2,
-                         .tell_at = layout->letters / 2,
+                         .untold_letters_most = untold,
+                         .tell_at = untold,
+                         .populates = shm_layout_populates(layout),
                          .untold_bytes_most = SHM_UNTOLD_SLOTS * (uint32_t)layout->slot_bytes,
                          .slip_below_bytes = shm_slip_below_bytes(layout, channel)};
   shm_slip_init(&in->slip);
@@ -156,7 +162,7 @@ static inline bool shm_outgoing_put_payload(shm_outgoing_t *out, const void *dat
   uint32_t end = start + run;
   if (run <= out->gap_after_most) end += shm_outgoing_gap(out, run);
   if (!shm_outgoing_has_bytes(out, end)) return false;
-  if (start == 0) base_populate(out->bytes, out->byte_mask + 1);
+  if (start == 0 && out->populates) base_populate(out->bytes, out->byte_mask + 1);
   shm_payload_put(&out->scout, out->bytes + (start & out->byte_mask), data, bytes);
   letter->place = start & out->byte_mask;
   letter->end = end;
@@ -203,10 +209,10 @@ static inline shm_slot_t *shm_outgoing_next(const shm_outgoing_t *out) {
 /* Once the payload is in its place. */
 static inline void shm_outgoing_publish(shm_outgoing_t *out, shm_slot_t *slot,
                                         transport_head_t head) {
-  slot->letter.tag = head.tag;
-  slot->letter.bytes = head.bytes;
+  slot->letter.call = head.call;
+  slot->bytes = (uint32_t)head.bytes;
   /* release: letter and payload are there once their flag is */
-  atomic_store_explicit(&slot->sequence, ++out->sent, memory_order_release);
+  atomic_store_explicit(&slot->sequence, (uint32_t)++out->sent, memory_order_release);
 }
 
 /* Puts a message that fits a letter into the ring; false: there is no room, and nothing has
@@ -253,15 +259,18 @@ static inline const shm_letter_t *shm_incoming_look(const shm_incoming_t *in,
     }
   }
   /* acquire: letter and payload are there once their flag is */
-  if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != in->received + 1) return NULL;
-  *head = (transport_head_t){.tag = slot->letter.tag, .bytes = slot->letter.bytes};
+  uint32_t sequence = atomic_load_explicit(&slot->sequence, memory_order_acquire);
+  if (sequence != (uint32_t)in->received + 1) return NULL;
+  *head = (transport_head_t){.call = slot->letter.call, .bytes = slot->bytes};
   return &slot->letter;
 }
 
 /* Of a message that is longer than a letter. */
 static inline const void *shm_incoming_payload(const shm_incoming_t *in,
                                                const shm_letter_t *letter) {
-  if (letter->place == 0 && in->position == 0) base_populate(in->bytes, in->byte_mask + 1);
+  if (in->populates && letter->place == 0 && in->position == 0) {
+    base_populate(in->bytes, in->byte_mask + 1);
+  }
   return in->bytes + letter->place;
 }
 
@@ -279,7 +288,7 @@ static inline bool shm_incoming_has_slipped(const shm_incoming_t *in) {
   uint64_t ahead = in->received + (hot ? SHM_HOT_SLIP : (in->letter_mask + 1) / 2);
   const shm_slot_t *slot = shm_letter_slot(in->ring, ahead, in->letter_mask);
   /* relaxed: nothing is read behind it */
-  return atomic_load_explicit(&slot->sequence, memory_order_relaxed) == ahead + 1;
+  return atomic_load_explicit(&slot->sequence, memory_order_relaxed) == (uint32_t)ahead + 1;
 }
 
 /* Notes where the payload was that is let go of; whether the sender is to be told. */
@@ -296,16 +305,26 @@ static inline bool shm_incoming_pass(shm_incoming_t *in, const shm_letter_t *let
   return letter->asks || in->position - in->told_position >= in->untold_bytes_most;
 }
 
+/* The call of the oldest message that the receiver, which has left, had not taken. */
+static inline bool shm_outgoing_untaken(shm_outgoing_t *out, flight_call_t *call) {
+  shm_outgoing_look(out);
+  uint64_t taken = shm_outgoing_taken(out);
+  if (taken == out->sent) return false;
+  const shm_slot_t *slot = shm_letter_slot(out->ring, taken, out->letter_mask);
+  *call = slot->letter.call;
+  return true;
+}
+
 /* Lets go of the message that was peeked; whether the sender was told. */
 static inline bool shm_incoming_take(shm_incoming_t *in) {
-  const shm_letter_t *letter = &shm_incoming_next(in)->letter;
+  const shm_slot_t *slot = shm_incoming_next(in);
   bool tells = (uint32_t)++in->received == in->tell_at;
   /* the next one is there as well, or else it were better left to the sender for now */
   if (!in->slip.late) __builtin_prefetch(shm_incoming_next(in));
   in->slip.late = false;
-  in->latest_bytes = (uint32_t)letter->bytes;
+  in->latest_bytes = slot->bytes;
   in->fetches = false;
-  if (in->latest_bytes > SHM_INLINE_BYTES) tells = shm_incoming_pass(in, letter) || tells;
+  if (in->latest_bytes > SHM_INLINE_BYTES) tells = shm_incoming_pass(in, &slot->letter) || tells;
   if (__builtin_expect(tells, false)) shm_incoming_tell(in);
   return tells;
 }

@@ -16,7 +16,7 @@
 #include "base/memory.h"
 
 #define PAGE_BYTES 4096
-#define POSTS_OFFSET SHM_LINE_PAIR /* behind the head */
+#define POSTS_OFFSET sizeof(shm_head_t)
 #define RINGS_BUDGET_BYTES ((size_t)1 << 20)
 #define LETTERS_BUDGET_BYTES ((size_t)128 << 10)
 #define LETTERS_MOST 64 /* how far a rank may run ahead of its peer in small calls */
@@ -27,14 +27,13 @@
 #define SCRATCH_BYTES ((size_t)512 << 10)
 #define SCRATCH_BYTES_OF_TWO ((size_t)480 << 10) /* whose ring of 1 MiB needs the rest */
 #define MAIN_RING_BYTES_MOST ((uint32_t)1 << 20) /* a usual second cache */
-#define REGION_BYTES_MOST ((size_t)2 << 20)      /* that rings may grow to */
+#define REGION_BYTES_MOST ((size_t)2 << 20) /* that rings of collectives may grow to */
 
 _Static_assert(SHM_LETTERS_LEAST * sizeof(shm_slot_t) % SHM_LINE_PAIR == 0 &&
                    SLOT_BYTES_LEAST % SHM_LINE_PAIR == 0,
                "rings lie apart");
 _Static_assert(SHM_HOT_STRIDE % SHM_LINE_PAIR == 0, "so do hot slots");
 _Static_assert(SLOT_BYTES_LEAST / SHM_GAP_SHARE % BASE_CACHE_LINE == 0, "payloads begin on lines");
-_Static_assert(sizeof(shm_head_t) <= POSTS_OFFSET, "the head comes before the posts");
 
 static size_t slot_bytes_for(size_t rings) {
   size_t bytes = SLOT_BYTES_MOST;
@@ -49,6 +48,26 @@ static uint32_t letters_for(size_t rings) {
     letters /= 2;
   }
   return letters;
+}
+
+static uint32_t power_of_two_from(size_t least) {
+  uint32_t power = 1;
+  while (power < least) power *= 2;
+  return power;
+}
+
+/* TRANSPORT_P2P_BYTES in as many as TRANSPORT_P2P_MESSAGES, each cut into slots of which one may be
+ * short, beside what the receiver has not told of. */
+static uint32_t p2p_letters_for(size_t slot_bytes) {
+  size_t needed = TRANSPORT_P2P_MESSAGES + TRANSPORT_P2P_BYTES / slot_bytes;
+  return power_of_two_from(needed * SHM_P2P_UNTOLD_SHARE / (SHM_P2P_UNTOLD_SHARE - 1));
+}
+
+/* The same in bytes: each message is rounded up to lines and may have two gaps behind it, the end
+ * of the ring may be left empty, and the receiver may be late to tell of two slots (fifo.h). */
+static uint32_t p2p_bytes_for(size_t slot_bytes, uint32_t gap_bytes) {
+  size_t each = BASE_CACHE_LINE + 2 * gap_bytes;
+  return power_of_two_from(TRANSPORT_P2P_BYTES + TRANSPORT_P2P_MESSAGES * each + 3 * slot_bytes);
 }
 
 static uint32_t gap_bytes_for(uint32_t slot_bytes) {
@@ -73,10 +92,13 @@ static size_t ring_offset(const shm_layout_t *layout, int channel) {
 static void place_parts(shm_layout_t *layout) {
   size_t size = (size_t)layout->size, peers = size - 1;
   layout->taken_offset = sizeof(shm_control_t);
-  layout->posts_offset =
+  layout->used_offset =
       base_round_up(layout->taken_offset + size * sizeof(shm_taken_t), SHM_LINE_PAIR);
+  layout->posts_offset = base_round_up(
+      layout->used_offset + size * TRANSPORT_CHANNELS * sizeof(shm_used_t), SHM_LINE_PAIR);
   layout->signals_offset = layout->posts_offset + SHM_POSTS * layout->post_bytes;
-  layout->rings_offset = layout->signals_offset + peers * TRANSPORT_CHANNELS * sizeof(shm_signal_t);
+  layout->rings_offset =
+      layout->signals_offset + peers * TRANSPORT_CHANNELS * sizeof(shm_signals_t);
   layout->scratch_offset = base_round_up(
       layout->rings_offset + peers * ring_offset(layout, TRANSPORT_CHANNELS), PAGE_BYTES);
   layout->region_bytes = layout->scratch_offset + layout->scratch_bytes;
@@ -85,22 +107,32 @@ static void place_parts(shm_layout_t *layout) {
   layout->segment_bytes = layout->regions_offset + size * layout->region_bytes;
 }
 
+/* Of a region, with rings for sends and receives that are as short as those of other channels: what
+ * those need for coll.h's promise is taken from the system only where they are used. */
+static size_t collectives_bytes(const shm_layout_t *layout) {
+  size_t peers = (size_t)layout->size - 1;
+  size_t p2p = shm_layout_ring_stride(layout, TRANSPORT_CHANNEL_P2P);
+  return layout->region_bytes - peers * p2p + peers * SHM_SLOTS * layout->slot_bytes;
+}
+
 void shm_layout_compute(int size, shm_layout_t *layout) {
   size_t peers = (size_t)(size - 1), fifos = peers * TRANSPORT_CHANNELS;
   layout->size = size;
   layout->slot_bytes = slot_bytes_for(fifos);
   layout->post_bytes = size > 2 ? SHM_POST_BYTES : 0; /* to a single peer a message does */
-  layout->letters = letters_for(fifos);
   layout->gap_bytes = gap_bytes_for((uint32_t)layout->slot_bytes);
   layout->hot_bytes = hot_bytes_for(layout->slot_bytes);
   layout->scratch_bytes = size > 2 ? SCRATCH_BYTES : SCRATCH_BYTES_OF_TWO;
   for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
-    layout->ring_bytes[channel] = SHM_SLOTS * (uint32_t)layout->slot_bytes;
+    bool p2p = channel == TRANSPORT_CHANNEL_P2P;
+    layout->letters[channel] = p2p ? p2p_letters_for(layout->slot_bytes) : letters_for(fifos);
+    layout->ring_bytes[channel] = p2p ? p2p_bytes_for(layout->slot_bytes, layout->gap_bytes)
+                                      : SHM_SLOTS * (uint32_t)layout->slot_bytes;
   }
   place_parts(layout);
   uint32_t *main_ring = &layout->ring_bytes[0];
   while (*main_ring < MAIN_RING_BYTES_MOST &&
-         layout->region_bytes + peers * *main_ring <= REGION_BYTES_MOST) {
+         collectives_bytes(layout) + peers * *main_ring <= REGION_BYTES_MOST) {
     *main_ring *= 2;
     place_parts(layout);
   }
@@ -124,10 +156,10 @@ shm_control_t *shm_layout_control(const shm_layout_t *layout, void *base, int ow
   return (shm_control_t *)(void *)region(layout, base, owner);
 }
 
-shm_signal_t *shm_layout_signal(const shm_layout_t *layout, void *base, int owner, int source,
-                                int channel) {
+shm_signals_t *shm_layout_signals(const shm_layout_t *layout, void *base, int owner, int source,
+                                  int channel) {
   char *signals = region(layout, base, owner) + layout->signals_offset;
-  return (shm_signal_t *)(void *)signals + place_of(owner, source) * TRANSPORT_CHANNELS + channel;
+  return (shm_signals_t *)(void *)signals + place_of(owner, source) * TRANSPORT_CHANNELS + channel;
 }
 
 shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, int source,
@@ -151,6 +183,21 @@ void *shm_layout_post_bytes(const shm_layout_t *layout, void *base, int source, 
 shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner, int source) {
   char *taken = region(layout, base, owner) + layout->taken_offset;
   return (shm_taken_t *)(void *)taken + source;
+}
+
+shm_used_t *shm_layout_used(const shm_layout_t *layout, void *base, int owner, int source,
+                            int channel) {
+  char *used = region(layout, base, owner) + layout->used_offset;
+  return (shm_used_t *)(void *)used + source * TRANSPORT_CHANNELS + channel;
+}
+
+void shm_layout_direct(const shm_layout_t *layout, void *base, uint64_t communicator) {
+  shm_layout_head(base)->directory = (flight_directory_t){
+      .magic = FLIGHT_MAGIC,
+      .communicator = communicator,
+      .ranks = (uint64_t)layout->size,
+      .offset = layout->regions_offset + offsetof(shm_control_t, flight),
+      .stride = layout->region_bytes};
 }
 
 void *shm_layout_scratch(const shm_layout_t *layout, void *base, int owner) {

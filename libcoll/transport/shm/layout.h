@@ -2,10 +2,11 @@
  * Where things lie in the one segment that the ranks of a communicator on this machine share. Every
  * word in it has one writer, named here; offsets follow from the number of ranks alone.
  *
- *   head       abort word
+ *   head       abort word, directory of the flight recorders
  *   posts      per rank the slots of its posts, without what does not fit a line
- *   per rank   control lines, what it has taken of each peer's posts, the rest of its own posts;
- *              then per source rank and channel a signal line and a ring, then scratch
+ *   per rank   control lines, flight recorder, why it gave up, what it has taken of each peer's
+ *              posts, which FIFOs its peers have used, the rest of its own posts;
+ *              then per source rank and channel a ring of signals and one of messages, then scratch
  *
  * A rank's region holds what is sent to it alone. The posts' slots lie together, because small
  * calls look at all of them, and few pages are quicker to find than many. Structures that different
@@ -16,6 +17,7 @@
 #define TRANSPORT_SHM_LAYOUT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,8 +30,10 @@
 #define SHM_GAP_SHARE 8 /* of a slot, that a gap takes at most */
 #define SHM_POSTS 8     /* per rank; at least PLAN_DEPTH_MAX */
 #define SHM_POST_BYTES ((size_t)32 << 10)
+#define SHM_POPULATED_RANKS_MOST 16
+#define SHM_P2P_UNTOLD_SHARE 4 /* of the P2P letters, that are taken before their sender is told */
 #define SHM_INLINE_BYTES 40 /* payload that travels in the cache line of its flag */
-#define SHM_SIGNAL_TAGS 7   /* latest tags kept beside a signal count */
+#define SHM_SIGNALS 16      /* in a FIFO of signals; a power of two, at least PLAN_SIGNALS_MAX */
 
 /* Hot slots (hot.h); the stride from one to the next lets them use all sets of a cache. */
 #define SHM_HOT_SLOTS 8
@@ -40,34 +44,48 @@ _Static_assert(SHM_POSTS >= PLAN_DEPTH_MAX && SHM_POSTS * 64 % SHM_LINE_PAIR == 
                "posts must hold as many, and leave no line to be shared");
 
 typedef struct shm_head {
-  /* 1 + culprit once the communicator is finished. Any rank, by compare-exchange from 0: the first
-   * to say so is believed. */
+  /* Once the communicator is finished, 1 + the rank whose region says why. Any rank, by
+   * compare-exchange from 0: the first to say so is believed. */
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t aborted;
+  _Alignas(FLIGHT_DIRECTORY_OFFSET) flight_directory_t directory; /* rank 0, once */
 } shm_head_t;
+
+_Static_assert(sizeof(shm_head_t) == SHM_LINE_PAIR, "the head comes before the posts");
+_Static_assert(offsetof(shm_head_t, directory) == FLIGHT_DIRECTORY_OFFSET, "tools look there");
 
 typedef struct shm_control {
   /* What peers look at with every message changes rarely, and so lies apart from what changes with
    * every call. */
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t sleeping;  /* owner: it is about to sleep */
   _Atomic uint32_t left;                              /* owner: it destroyed the communicator */
-  _Alignas(SHM_LINE_PAIR) _Atomic uint64_t completed; /* owner: collectives it has completed */
-  /* owner: 1 + number of the collective that it last waited in; 0: none yet, or just changing */
-  _Atomic uint64_t entered;
-  _Atomic uint64_t entered_tag;
   /* Futex word. Any rank adds 1, and only while the owner sleeps. */
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t doorbell;
   shm_stand_t stand; /* owner */
+  flight_recorder_t flight; /* owner */
+  /* Owner: why it finished the communicator, where it did; before it says so in the head. */
+  _Atomic uint32_t reason_claimed; /* by the thread of the owner that writes it */
+  transport_reason_t reason;
 } shm_control_t;
 
-/* Written by the source rank. */
+/* Written by the source rank: sequence (n+1 for the n-th signal) last, with release. */
 typedef struct shm_signal {
-  _Alignas(SHM_LINE_PAIR) _Atomic uint64_t count;
-  _Atomic uint64_t tags[SHM_SIGNAL_TAGS]; /* tag of the n-th signal at [n % SHM_SIGNAL_TAGS] */
+  _Alignas(32) _Atomic uint32_t sequence;
+  flight_call_t call;
 } shm_signal_t;
 
+typedef struct shm_signals {
+  _Alignas(SHM_LINE_PAIR) shm_signal_t slots[SHM_SIGNALS];
+  _Alignas(SHM_LINE_PAIR) _Atomic uint32_t taken; /* owner: signals taken, modulo 2^32 */
+} shm_signals_t;
+
+_Static_assert(SHM_SIGNALS >= PLAN_SIGNALS_MAX, "a ring must hold what plans may count on");
+
+/* Whether a peer has sent anything on a FIFO to the owner, ever; by the peer. So that a rank which
+ * leaves need not look at all the memory of FIFOs that nobody used. */
+typedef _Atomic uint8_t shm_used_t;
+
 typedef struct shm_letter {
-  uint64_t tag;
-  uint64_t bytes;
+  flight_call_t call;
   union {
     _Alignas(8) char payload[SHM_INLINE_BYTES];
     struct {          /* of a longer one (fifo.h) */
@@ -79,9 +97,11 @@ typedef struct shm_letter {
 } shm_letter_t;
 
 /* One message. Written by the source rank: the letter in one go, so that a peer which watches the
- * line takes it away but once, and sequence (n+1 for the n-th message) last, with release. */
+ * line takes it away but once, and sequence (n+1 for the n-th message, modulo 2^32) last, with
+ * release. */
 typedef struct shm_slot {
-  _Alignas(64) _Atomic uint64_t sequence;
+  _Alignas(64) _Atomic uint32_t sequence;
+  uint32_t bytes; /* of the message */
   shm_letter_t letter;
 } shm_slot_t;
 
@@ -108,10 +128,10 @@ typedef _Atomic uint64_t shm_taken_t;
 typedef struct shm_layout {
   int size; /* ranks */
   size_t regions_offset;
-  size_t taken_offset, posts_offset;       /* within a rank's region */
+  size_t taken_offset, used_offset, posts_offset; /* within a rank's region */
   size_t slot_bytes;                       /* most bytes of one message */
   size_t post_bytes;                       /* of one post; 0: there are none */
-  uint32_t letters;                        /* of a ring, a power of two */
+  uint32_t letters[TRANSPORT_CHANNELS];    /* of a ring of the channel, a power of two */
   uint32_t ring_bytes[TRANSPORT_CHANNELS]; /* of payloads, of a ring of the channel; likewise */
   uint32_t gap_bytes; /* behind short payloads, where prefetchers ahead of their reader end */
   uint32_t hot_bytes; /* of all hot slots of a ring of channel 0; 0: there are none */
@@ -123,22 +143,31 @@ typedef struct shm_layout {
 
 void shm_layout_compute(int size, shm_layout_t *layout);
 
+/* Where a communicator's recorders lie. `communicator` is random. */
+void shm_layout_direct(const shm_layout_t *layout, void *base, uint64_t communicator);
+
 /* Of a ring of the channel: its hot slots, and from it to the next; in bytes. */
 static inline uint32_t shm_layout_hot_bytes(const shm_layout_t *layout, int channel) {
   return channel == 0 ? layout->hot_bytes : 0;
 }
 
+/* Whether a ring's first payload brings the pages of all of it: not where there are many rings, of
+ * which each may carry little. */
+static inline bool shm_layout_populates(const shm_layout_t *layout) {
+  return layout->size <= SHM_POPULATED_RANKS_MOST;
+}
+
 static inline size_t shm_layout_ring_stride(const shm_layout_t *layout, int channel) {
-  return sizeof(shm_ring_t) + layout->letters * sizeof(shm_slot_t) + layout->ring_bytes[channel] +
-         shm_layout_hot_bytes(layout, channel);
+  return sizeof(shm_ring_t) + layout->letters[channel] * sizeof(shm_slot_t) +
+         layout->ring_bytes[channel] + shm_layout_hot_bytes(layout, channel);
 }
 
 /* The parts of rank `owner`'s region in the segment at `base`; `source` and channel name the FIFO.
  */
 shm_head_t *shm_layout_head(void *base);
 shm_control_t *shm_layout_control(const shm_layout_t *layout, void *base, int owner);
-shm_signal_t *shm_layout_signal(const shm_layout_t *layout, void *base, int owner, int source,
-                                int channel);
+shm_signals_t *shm_layout_signals(const shm_layout_t *layout, void *base, int owner, int source,
+                                  int channel);
 shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel);
 /* The slot of a rank's `message`-th post (taken modulo SHM_POSTS), the place for its bytes where
@@ -146,11 +175,14 @@ shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, i
 shm_slot_t *shm_layout_post(void *base, int source, uint64_t message);
 void *shm_layout_post_bytes(const shm_layout_t *layout, void *base, int source, uint64_t message);
 shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner, int source);
+shm_used_t *shm_layout_used(const shm_layout_t *layout, void *base, int owner, int source,
+                            int channel);
 
 void *shm_layout_scratch(const shm_layout_t *layout, void *base, int owner);
 
-static inline char *shm_layout_ring_bytes(const shm_layout_t *layout, shm_ring_t *ring) {
-  return (char *)&ring->slots[layout->letters];
+static inline char *shm_layout_ring_bytes(const shm_layout_t *layout, int channel,
+                                          shm_ring_t *ring) {
+  return (char *)&ring->slots[layout->letters[channel]];
 }
 
 #endif

@@ -1,124 +1,64 @@
-/*
- * The operations over the shared segment. Each side of a FIFO keeps its own count of messages and
- * signals in private memory; what is shared is only what the other side must see, one writer a
- * line.
- */
+/* Messages over the shared segment, what is mapped, how ranks sleep; and how ends are made. */
 #include "transport/shm/shm.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
-#include "base/inline.h"
 #include "base/memory.h"
-#include "transport/shm/fifo.h"
-#include "transport/shm/layout.h"
-#include "transport/shm/park.h"
-#include "transport/shm/share.h"
+#include "transport/shm/end.h"
 
-/* What this rank knows of its two FIFOs with one peer on one channel: where they lie in the
- * segment, and how far it has come. */
-typedef struct fifo_state {
-  transport_port_t port;
-  shm_outgoing_t out;
-  shm_incoming_t in;
-  shm_signal_t *signals_out, *signals_in;
-  shm_control_t *peer;
-  uint64_t bit; /* of the peer in a set of ranks: 1 << peer % 64 */
-  uint64_t signaled, waited;
-  uint64_t heard; /* messages received when the latest was sent */
-} fifo_state_t;
-
-/* What this rank knows of a peer's posts, or, of its own, how far it has come. */
-typedef struct post_state {
-  shm_taken_t *taken; /* of the peer's posts, by this rank; of this rank's, by the peer */
-  shm_taken_t *taken_by;
-  shm_control_t *control;
-  uint64_t received;
-} post_state_t;
-
-typedef struct shm {
-  transport_t transport;
-  shm_layout_t layout;
-  shm_segment_t *segment;
-  fifo_state_t *fifos;          /* [size * TRANSPORT_CHANNELS] */
-  post_state_t *posts;          /* [size] */
-  uint64_t posted, posts_taken; /* of this rank; by all peers, at last look */
-  shm_unheard_t *unheard;       /* [size] */
-  uint64_t sent_to;             /* peers (bit r % 64) since neighbours were last looked at */
-  bool one_process; /* all ranks are threads of this process: any address is good everywhere */
-  shm_mesh_t mesh;  /* sockets NULL where the ends were made together */
-  shm_share_t share;
-  uint32_t doorbell_seen; /* between arm and sleep */
-  uint32_t arms;          /* so far */
-} shm_t;
-
-static shm_t *self_of(transport_t *t) {
-  return (shm_t *)(void *)t;
-}
-
-/* Of another rank and one of the channels; plans are checked for that. */
-static fifo_state_t *fifo_of(shm_t *s, int peer, int channel) {
-  return &s->fifos[(unsigned)(peer * TRANSPORT_CHANNELS + channel)];
-}
-
-static shm_control_t *control_of(shm_t *s, int rank) {
-  return shm_layout_control(&s->layout, s->segment->base, rank);
-}
-
-static fifo_state_t *fifo_at(transport_port_t *port) {
-  return (fifo_state_t *)(void *)port;
+/* Before the first message or signal on the FIFO. */
+BASE_COLD void shm_end_note_used(const shm_fifo_t *fifo) {
+  atomic_store_explicit(fifo->used_out, 1, memory_order_relaxed);
 }
 
 static transport_port_t *shm_port(transport_t *t, int peer, int channel) {
   assert(peer != t->rank);
-  return &fifo_of(self_of(t), peer, channel)->port;
+  return &shm_end_fifo(shm_end_of(t), peer, channel)->port;
 }
 
-/* Lets the peer know that something was sent. */
-BASE_INLINE void announce(const fifo_state_t *fifo) {
-  self_of(fifo->port.transport)->sent_to |= fifo->bit;
-  shm_park_ring(fifo->peer);
-}
-
-BASE_APART static coll_status_t send_long(fifo_state_t *fifo, const void *data,
+BASE_APART static coll_status_t send_long(shm_fifo_t *fifo, const void *data,
                                           const transport_head_t *head, bool *done) {
   assert(head->bytes <= fifo->port.transport->slot_bytes);
   bool one_way = fifo->heard == fifo->in.received;
   bool hot = fifo->port.transport->own_cores && shm_hot_suits(head->bytes, one_way);
+  if (__builtin_expect(fifo->out.sent == 0, false)) shm_end_note_used(fifo);
   *done = shm_outgoing_put_long(&fifo->out, data, *head, hot);
   if (!*done) return COLL_OK;
-  announce(fifo);
+  shm_end_announce(fifo);
   fifo->heard = fifo->in.received;
   return COLL_OK;
 }
 
 static coll_status_t shm_send(transport_port_t *port, const void *data,
                               const transport_head_t *head, bool *done) {
-  fifo_state_t *fifo = fifo_at(port);
+  shm_fifo_t *fifo = shm_fifo_at(port);
   if (head->bytes > SHM_INLINE_BYTES) return send_long(fifo, data, head, done);
+  if (__builtin_expect(fifo->out.sent == 0, false)) shm_end_note_used(fifo);
   *done = shm_outgoing_put_short(&fifo->out, data, *head);
   if (!*done) return COLL_OK;
-  announce(fifo);
+  shm_end_announce(fifo);
   /* ranks that answer each other wait for the other's line, and nothing should be in its way */
   if (fifo->heard == fifo->in.received) shm_outgoing_fetch_ahead(&fifo->out);
   fifo->heard = fifo->in.received;
   return COLL_OK;
 }
 
-static void take(fifo_state_t *fifo) {
+static void take(shm_fifo_t *fifo) {
   if (shm_incoming_take(&fifo->in)) shm_park_ring(fifo->peer);
 }
 
-BASE_APART static coll_status_t peek_long(const fifo_state_t *fifo, const shm_letter_t *letter,
+BASE_APART static coll_status_t peek_long(const shm_fifo_t *fifo, const shm_letter_t *letter,
                                           const void **data) {
   *data = shm_incoming_payload(&fifo->in, letter);
   return COLL_OK;
 }
 
 /* Whether the peer sends without being answered what can get ahead of its receiver. */
-static bool flows(const fifo_state_t *fifo) {
+static bool flows(const shm_fifo_t *fifo) {
   return fifo->in.received - fifo->heard >= SHM_SLIP_AFTER && fifo->port.transport->own_cores &&
          fifo->in.latest_bytes < fifo->in.slip_below_bytes;
 }
@@ -127,22 +67,23 @@ static bool flows(const fifo_state_t *fifo) {
  * give up on a peer: a message is held back while it is waited for and nothing else is done, and no
  * longer than there are looks. */
 static uint32_t epoch_of(const shm_t *s) {
-  return s->arms + (uint32_t)atomic_load_explicit(s->transport.completed, memory_order_relaxed);
+  const flight_recorder_t *own = s->transport.flight;
+  return s->arms + (uint32_t)atomic_load_explicit(&own->completed, memory_order_relaxed);
 }
 
 /* Whether the oldest message, if there is one, is held back. */
-BASE_APART static bool is_held(fifo_state_t *fifo) {
+BASE_APART static bool is_held(shm_fifo_t *fifo) {
   shm_incoming_t *in = &fifo->in;
   return shm_slip_holds(&in->slip, shm_incoming_has_slipped(in),
-                        epoch_of(self_of(fifo->port.transport)));
+                        epoch_of(shm_end_of(fifo->port.transport)));
 }
 
-BASE_APART static void miss(fifo_state_t *fifo) {
-  shm_slip_miss(&fifo->in.slip, flows(fifo), epoch_of(self_of(fifo->port.transport)));
+BASE_APART static void miss(shm_fifo_t *fifo) {
+  shm_slip_miss(&fifo->in.slip, flows(fifo), epoch_of(shm_end_of(fifo->port.transport)));
 }
 
 /* The oldest message; NULL: there is none, or it is held back. */
-BASE_INLINE const shm_letter_t *look(fifo_state_t *fifo, transport_head_t *head) {
+BASE_INLINE const shm_letter_t *look(shm_fifo_t *fifo, transport_head_t *head) {
   shm_incoming_t *in = &fifo->in;
   if (__builtin_expect(in->slip.looks > 0, false) && is_held(fifo)) return NULL;
   const shm_letter_t *letter = shm_incoming_look(in, head);
@@ -152,7 +93,7 @@ BASE_INLINE const shm_letter_t *look(fifo_state_t *fifo, transport_head_t *head)
 
 static coll_status_t shm_peek(transport_port_t *port, const void **data, transport_head_t *head,
                               bool *done) {
-  fifo_state_t *fifo = fifo_at(port);
+  shm_fifo_t *fifo = shm_fifo_at(port);
   const shm_letter_t *letter = look(fifo, head);
   *done = letter != NULL;
   if (letter == NULL) return COLL_OK;
@@ -162,11 +103,11 @@ static coll_status_t shm_peek(transport_port_t *port, const void **data, transpo
 }
 
 static coll_status_t shm_take(transport_port_t *port) {
-  take(fifo_at(port));
+  take(shm_fifo_at(port));
   return COLL_OK;
 }
 
-BASE_APART static coll_status_t recv_long(fifo_state_t *fifo, const shm_letter_t *letter,
+BASE_APART static coll_status_t recv_long(shm_fifo_t *fifo, const shm_letter_t *letter,
                                           void *data, size_t bytes) {
   const void *payload = shm_incoming_payload(&fifo->in, letter);
   if (bytes > 0) memcpy(data, payload, bytes); /* where nothing was wanted there is no buffer */
@@ -176,7 +117,7 @@ BASE_APART static coll_status_t recv_long(fifo_state_t *fifo, const shm_letter_t
 
 static coll_status_t shm_recv(transport_port_t *port, void *data, size_t capacity,
                               transport_head_t *head, bool *done) {
-  fifo_state_t *fifo = fifo_at(port);
+  shm_fifo_t *fifo = shm_fifo_at(port);
   const shm_letter_t *letter = look(fifo, head);
   *done = letter != NULL;
   if (letter == NULL) return COLL_OK;
@@ -187,103 +128,9 @@ static coll_status_t shm_recv(transport_port_t *port, void *data, size_t capacit
   return COLL_OK;
 }
 
-/* How many of this rank's posts the slowest peer has taken; acquire: and read. */
-static uint64_t taken_by_all(const shm_t *s) {
-  uint64_t least = s->posted;
-  for (int peer = 0; peer < s->transport.size; peer++) {
-    if (peer == s->transport.rank) continue;
-    uint64_t taken = atomic_load_explicit(s->posts[peer].taken_by, memory_order_acquire);
-    if (taken < least) least = taken;
-  }
-  return least;
-}
-
-static coll_status_t shm_post(transport_t *t, const void *data, const transport_head_t *head,
-                              bool *done) {
-  shm_t *s = self_of(t);
-  assert(head->bytes <= t->post_bytes);
-  *done = false;
-  if (s->posted - s->posts_taken == SHM_POSTS) {
-    s->posts_taken = taken_by_all(s);
-    if (s->posted - s->posts_taken == SHM_POSTS) return COLL_OK;
-  }
-  void *base = s->segment->base;
-  shm_slot_t *slot = shm_layout_post(base, t->rank, s->posted);
-  if (head->bytes <= SHM_INLINE_BYTES) {
-    base_move_short(slot->letter.payload, data, head->bytes);
-  } else {
-    shm_payload_write(shm_layout_post_bytes(&s->layout, base, t->rank, s->posted), data,
-                      head->bytes);
-  }
-  slot->letter.tag = head->tag;
-  slot->letter.bytes = head->bytes;
-  atomic_store_explicit(&slot->sequence, ++s->posted, memory_order_release);
-  s->sent_to = UINT64_MAX;
-  for (int peer = 0; peer < t->size; peer++) {
-    if (peer != t->rank) shm_park_ring(s->posts[peer].control);
-  }
-  *done = true;
-  return COLL_OK;
-}
-
-static coll_status_t shm_peek_post(transport_t *t, int peer, const void **data,
-                                   transport_head_t *head, bool *done) {
-  shm_t *s = self_of(t);
-  uint64_t received = s->posts[peer].received;
-  shm_slot_t *slot = shm_layout_post(s->segment->base, peer, received);
-  assert(peer != t->rank);
-  /* acquire: the payload is there once its flag is */
-  *done = atomic_load_explicit(&slot->sequence, memory_order_acquire) == received + 1;
-  if (!*done) return COLL_OK;
-  *head = (transport_head_t){.tag = slot->letter.tag, .bytes = slot->letter.bytes};
-  *data = head->bytes <= SHM_INLINE_BYTES
-              ? slot->letter.payload
-              : shm_layout_post_bytes(&s->layout, s->segment->base, peer, received);
-  return COLL_OK;
-}
-
-static coll_status_t shm_take_post(transport_t *t, int peer) {
-  post_state_t *post = &self_of(t)->posts[peer];
-  /* release: our reads are over before the peer may write over the slot */
-  atomic_store_explicit(post->taken, ++post->received, memory_order_release);
-  shm_park_ring(post->control);
-  return COLL_OK;
-}
-
-static coll_status_t shm_signal_peer(transport_port_t *port, uint64_t tag) {
-  fifo_state_t *fifo = fifo_at(port);
-  shm_signal_t *line = fifo->signals_out;
-  /* release: a reader that finds this tag in the place of an older one finds the counts that led up
-   * to it as well, and so knows that it came too late */
-  atomic_store_explicit(&line->tags[fifo->signaled % SHM_SIGNAL_TAGS], tag, memory_order_release);
-  atomic_store_explicit(&line->count, ++fifo->signaled, memory_order_release);
-  announce(fifo);
-  return COLL_OK;
-}
-
-static coll_status_t shm_wait_peer(transport_port_t *port, uint64_t *tag, bool *arrived) {
-  fifo_state_t *fifo = fifo_at(port);
-  shm_signal_t *line = fifo->signals_in;
-  uint64_t count = atomic_load_explicit(&line->count, memory_order_acquire);
-  *arrived = count > fifo->waited;
-  if (!*arrived) return COLL_OK;
-  *tag = atomic_load_explicit(&line->tags[fifo->waited % SHM_SIGNAL_TAGS], memory_order_acquire);
-  /* The tag is ours only if the peer cannot have begun a signal that reuses its place; acquire
-   * above keeps this look behind it. */
-  uint64_t latest = atomic_load_explicit(&line->count, memory_order_relaxed);
-  if (latest - fifo->waited >= SHM_SIGNAL_TAGS) *tag = 0;
-  fifo->waited++;
-  return COLL_OK;
-}
-
-static bool shm_signaled(transport_port_t *port) {
-  const fifo_state_t *fifo = fifo_at(port);
-  return atomic_load_explicit(&fifo->signals_in->count, memory_order_acquire) > fifo->waited;
-}
-
 static coll_status_t shm_address(transport_t *t, const void *ptr, size_t bytes,
                                  transport_address_t *address) {
-  shm_t *s = self_of(t);
+  shm_t *s = shm_end_of(t);
   if (s->one_process) {
     *address = (transport_address_t){.segment = 1, .offset = (uint64_t)(uintptr_t)ptr};
     return COLL_OK;
@@ -293,7 +140,7 @@ static coll_status_t shm_address(transport_t *t, const void *ptr, size_t bytes,
 
 static coll_status_t shm_map(transport_t *t, int peer, const transport_address_t *address,
                              void **ptr) {
-  shm_t *s = self_of(t);
+  shm_t *s = shm_end_of(t);
   if (s->one_process) {
     *ptr = (void *)(uintptr_t)address->offset;
     return COLL_OK;
@@ -302,24 +149,24 @@ static coll_status_t shm_map(transport_t *t, int peer, const transport_address_t
 }
 
 static void shm_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
-  shm_t *s = self_of(t);
+  shm_t *s = shm_end_of(t);
   *ptr = shm_layout_scratch(&s->layout, s->segment->base, rank);
   *bytes = s->layout.scratch_bytes;
 }
 
 static void shm_arm(transport_t *t) {
-  shm_t *s = self_of(t);
+  shm_t *s = shm_end_of(t);
   s->arms++;
-  shm_park_arm(control_of(s, t->rank), &s->doorbell_seen);
+  shm_park_arm(shm_end_control(s, t->rank), &s->doorbell_seen);
 }
 
 static void shm_sleep(transport_t *t, uint64_t timeout_ns) {
-  shm_t *s = self_of(t);
-  shm_park_sleep(control_of(s, t->rank), s->doorbell_seen, timeout_ns);
+  shm_t *s = shm_end_of(t);
+  shm_park_sleep(shm_end_control(s, t->rank), s->doorbell_seen, timeout_ns);
 }
 
 static void shm_disarm(transport_t *t) {
-  shm_park_disarm(control_of(self_of(t), t->rank));
+  shm_park_disarm(shm_end_control(shm_end_of(t), t->rank));
 }
 
 /* Those that are missed, and that neighbours could not bring. */
@@ -337,17 +184,17 @@ static bool all_are_coming(const shm_t *s, uint64_t missing, uint64_t near) {
 }
 
 static transport_outlook_t shm_outlook(transport_t *t, uint64_t place, uint64_t missing) {
-  shm_t *s = self_of(t);
-  shm_stand_t *own = &control_of(s, t->rank)->stand;
+  shm_t *s = shm_end_of(t);
+  shm_stand_t *own = &shm_end_control(s, t->rank)->stand;
   uint64_t near = 0;
   bool may = false;
   shm_stand_tell(own, place, missing);
   for (int peer = 0; peer < t->size; peer++) {
     if (peer == t->rank) continue;
     bool sent = (s->sent_to >> peer % 64 & 1) != 0;
-    if (shm_stand_is_near(&control_of(s, peer)->stand, own)) near |= UINT64_C(1) << peer % 64;
-    may = shm_stand_may_go_on(&control_of(s, peer)->stand, &s->unheard[peer], sent, own, t->rank) ||
-          may;
+    const shm_stand_t *stand = &shm_end_control(s, peer)->stand;
+    if (shm_stand_is_near(stand, own)) near |= UINT64_C(1) << peer % 64;
+    may = shm_stand_may_go_on(stand, &s->unheard[peer], sent, own, t->rank) || may;
   }
   s->sent_to = 0;
   if (!may) return TRANSPORT_NEWS_ELSEWHERE;
@@ -356,69 +203,21 @@ static transport_outlook_t shm_outlook(transport_t *t, uint64_t place, uint64_t 
 }
 
 static void shm_yield(transport_t *t) {
-  shm_stand_yield(&control_of(self_of(t), t->rank)->stand);
+  shm_stand_yield(&shm_end_control(shm_end_of(t), t->rank)->stand);
 }
 
-static uint64_t shm_peer_completed(transport_t *t, int peer) {
-  return atomic_load_explicit(&control_of(self_of(t), peer)->completed, memory_order_acquire);
+static const flight_recorder_t *shm_recorder(transport_t *t, int rank) {
+  return &shm_end_control(shm_end_of(t), rank)->flight;
 }
 
-static transport_peer_state_t shm_peer_state(transport_t *t, int peer) {
-  shm_t *s = self_of(t);
-  /* The hang-up is looked at first: a peer that leaves says so before it closes its socket. */
-  bool hung_up = s->mesh.sockets != NULL && shm_mesh_hung_up(&s->mesh, peer);
-  if (atomic_load_explicit(&control_of(s, peer)->left, memory_order_acquire) != 0) {
-    return TRANSPORT_PEER_LEFT;
-  }
-  return hung_up ? TRANSPORT_PEER_LOST : TRANSPORT_PEER_HERE;
-}
-
-/* Number and tag change together for a reader that finds the same number before and after the tag:
- * each store below releases the ones before it. */
-static void shm_enter(transport_t *t, uint64_t number, uint64_t tag) {
-  shm_control_t *own = control_of(self_of(t), t->rank);
-  if (atomic_load_explicit(&own->entered, memory_order_relaxed) == number + 1) return;
-  atomic_store_explicit(&own->entered, 0, memory_order_relaxed);
-  atomic_store_explicit(&own->entered_tag, tag, memory_order_release);
-  atomic_store_explicit(&own->entered, number + 1, memory_order_release);
-}
-
-static bool shm_peer_entered(transport_t *t, int peer, uint64_t number, uint64_t *tag) {
-  shm_control_t *control = control_of(self_of(t), peer);
-  if (atomic_load_explicit(&control->entered, memory_order_acquire) != number + 1) return false;
-  uint64_t found = atomic_load_explicit(&control->entered_tag, memory_order_acquire);
-  if (atomic_load_explicit(&control->entered, memory_order_relaxed) != number + 1) return false;
-  *tag = found;
-  return true;
-}
-
-static void shm_abort(transport_t *t, int culprit) {
-  shm_t *s = self_of(t);
-  uint32_t nobody = 0;
-  atomic_compare_exchange_strong(&shm_layout_head(s->segment->base)->aborted, &nobody,
-                                 (uint32_t)culprit + 1);
-  for (int peer = 0; peer < t->size; peer++) {
-    if (peer != t->rank) shm_park_ring(control_of(s, peer));
-  }
-}
-
-static bool shm_aborted(transport_t *t, int *culprit) {
-  shm_t *s = self_of(t);
-  uint32_t word =
-      atomic_load_explicit(&shm_layout_head(s->segment->base)->aborted, memory_order_relaxed);
-  if (word == 0) return false;
-  *culprit = (int)word - 1;
-  return true;
+/* Written where peers read it. */
+static void shm_publish(transport_t *t) {
+  transport_unsupported.publish(t);
 }
 
 static void shm_destroy(transport_t *t) {
-  shm_t *s = self_of(t);
-  if (s->segment != NULL) {
-    atomic_store_explicit(&control_of(s, t->rank)->left, 1, memory_order_release);
-    for (int peer = 0; peer < t->size; peer++) {
-      if (peer != t->rank) shm_park_ring(control_of(s, peer));
-    }
-  }
+  shm_t *s = shm_end_of(t);
+  if (s->segment != NULL) shm_leave(s);
   shm_mesh_close(&s->mesh);
   shm_share_close(&s->share);
   shm_segment_release(s->segment);
@@ -435,12 +234,14 @@ static const transport_ops_t shm_ops = {
     .recv = shm_recv,
     .peek = shm_peek,
     .take = shm_take,
-    .post = shm_post,
-    .peek_post = shm_peek_post,
-    .take_post = shm_take_post,
-    .signal = shm_signal_peer,
-    .wait = shm_wait_peer,
-    .signaled = shm_signaled,
+    .post = shm_posts_post,
+    .peek_post = shm_posts_peek,
+    .take_post = shm_posts_take,
+    .signal = shm_signals_give,
+    .wait = shm_signals_wait,
+    .signaled = shm_signals_has,
+    .pending_in = shm_leave_pending_in,
+    .pending_out = shm_leave_pending_out,
     .address = shm_address,
     .map = shm_map,
     .scratch = shm_scratch,
@@ -449,12 +250,11 @@ static const transport_ops_t shm_ops = {
     .disarm = shm_disarm,
     .outlook = shm_outlook,
     .yield = shm_yield,
-    .peer_completed = shm_peer_completed,
-    .enter = shm_enter,
-    .peer_entered = shm_peer_entered,
-    .peer_state = shm_peer_state,
-    .abort = shm_abort,
-    .aborted = shm_aborted,
+    .recorder = shm_recorder,
+    .publish = shm_publish,
+    .peer_state = shm_leave_peer_state,
+    .abort = shm_leave_abort,
+    .aborted = shm_leave_aborted,
     .destroy = shm_destroy,
 };
 
@@ -464,20 +264,24 @@ static void find_fifos(shm_t *s) {
   void *base = s->segment->base;
   int rank = s->transport.rank;
   s->transport.abort_word = &shm_layout_head(base)->aborted;
-  s->transport.completed = &shm_layout_control(layout, base, rank)->completed;
+  s->transport.flight = &shm_layout_control(layout, base, rank)->flight;
+  flight_begin(s->transport.flight, shm_layout_head(base)->directory.communicator, rank);
   for (int peer = 0; peer < s->transport.size; peer++) {
-    s->posts[peer] = (post_state_t){.taken = shm_layout_taken(layout, base, rank, peer),
+    s->posts[peer] = (shm_post_state_t){.taken = shm_layout_taken(layout, base, rank, peer),
                                     .taken_by = shm_layout_taken(layout, base, peer, rank),
                                     .control = shm_layout_control(layout, base, peer)};
     for (int channel = 0; peer != rank && channel < TRANSPORT_CHANNELS; channel++) {
-      fifo_state_t *fifo = fifo_of(s, peer, channel);
+      shm_fifo_t *fifo = shm_end_fifo(s, peer, channel);
       fifo->port.transport = &s->transport;
       shm_outgoing_init(&fifo->out, layout, channel,
                         shm_layout_ring(layout, base, peer, rank, channel));
       shm_incoming_init(&fifo->in, layout, channel,
                         shm_layout_ring(layout, base, rank, peer, channel));
-      fifo->signals_out = shm_layout_signal(layout, base, peer, rank, channel);
-      fifo->signals_in = shm_layout_signal(layout, base, rank, peer, channel);
+      fifo->signals_out = shm_layout_signals(layout, base, peer, rank, channel);
+      fifo->signals_in = shm_layout_signals(layout, base, rank, peer, channel);
+      fifo->signals_full_at = SHM_SIGNALS;
+      fifo->used_out = shm_layout_used(layout, base, peer, rank, channel);
+      fifo->used_in = shm_layout_used(layout, base, rank, peer, channel);
       fifo->peer = shm_layout_control(layout, base, peer);
       fifo->bit = UINT64_C(1) << peer % 64;
     }
@@ -514,6 +318,16 @@ static coll_status_t make_end(int rank, int size, shm_t **end) {
   return COLL_OK;
 }
 
+/* So that tools find the recorders. */
+static coll_status_t direct(const shm_layout_t *layout, const shm_segment_t *segment) {
+  uint64_t communicator;
+  if (getrandom(&communicator, sizeof communicator, 0) != (ssize_t)sizeof communicator) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a communicator");
+  }
+  shm_layout_direct(layout, segment->base, communicator);
+  return COLL_OK;
+}
+
 /* Rank 0 makes the segment and hands it to all; the others wait for it. */
 static coll_status_t share_segment(shm_t *s, uint64_t deadline_ns) {
   size_t bytes = s->layout.segment_bytes;
@@ -521,6 +335,7 @@ static coll_status_t share_segment(shm_t *s, uint64_t deadline_ns) {
   bool moved = false;
   if (s->mesh.rank == 0) {
     COLL_TRY(shm_segment_create(bytes, "a communicator", &s->segment));
+    COLL_TRY(direct(&s->layout, s->segment));
     for (int peer = 1; peer < s->mesh.size; peer++) {
       COLL_TRY(shm_mesh_send(&s->mesh, peer, &note, s->segment->fd, &moved));
       if (!moved) {
@@ -569,7 +384,7 @@ coll_status_t transport_shm_create_local(int size, transport_t *ends[]) {
   shm_segment_t *segment;
   shm_layout_compute(size, &layout);
   COLL_TRY(shm_segment_create(layout.segment_bytes, "a communicator of threads", &segment));
-  coll_status_t status = COLL_OK;
+  coll_status_t status = direct(&layout, segment);
   int made = 0;
   for (; made < size && status == COLL_OK; made++) {
     shm_t *s;

@@ -1,0 +1,161 @@
+/*
+ * A process can make no call while each of its threads is in a wait of this library, or is an idle
+ * stream worker. Any other thread might make one, so a process that has such threads publishes
+ * nothing. A thread that goes on withdraws what was published before it does anything else.
+ */
+#include "comm/elsewhere.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/ranks.h"
+#include "comm/comm.h"
+#include "comm/process.h"
+
+#define PIDS_MAX 256 /* of processes waited for; a process that waits for more publishes nothing */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Under lock. */
+static int waiting_threads;
+static uint64_t changes; /* grows whenever a thread begins to wait or goes on */
+static bool published;
+/* By any thread, under the lock of the worker's stream. */
+static _Atomic int idle_workers;
+
+/* Threads of this process; 0 where that cannot be told. */
+static int count_threads(void) {
+  int count = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  if (tasks == NULL) return 0;
+  for (const struct dirent *task; (task = readdir(tasks)) != NULL;) count += task->d_name[0] != '.';
+  closedir(tasks);
+  return count;
+}
+
+/* What all threads of the process wait for. */
+typedef struct waits {
+  int pids[PIDS_MAX];
+  int pid_count;
+  bool known;    /* all that is waited for is listed */
+  uint64_t looks; /* fewest of any wait */
+  uint64_t changes;
+  flight_standstill_t first; /* one of the waits, to be named */
+} waits_t;
+
+static void add_pid(waits_t *waits, int pid) {
+  for (int i = 0; i < waits->pid_count; i++) {
+    if (waits->pids[i] == pid) return;
+  }
+  if (waits->pid_count == PIDS_MAX) {
+    waits->known = false;
+  } else {
+    waits->pids[waits->pid_count++] = pid;
+  }
+}
+
+static bool waits_for_pid(const waits_t *waits, int pid) {
+  for (int i = 0; i < waits->pid_count; i++) {
+    if (waits->pids[i] == pid) return true;
+  }
+  return false;
+}
+
+static bool add_waits(struct coll_comm *comm, void *context) {
+  waits_t *waits = context;
+  flight_standstill_t wait;
+  const flight_recorder_t *own = comm->local->flight;
+  waits->changes += atomic_load_explicit(&own->wait.changes, memory_order_acquire);
+  if (!flight_wait_read(own, &wait)) return true;
+  if (wait.looks < waits->looks || waits->pid_count == 0) waits->first = wait;
+  if (wait.looks < waits->looks) waits->looks = wait.looks;
+  waits->known = waits->known && comm->one_pid_space;
+  for (int peer = 0; peer < comm->size; peer++) {
+    if (flight_waits_for(own, peer)) add_pid(waits, (int)comm->peers[peer].pid);
+  }
+  return true;
+}
+
+/* The ranks of `comm` that belong to the processes waited for; false where one of these has none. */
+static bool find_ranks(const struct coll_comm *comm, const waits_t *waits, base_ranks_t *ranks) {
+  int found = 0;
+  for (int peer = 0; peer < comm->size; peer++) {
+    int pid = (int)comm->peers[peer].pid;
+    if (!waits_for_pid(waits, pid)) continue;
+    base_ranks_add(ranks, peer);
+    found += comm->peers[peer].is_first;
+  }
+  return found == waits->pid_count;
+}
+
+static bool publish_on(struct coll_comm *comm, void *context) {
+  const waits_t *waits = context;
+  uint64_t words[FLIGHT_RANKS_MAX / 64] = {0};
+  base_ranks_t ranks = {.size = comm->size, .words = words};
+  flight_recorder_t *own = comm->local->flight;
+  flight_standstill_t wait = waits->first;
+  bool waits_here = flight_wait_read(own, &wait);
+  wait = waits->first;
+  wait.peers = words;
+  wait.words = base_ranks_words(comm->size);
+  wait.looks = waits->looks;
+  wait.collectives = waits->changes;
+  if (waits_here || !waits->known || !comm->one_pid_space || !find_ranks(comm, waits, &ranks)) {
+    flight_elsewhere_end(own);
+  } else {
+    flight_elsewhere_publish(own, &wait);
+  }
+  comm->local->ops->publish(comm->local);
+  return true;
+}
+
+static bool withdraw_from(struct coll_comm *comm, void *context) {
+  (void)context;
+  flight_elsewhere_end(comm->local->flight);
+  comm->local->ops->publish(comm->local);
+  return true;
+}
+
+static void withdraw(void) {
+  changes++;
+  if (published) comm_process_each(withdraw_from, NULL);
+  published = false;
+}
+
+void comm_elsewhere_begin(void) {
+  pthread_mutex_lock(&lock);
+  waiting_threads++;
+  changes++;
+  pthread_mutex_unlock(&lock);
+}
+
+void comm_elsewhere_end(void) {
+  pthread_mutex_lock(&lock);
+  waiting_threads--;
+  withdraw();
+  pthread_mutex_unlock(&lock);
+}
+
+void comm_elsewhere_publish(void) {
+  waits_t waits = {.known = true, .looks = UINT64_MAX};
+  pthread_mutex_lock(&lock);
+  int idle = atomic_load_explicit(&idle_workers, memory_order_relaxed);
+  if (waiting_threads + idle == count_threads()) {
+    comm_process_each(add_waits, &waits);
+    waits.changes += changes;
+    comm_process_each(publish_on, &waits);
+    published = true;
+  } else {
+    withdraw();
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+void comm_elsewhere_idle_begin(void) {
+  atomic_fetch_add_explicit(&idle_workers, 1, memory_order_relaxed);
+}
+
+/* By whoever gives the worker a job: a thread that does not wait. */
+void comm_elsewhere_idle_end(void) {
+  atomic_fetch_sub_explicit(&idle_workers, 1, memory_order_relaxed);
+}

@@ -1,0 +1,97 @@
+/*
+ * How a communicator fails. The thread that finds the failure keeps its sentence and tells every
+ * rank through the transport, with the reason; later calls on any rank return it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/comm.h"
+
+const char *comm_forced_name(flight_call_t call) {
+  const flight_words_t words = flight_call_words(call);
+  if (words.algo == 0 || words.verb >= COLL_COLLECTIVE_COUNT) return NULL;
+  const algo_t *algo = algo_at((coll_collective_t)words.verb, words.algo - 1);
+  return algo != NULL ? algo->name : NULL;
+}
+
+coll_status_t comm_mismatch(int rank, uint64_t number, flight_call_t call, int peer,
+                            uint64_t peer_number, flight_call_t peer_call) {
+  const flight_seen_t one = {rank, number, call, comm_forced_name(call)};
+  const flight_seen_t other = {peer, peer_number, peer_call, comm_forced_name(peer_call)};
+  return flight_mismatch(&one, &other);
+}
+
+/* Where calls differ, the recorders show the first that did. A message shows only the one at hand,
+ * which may be a later one. Keeps the sentence that there is where they do not tell. */
+static void name_first_difference(const struct coll_comm *comm) {
+  for (int peer = 0; peer < comm->size; peer++) {
+    transport_t *local = comm->local;
+    const flight_recorder_t *other = local->ops->recorder(local, peer);
+    flight_past_t own, found;
+    if (peer == comm->rank || other == NULL) continue;
+    if (!flight_first_difference(local->flight, other, comm->sequence, &own, &found)) continue;
+    comm_mismatch(comm->rank, own.number, own.call, peer, found.number, found.call);
+    return;
+  }
+}
+
+coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int failed_rank) {
+  if (atomic_load_explicit(&comm->failure, memory_order_relaxed) != COLL_OK) return status;
+  transport_reason_t reason;
+  bool told = comm->local->ops->aborted(comm->local, &reason);
+  bool alike = status == COLL_ERROR_MISMATCH || status == COLL_ERROR_TIMEOUT;
+  if (told && alike && reason.status == status) {
+    base_fail(status, "%s", reason.text); /* all ranks say the same */
+  } else if (status == COLL_ERROR_MISMATCH) {
+    name_first_difference(comm);
+  }
+  reason = (transport_reason_t){.failed_rank = failed_rank, .status = status};
+  snprintf(reason.text, sizeof reason.text, "%s", base_last_error());
+  comm->local->ops->abort(comm->local, &reason);
+  /* another rank may have been faster */
+  if (alike && comm->local->ops->aborted(comm->local, &reason) && reason.status == status) {
+    base_fail(status, "%s", reason.text);
+  }
+  snprintf(comm->failure_text, sizeof comm->failure_text, "%s", base_last_error());
+  atomic_store_explicit(&comm->failure_returned, true, memory_order_relaxed);
+  /* release: the text is there once the status is */
+  atomic_store_explicit(&comm->failure, (int)status, memory_order_release);
+  return status;
+}
+
+/* Another rank said why. Where all have failed alike its sentence is everybody's. */
+static coll_status_t say_reason(const struct coll_comm *comm, const transport_reason_t *reason) {
+  transport_t *local = comm->local;
+  int failed = reason->failed_rank, pid = (int)comm->peers[failed].pid;
+  if (reason->status == COLL_ERROR_MISMATCH || reason->status == COLL_ERROR_TIMEOUT) {
+    return base_fail(reason->status, "%s", reason->text);
+  }
+  if (failed == comm->rank) {
+    return base_fail(COLL_ERROR_RANK_LOST,
+                     "rank %d: this rank aborted the communicator; destroy it", comm->rank);
+  }
+  if (local->ops->peer_state(local, failed) == TRANSPORT_PEER_LOST) {
+    return base_fail(COLL_ERROR_RANK_LOST,
+                     "rank %d: rank %d (pid %d) died; the communicator is finished", comm->rank,
+                     failed, pid);
+  }
+  return base_fail(COLL_ERROR_RANK_LOST,
+                   "rank %d: rank %d (pid %d) aborted or failed; the communicator is finished: %s",
+                   comm->rank, failed, pid, reason->text);
+}
+
+coll_status_t comm_say_failure(struct coll_comm *comm) {
+  transport_reason_t reason;
+  atomic_store_explicit(&comm->failure_returned, true, memory_order_relaxed);
+  /* acquire: the text is there */
+  int failure = atomic_load_explicit(&comm->failure, memory_order_acquire);
+  if (failure != COLL_OK) return base_fail((coll_status_t)failure, "%s", comm->failure_text);
+  if (!comm->local->ops->aborted(comm->local, &reason)) return COLL_OK;
+  return say_reason(comm, &reason);
+}
+
+void comm_abort(struct coll_comm *comm, int failed_rank, const char *why) {
+  transport_reason_t reason = {.failed_rank = failed_rank, .status = COLL_ERROR_RANK_LOST};
+  snprintf(reason.text, sizeof reason.text, "%s", why);
+  comm->local->ops->abort(comm->local, &reason);
+}

@@ -1,0 +1,86 @@
+/*
+ * What a rank finds when it destroys a communicator: messages that it never took, and messages of
+ * its own that peers which left before it never took. Nobody is waited for.
+ */
+#include "comm/comm.h"
+
+static bool is_pair(flight_call_t call) {
+  return flight_call_words(call).verb == COLL_SENDRECV;
+}
+
+/* A message of a send: the sentence names the call as its sender made it. */
+static coll_status_t say_unreceived(const struct coll_comm *comm, int from, int to,
+                                    flight_call_t call) {
+  char text[FLIGHT_TEXT_BYTES];
+  flight_words_t words = flight_call_words(call);
+  words.verb = FLIGHT_SEND;
+  words.root = to;
+  flight_call_describe(flight_call_make(&words), NULL, text, sizeof text);
+  return base_fail(COLL_ERROR_MISMATCH,
+                   "call %u to rank %d: rank %d is in %s, but rank %d is in destroy() and has not "
+                   "received it (pid %d)",
+                   (unsigned)flight_call_number(call), to, from, text, to,
+                   (int)comm->peers[to].pid);
+}
+
+/* A message of a collective that one rank took part in and the other did not. */
+static coll_status_t say_unmatched(const struct coll_comm *comm, int from, int to) {
+  const flight_recorder_t *recorder = comm->local->ops->recorder(comm->local, from);
+  uint64_t recorded = recorder == NULL ? 0 : atomic_load(&recorder->recorded);
+  flight_past_t past;
+  char text[FLIGHT_TEXT_BYTES] = "a collective";
+  if (recorded > 0 && flight_read(recorder, recorded - 1, &past)) {
+    flight_call_describe(past.call, comm_forced_name(past.call), text, sizeof text);
+  }
+  return base_fail(COLL_ERROR_MISMATCH,
+                   "rank %d is in %s, but rank %d is in destroy() and has not taken part: all ranks "
+                   "must make the same calls in the same order",
+                   from, text, to);
+}
+
+static coll_status_t check_port(const struct coll_comm *comm, int peer, int channel) {
+  transport_t *route = comm->world.routes[peer];
+  transport_port_t *port = route->ops->port(route, peer, channel);
+  flight_call_t call;
+  int rank = comm->rank;
+  if (route->ops->pending_in(port, &call)) {
+    return is_pair(call) ? say_unreceived(comm, peer, rank, call)
+                         : say_unmatched(comm, peer, rank);
+  }
+  if (route->ops->pending_out(port, &call)) {
+    return is_pair(call) ? say_unreceived(comm, rank, peer, call)
+                         : say_unmatched(comm, rank, peer);
+  }
+  return COLL_OK;
+}
+
+static coll_status_t check_multicast(const struct coll_comm *comm, int peer) {
+  transport_t *route = comm->world.routes[peer];
+  const void *message;
+  transport_head_t head;
+  bool here = false;
+  if (route->post_bytes == 0) return COLL_OK;
+  COLL_TRY(route->ops->peek_post(route, peer, &message, &head, &here));
+  return here ? say_unmatched(comm, peer, comm->rank) : COLL_OK;
+}
+
+static coll_status_t check_peers(const struct coll_comm *comm) {
+  for (int peer = 0; peer < comm->size; peer++) {
+    if (peer == comm->rank) continue;
+    for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
+      COLL_TRY(check_port(comm, peer, channel));
+    }
+    COLL_TRY(check_multicast(comm, peer));
+  }
+  return COLL_OK;
+}
+
+coll_status_t comm_leave(struct coll_comm *comm) {
+  if (comm_is_sound(comm)) {
+    coll_status_t status = check_peers(comm);
+    return status == COLL_OK ? COLL_OK : comm_finish(comm, status, comm->rank);
+  }
+  if (atomic_load_explicit(&comm->failure_returned, memory_order_relaxed)) return COLL_OK;
+  coll_status_t status = comm_say_failure(comm);
+  return status == COLL_ERROR_MISMATCH ? status : COLL_OK;
+}

@@ -1,0 +1,130 @@
+/* The knobs of this room, and how a config overrides them. */
+#include "comm/settings.h"
+
+#include <stddef.h>
+
+#include "base/knob.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+static const char *const tune_words[] = {"auto", "builtin", NULL};
+enum { WORD_AUTO, WORD_BUILTIN };
+
+static const base_knob_t knobs[] = {
+    {.name = "COLL_TIMEOUT_MS",
+     .kind = BASE_KNOB_INTEGER,
+     .fallback = "60000",
+     .least = 1,
+     .most = 86400000,
+     .help = "milliseconds to wait for the other ranks when a communicator is made"},
+    {.name = "COLL_INTERFACE_ADDRESS",
+     .kind = BASE_KNOB_TEXT,
+     .fallback = "127.0.0.1",
+     .help = "numeric address on which coll_unique_id_create listens"},
+    {.name = "COLL_TUNE",
+     .kind = BASE_KNOB_WORD,
+     .fallback = "auto",
+     .words = tune_words,
+     .help = "the costs by which algorithms are chosen: auto (measured once on rank 0's "
+             "machine) or builtin (the same on every machine)"},
+    {.name = "COLL_REPRODUCIBLE",
+     .kind = BASE_KNOB_INTEGER,
+     .fallback = "0",
+     .most = 1,
+     .help = "1: the bits of a reduction depend on values, dtype, op and the number of ranks "
+             "alone, whatever machine, memory and algorithm; the same on all ranks"},
+    {.name = "COLL_HANG_MS",
+     .kind = BASE_KNOB_INTEGER,
+     .fallback = "30000",
+     .most = 86400000,
+     .help = "milliseconds that a call waits before the ranks that it waits for are reported on "
+             "standard error; 0: never"},
+    {.name = "COLL_CALL_TIMEOUT_MS",
+     .kind = BASE_KNOB_INTEGER,
+     .fallback = "0",
+     .most = 86400000,
+     .help = "milliseconds that a call waits before it fails, with the communicator, on all "
+             "ranks; 0: never"},
+};
+
+enum {
+  KNOB_TIMEOUT,
+  KNOB_ADDRESS,
+  KNOB_TUNE,
+  KNOB_REPRODUCIBLE,
+  KNOB_HANG,
+  KNOB_CALL_TIMEOUT,
+  KNOB_COUNT
+};
+
+_Static_assert(sizeof knobs / sizeof knobs[0] == KNOB_COUNT, "one name per knob");
+
+const base_knob_t *comm_knob(int index) {
+  return index >= 0 && index < KNOB_COUNT ? &knobs[index] : NULL;
+}
+
+/* Up to this size a config ends in padding behind create_timeout_ms, which was the last field of
+ * programs built with the first coll.h. */
+#define CONFIG_BYTES_FIRST 16
+
+#define CONFIG_HAS(config, field)                 \
+  ((config)->struct_bytes > CONFIG_BYTES_FIRST && \
+   (config)->struct_bytes >= offsetof(coll_comm_config_t, field) + sizeof((config)->field))
+
+/* The config, with 0 for fields that it lacks. */
+static coll_status_t complete(const coll_comm_config_t *config, coll_comm_config_t *whole) {
+  *whole = (coll_comm_config_t)COLL_COMM_CONFIG_INIT;
+  if (config == NULL) return COLL_OK;
+  if (config->struct_bytes < CONFIG_BYTES_FIRST || config->create_timeout_ms < 0) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "the communicator's config is invalid: start from COLL_COMM_CONFIG_INIT, "
+                     "and set no negative timeout");
+  }
+  whole->create_timeout_ms = config->create_timeout_ms;
+  if (CONFIG_HAS(config, hang_ms)) whole->hang_ms = config->hang_ms;
+  if (CONFIG_HAS(config, call_timeout_ms)) whole->call_timeout_ms = config->call_timeout_ms;
+  if (CONFIG_HAS(config, reproducible)) whole->reproducible = config->reproducible;
+  return COLL_OK;
+}
+
+/* Of the knob, unless the config has a value: 0 stands for the knob's, a negative one for never. */
+static coll_status_t read_limit(int knob, int configured_ms, uint64_t *limit_ns) {
+  int64_t limit_ms;
+  COLL_TRY(base_knob_integer(&knobs[knob], &limit_ms));
+  if (configured_ms != 0) limit_ms = configured_ms > 0 ? configured_ms : 0;
+  *limit_ns = (uint64_t)limit_ms * NS_PER_MS;
+  return COLL_OK;
+}
+
+static coll_status_t read_reproducible(int configured, int32_t *reproducible) {
+  int64_t value;
+  COLL_TRY(base_knob_integer(&knobs[KNOB_REPRODUCIBLE], &value));
+  if (configured < -1 || configured > 1) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "the communicator's config has reproducible %d: give 1 (yes), -1 (no) or 0 "
+                     "(what COLL_REPRODUCIBLE says)",
+                     configured);
+  }
+  if (configured != 0) value = configured > 0;
+  *reproducible = (int32_t)value;
+  return COLL_OK;
+}
+
+coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings_t *settings) {
+  coll_comm_config_t whole;
+  comm_settings_t made = {.address = base_knob_text(&knobs[KNOB_ADDRESS])};
+  COLL_TRY(complete(config, &whole));
+  COLL_TRY(read_limit(KNOB_TIMEOUT, whole.create_timeout_ms, &made.timeout_ns));
+  COLL_TRY(read_limit(KNOB_HANG, whole.hang_ms, &made.limits.hang_ns));
+  COLL_TRY(read_limit(KNOB_CALL_TIMEOUT, whole.call_timeout_ms, &made.limits.timeout_ns));
+  COLL_TRY(read_reproducible(whole.reproducible, &made.agreed.reproducible));
+  *settings = made;
+  return COLL_OK;
+}
+
+coll_status_t comm_costs_setting(bool *builtin) {
+  int word;
+  COLL_TRY(base_knob_word(&knobs[KNOB_TUNE], &word));
+  *builtin = word == WORD_BUILTIN;
+  return COLL_OK;
+}

@@ -1,0 +1,30 @@
+/* What a communicator is made with: the values of the knobs, or of its config where that sets them.
+ */
+#ifndef COMM_SETTINGS_H
+#define COMM_SETTINGS_H
+
+#include "comm/comm.h"
+
+/* Settings that decide plans or bits, which all ranks of a communicator must have alike. Compared
+ * when it is made. */
+typedef struct comm_agreed {
+  int32_t reproducible; /* COLL_REPRODUCIBLE: 0 or 1 */
+} comm_agreed_t;
+
+typedef struct comm_settings {
+  const char *address;  /* COLL_INTERFACE_ADDRESS */
+  uint64_t timeout_ns;  /* COLL_TIMEOUT_MS */
+  comm_limits_t limits; /* COLL_HANG_MS, COLL_CALL_TIMEOUT_MS */
+  comm_agreed_t agreed;
+} comm_settings_t;
+
+/* config may be NULL. COLL_ERROR_INVALID names the knob or field with a wrong value. */
+coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings_t *settings);
+
+/* COLL_TUNE: whether to use the costs that are built into the library. */
+coll_status_t comm_costs_setting(bool *builtin);
+
+/* The index-th knob of this room, described; NULL past the end. */
+const struct base_knob *comm_knob(int index);
+
+#endif

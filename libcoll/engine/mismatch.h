@@ -1,0 +1,14 @@
+/* What a rank says that finds a peer in another call than its own. */
+#ifndef ENGINE_MISMATCH_H
+#define ENGINE_MISMATCH_H
+
+#include "base/inline.h"
+#include "engine/call.h"
+#include "engine/world.h"
+
+/* COLL_ERROR_MISMATCH with a sentence that names both ranks and calls. `own` is this rank's call as
+ * it travels (engine_call_t.id, or that with the count of a pair), `found` the peer's. */
+BASE_COLD coll_status_t engine_mismatch(const engine_world_t *world, const engine_call_t *call,
+                                        flight_call_t own, int peer, flight_call_t found);
+
+#endif

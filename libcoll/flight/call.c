@@ -1,0 +1,122 @@
+/* Packing, unpacking and describing a call's identity. */
+#include "flight/call.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/names.h"
+
+_Static_assert(FLIGHT_ROOT_SHIFT + FLIGHT_ROOT_BITS == FLIGHT_NUMBER_SHIFT,
+               "fields do not overlap");
+_Static_assert(FLIGHT_NUMBER_SHIFT + FLIGHT_NUMBER_BITS == 64, "and fill the word");
+
+flight_call_t flight_call_make(const flight_words_t *words) {
+  assert((unsigned)words->verb < FLIGHT_VERB_COUNT && (unsigned)words->op <= FLIGHT_OP_NONE);
+  assert((unsigned)words->algo <= FLIGHT_ALGO_MAX);
+  assert(words->root >= 0 && words->root < 1 << FLIGHT_ROOT_BITS);
+  uint64_t what = (uint64_t)words->root << FLIGHT_ROOT_SHIFT |
+                  (uint64_t)words->verb << FLIGHT_VERB_SHIFT |
+                  (uint64_t)words->dtype << FLIGHT_DTYPE_SHIFT |
+                  (uint64_t)words->op << FLIGHT_OP_SHIFT |
+                  (uint64_t)words->algo << FLIGHT_ALGO_SHIFT |
+                  (uint64_t)words->continues << FLIGHT_CONTINUES_SHIFT |
+                  (uint64_t)words->coalesced << FLIGHT_COALESCED_SHIFT;
+  return (flight_call_t){.what = what, .count = words->count};
+}
+
+flight_words_t flight_call_words(flight_call_t call) {
+  uint64_t what = call.what;
+  return (flight_words_t){
+      .verb = (int)(what >> FLIGHT_VERB_SHIFT & 0xf),
+      .dtype = (coll_dtype_t)(what >> FLIGHT_DTYPE_SHIFT & 0xf),
+      .op = (int)(what >> FLIGHT_OP_SHIFT & 0xf),
+      .root = (int)(what >> FLIGHT_ROOT_SHIFT & ((1u << FLIGHT_ROOT_BITS) - 1)),
+      .count = call.count,
+      .algo = (int)(what >> FLIGHT_ALGO_SHIFT & FLIGHT_ALGO_MAX),
+      .continues = what >> FLIGHT_CONTINUES_SHIFT & 1,
+      .coalesced = what >> FLIGHT_COALESCED_SHIFT & 1,
+  };
+}
+
+/* ---- words -----------------------------------------------------------------------------------*/
+
+/* A text that is added to, and cut where it would not fit. */
+typedef struct line {
+  char *text;
+  size_t bytes, used;
+} line_t;
+
+__attribute__((format(printf, 2, 3))) static void add(line_t *line, const char *format, ...) {
+  va_list arguments;
+  if (line->used + 1 >= line->bytes) return;
+  va_start(arguments, format);
+  int written = vsnprintf(line->text + line->used, line->bytes - line->used, format, arguments);
+  va_end(arguments);
+  if (written > 0) line->used += (size_t)written;
+}
+
+static const char *or_unknown(const char *name) {
+  return name != NULL ? name : "?";
+}
+
+static const char *verb_name(int verb) {
+  switch (verb) {
+    case FLIGHT_SPLIT: return "split";
+    case FLIGHT_SEND: return "send";
+    case FLIGHT_RECV: return "recv";
+    case COLL_SENDRECV: return "send/recv";
+    default: return or_unknown(base_collective_name((coll_collective_t)verb));
+  }
+}
+
+static void add_arguments(line_t *line, const flight_words_t *words) {
+  if (words->verb == COLL_BARRIER || words->verb == FLIGHT_SPLIT) return;
+  add(line, "%s", or_unknown(base_dtype_name(words->dtype)));
+  if (words->op == FLIGHT_OP_PREMUL) {
+    add(line, ", premul_sum");
+  } else if (words->op != FLIGHT_OP_NONE) {
+    add(line, ", %s", or_unknown(base_op_name((coll_op_t)words->op)));
+  }
+  if (words->coalesced) return; /* its count is a digest */
+  if (words->verb != COLL_ALLTOALLV || words->count > 0) add(line, ", count %zu", words->count);
+  if (words->verb == FLIGHT_SEND) add(line, ", to rank %d", words->root);
+  if (words->verb == FLIGHT_RECV) add(line, ", from rank %d", words->root);
+  if (words->verb >= COLL_COLLECTIVE_COUNT) return;
+  if (base_collective_is_rooted((coll_collective_t)words->verb)) {
+    add(line, ", root %d", words->root);
+  }
+}
+
+void flight_call_describe(flight_call_t call, const char *algo, char *text, size_t bytes) {
+  const flight_words_t words = flight_call_words(call);
+  line_t line = {.text = text, .bytes = bytes};
+  text[0] = '\0';
+  add(&line, "%s(", verb_name(words.verb));
+  add_arguments(&line, &words);
+  add(&line, ")");
+  if (algo != NULL) {
+    add(&line, " forced to %s", algo);
+  } else if (words.algo > 0) {
+    add(&line, " forced to algorithm %d", words.algo - 1);
+  }
+  if (words.coalesced) add(&line, " coalesced with others of its group");
+  if (words.continues) add(&line, ", not the last of its group");
+}
+
+#define RULE "all ranks must make the same calls in the same order"
+
+coll_status_t flight_mismatch(const flight_seen_t *one, const flight_seen_t *other) {
+  char first[FLIGHT_TEXT_BYTES], second[FLIGHT_TEXT_BYTES];
+  flight_call_describe(one->call, one->algo, first, sizeof first);
+  flight_call_describe(other->call, other->algo, second, sizeof second);
+  if (one->number == other->number) {
+    return base_fail(COLL_ERROR_MISMATCH,
+                     "call %llu: rank %d is in %s, but rank %d is in %s; " RULE,
+                     (unsigned long long)one->number, one->rank, first, other->rank, second);
+  }
+  return base_fail(COLL_ERROR_MISMATCH,
+                   "rank %d is in call %llu, %s, but rank %d is in call %llu, %s; " RULE, one->rank,
+                   (unsigned long long)one->number, first, other->rank,
+                   (unsigned long long)other->number, second);
+}

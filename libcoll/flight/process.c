@@ -1,0 +1,100 @@
+/* The state is the letter behind the name in /proc/PID/task/TID/stat. The name is in parentheses
+ * and may hold some of its own, so the last one ends it. */
+#include "flight/process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STAT_BYTES 512 /* what is read of here lies within */
+
+uint64_t flight_pid_space(void) {
+  struct stat space;
+  return stat("/proc/self/ns/pid", &space) == 0 ? (uint64_t)space.st_ino : 0;
+}
+
+/* What follows the name: "S 1 2 ...". False where there is no such process or thread. */
+static bool read_stat(const char *path, char text[STAT_BYTES]) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  ssize_t got = read(fd, text, STAT_BYTES - 1);
+  close(fd);
+  if (got <= 0) return false;
+  text[got] = '\0';
+  const char *name_end = strrchr(text, ')');
+  if (name_end == NULL || name_end[1] != ' ') return false;
+  memmove(text, name_end + 2, strlen(name_end + 2) + 1);
+  return true;
+}
+
+static flight_process_t state_of(char letter) {
+  switch (letter) {
+    case 'R': return FLIGHT_PROCESS_RUNNING;
+    case 'T':
+    case 't': return FLIGHT_PROCESS_STOPPED;
+    case 'Z':
+    case 'X':
+    case 'x': return FLIGHT_PROCESS_GONE;
+    default: return FLIGHT_PROCESS_SLEEPING;
+  }
+}
+
+/* Whether the state of one more thread is what counts for the process. */
+static bool outweighs(flight_process_t state, flight_process_t found) {
+  static const int weight[] = {[FLIGHT_PROCESS_UNKNOWN] = 0,
+                               [FLIGHT_PROCESS_GONE] = 1,
+                               [FLIGHT_PROCESS_STOPPED] = 2,
+                               [FLIGHT_PROCESS_SLEEPING] = 3,
+                               [FLIGHT_PROCESS_RUNNING] = 4};
+  return weight[state] > weight[found];
+}
+
+static flight_process_t state_of_threads(DIR *threads, const char *folder) {
+  flight_process_t found = FLIGHT_PROCESS_GONE;
+  struct dirent *entry;
+  while (found != FLIGHT_PROCESS_RUNNING && (entry = readdir(threads)) != NULL) {
+    char path[320], text[STAT_BYTES];
+    if (entry->d_name[0] == '.') continue;
+    snprintf(path, sizeof path, "%s/%s/stat", folder, entry->d_name);
+    if (!read_stat(path, text)) continue;
+    flight_process_t state = state_of(text[0]);
+    if (outweighs(state, found)) found = state;
+  }
+  return found;
+}
+
+flight_process_t flight_process_of(int32_t pid, uint64_t pid_space) {
+  char folder[32];
+  if (pid <= 0 || pid_space == 0 || pid_space != flight_pid_space()) return FLIGHT_PROCESS_UNKNOWN;
+  snprintf(folder, sizeof folder, "/proc/%d/task", (int)pid);
+  DIR *threads = opendir(folder);
+  if (threads == NULL) return errno == ENOENT ? FLIGHT_PROCESS_GONE : FLIGHT_PROCESS_UNKNOWN;
+  flight_process_t found = state_of_threads(threads, folder);
+  closedir(threads);
+  return found;
+}
+
+const char *flight_process_word(flight_process_t process) {
+  switch (process) {
+    case FLIGHT_PROCESS_RUNNING: return "running";
+    case FLIGHT_PROCESS_SLEEPING: return "sleeping";
+    case FLIGHT_PROCESS_STOPPED: return "stopped";
+    case FLIGHT_PROCESS_GONE: return "gone";
+    default: return "unknown";
+  }
+}
+
+int32_t flight_process_group(int32_t pid) {
+  char path[32], text[STAT_BYTES];
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  if (!read_stat(path, text)) return 0;
+  const char *parent = strchr(text, ' '); /* "S parent group" */
+  const char *group = parent != NULL ? strchr(parent + 1, ' ') : NULL;
+  return group != NULL ? (int32_t)strtol(group, NULL, 10) : 0;
+}

@@ -1,0 +1,270 @@
+/*
+ * Ranks that wait for each other are told so, all of them, with the calls that they are in. Ranks
+ * that merely wait long are left alone: for one that computes, for one that is stopped, and for one
+ * that is slow to be scheduled.
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "harness/party.h"
+#include "verify/random.h"
+
+#define MS_NS UINT64_C(1000000)
+#define LARGE 1000000 /* bytes, more than a send may leave under way */
+
+static char large[HARNESS_RANKS_MAX][LARGE];
+
+/* The call was refused within the time that coll.h states, and the sentence names `words`. */
+static int check_refused(const party_rank_t *self, coll_status_t status, uint64_t begin_ns,
+                         const char *words) {
+  const char *sentence = coll_last_error(self->comm);
+  PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "rank %d: %s", self->rank,
+                status == COLL_OK ? "ok" : sentence);
+  PARTY_REQUIRE(base_clock_now_ns() - begin_ns < 2000 * MS_NS * HARNESS_PATIENCE, "it took long");
+  PARTY_REQUIRE(strstr(sentence, words) != NULL, "no '%s' in: %s", words, sentence);
+  return 0;
+}
+
+/* Each receives from the next. */
+static int receive_in_a_ring(party_rank_t *self) {
+  float got;
+  uint64_t begin_ns = base_clock_now_ns();
+  int next = (self->rank + 1) % self->size;
+  coll_status_t status = coll_recv(&got, 1, COLL_FLOAT32, next, self->comm, NULL);
+  return check_refused(self, status, begin_ns, "recv(float32, count 1, from rank 1)");
+}
+
+Test(deadlock, of_receives_in_a_ring) {
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 20000, receive_in_a_ring, NULL);
+}
+
+/* Each sends to the next, outside a group, more than fits under way. */
+static int send_in_a_ring(party_rank_t *self) {
+  uint64_t begin_ns = base_clock_now_ns();
+  int next = (self->rank + 1) % self->size;
+  coll_status_t status = coll_send(large[self->rank], LARGE, COLL_INT8, next, self->comm, NULL);
+  return check_refused(self, status, begin_ns, "send(int8, count 1000000, to rank 1)");
+}
+
+Test(deadlock, of_large_sends_in_a_ring) {
+  for (int size = 2; size <= 5; size += 3) PARTY_RUN(size, 20000, send_in_a_ring, NULL);
+}
+
+/* One receives what only comes after a collective that it is needed for. */
+static int receive_before_the_collective(party_rank_t *self) {
+  float one = 1, sum = 0;
+  uint64_t begin_ns = base_clock_now_ns();
+  coll_status_t status =
+      self->rank == 0
+          ? coll_recv(&one, 1, COLL_FLOAT32, self->size - 1, self->comm, NULL)
+          : coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL);
+  PARTY_TRY(check_refused(self, status, begin_ns, "allreduce(float32, sum, count 1)"));
+  return check_refused(self, status, begin_ns, "recv(float32, count 1, from rank");
+}
+
+Test(deadlock, of_a_receive_and_a_collective) {
+  for (int size = 2; size <= 5; size++) {
+    PARTY_RUN(size, 20000, receive_before_the_collective, NULL);
+  }
+}
+
+/* A group waits as long as any of its calls may go on, and no longer. */
+static int group_of_receives(party_rank_t *self) {
+  float got[HARNESS_RANKS_MAX], one = 1;
+  uint64_t begin_ns = base_clock_now_ns();
+  PARTY_OK(coll_group_start());
+  for (int peer = 0; peer < self->size; peer++) {
+    if (peer == self->rank) continue;
+    PARTY_OK(coll_recv(&got[peer], 1, COLL_FLOAT32, peer, self->comm, NULL));
+    if (self->rank == 0) PARTY_OK(coll_send(&one, 1, COLL_FLOAT32, peer, self->comm, NULL));
+  }
+  coll_status_t status = coll_group_end();
+  return check_refused(self, status, begin_ns, "recv(float32, count 1, from rank");
+}
+
+Test(deadlock, of_groups) {
+  for (int size = 3; size <= 4; size++) PARTY_RUN(size, 20000, group_of_receives, NULL);
+}
+
+/* A receive from oneself that no send of the group answers. */
+static int receive_from_oneself(party_rank_t *self) {
+  float got;
+  uint64_t begin_ns = base_clock_now_ns();
+  PARTY_OK(coll_group_start());
+  PARTY_OK(coll_recv(&got, 1, COLL_FLOAT32, self->rank, self->comm, NULL));
+  return check_refused(self, coll_group_end(), begin_ns, "recv(float32, count 1, from rank");
+}
+
+Test(deadlock, of_a_receive_from_oneself) {
+  PARTY_RUN(2, 20000, receive_from_oneself, NULL);
+}
+
+/* Processes of one thread each, that wait for each other on two communicators: who waits on one
+ * will not enter a call on the other. ThreadSanitizer has a thread of its own in every process,
+ * which might make the call for all that can be told. */
+#ifndef __SANITIZE_THREAD__
+static int wait_on_two_communicators(party_rank_t *self) {
+  coll_comm_t second;
+  float one = 1, sum;
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &second));
+  base_clock_sleep_ns(20 * MS_NS); /* the thread that served the rendezvous has ended */
+  uint64_t begin_ns = base_clock_now_ns();
+  coll_comm_t used = self->rank == 0 ? self->comm : second;
+  coll_status_t status = coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, used, NULL);
+  const char *sentence = coll_last_error(used);
+  PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "%s", status == COLL_OK ? "ok" : sentence);
+  PARTY_REQUIRE(base_clock_now_ns() - begin_ns < 2000 * MS_NS * HARNESS_PATIENCE, "it took long");
+  /* or its peer was told first, and has gone on to destroy this one */
+  PARTY_REQUIRE(strstr(sentence, "of another communicator, allreduce(") != NULL ||
+                    strstr(sentence, "destroy()") != NULL,
+                "%s", sentence);
+  coll_comm_destroy(second);
+  coll_comm_destroy(self->comm);
+  self->comm = NULL;
+  return 0;
+}
+
+Test(deadlock, of_two_communicators) {
+  for (int size = 2; size <= 4; size++) {
+    harness_result_t result;
+    cr_assert(party_processes(size, 20000, wait_on_two_communicators, NULL, &result), "%s",
+              result.text);
+  }
+}
+
+/* One thread that makes the calls of two ranks one after the other, instead of in a group. */
+static int drive_two_ranks(int rank, int size, void *context) {
+  (void)rank, (void)size, (void)context;
+  coll_comm_t comms[2];
+  float one = 1, sum;
+  if (coll_comm_create_local(2, comms) != COLL_OK) return harness_fail("no communicators");
+  coll_status_t status = coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, comms[0], NULL);
+  if (status != COLL_ERROR_MISMATCH) return harness_fail("%s", coll_status_string(status));
+  coll_comm_destroy(comms[0]);
+  coll_comm_destroy(comms[1]);
+  return 0;
+}
+
+Test(deadlock, of_a_thread_that_drives_two_ranks) {
+  harness_result_t result;
+  cr_assert(harness_run(1, 10000, drive_two_ranks, NULL, &result), "%s", result.text);
+}
+#endif
+
+/* ---- what is no deadlock --------------------------------------------------------------------*/
+
+/* A chain of waits that ends at a rank which computes. */
+static int wait_for_one_that_computes(party_rank_t *self) {
+  float one = (float)self->rank, got = -1;
+  for (int round = 0; round < 3; round++) {
+    if (self->rank == self->size - 1) {
+      base_clock_sleep_ns(300 * MS_NS);
+      one = (float)(self->size + round);
+    } else {
+      PARTY_OK(coll_recv(&one, 1, COLL_FLOAT32, self->rank + 1, self->comm, NULL));
+    }
+    if (self->rank > 0) {
+      PARTY_OK(coll_send(&one, 1, COLL_FLOAT32, self->rank - 1, self->comm, NULL));
+    }
+    PARTY_REQUIRE(one == (float)(self->size + round), "got %g", (double)one);
+    PARTY_OK(coll_allreduce(&one, &got, 1, COLL_FLOAT32, COLL_MAX, self->comm, NULL));
+  }
+  return 0;
+}
+
+Test(deadlock, is_not_a_long_wait) {
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 20000, wait_for_one_that_computes, NULL);
+}
+
+/* Ranks that were stopped while messages came have not looked for them. */
+static int wait_for_stopped_ones(party_rank_t *self) {
+  uint64_t random = (uint64_t)self->rank + 7;
+  float one = 1, sum;
+  pid_t stopper = -1, own = getpid();
+  if (self->rank % 2 == 0) stopper = fork();
+  if (stopper == 0) { /* stops its parent now and then */
+    for (int i = 0; i < 12; i++) {
+      base_clock_sleep_ns((uint64_t)random_below(&random, 30) * MS_NS);
+      kill(own, SIGSTOP);
+      base_clock_sleep_ns((uint64_t)random_below(&random, 90) * MS_NS);
+      kill(own, SIGCONT);
+    }
+    _exit(0);
+  }
+  uint64_t until_ns = base_clock_now_ns() + 1200 * MS_NS;
+  for (bool more = true; more;) {
+    float last = base_clock_now_ns() < until_ns ? 0 : 1;
+    int next = (self->rank + 1) % self->size, before = (self->rank + self->size - 1) % self->size;
+    PARTY_OK(coll_group_start());
+    PARTY_OK(coll_send(&one, 1, COLL_FLOAT32, next, self->comm, NULL));
+    PARTY_OK(coll_recv(&sum, 1, COLL_FLOAT32, before, self->comm, NULL));
+    PARTY_OK(coll_group_end());
+    PARTY_OK(coll_allreduce(&last, &sum, 1, COLL_FLOAT32, COLL_MAX, self->comm, NULL));
+    more = sum == 0;
+  }
+  if (stopper > 0) waitpid(stopper, NULL, 0);
+  return 0;
+}
+
+Test(deadlock, is_not_a_rank_that_is_stopped) {
+  harness_result_t result;
+  cr_assert(party_processes(4, 30000, wait_for_stopped_ones, NULL, &result), "%s", result.text);
+}
+
+/* The other communicator is used by another thread, late. */
+static void *call_late(void *argument) {
+  static float one = 1, sum;
+  base_clock_sleep_ns(400 * MS_NS);
+  coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, argument, NULL);
+  return NULL;
+}
+
+static int wait_on_two_in_two_threads(party_rank_t *self) {
+  coll_comm_t second;
+  float one = 1, sum;
+  pthread_t thread;
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &second));
+  coll_comm_t early = self->rank == 0 ? self->comm : second;
+  coll_comm_t late = self->rank == 0 ? second : self->comm;
+  if (pthread_create(&thread, NULL, call_late, late) != 0) return harness_fail("no thread");
+  coll_status_t status = coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, early, NULL);
+  pthread_join(thread, NULL);
+  PARTY_REQUIRE(status == COLL_OK, "%s", coll_last_error(early));
+  PARTY_OK(coll_comm_destroy(second));
+  return 0;
+}
+
+Test(deadlock, is_not_a_wait_that_another_thread_ends) {
+  harness_result_t result;
+  cr_assert(party_processes(2, 20000, wait_on_two_in_two_threads, NULL, &result), "%s",
+            result.text);
+}
+
+/* Many ranks on few cores, each slow at times, in calls of all kinds. */
+static int wait_at_random(party_rank_t *self) {
+  uint64_t common = 99, own = (uint64_t)self->rank + 1;
+  float in[64] = {1}, out[64 * 16];
+  for (int round = 0; round < 150; round++) {
+    int kind = random_below(&common, 4), root = random_below(&common, self->size);
+    if (random_below(&own, 10) == 0) base_clock_sleep_ns((uint64_t)random_below(&own, 40) * MS_NS);
+    switch (kind) {
+      case 0:
+        PARTY_OK(coll_allreduce(in, out, 64, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+        break;
+      case 1: PARTY_OK(coll_broadcast(in, out, 64, COLL_FLOAT32, root, self->comm, NULL)); break;
+      case 2: PARTY_OK(coll_barrier(self->comm, NULL)); break;
+      default: PARTY_OK(coll_allgather(in, out, 64, COLL_FLOAT32, self->comm, NULL)); break;
+    }
+  }
+  return 0;
+}
+
+Test(deadlock, is_not_a_busy_machine) {
+  PARTY_RUN(12, 60000, wait_at_random, NULL);
+}

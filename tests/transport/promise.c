@@ -1,0 +1,117 @@
+/*
+ * What the P2P channel holds whatever the receiver does. Rank 0 sends to the last rank; both work
+ * out from one seed which messages come next and how many of them are then taken, so nothing but
+ * meetings tells them when.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/kit.h"
+#include "transport/wire.h"
+
+enum { ROUNDS = 120 / HARNESS_PATIENCE, CHANNEL = TRANSPORT_CHANNEL_P2P };
+
+typedef struct walk {
+  transport_t *t;
+  unsigned seed;
+  uint64_t sent, taken; /* messages; [taken, sent) are on their way */
+  size_t bytes[TRANSPORT_P2P_MESSAGES]; /* of message n at [n % TRANSPORT_P2P_MESSAGES] */
+  size_t on_way;
+  unsigned char *data; /* [TRANSPORT_P2P_BYTES] */
+} walk_t;
+
+typedef enum kind { TINY, WHOLE, AWKWARD, LONG_AND_SHORT, ANY, KINDS } kind_t;
+
+/* The next message of a round of that kind, where so many bytes are left for so many messages. */
+static size_t size_of(walk_t *w, kind_t kind, size_t left, size_t messages) {
+  unsigned random = (unsigned)rand_r(&w->seed);
+  switch (kind) {
+    case TINY: return 4;
+    case WHOLE: return left;
+    case AWKWARD: return left / messages / 64 * 64 + random % 2; /* a short slot behind others */
+    case LONG_AND_SHORT: return random % 8 == 0 ? random % (left + 1) : random % 200;
+    case ANY: return random % (2 * left / messages + 1);
+    case KINDS: break;
+  }
+  return 0;
+}
+
+/* A message goes in slots. */
+static int send_one(walk_t *w, size_t bytes) {
+  transport_t *t = w->t;
+  transport_port_t *port = t->ops->port(t, t->size - 1, CHANNEL);
+  wire_fill(w->data, w->sent, bytes);
+  for (size_t at = 0; at == 0 || at < bytes; at += t->slot_bytes) {
+    size_t slot = bytes - at < t->slot_bytes ? bytes - at : t->slot_bytes;
+    transport_head_t head = {.call = wire_id(w->sent), .bytes = slot};
+    bool done = false;
+    WIRE_REQUIRE(t->ops->send(port, w->data + at, &head, &done) == COLL_OK, "send: %s",
+                 base_last_error());
+    WIRE_REQUIRE(done, "no room for byte %zu of %zu, with %d messages of %zu bytes before it", at,
+                 bytes, (int)(w->sent - w->taken), w->on_way);
+  }
+  return 0;
+}
+
+static int take_one(walk_t *w, size_t bytes) {
+  transport_t *t = w->t;
+  transport_port_t *port = t->ops->port(t, 0, CHANNEL);
+  memset(w->data, 0, bytes);
+  for (size_t at = 0; at == 0 || at < bytes; at += t->slot_bytes) {
+    size_t slot = bytes - at < t->slot_bytes ? bytes - at : t->slot_bytes;
+    transport_head_t head = {0};
+    bool done = false;
+    WIRE_REQUIRE(t->ops->recv(port, w->data + at, slot, &head, &done) == COLL_OK && done,
+                 "message %d: byte %zu is not there", (int)w->taken, at);
+    WIRE_REQUIRE(head.bytes == slot && flight_call_is(head.call, wire_id(w->taken)),
+                 "message %d: another one is there", (int)w->taken);
+  }
+  WIRE_REQUIRE(wire_is(w->data, w->taken, bytes), "message %d changed", (int)w->taken);
+  return 0;
+}
+
+/* As many as there is room for by the promise, beside those that are on their way. */
+static int send_round(walk_t *w, kind_t kind) {
+  while (w->sent - w->taken < TRANSPORT_P2P_MESSAGES) {
+    size_t left = TRANSPORT_P2P_BYTES - w->on_way;
+    size_t bytes = size_of(w, kind, left, TRANSPORT_P2P_MESSAGES - (w->sent - w->taken));
+    if (bytes > left) bytes = left;
+    if (w->t->rank == 0) WIRE_TRY(send_one(w, bytes));
+    w->bytes[w->sent++ % TRANSPORT_P2P_MESSAGES] = bytes;
+    w->on_way += bytes;
+    if (kind == WHOLE) return 0;
+  }
+  return 0;
+}
+
+/* All but so many. */
+static int take_round(walk_t *w, uint64_t left) {
+  while (w->sent - w->taken > left) {
+    size_t bytes = w->bytes[w->taken % TRANSPORT_P2P_MESSAGES];
+    if (w->t->rank == w->t->size - 1) WIRE_TRY(take_one(w, bytes));
+    w->on_way -= bytes;
+    w->taken++;
+  }
+  return 0;
+}
+
+static int walk(walk_t *w) {
+  for (int round = 0; round < ROUNDS; round++) {
+    kind_t kind = (kind_t)((unsigned)rand_r(&w->seed) % KINDS);
+    WIRE_TRY(send_round(w, round < KINDS ? (kind_t)round : kind));
+    harness_meet();
+    uint64_t most = round % 3 == 0 ? 1 : w->sent - w->taken + 1;
+    WIRE_TRY(take_round(w, (uint64_t)rand_r(&w->seed) % most));
+    harness_meet();
+  }
+  WIRE_TRY(take_round(w, 0));
+  return w->t->rank == w->t->size - 1 ? wire_expect_nothing(w->t, 0, CHANNEL) : 0;
+}
+
+int transport_case_promise(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  walk_t w = {.t = *end, .seed = 11, .data = malloc(TRANSPORT_P2P_BYTES)};
+  int code = w.data == NULL ? harness_fail("out of memory") : walk(&w);
+  free(w.data);
+  return code;
+}
