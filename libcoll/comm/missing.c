@@ -79,7 +79,9 @@ static void find_inside(missing_t *m) {
     if (rank == m->comm->rank || recorder == NULL) continue;
     if (flight_completed(recorder) > m->own.number) continue;
     bool waits = has(m->waiting, rank);
-    if (!waits || process_of(recorder) == FLIGHT_PROCESS_STOPPED) add_missing(m, rank);
+    if (waits && process_of(recorder) != FLIGHT_PROCESS_STOPPED) continue;
+    add_missing(m, rank);
+    m->waiting[rank / 64] &= ~(UINT64_C(1) << rank % 64);
   }
 }
 

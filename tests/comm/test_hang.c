@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "comm/comm.h"
 #include "comm/create.h"
+#include "comm/missing.h"
 #include "harness/party.h"
 
 #define MS UINT64_C(1000000)
@@ -170,6 +171,62 @@ Test(hang, names_several_threads) {
   cr_assert(at != NULL, "%s", text);
 }
 
+/* Rank 0 should report, and is stopped while it waits: rank 1 does, for rank 2. */
+static int wait_and_be_stopped(party_rank_t *self) {
+  begin(self);
+  if (self->rank == 0) {
+    signal_later(0, 0, SIGSTOP, 150 * MS);
+    signal_later(0, 0, SIGCONT, 2000 * MS * HARNESS_PATIENCE);
+  }
+  if (self->rank == 2) base_clock_sleep_ns(1500 * MS * HARNESS_PATIENCE);
+  PARTY_OK(coll_barrier(self->comm, NULL));
+  return 0;
+}
+
+Test(hang, is_reported_by_the_next_rank) {
+  scene_t scene = {.errors = open_errors()};
+  harness_result_t result;
+  char text[REPORT_BYTES];
+  set_limits("250", "0");
+  cr_assert(party_processes(3, 20000, wait_and_be_stopped, &scene, &result), "%s", result.text);
+  int lines = read_errors(scene.errors, text);
+  cr_assert(lines == 1, "%d reports: %s", lines, text);
+  cr_assert(strncmp(text, "libcoll: rank 2 (pid ", 21) == 0, "%s", text);
+}
+
+/* What recorders say of a rank that is in the call and does not wait. */
+Test(hang, names_a_rank_that_does_not_go_on) {
+  const flight_words_t words = {.verb = COLL_BARRIER, .op = FLIGHT_OP_NONE};
+  const flight_call_t call = flight_call_make(&words);
+  const uint64_t peers = 2;
+  coll_comm_t comms[4];
+  char text[512], *at;
+  set_limits("0", "0");
+  cr_assert(coll_comm_create_local(4, comms) == COLL_OK);
+  for (int rank = 0; rank < 4; rank++) {
+    flight_recorder_t *own = comms[rank]->local->flight;
+    const flight_standstill_t wait = {
+        .begin_ns = 1, .call = call, .peers = &peers, .words = 1, .collectives = 1};
+    flight_record(own, 0, call.what, call.count);
+    if (rank != 1) flight_wait_publish(own, &wait);
+  }
+  comms[0]->hang.seen_ns = 31000 * MS;
+  cr_assert(comm_missing_describe(comms[0], 30500 * MS, text, sizeof text) == 1);
+  at = strstr(text, ") does not go on in call 0, barrier(), which ranks 0, 2 and 3 have been in "
+                    "for at least 30 s; it does not wait; it is a thread of this process");
+  cr_assert(at != NULL && strncmp(text, "rank 1 (pid ", 12) == 0, "%s", text);
+  flight_wait_publish(comms[1]->local->flight, &(flight_standstill_t){
+      .begin_ns = 1, .call = call, .peers = &peers, .words = 1, .collectives = 1});
+  cr_assert(comm_missing_describe(comms[0], 30500 * MS, text, sizeof text) == 1);
+  at = strstr(text, ") does not go on in call 0, barrier(), which ranks 0 to 3 have been in for "
+                    "at least 30 s; it waits in call 0, barrier(), for rank 1");
+  cr_assert(at != NULL, "%s", text);
+  for (int rank = 0; rank < 4; rank++) {
+    flight_wait_end(comms[rank]->local->flight);
+    coll_comm_destroy(comms[rank]);
+  }
+}
+
 /* ---- what no report is made of --------------------------------------------------------------*/
 
 /* Rank 0 waits while both are stopped, and goes on a little earlier than the rank it waits for. */
@@ -305,6 +362,21 @@ Test(hang, times_out_for_all_ranks_alike) {
   set_limits("0", "200");
   cr_assert(party_processes(4, 20000, time_out, &scene, &result), "%s", result.text);
   cr_assert(read_errors(scene.errors, text) == 0, "%s", text);
+}
+
+/* Ranks that time out at the same time. */
+Test(hang, has_one_sentence_for_all_timeouts) {
+  coll_comm_t comms[2];
+  set_limits("0", "0");
+  cr_assert(coll_comm_create_local(2, comms) == COLL_OK);
+  comm_finish(comms[1], base_fail(COLL_ERROR_TIMEOUT, "the first"), 0);
+  comm_finish(comms[0], base_fail(COLL_ERROR_TIMEOUT, "the second"), 1);
+  for (int rank = 0; rank < 2; rank++) {
+    cr_assert(coll_comm_error(comms[rank]) == COLL_ERROR_TIMEOUT);
+    cr_assert(strcmp(coll_last_error(comms[rank]), "the first") == 0, "rank %d: %s", rank,
+              coll_last_error(comms[rank]));
+    coll_comm_destroy(comms[rank]);
+  }
 }
 
 /* ---- settings -------------------------------------------------------------------------------*/
