@@ -85,7 +85,6 @@ typedef struct comm_link {
 } comm_link_t;
 
 struct coll_comm {
-  comm_link_t link;
   uint64_t magic; /* COMM_MAGIC while the communicator lives */
   int rank, size;
   comm_peer_t *peers; /* [size] */
@@ -98,7 +97,6 @@ struct coll_comm {
   bool bound;           /* the first and the last rank cannot be on the same core */
   tune_machine_t costs; /* the same on every rank */
   bool reproducible;    /* bits depend on values, dtype, op and size alone; the same on all ranks */
-  comm_limits_t limits;
   int spin_limit;       /* looks at a flag before a wait yields its core */
 
   /* Turns: a call, or a batch of them, takes the next ticket when it is made and runs when the turn
@@ -118,6 +116,7 @@ struct coll_comm {
   const char *forced[COLL_COLLECTIVE_COUNT]; /* an algo_t's name, or NULL */
   base_ranks_t waits_for;    /* scratch of watch.c */
   comm_deadlock_t deadlock;
+  comm_limits_t limits; /* set before the first call */
   comm_hang_t hang;
   void *orphan; /* memory of the call that failed, which peers may still read; or NULL */
 
@@ -133,6 +132,8 @@ struct coll_comm {
   comm_premul_t *premuls;
   size_t premul_count, premul_capacity;
   int premul_made; /* ever */
+
+  comm_link_t link;
 };
 
 #define COMM_MAGIC 0x6c6962636f6c6c31u /* "libcoll1" */

@@ -473,6 +473,9 @@ static int dump_while_all_hang(party_rank_t *self) {
   pthread_join(thread, NULL);
   PARTY_REQUIRE(dumper.status == COLL_OK, "%s", coll_status_string(dumper.status));
   PARTY_REQUIRE(dumper.status_of_none == COLL_ERROR_SYSTEM, "a file nowhere was written");
+  PARTY_REQUIRE(coll_comm_dump(self->comm, NULL) == COLL_ERROR_INVALID, "NULL was written");
+  PARTY_OK(coll_comm_dump(self->comm, "/dev/null"));
+  PARTY_REQUIRE(access("/dev/null", F_OK) == 0, "a device was replaced");
   PARTY_REQUIRE(scene->lateness == LATE_STOPPED, "another scene");
   PARTY_TRY(check_table(self, dumper.text));
   return code;
