@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/words.h"
+#include "base/text.h"
 
 const char *base_knob_text(const base_knob_t *knob) {
   const char *text = getenv(knob->name);
@@ -19,16 +19,16 @@ coll_status_t base_knob_integer(const base_knob_t *knob, int64_t *value) {
   uint64_t bytes = 0;
   bool good;
   if (knob->kind == BASE_KNOB_BYTES) {
-    good = base_words_bytes(text, &bytes) && bytes >= (uint64_t)knob->least &&
-           bytes <= (uint64_t)knob->most;
+    good = base_text_bytes(text, &bytes) && bytes >= (uint64_t)knob->min &&
+           bytes <= (uint64_t)knob->max;
     parsed = (int64_t)bytes;
   } else {
-    good = base_words_integer(text, knob->least, knob->most, &parsed);
+    good = base_text_integer(text, knob->min, knob->max, &parsed);
   }
   if (!good) {
     return base_fail(COLL_ERROR_INVALID, "%s=%s: give a %s from %lld to %lld", knob->name, text,
                      knob->kind == BASE_KNOB_BYTES ? "size (64K, 1M)" : "whole number",
-                     (long long)knob->least, (long long)knob->most);
+                     (long long)knob->min, (long long)knob->max);
   }
   *value = parsed;
   return COLL_OK;
@@ -44,7 +44,7 @@ coll_status_t base_knob_word(const base_knob_t *knob, int *index) {
     }
   }
   return base_fail(COLL_ERROR_INVALID, "%s=%s is not a value it knows; did you mean '%s'?",
-                   knob->name, text, base_words_nearest(text, knob->words, count));
+                   knob->name, text, base_text_nearest(text, knob->words, count));
 }
 
 void base_knob_describe(const base_knob_t *knob, char *text, size_t bytes) {

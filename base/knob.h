@@ -11,8 +11,8 @@
 #include "base/status.h"
 
 typedef enum base_knob_kind {
-  BASE_KNOB_INTEGER, /* least..most */
-  BASE_KNOB_BYTES,   /* least..most, written 64K, 1M */
+  BASE_KNOB_INTEGER, /* min..max */
+  BASE_KNOB_BYTES,   /* min..max, written 64K, 1M */
   BASE_KNOB_WORD,    /* one of words[], NULL-terminated */
   BASE_KNOB_TEXT     /* anything */
 } base_knob_kind_t;
@@ -22,7 +22,7 @@ typedef struct base_knob {
   base_knob_kind_t kind;
   const char *fallback; /* the value when unset, in the same form */
   const char *help;     /* one line: what it does, and the unit */
-  int64_t least, most;
+  int64_t min, max;
   const char *const *words;
 } base_knob_t;
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "base/words.h"
+#include "base/text.h"
 
 static const char *const collective_names[COLL_COLLECTIVE_COUNT] = {
     [COLL_ALLREDUCE] = "allreduce",
@@ -65,5 +65,5 @@ coll_status_t base_collective_find(const char *name, coll_collective_t *collecti
     }
   }
   return base_fail(COLL_ERROR_INVALID, "no collective is called '%s'; did you mean '%s'?", name,
-                   base_words_nearest(name, collective_names, COLL_COLLECTIVE_COUNT));
+                   base_text_nearest(name, collective_names, COLL_COLLECTIVE_COUNT));
 }

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/words.h"
+#include "base/text.h"
 
 #define OPTIONS_MAX 64
 
@@ -19,9 +19,9 @@ static const base_option_t *find_by_name(const base_command_t *command, const ch
   return NULL;
 }
 
-static const base_option_t *find_by_letter(const base_command_t *command, char letter) {
+static const base_option_t *find_by_letter(const base_command_t *command, char descriptor) {
   for (size_t i = 0; i < command->option_count; i++) {
-    if (command->options[i].letter == letter) return &command->options[i];
+    if (command->options[i].descriptor == descriptor) return &command->options[i];
   }
   return NULL;
 }
@@ -36,7 +36,7 @@ static coll_status_t unknown_option(const base_command_t *command, const char *w
     return base_fail(COLL_ERROR_INVALID, "unknown option %s; see %s --help", word, command->name);
   }
   return base_fail(COLL_ERROR_INVALID, "unknown option %s; did you mean --%s? (%s --help)", word,
-                   base_words_nearest(word + 2, names, count), command->name);
+                   base_text_nearest(word + 2, names, count), command->name);
 }
 
 static size_t words_count(const char *const *words) {
@@ -54,22 +54,22 @@ static coll_status_t store_word(const base_option_t *option, const char *shown, 
     }
   }
   return base_fail(COLL_ERROR_INVALID, "%s %s: no such value; did you mean '%s'?", shown, text,
-                   base_words_nearest(text, option->words, count));
+                   base_text_nearest(text, option->words, count));
 }
 
 static coll_status_t store(const base_option_t *option, const char *shown, const char *text) {
-  bool any = option->least == 0 && option->most == 0;
-  int64_t least = option->least, most = any ? INT64_MAX : option->most;
+  bool any = option->min == 0 && option->max == 0;
+  int64_t least = option->min, most = any ? INT64_MAX : option->max;
   uint64_t bytes = 0;
   switch (option->kind) {
     case BASE_OPTION_FLAG: *(bool *)option->value = true; return COLL_OK;
     case BASE_OPTION_TEXT: *(const char **)option->value = text; return COLL_OK;
     case BASE_OPTION_WORD: return store_word(option, shown, text);
     case BASE_OPTION_NUMBER:
-      if (base_words_number(text, option->value)) return COLL_OK;
+      if (base_text_number(text, option->value)) return COLL_OK;
       return base_fail(COLL_ERROR_INVALID, "%s %s: give a number", shown, text);
     case BASE_OPTION_INTEGER:
-      if (base_words_integer(text, least, most, option->value)) return COLL_OK;
+      if (base_text_integer(text, least, most, option->value)) return COLL_OK;
       if (any) {
         return base_fail(COLL_ERROR_INVALID, "%s %s: give a whole number from 0 up", shown, text);
       }
@@ -77,7 +77,7 @@ static coll_status_t store(const base_option_t *option, const char *shown, const
                        "%s %s: give a whole number from %" PRId64 " to %" PRId64, shown, text,
                        least, most);
     case BASE_OPTION_BYTES:
-      if (base_words_bytes(text, &bytes) && bytes >= (uint64_t)least && bytes <= (uint64_t)most) {
+      if (base_text_bytes(text, &bytes) && bytes >= (uint64_t)least && bytes <= (uint64_t)most) {
         *(uint64_t *)option->value = bytes;
         return COLL_OK;
       }
@@ -85,8 +85,8 @@ static coll_status_t store(const base_option_t *option, const char *shown, const
   }
   char low[24], high[24];
   return base_fail(COLL_ERROR_INVALID, "%s %s: give a size such as 64K or 1M, from %s to %s", shown,
-                   text, base_words_from_bytes((uint64_t)least, low),
-                   base_words_from_bytes((uint64_t)most, high));
+                   text, base_text_from_bytes((uint64_t)least, low),
+                   base_text_from_bytes((uint64_t)most, high));
 }
 
 /* One option at argv[*index], and its value where it takes one; *index moves past both. */
@@ -141,7 +141,7 @@ static void print_default(const base_option_t *option, FILE *out) {
       fprintf(out, " (default %" PRId64 ")", *(const int64_t *)option->value);
       break;
     case BASE_OPTION_BYTES:
-      fprintf(out, " (default %s)", base_words_from_bytes(*(const uint64_t *)option->value, text));
+      fprintf(out, " (default %s)", base_text_from_bytes(*(const uint64_t *)option->value, text));
       break;
     case BASE_OPTION_NUMBER: fprintf(out, " (default %g)", *(const double *)option->value); break;
     case BASE_OPTION_WORD:
@@ -157,9 +157,9 @@ static void print_default(const base_option_t *option, FILE *out) {
 
 static void print_option(const base_option_t *option, FILE *out) {
   char left[64];
-  snprintf(left, sizeof left, "%c%c%s%s%s %s", option->letter != 0 ? '-' : ' ',
-           option->letter != 0 ? option->letter : ' ',
-           option->letter != 0 && option->name != NULL ? ", " : "  ",
+  snprintf(left, sizeof left, "%c%c%s%s%s %s", option->descriptor != 0 ? '-' : ' ',
+           option->descriptor != 0 ? option->descriptor : ' ',
+           option->descriptor != 0 && option->name != NULL ? ", " : "  ",
            option->name != NULL ? "--" : "", option->name != NULL ? option->name : "",
            option->value_name != NULL ? option->value_name : "");
   fprintf(out, "  %-26s %s", left, option->help);

@@ -15,21 +15,21 @@
 
 typedef enum base_option_kind {
   BASE_OPTION_FLAG,    /* bool *      set to true */
-  BASE_OPTION_INTEGER, /* int64_t *   least..most */
-  BASE_OPTION_BYTES,   /* uint64_t *  least..most, written 64K, 1M */
+  BASE_OPTION_INTEGER, /* int64_t *   min..max */
+  BASE_OPTION_BYTES,   /* uint64_t *  min..max, written 64K, 1M */
   BASE_OPTION_NUMBER,  /* double *    any finite number */
   BASE_OPTION_WORD,    /* int *       index into words[] */
   BASE_OPTION_TEXT     /* const char ** */
 } base_option_kind_t;
 
 typedef struct base_option {
-  char letter;      /* 'n', or 0 for none */
+  char descriptor;  /* 'n', or 0 for none */
   const char *name; /* "ranks", or NULL for none */
   base_option_kind_t kind;
   void *value;              /* where it goes; what is there before parsing is the default */
   const char *value_name;   /* "N" in the help; NULL for flags */
   const char *help;         /* one line, with the unit; the default is added where it shows */
-  int64_t least, most;      /* INTEGER and BYTES; both 0: any that is not negative */
+  int64_t min, max;         /* INTEGER and BYTES; both 0: any that is not negative */
   const char *const *words; /* WORD, NULL-terminated */
 } base_option_t;
 

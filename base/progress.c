@@ -8,7 +8,7 @@
 #include "base/clock.h"
 
 #define BAR_CELLS 28
-#define LINE_MOST 512
+#define LINE_MAX 512
 #define REDRAW_NS 100000000u
 #define PLAIN_EVERY_NS 10000000000u
 
@@ -24,7 +24,7 @@ void base_progress_begin(base_progress_t *progress, const char *label, double to
 static int columns(void) {
   struct winsize size;
   bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return is_known ? size.ws_col : LINE_MOST;
+  return is_known ? size.ws_col : LINE_MAX;
 }
 
 static void draw(base_progress_t *progress, double done, const char *note, uint64_t now_ns) {
@@ -36,7 +36,7 @@ static void draw(base_progress_t *progress, double done, const char *note, uint6
     char bar[BAR_CELLS + 1];
     for (int i = 0; i < BAR_CELLS; i++) bar[i] = i < (int)(fraction * BAR_CELLS) ? '#' : '.';
     bar[BAR_CELLS] = '\0';
-    char line[LINE_MOST];
+    char line[LINE_MAX];
     snprintf(line, sizeof line, "%s [%s] %3.0f%%  %.0fs, %.0fs left  %s", progress->label, bar,
              fraction * 100, elapsed_s, left_s, note);
     fprintf(stderr, "\r%.*s\x1b[K", columns() - 1, line);

@@ -42,7 +42,7 @@ void bench_crossing_lap(bench_crossing_t *c, bool many) {
   size_t piece = c->bytes < c->piece_bytes ? c->bytes : c->piece_bytes;
   size_t beside = sizeof(((bench_slot_t *)NULL)->beside), behind = piece > beside ? piece : 0;
   c->slot_bytes = base_round_up(offsetof(bench_slot_t, payload) + behind, _Alignof(bench_slot_t));
-  c->slots = many ? BENCH_LAP_BYTES / c->slot_bytes : BENCH_SLOTS_LEAST;
+  c->slots = many ? BENCH_LAP_BYTES / c->slot_bytes : BENCH_SLOTS_MIN;
   memset(c->own->slots, 0, sizeof c->own->slots); /* no byte of a payload is to pass for a number */
 }
 

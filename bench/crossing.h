@@ -17,8 +17,8 @@
 
 enum {
   BENCH_SLOT_BYTES = 64 << 10,
-  BENCH_SLOT_BYTES_LEAST = 16 << 10,
-  BENCH_SLOTS_LEAST = 4,
+  BENCH_SLOT_BYTES_MIN = 16 << 10,
+  BENCH_SLOTS_MIN = 4,
   BENCH_LAP_BYTES = 1 << 20 /* what a core's own caches hold, and so no longer have on a next lap */
 };
 

@@ -8,10 +8,10 @@
 #include "base/status.h"
 #include "bench/collectives.h"
 
-#define ALGOS_MOST 64
+#define ALGOS_MAX 64
 
 typedef struct explained {
-  coll_estimate_t estimates[ALGOS_MOST];
+  coll_estimate_t estimates[ALGOS_MAX];
   int count;
 } explained_t;
 
@@ -26,7 +26,7 @@ static int compare(const void *left, const void *right) {
 static coll_status_t ask(const bench_settings_t *settings, const bench_row_t *row, coll_comm_t comm,
                          explained_t *explained) {
   explained->count = 0;
-  for (int i = 0; i < ALGOS_MOST && coll_algo_name(row->collective, i) != NULL; i++) {
+  for (int i = 0; i < ALGOS_MAX && coll_algo_name(row->collective, i) != NULL; i++) {
     coll_estimate_t *estimate = &explained->estimates[explained->count++];
     COLL_TRY(bench_told(comm, coll_comm_estimate(comm, row->collective, row->count, row->dtype,
                                                  settings->coll_memory, i, estimate)));

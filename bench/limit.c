@@ -12,7 +12,7 @@
 #include "base/names.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "base/words.h"
+#include "base/text.h"
 #include "bench/collectives.h"
 #include "bench/limit_rank.h"
 
@@ -40,7 +40,7 @@ static bool await_ranks(const pid_t *pids, int count) {
 }
 
 static coll_status_t run(const limit_settings_t *settings, bool *good) {
-  pid_t pids[LIMIT_RANKS_MOST];
+  pid_t pids[LIMIT_RANKS_MAX];
   size_t bytes;
   COLL_TRY(limit_memory_bytes(settings, &bytes));
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -75,9 +75,9 @@ static coll_status_t parse_list(const char *option, const char *text, size_t *va
     uint64_t value;
     size_t length = strcspn(text, ",");
     snprintf(item, sizeof item, "%.*s", (int)length, text);
-    if (*count == LIMIT_LIST_MOST || !base_words_bytes(item, &value)) {
+    if (*count == LIMIT_LIST_MAX || !base_text_bytes(item, &value)) {
       return base_fail(COLL_ERROR_INVALID, "%s: '%s' is no list such as 0,4,16K of at most %d",
-                       option, text, LIMIT_LIST_MOST);
+                       option, text, LIMIT_LIST_MAX);
     }
     values[(*count)++] = (size_t)value;
     text += length + (text[length] == ',');
@@ -90,7 +90,7 @@ static coll_status_t parse(int argc, char **argv, limit_settings_t *settings, bo
   const char *sizes = "64K,1M,16M", *cpus = "";
   int first;
   const base_option_t options[] = {
-      {'n', "ranks", BASE_OPTION_INTEGER, &ranks, "N", "processes", 1, LIMIT_RANKS_MOST},
+      {'n', "ranks", BASE_OPTION_INTEGER, &ranks, "N", "processes", 1, LIMIT_RANKS_MAX},
       {0, "sizes", BASE_OPTION_TEXT, &sizes, "LIST", "bytes in the larger of a rank's buffers"},
       {0, "cpus", BASE_OPTION_TEXT, &cpus, "LIST",
        "the ranks' cores, shared where they are fewer; none: the system's choice"},

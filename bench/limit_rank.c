@@ -24,17 +24,17 @@
 #include "bench/timing.h"
 
 enum {
-  MAX_RANKS = BENCH_MOVE_PLACES_MOST,
+  MAX_RANKS = BENCH_MOVE_PLACES_MAX,
   FLAG_ITERATIONS = 20000,
-  MOVE_ITERATIONS_LEAST = 10,
+  MOVE_ITERATIONS_MIN = 10,
   PAGE_BYTES = 4096,
   PATIENCE_LOOKS = 200,            /* at a rank that has a core, before this one is given up */
   CELL_BYTES = 2 * BASE_CACHE_LINE /* the neighbour of a line is fetched along with it */
 };
 
-#define MOVED_BYTES ((size_t)64 << 20)  /* that a rank moves for a figure, or more */
-#define MOVERS_LEAST ((size_t)4 << 10)  /* bytes from which more than the first mover is tried */
-#define IN_STEP_LEAST ((size_t)1 << 20) /* bytes from which ranks in step may be the faster */
+#define MOVED_BYTES ((size_t)64 << 20) /* that a rank moves for a figure, or more */
+#define MOVERS_MIN ((size_t)4 << 10)   /* bytes from which more than the first mover is tried */
+#define IN_STEP_MIN ((size_t)1 << 20)  /* bytes from which ranks in step may be the faster */
 /* Bytes that cross, from which on the longer laps, and the larger pieces, are the faster. */
 #define SHORT_LAPS_BELOW ((size_t)1 << 20)
 #define SHORT_PIECES_BELOW ((size_t)4 << 20)
@@ -46,12 +46,12 @@ enum { STAGES = sizeof stages / sizeof stages[0] };
 
 /* What a rank has staged: what stays in its own cache, and what goes on to one that all share. */
 static const size_t rings[] = {(size_t)256 << 10, (size_t)1 << 20};
-enum { RINGS = sizeof rings / sizeof rings[0], RING_BYTES_MOST = 1 << 20 };
+enum { RINGS = sizeof rings / sizeof rings[0], RING_BYTES_MAX = 1 << 20 };
 
 /* Written by one rank alone. */
 typedef struct cell {
   _Alignas(CELL_BYTES) _Atomic uint32_t sequence;
-  double batch_us[BENCH_BATCHES_MOST];
+  double batch_us[BENCH_BATCHES_MAX];
 } cell_t;
 
 /* A flag that goes one way. */
@@ -64,7 +64,7 @@ typedef struct rank_share {
   cell_t cell;
   post_t posts[POST_COUNT];
   bench_outbox_t outbox;
-  _Alignas(CELL_BYTES) char ring[RING_BYTES_MOST];
+  _Alignas(CELL_BYTES) char ring[RING_BYTES_MAX];
 } rank_share_t;
 
 /* The buffers of all ranks at one size, as collbench has them. */
@@ -83,7 +83,7 @@ typedef struct rank {
   rank_share_t *shares; /* one per rank, shared */
   char *memory;         /* the buffers, shared */
   int peers; /* that take part: all in flags, as many as have a core of their own in work */
-  uint32_t sequence, posted;
+  uint32_t sequence, multicast;
   buffers_t buffers;
   bench_moves_t moves;
   void **places; /* of the moves, for each pair of buffers */
@@ -152,7 +152,7 @@ static coll_status_t round_trip(void *context, int pair) {
 /* From rank 0 to rank 1, who says now and then how far it is; all others have nothing to do. */
 static coll_status_t post_one_way(void *context, int pair) {
   rank_t *rank = context;
-  uint32_t number = ++rank->posted;
+  uint32_t number = ++rank->multicast;
   _Atomic uint32_t *post = &rank->shares[0].posts[number % POST_COUNT].sequence;
   _Atomic uint32_t *taken = &rank->shares[1].posts[0].sequence;
   (void)pair;
@@ -204,7 +204,7 @@ static void make_staged_move(const rank_t *rank, const bench_move_t *move, int p
   int count = move->dst_count + move->source_count, kept = of[0].side == BENCH_SLOT;
   size_t part, stored = ring_offset(rank, move, pair, false);
   size_t fetched = ring_offset(rank, move, pair, true);
-  void *here[2 * BENCH_MOVE_PLACES_MOST];
+  void *here[2 * BENCH_MOVE_PLACES_MAX];
   for (size_t done = 0; done < move->bytes; done += part) {
     size_t at[] = {(stored + done) % rank->ring_bytes, (fetched + done) % rank->ring_bytes};
     part = least_of(rank->stage_bytes, move->bytes - done);
@@ -260,9 +260,9 @@ static coll_status_t cross(void *context, int pair) {
 static double figure(rank_t *rank, coll_status_t (*call)(void *, int), int iterations,
                      int rotation) {
   const bench_timed_t timed = {
-      .context = rank, .call = call, .settle = settle, .meet = meet, .rotation = rotation};
+      .context = rank, .call = call, .store_fence = settle, .meet = meet, .rotation = rotation};
   const bench_effort_t effort = {.warmups = rotation + iterations / 10, .iterations = iterations};
-  double slowest[BENCH_BATCHES_MOST] = {0};
+  double slowest[BENCH_BATCHES_MAX] = {0};
   int batches = 0;
   (void)bench_timing_run(&timed, &effort, rank->shares[rank->number].cell.batch_us, &batches);
   (void)meet(rank);
@@ -344,7 +344,7 @@ static coll_status_t find_places(rank_t *rank) {
 
 static int iterations_for(size_t bytes) {
   size_t iterations = MOVED_BYTES / (bytes + 1);
-  if (iterations < MOVE_ITERATIONS_LEAST) return MOVE_ITERATIONS_LEAST;
+  if (iterations < MOVE_ITERATIONS_MIN) return MOVE_ITERATIONS_MIN;
   return iterations < FLAG_ITERATIONS ? (int)iterations : FLAG_ITERATIONS;
 }
 
@@ -353,8 +353,8 @@ static double fastest(rank_t *rank, coll_status_t (*call)(void *, int), bool may
   size_t bytes = rank->buffers.call_bytes;
   double least_us = 0;
   for (int i = 0; (rank->mover = bench_mover(i)) != NULL; i++) {
-    if (i > 0 && bytes < MOVERS_LEAST) break;
-    for (int in_step = 0; in_step <= (may_step && bytes >= IN_STEP_LEAST); in_step++) {
+    if (i > 0 && bytes < MOVERS_MIN) break;
+    for (int in_step = 0; in_step <= (may_step && bytes >= IN_STEP_MIN); in_step++) {
       rank->in_step = in_step == 1;
       double time_us = figure(rank, call, iterations_for(bytes), rank->buffers.rotation);
       if (least_us == 0 || time_us < least_us) least_us = time_us;
@@ -424,7 +424,7 @@ static double fastest_crossing(rank_t *rank) {
   double least_us = 0;
   bench_crossing_plan(rank->settings->collective, rank->buffers.call_bytes, rank->settings->ranks,
                       rank->number % 2 == 0, c);
-  for (size_t bytes = BENCH_SLOT_BYTES; bytes >= BENCH_SLOT_BYTES_LEAST; bytes /= 4) {
+  for (size_t bytes = BENCH_SLOT_BYTES; bytes >= BENCH_SLOT_BYTES_MIN; bytes /= 4) {
     bool differs = c->bytes > bytes && c->bytes < SHORT_PIECES_BELOW;
     if (bytes < BENCH_SLOT_BYTES && !differs) break;
     c->piece_bytes = bytes;

@@ -11,13 +11,13 @@
 
 #include "bench/moves.h"
 
-#define LIMIT_RANKS_MOST BENCH_MOVE_PLACES_MOST
-#define LIMIT_LIST_MOST 64
+#define LIMIT_RANKS_MAX BENCH_MOVE_PLACES_MAX
+#define LIMIT_LIST_MAX 64
 
 typedef struct limit_settings {
   int ranks;
   coll_collective_t collective;
-  size_t sizes[LIMIT_LIST_MOST], cpus[LIMIT_LIST_MOST]; /* no cpus: the system's choice */
+  size_t sizes[LIMIT_LIST_MAX], cpus[LIMIT_LIST_MAX]; /* no cpus: the system's choice */
   int size_count, cpu_count;
 } limit_settings_t;
 

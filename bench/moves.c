@@ -15,7 +15,7 @@ typedef struct maker {
   const bench_moved_call_t *call;
   bench_moves_t *moves;
   int worker;
-  bench_place_t dsts[BENCH_MOVE_PLACES_MOST], sources[BENCH_MOVE_PLACES_MOST];
+  bench_place_t dsts[BENCH_MOVE_PLACES_MAX], sources[BENCH_MOVE_PLACES_MAX];
   int dst_count, source_count;
   coll_status_t status;
 } maker_t;
@@ -260,7 +260,7 @@ bool bench_moves_differ(coll_collective_t collective, bench_way_t way) {
 
 coll_status_t bench_moves_make(const bench_moved_call_t *call, bench_way_t way, int worker,
                                bench_moves_t *moves) {
-  assert(call->ranks >= 1 && call->ranks <= BENCH_MOVE_PLACES_MOST && worker < call->workers);
+  assert(call->ranks >= 1 && call->ranks <= BENCH_MOVE_PLACES_MAX && worker < call->workers);
   bench_moves_t made = {0};
   maker_t maker = {.call = call, .moves = &made, .worker = worker};
   if (way == BENCH_STAGED) {

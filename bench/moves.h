@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define BENCH_MOVE_PLACES_MOST 64 /* sources, or destinations, of a move; ranks */
+#define BENCH_MOVE_PLACES_MAX 64 /* sources, or destinations, of a move; ranks */
 
 /* Who moves what. Pulled: by who wants it. Pushed: by who has it, to all who want it at once.
  * Staged: ranks cannot reach each other's buffers, so that what one has for others goes by way of

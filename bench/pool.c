@@ -8,7 +8,7 @@
 #include "bench/collectives.h"
 
 #define ROTATION_BYTES ((size_t)32 << 20)
-#define ROTATION_LEAST 2
+#define ROTATION_MIN 2
 #define PAGE_BYTES 4096
 
 static size_t stride_of(size_t bytes, size_t misalign) {
@@ -21,8 +21,8 @@ size_t bench_pool_bytes(size_t bytes, size_t misalign, int buffers) {
 
 int bench_pool_rotation(size_t send_bytes, size_t recv_bytes) {
   size_t fitting = ROTATION_BYTES / (send_bytes + recv_bytes + 1);
-  if (fitting < ROTATION_LEAST) return ROTATION_LEAST;
-  return fitting > BENCH_ROTATION_MOST ? BENCH_ROTATION_MOST : (int)fitting;
+  if (fitting < ROTATION_MIN) return ROTATION_MIN;
+  return fitting > BENCH_ROTATION_MAX ? BENCH_ROTATION_MAX : (int)fitting;
 }
 
 coll_status_t bench_pool_make(size_t bytes, bool coll, bench_pool_t *pool) {

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #define BENCH_GUARD_BYTES 256 /* on each side of a buffer */
-#define BENCH_ROTATION_MOST 16
+#define BENCH_ROTATION_MAX 16
 
 typedef struct bench_pool {
   unsigned char *memory;
@@ -30,7 +30,7 @@ typedef struct bench_pair {
 size_t bench_pool_bytes(size_t bytes, size_t misalign, int buffers);
 
 /* How many pairs of buffers of `send_bytes` and `recv_bytes` to rotate among: 2 to
- * BENCH_ROTATION_MOST, about 32 MiB. */
+ * BENCH_ROTATION_MAX, about 32 MiB. */
 int bench_pool_rotation(size_t send_bytes, size_t recv_bytes);
 
 coll_status_t bench_pool_make(size_t bytes, bool coll, bench_pool_t *pool);

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "bench/collectives.h"
 
-#define PROGRESS_ROWS_LEAST 20
+#define PROGRESS_ROWS_MIN 20
 #define ALGO_WIDTH 22
 
 static void print_settings(const bench_report_t *report) {
@@ -62,7 +62,7 @@ coll_status_t bench_report_begin(const bench_settings_t *settings, const bench_r
   }
   print_settings(&begun);
   if (settings->brief) print_brief_head(&begun);
-  if (rows->count >= PROGRESS_ROWS_LEAST) {
+  if (rows->count >= PROGRESS_ROWS_MIN) {
     base_progress_begin(&begun.progress, "collbench", (double)rows->count);
     begun.shows_progress = begun.progress.terminal;
   }

@@ -14,13 +14,13 @@
 #include "bench/numbers.h"
 #include "bench/timing.h"
 
-#define COMPLAINTS_MOST 20
+#define COMPLAINTS_MAX 20
 
 /* What a rank tells the others about a row. */
 typedef struct rank_report {
   uint64_t wrong;
   int batches; /* as many on every rank */
-  double batch_us[BENCH_BATCHES_MOST];
+  double batch_us[BENCH_BATCHES_MAX];
 } rank_report_t;
 
 /* A row in one of its forms. */
@@ -146,7 +146,7 @@ static coll_status_t sync_stream(bench_runner_t *runner) {
 typedef struct timed_form {
   bench_runner_t *runner;
   const bench_call_t *call;
-  bench_pair_t pairs[BENCH_ROTATION_MOST];
+  bench_pair_t pairs[BENCH_ROTATION_MAX];
 } timed_form_t;
 
 static coll_status_t timed_call(void *context, int pair) {
@@ -175,7 +175,7 @@ static coll_status_t time_form(bench_runner_t *runner, const form_t *form, rank_
   timed_form_t context = {.runner = runner, .call = &form->call};
   const bench_timed_t timed = {.context = &context,
                                .call = timed_call,
-                               .settle = timed_settle,
+                               .store_fence = timed_settle,
                                .meet = timed_meet,
                                .greatest = timed_greatest,
                                .rotation = rotation_of(runner, form->row)};
@@ -191,7 +191,7 @@ static coll_status_t time_form(bench_runner_t *runner, const form_t *form, rank_
 static void complain(bench_runner_t *runner, const form_t *form, const char *where,
                      const bench_mistake_t *mistake) {
   const bench_row_t *row = form->row;
-  if (++runner->complaints > COMPLAINTS_MOST) return;
+  if (++runner->complaints > COMPLAINTS_MAX) return;
   fprintf(stderr, "collbench: rank %d: wrong: %s%s%s %s %s of %zu elements", runner->rank,
           coll_collective_name(row->collective), row->algo != NULL ? " " : "",
           row->algo != NULL ? row->algo : "", coll_dtype_name(row->dtype), bench_op_name(row->op),
@@ -209,7 +209,7 @@ static void complain(bench_runner_t *runner, const form_t *form, const char *whe
             " byte %" PRId64 " does not belong to the result and was written (%" PRIu64 " such)",
             mistake->stray_at, mistake->strays);
   }
-  fprintf(stderr, "%s\n", runner->complaints == COMPLAINTS_MOST ? "; more are only counted" : "");
+  fprintf(stderr, "%s\n", runner->complaints == COMPLAINTS_MAX ? "; more are only counted" : "");
 }
 
 static uint64_t check_buffer(bench_runner_t *runner, const form_t *form, const char *where,
@@ -246,7 +246,7 @@ static coll_status_t conclude(bench_runner_t *runner, const rank_report_t *own,
   COLL_TRY(bench_told(runner->comm,
                       coll_allgather(own, reports, sizeof *own, COLL_UINT8, runner->comm, NULL)));
   int batches = own->batches;
-  double slowest[BENCH_BATCHES_MOST] = {0};
+  double slowest[BENCH_BATCHES_MAX] = {0};
   uint64_t wrong = 0;
   for (int rank = 0; rank < runner->ranks; rank++) {
     wrong += reports[rank].wrong;

@@ -8,10 +8,10 @@
 
 #include "base/memory.h"
 #include "base/options.h"
-#include "base/words.h"
+#include "base/text.h"
 
 #define ITEM_BYTES 32
-#define SIZES_MOST 4096
+#define SIZES_MAX 4096
 #define SIZE_LIMIT (INT64_C(1) << 48)
 #define FACTOR_DEFAULT 2
 
@@ -87,7 +87,7 @@ const char *bench_op_name(int op) {
 /* "4K" or "1001"; uses the bytes form for both. */
 static coll_status_t parse_item(const char *option, const char *item, size_t *value) {
   uint64_t bytes;
-  if (!base_words_bytes(item, &bytes) || bytes > SIZE_MAX / 2) {
+  if (!base_text_bytes(item, &bytes) || bytes > SIZE_MAX / 2) {
     return base_fail(COLL_ERROR_INVALID, "%s: '%s' is no size; give a list such as 0,4,16M", option,
                      item);
   }
@@ -125,7 +125,7 @@ static coll_status_t parse_range(const raw_t *raw, bench_settings_t *settings) {
   char low[24], high[24];
   if (raw->begin > raw->end) {
     return base_fail(COLL_ERROR_INVALID, "-b %s is larger than -e %s",
-                     base_words_from_bytes(raw->begin, low), base_words_from_bytes(raw->end, high));
+                     base_text_from_bytes(raw->begin, low), base_text_from_bytes(raw->end, high));
   }
   if (raw->step > 0 && raw->factor != FACTOR_DEFAULT) {
     return base_fail(COLL_ERROR_INVALID,
@@ -137,12 +137,12 @@ static coll_status_t parse_range(const raw_t *raw, bench_settings_t *settings) {
   }
   uint64_t factor = (uint64_t)raw->factor;
   void *memory;
-  COLL_TRY(base_alloc(SIZES_MOST, sizeof(size_t), "the list of sizes", &memory));
+  COLL_TRY(base_alloc(SIZES_MAX, sizeof(size_t), "the list of sizes", &memory));
   settings->sizes = memory;
   for (uint64_t size = raw->begin; size <= raw->end;) {
-    if (settings->size_count == SIZES_MOST) {
+    if (settings->size_count == SIZES_MAX) {
       return base_fail(COLL_ERROR_INVALID, "-i %s makes more than %d sizes",
-                       base_words_from_bytes(raw->step, low), SIZES_MOST);
+                       base_text_from_bytes(raw->step, low), SIZES_MAX);
     }
     settings->sizes[settings->size_count++] = (size_t)size;
     if (size == 0 && raw->step == 0) break;
@@ -173,7 +173,7 @@ static coll_status_t parse_root(const char *text, int *root) {
     *root = BENCH_ROOT_ALL;
     return COLL_OK;
   }
-  if (!base_words_integer(text, 0, INT32_MAX, &value)) {
+  if (!base_text_integer(text, 0, INT32_MAX, &value)) {
     return base_fail(COLL_ERROR_INVALID, "--root %s: give a rank, or all", text);
   }
   *root = (int)value;
@@ -190,7 +190,7 @@ static coll_status_t parse_collective(const char *word, bench_settings_t *settin
   if (strcmp(word, "all") == 0) return COLL_OK;
   names[COLL_COLLECTIVE_COUNT] = "all";
   return base_fail(COLL_ERROR_INVALID, "unknown collective '%s'; did you mean '%s'?", word,
-                   base_words_nearest(word, names, COLL_COLLECTIVE_COUNT + 1));
+                   base_text_nearest(word, names, COLL_COLLECTIVE_COUNT + 1));
 }
 
 /* --algo names one that at least one of the chosen collectives has. */
@@ -210,7 +210,7 @@ static coll_status_t check_algo(const bench_settings_t *settings) {
   if (strcmp(settings->algo, "all") == 0) return COLL_OK;
   names[count++] = "all";
   return base_fail(COLL_ERROR_INVALID, "unknown algorithm '%s'; did you mean '%s'?", settings->algo,
-                   base_words_nearest(settings->algo, names, count));
+                   base_text_nearest(settings->algo, names, count));
 }
 
 static void choose_dtypes(int word, bool dtypes[COLL_DTYPE_COUNT]) {

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-#define LIMITED_LEAST 5 /* calls that no limit of time takes away */
-#define WARM_SHARE 8    /* of a limit goes to the warm-up */
+#define LIMITED_MIN 5 /* calls that no limit of time takes away */
+#define WARM_SHARE 8  /* of a limit goes to the warm-up */
 
 /* From pair `*pair` on, which becomes the one behind the last call's. */
 static coll_status_t make_calls(const bench_timed_t *timed, int count, int *pair) {
@@ -19,7 +19,7 @@ static coll_status_t make_calls(const bench_timed_t *timed, int count, int *pair
     if (++next == timed->rotation) next = 0;
   }
   *pair = next;
-  return timed->settle(timed->context);
+  return timed->store_fence(timed->context);
 }
 
 /* Every pair once, for what happens only once, such as mapping it. Then again, then twice as many
@@ -37,7 +37,7 @@ static coll_status_t warm_up_within(const bench_timed_t *timed, const bench_effo
     if (took_ms * WARM_SHARE >= effort->time_ms || count >= effort->iterations) break;
   }
   double fitting = effort->time_ms / (took_ms / count + 1e-9);
-  if (fitting < LIMITED_LEAST) fitting = LIMITED_LEAST;
+  if (fitting < LIMITED_MIN) fitting = LIMITED_MIN;
   if (fitting < *iterations) *iterations = (int)fitting;
   return COLL_OK;
 }
@@ -50,7 +50,7 @@ coll_status_t bench_timing_run(const bench_timed_t *timed, const bench_effort_t 
   } else {
     COLL_TRY(make_calls(timed, effort->warmups, &pair));
   }
-  int count = iterations < BENCH_BATCHES_MOST ? iterations : BENCH_BATCHES_MOST;
+  int count = iterations < BENCH_BATCHES_MAX ? iterations : BENCH_BATCHES_MAX;
   COLL_TRY(timed->meet(timed->context));
   uint64_t begin_ns = base_clock_now_ns();
   for (int batch = 0; batch < count; batch++) {

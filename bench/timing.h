@@ -7,7 +7,7 @@
 
 #include <coll.h>
 
-#define BENCH_BATCHES_MOST 10
+#define BENCH_BATCHES_MAX 10
 
 /* The calls of one rank. All ranks make the same ones in the same order. */
 typedef struct bench_timed {
@@ -15,8 +15,8 @@ typedef struct bench_timed {
   /* Makes the call on that pair of buffers; it may still run on return. Its own time is part of
    * what is timed, so it only looks up where the buffers are. */
   coll_status_t (*call)(void *context, int pair);
-  coll_status_t (*settle)(void *context); /* returns when the calls made so far are complete */
-  coll_status_t (*meet)(void *context);   /* returns when every rank has come here */
+  coll_status_t (*store_fence)(void *context); /* returns when the calls made so far are complete */
+  coll_status_t (*meet)(void *context);        /* returns when every rank has come here */
   /* Makes the value the greatest that any rank has; asked only under a limit of time. */
   coll_status_t (*greatest)(void *context, double *value);
   int rotation; /* pairs of buffers, taken in turn */
@@ -28,7 +28,7 @@ typedef struct bench_effort {
 } bench_effort_t;
 
 /* *batches of calls, as all ranks agree; batch_us gets each one's time per call on this rank and
- * has room for BENCH_BATCHES_MOST. */
+ * has room for BENCH_BATCHES_MAX. */
 coll_status_t bench_timing_run(const bench_timed_t *timed, const bench_effort_t *effort,
                                double *batch_us, int *batches);
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/processor.h"
-#include "base/words.h"
+#include "base/text.h"
 
 #define FORMAT 10
 #define NAME_BYTES 32
@@ -68,7 +68,7 @@ static bool find_file(const char *key, char path[PATH_BYTES]) {
   if (!find_folder(path)) return false;
   size_t length = strlen(path);
   snprintf(path + length, PATH_BYTES - length, "/machine-%016" PRIx64,
-           base_words_hash(BASE_WORDS_HASH_OF_NOTHING, key));
+           base_text_hash(BASE_TEXT_HASH_OF_NOTHING, key));
   return true;
 }
 
@@ -92,7 +92,7 @@ static bool parse_line(char *line, entry_t *entry) {
   if (space == NULL || space == line || space - line >= NAME_BYTES) return false;
   *space = '\0';
   snprintf(entry->name, sizeof entry->name, "%s", line);
-  return base_words_integer(space + 1, 0, INT64_MAX, &entry->value);
+  return base_text_integer(space + 1, 0, INT64_MAX, &entry->value);
 }
 
 /* False if a line is damaged. */
@@ -132,7 +132,7 @@ static entry_t *find(cache_t *cache, const char *name) {
 }
 
 bool topo_cost_cache_load(const char *variant, const char *const names[], size_t count,
-                    int64_t values[]) {
+                          int64_t values[]) {
   cache_t cache;
   read_cache(variant, &cache);
   for (size_t i = 0; i < count; i++) {
@@ -157,7 +157,7 @@ static void write_file(const cache_t *cache) {
 }
 
 void topo_cost_cache_save(const char *variant, const char *const names[], size_t count,
-                    const int64_t values[]) {
+                          const int64_t values[]) {
   cache_t cache;
   read_cache(variant, &cache);
   if (!cache.has_path) return;

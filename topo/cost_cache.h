@@ -22,6 +22,6 @@ bool topo_cost_cache_load(const char *variant, const char *const names[], size_t
 
 /* Adds the values to the file; they replace older ones of the same names. */
 void topo_cost_cache_save(const char *variant, const char *const names[], size_t count,
-                    const int64_t values[]);
+                          const int64_t values[]);
 
 #endif

@@ -7,10 +7,10 @@
 
 #include <stdint.h>
 
-#define TOPO_CPUS_MOST 1024
+#define TOPO_CPUS_MAX 1024
 
 typedef struct topo_cpus {
-  uint64_t words[TOPO_CPUS_MOST / 64];
+  uint64_t words[TOPO_CPUS_MAX / 64];
 } topo_cpus_t;
 
 /* Those that the calling thread may run on; none where the kernel does not say. */

@@ -22,7 +22,7 @@ typedef struct session {
   bench_values_t values;
   bench_pool_t send, recv;
   peers_call_t call;
-  bench_pair_t pairs[BENCH_ROTATION_MOST];
+  bench_pair_t pairs[BENCH_ROTATION_MAX];
   int rotation; /* how many of them */
   void *scratch;
 } session_t;
@@ -98,7 +98,7 @@ static coll_status_t time_row(session_t *session, double *batch_us, int *batches
   const bench_effort_t effort = {settings->warmups, settings->iterations, settings->time_ms};
   const bench_timed_t timed = {.context = session,
                                .call = timed_call,
-                               .settle = timed_settle,
+                               .store_fence = timed_settle,
                                .meet = timed_meet,
                                .greatest = timed_greatest,
                                .rotation = session->rotation};
@@ -126,13 +126,13 @@ static coll_status_t print_row(const bench_row_t *row, double wrong, const doubl
 
 static coll_status_t work_on_row(session_t *session, const bench_row_t *row) {
   const peers_library_t *library = session->library;
-  double slowest_us[BENCH_BATCHES_MOST + 1] = {0}; /* and, behind them, what is wrong */
+  double slowest_us[BENCH_BATCHES_MAX + 1] = {0}; /* and, behind them, what is wrong */
   int batches;
   COLL_TRY(time_row(session, slowest_us, &batches));
-  COLL_TRY(check_row(session, &slowest_us[BENCH_BATCHES_MOST]));
-  COLL_TRY(told(library->greatest(library->context, slowest_us, BENCH_BATCHES_MOST + 1)));
+  COLL_TRY(check_row(session, &slowest_us[BENCH_BATCHES_MAX]));
+  COLL_TRY(told(library->greatest(library->context, slowest_us, BENCH_BATCHES_MAX + 1)));
   if (library->rank != 0) return COLL_OK;
-  return print_row(row, slowest_us[BENCH_BATCHES_MOST], slowest_us, batches);
+  return print_row(row, slowest_us[BENCH_BATCHES_MAX], slowest_us, batches);
 }
 
 static coll_status_t make_pool(size_t elements, int rotation, bench_pool_t *pool) {

@@ -17,7 +17,7 @@ typedef struct algo {
 
   /* Of a collective without a root: shape.root is the rank that does most for all. Any will do, and
    * the plans differ. */
-  bool led;
+  bool by_executor;
 
   /* Of a reduction: what its plans state of their order (plan.h), for any number of ranks; and for
    * powers of two, where that is more. */
@@ -37,7 +37,7 @@ typedef struct algo {
 
 /* Whether plans differ by shape.root. */
 static inline bool algo_has_root(const algo_t *algo) {
-  return algo->led || base_collective_is_rooted(algo->collective);
+  return algo->by_executor || base_collective_is_rooted(algo->collective);
 }
 
 /* What the algorithm's plans for so many ranks state of their order. */

@@ -45,7 +45,7 @@ void algo_outline_messages(plan_t *plan, int32_t parts, int32_t scratch_chunks,
 void algo_outline_posts(plan_t *plan, int32_t parts, int32_t scratch_chunks,
                         int32_t message_chunks) {
   algo_outline_messages(plan, parts, scratch_chunks, message_chunks);
-  plan->posted = plan->shape.size > 2;
+  plan->multicast = plan->shape.size > 2;
 }
 
 void algo_outline_mapped(plan_t *plan, plan_reach_t reach, int32_t parts, int32_t scratch_chunks) {

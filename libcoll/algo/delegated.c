@@ -67,7 +67,7 @@ const algo_t algo_allreduce_mapped_by_two = {
     .name = "mapped_by_two",
     .collective = COLL_ALLREDUCE,
     .paper = graham_2008,
-    .led = true,
+    .by_executor = true,
     .order = PLAN_ORDER_EXACT,
     .outline = mapped_outline,
     .build = mapped_build,
@@ -125,7 +125,7 @@ const algo_t algo_allreduce_staged_by_two = {
 };
 
 /* Each of the two stores the result wherever it has just read an operand. That is more to store
- * where there are many, but nobody stays for anybody: where leads go round, one turn a call. */
+ * where there are many, but nobody stays for anybody: where the executor rank changes with each call. */
 
 static void staged_push_build(plan_emitter_t *e) {
   int32_t share = own_share(e);
@@ -149,7 +149,7 @@ const algo_t algo_allreduce_staged_by_two_push = {
     .name = "staged_by_two_push",
     .collective = COLL_ALLREDUCE,
     .paper = graham_2008,
-    .led = true,
+    .by_executor = true,
     .order = PLAN_ORDER_EXACT,
     .outline = staged_outline,
     .build = staged_push_build,

@@ -8,7 +8,7 @@
 #include "algo/common.h"
 #include "algo/list.h"
 #include "base/names.h"
-#include "base/words.h"
+#include "base/text.h"
 
 static const algo_t *const algos[] = {
     &algo_allreduce_ring,
@@ -96,7 +96,7 @@ coll_status_t algo_find(coll_collective_t collective, const char *name, const al
     names[count++] = each->name;
   }
   return base_fail(COLL_ERROR_INVALID, "%s has no algorithm '%s'; did you mean '%s'?", of, name,
-                   base_words_nearest(name, names, count));
+                   base_text_nearest(name, names, count));
 }
 
 /* Of two operands there is but one expression, and one reduction that computes it. */

@@ -31,7 +31,7 @@ BASE_INLINE comm_call_t api_call(const api_asked_t *asked) {
                        .send = asked->send,
                        .recv = asked->recv,
                        .blocks = asked->blocks,
-                       .bundle = NULL,
+                       .coalesced = NULL,
                        .scalar = asked->scalar};
 }
 

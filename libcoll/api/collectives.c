@@ -1,6 +1,6 @@
 /* The verbs: each describes itself, and is repeated, or checked and submitted. */
 #include "api/check.h"
-#include "api/repeat.h"
+#include "api/fastpath.h"
 #include "api/submit.h"
 
 BASE_INLINE api_asked_t ask(coll_collective_t which, const char *verb, const void *send, void *recv,
@@ -35,8 +35,8 @@ BASE_INLINE coll_status_t collective(coll_collective_t which, const char *verb, 
                                      int root, coll_comm_t comm, coll_stream_t stream) {
   if (api_runs_at_once(stream)) {
     const api_asked_t asked = ask(which, verb, send, recv, count, dtype, op, root, comm);
-    comm_prepared_t *prepared = api_repeat_find(&asked);
-    if (prepared != NULL) return comm_repeat(comm, prepared, send, recv);
+    comm_cache_entry_t *prepared = api_fastpath_lookup(&asked);
+    if (prepared != NULL) return comm_fastpath_run(comm, prepared, send, recv);
   }
   return ask_anew(which, verb, send, recv, count, dtype, op, root, comm, stream);
 }

@@ -8,8 +8,8 @@
 #include "comm/calibration/costs.h"
 #include "comm/create.h"
 #include "comm/dump.h"
+#include "comm/lock.h"
 #include "comm/split.h"
-#include "comm/turn.h"
 
 #define ID_MAGIC 0x6c6962636f6c6c69u
 
@@ -161,7 +161,7 @@ coll_status_t coll_comm_destroy(coll_comm_t comm) {
                             "coll_comm_destroy inside a group, whose calls may still need the "
                             "communicator: end the group first"));
   }
-  comm_turn_take(comm, comm_turn_ticket(comm));
+  comm_lock_take(comm, comm_lock_ticket(comm));
   coll_status_t status = comm_leave(comm);
   comm_destroy(comm);
   return status;
@@ -187,17 +187,17 @@ coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective,
   }
   if (name != NULL) COLL_TRY(result(comm, algo_find(collective, name, &algo)));
   if (algo != NULL) COLL_TRY(result(comm, check_order(comm, algo)));
-  comm_turn_take(comm, comm_turn_ticket(comm));
+  comm_lock_take(comm, comm_lock_ticket(comm));
   comm_force(comm, collective, algo != NULL ? algo->name : NULL);
-  comm_turn_pass(comm);
+  comm_lock_release(comm);
   return COLL_OK;
 }
 
 const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective) {
   if (comm_check(comm) != COLL_OK || base_collective_name(collective) == NULL) return "";
-  comm_turn_take(comm, comm_turn_ticket(comm));
+  comm_lock_take(comm, comm_lock_ticket(comm));
   const algo_t *used = comm->used[collective];
-  comm_turn_pass(comm);
+  comm_lock_release(comm);
   return used != NULL ? used->name : "";
 }
 
@@ -227,11 +227,11 @@ coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
                                   : !fits ? "so many elements are more than memory can hold"
                                           : "no such collective or algorithm"));
   }
-  comm_turn_take(comm, comm_turn_ticket(comm));
+  comm_lock_take(comm, comm_lock_ticket(comm));
   coll_status_t status =
-      comm_estimate(comm, collective, bytes, dtype,
-                    mapped ? PLAN_REACH_USER : PLAN_REACH_SCRATCH, index, &found, &chosen);
-  comm_turn_pass(comm);
+      comm_estimate(comm, collective, bytes, dtype, mapped ? PLAN_REACH_USER : PLAN_REACH_SCRATCH,
+                    index, &found, &chosen);
+  comm_lock_release(comm);
   if (status != COLL_OK) return result(comm, status);
   *estimate = (coll_estimate_t){.algo = algo_at(collective, index)->name,
                                 .ruled_out = ruled_out(found.verdict),

@@ -7,7 +7,7 @@
 
 #include "api/submit.h"
 #include "base/memory.h"
-#include "comm/bundle.h"
+#include "comm/coalesce.h"
 
 typedef struct group {
   coll_status_t status; /* the first failed check */
@@ -135,7 +135,7 @@ coll_status_t coll_group_end(void) {
   coll_status_t status = group.status;
   if (status == COLL_OK && group.count > 0) {
     status = base_alloc(group.count, sizeof *calls, "a group's calls", (void **)&calls);
-    if (status == COLL_OK) status = comm_bundle_join(group.calls, group.count);
+    if (status == COLL_OK) status = comm_coalesce(group.calls, group.count);
     if (status == COLL_OK) {
       mark_continued();
       status = launch(calls);

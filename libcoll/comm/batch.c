@@ -9,8 +9,8 @@
 
 #include "base/inline.h"
 #include "base/memory.h"
+#include "comm/lock.h"
 #include "comm/task.h"
-#include "comm/turn.h"
 #include "comm/wait.h"
 
 static void free_calls(const comm_call_t *calls, size_t count) {
@@ -27,15 +27,15 @@ static bool has_ticket(const comm_batch_t *batch, const struct coll_comm *comm) 
 /* A communicator on which a call was made but not carried out is out of step with its peers, and so
  * at its end. */
 static void finish_ticket(const comm_ticket_t *ticket, coll_status_t status) {
-  comm_turn_take(ticket->comm, ticket->number);
+  comm_lock_take(ticket->comm, ticket->number);
   comm_finish(ticket->comm, status, ticket->comm->rank);
   comm_keep_error(ticket->comm, status);
-  comm_turn_pass(ticket->comm);
+  comm_lock_release(ticket->comm);
 }
 
 void comm_calls_drop(const comm_call_t calls[], size_t count, coll_status_t status) {
   for (size_t i = 0; i < count; i++) {
-    comm_ticket_t ticket = {.comm = calls[i].comm, .number = comm_turn_ticket(calls[i].comm)};
+    comm_ticket_t ticket = {.comm = calls[i].comm, .number = comm_lock_ticket(calls[i].comm)};
     finish_ticket(&ticket, status);
     comm_call_free(&calls[i]);
   }
@@ -54,7 +54,7 @@ coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_ba
   for (size_t i = 0; i < count; i++) {
     if (has_ticket(&made, calls[i].comm)) continue;
     made.tickets[made.ticket_count++] =
-        (comm_ticket_t){.comm = calls[i].comm, .number = comm_turn_ticket(calls[i].comm)};
+        (comm_ticket_t){.comm = calls[i].comm, .number = comm_lock_ticket(calls[i].comm)};
   }
   *batch = made;
   return COLL_OK;
@@ -72,7 +72,7 @@ static bool may_start(const comm_task_t tasks[], size_t index, const comm_ticket
                       size_t ticket_count) {
   struct coll_comm *comm = tasks[index].call->comm;
   for (size_t i = 0; i < ticket_count; i++) {
-    if (tickets[i].comm == comm && !comm_turn_is(comm, tickets[i].number)) return false;
+    if (tickets[i].comm == comm && !comm_lock_is_mine(comm, tickets[i].number)) return false;
   }
   for (size_t i = index; i-- > 0;) {
     if (follows(tasks[index].call, tasks[i].call)) return tasks[i].state == COMM_TASK_DONE;
@@ -106,7 +106,7 @@ static void pass_complete(const comm_task_t tasks[], size_t count, comm_ticket_t
   for (size_t i = 0; ticket_count > 1 && i < ticket_count; i++) {
     comm_ticket_t *ticket = &tickets[i];
     if (ticket->passed || !is_complete(tasks, count, ticket->comm)) continue;
-    comm_turn_pass(ticket->comm);
+    comm_lock_release(ticket->comm);
     ticket->passed = true;
   }
 }
@@ -128,7 +128,7 @@ static coll_status_t run_tasks(comm_task_t tasks[], size_t count, comm_ticket_t 
       comm_wait_reset(wait);
       pass_complete(tasks, count, tickets, ticket_count);
     } else if (done < count) {
-      status = comm_wait_a_little(wait, tasks, count);
+      status = comm_wait_step(wait, tasks, count);
       if (status != COLL_OK) goto out;
     }
   }
@@ -145,9 +145,9 @@ BASE_APART static void finish_cut_short(const comm_task_t tasks[], size_t count,
   for (int at_hand = 1; at_hand >= 0; at_hand--) {
     for (size_t i = 0; i < ticket_count; i++) {
       comm_ticket_t *ticket = &tickets[i];
-      if (ticket->passed || (at_hand && !comm_turn_is(ticket->comm, ticket->number))) continue;
+      if (ticket->passed || (at_hand && !comm_lock_is_mine(ticket->comm, ticket->number))) continue;
       if (is_complete(tasks, count, ticket->comm)) {
-        comm_turn_pass(ticket->comm);
+        comm_lock_release(ticket->comm);
       } else {
         finish_ticket(ticket, status);
       }
@@ -162,7 +162,7 @@ static coll_status_t run_and_close(comm_task_t tasks[], size_t count, comm_ticke
   for (size_t i = 0; i < count; i++) comm_task_close(&tasks[i]);
   if (status != COLL_OK) finish_cut_short(tasks, count, tickets, ticket_count, status);
   for (size_t i = 0; i < ticket_count; i++) {
-    if (!tickets[i].passed) comm_turn_pass(tickets[i].comm);
+    if (!tickets[i].passed) comm_lock_release(tickets[i].comm);
   }
   return status;
 }
@@ -198,8 +198,8 @@ coll_status_t comm_batch_run(comm_batch_t *batch, bool in_background) {
 BASE_APART static coll_status_t await_turn(comm_task_t *task, const comm_ticket_t *ticket,
                                            comm_wait_t *wait) {
   coll_status_t status = COLL_OK;
-  while (status == COLL_OK && !comm_turn_is(ticket->comm, ticket->number)) {
-    status = comm_wait_a_little(wait, task, 1);
+  while (status == COLL_OK && !comm_lock_is_mine(ticket->comm, ticket->number)) {
+    status = comm_wait_step(wait, task, 1);
   }
   comm_wait_reset(wait);
   return status;
@@ -211,12 +211,12 @@ static coll_status_t finish_alone(comm_task_t *task, comm_wait_t *wait) {
     COLL_TRY(comm_task_advance(task, &moved));
     if (task->state == COMM_TASK_DONE) return COLL_OK;
     if (moved) comm_wait_reset(wait);
-    if (!moved) COLL_TRY(comm_wait_a_little(wait, task, 1));
+    if (!moved) COLL_TRY(comm_wait_step(wait, task, 1));
   }
 }
 
 static coll_status_t run_alone(comm_task_t *task, const comm_ticket_t *ticket, comm_wait_t *wait) {
-  if (!comm_turn_is(ticket->comm, ticket->number)) COLL_TRY(await_turn(task, ticket, wait));
+  if (!comm_lock_is_mine(ticket->comm, ticket->number)) COLL_TRY(await_turn(task, ticket, wait));
   COLL_TRY(comm_task_start(task));
   return finish_alone(task, wait);
 }
@@ -226,7 +226,7 @@ static coll_status_t end_alone(comm_task_t *task, comm_ticket_t *ticket, comm_wa
   comm_wait_reset(wait);
   comm_task_close(task);
   if (status == COLL_OK) {
-    comm_turn_pass(ticket->comm);
+    comm_lock_release(ticket->comm);
   } else {
     finish_cut_short(task, 1, ticket, 1, status);
   }
@@ -235,16 +235,16 @@ static coll_status_t end_alone(comm_task_t *task, comm_ticket_t *ticket, comm_wa
 
 coll_status_t comm_call_run(const comm_call_t *call) {
   comm_task_t task;
-  comm_ticket_t ticket = {.comm = call->comm, .number = comm_turn_ticket(call->comm)};
+  comm_ticket_t ticket = {.comm = call->comm, .number = comm_lock_ticket(call->comm)};
   comm_wait_t wait = {0};
   comm_task_init(&task, call);
   return end_alone(&task, &ticket, &wait, run_alone(&task, &ticket, &wait));
 }
 
-coll_status_t comm_call_resume(const comm_call_t *call, comm_prepared_t *prepared,
+coll_status_t comm_call_resume(const comm_call_t *call, comm_cache_entry_t *prepared,
                                coll_status_t status) {
   comm_task_t task;
-  comm_ticket_t held = {.comm = call->comm, .number = comm_turn_held(call->comm)};
+  comm_ticket_t held = {.comm = call->comm, .number = comm_lock_ticket_served(call->comm)};
   comm_wait_t wait = {0};
   comm_task_init(&task, call);
   if (status == COLL_OK) {

@@ -42,7 +42,7 @@ coll_status_t comm_call_run(const comm_call_t *call);
 
 /* The rest of it, by the thread whose turn it is, where the run that is prepared for it has begun
  * as the communicator's latest collective, or failed with `status`. */
-BASE_APART coll_status_t comm_call_resume(const comm_call_t *call, comm_prepared_t *prepared,
+BASE_APART coll_status_t comm_call_resume(const comm_call_t *call, comm_cache_entry_t *prepared,
                                           coll_status_t status);
 
 #endif

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "comm/turn.h"
+#include "comm/lock.h"
 
 #define TURN_YIELDS 100
 #define TURN_SLEEP_NS 50000u
 
-coll_status_t comm_say_not_live(const struct coll_comm *comm) {
+coll_status_t comm_fail_not_live(const struct coll_comm *comm) {
   if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "the communicator is NULL");
   return base_fail(COLL_ERROR_INVALID,
                    "%p is not a communicator, or it was destroyed already: use the handle that "
@@ -19,8 +19,8 @@ coll_status_t comm_say_not_live(const struct coll_comm *comm) {
                    (const void *)comm);
 }
 
-void comm_turn_take(struct coll_comm *comm, uint64_t ticket) {
-  for (int looks = 0; !comm_turn_is(comm, ticket); looks++) {
+void comm_lock_take(struct coll_comm *comm, uint64_t ticket) {
+  for (int looks = 0; !comm_lock_is_mine(comm, ticket); looks++) {
     if (looks < TURN_YIELDS) {
       sched_yield();
     } else {

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "base/ranks.h"
-#include "comm/prepared.h"
+#include "comm/plan_cache.h"
 #include "engine/world.h"
 #include "tune/tune.h"
 
@@ -43,7 +43,7 @@ typedef struct comm_tuning {
   uint8_t chosen[2][PLAN_REACH_COUNT][4][TUNE_CLASSES];
   /* By class: the next calls for which the ranks do not meet, as some rank's memory could not be
    * mapped when they last did. Meetings end alike for all, so all ranks count alike. */
-  uint8_t unmet[TUNE_CLASSES];
+  uint8_t exchange_skips[TUNE_CLASSES];
 } comm_tuning_t;
 
 typedef struct comm_premul {
@@ -53,15 +53,15 @@ typedef struct comm_premul {
 } comm_premul_t;
 
 /* Where a rank stood in its wait, when this one looked. */
-typedef struct comm_stand {
+typedef struct comm_snapshot {
   uint64_t changes, looks; /* as of flight_standstill_t */
-} comm_stand_t;
+} comm_snapshot_t;
 
 /* For deadlock.c, by rank. */
 typedef struct comm_deadlock {
-  int count;                  /* ranks that were found to wait for each other; 0: none were */
-  comm_stand_t *before, *now; /* [size]: when they were found first, and last */
-  int *order;                 /* [size]: the ranks found, this one first */
+  int count;                     /* ranks that were found to wait for each other; 0: none were */
+  comm_snapshot_t *before, *now; /* [size]: when they were found first, and last */
+  int *order;                    /* [size]: the ranks found, this one first */
   base_ranks_t found;
 } comm_deadlock_t;
 
@@ -92,7 +92,7 @@ struct coll_comm {
   engine_world_t world;
   transport_t *local; /* to the ranks of this machine, all of them so far */
   transport_t *self;
-  int leads;            /* ranks that lead calls in turns (tune/turns.h) */
+  int executors;        /* ranks that lead calls in turns (tune/sched_sim.h) */
   int cores;            /* hardware threads that the ranks may run on, all together; at least 1 */
   bool bound;           /* the first and the last rank cannot be on the same core */
   tune_machine_t costs; /* the same on every rank */
@@ -110,15 +110,15 @@ struct coll_comm {
   comm_pair_t **pairs; /* [2 * peer], + 1 for sends; NULL before the first */
   comm_plan_t **plans;
   size_t plan_count, plan_capacity;
-  comm_prepared_t prepared[COMM_PREPARED]; /* comm_prepared_place */
+  comm_cache_entry_t cache[COMM_CACHE_ENTRIES]; /* comm_cache_slot */
   comm_tuning_t tunings[COLL_COLLECTIVE_COUNT];
   const algo_t *used[COLL_COLLECTIVE_COUNT];
   const char *forced[COLL_COLLECTIVE_COUNT]; /* an algo_t's name, or NULL */
-  base_ranks_t waits_for;    /* scratch of watch.c */
+  base_ranks_t waits_for;                    /* scratch of watch.c */
   comm_deadlock_t deadlock;
   comm_limits_t limits; /* set before the first call */
   comm_hang_t hang;
-  void *orphan; /* memory of the call that failed, which peers may still read; or NULL */
+  void *retained_memory; /* memory of the call that failed, which peers may still read; or NULL */
 
   /* The failure that finished the communicator: text before status, status with release; written
    * once, by the thread whose turn it is. */
@@ -143,11 +143,11 @@ static inline bool comm_is_live(const struct coll_comm *comm) {
   return comm != NULL && comm->magic == COMM_MAGIC;
 }
 
-coll_status_t comm_say_not_live(const struct coll_comm *comm);
+coll_status_t comm_fail_not_live(const struct coll_comm *comm);
 
 /* COLL_ERROR_INVALID unless `comm` is a live communicator. */
 static inline coll_status_t comm_check(const struct coll_comm *comm) {
-  return comm_is_live(comm) ? COLL_OK : comm_say_not_live(comm);
+  return comm_is_live(comm) ? COLL_OK : comm_fail_not_live(comm);
 }
 
 /* Ends the communicator for all ranks because of `failed_rank`; keeps the thread's last error as
@@ -173,7 +173,7 @@ BASE_INLINE bool comm_is_sound(struct coll_comm *comm) {
 }
 
 /* The failure that finished it, as this thread's last error. */
-coll_status_t comm_say_failure(struct coll_comm *comm);
+coll_status_t comm_fail_finished(struct coll_comm *comm);
 
 /* Finishes the communicator for all ranks, because of failed_rank. By any thread. */
 void comm_abort(struct coll_comm *comm, int failed_rank, const char *why);
@@ -191,25 +191,26 @@ coll_status_t comm_mismatch(int rank, uint64_t number, flight_call_t call, int p
 coll_status_t comm_leave(struct coll_comm *comm);
 
 BASE_INLINE coll_status_t comm_failure(struct coll_comm *comm) {
-  return comm_is_sound(comm) ? COLL_OK : comm_say_failure(comm);
+  return comm_is_sound(comm) ? COLL_OK : comm_fail_finished(comm);
 }
 
 /* Frees the cache of plans, and what is prepared. */
 void comm_plans_free(struct coll_comm *comm);
 
-BASE_COLD coll_status_t comm_prepare_anew(struct coll_comm *comm, comm_shape_t shape,
-                                          comm_prepared_t *place);
-BASE_APART coll_status_t comm_prepare_led(struct coll_comm *comm, comm_shape_t shape, int lead,
-                                          comm_prepared_t **prepared);
+BASE_COLD coll_status_t comm_cache_miss(struct coll_comm *comm, comm_shape_t shape,
+                                        comm_cache_entry_t *place);
+BASE_APART coll_status_t comm_cache_lookup_executor(struct coll_comm *comm, comm_shape_t shape,
+                                                    int lead, comm_cache_entry_t **prepared);
 
 /* The plan for such a call, led by rank `lead` if it is one that is led (algo.h), and places for
  * the program bound for it, which the engine makes right, and for what the engine is told of the
  * call. What is found stays until the next is asked for. */
-BASE_INLINE coll_status_t comm_prepare(struct coll_comm *comm, comm_shape_t shape, int lead,
-                                       comm_prepared_t **prepared) {
-  comm_prepared_t *place = comm_prepared_place(comm->prepared, shape);
-  if (!comm_shape_is(place->shape, shape)) COLL_TRY(comm_prepare_anew(comm, shape, place));
-  if (lead != 0 && place->plan->algo->led) return comm_prepare_led(comm, shape, lead, prepared);
+BASE_INLINE coll_status_t comm_cache_lookup(struct coll_comm *comm, comm_shape_t shape, int lead,
+                                            comm_cache_entry_t **prepared) {
+  comm_cache_entry_t *place = comm_cache_slot(comm->cache, shape);
+  if (!comm_shape_is(place->shape, shape)) COLL_TRY(comm_cache_miss(comm, shape, place));
+  if (lead != 0 && place->plan->algo->by_executor)
+    return comm_cache_lookup_executor(comm, shape, lead, prepared);
   comm->used[comm_traits_of(shape).collective] = place->plan->algo;
   *prepared = place;
   return COLL_OK;
@@ -220,17 +221,17 @@ void comm_force(struct coll_comm *comm, coll_collective_t collective, const char
 
 /* Whether the call under way, of so many bytes a block, is to be spared the meeting of ranks that
  * its plan asks for, on this and every rank: the latest over such a call, which was of late, found
- * memory that cannot be mapped, and no algorithm is insisted on. comm_note_unmapped says that the
+ * memory that cannot be mapped, and no algorithm is insisted on. comm_note_unmappable says that the
  * call's own meeting did. */
-bool comm_spares_meeting(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
-void comm_note_unmapped(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
+bool comm_exchange_is_skipped(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
+void comm_note_unmappable(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
 
 /* For a send to the peer or a receive from it; made when first asked for. */
 coll_status_t comm_pair_of(struct coll_comm *comm, bool sends, int peer, comm_pair_t **pair);
 void comm_pairs_free(struct coll_comm *comm);
 
-/* The index-th algorithm's price for such a call, a sum if it reduces, as comm_prepare sees it, and
- * whether it is the one that is taken. COLL_ERROR_INVALID past the last. */
+/* The index-th algorithm's price for such a call, a sum if it reduces, as comm_cache_lookup sees
+ * it, and whether it is the one that is taken. COLL_ERROR_INVALID past the last. */
 coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
                             coll_dtype_t dtype, plan_reach_t reach, int index,
                             tune_estimate_t *estimate, bool *chosen);

@@ -20,7 +20,7 @@
 #include "transport/self/self.h"
 #include "transport/shm/memory.h"
 #include "transport/shm/shm.h"
-#include "tune/turns.h"
+#include "tune/sched_sim.h"
 
 #define DESCRIPTORS_EACH 4 /* for a peer: socket, pidfd, and memory being passed */
 #define LOOKS_AT_ONCE 32   /* at a peer that is about to answer */
@@ -71,7 +71,7 @@ static coll_status_t allocate(struct coll_comm *comm) {
   COLL_TRY(base_alloc(size, sizeof *deadlock->before, "waits", (void **)&deadlock->before));
   COLL_TRY(base_alloc(size, sizeof *deadlock->order, "waits", (void **)&deadlock->order));
   const plan_room_t *room = &world->room;
-  size_t most = room->slot_bytes > room->post_bytes ? room->slot_bytes : room->post_bytes;
+  size_t most = room->slot_bytes > room->mcast_bytes ? room->slot_bytes : room->mcast_bytes;
   return base_alloc(1, most, "packing", (void **)&world->packing);
 }
 
@@ -88,14 +88,14 @@ static coll_status_t assemble(transport_t *local, int cores, const tune_machine_
   made->size = local->size;
   made->local = local;
   made->cores = cores;
-  made->leads = tune_turns_leads(local->size, cores);
+  made->executors = tune_executors(local->size, cores);
   made->costs = *costs;
   local->own_cores = local->size <= cores;
   made->spin_limit = local->own_cores ? SPIN_LOOKS : 0;
   made->world =
       (engine_world_t){.rank = local->rank,
                        .size = local->size,
-                       .room = {.slot_bytes = local->slot_bytes, .post_bytes = local->post_bytes},
+                       .room = {.slot_bytes = local->slot_bytes, .mcast_bytes = local->mcast_bytes},
                        .looks = local->own_cores ? LOOKS_AT_ONCE : 1};
   pthread_mutex_init(&made->lock, NULL);
   status = device_host_open(&made->world.device);
@@ -125,7 +125,7 @@ void comm_destroy(struct coll_comm *comm) {
   if (comm->self != NULL) comm->self->ops->destroy(comm->self);
   comm->local->ops->destroy(comm->local);
   pthread_mutex_destroy(&comm->lock);
-  shm_memory_free(comm->orphan);
+  shm_memory_free(comm->retained_memory);
   free(comm->waits_for.words);
   free(comm->deadlock.found.words);
   free(comm->deadlock.now);
@@ -266,8 +266,8 @@ static coll_status_t connect_joined(rendezvous_link_t *link, shm_mesh_t *mesh, i
 }
 
 static coll_status_t join(const rendezvous_address_t *address, int rank, int size,
-                          uint64_t timeout_ns, shm_mesh_t *mesh, comm_record_t *own, comm_record_t records[],
-                          struct coll_comm **comm) {
+                          uint64_t timeout_ns, shm_mesh_t *mesh, comm_record_t *own,
+                          comm_record_t records[], struct coll_comm **comm) {
   uint64_t session;
   rendezvous_link_t link;
   const rendezvous_rank_t caller = {

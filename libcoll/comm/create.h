@@ -3,8 +3,8 @@
 #ifndef COMM_CREATE_H
 #define COMM_CREATE_H
 
-#include "comm/settings.h"
 #include "comm/rendezvous/rendezvous.h"
+#include "comm/settings.h"
 #include "topo/cpus.h"
 #include "transport/shm/mesh.h"
 
@@ -15,7 +15,7 @@ typedef struct comm_record {
   uint64_t process;   /* random; ranks with equal pid and process are threads of one process */
   uint64_t pid_space; /* of the pid; 0: not known */
   shm_mesh_name_t name;
-  topo_cpus_t cpus;     /* the rank may run on these */
+  topo_cpus_t cpus; /* the rank may run on these */
   comm_agreed_t agreed;
   tune_machine_t costs; /* rank 0's are used by all ranks */
 } comm_record_t;
@@ -25,7 +25,8 @@ _Static_assert(sizeof(comm_record_t) <= RENDEZVOUS_RECORD_MAX, "a record must fi
 /* Joins the rendezvous at `address` as rank `rank` of `size`; NULL: size is 1, there is none. Rank
  * 0's costs are used by all ranks. COLL_ERROR_MISMATCH on all ranks where their settings differ. */
 coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size,
-                          const comm_settings_t *settings, const tune_machine_t *costs, struct coll_comm **comm);
+                          const comm_settings_t *settings, const tune_machine_t *costs,
+                          struct coll_comm **comm);
 
 /* Opens this rank's listening socket and fills in its record. The caller owns *mesh:
  * shm_mesh_close. */

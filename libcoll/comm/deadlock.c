@@ -13,8 +13,8 @@
 /* From one count of looks to this many more lies a whole look that began after the first count. */
 #define LOOKS_BETWEEN 2
 
-/* What the rank waits for on this communicator, or, as it is in no call of it, on others (elsewhere.h);
- * NULL where it does not wait, or nothing is known of it. */
+/* What the rank waits for on this communicator, or, as it is in no call of it, on others
+ * (elsewhere.h); NULL where it does not wait, or nothing is known of it. */
 static const flight_wait_t *wait_of(const struct coll_comm *comm, int rank,
                                     flight_standstill_t *wait) {
   const flight_recorder_t *recorder = comm->local->ops->recorder(comm->local, rank);
@@ -37,7 +37,7 @@ static bool add_waited(struct coll_comm *comm, int rank, int *count) {
     base_ranks_add(&comm->deadlock.found, peer);
     comm->deadlock.order[(*count)++] = peer;
   }
-  comm->deadlock.now[rank] = (comm_stand_t){wait.changes, wait.looks};
+  comm->deadlock.now[rank] = (comm_snapshot_t){wait.changes, wait.looks};
   return waits_for_any && flight_standstill_is(published, wait.changes);
 }
 
@@ -60,8 +60,8 @@ static bool have_looked(const comm_deadlock_t *deadlock, int count, bool *same) 
   bool looked = true;
   *same = true;
   for (int i = 0; i < count; i++) {
-    const comm_stand_t *before = &deadlock->before[deadlock->order[i]];
-    const comm_stand_t *now = &deadlock->now[deadlock->order[i]];
+    const comm_snapshot_t *before = &deadlock->before[deadlock->order[i]];
+    const comm_snapshot_t *now = &deadlock->now[deadlock->order[i]];
     *same = *same && before->changes == now->changes;
     looked = looked && now->looks >= before->looks + LOOKS_BETWEEN;
   }
@@ -112,7 +112,7 @@ coll_status_t comm_deadlock_check(struct coll_comm *comm) {
   deadlock->count = count;
   for (int rank = 0; count > 0 && rank < comm->size; rank++) {
     bool found = base_ranks_has(&deadlock->found, rank);
-    deadlock->before[rank] = found ? deadlock->now[rank] : (comm_stand_t){.changes = UINT64_MAX};
+    deadlock->before[rank] = found ? deadlock->now[rank] : (comm_snapshot_t){.changes = UINT64_MAX};
   }
   return COLL_OK;
 }

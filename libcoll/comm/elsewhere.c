@@ -13,7 +13,8 @@
 #include "comm/comm.h"
 #include "comm/process.h"
 
-#define PIDS_MAX 256 /* of processes waited for; a process that waits for more publishes nothing */
+#define PIDS_MAX 256 /* of processes waited for; a process that waits for more publishes nothing \
+                      */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Under lock. */
@@ -37,7 +38,7 @@ static int count_threads(void) {
 typedef struct waits {
   int pids[PIDS_MAX];
   int pid_count;
-  bool known;    /* all that is waited for is listed */
+  bool known;     /* all that is waited for is listed */
   uint64_t looks; /* fewest of any wait */
   uint64_t changes;
   flight_standstill_t first; /* one of the waits, to be named */
@@ -76,7 +77,8 @@ static bool add_waits(struct coll_comm *comm, void *context) {
   return true;
 }
 
-/* The ranks of `comm` that belong to the processes waited for; false where one of these has none. */
+/* The ranks of `comm` that belong to the processes waited for; false where one of these has none.
+ */
 static bool find_ranks(const struct coll_comm *comm, const waits_t *waits, base_ranks_t *ranks) {
   int found = 0;
   for (int peer = 0; peer < comm->size; peer++) {

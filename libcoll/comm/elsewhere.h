@@ -1,7 +1,7 @@
 /*
- * Waits across communicators. A rank that is in no call of a communicator cannot enter one either if
- * all threads of its process wait on other communicators. The process then publishes what it waits
- * for in the rank's recorder, so that its peers find cycles of waits that pass through it.
+ * Waits across communicators. A rank that is in no call of a communicator cannot enter one either
+ * if all threads of its process wait on other communicators. The process then publishes what it
+ * waits for in the rank's recorder, so that its peers find cycles of waits that pass through it.
  */
 #ifndef COMM_ELSEWHERE_H
 #define COMM_ELSEWHERE_H

@@ -59,6 +59,18 @@ coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int fail
   return status;
 }
 
+static bool begins_with_rank(const char *text, int rank) {
+  char name[24];
+  int length = snprintf(name, sizeof name, "rank %d ", rank);
+  return strncmp(text, name, (size_t)length) == 0;
+}
+
+/* What the reporter said of another rank, without the "rank N: " that it begins with. */
+static const char *without_reporter(const transport_reason_t *reason) {
+  const char *said = strstr(reason->text, ": ");
+  return said != NULL ? said + 2 : reason->text;
+}
+
 /* Another rank said why. Where all have failed alike its sentence is everybody's. */
 static coll_status_t say_reason(const struct coll_comm *comm, const transport_reason_t *reason) {
   transport_t *local = comm->local;
@@ -75,12 +87,16 @@ static coll_status_t say_reason(const struct coll_comm *comm, const transport_re
                      "rank %d: rank %d (pid %d) died; the communicator is finished", comm->rank,
                      failed, pid);
   }
+  if (reason->status == COLL_ERROR_RANK_LOST &&
+      begins_with_rank(without_reporter(reason), failed)) {
+    return base_fail(COLL_ERROR_RANK_LOST, "rank %d: %s", comm->rank, without_reporter(reason));
+  }
   return base_fail(COLL_ERROR_RANK_LOST,
                    "rank %d: rank %d (pid %d) aborted or failed; the communicator is finished: %s",
                    comm->rank, failed, pid, reason->text);
 }
 
-coll_status_t comm_say_failure(struct coll_comm *comm) {
+coll_status_t comm_fail_finished(struct coll_comm *comm) {
   transport_reason_t reason;
   atomic_store_explicit(&comm->failure_returned, true, memory_order_relaxed);
   /* acquire: the text is there */

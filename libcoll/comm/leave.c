@@ -32,10 +32,11 @@ static coll_status_t say_unmatched(const struct coll_comm *comm, int from, int t
   if (recorded > 0 && flight_read(recorder, recorded - 1, &past)) {
     flight_call_describe(past.call, comm_forced_name(past.call), text, sizeof text);
   }
-  return base_fail(COLL_ERROR_MISMATCH,
-                   "rank %d is in %s, but rank %d is in destroy() and has not taken part: all ranks "
-                   "must make the same calls in the same order",
-                   from, text, to);
+  return base_fail(
+      COLL_ERROR_MISMATCH,
+      "rank %d is in %s, but rank %d is in destroy() and has not taken part: all ranks "
+      "must make the same calls in the same order",
+      from, text, to);
 }
 
 static coll_status_t check_port(const struct coll_comm *comm, int peer, int channel) {
@@ -44,12 +45,10 @@ static coll_status_t check_port(const struct coll_comm *comm, int peer, int chan
   flight_call_t call;
   int rank = comm->rank;
   if (route->ops->pending_in(port, &call)) {
-    return is_pair(call) ? say_unreceived(comm, peer, rank, call)
-                         : say_unmatched(comm, peer, rank);
+    return is_pair(call) ? say_unreceived(comm, peer, rank, call) : say_unmatched(comm, peer, rank);
   }
   if (route->ops->pending_out(port, &call)) {
-    return is_pair(call) ? say_unreceived(comm, rank, peer, call)
-                         : say_unmatched(comm, rank, peer);
+    return is_pair(call) ? say_unreceived(comm, rank, peer, call) : say_unmatched(comm, rank, peer);
   }
   return COLL_OK;
 }
@@ -59,8 +58,8 @@ static coll_status_t check_multicast(const struct coll_comm *comm, int peer) {
   const void *message;
   transport_head_t head;
   bool here = false;
-  if (route->post_bytes == 0) return COLL_OK;
-  COLL_TRY(route->ops->peek_post(route, peer, &message, &head, &here));
+  if (route->mcast_bytes == 0) return COLL_OK;
+  COLL_TRY(route->ops->mcast_peek(route, peer, &message, &head, &here));
   return here ? say_unmatched(comm, peer, comm->rank) : COLL_OK;
 }
 
@@ -81,6 +80,6 @@ coll_status_t comm_leave(struct coll_comm *comm) {
     return status == COLL_OK ? COLL_OK : comm_finish(comm, status, comm->rank);
   }
   if (atomic_load_explicit(&comm->failure_returned, memory_order_relaxed)) return COLL_OK;
-  coll_status_t status = comm_say_failure(comm);
+  coll_status_t status = comm_fail_finished(comm);
   return status == COLL_ERROR_MISMATCH ? status : COLL_OK;
 }

@@ -19,7 +19,7 @@ typedef struct missing {
   struct coll_comm *comm;
   flight_standstill_t own; /* this rank's wait */
   bool collective;
-  bool entered;     /* the missing ranks have entered the call */
+  bool entered; /* the missing ranks have entered the call */
   uint64_t now_ns;
   uint64_t least_ns; /* how long each of the waiting ranks has waited */
   uint64_t waiting[SET_WORDS], missing[SET_WORDS];
@@ -43,8 +43,7 @@ static void add_missing(missing_t *m, int rank) {
 /* ---- who is missing -------------------------------------------------------------------------*/
 
 static bool is_same_call(const missing_t *m, const flight_standstill_t *wait) {
-  return wait->number == m->own.number &&
-         flight_is_collective(wait->call) == m->collective;
+  return wait->number == m->own.number && flight_is_collective(wait->call) == m->collective;
 }
 
 static void add_waiting(missing_t *m, int rank, const flight_standstill_t *wait) {
@@ -157,8 +156,8 @@ static bool add_wait_elsewhere(flight_text_t *to, const missing_t *m, int32_t pi
   }
   if (ranks_of_process != 1 || pid_space != flight_pid_space()) return false;
   if (flight_found_add_process(&found, pid) == COLL_OK) {
-    uint64_t own = atomic_load_explicit(&m->comm->local->flight->communicator,
-                                        memory_order_relaxed);
+    uint64_t own =
+        atomic_load_explicit(&m->comm->local->flight->communicator, memory_order_relaxed);
     for (size_t i = 0; i < found.count && !added; i++) {
       if (found.groups[i].communicator == own) continue;
       added = add_wait_in(to, &found.groups[i], pid, pid_space);

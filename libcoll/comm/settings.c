@@ -14,8 +14,8 @@ static const base_knob_t knobs[] = {
     {.name = "COLL_TIMEOUT_MS",
      .kind = BASE_KNOB_INTEGER,
      .fallback = "60000",
-     .least = 1,
-     .most = 86400000,
+     .min = 1,
+     .max = 86400000,
      .help = "milliseconds to wait for the other ranks when a communicator is made"},
     {.name = "COLL_INTERFACE_ADDRESS",
      .kind = BASE_KNOB_TEXT,
@@ -30,19 +30,19 @@ static const base_knob_t knobs[] = {
     {.name = "COLL_REPRODUCIBLE",
      .kind = BASE_KNOB_INTEGER,
      .fallback = "0",
-     .most = 1,
+     .max = 1,
      .help = "1: the bits of a reduction depend on values, dtype, op and the number of ranks "
              "alone, whatever machine, memory and algorithm; the same on all ranks"},
     {.name = "COLL_HANG_MS",
      .kind = BASE_KNOB_INTEGER,
      .fallback = "30000",
-     .most = 86400000,
+     .max = 86400000,
      .help = "milliseconds that a call waits before the ranks that it waits for are reported on "
              "standard error; 0: never"},
     {.name = "COLL_CALL_TIMEOUT_MS",
      .kind = BASE_KNOB_INTEGER,
      .fallback = "0",
-     .most = 86400000,
+     .max = 86400000,
      .help = "milliseconds that a call waits before it fails, with the communicator, on all "
              "ranks; 0: never"},
 };

@@ -14,7 +14,7 @@
 #include "base/memory.h"
 #include "comm/batch.h"
 #include "comm/create.h"
-#include "comm/turn.h"
+#include "comm/lock.h"
 
 #define CAUSE_NS 1000000000u /* wait for the parent to show why a peer disconnected */
 #define CHECK_NS 10000000u
@@ -84,9 +84,9 @@ static coll_status_t make_request(const struct coll_comm *parent, shm_mesh_t *me
 
 /* Finishes the parent: its ranks are no longer in the same call. */
 static void finish_parent(struct coll_comm *parent, coll_status_t status, int failed_rank) {
-  comm_turn_take(parent, comm_turn_ticket(parent));
+  comm_lock_take(parent, comm_lock_ticket(parent));
   comm_finish(parent, status, failed_rank);
-  comm_turn_pass(parent);
+  comm_lock_release(parent);
 }
 
 typedef struct health {

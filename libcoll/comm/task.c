@@ -10,7 +10,7 @@
 #include "base/inline.h"
 #include "base/memory.h"
 #include "base/names.h"
-#include "comm/bundle.h"
+#include "comm/coalesce.h"
 #include "transport/shm/memory.h"
 
 static size_t buffer_elements(const comm_call_t *call, plan_buffer_t buffer) {
@@ -40,9 +40,9 @@ BASE_APART static void point_at_blocks(engine_call_t *engine_call, const size_t 
 BASE_INLINE coll_status_t prepare(comm_task_t *task, comm_shape_t shape) {
   const comm_call_t *call = task->call;
   struct coll_comm *comm = call->comm;
-  int lead = comm->leads > 1 ? (int)(task->number % (unsigned)comm->leads) : 0;
-  COLL_TRY(comm_prepare(comm, shape, lead, &task->prepared));
-  engine_call_t *engine_call = &task->prepared->call;
+  int lead = comm->executors > 1 ? (int)(task->number % (unsigned)comm->executors) : 0;
+  COLL_TRY(comm_cache_lookup(comm, shape, lead, &task->entry));
+  engine_call_t *engine_call = &task->entry->call;
   engine_call->input = task->scaled != NULL ? task->scaled : call->send;
   engine_call->output = call->recv;
   if (call->blocks != NULL) point_at_blocks(engine_call, call->blocks, (size_t)comm->size);
@@ -67,11 +67,11 @@ BASE_APART static coll_status_t prepare_within(comm_task_t *task, plan_reach_t r
 
 /* What tells the call from one that is alike but for the group it is in, or is no split. */
 static flight_call_t identity_of(const comm_call_t *call, flight_call_t id) {
-  if (!call->splits && !call->continues && call->bundle == NULL) return id;
+  if (!call->splits && !call->continues && call->coalesced == NULL) return id;
   flight_words_t words = flight_call_words(id);
   if (call->splits) words.verb = FLIGHT_SPLIT;
   words.continues = call->continues;
-  words.coalesced = call->bundle != NULL;
+  words.coalesced = call->coalesced != NULL;
   return flight_call_make(&words);
 }
 
@@ -79,12 +79,12 @@ static flight_call_t identity_of(const comm_call_t *call, flight_call_t id) {
  * one's number, with the digest of all of them for a count. */
 BASE_APART static void begin_coalesced(comm_task_t *task) {
   struct coll_comm *comm = task->call->comm;
-  const struct comm_bundle *bundle = task->call->bundle;
+  const struct comm_coalesced *coalesced = task->call->coalesced;
   engine_call_t scratch, *engine_call = task->engine_call;
   uint64_t history = comm->history;
   flight_call_t member = task->id;
-  for (size_t i = 0; i < bundle->count; i++) {
-    member.count = bundle->pieces[i].bytes / engine_call->element_bytes;
+  for (size_t i = 0; i < coalesced->count; i++) {
+    member.count = coalesced->pieces[i].bytes / engine_call->element_bytes;
     comm_collective_begin(comm, member, &scratch);
   }
   engine_call->id = (flight_call_t){flight_what_at(task->id.what, task->number), comm->history};
@@ -94,8 +94,8 @@ BASE_APART static void begin_coalesced(comm_task_t *task) {
 /* The call takes its number. */
 static void begin_collective(comm_task_t *task) {
   struct coll_comm *comm = task->call->comm;
-  task->id = identity_of(task->call, task->prepared->id);
-  if (task->call->bundle != NULL) {
+  task->id = identity_of(task->call, task->entry->id);
+  if (task->call->coalesced != NULL) {
     begin_coalesced(task);
   } else {
     comm_collective_begin(comm, task->id, task->engine_call);
@@ -105,9 +105,9 @@ static void begin_collective(comm_task_t *task) {
 
 static coll_status_t begin_run(comm_task_t *task) {
   struct coll_comm *comm = task->call->comm;
-  const plan_t *plan = task->prepared->plan->plan;
+  const plan_t *plan = task->entry->plan->plan;
   task->state = COMM_TASK_RUNNING;
-  task->run = &task->prepared->run;
+  task->run = &task->entry->run;
   return engine_run_begin(task->run, &comm->world, plan, &plan->programs[comm->rank],
                           task->engine_call);
 }
@@ -115,16 +115,16 @@ static coll_status_t begin_run(comm_task_t *task) {
 /* Whether a call of the shape that is prepared comes to no more than its run. */
 static bool is_all_run(const comm_task_t *task) {
   const comm_call_t *call = task->call;
-  bool in_turns = call->comm->leads > 1 && task->prepared->plan->algo->led;
+  bool in_turns = call->comm->executors > 1 && task->entry->plan->algo->by_executor;
   return !in_turns && !is_of_op(call, COMM_PREMUL) && !is_of_op(call, COLL_AVG);
 }
 
 /* Whether calls like this one, which has begun its run, take the short way (repeat.h). */
 static void note_repeats(const comm_task_t *task) {
-  comm_prepared_t *prepared = task->prepared;
+  comm_cache_entry_t *prepared = task->entry;
   size_t element_bytes = task->engine_call->element_bytes;
-  prepared->repeats = task->run->can_repeat && is_all_run(task) &&
-                      common_bytes(task->call) <= COMM_REPEAT_BYTES_MOST;
+  prepared->repeats = task->run->can_restart && is_all_run(task) &&
+                      common_bytes(task->call) <= COMM_FASTPATH_BYTES_MAX;
   prepared->send_bytes = buffer_elements(task->call, PLAN_INPUT) * element_bytes;
   prepared->recv_bytes = buffer_elements(task->call, PLAN_OUTPUT) * element_bytes;
 }
@@ -142,8 +142,8 @@ BASE_COLD static coll_status_t scale_and_prepare(comm_task_t *task) {
 
 /* The meeting found, or is going to find, that not all memory can be mapped. */
 static coll_status_t choose_unmapped(comm_task_t *task) {
-  comm_note_unmapped(task->call->comm, comm_traits_of(task->call->shape).collective,
-                     common_bytes(task->call));
+  comm_note_unmappable(task->call->comm, comm_traits_of(task->call->shape).collective,
+                       common_bytes(task->call));
   return prepare_within(task, PLAN_REACH_SCRATCH);
 }
 
@@ -152,8 +152,8 @@ static coll_status_t choose_unmapped(comm_task_t *task) {
 static coll_status_t forestall_meeting(comm_task_t *task) {
   bool moved, done, mappable;
   COLL_TRY(choose_unmapped(task));
-  if (task->prepared->plan->plan->message_chunks > 0) return COLL_OK;
-  COLL_TRY(engine_handshake_advance(&task->handshake, &moved, &done, &mappable));
+  if (task->entry->plan->plan->message_chunks > 0) return COLL_OK;
+  COLL_TRY(engine_exchange_advance(&task->handshake, &moved, &done, &mappable));
   if (task->handshake.sent < task->call->comm->size - 1) return COLL_OK;
   task->offers_due = !done;
   return begin_run(task);
@@ -163,34 +163,34 @@ static coll_status_t forestall_meeting(comm_task_t *task) {
 BASE_APART static coll_status_t begin_meeting(comm_task_t *task) {
   const comm_call_t *call = task->call;
   coll_collective_t collective = comm_traits_of(call->shape).collective;
-  if (comm_spares_meeting(call->comm, collective, common_bytes(call))) {
+  if (comm_exchange_is_skipped(call->comm, collective, common_bytes(call))) {
     COLL_TRY(prepare_within(task, PLAN_REACH_SCRATCH));
     return begin_run(task);
   }
   size_t bytes = task->engine_call->element_bytes;
-  COLL_TRY(engine_handshake_begin(&task->handshake, &call->comm->world, task->engine_call,
-                                  buffer_elements(call, PLAN_INPUT) * bytes,
-                                  buffer_elements(call, PLAN_OUTPUT) * bytes));
-  task->state = COMM_TASK_MEETING;
+  COLL_TRY(engine_exchange_begin(&task->handshake, &call->comm->world, task->engine_call,
+                                 buffer_elements(call, PLAN_INPUT) * bytes,
+                                 buffer_elements(call, PLAN_OUTPUT) * bytes));
+  task->state = COMM_TASK_EXCHANGING;
   return task->handshake.own_mappable ? COLL_OK : forestall_meeting(task);
 }
 
 static coll_status_t start_collective(comm_task_t *task) {
   const comm_call_t *call = task->call;
   task->number = call->comm->sequence;
-  if (call->bundle != NULL) comm_bundle_gather(call);
+  if (call->coalesced != NULL) comm_coalesced_gather(call);
   COLL_TRY(prepare(task, call->shape));
   begin_collective(task);
   if (call->shape.count > 0 && is_of_op(call, COMM_PREMUL)) COLL_TRY(scale_and_prepare(task));
-  if (task->prepared->plan->plan->reach == PLAN_REACH_USER) return begin_meeting(task);
+  if (task->entry->plan->plan->reach == PLAN_REACH_USER) return begin_meeting(task);
   COLL_TRY(begin_run(task));
   note_repeats(task);
   return COLL_OK;
 }
 
 /* Both sides of a pair give their messages the same identity, and are recorded under their own. */
-static void identify_pair(comm_task_t *task, const comm_traits_t *traits, engine_call_t *engine_call,
-                          uint64_t number) {
+static void identify_pair(comm_task_t *task, const comm_traits_t *traits,
+                          engine_call_t *engine_call, uint64_t number) {
   const comm_call_t *call = task->call;
   flight_words_t words = {.verb = COLL_SENDRECV,
                           .dtype = traits->dtype,
@@ -233,7 +233,7 @@ coll_status_t comm_task_start(comm_task_t *task) {
 
 BASE_APART static coll_status_t meet(comm_task_t *task, bool *moved) {
   bool done, mappable;
-  COLL_TRY(engine_handshake_advance(&task->handshake, moved, &done, &mappable));
+  COLL_TRY(engine_exchange_advance(&task->handshake, moved, &done, &mappable));
   if (!done) return COLL_OK;
   *moved = true;
   if (!mappable) COLL_TRY(choose_unmapped(task));
@@ -243,7 +243,7 @@ BASE_APART static coll_status_t meet(comm_task_t *task, bool *moved) {
 /* The peers' offers are still to be taken, so that the next call does not find them. */
 BASE_APART static coll_status_t hear_the_rest(comm_task_t *task, bool *moved) {
   bool heard, done, mappable;
-  COLL_TRY(engine_handshake_advance(&task->handshake, &heard, &done, &mappable));
+  COLL_TRY(engine_exchange_advance(&task->handshake, &heard, &done, &mappable));
   *moved = *moved || heard;
   task->offers_due = !done;
   return COLL_OK;
@@ -262,7 +262,7 @@ static coll_status_t finish(comm_task_t *task) {
     return COLL_OK;
   }
   if (is_of_op(call, COLL_AVG)) COLL_TRY(divide_output(call));
-  if (call->bundle != NULL) comm_bundle_spread(call);
+  if (call->coalesced != NULL) comm_coalesced_scatter(call);
   flight_complete(call->comm->local->flight, task->end_number);
   task->state = COMM_TASK_DONE;
   return COLL_OK;
@@ -270,7 +270,7 @@ static coll_status_t finish(comm_task_t *task) {
 
 coll_status_t comm_task_advance(comm_task_t *task, bool *moved) {
   *moved = false;
-  if (task->state == COMM_TASK_MEETING) COLL_TRY(meet(task, moved));
+  if (task->state == COMM_TASK_EXCHANGING) COLL_TRY(meet(task, moved));
   if (task->state != COMM_TASK_RUNNING) return COLL_OK;
   if (!task->ran) {
     bool ran;
@@ -286,7 +286,7 @@ void comm_task_waits_for(const comm_task_t *task, base_ranks_t *ranks) {
   if (task->state == COMM_TASK_RUNNING && !task->ran) {
     engine_run_waits_for(task->run, ranks);
   } else if (comm_task_is_under_way(task)) {
-    engine_handshake_waits_for(&task->handshake, ranks);
+    engine_exchange_waits_for(&task->handshake, ranks);
   }
 }
 
@@ -296,7 +296,7 @@ bool comm_task_standstill(const comm_task_t *task, uint64_t *place, uint64_t *mi
   if (task->state == COMM_TASK_RUNNING && !task->ran) {
     engine_run_standstill(task->run, &within, missing);
   } else {
-    *missing = engine_handshake_missing(&task->handshake);
+    *missing = engine_exchange_missing(&task->handshake);
   }
   *place = (task->number + 1) << 32 | within;
   return true;
@@ -306,7 +306,7 @@ void comm_task_free_scaled(comm_task_t *task) {
   if (task->state == COMM_TASK_DONE) {
     shm_memory_free(task->scaled);
   } else { /* peers that are threads of this process may still be reading it */
-    task->call->comm->orphan = task->scaled;
+    task->call->comm->retained_memory = task->scaled;
   }
   task->scaled = NULL;
 }

@@ -5,12 +5,12 @@
 #define COMM_TASK_H
 
 #include "comm/call.h"
-#include "engine/handshake.h"
+#include "engine/exchange.h"
 #include "engine/run.h"
 
 typedef enum comm_task_state {
-  COMM_TASK_WAITING, /* for calls before it */
-  COMM_TASK_MEETING, /* in the handshake */
+  COMM_TASK_WAITING,    /* for calls before it */
+  COMM_TASK_EXCHANGING, /* in the handshake */
   COMM_TASK_RUNNING,
   COMM_TASK_DONE
 } comm_task_state_t;
@@ -22,12 +22,12 @@ typedef struct comm_task {
   uint64_t end_number;        /* of a collective: behind the last one that it stands for */
   flight_call_t id;           /* without number and history; of a pair, with its direction */
   engine_call_t *engine_call; /* as the communicator keeps it */
-  engine_handshake_t handshake;
+  engine_exchange_t handshake;
   engine_run_t *run; /* likewise, once under way */
   bool ran;          /* the run is done */
   bool published;    /* what its communicator waits for is (watch.h) */
   bool offers_due;   /* the run began before the handshake had heard from every peer */
-  comm_prepared_t *prepared;
+  comm_cache_entry_t *entry;
   void *scaled; /* premul-sum: the send buffer times the scalar; from shm_memory_alloc */
 } comm_task_t;
 
@@ -37,17 +37,17 @@ static inline void comm_task_init(comm_task_t *task, const comm_call_t *call) {
   task->offers_due = false;
   task->ran = false;
   task->published = false;
-  task->prepared = NULL;
+  task->entry = NULL;
   task->scaled = NULL;
 }
 
 /* Instead of the first step, where the collective was begun with what is prepared. */
-static inline void comm_task_resume(comm_task_t *task, comm_prepared_t *prepared) {
+static inline void comm_task_resume(comm_task_t *task, comm_cache_entry_t *prepared) {
   task->state = COMM_TASK_RUNNING;
   task->end_number = task->call->comm->sequence;
   task->number = task->end_number - 1;
   task->id = prepared->id;
-  task->prepared = prepared;
+  task->entry = prepared;
   task->engine_call = &prepared->call;
   task->run = &prepared->run;
 }
@@ -57,7 +57,7 @@ coll_status_t comm_task_start(comm_task_t *task);
 coll_status_t comm_task_advance(comm_task_t *task, bool *moved);
 
 static inline bool comm_task_is_under_way(const comm_task_t *task) {
-  return task->state == COMM_TASK_MEETING || task->state == COMM_TASK_RUNNING;
+  return task->state == COMM_TASK_EXCHANGING || task->state == COMM_TASK_RUNNING;
 }
 
 /* Adds the ranks that a task under way waits for. */
@@ -68,8 +68,8 @@ void comm_task_waits_for(const comm_task_t *task, base_ranks_t *ranks);
 bool comm_task_standstill(const comm_task_t *task, uint64_t *place, uint64_t *missing);
 
 /* Whether a few ranks do the work of all (algo.h). */
-static inline bool comm_task_is_led(const comm_task_t *task) {
-  return task->call->kind == COMM_COLLECTIVE && task->prepared->plan->algo->led;
+static inline bool comm_task_has_executor(const comm_task_t *task) {
+  return task->call->kind == COMM_COLLECTIVE && task->entry->plan->algo->by_executor;
 }
 
 void comm_task_free_scaled(comm_task_t *task);

@@ -75,7 +75,7 @@ static const struct coll_comm *comm_at_hand(const comm_task_t tasks[], size_t co
 /* Whether letting others have the core may still bring news sooner than sleeping does. A thread in
  * the background would yield to one that computes for a whole time slice; woken, it comes first. */
 static bool may_yield(comm_wait_t *wait, int spin_limit) {
-  if (wait->in_background || comm_yield_is_dear()) return false;
+  if (wait->in_background || comm_yield_is_costly()) return false;
   if (wait->looks == spin_limit) return true; /* the first time: no need for a clock */
   uint64_t now_ns = base_clock_now_ns();
   if (wait->yielding_ns == 0) wait->yielding_ns = now_ns;
@@ -86,9 +86,9 @@ static bool may_yield(comm_wait_t *wait, int spin_limit) {
  * all send to one another, they gain nothing by being ahead. Behind a root they do, and where ranks
  * stay until others have fetched what they have. */
 static int soon_looks_of(const comm_task_t *task) {
-  if (comm_task_is_led(task)) return LED_LOOKS;
+  if (comm_task_has_executor(task)) return LED_LOOKS;
   coll_collective_t collective = comm_traits_of(task->call->shape).collective;
-  bool sends = task->prepared->plan->plan->reach == PLAN_REACH_OWN;
+  bool sends = task->entry->plan->plan->reach == PLAN_REACH_OWN;
   return sends && !base_collective_is_rooted(collective) ? SOON_LOOKS : 0;
 }
 
@@ -100,28 +100,28 @@ static int patience_of(comm_wait_t *wait, const comm_task_t tasks[], size_t coun
   if (first == NULL || !alone || !comm_task_standstill(first, &place, &missing)) return 0;
   transport_t *local = first->call->comm->local;
   wait->asker = local;
-  switch (local->ops->outlook(local, place, missing)) {
-    case TRANSPORT_NEWS_HERE: break;
-    case TRANSPORT_NEWS_SOON: return soon_looks_of(first);
-    case TRANSPORT_NEWS_ELSEWHERE: return PATIENCE_LOOKS;
+  switch (local->ops->yield_hint(local, place, missing)) {
+    case TRANSPORT_YIELD_HELPS: break;
+    case TRANSPORT_YIELD_LATER: return soon_looks_of(first);
+    case TRANSPORT_YIELD_USELESS: return PATIENCE_LOOKS;
   }
   return 0;
 }
 
-coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
+coll_status_t comm_wait_step(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
   const struct coll_comm *comm = comm_at_hand(tasks, count);
-  int spin_limit = wait->in_background ? BACKGROUND_LOOKS : comm_yield_looks(comm);
+  int spin_limit = wait->in_background ? BACKGROUND_LOOKS : comm_yield_polls(comm);
   if (wait->looks < spin_limit) {
     wait->looks++;
     base_cpu_relax();
     return COLL_OK;
   }
-  bool again = wait->patience_most > 0 && wait->patience % ASK_LOOKS == 0;
+  bool again = wait->patience_max > 0 && wait->patience % ASK_LOOKS == 0;
   if (comm->spin_limit == 0 && (!wait->asked || again)) {
     wait->asked = true;
-    wait->patience_most = patience_of(wait, tasks, count);
+    wait->patience_max = patience_of(wait, tasks, count);
   }
-  if (wait->patience < wait->patience_most) {
+  if (wait->patience < wait->patience_max) {
     wait->patience++;
     base_cpu_relax();
     return COLL_OK;

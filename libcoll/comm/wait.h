@@ -12,7 +12,7 @@ typedef struct comm_wait {
   bool in_background;   /* as comm_batch_run was told */
   int looks;            /* since something last moved */
   bool asked;           /* whether neighbours have use for the core, since it was last given up */
-  int patience_most;    /* looks that it is kept for, as they have little */
+  int patience_max;     /* looks that it is kept for, as they have little */
   int patience;         /* looks spent in this way since something last moved */
   bool armed;           /* `transport` will wake us; one more look is due before we sleep */
   uint64_t yielding_ns; /* when it began to let others have the core; 0: not yet */
@@ -34,6 +34,6 @@ static inline void comm_wait_reset(comm_wait_t *wait) {
 }
 
 /* Nothing moved in any of the tasks. Waits a little. Fails as comm_watch does. */
-coll_status_t comm_wait_a_little(comm_wait_t *wait, comm_task_t tasks[], size_t count);
+coll_status_t comm_wait_step(comm_wait_t *wait, comm_task_t tasks[], size_t count);
 
 #endif

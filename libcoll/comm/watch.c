@@ -10,7 +10,8 @@
 #include "comm/hang.h"
 
 /* How often all ranks of a collective are looked at, beside those that are waited for directly:
- * whoever we wait for may itself wait for one that is gone. And sooner in a wait that just began. */
+ * whoever we wait for may itself wait for one that is gone. And sooner in a wait that just began.
+ */
 #define ROLL_CALL_SLEEPS 25
 
 /* How often a process looks whether all of its threads wait. */
@@ -72,8 +73,8 @@ static coll_status_t say_gone(struct coll_comm *comm, int peer, transport_peer_s
     status = base_fail(COLL_ERROR_RANK_LOST,
                        "rank %d: rank %d (pid %d) died while call %llu, %s, was under way; the "
                        "communicator is finished",
-                       comm->rank, peer, (int)comm->peers[peer].pid,
-                       (unsigned long long)own.number, text);
+                       comm->rank, peer, (int)comm->peers[peer].pid, (unsigned long long)own.number,
+                       text);
   } else {
     status = base_fail(COLL_ERROR_MISMATCH,
                        "rank %d is in call %llu, %s, but rank %d (pid %d) is in destroy(): all "
@@ -100,8 +101,8 @@ static coll_status_t suspect(comm_wait_t *wait, struct coll_comm *comm, int peer
 }
 
 /* Whether the peer is needed: it is waited for, or will never join the collective under way. A rank
- * that left with this call behind it is missed by none; should it do so between the two looks at it,
- * the next roll call sees both. */
+ * that left with this call behind it is missed by none; should it do so between the two looks at
+ * it, the next roll call sees both. */
 static bool is_needed(const struct coll_comm *comm, const comm_task_t *collective, int peer) {
   if (base_ranks_has(&comm->waits_for, peer)) return true;
   if (collective == NULL || peer == comm->rank) return false;
@@ -127,15 +128,15 @@ static coll_status_t check_peers(comm_wait_t *wait, struct coll_comm *comm,
 /* Of two ranks that wait in collectives of one number, the later to publish sees the other. */
 static coll_status_t compare_calls(struct coll_comm *comm) {
   flight_standstill_t own, other;
-  if (!flight_wait_read(comm->local->flight, &own) || !flight_is_collective(own.call)) return COLL_OK;
+  if (!flight_wait_read(comm->local->flight, &own) || !flight_is_collective(own.call))
+    return COLL_OK;
   for (int peer = 0; peer < comm->size; peer++) {
     const flight_recorder_t *recorder = comm->local->ops->recorder(comm->local, peer);
     if (peer == comm->rank || recorder == NULL || !flight_wait_read(recorder, &other)) continue;
     if (!flight_is_collective(other.call) || other.number != own.number) continue;
     if (flight_call_is(own.call, other.call) && own.history == other.history) continue;
     return comm_finish(
-        comm,
-        comm_mismatch(comm->rank, own.number, own.call, peer, other.number, other.call),
+        comm, comm_mismatch(comm->rank, own.number, own.call, peer, other.number, other.call),
         comm->rank);
   }
   return COLL_OK;
@@ -155,8 +156,8 @@ static const comm_task_t *collective_of(const struct coll_comm *comm, const comm
   return NULL;
 }
 
-static coll_status_t watch_comm(comm_wait_t *wait, struct coll_comm *comm,
-                                comm_task_t tasks[], size_t count, bool *gone) {
+static coll_status_t watch_comm(comm_wait_t *wait, struct coll_comm *comm, comm_task_t tasks[],
+                                size_t count, bool *gone) {
   coll_status_t status = comm_failure(comm);
   if (status != COLL_OK) return comm_finish(comm, status, comm->rank);
   publish(wait, comm, tasks, count);

@@ -1,7 +1,7 @@
 /*
  * What a thread that sleeps finds out about its peers: that the communicator has failed, that a
- * peer is gone, that a peer waits in another call, or that ranks wait for each other. For that, each
- * rank that sleeps publishes what it waits for in its flight recorder.
+ * peer is gone, that a peer waits in another call, or that ranks wait for each other. For that,
+ * each rank that sleeps publishes what it waits for in its flight recorder.
  */
 #ifndef COMM_WATCH_H
 #define COMM_WATCH_H

@@ -17,7 +17,7 @@
 #define YIELDS_PER_TIMED 8u /* a clock costs a tenth of a yield */
 #define FOUND_NOBODY_NS 1000u
 #define LONG_NS 500000u
-#define CROWD_MOST 6 /* halvings of the looks */
+#define CROWD_MAX 6 /* halvings of the looks */
 /* Two yields between which time is counted. Less, and what runs on other cores is not seen: the
  * kernel adds it up at ticks. */
 #define APART_LEAST_NS 8000000u
@@ -36,7 +36,7 @@ typedef struct yields {
 /* Looked at before every yield: by its offset, not by a call. */
 static _Thread_local yields_t own __attribute__((tls_model("initial-exec")));
 
-bool comm_yield_is_dear(void) {
+bool comm_yield_is_costly(void) {
   return own.pause_ns > 0 && base_clock_now_ns() < own.until_ns;
 }
 
@@ -83,11 +83,11 @@ static void note_crowd(uint64_t took_ns) {
   if (took_ns < FOUND_NOBODY_NS) {
     own.crowd -= own.crowd > 0;
   } else if (took_ns < LONG_NS) {
-    own.crowd += own.crowd < CROWD_MOST;
+    own.crowd += own.crowd < CROWD_MAX;
   }
 }
 
-int comm_yield_looks(const struct coll_comm *comm) {
+int comm_yield_polls(const struct coll_comm *comm) {
   return comm->spin_limit >> own.crowd;
 }
 

@@ -45,7 +45,7 @@ typedef struct device_ops {
 
   /* Once it returns, others that see what this thread stores next see all that it has stored
    * before, parts too. Waits for them, so that one for many parts costs least. */
-  void (*settle)(void);
+  void (*store_fence)(void);
 
   /* dst[i] = *scalar * src[i], scalar of type dtype and at any address; dst may equal src. Narrow
    * floats multiply in float32 and round once; integers wrap. */

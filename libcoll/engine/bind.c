@@ -10,9 +10,9 @@
 
 #include "base/memory.h"
 
-#define LIVENESS_STEPS_MOST 256 /* programs longer than that are not searched for later readers */
-#define FETCH_BYTES_LEAST 2048  /* of a message, from which on it is worth a device's call */
-#define WINDOW_BYTES_LEAST 4096 /* of SCRATCH: less has no time to leave any cache */
+#define LIVENESS_STEPS_MAX 256 /* programs longer than that are not searched for later readers */
+#define FETCH_BYTES_MIN 2048   /* of a message, from which on it is worth a device's call */
+#define WINDOW_BYTES_MIN 4096  /* of SCRATCH: less has no time to leave any cache */
 
 /* Where the walk is. */
 typedef struct binder {
@@ -182,7 +182,7 @@ static int32_t kept_of(const operation_t *op) {
 static bool is_for_good(const binder_t *b, const operation_t *op, int32_t kept) {
   const plan_t *plan = b->place.plan;
   if (plan->reach != PLAN_REACH_OWN) return true;
-  if (plan->lanes != 1 || b->lane->count > LIVENESS_STEPS_MOST) return false;
+  if (plan->lanes != 1 || b->lane->count > LIVENESS_STEPS_MAX) return false;
   for (int32_t d = kept; d < op->dst_count; d++) {
     if (is_read_later(b, op->end, op->dsts[d])) return false;
   }
@@ -265,7 +265,7 @@ static coll_status_t bind_settle(binder_t *b) {
   if (place->plan->reach != PLAN_REACH_USER || place->pass.count == place->call->count) {
     return COLL_OK;
   }
-  engine_action_t action = begin_action(b, ENGINE_SETTLE);
+  engine_action_t action = begin_action(b, ENGINE_STORE_FENCE);
   return add_action(b, &action);
 }
 
@@ -275,11 +275,11 @@ static coll_status_t bind_settle(binder_t *b) {
 static engine_action_kind_t message_kind(const binder_t *b, const engine_action_t *action) {
   bool plain = action->operand_count == 1 && !engine_call_is_uneven(b->place.call);
   if (action->kind == ENGINE_SEND) {
-    return !plain ? ENGINE_SEND_PIECES : action->posted ? ENGINE_POST : ENGINE_SEND;
+    return !plain ? ENGINE_SEND_PIECES : action->multicast ? ENGINE_MCAST_SEND : ENGINE_SEND;
   }
-  if (action->posted) return ENGINE_RECV_POST;
+  if (action->multicast) return ENGINE_MCAST_RECV;
   if (action->operand_count != 1) return ENGINE_RECV_PIECES;
-  bool fetched = action->bytes >= FETCH_BYTES_LEAST || action->whole > action->bytes;
+  bool fetched = action->bytes >= FETCH_BYTES_MIN || action->whole > action->bytes;
   return fetched && action->peer.route->peeks ? ENGINE_RECV_FETCH : ENGINE_RECV;
 }
 
@@ -302,7 +302,7 @@ static coll_status_t bind_message(binder_t *b, engine_action_kind_t kind, int32_
   engine_action_t action = begin_action(b, kind);
   int32_t pieces = engine_span_pieces(place, span);
   action.peer = peer_of(b, peer);
-  action.posted = place->plan->posted;
+  action.multicast = place->plan->multicast;
   if (blocks->counts != NULL) action.pair_count = blocks->counts[span->first];
   for (int32_t i = 0; i < pieces; i++) {
     size_t elements = engine_span_piece(place, span, pieces, i).elements;
@@ -352,7 +352,7 @@ static bool can_stay(const binder_t *b, const intake_t *intake, size_t step) {
     if (b->lane->steps[i].recv.peer == peer) return false;
   }
   return received(b, step)->buffer == PLAN_SCRATCH &&
-         (b->place.plan->posted || b->world->routes[peer]->peeks);
+         (b->place.plan->multicast || b->world->routes[peer]->peeks);
 }
 
 /* Whether what the RECVs bring can be reduced where the transport has it. A message that waits for
@@ -362,7 +362,7 @@ static bool may_stay_messages(const binder_t *b, const intake_t *intake) {
   if (plan->reach != PLAN_REACH_OWN || plan->lanes != 1) return false;
   if (b->place.call->count == 0) return false; /* nothing to reduce, but messages to compare */
   if (intake->end - intake->first > 1 && plan->depth >= PLAN_DEPTH_MAX) return false;
-  if (b->lane->count > LIVENESS_STEPS_MOST || pieces_of(b, &intake->op) != 1) return false;
+  if (b->lane->count > LIVENESS_STEPS_MAX || pieces_of(b, &intake->op) != 1) return false;
   for (size_t step = intake->first; step < intake->end; step++) {
     if (!can_stay(b, intake, step) || !is_wanted_once(b, intake, step)) return false;
   }
@@ -398,7 +398,7 @@ static coll_status_t bind_intake(binder_t *b, const intake_t *intake) {
   COLL_TRY(add_operation(b, &intake->op));
   if (bound->action_count == before) return COLL_OK;
   engine_action_t *action = &bound->actions[before];
-  action->posted = b->place.plan->posted;
+  action->multicast = b->place.plan->multicast;
   action->peer = peer_of(b, b->lane->steps[intake->first].recv.peer);
   action->senders = (uint32_t)bound->sender_count;
   for (size_t step = intake->first; step < intake->end; step++) {
@@ -427,11 +427,11 @@ static coll_status_t bind_recv(binder_t *b, size_t *steps) {
   return bind_message(b, ENGINE_RECV, recv->recv.peer, &recv->recv.dst);
 }
 
-/* The first send of a row of a posted plan stands for all of them. */
+/* The first send of a row of a multicast plan stands for all of them. */
 static coll_status_t bind_send(binder_t *b, size_t *steps) {
   const plan_step_t *send = &b->lane->steps[b->step];
-  bool posted = b->place.plan->posted;
-  *steps = posted ? (size_t)b->place.plan->shape.size - 1 : 1;
+  bool multicast = b->place.plan->multicast;
+  *steps = multicast ? (size_t)b->place.plan->shape.size - 1 : 1;
   COLL_TRY(bind_settle(b));
   return bind_message(b, ENGINE_SEND, send->send.peer, &send->send.src);
 }
@@ -507,8 +507,8 @@ static void divide_scratch(engine_bound_t *bound, const engine_place_t *place, s
   bool shared = place->plan->reach == PLAN_REACH_SCRATCH;
   bool whole = place->pass.count == place->call->count && !engine_call_is_uneven(place->call);
   bound->windows = 1;
-  bound->window_bytes = base_round_up(needed, WINDOW_BYTES_LEAST);
-  if (!shared || !whole || needed < WINDOW_BYTES_LEAST) return;
+  bound->window_bytes = base_round_up(needed, WINDOW_BYTES_MIN);
+  if (!shared || !whole || needed < WINDOW_BYTES_MIN) return;
   if (bound->window_bytes < room_bytes) {
     bound->windows = (uint32_t)(room_bytes / bound->window_bytes);
   }

@@ -9,7 +9,7 @@
  * Three things are made one here that plans keep apart. A reduction and the copies of its result
  * behind it: the result is written to every place while it is in the cache. Messages received into
  * scratch only to be reduced: they are read where the transport has them. And the rows of sends of
- * a posted plan.
+ * a multicast plan.
  */
 #ifndef ENGINE_BIND_H
 #define ENGINE_BIND_H
@@ -21,14 +21,14 @@ typedef enum engine_action_kind {
   ENGINE_COPY,
   ENGINE_REDUCE,
   ENGINE_SEND,        /* one piece of memory, in a call that says its size */
-  ENGINE_POST,        /* the same for a row of sends of a posted plan */
+  ENGINE_MCAST_SEND,  /* the same for a row of sends of a multicast plan */
   ENGINE_SEND_PIECES, /* either, otherwise */
   ENGINE_RECV,        /* to one piece of memory */
   ENGINE_RECV_FETCH,  /* the same by the device, where it is long or the call stores more there */
   ENGINE_RECV_PIECES, /* to several, or to none */
-  ENGINE_RECV_POST,
+  ENGINE_MCAST_RECV,
   ENGINE_RECV_REDUCE,
-  ENGINE_SETTLE, /* what is stored so far, for peers that reach for it */
+  ENGINE_STORE_FENCE, /* what is stored so far, for peers that reach for it */
   ENGINE_SIGNAL,
   ENGINE_WAIT,
   ENGINE_AFTER
@@ -69,7 +69,7 @@ typedef struct engine_action {
   size_t elements;  /* of each operand of a reduction */
   uint32_t senders; /* ENGINE_RECV_REDUCE: first of the peers whose messages it reads */
   uint16_t sender_count;
-  bool posted;       /* its messages are posts */
+  bool multicast;    /* its messages are posts */
   uint32_t step;     /* of the lane, which it begins with */
   uint32_t phase;    /* how often its lane has had to wait when it comes to it; waits in a row are
                         one phase */
@@ -85,7 +85,7 @@ typedef struct engine_bound {
   const plan_program_t *program;
   size_t call_count, element_bytes;
   engine_pass_t pass; /* a pass of as many elements of a block, and as many boundaries */
-  size_t pass_most;   /* elements of a block per pass */
+  size_t pass_max;    /* elements of a block per pass */
   uint32_t calls;     /* that it has served before */
   uint32_t windows;   /* of SCRATCH, the same on every rank; at least 1 */
   size_t window_bytes;
@@ -108,7 +108,7 @@ static inline bool engine_action_waits(const engine_action_t *action) {
     case ENGINE_RECV:
     case ENGINE_RECV_FETCH:
     case ENGINE_RECV_PIECES:
-    case ENGINE_RECV_POST:
+    case ENGINE_MCAST_RECV:
     case ENGINE_RECV_REDUCE:
     case ENGINE_WAIT: return true;
     default: return false;

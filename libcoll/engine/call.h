@@ -24,8 +24,8 @@ typedef struct engine_call {
   coll_dtype_t dtype;
   coll_op_t op; /* builtin */
   size_t element_bytes;
-  flight_call_t id; /* as it travels with messages and signals */
-  uint64_t history; /* of a collective: what id.count is offset by */
+  flight_call_t id;    /* as it travels with messages and signals */
+  uint64_t history;    /* of a collective: what id.count is offset by */
   int channel;         /* lane l of the plan runs over this channel + l */
   bool count_per_pair; /* counts are known to pairs of ranks only: every pair exchanges a message
                           that carries its count, even where it is 0 */

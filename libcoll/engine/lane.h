@@ -52,14 +52,14 @@ BASE_INLINE coll_status_t engine_lane_act(engine_run_t *run, const engine_action
     case ENGINE_COPY: return engine_compute_copy(run, action);
     case ENGINE_REDUCE: return engine_compute_reduce(run, action);
     case ENGINE_SEND: return engine_message_send(run, action, done);
-    case ENGINE_POST: return engine_message_post(run, action, done);
+    case ENGINE_MCAST_SEND: return engine_message_mcast_send(run, action, done);
     case ENGINE_SEND_PIECES: return engine_message_send_pieces(run, action, done);
     case ENGINE_RECV: return engine_message_recv(run, action, done);
     case ENGINE_RECV_FETCH: return engine_message_recv_fetch(run, action, done);
     case ENGINE_RECV_PIECES: return engine_message_recv_pieces(run, action, done);
-    case ENGINE_RECV_POST: return engine_message_recv_post(run, action, done);
+    case ENGINE_MCAST_RECV: return engine_message_mcast_recv(run, action, done);
     case ENGINE_RECV_REDUCE: return engine_message_recv_reduce(run, action, done);
-    case ENGINE_SETTLE: run->world->device->settle(); return COLL_OK;
+    case ENGINE_STORE_FENCE: run->world->device->store_fence(); return COLL_OK;
     case ENGINE_SIGNAL: return peer->route->ops->signal(peer->port, &run->call->id, done);
     case ENGINE_WAIT: return engine_lane_wait(run, action, done);
     case ENGINE_AFTER: *done = engine_lane_is_after(run, action); return COLL_OK;
@@ -88,11 +88,11 @@ BASE_INLINE coll_status_t engine_lane_advance(engine_run_t *run, int lane, int l
 /* Begins a call that differs from the last one, which was completed, only in the buffers and the
  * identity that *run->call now has, and goes on with it as engine_run_advance does. call:
  * run->call, from whoever has just written it, so that it need not be read back. Whether it is
- * complete; if not, *status says what is wrong, COLL_OK if nothing is. Requires `can_repeat`, which
- * a call of one lane, one pass and even blocks leaves behind when its plan reaches into no other's
- * INPUT or OUTPUT. */
-BASE_INLINE bool engine_run_again(engine_run_t *run, const engine_call_t *call,
-                                  coll_status_t *status) {
+ * complete; if not, *status says what is wrong, COLL_OK if nothing is. Requires `can_restart`,
+ * which a call of one lane, one pass and even blocks leaves behind when its plan reaches into no
+ * other's INPUT or OUTPUT. */
+BASE_INLINE bool engine_run_restart(engine_run_t *run, const engine_call_t *call,
+                                    coll_status_t *status) {
   run->bound.calls++;
   run->next[0] = run->bound.actions;
   engine_lane_set_own(run, call->input, call->output);

@@ -50,7 +50,7 @@ static coll_status_t send_from(const engine_action_t *action, const char *data, 
   const engine_peer_t *peer = &action->peer;
   const transport_ops_t *ops = peer->route->ops;
   const transport_head_t head = {.call = id, .bytes = action->bytes};
-  if (action->posted) return ops->post(peer->route, data, &head, done);
+  if (action->multicast) return ops->mcast_send(peer->route, data, &head, done);
   return ops->send(peer->port, data, &head, done);
 }
 
@@ -61,7 +61,7 @@ coll_status_t engine_message_send_pieces(const engine_run_t *run, const engine_a
 }
 
 coll_status_t engine_message_check_id(const engine_run_t *run, const engine_action_t *action,
-                                       const engine_peer_t *peer, const transport_head_t *head) {
+                                      const engine_peer_t *peer, const transport_head_t *head) {
   flight_call_t id = id_of(run->call, action);
   if (flight_call_is(head->call, id) && head->bytes == action->bytes) return COLL_OK;
   return engine_mismatch(run->world, run->call, id, peer->rank, head->call);
@@ -70,25 +70,25 @@ coll_status_t engine_message_check_id(const engine_run_t *run, const engine_acti
 static coll_status_t peek(const engine_action_t *action, const engine_peer_t *peer,
                           const void **message, transport_head_t *head, bool *done) {
   const transport_ops_t *ops = peer->route->ops;
-  if (action->posted) return ops->peek_post(peer->route, peer->rank, message, head, done);
+  if (action->multicast) return ops->mcast_peek(peer->route, peer->rank, message, head, done);
   return ops->peek(peer->port, message, head, done);
 }
 
 static coll_status_t take(const engine_action_t *action, const engine_peer_t *peer) {
   const transport_ops_t *ops = peer->route->ops;
-  return action->posted ? ops->take_post(peer->route, peer->rank) : ops->take(peer->port);
+  return action->multicast ? ops->mcast_take(peer->route, peer->rank) : ops->take(peer->port);
 }
 
 bool engine_message_is_here(const engine_action_t *action, const engine_peer_t *peer) {
   transport_head_t head;
   const void *message;
   bool here = false;
-  if (!action->posted && !peer->route->peeks) return false;
+  if (!action->multicast && !peer->route->peeks) return false;
   return peek(action, peer, &message, &head, &here) == COLL_OK && here;
 }
 
-coll_status_t engine_message_recv_post(const engine_run_t *run, const engine_action_t *action,
-                                       bool *done) {
+coll_status_t engine_message_mcast_recv(const engine_run_t *run, const engine_action_t *action,
+                                        bool *done) {
   const engine_peer_t *peer = &action->peer;
   transport_head_t head;
   const void *message;
@@ -149,7 +149,7 @@ coll_status_t engine_message_recv_reduce(engine_run_t *run, const engine_action_
   const engine_peer_t *sender = &action->peer;
   transport_head_t head;
   const void *message;
-  if (action->sender_count > 1 || action->posted) return recv_reduce_many(run, action, done);
+  if (action->sender_count > 1 || action->multicast) return recv_reduce_many(run, action, done);
   COLL_TRY(sender->route->ops->peek(sender->port, &message, &head, done));
   if (!*done) return COLL_OK;
   COLL_TRY(engine_message_check(run, action, sender, &head));

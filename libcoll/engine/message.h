@@ -7,9 +7,9 @@
 /* Whether what came from the peer is what the action waits for; COLL_ERROR_MISMATCH if it is not.
  * check_id: the same where counts differ from pair to pair, and what it says if it is not. */
 BASE_APART coll_status_t engine_message_check_id(const engine_run_t *run,
-                                                  const engine_action_t *action,
-                                                  const engine_peer_t *peer,
-                                                  const transport_head_t *head);
+                                                 const engine_action_t *action,
+                                                 const engine_peer_t *peer,
+                                                 const transport_head_t *head);
 
 BASE_INLINE coll_status_t engine_message_check(const engine_run_t *run,
                                                const engine_action_t *action,
@@ -28,11 +28,11 @@ BASE_INLINE coll_status_t engine_message_send(const engine_run_t *run,
   return peer->route->ops->send(peer->port, engine_address(run, action->operands), &head, done);
 }
 
-BASE_INLINE coll_status_t engine_message_post(const engine_run_t *run,
-                                              const engine_action_t *action, bool *done) {
+BASE_INLINE coll_status_t engine_message_mcast_send(const engine_run_t *run,
+                                                    const engine_action_t *action, bool *done) {
   transport_t *route = action->peer.route;
   const transport_head_t head = {.call = run->call->id, .bytes = action->bytes};
-  return route->ops->post(route, engine_address(run, action->operands), &head, done);
+  return route->ops->mcast_send(route, engine_address(run, action->operands), &head, done);
 }
 
 BASE_INLINE coll_status_t engine_message_recv_to(const engine_run_t *run,
@@ -55,8 +55,8 @@ coll_status_t engine_message_recv_fetch(const engine_run_t *run, const engine_ac
                                         bool *done);
 coll_status_t engine_message_recv_pieces(const engine_run_t *run, const engine_action_t *action,
                                          bool *done);
-coll_status_t engine_message_recv_post(const engine_run_t *run, const engine_action_t *action,
-                                       bool *done);
+coll_status_t engine_message_mcast_recv(const engine_run_t *run, const engine_action_t *action,
+                                        bool *done);
 coll_status_t engine_message_recv_reduce(engine_run_t *run, const engine_action_t *action,
                                          bool *done);
 

@@ -12,7 +12,7 @@
 static size_t measure_pass(const engine_world_t *world, const plan_t *plan, size_t element_bytes,
                            size_t *grain) {
   const plan_load_t load = plan_load_of(plan);
-  return plan_pass_most(&world->room, &load, element_bytes, grain);
+  return plan_pass_max(&world->room, &load, element_bytes, grain);
 }
 
 bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t element_bytes) {
@@ -45,7 +45,7 @@ static coll_status_t find_foreign(engine_run_t *run, size_t shift) {
 }
 
 static void set_pass(engine_run_t *run, size_t first) {
-  size_t left = run->call->count - first, most = run->bound.pass_most;
+  size_t left = run->call->count - first, most = run->bound.pass_max;
   run->pass.first = first;
   run->pass.count = left < most ? left : most;
 }
@@ -59,7 +59,7 @@ BASE_INLINE void start_lanes(engine_run_t *run) {
   }
 }
 
-/* What engine_run_again leaves out: other lanes, other passes, peers' buffers. */
+/* What engine_run_restart leaves out: other lanes, other passes, peers' buffers. */
 static bool may_repeat(const engine_run_t *run) {
   const plan_t *plan = run->bound.plan;
   return plan->lanes == 1 && plan->reach != PLAN_REACH_USER &&
@@ -102,12 +102,12 @@ static bool is_bound_for(const engine_bound_t *bound, const plan_t *plan,
 BASE_COLD static coll_status_t bind_first(engine_run_t *run, const plan_t *plan,
                                           const plan_program_t *program) {
   engine_bound_t *bound = &run->bound;
-  bound->pass_most = measure_pass(run->world, plan, run->call->element_bytes, &run->pass.grain);
-  assert(bound->pass_most > 0);
+  bound->pass_max = measure_pass(run->world, plan, run->call->element_bytes, &run->pass.grain);
+  assert(bound->pass_max > 0);
   set_pass(run, 0);
   bound->calls = 0;
   COLL_TRY(engine_bind(bound, run->world, plan, program, run->call, &run->pass));
-  run->can_repeat = may_repeat(run);
+  run->can_restart = may_repeat(run);
   return enter_pass(run);
 }
 
@@ -166,7 +166,7 @@ coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
   coll_status_t status = go_on(run, moved, done);
   /* what comes next may be another thread's, or the caller's, who thinks that all is stored */
   bool in_parts = run->pass.count < run->call->count;
-  if (in_parts && (*moved || status != COLL_OK)) run->world->device->settle();
+  if (in_parts && (*moved || status != COLL_OK)) run->world->device->store_fence();
   return status;
 }
 
@@ -206,8 +206,8 @@ static uint64_t missing_of(const engine_run_t *run, int lane) {
 
 void engine_run_standstill(const engine_run_t *run, uint32_t *place, uint64_t *missing) {
   const engine_bound_t *bound = &run->bound;
-  const uint32_t phase_most = (1u << PHASE_BITS) - 1;
-  size_t passes = 1 + run->pass.first / bound->pass_most;
+  const uint32_t phase_max = (1u << PHASE_BITS) - 1;
+  size_t passes = 1 + run->pass.first / bound->pass_max;
   uint32_t phase = 0;
   *missing = 0;
   for (int lane = 0; lane < bound->plan->lanes; lane++) {
@@ -216,7 +216,7 @@ void engine_run_standstill(const engine_run_t *run, uint32_t *place, uint64_t *m
     if (action->phase > phase) phase = action->phase;
     *missing |= missing_of(run, lane);
   }
-  *place = (uint32_t)(passes << PHASE_BITS) | (phase < phase_most ? phase : phase_most);
+  *place = (uint32_t)(passes << PHASE_BITS) | (phase < phase_max ? phase : phase_max);
 }
 
 /* The first that the blocked action waits for. */
@@ -233,7 +233,8 @@ void engine_run_waits_for(const engine_run_t *run, base_ranks_t *ranks) {
     if (run->next[lane] == run->end[lane]) continue;
     const engine_action_t *action = run->next[lane];
     if (action->peer.route == NULL) continue;
-    if (action->posted && !engine_action_waits(action)) { /* until all have taken an earlier one */
+    if (action->multicast &&
+        !engine_action_waits(action)) { /* until all have taken an earlier one */
       base_ranks_add_all_but(ranks, run->world->rank);
     } else {
       base_ranks_add(ranks, waited_of(run, action));

@@ -22,7 +22,7 @@ typedef struct engine_run {
   engine_pass_t pass;                                                /* under way */
   const engine_action_t *next[PLAN_LANES_MAX], *end[PLAN_LANES_MAX]; /* actions to do, per lane */
   uint32_t arrived; /* messages of the ENGINE_RECV_REDUCE at hand, from look to look */
-  bool can_repeat;  /* the next call may be begun by engine_run_again (lane.h) */
+  bool can_restart; /* the next call may be begun by engine_run_restart (lane.h) */
 } engine_run_t;
 
 /* Whether slots and scratch have room for the plan at all with elements of that size. */

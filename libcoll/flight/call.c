@@ -15,13 +15,12 @@ flight_call_t flight_call_make(const flight_words_t *words) {
   assert((unsigned)words->verb < FLIGHT_VERB_COUNT && (unsigned)words->op <= FLIGHT_OP_NONE);
   assert((unsigned)words->algo <= FLIGHT_ALGO_MAX);
   assert(words->root >= 0 && words->root < 1 << FLIGHT_ROOT_BITS);
-  uint64_t what = (uint64_t)words->root << FLIGHT_ROOT_SHIFT |
-                  (uint64_t)words->verb << FLIGHT_VERB_SHIFT |
-                  (uint64_t)words->dtype << FLIGHT_DTYPE_SHIFT |
-                  (uint64_t)words->op << FLIGHT_OP_SHIFT |
-                  (uint64_t)words->algo << FLIGHT_ALGO_SHIFT |
-                  (uint64_t)words->continues << FLIGHT_CONTINUES_SHIFT |
-                  (uint64_t)words->coalesced << FLIGHT_COALESCED_SHIFT;
+  uint64_t what =
+      (uint64_t)words->root << FLIGHT_ROOT_SHIFT | (uint64_t)words->verb << FLIGHT_VERB_SHIFT |
+      (uint64_t)words->dtype << FLIGHT_DTYPE_SHIFT | (uint64_t)words->op << FLIGHT_OP_SHIFT |
+      (uint64_t)words->algo << FLIGHT_ALGO_SHIFT |
+      (uint64_t)words->continues << FLIGHT_CONTINUES_SHIFT |
+      (uint64_t)words->coalesced << FLIGHT_COALESCED_SHIFT;
   return (flight_call_t){.what = what, .count = words->count};
 }
 

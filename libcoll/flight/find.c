@@ -35,8 +35,8 @@ static bool is_known(const flight_found_t *found, uint64_t communicator) {
 
 static coll_status_t add_group(flight_found_t *found, const flight_group_t *group) {
   void *groups = found->groups;
-  COLL_TRY(base_grow(&groups, &found->capacity, found->count + 1, sizeof *group,
-                     "communicators found"));
+  COLL_TRY(
+      base_grow(&groups, &found->capacity, found->count + 1, sizeof *group, "communicators found"));
   found->groups = groups;
   found->groups[found->count++] = *group;
   return COLL_OK;

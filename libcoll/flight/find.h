@@ -1,7 +1,7 @@
 /*
  * The flight recorders of other processes, for reports and tools. A communicator's ranks share a
- * memfd that each of them has open, so /proc/PID/fd of any one of them leads to the recorders of
- * all. It is mapped for reading only: the ranks need not help, and do not notice.
+ * memfd that each of them has open, so /proc/PID/fd of any one of them leads to the recorders
+ * of all. It is mapped for reading only: the ranks need not help, and do not notice.
  */
 #ifndef FLIGHT_FIND_H
 #define FLIGHT_FIND_H

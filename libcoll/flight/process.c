@@ -1,5 +1,5 @@
-/* The state is the letter behind the name in /proc/PID/task/TID/stat. The name is in parentheses
- * and may hold some of its own, so the last one ends it. */
+/* The state is the descriptor behind the name in /proc/PID/task/TID/stat. The name is in
+ * parentheses and may hold some of its own, so the last one ends it. */
 #include "flight/process.h"
 
 #include <dirent.h>
@@ -33,8 +33,8 @@ static bool read_stat(const char *path, char text[STAT_BYTES]) {
   return true;
 }
 
-static flight_process_t state_of(char letter) {
-  switch (letter) {
+static flight_process_t state_of(char descriptor) {
+  switch (descriptor) {
     case 'R': return FLIGHT_PROCESS_RUNNING;
     case 'T':
     case 't': return FLIGHT_PROCESS_STOPPED;

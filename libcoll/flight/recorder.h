@@ -50,9 +50,9 @@ typedef struct flight_recorder {
   _Atomic uint64_t recorded;                /* calls, ever */
   _Alignas(128) _Atomic int32_t pid;        /* in the owner's pid namespace; 0: not begun */
   _Atomic int32_t rank;
-  _Atomic uint64_t pid_space;    /* flight_pid_space of the owner */
-  _Atomic uint64_t communicator; /* as in the directory */
-  _Atomic uint64_t reports;      /* hang reports that the owner has printed */
+  _Atomic uint64_t pid_space;                      /* flight_pid_space of the owner */
+  _Atomic uint64_t communicator;                   /* as in the directory */
+  _Atomic uint64_t reports;                        /* hang reports that the owner has printed */
   _Atomic uint64_t reported_number, reported_what; /* the call of the latest */
   flight_wait_t wait;
   /* Where the owner does not wait on this communicator, but all threads of its process wait on
@@ -105,7 +105,7 @@ typedef struct flight_standstill {
   uint64_t begin_ns;
   uint64_t collectives, history;
   uint64_t number;
-  flight_call_t call; /* count without history */
+  flight_call_t call;    /* count without history */
   const uint64_t *peers; /* set of ranks, [words]; the owner's to give, not read back */
   size_t words;
   uint64_t changes, looks; /* for readers */
@@ -125,8 +125,9 @@ void flight_elsewhere_end(flight_recorder_t *own);
 /* Whether the rank waits, and for what. */
 bool flight_wait_read(const flight_recorder_t *of, flight_standstill_t *wait);
 
-/* The same of either kind of wait, and whether `rank` is among those that it waits for. That is only
- * to be asked of a wait that was just read: flight_standstill_is tells whether it is still the same. */
+/* The same of either kind of wait, and whether `rank` is among those that it waits for. That is
+ * only to be asked of a wait that was just read: flight_standstill_is tells whether it is still the
+ * same. */
 bool flight_standstill_read(const flight_wait_t *from, flight_standstill_t *wait);
 bool flight_standstill_is(const flight_wait_t *from, uint64_t changes);
 bool flight_standstill_has(const flight_wait_t *from, int rank);
@@ -152,7 +153,8 @@ bool flight_read(const flight_recorder_t *of, uint64_t index, flight_past_t *pas
 /* The latest call; false where there is none, or the owner is recording one. */
 bool flight_latest(const flight_recorder_t *of, flight_past_t *past);
 
-/* Collectives that the rank has begun, or fewer where its latest 64 calls are sends and receives. */
+/* Collectives that the rank has begun, or fewer where its latest 64 calls are sends and receives.
+ */
 uint64_t flight_collectives_begun(const flight_recorder_t *of);
 
 /* Whether the call is no send or receive. */

@@ -21,9 +21,9 @@ typedef struct flight_row {
   int32_t pid;
   uint64_t pid_space;
   uint64_t completed;
-  bool called, under_way, waits; /* has made a call; is in one; waits in it */
-  flight_past_t call;            /* the one it waits in, else its latest */
-  uint64_t begin_ns, seen_ns;    /* of the wait; when the row was made */
+  bool called, under_way, waits;         /* has made a call; is in one; waits in it */
+  flight_past_t call;                    /* the one it waits in, else its latest */
+  uint64_t begin_ns, seen_ns;            /* of the wait; when the row was made */
   uint64_t peers[FLIGHT_RANKS_MAX / 64]; /* that it waits for */
 } flight_row_t;
 
@@ -58,8 +58,8 @@ static void read_call(const flight_recorder_t *from, flight_row_t *row) {
     return;
   }
   row->called = flight_latest(from, &row->call);
-  row->under_way = row->called && flight_is_collective(row->call.call) &&
-                   row->call.number >= row->completed;
+  row->under_way =
+      row->called && flight_is_collective(row->call.call) && row->call.number >= row->completed;
 }
 
 coll_status_t flight_table_add(flight_table_t *table, const flight_recorder_t *recorder,
@@ -71,15 +71,15 @@ coll_status_t flight_table_add(flight_table_t *table, const flight_recorder_t *r
   bool another = table->count == 0 || table->rows[table->count - 1].communicator != communicator;
   if (another) table->communicators++;
   flight_row_t *row = &table->rows[table->count++];
-  *row = (flight_row_t){
-      .communicator = communicator,
-      .number = table->communicators,
-      .rank = rank,
-      .ranks = ranks,
-      .pid = atomic_load_explicit(&recorder->pid, memory_order_acquire),
-      .pid_space = atomic_load_explicit(&recorder->pid_space, memory_order_relaxed),
-      .completed = flight_completed(recorder),
-      .seen_ns = base_clock_now_ns()};
+  *row =
+      (flight_row_t){.communicator = communicator,
+                     .number = table->communicators,
+                     .rank = rank,
+                     .ranks = ranks,
+                     .pid = atomic_load_explicit(&recorder->pid, memory_order_acquire),
+                     .pid_space = atomic_load_explicit(&recorder->pid_space, memory_order_relaxed),
+                     .completed = flight_completed(recorder),
+                     .seen_ns = base_clock_now_ns()};
   read_call(recorder, row);
   return COLL_OK;
 }
@@ -106,10 +106,8 @@ void flight_table_free(flight_table_t *table) {
 enum { COLUMN_COMM, COLUMN_RANK, COLUMN_PID, COLUMN_PROCESS, COLUMN_DONE, COLUMN_CALL, COLUMNS };
 
 static const char *const headings[COLUMNS] = {"comm", "rank", "pid", "process", "done", "call"};
-static const bool right_aligned[COLUMNS] = {[COLUMN_COMM] = true,
-                                            [COLUMN_RANK] = true,
-                                            [COLUMN_PID] = true,
-                                            [COLUMN_DONE] = true};
+static const bool right_aligned[COLUMNS] = {
+    [COLUMN_COMM] = true, [COLUMN_RANK] = true, [COLUMN_PID] = true, [COLUMN_DONE] = true};
 
 #define WAITS_HEADING "waits"
 #define CELL_BYTES (FLIGHT_TEXT_BYTES + 32)
@@ -172,8 +170,7 @@ coll_status_t flight_table_write(const flight_table_t *table, char **text, size_
   for (size_t i = 0; i < table->count; i++) fill_cells(&table->rows[i], &cells[i + 1]);
   for (size_t i = 0; i < lines; i++) widen(width, &cells[i]);
   for (int column = 0; column < COLUMNS; column++) line_bytes += (size_t)width[column] + 2;
-  coll_status_t status =
-      base_alloc(lines, line_bytes, "the table of ranks", (void **)&memory);
+  coll_status_t status = base_alloc(lines, line_bytes, "the table of ranks", (void **)&memory);
   if (status == COLL_OK) {
     flight_text_t to = flight_text_in(memory, lines * line_bytes);
     for (size_t i = 0; i < lines; i++) add_line(&to, width, &cells[i]);

@@ -30,8 +30,8 @@ extern "C" {
  * what happened, at which rank or file, and what to do about it. */
 typedef enum coll_status {
   COLL_OK = 0,
-  COLL_ERROR_INVALID,     /* an argument is wrong; nothing was sent, the communicator lives on */
-  COLL_ERROR_MISMATCH,    /* the ranks' calls do not match (see below); the communicator is finished */
+  COLL_ERROR_INVALID,  /* an argument is wrong; nothing was sent, the communicator lives on */
+  COLL_ERROR_MISMATCH, /* the ranks' calls do not match (see below); the communicator is finished */
   COLL_ERROR_RANK_LOST,   /* a rank died or aborted; the communicator is finished */
   COLL_ERROR_TIMEOUT,     /* ranks did not arrive in time, or a call took too long */
   COLL_ERROR_SYSTEM,      /* the kernel refused something */
@@ -183,8 +183,8 @@ COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
  * The collectives of a communicator, coll_comm_split among them, are numbered; the sends and the
  * receives of each ordered pair of ranks are numbered apart from them. A call of 0 elements is a
  * call like any other. The ranks' calls do not match exactly if
- *  (a) the collectives of one number differ between two ranks: in verb, dtype, op, count or root, in
- *      the counts that a pair of ranks gives to coll_alltoallv, in an algorithm that was forced
+ *  (a) the collectives of one number differ between two ranks: in verb, dtype, op, count or root,
+ * in the counts that a pair of ranks gives to coll_alltoallv, in an algorithm that was forced
  *      (coll_comm_algo_set), or in which collectives of the communicator share a group with it (a
  *      group of one collective is the call itself; sends and receives in a group do not count);
  *  (b) the n-th send and the n-th receive of a pair differ in count or dtype;

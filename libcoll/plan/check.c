@@ -141,7 +141,7 @@ static coll_status_t check_header(const plan_t *plan) {
   if (plan->lanes < 1 || plan->lanes > PLAN_LANES_MAX) wrong = "lanes";
   if (plan->depth < 0 || plan->depth > PLAN_DEPTH_MAX) wrong = "depth";
   if (plan->message_chunks < 0) wrong = "message_chunks";
-  if (plan->posted && (plan->lanes != 1 || plan->depth < 1)) wrong = "posted";
+  if (plan->multicast && (plan->lanes != 1 || plan->depth < 1)) wrong = "multicast";
   if ((unsigned)plan->reach >= PLAN_REACH_COUNT) wrong = "reach";
   if ((unsigned)plan->shape.collective >= COLL_COLLECTIVE_COUNT) wrong = "collective";
   if (plan->shape.root < 0 || plan->shape.root >= plan->shape.size) wrong = "root";
@@ -155,7 +155,7 @@ coll_status_t plan_check_step(const plan_t *plan, int rank, int lane, size_t ste
   return check_step(&at, &plan->programs[rank].lanes[lane].steps[step]);
 }
 
-/* The sends of a posted plan, from `step` on to the end of their row. */
+/* The sends of a multicast plan, from `step` on to the end of their row. */
 static coll_status_t check_row(const plan_t *plan, int rank, size_t step, size_t *end) {
   const plan_lane_t *lane = &plan->programs[rank].lanes[0];
   const plan_span_t *span = &lane->steps[step].send.src;
@@ -164,12 +164,12 @@ static coll_status_t check_row(const plan_t *plan, int rank, size_t step, size_t
     place_t at = {.plan = plan, .rank = rank, .step = step};
     const plan_step_t *send = step < lane->count ? &lane->steps[step] : NULL;
     if (send == NULL || send->kind != PLAN_SEND || send->send.peer != (rank + i) % size) {
-      return refuse(&at, "a posted plan sends to rank %d here, as it sends to all in turn",
+      return refuse(&at, "a multicast plan sends to rank %d here, as it sends to all in turn",
                     (rank + i) % size);
     }
     if (send->send.src.buffer != span->buffer || send->send.src.first != span->first ||
         send->send.src.count != span->count) {
-      return refuse(&at, "a posted plan sends the same to all");
+      return refuse(&at, "a multicast plan sends the same to all");
     }
   }
   *end = step;
@@ -210,5 +210,5 @@ coll_status_t plan_check_program(const plan_t *plan, int rank) {
     }
     if (plan->reach != PLAN_REACH_OWN) COLL_TRY(check_signals(plan, rank, lane));
   }
-  return plan->posted ? check_rows(plan, rank) : COLL_OK;
+  return plan->multicast ? check_rows(plan, rank) : COLL_OK;
 }

@@ -133,8 +133,8 @@ bool plan_equal(const plan_t *a, const plan_t *b) {
   if (a->shape.collective != b->shape.collective || a->shape.size != b->shape.size ||
       a->shape.root != b->shape.root || strcmp(a->algorithm, b->algorithm) != 0 ||
       a->parts != b->parts || a->scratch_chunks != b->scratch_chunks || a->lanes != b->lanes ||
-      a->depth != b->depth || a->message_chunks != b->message_chunks || a->posted != b->posted ||
-      a->reach != b->reach || a->order != b->order) {
+      a->depth != b->depth || a->message_chunks != b->message_chunks ||
+      a->multicast != b->multicast || a->reach != b->reach || a->order != b->order) {
     return false;
   }
   for (int32_t rank = 0; rank < a->shape.size; rank++) {

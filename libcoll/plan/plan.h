@@ -147,9 +147,9 @@ typedef struct plan {
   int32_t lanes;          /* 1..PLAN_LANES_MAX */
   int32_t depth;          /* messages a FIFO must hold for the plan not to deadlock, 0..DEPTH_MAX */
   int32_t message_chunks; /* most chunks that one message carries; 0 without messages */
-  bool posted; /* every message goes to all: sends come in rows that carry one span to each of the
-                  next ranks in turn, and a row begins when all FIFOs have room for it. So a rank
-                  may write the message once, where all read it */
+  bool multicast; /* every message goes to all: sends come in rows that carry one span to each of
+                  the next ranks in turn, and a row begins when all FIFOs have room for it. So a
+                  rank may write the message once, where all read it */
   plan_reach_t reach;
   plan_order_t order;       /* FIXED where the collective reduces nothing */
   plan_program_t *programs; /* [shape.size]; programs that were not asked for are empty */
@@ -235,7 +235,7 @@ coll_status_t plan_check_program(const plan_t *plan, int rank);
 /* The same for one step of a plan whose header is right. */
 coll_status_t plan_check_step(const plan_t *plan, int rank, int lane, size_t step);
 
-/* Of a posted plan: whether the send is the first of its row. */
+/* Of a multicast plan: whether the send is the first of its row. */
 static inline bool plan_begins_row(const plan_t *plan, int rank, const plan_step_t *send) {
   return send->send.peer == (rank + 1) % plan->shape.size;
 }

@@ -7,9 +7,9 @@ static size_t fitting(size_t bytes, int32_t chunks, size_t element_bytes) {
   return chunks > 0 ? bytes / (size_t)chunks / element_bytes : SIZE_MAX;
 }
 
-size_t plan_pass_most(const plan_room_t *room, const plan_load_t *load, size_t element_bytes,
-                      size_t *grain) {
-  size_t message_bytes = load->posted ? room->post_bytes : room->slot_bytes;
+size_t plan_pass_max(const plan_room_t *room, const plan_load_t *load, size_t element_bytes,
+                     size_t *grain) {
+  size_t message_bytes = load->multicast ? room->mcast_bytes : room->slot_bytes;
   size_t most = fitting(message_bytes, load->message_chunks, element_bytes);
   size_t in_scratch = fitting(room->scratch_bytes, load->scratch_chunks, element_bytes);
   if (in_scratch < most) most = in_scratch;

@@ -49,7 +49,7 @@ static void write_header(const plan_t *plan, FILE *out) {
   fprintf(out, "parts %d\nscratch %d\nlanes %d\n", plan->parts, plan->scratch_chunks, plan->lanes);
   fprintf(out, "depth %d\nmessage %d\nreach %s\n", plan->depth, plan->message_chunks,
           plan_reach_name(plan->reach));
-  if (plan->posted) fprintf(out, "posted 1\n");
+  if (plan->multicast) fprintf(out, "multicast 1\n");
   if (plan->order != PLAN_ORDER_FIXED) fprintf(out, "order %s\n", plan_order_name(plan->order));
 }
 

@@ -10,7 +10,7 @@
  *     depth 1                    # messages a FIFO must hold
  *     message 1                  # most chunks in one message
  *     reach own                  # or scratch, user: what of its peers' memory a rank touches
- *     posted 0                   # 1: every message goes to all; may be left out
+ *     multicast 0                   # 1: every message goes to all; may be left out
  *     order canonical            # or exact, fixed: the order of reductions; fixed if left out
  *
  *     rank 0                     # `rank 0 in-place` where INPUT and OUTPUT overlap

@@ -10,7 +10,7 @@
 
 #include "base/memory.h"
 #include "base/names.h"
-#include "base/words.h"
+#include "base/text.h"
 #include "plan/text.h"
 
 #define LINE_BYTES_MAX (256 * 1024) /* a reduce over 4096 ranks takes 90 KB */
@@ -30,7 +30,7 @@ typedef enum field {
 
 static const struct {
   const char *name;
-  int32_t least, most;
+  int32_t min, max;
 } fields[FIELD_COUNT] = {
     [FIELD_RANKS] = {"ranks", 1, PLAN_RANKS_MAX},
     [FIELD_ROOT] = {"root", 0, PLAN_RANKS_MAX - 1},
@@ -39,7 +39,7 @@ static const struct {
     [FIELD_LANES] = {"lanes", 1, PLAN_LANES_MAX},
     [FIELD_DEPTH] = {"depth", 0, PLAN_DEPTH_MAX},
     [FIELD_MESSAGE] = {"message", 0, SCRATCH_MAX},
-    [FIELD_POSTED] = {"posted", 0, 1},
+    [FIELD_POSTED] = {"multicast", 0, 1},
 };
 
 typedef struct reader {
@@ -154,8 +154,8 @@ static coll_status_t expect_end_of_line(reader_t *reader) {
   return expected(reader, "the end of the line", reader->at);
 }
 
-/* The next run of letters, digits, '_' and '-'; "" when there is none. Too long is cut, and then
- * matches nothing. */
+/* The next run of descriptors, digits, '_' and '-'; "" when there is none. Too long is cut, and
+ * then matches nothing. */
 static void take_word(reader_t *reader, char word[PLAN_NAME_BYTES]) {
   skip_spaces(reader);
   size_t length = 0;
@@ -167,15 +167,15 @@ static void take_word(reader_t *reader, char word[PLAN_NAME_BYTES]) {
   reader->at += length;
 }
 
-static coll_status_t take_number(reader_t *reader, const char *what, int32_t least, int32_t most,
+static coll_status_t take_number(reader_t *reader, const char *what, int32_t min, int32_t max,
                                  int32_t *number) {
   skip_spaces(reader);
   char digits[12], wanted[96];
   size_t length = strspn(reader->at, "0123456789");
   int64_t value = 0;
   snprintf(digits, sizeof digits, "%.*s", (int)(length < 11 ? length : 11), reader->at);
-  if (!base_words_integer(digits, least, most, &value)) {
-    snprintf(wanted, sizeof wanted, "%s from %d to %d", what, least, most);
+  if (!base_text_integer(digits, min, max, &value)) {
+    snprintf(wanted, sizeof wanted, "%s from %d to %d", what, min, max);
     return expected(reader, wanted, reader->at);
   }
   reader->at += length;
@@ -242,8 +242,7 @@ static coll_status_t read_field(reader_t *reader, const char *word, bool *is_hea
     if (strcmp(fields[i].name, word) != 0) continue;
     if (reader->given[i]) return refuse(reader, "'%s' is given twice", word);
     reader->given[i] = true;
-    COLL_TRY(
-        take_number(reader, fields[i].name, fields[i].least, fields[i].most, &reader->values[i]));
+    COLL_TRY(take_number(reader, fields[i].name, fields[i].min, fields[i].max, &reader->values[i]));
     return expect_end_of_line(reader);
   }
   *is_header = false;
@@ -278,7 +277,7 @@ static coll_status_t make_plan(reader_t *reader) {
   plan->lanes = values[FIELD_LANES];
   plan->depth = values[FIELD_DEPTH];
   plan->message_chunks = values[FIELD_MESSAGE];
-  plan->posted = values[FIELD_POSTED] != 0;
+  plan->multicast = values[FIELD_POSTED] != 0;
   plan->reach = reader->reach;
   plan->order = reader->order;
   reader->plan = plan;

@@ -65,11 +65,11 @@ typedef struct transport_port {
 } transport_port_t;
 
 /* Where what a rank waits for may come from. */
-typedef enum transport_outlook {
-  TRANSPORT_NEWS_HERE,     /* other ranks on this processor may go on, if they are given the core */
-  TRANSPORT_NEWS_SOON,     /* these might go on, but whom it misses has a core elsewhere */
-  TRANSPORT_NEWS_ELSEWHERE /* none here can go on */
-} transport_outlook_t;
+typedef enum transport_yield_hint {
+  TRANSPORT_YIELD_HELPS,  /* other ranks on this processor may go on, if they are given the core */
+  TRANSPORT_YIELD_LATER,  /* these might go on, but whom it misses has a core elsewhere */
+  TRANSPORT_YIELD_USELESS /* none here can go on */
+} transport_yield_hint_t;
 
 typedef struct transport_ops {
   const char *name;
@@ -95,12 +95,13 @@ typedef struct transport_ops {
   coll_status_t (*take)(transport_port_t *port);
 
   /* A post is one message to all peers, in a FIFO of its own that each of them reads: post, as
-   * send does, while all have room for it; then peek_post and take_post, as above. Holds at least
+   * send does, while all have room for it; then mcast_peek and mcast_take, as above. Holds at least
    * PLAN_DEPTH_MAX. Only where transport_t says how long posts may be. */
-  coll_status_t (*post)(transport_t *t, const void *data, const transport_head_t *head, bool *done);
-  coll_status_t (*peek_post)(transport_t *t, int peer, const void **data, transport_head_t *head,
-                             bool *done);
-  coll_status_t (*take_post)(transport_t *t, int peer);
+  coll_status_t (*mcast_send)(transport_t *t, const void *data, const transport_head_t *head,
+                              bool *done);
+  coll_status_t (*mcast_peek)(transport_t *t, int peer, const void **data, transport_head_t *head,
+                              bool *done);
+  coll_status_t (*mcast_take)(transport_t *t, int peer);
 
   /* Release: everything this thread wrote before is visible to the peer once its matching
    * wait has arrived. Holds at least PLAN_SIGNALS_MAX; not done: there is no room for another. */
@@ -142,7 +143,7 @@ typedef struct transport_ops {
   /* For wait loops of ranks that outnumber cores: tells how far this rank has come, in numbers that
    * mean about the same on all ranks and grow from call to call, and whom it misses (bit r % 64 for
    * rank r). What helps, as far as others have told. */
-  transport_outlook_t (*outlook)(transport_t *t, uint64_t place, uint64_t missing);
+  transport_yield_hint_t (*yield_hint)(transport_t *t, uint64_t place, uint64_t missing);
   void (*yield)(transport_t *t); /* lets other threads have the core, and peers know of it */
 
   /* A rank's flight recorder as it is known here, this rank's own included; NULL where it is not
@@ -167,10 +168,10 @@ typedef struct transport_ops {
 struct transport {
   const transport_ops_t *ops;
   int rank, size;
-  size_t slot_bytes; /* the most bytes of one message; the same on every rank */
-  size_t post_bytes; /* the most bytes of a post; 0: it carries none; the same on every rank */
-  bool peeks;        /* messages can be read in place, aligned for any element */
-  bool own_cores;    /* nobody needs the core of a rank that waits; by who owns the transport */
+  size_t slot_bytes;  /* the most bytes of one message; the same on every rank */
+  size_t mcast_bytes; /* the most bytes of a post; 0: it carries none; the same on every rank */
+  bool peeks;         /* messages can be read in place, aligned for any element */
+  bool own_cores;     /* nobody needs the core of a rank that waits; by who owns the transport */
   /* Not 0 once `aborted` would say so, for a quick look by any thread; set with release. */
   const _Atomic uint32_t *abort_word;
   /* This rank's own. Written with every call, and so not by way of a slot. */

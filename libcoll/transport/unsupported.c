@@ -57,19 +57,19 @@ static coll_status_t unsupported_address(transport_t *t, const void *ptr, size_t
   return COLL_OK;
 }
 
-static coll_status_t unsupported_post(transport_t *t, const void *data,
-                                      const transport_head_t *head, bool *done) {
+static coll_status_t unsupported_mcast_send(transport_t *t, const void *data,
+                                            const transport_head_t *head, bool *done) {
   (void)data, (void)head, (void)done;
   return unsupported(t, "post messages");
 }
 
-static coll_status_t unsupported_peek_post(transport_t *t, int peer, const void **data,
-                                           transport_head_t *head, bool *done) {
+static coll_status_t unsupported_mcast_peek(transport_t *t, int peer, const void **data,
+                                            transport_head_t *head, bool *done) {
   (void)peer, (void)data, (void)head, (void)done;
   return unsupported(t, "post messages");
 }
 
-static coll_status_t unsupported_take_post(transport_t *t, int peer) {
+static coll_status_t unsupported_mcast_take(transport_t *t, int peer) {
   (void)peer;
   return unsupported(t, "post messages");
 }
@@ -84,9 +84,10 @@ static bool unsupported_pending(transport_port_t *port, flight_call_t *call) {
   return false;
 }
 
-static transport_outlook_t unsupported_outlook(transport_t *t, uint64_t place, uint64_t missing) {
+static transport_yield_hint_t unsupported_yield_hint(transport_t *t, uint64_t place,
+                                                     uint64_t missing) {
   (void)t, (void)place, (void)missing;
-  return TRANSPORT_NEWS_HERE;
+  return TRANSPORT_YIELD_HELPS;
 }
 
 static void unsupported_yield(transport_t *t) {
@@ -156,9 +157,9 @@ const transport_ops_t transport_unsupported = {
     .recv = unsupported_recv,
     .peek = unsupported_peek,
     .take = unsupported_take,
-    .post = unsupported_post,
-    .peek_post = unsupported_peek_post,
-    .take_post = unsupported_take_post,
+    .mcast_send = unsupported_mcast_send,
+    .mcast_peek = unsupported_mcast_peek,
+    .mcast_take = unsupported_mcast_take,
     .signal = unsupported_signal,
     .wait = unsupported_wait,
     .signaled = unsupported_signaled,
@@ -170,7 +171,7 @@ const transport_ops_t transport_unsupported = {
     .arm = unsupported_arm,
     .sleep = unsupported_sleep,
     .disarm = unsupported_disarm,
-    .outlook = unsupported_outlook,
+    .yield_hint = unsupported_yield_hint,
     .yield = unsupported_yield,
     .recorder = unsupported_recorder,
     .publish = unsupported_publish,

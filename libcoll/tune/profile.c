@@ -162,7 +162,7 @@ static tune_counts_t counts_of(const plan_t *plan, int32_t rank, const plan_lane
       counts.steps = 1;
       break;
     case PLAN_SEND:
-      if (plan->posted && !plan_begins_row(plan, rank, step)) break;
+      if (plan->multicast && !plan_begins_row(plan, rank, step)) break;
       count_load(plan, rank, &step->send.src, touched, &counts);
       counts.chunks[TUNE_PUSH] += step->send.src.count;
       counts.messages = 1;

@@ -26,7 +26,7 @@ typedef enum tune_regime {
   TUNE_REGIME_COUNT
 } tune_regime_t;
 
-#define TUNE_TURNS_CALLS 8
+#define TUNE_SIM_CALLS 8
 
 typedef struct tune_profile {
   const algo_t *algo;
@@ -40,7 +40,7 @@ typedef struct tune_profile {
   tune_counts_t all; /* of all ranks in one pass; hops: how often they wait */
 
   /* Of ranks that outnumber cores (turns.h); 0 and false where that was not looked at. */
-  int64_t turns; /* of a core from rank to rank, in TUNE_TURNS_CALLS passes one after the other */
+  int64_t turns; /* of a core from rank to rank, in TUNE_SIM_CALLS passes one after the other */
   bool uneven;   /* some rank does much more than others */
 } tune_profile_t;
 

@@ -45,14 +45,14 @@ static uint64_t divide_up(uint64_t value, uint64_t divisor) {
 }
 
 /* Bytes of a block that a pass takes at most; 0: none can be made. */
-static uint64_t pass_bytes_most(const tune_profile_t *profile, const tune_call_t *call) {
+static uint64_t pass_bytes_max(const tune_profile_t *profile, const tune_call_t *call) {
   size_t grain, bytes;
-  size_t most = plan_pass_most(&call->room, &profile->load, call->element_bytes, &grain);
+  size_t most = plan_pass_max(&call->room, &profile->load, call->element_bytes, &grain);
   return __builtin_mul_overflow(most, call->element_bytes, &bytes) ? UINT64_MAX : bytes;
 }
 
 static uint64_t passes_of(const tune_profile_t *profile, const tune_call_t *call) {
-  return call->bytes == 0 ? 1 : (call->bytes - 1) / pass_bytes_most(profile, call) + 1;
+  return call->bytes == 0 ? 1 : (call->bytes - 1) / pass_bytes_max(profile, call) + 1;
 }
 
 __extension__ typedef unsigned __int128 product_t;
@@ -192,7 +192,7 @@ static void price_crowded(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_C
   term_ps[TUNE_TERM_HOPS] = chain_ps[TUNE_TERM_HOPS];
   if (pricing->profile->turns > 0) {
     uint64_t turns = (uint64_t)pricing->profile->turns * pricing->passes;
-    term_ps[TUNE_TERM_HOPS] = turns * pricing->machine->fixed_ps[TUNE_SWITCH] / TUNE_TURNS_CALLS;
+    term_ps[TUNE_TERM_HOPS] = turns * pricing->machine->fixed_ps[TUNE_SWITCH] / TUNE_SIM_CALLS;
   }
 }
 
@@ -213,7 +213,7 @@ static uint64_t price_entry(const pricing_t *pricing) {
 tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_t *profile,
                               const tune_call_t *call) {
   tune_estimate_t estimate = {.verdict = TUNE_POSSIBLE};
-  if (pass_bytes_most(profile, call) == 0) estimate.verdict = TUNE_NO_ROOM;
+  if (pass_bytes_max(profile, call) == 0) estimate.verdict = TUNE_NO_ROOM;
   if (profile->reach > call->reach) estimate.verdict = TUNE_TOO_FAR;
   if (!tune_order_allows(call->order, profile->order)) estimate.verdict = TUNE_OTHER_ORDER;
   if (estimate.verdict != TUNE_POSSIBLE) return estimate;
@@ -262,7 +262,8 @@ int tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], 
   for (int i = 0; i < count; i++) {
     tune_estimate_t estimate = tune_estimate(machine, &profiles[i], call);
     if (estimate.verdict != TUNE_POSSIBLE) continue;
-    uint64_t as_good_ps = least_ps / (profiles[i].turns > 0 ? TUNE_AS_GOOD_TURNED : TUNE_AS_GOOD);
+    uint64_t as_good_ps =
+        least_ps / (profiles[i].turns > 0 ? TUNE_AS_GOOD_SIMULATED : TUNE_AS_GOOD);
     if (estimate.total_ps - least_ps > as_good_ps) continue;
     uint64_t steps = steps_of(&profiles[i], call, estimate.passes);
     if (steps >= fewest) continue;

@@ -40,8 +40,8 @@ typedef struct tune_call {
 
 typedef enum tune_verdict {
   TUNE_POSSIBLE,
-  TUNE_TOO_FAR, /* the plan reaches further than the memory at hand allows */
-  TUNE_NO_ROOM, /* messages or scratch have no room for a single element of its chunks */
+  TUNE_TOO_FAR,    /* the plan reaches further than the memory at hand allows */
+  TUNE_NO_ROOM,    /* messages or scratch have no room for a single element of its chunks */
   TUNE_OTHER_ORDER /* the plan reduces in an order that the call does not allow */
 } tune_verdict_t;
 
@@ -72,7 +72,7 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
  * the one with the fewest steps is taken; where ranks share cores, the one with the fewest hops.
  * Where turns were counted (turns.h), they tell nearly all. */
 #define TUNE_AS_GOOD 24
-#define TUNE_AS_GOOD_TURNED 64
+#define TUNE_AS_GOOD_SIMULATED 64
 
 /* Index of the cheapest profile, in this sense, and the first among equals; -1 where none is
  * possible. */

@@ -6,11 +6,11 @@
 
 #include "base/memory.h"
 
-#define TABLE_LEAST 256 /* a power of two */
+#define TABLE_MIN 256 /* a power of two */
 
 coll_status_t verify_channels_create(verify_channels_t *channels) {
-  *channels = (verify_channels_t){.size = TABLE_LEAST};
-  return base_alloc(TABLE_LEAST, sizeof *channels->table, "channels", (void **)&channels->table);
+  *channels = (verify_channels_t){.size = TABLE_MIN};
+  return base_alloc(TABLE_MIN, sizeof *channels->table, "channels", (void **)&channels->table);
 }
 
 void verify_channels_free(verify_channels_t *channels) {

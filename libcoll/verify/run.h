@@ -18,10 +18,10 @@ typedef struct verify_watched {
 typedef struct verify_lane {
   verify_site_t at; /* the next step; at.step == count: done */
   verify_view_t view;
-  bool queued;               /* in the run's queue */
-  bool ended;                /* its last step is done */
-  bool offered;              /* depth 0: the send at hand waits to be taken */
-  int32_t full;              /* of a posted plan: the rank that has no room for the row at hand */
+  bool queued;  /* in the run's queue */
+  bool ended;   /* its last step is done */
+  bool offered; /* depth 0: the send at hand waits to be taken */
+  int32_t full; /* of a multicast plan: the rank that has no room for the row at hand */
   verify_watched_t *watched; /* ascending steps */
   size_t watched_count, passed_count;
 } verify_lane_t;

@@ -112,7 +112,7 @@ static coll_status_t run_send(verify_run_t *run, verify_lane_t *lane, const plan
   int32_t peer = step->send.peer;
   size_t depth = (size_t)run->plan->depth, room = depth > 0 ? depth : 1;
   verify_channel_t *channel = NULL;
-  if (run->plan->posted && plan_begins_row(run->plan, lane->at.rank, step)) {
+  if (run->plan->multicast && plan_begins_row(run->plan, lane->at.rank, step)) {
     COLL_TRY(row_has_room(run, lane, done));
     if (!*done) return COLL_OK;
   }

@@ -20,7 +20,7 @@ static uint32_t waits_for(const verify_run_t *run, const verify_lane_t *lane) {
   const plan_step_t *step = step_of(run, lane);
   int32_t rank = lane->at.rank, number = lane->at.lane;
   switch (step->kind) {
-    case PLAN_SEND: rank = run->plan->posted ? lane->full : step->send.peer; break;
+    case PLAN_SEND: rank = run->plan->multicast ? lane->full : step->send.peer; break;
     case PLAN_RECV: rank = step->recv.peer; break;
     case PLAN_WAIT: rank = step->wait.peer; break;
     case PLAN_AFTER: number = step->after.lane; break;

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 
-#define TABLE_LEAST 1024 /* a power of two */
+#define TABLE_MIN 1024 /* a power of two */
 
 coll_status_t verify_values_create(const plan_t *plan, verify_values_t *values) {
   *values = (verify_values_t){.size = plan->shape.size};
@@ -18,8 +18,8 @@ coll_status_t verify_values_create(const plan_t *plan, verify_values_t *values) 
     values->leaf_base[rank + 1] =
         values->leaf_base[rank] + (size_t)plan_chunks(plan, rank, PLAN_INPUT);
   }
-  COLL_TRY(base_alloc(TABLE_LEAST, sizeof *values->table, "values", (void **)&values->table));
-  values->table_size = TABLE_LEAST;
+  COLL_TRY(base_alloc(TABLE_MIN, sizeof *values->table, "values", (void **)&values->table));
+  values->table_size = TABLE_MIN;
   return COLL_OK;
 }
 

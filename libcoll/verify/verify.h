@@ -15,15 +15,15 @@
 
 typedef enum verify_verdict {
   VERIFY_PROVED,
-  VERIFY_MALFORMED,    /* plan_check_program refused a program */
-  VERIFY_UNMATCHED,    /* a message or signal left over at the end */
-  VERIFY_SIZE,         /* a message and its receive differ in chunks */
-  VERIFY_DEADLOCK,     /* no lane can go on, at the stated FIFO depth */
-  VERIFY_UNWRITTEN,    /* a read of what was never written */
-  VERIFY_RACE,         /* two accesses, one a write, that nothing orders; a peer's access that may
-                          come before this rank's call starts or after it returns counts as one */
-  VERIFY_CONST_INPUT,  /* a write to INPUT that is not OUTPUT as well */
-  VERIFY_CONTRIBUTION, /* an output chunk does not hold exactly what the collective asks */
+  VERIFY_MALFORMED,     /* plan_check_program refused a program */
+  VERIFY_UNMATCHED,     /* a message or signal left over at the end */
+  VERIFY_SIZE,          /* a message and its receive differ in chunks */
+  VERIFY_DEADLOCK,      /* no lane can go on, at the stated FIFO depth */
+  VERIFY_UNWRITTEN,     /* a read of what was never written */
+  VERIFY_RACE,          /* two accesses, one a write, that nothing orders; a peer's access that may
+                           come before this rank's call starts or after it returns counts as one */
+  VERIFY_CONST_INPUT,   /* a write to INPUT that is not OUTPUT as well */
+  VERIFY_CONTRIBUTION,  /* an output chunk does not hold exactly what the collective asks */
   VERIFY_NOT_IDENTICAL, /* ranks hold the same sum, but reduced in different orders */
   VERIFY_ORDER          /* a result is not reduced in the order that the plan states */
 } verify_verdict_t;

@@ -261,7 +261,8 @@ static coll_status_t add_token(trainer_t *trainer, uint32_t pair, train_merge_t 
   return COLL_OK;
 }
 
-/* Occurrences are visited in ascending position, so of "aaa" the first two letters are merged. */
+/* Occurrences are visited in ascending position, so of "aaa" the first two descriptors are merged.
+ */
 static coll_status_t apply_merge(trainer_t *trainer, uint32_t index) {
   train_merge_t merge;
   COLL_TRY(add_token(trainer, trainer->counters[index].pair, &merge));

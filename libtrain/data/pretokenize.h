@@ -4,7 +4,7 @@
  *
  *     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  *
- * A word is a run of letters, of numbers or of other characters, with one preceding space. Of
+ * A word is a run of descriptors, of numbers or of other characters, with one preceding space. Of
  * longer white space all but the last character forms a word of its own.
  */
 #ifndef LIBTRAIN_DATA_PRETOKENIZE_H

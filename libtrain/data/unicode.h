@@ -1,5 +1,5 @@
 /*
- * UTF-8 decoding and the character classes that the pre-tokenizer needs: letter, number, white
+ * UTF-8 decoding and the character classes that the pre-tokenizer needs: descriptor, number, white
  * space. The classes come from a table in the sources instead of the locale, so that all machines
  * split text identically.
  */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/words.h"
+#include "base/text.h"
 
 #define PARAMETERS_MAX ((size_t)1 << 31)
 #define BYTE_VOCABULARY 256 /* vocabulary size of byte-level models */
@@ -52,7 +52,7 @@ coll_status_t train_preset_find(const char *name, train_model_config_t *config) 
     snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "", names[i]);
   }
   return base_fail(COLL_ERROR_INVALID, "unknown model '%s'; did you mean '%s'? Available: %s", name,
-                   base_words_nearest(name, names, PRESETS), all);
+                   base_text_nearest(name, names, PRESETS), all);
 }
 
 coll_status_t train_model_config_check(const train_model_config_t *config) {

@@ -230,7 +230,7 @@ test_traffic_t test_traffic_all(const plan_t *plan) {
   return fold(plan, false);
 }
 
-test_traffic_t test_traffic_most(const plan_t *plan) {
+test_traffic_t test_traffic_max(const plan_t *plan) {
   return fold(plan, true);
 }
 

@@ -45,8 +45,8 @@ typedef struct test_traffic {
 } test_traffic_t;
 
 test_traffic_t test_traffic_rank(const plan_t *plan, int rank);
-test_traffic_t test_traffic_all(const plan_t *plan);  /* sums; longest and scratch are maxima */
-test_traffic_t test_traffic_most(const plan_t *plan); /* the maximum of each over the ranks */
+test_traffic_t test_traffic_all(const plan_t *plan); /* sums; longest and scratch are maxima */
+test_traffic_t test_traffic_max(const plan_t *plan); /* the maximum of each over the ranks */
 
 /* Rounds of the plan's messages where a rank can send one and receive one at a time and each takes
  * one unit: the length of the critical path. */

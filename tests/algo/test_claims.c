@@ -44,8 +44,8 @@ static void expect_total(const plan_t *plan, int messages, int chunks) {
             t.chunks, t.messages, chunks, messages);
 }
 
-static void expect_most(const plan_t *plan, int chunks) {
-  int sent = test_traffic_most(plan).chunks;
+static void expect_max(const plan_t *plan, int chunks) {
+  int sent = test_traffic_max(plan).chunks;
   cr_assert_leq(sent, chunks, "%s of %d: a rank sends %d chunks of at most %d", plan->algorithm,
                 plan->shape.size, sent, chunks);
 }
@@ -82,7 +82,7 @@ static void allreduce_ring(const plan_t *plan, int size) {
 static void allreduce_butterfly(const plan_t *plan, int size) {
   int log2 = test_log2_up(power_below(size));
   if (is_power(size)) expect_each(plan, log2, log2);
-  expect_most(plan, log2 + (is_power(size) ? 0 : 1));
+  expect_max(plan, log2 + (is_power(size) ? 0 : 1));
   expect_rounds(plan, log2 + (is_power(size) ? 0 : 2));
 }
 
@@ -95,7 +95,7 @@ static void allreduce_halving_doubling(const plan_t *plan, int size) {
   int power = power_below(size), log2 = test_log2_up(power);
   cr_assert_eq(plan->parts, power);
   if (is_power(size)) expect_each(plan, 2 * log2, 2 * (size - 1));
-  expect_most(plan, 2 * (power - 1) + (is_power(size) ? 0 : power));
+  expect_max(plan, 2 * (power - 1) + (is_power(size) ? 0 : power));
   expect_rounds(plan, 2 * log2 + (is_power(size) ? 0 : 4));
 }
 
@@ -105,7 +105,7 @@ static void allreduce_rabenseifner(const plan_t *plan, int size) {
     expect_each(plan, 2 * log2, 2 * (size - 1));
     expect_rounds(plan, 2 * log2);
   }
-  expect_most(plan, 2 * power);
+  expect_max(plan, 2 * power);
 }
 
 static void allreduce_tree(const plan_t *plan, int size) {
@@ -119,7 +119,7 @@ static void allreduce_direct(const plan_t *plan, int size) {
 }
 
 static void allreduce_circulant(const plan_t *plan, int size) {
-  int chunks = test_traffic_most(plan).chunks;
+  int chunks = test_traffic_max(plan).chunks;
   cr_assert_eq(plan->parts, size);
   cr_assert_eq(test_traffic_all(plan).chunks, size * chunks);
   cr_assert_eq(chunks, 2 * (size - 1));
@@ -265,7 +265,7 @@ static void halving_or_doubling(const plan_t *plan, int size) {
 }
 
 static void half_circulant(const plan_t *plan, int size) {
-  test_traffic_t most = test_traffic_most(plan);
+  test_traffic_t most = test_traffic_max(plan);
   cr_assert_eq(most.chunks, size - 1);
   cr_assert_eq(test_traffic_all(plan).chunks, size * (size - 1));
   expect_peers(plan, test_log2_up(size));
@@ -289,7 +289,7 @@ static void binomial(const plan_t *plan, int size) {
 
 static void chain(const plan_t *plan, int size) {
   expect_total(plan, size - 1, size - 1);
-  expect_most(plan, 1);
+  expect_max(plan, 1);
   expect_rounds(plan, size - 1);
 }
 
@@ -299,7 +299,7 @@ static void reduce_linear(const plan_t *plan, int size) {
 
 static void reduce_direct(const plan_t *plan, int size) {
   expect_total(plan, (size - 1) * (size + 1), (size - 1) * (size + 1));
-  expect_most(plan, size > 1 ? size : 0);
+  expect_max(plan, size > 1 ? size : 0);
 }
 
 /* One reduction and two messages a rank at most. */
@@ -314,13 +314,13 @@ static void inorder(const plan_t *plan, int size) {
 }
 
 static void scatter_allgather(const plan_t *plan, int size) {
-  expect_most(plan, 2 * (size - 1));
+  expect_max(plan, 2 * (size - 1));
   cr_assert_eq(plan->message_chunks, size > 1);
   expect_rounds(plan, 2 * (size - 1));
 }
 
 static void reduce_scatter_gather(const plan_t *plan, int size) {
-  expect_most(plan, size - 1 + size / 2);
+  expect_max(plan, size - 1 + size / 2);
 }
 
 Test(claims, broadcast_and_reduce) {

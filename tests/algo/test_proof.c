@@ -19,7 +19,7 @@ enum { EVERY_SIZE_TO = 24, SIZES_BEYOND = 1 };
 enum { EVERY_SIZE_TO = 64, SIZES_BEYOND = 5 };
 #endif
 
-enum { STEPS_MOST = 500000 }; /* of a plan, all ranks: keeps the whole within seconds */
+enum { STEPS_MAX = 500000 }; /* of a plan, all ranks: keeps the whole within seconds */
 
 static void prove(const algo_t *algo, int size, int root, test_mode_t mode) {
   plan_t *plan = test_plan_build(algo, size, root, mode);
@@ -28,7 +28,7 @@ static void prove(const algo_t *algo, int size, int root, test_mode_t mode) {
   cr_assert_eq(report.verdict, VERIFY_PROVED, "%s/%s, %d ranks, root %d, mode %d: %s: %s",
                base_collective_name(algo->collective), algo->name, size, root, (int)mode,
                verify_verdict_name(report.verdict), report.text);
-  cr_assert_leq(report.steps, STEPS_MOST);
+  cr_assert_leq(report.steps, STEPS_MAX);
   plans_proved++;
   steps_proved += report.steps;
   plan_free(plan);

@@ -104,7 +104,7 @@ static void header_is_tight(const algo_t *algo) {
   for (int size = 1; size <= 33; size++) {
     plan_t *apart = test_plan_build(algo, size, 0, TEST_APART);
     plan_t *in_place = test_plan_build(algo, size, 0, TEST_IN_PLACE);
-    test_traffic_t a = test_traffic_most(apart), b = test_traffic_most(in_place);
+    test_traffic_t a = test_traffic_max(apart), b = test_traffic_max(in_place);
     int scratch = a.scratch > b.scratch ? a.scratch : b.scratch;
     const char *verb = base_collective_name(algo->collective);
     cr_assert_eq(apart->message_chunks, a.longest, "%s/%s of %d: %d stated, %d used", verb,

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGE 300000             /* elements: more bytes than a send may leave untaken */
-#define CHECKED_MAX 1000000      /* elements of a call whose buffers are filled and checked */
-#define ALLTOALLV_STRIDE 8       /* elements between the blocks */
+#define LARGE 300000        /* elements: more bytes than a send may leave untaken */
+#define CHECKED_MAX 1000000 /* elements of a call whose buffers are filled and checked */
+#define ALLTOALLV_STRIDE 8  /* elements between the blocks */
 #define ALLTOALLV_SELF_COUNT 2
 #define BUFFER_BYTES ((size_t)1 << 21)
-#define BLOCK_FACTOR 8           /* input of rank r for rank j: r + 1 + BLOCK_FACTOR * j */
+#define BLOCK_FACTOR 8 /* input of rank r for rank j: r + 1 + BLOCK_FACTOR * j */
 #define PREMUL_SCALAR 2
 
 /* ---- the kinds ------------------------------------------------------------------------------*/
@@ -28,7 +28,11 @@
   .verb = COLL_ALLTOALLV, .dtype = COLL_INT32, .count = sent, .recv_count = expected
 
 #define ONE(title, ...) \
-  { title, 1, false, { { __VA_ARGS__ } } }
+  {                     \
+    title, 1, false, {  \
+      { __VA_ARGS__ }   \
+    }                   \
+  }
 
 static const call_kind_t kinds[] = {
     {.name = "nothing at all"},
@@ -286,8 +290,8 @@ static bool blocks_are_right(const call_t *call, int rank, int size, const void 
   size_t stride = block_stride(call) * coll_dtype_bytes(call->dtype);
   for (int j = 0; j < size; j++) {
     int value = j + 1 + (has_input_blocks(call->verb) ? BLOCK_FACTOR * rank : 0);
-    size_t count = call->verb == COLL_ALLTOALLV ? alltoallv_count(call, rank, j, false)
-                                                : call->count;
+    size_t count =
+        call->verb == COLL_ALLTOALLV ? alltoallv_count(call, rank, j, false) : call->count;
     if (!holds(call->dtype, (const char *)output + (size_t)j * stride, count, value)) return false;
   }
   return true;
@@ -310,8 +314,7 @@ static int single_result(const call_t *call, int rank, int size) {
 
 static bool is_right(const call_t *call, int rank, int size, const void *output) {
   bool gathered = call->verb == COLL_ALLGATHER || call->verb == COLL_ALLTOALL ||
-                  call->verb == COLL_ALLTOALLV ||
-                  (call->verb == COLL_GATHER && rank == call->root);
+                  call->verb == COLL_ALLTOALLV || (call->verb == COLL_GATHER && rank == call->root);
   if (call->count > CHECKED_MAX) return true;
   if (gathered) return blocks_are_right(call, rank, size, output);
   int value = single_result(call, rank, size);

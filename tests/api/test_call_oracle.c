@@ -112,7 +112,7 @@ Test(call_oracle, knows_pairs) {
     cr_expect(verdict.untaken == k->untaken, "%s, %s", k->first, k->second);
     for (int rank = 0; rank < 2; rank++) {
       cr_expect(verdict.must_report[rank] == k->reports[rank], "%s, %s: rank %d", k->first,
-                   k->second, rank);
+                k->second, rank);
     }
     if (k->accepted != NULL) {
       cr_expect(call_oracle_accepts(kinds, 2, &verdict, false, k->accepted), "%s", k->accepted);
@@ -140,6 +140,6 @@ Test(call_oracle, has_kinds_enough) {
   cr_expect(call_kind_count() >= 40, "%d", call_kind_count());
   for (int i = 0; i < call_kind_count(); i++) {
     cr_expect(call_kind_find(call_kind_at(i)->name) == call_kind_at(i), "two kinds are named '%s'",
-                 call_kind_at(i)->name);
+              call_kind_at(i)->name);
   }
 }

@@ -37,7 +37,7 @@ typedef enum stage { STAGE_CALL, STAGE_BARRIER, STAGE_ERROR, STAGE_DESTROY, STAG
 
 typedef struct told {
   coll_status_t status[STAGE_COUNT];
-  int stages;                    /* that it has come back from */
+  int stages; /* that it has come back from */
   bool wrong_result;
   uint64_t report_ns;            /* from the start of the call to the first mismatch; 0: none */
   char sentence[SENTENCE_BYTES]; /* of the first mismatch, else of the first failure */
@@ -84,7 +84,7 @@ typedef struct show {
   int size, pair_count, first; /* the first pair of this run */
   bool threads;
   const pair_t *pairs;
-  _Atomic int current; /* the pair that the ranks are in */
+  _Atomic int current;                /* the pair that the ranks are in */
   _Atomic unsigned arrivals, returns; /* at meetings; from the calls of a pair: over the run */
   coll_unique_id_t id;
   coll_comm_t comms[CALL_RANKS_MAX]; /* threads only */
@@ -144,10 +144,10 @@ static int play_pair(actor_t *self, int index) {
   if (self->rank == 0) atomic_store(&show->current, index);
   meet(self);
   uint64_t begin_ns = base_clock_now_ns();
-  note(told,
-       call_kind_run(kind_of(pair, self->rank), comm, self->rank, show->size, &self->memory,
-                     &right),
-       comm, begin_ns);
+  note(
+      told,
+      call_kind_run(kind_of(pair, self->rank), comm, self->rank, show->size, &self->memory, &right),
+      comm, begin_ns);
   told->wrong_result = !right;
   note(told, coll_barrier(comm, NULL), comm, begin_ns);
   note(told, coll_comm_error(comm), comm, begin_ns);
@@ -359,9 +359,9 @@ static int run_pairs(show_t *show) {
     atomic_store(&show->arrivals, 0);
     atomic_store(&show->returns, 0);
     atomic_store(&show->current, show->first);
-    bool good = show->threads ? harness_run_watched(1, STALL_MS, threads_main, show, &result)
-                              : harness_run_watched(show->size, STALL_MS, process_main, show,
-                                                    &result);
+    bool good = show->threads
+                    ? harness_run_watched(1, STALL_MS, threads_main, show, &result)
+                    : harness_run_watched(show->size, STALL_MS, process_main, show, &result);
     if (good) return show->pair_count;
     int lost = atomic_load(&show->current);
     bool crashed = false;

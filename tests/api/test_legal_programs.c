@@ -9,7 +9,7 @@
 #include "harness/party.h"
 
 #define LIMIT_MS 10000
-#define MESSAGES_MAX 64             /* of a pair that a send never waits for, */
+#define MESSAGES_MAX 64               /* of a pair that a send never waits for, */
 #define BYTES_MAX ((size_t)256 << 10) /* and their bytes */
 #define LARGE 200000
 
@@ -223,8 +223,7 @@ Test(legal, sends_alone_received_in_one_group) {
 }
 
 Test(legal, sends_in_groups_of_3_received_in_groups_of_7) {
-  exchange((traffic_t){
-      .messages = MESSAGES_MAX, .bytes = mixed, .send_group = 3, .recv_group = 7});
+  exchange((traffic_t){.messages = MESSAGES_MAX, .bytes = mixed, .send_group = 3, .recv_group = 7});
 }
 
 /* ---- messages and collectives in one group --------------------------------------------------*/

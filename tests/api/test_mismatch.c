@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "harness/party.h"
 
-#define COUNT_MOST 60000
+#define COUNT_MAX 60000
 
 /* What rank 0 calls, and what all others do. */
 typedef struct clash {
@@ -22,7 +22,7 @@ static int clash_body(party_rank_t *self) {
   clash_t *clash = self->context;
   question_t q = self->rank == 0 ? clash->first : clash->others;
   void *in = NULL, *out = NULL;
-  size_t bytes = (size_t)self->size * COUNT_MOST * 8;
+  size_t bytes = (size_t)self->size * COUNT_MAX * 8;
   q.size = self->size;
   if (clash->coll_memory) {
     PARTY_OK(coll_mem_alloc(bytes, &in));
@@ -78,84 +78,77 @@ static void clash(clash_t clash) {
 Test(mismatch, of_verbs) {
   clash((clash_t){CALL(COLL_ALLREDUCE, 10, COLL_FLOAT32, COLL_SUM, 0),
                   CALL(COLL_ALLGATHER, 10, COLL_FLOAT32, COLL_SUM, 0),
-                  "allreduce(float32, sum, count 10)",
-                  "allgather(float32, count 10)", false});
+                  "allreduce(float32, sum, count 10)", "allgather(float32, count 10)", false});
 }
 
 Test(mismatch, of_large_verbs) {
-  clash((clash_t){CALL(COLL_REDUCE_SCATTER, COUNT_MOST, COLL_FLOAT32, COLL_SUM, 0),
-                  CALL(COLL_ALLTOALL, COUNT_MOST, COLL_FLOAT32, COLL_SUM, 0),
-                  "reduce_scatter(float32, sum, count 60000)",
-                  "alltoall(float32, count 60000)", false});
+  clash((clash_t){CALL(COLL_REDUCE_SCATTER, COUNT_MAX, COLL_FLOAT32, COLL_SUM, 0),
+                  CALL(COLL_ALLTOALL, COUNT_MAX, COLL_FLOAT32, COLL_SUM, 0),
+                  "reduce_scatter(float32, sum, count 60000)", "alltoall(float32, count 60000)",
+                  false});
 }
 
 Test(mismatch, of_counts) {
   clash((clash_t){CALL(COLL_ALLREDUCE, 10, COLL_INT64, COLL_SUM, 0),
                   CALL(COLL_ALLREDUCE, 11, COLL_INT64, COLL_SUM, 0),
-                  "allreduce(int64, sum, count 10)",
-                  "allreduce(int64, sum, count 11)", false});
+                  "allreduce(int64, sum, count 10)", "allreduce(int64, sum, count 11)", false});
 }
 
 Test(mismatch, of_counts_small_and_large) {
   clash((clash_t){CALL(COLL_ALLREDUCE, 10, COLL_INT64, COLL_SUM, 0),
-                  CALL(COLL_ALLREDUCE, COUNT_MOST, COLL_INT64, COLL_SUM, 0),
-                  "allreduce(int64, sum, count 10)",
-                  "allreduce(int64, sum, count 60000)", false});
+                  CALL(COLL_ALLREDUCE, COUNT_MAX, COLL_INT64, COLL_SUM, 0),
+                  "allreduce(int64, sum, count 10)", "allreduce(int64, sum, count 60000)", false});
 }
 
 Test(mismatch, of_counts_both_large) {
-  clash((clash_t){CALL(COLL_ALLREDUCE, COUNT_MOST - 1, COLL_INT64, COLL_SUM, 0),
-                  CALL(COLL_ALLREDUCE, COUNT_MOST, COLL_INT64, COLL_SUM, 0),
-                  "allreduce(int64, sum, count 59999)",
-                  "allreduce(int64, sum, count 60000)", false});
+  clash((clash_t){CALL(COLL_ALLREDUCE, COUNT_MAX - 1, COLL_INT64, COLL_SUM, 0),
+                  CALL(COLL_ALLREDUCE, COUNT_MAX, COLL_INT64, COLL_SUM, 0),
+                  "allreduce(int64, sum, count 59999)", "allreduce(int64, sum, count 60000)",
+                  false});
 }
 
 Test(mismatch, of_dtypes) {
   clash((clash_t){CALL(COLL_ALLREDUCE, 10, COLL_INT32, COLL_SUM, 0),
                   CALL(COLL_ALLREDUCE, 10, COLL_FLOAT32, COLL_SUM, 0),
-                  "allreduce(int32, sum, count 10)",
-                  "allreduce(float32, sum, count 10)", false});
+                  "allreduce(int32, sum, count 10)", "allreduce(float32, sum, count 10)", false});
 }
 
 Test(mismatch, of_ops) {
   clash((clash_t){CALL(COLL_ALLREDUCE, 10, COLL_INT32, COLL_SUM, 0),
                   CALL(COLL_ALLREDUCE, 10, COLL_INT32, COLL_MAX, 0),
-                  "allreduce(int32, sum, count 10)",
-                  "allreduce(int32, max, count 10)", false});
+                  "allreduce(int32, sum, count 10)", "allreduce(int32, max, count 10)", false});
 }
 
 Test(mismatch, of_roots_that_both_send) {
   clash((clash_t){CALL(COLL_BROADCAST, 10, COLL_INT32, COLL_SUM, 0),
                   CALL(COLL_BROADCAST, 10, COLL_INT32, COLL_SUM, 1),
-                  "broadcast(int32, count 10, root 0)",
-                  "broadcast(int32, count 10, root 1)", false});
+                  "broadcast(int32, count 10, root 0)", "broadcast(int32, count 10, root 1)",
+                  false});
 }
 
 Test(mismatch, of_roots_that_both_receive) {
   clash((clash_t){CALL(COLL_BROADCAST, 10, COLL_INT32, COLL_SUM, 1),
                   CALL(COLL_BROADCAST, 10, COLL_INT32, COLL_SUM, 0),
-                  "broadcast(int32, count 10, root 1)",
-                  "broadcast(int32, count 10, root 0)", false});
+                  "broadcast(int32, count 10, root 1)", "broadcast(int32, count 10, root 0)",
+                  false});
 }
 
 Test(mismatch, of_verbs_that_both_receive) {
   clash((clash_t){CALL(COLL_REDUCE, 10, COLL_INT32, COLL_SUM, 0),
                   CALL(COLL_BROADCAST, 10, COLL_INT32, COLL_SUM, 0),
-                  "reduce(int32, sum, count 10, root 0)",
-                  "broadcast(int32, count 10, root 0)", false});
+                  "reduce(int32, sum, count 10, root 0)", "broadcast(int32, count 10, root 0)",
+                  false});
 }
 
 Test(mismatch, of_a_large_broadcast_and_a_barrier) {
-  clash((clash_t){CALL(COLL_BROADCAST, COUNT_MOST, COLL_INT64, COLL_SUM, 0),
+  clash((clash_t){CALL(COLL_BROADCAST, COUNT_MAX, COLL_INT64, COLL_SUM, 0),
                   CALL(COLL_BARRIER, 0, COLL_UINT8, COLL_SUM, 0),
-                  "broadcast(int64, count 60000, root 0)",
-                  "barrier()", false});
+                  "broadcast(int64, count 60000, root 0)", "barrier()", false});
 }
 
 Test(mismatch, of_messages_and_signals) {
   clash((clash_t){CALL(COLL_BARRIER, 0, COLL_UINT8, COLL_SUM, 0),
-                  CALL(COLL_ALLREDUCE, 10, COLL_INT32, COLL_SUM, 0),
-                  "barrier()",
+                  CALL(COLL_ALLREDUCE, 10, COLL_INT32, COLL_SUM, 0), "barrier()",
                   "allreduce(int32, sum, count 10)", false});
 }
 
@@ -209,8 +202,9 @@ static int uneven_body(party_rank_t *self) {
   if (status == COLL_OK) status = coll_barrier(self->comm, NULL);
   PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "rank %d: %s: %s", self->rank,
                 coll_status_string(status), coll_last_error(self->comm));
-  PARTY_REQUIRE(strstr(coll_last_error(self->comm), "rank 1 is in alltoallv(int32, count 1)") != NULL,
-                "%s", coll_last_error(self->comm));
+  PARTY_REQUIRE(
+      strstr(coll_last_error(self->comm), "rank 1 is in alltoallv(int32, count 1)") != NULL, "%s",
+      coll_last_error(self->comm));
   return 0;
 }
 

@@ -16,7 +16,7 @@
 #include "verify/random.h"
 
 enum {
-  BLOCK = 17,   /* distinct elements of a block of a reduce-scatter */
+  BLOCK = 17,    /* distinct elements of a block of a reduce-scatter */
   LARGE = 20000, /* elements of a call of several passes */
   RANKS_MAX = 16,
   OP_PREMUL = COLL_OP_BUILTIN_COUNT,
@@ -139,15 +139,14 @@ static int check_output(const bench_t *b, const manner_t *m, const char *out) {
   if (m->collective == COLL_REDUCE && m->root != b->self->rank) return 0;
   const char *expected = b->expected + (scatters ? (size_t)b->self->rank * bytes : 0);
   for (size_t i = 0; i < m->repeats; i++) {
-    PARTY_REQUIRE(memcmp(out + i * bytes, expected, bytes) == 0,
-                  "%s by %s (set: %s) of %d ranks, %s, op %d, repeat %zu of %zu%s%s%s%s, root %d: "
-                  "other bits",
-                  coll_collective_name(m->collective),
-                  coll_comm_algo_used(b->self->comm, m->collective),
-                  m->algo != NULL ? m->algo : "none", b->self->size, coll_dtype_name(b->dtype),
-                  (int)b->op, i, m->repeats, m->coll_memory ? ", coll_mem_alloc" : "",
-                  m->in_place ? ", in place" : "", m->grouped ? ", grouped" : "",
-                  m->streamed ? ", on a stream" : "", m->root);
+    PARTY_REQUIRE(
+        memcmp(out + i * bytes, expected, bytes) == 0,
+        "%s by %s (set: %s) of %d ranks, %s, op %d, repeat %zu of %zu%s%s%s%s, root %d: "
+        "other bits",
+        coll_collective_name(m->collective), coll_comm_algo_used(b->self->comm, m->collective),
+        m->algo != NULL ? m->algo : "none", b->self->size, coll_dtype_name(b->dtype), (int)b->op, i,
+        m->repeats, m->coll_memory ? ", coll_mem_alloc" : "", m->in_place ? ", in place" : "",
+        m->grouped ? ", grouped" : "", m->streamed ? ", on a stream" : "", m->root);
   }
   return 0;
 }

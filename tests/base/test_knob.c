@@ -7,9 +7,9 @@
 
 static const char *const words[] = {"auto", "ring", "tree", NULL};
 static const base_knob_t number = {
-    .name = "COLL_TEST_NUMBER", .kind = BASE_KNOB_INTEGER, .fallback = "5", .least = 1, .most = 9};
+    .name = "COLL_TEST_NUMBER", .kind = BASE_KNOB_INTEGER, .fallback = "5", .min = 1, .max = 9};
 static const base_knob_t size = {
-    .name = "COLL_TEST_SIZE", .kind = BASE_KNOB_BYTES, .fallback = "4K", .least = 1, .most = 8192};
+    .name = "COLL_TEST_SIZE", .kind = BASE_KNOB_BYTES, .fallback = "4K", .min = 1, .max = 8192};
 static const base_knob_t word = {.name = "COLL_TEST_WORD",
                                  .kind = BASE_KNOB_WORD,
                                  .fallback = "auto",

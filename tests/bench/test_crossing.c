@@ -10,7 +10,7 @@
 
 #define LATE_NS 100000u
 
-enum { CALLS = 6, BYTES_MOST = 300000 }; /* some calls take more than there are slots */
+enum { CALLS = 6, BYTES_MAX = 300000 }; /* some calls take more than there are slots */
 
 typedef struct side {
   pthread_t thread;
@@ -35,9 +35,9 @@ static void *make_calls(void *context) {
 }
 
 static unsigned char *filled(int rank, int call) {
-  unsigned char *bytes = malloc(BYTES_MOST);
+  unsigned char *bytes = malloc(BYTES_MAX);
   cr_assert_not_null(bytes);
-  for (size_t i = 0; i < BYTES_MOST; i++) bytes[i] = value(rank, call, i);
+  for (size_t i = 0; i < BYTES_MAX; i++) bytes[i] = value(rank, call, i);
   return bytes;
 }
 
@@ -52,8 +52,8 @@ static void expect(const side_t *side, int from, size_t first, size_t at, size_t
 static void expect_nothing(const side_t *side, size_t from) {
   for (int call = 0; call < CALLS; call++) {
     size_t i = from;
-    while (i < BYTES_MOST && side->outputs[call][i] == 0) i++;
-    cr_assert_eq(i, BYTES_MOST, "rank %d, call %d, byte %zu", side->number, call, i);
+    while (i < BYTES_MAX && side->outputs[call][i] == 0) i++;
+    cr_assert_eq(i, BYTES_MAX, "rank %d, call %d, byte %zu", side->number, call, i);
   }
 }
 
@@ -75,7 +75,7 @@ static void run_around(bool many, coll_collective_t which, size_t bytes, size_t 
     bench_crossing_lap(&side->crossing, many);
     for (int call = 0; call < CALLS; call++) {
       side->inputs[call] = filled(r, call);
-      side->outputs[call] = calloc(1, BYTES_MOST);
+      side->outputs[call] = calloc(1, BYTES_MAX);
     }
   }
   for (int r = 0; r < 2; r++) pthread_create(&sides[r].thread, NULL, make_calls, &sides[r]);
@@ -106,7 +106,7 @@ static void run(coll_collective_t which, size_t bytes, size_t piece, size_t kept
 static void for_all(void (*run_all)(size_t size, size_t piece)) {
   static const size_t sizes[] = {16, 112, BENCH_SLOT_BYTES, 200000, 299008};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-    run_all(sizes[i], BENCH_SLOT_BYTES_LEAST);
+    run_all(sizes[i], BENCH_SLOT_BYTES_MIN);
     run_all(sizes[i], BENCH_SLOT_BYTES);
   }
 }

@@ -7,12 +7,12 @@
 #include "bench/collectives.h"
 #include "bench/layout.h"
 
-#define RANKS_MOST 5
-#define ELEMENTS_MOST 512
+#define RANKS_MAX 5
+#define ELEMENTS_MAX 512
 #define UNTOUCHED 0
 
 typedef struct buffers {
-  int64_t send[ELEMENTS_MOST], recv[ELEMENTS_MOST];
+  int64_t send[ELEMENTS_MAX], recv[ELEMENTS_MAX];
 } buffers_t;
 
 static int64_t input_number(int rank, size_t index) {
@@ -24,13 +24,13 @@ static int64_t result_number(size_t index) {
 }
 
 static void paint(const bench_image_t *image, int64_t *buffer) {
-  memset(buffer, UNTOUCHED, ELEMENTS_MOST * sizeof *buffer);
+  memset(buffer, UNTOUCHED, ELEMENTS_MAX * sizeof *buffer);
   size_t end = 0;
   for (size_t s = 0; s < image->count; s++) {
     bench_segment_t segment = image->segments[s];
     cr_assert_geq(segment.at, end, "segments in order");
     end = segment.at + segment.count;
-    cr_assert_leq(end, ELEMENTS_MOST);
+    cr_assert_leq(end, ELEMENTS_MAX);
     for (size_t i = 0; i < segment.count; i++) {
       buffer[segment.at + i] = segment.rank == BENCH_RESULT
                                    ? result_number(segment.index + i)
@@ -44,8 +44,8 @@ typedef struct world {
   size_t count;
   int root, ranks;
   bool in_place;
-  bench_layout_t layouts[RANKS_MOST];
-  buffers_t before[RANKS_MOST], after[RANKS_MOST];
+  bench_layout_t layouts[RANKS_MAX];
+  buffers_t before[RANKS_MAX], after[RANKS_MAX];
 } world_t;
 
 static const int64_t *sent(const world_t *world, int rank) {
@@ -125,7 +125,7 @@ static void check(coll_collective_t collective, size_t count, int root, int rank
   for (int rank = 0; rank < ranks; rank++) {
     buffers_t wanted;
     paint(&world.layouts[rank].recv_after, wanted.recv);
-    for (size_t i = 0; i < ELEMENTS_MOST; i++) {
+    for (size_t i = 0; i < ELEMENTS_MAX; i++) {
       cr_assert_eq(world.after[rank].recv[i], wanted.recv[i],
                    "%s, %zu elements, root %d, rank %d of %d, %s: element %zu is %ld, not %ld",
                    coll_collective_name(collective), count, root, rank, ranks,
@@ -142,7 +142,7 @@ Test(layout, agrees_with_the_definitions) {
   static const size_t counts[] = {0, 1, 7, 20};
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
     coll_collective_t collective = (coll_collective_t)c;
-    for (int ranks = 1; ranks <= RANKS_MOST; ranks++) {
+    for (int ranks = 1; ranks <= RANKS_MAX; ranks++) {
       int roots = bench_collective_is_rooted(collective) ? ranks : 1;
       for (int root = 0; root < roots; root++) {
         for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {

@@ -7,13 +7,13 @@
 #include "bench/layout.h"
 #include "bench/moves.h"
 
-enum { RANKS_MOST = 5, COUNT = 3 * 60, SLOT_COUNT = COUNT };
+enum { RANKS_MAX = 5, COUNT = 3 * 60, SLOT_COUNT = COUNT };
 
 /* Buffers of elements; what rank r sends at i is worth value(r, i). */
 typedef struct world {
   bench_moved_call_t call;
-  double send[RANKS_MOST][COUNT], recv[RANKS_MOST][COUNT], slot[RANKS_MOST][SLOT_COUNT];
-  int stores[RANKS_MOST][COUNT]; /* to each element of recv */
+  double send[RANKS_MAX][COUNT], recv[RANKS_MAX][COUNT], slot[RANKS_MAX][SLOT_COUNT];
+  int stores[RANKS_MAX][COUNT]; /* to each element of recv */
 } world_t;
 
 static double value(int rank, size_t index) {
@@ -99,7 +99,7 @@ enum { ALL = sizeof all / sizeof all[0] };
 
 Test(moves, make_the_result_where_ranks_reach_each_other) {
   for (int c = 0; c < ALL; c++) {
-    for (int ranks = 1; ranks <= RANKS_MOST; ranks++) {
+    for (int ranks = 1; ranks <= RANKS_MAX; ranks++) {
       for (int workers = 1; workers <= ranks; workers++) {
         run(all[c], ranks, workers, BENCH_PUSHED);
         if (bench_moves_differ(all[c], BENCH_PULLED)) run(all[c], ranks, workers, BENCH_PULLED);

@@ -7,12 +7,12 @@
 #include "bench/rows.h"
 #include "bench/settings.h"
 
-#define WORDS_MOST 32
+#define WORDS_MAX 32
 
 /* Splits the line at spaces and parses it. */
 static coll_status_t parse(const char *line, bench_settings_t *settings) {
   static char copy[512];
-  char *words[WORDS_MOST] = {"collbench"};
+  char *words[WORDS_MAX] = {"collbench"};
   int count = 1;
   bool helped;
   snprintf(copy, sizeof copy, "%s", line);

@@ -3,17 +3,17 @@
 
 #include "bench/timing.h"
 
-enum { CALLS_MOST = 2000 };
+enum { CALLS_MAX = 2000 };
 
 typedef struct log {
-  int pairs[CALLS_MOST];
+  int pairs[CALLS_MAX];
   int calls, settled, met;
   int fails_at; /* the call that fails; -1: none */
 } log_t;
 
 static coll_status_t call(void *context, int pair) {
   log_t *log = context;
-  cr_assert_lt(log->calls, CALLS_MOST);
+  cr_assert_lt(log->calls, CALLS_MAX);
   if (log->calls == log->fails_at) return COLL_ERROR_RANK_LOST;
   log->pairs[log->calls++] = pair;
   return COLL_OK;
@@ -39,11 +39,11 @@ static coll_status_t greatest(void *context, double *value) {
 static coll_status_t run(log_t *log, int rotation, const bench_effort_t *effort, int *batches) {
   const bench_timed_t timed = {.context = log,
                                .call = call,
-                               .settle = settle,
+                               .store_fence = settle,
                                .meet = meet,
                                .greatest = greatest,
                                .rotation = rotation};
-  double batch_us[BENCH_BATCHES_MOST];
+  double batch_us[BENCH_BATCHES_MAX];
   return bench_timing_run(&timed, effort, batch_us, batches);
 }
 
@@ -57,9 +57,9 @@ Test(timing, takes_buffers_in_turn_from_the_warm_up_on) {
     log_t log = {.fails_at = -1};
     int batches;
     cr_assert_eq(run(&log, rotation, &effort, &batches), COLL_OK);
-    cr_assert_eq(batches, BENCH_BATCHES_MOST);
+    cr_assert_eq(batches, BENCH_BATCHES_MAX);
     cr_assert_eq(log.calls, 6 + 25);
-    cr_assert_eq(log.settled, 1 + BENCH_BATCHES_MOST);
+    cr_assert_eq(log.settled, 1 + BENCH_BATCHES_MAX);
     cr_assert_eq(log.met, 1);
     assert_turns(&log, rotation);
   }

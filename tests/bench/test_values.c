@@ -7,10 +7,10 @@
 #include "bench/numbers.h"
 #include "bench/values.h"
 
-#define RANKS_MOST 100
+#define RANKS_MAX 100
 #define INDICES 600
 
-static const int rank_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 33, 64, RANKS_MOST};
+static const int rank_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 33, 64, RANKS_MAX};
 
 enum { RANK_COUNTS = sizeof rank_counts / sizeof rank_counts[0] };
 
@@ -38,7 +38,7 @@ static double float_term(const bench_values_t *values, int rank, size_t index) {
 
 /* order 0: ascending; 1: descending; 2: even ranks, then odd ones; 3: a tree. */
 static double float_reduce(const bench_values_t *values, size_t index, int order) {
-  double terms[RANKS_MOST] = {0};
+  double terms[RANKS_MAX] = {0};
   int n = values->ranks;
   for (int i = 0; i < n; i++) {
     int even = (n + 1) / 2;

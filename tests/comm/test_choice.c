@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "base/names.h"
-#include "comm/comm.h"
 #include "comm/calibration/costs.h"
+#include "comm/comm.h"
 #include "harness/party.h"
 
 /* ---- alike ----------------------------------------------------------------------------------*/
 
-enum { SIZES = 14, REACHES = 2, ALGOS_MOST = 32 };
+enum { SIZES = 14, REACHES = 2, ALGOS_MAX = 32 };
 
 /* A rank's answers: the costs, and the algorithm for every collective, size and kind of memory. */
 typedef struct answers {
@@ -137,7 +137,7 @@ static int lead_in_turns(party_rank_t *self) {
   float *in = NULL, *out = NULL;
   PARTY_OK(coll_mem_alloc(COUNT * sizeof *in, (void **)&in));
   PARTY_OK(coll_mem_alloc(COUNT * sizeof *out, (void **)&out));
-  self->comm->leads = 2;
+  self->comm->executors = 2;
   for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
     PARTY_OK(coll_comm_algo_set(self->comm, COLL_ALLREDUCE, rows[row].algo));
     for (int call = 0; call < CALLS; call++) {

@@ -61,7 +61,7 @@ COUNTED(int, socket, (int domain, int type, int protocol), (domain, type, protoc
 COUNTED(int, listen, (int fd, int backlog), (fd, backlog))
 COUNTED(int, accept4, (int fd, struct sockaddr *from, socklen_t *bytes, int flags),
         (fd, from, bytes, flags))
-COUNTED(int, poll, (struct pollfd *polls, nfds_t count, int ms), (polls, count, ms))
+COUNTED(int, poll, (struct pollfd * polls, nfds_t count, int ms), (polls, count, ms))
 COUNTED(int, close, (int fd), (fd))
 COUNTED(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags))
 COUNTED(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags))

@@ -61,9 +61,8 @@ static int receive_before_the_collective(party_rank_t *self) {
   float one = 1, sum = 0;
   uint64_t begin_ns = base_clock_now_ns();
   coll_status_t status =
-      self->rank == 0
-          ? coll_recv(&one, 1, COLL_FLOAT32, self->size - 1, self->comm, NULL)
-          : coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL);
+      self->rank == 0 ? coll_recv(&one, 1, COLL_FLOAT32, self->size - 1, self->comm, NULL)
+                      : coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL);
   PARTY_TRY(check_refused(self, status, begin_ns, "allreduce(float32, sum, count 1)"));
   return check_refused(self, status, begin_ns, "recv(float32, count 1, from rank");
 }

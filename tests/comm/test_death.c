@@ -186,14 +186,14 @@ static int die_at_step(party_rank_t *self) {
 
 /* Step by step until the victim comes through. */
 static void die_through(death_t death) {
-  enum { SIZE = 3, STEPS_MOST = 200 };
-  for (death.steps = 0; death.steps < STEPS_MOST; death.steps++) {
+  enum { SIZE = 3, STEPS_MAX = 200 };
+  for (death.steps = 0; death.steps < STEPS_MAX; death.steps++) {
     harness_result_t result;
     party_processes(SIZE, 10000, die_at_step, &death, &result);
     expect_survivors(SIZE, &death, &result);
     if (result.ranks[death.victim].end == HARNESS_RETURNED) return;
   }
-  cr_assert_fail("it takes more than %d steps", STEPS_MOST);
+  cr_assert_fail("it takes more than %d steps", STEPS_MAX);
 }
 
 static void die_by_every_algo(coll_collective_t collective) {

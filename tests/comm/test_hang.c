@@ -23,12 +23,7 @@
 #define LATE_NS (800 * MS) /* what a rank is late by, to be reported */
 #define REPORT_BYTES 8192
 
-typedef enum lateness {
-  LATE_SLEEPING,
-  LATE_STOPPED,
-  LATE_LOOPING,
-  LATE_GONE
-} lateness_t;
+typedef enum lateness { LATE_SLEEPING, LATE_STOPPED, LATE_LOOPING, LATE_GONE } lateness_t;
 
 typedef struct scene {
   lateness_t lateness;
@@ -127,8 +122,9 @@ static void expect_report(lateness_t lateness, const char *process) {
   cr_assert(lines == 1, "%d reports: %s", lines, text);
   const char *begins = "libcoll: rank 1 (pid ";
   cr_assert(strncmp(text, begins, strlen(begins)) == 0, "%s", text);
-  at = strstr(text, ") has not entered call 1, allreduce(float32, sum, count 5), which ranks 0, 2 "
-                    "and 3 have been in for at least 0.");
+  at = strstr(text,
+              ") has not entered call 1, allreduce(float32, sum, count 5), which ranks 0, 2 "
+              "and 3 have been in for at least 0.");
   cr_assert(at != NULL, "%s", text);
   at = strstr(at, " s; its last call was 0, broadcast(float32, count 5, root 0); the process is ");
   cr_assert(at != NULL && strstr(at, process) != NULL, "%s", text);
@@ -212,14 +208,18 @@ Test(hang, names_a_rank_that_does_not_go_on) {
   }
   comms[0]->hang.seen_ns = 31000 * MS;
   cr_assert(comm_missing_describe(comms[0], 30500 * MS, text, sizeof text) == 1);
-  at = strstr(text, ") does not go on in call 0, barrier(), which ranks 0, 2 and 3 have been in "
-                    "for at least 30 s; it does not wait; it is a thread of this process");
+  at = strstr(text,
+              ") does not go on in call 0, barrier(), which ranks 0, 2 and 3 have been in "
+              "for at least 30 s; it does not wait; it is a thread of this process");
   cr_assert(at != NULL && strncmp(text, "rank 1 (pid ", 12) == 0, "%s", text);
-  flight_wait_publish(comms[1]->local->flight, &(flight_standstill_t){
-      .begin_ns = 1, .call = call, .peers = &peers, .words = 1, .collectives = 1});
+  flight_wait_publish(
+      comms[1]->local->flight,
+      &(flight_standstill_t){
+          .begin_ns = 1, .call = call, .peers = &peers, .words = 1, .collectives = 1});
   cr_assert(comm_missing_describe(comms[0], 30500 * MS, text, sizeof text) == 1);
-  at = strstr(text, ") does not go on in call 0, barrier(), which ranks 0 to 3 have been in for "
-                    "at least 30 s; it waits in call 0, barrier(), for rank 1");
+  at = strstr(text,
+              ") does not go on in call 0, barrier(), which ranks 0 to 3 have been in for "
+              "at least 30 s; it waits in call 0, barrier(), for rank 1");
   cr_assert(at != NULL, "%s", text);
   for (int rank = 0; rank < 4; rank++) {
     flight_wait_end(comms[rank]->local->flight);
@@ -290,11 +290,13 @@ Test(hang, names_the_other_communicator) {
   cr_assert(party_processes(3, 20000, wait_elsewhere, &scene, &result), "%s", result.text);
   int lines = read_errors(scene.errors, text);
   cr_assert(lines == 2, "%d reports: %s", lines, text);
-  cr_assert(strstr(text, "ranks 1 and 2 have not entered call 1, barrier(), which rank 0 has been "
-                         "in for at least 0.") != NULL,
+  cr_assert(strstr(text,
+                   "ranks 1 and 2 have not entered call 2, barrier(), which rank 0 has been "
+                   "in for at least 0.") != NULL,
             "%s", text);
-  cr_assert(strstr(text, "): it waits in call 0, barrier(), of another communicator, as rank 0 of "
-                         "2, for rank 1; rank 2 (pid ") != NULL,
+  cr_assert(strstr(text,
+                   "): it waits in call 0, barrier(), of another communicator, as rank 0 of "
+                   "2, for rank 1; rank 2 (pid ") != NULL,
             "%s", text);
   cr_assert(strstr(text, "has not entered call 0, barrier(), which rank 0 has been in") != NULL,
             "%s", text);
@@ -322,12 +324,14 @@ Test(hang, names_sends_that_are_missing) {
   cr_assert(party_processes(3, 20000, wait_for_sends, &scene, &result), "%s", result.text);
   int lines = read_errors(scene.errors, text);
   cr_assert(lines == 2, "%d reports: %s", lines, text);
-  cr_assert(strstr(text, ") has not sent to rank 0, which has been in call 0, recv(float32, count "
-                         "1, from rank 1), for at least 0.") != NULL,
+  cr_assert(strstr(text,
+                   ") has not sent to rank 0, which has been in call 0, recv(float32, count "
+                   "1, from rank 1), for at least 0.") != NULL,
             "%s", text);
   cr_assert(strstr(text, " s; it has made no call; the process is sleeping\n") != NULL, "%s", text);
-  cr_assert(strstr(text, "): it waits in call 0, recv(float32, count 1, from rank 1), for rank 1; "
-                         "rank 1 (pid ") != NULL,
+  cr_assert(strstr(text,
+                   "): it waits in call 0, recv(float32, count 1, from rank 1), for rank 1; "
+                   "rank 1 (pid ") != NULL,
             "%s", text);
 }
 
@@ -347,8 +351,10 @@ static int time_out(party_rank_t *self) {
   const char *own = note()->sentences[self->rank];
   PARTY_REQUIRE(strcmp(own, note()->sentences[0]) == 0, "sentences differ: %s", own);
   PARTY_REQUIRE(strncmp(own, "rank 2 (pid ", 12) == 0, "%s", own);
-  PARTY_REQUIRE(strstr(own, ") has not entered call 1, allreduce(float32, sum, count 5), which "
-                            "rank") != NULL, "%s", own);
+  PARTY_REQUIRE(strstr(own,
+                       ") has not entered call 1, allreduce(float32, sum, count 5), which "
+                       "rank") != NULL,
+                "%s", own);
   PARTY_REQUIRE(strstr(own, "its last call was 0, barrier(); the process is sleeping") != NULL,
                 "%s", own);
   PARTY_REQUIRE(coll_comm_error(self->comm) == COLL_ERROR_TIMEOUT, "the communicator works");
@@ -454,12 +460,14 @@ static int check_table(party_rank_t *self, const char *table) {
   PARTY_REQUIRE(strncmp(table, "comm  rank", 10) == 0, "%s", table);
   char pid[32];
   snprintf(pid, sizeof pid, "%d", pids[0]);
-  PARTY_REQUIRE(strstr(second, pid) != NULL && strstr(second, "in 1, allreduce(float32, sum, ") !=
-                    NULL, "%s", table);
+  PARTY_REQUIRE(
+      strstr(second, pid) != NULL && strstr(second, "in 1, allreduce(float32, sum, ") != NULL, "%s",
+      table);
   PARTY_REQUIRE(strstr(second, "for rank 1\n") != NULL, "%s", table);
   snprintf(pid, sizeof pid, "%d  stopped", pids[1]);
-  PARTY_REQUIRE(strstr(third, pid) != NULL && strstr(third, "last 0, broadcast(float32, count 5, ")
-                    != NULL, "%s", table);
+  PARTY_REQUIRE(
+      strstr(third, pid) != NULL && strstr(third, "last 0, broadcast(float32, count 5, ") != NULL,
+      "%s", table);
   return 0;
 }
 

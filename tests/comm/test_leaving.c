@@ -37,8 +37,8 @@ static int abort_from_outside(party_rank_t *self) {
   pthread_t thread;
   if (self->rank == 1) pthread_create(&thread, NULL, abort_soon, self->comm);
   uint64_t begin_ns = base_clock_now_ns();
-  int code = loop_until(self, COLL_ERROR_RANK_LOST,
-                        self->rank == 1 ? "this rank aborted" : "rank 1");
+  int code =
+      loop_until(self, COLL_ERROR_RANK_LOST, self->rank == 1 ? "this rank aborted" : "rank 1");
   if (self->rank == 1) pthread_join(thread, NULL);
   PARTY_REQUIRE(base_clock_now_ns() - begin_ns < 2000 * MS_NS * HARNESS_PATIENCE, "it took long");
   return code;

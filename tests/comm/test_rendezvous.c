@@ -15,8 +15,8 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
-#include "comm/rendezvous/server.h"
 #include "comm/rendezvous/rendezvous.h"
+#include "comm/rendezvous/server.h"
 #include "comm/rendezvous/wire.h"
 #include "harness/party.h"
 
@@ -132,9 +132,8 @@ static int run_process(int process, int size, void *context) {
                            .size = scenario.sizes[process],
                            .record = record,
                            .record_bytes = sizeof record};
-  coll_status_t status =
-      join_and_finish(&scenario.address, &own, scenario.timeout_ms, records,
-                      &sessions[process], COLL_OK);
+  coll_status_t status = join_and_finish(&scenario.address, &own, scenario.timeout_ms, records,
+                                         &sessions[process], COLL_OK);
   PARTY_REQUIRE(status == scenario.status, "status %s: %s", base_status_string(status),
                 base_last_error());
   if (status != COLL_OK) {
@@ -281,18 +280,17 @@ Test(rendezvous, succeeds_on_a_port_where_one_has_just_failed) {
 enum { CROWD = 1024, FEW_FILES = 32, HELLO_BYTES = sizeof(wire_hello_t) + RENDEZVOUS_RECORD_MAX };
 
 /* Sends bytes `from` to `to` of a rank's hello and record. */
-static bool send_part_of_hello(int fd, int rank, int size, int timeout_ms, size_t from,
-                               size_t to) {
+static bool send_part_of_hello(int fd, int rank, int size, int timeout_ms, size_t from, size_t to) {
   struct {
     wire_hello_t hello;
     char record[RENDEZVOUS_RECORD_MAX];
   } message = {.hello = {.magic = WIRE_MAGIC,
-                       .key = KEY,
-                       .rank = rank,
-                       .size = size,
-                       .timeout_ms = timeout_ms,
-                       .pid = (int32_t)getpid(),
-                       .record_bytes = RENDEZVOUS_RECORD_MAX}};
+                         .key = KEY,
+                         .rank = rank,
+                         .size = size,
+                         .timeout_ms = timeout_ms,
+                         .pid = (int32_t)getpid(),
+                         .record_bytes = RENDEZVOUS_RECORD_MAX}};
   _Static_assert(sizeof message == HELLO_BYTES, "no padding between hello and record");
   uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
   snprintf(message.record, sizeof message.record, "I am rank %d", rank);

@@ -141,7 +141,7 @@ static int bound_apart(party_rank_t *self) {
   cpu_set_t before, set;
   sched_getaffinity(0, sizeof before, &before);
   CPU_ZERO(&set);
-  for (int cpu = 0; cpu < TOPO_CPUS_MOST; cpu++) {
+  for (int cpu = 0; cpu < TOPO_CPUS_MAX; cpu++) {
     if ((own.words[cpu / 64] >> cpu % 64 & 1) != 0 && seen++ == wanted) CPU_SET(cpu, &set);
   }
   PARTY_REQUIRE(sched_setaffinity(0, sizeof set, &set) == 0, "cannot bind");

@@ -99,14 +99,14 @@ static void check_copies(const device_ops_t *ops, size_t bytes) {
     fill(COLL_UINT8, src.data, bytes, bytes);
     cr_assert_eq(ops->copy(dst.data, src.data, bytes, whole_by(skew, bytes)), COLL_OK, "%s",
                  base_last_error());
-    ops->settle();
+    ops->store_fence();
     cr_assert_eq(memcmp(dst.data, src.data, bytes), 0, "copy of %zu bytes", bytes);
     cr_assert_eq(ops->copy(src.data, src.data, bytes, bytes), COLL_OK, "%s", base_last_error());
     cr_assert_eq(memcmp(dst.data, src.data, bytes), 0, "copy of %zu bytes to itself", bytes);
     memset(dst.data, 0, bytes);
     cr_assert_eq(ops->fetch(dst.data, src.data, bytes, whole_by(skew, bytes)), COLL_OK, "%s",
                  base_last_error());
-    ops->settle();
+    ops->store_fence();
     cr_assert_eq(memcmp(dst.data, src.data, bytes), 0, "fetch of %zu bytes", bytes);
     buffer_destroy(&src, "copy source");
     buffer_destroy(&dst, "copy destination");

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/names.h"
-#include "base/words.h"
+#include "base/text.h"
 #include "device/host/host.h"
 
 #define TURNS 25
@@ -87,7 +87,7 @@ static int make_rows(row_t rows[ROWS_MAX]) {
 static void show(const row_t *rows, int row_count, double medians[][SIZES]) {
   char text[24];
   printf("%-14s %-8s %-12s %-8s", "table", "kernel", "dtype", "stores");
-  for (int s = 0; s < SIZES; s++) printf(" %7s", base_words_from_bytes(sizes[s], text));
+  for (int s = 0; s < SIZES; s++) printf(" %7s", base_text_from_bytes(sizes[s], text));
   printf("   (GB/s of destination)\n");
   for (int i = 0; i < row_count; i++) {
     const row_t *row = &rows[i];
@@ -103,7 +103,7 @@ int main(int argc, char **argv) {
   static row_t rows[ROWS_MAX];
   static double medians[ROWS_MAX][SIZES];
   int64_t processes = 1;
-  if (argc > 1 && !base_words_integer(argv[1], 1, 256, &processes)) {
+  if (argc > 1 && !base_text_integer(argv[1], 1, 256, &processes)) {
     fprintf(stderr, "speed: how many processes? '%s' is not a number from 1 to 256\n", argv[1]);
     return EXIT_FAILURE;
   }

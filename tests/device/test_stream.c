@@ -24,7 +24,7 @@ Test(stream, finds_a_size_by_itself) {
 Test(stream, keeps_more_of_copies_than_of_reductions_in_caches) {
   host_stream_set(0);
   cr_assert(host_stream_pays((size_t)1 << 40, HOST_COPY));
-  size_t least = atomic_load(&host_stream_least[HOST_COPY]);
+  size_t least = atomic_load(&host_stream_min[HOST_COPY]);
   cr_assert(host_stream_pays(least, HOST_COPY) && host_stream_pays(least, HOST_REDUCE));
   cr_assert_not(host_stream_pays(least - 1, HOST_COPY));
   cr_assert(host_stream_pays(least - 1, HOST_REDUCE));
@@ -34,8 +34,8 @@ Test(stream, keeps_more_of_copies_than_of_reductions_in_caches) {
 Test(stream, finds_its_size_once) {
   host_stream_set(0);
   cr_assert(host_stream_pays((size_t)1 << 40, HOST_COPY));
-  size_t found = atomic_load(&host_stream_least[HOST_COPY]);
+  size_t found = atomic_load(&host_stream_min[HOST_COPY]);
   host_stream_set(4096);
   host_stream_set(0);
-  cr_assert_eq(atomic_load(&host_stream_least[HOST_COPY]), found);
+  cr_assert_eq(atomic_load(&host_stream_min[HOST_COPY]), found);
 }

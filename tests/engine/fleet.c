@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/names.h"
-#include "engine/handshake.h"
+#include "engine/exchange.h"
 #include "engine/run.h"
 #include "harness/faults.h"
 #include "transport/self/self.h"
@@ -37,7 +37,7 @@ typedef struct player {
   engine_world_t world;
   plan_t *plan;
   engine_call_t call;
-  engine_handshake_t handshake;
+  engine_exchange_t handshake;
   engine_run_t run;
   size_t blocks[4][QUESTION_RANKS_MAX];
   char *arena, *input, *output;
@@ -190,10 +190,9 @@ static bool begin_call(player_t *player) {
   }
   size_t element = base_dtype_bytes(q->dtype);
   player->state = PLAYER_MEETING;
-  coll_status_t status =
-      engine_handshake_begin(&player->handshake, &player->world, &player->call,
-                             question_input_elements(q, player->rank) * element,
-                             question_output_elements(q, player->rank) * element);
+  coll_status_t status = engine_exchange_begin(&player->handshake, &player->world, &player->call,
+                                               question_input_elements(q, player->rank) * element,
+                                               question_output_elements(q, player->rank) * element);
   return status == COLL_OK || say(player, base_last_error());
 }
 
@@ -225,7 +224,7 @@ static bool advance(player_t *player, bool *moved) {
   switch (player->state) {
     case PLAYER_IDLE: return begin_call(player);
     case PLAYER_MEETING:
-      if (engine_handshake_advance(&player->handshake, moved, &done, &mappable) != COLL_OK) {
+      if (engine_exchange_advance(&player->handshake, moved, &done, &mappable) != COLL_OK) {
         return say(player, base_last_error());
       }
       if (done && !mappable) return say(player, "memory of threads cannot be mapped");
@@ -278,11 +277,12 @@ static bool make_player(fleet_t *fleet, int rank) {
   if (transport_self_create(rank, options->size, end->slot_bytes, &self) != COLL_OK) return false;
   *world = (engine_world_t){.rank = rank, .size = options->size, .device = &device_host_portable};
   world->room.slot_bytes = options->slot_bytes > 0 ? options->slot_bytes : end->slot_bytes;
-  world->room.post_bytes = end->post_bytes;
-  if (end->post_bytes > 0 && options->slot_bytes > 0) world->room.post_bytes = options->slot_bytes;
+  world->room.mcast_bytes = end->mcast_bytes;
+  if (end->mcast_bytes > 0 && options->slot_bytes > 0)
+    world->room.mcast_bytes = options->slot_bytes;
   world->routes = calloc(size, sizeof(transport_t *));
   world->views = calloc(size, sizeof *world->views);
-  world->packing = malloc(world->room.slot_bytes + world->room.post_bytes);
+  world->packing = malloc(world->room.slot_bytes + world->room.mcast_bytes);
   if (world->routes == NULL || world->views == NULL || world->packing == NULL) abort();
   for (int peer = 0; peer < options->size; peer++) {
     void *scratch;

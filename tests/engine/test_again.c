@@ -26,7 +26,7 @@ static bool repeats(plan_reach_t reach, int lanes, size_t count) {
   alone_t alone;
   alone_open(&alone, &device_host_portable);
   alone_run(&alone, &plan, &program, &call);
-  bool found = alone.run.can_repeat;
+  bool found = alone.run.can_restart;
   alone_close(&alone);
   return found;
 }
@@ -89,8 +89,8 @@ static void begin_first(side_t *side, bool *done) {
 static void begin_next(side_t *side, int call, bool *done) {
   point_at(side, call);
   coll_status_t status;
-  cr_assert(side->run.can_repeat);
-  *done = engine_run_again(&side->run, &side->call, &status);
+  cr_assert(side->run.can_restart);
+  *done = engine_run_restart(&side->run, &side->call, &status);
   cr_assert_eq(status, COLL_OK);
 }
 
@@ -117,9 +117,9 @@ Test(again, goes_on_later_where_it_has_to_wait) {
   }
   cr_assert_arr_eq(sides[1].data, sides[0].data, sizeof sides[0].data);
   point_at(&sides[0], 1);
-  cr_assert(engine_run_again(&sides[0].run, &sides[0].call, &status));
+  cr_assert(engine_run_restart(&sides[0].run, &sides[0].call, &status));
   point_at(&sides[1], 2);
-  cr_assert_not(engine_run_again(&sides[1].run, &sides[1].call, &status));
+  cr_assert_not(engine_run_restart(&sides[1].run, &sides[1].call, &status));
   cr_assert_eq(status, COLL_ERROR_MISMATCH, "of another call");
   for (int rank = 0; rank < PAIR; rank++) {
     engine_run_free(&sides[rank].run);

@@ -6,12 +6,12 @@
 #include "engine/bind.h"
 
 #define SIZE 2
-#define SIZE_MOST 3
+#define GROUP_SIZE_MAX 3
 
 /* Rank 0, whose ways to all do nothing. */
 typedef struct scene {
   transport_t route;
-  transport_t *routes[SIZE_MOST];
+  transport_t *routes[GROUP_SIZE_MAX];
   engine_world_t world;
   engine_call_t call;
   engine_pass_t pass;
@@ -21,7 +21,7 @@ typedef struct scene {
 static void set_scene(scene_t *scene, size_t count, bool peeks) {
   memset(scene, 0, sizeof *scene);
   scene->route = (transport_t){.ops = &transport_unsupported, .size = SIZE, .peeks = peeks};
-  for (int rank = 0; rank < SIZE_MOST; rank++) scene->routes[rank] = &scene->route;
+  for (int rank = 0; rank < GROUP_SIZE_MAX; rank++) scene->routes[rank] = &scene->route;
   scene->world = (engine_world_t){.size = SIZE, .routes = scene->routes};
   scene->call = (engine_call_t){.count = count, .element_bytes = 4};
   scene->pass = (engine_pass_t){.count = count, .grain = 16};
@@ -66,15 +66,15 @@ Test(bind, reduces_a_message_where_it_is) {
 /* One post for the row of sends, and one reduction of all that comes. */
 Test(bind, makes_one_of_a_row) {
   scene_t scene;
-  plan_t *plan = plan_of(COLL_ALLREDUCE, "allpairs", SIZE_MOST);
+  plan_t *plan = plan_of(COLL_ALLREDUCE, "allpairs", GROUP_SIZE_MAX);
   set_scene(&scene, 10, true);
   bind(&scene, plan, &plan->programs[0]);
   cr_assert_eq(scene.bound.action_count, 2);
   const engine_action_t *post = &scene.bound.actions[0], *reduce = &scene.bound.actions[1];
-  cr_assert(post->kind == ENGINE_POST && post->bytes == 40);
-  cr_assert(reduce->kind == ENGINE_RECV_REDUCE && reduce->posted);
-  cr_assert_eq(reduce->sender_count, SIZE_MOST - 1);
-  for (int rank = 1; rank < SIZE_MOST; rank++) {
+  cr_assert(post->kind == ENGINE_MCAST_SEND && post->bytes == 40);
+  cr_assert(reduce->kind == ENGINE_RECV_REDUCE && reduce->multicast);
+  cr_assert_eq(reduce->sender_count, GROUP_SIZE_MAX - 1);
+  for (int rank = 1; rank < GROUP_SIZE_MAX; rank++) {
     const engine_operand_t *source = &reduce->operands[reduce->dst_count + rank];
     cr_assert_geq(source->base, scene.bound.base_count);
     size_t message = source->base - scene.bound.base_count;
@@ -94,7 +94,7 @@ Test(bind, leaves_messages_to_a_pair) {
   cr_assert_eq(scene.bound.action_count, 2);
   const engine_action_t *send = &scene.bound.actions[0], *reduce = &scene.bound.actions[1];
   cr_assert(send->kind == ENGINE_SEND && send->bytes == 40);
-  cr_assert(reduce->kind == ENGINE_RECV_REDUCE && !reduce->posted && reduce->sender_count == 1);
+  cr_assert(reduce->kind == ENGINE_RECV_REDUCE && !reduce->multicast && reduce->sender_count == 1);
   engine_bound_free(&scene.bound);
   plan_free(plan);
 }
@@ -192,8 +192,8 @@ static bool settles_before(plan_step_t tells, plan_reach_t reach, size_t in_pass
   set_scene(&scene, 100, true);
   scene.pass.count = in_pass;
   bind(&scene, &plan, &program);
-  bool settles = count_of(&scene, ENGINE_SETTLE) == 1;
-  if (settles) cr_assert_eq(scene.bound.actions[1].kind, ENGINE_SETTLE);
+  bool settles = count_of(&scene, ENGINE_STORE_FENCE) == 1;
+  if (settles) cr_assert_eq(scene.bound.actions[1].kind, ENGINE_STORE_FENCE);
   engine_bound_free(&scene.bound);
   return settles;
 }

@@ -8,14 +8,14 @@
 #include "engine/fleet.h"
 #include "verify/random.h"
 
-#define ALGOS_MOST 64
-#define SIZE_MOST 9
+#define ALGOS_MAX 64
+#define GROUP_SIZE_MAX 9
 #define ROUNDS 6 /* rows per number of ranks */
 
 /* How often each algorithm was carried out, over all rows of one size. */
 typedef struct tally {
-  const algo_t *algos[ALGOS_MOST];
-  int carried_out[ALGOS_MOST];
+  const algo_t *algos[ALGOS_MAX];
+  int carried_out[ALGOS_MAX];
 } tally_t;
 
 static const coll_dtype_t dtypes[] = {COLL_INT8,    COLL_FLOAT16,     COLL_FLOAT32,
@@ -55,13 +55,12 @@ static fleet_call_t some_call(uint64_t *random, const fleet_options_t *options,
 }
 
 /* Every algorithm once, in an order that the seed draws. */
-static int some_row(uint64_t *random, const fleet_options_t *options,
-                    fleet_call_t row[ALGOS_MOST]) {
+static int some_row(uint64_t *random, const fleet_options_t *options, fleet_call_t row[ALGOS_MAX]) {
   int count = 0;
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
     const algo_t *algo;
     for (int i = 0; (algo = algo_at((coll_collective_t)c, i)) != NULL; i++) {
-      cr_assert_lt(count, ALGOS_MOST);
+      cr_assert_lt(count, ALGOS_MAX);
       row[count++] = some_call(random, options, algo);
     }
   }
@@ -87,8 +86,8 @@ static void play(int size) {
   static const size_t slots[] = {0, 1024, 256, 0, 64, 0};
   static const size_t scratches[] = {0, 0, 4096, 2048, 1024, 100000};
   static const int refusals[] = {0, 20, 60, 40, 5, 80};
-  fleet_call_t row[ALGOS_MOST];
-  bool fitted[ALGOS_MOST];
+  fleet_call_t row[ALGOS_MAX];
+  bool fitted[ALGOS_MAX];
   char text[FLEET_TEXT_BYTES] = "";
   tally_t tally = {0};
   for (uint64_t round = 0; round < ROUNDS; round++) {
@@ -102,7 +101,7 @@ static void play(int size) {
     cr_assert(fleet_run(&options, row, count, fitted, text), "%s", text);
     count_row(&tally, row, fitted, count);
   }
-  for (int i = 0; i < ALGOS_MOST && tally.algos[i] != NULL; i++) {
+  for (int i = 0; i < ALGOS_MAX && tally.algos[i] != NULL; i++) {
     cr_assert_gt(tally.carried_out[i], 0, "%s never ran at %d ranks", tally.algos[i]->name, size);
   }
 }

@@ -39,11 +39,11 @@ static plan_span_t span_of(plan_buffer_t buffer, int first, int count) {
 }
 
 /* Walks every chunk of every pass and counts how often each element of the input is named. */
-static void cover(scene_t *scene, size_t pass_most, int blocks, unsigned char seen[]) {
-  for (size_t first = 0; first < scene->call.count; first += pass_most) {
+static void cover(scene_t *scene, size_t pass_max, int blocks, unsigned char seen[]) {
+  for (size_t first = 0; first < scene->call.count; first += pass_max) {
     size_t left = scene->call.count - first;
     scene->place.pass.first = first;
-    scene->place.pass.count = left < pass_most ? left : pass_most;
+    scene->place.pass.count = left < pass_max ? left : pass_max;
     for (int chunk = 0; chunk < blocks * scene->plan.parts; chunk++) {
       plan_span_t span = span_of(PLAN_INPUT, chunk, 1);
       cr_assert_eq(engine_span_pieces(&scene->place, &span), 1);

@@ -38,7 +38,7 @@ static void noting_settle(void) {
 }
 
 static const device_ops_t noting = {
-    .name = "noting", .copy = noting_copy, .reduce = noting_reduce, .settle = noting_settle};
+    .name = "noting", .copy = noting_copy, .reduce = noting_reduce, .store_fence = noting_settle};
 
 static const plan_span_t in = {0, PLAN_INPUT, 0, 1}, out = {0, PLAN_OUTPUT, 0, 1};
 static const plan_span_t aside = {0, PLAN_SCRATCH, 0, 1};

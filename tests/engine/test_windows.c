@@ -29,10 +29,8 @@ static void open_with_room(alone_t *alone) {
 }
 
 static engine_call_t call_of(uint32_t sequence, size_t count) {
-  return (engine_call_t){.input = input,
-                         .count = count,
-                         .element_bytes = 1,
-                         .id.what = flight_what_at(1, sequence)};
+  return (engine_call_t){
+      .input = input, .count = count, .element_bytes = 1, .id.what = flight_what_at(1, sequence)};
 }
 
 /* Whether the window alone holds INPUT, and the others nothing. */
@@ -87,11 +85,11 @@ Test(windows, take_turns_where_calls_are_begun_again) {
   open_with_room(&alone);
   engine_call_t made = call_of(0, WINDOW);
   alone_run(&alone, &plan, &program, &made);
-  cr_assert(alone.run.can_repeat);
+  cr_assert(alone.run.can_restart);
   for (uint32_t call = 1; call < 2 * WINDOWS; call++) {
     made = call_of(call, WINDOW);
     memset(scratch, 0, sizeof scratch);
-    cr_assert(engine_run_again(&alone.run, &made, &status) && status == COLL_OK);
+    cr_assert(engine_run_restart(&alone.run, &made, &status) && status == COLL_OK);
     cr_assert(only_window_is(call % WINDOWS, WINDOW), "call %d", (int)call);
   }
   alone_close(&alone);

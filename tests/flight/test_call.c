@@ -105,8 +105,8 @@ Test(history, is_equal_for_equal_calls_alone) {
     cr_assert_neq(history, flight_history_add(histories[h] ^ 1, call));
     flight_words_t other = some;
     for (int field = 0; change(&other, field); field++) {
-      cr_assert_neq(history, flight_history_add(histories[h], flight_call_make(&other)),
-                    "field %d", field);
+      cr_assert_neq(history, flight_history_add(histories[h], flight_call_make(&other)), "field %d",
+                    field);
       other = some;
     }
   }
@@ -146,11 +146,10 @@ static const char *describe(flight_words_t words) {
 
 Test(describe, says_what_the_call_has) {
   cr_assert_str_eq(describe(some), "allreduce(float32, sum, count 10000000)");
-  cr_assert_str_eq(describe((flight_words_t){.verb = COLL_BROADCAST,
-                                             .dtype = COLL_INT8,
-                                             .op = FLIGHT_OP_NONE,
-                                             .root = 3}),
-                   "broadcast(int8, count 0, root 3)");
+  cr_assert_str_eq(
+      describe((flight_words_t){
+          .verb = COLL_BROADCAST, .dtype = COLL_INT8, .op = FLIGHT_OP_NONE, .root = 3}),
+      "broadcast(int8, count 0, root 3)");
   cr_assert_str_eq(
       describe((flight_words_t){
           .verb = COLL_REDUCE, .dtype = COLL_BFLOAT16, .op = FLIGHT_OP_PREMUL, .count = 1}),
@@ -175,8 +174,9 @@ Test(describe, says_what_else_is_compared) {
   flight_words_t words = some;
   words.algo = 8;
   words.continues = true;
-  cr_assert_str_eq(describe(words), "allreduce(float32, sum, count 10000000) forced to algorithm 7,"
-                                    " not the last of its group");
+  cr_assert_str_eq(describe(words),
+                   "allreduce(float32, sum, count 10000000) forced to algorithm 7,"
+                   " not the last of its group");
   words.coalesced = true;
   words.algo = 0;
   cr_assert_str_eq(describe(words),
@@ -223,8 +223,9 @@ Test(mismatch, names_both_ranks_and_calls) {
   cr_assert_str_eq(base_last_error(), same_number);
   there.number = UINT64_C(1) << 40;
   cr_assert_eq(flight_mismatch(&here, &there), COLL_ERROR_MISMATCH);
-  const char *other_number = "rank 3 is in call 12, allreduce(float32, sum, count 10000000), but "
-                             "rank 1 is in call 1099511627776, allreduce(float32, sum, count 6)";
+  const char *other_number =
+      "rank 3 is in call 12, allreduce(float32, sum, count 10000000), but "
+      "rank 1 is in call 1099511627776, allreduce(float32, sum, count 6)";
   cr_assert_eq(strncmp(base_last_error(), other_number, strlen(other_number)), 0, "%s",
                base_last_error());
 }

@@ -26,9 +26,8 @@ static void expect_ranks(const int members[], int count, const char *words) {
   cr_assert(strcmp(text, words) == 0, "%s instead of %s", text, words);
 }
 
-#define RANKS(words, ...)                                                              \
-  expect_ranks((const int[]){__VA_ARGS__}, sizeof((const int[]){__VA_ARGS__}) / sizeof(int), \
-               words)
+#define RANKS(words, ...) \
+  expect_ranks((const int[]){__VA_ARGS__}, sizeof((const int[]){__VA_ARGS__}) / sizeof(int), words)
 
 Test(flight_text, lists_ranks) {
   expect_ranks(NULL, 0, "no rank");

@@ -86,8 +86,7 @@ static coll_status_t faults_take(transport_port_t *outer) {
   return count(self_of(outer->transport), ops_of(port)->take(port->inner), true);
 }
 
-static coll_status_t faults_signal(transport_port_t *outer, const flight_call_t *call,
-                                   bool *done) {
+static coll_status_t faults_signal(transport_port_t *outer, const flight_call_t *call, bool *done) {
   const port_t *port = port_at(outer);
   *done = false;
   if (refuses(self_of(outer->transport))) return COLL_OK;
@@ -120,23 +119,23 @@ static bool faults_pending_out(transport_port_t *outer, flight_call_t *call) {
 
 /* ---- all else */
 
-static coll_status_t faults_post(transport_t *t, const void *data, const transport_head_t *head,
-                                 bool *done) {
+static coll_status_t faults_mcast_send(transport_t *t, const void *data,
+                                       const transport_head_t *head, bool *done) {
   *done = false;
   if (refuses(self_of(t))) return COLL_OK;
-  coll_status_t status = inner_of(t)->ops->post(inner_of(t), data, head, done);
+  coll_status_t status = inner_of(t)->ops->mcast_send(inner_of(t), data, head, done);
   return count(self_of(t), status, *done);
 }
 
-static coll_status_t faults_peek_post(transport_t *t, int peer, const void **data,
-                                      transport_head_t *head, bool *done) {
+static coll_status_t faults_mcast_peek(transport_t *t, int peer, const void **data,
+                                       transport_head_t *head, bool *done) {
   *done = false;
   if (refuses(self_of(t))) return COLL_OK;
-  return inner_of(t)->ops->peek_post(inner_of(t), peer, data, head, done);
+  return inner_of(t)->ops->mcast_peek(inner_of(t), peer, data, head, done);
 }
 
-static coll_status_t faults_take_post(transport_t *t, int peer) {
-  return count(self_of(t), inner_of(t)->ops->take_post(inner_of(t), peer), true);
+static coll_status_t faults_mcast_take(transport_t *t, int peer) {
+  return count(self_of(t), inner_of(t)->ops->mcast_take(inner_of(t), peer), true);
 }
 
 static coll_status_t faults_address(transport_t *t, const void *ptr, size_t bytes,
@@ -165,8 +164,8 @@ static void faults_disarm(transport_t *t) {
   inner_of(t)->ops->disarm(inner_of(t));
 }
 
-static transport_outlook_t faults_outlook(transport_t *t, uint64_t place, uint64_t missing) {
-  return inner_of(t)->ops->outlook(inner_of(t), place, missing);
+static transport_yield_hint_t faults_yield_hint(transport_t *t, uint64_t place, uint64_t missing) {
+  return inner_of(t)->ops->yield_hint(inner_of(t), place, missing);
 }
 
 static void faults_yield(transport_t *t) {
@@ -206,9 +205,9 @@ static const transport_ops_t faults_ops = {
     .recv = faults_recv,
     .peek = faults_peek,
     .take = faults_take,
-    .post = faults_post,
-    .peek_post = faults_peek_post,
-    .take_post = faults_take_post,
+    .mcast_send = faults_mcast_send,
+    .mcast_peek = faults_mcast_peek,
+    .mcast_take = faults_mcast_take,
     .signal = faults_signal,
     .wait = faults_wait,
     .signaled = faults_signaled,
@@ -220,7 +219,7 @@ static const transport_ops_t faults_ops = {
     .arm = faults_arm,
     .sleep = faults_sleep,
     .disarm = faults_disarm,
-    .outlook = faults_outlook,
+    .yield_hint = faults_yield_hint,
     .yield = faults_yield,
     .recorder = faults_recorder,
     .publish = faults_publish,

@@ -296,8 +296,8 @@ rejects 'cannot write --log nowhere/run.jsonl' train --data text --log nowhere/r
   rejects '/dev/full: No space left' train --data text --curve /dev/full &&
   rejects 'cannot create the folder' train --data text --tensorboard text/file1.c
 ok "a log or curve that cannot be written"
-# 4.5 MB are enough for the ranks' shared memory, but not for a checkpoint.
-(trap '' XFSZ && ulimit -f 9000 && rejects 'cannot write big.ckpt: File too large' \
+# 5 MB are enough for the ranks' shared memory, but not for a checkpoint.
+(trap '' XFSZ && ulimit -f 10000 && rejects 'cannot write big.ckpt: File too large' \
   train --data text --layers 3 --steps 2 --out big.ckpt)
 ok "a checkpoint that does not fit on the disk"
 rejects 'the loss is not finite' train --data text --lr 1e30 --steps 200

@@ -36,8 +36,8 @@ static void setup(void) {
   for (int split = 0; split < 2; split++) {
     size_t count = 0;
     for (unsigned i = 0; count + 16 < sizeof tokens[0] / sizeof tokens[0][0]; i++) {
-      for (const char *letter = words[i % 5]; *letter != '\0'; letter++) {
-        tokens[split][count++] = (uint8_t)*letter;
+      for (const char *descriptor = words[i % 5]; *descriptor != '\0'; descriptor++) {
+        tokens[split][count++] = (uint8_t)*descriptor;
       }
       if (i % 5 == 2) tokens[split][count++] = (uint16_t)('0' + (i * i / 7 + (unsigned)split) % 10);
     }

@@ -6,11 +6,11 @@
 
 #include "plan/plan.h"
 
-enum { STEPS_MOST = 3 * PLAN_SIGNALS_MAX };
+enum { STEPS_MAX = 3 * PLAN_SIGNALS_MAX };
 
 /* Rank 0's program in a barrier of 3 ranks. */
 typedef struct scene {
-  plan_step_t steps[PLAN_LANES_MAX][STEPS_MOST];
+  plan_step_t steps[PLAN_LANES_MAX][STEPS_MAX];
   plan_program_t programs[3];
   plan_t plan;
 } scene_t;
@@ -30,7 +30,7 @@ static void set_scene(scene_t *scene) {
 static void add(scene_t *scene, int lane, plan_step_kind_t kind, int32_t peer, int times) {
   plan_lane_t *to = &scene->programs[0].lanes[lane];
   for (int i = 0; i < times; i++) {
-    cr_assert_lt(to->count, STEPS_MOST);
+    cr_assert_lt(to->count, STEPS_MAX);
     to->steps[to->count++] = (plan_step_t){.kind = kind, .signal.peer = peer};
   }
 }

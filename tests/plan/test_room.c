@@ -6,7 +6,7 @@
 static size_t grain;
 
 static size_t most(plan_room_t room, plan_load_t load, size_t element_bytes) {
-  return plan_pass_most(&room, &load, element_bytes, &grain);
+  return plan_pass_max(&room, &load, element_bytes, &grain);
 }
 
 Test(room, is_unlimited_without_messages_and_scratch) {
@@ -21,8 +21,9 @@ Test(room, is_what_the_scarcer_of_slots_and_scratch_has) {
 }
 
 Test(room, of_posts_is_their_own) {
-  plan_room_t room = {.slot_bytes = 1 << 20, .post_bytes = 512};
-  cr_expect_eq(most(room, (plan_load_t){.parts = 1, .message_chunks = 1, .posted = true}, 8), 64);
+  plan_room_t room = {.slot_bytes = 1 << 20, .mcast_bytes = 512};
+  cr_expect_eq(most(room, (plan_load_t){.parts = 1, .message_chunks = 1, .multicast = true}, 8),
+               64);
   cr_expect_eq(most(room, (plan_load_t){.parts = 1, .message_chunks = 1}, 8), 1 << 17);
 }
 

@@ -248,15 +248,15 @@ static void expect_posted(const char *sends, const char *error) {
   coll_status_t status = read_bytes(text, strlen(text), &plan);
   cr_expect_eq(status, error == NULL ? COLL_OK : COLL_ERROR_INVALID, "%s", base_last_error());
   if (error != NULL) cr_expect_not_null(strstr(base_last_error(), error), "%s", base_last_error());
-  if (plan != NULL) cr_expect(plan->posted);
+  if (plan != NULL) cr_expect(plan->multicast);
   plan_free(plan);
 }
 
 Test(plan_text, posted_plans_send_the_same_to_all_in_turn) {
   expect_posted("  send 2 <- input[0+1]\n  send 0 <- input[0+1]\n", NULL);
   expect_posted("  send 0 <- input[0+1]\n  send 2 <- input[0+1]\n",
-                "step 0: a posted plan sends to rank 2 here");
-  expect_posted("  send 2 <- input[0+1]\n", "step 1: a posted plan sends to rank 0 here");
+                "step 0: a multicast plan sends to rank 2 here");
+  expect_posted("  send 2 <- input[0+1]\n", "step 1: a multicast plan sends to rank 0 here");
   expect_posted("  send 2 <- input[0+1]\n  send 0 <- scratch[0+1]\n",
-                "step 1: a posted plan sends the same to all");
+                "step 1: a multicast plan sends the same to all");
 }

@@ -106,7 +106,7 @@ refused "no command 'shwo'; did you mean 'show'?" shwo &&
 ok "unknown names are met with the nearest"
 
 refused "--root 4: with 4 ranks the root is at most 3" show broadcast -n 4 --root 4 &&
-  refused "--root 1: allreduce/ring has no root, and no rank leads it" show allreduce --root 1 &&
+  refused "--root 1: allreduce/ring has no root or executor" show allreduce --root 1 &&
   refused "--root 1: allreduce/ring has no root" verify allreduce --algo ring --root 1 -n 4 &&
   refused "--root 1: alltoall has no root" verify alltoall --root 1 -n 4
 ok "a root that is no rank"

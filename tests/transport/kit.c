@@ -49,7 +49,7 @@ static int run_case(int rank, int size, void *context) {
 void transport_kit_threads(const transport_fixture_t *fixture, int size, transport_case_t body) {
   transport_t *ends[HARNESS_RANKS_MAX] = {NULL};
   harness_result_t result;
-  if (size > fixture->size_most) size = fixture->size_most;
+  if (size > fixture->size_max) size = fixture->size_max;
   cr_assert_eq(fixture->make(size, ends), COLL_OK, "%s", base_last_error());
   job_t job = {fixture, body, ends};
   cr_assert(harness_run_threads(size, TIMEOUT_MS, run_case, &job, &result), "%s", result.text);

@@ -12,7 +12,7 @@
 
 /* How a test gets hold of connected transports. */
 typedef struct transport_fixture {
-  int size_most;    /* ranks it can connect; 1 for a transport to oneself */
+  int size_max;     /* ranks it can connect; 1 for a transport to oneself */
   bool maps;        /* peers' memory can be mapped */
   bool has_scratch; /* so can their scratch */
 

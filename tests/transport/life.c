@@ -12,10 +12,10 @@ int transport_case_slots(const transport_fixture_t *fixture, transport_t **end) 
   (void)fixture;
   const transport_ops_t *ops = (*end)->ops;
   WIRE_REQUIRE(ops->name != NULL && ops->name[0] != '\0', "it has no name");
-  bool all = ops->port && ops->send && ops->recv && ops->peek && ops->take && ops->post &&
-             ops->peek_post && ops->take_post && ops->signal && ops->wait && ops->signaled &&
+  bool all = ops->port && ops->send && ops->recv && ops->peek && ops->take && ops->mcast_send &&
+             ops->mcast_peek && ops->mcast_take && ops->signal && ops->wait && ops->signaled &&
              ops->address && ops->map && ops->scratch && ops->arm && ops->sleep && ops->disarm &&
-             ops->outlook && ops->yield && ops->recorder && ops->publish && ops->pending_in &&
+             ops->yield_hint && ops->yield && ops->recorder && ops->publish && ops->pending_in &&
              ops->pending_out && ops->peer_state && ops->abort && ops->aborted && ops->destroy;
   WIRE_REQUIRE(all, "a slot of %s is NULL", ops->name);
   return 0;

@@ -14,7 +14,7 @@ enum { ROUNDS = 120 / HARNESS_PATIENCE, CHANNEL = TRANSPORT_CHANNEL_P2P };
 typedef struct walk {
   transport_t *t;
   unsigned seed;
-  uint64_t sent, taken; /* messages; [taken, sent) are on their way */
+  uint64_t sent, taken;                 /* messages; [taken, sent) are on their way */
   size_t bytes[TRANSPORT_P2P_MESSAGES]; /* of message n at [n % TRANSPORT_P2P_MESSAGES] */
   size_t on_way;
   unsigned char *data; /* [TRANSPORT_P2P_BYTES] */

@@ -162,10 +162,10 @@ int transport_case_pending_in(const transport_fixture_t *fixture, transport_t **
         transport_head_t head;
         bool done;
         WIRE_TRY(expect_pending(t, true, sender, channel, i));
-        WIRE_REQUIRE(t->ops->recv(t->ops->port(t, sender, channel), NULL, 0, &head, &done) ==
-                             COLL_OK &&
-                         done,
-                     "message %d is not there", i);
+        WIRE_REQUIRE(
+            t->ops->recv(t->ops->port(t, sender, channel), NULL, 0, &head, &done) == COLL_OK &&
+                done,
+            "message %d is not there", i);
       }
       if (t->rank == receiver && i == 1) {
         WIRE_TRY(expect_pending(t, true, sender, channel, 90));
@@ -178,8 +178,8 @@ int transport_case_pending_in(const transport_fixture_t *fixture, transport_t **
 }
 
 /* Of so many messages on each channel, so many are taken; the n-th is message n. */
-enum { SENT_MOST = 40 };
-static const int sent_on[] = {PLAN_DEPTH_MAX, PLAN_DEPTH_MAX, SENT_MOST};
+enum { SENT_MAX = 40 };
+static const int sent_on[] = {PLAN_DEPTH_MAX, PLAN_DEPTH_MAX, SENT_MAX};
 static const int taken_on[] = {PLAN_DEPTH_MAX, 1, 17};
 
 _Static_assert(sizeof sent_on / sizeof sent_on[0] == TRANSPORT_CHANNELS, "one each");

@@ -10,7 +10,7 @@
 #include "transport/shm/fifo.h"
 #include "transport/wire.h"
 
-enum { LETTERS_MOST = 1024 };
+enum { DESCS_MAX = 1024 };
 
 typedef struct pair {
   shm_layout_t layout;
@@ -20,8 +20,8 @@ typedef struct pair {
   shm_outgoing_t out;
   shm_incoming_t in;
   uint64_t put, taken, told;
-  size_t bytes[LETTERS_MOST]; /* of the n-th message at [n % LETTERS_MOST] */
-  unsigned char *data;        /* as much as a slot takes */
+  size_t bytes[DESCS_MAX]; /* of the n-th message at [n % DESCS_MAX] */
+  unsigned char *data;     /* as much as a slot takes */
 } pair_t;
 
 static void make_pair(pair_t *p, int ranks, int channel) {
@@ -51,20 +51,20 @@ static bool put(pair_t *p, size_t bytes) {
                     ? shm_outgoing_put_short(&p->out, p->data, head)
                     : shm_outgoing_put_long(&p->out, p->data, head, p->hot);
   if (!is_put) return false;
-  cr_assert_lt(p->put - p->taken, LETTERS_MOST, "more messages than letters");
-  p->bytes[p->put++ % LETTERS_MOST] = bytes;
+  cr_assert_lt(p->put - p->taken, DESCS_MAX, "more messages than descriptors");
+  p->bytes[p->put++ % DESCS_MAX] = bytes;
   return true;
 }
 
 static void take(pair_t *p) {
   transport_head_t head;
-  size_t bytes = p->bytes[p->taken % LETTERS_MOST];
-  const shm_letter_t *letter = shm_incoming_look(&p->in, &head);
-  cr_assert_not_null(letter, "message %d is not there", (int)p->taken);
+  size_t bytes = p->bytes[p->taken % DESCS_MAX];
+  const shm_desc_t *descriptor = shm_incoming_look(&p->in, &head);
+  cr_assert_not_null(descriptor, "message %d is not there", (int)p->taken);
   cr_assert(flight_call_is(head.call, wire_id(p->taken)) && head.bytes == bytes,
             "message %d is another", (int)p->taken);
-  const unsigned char *at = bytes <= SHM_INLINE_BYTES ? (const void *)letter->payload
-                                                      : shm_incoming_payload(&p->in, letter);
+  const unsigned char *at = bytes <= SHM_INLINE_BYTES ? (const void *)descriptor->payload
+                                                      : shm_incoming_payload(&p->in, descriptor);
   for (size_t i = 0; i < bytes; i++) {
     if (at[i] != byte_of(p->taken, i)) cr_assert_fail("message %d changed", (int)p->taken);
   }
@@ -79,10 +79,10 @@ static void take_all(pair_t *p) {
 }
 
 static size_t pages_of(const char *bytes, size_t count) {
-  enum { PAGE = 4096, PAGES_MOST = 256 };
-  unsigned char here[PAGES_MOST];
+  enum { PAGE = 4096, PAGES_MAX = 256 };
+  unsigned char here[PAGES_MAX];
   size_t pages = 0;
-  cr_assert_leq(count / PAGE, PAGES_MOST);
+  cr_assert_leq(count / PAGE, PAGES_MAX);
   cr_assert_eq(mincore((void *)(uintptr_t)bytes, count, here), 0);
   for (size_t i = 0; i < count / PAGE; i++) pages += here[i] & 1;
   return pages;
@@ -176,7 +176,7 @@ static void hold_the_depth(int ranks, int channel, size_function *size, unsigned
   for (int step = 0; step < STEPS; step++) {
     uint64_t held = p.put - p.taken;
     uint64_t most = step / 500 % 2 == 0 ? PLAN_DEPTH_MAX : UINT64_MAX;
-    p.out.scout.way = step / 250 % 2 == 0 ? SHM_BY_CACHE : SHM_BY_MEMORY;
+    p.out.policy.way = step / 250 % 2 == 0 ? SHM_STORE_CACHED : SHM_STORE_NONTEMPORAL;
     p.hot = (unsigned)rand_r(&seed) % 16 < 8 * (unsigned)(step / 125 % 3);
     if (held < most && rand_r(&seed) % 16 < 9) {
       bool done = put(&p, size(&p.layout, &seed));
@@ -201,13 +201,14 @@ Test(fifo, holds_the_depth_whatever_was_told) {
   }
 }
 
-/* What small calls gain by: as many as there are letters go ahead, and the receiver tells twice. */
+/* What small calls gain by: as many as there are descriptors go ahead, and the receiver tells
+ * twice. */
 Test(fifo, tells_of_small_messages_seldom) {
   pair_t p;
   make_pair(&p, 2, 0);
   for (int round = 0; round < 10; round++) {
     while (put(&p, 8)) continue;
-    cr_assert_eq(p.put - p.taken, p.layout.letters[0]);
+    cr_assert_eq(p.put - p.taken, p.layout.descriptors[0]);
     take_all(&p);
   }
   cr_assert_eq(p.told, 20);
@@ -217,9 +218,9 @@ Test(fifo, tells_of_small_messages_seldom) {
 /* The place of the oldest message's payload. */
 static uint32_t place_of_next(const pair_t *p) {
   transport_head_t head;
-  const shm_letter_t *letter = shm_incoming_look(&p->in, &head);
-  cr_assert(letter != NULL && head.bytes > SHM_INLINE_BYTES);
-  return letter->place;
+  const shm_desc_t *descriptor = shm_incoming_look(&p->in, &head);
+  cr_assert(descriptor != NULL && head.bytes > SHM_INLINE_BYTES);
+  return descriptor->place;
 }
 
 /* Hot payloads go around places that first caches hold; others, and those that do not fit, among
@@ -274,13 +275,13 @@ Test(fifo, slips_within_its_hot_slots) {
   p.hot = true;
   cr_assert(put(&p, SHM_HOT_BYTES));
   take(&p);
-  while (!shm_incoming_has_slipped(&p.in)) cr_assert(put(&p, SHM_HOT_BYTES), "it waits in vain");
-  cr_assert_eq(p.put - p.taken, SHM_HOT_SLIP + 1);
+  while (!shm_incoming_is_behind(&p.in)) cr_assert(put(&p, SHM_HOT_BYTES), "it waits in vain");
+  cr_assert_eq(p.put - p.taken, SHM_HOT_HOLDBACK + 1);
   take_all(&p);
   cr_assert(put(&p, SHM_INLINE_BYTES));
   take(&p);
-  while (!shm_incoming_has_slipped(&p.in)) cr_assert(put(&p, SHM_INLINE_BYTES), "likewise");
-  cr_assert_eq(p.put - p.taken, p.layout.letters[0] / 2 + 1);
+  while (!shm_incoming_is_behind(&p.in)) cr_assert(put(&p, SHM_INLINE_BYTES), "likewise");
+  cr_assert_eq(p.put - p.taken, p.layout.descriptors[0] / 2 + 1);
   free_pair(&p);
 }
 
@@ -305,17 +306,17 @@ Test(fifo, wraps_without_losing_room) {
 Test(fifo, tries_either_way_when_that_is_due) {
   pair_t p;
   make_pair(&p, 2, 0);
-  const shm_scout_t *scout = &p.out.scout;
-  p.out.scout.due = 1;
-  for (int sample = 1; sample <= SHM_WAY_SAMPLES; sample++) {
+  const shm_policy_t *policy = &p.out.policy;
+  p.out.policy.due = 1;
+  for (int sample = 1; sample <= SHM_POLICY_SAMPLES; sample++) {
     cr_assert(put(&p, p.layout.slot_bytes));
     take_all(&p);
-    cr_assert_eq(scout->samples[SHM_BY_CACHE], sample);
-    cr_assert_eq(scout->samples[SHM_BY_MEMORY], sample - 1);
+    cr_assert_eq(policy->samples[SHM_STORE_CACHED], sample);
+    cr_assert_eq(policy->samples[SHM_STORE_NONTEMPORAL], sample - 1);
     cr_assert(put(&p, p.layout.slot_bytes));
     take_all(&p);
   }
-  cr_assert_gt(scout->due, 1, "the trial is over");
+  cr_assert_gt(policy->due, 1, "the trial is over");
   free_pair(&p);
 }
 #endif
@@ -326,13 +327,13 @@ static void outlive_counts(int channel) {
   unsigned seed = 5;
   make_pair(&p, 2, channel);
   uint64_t sent = UINT32_MAX - 10;
-  shm_progress_t start = {.letters = (uint32_t)sent};
+  shm_progress_t start = {.descriptors = (uint32_t)sent};
   start.position -= p.layout.ring_bytes[channel];
   p.out.sent = p.in.received = sent;
   p.out.position = start.position;
-  p.out.full_at = start.letters + p.layout.letters[channel];
+  p.out.full_at = start.descriptors + p.layout.descriptors[channel];
   p.out.full_behind = start.position + p.layout.ring_bytes[channel];
-  p.in.tell_at = start.letters + p.in.untold_letters_most;
+  p.in.tell_at = start.descriptors + p.in.untold_descs_max;
   p.in.position = p.in.told_position = start.position;
   atomic_store(&p.ring->taken, start.word);
   for (int round = 0; round < 200; round++) {

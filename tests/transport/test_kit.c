@@ -79,7 +79,7 @@ static coll_status_t faulty_map(transport_t *t, int peer, const transport_addres
 /* Whether the case passes on a transport with that fault. */
 static int run_case(int rank, int size, void *context) {
   (void)rank, (void)size;
-  static const transport_fixture_t fixture = {.size_most = 1,
+  static const transport_fixture_t fixture = {.size_max = 1,
                                               .maps = true,
                                               .alloc = transport_kit_private_alloc,
                                               .release = transport_kit_private_release};

@@ -24,8 +24,8 @@ Test(layout, makes_rings_of_powers_of_two) {
     shm_layout_t layout;
     shm_layout_compute(size, &layout);
     for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
-      uint32_t bytes = layout.ring_bytes[channel], letters = layout.letters[channel];
-      cr_assert(letters >= SHM_LETTERS_LEAST && (letters & (letters - 1)) == 0);
+      uint32_t bytes = layout.ring_bytes[channel], descriptors = layout.descriptors[channel];
+      cr_assert(descriptors >= SHM_DESCS_MIN && (descriptors & (descriptors - 1)) == 0);
       cr_assert((bytes & (bytes - 1)) == 0);
       cr_assert_geq(bytes, SHM_SLOTS * layout.slot_bytes);
     }
@@ -59,9 +59,9 @@ static void lay_out_apart(int size) {
   shm_layout_compute(size, &layout);
   const void *end = shm_layout_head(base) + 1;
   for (int source = 0; source < size; source++) {
-    const void *posts = shm_layout_post(base, source, 0);
+    const void *posts = shm_layout_mcast(base, source, 0);
     cr_assert(follows(posts, end) && (uintptr_t)posts % PAIR == 0);
-    end = shm_layout_post(base, source, SHM_POSTS - 1) + 1;
+    end = shm_layout_mcast(base, source, SHM_MCAST_SLOTS - 1) + 1;
   }
   for (int owner = 0; owner < size; owner++) {
     const void *control = shm_layout_control(&layout, base, owner);
@@ -73,10 +73,10 @@ static void lay_out_apart(int size) {
     const void *used = shm_layout_used(&layout, base, owner, 0, 0);
     cr_assert(follows(used, end) && (uintptr_t)used % PAIR == 0);
     end = shm_layout_used(&layout, base, owner, size - 1, TRANSPORT_CHANNELS - 1) + 1;
-    for (uint64_t post = 0; layout.post_bytes > 0 && post < SHM_POSTS; post++) {
-      const void *bytes = shm_layout_post_bytes(&layout, base, owner, post);
+    for (uint64_t post = 0; layout.mcast_bytes > 0 && post < SHM_MCAST_SLOTS; post++) {
+      const void *bytes = shm_layout_mcast_bytes(&layout, base, owner, post);
       cr_assert(follows(bytes, end) && (uintptr_t)bytes % PAIR == 0);
-      end = (const char *)bytes + layout.post_bytes;
+      end = (const char *)bytes + layout.mcast_bytes;
     }
     for (int source = 0; source < size; source++) {
       for (int channel = 0; source != owner && channel < TRANSPORT_CHANNELS; channel++) {
@@ -93,7 +93,7 @@ static void lay_out_apart(int size) {
         cr_assert(follows(ring, end) && (uintptr_t)ring % PAIR == 0);
         const void *slots = ring->slots, *bytes = shm_layout_ring_bytes(&layout, channel, ring);
         cr_assert(follows(slots, ring + 1) && (uintptr_t)slots % PAIR == 0);
-        cr_assert(follows(bytes, ring->slots + layout.letters[channel]));
+        cr_assert(follows(bytes, ring->slots + layout.descriptors[channel]));
         end = (const char *)bytes + layout.ring_bytes[channel] +
               shm_layout_hot_bytes(&layout, channel);
       }

@@ -15,7 +15,7 @@ static coll_status_t self_make(int size, transport_t *ends[]) {
 }
 
 static const transport_fixture_t self_fixture = {
-    .size_most = 1,
+    .size_max = 1,
     .maps = true,
     .make = self_make,
     .alloc = transport_kit_private_alloc,
@@ -37,7 +37,7 @@ static coll_status_t shm_join(int rank, int size, void *board, transport_t **end
 }
 
 static const transport_fixture_t shm_fixture = {
-    .size_most = HARNESS_RANKS_MAX,
+    .size_max = HARNESS_RANKS_MAX,
     .maps = true,
     .has_scratch = true,
     .make = transport_shm_create_local,

@@ -39,7 +39,7 @@ flight_call_t wire_id(uint64_t number) {
 
 int wire_send_try(transport_t *t, int peer, int channel, uint64_t number, size_t bytes,
                   bool *done) {
-  unsigned char data[WIRE_BYTES_MOST];
+  unsigned char data[WIRE_BYTES_MAX];
   transport_head_t head = {.call = wire_id(number), .bytes = bytes};
   wire_fill(data, number, bytes);
   *done = false;
@@ -61,7 +61,7 @@ static int recv_in_place(transport_t *t, int peer, int channel, unsigned char *d
   status = t->ops->peek(t->ops->port(t, peer, channel), &again, head, done);
   WIRE_REQUIRE(status == COLL_OK && *done && again == seen, "a message has gone that was seen");
   WIRE_REQUIRE((uintptr_t)seen % 8 == 0, "a message in place is not aligned");
-  if (head->bytes <= WIRE_BYTES_MOST) memcpy(data, seen, head->bytes);
+  if (head->bytes <= WIRE_BYTES_MAX) memcpy(data, seen, head->bytes);
   status = t->ops->take(t->ops->port(t, peer, channel));
   WIRE_REQUIRE(status == COLL_OK, "take from %d: %s", peer, base_last_error());
   return 0;
@@ -70,7 +70,7 @@ static int recv_in_place(transport_t *t, int peer, int channel, unsigned char *d
 /* Every other message is taken in place, where the transport can show it. */
 int wire_expect_try(transport_t *t, int peer, int channel, uint64_t number, size_t bytes,
                     bool *done) {
-  unsigned char data[WIRE_BYTES_MOST];
+  unsigned char data[WIRE_BYTES_MAX];
   transport_head_t head = {0};
   *done = false;
   if (t->peeks && number % 2 == 1) {

@@ -20,7 +20,7 @@
     if (call) return 1; \
   } while (0)
 
-#define WIRE_BYTES_MOST 4096 /* of the messages that these send and expect */
+#define WIRE_BYTES_MAX 4096 /* of the messages that these send and expect */
 
 /* The identity of message or signal `number`; both of its words follow from the number. */
 flight_call_t wire_id(uint64_t number);

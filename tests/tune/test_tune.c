@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "base/names.h"
+#include "tune/sched_sim.h"
 #include "tune/tune.h"
-#include "tune/turns.h"
 
-enum { ALGOS_MOST = 32 };
+enum { ALGOS_MAX = 32 };
 
 typedef struct field {
-  tune_profile_t profiles[ALGOS_MOST];
+  tune_profile_t profiles[ALGOS_MAX];
   int count;
 } field_t;
 
@@ -35,7 +35,7 @@ static tune_call_t call_of(coll_collective_t collective, size_t bytes, int size,
       .size = size,
       .cores = size,
       .reach = reach,
-      .room = {.slot_bytes = 32 << 10, .post_bytes = 32 << 10, .scratch_bytes = 512 << 10}};
+      .room = {.slot_bytes = 32 << 10, .mcast_bytes = 32 << 10, .scratch_bytes = 512 << 10}};
 }
 
 static const tune_profile_t *chosen(const field_t *field, const tune_call_t *call) {
@@ -78,7 +78,7 @@ static void expect_crowded(coll_collective_t collective, size_t bytes, int size,
   call.cores = 2;
   call.bound = true;
   for (int i = 0; i < field.count; i++) {
-    cr_assert_eq(tune_turns_count(&field.profiles[i], size, call.cores), COLL_OK);
+    cr_assert_eq(tune_sched_sim(&field.profiles[i], size, call.cores), COLL_OK);
   }
   const tune_profile_t *found = chosen(&field, &call);
   cr_expect_str_eq(found->algo->name, name, "%s of %zu bytes among %d: %s, not %s",
@@ -111,7 +111,7 @@ static void each_call(void (*check)(const field_t *field, const tune_call_t *cal
           call.cores = class % 2 == 0 ? sizes[s] : 1 + sizes[s] / 3;
           call.element_bytes = (size_t)1 << class % 4;
           call.room.slot_bytes = class % 3 == 0 ? 1 << 10 : 32 << 10;
-          call.room.post_bytes = class % 6 == 0 ? 0 : 16 << 10;
+          call.room.mcast_bytes = class % 6 == 0 ? 0 : 16 << 10;
           check(&field, &call);
         }
       }
@@ -121,11 +121,11 @@ static void each_call(void (*check)(const field_t *field, const tune_call_t *cal
 
 static void check_cheapest(const field_t *field, const tune_call_t *call) {
   int index = tune_choose(&tune_machine_builtin, field->profiles, field->count, call);
-  uint64_t least_ps = UINT64_MAX, total_ps[ALGOS_MOST] = {0};
+  uint64_t least_ps = UINT64_MAX, total_ps[ALGOS_MAX] = {0};
   for (int i = 0; i < field->count; i++) {
     const tune_profile_t *profile = &field->profiles[i];
     tune_estimate_t estimate = tune_estimate(&tune_machine_builtin, profile, call);
-    size_t slot_bytes = profile->load.posted ? call->room.post_bytes : call->room.slot_bytes;
+    size_t slot_bytes = profile->load.multicast ? call->room.mcast_bytes : call->room.slot_bytes;
     bool fits =
         (size_t)profile->load.message_chunks * call->element_bytes <= slot_bytes &&
         (size_t)profile->load.scratch_chunks * call->element_bytes <= call->room.scratch_bytes;
@@ -245,7 +245,7 @@ Test(tune, ranks_that_work_for_all_are_to_be_kept_apart) {
   const algo_t *algo;
   cr_assert_eq(algo_find(COLL_ALLREDUCE, "mapped_by_two", &algo), COLL_OK);
   cr_assert_eq(tune_profile_make(algo, 8, &profile), COLL_OK);
-  cr_assert_eq(tune_turns_count(&profile, 8, 2), COLL_OK);
+  cr_assert_eq(tune_sched_sim(&profile, 8, 2), COLL_OK);
   tune_call_t call = call_of(COLL_ALLREDUCE, 1 << 20, 8, PLAN_REACH_USER);
   call.cores = 2;
   tune_estimate_t apart, anywhere = tune_estimate(&tune_machine_builtin, &profile, &call);
@@ -264,10 +264,9 @@ Test(tune, order_by_what_is_reduced) {
     bool integer = dtype <= COLL_UINT64, wide = dtype == COLL_FLOAT32 || dtype == COLL_FLOAT64;
     for (int op = 0; op <= COLL_OP_BUILTIN_COUNT; op++) {
       bool rounds = op != COLL_MAX && op != COLL_MIN;
-      cr_expect_eq(tune_order_of(COLL_ALLREDUCE, dtype, op, true),
-                   integer ? TUNE_ORDER_ANY
-                   : wide  ? TUNE_ORDER_CANONICAL
-                           : TUNE_ORDER_EXACT);
+      cr_expect_eq(tune_order_of(COLL_ALLREDUCE, dtype, op, true), integer ? TUNE_ORDER_ANY
+                                                                   : wide  ? TUNE_ORDER_CANONICAL
+                                                                           : TUNE_ORDER_EXACT);
       cr_expect_eq(tune_order_of(COLL_REDUCE, dtype, op, false),
                    integer || wide || !rounds ? TUNE_ORDER_ANY : TUNE_ORDER_PREFER_EXACT);
       cr_expect_eq(tune_order_of(COLL_ALLGATHER, dtype, op, true), TUNE_ORDER_ANY);

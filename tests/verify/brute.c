@@ -20,7 +20,7 @@ typedef struct number {
 
 typedef struct lane {
   int32_t rank, lane, step;
-  int32_t phase;     /* reads and writes of the step that are done */
+  int32_t phase;           /* reads and writes of the step that are done */
   number_t runs[RUNS_MAX]; /* of a reduction's operands, read and not yet written; of a copy: [0] */
   int32_t lengths[RUNS_MAX], run_count;
   bool is_backwards; /* steps go through their chunks from the last to the first */

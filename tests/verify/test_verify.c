@@ -213,7 +213,8 @@ Test(verify, alltoallv_blocks_have_their_own_sizes) {
   plan_free(plan);
 }
 
-/* A row of a posted plan waits until all have room, where single sends would go ahead one by one.
+/* A row of a multicast plan waits until all have room, where single sends would go ahead one by
+ * one.
  */
 Test(verify, rows_begin_as_a_whole) {
   const char text[] =
@@ -239,7 +240,7 @@ Test(verify, rows_begin_as_a_whole) {
   verify_report_t report = report_of(plan);
   cr_expect_eq(report.verdict, VERIFY_PROVED, "%s", report.text);
   plan_free(plan);
-  plan = sample_plan(text, "posted 0", "posted 1");
+  plan = sample_plan(text, "multicast 0", "multicast 1");
   report = report_of(plan);
   cr_expect_eq(report.verdict, VERIFY_DEADLOCK, "%s", report.text);
   cr_expect_not_null(strstr(report.text, "waits for rank 2 lane 0 (at step 0, recv) to take"), "%s",
@@ -253,8 +254,7 @@ Test(verify, stated_order_is_held) {
     const char *order, *reductions;
     verify_verdict_t verdict;
   } ways[] = {
-      {"exact", "  reduce output[0+1] <- input[0+1], scratch[0+1], scratch[1+1]\n",
-       VERIFY_PROVED},
+      {"exact", "  reduce output[0+1] <- input[0+1], scratch[0+1], scratch[1+1]\n", VERIFY_PROVED},
       {"canonical",
        "  reduce output[0+1] <- input[0+1], scratch[0+1]\n"
        "  reduce output[0+1] <- output[0+1], scratch[1+1]\n",
@@ -269,8 +269,7 @@ Test(verify, stated_order_is_held) {
        VERIFY_ORDER},
       {"canonical", "  reduce output[0+1] <- scratch[0+1], input[0+1], scratch[1+1]\n",
        VERIFY_ORDER},
-      {"fixed", "  reduce output[0+1] <- scratch[0+1], input[0+1], scratch[1+1]\n",
-       VERIFY_PROVED},
+      {"fixed", "  reduce output[0+1] <- scratch[0+1], input[0+1], scratch[1+1]\n", VERIFY_PROVED},
   };
   for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
     char text[1000];

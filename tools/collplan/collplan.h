@@ -39,7 +39,7 @@ coll_status_t collplan_algo(coll_collective_t collective, const char *name, cons
 coll_status_t collplan_parse_ranks(const char *text, int32_t **counts, size_t *count);
 
 /* COLL_ERROR_INVALID unless root is a rank of `size`, and it is 0 or plans of the algorithm have a
- * root or a rank that leads. algo NULL: those of any algorithm of the collective. */
+ * root or an executor rank. algo NULL: those of any algorithm of the collective. */
 coll_status_t collplan_check_root(coll_collective_t collective, const algo_t *algo, int64_t root,
                                   int32_t size);
 

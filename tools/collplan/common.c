@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/names.h"
-#include "base/words.h"
+#include "base/text.h"
 #include "plan/text.h"
 #include "tools/collplan/collplan.h"
 
@@ -81,9 +81,9 @@ static bool parse_range(const char *text, size_t length, int64_t *from, int64_t 
   word[length] = '\0';
   char *dash = strchr(word, '-');
   if (dash != NULL) *dash = '\0';
-  if (!base_words_integer(word, 1, PLAN_RANKS_MAX, from)) return false;
+  if (!base_text_integer(word, 1, PLAN_RANKS_MAX, from)) return false;
   *to = *from;
-  return dash == NULL || base_words_integer(dash + 1, *from, PLAN_RANKS_MAX, to);
+  return dash == NULL || base_text_integer(dash + 1, *from, PLAN_RANKS_MAX, to);
 }
 
 coll_status_t collplan_parse_ranks(const char *text, int32_t **counts, size_t *count) {
@@ -128,8 +128,8 @@ coll_status_t collplan_check_root(coll_collective_t collective, const algo_t *al
                                   int32_t size) {
   bool has = algo != NULL ? algo_has_root(algo) : some_has_root(collective);
   if (root > 0 && !has) {
-    return base_fail(COLL_ERROR_INVALID, "--root %d: %s%s%s has no root, and no rank leads it",
-                     (int)root, base_collective_name(collective), algo != NULL ? "/" : "",
+    return base_fail(COLL_ERROR_INVALID, "--root %d: %s%s%s has no root or executor", (int)root,
+                     base_collective_name(collective), algo != NULL ? "/" : "",
                      algo != NULL ? algo->name : "");
   }
   if (root >= size) {

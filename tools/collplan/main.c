@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/words.h"
+#include "base/text.h"
 #include "tools/collplan/collplan.h"
 
 static const char usage[] =
@@ -66,6 +66,6 @@ int main(int argc, char **argv) {
     names[i] = commands[i].name;
   }
   fprintf(stderr, "collplan: no command '%s'; did you mean '%s'? (collplan --help)\n", argv[1],
-          base_words_nearest(argv[1], names, COMMANDS));
+          base_text_nearest(argv[1], names, COMMANDS));
   return COLLPLAN_EXIT_USAGE;
 }

@@ -15,7 +15,7 @@
 #define LABEL_WIDTH 72 /* "rank 12" left of the rows */
 #define HEAD_HEIGHT 112
 #define LEGEND_ITEM_WIDTH 118
-#define MARK_LETTER_WIDTH 0.72 /* of the size of the letters */
+#define MARK_LETTER_WIDTH 0.72 /* of the size of the descriptors */
 #define SPAN_HEIGHT 24         /* a box this high also says which chunks */
 #define SPAN_LETTER_WIDTH 4.9  /* at 8.5 pixels */
 
@@ -51,7 +51,7 @@ typedef struct picture {
   double unit;           /* width of a step */
   double box, gap, band; /* heights: of a box, between rows, of a rank's rows with the gap */
   double width, height, bottom;
-  double mark_size; /* of the letters */
+  double mark_size; /* of the descriptors */
   bool shows_spans;
 } picture_t;
 
@@ -109,9 +109,9 @@ static void choose_labels(picture_t *picture) {
   }
   double width = box_width(picture);
   picture->shows_spans = picture->box >= SPAN_HEIGHT && longest * SPAN_LETTER_WIDTH < width;
-  int letters = 1 + snprintf(text, sizeof text, "%d", picture->plan->shape.size - 1);
+  int descriptors = 1 + snprintf(text, sizeof text, "%d", picture->plan->shape.size - 1);
   picture->mark_size = clamp(picture->box * 0.44, 4, 12);
-  picture->mark_size = clamp(picture->mark_size, 4, width / (MARK_LETTER_WIDTH * letters));
+  picture->mark_size = clamp(picture->mark_size, 4, width / (MARK_LETTER_WIDTH * descriptors));
 }
 
 static double time_x(const picture_t *picture, double time) {

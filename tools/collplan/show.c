@@ -78,7 +78,7 @@ int collplan_show(int argc, char **argv) {
        0, 0, NULL},
       {'n', "ranks", BASE_OPTION_INTEGER, &request.ranks, "N", "number of ranks", 1, PLAN_RANKS_MAX,
        NULL},
-      {0, "root", BASE_OPTION_INTEGER, &request.root, "R", "the root, or who leads", 0,
+      {0, "root", BASE_OPTION_INTEGER, &request.root, "R", "the root, or the executor rank", 0,
        PLAN_RANKS_MAX - 1, NULL},
       {0, "in-place", BASE_OPTION_FLAG, &request.in_place, NULL,
        "as for calls whose input and output overlap", 0, 0, NULL},

@@ -104,8 +104,8 @@ int collplan_stats(int argc, char **argv) {
   bool helped = false;
   const base_option_t options[] = {
       {'n', "ranks", BASE_OPTION_INTEGER, &ranks, "N", "number of ranks", 1, PLAN_RANKS_MAX, NULL},
-      {0, "root", BASE_OPTION_INTEGER, &root, "R", "the root, or who leads", 0, PLAN_RANKS_MAX - 1,
-       NULL},
+      {0, "root", BASE_OPTION_INTEGER, &root, "R", "the root, or the executor rank", 0,
+       PLAN_RANKS_MAX - 1, NULL},
   };
   const base_command_t command = {
       .name = "collplan stats",

@@ -157,7 +157,8 @@ int collplan_verify(int argc, char **argv) {
       {'n', "ranks", BASE_OPTION_TEXT, &request.ranks, "N", "rank counts: 8, 1-64, 2,4,8-16", 0, 0,
        NULL},
       {0, "root", BASE_OPTION_INTEGER, &request.root, "R",
-       "the root, or who leads; -1: the first, middle and last rank", -1, PLAN_RANKS_MAX - 1, NULL},
+       "the root, or the executor rank; -1: the first, middle and last rank", -1,
+       PLAN_RANKS_MAX - 1, NULL},
   };
   const base_command_t command = {
       .name = "collplan verify",

@@ -1,6 +1,7 @@
 /* Signals arrive through a signalfd, so everything happens in one poll loop and nothing races.
- * Every rank leads a process group: it is signalled as a whole, and what a rank leaves behind in it
- * is killed while the rank's own process id is still held by its zombie and cannot mean another. */
+ * Every rank leads a process group: it is signalled as a whole, and what a rank leaves behind
+ * in it is killed while the rank's own process id is still held by its zombie and cannot mean
+ * another. */
 #include "tools/collrun/job.h"
 
 #include <errno.h>
@@ -26,8 +27,7 @@
 #define DRAIN_MS 500
 
 /* All but SIGQUIT, which prints the table of ranks, are passed on. */
-static const int taken[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
-                            SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+static const int taken[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 /* What the next deadline does. */
 typedef enum stage {

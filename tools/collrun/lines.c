@@ -12,7 +12,7 @@
 #define BLOCK_BYTES 65536
 /* A "line" that grows beyond this is passed on in pieces, so that a rank that never ends its line
  * cannot eat all memory. */
-#define LINE_BYTES_MOST (1 << 20)
+#define LINE_BYTES_MAX (1 << 20)
 
 void collrun_lines_open(int from, FILE *to, int rank, collrun_lines_t *lines) {
   *lines = (collrun_lines_t){.from = from, .to = to};
@@ -43,7 +43,7 @@ static coll_status_t keep(collrun_lines_t *lines, const char *text, size_t bytes
   lines->kept = kept;
   memcpy(lines->kept + lines->kept_bytes, text, bytes);
   lines->kept_bytes += bytes;
-  if (lines->kept_bytes > LINE_BYTES_MOST) write_line(lines, "", 0);
+  if (lines->kept_bytes > LINE_BYTES_MAX) write_line(lines, "", 0);
   return COLL_OK;
 }
 

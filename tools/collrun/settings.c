@@ -5,7 +5,7 @@
 
 #include "base/options.h"
 
-#define RANKS_MOST 4096
+#define RANKS_MAX 4096
 
 static const char *const bind_words[] = {"core", "none", NULL};
 
@@ -38,7 +38,7 @@ static coll_status_t parse(int argc, char **argv, raw_t *raw, collrun_settings_t
                            int *first, bool *helped) {
   const base_option_t options[] = {
       {'n', "ranks", BASE_OPTION_INTEGER, &raw->ranks, "N", "how many ranks to start; required", 1,
-       RANKS_MOST},
+       RANKS_MAX},
       {0, "bind", BASE_OPTION_WORD, &raw->bind, "HOW",
        "core: ranks get cores of their own, or share them evenly, if that comes out; none",
        .words = bind_words},

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/words.h"
+#include "base/text.h"
 #include "flight/process.h"
 #include "flight/table.h"
 #include "flight/text.h"
@@ -21,8 +21,8 @@
 typedef struct search {
   const collrun_rank_t *ranks;
   int count;
-  bool *shown;  /* [count]: the rank's group has a process of the table */
-  bool cut;     /* the time was over */
+  bool *shown; /* [count]: the rank's group has a process of the table */
+  bool cut;    /* the time was over */
   flight_found_t found;
   flight_table_t table;
 } search_t;
@@ -38,7 +38,7 @@ static bool next_process(DIR *processes, int32_t *pid) {
   struct dirent *entry;
   while ((entry = readdir(processes)) != NULL) {
     int64_t number;
-    if (!base_words_integer(entry->d_name, 1, INT32_MAX, &number)) continue;
+    if (!base_text_integer(entry->d_name, 1, INT32_MAX, &number)) continue;
     *pid = (int32_t)number;
     return true;
   }
@@ -78,8 +78,8 @@ static void add_others(flight_text_t *to, const search_t *search) {
     int32_t pid = (int32_t)search->ranks[rank].pid;
     if (pid == 0 || search->shown[rank] || ++others > LISTED_MAX) continue;
     flight_process_t process = flight_process_of(pid, flight_pid_space());
-    flight_text_add(to, "rank %d (pid %d) has no communicator; the process is %s\n", rank,
-                    (int)pid, flight_process_word(process));
+    flight_text_add(to, "rank %d (pid %d) has no communicator; the process is %s\n", rank, (int)pid,
+                    flight_process_word(process));
   }
   if (others > LISTED_MAX) {
     flight_text_add(to, "%d more ranks have no communicator\n", others - LISTED_MAX);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/words.h"
+#include "base/text.h"
 #include "libtrain/common/threads.h"
 #include "tools/gpt/gpt.h"
 
@@ -34,7 +34,7 @@ coll_status_t gpt_group_open(coll_status_t status_before, train_group_t *group) 
 coll_status_t gpt_pool_create(const train_group_t *group, int64_t threads, train_pool_t **pool) {
   int64_t ranks_here = group->size;
   const char *local_ranks = getenv("LOCAL_WORLD_SIZE"); /* as in torchrun; collrun sets it, too */
-  if (local_ranks != NULL) base_words_integer(local_ranks, 1, group->size, &ranks_here);
+  if (local_ranks != NULL) base_text_integer(local_ranks, 1, group->size, &ranks_here);
   int chosen = threads > 0 ? (int)threads : train_threads_default((int)ranks_here);
   return train_pool_create(chosen, pool);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/words.h"
+#include "base/text.h"
 
 #define MAX_NAMES 64
 
@@ -28,7 +28,7 @@ static coll_status_t find_key(const base_command_t *command, const char *path, c
     names[count++] = (*option)->name;
   }
   return base_fail(COLL_ERROR_INVALID, "--config %s: unknown key \"%s\"; did you mean \"%s\"?",
-                   path, key, base_words_nearest(key, names, count));
+                   path, key, base_text_nearest(key, names, count));
 }
 
 /* Formats into new memory; NULL when out of memory. */
@@ -134,7 +134,7 @@ static json_t *value_of(const base_option_t *option) {
     case BASE_OPTION_FLAG: return json_boolean(*(const bool *)option->value);
     case BASE_OPTION_INTEGER: return json_integer(*(const int64_t *)option->value);
     case BASE_OPTION_BYTES:
-      return json_string(base_words_from_bytes(*(const uint64_t *)option->value, text));
+      return json_string(base_text_from_bytes(*(const uint64_t *)option->value, text));
     case BASE_OPTION_NUMBER: return json_real(*(const double *)option->value);
     case BASE_OPTION_WORD: return json_string(option->words[*(const int *)option->value]);
     case BASE_OPTION_TEXT: return json_string(*(const char **)option->value);

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/words.h"
+#include "base/text.h"
 #include "tools/gpt/gpt.h"
 
 static const char usage[] =
@@ -49,6 +49,6 @@ int main(int argc, char **argv) {
     names[i] = commands[i].name;
   }
   fprintf(stderr, "gpt: unknown command '%s'; did you mean '%s'? (gpt --help)\n", argv[1],
-          base_words_nearest(argv[1], names, COMMANDS));
+          base_text_nearest(argv[1], names, COMMANDS));
   return 2;
 }

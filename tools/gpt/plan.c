@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/words.h"
+#include "base/text.h"
 #include "libtrain/parallel/memory.h"
 #include "tools/gpt/corpus.h"
 #include "tools/gpt/footprint.h"
@@ -36,7 +36,7 @@ static coll_status_t read_ranks(const char *text, plan_t *plan) {
   for (const char *at = text; plan->count < MAX_LIST; at++) {
     size_t length = strcspn(at, ",");
     snprintf(number, sizeof number, "%.*s", (int)length, at);
-    if (!base_words_integer(number, 1, MAX_RANKS, &plan->ranks[plan->count++])) break;
+    if (!base_text_integer(number, 1, MAX_RANKS, &plan->ranks[plan->count++])) break;
     at += length;
     if (*at == '\0') return COLL_OK;
   }

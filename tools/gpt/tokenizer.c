@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/progress.h"
-#include "base/words.h"
+#include "base/text.h"
 #include "libtrain/data/bpe.h"
 #include "libtrain/data/corpus.h"
 #include "libtrain/data/encode.h"
@@ -338,7 +338,7 @@ static void write_token(const train_tokenizer_t *tokenizer, uint16_t id) {
 static coll_status_t decode_words(const decoding_t *decoding, const train_tokenizer_t *tokenizer) {
   for (int i = 0; i < decoding->word_count; i++) {
     int64_t id, max = (int64_t)tokenizer->tokens.count - 1;
-    if (!base_words_integer(decoding->words[i], 0, max, &id)) {
+    if (!base_text_integer(decoding->words[i], 0, max, &id)) {
       return base_fail(COLL_ERROR_INVALID, "'%s' is not a token: give 0 to %" PRId64,
                        decoding->words[i], max);
     }
@@ -464,6 +464,6 @@ int gpt_tokenizer(int argc, char **argv) {
   }
   fprintf(stderr,
           "gpt tokenizer: unknown command '%s'; did you mean '%s'? (gpt tokenizer --help)\n",
-          argv[1], base_words_nearest(argv[1], names, 3));
+          argv[1], base_text_nearest(argv[1], names, 3));
   return 2;
 }

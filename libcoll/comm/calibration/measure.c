@@ -19,7 +19,7 @@
 #include "comm/calibration/costs.h"
 #include "comm/calibration/pair.h"
 #include "comm/create.h"
-#include "comm/repeat.h"
+#include "comm/fastpath.h"
 #include "topo/machine.h"
 #include "transport/shm/memory.h"
 
@@ -28,7 +28,8 @@
 #define BUFFERS_MAX 16                   /* source and destination pairs, used in rotation */
 #define REPEAT_BYTES ((size_t)1 << 18)   /* moved by one repetition at least */
 #define ROUNDS 3
-#define DEADLINE_NS 3000000000 /* for all measurements; a machine this busy gives no usable ones */
+#define DEADLINE_NS 3000000000 /* for all measurements; a machine this busy gives no usable ones \
+                                */
 #define TRIPS 100
 #define SWITCHES 100
 #define CALLS 20
@@ -182,11 +183,11 @@ static void hand_over(void *context, size_t size) {
 }
 
 static calibration_work_t *const moves[MOVE_COUNT] = {[OWN] = copy_own,
-                                                    [FAR] = copy_far,
-                                                    [PUSHED] = copy_to_far,
-                                                    [SUM] = reduce_far,
-                                                    [SUM_FOR_BOTH] = reduce_for_both,
-                                                    [HANDED] = hand_over};
+                                                      [FAR] = copy_far,
+                                                      [PUSHED] = copy_to_far,
+                                                      [SUM] = reduce_far,
+                                                      [SUM_FOR_BOTH] = reduce_for_both,
+                                                      [HANDED] = hand_over};
 
 static void keep_min(int64_t *min, int64_t ps) {
   if (*min == 0 || ps < *min) *min = ps;
@@ -237,10 +238,10 @@ static void syncs(void *context, size_t count) {
 
 /* As the API functions do. */
 static coll_status_t run_call(const comm_call_t *call) {
-  if (comm_turn_try(call->comm)) {
-    comm_prepared_t *prepared = comm_repeat_find(call->comm, call->shape);
-    if (prepared != NULL) return comm_repeat(call->comm, prepared, call->send, call->recv);
-    comm_turn_pass(call->comm);
+  if (comm_lock_try(call->comm)) {
+    comm_cache_entry_t *prepared = comm_fastpath_lookup(call->comm, call->shape);
+    if (prepared != NULL) return comm_fastpath_run(call->comm, prepared, call->send, call->recv);
+    comm_lock_release(call->comm);
   }
   return comm_call_run(call);
 }
@@ -431,7 +432,8 @@ static bool measure_in(bench_t *bench, tune_machine_t *costs) {
   bool measured = false;
   if (shm_memory_alloc(bytes, &memory) == COLL_OK) { /* the same kind as users' mapped memory */
     bench->memory = memory;
-    if (comm_create_local(2, 2, &(comm_settings_t){0}, &tune_machine_builtin, bench->comms) == COLL_OK) {
+    if (comm_create_local(2, 2, &(comm_settings_t){0}, &tune_machine_builtin, bench->comms) ==
+        COLL_OK) {
       measured = measure_both(bench, costs);
       for (int i = 0; i < 2; i++) comm_destroy(bench->comms[i]);
     }

@@ -265,8 +265,8 @@ static int failed_rank_of(const rendezvous_link_t *link) {
   return rank >= 0 ? rank : link->rank;
 }
 
-coll_status_t rendezvous_finish(rendezvous_link_t *link, coll_status_t status,
-                                uint64_t deadline_ns, int *failed_rank) {
+coll_status_t rendezvous_finish(rendezvous_link_t *link, coll_status_t status, uint64_t deadline_ns,
+                                int *failed_rank) {
   status = status == COLL_OK ? report_success(link, deadline_ns) : report_failure(link, status);
   if (status != COLL_OK) *failed_rank = failed_rank_of(link);
   close(link->fd);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/words.h"
+#include "base/text.h"
 #include "comm/rendezvous/launcher.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "plan/plan.h"
@@ -47,7 +47,7 @@ static const launcher_t *find_launcher(void) {
 
 static coll_status_t read_number(const char *name, int64_t least, int64_t most, int64_t *value) {
   const char *text = value_of(name);
-  if (text != NULL && base_words_integer(text, least, most, value)) return COLL_OK;
+  if (text != NULL && base_text_integer(text, least, most, value)) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID, "%s=%s: the launcher should set a number from %lld to %lld",
                    name, text != NULL ? text : "", (long long)least, (long long)most);
 }
@@ -56,15 +56,15 @@ static coll_status_t read_number(const char *name, int64_t least, int64_t most, 
 static uint64_t hash_of_job(const launcher_t *launcher) {
   const char *job = value_of(launcher->job), *step = value_of(launcher->step);
   if (job == NULL) return 0;
-  uint64_t hash = base_words_hash(BASE_WORDS_HASH_OF_NOTHING, job);
-  return step != NULL ? base_words_hash(base_words_hash(hash, "."), step) : hash;
+  uint64_t hash = base_text_hash(BASE_TEXT_HASH_OF_NOTHING, job);
+  return step != NULL ? base_text_hash(base_text_hash(hash, "."), step) : hash;
 }
 
 /* The same for a launcher that sets none. Each job has a launcher process of its own. */
 static uint64_t hash_of_launcher(const launcher_t *launcher) {
   char name[COMM_LAUNCHER_BYTES];
   comm_launcher_identity(launcher->rank, name);
-  return base_words_hash(BASE_WORDS_HASH_OF_NOTHING, name);
+  return base_text_hash(BASE_TEXT_HASH_OF_NOTHING, name);
 }
 
 /* torchrun's agent may listen on MASTER_PORT itself, for its key-value store. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/words.h"
+#include "base/text.h"
 
 /* Fields of /proc/PID/stat, counted from the one after the process's name. */
 enum { FIELD_PARENT = 1, FIELD_START = 19, FIELDS };
@@ -49,7 +49,7 @@ static bool read_process(int64_t pid, process_t *process) {
   *process = (process_t){.pid = pid};
   char *field = strtok_r(name_end + 1, " ", &rest);
   for (int i = 0; i < FIELDS && field != NULL; i++, field = strtok_r(NULL, " ", &rest)) {
-    if (i == FIELD_PARENT) base_words_integer(field, 0, INT32_MAX, &process->parent);
+    if (i == FIELD_PARENT) base_text_integer(field, 0, INT32_MAX, &process->parent);
     if (i == FIELD_START) snprintf(process->start, sizeof process->start, "%s", field);
   }
   return process->start[0] != '\0';

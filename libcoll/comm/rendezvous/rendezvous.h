@@ -68,7 +68,7 @@ coll_status_t rendezvous_check(rendezvous_link_t *link);
  * reported COLL_OK. Returns the rank's own failure, unless it is COLL_ERROR_RANK_LOST: such a rank
  * has only seen a peer disconnect, and the verdict says which rank was the cause. Sets *failed_rank
  * on failure: the rank that caused it, or this rank, where no other is known. */
-coll_status_t rendezvous_finish(rendezvous_link_t *link, coll_status_t status,
-                                uint64_t deadline_ns, int *failed_rank);
+coll_status_t rendezvous_finish(rendezvous_link_t *link, coll_status_t status, uint64_t deadline_ns,
+                                int *failed_rank);
 
 #endif

@@ -62,7 +62,7 @@ struct rendezvous_server {
   int size;          /* 0 until the first rank has joined */
   int open_count;    /* members whose connection is open */
   int joined_count, reported_count;
-  bool decided; /* the verdict stands */
+  bool decided;     /* the verdict stands */
   bool holds_rank0; /* rank 0 is not to get the verdict yet, as late ranks still call */
   wire_answer_t verdict;
   char *records; /* a wire_answer_t, then the records by rank */
@@ -76,8 +76,7 @@ struct rendezvous_server {
 };
 
 static void fail(rendezvous_server_t *server, coll_status_t status, int rank, const char *format,
-                 ...)
-    __attribute__((format(printf, 4, 5)));
+                 ...) __attribute__((format(printf, 4, 5)));
 
 /* The rendezvous fails because of `rank` (-1: not known); the first reason stands. */
 static void fail(rendezvous_server_t *server, coll_status_t status, int rank, const char *format,
@@ -289,8 +288,8 @@ static void send_to_member(rendezvous_server_t *server, int rank) {
   if (open && member->records_sent < server->records_bytes) return;
   if (open && !server->decided) return;
   if (open && has_to_send(server, rank)) {
-    open = wire_send_some(member->fd, &server->verdict, sizeof server->verdict,
-                          &member->verdict_sent);
+    open =
+        wire_send_some(member->fd, &server->verdict, sizeof server->verdict, &member->verdict_sent);
   }
   if (open && member->verdict_sent < sizeof server->verdict) return;
   if (!open && !server->decided) fail_died(server, rank, (int)member->pid);
@@ -320,8 +319,8 @@ static void take_report(rendezvous_server_t *server, int rank, member_t *member)
       break;
     default:
       fail(server, COLL_ERROR_RANK_LOST, rank,
-           "rank %d (pid %d) could not make the communicator: %s", rank,
-           (int)member->pid, report->text);
+           "rank %d (pid %d) could not make the communicator: %s", rank, (int)member->pid,
+           report->text);
   }
 }
 
@@ -329,10 +328,9 @@ static void take_report(rendezvous_server_t *server, int rank, member_t *member)
 static void receive_from_member(rendezvous_server_t *server, int rank) {
   member_t *member = &server->members[rank];
   char surplus;
-  bool open = member->reported
-                  ? recv(member->fd, &surplus, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN
-                  : wire_recv_some(member->fd, &member->report, sizeof member->report,
-                                   &member->report_received);
+  bool open = member->reported ? recv(member->fd, &surplus, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN
+                               : wire_recv_some(member->fd, &member->report, sizeof member->report,
+                                                &member->report_received);
   if (!open) {
     fail_died(server, rank, (int)member->pid);
     member->informed = member->pid;
@@ -447,9 +445,8 @@ static void fail_unreported(rendezvous_server_t *server) {
 }
 
 static void await_reports(rendezvous_server_t *server) {
-  wire_answer_t answer = {.session = server->verdict.session,
-                          .server_rank = server_rank_of(server),
-                          .status = COLL_OK};
+  wire_answer_t answer = {
+      .session = server->verdict.session, .server_rank = server_rank_of(server), .status = COLL_OK};
   stop_listening(server);
   memcpy(server->records, &answer, sizeof answer);
   server->records_bytes = sizeof answer + (size_t)server->size * server->record_bytes;

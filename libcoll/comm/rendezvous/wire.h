@@ -16,7 +16,9 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x6c6c6f6362696c32u
-#define WIRE_RETRY 0x7972746572696c32u /* in place of WIRE_MAGIC: hung up on purpose, call again */
+#define WIRE_RETRY                                                              \
+  0x7972746572696c32u /* in place of WIRE_MAGIC: hung up on purpose, call again \
+                       */
 #define WIRE_TEXT_BYTES 448
 
 /* From a rank; its record follows. */

@@ -28,7 +28,7 @@ static const base_knob_t knobs[] = {
     {.name = "COLL_STREAM_BYTES",
      .kind = BASE_KNOB_BYTES,
      .fallback = "0",
-     .most = INT64_MAX,
+     .max = INT64_MAX,
      .help = "bytes that a copy or reduction loads and stores, from which it stores them past the "
              "caches; 0: a share of the last cache"},
 };

@@ -22,14 +22,14 @@ typedef enum host_work { HOST_COPY, HOST_REDUCE, HOST_WORK_COUNT } host_work_t;
 void host_stream_set(size_t bytes);
 
 /* Nothing smaller is streamed. Until the sizes are known, the least that they can be. */
-extern atomic_size_t host_stream_least[HOST_WORK_COUNT];
+extern atomic_size_t host_stream_min[HOST_WORK_COUNT];
 
-/* Whether what has at least host_stream_least bytes is streamed after all. */
+/* Whether what has at least host_stream_min bytes is streamed after all. */
 bool host_stream_asked(size_t bytes, host_work_t work);
 
 /* Whether what loads and stores that many bytes is to be streamed. */
 static inline bool host_stream_pays(size_t bytes, host_work_t work) {
-  return bytes >= atomic_load_explicit(&host_stream_least[work], memory_order_relaxed) &&
+  return bytes >= atomic_load_explicit(&host_stream_min[work], memory_order_relaxed) &&
          host_stream_asked(bytes, work);
 }
 

@@ -233,7 +233,7 @@ typedef VECTOR_OF(int32_t) signed_t;
 typedef struct precision {
   int fraction;
   int least_normal; /* the next lower power has as few places */
-  int most;         /* what overflow becomes */
+  int max;          /* what overflow becomes */
   int nan;          /* what NaN becomes */
 } precision_t;
 
@@ -241,7 +241,7 @@ typedef struct precision {
  * which that is the last place, and taken away again. */
 BASE_INLINE floats_t rounded(floats_t value, precision_t precision) {
   signed_t bits = (signed_t)value, magnitude = bits & INT32_MAX, none = {0};
-  magnitude = VECTOR_CHOSEN(signed_t, magnitude < precision.most, magnitude, none + precision.most);
+  magnitude = VECTOR_CHOSEN(signed_t, magnitude < precision.max, magnitude, none + precision.max);
   signed_t power = magnitude & EXPONENT;
   power =
       VECTOR_CHOSEN(signed_t, power > precision.least_normal, power, none + precision.least_normal);

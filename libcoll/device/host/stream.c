@@ -17,8 +17,8 @@
 #define USUAL_CACHE_BYTES ((size_t)32 << 20) /* where the machine does not tell */
 #define LEAST_BYTES ((size_t)1 << 20)        /* of whatever cache, to stream at all */
 
-atomic_size_t host_stream_least[HOST_WORK_COUNT] = {LEAST_BYTES, LEAST_BYTES};
-static atomic_bool known;         /* host_stream_least is final; set after it */
+atomic_size_t host_stream_min[HOST_WORK_COUNT] = {LEAST_BYTES, LEAST_BYTES};
+static atomic_bool known;         /* host_stream_min is final; set after it */
 static atomic_size_t cache_bytes; /* of the last one, once it was looked up */
 static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
 
@@ -33,8 +33,8 @@ static size_t last_cache_bytes(void) {
 }
 
 static void set(size_t copy_bytes, size_t reduce_bytes, bool final) {
-  atomic_store_explicit(&host_stream_least[HOST_COPY], copy_bytes, memory_order_relaxed);
-  atomic_store_explicit(&host_stream_least[HOST_REDUCE], reduce_bytes, memory_order_relaxed);
+  atomic_store_explicit(&host_stream_min[HOST_COPY], copy_bytes, memory_order_relaxed);
+  atomic_store_explicit(&host_stream_min[HOST_REDUCE], reduce_bytes, memory_order_relaxed);
   atomic_store_explicit(&known, final, memory_order_release);
 }
 
@@ -68,5 +68,5 @@ bool host_stream_asked(size_t bytes, host_work_t work) {
     }
     pthread_mutex_unlock(&finding);
   }
-  return bytes >= atomic_load_explicit(&host_stream_least[work], memory_order_relaxed);
+  return bytes >= atomic_load_explicit(&host_stream_min[work], memory_order_relaxed);
 }

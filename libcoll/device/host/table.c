@@ -18,8 +18,8 @@
 /* Short copies are the C library's, which takes vectors for them; what second caches hold is copied
  * by vectors here, where it would take string instructions; more of it by these, which from
  * STRING_BYTES on have to be written here, as some C libraries give them up. */
-#define VECTORS_LEAST 2048
-#define VECTORS_MOST ((size_t)256 << 10)
+#define VECTORS_MIN 2048
+#define VECTORS_MAX ((size_t)256 << 10)
 #define STRING_BYTES ((size_t)1 << 20)
 #define ISA_TEXT_OF(isa) #isa
 #define ISA_TEXT(isa) ISA_TEXT_OF(isa)
@@ -83,7 +83,7 @@ typedef long long moved_t __attribute__((vector_size(VECTOR_BYTES), aligned(1), 
 
 static void move_vectors(char *to, const char *from, size_t bytes) {
   size_t done = to_line(to);
-  if (bytes < VECTORS_LEAST) {
+  if (bytes < VECTORS_MIN) {
     memcpy(to, from, bytes);
     return;
   }
@@ -105,7 +105,7 @@ static void move_string(char *to, const char *from, size_t bytes) {
 }
 
 static void copy_cached(void *dst, const void *src, size_t bytes, size_t whole) {
-  if (bytes <= VECTORS_MOST && whole <= VECTORS_MOST) {
+  if (bytes <= VECTORS_MAX && whole <= VECTORS_MAX) {
     move_vectors(dst, src, bytes);
   } else if (bytes < STRING_BYTES || !base_moves_strings()) {
     memcpy(dst, src, bytes);
@@ -294,7 +294,7 @@ const device_ops_t HOST_NAME(device_host) = {
     .copy = copy,
     .fetch = fetch,
     .reduce = reduce,
-    .settle = settle,
+    .store_fence = settle,
     .scale = scale,
     .divide = divide,
 };

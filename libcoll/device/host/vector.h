@@ -136,7 +136,8 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
                                            const char *const from[], int count, size_t at,         \
                                            size_t bytes) {                                         \
     prefix##_pair_t left = prefix##_fetch(format, from[0] + at, bytes);                            \
-    if (count > 1) left = prefix##_combined(op, left, prefix##_fetch(format, from[1] + at, bytes));\
+    if (count > 1)                                                                                 \
+      left = prefix##_combined(op, left, prefix##_fetch(format, from[1] + at, bytes));             \
     if (count > 2) {                                                                               \
       prefix##_pair_t right = prefix##_fetch(format, from[2] + at, bytes);                         \
       if (count > 3) {                                                                             \

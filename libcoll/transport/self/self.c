@@ -26,7 +26,7 @@ typedef struct channel {
 typedef struct self {
   transport_t transport;
   channel_t channels[TRANSPORT_CHANNELS];
-  char *slots;                /* [TRANSPORT_CHANNELS][SLOTS][slot_bytes] */
+  char *slots; /* [TRANSPORT_CHANNELS][SLOTS][slot_bytes] */
   /* Set once, by the first thread to claim `claimed`; the reason is written before it. */
   _Atomic uint32_t claimed, aborted;
   transport_reason_t reason;
@@ -92,18 +92,18 @@ static coll_status_t self_wait(transport_port_t *port, flight_call_t *call, bool
   return COLL_OK;
 }
 
-static coll_status_t self_post(transport_t *t, const void *data, const transport_head_t *head,
-                               bool *done) {
-  return transport_unsupported.post(t, data, head, done);
+static coll_status_t self_mcast_send(transport_t *t, const void *data, const transport_head_t *head,
+                                     bool *done) {
+  return transport_unsupported.mcast_send(t, data, head, done);
 }
 
-static coll_status_t self_peek_post(transport_t *t, int peer, const void **data,
-                                    transport_head_t *head, bool *done) {
-  return transport_unsupported.peek_post(t, peer, data, head, done);
+static coll_status_t self_mcast_peek(transport_t *t, int peer, const void **data,
+                                     transport_head_t *head, bool *done) {
+  return transport_unsupported.mcast_peek(t, peer, data, head, done);
 }
 
-static coll_status_t self_take_post(transport_t *t, int peer) {
-  return transport_unsupported.take_post(t, peer);
+static coll_status_t self_mcast_take(transport_t *t, int peer) {
+  return transport_unsupported.mcast_take(t, peer);
 }
 
 static bool self_signaled(transport_port_t *port) {
@@ -190,8 +190,8 @@ static transport_peer_state_t self_peer_state(transport_t *t, int peer) {
   return TRANSPORT_PEER_HERE;
 }
 
-static transport_outlook_t self_outlook(transport_t *t, uint64_t place, uint64_t missing) {
-  return transport_unsupported.outlook(t, place, missing);
+static transport_yield_hint_t self_yield_hint(transport_t *t, uint64_t place, uint64_t missing) {
+  return transport_unsupported.yield_hint(t, place, missing);
 }
 
 static void self_yield(transport_t *t) {
@@ -212,9 +212,9 @@ static const transport_ops_t self_ops = {
     .recv = self_recv,
     .peek = self_peek,
     .take = self_take,
-    .post = self_post,
-    .peek_post = self_peek_post,
-    .take_post = self_take_post,
+    .mcast_send = self_mcast_send,
+    .mcast_peek = self_mcast_peek,
+    .mcast_take = self_mcast_take,
     .signal = self_signal,
     .wait = self_wait,
     .signaled = self_signaled,
@@ -226,7 +226,7 @@ static const transport_ops_t self_ops = {
     .arm = self_rest,
     .sleep = self_sleep,
     .disarm = self_rest,
-    .outlook = self_outlook,
+    .yield_hint = self_yield_hint,
     .yield = self_yield,
     .recorder = self_recorder,
     .publish = self_publish,

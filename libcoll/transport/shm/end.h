@@ -28,22 +28,22 @@ typedef struct shm_fifo {
 } shm_fifo_t;
 
 /* What this rank knows of a peer's posts, or, of its own, how far it has come. */
-typedef struct shm_post_state {
+typedef struct shm_mcast_state {
   shm_taken_t *taken; /* of the peer's posts, by this rank; of this rank's, by the peer */
   shm_taken_t *taken_by;
   shm_control_t *control;
   uint64_t received;
-} shm_post_state_t;
+} shm_mcast_state_t;
 
 typedef struct shm {
   transport_t transport;
   shm_layout_t layout;
   shm_segment_t *segment;
-  shm_fifo_t *fifos;            /* [size * TRANSPORT_CHANNELS] */
-  shm_post_state_t *posts;      /* [size] */
-  uint64_t posted, posts_taken; /* of this rank; by all peers, at last look */
-  shm_unheard_t *unheard;       /* [size] */
-  uint64_t sent_to;             /* peers (bit r % 64) since neighbours were last looked at */
+  shm_fifo_t *fifos;               /* [size * TRANSPORT_CHANNELS] */
+  shm_mcast_state_t *posts;        /* [size] */
+  uint64_t multicast, posts_taken; /* of this rank; by all peers, at last look */
+  shm_unseen_t *unheard;           /* [size] */
+  uint64_t sent_to;                /* peers (bit r % 64) since neighbours were last looked at */
   bool one_process; /* all ranks are threads of this process: any address is good everywhere */
   shm_mesh_t mesh;  /* sockets NULL where the ends were made together */
   shm_share_t share;
@@ -91,13 +91,14 @@ BASE_INLINE const shm_signal_t *shm_signals_next(const shm_fifo_t *fifo) {
   return sequence == fifo->waited + 1 ? slot : NULL;
 }
 
-/* ---- posts.c: as transport_ops_t says, of post, peek_post, take_post --------------------------*/
+/* ---- posts.c: as transport_ops_t says, of post, mcast_peek, mcast_take
+ * --------------------------*/
 
-coll_status_t shm_posts_post(transport_t *t, const void *data, const transport_head_t *head,
+coll_status_t shm_mcast_send(transport_t *t, const void *data, const transport_head_t *head,
                              bool *done);
-coll_status_t shm_posts_peek(transport_t *t, int peer, const void **data, transport_head_t *head,
+coll_status_t shm_mcast_peek(transport_t *t, int peer, const void **data, transport_head_t *head,
                              bool *done);
-coll_status_t shm_posts_take(transport_t *t, int peer);
+coll_status_t shm_mcast_take(transport_t *t, int peer);
 
 /* ---- leave.c: as transport_ops_t says ---------------------------------------------------------*/
 

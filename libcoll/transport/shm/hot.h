@@ -3,9 +3,9 @@
  * both cores. Two cores of a Zen 4 that share their last cache pass on 512 bytes in 48 ns around 8
  * places, in 67 around 16 and in 92 around 32 or more, however far the sender may be ahead.
  *
- * A slot is used again once the message that it held last is taken. Every SHM_HOT_ASKS-th letter
- * asks the receiver to tell: so a sender without a slot has at least 6 messages to be taken, more
- * than plans may have it send before it is heard of (PLAN_DEPTH_MAX), and will be told.
+ * A slot is used again once the message that it held last is taken. Every SHM_HOT_ASKS-th
+ * descriptor asks the receiver to tell: so a sender without a slot has at least 6 messages to be
+ * taken, more than plans may have it send before it is heard of (PLAN_DEPTH_MAX), and will be told.
  */
 #ifndef TRANSPORT_SHM_HOT_H
 #define TRANSPORT_SHM_HOT_H
@@ -17,11 +17,11 @@
 #include "transport/shm/layout.h"
 
 #define SHM_HOT_ASKS 2
-#define SHM_HOT_SLIP 2 /* messages that a receiver lets its sender get ahead by (slip.h) */
+#define SHM_HOT_HOLDBACK 2 /* messages that a receiver lets its sender get ahead by (slip.h) */
 /* Hot lines had better not be fetched while they are written, but for the shortest payloads. Who
  * answers, and so waits for each, does without hot slots where fetching pays more than they do. */
-#define SHM_HOT_FETCHED_MOST 256u
-#define SHM_HOT_ANSWERED_MOST 640u
+#define SHM_HOT_FETCHED_MAX 256u
+#define SHM_HOT_ANSWERED_MAX 640u
 
 _Static_assert(SHM_HOT_SLOTS - SHM_HOT_ASKS >= PLAN_DEPTH_MAX,
                "hot slots must hold the depth that plans may state");
@@ -30,7 +30,7 @@ _Static_assert(SHM_HOT_SLOTS % SHM_HOT_ASKS == 0, "each lap asks for the same sl
 /* Whether a payload of up to SHM_HOT_BYTES had better go by a hot slot. one_way: it is no answer,
  * nor probably answered. */
 static inline bool shm_hot_suits(size_t bytes, bool one_way) {
-  return one_way || (bytes > SHM_HOT_FETCHED_MOST && bytes <= SHM_HOT_ANSWERED_MOST);
+  return one_way || (bytes > SHM_HOT_FETCHED_MAX && bytes <= SHM_HOT_ANSWERED_MAX);
 }
 
 /* Private to the sender. */

@@ -16,38 +16,38 @@
 #include "base/memory.h"
 
 #define PAGE_BYTES 4096
-#define POSTS_OFFSET sizeof(shm_head_t)
+#define MCAST_OFFSET sizeof(shm_head_t)
 #define RINGS_BUDGET_BYTES ((size_t)1 << 20)
-#define LETTERS_BUDGET_BYTES ((size_t)128 << 10)
-#define LETTERS_MOST 64 /* how far a rank may run ahead of its peer in small calls */
-#define SLOT_BYTES_MOST ((size_t)32 << 10)
-#define SLOT_BYTES_LEAST ((size_t)512)
-#define GAP_BYTES_MOST 512
-#define HOT_SLOT_BYTES_LEAST ((size_t)4 << 10) /* of rings that have hot slots as well */
+#define DESCS_BUDGET_BYTES ((size_t)128 << 10)
+#define DESCS_MAX 64 /* how far a rank may run ahead of its peer in small calls */
+#define SLOT_BYTES_MAX ((size_t)32 << 10)
+#define SLOT_BYTES_MIN ((size_t)512)
+#define GAP_BYTES_MAX 512
+#define HOT_SLOT_BYTES_MIN ((size_t)4 << 10) /* of rings that have hot slots as well */
 #define SCRATCH_BYTES ((size_t)512 << 10)
 #define SCRATCH_BYTES_OF_TWO ((size_t)480 << 10) /* whose ring of 1 MiB needs the rest */
-#define MAIN_RING_BYTES_MOST ((uint32_t)1 << 20) /* a usual second cache */
-#define REGION_BYTES_MOST ((size_t)2 << 20) /* that rings of collectives may grow to */
+#define MAIN_RING_BYTES_MAX ((uint32_t)1 << 20)  /* a usual second cache */
+#define REGION_BYTES_MAX ((size_t)2 << 20)       /* that rings of collectives may grow to */
 
-_Static_assert(SHM_LETTERS_LEAST * sizeof(shm_slot_t) % SHM_LINE_PAIR == 0 &&
-                   SLOT_BYTES_LEAST % SHM_LINE_PAIR == 0,
+_Static_assert(SHM_DESCS_MIN * sizeof(shm_slot_t) % SHM_LINE_PAIR == 0 &&
+                   SLOT_BYTES_MIN % SHM_LINE_PAIR == 0,
                "rings lie apart");
 _Static_assert(SHM_HOT_STRIDE % SHM_LINE_PAIR == 0, "so do hot slots");
-_Static_assert(SLOT_BYTES_LEAST / SHM_GAP_SHARE % BASE_CACHE_LINE == 0, "payloads begin on lines");
+_Static_assert(SLOT_BYTES_MIN / SHM_GAP_SHARE % BASE_CACHE_LINE == 0, "payloads begin on lines");
 
 static size_t slot_bytes_for(size_t rings) {
-  size_t bytes = SLOT_BYTES_MOST;
-  while (bytes > SLOT_BYTES_LEAST && rings * SHM_SLOTS * bytes > RINGS_BUDGET_BYTES) bytes /= 2;
+  size_t bytes = SLOT_BYTES_MAX;
+  while (bytes > SLOT_BYTES_MIN && rings * SHM_SLOTS * bytes > RINGS_BUDGET_BYTES) bytes /= 2;
   return bytes;
 }
 
-static uint32_t letters_for(size_t rings) {
-  uint32_t letters = LETTERS_MOST;
-  while (letters > SHM_LETTERS_LEAST &&
-         rings * letters * sizeof(shm_slot_t) > LETTERS_BUDGET_BYTES) {
-    letters /= 2;
+static uint32_t descs_for(size_t rings) {
+  uint32_t descriptors = DESCS_MAX;
+  while (descriptors > SHM_DESCS_MIN &&
+         rings * descriptors * sizeof(shm_slot_t) > DESCS_BUDGET_BYTES) {
+    descriptors /= 2;
   }
-  return letters;
+  return descriptors;
 }
 
 static uint32_t power_of_two_from(size_t least) {
@@ -58,7 +58,7 @@ static uint32_t power_of_two_from(size_t least) {
 
 /* TRANSPORT_P2P_BYTES in as many as TRANSPORT_P2P_MESSAGES, each cut into slots of which one may be
  * short, beside what the receiver has not told of. */
-static uint32_t p2p_letters_for(size_t slot_bytes) {
+static uint32_t p2p_descs_for(size_t slot_bytes) {
   size_t needed = TRANSPORT_P2P_MESSAGES + TRANSPORT_P2P_BYTES / slot_bytes;
   return power_of_two_from(needed * SHM_P2P_UNTOLD_SHARE / (SHM_P2P_UNTOLD_SHARE - 1));
 }
@@ -71,12 +71,12 @@ static uint32_t p2p_bytes_for(size_t slot_bytes, uint32_t gap_bytes) {
 }
 
 static uint32_t gap_bytes_for(uint32_t slot_bytes) {
-  return slot_bytes / SHM_GAP_SHARE < GAP_BYTES_MOST ? slot_bytes / SHM_GAP_SHARE : GAP_BYTES_MOST;
+  return slot_bytes / SHM_GAP_SHARE < GAP_BYTES_MAX ? slot_bytes / SHM_GAP_SHARE : GAP_BYTES_MAX;
 }
 
 /* Shorter rings stay in first caches as they are. */
 static uint32_t hot_bytes_for(size_t slot_bytes) {
-  return slot_bytes >= HOT_SLOT_BYTES_LEAST ? SHM_HOT_SLOTS * SHM_HOT_STRIDE : 0;
+  return slot_bytes >= HOT_SLOT_BYTES_MIN ? SHM_HOT_SLOTS * SHM_HOT_STRIDE : 0;
 }
 
 /* Of one peer's rings, how far from the first the channel's begins. */
@@ -94,16 +94,16 @@ static void place_parts(shm_layout_t *layout) {
   layout->taken_offset = sizeof(shm_control_t);
   layout->used_offset =
       base_round_up(layout->taken_offset + size * sizeof(shm_taken_t), SHM_LINE_PAIR);
-  layout->posts_offset = base_round_up(
+  layout->mcast_offset = base_round_up(
       layout->used_offset + size * TRANSPORT_CHANNELS * sizeof(shm_used_t), SHM_LINE_PAIR);
-  layout->signals_offset = layout->posts_offset + SHM_POSTS * layout->post_bytes;
+  layout->signals_offset = layout->mcast_offset + SHM_MCAST_SLOTS * layout->mcast_bytes;
   layout->rings_offset =
       layout->signals_offset + peers * TRANSPORT_CHANNELS * sizeof(shm_signals_t);
   layout->scratch_offset = base_round_up(
       layout->rings_offset + peers * ring_offset(layout, TRANSPORT_CHANNELS), PAGE_BYTES);
   layout->region_bytes = layout->scratch_offset + layout->scratch_bytes;
   layout->regions_offset =
-      base_round_up(POSTS_OFFSET + size * SHM_POSTS * sizeof(shm_slot_t), PAGE_BYTES);
+      base_round_up(MCAST_OFFSET + size * SHM_MCAST_SLOTS * sizeof(shm_slot_t), PAGE_BYTES);
   layout->segment_bytes = layout->regions_offset + size * layout->region_bytes;
 }
 
@@ -119,20 +119,20 @@ void shm_layout_compute(int size, shm_layout_t *layout) {
   size_t peers = (size_t)(size - 1), fifos = peers * TRANSPORT_CHANNELS;
   layout->size = size;
   layout->slot_bytes = slot_bytes_for(fifos);
-  layout->post_bytes = size > 2 ? SHM_POST_BYTES : 0; /* to a single peer a message does */
+  layout->mcast_bytes = size > 2 ? SHM_MCAST_BYTES : 0; /* to a single peer a message does */
   layout->gap_bytes = gap_bytes_for((uint32_t)layout->slot_bytes);
   layout->hot_bytes = hot_bytes_for(layout->slot_bytes);
   layout->scratch_bytes = size > 2 ? SCRATCH_BYTES : SCRATCH_BYTES_OF_TWO;
   for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
     bool p2p = channel == TRANSPORT_CHANNEL_P2P;
-    layout->letters[channel] = p2p ? p2p_letters_for(layout->slot_bytes) : letters_for(fifos);
+    layout->descriptors[channel] = p2p ? p2p_descs_for(layout->slot_bytes) : descs_for(fifos);
     layout->ring_bytes[channel] = p2p ? p2p_bytes_for(layout->slot_bytes, layout->gap_bytes)
                                       : SHM_SLOTS * (uint32_t)layout->slot_bytes;
   }
   place_parts(layout);
   uint32_t *main_ring = &layout->ring_bytes[0];
-  while (*main_ring < MAIN_RING_BYTES_MOST &&
-         collectives_bytes(layout) + peers * *main_ring <= REGION_BYTES_MOST) {
+  while (*main_ring < MAIN_RING_BYTES_MAX &&
+         collectives_bytes(layout) + peers * *main_ring <= REGION_BYTES_MAX) {
     *main_ring *= 2;
     place_parts(layout);
   }
@@ -170,14 +170,14 @@ shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, i
                                 ring_offset(layout, channel));
 }
 
-shm_slot_t *shm_layout_post(void *base, int source, uint64_t message) {
-  shm_slot_t *slots = (shm_slot_t *)(void *)((char *)base + POSTS_OFFSET);
-  return &slots[(uint64_t)source * SHM_POSTS + message % SHM_POSTS];
+shm_slot_t *shm_layout_mcast(void *base, int source, uint64_t message) {
+  shm_slot_t *slots = (shm_slot_t *)(void *)((char *)base + MCAST_OFFSET);
+  return &slots[(uint64_t)source * SHM_MCAST_SLOTS + message % SHM_MCAST_SLOTS];
 }
 
-void *shm_layout_post_bytes(const shm_layout_t *layout, void *base, int source, uint64_t message) {
-  return region(layout, base, source) + layout->posts_offset +
-         message % SHM_POSTS * layout->post_bytes;
+void *shm_layout_mcast_bytes(const shm_layout_t *layout, void *base, int source, uint64_t message) {
+  return region(layout, base, source) + layout->mcast_offset +
+         message % SHM_MCAST_SLOTS * layout->mcast_bytes;
 }
 
 shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner, int source) {
@@ -192,12 +192,12 @@ shm_used_t *shm_layout_used(const shm_layout_t *layout, void *base, int owner, i
 }
 
 void shm_layout_direct(const shm_layout_t *layout, void *base, uint64_t communicator) {
-  shm_layout_head(base)->directory = (flight_directory_t){
-      .magic = FLIGHT_MAGIC,
-      .communicator = communicator,
-      .ranks = (uint64_t)layout->size,
-      .offset = layout->regions_offset + offsetof(shm_control_t, flight),
-      .stride = layout->region_bytes};
+  shm_layout_head(base)->directory =
+      (flight_directory_t){.magic = FLIGHT_MAGIC,
+                           .communicator = communicator,
+                           .ranks = (uint64_t)layout->size,
+                           .offset = layout->regions_offset + offsetof(shm_control_t, flight),
+                           .stride = layout->region_bytes};
 }
 
 void *shm_layout_scratch(const shm_layout_t *layout, void *base, int owner) {

@@ -22,16 +22,17 @@
 #include <stdint.h>
 
 #include "transport/ops.h"
-#include "transport/shm/neighbours.h"
+#include "transport/shm/sched_hint.h"
 
 #define SHM_LINE_PAIR 128
 #define SHM_SLOTS 8 /* payloads of slot_bytes that a ring has bytes for, or more */
-#define SHM_LETTERS_LEAST 8
-#define SHM_GAP_SHARE 8 /* of a slot, that a gap takes at most */
-#define SHM_POSTS 8     /* per rank; at least PLAN_DEPTH_MAX */
-#define SHM_POST_BYTES ((size_t)32 << 10)
-#define SHM_POPULATED_RANKS_MOST 16
-#define SHM_P2P_UNTOLD_SHARE 4 /* of the P2P letters, that are taken before their sender is told */
+#define SHM_DESCS_MIN 8
+#define SHM_GAP_SHARE 8   /* of a slot, that a gap takes at most */
+#define SHM_MCAST_SLOTS 8 /* per rank; at least PLAN_DEPTH_MAX */
+#define SHM_MCAST_BYTES ((size_t)32 << 10)
+#define SHM_POPULATED_RANKS_MAX 16
+#define SHM_P2P_UNTOLD_SHARE \
+  4                         /* of the P2P descriptors, that are taken before their sender is told */
 #define SHM_INLINE_BYTES 40 /* payload that travels in the cache line of its flag */
 #define SHM_SIGNALS 16      /* in a FIFO of signals; a power of two, at least PLAN_SIGNALS_MAX */
 
@@ -40,7 +41,7 @@
 #define SHM_HOT_BYTES 1024u
 #define SHM_HOT_STRIDE (SHM_HOT_BYTES + SHM_LINE_PAIR)
 
-_Static_assert(SHM_POSTS >= PLAN_DEPTH_MAX && SHM_POSTS * 64 % SHM_LINE_PAIR == 0,
+_Static_assert(SHM_MCAST_SLOTS >= PLAN_DEPTH_MAX && SHM_MCAST_SLOTS * 64 % SHM_LINE_PAIR == 0,
                "posts must hold as many, and leave no line to be shared");
 
 typedef struct shm_head {
@@ -56,11 +57,11 @@ _Static_assert(offsetof(shm_head_t, directory) == FLIGHT_DIRECTORY_OFFSET, "tool
 typedef struct shm_control {
   /* What peers look at with every message changes rarely, and so lies apart from what changes with
    * every call. */
-  _Alignas(SHM_LINE_PAIR) _Atomic uint32_t sleeping;  /* owner: it is about to sleep */
-  _Atomic uint32_t left;                              /* owner: it destroyed the communicator */
+  _Alignas(SHM_LINE_PAIR) _Atomic uint32_t sleeping; /* owner: it is about to sleep */
+  _Atomic uint32_t left;                             /* owner: it destroyed the communicator */
   /* Futex word. Any rank adds 1, and only while the owner sleeps. */
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t doorbell;
-  shm_stand_t stand; /* owner */
+  shm_hint_t stand;         /* owner */
   flight_recorder_t flight; /* owner */
   /* Owner: why it finished the communicator, where it did; before it says so in the head. */
   _Atomic uint32_t reason_claimed; /* by the thread of the owner that writes it */
@@ -84,7 +85,7 @@ _Static_assert(SHM_SIGNALS >= PLAN_SIGNALS_MAX, "a ring must hold what plans may
  * leaves need not look at all the memory of FIFOs that nobody used. */
 typedef _Atomic uint8_t shm_used_t;
 
-typedef struct shm_letter {
+typedef struct shm_desc {
   flight_call_t call;
   union {
     _Alignas(8) char payload[SHM_INLINE_BYTES];
@@ -94,15 +95,15 @@ typedef struct shm_letter {
       uint32_t asks;  /* whether the receiver is to tell that it has taken the message */
     };
   };
-} shm_letter_t;
+} shm_desc_t;
 
-/* One message. Written by the source rank: the letter in one go, so that a peer which watches the
- * line takes it away but once, and sequence (n+1 for the n-th message, modulo 2^32) last, with
+/* One message. Written by the source rank: the descriptor in one go, so that a peer which watches
+ * the line takes it away but once, and sequence (n+1 for the n-th message, modulo 2^32) last, with
  * release. */
 typedef struct shm_slot {
   _Alignas(64) _Atomic uint32_t sequence;
   uint32_t bytes; /* of the message */
-  shm_letter_t letter;
+  shm_desc_t descriptor;
 } shm_slot_t;
 
 _Static_assert(sizeof(shm_slot_t) == 64, "flag and inline payload share one cache line");
@@ -112,13 +113,13 @@ _Static_assert(sizeof(shm_slot_t) == 64, "flag and inline payload share one cach
 typedef union shm_progress {
   uint64_t word;
   struct {
-    uint32_t letters, position;
+    uint32_t descriptors, position;
   };
 } shm_progress_t;
 
 typedef struct shm_ring {
   _Alignas(SHM_LINE_PAIR) _Atomic uint64_t taken; /* owner: shm_progress_t, now and then (fifo.h) */
-  _Alignas(SHM_LINE_PAIR) shm_slot_t slots[];     /* source: letters, by shm_letter_slot (fifo.h) */
+  _Alignas(SHM_LINE_PAIR) shm_slot_t slots[]; /* source: descriptors, by shm_desc_slot (fifo.h) */
   /* Behind them the bytes of payloads and the hot slots, written by the source as well. */
 } shm_ring_t;
 
@@ -128,10 +129,10 @@ typedef _Atomic uint64_t shm_taken_t;
 typedef struct shm_layout {
   int size; /* ranks */
   size_t regions_offset;
-  size_t taken_offset, used_offset, posts_offset; /* within a rank's region */
-  size_t slot_bytes;                       /* most bytes of one message */
-  size_t post_bytes;                       /* of one post; 0: there are none */
-  uint32_t letters[TRANSPORT_CHANNELS];    /* of a ring of the channel, a power of two */
+  size_t taken_offset, used_offset, mcast_offset; /* within a rank's region */
+  size_t slot_bytes;                              /* most bytes of one message */
+  size_t mcast_bytes;                             /* of one post; 0: there are none */
+  uint32_t descriptors[TRANSPORT_CHANNELS];       /* of a ring of the channel, a power of two */
   uint32_t ring_bytes[TRANSPORT_CHANNELS]; /* of payloads, of a ring of the channel; likewise */
   uint32_t gap_bytes; /* behind short payloads, where prefetchers ahead of their reader end */
   uint32_t hot_bytes; /* of all hot slots of a ring of channel 0; 0: there are none */
@@ -154,11 +155,11 @@ static inline uint32_t shm_layout_hot_bytes(const shm_layout_t *layout, int chan
 /* Whether a ring's first payload brings the pages of all of it: not where there are many rings, of
  * which each may carry little. */
 static inline bool shm_layout_populates(const shm_layout_t *layout) {
-  return layout->size <= SHM_POPULATED_RANKS_MOST;
+  return layout->size <= SHM_POPULATED_RANKS_MAX;
 }
 
 static inline size_t shm_layout_ring_stride(const shm_layout_t *layout, int channel) {
-  return sizeof(shm_ring_t) + layout->letters[channel] * sizeof(shm_slot_t) +
+  return sizeof(shm_ring_t) + layout->descriptors[channel] * sizeof(shm_slot_t) +
          layout->ring_bytes[channel] + shm_layout_hot_bytes(layout, channel);
 }
 
@@ -170,10 +171,10 @@ shm_signals_t *shm_layout_signals(const shm_layout_t *layout, void *base, int ow
                                   int channel);
 shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel);
-/* The slot of a rank's `message`-th post (taken modulo SHM_POSTS), the place for its bytes where
- * they do not fit the slot, and how many of rank source's posts the owner has taken. */
-shm_slot_t *shm_layout_post(void *base, int source, uint64_t message);
-void *shm_layout_post_bytes(const shm_layout_t *layout, void *base, int source, uint64_t message);
+/* The slot of a rank's `message`-th post (taken modulo SHM_MCAST_SLOTS), the place for its bytes
+ * where they do not fit the slot, and how many of rank source's posts the owner has taken. */
+shm_slot_t *shm_layout_mcast(void *base, int source, uint64_t message);
+void *shm_layout_mcast_bytes(const shm_layout_t *layout, void *base, int source, uint64_t message);
 shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner, int source);
 shm_used_t *shm_layout_used(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel);
@@ -182,7 +183,7 @@ void *shm_layout_scratch(const shm_layout_t *layout, void *base, int owner);
 
 static inline char *shm_layout_ring_bytes(const shm_layout_t *layout, int channel,
                                           shm_ring_t *ring) {
-  return (char *)&ring->slots[layout->letters[channel]];
+  return (char *)&ring->slots[layout->descriptors[channel]];
 }
 
 #endif

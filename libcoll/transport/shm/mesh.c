@@ -142,7 +142,7 @@ static coll_status_t call_peer(shm_mesh_t *mesh, int peer, const shm_mesh_name_t
  * neither a slow rank nor an unknown caller delays the others. */
 typedef struct accepting {
   uint64_t key;
-  int missing;         /* ranks that have not connected */
+  int missing;          /* ranks that have not connected */
   struct pollfd *polls; /* the watch, the listener, then `count` callers */
   size_t count, capacity;
 } accepting_t;
@@ -210,8 +210,8 @@ static coll_status_t accept_until_complete(shm_mesh_t *mesh, accepting_t *accept
   while (accepting->missing > 0) {
     int found;
     accepting->polls[1] = (struct pollfd){.fd = mesh->listener, .events = POLLIN};
-    COLL_TRY(poll_watched(mesh, accepting->polls, FIRST_CALLER + accepting->count, deadline_ns,
-                          &found));
+    COLL_TRY(
+        poll_watched(mesh, accepting->polls, FIRST_CALLER + accepting->count, deadline_ns, &found));
     if (found == 0) return fail_missing(mesh);
     bool called = accepting->polls[1].revents != 0;
     identify_callers(mesh, accepting);

@@ -51,15 +51,15 @@ static void take(shm_fifo_t *fifo) {
   if (shm_incoming_take(&fifo->in)) shm_park_ring(fifo->peer);
 }
 
-BASE_APART static coll_status_t peek_long(const shm_fifo_t *fifo, const shm_letter_t *letter,
+BASE_APART static coll_status_t peek_long(const shm_fifo_t *fifo, const shm_desc_t *descriptor,
                                           const void **data) {
-  *data = shm_incoming_payload(&fifo->in, letter);
+  *data = shm_incoming_payload(&fifo->in, descriptor);
   return COLL_OK;
 }
 
 /* Whether the peer sends without being answered what can get ahead of its receiver. */
 static bool flows(const shm_fifo_t *fifo) {
-  return fifo->in.received - fifo->heard >= SHM_SLIP_AFTER && fifo->port.transport->own_cores &&
+  return fifo->in.received - fifo->heard >= SHM_HOLDBACK_AFTER && fifo->port.transport->own_cores &&
          fifo->in.latest_bytes < fifo->in.slip_below_bytes;
 }
 
@@ -74,31 +74,31 @@ static uint32_t epoch_of(const shm_t *s) {
 /* Whether the oldest message, if there is one, is held back. */
 BASE_APART static bool is_held(shm_fifo_t *fifo) {
   shm_incoming_t *in = &fifo->in;
-  return shm_slip_holds(&in->slip, shm_incoming_has_slipped(in),
-                        epoch_of(shm_end_of(fifo->port.transport)));
+  return shm_holdback_holds(&in->holdback, shm_incoming_is_behind(in),
+                            epoch_of(shm_end_of(fifo->port.transport)));
 }
 
 BASE_APART static void miss(shm_fifo_t *fifo) {
-  shm_slip_miss(&fifo->in.slip, flows(fifo), epoch_of(shm_end_of(fifo->port.transport)));
+  shm_holdback_miss(&fifo->in.holdback, flows(fifo), epoch_of(shm_end_of(fifo->port.transport)));
 }
 
 /* The oldest message; NULL: there is none, or it is held back. */
-BASE_INLINE const shm_letter_t *look(shm_fifo_t *fifo, transport_head_t *head) {
+BASE_INLINE const shm_desc_t *look(shm_fifo_t *fifo, transport_head_t *head) {
   shm_incoming_t *in = &fifo->in;
-  if (__builtin_expect(in->slip.looks > 0, false) && is_held(fifo)) return NULL;
-  const shm_letter_t *letter = shm_incoming_look(in, head);
-  if (letter == NULL && !in->slip.late) miss(fifo);
-  return letter;
+  if (__builtin_expect(in->holdback.looks > 0, false) && is_held(fifo)) return NULL;
+  const shm_desc_t *descriptor = shm_incoming_look(in, head);
+  if (descriptor == NULL && !in->holdback.late) miss(fifo);
+  return descriptor;
 }
 
 static coll_status_t shm_peek(transport_port_t *port, const void **data, transport_head_t *head,
                               bool *done) {
   shm_fifo_t *fifo = shm_fifo_at(port);
-  const shm_letter_t *letter = look(fifo, head);
-  *done = letter != NULL;
-  if (letter == NULL) return COLL_OK;
-  if (head->bytes > SHM_INLINE_BYTES) return peek_long(fifo, letter, data);
-  *data = letter->payload;
+  const shm_desc_t *descriptor = look(fifo, head);
+  *done = descriptor != NULL;
+  if (descriptor == NULL) return COLL_OK;
+  if (head->bytes > SHM_INLINE_BYTES) return peek_long(fifo, descriptor, data);
+  *data = descriptor->payload;
   return COLL_OK;
 }
 
@@ -107,9 +107,9 @@ static coll_status_t shm_take(transport_port_t *port) {
   return COLL_OK;
 }
 
-BASE_APART static coll_status_t recv_long(shm_fifo_t *fifo, const shm_letter_t *letter,
+BASE_APART static coll_status_t recv_long(shm_fifo_t *fifo, const shm_desc_t *descriptor,
                                           void *data, size_t bytes) {
-  const void *payload = shm_incoming_payload(&fifo->in, letter);
+  const void *payload = shm_incoming_payload(&fifo->in, descriptor);
   if (bytes > 0) memcpy(data, payload, bytes); /* where nothing was wanted there is no buffer */
   take(fifo);
   return COLL_OK;
@@ -118,12 +118,12 @@ BASE_APART static coll_status_t recv_long(shm_fifo_t *fifo, const shm_letter_t *
 static coll_status_t shm_recv(transport_port_t *port, void *data, size_t capacity,
                               transport_head_t *head, bool *done) {
   shm_fifo_t *fifo = shm_fifo_at(port);
-  const shm_letter_t *letter = look(fifo, head);
-  *done = letter != NULL;
-  if (letter == NULL) return COLL_OK;
+  const shm_desc_t *descriptor = look(fifo, head);
+  *done = descriptor != NULL;
+  if (descriptor == NULL) return COLL_OK;
   size_t bytes = head->bytes < capacity ? head->bytes : capacity;
-  if (head->bytes > SHM_INLINE_BYTES) return recv_long(fifo, letter, data, bytes);
-  base_move_short(data, letter->payload, bytes);
+  if (head->bytes > SHM_INLINE_BYTES) return recv_long(fifo, descriptor, data, bytes);
+  base_move_short(data, descriptor->payload, bytes);
   take(fifo);
   return COLL_OK;
 }
@@ -174,36 +174,36 @@ static bool all_are_coming(const shm_t *s, uint64_t missing, uint64_t near) {
   uint64_t held = 0;
   for (int peer = 0; peer < s->transport.size; peer++) {
     if (peer == s->transport.rank) continue;
-    held |= shm_stand_held(&s->posts[peer].control->stand);
+    held |= shm_hint_core(&s->posts[peer].control->stand);
   }
   for (int peer = 0; peer < s->transport.size; peer++) {
     if ((missing >> peer % 64 & 1) == 0 || peer == s->transport.rank) continue;
-    if (!shm_stand_is_coming(&s->posts[peer].control->stand, near, held)) return false;
+    if (!shm_hint_will_advance(&s->posts[peer].control->stand, near, held)) return false;
   }
   return true;
 }
 
-static transport_outlook_t shm_outlook(transport_t *t, uint64_t place, uint64_t missing) {
+static transport_yield_hint_t shm_yield_hint(transport_t *t, uint64_t place, uint64_t missing) {
   shm_t *s = shm_end_of(t);
-  shm_stand_t *own = &shm_end_control(s, t->rank)->stand;
+  shm_hint_t *own = &shm_end_control(s, t->rank)->stand;
   uint64_t near = 0;
   bool may = false;
-  shm_stand_tell(own, place, missing);
+  shm_hint_publish(own, place, missing);
   for (int peer = 0; peer < t->size; peer++) {
     if (peer == t->rank) continue;
     bool sent = (s->sent_to >> peer % 64 & 1) != 0;
-    const shm_stand_t *stand = &shm_end_control(s, peer)->stand;
-    if (shm_stand_is_near(stand, own)) near |= UINT64_C(1) << peer % 64;
-    may = shm_stand_may_go_on(stand, &s->unheard[peer], sent, own, t->rank) || may;
+    const shm_hint_t *stand = &shm_end_control(s, peer)->stand;
+    if (shm_hint_shares_core(stand, own)) near |= UINT64_C(1) << peer % 64;
+    may = shm_hint_may_advance(stand, &s->unheard[peer], sent, own, t->rank) || may;
   }
   s->sent_to = 0;
-  if (!may) return TRANSPORT_NEWS_ELSEWHERE;
-  if ((missing & near) != 0 || !all_are_coming(s, missing, near)) return TRANSPORT_NEWS_HERE;
-  return TRANSPORT_NEWS_SOON;
+  if (!may) return TRANSPORT_YIELD_USELESS;
+  if ((missing & near) != 0 || !all_are_coming(s, missing, near)) return TRANSPORT_YIELD_HELPS;
+  return TRANSPORT_YIELD_LATER;
 }
 
 static void shm_yield(transport_t *t) {
-  shm_stand_yield(&shm_end_control(shm_end_of(t), t->rank)->stand);
+  shm_hint_yield(&shm_end_control(shm_end_of(t), t->rank)->stand);
 }
 
 static const flight_recorder_t *shm_recorder(transport_t *t, int rank) {
@@ -234,9 +234,9 @@ static const transport_ops_t shm_ops = {
     .recv = shm_recv,
     .peek = shm_peek,
     .take = shm_take,
-    .post = shm_posts_post,
-    .peek_post = shm_posts_peek,
-    .take_post = shm_posts_take,
+    .mcast_send = shm_mcast_send,
+    .mcast_peek = shm_mcast_peek,
+    .mcast_take = shm_mcast_take,
     .signal = shm_signals_give,
     .wait = shm_signals_wait,
     .signaled = shm_signals_has,
@@ -248,7 +248,7 @@ static const transport_ops_t shm_ops = {
     .arm = shm_arm,
     .sleep = shm_sleep,
     .disarm = shm_disarm,
-    .outlook = shm_outlook,
+    .yield_hint = shm_yield_hint,
     .yield = shm_yield,
     .recorder = shm_recorder,
     .publish = shm_publish,
@@ -267,9 +267,9 @@ static void find_fifos(shm_t *s) {
   s->transport.flight = &shm_layout_control(layout, base, rank)->flight;
   flight_begin(s->transport.flight, shm_layout_head(base)->directory.communicator, rank);
   for (int peer = 0; peer < s->transport.size; peer++) {
-    s->posts[peer] = (shm_post_state_t){.taken = shm_layout_taken(layout, base, rank, peer),
-                                    .taken_by = shm_layout_taken(layout, base, peer, rank),
-                                    .control = shm_layout_control(layout, base, peer)};
+    s->posts[peer] = (shm_mcast_state_t){.taken = shm_layout_taken(layout, base, rank, peer),
+                                         .taken_by = shm_layout_taken(layout, base, peer, rank),
+                                         .control = shm_layout_control(layout, base, peer)};
     for (int channel = 0; peer != rank && channel < TRANSPORT_CHANNELS; channel++) {
       shm_fifo_t *fifo = shm_end_fifo(s, peer, channel);
       fifo->port.transport = &s->transport;
@@ -311,7 +311,7 @@ static coll_status_t make_end(int rank, int size, shm_t **end) {
                                .rank = rank,
                                .size = size,
                                .slot_bytes = s->layout.slot_bytes,
-                               .post_bytes = s->layout.post_bytes,
+                               .mcast_bytes = s->layout.mcast_bytes,
                                .peeks = true};
   s->mesh.listener = -1;
   *end = s;

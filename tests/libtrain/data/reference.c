@@ -70,10 +70,10 @@ void reference_text(uint64_t *state, uint8_t *text, size_t count) {
   }
 }
 
-void reference_letters(uint64_t *state, int letters, uint8_t *text, size_t count) {
+void reference_letters(uint64_t *state, int descriptors, uint8_t *text, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    uint32_t drawn = reference_random(state) % (uint32_t)(8 * letters + 1);
-    text[i] = drawn == 0 ? ' ' : (uint8_t)('a' + drawn % (uint32_t)letters);
+    uint32_t drawn = reference_random(state) % (uint32_t)(8 * descriptors + 1);
+    text[i] = drawn == 0 ? ' ' : (uint8_t)('a' + drawn % (uint32_t)descriptors);
   }
 }
 

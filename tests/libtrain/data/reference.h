@@ -14,12 +14,12 @@
 /* Random number generator of a test. */
 uint32_t reference_random(uint64_t *state);
 
-/* `count` bytes: letters of several scripts, digits, punctuation, kinds of white space,
+/* `count` bytes: descriptors of several scripts, digits, punctuation, kinds of white space,
  * contractions, and bytes that are not UTF-8. */
 void reference_text(uint64_t *state, uint8_t *text, size_t count);
 
-/* `count` bytes: the first `letters` lower-case letters and occasional spaces. */
-void reference_letters(uint64_t *state, int letters, uint8_t *text, size_t count);
+/* `count` bytes: the first `descriptors` lower-case descriptors and occasional spaces. */
+void reference_letters(uint64_t *state, int descriptors, uint8_t *text, size_t count);
 
 /* Length in bytes of the first word. */
 size_t reference_split(const uint8_t *text, size_t count);

@@ -40,7 +40,7 @@ Test(bpe, learns_the_same_merges_as_the_reference) {
     if (round % 4 == 0) {
       reference_text(&state, text, count);
     } else {
-      reference_letters(&state, round % 4, text, count); /* with a single letter all occurrences
+      reference_letters(&state, round % 4, text, count); /* with a single descriptor all occurrences
                                                           * overlap */
     }
     check_learned(text, count, 257 + (int)(reference_random(&state) % 60));

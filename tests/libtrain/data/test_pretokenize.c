@@ -16,12 +16,13 @@ Test(unicode, class_counts_match_the_standard) {
 }
 
 Test(unicode, classifies_sample_characters) {
-  static const uint32_t letters[] = {'a', 'Z', 0xaa, 0xdf, 0x2b0, 0x416, 0x5d0, 0x65e5, 0x1d538};
+  static const uint32_t descriptors[] = {'a',   'Z',   0xaa,   0xdf,   0x2b0,
+                                         0x416, 0x5d0, 0x65e5, 0x1d538};
   static const uint32_t numbers[] = {'0', '9', 0xb2, 0xbd, 0x663, 0x216b, 0x2460, 0x1d7ce};
   static const uint32_t spaces[] = {9, 13, ' ', 0x85, 0xa0, 0x1680, 0x2003, 0x2028, 0x3000};
   static const uint32_t others[] = {0, 0x1f, '_', '`', '{', 0x7f, 0x301, 0x200b, 0xfeff, 0x1f44d};
-  for (size_t i = 0; i < sizeof letters / 4; i++) {
-    cr_assert_eq(train_unicode_class(letters[i]), TRAIN_LETTER, "%x", letters[i]);
+  for (size_t i = 0; i < sizeof descriptors / 4; i++) {
+    cr_assert_eq(train_unicode_class(descriptors[i]), TRAIN_LETTER, "%x", descriptors[i]);
   }
   for (size_t i = 0; i < sizeof numbers / 4; i++) {
     cr_assert_eq(train_unicode_class(numbers[i]), TRAIN_NUMBER, "%x", numbers[i]);

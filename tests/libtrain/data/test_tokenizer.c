@@ -75,7 +75,7 @@ Test(tokenizer, encodes_as_the_reference_and_decodes_to_the_input) {
   train_tokenizer_destroy(tokenizer);
 }
 
-/* In long words of few letters merges overlap and compete by rank. */
+/* In long words of few descriptors merges overlap and compete by rank. */
 Test(tokenizer, merges_long_words_in_rank_order) {
   uint64_t state = 5;
   uint8_t text[4000];

@@ -3,8 +3,8 @@
  * call, and what comes is spread to where each wants it. What a small call costs is its crossing,
  * and that is paid once.
  */
-#ifndef COMM_BUNDLE_H
-#define COMM_BUNDLE_H
+#ifndef COMM_COALESCE_H
+#define COMM_COALESCE_H
 
 #include "comm/call.h"
 
@@ -15,7 +15,7 @@ typedef struct comm_piece {
 } comm_piece_t;
 
 /* The calls that a call stands for; its buffers are `memory`. */
-struct comm_bundle {
+struct comm_coalesced {
   void *memory;
   size_t count;
   comm_piece_t pieces[];
@@ -25,10 +25,10 @@ struct comm_bundle {
  * the others' comm is set NULL. Ranks that made the same collectives of a communicator in a group
  * join the same. COLL_ERROR_INVALID where two that would be joined use the same memory. On failure
  * the calls are still the caller's, all of them, some perhaps joined. */
-coll_status_t comm_bundle_join(comm_call_t calls[], size_t count);
+coll_status_t comm_coalesce(comm_call_t calls[], size_t count);
 
 /* Before and after a call that stands for others. */
-void comm_bundle_gather(const comm_call_t *call);
-void comm_bundle_spread(const comm_call_t *call);
+void comm_coalesced_gather(const comm_call_t *call);
+void comm_coalesced_scatter(const comm_call_t *call);
 
 #endif

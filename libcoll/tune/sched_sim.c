@@ -3,7 +3,7 @@
  * and so on round; cores take theirs alternately. Calls follow one another without a pause, so a
  * rank that ends one begins the next in the same turn. What a turn takes is not looked at.
  */
-#include "tune/turns.h"
+#include "tune/sched_sim.h"
 
 #include <stdlib.h>
 
@@ -17,8 +17,8 @@ typedef struct player {
 } player_t;
 
 typedef struct game {
-  plan_t *plans[TUNE_LEADS_MOST]; /* of calls, in turn */
-  int leads, cores;
+  plan_t *plans[TUNE_EXECUTORS_MAX]; /* of calls, in turn */
+  int executors, cores;
   player_t *players; /* [ranks] */
   int64_t *waiting;  /* per channel: messages or signals that were not yet taken */
 } game_t;
@@ -53,7 +53,7 @@ static bool do_step(const game_t *game, int32_t rank, int lane, const plan_step_
 }
 
 static const plan_t *plan_of(const game_t *game, int call) {
-  return game->plans[call % game->leads];
+  return game->plans[call % game->executors];
 }
 
 /* Whether all ranks have entered the call, where the plan counts on that. */
@@ -259,22 +259,23 @@ static coll_status_t count_again(const plan_t *plan, int cores, int64_t *again) 
   return COLL_OK;
 }
 
-int tune_turns_leads(int size, int cores) {
-  return cores == 2 && size == 2 * cores ? TUNE_LEADS_MOST : 1;
+int tune_executors(int size, int cores) {
+  return cores == 2 && size == 2 * cores ? TUNE_EXECUTORS_MAX : 1;
 }
 
-coll_status_t tune_turns_count(tune_profile_t *profile, int size, int cores) {
-  game_t game = {.leads = profile->algo->led ? tune_turns_leads(size, cores) : 1, .cores = cores};
+coll_status_t tune_sched_sim(tune_profile_t *profile, int size, int cores) {
+  game_t game = {.executors = profile->algo->by_executor ? tune_executors(size, cores) : 1,
+                 .cores = cores};
   int64_t before = 0, turns = 0, again = 0;
   coll_status_t status = COLL_OK;
   if (size > TUNE_WHOLE) return COLL_OK;
-  for (int lead = 0; lead < game.leads && status == COLL_OK; lead++) {
+  for (int lead = 0; lead < game.executors && status == COLL_OK; lead++) {
     plan_shape_t shape = {.collective = profile->algo->collective, .size = size, .root = lead};
     status = algo_build(profile->algo, &shape, ALGO_ALL_RANKS, false, &game.plans[lead]);
   }
   /* The first calls and the last ones, where ranks have nothing more to do, are not like others. */
   if (status == COLL_OK) status = play(&game, WARMUPS, &before);
-  if (status == COLL_OK) status = play(&game, WARMUPS + TUNE_TURNS_CALLS, &turns);
+  if (status == COLL_OK) status = play(&game, WARMUPS + TUNE_SIM_CALLS, &turns);
   if (status == COLL_OK) status = count_again(game.plans[0], cores, &again);
   if (status == COLL_OK) {
     profile->turns = turns > before ? turns - before : 1;
@@ -282,6 +283,6 @@ coll_status_t tune_turns_count(tune_profile_t *profile, int size, int cores) {
     profile->all.chunks[TUNE_PULL] -= again;
     profile->all.chunks[TUNE_NEAR] += again;
   }
-  for (int lead = 0; lead < game.leads; lead++) plan_free(game.plans[lead]);
+  for (int lead = 0; lead < game.executors; lead++) plan_free(game.plans[lead]);
   return status;
 }

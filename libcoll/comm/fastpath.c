@@ -1,10 +1,10 @@
 /* Where calls like an earlier one leave the short way. */
-#include "comm/repeat.h"
+#include "comm/fastpath.h"
 
 #include "comm/batch.h"
 
-coll_status_t comm_repeat_resume(struct coll_comm *comm, comm_prepared_t *prepared,
-                                 coll_status_t status) {
+coll_status_t comm_fastpath_resume(struct coll_comm *comm, comm_cache_entry_t *prepared,
+                                   coll_status_t status) {
   const comm_call_t call = {.comm = comm,
                             .shape = prepared->shape,
                             .send = prepared->call.input,
@@ -12,6 +12,6 @@ coll_status_t comm_repeat_resume(struct coll_comm *comm, comm_prepared_t *prepar
   return comm_call_resume(&call, prepared, status);
 }
 
-coll_status_t comm_repeat_give_up(struct coll_comm *comm, comm_prepared_t *prepared) {
-  return comm_repeat_resume(comm, prepared, comm_say_failure(comm));
+coll_status_t comm_fastpath_fail(struct coll_comm *comm, comm_cache_entry_t *prepared) {
+  return comm_fastpath_resume(comm, prepared, comm_fail_finished(comm));
 }

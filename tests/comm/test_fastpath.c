@@ -2,16 +2,16 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "comm/repeat.h"
+#include "comm/fastpath.h"
 
-enum { SMALL = 4, LARGEST = COMM_REPEAT_BYTES_MOST / sizeof(float) };
+enum { SMALL = 4, LARGEST = COMM_FASTPATH_BYTES_MAX / sizeof(float) };
 
 static float in[LARGEST + 1], out[LARGEST + 1];
 
-static comm_prepared_t *prepared_for(coll_comm_t comm, coll_op_t op, size_t count) {
+static comm_cache_entry_t *prepared_for(coll_comm_t comm, coll_op_t op, size_t count) {
   const comm_traits_t traits = {
       .collective = COLL_ALLREDUCE, .dtype = COLL_FLOAT32, .op = op, .reach = PLAN_REACH_USER};
-  return comm_repeat_find(comm, comm_shape_make(traits, count));
+  return comm_fastpath_lookup(comm, comm_shape_make(traits, count));
 }
 
 static bool repeats(coll_comm_t comm, coll_op_t op, size_t count) {

@@ -1,5 +1,5 @@
 /* Levenshtein distance over short words; strtoll and strtod with every way out checked. */
-#include "base/words.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -32,7 +32,7 @@ static size_t edit_distance(const char *a, const char *b) {
   return row[b_length];
 }
 
-const char *base_words_nearest(const char *word, const char *const words[], size_t count) {
+const char *base_text_nearest(const char *word, const char *const words[], size_t count) {
   const char *nearest = NULL;
   size_t least = SIZE_MAX;
   for (size_t i = 0; i < count; i++) {
@@ -45,7 +45,7 @@ const char *base_words_nearest(const char *word, const char *const words[], size
   return nearest;
 }
 
-bool base_words_integer(const char *text, int64_t least, int64_t most, int64_t *value) {
+bool base_text_integer(const char *text, int64_t least, int64_t most, int64_t *value) {
   char *end;
   errno = 0;
   long long parsed = strtoll(text, &end, 10);
@@ -55,7 +55,7 @@ bool base_words_integer(const char *text, int64_t least, int64_t most, int64_t *
   return true;
 }
 
-bool base_words_number(const char *text, double *value) {
+bool base_text_number(const char *text, double *value) {
   char *end;
   errno = 0;
   double parsed = strtod(text, &end);
@@ -66,7 +66,7 @@ bool base_words_number(const char *text, double *value) {
   return true;
 }
 
-bool base_words_bytes(const char *text, uint64_t *bytes) {
+bool base_text_bytes(const char *text, uint64_t *bytes) {
   if (!isdigit((unsigned char)text[0])) return false;
   char *end;
   errno = 0;
@@ -85,7 +85,7 @@ bool base_words_bytes(const char *text, uint64_t *bytes) {
   return true;
 }
 
-const char *base_words_from_bytes(uint64_t bytes, char text[24]) {
+const char *base_text_from_bytes(uint64_t bytes, char text[24]) {
   static const char suffix[] = {'G', 'M', 'K'};
   for (int i = 0; i < 3; i++) {
     int shift = 30 - 10 * i;
@@ -99,7 +99,7 @@ const char *base_words_from_bytes(uint64_t bytes, char text[24]) {
   return text;
 }
 
-uint64_t base_words_hash(uint64_t hash, const char *text) {
+uint64_t base_text_hash(uint64_t hash, const char *text) {
   for (; *text != '\0'; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
   return hash;
 }

@@ -1,6 +1,6 @@
 /* Only verbs whose buffers are single blocks are joined: blocks of several calls end to end are a
  * block again. */
-#include "comm/bundle.h"
+#include "comm/coalesce.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +23,8 @@ static bool can_be_joined(const comm_call_t *call) {
          call->shape.count > 0 && bytes_of(call) < BUNDLE_BYTES;
 }
 
-/* The joined call, whose buffers are a bundle's, never is in place, and no peer reaches into them:
- * they are freed with the call, also when it fails. */
+/* The joined call, whose buffers are a coalesced's, never is in place, and no peer reaches into
+ * them: they are freed with the call, also when it fails. */
 static uint64_t joined_traits(const comm_call_t *call) {
   comm_traits_t traits = comm_traits_of(call->shape);
   traits.in_place = false;
@@ -119,27 +119,28 @@ static coll_status_t check_apart(const members_t *members) {
 
 /* The call that stands for all of them. */
 static coll_status_t join(const members_t *members, comm_call_t *joined) {
-  struct comm_bundle *bundle;
+  struct comm_coalesced *coalesced;
   size_t count = members->count;
   comm_call_t call = *member(members, 0);
   COLL_TRY(check_apart(members));
-  COLL_TRY(base_alloc(1, sizeof *bundle + count * sizeof *bundle->pieces, "a bundle of calls",
-                      (void **)&bundle));
+  COLL_TRY(base_alloc(1, sizeof *coalesced + count * sizeof *coalesced->pieces,
+                      "a coalesced of calls", (void **)&coalesced));
   call.shape = (comm_shape_t){.count = 0, .traits = joined_traits(&call)};
-  bundle->count = count;
+  coalesced->count = count;
   for (size_t i = 0; i < count; i++) {
     const comm_call_t *each = member(members, i);
-    bundle->pieces[i] = (comm_piece_t){each->send, each->recv, bytes_of(each)};
+    coalesced->pieces[i] = (comm_piece_t){each->send, each->recv, bytes_of(each)};
     call.shape.count += each->shape.count;
   }
-  coll_status_t status = base_alloc(2, bytes_of(&call), "a bundle's buffers", &bundle->memory);
+  coll_status_t status =
+      base_alloc(2, bytes_of(&call), "a coalesced's buffers", &coalesced->memory);
   if (status != COLL_OK) {
-    free(bundle);
+    free(coalesced);
     return status;
   }
-  if (call.send != NULL) call.send = bundle->memory;
-  if (call.recv != NULL) call.recv = (char *)bundle->memory + bytes_of(&call);
-  call.bundle = bundle;
+  if (call.send != NULL) call.send = coalesced->memory;
+  if (call.recv != NULL) call.recv = (char *)coalesced->memory + bytes_of(&call);
+  call.coalesced = coalesced;
   *joined = call;
   return COLL_OK;
 }
@@ -154,31 +155,31 @@ static coll_status_t join_from(comm_call_t calls[], size_t count, size_t first) 
   return COLL_OK;
 }
 
-coll_status_t comm_bundle_join(comm_call_t calls[], size_t count) {
+coll_status_t comm_coalesce(comm_call_t calls[], size_t count) {
   for (size_t i = 0; i < count; i++) COLL_TRY(join_from(calls, count, i));
   return COLL_OK;
 }
 
-void comm_bundle_gather(const comm_call_t *call) {
-  const struct comm_bundle *bundle = call->bundle;
-  char *at = bundle->memory;
-  for (size_t i = 0; call->send != NULL && i < bundle->count; i++) {
-    memcpy(at, bundle->pieces[i].send, bundle->pieces[i].bytes);
-    at += bundle->pieces[i].bytes;
+void comm_coalesced_gather(const comm_call_t *call) {
+  const struct comm_coalesced *coalesced = call->coalesced;
+  char *at = coalesced->memory;
+  for (size_t i = 0; call->send != NULL && i < coalesced->count; i++) {
+    memcpy(at, coalesced->pieces[i].send, coalesced->pieces[i].bytes);
+    at += coalesced->pieces[i].bytes;
   }
 }
 
-void comm_bundle_spread(const comm_call_t *call) {
-  const struct comm_bundle *bundle = call->bundle;
+void comm_coalesced_scatter(const comm_call_t *call) {
+  const struct comm_coalesced *coalesced = call->coalesced;
   const char *at = call->recv;
-  for (size_t i = 0; call->recv != NULL && i < bundle->count; i++) {
-    memcpy(bundle->pieces[i].recv, at, bundle->pieces[i].bytes);
-    at += bundle->pieces[i].bytes;
+  for (size_t i = 0; call->recv != NULL && i < coalesced->count; i++) {
+    memcpy(coalesced->pieces[i].recv, at, coalesced->pieces[i].bytes);
+    at += coalesced->pieces[i].bytes;
   }
 }
 
 void comm_call_free_owned(const comm_call_t *call) {
-  if (call->bundle != NULL) free(call->bundle->memory);
-  free(call->bundle);
+  if (call->coalesced != NULL) free(call->coalesced->memory);
+  free(call->coalesced);
   free(call->blocks);
 }

@@ -10,7 +10,7 @@
 #include "base/names.h"
 #include "comm/comm.h"
 #include "engine/run.h"
-#include "tune/turns.h"
+#include "tune/sched_sim.h"
 
 static comm_plan_t *find_plan(struct coll_comm *comm, const algo_t *algo, int root, bool in_place) {
   for (size_t i = 0; i < comm->plan_count; i++) {
@@ -55,7 +55,7 @@ void comm_plans_free(struct coll_comm *comm) {
   }
   free(comm->plans);
   for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) free(comm->tunings[i].profiles);
-  for (size_t i = 0; i < COMM_PREPARED; i++) engine_run_free(&comm->prepared[i].run);
+  for (size_t i = 0; i < COMM_CACHE_ENTRIES; i++) engine_run_free(&comm->cache[i].run);
 }
 
 /* ---- choosing -------------------------------------------------------------------------------*/
@@ -70,7 +70,7 @@ static coll_status_t make_profiles(struct coll_comm *comm, coll_collective_t col
   for (int i = 0; i < count; i++) {
     coll_status_t status = tune_profile_make(algo_at(collective, i), comm->size, &profiles[i]);
     if (status == COLL_OK && comm->size > comm->cores) {
-      status = tune_turns_count(&profiles[i], comm->size, comm->cores);
+      status = tune_sched_sim(&profiles[i], comm->size, comm->cores);
     }
     if (status != COLL_OK) {
       free(profiles);
@@ -84,16 +84,16 @@ static coll_status_t make_profiles(struct coll_comm *comm, coll_collective_t col
 
 static tune_call_t describe(const struct coll_comm *comm, const comm_traits_t *traits,
                             size_t bytes) {
-  return (tune_call_t){.collective = traits->collective,
-                       .bytes = bytes,
-                       .element_bytes = base_dtype_bytes(traits->dtype),
-                       .size = comm->size,
-                       .cores = comm->cores,
-                       .bound = comm->bound,
-                       .reach = traits->reach,
-                       .order = tune_order_of(traits->collective, traits->dtype, traits->op,
-                                              comm->reproducible),
-                       .room = comm->world.room};
+  return (tune_call_t){
+      .collective = traits->collective,
+      .bytes = bytes,
+      .element_bytes = base_dtype_bytes(traits->dtype),
+      .size = comm->size,
+      .cores = comm->cores,
+      .bound = comm->bound,
+      .reach = traits->reach,
+      .order = tune_order_of(traits->collective, traits->dtype, traits->op, comm->reproducible),
+      .room = comm->world.room};
 }
 
 /* All sizes of a class are served alike, as its least one is best. */
@@ -141,15 +141,15 @@ coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective
  * be used, should not wait for long. */
 #define UNMET_CALLS 15
 
-bool comm_spares_meeting(struct coll_comm *comm, coll_collective_t collective, size_t bytes) {
-  uint8_t *unmet = &comm->tunings[collective].unmet[tune_class_of(bytes)];
-  if (*unmet == 0 || comm->forced[collective] != NULL) return false;
-  --*unmet;
+bool comm_exchange_is_skipped(struct coll_comm *comm, coll_collective_t collective, size_t bytes) {
+  uint8_t *exchange_skips = &comm->tunings[collective].exchange_skips[tune_class_of(bytes)];
+  if (*exchange_skips == 0 || comm->forced[collective] != NULL) return false;
+  --*exchange_skips;
   return true;
 }
 
-void comm_note_unmapped(struct coll_comm *comm, coll_collective_t collective, size_t bytes) {
-  comm->tunings[collective].unmet[tune_class_of(bytes)] = UNMET_CALLS;
+void comm_note_unmappable(struct coll_comm *comm, coll_collective_t collective, size_t bytes) {
+  comm->tunings[collective].exchange_skips[tune_class_of(bytes)] = UNMET_CALLS;
 }
 
 /* What is insisted on where it can serve, else what the tuner takes. bytes: of a block. */
@@ -160,8 +160,7 @@ static coll_status_t choose(struct coll_comm *comm, const comm_traits_t *traits,
   /* where there is no memory to be mapped, addresses need not be exchanged */
   comm_traits_t within = *traits;
   if (bytes == 0 && within.reach == PLAN_REACH_USER) within.reach = PLAN_REACH_SCRATCH;
-  tune_order_t order =
-      tune_order_of(collective, traits->dtype, traits->op, comm->reproducible);
+  tune_order_t order = tune_order_of(collective, traits->dtype, traits->op, comm->reproducible);
   const algo_t *algo;
   if (comm->forced[collective] != NULL) {
     const comm_plan_t *forced;
@@ -216,8 +215,8 @@ static engine_call_t describe_call(const comm_traits_t *traits, size_t count) {
                          .count_per_pair = uneven};
 }
 
-coll_status_t comm_prepare_anew(struct coll_comm *comm, comm_shape_t shape,
-                                comm_prepared_t *place) {
+coll_status_t comm_cache_miss(struct coll_comm *comm, comm_shape_t shape,
+                              comm_cache_entry_t *place) {
   const comm_traits_t traits = comm_traits_of(shape);
   engine_call_t call = describe_call(&traits, shape.count);
   size_t bytes = call.count_per_pair ? 0 : shape.count * call.element_bytes;
@@ -230,15 +229,15 @@ coll_status_t comm_prepare_anew(struct coll_comm *comm, comm_shape_t shape,
   return COLL_OK;
 }
 
-coll_status_t comm_prepare_led(struct coll_comm *comm, comm_shape_t shape, int lead,
-                               comm_prepared_t **prepared) {
+coll_status_t comm_cache_lookup_executor(struct coll_comm *comm, comm_shape_t shape, int lead,
+                                         comm_cache_entry_t **prepared) {
   comm_traits_t traits = comm_traits_of(shape);
   traits.root = lead;
   shape.traits = comm_traits_pack(traits);
-  return comm_prepare(comm, shape, 0, prepared);
+  return comm_cache_lookup(comm, shape, 0, prepared);
 }
 
 void comm_force(struct coll_comm *comm, coll_collective_t collective, const char *algo) {
   comm->forced[collective] = algo;
-  for (size_t i = 0; i < COMM_PREPARED; i++) comm->prepared[i].shape = (comm_shape_t){0};
+  for (size_t i = 0; i < COMM_CACHE_ENTRIES; i++) comm->cache[i].shape = (comm_shape_t){0};
 }

@@ -3,11 +3,11 @@
 
 #include "base/status.h"
 #include "transport/ops.h"
+#include "transport/shm/holdback.h"
 #include "transport/shm/shm.h"
-#include "transport/shm/slip.h"
 #include "transport/wire.h"
 
-enum { BYTES_MOST = 4096, LETTERS = 64 };
+enum { BYTES_MAX = 4096, LETTERS = 64 };
 
 typedef struct ends {
   transport_t *sender, *receiver;
@@ -27,7 +27,7 @@ static void free_ends(ends_t *ends) {
 }
 
 static void send_on(ends_t *ends, int channel, size_t bytes) {
-  static char data[BYTES_MOST];
+  static char data[BYTES_MAX];
   const transport_ops_t *ops = ends->sender->ops;
   transport_head_t head = {.call = wire_id(ends->sent++), .bytes = bytes};
   bool done = false;
@@ -36,7 +36,7 @@ static void send_on(ends_t *ends, int channel, size_t bytes) {
 }
 
 static bool recv_on(ends_t *ends, int channel) {
-  char data[BYTES_MOST];
+  char data[BYTES_MAX];
   const transport_ops_t *ops = ends->receiver->ops;
   transport_head_t head;
   bool done = false;
@@ -59,39 +59,39 @@ static void flow(ends_t *ends, int channel, int messages, size_t bytes) {
 static int looks_for_one(ends_t *ends, int channel) {
   int looks = 1;
   while (!recv_on(ends, channel)) {
-    cr_assert_leq(++looks, SHM_SLIP_LOOKS, "it never comes");
+    cr_assert_leq(++looks, SHM_HOLDBACK_LOOKS, "it never comes");
   }
   return looks;
 }
 
 Test(slip, holds_back_what_comes_alone_behind_a_flow) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_SLIP_AFTER, 4);
+  flow(&ends, 0, SHM_HOLDBACK_AFTER, 4);
   send_on(&ends, 0, 4);
-  cr_expect_eq(looks_for_one(&ends, 0), SHM_SLIP_LOOKS);
+  cr_expect_eq(looks_for_one(&ends, 0), SHM_HOLDBACK_LOOKS);
   free_ends(&ends);
 }
 
 Test(slip, is_over_when_half_of_the_letters_are_there) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_SLIP_AFTER, SHM_SLIP_BELOW_BYTES - 1);
-  for (int i = 0; i < LETTERS / 2; i++) send_on(&ends, 0, SHM_SLIP_BELOW_BYTES - 1);
+  flow(&ends, 0, SHM_HOLDBACK_AFTER, SHM_HOLDBACK_BELOW_BYTES - 1);
+  for (int i = 0; i < LETTERS / 2; i++) send_on(&ends, 0, SHM_HOLDBACK_BELOW_BYTES - 1);
   cr_expect_not(recv_on(&ends, 0));
-  send_on(&ends, 0, SHM_SLIP_BELOW_BYTES - 1);
+  send_on(&ends, 0, SHM_HOLDBACK_BELOW_BYTES - 1);
   for (int i = 0; i <= LETTERS / 2; i++) cr_expect(recv_on(&ends, 0), "message %d", i);
   free_ends(&ends);
 }
 
 Test(slip, is_not_for_the_first_messages) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_SLIP_AFTER - 1, 4);
+  flow(&ends, 0, SHM_HOLDBACK_AFTER - 1, 4);
   send_on(&ends, 0, 4);
   cr_expect(recv_on(&ends, 0));
   free_ends(&ends);
 }
 
 static void answer(ends_t *ends, size_t bytes) {
-  static char data[BYTES_MOST];
+  static char data[BYTES_MAX];
   const transport_ops_t *ops = ends->receiver->ops;
   transport_head_t head = {.bytes = bytes};
   bool done = false;
@@ -103,7 +103,7 @@ static void answer(ends_t *ends, size_t bytes) {
 Test(slip, is_not_for_those_who_are_answered) {
   for (size_t bytes = 4; bytes <= 1024; bytes += 1020) {
     ends_t ends = make_ends(true);
-    flow(&ends, 0, SHM_SLIP_AFTER - 1, 4);
+    flow(&ends, 0, SHM_HOLDBACK_AFTER - 1, 4);
     answer(&ends, bytes);
     flow(&ends, 0, 1, 4); /* one too many, but for the answer */
     send_on(&ends, 0, 4);
@@ -114,7 +114,7 @@ Test(slip, is_not_for_those_who_are_answered) {
 
 Test(slip, is_not_where_others_need_the_core) {
   ends_t ends = make_ends(false);
-  flow(&ends, 0, 2 * SHM_SLIP_AFTER, 4);
+  flow(&ends, 0, 2 * SHM_HOLDBACK_AFTER, 4);
   send_on(&ends, 0, 4);
   cr_expect(recv_on(&ends, 0));
   free_ends(&ends);
@@ -122,10 +122,10 @@ Test(slip, is_not_where_others_need_the_core) {
 
 Test(slip, is_not_for_long_messages_nor_for_pairs) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_SLIP_AFTER, SHM_SLIP_BELOW_BYTES);
+  flow(&ends, 0, SHM_HOLDBACK_AFTER, SHM_HOLDBACK_BELOW_BYTES);
   send_on(&ends, 0, 4);
   cr_expect(recv_on(&ends, 0), "behind a long message");
-  flow(&ends, TRANSPORT_CHANNEL_P2P, SHM_SLIP_AFTER, 4);
+  flow(&ends, TRANSPORT_CHANNEL_P2P, SHM_HOLDBACK_AFTER, 4);
   send_on(&ends, TRANSPORT_CHANNEL_P2P, 4);
   cr_expect(recv_on(&ends, TRANSPORT_CHANNEL_P2P), "of a pair");
   free_ends(&ends);
@@ -134,7 +134,7 @@ Test(slip, is_not_for_long_messages_nor_for_pairs) {
 /* With a message that is held back. */
 static ends_t make_held(void) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_SLIP_AFTER, 4);
+  flow(&ends, 0, SHM_HOLDBACK_AFTER, 4);
   send_on(&ends, 0, 4);
   cr_assert_not(recv_on(&ends, 0));
   return ends;
@@ -160,7 +160,7 @@ Test(slip, is_given_up_with_the_call) {
 /* How many times the receiver catches up until a message is held back, that one included. */
 static int times_until_held(ends_t *ends) {
   for (int times = 1;; times++) {
-    cr_assert_leq(times, SHM_SLIP_PERIOD_MOST, "it is never tried again");
+    cr_assert_leq(times, SHM_HOLDBACK_PERIOD_MAX, "it is never tried again");
     send_on(ends, 0, 4);
     bool held = !recv_on(ends, 0);
     if (held) looks_for_one(ends, 0);
@@ -171,18 +171,18 @@ static int times_until_held(ends_t *ends) {
 
 Test(slip, is_tried_seldomer_the_more_often_in_vain) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_SLIP_AFTER, 4);
+  flow(&ends, 0, SHM_HOLDBACK_AFTER, 4);
   cr_assert_eq(times_until_held(&ends), 1);
-  for (int period = 2; period <= SHM_SLIP_PERIOD_MOST; period *= 2) {
+  for (int period = 2; period <= SHM_HOLDBACK_PERIOD_MAX; period *= 2) {
     cr_expect_eq(times_until_held(&ends), period);
   }
-  cr_expect_eq(times_until_held(&ends), SHM_SLIP_PERIOD_MOST);
+  cr_expect_eq(times_until_held(&ends), SHM_HOLDBACK_PERIOD_MAX);
   free_ends(&ends);
 }
 
 Test(slip, is_tried_each_time_where_the_sender_gets_ahead) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_SLIP_AFTER, 4);
+  flow(&ends, 0, SHM_HOLDBACK_AFTER, 4);
   cr_assert_eq(times_until_held(&ends), 1);
   for (int round = 0; round < 3; round++) {
     for (int sent = 0; sent <= LETTERS / 2; sent++) send_on(&ends, 0, 4);

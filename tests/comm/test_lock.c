@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "comm/batch.h"
-#include "comm/turn.h"
+#include "comm/lock.h"
 #include "harness/harness.h"
 
 typedef struct crossing {
@@ -47,7 +47,7 @@ Test(turn, is_passed_on_by_batches_that_cross) {
     for (int nth = 0; nth < 2; nth++) {
       for (int b = 0; b < 2; b++) {
         int c = (b + nth) % 2;
-        crossing.batches[b].tickets[c].number = comm_turn_ticket(crossing.comms[c]);
+        crossing.batches[b].tickets[c].number = comm_lock_ticket(crossing.comms[c]);
       }
     }
     cr_assert(harness_run_threads(2, 2000, run_batch, &crossing, &result), "%s", result.text);

@@ -1,6 +1,6 @@
 /* A small message to every peer and one from each: a post where there are several peers and the
  * transport carries posts, else on the first lane's channel. */
-#include "engine/handshake.h"
+#include "engine/exchange.h"
 
 #include <string.h>
 
@@ -17,14 +17,14 @@ static int peer_at(const engine_world_t *world, int distance) {
 }
 
 /* Where offers go that are no posts. */
-static transport_port_t *port_to(const engine_handshake_t *shake, int peer) {
+static transport_port_t *port_to(const engine_exchange_t *shake, int peer) {
   transport_t *route = shake->world->routes[peer];
   return route->ops->port(route, peer, shake->call.channel);
 }
 
 /* A single peer is better told by a message, here as in plans. */
-static bool goes_by_post(const engine_world_t *world) {
-  return world->size > 2 && world->room.post_bytes >= sizeof(offer_t);
+static bool is_multicast(const engine_world_t *world) {
+  return world->size > 2 && world->room.mcast_bytes >= sizeof(offer_t);
 }
 
 static coll_status_t own_address(const engine_world_t *world, const void *ptr, size_t bytes,
@@ -37,32 +37,31 @@ static coll_status_t own_address(const engine_world_t *world, const void *ptr, s
   return COLL_OK;
 }
 
-coll_status_t engine_handshake_begin(engine_handshake_t *shake, engine_world_t *world,
-                                     const engine_call_t *call, size_t input_bytes,
-                                     size_t output_bytes) {
-  *shake = (engine_handshake_t){
-      .world = world, .call = *call, .own_mappable = true};
+coll_status_t engine_exchange_begin(engine_exchange_t *shake, engine_world_t *world,
+                                    const engine_call_t *call, size_t input_bytes,
+                                    size_t output_bytes) {
+  *shake = (engine_exchange_t){.world = world, .call = *call, .own_mappable = true};
   COLL_TRY(own_address(world, call->input, input_bytes, &shake->input, &shake->own_mappable));
   COLL_TRY(own_address(world, call->output, output_bytes, &shake->output, &shake->own_mappable));
   shake->mappable = shake->own_mappable;
   return COLL_OK;
 }
 
-static coll_status_t post_offer(engine_handshake_t *shake, const offer_t *offer, bool *moved) {
+static coll_status_t mcast_offer(engine_exchange_t *shake, const offer_t *offer, bool *moved) {
   transport_t *route = shake->world->routes[peer_at(shake->world, 1)];
   transport_head_t head = {.call = shake->call.id, .bytes = sizeof *offer};
-  bool posted;
-  COLL_TRY(route->ops->post(route, offer, &head, &posted));
-  if (!posted) return COLL_OK;
+  bool multicast;
+  COLL_TRY(route->ops->mcast_send(route, offer, &head, &multicast));
+  if (!multicast) return COLL_OK;
   shake->sent = shake->world->size - 1;
   *moved = true;
   return COLL_OK;
 }
 
-static coll_status_t send_offers(engine_handshake_t *shake, const offer_t *offer, bool *moved) {
+static coll_status_t send_offers(engine_exchange_t *shake, const offer_t *offer, bool *moved) {
   engine_world_t *world = shake->world;
-  if (goes_by_post(world)) {
-    return shake->sent == 0 ? post_offer(shake, offer, moved) : COLL_OK;
+  if (is_multicast(world)) {
+    return shake->sent == 0 ? mcast_offer(shake, offer, moved) : COLL_OK;
   }
   while (shake->sent < world->size - 1) {
     int peer = peer_at(world, shake->sent + 1);
@@ -93,20 +92,20 @@ static coll_status_t map_buffer(engine_world_t *world, int peer, plan_buffer_t b
 }
 
 /* The peer's offer, once it is there. */
-static coll_status_t get_offer(const engine_handshake_t *shake, int peer, offer_t *offer,
+static coll_status_t get_offer(const engine_exchange_t *shake, int peer, offer_t *offer,
                                transport_head_t *head, bool *got) {
   transport_t *route = shake->world->routes[peer];
   const void *post;
-  if (!goes_by_post(shake->world)) {
+  if (!is_multicast(shake->world)) {
     return route->ops->recv(port_to(shake, peer), offer, sizeof *offer, head, got);
   }
-  COLL_TRY(route->ops->peek_post(route, peer, &post, head, got));
+  COLL_TRY(route->ops->mcast_peek(route, peer, &post, head, got));
   if (!*got) return COLL_OK;
   memcpy(offer, post, head->bytes < sizeof *offer ? head->bytes : sizeof *offer);
-  return route->ops->take_post(route, peer);
+  return route->ops->mcast_take(route, peer);
 }
 
-static coll_status_t take_offer(engine_handshake_t *shake, bool *moved) {
+static coll_status_t take_offer(engine_exchange_t *shake, bool *moved) {
   engine_world_t *world = shake->world;
   int peer = peer_at(world, world->size - 1 - shake->received);
   offer_t offer = {0};
@@ -125,8 +124,8 @@ static coll_status_t take_offer(engine_handshake_t *shake, bool *moved) {
   return COLL_OK;
 }
 
-coll_status_t engine_handshake_advance(engine_handshake_t *shake, bool *moved, bool *done,
-                                       bool *mappable) {
+coll_status_t engine_exchange_advance(engine_exchange_t *shake, bool *moved, bool *done,
+                                      bool *mappable) {
   int others = shake->world->size - 1;
   offer_t offer = {.input = shake->input, .output = shake->output, .mappable = shake->own_mappable};
   *moved = false;
@@ -142,7 +141,7 @@ coll_status_t engine_handshake_advance(engine_handshake_t *shake, bool *moved, b
   return COLL_OK;
 }
 
-uint64_t engine_handshake_missing(const engine_handshake_t *shake) {
+uint64_t engine_exchange_missing(const engine_exchange_t *shake) {
   const engine_world_t *world = shake->world;
   uint64_t missing = 0;
   for (int i = shake->received; i < world->size - 1; i++) {
@@ -151,8 +150,8 @@ uint64_t engine_handshake_missing(const engine_handshake_t *shake) {
     transport_head_t head;
     const void *message;
     bool here = false;
-    if (goes_by_post(world)) {
-      route->ops->peek_post(route, peer, &message, &head, &here);
+    if (is_multicast(world)) {
+      route->ops->mcast_peek(route, peer, &message, &head, &here);
     } else if (route->peeks) {
       route->ops->peek(port_to(shake, peer), &message, &head, &here);
     }
@@ -161,11 +160,11 @@ uint64_t engine_handshake_missing(const engine_handshake_t *shake) {
   return missing;
 }
 
-void engine_handshake_waits_for(const engine_handshake_t *shake, base_ranks_t *ranks) {
+void engine_exchange_waits_for(const engine_exchange_t *shake, base_ranks_t *ranks) {
   const engine_world_t *world = shake->world;
   if (shake->received < world->size - 1) {
     base_ranks_add(ranks, peer_at(world, world->size - 1 - shake->received));
-  } else if (goes_by_post(world)) {
+  } else if (is_multicast(world)) {
     base_ranks_add_all_but(ranks, world->rank);
   } else {
     base_ranks_add(ranks, peer_at(world, shake->sent + 1));

@@ -3,27 +3,27 @@
 #include "transport/kit.h"
 #include "transport/wire.h"
 
-#define POST_BYTES_MOST WIRE_BYTES_MOST
+#define POST_BYTES_MAX WIRE_BYTES_MAX
 
 static int post_try(transport_t *t, uint64_t number, size_t bytes, bool *done) {
-  unsigned char data[POST_BYTES_MOST];
+  unsigned char data[POST_BYTES_MAX];
   transport_head_t head = {.call = wire_id(number), .bytes = bytes};
   wire_fill(data, number, bytes);
-  WIRE_REQUIRE(t->ops->post(t, data, &head, done) == COLL_OK, "post: %s", base_last_error());
+  WIRE_REQUIRE(t->ops->mcast_send(t, data, &head, done) == COLL_OK, "post: %s", base_last_error());
   return 0;
 }
 
 static int read_try(transport_t *t, int peer, uint64_t number, size_t bytes, bool *done) {
   transport_head_t head;
   const void *data;
-  WIRE_REQUIRE(t->ops->peek_post(t, peer, &data, &head, done) == COLL_OK, "peek_post: %s",
+  WIRE_REQUIRE(t->ops->mcast_peek(t, peer, &data, &head, done) == COLL_OK, "mcast_peek: %s",
                base_last_error());
   if (!*done) return 0;
   WIRE_REQUIRE(flight_call_is(head.call, wire_id(number)) && head.bytes == bytes &&
                    wire_is(data, number, bytes),
                "rank %d: not post %d of rank %d, but one of %d bytes", t->rank, (int)number, peer,
                (int)head.bytes);
-  WIRE_REQUIRE(t->ops->take_post(t, peer) == COLL_OK, "take_post: %s", base_last_error());
+  WIRE_REQUIRE(t->ops->mcast_take(t, peer) == COLL_OK, "mcast_take: %s", base_last_error());
   return 0;
 }
 
@@ -41,14 +41,14 @@ int transport_case_posts(const transport_fixture_t *fixture, transport_t **end) 
   enum { POSTS = 500 };
   (void)fixture;
   transport_t *t = *end;
-  uint64_t posted = 0, read[HARNESS_RANKS_MAX] = {0}, deadline = wire_deadline_ns();
+  uint64_t multicast = 0, read[HARNESS_RANKS_MAX] = {0}, deadline = wire_deadline_ns();
   for (int left = 1; left > 0;) {
     bool done = false;
-    if (posted < POSTS) {
-      WIRE_TRY(post_try(t, number_of(t->rank, posted), size_of(t->rank, posted), &done));
+    if (multicast < POSTS) {
+      WIRE_TRY(post_try(t, number_of(t->rank, multicast), size_of(t->rank, multicast), &done));
     }
-    posted += done;
-    left = posted < POSTS;
+    multicast += done;
+    left = multicast < POSTS;
     for (int peer = 0; peer < t->size; peer++) {
       if (peer == t->rank || read[peer] == POSTS) continue;
       uint64_t count = read[peer];
