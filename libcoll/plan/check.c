@@ -1,5 +1,5 @@
 /*
- * The structural self-check: what can be told from one rank's program and the header alone.
+ * The structural check: everything that can be checked from one rank's program and the header.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,16 +7,16 @@
 #include "base/names.h"
 #include "plan/plan.h"
 
-typedef struct place {
+typedef struct location {
   const plan_t *plan;
   int rank, lane;
   size_t step;
-} place_t;
+} location_t;
 
-static coll_status_t refuse(const place_t *at, const char *format, ...)
+static coll_status_t refuse(const location_t *at, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static coll_status_t refuse(const place_t *at, const char *format, ...) {
+static coll_status_t refuse(const location_t *at, const char *format, ...) {
   char why[256];
   va_list arguments;
   va_start(arguments, format);
@@ -27,7 +27,7 @@ static coll_status_t refuse(const place_t *at, const char *format, ...) {
                    at->lane, at->step, why);
 }
 
-static coll_status_t check_span(const place_t *at, const plan_span_t *span) {
+static coll_status_t check_span(const location_t *at, const plan_span_t *span) {
   const plan_t *plan = at->plan;
   if ((unsigned)span->buffer >= PLAN_BUFFER_COUNT) return refuse(at, "no such buffer");
   if (span->rank < 0 || span->rank >= plan->shape.size) {
@@ -48,7 +48,7 @@ static coll_status_t check_span(const place_t *at, const plan_span_t *span) {
   return COLL_OK;
 }
 
-static coll_status_t check_own_span(const place_t *at, const plan_span_t *span) {
+static coll_status_t check_own_span(const location_t *at, const plan_span_t *span) {
   COLL_TRY(check_span(at, span));
   if (span->rank != at->rank) return refuse(at, "a message must be to or from this rank's memory");
   if (span->count > at->plan->message_chunks) {
@@ -58,7 +58,8 @@ static coll_status_t check_own_span(const place_t *at, const plan_span_t *span) 
   return COLL_OK;
 }
 
-static coll_status_t check_pair(const place_t *at, const plan_span_t *dst, const plan_span_t *src) {
+static coll_status_t check_pair(const location_t *at, const plan_span_t *dst,
+                                const plan_span_t *src) {
   COLL_TRY(check_span(at, src));
   if (src->count != dst->count) {
     return refuse(at, "%d chunks into %d", src->count, dst->count);
@@ -71,7 +72,7 @@ static coll_status_t check_pair(const place_t *at, const plan_span_t *dst, const
   return COLL_OK;
 }
 
-static coll_status_t check_reduce(const place_t *at, const plan_step_t *step) {
+static coll_status_t check_reduce(const location_t *at, const plan_step_t *step) {
   const plan_program_t *program = &at->plan->programs[at->rank];
   int32_t first = step->reduce.first_source, count = step->reduce.source_count;
   if (first < 0 || count < 1 || (size_t)first + (size_t)count > program->source_count) {
@@ -85,21 +86,21 @@ static coll_status_t check_reduce(const place_t *at, const plan_step_t *step) {
   return COLL_OK;
 }
 
-static coll_status_t check_peer(const place_t *at, int32_t peer) {
+static coll_status_t check_peer(const location_t *at, int32_t peer) {
   if (peer < 0 || peer >= at->plan->shape.size) {
     return refuse(at, "names rank %d of %d as peer", peer, at->plan->shape.size);
   }
-  if (peer == at->rank) return refuse(at, "a rank is no peer of its own");
+  if (peer == at->rank) return refuse(at, "a rank cannot be its own peer");
   return COLL_OK;
 }
 
-static coll_status_t check_order(const place_t *at, int32_t peer) {
+static coll_status_t check_signal_peer(const location_t *at, int32_t peer) {
   COLL_TRY(check_peer(at, peer));
   if (at->plan->reach == PLAN_REACH_OWN) return refuse(at, "signals need a reach beyond 'own'");
   return COLL_OK;
 }
 
-static coll_status_t check_after(const place_t *at, const plan_step_t *step) {
+static coll_status_t check_after(const location_t *at, const plan_step_t *step) {
   int32_t lane = step->after.lane;
   if (lane < 0 || lane >= at->plan->lanes) return refuse(at, "after lane %d: no such lane", lane);
   if (lane == at->lane) return refuse(at, "after its own lane: steps of a lane are in order");
@@ -110,7 +111,7 @@ static coll_status_t check_after(const place_t *at, const plan_step_t *step) {
   return COLL_OK;
 }
 
-static coll_status_t check_step(const place_t *at, const plan_step_t *step) {
+static coll_status_t check_step(const location_t *at, const plan_step_t *step) {
   switch (step->kind) {
     case PLAN_COPY:
       COLL_TRY(check_span(at, &step->copy.dst));
@@ -126,8 +127,8 @@ static coll_status_t check_step(const place_t *at, const plan_step_t *step) {
     case PLAN_RECV:
       COLL_TRY(check_peer(at, step->recv.peer));
       return check_own_span(at, &step->recv.dst);
-    case PLAN_SIGNAL: return check_order(at, step->signal.peer);
-    case PLAN_WAIT: return check_order(at, step->wait.peer);
+    case PLAN_SIGNAL: return check_signal_peer(at, step->signal.peer);
+    case PLAN_WAIT: return check_signal_peer(at, step->wait.peer);
     case PLAN_AFTER: return check_after(at, step);
     case PLAN_STEP_KIND_COUNT: break;
   }
@@ -150,26 +151,27 @@ static coll_status_t check_header(const plan_t *plan) {
 }
 
 coll_status_t plan_check_step(const plan_t *plan, int rank, int lane, size_t step) {
-  place_t at = {.plan = plan, .rank = rank, .lane = lane, .step = step};
+  location_t at = {.plan = plan, .rank = rank, .lane = lane, .step = step};
   if (lane >= plan->lanes) return refuse(&at, "a lane beyond the header's %d", plan->lanes);
   return check_step(&at, &plan->programs[rank].lanes[lane].steps[step]);
 }
 
-/* The sends of a multicast plan, from `step` on to the end of their row. */
+/* Checks the row of sends of a multicast plan that begins at `step`. *end: the step after it. */
 static coll_status_t check_row(const plan_t *plan, int rank, size_t step, size_t *end) {
   const plan_lane_t *lane = &plan->programs[rank].lanes[0];
   const plan_span_t *span = &lane->steps[step].send.src;
   int32_t size = plan->shape.size;
   for (int32_t i = 1; i < size; i++, step++) {
-    place_t at = {.plan = plan, .rank = rank, .step = step};
+    location_t at = {.plan = plan, .rank = rank, .step = step};
     const plan_step_t *send = step < lane->count ? &lane->steps[step] : NULL;
     if (send == NULL || send->kind != PLAN_SEND || send->send.peer != (rank + i) % size) {
-      return refuse(&at, "a multicast plan sends to rank %d here, as it sends to all in turn",
-                    (rank + i) % size);
+      return refuse(
+          &at, "a multicast plan must send to rank %d here: each message goes to all peers in turn",
+          (rank + i) % size);
     }
     if (send->send.src.buffer != span->buffer || send->send.src.first != span->first ||
         send->send.src.count != span->count) {
-      return refuse(&at, "a multicast plan sends the same to all");
+      return refuse(&at, "a multicast plan must send the same span to all peers");
     }
   }
   *end = step;
@@ -188,14 +190,14 @@ static coll_status_t check_rows(const plan_t *plan, int rank) {
   return COLL_OK;
 }
 
-/* Signals of a lane to each peer. */
+/* Limits the signals of a lane to each peer (PLAN_SIGNALS_MAX). */
 static coll_status_t check_signals(const plan_t *plan, int rank, int lane) {
   const plan_lane_t *steps = &plan->programs[rank].lanes[lane];
-  uint8_t given[PLAN_RANKS_MAX] = {0};
+  uint8_t signals[PLAN_RANKS_MAX] = {0};
   for (size_t step = 0; step < steps->count; step++) {
     const plan_step_t *signal = &steps->steps[step];
-    if (signal->kind != PLAN_SIGNAL || ++given[signal->signal.peer] <= PLAN_SIGNALS_MAX) continue;
-    place_t at = {.plan = plan, .rank = rank, .lane = lane, .step = step};
+    if (signal->kind != PLAN_SIGNAL || ++signals[signal->signal.peer] <= PLAN_SIGNALS_MAX) continue;
+    location_t at = {.plan = plan, .rank = rank, .lane = lane, .step = step};
     return refuse(&at, "signals rank %d more than %d times", signal->signal.peer, PLAN_SIGNALS_MAX);
   }
   return COLL_OK;

@@ -1,5 +1,5 @@
 /*
- * Appends steps to growable arrays; the first failure sticks.
+ * Appends steps to growable arrays. The first failure is stored in the emitter.
  */
 #include "plan/emit.h"
 

@@ -1,7 +1,7 @@
 /*
- * How builders write steps. An emitter appends to one rank's program; a failed allocation is kept
- * and every later call does nothing, so builders read as the algorithm and the status is taken once
- * at the end.
+ * How builders write steps. An emitter appends to one rank's program. It stores the status of a
+ * failed allocation, after which every call does nothing, so a builder reads like the algorithm and
+ * checks the status once at the end.
  */
 #ifndef PLAN_EMIT_H
 #define PLAN_EMIT_H
@@ -15,7 +15,7 @@ typedef struct plan_emitter {
   coll_status_t status;
 } plan_emitter_t;
 
-/* Spans of this emitter's own rank; plan_peer_* of another. */
+/* Spans of the emitter's own rank; plan_peer_*: of another rank. */
 plan_span_t plan_input(const plan_emitter_t *e, int32_t first, int32_t count);
 plan_span_t plan_output(const plan_emitter_t *e, int32_t first, int32_t count);
 plan_span_t plan_scratch(const plan_emitter_t *e, int32_t first, int32_t count);
@@ -24,7 +24,7 @@ plan_span_t plan_peer_output(int32_t rank, int32_t first, int32_t count);
 plan_span_t plan_peer_scratch(int32_t rank, int32_t first, int32_t count);
 
 /* Each returns the index of the step within its lane, for plan_emit_after. A span of no chunks
- * emits nothing and returns -1. */
+ * emits no step and returns -1. */
 int32_t plan_emit_copy(plan_emitter_t *e, int lane, plan_span_t dst, plan_span_t src);
 int32_t plan_emit_reduce(plan_emitter_t *e, int lane, plan_span_t dst, const plan_span_t sources[],
                          int32_t source_count);
@@ -34,8 +34,8 @@ int32_t plan_emit_signal(plan_emitter_t *e, int lane, int32_t peer);
 int32_t plan_emit_wait(plan_emitter_t *e, int lane, int32_t peer);
 int32_t plan_emit_after(plan_emitter_t *e, int lane, int32_t other_lane, int32_t step);
 
-/* This rank's INPUT chunks [first, first+count) to OUTPUT chunk `to`; nothing where an in-place
- * program has them there already. */
+/* Copies this rank's INPUT chunks [first, first+count) to OUTPUT from chunk `to` on. Emits nothing
+ * where an in-place program has them there already. */
 int32_t plan_emit_input_to_output(plan_emitter_t *e, int lane, int32_t to, int32_t first,
                                   int32_t count);
 

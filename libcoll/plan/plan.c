@@ -1,6 +1,6 @@
 /*
- * The shape of plans: how many blocks each collective gives a rank, how blocks are cut into chunks,
- * and which memory an in-place call shares between INPUT and OUTPUT.
+ * Plans as data: creation, how blocks are cut into chunks, which memory an in-place call shares
+ * between INPUT and OUTPUT, and comparison.
  */
 #include "plan/plan.h"
 
@@ -54,7 +54,7 @@ int32_t plan_chunks(const plan_t *plan, int rank, plan_buffer_t buffer) {
 
 size_t plan_part_offset(size_t count, int32_t parts, int32_t part, size_t grain) {
   assert(part >= 0 && part <= parts && grain >= 1);
-  if (part == 0) return 0; /* the ends of a block are asked for most, and divisions are slow */
+  if (part == 0) return 0; /* avoids divisions for the ends of a block, the most frequent case */
   if (part == parts) return count;
   size_t grains = (count + grain - 1) / grain;
   size_t whole = grains / (size_t)parts, extra = grains % (size_t)parts;
@@ -89,7 +89,7 @@ static bool spans_equal(const plan_span_t *a, const plan_span_t *b) {
          a->count == b->count;
 }
 
-/* The same spans in the same order, wherever in the tables they lie. */
+/* Whether the spans and their order are the same; their position in the tables does not matter. */
 static bool sources_equal(const plan_program_t *of_a, const plan_step_t *a,
                           const plan_program_t *of_b, const plan_step_t *b) {
   if (a->reduce.source_count != b->reduce.source_count) return false;

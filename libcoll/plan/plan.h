@@ -2,22 +2,22 @@
  * A plan: what every rank does to carry out one collective, as plain data. A builder writes it
  * once; the verifier, the engine, the simulator and the printer read it.
  *
- * Each rank has a program of a few lanes. Lanes run concurrently, the steps of one lane in order.
- * Data is named by spans: runs of chunks of a rank's INPUT, OUTPUT or SCRATCH. A buffer is a row
- * of blocks (a block is the call's count: one for allreduce, one per rank for the gathering side of
- * allgather), every block is cut into `parts` chunks in the same way, and SCRATCH is cut likewise:
- * chunk c of any buffer has the size of part c mod parts. So one plan serves every size, and chunks
- * may be moved between any two places whose numbers are equal modulo parts.
+ * Each rank has a program of a few lanes. Lanes run concurrently; the steps of one lane run in
+ * order. Data is named by spans: runs of chunks of a rank's INPUT, OUTPUT or SCRATCH. A buffer is
+ * an array of blocks (a block is the call's count: one for allreduce, one per rank for the
+ * gathering side of allgather). Every block is cut into `parts` chunks in the same way, and so is
+ * SCRATCH: chunk c of any buffer has the size of part c mod parts. So one plan serves every size,
+ * and chunks may be moved between any two places whose numbers are equal modulo parts.
  *
- * The canonical expression over operands [a, b) is the operand itself where there is one, else
- * C[a, m) op C[m, b), m - a being the largest power of two below b - a: what a binomial tree at
- * position 0 computes. It is the meaning of a reduction of several operands, and what plans state
- * to compute whose bits shall depend on no algorithm (plan_order_t). To evaluate it in one pass,
- * push operand after operand on a stack, combine the upper two runs while they are of equal size,
- * and at the end combine what is left from the top down. No operand passes through more than
- * ceil(log2 n) operations, so the error of a sum is at most about ceil(log2 n) eps times the sum of
- * the operands' magnitudes, where that of a chain is (n - 1) eps times it (Higham, The accuracy of
- * floating point summation, 1993).
+ * The canonical expression C over operands [a, b) is the operand itself if there is only one, else
+ * C[a, m) op C[m, b), where m - a is the largest power of two below b - a: what a binomial tree at
+ * position 0 computes. It defines a reduction of several operands. Plans whose result bits must not
+ * depend on the algorithm state that they compute it (plan_order_t). To evaluate it in one pass,
+ * push each operand on a stack, combine the top two entries while they cover equally many operands,
+ * and at the end combine the remaining entries from the top down. No operand passes through more
+ * than ceil(log2 n) operations, so the error of a sum is at most about ceil(log2 n) eps times the
+ * sum of the operands' magnitudes; for a chain of additions the factor is (n - 1) eps (Higham, The
+ * accuracy of floating point summation, 1993).
  */
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
@@ -31,12 +31,12 @@
 
 #define PLAN_LANES_MAX 2
 #define PLAN_DEPTH_MAX 4 /* FIFO slots that every transport provides per channel */
-/* Signals that a lane may give one peer in a plan, and that every transport holds per channel. So
- * no signal waits for room for ever. Ranks are a Kahn network: whether they all end does not depend
- * on the order in which they go on. (A FIFO that can be full is two channels of such a network: one
- * of signals, one of free places.) If every rank ended each pass before any began the next, each
- * pass would find its FIFOs empty, as waits take all signals of a pass (verify proves it), and have
- * room for all that it gives. */
+/* Signals that a lane may send one peer in a plan, and that every transport buffers per channel. So
+ * no signal waits for buffer space forever. Ranks form a Kahn network: whether they all terminate
+ * does not depend on the schedule. (A FIFO of bounded depth is two channels of such a network: one
+ * of signals, one of free slots.) In the schedule in which every rank ends each pass before any
+ * rank begins the next, each pass finds its FIFOs empty, as waits consume all signals of a pass
+ * (the verifier proves it), and has room for all its signals. */
 #define PLAN_SIGNALS_MAX 8
 #define PLAN_NAME_BYTES 32
 #define PLAN_RANKS_MAX 4096
@@ -44,7 +44,7 @@
 typedef enum plan_buffer {
   PLAN_INPUT,
   PLAN_OUTPUT,
-  PLAN_SCRATCH, /* contents do not outlive one pass over the plan */
+  PLAN_SCRATCH, /* contents are undefined at the start of every pass over the plan */
   PLAN_BUFFER_COUNT
 } plan_buffer_t;
 
@@ -57,13 +57,14 @@ typedef struct plan_span {
 
 typedef enum plan_step_kind {
   PLAN_COPY,   /* dst = src */
-  PLAN_REDUCE, /* dst = the canonical expression over src_0 … src_k, rounded to the dtype at the
-                  end; one pass; dst may equal one of them */
+  PLAN_REDUCE, /* dst = the canonical expression over src_0 … src_k, rounded to the dtype once at
+                  the end; one pass; dst may equal one of the sources */
   PLAN_SEND,   /* src to peer; done when src may be overwritten */
   PLAN_RECV,   /* the next message of (peer, this rank, this lane) into dst */
-  PLAN_SIGNAL, /* release: what this lane has done is visible to the peer's matching wait */
+  PLAN_SIGNAL, /* release: what this lane has done so far is visible after the peer's matching
+                  wait */
   PLAN_WAIT,   /* acquire: the next signal of (peer, this rank, this lane) */
-  PLAN_AFTER,  /* the named step of another lane of this rank is done */
+  PLAN_AFTER,  /* waits until the named step of another lane of this rank is done */
   PLAN_STEP_KIND_COUNT
 } plan_step_kind_t;
 
@@ -101,9 +102,9 @@ typedef struct plan_lane {
   size_t count, capacity;
 } plan_lane_t;
 
-/* What one rank does. in_place: its INPUT and OUTPUT overlap the way coll.h says for the
- * collective. It may change only what the rank does to its own buffers, never what its peers see:
- * ranks that call in place and ranks that do not can meet in one call. */
+/* The program of one rank. in_place: its INPUT and OUTPUT overlap in the way that coll.h defines
+ * for the collective. It may change only what the rank does to its own buffers, never what its
+ * peers observe: ranks that call in place and ranks that do not can take part in the same call. */
 typedef struct plan_program {
   bool in_place;
   plan_lane_t lanes[PLAN_LANES_MAX];
@@ -111,51 +112,53 @@ typedef struct plan_program {
   size_t source_count, source_capacity;
 } plan_program_t;
 
-/* What of its peers' memory a plan loads or stores. */
+/* Which memory of peers a plan loads or stores. */
 typedef enum plan_reach {
-  PLAN_REACH_OWN,     /* nothing: messages only, runs over any transport */
-  PLAN_REACH_SCRATCH, /* SCRATCH: needs mapped peers, any user memory; may use signals */
-  PLAN_REACH_USER,    /* INPUT or OUTPUT too: needs mapped user memory; no rank starts before all
-                         ranks have entered the call (the engine's handshake) */
+  PLAN_REACH_OWN,     /* none: messages only; runs over any transport */
+  PLAN_REACH_SCRATCH, /* SCRATCH: peers must be mapped, user memory need not be; may use signals */
+  PLAN_REACH_USER,    /* INPUT or OUTPUT too: user memory must be mapped; no rank starts before all
+                         ranks have entered the call (the engine's address exchange) */
   PLAN_REACH_COUNT
 } plan_reach_t;
 
-/* What a plan that reduces states of its results; each includes the ones before. Follows from the
- * collective and the number of ranks, whatever the root. */
+/* What a reducing plan guarantees about the order of its reductions; each value includes those
+ * before it. It depends on the collective and the number of ranks, not on the root. */
 typedef enum plan_order {
-  PLAN_ORDER_FIXED,     /* each rank's operand once, in an order that is the same on all ranks */
+  PLAN_ORDER_FIXED,     /* each rank's operand once, in some order that is the same on all ranks */
   PLAN_ORDER_CANONICAL, /* the canonical expression over ranks [0, size) */
-  PLAN_ORDER_EXACT,     /* in one reduction, over what the ranks put in: narrow floats, which a
-                           reduction computes in float32, are rounded once */
+  PLAN_ORDER_EXACT,     /* the canonical expression, by one reduction step over the ranks' operands:
+                           narrow floats, which a reduction computes in float32, are rounded once */
   PLAN_ORDER_COUNT
 } plan_order_t;
 
-/* The question that a plan answers. */
+/* What a plan is built for. */
 typedef struct plan_shape {
   coll_collective_t collective;
   int32_t size; /* ranks, >= 1 */
-  int32_t root; /* rooted collectives; for others, the rank that does most for all, or 0 */
+  int32_t root; /* the root of a rooted collective; for others, the executor rank
+                   (algo_t.by_executor), or 0 */
 } plan_shape_t;
 
-/* Everything but the programs follows from the shape and the algorithm alone, so that ranks which
- * build only their own program agree on it. */
+/* Everything but the programs follows from the shape and the algorithm, so ranks that build only
+ * their own program agree on it. */
 typedef struct plan {
   plan_shape_t shape;
   char algorithm[PLAN_NAME_BYTES];
   int32_t parts;          /* chunks per block, >= 1 */
   int32_t scratch_chunks; /* per rank */
   int32_t lanes;          /* 1..PLAN_LANES_MAX */
-  int32_t depth;          /* messages a FIFO must hold for the plan not to deadlock, 0..DEPTH_MAX */
-  int32_t message_chunks; /* most chunks that one message carries; 0 without messages */
-  bool multicast; /* every message goes to all: sends come in rows that carry one span to each of
-                  the next ranks in turn, and a row begins when all FIFOs have room for it. So a
-                  rank may write the message once, where all read it */
+  int32_t depth;          /* FIFO depth that the plan needs in order not to deadlock,
+                             0..PLAN_DEPTH_MAX */
+  int32_t message_chunks; /* largest message, in chunks; 0 without messages */
+  bool multicast; /* every message goes to all peers. Sends come in rows: one span to each of the
+                     next ranks in turn. A row starts when all FIFOs have room for it. So the
+                     transport may write the message once for all readers */
   plan_reach_t reach;
   plan_order_t order;       /* FIXED where the collective reduces nothing */
   plan_program_t *programs; /* [shape.size]; programs that were not asked for are empty */
 } plan_t;
 
-/* An empty plan with room for every program. Owned by the caller until plan_free. */
+/* Creates an empty plan with space for every program. Owned by the caller until plan_free. */
 coll_status_t plan_create(const plan_shape_t *shape, const char *algorithm, plan_t **plan);
 void plan_free(plan_t *plan);
 
@@ -188,7 +191,7 @@ static inline plan_blocks_t plan_blocks_of(coll_collective_t collective, plan_bu
   return (plan_blocks_t)blocks_of[collective][buffer];
 }
 
-/* Blocks in a rank's INPUT or OUTPUT: 0 where the collective gives the rank no such buffer. */
+/* Blocks in a rank's INPUT or OUTPUT; 0 where the collective gives the rank no such buffer. */
 static inline int32_t plan_blocks(const plan_shape_t *shape, int rank, plan_buffer_t buffer) {
   assert(rank >= 0 && rank < shape->size);
   switch (plan_blocks_of(shape->collective, buffer)) {
@@ -201,7 +204,7 @@ static inline int32_t plan_blocks(const plan_shape_t *shape, int rank, plan_buff
   return 0;
 }
 
-/* Whether there are any. */
+/* Whether a rank has any blocks of INPUT or OUTPUT. */
 static inline bool plan_has_blocks(coll_collective_t collective, bool at_root,
                                    plan_buffer_t buffer) {
   switch (plan_blocks_of(collective, buffer)) {
@@ -214,34 +217,34 @@ static inline bool plan_has_blocks(coll_collective_t collective, bool at_root,
   return false;
 }
 
-/* Chunks in any of a rank's buffers. */
+/* Chunks in any of a rank's buffers, SCRATCH included. */
 int32_t plan_chunks(const plan_t *plan, int rank, plan_buffer_t buffer);
 
-/* Elements of a block of `count` that lie before chunk `part` (0..parts). Boundaries are multiples
- * of `grain` elements (>= 1), so that two ranks do not share a cache line. */
+/* Offset of chunk `part` (0..parts) in a block of `count` elements, in elements. Boundaries are
+ * multiples of `grain` elements (>= 1), so that two ranks do not share a cache line. */
 size_t plan_part_offset(size_t count, int32_t parts, int32_t part, size_t grain);
 
-/* In an in-place program of `rank`, the OUTPUT chunk that is the same memory as INPUT chunk
- * `chunk`, or -1 when that chunk lies outside OUTPUT. */
+/* For an in-place program of `rank`: the OUTPUT chunk that is the same memory as INPUT chunk
+ * `chunk`, or -1 if that chunk lies outside OUTPUT. */
 int32_t plan_alias(const plan_t *plan, int rank, int32_t chunk);
 
-/* The structure of one rank's program: spans in bounds and on legal ranks, chunk numbers congruent,
- * peers, lanes, depth, reach and message sizes within what the header states, and no more signals
- * of a lane to a peer than PLAN_SIGNALS_MAX. Runs after every builder and importer.
- * COLL_ERROR_INVALID names rank, lane, step and what is wrong. It proves nothing about the result:
- * that is the verifier's work. */
+/* Checks the structure of one rank's program: spans in bounds and on legal ranks, chunk numbers
+ * congruent, peers, lanes, depth, reach and message sizes within the header's values, and at most
+ * PLAN_SIGNALS_MAX signals of a lane to a peer. Runs after every builder and importer.
+ * COLL_ERROR_INVALID names rank, lane, step and the error. It proves nothing about the result: the
+ * verifier does. */
 coll_status_t plan_check_program(const plan_t *plan, int rank);
 
-/* The same for one step of a plan whose header is right. */
+/* Checks one step of a plan whose header is valid. */
 coll_status_t plan_check_step(const plan_t *plan, int rank, int lane, size_t step);
 
-/* Of a multicast plan: whether the send is the first of its row. */
+/* For a multicast plan: whether the send is the first of its row. */
 static inline bool plan_begins_row(const plan_t *plan, int rank, const plan_step_t *send) {
   return send->send.peer == (rank + 1) % plan->shape.size;
 }
 
-/* Equal step by step, in everything but the programs' in_place marks and how sources[] is laid out.
- * Both must have passed plan_check_program. */
+/* Whether two plans are equal in all steps and header fields. Ignores the programs' in_place flags
+ * and the layout of sources[]. Both must have passed plan_check_program. */
 bool plan_equal(const plan_t *a, const plan_t *b);
 
 const char *plan_buffer_name(plan_buffer_t buffer);     /* "input" */

@@ -1,21 +1,21 @@
 /*
- * How much of a block goes through a plan at a time: its messages must fit their slots, and its
- * scratch chunks the arena. A larger block takes several passes. The engine cuts calls by this, and
- * the tuner prices them by it.
+ * How much of a block one pass over a plan can carry: its messages must fit their slots, and its
+ * scratch chunks the arena. A larger block takes several passes. The engine divides calls by this
+ * limit, and the tuner prices them by it.
  */
 #ifndef PLAN_ROOM_H
 #define PLAN_ROOM_H
 
 #include "plan/plan.h"
 
-/* What a communicator has. */
+/* The space that a communicator provides. */
 typedef struct plan_room {
-  size_t slot_bytes;    /* most bytes of a message on every route */
-  size_t mcast_bytes;   /* of one that goes to all; 0 where none can */
+  size_t slot_bytes;    /* largest message on every route */
+  size_t mcast_bytes;   /* largest multicast message; 0 where the transport has no multicast */
   size_t scratch_bytes; /* per rank */
 } plan_room_t;
 
-/* What a plan puts there. */
+/* The space that a plan needs. */
 typedef struct plan_load {
   int32_t parts, message_chunks, scratch_chunks;
   bool multicast;
@@ -25,9 +25,9 @@ static inline plan_load_t plan_load_of(const plan_t *plan) {
   return (plan_load_t){plan->parts, plan->message_chunks, plan->scratch_chunks, plan->multicast};
 }
 
-/* Elements of a block that one pass takes at most: 0 where there is no room for a single element of
- * each chunk, SIZE_MAX where nothing limits it. *grain: chunks begin at multiples of so many
- * elements, which is at a cache line wherever a chunk has room for one. */
+/* The most elements of a block that one pass can carry: 0 where a chunk of one element does not
+ * fit, SIZE_MAX where nothing limits it. *grain: chunks begin at multiples of this many elements: a
+ * cache line, or 1 where a chunk is smaller. */
 size_t plan_pass_max(const plan_room_t *room, const plan_load_t *load, size_t element_bytes,
                      size_t *grain);
 

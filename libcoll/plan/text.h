@@ -1,5 +1,5 @@
 /*
- * Plans as text, to be read, saved, sent and edited by hand. One step a line:
+ * The text form of plans, to read, save, send and edit by hand. One step per line:
  *
  *     plan allreduce ring        # the collective and the algorithm's name
  *     ranks 2
@@ -9,12 +9,12 @@
  *     lanes 1
  *     depth 1                    # messages a FIFO must hold
  *     message 1                  # most chunks in one message
- *     reach own                  # or scratch, user: what of its peers' memory a rank touches
- *     multicast 0                   # 1: every message goes to all; may be left out
- *     order canonical            # or exact, fixed: the order of reductions; fixed if left out
+ *     reach own                  # or scratch, user: which memory of peers a rank accesses
+ *     multicast 0                # 1: every message goes to all peers; optional
+ *     order canonical            # or exact, fixed: the order of reductions; default fixed
  *
  *     rank 0                     # `rank 0 in-place` where INPUT and OUTPUT overlap
- *     lane 0                     # may be left out before the first lane
+ *     lane 0                     # optional before the first lane
  *       copy output[0+2] <- input[0+2]              # chunks 0 and 1
  *       reduce output[0+1] <- input[0+1], 1.input[0+1]  # 1.: rank 1's memory
  *       send 1 <- output[1+1]
@@ -26,8 +26,8 @@
  *       ...
  *     end
  *
- * The header's lines may come in any order. Blank lines, indentation and # comments are free; ranks
- * ascend, and those left out do nothing. The `end` line tells a whole file from a truncated one.
+ * Header lines may be in any order. Blank lines, indentation and # comments are ignored. Ranks are
+ * in ascending order; a rank that is left out has no steps. The `end` line marks a complete file.
  */
 #ifndef PLAN_TEXT_H
 #define PLAN_TEXT_H
@@ -38,17 +38,17 @@
 
 #define PLAN_TEXT_PARTS_MAX 65536
 
-/* Writes the whole plan, or one rank's program below the header. COLL_ERROR_SYSTEM when the stream
- * does not take it. */
+/* Writes the whole plan, or the header and one rank's program. COLL_ERROR_SYSTEM if writing to the
+ * stream fails. */
 coll_status_t plan_text_write(const plan_t *plan, FILE *out);
 coll_status_t plan_text_write_rank(const plan_t *plan, int rank, FILE *out);
 
-/* One step as its line, without indentation or newline. */
+/* Writes one step as its line, without indentation or newline. */
 void plan_text_write_step(const plan_t *plan, int rank, const plan_step_t *step, FILE *out);
 
-/* Reads a plan that plan_check_program finds right. COLL_ERROR_INVALID says `file_name:line:`, what
- * was found and what was expected. Memory is bounded by a constant and the length of the file. The
- * caller frees the plan. */
+/* Reads a plan and checks it by plan_check_program. COLL_ERROR_INVALID states `file_name:line:`,
+ * what was found and what was expected. Memory use is bounded by a constant and the length of the
+ * file. The caller frees the plan. */
 coll_status_t plan_text_read(FILE *in, const char *file_name, plan_t **plan);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Reads plans from text: a line at a time into one buffer, a cursor over it, and an error that
- * shows the word at the cursor.
+ * Reads plans from text: one line at a time into a buffer, with a cursor in it. Errors quote the
+ * word at the cursor.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -24,7 +24,7 @@ typedef enum field {
   FIELD_LANES,
   FIELD_DEPTH,
   FIELD_MESSAGE,
-  FIELD_POSTED, /* may be left out; 0 then */
+  FIELD_MULTICAST, /* optional, default 0 */
   FIELD_COUNT
 } field_t;
 
@@ -39,7 +39,7 @@ static const struct {
     [FIELD_LANES] = {"lanes", 1, PLAN_LANES_MAX},
     [FIELD_DEPTH] = {"depth", 0, PLAN_DEPTH_MAX},
     [FIELD_MESSAGE] = {"message", 0, SCRATCH_MAX},
-    [FIELD_POSTED] = {"multicast", 0, 1},
+    [FIELD_MULTICAST] = {"multicast", 0, 1},
 };
 
 typedef struct reader {
@@ -62,7 +62,7 @@ typedef struct reader {
   plan_t *plan; /* made at the first line after the header */
   int32_t rank, lane;
   struct {
-    int *numbers; /* line of every step of the rank at hand */
+    int *numbers; /* line number of every step of the current rank */
     size_t capacity;
   } lines[PLAN_LANES_MAX];
 } reader_t;
@@ -81,7 +81,7 @@ static coll_status_t refuse(const reader_t *reader, const char *format, ...) {
   return base_fail(COLL_ERROR_INVALID, "%s:%d: %s", reader->file_name, reader->number, why);
 }
 
-/* "expected X, found 'word'", the word being that at `word`. */
+/* Returns the error "expected X, found 'word'" for the word at `word`. */
 static coll_status_t expected(const reader_t *reader, const char *what, const char *word) {
   size_t length = strcspn(word, " \t,");
   if (length == 0 && *word != '\0') length = 1;
@@ -93,14 +93,14 @@ static coll_status_t expected(const reader_t *reader, const char *what, const ch
 
 /* ---- words ---- */
 
-/* The next line that holds anything, without comment and newline; or reader->ended. */
+/* Reads one line, without comment and newline. At the end of the file, sets reader->ended. */
 static coll_status_t read_line(reader_t *reader, bool *is_blank) {
   size_t length = 0;
   bool is_comment = false;
   int byte;
   reader->number++;
   while ((byte = getc(reader->in)) != EOF && byte != '\n') {
-    if (byte == '\0') return refuse(reader, "a zero byte: this is no plan text");
+    if (byte == '\0') return refuse(reader, "a zero byte: this is not a plan in text form");
     if (byte == '#') is_comment = true;
     if (is_comment) continue;
     if (length >= LINE_BYTES_MAX) {
@@ -154,8 +154,8 @@ static coll_status_t expect_end_of_line(reader_t *reader) {
   return expected(reader, "the end of the line", reader->at);
 }
 
-/* The next run of descriptors, digits, '_' and '-'; "" when there is none. Too long is cut, and
- * then matches nothing. */
+/* The next run of letters, digits, '_' and '-'; "" if there is none. A longer word is truncated,
+ * and then matches nothing. */
 static void take_word(reader_t *reader, char word[PLAN_NAME_BYTES]) {
   skip_spaces(reader);
   size_t length = 0;
@@ -233,7 +233,7 @@ static coll_status_t read_order(reader_t *reader) {
   return expected(reader, "fixed, canonical or exact", reader->word);
 }
 
-/* One line of the header, unless it is none: *is_header. */
+/* Reads one header line. *is_header: the word names a header field. */
 static coll_status_t read_field(reader_t *reader, const char *word, bool *is_header) {
   *is_header = true;
   if (strcmp(word, "reach") == 0) return read_reach(reader);
@@ -249,11 +249,11 @@ static coll_status_t read_field(reader_t *reader, const char *word, bool *is_hea
   return COLL_OK;
 }
 
-/* The word at hand is none of the header's: all of them must have been there. */
+/* Called at the first word that is not a header field: all required fields must have been given. */
 static coll_status_t check_header_complete(const reader_t *reader) {
   const char *lacking = reader->reach_given ? NULL : "reach";
   for (int i = FIELD_COUNT - 1; i >= 0; i--) {
-    if (!reader->given[i] && i != FIELD_POSTED) lacking = fields[i].name;
+    if (!reader->given[i] && i != FIELD_MULTICAST) lacking = fields[i].name;
   }
   if (lacking == NULL) return COLL_OK;
   char wanted[48];
@@ -277,7 +277,7 @@ static coll_status_t make_plan(reader_t *reader) {
   plan->lanes = values[FIELD_LANES];
   plan->depth = values[FIELD_DEPTH];
   plan->message_chunks = values[FIELD_MESSAGE];
-  plan->multicast = values[FIELD_POSTED] != 0;
+  plan->multicast = values[FIELD_MULTICAST] != 0;
   plan->reach = reader->reach;
   plan->order = reader->order;
   reader->plan = plan;
@@ -390,7 +390,7 @@ static coll_status_t read_step(reader_t *reader, const char *word) {
 
 /* ---- programs ---- */
 
-/* The rank at hand is complete: says what is wrong at the line of the step. */
+/* Checks the complete program of the current rank. An error names the line of the step. */
 static coll_status_t check_rank(reader_t *reader) {
   if (reader->rank < 0) return COLL_OK;
   const plan_program_t *program = &reader->plan->programs[reader->rank];

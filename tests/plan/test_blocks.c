@@ -1,10 +1,10 @@
-/* How many blocks a rank has of a buffer, and whether it has any. */
+/* How many blocks a rank has of each buffer. */
 #include <criterion/criterion.h>
 
 #include "base/names.h"
 #include "plan/plan.h"
 
-Test(blocks, are_had_where_there_are_any) {
+Test(blocks, has_blocks_agrees_with_the_number_of_blocks) {
   for (int which = 0; which < COLL_COLLECTIVE_COUNT; which++) {
     plan_shape_t shape = {.collective = (coll_collective_t)which, .size = 3, .root = 1};
     for (int rank = 0; rank < shape.size; rank++) {

@@ -1,4 +1,4 @@
-/* How much of a block a pass takes: worked out by hand. */
+/* How many elements of a block a pass carries, compared with values computed by hand. */
 #include <criterion/criterion.h>
 
 #include "plan/room.h"
@@ -14,20 +14,20 @@ Test(room, is_unlimited_without_messages_and_scratch) {
   cr_expect_eq(grain, 16);
 }
 
-Test(room, is_what_the_scarcer_of_slots_and_scratch_has) {
+Test(room, is_the_smaller_of_slot_and_scratch_limits) {
   plan_load_t load = {.parts = 2, .message_chunks = 1, .scratch_chunks = 4};
   cr_expect_eq(most((plan_room_t){.slot_bytes = 1024, .scratch_bytes = 1 << 20}, load, 4), 2 * 256);
   cr_expect_eq(most((plan_room_t){.slot_bytes = 1 << 20, .scratch_bytes = 2048}, load, 4), 2 * 128);
 }
 
-Test(room, of_posts_is_their_own) {
+Test(room, multicast_has_its_own_limit) {
   plan_room_t room = {.slot_bytes = 1 << 20, .mcast_bytes = 512};
   cr_expect_eq(most(room, (plan_load_t){.parts = 1, .message_chunks = 1, .multicast = true}, 8),
                64);
   cr_expect_eq(most(room, (plan_load_t){.parts = 1, .message_chunks = 1}, 8), 1 << 17);
 }
 
-Test(room, goes_by_whole_lines_where_it_can) {
+Test(room, is_rounded_to_cache_lines_where_possible) {
   plan_load_t load = {.parts = 1, .message_chunks = 3};
   cr_expect_eq(most((plan_room_t){.slot_bytes = 300}, load, 4), 16); /* of 25 that fit */
   cr_expect_eq(grain, 16);
@@ -35,7 +35,7 @@ Test(room, goes_by_whole_lines_where_it_can) {
   cr_expect_eq(grain, 1);
 }
 
-Test(room, may_be_too_little_for_anything) {
+Test(room, is_zero_if_no_element_fits) {
   cr_expect_eq(
       most((plan_room_t){.slot_bytes = 7}, (plan_load_t){.parts = 1, .message_chunks = 1}, 8), 0);
 }

@@ -1,6 +1,6 @@
 /*
- * The text form: what is written reads back equal, for every builder, and what is malformed is
- * refused with the line and the reason, wherever a file may have been cut.
+ * The text form: every builder's plan is equal after writing and reading, and malformed text is
+ * rejected with line and reason, wherever a file may have been truncated.
  */
 #include <criterion/criterion.h>
 
@@ -98,8 +98,9 @@ Test(plan_text, hand_written_plan_reads) {
   plan_free(plan);
 }
 
-/* A builder may emit on two lanes by turns; in text, lanes come one after the other. */
-Test(plan_text, sources_of_two_lanes_may_lie_anyhow) {
+/* A builder may emit steps of two lanes alternately; in text, lanes follow one another, so the
+ * order of sources[] differs. */
+Test(plan_text, order_of_sources_does_not_matter) {
   plan_shape_t shape = {.collective = COLL_ALLREDUCE, .size = 1};
   plan_t *plan = NULL;
   cr_assert_eq(plan_create(&shape, "turns", &plan), COLL_OK);
@@ -115,8 +116,8 @@ Test(plan_text, sources_of_two_lanes_may_lie_anyhow) {
   plan_free(plan);
 }
 
-/* Cut anywhere, a file is refused at a line or is still the same plan. */
-Test(plan_text, truncated_anywhere) {
+/* Truncated at any byte, a file is rejected at a line or is still the same plan. */
+Test(plan_text, truncated_files_are_rejected) {
   plan_t *whole = NULL;
   size_t bytes = strlen(small_plan), equal = 0;
   cr_assert_eq(read_bytes(small_plan, bytes, &whole), COLL_OK);
@@ -135,8 +136,8 @@ Test(plan_text, truncated_anywhere) {
   plan_free(whole);
 }
 
-/* Any byte replaced: an error or a plan, never a crash (run it under ASan). */
-Test(plan_text, any_byte_replaced) {
+/* With any byte replaced, reading gives an error or a plan, never a crash (run under ASan). */
+Test(plan_text, any_byte_replaced_does_not_crash) {
   static const char replacements[] = "\0\n #09-[.,x";
   char text[sizeof small_plan];
   for (size_t at = 0; at < strlen(small_plan); at++) {
@@ -149,7 +150,7 @@ Test(plan_text, any_byte_replaced) {
   }
 }
 
-/* The small plan with one line replaced, and what the reader must say of it. */
+/* The small plan with one line replaced, and the expected error. */
 static const struct {
   const char *line, *replacement, *error;
 } malformed[] = {
@@ -196,7 +197,7 @@ static const struct {
      "small.plan:14: plan allreduce/pair: rank 0 lane 0 step 1: scratch[1 +2] of rank 0 is outside "
      "its 2 chunks"},
     {"recv 1 -> scratch[0+2]", "recv 0 -> scratch[0+2]",
-     "small.plan:14: plan allreduce/pair: rank 0 lane 0 step 1: a rank is no peer of its own"},
+     "small.plan:14: plan allreduce/pair: rank 0 lane 0 step 1: a rank cannot be its own peer"},
     {"recv 1 -> scratch[0+2]", "receive 1 -> scratch[0+2]",
      "small.plan:14: expected a step, 'rank', 'lane' or 'end', found 'receive'"},
     {"after 0:1", "after 0:9",
@@ -223,8 +224,8 @@ Test(plan_text, malformed_lines_are_named) {
   }
 }
 
-/* A device that never ends a line must not fill the memory. */
-Test(plan_text, endless_line_is_refused) {
+/* Reading from a device that never ends a line must not use unbounded memory. */
+Test(plan_text, endless_line_is_rejected) {
   plan_t *plan = NULL;
   size_t bytes = 1 << 20;
   char *text = malloc(bytes);
@@ -238,11 +239,11 @@ Test(plan_text, endless_line_is_refused) {
   fclose(in);
 }
 
-static void expect_posted(const char *sends, const char *error) {
+static void expect_multicast(const char *sends, const char *error) {
   char text[512];
   snprintf(text, sizeof text,
            "plan allreduce rows\nranks 3\nroot 0\nparts 1\nscratch 2\nlanes 1\ndepth 1\n"
-           "message 1\nreach own\nposted 1\nrank 1\n%send\n",
+           "message 1\nreach own\nmulticast 1\nrank 1\n%send\n",
            sends);
   plan_t *plan = NULL;
   coll_status_t status = read_bytes(text, strlen(text), &plan);
@@ -252,11 +253,11 @@ static void expect_posted(const char *sends, const char *error) {
   plan_free(plan);
 }
 
-Test(plan_text, posted_plans_send_the_same_to_all_in_turn) {
-  expect_posted("  send 2 <- input[0+1]\n  send 0 <- input[0+1]\n", NULL);
-  expect_posted("  send 0 <- input[0+1]\n  send 2 <- input[0+1]\n",
-                "step 0: a multicast plan sends to rank 2 here");
-  expect_posted("  send 2 <- input[0+1]\n", "step 1: a multicast plan sends to rank 0 here");
-  expect_posted("  send 2 <- input[0+1]\n  send 0 <- scratch[0+1]\n",
-                "step 1: a multicast plan sends the same to all");
+Test(plan_text, multicast_plans_send_the_same_span_to_all_peers) {
+  expect_multicast("  send 2 <- input[0+1]\n  send 0 <- input[0+1]\n", NULL);
+  expect_multicast("  send 0 <- input[0+1]\n  send 2 <- input[0+1]\n",
+                   "step 0: a multicast plan must send to rank 2 here");
+  expect_multicast("  send 2 <- input[0+1]\n", "step 1: a multicast plan must send to rank 0 here");
+  expect_multicast("  send 2 <- input[0+1]\n  send 0 <- scratch[0+1]\n",
+                   "step 1: a multicast plan must send the same span to all peers");
 }
