@@ -1,6 +1,6 @@
 /*
- * The algorithms: pure functions from a shape to a plan. A new one is a file in this folder (or a
- * part of its family's file), its name in list.h and a row in registry.c; nothing else in the house
+ * The algorithms: pure functions from a shape to a plan. A new algorithm is a file in this folder
+ * (or a part of its family's file), its name in list.h and a row in registry.c; no other code
  * changes.
  */
 #ifndef ALGO_ALGO_H
@@ -15,18 +15,19 @@ typedef struct algo {
   coll_collective_t collective;
   const char *paper; /* author, title, year */
 
-  /* Of a collective without a root: shape.root is the rank that does most for all. Any will do, and
-   * the plans differ. */
+  /* Only for collectives without a root: shape.root is the executor rank, which does the reduction
+   * for all ranks. Any rank may be the executor. Plans of different executors differ. */
   bool by_executor;
 
-  /* Of a reduction: what its plans state of their order (plan.h), for any number of ranks; and for
-   * powers of two, where that is more. */
+  /* Only for reductions: the order that the plans state (plan_order_t). `order` holds for any
+   * number of ranks; `power_order`, where it is stricter, for powers of two. */
   plan_order_t order, power_order;
 
-  /* Both are called for two ranks and more: a single one has only to copy INPUT to OUTPUT. */
+  /* outline and build are called for two ranks or more only. The plan of a single rank is always a
+   * copy of INPUT to OUTPUT. */
 
-  /* Fills in the header: parts, scratch_chunks, lanes, depth, message_chunks, reach. Sees only the
-   * shape; must come out the same on every rank. The order is filled in for it. */
+  /* Fills in the header: parts, scratch_chunks, lanes, depth, message_chunks, reach. Depends on the
+   * shape only, so the header is the same on every rank. algo_build fills in the order. */
   void (*outline)(plan_t *plan);
 
   /* Emits the program of e->rank. */
@@ -40,17 +41,17 @@ static inline bool algo_has_root(const algo_t *algo) {
   return algo->by_executor || base_collective_is_rooted(algo->collective);
 }
 
-/* What the algorithm's plans for so many ranks state of their order. */
+/* The order that the algorithm's plans for `size` ranks state. */
 plan_order_t algo_order(const algo_t *algo, int size);
 
 /* The collective's index-th algorithm, or NULL past the end. */
 const algo_t *algo_at(coll_collective_t collective, int index);
 
-/* By name. COLL_ERROR_INVALID names the nearest that exists. */
+/* Finds an algorithm by name. COLL_ERROR_INVALID names the most similar existing name. */
 coll_status_t algo_find(coll_collective_t collective, const char *name, const algo_t **algo);
 
-/* The plan of one rank (or ALGO_ALL_RANKS), checked by plan_check_program. in_place marks every
- * program built. Owned by the caller: plan_free. */
+/* Builds the plan of one rank (or ALGO_ALL_RANKS) and checks it by plan_check_program. in_place is
+ * set in every program built. Owned by the caller: plan_free. */
 coll_status_t algo_build(const algo_t *algo, const plan_shape_t *shape, int rank, bool in_place,
                          plan_t **plan);
 

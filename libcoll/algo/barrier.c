@@ -1,6 +1,6 @@
 /*
- * Barriers. There is nothing to move, so they are signals alone: no rank may leave before every
- * rank has come.
+ * Barriers. A barrier moves no data, so its plans consist of signals only. No rank may leave before
+ * every rank has entered.
  */
 #include "algo/common.h"
 #include "algo/list.h"
@@ -13,8 +13,9 @@ static void outline(plan_t *plan) {
 }
 
 /* ---- dissemination ---------------------------------------------------------------------------
- * Hensgen, Finkel & Manber 1988. ceil(log2 p) rounds for any rank count, p signals in each: in the
- * round of distance d a rank has heard, directly or not, from the 2d - 1 ranks before it. */
+ * Hensgen, Finkel & Manber 1988. ceil(log2 p) rounds for any rank count, p signals in each. After
+ * the round of distance d, a rank has received signals, directly or through others, from the 2d - 1
+ * ranks before it. */
 
 static void dissemination_build(plan_emitter_t *e) {
   int32_t size = e->plan->shape.size;
@@ -33,8 +34,8 @@ const algo_t algo_barrier_dissemination = {
 };
 
 /* ---- tournament ------------------------------------------------------------------------------
- * The paper's other barrier: up a binomial tree and down again. 2 ceil(log2 p) rounds for any rank
- * count, but only 2(p-1) signals in all. */
+ * The paper's second barrier: signals go up a binomial tree and down again. 2 ceil(log2 p) rounds
+ * for any rank count, but only 2(p-1) signals in total. */
 
 static void tournament_build(plan_emitter_t *e) {
   int32_t farthest = algo_tree_distance(e->rank, e->plan->shape.size);
@@ -59,8 +60,8 @@ const algo_t algo_barrier_tournament = {
 };
 
 /* ---- allpairs --------------------------------------------------------------------------------
- * Everybody tells everybody else: one round and p(p-1) signals, so that ranks which share a core
- * need it but once each. */
+ * Every rank signals every other rank: one round and p(p-1) signals. Ranks that share a core need
+ * only one context switch each. */
 
 static void allpairs_build(plan_emitter_t *e) {
   algo_signal_peers(e);

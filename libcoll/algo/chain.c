@@ -1,8 +1,8 @@
 /*
- * Chains: the ranks stand in a line that starts (broadcast) or ends (reduce) at the root, and each
- * passes on to the next. One pass over the plan takes p - 1 rounds, but a rank works on one pass
- * while its neighbours are at the passes before and after, so a long vector moves at the speed of
- * one link: n volume per rank. Any rank count.
+ * Chains: the ranks form a line that starts (broadcast) or ends (reduce) at the root, and each rank
+ * forwards to the next. One pass over the plan takes p - 1 rounds, but different ranks work on
+ * different passes at the same time, so a long vector moves at the speed of one link: n volume per
+ * rank. Any rank count.
  */
 #include "algo/common.h"
 #include "algo/list.h"
@@ -33,7 +33,8 @@ const algo_t algo_broadcast_chain = {
 };
 
 /* ---- reduce ----------------------------------------------------------------------------------
- * The same line backwards (the pipeline of Pješivac-Grbović et al. 2007), adding on the way. */
+ * The same line in the opposite direction (the pipeline of Pješivac-Grbović et al. 2007). Every
+ * rank adds its operand. */
 
 static void reduce_outline(plan_t *plan) {
   algo_outline_messages(plan, 1, 1, 1);

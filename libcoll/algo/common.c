@@ -1,5 +1,5 @@
 /*
- * The small tools that builders are written with.
+ * Helper functions for the builders.
  */
 #include "algo/common.h"
 
@@ -42,8 +42,8 @@ void algo_outline_messages(plan_t *plan, int32_t parts, int32_t scratch_chunks,
   plan->depth = 1;
 }
 
-void algo_outline_posts(plan_t *plan, int32_t parts, int32_t scratch_chunks,
-                        int32_t message_chunks) {
+void algo_outline_multicast(plan_t *plan, int32_t parts, int32_t scratch_chunks,
+                            int32_t message_chunks) {
   algo_outline_messages(plan, parts, scratch_chunks, message_chunks);
   plan->multicast = plan->shape.size > 2;
 }
@@ -88,12 +88,12 @@ void algo_reduce_all(plan_emitter_t *e, plan_span_t dst, plan_buffer_t theirs, p
   free(sources);
 }
 
-/* Calls emit_piece for the next piece of `span` until none is left. */
+/* Calls emit_piece for successive pieces of `span`, each at most message_chunks long. */
 static void emit_pieces(plan_emitter_t *e, int32_t peer, plan_span_t span,
                         int32_t (*emit_piece)(plan_emitter_t *, int, int32_t, plan_span_t)) {
   int32_t end = span.first + span.count;
-  for (int32_t most = e->plan->message_chunks; span.first < end; span.first += span.count) {
-    span.count = end - span.first < most ? end - span.first : most;
+  for (int32_t max = e->plan->message_chunks; span.first < end; span.first += span.count) {
+    span.count = end - span.first < max ? end - span.first : max;
     emit_piece(e, 0, peer, span);
   }
 }
@@ -106,7 +106,7 @@ void algo_recv_pieces(plan_emitter_t *e, int32_t peer, plan_span_t dst) {
   emit_pieces(e, peer, dst, plan_emit_recv);
 }
 
-void algo_post(plan_emitter_t *e, plan_span_t src) {
+void algo_multicast(plan_emitter_t *e, plan_span_t src) {
   for (int32_t i = 1; i < e->plan->shape.size; i++) plan_emit_send(e, 0, algo_peer(e, i), src);
 }
 

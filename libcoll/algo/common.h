@@ -1,6 +1,6 @@
 /*
- * What the builders of this room share: arithmetic on ranks, header outlines, runs of chunks that
- * wrap around, and the phases that more than one algorithm is made of.
+ * Helpers shared by the builders: arithmetic on ranks, header outlines, runs of chunks that wrap
+ * around, and phases that more than one algorithm uses.
  */
 #ifndef ALGO_COMMON_H
 #define ALGO_COMMON_H
@@ -9,7 +9,7 @@
 
 /* ---- arithmetic ------------------------------------------------------------------------------*/
 
-/* The greatest power of two that is <= size (>= 1). */
+/* The largest power of two that is <= size (>= 1). */
 int32_t algo_power_below(int32_t size);
 
 /* value modulo size, in 0..size-1; value may be negative. */
@@ -20,21 +20,21 @@ typedef struct algo_run {
   int32_t first, count;
 } algo_run_t;
 
-/* The chunks first, first+1, … (count of them, <= size) modulo size as one or two runs; returns how
- * many (0 for no chunks). first may be any integer. */
+/* The `count` (<= size) chunks first, first+1, … modulo size as one or two runs. Returns the number
+ * of runs (0 for no chunks). first may be any integer. */
 int algo_wrap(int32_t first, int32_t count, int32_t size, algo_run_t runs[2]);
 
 /* ---- headers ---------------------------------------------------------------------------------*/
 
-/* A plan of messages alone. One message per FIFO is room enough: every exchange sends first, and
+/* A plan that only sends messages. A FIFO depth of one is enough: every exchange sends first, and
  * receives before it sends to the same peer again. */
 void algo_outline_messages(plan_t *plan, int32_t parts, int32_t scratch_chunks,
                            int32_t message_chunks);
 
-/* A plan of messages that go to all: of posts, unless there is but one peer, to whom a message
- * costs less. */
-void algo_outline_posts(plan_t *plan, int32_t parts, int32_t scratch_chunks,
-                        int32_t message_chunks);
+/* A plan in which every message goes to all ranks. It uses multicast, except where there is only
+ * one peer: then a plain message costs less. */
+void algo_outline_multicast(plan_t *plan, int32_t parts, int32_t scratch_chunks,
+                            int32_t message_chunks);
 
 /* A plan of loads, stores and signals. */
 void algo_outline_mapped(plan_t *plan, plan_reach_t reach, int32_t parts, int32_t scratch_chunks);
@@ -44,36 +44,36 @@ void algo_outline_mapped(plan_t *plan, plan_reach_t reach, int32_t parts, int32_
 /* A span of this rank's own memory, by buffer. */
 plan_span_t algo_own(const plan_emitter_t *e, plan_buffer_t buffer, int32_t first, int32_t count);
 
-/* The whole INPUT to the start of OUTPUT, where it is not there already. */
+/* Copies all of INPUT to the start of OUTPUT, unless an in-place call has it there already. */
 void algo_copy_through(plan_emitter_t *e);
 
-/* dst = the lower rank's operand op the higher rank's; mine is this rank's and theirs the peer's,
- * so both sides of an exchange compute the same expression. */
+/* dst = the lower rank's operand op the higher rank's. `mine` is this rank's operand and `theirs`
+ * the peer's, so both sides of an exchange compute the same expression. */
 void algo_reduce_pair(plan_emitter_t *e, int32_t peer, plan_span_t dst, plan_span_t mine,
                       plan_span_t theirs);
 
-/* dst = the operands of all ranks in rank order: chunk `chunk` of every peer's `theirs` and of this
- * rank's `mine`. */
+/* dst = the reduction over all ranks in rank order of chunk `chunk` of every peer's buffer `theirs`
+ * and this rank's buffer `mine`. */
 void algo_reduce_all(plan_emitter_t *e, plan_span_t dst, plan_buffer_t theirs, plan_buffer_t mine,
                      int32_t chunk);
 
-/* A span that may be longer than the plan's longest message, as several. */
+/* Sends or receives a span as messages of at most message_chunks chunks each. */
 void algo_send_pieces(plan_emitter_t *e, int32_t peer, plan_span_t src);
 void algo_recv_pieces(plan_emitter_t *e, int32_t peer, plan_span_t dst);
 
-/* A row of sends: the span to every peer. */
-void algo_post(plan_emitter_t *e, plan_span_t src);
+/* Sends the span to every peer: one row of a multicast plan (plan_t.multicast). */
+void algo_multicast(plan_emitter_t *e, plan_span_t src);
 
-/* The i-th peer of this rank, 1 <= i < size: the ranks after it, cyclically, so that not all ranks
- * turn to the same peer at once. */
+/* The i-th peer of this rank, 1 <= i < size: (rank + i) mod size. The order differs by rank, so
+ * that not all ranks access the same peer at once. */
 int32_t algo_peer(const plan_emitter_t *e, int32_t i);
 
 void algo_signal_peers(plan_emitter_t *e);
 void algo_wait_peers(plan_emitter_t *e);
 
 /* ---- binomial trees (tree.c) -----------------------------------------------------------------
- * Over positions 0..size-1, the root at 0. The subtree of a position is a run of positions that
- * starts with it; its children are position + 1, + 2, + 4, … */
+ * Over positions 0..size-1, the root at position 0. The subtree of a position is a run of positions
+ * that starts with it; its children are position + 1, + 2, + 4, … */
 
 int32_t algo_tree_position(const plan_emitter_t *e); /* of this rank, counted from the root */
 int32_t algo_tree_rank(const plan_emitter_t *e, int32_t position);
@@ -85,24 +85,25 @@ int32_t algo_tree_widest(int32_t size);                     /* longest subtree b
 /* ---- recursive halving and doubling (halving.c) ----------------------------------------------
  * Among the ranks base..base+size-1, size a power of two, over the chunks of OUTPUT. */
 
-/* Reduce-scatter: what `held` (INPUT or OUTPUT) has in each rank, reduced, ends in OUTPUT, each
- * rank with its segment. Returns where the segment is: OUTPUT, or `held` where size is 1. */
+/* Reduce-scatter of the ranks' `held` buffers (INPUT or OUTPUT). Each rank's segment of the result
+ * ends in its OUTPUT. Returns the buffer that holds the segment: OUTPUT, or `held` where size is
+ * 1. */
 plan_buffer_t algo_halving_reduce_scatter(plan_emitter_t *e, int32_t base, int32_t size,
                                           plan_buffer_t held);
 
 /* Allgather of the segments in OUTPUT. */
 void algo_doubling_allgather(plan_emitter_t *e, int32_t base, int32_t size);
 
-/* The chunks of the index-th rank of `size` after halving `parts` chunks. The segment among 2*size
- * ranks of any index that is equal modulo size lies within it. */
+/* The segment of the index-th of `size` ranks after recursive halving of `parts` chunks. It
+ * contains the segment, among 2*size ranks, of every index that is equal modulo size. */
 algo_run_t algo_halving_segment(int32_t parts, int32_t size, int32_t index);
 
 /* ---- circulant graphs (circulant.c) ----------------------------------------------------------*/
 
 typedef struct algo_circulant {
-  plan_buffer_t partial; /* where partial results are kept, chunk for chunk */
-  int32_t arrived;       /* SCRATCH chunk where what arrives is kept, chunk for chunk */
-  plan_span_t result;    /* where this rank's chunk, fully reduced, goes */
+  plan_buffer_t partial; /* buffer of partial results, chunk c at index c */
+  int32_t arrived;       /* first SCRATCH chunk of received operands, in the same order */
+  plan_span_t result;    /* destination of this rank's fully reduced chunk */
 } algo_circulant_t;
 
 /* Reduce-scatter of `size` chunks of INPUT: the rank at position v from the root gets chunk v. */

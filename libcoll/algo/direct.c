@@ -1,8 +1,8 @@
 /*
- * Reductions by direct exchange: every rank gets one share of all operands, by one message from
- * each peer, reduces it at once, and sends the result where it is wanted. All operands of a chunk
- * come together in one place, so the result is the canonical expression, rounded once. Any rank
- * count, p - 1 messages per rank and phase.
+ * Reductions by direct exchange: every rank receives one share of all operands, one message from
+ * each peer, reduces it in one step, and sends the result to the ranks that need it. All operands
+ * of a chunk are reduced in one place, so the result is the canonical expression, rounded once. Any
+ * rank count, p - 1 messages per rank and phase.
  */
 #include <stdlib.h>
 
@@ -13,17 +13,17 @@
 static const char iannello_1997[] =
     "Iannello, Efficient algorithms for the reduce-scatter operation in LogGP, 1997";
 
-/* One share per rank. SCRATCH is a row of vectors, of which a rank uses its own share. */
+/* One share per rank. SCRATCH is an array of vectors; a rank uses its own share of each. */
 static plan_span_t own_share(const plan_emitter_t *e, int32_t vector) {
   return plan_scratch(e, vector * e->plan->shape.size + e->rank, 1);
 }
 
-/* Where the peer's operand of this rank's share lands. */
-static plan_span_t landing(const plan_emitter_t *e, int32_t peer) {
+/* Where the peer's operand of this rank's share is received. */
+static plan_span_t receive_chunk(const plan_emitter_t *e, int32_t peer) {
   return own_share(e, peer < e->rank ? peer : peer - 1);
 }
 
-/* Exchanges the shares and reduces the own one. */
+/* Exchanges the shares and reduces this rank's own share into `result`. */
 static void reduce_share(plan_emitter_t *e, plan_span_t result) {
   int32_t size = e->plan->shape.size;
   plan_span_t *sources = NULL;
@@ -34,10 +34,10 @@ static void reduce_share(plan_emitter_t *e, plan_span_t result) {
     plan_emit_send(e, 0, algo_peer(e, i), plan_input(e, algo_peer(e, i), 1));
   }
   for (int32_t i = size - 1; i > 0; i--) {
-    plan_emit_recv(e, 0, algo_peer(e, i), landing(e, algo_peer(e, i)));
+    plan_emit_recv(e, 0, algo_peer(e, i), receive_chunk(e, algo_peer(e, i)));
   }
   for (int32_t rank = 0; rank < size; rank++) {
-    sources[rank] = rank == e->rank ? plan_input(e, rank, 1) : landing(e, rank);
+    sources[rank] = rank == e->rank ? plan_input(e, rank, 1) : receive_chunk(e, rank);
   }
   plan_emit_reduce(e, 0, result, sources, size);
   free(sources);
@@ -73,7 +73,7 @@ const algo_t algo_allreduce_direct = {
 /* ---- reduce ----------------------------------------------------------------------------------
  * The results go to the root: two rounds, volume n(p-1)/p for each of them. */
 
-/* The result waits in a vector of its own. */
+/* One more vector, for the result until it is sent. */
 static void reduce_outline(plan_t *plan) {
   int32_t size = plan->shape.size;
   algo_outline_messages(plan, size, size * size, 1);

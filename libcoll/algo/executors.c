@@ -1,8 +1,12 @@
 /*
- * Algorithms for ranks that take turns on two cores: two ranks do the work of all, which are as far
- * from the first rank as from the last: these share no core whether neighbours or every second rank
- * do. The others bring their data and fetch the result in one turn of each call, where plans that
- * give everybody a share take as many turns as they have meetings. Any rank count.
+ * Algorithms for more ranks than cores, on two cores. Two ranks, the executors, do the reduction
+ * for all ranks, one half of the vector each. The executors are rank e and rank p-1-e, so that they
+ * share no core, whether the cores have blocks of neighbouring ranks or every second rank. The
+ * other ranks provide their operands and fetch the result in one time slice per call; plans that
+ * give every rank a share need one time slice per barrier. Any rank count.
+ *
+ * In the last-arriver plans (algo_t.by_executor) rank e is shape.root. The communicator chooses the
+ * rank that is expected to enter the call last, so that the executor finds all operands ready.
  */
 #include "algo/common.h"
 #include "algo/list.h"
@@ -11,43 +15,45 @@ static const char graham_2008[] =
     "Graham & Shipman, MPI support for multi-core architectures: optimized shared memory "
     "collectives, 2008";
 
-#define WORKERS 2
+#define EXECUTORS 2
 
-/* The rank that works on share `i`. The rank in the middle, as a leader, takes the first one. */
-static int32_t worker(const plan_emitter_t *e, int32_t i) {
-  int32_t lead = e->plan->shape.root, mirrored = e->plan->shape.size - 1 - lead;
-  if (i == 0) return lead;
-  return mirrored != lead ? mirrored : 0;
+/* The rank that reduces share `i`. Where rank e is its own mirror (the middle rank), rank 0 takes
+ * share 1. */
+static int32_t executor(const plan_emitter_t *e, int32_t i) {
+  int32_t root = e->plan->shape.root, mirrored = e->plan->shape.size - 1 - root;
+  if (i == 0) return root;
+  return mirrored != root ? mirrored : 0;
 }
 
-/* The share of this rank, or -1. */
+/* The share that this rank reduces, or -1. */
 static int32_t own_share(const plan_emitter_t *e) {
-  for (int32_t i = 0; i < WORKERS; i++) {
-    if (e->rank == worker(e, i)) return i;
+  for (int32_t i = 0; i < EXECUTORS; i++) {
+    if (e->rank == executor(e, i)) return i;
   }
   return -1;
 }
 
-/* The others of the two, in a row, so that a rank which waits can tell at once whom it misses. */
-static void wait_for_workers(plan_emitter_t *e, int32_t share) {
-  for (int32_t i = 0; i < WORKERS; i++) {
-    if (i != share) plan_emit_wait(e, 0, worker(e, i));
+/* Waits for the executors other than this rank. The waits are adjacent steps, so that the engine
+ * can report all missing ranks at once. */
+static void wait_for_executors(plan_emitter_t *e, int32_t share) {
+  for (int32_t i = 0; i < EXECUTORS; i++) {
+    if (i != share) plan_emit_wait(e, 0, executor(e, i));
   }
 }
 
-static void signal_workers(plan_emitter_t *e) {
-  for (int32_t i = 0; i < WORKERS; i++) {
-    if (worker(e, i) != e->rank) plan_emit_signal(e, 0, worker(e, i));
+static void signal_executors(plan_emitter_t *e) {
+  for (int32_t i = 0; i < EXECUTORS; i++) {
+    if (executor(e, i) != e->rank) plan_emit_signal(e, 0, executor(e, i));
   }
 }
 
 /* ---- allreduce, mapped -----------------------------------------------------------------------
- * Each of the two reduces one half of all operands and stores it in every OUTPUT. Where two ranks
- * share each core and take the lead in turns, the one that comes to a call last does its work at
- * once and goes on to the next: one turn a call. */
+ * Each executor reduces one half of all operands and stores it in every OUTPUT. Where two ranks
+ * share each core and calls alternate between executors, the rank that enters a call last does its
+ * work at once and goes on to the next call: one context switch per call. */
 
 static void mapped_outline(plan_t *plan) {
-  algo_outline_mapped(plan, PLAN_REACH_USER, WORKERS, 0);
+  algo_outline_mapped(plan, PLAN_REACH_USER, EXECUTORS, 0);
 }
 
 static void mapped_build(plan_emitter_t *e) {
@@ -60,7 +66,7 @@ static void mapped_build(plan_emitter_t *e) {
     }
     algo_signal_peers(e);
   }
-  wait_for_workers(e, share);
+  wait_for_executors(e, share);
 }
 
 const algo_t algo_allreduce_mapped_by_two = {
@@ -74,27 +80,29 @@ const algo_t algo_allreduce_mapped_by_two = {
 };
 
 /* ---- allreduce, staged -----------------------------------------------------------------------
- * All stage their operands in their own SCRATCH, and each of the two reduces one half of them. */
+ * All ranks copy their operands to their own SCRATCH, and each executor reduces one half of
+ * them. */
 
 static void staged_outline(plan_t *plan) {
-  algo_outline_mapped(plan, PLAN_REACH_SCRATCH, WORKERS, WORKERS);
+  algo_outline_mapped(plan, PLAN_REACH_SCRATCH, EXECUTORS, EXECUTORS);
 }
 
-/* The shares that others work on. */
+/* The shares that other ranks reduce. */
 static algo_run_t others_shares(int32_t share) {
-  return (algo_run_t){.first = share == 0 ? 1 : 0, .count = share < 0 ? WORKERS : 1};
+  return (algo_run_t){.first = share == 0 ? 1 : 0, .count = share < 0 ? EXECUTORS : 1};
 }
 
 static void stage(plan_emitter_t *e, algo_run_t shares) {
   plan_emit_copy(e, 0, plan_scratch(e, shares.first, shares.count),
                  plan_input(e, shares.first, shares.count));
-  signal_workers(e);
+  signal_executors(e);
 }
 
-/* Each of the two leaves the result in its SCRATCH, and stays until all have fetched it. */
+/* Each executor keeps the result in its SCRATCH and stays in the call until all ranks have fetched
+ * it. */
 
 static void fetch(plan_emitter_t *e, int32_t share) {
-  int32_t from = worker(e, share);
+  int32_t from = executor(e, share);
   plan_emit_wait(e, 0, from);
   plan_emit_copy(e, 0, plan_output(e, share, 1), plan_peer_scratch(from, share, 1));
   plan_emit_signal(e, 0, from);
@@ -109,7 +117,7 @@ static void staged_build(plan_emitter_t *e) {
     plan_emit_copy(e, 0, plan_output(e, share, 1), plan_scratch(e, share, 1));
     algo_signal_peers(e);
   }
-  for (int32_t i = 0; i < WORKERS; i++) {
+  for (int32_t i = 0; i < EXECUTORS; i++) {
     if (i != share) fetch(e, i);
   }
   if (share >= 0) algo_wait_peers(e);
@@ -124,8 +132,9 @@ const algo_t algo_allreduce_staged_by_two = {
     .build = staged_build,
 };
 
-/* Each of the two stores the result wherever it has just read an operand. That is more to store
- * where there are many, but nobody stays for anybody: where the executor rank changes with each call. */
+/* Each executor stores the result over the operand of every rank. That stores more when there are
+ * many ranks, but no rank has to stay in the call for another. It is meant for executor ranks that
+ * change with each call. */
 
 static void staged_push_build(plan_emitter_t *e) {
   int32_t share = own_share(e);
@@ -140,7 +149,7 @@ static void staged_push_build(plan_emitter_t *e) {
     }
     algo_signal_peers(e);
   }
-  wait_for_workers(e, share);
+  wait_for_executors(e, share);
   plan_emit_copy(e, 0, plan_output(e, others.first, others.count),
                  plan_scratch(e, others.first, others.count));
 }

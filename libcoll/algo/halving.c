@@ -1,8 +1,8 @@
 /*
  * Recursive halving and doubling: partners at distance 1, 2, 4, … exchange halves of what they are
- * responsible for, so a power of two of ranks is done in log2 p rounds. Where p is no power of two,
- * the ranks from P (the greatest power of two <= p) up hand their data to the rank P below them,
- * stand by, and are handed the result.
+ * responsible for, so a power of two of ranks needs log2 p rounds. Where p is not a power of two,
+ * let P be the largest power of two <= p. Each extra rank (P and above) sends its data to the rank
+ * P below it and receives the result from that rank at the end.
  */
 #include "algo/common.h"
 #include "algo/list.h"
@@ -54,9 +54,9 @@ void algo_doubling_allgather(plan_emitter_t *e, int32_t base, int32_t size) {
   }
 }
 
-/* Takes in the vector of the rank `power` above, if there is one. Returns where this rank's operand
- * is from now on. */
-static plan_buffer_t take_in_extra(plan_emitter_t *e, int32_t power) {
+/* Receives and reduces the vector of the extra rank `power` above this one, if there is one.
+ * Returns the buffer of this rank's operand from then on. */
+static plan_buffer_t reduce_extra(plan_emitter_t *e, int32_t power) {
   int32_t extra = e->rank + power, parts = e->plan->parts;
   if (extra >= e->plan->shape.size) return PLAN_INPUT;
   algo_recv_pieces(e, extra, plan_scratch(e, 0, parts));
@@ -65,22 +65,22 @@ static plan_buffer_t take_in_extra(plan_emitter_t *e, int32_t power) {
   return PLAN_OUTPUT;
 }
 
-static void hand_to_extra(plan_emitter_t *e, int32_t power) {
+static void send_to_extra(plan_emitter_t *e, int32_t power) {
   int32_t extra = e->rank + power;
   if (extra < e->plan->shape.size) {
     algo_send_pieces(e, extra, plan_output(e, 0, e->plan->parts));
   }
 }
 
-/* All that a rank from `power` up does in an allreduce. */
-static void stand_by(plan_emitter_t *e, int32_t power) {
+/* The whole allreduce program of an extra rank. */
+static void run_extra(plan_emitter_t *e, int32_t power) {
   algo_send_pieces(e, e->rank - power, plan_input(e, 0, e->plan->parts));
   algo_recv_pieces(e, e->rank - power, plan_output(e, 0, e->plan->parts));
 }
 
 /* ---- allreduce: butterfly --------------------------------------------------------------------
  * Recursive doubling of Thakur, Rabenseifner & Gropp 2005. log2 P rounds of the whole vector, and
- * two more where p is no power of two: the fewest rounds, n log2 P volume. */
+ * two more where p is not a power of two. The fewest rounds, n log2 P volume. */
 
 static void butterfly_outline(plan_t *plan) {
   algo_outline_messages(plan, 1, 1, 1);
@@ -89,10 +89,10 @@ static void butterfly_outline(plan_t *plan) {
 static void butterfly_build(plan_emitter_t *e) {
   int32_t power = algo_power_below(e->plan->shape.size);
   if (e->rank >= power) {
-    stand_by(e, power);
+    run_extra(e, power);
     return;
   }
-  plan_buffer_t held = take_in_extra(e, power);
+  plan_buffer_t held = reduce_extra(e, power);
   for (int32_t distance = 1; distance < power; distance *= 2) {
     int32_t peer = e->rank ^ distance;
     plan_emit_send(e, 0, peer, algo_own(e, held, 0, 1));
@@ -100,7 +100,7 @@ static void butterfly_build(plan_emitter_t *e) {
     algo_reduce_pair(e, peer, plan_output(e, 0, 1), algo_own(e, held, 0, 1), plan_scratch(e, 0, 1));
     held = PLAN_OUTPUT;
   }
-  hand_to_extra(e, power);
+  send_to_extra(e, power);
 }
 
 const algo_t algo_allreduce_butterfly = {
@@ -114,9 +114,9 @@ const algo_t algo_allreduce_butterfly = {
 
 /* ---- allreduce: halving_doubling -------------------------------------------------------------
  * Recursive halving reduce-scatter, recursive doubling allgather (Thakur, Rabenseifner & Gropp
- * 2005). 2 log2 P rounds and the volume 2n(P-1)/P of a ring. Where p is no power of two, folding
- * the extra ranks in and out adds two vectors to the critical path, each as two messages so that
- * no message is longer than half a vector. */
+ * 2005). 2 log2 P rounds and the volume 2n(P-1)/P of a ring. Where p is not a power of two, the
+ * extra ranks add two vectors to the critical path, each as two messages so that no message is
+ * longer than half a vector. */
 
 static void halving_doubling_outline(plan_t *plan) {
   int32_t power = algo_power_below(plan->shape.size);
@@ -126,12 +126,12 @@ static void halving_doubling_outline(plan_t *plan) {
 static void halving_doubling_build(plan_emitter_t *e) {
   int32_t power = algo_power_below(e->plan->shape.size);
   if (e->rank >= power) {
-    stand_by(e, power);
+    run_extra(e, power);
     return;
   }
-  algo_halving_reduce_scatter(e, 0, power, take_in_extra(e, power));
+  algo_halving_reduce_scatter(e, 0, power, reduce_extra(e, power));
   algo_doubling_allgather(e, 0, power);
-  hand_to_extra(e, power);
+  send_to_extra(e, power);
 }
 
 const algo_t algo_allreduce_halving_doubling = {
@@ -145,11 +145,11 @@ const algo_t algo_allreduce_halving_doubling = {
 
 /* ---- reduce-scatter: halving -----------------------------------------------------------------
  * Recursive halving of Thakur, Rabenseifner & Gropp 2005, farthest partner first so that halves are
- * runs of ranks. log2 P rounds, (p-1)/p of the input in volume. Where p is no power of two, rank i
- * < P takes in the whole input of rank P+i and is responsible for its block too: responsibility for
- * the ranks [a, a+d) is that for the blocks [a, a+d) and those of [P+a, P+a+d) that exist. The
- * volume of a rank that takes one in grows by one input. Partial results are kept in SCRATCH, block
- * for block; what arrives lands where the blocks just given away were. */
+ * runs of ranks. log2 P rounds, (p-1)/p of the input in volume. Where p is not a power of two, rank
+ * i < P receives the whole input of rank P+i and is responsible for that rank's block too:
+ * responsibility for the ranks [a, a+d) covers the blocks [a, a+d) and those of [P+a, P+a+d) that
+ * exist. The volume of a rank with an extra rank grows by one input. Partial results are in
+ * SCRATCH, block b at chunk b. Received blocks overwrite the blocks that were just sent. */
 
 static void halving_outline(plan_t *plan) {
   int32_t power = algo_power_below(plan->shape.size);
@@ -163,11 +163,11 @@ static algo_run_t extras_of(algo_run_t ranks, int32_t power, int32_t size) {
   return (algo_run_t){first, count > 0 ? count : 0};
 }
 
-/* Gives `give` to the peer and reduces what it gives of `keep`, by way of SCRATCH from `landing`,
- * into dst. */
+/* Sends the blocks `give` to the peer, receives its operands of the blocks `keep` into SCRATCH from
+ * chunk `scratch_first` on, and reduces them into dst. */
 static void exchange_blocks(plan_emitter_t *e, int32_t peer, plan_buffer_t held, algo_run_t give,
-                            plan_span_t dst, algo_run_t keep, int32_t landing) {
-  plan_span_t arrived = plan_scratch(e, landing, keep.count);
+                            plan_span_t dst, algo_run_t keep, int32_t scratch_first) {
+  plan_span_t arrived = plan_scratch(e, scratch_first, keep.count);
   plan_emit_send(e, 0, peer, algo_own(e, held, give.first, give.count));
   plan_emit_recv(e, 0, peer, arrived);
   algo_reduce_pair(e, peer, dst, algo_own(e, held, keep.first, keep.count), arrived);
@@ -180,8 +180,8 @@ static void halving_rounds(plan_emitter_t *e, int32_t power, plan_buffer_t held)
     bool upper = (e->rank & distance) != 0;
     int32_t peer = e->rank ^ distance;
     algo_run_t keep = half_of(mine, upper), give = half_of(mine, !upper);
-    plan_span_t kept = plan_scratch(e, keep.first, keep.count);
-    exchange_blocks(e, peer, held, give, distance == 1 ? plan_output(e, 0, 1) : kept, keep,
+    plan_span_t partial = plan_scratch(e, keep.first, keep.count);
+    exchange_blocks(e, peer, held, give, distance == 1 ? plan_output(e, 0, 1) : partial, keep,
                     give.first);
     algo_run_t keep_extras = extras_of(keep, power, size);
     exchange_blocks(e, peer, held, extras_of(give, power, size),
@@ -219,8 +219,8 @@ const algo_t algo_reduce_scatter_halving = {
 
 /* ---- allgather: doubling ---------------------------------------------------------------------
  * Recursive doubling of Thakur, Rabenseifner & Gropp 2005. log2 P rounds, p - 1 blocks in volume.
- * Where p is no power of two, rank i < P brings in the block of rank P+i with its own and sends it
- * all the others at the end, P/2 blocks at a time. */
+ * Where p is not a power of two, rank i < P contributes the block of rank P+i together with its
+ * own, and at the end sends that rank all other blocks, at most P/2 blocks per message. */
 
 static void doubling_outline(plan_t *plan) {
   algo_outline_messages(plan, 1, 0, algo_power_below(plan->shape.size) / 2);
@@ -241,9 +241,10 @@ static void doubling_rounds(plan_emitter_t *e, int32_t power) {
   }
 }
 
-/* What rank `extra` lacks at the end: the blocks on either side of its own. */
-static void hand_over_blocks(plan_emitter_t *e, int32_t extra, int32_t peer,
-                             void (*pieces)(plan_emitter_t *, int32_t, plan_span_t)) {
+/* Sends or receives the blocks that rank `extra` lacks at the end: those on both sides of its
+ * own. */
+static void move_other_blocks(plan_emitter_t *e, int32_t extra, int32_t peer,
+                              void (*pieces)(plan_emitter_t *, int32_t, plan_span_t)) {
   pieces(e, peer, plan_output(e, 0, extra));
   pieces(e, peer, plan_output(e, extra + 1, e->plan->shape.size - extra - 1));
 }
@@ -253,12 +254,12 @@ static void doubling_build(plan_emitter_t *e) {
   plan_emit_input_to_output(e, 0, e->rank, 0, 1);
   if (e->rank >= power) {
     plan_emit_send(e, 0, e->rank - power, plan_input(e, 0, 1));
-    hand_over_blocks(e, e->rank, e->rank - power, algo_recv_pieces);
+    move_other_blocks(e, e->rank, e->rank - power, algo_recv_pieces);
     return;
   }
   if (extra < size) plan_emit_recv(e, 0, extra, plan_output(e, extra, 1));
   doubling_rounds(e, power);
-  if (extra < size) hand_over_blocks(e, extra, extra, algo_send_pieces);
+  if (extra < size) move_other_blocks(e, extra, extra, algo_send_pieces);
 }
 
 const algo_t algo_allgather_doubling = {

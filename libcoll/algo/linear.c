@@ -1,6 +1,7 @@
 /*
- * One message from or to every rank that has a block: nothing is forwarded, so the volume is the
- * least there is, and the root of a gather or scatter does all the rounds. Any rank count.
+ * Direct messages: every rank that has a block sends it directly to every rank that needs it.
+ * Nothing is forwarded, so the volume is minimal; the root of a gather or scatter has p - 1 rounds.
+ * Any rank count.
  */
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@ static void outline(plan_t *plan) {
   algo_outline_messages(plan, 1, 0, 1);
 }
 
-/* To every peer its block. */
+/* Sends each peer its block of INPUT. */
 static void send_blocks(plan_emitter_t *e) {
   for (int32_t i = 1; i < e->plan->shape.size; i++) {
     plan_emit_send(e, 0, algo_peer(e, i), plan_input(e, algo_peer(e, i), 1));
@@ -64,12 +65,12 @@ const algo_t algo_scatter_linear = {
 };
 
 /* ---- allreduce -------------------------------------------------------------------------------
- * Everybody posts its vector for everybody and reduces all of them itself, where they lie: one
- * round, which is what counts for little data, and where ranks take turns on the cores; n stores
- * and p n loads per rank. */
+ * Every rank multicasts its vector and reduces all vectors itself, directly from the received
+ * messages. One round, which suits small data and more ranks than cores; n stores and p n loads per
+ * rank. */
 
-/* OUTPUT = this rank's operand and what has come of each peer into the SCRATCH chunk of its number.
- */
+/* OUTPUT = the reduction of this rank's operand `own` and the vectors received from each peer r in
+ * SCRATCH chunk r. */
 static void reduce_arrived(plan_emitter_t *e, plan_span_t own) {
   int32_t size = e->plan->shape.size;
   plan_span_t *sources = NULL;
@@ -84,12 +85,12 @@ static void reduce_arrived(plan_emitter_t *e, plan_span_t own) {
 }
 
 static void allpairs_outline(plan_t *plan) {
-  algo_outline_posts(plan, 1, plan->shape.size, 1);
+  algo_outline_multicast(plan, 1, plan->shape.size, 1);
 }
 
 static void allpairs_build(plan_emitter_t *e) {
   int32_t size = e->plan->shape.size;
-  algo_post(e, plan_input(e, 0, 1));
+  algo_multicast(e, plan_input(e, 0, 1));
   for (int32_t i = size - 1; i > 0; i--) {
     plan_emit_recv(e, 0, algo_peer(e, i), plan_scratch(e, algo_peer(e, i), 1));
   }
@@ -106,8 +107,8 @@ const algo_t algo_allreduce_allpairs = {
 };
 
 /* ---- reduce ----------------------------------------------------------------------------------
- * Everybody sends its vector to the root, which reduces all of them where they lie: one round, and
- * p n loads at the root. */
+ * Every rank sends its vector to the root, which reduces all of them directly from the received
+ * messages: one round, p n loads at the root. */
 
 static void scattered_outline(plan_t *plan) {
   algo_outline_messages(plan, 1, plan->shape.size, 1);
@@ -135,8 +136,8 @@ const algo_t algo_reduce_linear = {
 };
 
 /* ---- reduce-scatter --------------------------------------------------------------------------
- * Everybody sends every other rank its block and reduces what comes where it lies: one round, for
- * the same reason; volume n(p-1)/p. */
+ * Every rank sends every other rank its block and reduces the blocks it receives directly from the
+ * messages. One round, for the same reason as allreduce; volume n(p-1)/p. */
 
 static void reduce_scatter_build(plan_emitter_t *e) {
   int32_t size = e->plan->shape.size;
@@ -157,14 +158,14 @@ const algo_t algo_reduce_scatter_allpairs = {
 };
 
 /* ---- allgather -------------------------------------------------------------------------------
- * Everybody posts its block for everybody: one round. */
+ * Every rank multicasts its block: one round. */
 
-static void posts_outline(plan_t *plan) {
-  algo_outline_posts(plan, 1, 0, 1);
+static void multicast_outline(plan_t *plan) {
+  algo_outline_multicast(plan, 1, 0, 1);
 }
 
 static void allgather_build(plan_emitter_t *e) {
-  algo_post(e, plan_input(e, 0, 1));
+  algo_multicast(e, plan_input(e, 0, 1));
   plan_emit_input_to_output(e, 0, e->rank, 0, 1);
   for (int32_t i = e->plan->shape.size - 1; i > 0; i--) {
     plan_emit_recv(e, 0, algo_peer(e, i), plan_output(e, algo_peer(e, i), 1));
@@ -175,12 +176,12 @@ const algo_t algo_allgather_allpairs = {
     .name = "allpairs",
     .collective = COLL_ALLGATHER,
     .paper = pjesivac_grbovic_2007,
-    .outline = posts_outline,
+    .outline = multicast_outline,
     .build = allgather_build,
 };
 
 /* ---- alltoall --------------------------------------------------------------------------------
- * Everybody sends all it has before it takes anything: one round. */
+ * Every rank sends all its blocks before it receives any: one round. */
 
 static void alltoall_build(plan_emitter_t *e) {
   int32_t size = e->plan->shape.size;
@@ -200,7 +201,7 @@ const algo_t algo_alltoall_allpairs = {
 };
 
 /* ---- broadcast -------------------------------------------------------------------------------
- * The root posts its vector for everybody, in a single write. */
+ * The root multicasts its vector, which is a single write where the transport supports it. */
 
 static void broadcast_build(plan_emitter_t *e) {
   int32_t root = e->plan->shape.root;
@@ -208,7 +209,7 @@ static void broadcast_build(plan_emitter_t *e) {
     plan_emit_recv(e, 0, root, plan_output(e, 0, 1));
     return;
   }
-  algo_post(e, plan_input(e, 0, 1));
+  algo_multicast(e, plan_input(e, 0, 1));
   algo_copy_through(e);
 }
 
@@ -216,12 +217,12 @@ const algo_t algo_broadcast_linear = {
     .name = "linear",
     .collective = COLL_BROADCAST,
     .paper = pjesivac_grbovic_2007,
-    .outline = posts_outline,
+    .outline = multicast_outline,
     .build = broadcast_build,
 };
 
 /* ---- sendrecv --------------------------------------------------------------------------------
- * The ring shift: one message to the next rank, one from the one before. */
+ * The ring shift: one message to the next rank, one from the previous rank. */
 
 static void sendrecv_build(plan_emitter_t *e) {
   int32_t size = e->plan->shape.size;

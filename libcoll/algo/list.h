@@ -1,5 +1,5 @@
 /*
- * Every algorithm, by the file that defines it. registry.c puts them in order.
+ * Declares every algorithm, grouped by the file that defines it. registry.c puts them in order.
  */
 #ifndef ALGO_LIST_H
 #define ALGO_LIST_H
@@ -26,6 +26,10 @@ extern const algo_t algo_allreduce_butterfly, algo_allreduce_halving_doubling,
 /* direct.c */
 extern const algo_t algo_allreduce_direct, algo_reduce_direct;
 
+/* executors.c */
+extern const algo_t algo_allreduce_mapped_by_two, algo_allreduce_staged_by_two,
+    algo_allreduce_staged_by_two_push;
+
 /* inorder.c */
 extern const algo_t algo_reduce_inorder;
 
@@ -51,10 +55,6 @@ extern const algo_t algo_allreduce_ring, algo_reduce_scatter_ring, algo_allgathe
 
 /* split.c */
 extern const algo_t algo_broadcast_scatter_allgather, algo_reduce_reduce_scatter_gather;
-
-/* delegated.c */
-extern const algo_t algo_allreduce_mapped_by_two, algo_allreduce_staged_by_two,
-    algo_allreduce_staged_by_two_push;
 
 /* staged.c */
 extern const algo_t algo_allreduce_staged, algo_reduce_staged, algo_reduce_scatter_staged,

@@ -1,9 +1,9 @@
 /*
- * Algorithms for peers whose INPUT and OUTPUT can be loaded and stored directly: every byte moves
- * once, by the rank that wants it or makes it, and reductions are one pass over all ranks' operands
- * in rank order. The engine's handshake puts every rank's entry before all of this; what is left to
- * order is that a rank stays in the call until its peers are done with its memory. Any rank count;
- * p(p-1) signals per meeting of all, two rounds at most.
+ * Algorithms for peers whose INPUT and OUTPUT can be loaded and stored directly. Every byte moves
+ * once, by the rank that needs it or produces it, and a reduction is one pass over all ranks'
+ * operands in rank order. The engine's address exchange guarantees that every rank has entered the
+ * call before any step runs. The plans only have to make a rank stay in the call until its peers no
+ * longer access its memory. Any rank count; a barrier costs p(p-1) signals; at most two rounds.
  */
 #include "algo/common.h"
 #include "algo/list.h"
@@ -12,8 +12,8 @@ static const char hashmi_2018[] =
     "Hashmi, Chakraborty, Bayatpour & Panda, Designing efficient shared address space reduction "
     "collectives for multi-/many-cores, 2018";
 
-/* No rank goes on before all are here. */
-static void meet(plan_emitter_t *e) {
+/* A barrier: no rank continues before all ranks have reached it. */
+static void barrier(plan_emitter_t *e) {
   algo_signal_peers(e);
   algo_wait_peers(e);
 }
@@ -22,8 +22,9 @@ static bool is_root(const plan_emitter_t *e) {
   return e->rank == e->plan->shape.root;
 }
 
-/* The end of a call in which no memory but the root's is touched: the root stays for its peers. */
-static void root_waits(plan_emitter_t *e) {
+/* The end of a call in which only the root's memory is accessed by others: the root waits until all
+ * peers are done. */
+static void release_root(plan_emitter_t *e) {
   if (is_root(e)) {
     algo_wait_peers(e);
   } else {
@@ -31,7 +32,7 @@ static void root_waits(plan_emitter_t *e) {
   }
 }
 
-static void outline_whole(plan_t *plan) {
+static void outline_blocks(plan_t *plan) {
   algo_outline_mapped(plan, PLAN_REACH_USER, 1, 0);
 }
 
@@ -40,31 +41,32 @@ static void outline_shares(plan_t *plan) {
   algo_outline_mapped(plan, PLAN_REACH_USER, plan->shape.size, 0);
 }
 
-/* Copies `src` to the OUTPUT chunk of every rank. As a reduction of one operand, so that the engine
- * loads it once and writes all places in one pass. */
-static void spread(plan_emitter_t *e, plan_span_t src, int32_t chunk) {
+/* Copies `src` to the OUTPUT chunk of every rank. It is written as a reduction of one operand
+ * followed by copies of its result, so that the engine loads it once and writes all destinations in
+ * one pass. */
+static void copy_to_all(plan_emitter_t *e, plan_span_t src, int32_t chunk) {
   plan_span_t own = plan_output(e, chunk, 1);
-  bool there = e->program->in_place && src.rank == e->rank;
-  if (!there) plan_emit_reduce(e, 0, own, &src, 1);
+  bool is_in_place = e->program->in_place && src.rank == e->rank;
+  if (!is_in_place) plan_emit_reduce(e, 0, own, &src, 1);
   for (int32_t i = 1; i < e->plan->shape.size; i++) {
     plan_emit_copy(e, 0, plan_peer_output(algo_peer(e, i), chunk, 1), own);
   }
 }
 
 /* ---- allreduce: oneshot ----------------------------------------------------------------------
- * Every rank reduces the whole vector for itself: one round, p n loads per rank. In place the
- * result waits in SCRATCH until the peers have read this rank's operand. */
+ * Every rank reduces the whole vector itself: one round, p n loads per rank. In place, the result
+ * stays in SCRATCH until the peers have read this rank's operand. */
 
 static void oneshot_outline(plan_t *plan) {
   algo_outline_mapped(plan, PLAN_REACH_USER, 1, 1);
 }
 
 static void oneshot_build(plan_emitter_t *e) {
-  bool aside = e->program->in_place;
-  plan_span_t result = aside ? plan_scratch(e, 0, 1) : plan_output(e, 0, 1);
+  bool uses_scratch = e->program->in_place;
+  plan_span_t result = uses_scratch ? plan_scratch(e, 0, 1) : plan_output(e, 0, 1);
   algo_reduce_all(e, result, PLAN_INPUT, PLAN_INPUT, 0);
-  meet(e);
-  if (aside) plan_emit_copy(e, 0, plan_output(e, 0, 1), result);
+  barrier(e);
+  if (uses_scratch) plan_emit_copy(e, 0, plan_output(e, 0, 1), result);
 }
 
 const algo_t algo_allreduce_oneshot = {
@@ -77,10 +79,11 @@ const algo_t algo_allreduce_oneshot = {
 };
 
 /* ---- allreduce: twophase ---------------------------------------------------------------------
- * Rank r reduces share r of all operands (n loads, n/p stores), then the shares are exchanged: by
- * their owners' stores (push, one meeting; the copies stand straight behind the reduction, so that
- * the engine writes all places in one pass) or by everyone's loads (pull, two). Only r reads share
- * r of any INPUT, and nobody writes share r of an OUTPUT before it has, so both serve in place. */
+ * Rank r reduces share r of all operands (n loads, n/p stores). Then the shares are exchanged: by
+ * stores of the rank that reduced the share (push, one barrier) or by loads of the ranks that need
+ * it (pull, two). The copies of push follow the reduction directly, so that the engine writes all
+ * destinations in one pass. Only rank r reads share r of any INPUT, and no rank writes share r of
+ * an OUTPUT before r has read it, so both work in place. */
 
 static void push_build(plan_emitter_t *e) {
   int32_t rank = e->rank;
@@ -88,7 +91,7 @@ static void push_build(plan_emitter_t *e) {
   for (int32_t i = 1; i < e->plan->shape.size; i++) {
     plan_emit_copy(e, 0, plan_peer_output(algo_peer(e, i), rank, 1), plan_output(e, rank, 1));
   }
-  meet(e);
+  barrier(e);
 }
 
 const algo_t algo_allreduce_twophase_push = {
@@ -122,13 +125,13 @@ const algo_t algo_allreduce_twophase_pull = {
 };
 
 /* ---- reduce ----------------------------------------------------------------------------------
- * Rank r reduces share r of all operands straight into the root's OUTPUT: one round, n loads per
- * rank, so the work is spread evenly. */
+ * Rank r reduces share r of all operands directly into the root's OUTPUT: one round, n loads per
+ * rank, so all ranks do equal work. */
 
 static void reduce_build(plan_emitter_t *e) {
   int32_t root = e->plan->shape.root;
   algo_reduce_all(e, plan_peer_output(root, e->rank, 1), PLAN_INPUT, PLAN_INPUT, e->rank);
-  meet(e);
+  barrier(e);
 }
 
 const algo_t algo_reduce_mapped = {
@@ -146,7 +149,7 @@ const algo_t algo_reduce_mapped = {
 
 static void reduce_scatter_build(plan_emitter_t *e) {
   algo_reduce_all(e, plan_output(e, 0, 1), PLAN_INPUT, PLAN_INPUT, e->rank);
-  meet(e);
+  barrier(e);
 }
 
 const algo_t algo_reduce_scatter_mapped = {
@@ -154,7 +157,7 @@ const algo_t algo_reduce_scatter_mapped = {
     .collective = COLL_REDUCE_SCATTER,
     .paper = hashmi_2018,
     .order = PLAN_ORDER_EXACT,
-    .outline = outline_whole,
+    .outline = outline_blocks,
     .build = reduce_scatter_build,
 };
 
@@ -175,27 +178,28 @@ const algo_t algo_allgather_mapped = {
     .name = "mapped",
     .collective = COLL_ALLGATHER,
     .paper = hashmi_2018,
-    .outline = outline_whole,
+    .outline = outline_blocks,
     .build = allgather_build,
 };
 
-/* Every rank stores its block in every OUTPUT: as many stores, but it loads only its own. */
+/* Every rank stores its block in every OUTPUT: as many stores as in the pull variant, but it loads
+ * only its own block. */
 static void allgather_push_build(plan_emitter_t *e) {
-  spread(e, plan_input(e, 0, 1), e->rank);
-  meet(e);
+  copy_to_all(e, plan_input(e, 0, 1), e->rank);
+  barrier(e);
 }
 
 const algo_t algo_allgather_mapped_push = {
     .name = "mapped_push",
     .collective = COLL_ALLGATHER,
     .paper = hashmi_2018,
-    .outline = outline_whole,
+    .outline = outline_blocks,
     .build = allgather_push_build,
 };
 
 /* ---- broadcast, scatter, gather --------------------------------------------------------------
- * The peers do the work, all at once: they load from the root's INPUT or store to its OUTPUT, and
- * the root waits for them. One round, one block per peer. */
+ * All peers work at the same time: they load from the root's INPUT or store to its OUTPUT, and the
+ * root waits for them. One round, one block per peer. */
 
 static void broadcast_build(plan_emitter_t *e) {
   int32_t root = e->plan->shape.root;
@@ -204,22 +208,22 @@ static void broadcast_build(plan_emitter_t *e) {
   } else {
     plan_emit_copy(e, 0, plan_output(e, 0, 1), plan_peer_input(root, 0, 1));
   }
-  root_waits(e);
+  release_root(e);
 }
 
 const algo_t algo_broadcast_mapped = {
     .name = "mapped",
     .collective = COLL_BROADCAST,
     .paper = hashmi_2018,
-    .outline = outline_whole,
+    .outline = outline_blocks,
     .build = broadcast_build,
 };
 
-/* Every rank takes one share to all OUTPUTs: it is loaded from afar only once, and the root works
- * as much as its peers. */
+/* Every rank copies one share to all OUTPUTs: each share is loaded from the root's memory only
+ * once, and the root does as much work as its peers. */
 static void broadcast_shares_build(plan_emitter_t *e) {
-  spread(e, plan_peer_input(e->plan->shape.root, e->rank, 1), e->rank);
-  meet(e);
+  copy_to_all(e, plan_peer_input(e->plan->shape.root, e->rank, 1), e->rank);
+  barrier(e);
 }
 
 const algo_t algo_broadcast_mapped_shares = {
@@ -237,14 +241,14 @@ static void scatter_build(plan_emitter_t *e) {
   } else {
     plan_emit_copy(e, 0, plan_output(e, 0, 1), plan_peer_input(root, e->rank, 1));
   }
-  root_waits(e);
+  release_root(e);
 }
 
 const algo_t algo_scatter_mapped = {
     .name = "mapped",
     .collective = COLL_SCATTER,
     .paper = hashmi_2018,
-    .outline = outline_whole,
+    .outline = outline_blocks,
     .build = scatter_build,
 };
 
@@ -255,20 +259,20 @@ static void gather_build(plan_emitter_t *e) {
   } else {
     plan_emit_copy(e, 0, plan_peer_output(root, e->rank, 1), plan_input(e, 0, 1));
   }
-  root_waits(e);
+  release_root(e);
 }
 
 const algo_t algo_gather_mapped = {
     .name = "mapped",
     .collective = COLL_GATHER,
     .paper = hashmi_2018,
-    .outline = outline_whole,
+    .outline = outline_blocks,
     .build = gather_build,
 };
 
 /* ---- alltoall --------------------------------------------------------------------------------
- * Every rank loads its block from every peer: one round, p - 1 blocks per rank. In place the blocks
- * wait in SCRATCH until the peers have loaded theirs. */
+ * Every rank loads its block from every peer: one round, p - 1 blocks per rank. In place, the
+ * blocks stay in SCRATCH until the peers have loaded theirs. */
 
 static void alltoall_outline(plan_t *plan) {
   algo_outline_mapped(plan, PLAN_REACH_USER, 1, plan->shape.size);
@@ -276,15 +280,15 @@ static void alltoall_outline(plan_t *plan) {
 
 static void alltoall_build(plan_emitter_t *e) {
   int32_t size = e->plan->shape.size;
-  plan_buffer_t landing = e->program->in_place ? PLAN_SCRATCH : PLAN_OUTPUT;
+  plan_buffer_t received = e->program->in_place ? PLAN_SCRATCH : PLAN_OUTPUT;
   plan_emit_input_to_output(e, 0, e->rank, e->rank, 1);
   for (int32_t i = 1; i < size; i++) {
     int32_t peer = algo_peer(e, i);
-    plan_emit_copy(e, 0, algo_own(e, landing, peer, 1), plan_peer_input(peer, e->rank, 1));
+    plan_emit_copy(e, 0, algo_own(e, received, peer, 1), plan_peer_input(peer, e->rank, 1));
     plan_emit_signal(e, 0, peer);
   }
   algo_wait_peers(e);
-  if (landing == PLAN_OUTPUT) return;
+  if (received == PLAN_OUTPUT) return;
   int32_t below = e->rank, above = size - e->rank - 1;
   plan_emit_copy(e, 0, plan_output(e, 0, below), plan_scratch(e, 0, below));
   plan_emit_copy(e, 0, plan_output(e, e->rank + 1, above), plan_scratch(e, e->rank + 1, above));

@@ -1,9 +1,9 @@
 /*
  * Pairwise exchange (Thakur, Rabenseifner & Gropp 2005), paired as in a round-robin tournament so
- * that every rank count is served: in round t the ranks whose sum is t modulo p exchange their
- * blocks, and a rank that is its own partner copies. p rounds of one block, p - 1 blocks of volume:
- * nothing is forwarded. The block received takes the place of the block just sent, so the exchange
- * serves in place. Blocks move whole, so they may differ in size, as those of alltoallv do.
+ * that any rank count works: in round t the ranks whose sum is t modulo p exchange their blocks,
+ * and a rank that is its own partner copies. p rounds of one block, p - 1 blocks of volume; nothing
+ * is forwarded. The received block overwrites the block just sent, so the exchange works in place.
+ * Blocks are never cut, so they may differ in size, as in alltoallv.
  */
 #include "algo/common.h"
 #include "algo/list.h"

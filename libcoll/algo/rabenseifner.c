@@ -1,30 +1,31 @@
 /*
- * Allreduce over binary blocks, for any rank count. The ranks are cut into blocks of the powers of
- * two that make up p, the largest first. Each block reduce-scatters by recursive halving; then,
- * from the smallest block up, every block adds its partial result to the next larger one's, which
- * is cut finer; the largest block's result goes back down the same way, and each block allgathers.
+ * Allreduce over binary blocks, for any rank count. The ranks are divided into blocks of the powers
+ * of two that make up p, the largest first. Each block reduce-scatters by recursive halving. Then,
+ * from the smallest block up, every block adds its partial result to that of the next larger block,
+ * which has more and shorter segments. The result of the largest block goes back down the same way,
+ * and each block allgathers.
  *
  * 2 log2 P rounds of halving and doubling in the largest block of P ranks. A rank of a block of S
- * exchanges one message with the next smaller block and, one after the other, S'/S with the next
- * larger of S', so p = P + 1 is the worst case. No rank sends more than 2n, and where p is a power
- * of two this is halving and doubling and sends 2n(p-1)/p.
+ * exchanges one message with the next smaller block and S'/S messages, one after the other, with
+ * the next larger block of S', so p = P + 1 is the worst case. No rank sends more than 2n. Where p
+ * is a power of two, this is halving and doubling and sends 2n(p-1)/p.
  */
 #include "algo/common.h"
 #include "algo/list.h"
 
-/* Ranks [base, base+size), size a power of two; size 0 for a block that is not there. */
+/* Ranks [base, base+size), size a power of two; size 0 where there is no such block. */
 typedef struct block {
   int32_t base, size;
 } block_t;
 
-/* The block of this rank and its neighbours. */
-typedef struct neighbourhood {
+/* This rank's block and the next larger and smaller blocks. */
+typedef struct blocks {
   block_t larger, mine, smaller;
-} neighbourhood_t;
+} blocks_t;
 
-static neighbourhood_t find_blocks(const plan_emitter_t *e) {
+static blocks_t find_blocks(const plan_emitter_t *e) {
   int32_t size = e->plan->shape.size;
-  neighbourhood_t at = {.mine = {0, algo_power_below(size)}};
+  blocks_t at = {.mine = {0, algo_power_below(size)}};
   while (e->rank >= at.mine.base + at.mine.size) {
     int32_t base = at.mine.base + at.mine.size;
     at.larger = at.mine;
@@ -40,14 +41,14 @@ static void outline(plan_t *plan) {
   algo_outline_messages(plan, power, power, power / 2);
 }
 
-/* The rank of the smaller block whose segment this rank's segment is a piece of. */
-static int32_t partner_below(const plan_emitter_t *e, const neighbourhood_t *at) {
+/* The rank of the smaller block whose segment contains this rank's segment. */
+static int32_t partner_below(const plan_emitter_t *e, const blocks_t *at) {
   return at->smaller.base + (e->rank - at->mine.base) % at->smaller.size;
 }
 
-/* One message between this rank and each rank of the larger block that has a piece of its segment:
- * the piece, from or to `buffer`. */
-static void move_pieces(plan_emitter_t *e, const neighbourhood_t *at, plan_buffer_t buffer,
+/* Moves one message between this rank and each rank of the larger block whose segment is a piece of
+ * this rank's segment: the piece, from or to `buffer`. */
+static void move_pieces(plan_emitter_t *e, const blocks_t *at, plan_buffer_t buffer,
                         int32_t (*move)(plan_emitter_t *, int, int32_t, plan_span_t)) {
   for (int32_t i = e->rank - at->mine.base; i < at->larger.size; i += at->mine.size) {
     algo_run_t piece = algo_halving_segment(e->plan->parts, at->larger.size, i);
@@ -56,7 +57,7 @@ static void move_pieces(plan_emitter_t *e, const neighbourhood_t *at, plan_buffe
 }
 
 static void build(plan_emitter_t *e) {
-  neighbourhood_t at = find_blocks(e);
+  blocks_t at = find_blocks(e);
   algo_run_t segment = algo_halving_segment(e->plan->parts, at.mine.size, e->rank - at.mine.base);
   plan_span_t result = plan_output(e, segment.first, segment.count);
   plan_buffer_t held = algo_halving_reduce_scatter(e, at.mine.base, at.mine.size, PLAN_INPUT);

@@ -1,6 +1,6 @@
 /*
- * The table of every algorithm the library knows, and the way from a row of it to a checked plan.
- * Within a collective the order is that of the public listing.
+ * The table of all algorithms, and algo_build, which makes a checked plan from a row of it. Within
+ * a collective, the order of the rows is the order of the public listing.
  */
 #include <assert.h>
 #include <string.h>
@@ -99,7 +99,7 @@ coll_status_t algo_find(coll_collective_t collective, const char *name, const al
                    base_text_nearest(name, names, count));
 }
 
-/* Of two operands there is but one expression, and one reduction that computes it. */
+/* Two operands have only one expression, and one reduction computes it. */
 plan_order_t algo_order(const algo_t *algo, int size) {
   if (!base_collective_reduces(algo->collective)) return PLAN_ORDER_FIXED;
   bool power = algo_power_below(size) == size;

@@ -1,7 +1,7 @@
 /*
- * Rings: every rank sends to the next and receives from the one before, p - 1 times for each of
- * reduce-scatter and allgather. The least volume there is, for any rank count alike, at the price
- * of a number of rounds that grows with it.
+ * Rings: every rank sends to the next rank and receives from the previous one, p - 1 times for each
+ * of reduce-scatter and allgather. The volume is minimal for any rank count; the number of rounds
+ * grows with the rank count.
  */
 #include "algo/common.h"
 #include "algo/list.h"
@@ -18,7 +18,8 @@ static int32_t previous_rank(const plan_emitter_t *e) {
   return algo_mod(e->rank - 1, e->plan->shape.size);
 }
 
-/* p - 1 rounds; rank r starts with chunk `first` of OUTPUT and passes on what it got last. */
+/* p - 1 rounds. Rank r sends chunk `first` of OUTPUT first, then in each round the chunk it
+ * received last. */
 static void allgather_rounds(plan_emitter_t *e, int32_t first) {
   int32_t size = e->plan->shape.size;
   for (int32_t round = 0; round < size - 1; round++) {
@@ -30,8 +31,8 @@ static void allgather_rounds(plan_emitter_t *e, int32_t first) {
 
 /* ---- allreduce -------------------------------------------------------------------------------
  * Patarasuk & Yuan 2009. 2(p-1) rounds of one chunk, 1/p of the vector: the volume 2n(p-1)/p per
- * rank is the least possible. Chunk c travels from rank c around to rank c-1, which completes it;
- * then the results travel on. */
+ * rank is the lower bound. Chunk c travels from rank c around to rank c-1, which completes it; then
+ * the results travel around. */
 
 static void allreduce_outline(plan_t *plan) {
   int32_t size = plan->shape.size;
@@ -62,8 +63,8 @@ const algo_t algo_allreduce_ring = {
 
 /* ---- reduce-scatter --------------------------------------------------------------------------
  * The bucket algorithm of Chan, Heimlich, Purkayastha & van de Geijn 2007. p - 1 rounds of one
- * block. Block b travels from rank b+1 around to rank b; one block of scratch holds what is on its
- * way. */
+ * block. Block b travels from rank b+1 around to rank b. One block of SCRATCH holds the block in
+ * transit. */
 
 static void reduce_scatter_outline(plan_t *plan) {
   algo_outline_messages(plan, 1, 1, 1);
@@ -71,14 +72,14 @@ static void reduce_scatter_outline(plan_t *plan) {
 
 static void reduce_scatter_build(plan_emitter_t *e) {
   int32_t size = e->plan->shape.size;
-  plan_span_t passing = plan_scratch(e, 0, 1);
+  plan_span_t in_transit = plan_scratch(e, 0, 1);
   for (int32_t round = 0; round < size - 1; round++) {
     bool is_last = round == size - 2;
     int32_t out = algo_mod(e->rank - round - 1, size), in = algo_mod(e->rank - round - 2, size);
-    plan_span_t sources[2] = {passing, plan_input(e, in, 1)};
-    plan_emit_send(e, 0, next_rank(e), round == 0 ? plan_input(e, out, 1) : passing);
-    plan_emit_recv(e, 0, previous_rank(e), passing);
-    plan_emit_reduce(e, 0, is_last ? plan_output(e, 0, 1) : passing, sources, 2);
+    plan_span_t sources[2] = {in_transit, plan_input(e, in, 1)};
+    plan_emit_send(e, 0, next_rank(e), round == 0 ? plan_input(e, out, 1) : in_transit);
+    plan_emit_recv(e, 0, previous_rank(e), in_transit);
+    plan_emit_reduce(e, 0, is_last ? plan_output(e, 0, 1) : in_transit, sources, 2);
   }
 }
 
@@ -91,7 +92,7 @@ const algo_t algo_reduce_scatter_ring = {
 };
 
 /* ---- allgather -------------------------------------------------------------------------------
- * The bucket algorithm again: p - 1 rounds of one block. */
+ * The bucket algorithm for allgather: p - 1 rounds of one block. */
 
 static void allgather_outline(plan_t *plan) {
   algo_outline_messages(plan, 1, 0, 1);

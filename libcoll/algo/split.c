@@ -1,5 +1,5 @@
 /*
- * Rooted collectives of a long vector, cut into one piece per rank so that all ranks share the
+ * Rooted collectives of a long vector, divided into one piece per rank so that all ranks share the
  * work. Piece v belongs to the rank at position v from the root, so the subtrees of a binomial tree
  * are runs of pieces. Any rank count.
  */
@@ -8,12 +8,11 @@
 
 /* ---- broadcast: scatter_allgather ------------------------------------------------------------
  * Barnett, Gupta, Payne, Shuler, van de Geijn & Watts 1994: binomial scatter, ring allgather. At
- * most 2n(p-1)/p volume per rank. Every message is one piece: the subtrees' runs are not sent
- * whole, for the ring's messages would then be small beside them and passes short; this makes the
- * scatter p - 1 rounds of the root, as many as the ring's, rather than ceil(log2 p). Pieces that
- * the scatter left with the next rank are not sent again (Zhou, Marjanović, Niethammer & Gracia
- * 2015).
- */
+ * most 2n(p-1)/p volume per rank. Every message is one piece: if the scatter sent a subtree's run
+ * as one message, the ring's messages would be small in comparison and passes short. So the scatter
+ * takes p - 1 rounds of the root, as many as the ring, instead of ceil(log2 p). Pieces that the
+ * next rank already has from the scatter are not sent again (Zhou, Marjanović, Niethammer & Gracia
+ * 2015). */
 
 static void broadcast_outline(plan_t *plan) {
   algo_outline_messages(plan, plan->shape.size, 0, 1);
@@ -33,7 +32,7 @@ static void scatter_pieces(plan_emitter_t *e) {
   }
 }
 
-/* Whether the scatter brought the piece to the position. */
+/* Whether the position received the piece in the scatter. */
 static bool has_piece(int32_t position, int32_t piece, int32_t size) {
   return piece >= position && piece - position < algo_tree_span(position, size);
 }
@@ -70,9 +69,9 @@ const algo_t algo_broadcast_scatter_allgather = {
 };
 
 /* ---- reduce: reduce_scatter_gather -----------------------------------------------------------
- * Rabenseifner's reduce (2004), with Träff's circulant reduce-scatter (2024) in the place of
- * recursive halving so that every rank count is served alike, then a binomial gather. 2 ceil(log2
- * p) rounds; n(p-1)/p volume per rank for the first half and at most n/2 for the second. */
+ * Rabenseifner's reduce (2004), with Träff's circulant reduce-scatter (2024) instead of recursive
+ * halving, so that all rank counts cost alike, then a binomial gather. 2 ceil(log2 p) rounds;
+ * n(p-1)/p volume per rank for the first half and at most n/2 for the second. */
 
 static void reduce_outline(plan_t *plan) {
   int32_t size = plan->shape.size;

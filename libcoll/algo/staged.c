@@ -1,9 +1,9 @@
 /*
- * Algorithms for peers that can map each other's SCRATCH but not the user's memory: what a peer is
- * to see is copied into SCRATCH first. There is no handshake at the entry, so SCRATCH is touched
- * only after a signal of its owner in this call, and the owner leaves only after the signals of
- * those who touched it. Any rank count; every meeting of all is p(p-1) signals. Since user memory
- * is copied away before anything is written to it, all of these serve in place.
+ * Algorithms for peers that can map each other's SCRATCH but not the user's memory: data for peers
+ * is copied ("staged") into SCRATCH first. There is no address exchange at the start of the call.
+ * So a rank accesses a peer's SCRATCH only after a signal of its owner in this call, and the owner
+ * leaves only after signals of all ranks that accessed it. Any rank count; a barrier costs p(p-1)
+ * signals. User memory is copied before anything is written to it, so all of these work in place.
  */
 #include "algo/common.h"
 #include "algo/list.h"
@@ -16,7 +16,7 @@ static bool is_root(const plan_emitter_t *e) {
   return e->rank == e->plan->shape.root;
 }
 
-static void outline_whole(plan_t *plan) {
+static void outline_one_block(plan_t *plan) {
   algo_outline_mapped(plan, PLAN_REACH_SCRATCH, 1, 1);
 }
 
@@ -30,7 +30,7 @@ static void outline_shares(plan_t *plan) {
   algo_outline_mapped(plan, PLAN_REACH_SCRATCH, plan->shape.size, plan->shape.size);
 }
 
-/* Copies the p chunks of INPUT to SCRATCH, all but this rank's own, and says so to all. */
+/* Copies the p chunks of INPUT to SCRATCH, except this rank's own, and signals all peers. */
 static void stage_others(plan_emitter_t *e) {
   int32_t below = e->rank, above = e->plan->shape.size - e->rank - 1;
   plan_emit_copy(e, 0, plan_scratch(e, 0, below), plan_input(e, 0, below));
@@ -38,9 +38,10 @@ static void stage_others(plan_emitter_t *e) {
   algo_signal_peers(e);
 }
 
-/* Copies chunk `from` of each peer's SCRATCH to the OUTPUT chunk of the peer's number as soon as
- * the peer has staged it; `from` < 0 stands for the peer's number. Then all meet. */
-static void pull_and_leave(plan_emitter_t *e, int32_t from) {
+/* Copies chunk `from` of each peer's SCRATCH to the OUTPUT chunk with the peer's number, as soon as
+ * the peer has staged it; `from` < 0 means the chunk with the peer's number. Ends with a
+ * barrier. */
+static void copy_staged(plan_emitter_t *e, int32_t from) {
   for (int32_t i = 1; i < e->plan->shape.size; i++) {
     int32_t peer = algo_peer(e, i);
     plan_emit_wait(e, 0, peer);
@@ -52,9 +53,9 @@ static void pull_and_leave(plan_emitter_t *e, int32_t from) {
 }
 
 /* ---- allreduce -------------------------------------------------------------------------------
- * Rank r reduces share r of what all have staged into its SCRATCH, where the peers pull it from.
- * Three meetings; n stores to stage, n loads and n/p stores to reduce, n loads and stores to pull.
- */
+ * Rank r reduces share r of all staged operands into its SCRATCH, from which the peers copy it.
+ * Three barriers; n stores to stage, n loads and n/p stores to reduce, n loads and stores to copy
+ * the result. */
 
 static void allreduce_build(plan_emitter_t *e) {
   int32_t rank = e->rank;
@@ -63,7 +64,7 @@ static void allreduce_build(plan_emitter_t *e) {
   algo_reduce_all(e, plan_scratch(e, rank, 1), PLAN_SCRATCH, PLAN_INPUT, rank);
   algo_signal_peers(e);
   plan_emit_copy(e, 0, plan_output(e, rank, 1), plan_scratch(e, rank, 1));
-  pull_and_leave(e, -1);
+  copy_staged(e, -1);
 }
 
 const algo_t algo_allreduce_staged = {
@@ -76,9 +77,9 @@ const algo_t algo_allreduce_staged = {
 };
 
 /* ---- reduce ----------------------------------------------------------------------------------
- * As allreduce, but only the root pulls. It does so when all have reduced their shares, so that its
- * release tells a peer that the others are done with the peer's SCRATCH too. One meeting and 2(p-1)
- * signals. */
+ * As allreduce, but only the root copies the results. It does so when all ranks have reduced their
+ * shares, so the root's signal to a peer means that the other ranks no longer access the peer's
+ * SCRATCH either. One barrier and 2(p-1) signals. */
 
 static void collect_shares(plan_emitter_t *e) {
   algo_wait_peers(e);
@@ -113,7 +114,7 @@ const algo_t algo_reduce_staged = {
 };
 
 /* ---- reduce-scatter --------------------------------------------------------------------------
- * Two meetings: staged, and reduced. */
+ * Two barriers: after staging, and after reducing. */
 
 static void reduce_scatter_build(plan_emitter_t *e) {
   stage_others(e);
@@ -133,32 +134,32 @@ const algo_t algo_reduce_scatter_staged = {
 };
 
 /* ---- allgather and alltoall ------------------------------------------------------------------
- * Two meetings: staged, and pulled. */
+ * Two barriers: after staging, and after copying. */
 
 static void allgather_build(plan_emitter_t *e) {
   plan_span_t block = plan_input(e, 0, 1), staged = plan_scratch(e, 0, 1);
   if (e->program->in_place) {
     plan_emit_copy(e, 0, staged, block);
-  } else { /* as a reduction of one operand, which the engine loads once for both places */
+  } else { /* a reduction of one operand, so that the engine loads it once for both destinations */
     plan_emit_reduce(e, 0, staged, &block, 1);
     plan_emit_copy(e, 0, plan_output(e, e->rank, 1), staged);
   }
   algo_signal_peers(e);
-  pull_and_leave(e, 0);
+  copy_staged(e, 0);
 }
 
 const algo_t algo_allgather_staged = {
     .name = "staged",
     .collective = COLL_ALLGATHER,
     .paper = graham_2008,
-    .outline = outline_whole,
+    .outline = outline_one_block,
     .build = allgather_build,
 };
 
 static void alltoall_build(plan_emitter_t *e) {
   stage_others(e);
   plan_emit_input_to_output(e, 0, e->rank, e->rank, 1);
-  pull_and_leave(e, e->rank);
+  copy_staged(e, e->rank);
 }
 
 const algo_t algo_alltoall_staged = {
@@ -170,7 +171,7 @@ const algo_t algo_alltoall_staged = {
 };
 
 /* ---- broadcast -------------------------------------------------------------------------------
- * The root stages its vector once and all peers pull it. */
+ * The root stages its vector once and all peers copy it. */
 
 static void broadcast_build(plan_emitter_t *e) {
   int32_t root = e->plan->shape.root;
@@ -190,12 +191,12 @@ const algo_t algo_broadcast_staged = {
     .name = "staged",
     .collective = COLL_BROADCAST,
     .paper = graham_2008,
-    .outline = outline_whole,
+    .outline = outline_one_block,
     .build = broadcast_build,
 };
 
 /* ---- gather ----------------------------------------------------------------------------------
- * Every peer stages its block and the root pulls them. */
+ * Every peer stages its block and the root copies them. */
 
 static void gather_build(plan_emitter_t *e) {
   int32_t root = e->plan->shape.root;
@@ -218,13 +219,13 @@ const algo_t algo_gather_staged = {
     .name = "staged",
     .collective = COLL_GATHER,
     .paper = graham_2008,
-    .outline = outline_whole,
+    .outline = outline_one_block,
     .build = gather_build,
 };
 
 /* ---- scatter ---------------------------------------------------------------------------------
- * Every peer offers its SCRATCH and the root stores the peer's block there: one block of SCRATCH is
- * enough, and the root need not stay. */
+ * Every peer signals that its SCRATCH is free and the root stores the peer's block there. One block
+ * of SCRATCH is enough, and the root does not wait for the peers at the end. */
 
 static void scatter_build(plan_emitter_t *e) {
   int32_t root = e->plan->shape.root;
@@ -247,6 +248,6 @@ const algo_t algo_scatter_staged = {
     .name = "staged",
     .collective = COLL_SCATTER,
     .paper = graham_2008,
-    .outline = outline_whole,
+    .outline = outline_one_block,
     .build = scatter_build,
 };

@@ -1,10 +1,10 @@
 /*
- * Binomial trees. Position v > 0 (a rank counted from the root, modulo p) hangs below v with its
- * lowest set bit cleared; its subtree is the run of positions from v that have v's bits above and
- * including that one. Any rank count: the tree is the one of the next power of two with the missing
- * positions cut off. ceil(log2 p) rounds each way. Reductions are not commutative in their last
- * bits, so their trees are not turned towards the root but are those of the ranks as they are, with
- * the root in the place of a first rank.
+ * Binomial trees. The parent of position v > 0 (a rank counted from the root, modulo p) is v with
+ * its lowest set bit cleared; its subtree is the run of positions from v that have v's bits above
+ * and including that one. Any rank count: the tree is that of the next power of two without the
+ * missing positions. ceil(log2 p) rounds in each direction. Floating-point reductions depend on
+ * their order, so reduction trees are not rotated to the root: they are trees over the rank
+ * numbers, in which the root takes the place of the first rank of every run that contains it.
  */
 #include "algo/common.h"
 #include "algo/list.h"
@@ -50,21 +50,23 @@ int32_t algo_tree_widest(int32_t size) {
 
 /* ---- one vector up or down -------------------------------------------------------------------*/
 
-/* The rank that gets what the ranks of the run come to: the root, if it is one of them. */
+/* The rank that gets the result of the run: the root, if the run contains it, else the first
+ * rank. */
 static int32_t holder(const plan_emitter_t *e, algo_run_t run) {
   int32_t root = e->plan->shape.root;
   return root >= run.first && root < run.first + run.count ? root : run.first;
 }
 
-/* Where a rank keeps what it reduces. */
+/* The spans that a rank reduces with. */
 typedef struct reduction {
-  plan_span_t held, sum, arrived; /* so far; what it becomes; what it is reduced with */
+  plan_span_t held, sum, arrived; /* result so far; destination of the next result; received
+                                     operand */
 } reduction_t;
 
-/* Reduces the operands of the ranks of the run, this one among them, by the canonical expression,
- * from the leaves on: of each two halves, one's holder sends to the other's. So the root gets the
- * result by as many messages, whichever rank it is, and with root 0 the tree is the binomial one.
- * Whether this rank holds the result. */
+/* Reduces the operands of the ranks of the run, which includes this one, by the canonical
+ * expression, recursively: the holder of one half sends to the holder of the other. So the number
+ * of messages is the same for every root, and with root 0 the tree is the binomial one. Returns
+ * whether this rank holds the result. */
 static bool reduce_run(plan_emitter_t *e, algo_run_t run, reduction_t *at) {
   if (run.count == 1) return true;
   int32_t cut = algo_power_below(run.count - 1);
@@ -82,12 +84,13 @@ static bool reduce_run(plan_emitter_t *e, algo_run_t run, reduction_t *at) {
   return true;
 }
 
-/* To the root. The partial result is in `partial`'s chunk 0, arrivals land in SCRATCH `landing`. */
-static void reduce_up(plan_emitter_t *e, plan_buffer_t partial, int32_t landing) {
+/* Reduces to the root. The partial result is in chunk 0 of `partial`, received operands in SCRATCH
+ * chunk `received`. */
+static void reduce_up(plan_emitter_t *e, plan_buffer_t partial, int32_t received) {
   reduce_run(e, (algo_run_t){0, e->plan->shape.size},
              &(reduction_t){.held = plan_input(e, 0, 1),
                             .sum = algo_own(e, partial, 0, 1),
-                            .arrived = plan_scratch(e, landing, 1)});
+                            .arrived = plan_scratch(e, received, 1)});
 }
 
 /* Sends the root's `source` chunk 0 down to every OUTPUT, farthest child first. */
@@ -101,8 +104,8 @@ static void broadcast_down(plan_emitter_t *e, plan_buffer_t source) {
 }
 
 /* ---- allreduce -------------------------------------------------------------------------------
- * Reduce to rank 0, then broadcast: 2 ceil(log2 p) rounds, 2(p-1) messages in all, each the whole
- * vector. The fewest messages there are. */
+ * Reduce to rank 0, then broadcast: 2 ceil(log2 p) rounds, 2(p-1) messages in total, each the whole
+ * vector. The fewest messages possible. */
 
 static void allreduce_outline(plan_t *plan) {
   algo_outline_messages(plan, 1, 1, 1);
@@ -123,7 +126,7 @@ const algo_t algo_allreduce_tree = {
 };
 
 /* ---- broadcast and reduce --------------------------------------------------------------------
- * ceil(log2 p) rounds, p - 1 messages in all, each the whole vector. */
+ * ceil(log2 p) rounds, p - 1 messages in total, each the whole vector. */
 
 static void broadcast_outline(plan_t *plan) {
   algo_outline_messages(plan, 1, 0, 1);
@@ -162,7 +165,7 @@ const algo_t algo_reduce_binomial = {
 
 /* ---- gather and scatter ----------------------------------------------------------------------
  * ceil(log2 p) rounds; a position moves the blocks of its whole subtree in one message, or in two
- * where they go around the end of the root's buffer. Inner positions keep them in SCRATCH, in the
+ * where they wrap around the end of the root's buffer. Inner positions hold them in SCRATCH, in the
  * order of positions. The root's volume is p - 1 blocks, the total (p/2) log2 p. */
 
 static void subtree_outline(plan_t *plan) {
@@ -170,8 +173,9 @@ static void subtree_outline(plan_t *plan) {
   algo_outline_messages(plan, 1, widest > 1 ? widest : 0, widest);
 }
 
-/* Sends or receives the blocks of `position` and its subtree: at the root they lie in `buffer` by
- * rank, elsewhere in SCRATCH by position. The rank is `at` and the other end is `peer`. */
+/* Sends or receives the blocks of `position` and its subtree. At the root they are in `buffer`,
+ * indexed by rank, elsewhere in SCRATCH, indexed by position. This rank's position is `at`, the
+ * peer's is `peer`. */
 static void move_subtree(plan_emitter_t *e, int32_t at, int32_t peer, int32_t position,
                          plan_buffer_t buffer,
                          int32_t (*move)(plan_emitter_t *, int, int32_t, plan_span_t)) {

@@ -1,4 +1,5 @@
-/* Walks over every builder, rank count and root that the tests of this folder ask about. */
+/* Iterates over the builders, rank counts and roots for the tests of this folder, and counts what a
+ * plan moves. */
 #include "plans.h"
 
 #include <criterion/criterion.h>
@@ -64,7 +65,7 @@ int test_log2_up(int size) {
   return rounds;
 }
 
-/* ---- words -----------------------------------------------------------------------------------*/
+/* ---- text ------------------------------------------------------------------------------------*/
 
 typedef struct writer {
   char *text;
@@ -211,15 +212,15 @@ test_traffic_t test_traffic_rank(const plan_t *plan, int rank) {
   return t;
 }
 
-/* Combines every field of each rank's traffic. */
-static test_traffic_t fold(const plan_t *plan, bool most) {
+/* Combines every field over all ranks: the maximum of each if `is_max`, else the sum. */
+static test_traffic_t combine(const plan_t *plan, bool is_max) {
   test_traffic_t all = {0};
   enum { FIELDS = sizeof all / sizeof(int) };
   for (int rank = 0; rank < plan->shape.size; rank++) {
     test_traffic_t one = test_traffic_rank(plan, rank);
     for (int i = 0; i < FIELDS; i++) {
       int *sum = (int *)&all + i, value = ((const int *)&one)[i];
-      bool is_maximum = most || sum == &all.longest || sum == &all.scratch;
+      bool is_maximum = is_max || sum == &all.longest || sum == &all.scratch;
       *sum = is_maximum ? (value > *sum ? value : *sum) : *sum + value;
     }
   }
@@ -227,22 +228,22 @@ static test_traffic_t fold(const plan_t *plan, bool most) {
 }
 
 test_traffic_t test_traffic_all(const plan_t *plan) {
-  return fold(plan, false);
+  return combine(plan, false);
 }
 
 test_traffic_t test_traffic_max(const plan_t *plan) {
-  return fold(plan, true);
+  return combine(plan, true);
 }
 
 /* ---- rounds ----------------------------------------------------------------------------------*/
 
 typedef struct clock_of_rank {
   size_t next;                 /* step */
-  int ready;                   /* when its last receive came in */
-  int send_free, receive_free; /* when its ports are */
+  int ready;                   /* time at which its last receive completed */
+  int send_free, receive_free; /* times at which its ports are free */
 } clock_of_rank_t;
 
-/* arrivals[source * size + destination] lists when the messages sent so far arrive. */
+/* arrivals[source * size + destination] lists the arrival times of the messages sent so far. */
 typedef struct arrivals {
   int *times;
   size_t count, capacity, taken;

@@ -1,12 +1,12 @@
-/* The rounds and volumes that the builders' comments and the papers promise, counted. n stands for
- * the whole vector, counted as the plan's parts. */
+/* Counts rounds and volumes and compares them with what the builders' comments and the papers
+ * state. n is the whole vector, counted in the plan's parts. */
 #include <criterion/criterion.h>
 
 #include "plans.h"
 
 enum { MOST = 64 };
 
-/* Each claim is about a plan of `size` ranks, for the roots 0, 1 and size-1. */
+/* Checks a claim for all sizes and the roots 0, 1 and size-1. */
 typedef void claim_t(const plan_t *plan, int size);
 
 static void each_size(coll_collective_t collective, const char *name, claim_t *claim) {
@@ -27,7 +27,7 @@ static int power_below(int size) {
   return 1 << (test_log2_up(size + 1) - 1);
 }
 
-/* Every rank's count, or the sum over the ranks. */
+/* The counts of every rank, or the sum over the ranks. */
 static void expect_each(const plan_t *plan, int messages, int chunks) {
   for (int rank = 0; rank < plan->shape.size; rank++) {
     test_traffic_t t = test_traffic_rank(plan, rank);
@@ -56,7 +56,7 @@ static void expect_rounds(const plan_t *plan, int rounds) {
                counted, rounds);
 }
 
-/* In circulant graphs a round is a peer; runs that go around the end take two messages. */
+/* In circulant graphs a round is one peer; runs that wrap around the end take two messages. */
 static void expect_peers(const plan_t *plan, int rounds) {
   for (int rank = 0; rank < plan->shape.size; rank++) {
     const plan_lane_t *lane = &plan->programs[rank].lanes[0];
@@ -138,7 +138,7 @@ Test(claims, allreduce_by_messages) {
   each_size(COLL_ALLREDUCE, "direct", allreduce_direct);
 }
 
-/* Reads of peers' memory, writes to it, and signals, of each rank. */
+/* Loads from peers' memory, stores to it, and signals, of each rank. */
 static void expect_memory(const plan_t *plan, int loads, int stores, int signals) {
   for (int rank = 0; rank < plan->shape.size; rank++) {
     test_traffic_t t = test_traffic_rank(plan, rank);
@@ -185,7 +185,7 @@ Test(claims, through_memory) {
   each_size(COLL_ALLTOALL, "staged", each_from_each_staged);
 }
 
-/* Each of two ranks loads or stores a half of what p - 1 others have; the chunks are halves. */
+/* Each of two ranks loads or stores one half of the vector for p - 1 others. Chunks are halves. */
 static void by_two(const plan_t *plan, int size, int loads, int stores, int signals) {
   test_traffic_t t = test_traffic_all(plan);
   int workers = size > 1 ? 2 : 0, others = workers * (size - 1);
@@ -199,7 +199,7 @@ static void mapped_by_two(const plan_t *plan, int size) {
   by_two(plan, size, 1, 1, 1);
 }
 
-/* Operands and results are fetched; all say that they have staged, have reduced, have fetched. */
+/* Operands and results are loaded. Ranks signal after staging, reducing and loading the result. */
 static void staged_by_two(const plan_t *plan, int size) {
   by_two(plan, size, 2, 0, 3);
 }
@@ -227,7 +227,7 @@ static void reduce_staged(const plan_t *plan, int size) {
   cr_assert_eq(t.signals, size * (size - 1) + 2 * (size - 1));
 }
 
-/* Each peer's block once, by itself and with one signal. */
+/* Each peer's block moves once, by the peer, with one signal. */
 static void one_block_per_peer(const plan_t *plan, int size) {
   test_traffic_t t = test_traffic_all(plan);
   cr_assert_eq(t.remote_loads + t.remote_stores, size - 1);

@@ -1,4 +1,4 @@
-/* Small plans written out by hand from the papers, step by step. */
+/* Small plans, written by hand from the papers, step by step. */
 #include <criterion/criterion.h>
 
 #include "plans.h"
@@ -184,7 +184,7 @@ Test(golden, exchanges_and_barriers) {
   CHECK(rows);
 }
 
-Test(golden, a_single_rank_copies_what_is_not_in_place) {
+Test(golden, a_single_rank_copies_unless_in_place) {
   static const golden_t rows[] = {
       {COLL_ALLREDUCE, "ring", 1, 0, false, 0, "copy output[0] = input[0]"},
       {COLL_ALLREDUCE, "ring", 1, 0, true, 0, ""},

@@ -1,5 +1,5 @@
-/* Every builder's plans, proved by the verifier: each collective in a test of its own, so that they
- * run side by side. */
+/* The verifier proves the plans of every builder: one test per collective, so that they run in
+ * parallel. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <stdio.h>
@@ -11,15 +11,14 @@
 
 static size_t plans_proved, steps_proved;
 
-/* A sanitizer looks for what goes wrong in builders and verifier, and needs no large plan for it.
- */
+/* Under a sanitizer, small plans are enough: it looks for errors in builders and verifier. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { EVERY_SIZE_TO = 24, SIZES_BEYOND = 1 };
 #else
 enum { EVERY_SIZE_TO = 64, SIZES_BEYOND = 5 };
 #endif
 
-enum { STEPS_MAX = 500000 }; /* of a plan, all ranks: keeps the whole within seconds */
+enum { STEPS_MAX = 500000 }; /* of a plan, all ranks: limits the test to seconds */
 
 static void prove(const algo_t *algo, int size, int root, test_mode_t mode) {
   plan_t *plan = test_plan_build(algo, size, root, mode);
@@ -50,7 +49,7 @@ static void prove_sizes_beyond(const algo_t *algo) {
   for (int i = 0; i < SIZES_BEYOND; i++) prove_size(algo, sizes_beyond[i]);
 }
 
-static void say_how_many(coll_collective_t collective, int least, int most) {
+static void print_counts(coll_collective_t collective, int least, int most) {
   printf("proved: %-14s %2d..%-3d ranks %6zu plans, %9zu steps\n", base_collective_name(collective),
          least, most, plans_proved, steps_proved);
   fflush(stdout);
@@ -68,7 +67,7 @@ ParameterizedTestParameters(proof, every_size) {
 
 ParameterizedTest(int *collective, proof, every_size) {
   test_each_algo((coll_collective_t)*collective, prove_every_size);
-  say_how_many((coll_collective_t)*collective, 1, EVERY_SIZE_TO);
+  print_counts((coll_collective_t)*collective, 1, EVERY_SIZE_TO);
 }
 
 ParameterizedTestParameters(proof, sizes_beyond) {
@@ -77,19 +76,20 @@ ParameterizedTestParameters(proof, sizes_beyond) {
 
 ParameterizedTest(int *collective, proof, sizes_beyond) {
   test_each_algo((coll_collective_t)*collective, prove_sizes_beyond);
-  say_how_many((coll_collective_t)*collective, sizes_beyond[0], sizes_beyond[SIZES_BEYOND - 1]);
+  print_counts((coll_collective_t)*collective, sizes_beyond[0], sizes_beyond[SIZES_BEYOND - 1]);
 }
 
-/* ---- nothing to spare ------------------------------------------------------------------------
- * Every message and every signal is needed: without any one of them, taken out at both ends, the
- * plan is no longer proved. Also shows that the proofs above can fail. */
+/* ---- no redundant steps ----------------------------------------------------------------------
+ * Every message and every signal is necessary: with any one of them removed at both ends, the
+ * verifier rejects the plan. This also shows that the proofs above can fail. */
 
 static void remove_step(plan_lane_t *lane, size_t index) {
   memmove(&lane->steps[index], &lane->steps[index + 1],
           (--lane->count - index) * sizeof lane->steps[0]);
 }
 
-/* The step of `rank` that matches the peer's n-th (from 0) of that kind with it; its index. */
+/* The index of the step of `rank` that matches the peer's n-th (from 0) step of that kind with
+ * it. */
 static size_t matching(const plan_t *plan, int rank, plan_step_kind_t kind, int peer, int n) {
   const plan_lane_t *lane = &plan->programs[rank].lanes[0];
   for (size_t i = 0; i < lane->count; i++) {
@@ -101,7 +101,8 @@ static size_t matching(const plan_t *plan, int rank, plan_step_kind_t kind, int 
   return 0;
 }
 
-/* Takes the index-th step of rank's program and its match out; false if it is no send or signal. */
+/* Removes the index-th step of the rank's program and its match; false if it is neither send nor
+ * signal. */
 static bool remove_pair(plan_t *plan, int rank, size_t index) {
   plan_lane_t *lane = &plan->programs[rank].lanes[0];
   plan_step_kind_t kind = lane->steps[index].kind;
@@ -119,7 +120,7 @@ static bool remove_pair(plan_t *plan, int rank, size_t index) {
   return true;
 }
 
-static void check_need(const algo_t *algo, int size, int rank, size_t index) {
+static void check_is_needed(const algo_t *algo, int size, int rank, size_t index) {
   plan_t *plan = test_plan_build(algo, size, 0, TEST_IN_PLACE);
   verify_report_t report;
   if (remove_pair(plan, rank, index)) {
@@ -135,23 +136,23 @@ static void every_pair_is_needed(const algo_t *algo) {
     plan_t *plan = test_plan_build(algo, size, 0, TEST_IN_PLACE);
     for (int rank = 0; rank < size; rank++) {
       size_t steps = plan->programs[rank].lanes[0].count;
-      for (size_t index = 0; index < steps; index++) check_need(algo, size, rank, index);
+      for (size_t index = 0; index < steps; index++) check_is_needed(algo, size, rank, index);
     }
     plan_free(plan);
   }
 }
 
-ParameterizedTestParameters(proof, no_message_or_signal_is_superfluous) {
+ParameterizedTestParameters(proof, every_message_and_signal_is_needed) {
   return every_collective();
 }
 
-ParameterizedTest(int *collective, proof, no_message_or_signal_is_superfluous) {
+ParameterizedTest(int *collective, proof, every_message_and_signal_is_needed) {
   test_each_algo((coll_collective_t)*collective, every_pair_is_needed);
 }
 
 /* ---- order -----------------------------------------------------------------------------------
- * A plan that states an order cannot have the operands of any reduction exchanged, nor states one
- * that is stricter than what it computes. */
+ * A plan that states an order is rejected if the operands of any reduction are exchanged, or if it
+ * states an order that is stricter than what it computes. */
 
 static verify_verdict_t verdict_of(const plan_t *plan) {
   verify_report_t report;
@@ -159,7 +160,7 @@ static verify_verdict_t verdict_of(const plan_t *plan) {
   return report.verdict;
 }
 
-/* Exchanges the first two sources of a step of the rank; false if it has none. */
+/* Exchanges the first two sources of a step; false if it has fewer. */
 static bool exchange_sources(plan_t *plan, int rank, size_t index) {
   plan_program_t *program = &plan->programs[rank];
   const plan_step_t *step = &program->lanes[0].steps[index];
@@ -170,7 +171,7 @@ static bool exchange_sources(plan_t *plan, int rank, size_t index) {
   return true;
 }
 
-static void order_is_held(const algo_t *algo) {
+static void stated_order_is_kept_by(const algo_t *algo) {
   for (int size = 2; size <= 9; size++) {
     if (algo_order(algo, size) == PLAN_ORDER_FIXED) continue;
     plan_t *plan = test_plan_build(algo, size, size / 2 % size, TEST_APART);
@@ -191,15 +192,15 @@ static void order_is_held(const algo_t *algo) {
   }
 }
 
-ParameterizedTestParameters(proof, order_of_reductions_is_held) {
+ParameterizedTestParameters(proof, stated_order_is_kept) {
   return every_collective();
 }
 
-ParameterizedTest(int *collective, proof, order_of_reductions_is_held) {
-  test_each_algo((coll_collective_t)*collective, order_is_held);
+ParameterizedTest(int *collective, proof, stated_order_is_kept) {
+  test_each_algo((coll_collective_t)*collective, stated_order_is_kept_by);
 }
 
-/* Of every collective that reduces, whatever memory can be mapped, some plan is exact. */
+/* Every collective that reduces has an exact plan, whatever memory can be mapped. */
 Test(proof, exact_plans_for_any_memory) {
   static const coll_collective_t reducing[] = {COLL_ALLREDUCE, COLL_REDUCE, COLL_REDUCE_SCATTER};
   for (int i = 0; i < 3; i++) {

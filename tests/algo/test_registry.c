@@ -1,4 +1,4 @@
-/* The table of algorithms, and what holds for every builder in it whatever it builds. */
+/* The table of algorithms, and properties of all plans of all builders. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ Test(registry, ends_with_null) {
   cr_assert_null(algo_at(COLL_ALLREDUCE, 1000));
 }
 
-Test(registry, an_unknown_name_is_answered_with_the_nearest) {
+Test(registry, unknown_name_suggests_the_most_similar) {
   const algo_t *algo = NULL;
   cr_assert_eq(algo_find(COLL_ALLREDUCE, "rnig", &algo), COLL_ERROR_INVALID);
   cr_assert_null(algo);
@@ -33,7 +33,7 @@ Test(registry, an_unknown_name_is_answered_with_the_nearest) {
   cr_assert_eq(algo_find(COLL_COLLECTIVE_COUNT, "ring", &algo), COLL_ERROR_INVALID);
 }
 
-Test(registry, impossible_shapes_are_refused) {
+Test(registry, invalid_shapes_are_rejected) {
   const algo_t *algo = algo_at(COLL_BROADCAST, 0);
   plan_t *plan = NULL;
   plan_shape_t shapes[] = {{COLL_BROADCAST, 0, 0},
@@ -53,7 +53,7 @@ static bool headers_equal(const plan_t *a, const plan_t *b) {
 
 static char text[1 << 16], other_text[1 << 16];
 
-static void one_rank_is_built_as_all_are(const algo_t *algo) {
+static void one_rank_equals_its_part_of_all(const algo_t *algo) {
   for (int size = 1; size <= 9; size++) {
     int root = algo_has_root(algo) ? size / 3 : 0;
     plan_t *all = test_plan_build(algo, size, root, TEST_IN_PLACE);
@@ -72,12 +72,13 @@ static void one_rank_is_built_as_all_are(const algo_t *algo) {
   }
 }
 
-Test(builders, one_rank_is_built_as_all_are) {
-  for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) test_each_algo(c, one_rank_is_built_as_all_are);
+Test(builders, one_rank_equals_its_part_of_all) {
+  for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++)
+    test_each_algo(c, one_rank_equals_its_part_of_all);
 }
 
-/* plan.h: in place changes only what a rank does to its own buffers. */
-static void in_place_cannot_be_seen(const algo_t *algo) {
+/* plan.h: in_place changes only what a rank does to its own buffers. */
+static void in_place_is_invisible(const algo_t *algo) {
   for (int size = 1; size <= 17; size++) {
     for (int root = -1; (root = test_next_lead(algo, size, 8, root)) >= 0;) {
       plan_t *apart = test_plan_build(algo, size, root, TEST_APART);
@@ -95,11 +96,11 @@ static void in_place_cannot_be_seen(const algo_t *algo) {
   }
 }
 
-Test(builders, in_place_cannot_be_seen_by_peers) {
-  for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) test_each_algo(c, in_place_cannot_be_seen);
+Test(builders, in_place_is_invisible_to_peers) {
+  for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) test_each_algo(c, in_place_is_invisible);
 }
 
-/* Headers ask for what the programs use and for no more; a lone rank needs nothing. */
+/* Headers state exactly what the programs use; a single rank needs nothing. */
 static void header_is_tight(const algo_t *algo) {
   for (int size = 1; size <= 33; size++) {
     plan_t *apart = test_plan_build(algo, size, 0, TEST_APART);
@@ -118,7 +119,7 @@ static void header_is_tight(const algo_t *algo) {
   }
 }
 
-Test(builders, headers_ask_for_no_more_than_is_used) {
+Test(builders, headers_state_what_programs_use) {
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) test_each_algo(c, header_is_tight);
 }
 
