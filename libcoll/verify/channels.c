@@ -33,7 +33,7 @@ static verify_channel_t *slot_of(verify_channel_t *table, size_t size, uint64_t 
   return &table[i];
 }
 
-/* Doubles the table before it is half full. */
+/* Doubles the table before it is half full_peer. */
 static coll_status_t keep_sparse(verify_channels_t *channels) {
   if (channels->used * 2 < channels->size) return COLL_OK;
   verify_channel_t *table = NULL;

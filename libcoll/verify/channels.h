@@ -1,6 +1,6 @@
 /*
- * The FIFOs: one of messages and one of signals per (source rank, destination rank, lane), made at
- * first use. A message carries the values that were sent and what the sender had seen.
+ * The FIFOs: one of messages and one of signals per (source rank, destination rank, lane), created
+ * at first use. A message carries the values that were sent and the sender's vector clock.
  */
 #ifndef VERIFY_CHANNELS_H
 #define VERIFY_CHANNELS_H
@@ -13,7 +13,7 @@ typedef struct verify_message {
   struct verify_message *next;
   verify_view_t view;
   verify_site_t sender;
-  int32_t part; /* of the first chunk within its block */
+  int32_t part; /* part number of the first chunk */
   int32_t count;
   verify_value_t values[]; /* [count]; signals carry none */
 } verify_message_t;
@@ -37,14 +37,14 @@ void verify_channels_free(verify_channels_t *channels);
 coll_status_t verify_channel_find(verify_channels_t *channels, bool signal, int32_t source,
                                   int32_t destination, int32_t lane, verify_channel_t **channel);
 
-/* Appends a message with room for `count` values, to be filled in by the caller. */
+/* Appends a message of `count` values, which the caller fills in. */
 coll_status_t verify_channel_push(verify_channel_t *channel, int32_t count,
                                   verify_message_t **message);
 
-/* The oldest message, which the caller frees; there must be one. */
+/* Removes the oldest message, which the caller frees. The channel must not be empty. */
 verify_message_t *verify_channel_pop(verify_channel_t *channel);
 
-/* A channel that still holds something, or NULL. */
+/* A channel that is not empty, or NULL. */
 const verify_channel_t *verify_channels_leftover(const verify_channels_t *channels);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Movements ask for one leaf per chunk. Reductions ask for an expression over every rank's chunk,
- * each exactly once; allreduce, for the same expression everywhere. Its order and where it is
- * rounded are what the plan states of them (plan_order_t).
+ * For collectives that only move data, each output chunk must be one leaf. For reductions it must
+ * be an expression over every rank's chunk, each exactly once; for allreduce, the same expression
+ * on all ranks. The plan states the order of the expression and its rounding (plan_order_t).
  */
 #include "verify/expected.h"
 
@@ -31,8 +31,8 @@ typedef struct leaf {
   int32_t rank, chunk;
 } leaf_t;
 
-/* For a movement: whose INPUT chunk belongs in OUTPUT chunk `chunk` of `rank`. For a reduction: the
- * chunk that every rank contributes, as rank 0's. */
+/* For collectives that only move data: the INPUT chunk that belongs in OUTPUT chunk `chunk` of
+ * `rank`. For a reduction: the chunk that every rank contributes, as rank 0's. */
 static leaf_t origin_of(const plan_t *plan, int32_t rank, int32_t chunk) {
   const plan_shape_t *shape = &plan->shape;
   int32_t parts = plan->parts, block = chunk / parts, part = chunk % parts;
@@ -83,7 +83,7 @@ static coll_status_t push(verify_expected_t *expected, size_t *depth, verify_val
   return COLL_OK;
 }
 
-/* One leaf of a reduction's result. */
+/* Checks one leaf of a reduction's result. */
 static coll_status_t check_contribution(verify_expected_t *expected, int32_t rank, int32_t chunk,
                                         leaf_t leaf) {
   if (leaf.chunk != origin_of(expected->plan, rank, chunk).chunk) {
@@ -96,7 +96,8 @@ static coll_status_t check_contribution(verify_expected_t *expected, int32_t ran
   return COLL_OK;
 }
 
-/* Walks the expression; a repeated contribution ends the walk, so it is at most n leaves long. */
+/* Traverses the expression. A repeated contribution ends the traversal, so it visits at most n
+ * leaves. */
 static coll_status_t check_reduction(verify_expected_t *expected, int32_t rank, int32_t chunk,
                                      verify_value_t value) {
   expected->round++;
@@ -135,8 +136,8 @@ static bool is_exact(const verify_expected_t *expected, verify_value_t value) {
   return exact;
 }
 
-/* Of a reduction that has the right contributions: whether they are in the order that the plan
- * states, and rounded as often. */
+/* For a reduction with the right contributions: checks that their order and the number of roundings
+ * are those that the plan states. */
 static coll_status_t check_order(const verify_expected_t *expected, int32_t rank, int32_t chunk,
                                  verify_value_t value) {
   const plan_t *plan = expected->plan;
@@ -158,7 +159,7 @@ static coll_status_t check_order(const verify_expected_t *expected, int32_t rank
   return COLL_OK;
 }
 
-/* Allreduce: the ranks that end later must hold the very expression of the first. */
+/* Allreduce: every later rank must have the same expression as the first rank that ended. */
 static coll_status_t check_identical(verify_expected_t *expected, int32_t rank, int32_t chunk,
                                      verify_value_t value) {
   if (value == expected->agreed[chunk]) return COLL_OK;

@@ -1,4 +1,4 @@
-/* One array of cells for all ranks; reads are list entries from a pool. */
+/* One array of cells for all ranks. Reads are list entries from a pool. */
 #include "verify/memory.h"
 
 #include <inttypes.h>
@@ -7,10 +7,10 @@
 
 #include "base/memory.h"
 
-#define CELLS_MAX ((size_t)1 << 27) /* what a hostile plan file may make us allocate: 3 GB */
+#define CELLS_MAX ((size_t)1 << 27) /* memory limit for a hostile plan file: 3 GB */
 #define NO_READ (-1)
 
-/* Buffers one after the other, rank by rank. */
+/* Assigns cells to the buffers, rank by rank. */
 static coll_status_t lay_out(verify_memory_t *memory, size_t *cells) {
   const plan_t *plan = memory->plan;
   size_t next = 0;
@@ -47,7 +47,7 @@ static void start(verify_memory_t *memory, const verify_values_t *values, int32_
 
 coll_status_t verify_memory_create(const plan_t *plan, const verify_values_t *values,
                                    verify_report_t *report, verify_memory_t *memory) {
-  *memory = (verify_memory_t){.plan = plan, .report = report, .spare_read = NO_READ};
+  *memory = (verify_memory_t){.plan = plan, .report = report, .free_reads = NO_READ};
   COLL_TRY(
       base_alloc((size_t)plan->shape.size, sizeof *memory->base, "cells", (void **)&memory->base));
   size_t cells = 0;
@@ -78,8 +78,8 @@ static verify_site_t site_of(const verify_memory_t *memory, verify_epoch_t epoch
       .rank = (int32_t)epoch.lane / lanes, .lane = (int32_t)epoch.lane % lanes, .step = step};
 }
 
-/* Two unordered accesses: `does` at `site` ("reads"), `did` by the other, seen earlier in the run.
- */
+/* Rejects two unordered accesses: this one (`does`, e.g. "reads", at `site`) and an earlier one of
+ * the run (`did`, by `other`). */
 static coll_status_t race(const verify_memory_t *memory, verify_site_t site, const char *does,
                           verify_place_t place, verify_site_t other, const char *did) {
   char where[80], what[48];
@@ -88,11 +88,11 @@ static coll_status_t race(const verify_memory_t *memory, verify_site_t site, con
   verify_site_describe(memory->plan, other, where, sizeof where);
   if (site.step == VERIFY_AT_END) {
     return verify_reject(memory->plan, memory->report, VERIFY_RACE, site,
-                         "%s may be given back before %s %s it", what, where, did);
+                         "%s may be returned to the caller before %s %s it", what, where, did);
   }
   if (other.step < 0) {
     return verify_reject(memory->plan, memory->report, VERIFY_RACE, site,
-                         "%s %s, and nothing keeps that %s %s", does, what,
+                         "%s %s, and nothing orders that %s %s", does, what,
                          other.step == VERIFY_AT_START ? "after" : "before", where);
   }
   return verify_reject(memory->plan, memory->report, VERIFY_RACE, site,
@@ -107,14 +107,14 @@ static coll_status_t check_against_write(const verify_memory_t *memory, verify_s
 }
 
 static void free_read(verify_memory_t *memory, int32_t index) {
-  memory->reads[index].next = memory->spare_read;
-  memory->spare_read = index;
+  memory->reads[index].next = memory->free_reads;
+  memory->free_reads = index;
 }
 
 static coll_status_t new_read(verify_memory_t *memory, int32_t *index) {
-  if (memory->spare_read != NO_READ) {
-    *index = memory->spare_read;
-    memory->spare_read = memory->reads[*index].next;
+  if (memory->free_reads != NO_READ) {
+    *index = memory->free_reads;
+    memory->free_reads = memory->reads[*index].next;
     return COLL_OK;
   }
   COLL_TRY(base_grow((void **)&memory->reads, &memory->read_capacity, memory->read_count + 1,
@@ -123,7 +123,8 @@ static coll_status_t new_read(verify_memory_t *memory, int32_t *index) {
   return COLL_OK;
 }
 
-/* Forgets the reads that are ordered before this one: what is ordered after it is after them. */
+/* Removes the reads that are ordered before this one: an access that is ordered after this one is
+ * ordered after them too. */
 static void forget_covered_reads(verify_memory_t *memory, const verify_view_t *view,
                                  verify_cell_t *cell) {
   int32_t *link = &cell->reads;

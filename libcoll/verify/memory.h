@@ -1,8 +1,8 @@
 /*
- * All ranks' memory, chunk by chunk: the value of each chunk, its last write, and the reads since
- * then that are not ordered before each other. Two accesses, one of them a write, must be ordered
- * (FastTrack, Flanagan & Freund 2009). Where an in-place call makes INPUT and OUTPUT one memory,
- * both names lead to one cell.
+ * The memory of all ranks, chunk by chunk: the value of each chunk, its last write, and the reads
+ * since then that are not ordered before one another. Two accesses, one of them a write, must be
+ * ordered (FastTrack, Flanagan & Freund 2009). Where INPUT and OUTPUT of an in-place call are the
+ * same memory, both names refer to one cell.
  */
 #ifndef VERIFY_MEMORY_H
 #define VERIFY_MEMORY_H
@@ -11,6 +11,7 @@
 #include "verify/report.h"
 #include "verify/values.h"
 
+/* One chunk of memory. */
 typedef struct verify_place {
   int32_t rank;
   plan_buffer_t buffer;
@@ -37,11 +38,11 @@ typedef struct verify_memory {
   verify_cell_t *cells;
   verify_read_t *reads;
   size_t read_count, read_capacity;
-  int32_t spare_read; /* list of unused entries, or -1 */
+  int32_t free_reads; /* first of the list of free entries, or -1 */
 } verify_memory_t;
 
-/* Every rank has started: INPUT holds its leaves, OUTPUT and SCRATCH nothing. The start is event 1
- * of the rank's lane 0. */
+/* Creates the state in which every rank has entered the call: INPUT holds its leaves; OUTPUT and
+ * SCRATCH are undefined. The entry of a rank is event 1 of its lane 0. */
 coll_status_t verify_memory_create(const plan_t *plan, const verify_values_t *values,
                                    verify_report_t *report, verify_memory_t *memory);
 void verify_memory_free(verify_memory_t *memory);
@@ -49,7 +50,7 @@ void verify_memory_free(verify_memory_t *memory);
 /* The cell behind a place. */
 size_t verify_memory_cell(const verify_memory_t *memory, verify_place_t place);
 
-/* An access by the lane whose view is given, at `site`. */
+/* Records an access by the lane with this view, at `site`. */
 coll_status_t verify_memory_read(verify_memory_t *memory, verify_site_t site,
                                  const verify_view_t *view, verify_place_t place,
                                  verify_value_t *value);
@@ -57,11 +58,12 @@ coll_status_t verify_memory_write(verify_memory_t *memory, verify_site_t site,
                                   const verify_view_t *view, verify_place_t place,
                                   verify_value_t value);
 
-/* The call of a rank returns: its buffers are the caller's again, its SCRATCH the next call's. That
- * is a write to all of them, by a lane that has seen all of the rank's lanes. */
+/* Records that a rank's call returns: its buffers belong to the caller again, its SCRATCH to the
+ * next call. That is modelled as a write to all of them, by a lane that has observed all lanes of
+ * the rank. */
 coll_status_t verify_memory_end(verify_memory_t *memory, int32_t rank, const verify_view_t *view);
 
-/* The value of a place, looked at by nobody. */
+/* The value of a chunk, without recording a read. */
 verify_value_t verify_memory_peek(const verify_memory_t *memory, verify_place_t place);
 
 #endif

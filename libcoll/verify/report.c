@@ -1,4 +1,4 @@
-/* Sites and verdicts in words. */
+/* Describes locations in the run, and rejects plans. */
 #include "verify/report.h"
 
 #include <stdarg.h>
@@ -30,21 +30,4 @@ coll_status_t verify_reject(const plan_t *plan, verify_report_t *report, verify_
   report->lane = site.lane;
   report->step = site.step < 0 ? -1 : site.step;
   return COLL_ERROR_INVALID;
-}
-
-const char *verify_verdict_name(verify_verdict_t verdict) {
-  switch (verdict) {
-    case VERIFY_PROVED: return "proved";
-    case VERIFY_MALFORMED: return "malformed";
-    case VERIFY_UNMATCHED: return "unmatched";
-    case VERIFY_SIZE: return "size";
-    case VERIFY_DEADLOCK: return "deadlock";
-    case VERIFY_UNWRITTEN: return "unwritten";
-    case VERIFY_RACE: return "race";
-    case VERIFY_CONST_INPUT: return "const input";
-    case VERIFY_CONTRIBUTION: return "contribution";
-    case VERIFY_NOT_IDENTICAL: return "not identical";
-    case VERIFY_ORDER: return "order";
-  }
-  return "?";
 }

@@ -1,5 +1,6 @@
 /*
- * The symbolic run: every lane of every rank, one step at a time, over FIFOs of the stated depth.
+ * The state of a symbolic run: every lane of every rank, executed one step at a time, over FIFOs of
+ * the stated depth.
  */
 #ifndef VERIFY_RUN_H
 #define VERIFY_RUN_H
@@ -8,20 +9,20 @@
 #include "verify/expected.h"
 #include "verify/memory.h"
 
-/* A step that other lanes are ordered after. */
+/* A step that `after` steps of other lanes wait for. */
 typedef struct verify_watched {
-  int32_t step, users; /* `after` steps that name it and are not done */
-  verify_view_t view;  /* once it is done */
+  int32_t step, users; /* `after` steps that name it and have not run */
+  verify_view_t view;  /* set when the step has run */
 } verify_watched_t;
 
 /* A lane's progress. */
 typedef struct verify_lane {
-  verify_site_t at; /* the next step; at.step == count: done */
+  verify_site_t at; /* the next step; at.step == count: none left */
   verify_view_t view;
-  bool queued;  /* in the run's queue */
-  bool ended;   /* its last step is done */
-  bool offered; /* depth 0: the send at hand waits to be taken */
-  int32_t full; /* of a multicast plan: the rank that has no room for the row at hand */
+  bool queued;    /* in the run's queue */
+  bool ended;     /* its last step has run */
+  bool is_pushed; /* depth 0: the current send has pushed its message, which was not yet received */
+  int32_t full_peer; /* multicast plans: a rank whose FIFO is too full_peer for the row of sends */
   verify_watched_t *watched; /* ascending steps */
   size_t watched_count, passed_count;
 } verify_lane_t;
@@ -35,28 +36,19 @@ typedef struct verify_run {
   verify_channels_t channels;
   verify_expected_t expected;
   verify_lane_t *lanes; /* [ranks * plan->lanes] */
-  int32_t *lanes_left;  /* [ranks]: lanes that are not done */
-  uint32_t *queue;      /* ring of the lanes that may be able to go on */
+  int32_t *lanes_left;  /* [ranks]: lanes that have not ended */
+  uint32_t *queue;      /* ring buffer of the lanes that may be able to continue */
   size_t lane_count, queue_head, queue_length;
-  verify_value_t *operands; /* what a step has read and is about to write */
+  verify_value_t *operands; /* values that a step has read and will write */
   size_t operand_capacity;
 } verify_run_t;
 
-/* Number of a lane through all ranks. */
+/* Number of a lane across all ranks. */
 static inline uint32_t verify_lane_number(const plan_t *plan, int32_t rank, int32_t lane) {
   return (uint32_t)(rank * plan->lanes + lane);
 }
 
-/* The step at hand, if it can be done now: *done says whether. */
-coll_status_t verify_step_run(verify_run_t *run, verify_lane_t *lane, bool *done);
-
-/* Queues a lane that what was just done may have set free. */
+/* Queues a lane that may be able to continue after the last step. */
 void verify_run_wake(verify_run_t *run, int32_t rank, int32_t lane);
-
-/* No lane can go on: rejects the plan, saying who waits for what. */
-coll_status_t verify_reject_deadlock(verify_run_t *run);
-
-/* A message or signal was left over: rejects the plan. */
-coll_status_t verify_reject_leftover(verify_run_t *run, const verify_channel_t *channel);
 
 #endif

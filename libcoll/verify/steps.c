@@ -1,8 +1,9 @@
-/* What each kind of step does to the symbolic state. */
+/* The effect of each kind of step on the symbolic state. */
+#include "verify/steps.h"
+
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "verify/run.h"
 
 static verify_place_t place_of(const plan_span_t *span, int32_t index) {
   return (verify_place_t){.rank = span->rank, .buffer = span->buffer, .chunk = span->first + index};
@@ -31,8 +32,8 @@ static coll_status_t operands_reserve(verify_run_t *run, int32_t count) {
                    sizeof *run->operands, "operands");
 }
 
-/* A source may be the destination itself, chunk for chunk; shifted against it, the step would
- * overwrite what it has yet to read. */
+/* A source may be the destination itself, chunk by chunk. If it overlaps the destination with a
+ * shift, the step would overwrite chunks before it reads them. */
 static coll_status_t check_overlap(verify_run_t *run, const verify_lane_t *lane,
                                    const plan_span_t *dst, const plan_span_t *src) {
   size_t dst_first = verify_memory_cell(&run->memory, place_of(dst, 0));
@@ -76,9 +77,9 @@ static coll_status_t run_reduce(verify_run_t *run, verify_lane_t *lane, const pl
   return COLL_OK;
 }
 
-/* Puts what `src` holds now (nothing for a signal) into the channel. */
-static coll_status_t post(verify_run_t *run, verify_lane_t *lane, verify_channel_t *channel,
-                          const plan_span_t *src) {
+/* Pushes the current values of `src` (none for a signal) into the channel. */
+static coll_status_t push_span(verify_run_t *run, verify_lane_t *lane, verify_channel_t *channel,
+                               const plan_span_t *src) {
   int32_t count = src != NULL ? src->count : 0;
   COLL_TRY(operands_reserve(run, count));
   for (int32_t i = 0; i < count; i++) {
@@ -93,7 +94,7 @@ static coll_status_t post(verify_run_t *run, verify_lane_t *lane, verify_channel
   return COLL_OK;
 }
 
-/* Whether all FIFOs have room for the row that begins with the rank's next send. */
+/* Whether all FIFOs have room for the row of sends that begins with the rank's next step. */
 static coll_status_t row_has_room(verify_run_t *run, verify_lane_t *lane, bool *room) {
   int32_t size = run->plan->shape.size;
   *room = true;
@@ -102,7 +103,7 @@ static coll_status_t row_has_room(verify_run_t *run, verify_lane_t *lane, bool *
     COLL_TRY(verify_channel_find(&run->channels, false, lane->at.rank, (lane->at.rank + i) % size,
                                  lane->at.lane, &channel));
     *room = channel->pushed - channel->popped < (size_t)run->plan->depth;
-    lane->full = (lane->at.rank + i) % size;
+    lane->full_peer = (lane->at.rank + i) % size;
   }
   return COLL_OK;
 }
@@ -118,13 +119,13 @@ static coll_status_t run_send(verify_run_t *run, verify_lane_t *lane, const plan
   }
   COLL_TRY(
       verify_channel_find(&run->channels, false, lane->at.rank, peer, lane->at.lane, &channel));
-  if (!lane->offered && channel->pushed - channel->popped < room) {
-    COLL_TRY(post(run, lane, channel, &step->send.src));
+  if (!lane->is_pushed && channel->pushed - channel->popped < room) {
+    COLL_TRY(push_span(run, lane, channel, &step->send.src));
     verify_run_wake(run, peer, lane->at.lane);
-    lane->offered = true;
+    lane->is_pushed = true;
   }
-  *done = lane->offered && channel->pushed - channel->popped <= depth;
-  if (*done) lane->offered = false;
+  *done = lane->is_pushed && channel->pushed - channel->popped <= depth;
+  if (*done) lane->is_pushed = false;
   return COLL_OK;
 }
 
@@ -134,7 +135,7 @@ static coll_status_t check_message(verify_run_t *run, const verify_lane_t *lane,
   verify_site_describe(run->plan, message->sender, sender, sizeof sender);
   if (message->count != dst->count) {
     return verify_reject(run->plan, run->report, VERIFY_SIZE, lane->at,
-                         "takes %d chunks, but the message of %s has %d", dst->count, sender,
+                         "receives %d chunks, but the message of %s has %d", dst->count, sender,
                          message->count);
   }
   int32_t part = dst->first % run->plan->parts;
@@ -158,7 +159,7 @@ static coll_status_t take(verify_run_t *run, verify_lane_t *lane, verify_message
   return COLL_OK;
 }
 
-/* A recv into `dst`, or, with NULL, a wait. */
+/* Runs a recv into `dst` or, if NULL, a wait. */
 static coll_status_t run_take(verify_run_t *run, verify_lane_t *lane, int32_t peer,
                               const plan_span_t *dst, bool *done) {
   verify_channel_t *channel = NULL;
@@ -177,7 +178,7 @@ static coll_status_t run_take(verify_run_t *run, verify_lane_t *lane, int32_t pe
 static coll_status_t run_signal(verify_run_t *run, verify_lane_t *lane, int32_t peer) {
   verify_channel_t *channel = NULL;
   COLL_TRY(verify_channel_find(&run->channels, true, lane->at.rank, peer, lane->at.lane, &channel));
-  COLL_TRY(post(run, lane, channel, NULL));
+  COLL_TRY(push_span(run, lane, channel, NULL));
   verify_run_wake(run, peer, lane->at.lane);
   return COLL_OK;
 }

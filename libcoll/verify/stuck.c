@@ -1,11 +1,11 @@
 /*
- * Why a run ended with work left. A lane that cannot go on waits for exactly one other, so
- * following them ends in a circle or at a lane that is done.
+ * Explains why a run ended with work left over. A blocked lane waits for exactly one other lane, so
+ * the chain of waiting lanes ends in a cycle or at a lane that has ended.
  */
+#include "verify/stuck.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include "verify/run.h"
 
 static bool is_done(const verify_run_t *run, const verify_lane_t *lane) {
   return (size_t)lane->at.step >= run->plan->programs[lane->at.rank].lanes[lane->at.lane].count;
@@ -15,12 +15,12 @@ static const plan_step_t *step_of(const verify_run_t *run, const verify_lane_t *
   return &run->plan->programs[lane->at.rank].lanes[lane->at.lane].steps[lane->at.step];
 }
 
-/* The lane that a stuck one waits for. */
+/* The lane that a blocked lane waits for. */
 static uint32_t waits_for(const verify_run_t *run, const verify_lane_t *lane) {
   const plan_step_t *step = step_of(run, lane);
   int32_t rank = lane->at.rank, number = lane->at.lane;
   switch (step->kind) {
-    case PLAN_SEND: rank = run->plan->multicast ? lane->full : step->send.peer; break;
+    case PLAN_SEND: rank = run->plan->multicast ? lane->full_peer : step->send.peer; break;
     case PLAN_RECV: rank = step->recv.peer; break;
     case PLAN_WAIT: rank = step->wait.peer; break;
     case PLAN_AFTER: number = step->after.lane; break;
@@ -29,7 +29,7 @@ static uint32_t waits_for(const verify_run_t *run, const verify_lane_t *lane) {
   return verify_lane_number(run->plan, rank, number);
 }
 
-static const char *wish_of(const plan_step_t *step) {
+static const char *awaited_action(const plan_step_t *step) {
   switch (step->kind) {
     case PLAN_SEND: return "to take its message";
     case PLAN_RECV: return "to send a message";
@@ -52,14 +52,14 @@ static void append_wait(const verify_run_t *run, const verify_lane_t *lane, bool
   size_t length = strlen(text);
   snprintf(text + length, bytes - length, "%swaits for rank %d lane %d (%s) %s",
            is_first ? "" : ", which ", other->at.rank, other->at.lane, where,
-           wish_of(step_of(run, lane)));
+           awaited_action(step_of(run, lane)));
 }
 
 coll_status_t verify_reject_deadlock(verify_run_t *run) {
   uint32_t first = 0;
   while (is_done(run, &run->lanes[first])) first++;
-  /* After as many hops as there are lanes the walk is in its circle, or at the lane before one that
-   * is done: the story starts there. */
+  /* After `lane_count` hops the walk is in the cycle, or at the lane before one that has ended: the
+   * sentence starts there. */
   uint32_t lane = first;
   for (size_t i = 0; i < run->lane_count; i++) {
     uint32_t next = waits_for(run, &run->lanes[lane]);

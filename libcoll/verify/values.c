@@ -1,4 +1,4 @@
-/* Leaves are numbered by arithmetic, reductions interned in an open-addressing table. */
+/* Leaves are numbered by arithmetic; reductions are interned in an open-addressing hash table. */
 #include "verify/values.h"
 
 #include <assert.h>
@@ -86,7 +86,7 @@ static uint32_t *slot_of(const verify_values_t *values, const verify_value_t ope
   }
 }
 
-/* Doubles the table before it is half full. */
+/* Doubles the table before it is half full_peer. */
 static coll_status_t keep_sparse(verify_values_t *values) {
   if (values->reduction_count * 2 < values->table_size) return COLL_OK;
   uint32_t *table = NULL;

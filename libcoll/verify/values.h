@@ -1,9 +1,9 @@
 /*
- * Symbolic values: a leaf is one rank's INPUT chunk, a reduction the ordered list of values that
- * one step reduced, and so one rounding. Equal expressions have equal numbers (hash-consing), so
- * that comparing two results costs nothing. Reductions are neither commutative nor associative
- * here: floating point is not. Of every reduction it is known whether it is a canonical expression
- * over a run of ranks.
+ * Symbolic values. A leaf is one rank's INPUT chunk. A reduction is the ordered list of values that
+ * one step reduced, which is one rounding. Equal expressions have equal numbers (hash-consing), so
+ * comparing two results is a comparison of numbers. Reductions are neither commutative nor
+ * associative here, as floating-point arithmetic is not. Each reduction stores whether it is a
+ * canonical expression over a run of ranks.
  */
 #ifndef VERIFY_VALUES_H
 #define VERIFY_VALUES_H
@@ -25,7 +25,8 @@ typedef struct verify_ranks {
 typedef struct verify_reduction {
   size_t first; /* operands[first, first + count) */
   uint32_t count;
-  verify_ranks_t canonical; /* the ranks whose canonical expression it is, by its leaves' ranks */
+  verify_ranks_t canonical; /* the ranks of which it is the canonical expression, by the ranks of
+                               its leaves */
 } verify_reduction_t;
 
 typedef struct verify_values {
@@ -42,25 +43,27 @@ typedef struct verify_values {
 coll_status_t verify_values_create(const plan_t *plan, verify_values_t *values);
 void verify_values_free(verify_values_t *values);
 
-/* Rank's INPUT chunk as it was when the call started. */
+/* The value of a rank's INPUT chunk when the call started. */
 verify_value_t verify_value_leaf(const verify_values_t *values, int32_t rank, int32_t chunk);
 
 /* Whether `value` is a leaf, and which. */
 bool verify_value_is_leaf(const verify_values_t *values, verify_value_t value, int32_t *rank,
                           int32_t *chunk);
 
-/* The reduction that `value`, neither undefined nor a leaf, is. */
+/* The reduction of `value`, which must be neither undefined nor a leaf. */
 const verify_reduction_t *verify_value_reduction(const verify_values_t *values,
                                                  verify_value_t value);
 
-/* The ranks that `value` is the canonical expression over (plan.h), whatever their chunks. */
+/* The ranks of which `value` is the canonical expression (plan.h), whatever their chunks; count 0
+ * if it is not one. */
 verify_ranks_t verify_value_canonical(const verify_values_t *values, verify_value_t value);
 
-/* What a reduction makes of operands[0], operands[1], …; a single operand is itself. */
+/* The value of the reduction of operands[0], operands[1], …; a single operand is its own value. */
 coll_status_t verify_value_reduce(verify_values_t *values, const verify_value_t operands[],
                                   uint32_t count, verify_value_t *value);
 
-/* "rank 2's input[3]", "nothing, …", "a reduction of 3 values": for sentences. Returns `text`. */
+/* "rank 2's input[3]", "nothing that was ever written", "a reduction of 3 values". Returns
+ * `text`. */
 const char *verify_value_describe(const verify_values_t *values, verify_value_t value, char *text,
                                   size_t bytes);
 

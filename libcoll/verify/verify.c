@@ -1,6 +1,6 @@
 /*
- * Sets up the symbolic run, lets lanes go on in turn until all are done or none can, and ends each
- * rank's call when its last lane is done.
+ * Sets up the symbolic run, runs lanes round-robin until all have ended or none can continue, and
+ * ends each rank's call when its last lane has ended.
  */
 #include "verify/verify.h"
 
@@ -9,13 +9,8 @@
 
 #include "base/memory.h"
 #include "verify/run.h"
-
-void verify_run_wake(verify_run_t *run, int32_t rank, int32_t lane) {
-  uint32_t number = verify_lane_number(run->plan, rank, lane);
-  if (run->lanes[number].queued) return;
-  run->lanes[number].queued = true;
-  run->queue[(run->queue_head + run->queue_length++) % run->lane_count] = number;
-}
+#include "verify/steps.h"
+#include "verify/stuck.h"
 
 static verify_lane_t *next_lane(verify_run_t *run) {
   verify_lane_t *lane = &run->lanes[run->queue[run->queue_head]];
@@ -25,14 +20,15 @@ static verify_lane_t *next_lane(verify_run_t *run) {
   return lane;
 }
 
-/* ---- the watched steps of `after` ---- */
+/* ---- steps that `after` steps wait for ---- */
 
 static int compare_steps(const void *a, const void *b) {
   int32_t left = ((const verify_watched_t *)a)->step, right = ((const verify_watched_t *)b)->step;
   return (left > right) - (left < right);
 }
 
-/* Steps of `number` that other lanes of the rank are ordered after, as often as they are named. */
+/* The steps of lane `number` that `after` steps of other lanes of the rank name, one entry per
+ * naming step. */
 static size_t collect_watched(const plan_t *plan, int32_t rank, int32_t number,
                               verify_watched_t *watched) {
   size_t found = 0;
@@ -66,16 +62,17 @@ static coll_status_t watch(const plan_t *plan, verify_lane_t *lane) {
 
 /* ---- start, steps, end ---- */
 
-/* The start of a rank is event 1 of its lane 0; all its lanes have seen it, and, where the engine
- * has all ranks enter before any starts, those of all ranks. */
+/* The entry of a rank into the call is event 1 of its lane 0. All its lanes have observed it. Where
+ * the engine exchanges addresses first, they have observed the entries of all ranks. */
 static coll_status_t start_lane(verify_run_t *run, int32_t rank, int32_t number) {
   const plan_t *plan = run->plan;
   verify_lane_t *lane = &run->lanes[verify_lane_number(plan, rank, number)];
   lane->at = (verify_site_t){.rank = rank, .lane = number};
   COLL_TRY(watch(plan, lane));
   COLL_TRY(verify_view_create(&run->clocks, verify_lane_number(plan, rank, number), &lane->view));
-  bool handshake = plan->reach == PLAN_REACH_USER;
-  int32_t from = handshake ? 0 : rank, to = handshake ? plan->shape.size : rank + 1;
+  bool exchanges_addresses = plan->reach == PLAN_REACH_USER;
+  int32_t from = exchanges_addresses ? 0 : rank,
+          to = exchanges_addresses ? plan->shape.size : rank + 1;
   for (int32_t other = from; other < to; other++) {
     verify_epoch_t started = {.lane = verify_lane_number(plan, other, 0), .count = 1};
     COLL_TRY(verify_view_see(&run->clocks, &lane->view, started));
@@ -94,8 +91,8 @@ static coll_status_t end_rank(verify_run_t *run, int32_t rank) {
   return verify_expected_check(&run->expected, rank, &first->view);
 }
 
-/* The step at hand is done: lanes ordered after it may go on. */
-static void pass_step(verify_run_t *run, verify_lane_t *lane) {
+/* The lane's current step has run: wakes lanes that wait for it by `after`. */
+static void finish_step(verify_run_t *run, verify_lane_t *lane) {
   if (lane->passed_count < lane->watched_count &&
       lane->watched[lane->passed_count].step == lane->at.step) {
     lane->watched[lane->passed_count++].view = verify_view_release(&lane->view);
@@ -107,14 +104,14 @@ static void pass_step(verify_run_t *run, verify_lane_t *lane) {
   run->report->steps++;
 }
 
-/* One turn of a lane: one step, if it can be done. */
-static coll_status_t take_turn(verify_run_t *run, verify_lane_t *lane) {
+/* Runs one step of a lane, unless it is blocked. */
+static coll_status_t run_lane(verify_run_t *run, verify_lane_t *lane) {
   size_t count = run->plan->programs[lane->at.rank].lanes[lane->at.lane].count;
   bool done = false;
   if ((size_t)lane->at.step < count) {
     COLL_TRY(verify_step_run(run, lane, &done));
     if (!done) return COLL_OK;
-    pass_step(run, lane);
+    finish_step(run, lane);
   }
   if ((size_t)lane->at.step < count) {
     verify_run_wake(run, lane->at.rank, lane->at.lane);
@@ -126,7 +123,7 @@ static coll_status_t take_turn(verify_run_t *run, verify_lane_t *lane) {
 }
 
 static coll_status_t run_all(verify_run_t *run) {
-  while (run->queue_length > 0) COLL_TRY(take_turn(run, next_lane(run)));
+  while (run->queue_length > 0) COLL_TRY(run_lane(run, next_lane(run)));
   for (int32_t rank = 0; rank < run->plan->shape.size; rank++) {
     if (run->lanes_left[rank] > 0) return verify_reject_deadlock(run);
   }

@@ -91,7 +91,7 @@ ok "verify reads standard input"
 sed 's/  recv 0 -> scratch\[0+1\]/  recv 0 -> scratch[0+2]/; s/^message 1/message 2/' \
   ring.plan >size.plan
 run 1 verify size.plan && grep -q '1 REJECTED' out &&
-  grep -q 'in size.plan: size: rank 1 lane 0 step 1 (recv): takes 2 chunks' err
+  grep -q 'in size.plan: size: rank 1 lane 0 step 1 (recv): receives 2 chunks' err
 ok "a wrong size is rejected with 1, naming rank, lane, step and why"
 
 sed '/^rank 3/,/^rank 4/{/  send /{x;s/^/x/;/^x$/{x;d};x}}' ring.plan >dropped.plan

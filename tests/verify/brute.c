@@ -1,6 +1,7 @@
 /*
  * The unit of interleaving is one read or one write of one chunk. Actors are the lanes of all ranks
- * and, per rank, the caller, who enters and leaves. A schedule is which actor moves next.
+ * and, per rank, the caller, which enters and leaves the call. A schedule decides which actor moves
+ * next.
  */
 #include "brute.h"
 
@@ -9,21 +10,22 @@
 
 #include "random.h"
 
-#define SLOTS_MAX 8 /* messages in a FIFO, whatever the plan states */
-#define RUNS_MAX 16 /* of operands, of 1, 2, 4, … each */
+#define SLOTS_MAX 8 /* slots of a FIFO, independent of the plan's depth */
+#define RUNS_MAX 16 /* partial results of a reduction, of 1, 2, 4, … operands each */
 
-/* A chunk's contents: `sum` tells which contributions are in it, `hash` also by which expression,
- * `rounded` also where that was rounded. */
+/* The contents of a chunk: `sum` identifies the contributions in it, `hash` also the expression,
+ * `rounded` also where it was rounded. */
 typedef struct number {
   uint64_t sum, hash, rounded;
 } number_t;
 
 typedef struct lane {
   int32_t rank, lane, step;
-  int32_t phase;           /* reads and writes of the step that are done */
-  number_t runs[RUNS_MAX]; /* of a reduction's operands, read and not yet written; of a copy: [0] */
+  int32_t phase;           /* reads and writes of the current step that are done */
+  number_t runs[RUNS_MAX]; /* operands of a reduction that were read and not yet written; of a copy:
+                              [0] */
   int32_t lengths[RUNS_MAX], run_count;
-  bool is_backwards; /* steps go through their chunks from the last to the first */
+  bool is_backwards; /* steps process their chunks from the last to the first */
 } lane_t;
 
 typedef struct fifo {
@@ -46,10 +48,10 @@ struct brute {
   call_t *calls; /* [ranks] */
   lane_t *lanes;
   fifo_t *fifos;     /* [ranks * ranks * lanes] */
-  number_t *numbers; /* behind the fifos' slots */
-  number_t *agreed;  /* [parts]: the first finished rank's allreduce */
+  number_t *numbers; /* storage of the FIFOs' slots */
+  number_t *agreed;  /* [parts]: the allreduce result of the first rank that finished */
   bool has_agreed;
-  int32_t depth;   /* messages a FIFO holds in this run */
+  int32_t depth;   /* FIFO depth in this run */
   uint64_t poison; /* changes from run to run */
   brute_fault_t fault;
 };
@@ -62,8 +64,8 @@ static void *array(size_t count, size_t bytes) {
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* How far INPUT starts behind OUTPUT in an in-place call, by the pointers that coll.h asks for;
- * false where the collective has no in-place form for this rank. */
+/* Offset of INPUT from OUTPUT in an in-place call, by the pointers that coll.h requires; false
+ * where the collective has no in-place form for this rank. */
 static bool in_place_distance(const plan_t *plan, int32_t rank, int32_t *distance) {
   int32_t own = rank * plan->parts;
   bool is_root = rank == plan->shape.root;
@@ -151,7 +153,7 @@ static number_t rounded(number_t number) {
   return number;
 }
 
-/* What the canonical expression over the chunk of ranks [first, first + count) comes to. */
+/* The value of the canonical expression over the chunk of ranks [first, first + count). */
 static number_t canonical(int32_t first, int32_t count, int32_t chunk) {
   int32_t cut = 1;
   if (count == 1) return leaf(first, chunk);
@@ -176,7 +178,7 @@ static uint64_t total(const brute_t *brute, int32_t chunk) {
   return sum;
 }
 
-/* Whether a reduction of all ranks' chunk is in the order that the plan states. */
+/* Whether the value is a reduction of all ranks' chunk in the order that the plan states. */
 static bool is_in_order(const brute_t *brute, int32_t chunk, number_t got) {
   number_t asked = canonical(0, brute->ranks, chunk);
   if (brute->ranks > 1) asked = rounded(asked);
@@ -219,7 +221,7 @@ static void check_output(brute_t *brute, int32_t rank) {
   }
 }
 
-/* Input that is not output as well belongs to the caller all along. */
+/* INPUT that is not also OUTPUT belongs to the caller at all times. */
 static void check_input(brute_t *brute, int32_t rank) {
   int32_t inputs = plan_chunks(brute->plan, rank, PLAN_INPUT);
   size_t first = brute->offset[rank][PLAN_OUTPUT];
@@ -258,12 +260,12 @@ static void advance(lane_t *lane) {
   lane->phase = 0;
 }
 
-/* The chunk that the index-th access of a step goes to. */
+/* The chunk of the index-th access of a step. */
 static int32_t chunk_order(const lane_t *lane, int32_t index, int32_t count) {
   return lane->is_backwards ? count - 1 - index : index;
 }
 
-/* Depth 0: the sender's lane, if it stands at the matching send. */
+/* Depth 0: the sender's lane, if its next step is the matching send. */
 static lane_t *meeting_sender(const brute_t *brute, const lane_t *lane, int32_t peer) {
   lane_t *sender = lane_of(brute, peer, lane->lane);
   const plan_step_t *step = step_at(brute, sender);
@@ -310,7 +312,7 @@ static void move_copy(brute_t *brute, lane_t *lane, const plan_span_t *dst,
   lane->phase++;
 }
 
-/* Takes in the next operand: the binary counter of plan.h. */
+/* Adds the next operand: the stack algorithm of plan.h. */
 static void push_operand(lane_t *lane, number_t operand) {
   int32_t top = lane->run_count++;
   if (top >= RUNS_MAX) abort();
@@ -362,7 +364,7 @@ static bool fits(brute_t *brute, const plan_span_t *dst, int32_t count, int32_t 
   return false;
 }
 
-/* Sender and receiver have met: the data goes from one's memory to the other's. */
+/* Depth 0: copies the data directly from the sender's to the receiver's memory. */
 static void move_meeting(brute_t *brute, lane_t *lane, const plan_step_t *step) {
   lane_t *sender = meeting_sender(brute, lane, step->recv.peer);
   const plan_span_t *src = &step_at(brute, sender)->send.src;
@@ -479,7 +481,8 @@ brute_fault_t brute_judge(brute_t *brute) {
   return brute->fault;
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- create, free
+ * ----------------------------------------------------------------------------------- */
 
 brute_t *brute_create(const plan_t *plan) {
   brute_t *brute = array(1, sizeof *brute);

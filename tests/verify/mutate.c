@@ -1,4 +1,4 @@
-/* Every mutation picks its victim at random among the steps that it applies to. */
+/* Every mutation selects a random step among those that it applies to. */
 #include "mutate.h"
 
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static bool has_peer(const plan_step_t *step) {
          step->kind == PLAN_WAIT;
 }
 
-/* Visits all steps that qualify; stops at the skip-th and returns how many came before. */
+/* Visits all steps that qualify; stops at the skip-th. Returns how many were visited before it. */
 static int32_t visit(plan_t *plan, is_victim_t qualifies, int32_t skip, victim_t *victim) {
   int32_t found = 0;
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
@@ -115,7 +115,7 @@ static int32_t other_rank(const plan_t *plan, int32_t rank, uint64_t *random) {
 
 /* ---- lists of steps ------------------------------------------------------------------------- */
 
-/* Keeps `after` steps of the rank pointing at what they did when a step comes (+1) or goes (-1). */
+/* Adjusts the `after` steps of the rank when a step is inserted (+1) or removed (-1). */
 static void renumber(plan_program_t *program, int lane, size_t index, int by) {
   for (int other = 0; other < PLAN_LANES_MAX; other++) {
     for (size_t i = 0; i < program->lanes[other].count; i++) {
@@ -155,7 +155,7 @@ static bool duplicate(plan_t *plan, uint64_t *random) {
   return true;
 }
 
-/* To a place `distance` lanes away. */
+/* Moves the step by `distance` lanes. */
 static bool relocate(plan_t *plan, int distance, uint64_t *random) {
   victim_t victim;
   if (!pick(plan, is_any, random, &victim)) return false;
@@ -194,7 +194,7 @@ static bool change_peer(plan_t *plan, uint64_t *random) {
   return true;
 }
 
-/* By a chunk, or by whole blocks, which keeps the parts congruent. */
+/* Shifts by one chunk, or by whole blocks, which keeps the parts congruent. */
 static bool shift(plan_t *plan, uint64_t *random) {
   victim_t victim;
   if (!pick(plan, has_span, random, &victim)) return false;

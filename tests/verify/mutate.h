@@ -1,4 +1,4 @@
-/* Small damage to plans: one changed step or header field, drawn from a seeded generator. */
+/* Mutations of plans: one changed step or header field, chosen by a seeded generator. */
 #ifndef VERIFY_TEST_MUTATE_H
 #define VERIFY_TEST_MUTATE_H
 
@@ -9,8 +9,8 @@ typedef enum mutation {
   MUTATION_DROP_ORDER, /* a signal, a wait or an after is left out */
   MUTATION_DUPLICATE,  /* a step is done twice */
   MUTATION_SWAP,       /* two neighbours change places */
-  MUTATION_MOVE,       /* a step goes elsewhere in its lane */
-  MUTATION_OTHER_LANE, /* a step goes to the other lane */
+  MUTATION_MOVE,       /* a step moves to another position in its lane */
+  MUTATION_OTHER_LANE, /* a step moves to the other lane */
   MUTATION_PEER,       /* another peer */
   MUTATION_SHIFT,      /* a span starts elsewhere */
   MUTATION_RESIZE,     /* the spans of a step get longer or shorter */
@@ -18,15 +18,15 @@ typedef enum mutation {
   MUTATION_RANK,       /* a span names another rank */
   MUTATION_SOURCES,    /* a reduction has a source more or fewer, or another order */
   MUTATION_AFTER,      /* an after names another step */
-  MUTATION_DEPTH,      /* the header promises that a shallower FIFO does */
+  MUTATION_DEPTH,      /* the header states a smaller FIFO depth */
   MUTATION_CLAIM,      /* the header states a stricter order of reductions */
   MUTATION_KIND_COUNT
 } mutation_t;
 
 plan_t *mutate_clone(const plan_t *plan);
 
-/* Damages the plan; false when it has nothing of the kind. The plan may come out malformed, and
- * now and then as right as it was. */
+/* Mutates the plan; false when the mutation does not apply. The result may be malformed, and is
+ * sometimes still correct. */
 bool mutate(plan_t *plan, mutation_t mutation, uint64_t *random);
 
 const char *mutation_name(mutation_t mutation);

@@ -1,4 +1,5 @@
-/* Small seeded generator (splitmix64): the same everywhere, good enough to draw schedules. */
+/* A small seeded generator (splitmix64), identical on all platforms, good enough to choose
+ * schedules. */
 #ifndef VERIFY_TEST_RANDOM_H
 #define VERIFY_TEST_RANDOM_H
 

@@ -1,4 +1,4 @@
-/* Plans from text, with a line changed. */
+/* Reads plans from text with one line changed. */
 #include "samples.h"
 
 #include <criterion/criterion.h>

@@ -1,10 +1,11 @@
-/* Good plans by hand, for what the builders do not use: two lanes with `after`, rendezvous. */
+/* Correct plans written by hand, for features that the builders do not use: two lanes with `after`,
+ * and depth 0. */
 #ifndef VERIFY_TEST_SAMPLES_H
 #define VERIFY_TEST_SAMPLES_H
 
 #include "plan/plan.h"
 
-/* Lane 0 exchanges, lane 1 reduces; both ranks in rank 0's order. */
+/* Lane 0 exchanges, lane 1 reduces; both ranks reduce in rank 0's order. */
 #define SAMPLE_PAIR                                            \
   "plan allreduce pair\nranks 2\nroot 0\nparts 2\nscratch 2\n" \
   "lanes 2\ndepth 1\nmessage 2\nreach own\n"                   \
@@ -44,7 +45,7 @@
   "  recv 1 -> output[1+1]\n"                                   \
   "end\n"
 
-/* Lane 0 stores into the peer's scratch once the peer says so; lane 1 unpacks. */
+/* Lane 0 stores into the peer's scratch after the peer's signal; lane 1 unpacks. */
 #define SAMPLE_PUSH                                            \
   "plan allgather push\nranks 2\nroot 0\nparts 1\nscratch 1\n" \
   "lanes 2\ndepth 0\nmessage 0\nreach scratch\n"               \
@@ -70,7 +71,7 @@
   "  copy output[0+1] <- scratch[0+1]\n"                       \
   "end\n"
 
-/* Without any buffering: an odd rank receives before it sends. */
+/* Without FIFO slots (depth 0): an odd rank receives before it sends. */
 #define SAMPLE_RENDEZVOUS                                      \
   "plan sendrecv shift\nranks 2\nroot 0\nparts 1\nscratch 0\n" \
   "lanes 1\ndepth 0\nmessage 1\nreach own\n"                   \
@@ -82,8 +83,8 @@
   "  send 0 <- input[0+1]\n"                                   \
   "end\n"
 
-/* The plan that the text, with the first `line` replaced (NULL: nothing), says. Fails the test when
- * it cannot be read. */
+/* The plan of the text with its first `line` replaced (NULL: unchanged). Fails the test if it
+ * cannot be read. */
 plan_t *sample_plan(const char *text, const char *line, const char *replacement);
 
 #endif

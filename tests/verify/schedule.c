@@ -1,4 +1,5 @@
-/* Random schedules of three kinds, and a bounded depth-first search by running again and again. */
+/* Three kinds of random schedules, and a bounded depth-first search that restarts the run for each
+ * schedule. */
 #include "schedule.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@ typedef struct order {
   int32_t actors[ACTORS_MAX], count;
 } order_t;
 
-/* The first actor from position `from` on, around, that can move; or -1. */
+/* The first actor that can move, from position `from` on, cyclically; or -1. */
 static int32_t first_able(brute_t *brute, const order_t *order, int32_t from) {
   for (int32_t i = 0; i < order->count; i++) {
     int32_t actor = order->actors[(from + i) % order->count];
@@ -30,7 +31,7 @@ static void reorder(order_t *order, int32_t from, int32_t to) {
   order->actors[to] = actor;
 }
 
-/* A random order; one rank may be put last (slow) or first (fast) as a whole. */
+/* Priorities in a random order; one rank may be last (slow) or first (fast) as a whole. */
 static void shuffle(const brute_t *brute, order_t *order, uint64_t *state) {
   order->count = brute_actor_count(brute);
   for (int32_t i = 0; i < order->count; i++) order->actors[i] = i;
@@ -48,8 +49,8 @@ static void shuffle(const brute_t *brute, order_t *order, uint64_t *state) {
   }
 }
 
-/* By priorities that seldom change, which lets some run far ahead of others (Burckhardt et al.
- * 2010). */
+/* Schedules by priorities that change rarely, so that some actors run far ahead of others
+ * (Burckhardt et al. 2010). */
 static int32_t next_by_priority(brute_t *brute, order_t *order, uint64_t *state) {
   if (random_below(state, 32) == 0) {
     reorder(order, random_below(state, order->count), random_below(state, order->count));
@@ -57,7 +58,7 @@ static int32_t next_by_priority(brute_t *brute, order_t *order, uint64_t *state)
   return first_able(brute, order, 0);
 }
 
-/* Any actor every time, or, with `lasting`, the same for a while. */
+/* A random actor for each move or, with `lasting`, for several moves. */
 static int32_t next_at_random(brute_t *brute, const order_t *order, bool lasting, int32_t actor,
                               uint64_t *state) {
   bool stays = lasting && actor >= 0 && random_below(state, 8) > 0 && brute_can_move(brute, actor);
@@ -101,8 +102,8 @@ static void add_choice(search_t *search, int32_t options) {
   search->choices[search->count++] = (choice_t){.options = options};
 }
 
-/* Who moves next, by the choices so far and then the first there is; -1 when nobody can. Of those
- * that can move the present actor comes first; another in its place is one preemption fewer. */
+/* The actor that moves next: by the choices so far, then the first that can move; -1 if none can.
+ * The current actor is the first option; choosing another uses up one preemption. */
 static int32_t choose(brute_t *brute, search_t *search, size_t *depth, int32_t present,
                       int *preemptions) {
   int32_t able[ACTORS_MAX], count = 0, actors = brute_actor_count(brute);
@@ -130,7 +131,7 @@ static brute_fault_t follow(brute_t *brute, search_t *search) {
   return brute_judge(brute);
 }
 
-/* Takes the next option of the last choice that has one; false when none has. */
+/* Advances the last choice that has another option; false when none has. */
 static bool next_schedule(search_t *search) {
   while (search->count > 0) {
     choice_t *last = &search->choices[search->count - 1];

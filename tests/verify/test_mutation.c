@@ -1,8 +1,8 @@
 /*
- * The proof of the verifier. Good plans of every builder are damaged at random; a mutant that the
- * brute-force interpreter can make go wrong under any schedule it tries must be one that the
- * verifier rejects. The table says how many there were of each kind; a mutant that the verifier
- * accepts although some schedule breaks it fails the test.
+ * Mutation test of the verifier. Correct plans of every builder are mutated at random. The verifier
+ * must reject every mutant that fails in the brute-force interpreter under any tested schedule; a
+ * mutant that it accepts although a schedule breaks it fails the test. The table shows the numbers
+ * per mutation.
  */
 #include <criterion/criterion.h>
 
@@ -21,8 +21,8 @@
 
 #define MUTANTS_PER_PLAN 100
 #define MUTANTS_PER_SAMPLE 1000
-#define SCHEDULES_ACCEPTED 200 /* tried on a mutant that the verifier accepts */
-#define SCHEDULES_REJECTED 60  /* tried on one that it rejects, until the first fault */
+#define SCHEDULES_ACCEPTED 200 /* for a mutant that the verifier accepts */
+#define SCHEDULES_REJECTED 60  /* for one that it rejects, until the first fault */
 #define SEED 20260101
 
 enum { VERDICTS = VERIFY_ORDER + 1 };
@@ -33,7 +33,8 @@ typedef struct tally {
 
 typedef struct score {
   tally_t by_mutation[MUTATION_KIND_COUNT];
-  int faults[VERDICTS][BRUTE_FAULT_COUNT]; /* rejected: what brute force found, or nothing */
+  int faults[VERDICTS][BRUTE_FAULT_COUNT]; /* rejected mutants, by the fault that brute force found,
+                                              if any */
   uint64_t random;
   int plans;
   size_t schedules;
@@ -96,7 +97,7 @@ static void mutate_plan(const plan_t *plan, int mutants, score_t *score) {
   }
 }
 
-/* The plan itself must be proved, and stand under every schedule. */
+/* The unmutated plan must be proved, and correct under every schedule. */
 static void try_plan(const plan_t *plan, int mutants, score_t *score) {
   verify_report_t report;
   const plan_shape_t *shape = &plan->shape;

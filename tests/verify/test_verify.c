@@ -1,6 +1,6 @@
 /*
- * The verifier's verdicts, one damaged plan each: what it finds, where it says it is, and why. The
- * samples themselves are proved.
+ * One damaged plan per verdict: the error found, its location and the sentence. The undamaged
+ * samples must be proved.
  */
 #include <criterion/criterion.h>
 
@@ -16,7 +16,7 @@ static verify_report_t report_of(const plan_t *plan) {
   return report;
 }
 
-/* An oneshot allreduce of two ranks that read each other's INPUT. */
+/* A one-shot allreduce of two ranks that read each other's INPUT. */
 #define SAMPLE_ONESHOT                                            \
   "plan allreduce oneshot\nranks 2\nroot 0\nparts 1\nscratch 1\n" \
   "lanes 1\ndepth 0\nmessage 0\nreach user\n"                     \
@@ -40,7 +40,7 @@ static const struct {
   const char *sample, *line, *replacement;
   verify_verdict_t verdict;
   int rank, lane, step;
-  const char *text; /* the sentence, or how it starts */
+  const char *text; /* the sentence, or its beginning */
 } cases[] = {
     {SAMPLE_PAIR, NULL, NULL, VERIFY_PROVED, -1, -1, -1, ""},
     {SAMPLE_CHAIN, NULL, NULL, VERIFY_PROVED, -1, -1, -1, ""},
@@ -56,7 +56,8 @@ static const struct {
      "rank 1 lane 0 step 1 (signal): rank 0 lane 0 never waits for it: 2 signals, 1 waits"},
 
     {SAMPLE_PAIR, "  recv 0 -> scratch[0+2]", "  recv 0 -> scratch[0+1]", VERIFY_SIZE, 1, 0, 1,
-     "rank 1 lane 0 step 1 (recv): takes 1 chunks, but the message of rank 0 lane 0 step 0 (send) "
+     "rank 1 lane 0 step 1 (recv): receives 1 chunks, but the message of rank 0 lane 0 step 0 "
+     "(send) "
      "has 2"},
     {SAMPLE_CHAIN, "  recv 1 -> output[0+1]", "  recv 1 -> output[1+1]", VERIFY_SIZE, 2, 1, 0,
      "rank 2 lane 1 step 0 (recv): starts at part 1 of a block, but the message of rank 1 lane 1 "
@@ -81,10 +82,11 @@ static const struct {
      "rank 0 lane 1 step 1 (reduce): "},
     {SAMPLE_PUSH, "  wait 1\n  copy 1.scratch[0+1] <- input[0+1]\n",
      "  copy 1.scratch[0+1] <- input[0+1]\n  wait 1\n", VERIFY_RACE, 0, 0, 1,
-     "rank 0 lane 0 step 1 (copy): writes scratch[0] of rank 1, and nothing keeps that after the "
+     "rank 0 lane 0 step 1 (copy): writes scratch[0] of rank 1, and nothing orders that after the "
      "start of rank 1's call"},
     {SAMPLE_ONESHOT, "  wait 1\nrank", "rank", VERIFY_RACE, 0, 0, -1,
-     "the end of rank 0's call: input[0] of rank 0 may be given back before rank 1 lane 0 step 0 "
+     "the end of rank 0's call: input[0] of rank 0 may be returned to the caller before rank 1 "
+     "lane 0 step 0 "
      "(reduce) reads it"},
     {SAMPLE_PAIR, "  reduce output[0+2] <- input[0+2], scratch[0+2]\n",
      "  copy output[0+2] <- input[0+2]\n  copy output[0+1] <- output[0+1]\n", VERIFY_CONTRIBUTION,
@@ -110,7 +112,7 @@ static const struct {
      "different orders"},
 };
 
-Test(verify, every_verdict_and_its_words) {
+Test(verify, every_verdict_and_its_sentence) {
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     plan_t *plan = sample_plan(cases[i].sample, cases[i].line, cases[i].replacement);
     verify_report_t report = report_of(plan);
@@ -136,8 +138,8 @@ Test(verify, malformed_program_is_named) {
   plan_free(plan);
 }
 
-/* In place, INPUT is OUTPUT: what is right with two buffers may destroy its own source. */
-Test(verify, in_place_aliases_are_seen) {
+/* In place, INPUT is OUTPUT: a plan that is right with two buffers may overwrite its own source. */
+Test(verify, in_place_aliasing_is_detected) {
   plan_t *plan = sample_plan(SAMPLE_ONESHOT, NULL, NULL);
   plan->programs[0].in_place = plan->programs[1].in_place = true;
   verify_report_t report = report_of(plan);
@@ -151,7 +153,7 @@ Test(verify, in_place_aliases_are_seen) {
   plan_free(plan);
 }
 
-/* A copy onto itself, shifted by a chunk, reads what it has overwritten. */
+/* A copy onto itself, shifted by a chunk, reads chunks that it has already overwritten. */
 Test(verify, overlapping_copy_is_a_race) {
   plan_t *plan = sample_plan(
       "plan allgather shift\nranks 1\nroot 0\nparts 1\nscratch 4\nlanes 1\ndepth 0\nmessage 0\n"
@@ -167,8 +169,8 @@ Test(verify, overlapping_copy_is_a_race) {
   plan_free(plan);
 }
 
-/* What a bounded FIFO holds back is no promise: with a deeper one the write comes too early. */
-Test(verify, back_pressure_orders_nothing) {
+/* Back-pressure of a bounded FIFO orders nothing: with a deeper FIFO the write comes too early. */
+Test(verify, back_pressure_does_not_order_accesses) {
   plan_t *plan = sample_plan(
       "plan broadcast hasty\nranks 2\nroot 0\nparts 1\nscratch 1\nlanes 1\ndepth 1\nmessage 1\n"
       "reach scratch\n"
@@ -177,7 +179,7 @@ Test(verify, back_pressure_orders_nothing) {
       "  wait 1\n"
       "  send 1 <- input[0+1]\n"
       "  send 1 <- input[0+1]\n"
-      "  send 1 <- input[0+1]\n" /* only now, at depth 1, has rank 1 taken the first message */
+      "  send 1 <- input[0+1]\n" /* at depth 1, rank 1 has received the first message here */
       "  copy 1.scratch[0+1] <- input[0+1]\n"
       "  signal 1\n"
       "rank 1\n"
@@ -192,7 +194,7 @@ Test(verify, back_pressure_orders_nothing) {
   plan_free(plan);
 }
 
-/* Unequal blocks: alltoallv's data fits nowhere but where it belongs. */
+/* Blocks of alltoallv differ in size: data may be stored only in its own block. */
 Test(verify, alltoallv_blocks_have_their_own_sizes) {
   plan_t *plan = sample_plan(
       "plan alltoallv detour\nranks 2\nroot 0\nparts 1\nscratch 1\nlanes 1\ndepth 1\nmessage 1\n"
@@ -213,13 +215,12 @@ Test(verify, alltoallv_blocks_have_their_own_sizes) {
   plan_free(plan);
 }
 
-/* A row of a multicast plan waits until all have room, where single sends would go ahead one by
- * one.
- */
-Test(verify, rows_begin_as_a_whole) {
+/* A row of sends of a multicast plan starts when all FIFOs have room, where single sends would
+ * start one by one. */
+Test(verify, multicast_rows_need_room_in_all_fifos) {
   const char text[] =
       "plan broadcast rows\nranks 3\nroot 0\nparts 1\nscratch 2\nlanes 1\ndepth 1\nmessage 1\n"
-      "reach own\nposted 0\n"
+      "reach own\nmulticast 0\n"
       "rank 0\n"
       "  copy output[0+1] <- input[0+1]\n"
       "  send 1 <- input[0+1]\n"
@@ -233,7 +234,7 @@ Test(verify, rows_begin_as_a_whole) {
       "  send 2 <- output[0+1]\n"
       "  send 0 <- output[0+1]\n"
       "rank 2\n"
-      "  recv 1 -> output[0+1]\n" /* before it takes what rank 0 has sent */
+      "  recv 1 -> output[0+1]\n" /* before it receives the messages of rank 0 */
       "  recv 0 -> scratch[0+1]\n"
       "  recv 0 -> scratch[1+1]\nend\n";
   plan_t *plan = sample_plan(text, NULL, NULL);
@@ -248,8 +249,8 @@ Test(verify, rows_begin_as_a_whole) {
   plan_free(plan);
 }
 
-/* Three operands at the root, reduced in ways that state more or less. */
-Test(verify, stated_order_is_held) {
+/* Three operands at the root, reduced in ways that satisfy a stricter or weaker order. */
+Test(verify, stated_order_is_checked) {
   static const struct {
     const char *order, *reductions;
     verify_verdict_t verdict;
