@@ -96,7 +96,7 @@ static coll_status_t assemble(transport_t *local, int cores, const tune_machine_
       (engine_world_t){.rank = local->rank,
                        .size = local->size,
                        .room = {.slot_bytes = local->slot_bytes, .mcast_bytes = local->mcast_bytes},
-                       .looks = local->own_cores ? LOOKS_AT_ONCE : 1};
+                       .polls = local->own_cores ? LOOKS_AT_ONCE : 1};
   pthread_mutex_init(&made->lock, NULL);
   status = device_host_open(&made->world.device);
   if (status == COLL_OK) status = allocate(made);

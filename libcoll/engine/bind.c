@@ -1,6 +1,6 @@
 /*
- * One walk over the steps of every lane. Spans that a step pairs are cut at the same blocks, so
- * their pieces are of equal size, and each becomes an action of its own.
+ * Translates the steps of every lane in order. Spans that a step pairs are cut at the same block
+ * boundaries, so their pieces have equal size, and each pair of pieces becomes one action.
  */
 #include "engine/bind.h"
 
@@ -10,17 +10,19 @@
 
 #include "base/memory.h"
 
-#define LIVENESS_STEPS_MAX 256 /* programs longer than that are not searched for later readers */
-#define FETCH_BYTES_MIN 2048   /* of a message, from which on it is worth a device's call */
-#define WINDOW_BYTES_MIN 4096  /* of SCRATCH: less has no time to leave any cache */
+#define LIVENESS_STEPS_MAX 256 /* longer lanes are not searched for later reads of a span */
+#define FETCH_BYTES_MIN 2048   /* smallest message for which device->fetch pays off */
+#define WINDOW_BYTES_MIN                                                \
+  4096 /* smaller windows would be reused while still cached by another \
+          core */
 
-/* Where the walk is. */
+/* The state of the translation. */
 typedef struct binder {
   engine_bound_t *bound;
   const engine_world_t *world;
   const plan_program_t *program;
-  bool only_receives; /* the program moves nothing but what it receives */
-  engine_place_t place;
+  bool only_receives; /* the program only receives: no sends, copies or reductions */
+  engine_layout_t layout;
   const plan_lane_t *lane;
   int channel;
   size_t step;
@@ -57,10 +59,10 @@ static coll_status_t add_own_bases(engine_bound_t *bound, int rank) {
 static coll_status_t add_operand(binder_t *b, engine_action_t *action, const plan_span_t *span,
                                  int32_t pieces, int32_t index) {
   engine_bound_t *bound = b->bound;
-  const engine_place_t *place = &b->place;
-  size_t element_bytes = place->call->element_bytes;
-  engine_piece_t piece = engine_span_piece(place, span, pieces, index);
-  size_t shift = span->buffer == PLAN_SCRATCH ? 0 : place->pass.first;
+  const engine_layout_t *layout = &b->layout;
+  size_t element_bytes = layout->call->element_bytes;
+  engine_piece_t piece = engine_span_piece(layout, span, pieces, index);
+  size_t shift = span->buffer == PLAN_SCRATCH ? 0 : layout->pass.first;
   engine_operand_t operand = {.offset = (piece.start - shift) * element_bytes,
                               .bytes = piece.elements * element_bytes};
   COLL_TRY(add_base(bound, span->rank, span->buffer, &operand.base));
@@ -71,7 +73,7 @@ static coll_status_t add_operand(binder_t *b, engine_action_t *action, const pla
   return COLL_OK;
 }
 
-/* An action of the step at hand, not yet in the list. */
+/* Returns an action for the current step, not yet in the list. */
 static engine_action_t begin_action(const binder_t *b, engine_action_kind_t kind) {
   return (engine_action_t){
       .kind = kind, .step = (uint32_t)b->step, .first = (uint32_t)b->bound->operand_count};
@@ -91,7 +93,7 @@ static coll_status_t add_action(binder_t *b, const engine_action_t *action) {
   return COLL_OK;
 }
 
-/* ---- who reads what is stored ---------------------------------------------------------------*/
+/* ---- later reads of stored data -------------------------------------------------------------*/
 
 static bool overlap(const plan_span_t *a, const plan_span_t *b) {
   return a->rank == b->rank && a->buffer == b->buffer && a->first < b->first + b->count &&
@@ -146,14 +148,15 @@ static bool only_receives(const plan_t *plan, const plan_program_t *program) {
 
 /* ---- copies and reductions ------------------------------------------------------------------*/
 
-/* The spans of a copy or reduction: destinations first, the one the step itself names at [0]. */
+/* The spans of a copy or reduction: destinations first; [0] is the one that the step itself
+ * names. */
 typedef struct operation {
   engine_action_kind_t kind;
   const plan_span_t *dsts[DEVICE_DSTS_MAX];
   int32_t dst_count;
   const plan_span_t *sources;
   int32_t source_count;
-  size_t end; /* step behind it */
+  size_t end; /* the step after it */
 } operation_t;
 
 static const plan_span_t *operation_span(const operation_t *op, int32_t i) {
@@ -161,55 +164,56 @@ static const plan_span_t *operation_span(const operation_t *op, int32_t i) {
 }
 
 static int32_t pieces_of(const binder_t *b, const operation_t *op) {
-  const engine_place_t *place = &b->place;
+  const engine_layout_t *layout = &b->layout;
   bool whole = true;
   for (int32_t i = 0; i < op->dst_count + op->source_count && whole; i++) {
-    whole = engine_span_pieces(place, operation_span(op, i)) == 1;
+    whole = engine_span_pieces(layout, operation_span(op, i)) == 1;
   }
-  return whole ? 1 : engine_span_blocks(place, op->dsts[0]);
+  return whole ? 1 : engine_span_blocks(layout, op->dsts[0]);
 }
 
-/* How many of the destinations, from the first on, are in scratch: what goes there is fetched from
- * there at once. */
-static int32_t kept_of(const operation_t *op) {
-  int32_t kept = 0;
-  while (kept < op->dst_count && op->dsts[kept]->buffer == PLAN_SCRATCH) kept++;
-  return kept;
+/* The number of leading destinations in SCRATCH. Their data is loaded again soon, so they should
+ * stay in the cache. */
+static int32_t cached_dsts_of(const operation_t *op) {
+  int32_t count = 0;
+  while (count < op->dst_count && op->dsts[count]->buffer == PLAN_SCRATCH) count++;
+  return count;
 }
 
-/* Whether what goes to the destinations that are not kept stays there unread, as far as is looked
- * for. What plans of messages store they may send on. */
-static bool is_for_good(const binder_t *b, const operation_t *op, int32_t kept) {
-  const plan_t *plan = b->place.plan;
+/* Whether the program does not read the other destinations again, as far as it is searched. Plans
+ * of messages may send stored data on. */
+static bool is_not_read_again(const binder_t *b, const operation_t *op, int32_t cached_dsts) {
+  const plan_t *plan = b->layout.plan;
   if (plan->reach != PLAN_REACH_OWN) return true;
   if (plan->lanes != 1 || b->lane->count > LIVENESS_STEPS_MAX) return false;
-  for (int32_t d = kept; d < op->dst_count; d++) {
+  for (int32_t d = cached_dsts; d < op->dst_count; d++) {
     if (is_read_later(b, op->end, op->dsts[d])) return false;
   }
   return true;
 }
 
-/* Of how many bytes of the call an action that stores `bytes` to each destination stores a part,
- * apart from those that are kept. */
-static size_t whole_of(const binder_t *b, const operation_t *op, size_t bytes) {
-  size_t in_pass = b->place.pass.count, in_call = b->place.call->count;
-  int32_t kept = kept_of(op);
-  if (kept == op->dst_count) return 0;
-  if (in_pass == in_call || !is_for_good(b, op, kept)) return bytes;
+/* The hint for nontemporal stores (engine_action_t) of an action that stores `bytes` to each
+ * destination: the bytes of the whole call if the data is not read again, else those of this
+ * pass. */
+static size_t hint_of(const binder_t *b, const operation_t *op, size_t bytes) {
+  size_t in_pass = b->layout.pass.count, in_call = b->layout.call->count;
+  int32_t cached_dsts = cached_dsts_of(op);
+  if (cached_dsts == op->dst_count) return 0;
+  if (in_pass == in_call || !is_not_read_again(b, op, cached_dsts)) return bytes;
   return bytes * (in_call / in_pass);
 }
 
 static coll_status_t add_operation(binder_t *b, const operation_t *op) {
   int32_t pieces = pieces_of(b, op);
   for (int32_t piece = 0; piece < pieces; piece++) {
-    size_t elements = engine_span_piece(&b->place, op->dsts[0], pieces, piece).elements;
+    size_t elements = engine_span_piece(&b->layout, op->dsts[0], pieces, piece).elements;
     if (elements == 0) continue;
     engine_action_t action = begin_action(b, op->kind);
     action.dst_count = (uint16_t)op->dst_count;
     action.elements = elements;
-    action.bytes = elements * b->place.call->element_bytes;
-    action.whole = whole_of(b, op, action.bytes);
-    action.kept = kept_of(op);
+    action.bytes = elements * b->layout.call->element_bytes;
+    action.nontemporal_hint = hint_of(b, op, action.bytes);
+    action.cached_dsts = cached_dsts_of(op);
     for (int32_t i = 0; i < op->dst_count + op->source_count; i++) {
       COLL_TRY(add_operand(b, &action, operation_span(op, i), pieces, piece));
     }
@@ -241,7 +245,7 @@ static operation_t reduction_at(const binder_t *b, size_t index) {
   return op;
 }
 
-/* Returns how many steps it took. */
+/* *steps: the number of steps that the action covers. */
 static coll_status_t bind_reduce(binder_t *b, size_t *steps) {
   operation_t op = reduction_at(b, b->step);
   *steps = op.end - b->step;
@@ -259,10 +263,11 @@ static coll_status_t bind_copy(binder_t *b) {
   return add_operation(b, &op);
 }
 
-/* Before peers are told of what may have been stored in parts, where they reach into OUTPUT. */
-static coll_status_t bind_settle(binder_t *b) {
-  const engine_place_t *place = &b->place;
-  if (place->plan->reach != PLAN_REACH_USER || place->pass.count == place->call->count) {
+/* Adds a store fence before peers are notified of data that may have been stored nontemporally,
+ * where they access OUTPUT. */
+static coll_status_t bind_store_fence(binder_t *b) {
+  const engine_layout_t *layout = &b->layout;
+  if (layout->plan->reach != PLAN_REACH_USER || layout->pass.count == layout->call->count) {
     return COLL_OK;
   }
   engine_action_t action = begin_action(b, ENGINE_STORE_FENCE);
@@ -271,70 +276,71 @@ static coll_status_t bind_settle(binder_t *b) {
 
 /* ---- messages -------------------------------------------------------------------------------*/
 
-/* Which of those that send, or receive, the action is once its pieces are known. */
+/* The kind of send or receive, once its pieces are known. */
 static engine_action_kind_t message_kind(const binder_t *b, const engine_action_t *action) {
-  bool plain = action->operand_count == 1 && !engine_call_is_uneven(b->place.call);
+  bool plain = action->operand_count == 1 && !engine_call_is_uneven(b->layout.call);
   if (action->kind == ENGINE_SEND) {
     return !plain ? ENGINE_SEND_PIECES : action->multicast ? ENGINE_MCAST_SEND : ENGINE_SEND;
   }
   if (action->multicast) return ENGINE_MCAST_RECV;
   if (action->operand_count != 1) return ENGINE_RECV_PIECES;
-  bool fetched = action->bytes >= FETCH_BYTES_MIN || action->whole > action->bytes;
+  bool fetched = action->bytes >= FETCH_BYTES_MIN || action->nontemporal_hint > action->bytes;
   return fetched && action->peer.route->peeks ? ENGINE_RECV_FETCH : ENGINE_RECV;
 }
 
-/* Who only receives waits for its sender, however large the call is: what counts is how soon lines
- * come, not what memory is spared by the way they are stored. */
-static size_t whole_of_message(const binder_t *b, const plan_span_t *span, size_t bytes) {
+/* A rank that only receives waits for its sender even in large calls. So short latency matters more
+ * than the memory traffic that nontemporal stores save, and the hint is the message alone. */
+static size_t message_hint_of(const binder_t *b, const plan_span_t *span, size_t bytes) {
   if (b->only_receives) return bytes;
   const operation_t op = {.dsts = {span}, .dst_count = 1, .end = b->step + 1};
-  return whole_of(b, &op, bytes);
+  return hint_of(b, &op, bytes);
 }
 
-/* Both ends leave out messages that would be empty, but for the first between a pair that has its
- * count checked, and those of a call that has no elements at all: its ranks compare their calls. */
+/* Both ends leave out empty messages, with two exceptions: the first message of a pair that
+ * compares counts, and all messages of a call of 0 elements, by which the ranks compare their
+ * calls. */
 static coll_status_t bind_message(binder_t *b, engine_action_kind_t kind, int32_t peer,
                                   const plan_span_t *span) {
-  const engine_place_t *place = &b->place;
-  const engine_call_t *call = place->call;
+  const engine_layout_t *layout = &b->layout;
+  const engine_call_t *call = layout->call;
   const engine_blocks_t *blocks =
       span->buffer == PLAN_INPUT ? &call->input_blocks : &call->output_blocks;
   engine_action_t action = begin_action(b, kind);
-  int32_t pieces = engine_span_pieces(place, span);
+  int32_t pieces = engine_span_pieces(layout, span);
   action.peer = peer_of(b, peer);
-  action.multicast = place->plan->multicast;
+  action.multicast = layout->plan->multicast;
   if (blocks->counts != NULL) action.pair_count = blocks->counts[span->first];
   for (int32_t i = 0; i < pieces; i++) {
-    size_t elements = engine_span_piece(place, span, pieces, i).elements;
+    size_t elements = engine_span_piece(layout, span, pieces, i).elements;
     if (elements == 0) continue;
     COLL_TRY(add_operand(b, &action, span, pieces, i));
     action.bytes += elements * call->element_bytes;
   }
-  bool checked = call->count_per_pair ? place->pass.first == 0 : call->count == 0;
+  bool checked = call->count_per_pair ? layout->pass.first == 0 : call->count == 0;
   if (action.bytes == 0 && !checked) return COLL_OK;
-  if (kind == ENGINE_RECV) action.whole = whole_of_message(b, span, action.bytes);
+  if (kind == ENGINE_RECV) action.nontemporal_hint = message_hint_of(b, span, action.bytes);
   action.kind = message_kind(b, &action);
   return add_action(b, &action);
 }
 
-/* RECVs in a row, and the reduction behind them. */
-typedef struct intake {
-  size_t first, end; /* steps of the RECVs */
+/* Adjacent RECVs and the reduction that follows them. */
+typedef struct fused {
+  size_t first, end; /* steps of the RECVs: [first, end) */
   operation_t op;
-} intake_t;
+} fused_recv_t;
 
 static const plan_span_t *received(const binder_t *b, size_t step) {
   return &b->lane->steps[step].recv.dst;
 }
 
-/* Whether what the RECV at `step` brings is wanted by the reduction and by nobody else. */
-static bool is_wanted_once(const binder_t *b, const intake_t *intake, size_t step) {
+/* Whether the reduction reads the data of the RECV at `step`, and no other step does. */
+static bool is_read_by_reduction_only(const binder_t *b, const fused_recv_t *fused, size_t step) {
   const plan_span_t *span = received(b, step);
-  const operation_t *op = &intake->op;
-  int32_t wanted = 0;
+  const operation_t *op = &fused->op;
+  int32_t reads_found = 0;
   for (int32_t i = 0; i < op->source_count; i++) {
     if (same_span(&op->sources[i], span)) {
-      wanted++;
+      reads_found++;
     } else if (overlap(&op->sources[i], span)) {
       return false;
     }
@@ -342,34 +348,36 @@ static bool is_wanted_once(const binder_t *b, const intake_t *intake, size_t ste
   for (int32_t i = 0; i < op->dst_count; i++) {
     if (overlap(op->dsts[i], span)) return false;
   }
-  return wanted > 0 && !is_read_later(b, op->end, span);
+  return reads_found > 0 && !is_read_later(b, op->end, span);
 }
 
-/* Whether the RECV's peer shows its messages in place, and has sent none of those behind it. */
-static bool can_stay(const binder_t *b, const intake_t *intake, size_t step) {
+/* Whether the message of the RECV can be read in the transport's buffer: the transport supports it,
+ * and no later RECV of the group is from the same peer. */
+static bool can_fuse_recv(const binder_t *b, const fused_recv_t *fused, size_t step) {
   int32_t peer = b->lane->steps[step].recv.peer;
-  for (size_t i = step + 1; i < intake->end; i++) {
+  for (size_t i = step + 1; i < fused->end; i++) {
     if (b->lane->steps[i].recv.peer == peer) return false;
   }
   return received(b, step)->buffer == PLAN_SCRATCH &&
-         (b->place.plan->multicast || b->world->routes[peer]->peeks);
+         (b->layout.plan->multicast || b->world->routes[peer]->peeks);
 }
 
-/* Whether what the RECVs bring can be reduced where the transport has it. A message that waits for
- * the others takes room of its FIFO, so the plan must do with less than all there is. */
-static bool may_stay_messages(const binder_t *b, const intake_t *intake) {
-  const plan_t *plan = b->place.plan;
+/* Whether all messages of the RECVs can be read in the transport's buffers. A message that waits
+ * for others occupies a FIFO slot, so with several RECVs the plan must need fewer slots than there
+ * are. */
+static bool can_fuse(const binder_t *b, const fused_recv_t *fused) {
+  const plan_t *plan = b->layout.plan;
   if (plan->reach != PLAN_REACH_OWN || plan->lanes != 1) return false;
-  if (b->place.call->count == 0) return false; /* nothing to reduce, but messages to compare */
-  if (intake->end - intake->first > 1 && plan->depth >= PLAN_DEPTH_MAX) return false;
-  if (b->lane->count > LIVENESS_STEPS_MAX || pieces_of(b, &intake->op) != 1) return false;
-  for (size_t step = intake->first; step < intake->end; step++) {
-    if (!can_stay(b, intake, step) || !is_wanted_once(b, intake, step)) return false;
+  if (b->layout.call->count == 0) return false; /* nothing to reduce, but messages to compare */
+  if (fused->end - fused->first > 1 && plan->depth >= PLAN_DEPTH_MAX) return false;
+  if (b->lane->count > LIVENESS_STEPS_MAX || pieces_of(b, &fused->op) != 1) return false;
+  for (size_t step = fused->first; step < fused->end; step++) {
+    if (!can_fuse_recv(b, fused, step) || !is_read_by_reduction_only(b, fused, step)) return false;
   }
   return true;
 }
 
-/* Stands for the base of an action's first message until the number of bases is known. */
+/* Placeholder for the base of an action's first message until the number of bases is known. */
 #define BASE_MESSAGES UINT32_C(0x80000000)
 
 static coll_status_t add_sender(engine_bound_t *bound, engine_peer_t sender) {
@@ -380,65 +388,65 @@ static coll_status_t add_sender(engine_bound_t *bound, engine_peer_t sender) {
   return COLL_OK;
 }
 
-/* The sources of the action just added that are the index-th message. */
-static void point_at_message(const binder_t *b, const intake_t *intake, engine_action_t *action,
-                             size_t index) {
-  const operation_t *op = &intake->op;
+/* Makes the sources of the action that the index-th message provides read from that message. */
+static void read_from_message(const binder_t *b, const fused_recv_t *fused, engine_action_t *action,
+                              size_t index) {
+  const operation_t *op = &fused->op;
   for (int32_t i = 0; i < op->source_count; i++) {
-    if (!same_span(&op->sources[i], received(b, intake->first + index))) continue;
+    if (!same_span(&op->sources[i], received(b, fused->first + index))) continue;
     engine_operand_t *operand = &b->bound->operands[action->first + (uint32_t)(op->dst_count + i)];
     operand->base = BASE_MESSAGES + (uint32_t)index;
     operand->offset = 0;
   }
 }
 
-static coll_status_t bind_intake(binder_t *b, const intake_t *intake) {
+static coll_status_t bind_fused_recv(binder_t *b, const fused_recv_t *fused) {
   engine_bound_t *bound = b->bound;
   size_t before = bound->action_count;
-  COLL_TRY(add_operation(b, &intake->op));
+  COLL_TRY(add_operation(b, &fused->op));
   if (bound->action_count == before) return COLL_OK;
   engine_action_t *action = &bound->actions[before];
-  action->multicast = b->place.plan->multicast;
-  action->peer = peer_of(b, b->lane->steps[intake->first].recv.peer);
+  action->multicast = b->layout.plan->multicast;
+  action->peer = peer_of(b, b->lane->steps[fused->first].recv.peer);
   action->senders = (uint32_t)bound->sender_count;
-  for (size_t step = intake->first; step < intake->end; step++) {
+  for (size_t step = fused->first; step < fused->end; step++) {
     COLL_TRY(add_sender(bound, peer_of(b, b->lane->steps[step].recv.peer)));
-    point_at_message(b, intake, action, step - intake->first);
+    read_from_message(b, fused, action, step - fused->first);
     action->sender_count++;
   }
   return COLL_OK;
 }
 
-/* The longest row of RECVs up to a reduction, from the one at hand on, that can be read where they
- * lie; else the one at hand alone. *steps: how many it took. */
+/* Fuses the adjacent RECVs from the current one on with the reduction that follows, if possible;
+ * else binds the current RECV alone. *steps: the number of steps covered. */
 static coll_status_t bind_recv(binder_t *b, size_t *steps) {
   const plan_step_t *recv = &b->lane->steps[b->step];
-  intake_t intake = {.first = b->step, .end = b->step};
-  while (intake.end < b->lane->count && b->lane->steps[intake.end].kind == PLAN_RECV) intake.end++;
+  fused_recv_t fused = {.first = b->step, .end = b->step};
+  while (fused.end < b->lane->count && b->lane->steps[fused.end].kind == PLAN_RECV) fused.end++;
   *steps = 1;
-  if (intake.end < b->lane->count && b->lane->steps[intake.end].kind == PLAN_REDUCE) {
-    intake.op = reduction_at(b, intake.end);
-    intake.op.kind = ENGINE_RECV_REDUCE;
-    if (may_stay_messages(b, &intake)) {
-      *steps = intake.op.end - intake.first;
-      return bind_intake(b, &intake);
+  if (fused.end < b->lane->count && b->lane->steps[fused.end].kind == PLAN_REDUCE) {
+    fused.op = reduction_at(b, fused.end);
+    fused.op.kind = ENGINE_RECV_REDUCE;
+    if (can_fuse(b, &fused)) {
+      *steps = fused.op.end - fused.first;
+      return bind_fused_recv(b, &fused);
     }
   }
   return bind_message(b, ENGINE_RECV, recv->recv.peer, &recv->recv.dst);
 }
 
-/* The first send of a row of a multicast plan stands for all of them. */
+/* The action of the first send of a multicast row stands for the whole row. */
 static coll_status_t bind_send(binder_t *b, size_t *steps) {
   const plan_step_t *send = &b->lane->steps[b->step];
-  bool multicast = b->place.plan->multicast;
-  *steps = multicast ? (size_t)b->place.plan->shape.size - 1 : 1;
-  COLL_TRY(bind_settle(b));
+  bool multicast = b->layout.plan->multicast;
+  *steps = multicast ? (size_t)b->layout.plan->shape.size - 1 : 1;
+  COLL_TRY(bind_store_fence(b));
   return bind_message(b, ENGINE_SEND, send->send.peer, &send->send.src);
 }
 
 /* ---- all steps ------------------------------------------------------------------------------*/
 
-static coll_status_t bind_order(binder_t *b) {
+static coll_status_t bind_synchronization(binder_t *b) {
   const plan_step_t *step = &b->lane->steps[b->step];
   engine_action_t action = begin_action(b, ENGINE_AFTER);
   if (step->kind == PLAN_AFTER) {
@@ -446,14 +454,14 @@ static coll_status_t bind_order(binder_t *b) {
     action.after = (uint32_t)step->after.step;
   } else {
     bool signals = step->kind == PLAN_SIGNAL;
-    if (signals) COLL_TRY(bind_settle(b));
+    if (signals) COLL_TRY(bind_store_fence(b));
     action.kind = signals ? ENGINE_SIGNAL : ENGINE_WAIT;
     action.peer = peer_of(b, signals ? step->signal.peer : step->wait.peer);
   }
   return add_action(b, &action);
 }
 
-/* *steps: how many of the lane's, from the one at hand on. */
+/* Binds the current step. *steps: the number of steps covered. */
 static coll_status_t bind_step(binder_t *b, size_t *steps) {
   const plan_step_t *step = &b->lane->steps[b->step];
   *steps = 1;
@@ -464,16 +472,16 @@ static coll_status_t bind_step(binder_t *b, size_t *steps) {
     case PLAN_RECV: return bind_recv(b, steps);
     case PLAN_SIGNAL:
     case PLAN_WAIT:
-    case PLAN_AFTER: return bind_order(b);
+    case PLAN_AFTER: return bind_synchronization(b);
     case PLAN_STEP_KIND_COUNT: break;
   }
   return base_fail(COLL_ERROR_INTERNAL, "plan %s holds a step of unknown kind",
-                   b->place.plan->algorithm);
+                   b->layout.plan->algorithm);
 }
 
-/* Messages have addresses as bases do, behind theirs, so that a call finds all operands alike: as
- * many as some action reads at once, and surely no more than there are senders in all. */
-static coll_status_t place_messages(engine_bound_t *bound) {
+/* Addresses of received messages follow those of the bases, so that all operands are looked up
+ * alike. There are at most as many as senders in total. */
+static coll_status_t add_message_addresses(engine_bound_t *bound) {
   for (size_t i = 0; i < bound->operand_count; i++) {
     uint32_t *base = &bound->operands[i].base;
     if (*base >= BASE_MESSAGES) *base += (uint32_t)bound->base_count - BASE_MESSAGES;
@@ -483,8 +491,8 @@ static coll_status_t place_messages(engine_bound_t *bound) {
                    "a program's addresses");
 }
 
-/* Once there are no more to come, which may move them. */
-static void point_at_operands(engine_bound_t *bound) {
+/* Sets the operand pointers of the actions, after the array has stopped growing. */
+static void set_operand_pointers(engine_bound_t *bound) {
   for (size_t i = 0; i < bound->action_count; i++) {
     engine_action_t *action = &bound->actions[i];
     if (action->operand_count > 0) action->operands = bound->operands + action->first;
@@ -499,13 +507,15 @@ static void number_phases(engine_action_t actions[], size_t count) {
   }
 }
 
-/* By all blocks that the plan has in SCRATCH. What no peer looks at is best kept where it was; a
- * call of several passes fills it anyway; and counts that ranks do not know alike tell nothing. */
-static void divide_scratch(engine_bound_t *bound, const engine_place_t *place, size_t room_bytes) {
-  size_t parts = (size_t)place->plan->parts, chunks = (size_t)place->plan->scratch_chunks;
-  size_t needed = (chunks + parts - 1) / parts * place->pass.count * place->call->element_bytes;
-  bool shared = place->plan->reach == PLAN_REACH_SCRATCH;
-  bool whole = place->pass.count == place->call->count && !engine_call_is_uneven(place->call);
+/* Divides SCRATCH into windows. There is only one window where no peer accesses SCRATCH, as it is
+ * then best reused while cached; where a call has several passes, as these fill SCRATCH anyway; and
+ * where blocks are uneven, as ranks do not know each other's counts. */
+static void divide_scratch(engine_bound_t *bound, const engine_layout_t *layout,
+                           size_t room_bytes) {
+  size_t parts = (size_t)layout->plan->parts, chunks = (size_t)layout->plan->scratch_chunks;
+  size_t needed = (chunks + parts - 1) / parts * layout->pass.count * layout->call->element_bytes;
+  bool shared = layout->plan->reach == PLAN_REACH_SCRATCH;
+  bool whole = layout->pass.count == layout->call->count && !engine_call_is_uneven(layout->call);
   bound->windows = 1;
   bound->window_bytes = base_round_up(needed, WINDOW_BYTES_MIN);
   if (!shared || !whole || needed < WINDOW_BYTES_MIN) return;
@@ -514,7 +524,7 @@ static void divide_scratch(engine_bound_t *bound, const engine_place_t *place, s
   }
 }
 
-/* What calls will go around. */
+/* Faults in the pages of SCRATCH that the windows will use. */
 static void populate_scratch(const engine_bound_t *bound, const engine_world_t *world) {
   for (size_t i = ENGINE_BASES_OWN; i < bound->base_count; i++) {
     const engine_base_t *base = &bound->bases[i];
@@ -530,7 +540,7 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
                 .world = world,
                 .program = program,
                 .only_receives = only_receives(plan, program),
-                .place = {.plan = plan, .call = call, .pass = *pass}};
+                .layout = {.plan = plan, .call = call, .pass = *pass}};
   bound->plan = NULL;
   bound->base_count = bound->operand_count = bound->action_count = bound->sender_count = 0;
   COLL_TRY(add_own_bases(bound, world->rank));
@@ -542,9 +552,9 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
     bound->lane_ends[lane] = bound->action_count;
     number_phases(bound->actions + first, bound->action_count - first);
   }
-  point_at_operands(bound);
-  COLL_TRY(place_messages(bound));
-  divide_scratch(bound, &b.place, world->room.scratch_bytes);
+  set_operand_pointers(bound);
+  COLL_TRY(add_message_addresses(bound));
+  divide_scratch(bound, &b.layout, world->room.scratch_bytes);
   if (bound->windows > 1) populate_scratch(bound, world);
   bound->plan = plan;
   bound->program = program;

@@ -1,4 +1,5 @@
-/* One call of a verb, as the engine needs to know it: buffers, counts, dtype, op and identity. */
+/* One call of a collective or point-to-point function, as the engine sees it: buffers, counts,
+ * dtype, op and identity. */
 #ifndef ENGINE_CALL_H
 #define ENGINE_CALL_H
 
@@ -9,26 +10,25 @@
 #include "base/status.h"
 #include "flight/call.h"
 
-/* Blocks of different sizes (alltoallv): elements in, and elements before, each of `size` blocks.
- */
+/* Blocks of different sizes (alltoallv): count and offset of each of `size` blocks, in elements. */
 typedef struct engine_blocks {
   const size_t *counts, *offsets;
 } engine_blocks_t;
 
 typedef struct engine_call {
-  const void *input; /* this rank's; not looked at where the collective gives it none */
+  const void *input; /* this rank's; not accessed where the collective gives it none */
   void *output;
-  size_t count; /* elements of a block; with uneven blocks, of this rank's largest */
+  size_t count; /* elements of a block; with uneven blocks, of this rank's largest block */
   engine_blocks_t input_blocks; /* counts NULL: blocks of `count` elements, end to end */
   engine_blocks_t output_blocks;
   coll_dtype_t dtype;
   coll_op_t op; /* builtin */
   size_t element_bytes;
-  flight_call_t id;    /* as it travels with messages and signals */
-  uint64_t history;    /* of a collective: what id.count is offset by */
+  flight_call_t id;    /* identity, as sent in messages and signals */
+  uint64_t history;    /* for collectives: the offset of id.count */
   int channel;         /* lane l of the plan runs over this channel + l */
-  bool count_per_pair; /* counts are known to pairs of ranks only: every pair exchanges a message
-                          that carries its count, even where it is 0 */
+  bool count_per_pair; /* counts are known only to pairs of ranks: every pair exchanges a message
+                          with its count, even if it is 0 */
 } engine_call_t;
 
 /* Whether its blocks differ in size. */

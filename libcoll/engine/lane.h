@@ -1,7 +1,7 @@
 /*
- * The loop over a lane's actions: each lane has a cursor, and an action either completes or leaves
- * everything as it was. Inline, so that a call like an earlier one goes from its verb through its
- * actions without a call in between.
+ * The loop over the actions of a lane. Each lane has a cursor; an action either completes or
+ * changes nothing. Inline, so that the fast path (api/fastpath.h) runs from the API function to the
+ * transport without function calls in between.
  */
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
@@ -9,14 +9,15 @@
 #include "engine/message.h"
 #include "engine/mismatch.h"
 
-/* This rank's INPUT and OUTPUT are the call's, so that several calls can be under way at once. */
+/* Sets the addresses of this rank's INPUT and OUTPUT to those of the current call. */
 BASE_INLINE void engine_lane_set_own(engine_run_t *run, const void *input, void *output) {
   char **addresses = run->bound.addresses;
   addresses[ENGINE_BASE_INPUT] = (char *)(uintptr_t)input; /* INPUT is never written */
   addresses[ENGINE_BASE_OUTPUT] = output;
 }
 
-/* All ranks' SCRATCH, in the window whose turn it is; every rank comes to the same one. */
+/* Sets the addresses of all ranks' SCRATCH to the window of this call, which is the same on every
+ * rank. */
 BASE_INLINE void engine_lane_set_scratch(engine_run_t *run, flight_call_t id) {
   engine_bound_t *bound = &run->bound;
   size_t begin = flight_call_number(id) % bound->windows * bound->window_bytes;
@@ -38,7 +39,7 @@ BASE_INLINE coll_status_t engine_lane_wait(const engine_run_t *run, const engine
   return COLL_OK;
 }
 
-/* Whether the other lane has come past its step. */
+/* Whether the other lane has completed the step. */
 BASE_INLINE bool engine_lane_is_after(const engine_run_t *run, const engine_action_t *action) {
   const engine_action_t *next = run->next[action->other];
   return next == run->end[action->other] || next->step > action->after;
@@ -67,8 +68,8 @@ BASE_INLINE coll_status_t engine_lane_act(engine_run_t *run, const engine_action
   return COLL_OK;
 }
 
-/* As far as the lane goes; looks: how often what is not there yet is looked for. */
-BASE_INLINE coll_status_t engine_lane_advance(engine_run_t *run, int lane, int looks) {
+/* Runs the lane's actions until one is blocked. polls: how often a blocked action is retried. */
+BASE_INLINE coll_status_t engine_lane_advance(engine_run_t *run, int lane, int polls) {
   const engine_action_t *action = run->next[lane], *end = run->end[lane];
   coll_status_t status = COLL_OK;
   while (action < end) {
@@ -77,7 +78,7 @@ BASE_INLINE coll_status_t engine_lane_advance(engine_run_t *run, int lane, int l
     if (status != COLL_OK) break;
     if (done) {
       action++;
-    } else if (--looks <= 0) {
+    } else if (--polls <= 0) {
       break;
     }
   }
@@ -85,19 +86,19 @@ BASE_INLINE coll_status_t engine_lane_advance(engine_run_t *run, int lane, int l
   return status;
 }
 
-/* Begins a call that differs from the last one, which was completed, only in the buffers and the
- * identity that *run->call now has, and goes on with it as engine_run_advance does. call:
- * run->call, from whoever has just written it, so that it need not be read back. Whether it is
- * complete; if not, *status says what is wrong, COLL_OK if nothing is. Requires `can_restart`,
- * which a call of one lane, one pass and even blocks leaves behind when its plan reaches into no
- * other's INPUT or OUTPUT. */
+/* Begins a call that differs from the previous, completed one only in its buffers and identity,
+ * which *run->call already holds, and advances it like engine_run_advance. call: equal to
+ * run->call; the caller has just written it, so the values are still in registers. Returns whether
+ * the call is complete; if not, *status is COLL_OK or the error. Requires can_restart, which holds
+ * after a call of one lane, one pass and even blocks whose plan accesses no peer's INPUT or
+ * OUTPUT. */
 BASE_INLINE bool engine_run_restart(engine_run_t *run, const engine_call_t *call,
                                     coll_status_t *status) {
   run->bound.calls++;
   run->next[0] = run->bound.actions;
   engine_lane_set_own(run, call->input, call->output);
   if (run->bound.windows > 1) engine_lane_set_scratch(run, call->id);
-  *status = engine_lane_advance(run, 0, run->world->looks);
+  *status = engine_lane_advance(run, 0, run->world->polls);
   return run->next[0] == run->end[0];
 }
 

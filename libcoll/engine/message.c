@@ -1,6 +1,6 @@
 /*
- * Data in one piece goes straight between its memory and the transport; data in several pieces by
- * way of the packing buffer, which is only used between two calls of the transport.
+ * Contiguous data is copied directly between its memory and the transport. Data in several pieces
+ * goes through the packing buffer, which holds data only during one call of a function here.
  */
 #include "engine/message.h"
 
@@ -8,20 +8,20 @@
 #include "engine/compute.h"
 #include "engine/mismatch.h"
 
-/* The call's identity, with the pair's count where counts differ by pair. */
+/* The call's identity as sent, with the pair's count where counts differ by pair. */
 static flight_call_t id_of(const engine_call_t *call, const engine_action_t *action) {
   flight_call_t id = call->id;
   if (engine_call_is_uneven(call)) id.count = call->history + action->pair_count;
   return id;
 }
 
-/* NULL for a message without bytes. */
+/* NULL for an empty message. */
 static char *data_of(const engine_run_t *run, const engine_action_t *action) {
   if (action->operand_count == 1) return engine_address(run, action->operands);
   return action->operand_count > 1 ? run->world->packing : NULL;
 }
 
-/* Brings together what lies in several places. */
+/* Gathers the pieces in the packing buffer. */
 BASE_APART static coll_status_t pack(const engine_run_t *run, const engine_action_t *action) {
   char *packed = run->world->packing;
   for (uint32_t i = 0; i < action->operand_count; i++) {
@@ -33,7 +33,7 @@ BASE_APART static coll_status_t pack(const engine_run_t *run, const engine_actio
   return COLL_OK;
 }
 
-/* The message to where it goes, piece by piece. */
+/* Scatters the message to its pieces. */
 BASE_APART static coll_status_t unpack(const engine_run_t *run, const engine_action_t *action,
                                        const char *message) {
   for (uint32_t i = 0; i < action->operand_count; i++) {
@@ -108,7 +108,7 @@ coll_status_t engine_message_recv_fetch(const engine_run_t *run, const engine_ac
   if (!*done) return COLL_OK;
   COLL_TRY(engine_message_check(run, action, peer, &head));
   COLL_TRY(run->world->device->fetch(engine_address(run, action->operands), message, action->bytes,
-                                     action->whole));
+                                     action->nontemporal_hint));
   return peer->route->ops->take(peer->port);
 }
 
@@ -118,25 +118,25 @@ coll_status_t engine_message_recv_pieces(const engine_run_t *run, const engine_a
   return *done ? unpack(run, action, run->world->packing) : COLL_OK;
 }
 
-/* The index-th message of the action becomes an operand, which is never written. */
-static void lay_message(const engine_run_t *run, size_t index, const void *message) {
+/* Sets the address of the action's index-th message, which is an operand that is never written. */
+static void set_message_address(const engine_run_t *run, size_t index, const void *message) {
   run->bound.addresses[run->bound.base_count + index] = (char *)(uintptr_t)message;
 }
 
-/* From several senders, or of posts; apart, as ranks of a tree or a chain have one sender. */
+/* From several senders, or multicast. Not inline: ranks of a tree or a chain have one sender. */
 BASE_APART static coll_status_t recv_reduce_many(engine_run_t *run, const engine_action_t *action,
                                                  bool *done) {
   const engine_peer_t *senders = &run->bound.senders[action->senders];
   transport_head_t head;
-  for (; run->arrived < action->sender_count; run->arrived++) {
-    const engine_peer_t *sender = &senders[run->arrived];
+  for (; run->messages_arrived < action->sender_count; run->messages_arrived++) {
+    const engine_peer_t *sender = &senders[run->messages_arrived];
     const void *message;
     COLL_TRY(peek(action, sender, &message, &head, done));
     if (!*done) return COLL_OK;
     COLL_TRY(engine_message_check(run, action, sender, &head));
-    lay_message(run, run->arrived, message);
+    set_message_address(run, run->messages_arrived, message);
   }
-  run->arrived = 0;
+  run->messages_arrived = 0;
   COLL_TRY(engine_compute_reduce(run, action));
   for (uint16_t i = 0; i < action->sender_count; i++) {
     COLL_TRY(take(action, &senders[i]));
@@ -153,7 +153,7 @@ coll_status_t engine_message_recv_reduce(engine_run_t *run, const engine_action_
   COLL_TRY(sender->route->ops->peek(sender->port, &message, &head, done));
   if (!*done) return COLL_OK;
   COLL_TRY(engine_message_check(run, action, sender, &head));
-  lay_message(run, 0, message);
+  set_message_address(run, 0, message);
   COLL_TRY(engine_compute_reduce(run, action));
   return sender->route->ops->take(sender->port);
 }

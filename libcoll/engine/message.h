@@ -1,11 +1,11 @@
-/* The actions that carry a message. */
+/* Actions that send or receive a message. */
 #ifndef ENGINE_MESSAGE_H
 #define ENGINE_MESSAGE_H
 
 #include "engine/compute.h"
 
-/* Whether what came from the peer is what the action waits for; COLL_ERROR_MISMATCH if it is not.
- * check_id: the same where counts differ from pair to pair, and what it says if it is not. */
+/* Checks that the received message is the one that the action expects; COLL_ERROR_MISMATCH if not.
+ * check_id: the slow path, which also handles counts that differ by pair, and creates the error. */
 BASE_APART coll_status_t engine_message_check_id(const engine_run_t *run,
                                                  const engine_action_t *action,
                                                  const engine_peer_t *peer,
@@ -19,7 +19,7 @@ BASE_INLINE coll_status_t engine_message_check(const engine_run_t *run,
   return engine_message_check_id(run, action, peer, head);
 }
 
-/* All below try to carry out the action that is named like them; *done tells. */
+/* Each of the functions below tries to complete the action of its name. *done: it was completed. */
 
 BASE_INLINE coll_status_t engine_message_send(const engine_run_t *run,
                                               const engine_action_t *action, bool *done) {
@@ -60,7 +60,8 @@ coll_status_t engine_message_mcast_recv(const engine_run_t *run, const engine_ac
 coll_status_t engine_message_recv_reduce(engine_run_t *run, const engine_action_t *action,
                                          bool *done);
 
-/* Whether the peer's next message is here, where that can be told without taking it. */
+/* Whether the peer's next message has arrived, where the transport can check without receiving
+ * it. */
 bool engine_message_is_here(const engine_action_t *action, const engine_peer_t *peer);
 
 #endif

@@ -1,7 +1,8 @@
-/* The counts lose the history that they travel with, and the halves of a pair get their names. */
+/* Creates the error message of mismatched calls. The history is subtracted from the counts that
+ * were sent, and the two ends of a sendrecv are named as send and receive. */
 #include "engine/mismatch.h"
 
-/* Of a send and a receive, which share an identity, the one that the rank makes. */
+/* A send and its receive share one identity; returns that of the end that this rank is. */
 static flight_call_t half_of(flight_call_t id, int verb, int peer) {
   flight_words_t words = flight_call_words(id);
   words.verb = verb;

@@ -1,5 +1,5 @@
-/* What is around the loop over a lane's actions (lane.h): passes, sweeps over the lanes, and what a
- * run that stands still waits for. */
+/* Passes, sweeps over the lanes, and the queries about a blocked run. The loop over a lane's
+ * actions is in lane.h. */
 #include "engine/run.h"
 
 #include <assert.h>
@@ -22,23 +22,23 @@ bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t ele
 
 /* ---- a pass ---------------------------------------------------------------------------------*/
 
-BASE_COLD static coll_status_t say_unmapped(const engine_run_t *run, const engine_base_t *base) {
+BASE_COLD static coll_status_t fail_unmapped(const engine_run_t *run, const engine_base_t *base) {
   return base_fail(COLL_ERROR_SYSTEM, "rank %d: cannot map the %s buffer of rank %d",
                    run->world->rank, plan_buffer_name(base->buffer), base->rank);
 }
 
-/* NULL stays NULL: a buffer that this rank does not have. */
+/* NULL (a buffer that this rank does not have) stays NULL. */
 static char *shifted(const void *buffer, size_t shift) {
   return buffer == NULL ? NULL : (char *)(uintptr_t)buffer + shift;
 }
 
-static coll_status_t find_foreign(engine_run_t *run, size_t shift) {
+static coll_status_t set_peer_addresses(engine_run_t *run, size_t shift) {
   const engine_bound_t *bound = &run->bound;
   for (size_t i = ENGINE_BASES_OWN; i < bound->base_count; i++) {
     const engine_base_t *base = &bound->bases[i];
     if (base->buffer == PLAN_SCRATCH) continue;
     char *buffer = run->world->views[base->rank].buffers[base->buffer];
-    if (buffer == NULL) return say_unmapped(run, base);
+    if (buffer == NULL) return fail_unmapped(run, base);
     bound->addresses[i] = buffer + shift;
   }
   return COLL_OK;
@@ -59,8 +59,9 @@ BASE_INLINE void start_lanes(engine_run_t *run) {
   }
 }
 
-/* What engine_run_restart leaves out: other lanes, other passes, peers' buffers. */
-static bool may_repeat(const engine_run_t *run) {
+/* Whether the call has none of what engine_run_restart does not handle: several lanes, several
+ * passes, peers' user buffers, uneven blocks. */
+static bool is_restartable(const engine_run_t *run) {
   const plan_t *plan = run->bound.plan;
   return plan->lanes == 1 && plan->reach != PLAN_REACH_USER &&
          run->pass.count == run->call->count && !engine_call_is_uneven(run->call);
@@ -71,18 +72,18 @@ static coll_status_t enter_pass(engine_run_t *run) {
   start_lanes(run);
   engine_lane_set_own(run, shifted(run->call->input, shift), shifted(run->call->output, shift));
   engine_lane_set_scratch(run, run->call->id);
-  return find_foreign(run, shift);
+  return set_peer_addresses(run, shift);
 }
 
-/* A single window of scratch is where it was when the program was bound. */
+/* A single window of scratch has the same address in every call. */
 BASE_INLINE coll_status_t enter_first_pass(engine_run_t *run) {
   start_lanes(run);
   engine_lane_set_own(run, run->call->input, run->call->output);
   if (run->bound.windows > 1) engine_lane_set_scratch(run, run->call->id);
-  return run->bound.plan->reach == PLAN_REACH_USER ? find_foreign(run, 0) : COLL_OK;
+  return run->bound.plan->reach == PLAN_REACH_USER ? set_peer_addresses(run, 0) : COLL_OK;
 }
 
-/* Blocks of uneven size end in different passes. */
+/* Uneven blocks end in different passes, so each pass is bound again. */
 BASE_APART static coll_status_t next_pass(engine_run_t *run) {
   engine_bound_t *bound = &run->bound;
   set_pass(run, run->pass.first + run->pass.count);
@@ -98,7 +99,7 @@ static bool is_bound_for(const engine_bound_t *bound, const plan_t *plan,
          bound->element_bytes == call->element_bytes && !engine_call_is_uneven(call);
 }
 
-/* A first pass that the bound program is not for. */
+/* Begins a call for which the program is not bound. */
 BASE_COLD static coll_status_t bind_first(engine_run_t *run, const plan_t *plan,
                                           const plan_program_t *program) {
   engine_bound_t *bound = &run->bound;
@@ -107,7 +108,7 @@ BASE_COLD static coll_status_t bind_first(engine_run_t *run, const plan_t *plan,
   set_pass(run, 0);
   bound->calls = 0;
   COLL_TRY(engine_bind(bound, run->world, plan, program, run->call, &run->pass));
-  run->can_restart = may_repeat(run);
+  run->can_restart = is_restartable(run);
   return enter_pass(run);
 }
 
@@ -116,7 +117,7 @@ coll_status_t engine_run_begin(engine_run_t *run, const engine_world_t *world, c
   engine_bound_t *bound = &run->bound;
   run->world = world;
   run->call = call;
-  run->arrived = 0;
+  run->messages_arrived = 0;
   if (!is_bound_for(bound, plan, program, call)) return bind_first(run, plan, program);
   run->pass.grain = bound->pass.grain;
   set_pass(run, 0);
@@ -129,23 +130,23 @@ void engine_run_free(engine_run_t *run) {
   engine_bound_free(&run->bound);
 }
 
-/* ---- going on ---------------------------------------------------------------------------------*/
+/* ---- progress ---------------------------------------------------------------------------------*/
 
-/* One sweep: every lane as far as it goes. Where there is but one, there is nothing else to look at
- * while it waits. */
+/* Advances every lane until it is blocked. With a single lane, a blocked action is polled
+ * repeatedly. */
 static coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
-  int lanes = run->bound.plan->lanes, looks = lanes > 1 ? 1 : run->world->looks;
+  int lanes = run->bound.plan->lanes, polls = lanes > 1 ? 1 : run->world->polls;
   *pass_done = true;
   for (int lane = 0; lane < lanes; lane++) {
     const engine_action_t *before = run->next[lane];
-    COLL_TRY(engine_lane_advance(run, lane, looks));
+    COLL_TRY(engine_lane_advance(run, lane, polls));
     if (run->next[lane] != before) *moved = true;
     if (run->next[lane] < run->end[lane]) *pass_done = false;
   }
   return COLL_OK;
 }
 
-static coll_status_t go_on(engine_run_t *run, bool *moved, bool *done) {
+static coll_status_t advance(engine_run_t *run, bool *moved, bool *done) {
   for (;;) {
     bool pass_done, swept = false;
     COLL_TRY(sweep(run, &swept, &pass_done));
@@ -163,18 +164,18 @@ static coll_status_t go_on(engine_run_t *run, bool *moved, bool *done) {
 coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
   *moved = false;
   *done = false;
-  coll_status_t status = go_on(run, moved, done);
-  /* what comes next may be another thread's, or the caller's, who thinks that all is stored */
+  coll_status_t status = advance(run, moved, done);
+  /* the caller, or another thread, may next act on the data as stored */
   bool in_parts = run->pass.count < run->call->count;
   if (in_parts && (*moved || status != COLL_OK)) run->world->device->store_fence();
   return status;
 }
 
-/* ---- standing still -------------------------------------------------------------------------*/
+/* ---- blocked runs ---------------------------------------------------------------------------*/
 
-#define PHASE_BITS 12 /* of a place */
+#define PHASE_BITS 12 /* low bits of the progress value, which count waits */
 
-/* Whom the action waits for: its senders or its peer. */
+/* The peers that the action waits for. */
 static int peers_of(const engine_run_t *run, const engine_action_t *action,
                     const engine_peer_t **peers) {
   bool many = action->kind == ENGINE_RECV_REDUCE;
@@ -182,14 +183,15 @@ static int peers_of(const engine_run_t *run, const engine_action_t *action,
   return many ? action->sender_count : 1;
 }
 
-/* Whether the peer has sent what the action waits for, as far as can be told without taking it. */
-static bool has_news(const engine_action_t *action, const engine_peer_t *peer) {
+/* Whether the message or signal of the peer has arrived, as far as can be checked without receiving
+ * it. */
+static bool has_arrived(const engine_action_t *action, const engine_peer_t *peer) {
   if (action->kind == ENGINE_WAIT) return peer->route->ops->signaled(peer->port);
   return engine_message_is_here(action, peer);
 }
 
-/* Of the first waits in a row of the lane. */
-static uint64_t missing_of(const engine_run_t *run, int lane) {
+/* The ranks whose messages or signals the lane's current group of adjacent waits lacks. */
+static uint64_t missing_ranks_of(const engine_run_t *run, int lane) {
   uint64_t missing = 0, seen = 0;
   for (const engine_action_t *action = run->next[lane]; action < run->end[lane]; action++) {
     if (!engine_action_waits(action)) break;
@@ -197,14 +199,14 @@ static uint64_t missing_of(const engine_run_t *run, int lane) {
     int count = peers_of(run, action, &peers);
     for (int p = 0; p < count; p++) {
       uint64_t bit = UINT64_C(1) << peers[p].rank % 64;
-      if ((seen & bit) == 0 && !has_news(action, &peers[p])) missing |= bit;
+      if ((seen & bit) == 0 && !has_arrived(action, &peers[p])) missing |= bit;
       seen |= bit;
     }
   }
   return missing;
 }
 
-void engine_run_standstill(const engine_run_t *run, uint32_t *place, uint64_t *missing) {
+void engine_run_standstill(const engine_run_t *run, uint32_t *progress, uint64_t *missing) {
   const engine_bound_t *bound = &run->bound;
   const uint32_t phase_max = (1u << PHASE_BITS) - 1;
   size_t passes = 1 + run->pass.first / bound->pass_max;
@@ -214,16 +216,16 @@ void engine_run_standstill(const engine_run_t *run, uint32_t *place, uint64_t *m
     if (run->next[lane] == run->end[lane]) continue;
     const engine_action_t *action = run->next[lane];
     if (action->phase > phase) phase = action->phase;
-    *missing |= missing_of(run, lane);
+    *missing |= missing_ranks_of(run, lane);
   }
-  *place = (uint32_t)(passes << PHASE_BITS) | (phase < phase_max ? phase : phase_max);
+  *progress = (uint32_t)(passes << PHASE_BITS) | (phase < phase_max ? phase : phase_max);
 }
 
-/* The first that the blocked action waits for. */
-static int32_t waited_of(const engine_run_t *run, const engine_action_t *action) {
+/* The first rank that the blocked action waits for. */
+static int32_t awaited_rank(const engine_run_t *run, const engine_action_t *action) {
   const engine_peer_t *peers;
   int count = peers_of(run, action, &peers), at = 0;
-  while (at + 1 < count && has_news(action, &peers[at])) at++;
+  while (at + 1 < count && has_arrived(action, &peers[at])) at++;
   return peers[at].rank;
 }
 
@@ -233,11 +235,11 @@ void engine_run_waits_for(const engine_run_t *run, base_ranks_t *ranks) {
     if (run->next[lane] == run->end[lane]) continue;
     const engine_action_t *action = run->next[lane];
     if (action->peer.route == NULL) continue;
-    if (action->multicast &&
-        !engine_action_waits(action)) { /* until all have taken an earlier one */
+    if (action->multicast && !engine_action_waits(action)) { /* blocked until all peers have
+                                                                received an earlier message */
       base_ranks_add_all_but(ranks, run->world->rank);
     } else {
-      base_ranks_add(ranks, waited_of(run, action));
+      base_ranks_add(ranks, awaited_rank(run, action));
     }
   }
 }

@@ -1,6 +1,7 @@
 /*
- * What a run needs of its communicator: the ways to the peers, the device, and where each rank's
- * buffers are as seen from here. Filled by the communicator; one call at a time uses it.
+ * What a run uses of its communicator: the transports to the peers, the device, and the addresses
+ * of each rank's buffers in this process. Filled in by the communicator; used by one call at a
+ * time.
  */
 #ifndef ENGINE_WORLD_H
 #define ENGINE_WORLD_H
@@ -9,21 +10,21 @@
 #include "plan/room.h"
 #include "transport/ops.h"
 
-/* A rank's buffers in this address space; NULL where they are not mapped here. */
+/* The addresses of a rank's buffers in this process; NULL where they are not mapped. */
 typedef struct engine_view {
   char *buffers[PLAN_BUFFER_COUNT];
 } engine_view_t;
 
 typedef struct engine_world {
   int rank, size;
-  transport_t **routes; /* [size]: the way to each rank, itself included */
+  transport_t **routes; /* [size]: the transport to each rank, including this rank */
   const device_ops_t *device;
   plan_room_t room;
-  engine_view_t *views; /* [size]; SCRATCH of all ranks, always mapped; INPUT and OUTPUT of peers,
-                           by the handshake of the collective under way */
-  char *packing;        /* for messages gathered from several places: room for any */
-  int looks; /* how often to look in one go at a peer that is not ready, where nothing else is at
-                hand; at least 1 is made */
+  engine_view_t *views; /* [size]; SCRATCH of all ranks is always mapped; INPUT and OUTPUT of peers
+                           are set by the address exchange of the current collective */
+  char *packing;        /* buffer for messages of several pieces; holds a message of any size */
+  int polls; /* how often a blocked action is retried per call of engine_run_advance, where the run
+                has nothing else to do; treated as at least 1 */
 } engine_world_t;
 
 #endif

@@ -1,4 +1,4 @@
-/* One rank with no routes: whatever its plan does, it does by itself. */
+/* A communicator of one rank without peers, for plans that need none. */
 #include "alone.h"
 
 #include <criterion/criterion.h>

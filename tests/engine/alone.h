@@ -1,4 +1,4 @@
-/* A plan of one rank, carried out once or more often. */
+/* Runs a plan of one rank, once or repeatedly. */
 #ifndef TESTS_ENGINE_ALONE_H
 #define TESTS_ENGINE_ALONE_H
 
@@ -16,7 +16,7 @@ typedef struct alone {
 void alone_open(alone_t *alone, const device_ops_t *device);
 void alone_close(alone_t *alone);
 
-/* Fails the running test unless the call is done at once. */
+/* Fails the running test unless the call completes at once. */
 void alone_run(alone_t *alone, const plan_t *plan, const plan_program_t *program,
                const engine_call_t *call);
 

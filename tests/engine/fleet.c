@@ -1,6 +1,6 @@
 /*
- * Buffers are cut from one allocation per rank and call, with a margin of known bytes around and
- * between them, at an offset that is aligned to no more than an element.
+ * Buffers are parts of one allocation per rank and call, with guard bytes around and between them,
+ * at offsets that are only aligned to an element.
  */
 #include "engine/fleet.h"
 
@@ -19,32 +19,29 @@
 #define MARGIN_BYTES 64
 #define MARGIN 0xa5
 #define SPOILED 0xee
-#define PATIENCE 20000 /* looks per rank without a step before it is called a deadlock */
+#define POLLS_MAX                                                         \
+  20000 /* polls per rank without progress after which the calls count as \
+           deadlocked */
 
-typedef enum player_state {
-  PLAYER_IDLE,
-  PLAYER_MEETING,
-  PLAYER_RUNNING,
-  PLAYER_DONE
-} player_state_t;
+typedef enum rank_state { RANK_IDLE, RANK_EXCHANGING, RANK_RUNNING, RANK_DONE } rank_state_t;
 
-/* A rank. */
-typedef struct player {
+/* A simulated rank. */
+typedef struct sim {
   struct fleet *fleet;
-  int rank, at;     /* the call it is in */
-  uint64_t history; /* of the calls before */
-  player_state_t state;
+  int rank, at;     /* index of its current call */
+  uint64_t history; /* of its earlier calls */
+  rank_state_t state;
   engine_world_t world;
   plan_t *plan;
   engine_call_t call;
-  engine_exchange_t handshake;
+  engine_exchange_t exchange;
   engine_run_t run;
   size_t blocks[4][QUESTION_RANKS_MAX];
   char *arena, *input, *output;
   size_t arena_bytes;
   bool in_place;
   uint64_t paused_until;
-} player_t;
+} rank_t;
 
 typedef struct fleet {
   const fleet_options_t *options;
@@ -52,67 +49,67 @@ typedef struct fleet {
   int count;
   bool *fitted;
   uint64_t random;
-  player_t *players;
+  rank_t *ranks;
   transport_t *ends[QUESTION_RANKS_MAX];
   char *text;
 } fleet_t;
 
-static bool say(player_t *player, const char *what) {
-  fleet_t *fleet = player->fleet;
-  const fleet_call_t *call = &fleet->calls[player->at];
+static bool fail(rank_t *sim, const char *what) {
+  fleet_t *fleet = sim->fleet;
+  const fleet_call_t *call = &fleet->calls[sim->at];
   const fleet_options_t *options = fleet->options;
   char question[QUESTION_TEXT_BYTES];
   question_describe(&call->question, question);
   snprintf(fleet->text, FLEET_TEXT_BYTES,
            "%s [call %d: %s by %s, place %d; slots of %zu, scratch of %zu, %d%% refused, seed "
            "%llu, rank %d]",
-           what, player->at, question, call->algo->name, (int)call->place,
-           player->world.room.slot_bytes, player->world.room.scratch_bytes, options->refuse_percent,
-           (unsigned long long)options->seed, player->rank);
+           what, sim->at, question, call->algo->name, (int)call->place, sim->world.room.slot_bytes,
+           sim->world.room.scratch_bytes, options->refuse_percent,
+           (unsigned long long)options->seed, sim->rank);
   return false;
 }
 
 /* ---- a rank's buffers -----------------------------------------------------------------------*/
 
-static void lay_out(player_t *player, const question_t *q, bool want_in_place) {
+static void allocate_buffers(rank_t *sim, const question_t *q, bool want_in_place) {
   size_t element = base_dtype_bytes(q->dtype);
-  size_t in = question_input_elements(q, player->rank) * element;
-  size_t out = question_output_elements(q, player->rank) * element;
-  size_t skew = (size_t)random_below(&player->fleet->random, 8) * element;
+  size_t in = question_input_elements(q, sim->rank) * element;
+  size_t out = question_output_elements(q, sim->rank) * element;
+  size_t skew = (size_t)random_below(&sim->fleet->random, 8) * element;
   ptrdiff_t offset = 0;
-  player->in_place = want_in_place && question_in_place(q, player->rank, &offset);
-  player->arena_bytes = in + out + 3 * MARGIN_BYTES + skew;
-  player->arena = malloc(player->arena_bytes);
-  if (player->arena == NULL) abort();
-  memset(player->arena, MARGIN, player->arena_bytes);
-  player->input = player->arena + MARGIN_BYTES + skew;
-  player->output = player->input + in + MARGIN_BYTES;
-  if (player->in_place) {
+  sim->in_place = want_in_place && question_in_place(q, sim->rank, &offset);
+  sim->arena_bytes = in + out + 3 * MARGIN_BYTES + skew;
+  sim->arena = malloc(sim->arena_bytes);
+  if (sim->arena == NULL) abort();
+  memset(sim->arena, MARGIN, sim->arena_bytes);
+  sim->input = sim->arena + MARGIN_BYTES + skew;
+  sim->output = sim->input + in + MARGIN_BYTES;
+  if (sim->in_place) {
     ptrdiff_t bytes = offset * (ptrdiff_t)element;
-    if (bytes > 0) player->input += bytes;
-    player->output = player->input - bytes;
+    if (bytes > 0) sim->input += bytes;
+    sim->output = sim->input - bytes;
   }
-  question_fill(q, player->rank, player->input);
+  question_fill(q, sim->rank, sim->input);
 }
 
 static bool within(const char *at, const char *base, size_t bytes) {
   return at >= base && at < base + bytes;
 }
 
-/* The margins are whole, and so is an input that is not also the output. */
-static bool unspoiled(const player_t *player, const question_t *q) {
+/* Whether the guard bytes are unchanged, and so is an input that is not also the output. */
+static bool memory_is_intact(const rank_t *sim, const question_t *q) {
   size_t element = base_dtype_bytes(q->dtype);
-  size_t in = question_input_elements(q, player->rank) * element;
-  size_t out = question_output_elements(q, player->rank) * element;
+  size_t in = question_input_elements(q, sim->rank) * element;
+  size_t out = question_output_elements(q, sim->rank) * element;
   char *before = malloc(in + 1);
   if (before == NULL) abort();
-  question_fill(q, player->rank, before);
+  question_fill(q, sim->rank, before);
   bool good = true;
-  for (size_t i = 0; i < player->arena_bytes && good; i++) {
-    const char *at = player->arena + i;
-    if (within(at, player->output, out)) continue;
-    if (within(at, player->input, in)) {
-      good = *at == before[at - player->input];
+  for (size_t i = 0; i < sim->arena_bytes && good; i++) {
+    const char *at = sim->arena + i;
+    if (within(at, sim->output, out)) continue;
+    if (within(at, sim->input, in)) {
+      good = *at == before[at - sim->input];
     } else {
       good = (unsigned char)*at == MARGIN;
     }
@@ -123,8 +120,8 @@ static bool unspoiled(const player_t *player, const question_t *q) {
 
 /* ---- a rank's calls -------------------------------------------------------------------------*/
 
-static void describe_call(player_t *player, const question_t *q) {
-  engine_call_t *call = &player->call;
+static void describe_call(rank_t *sim, const question_t *q) {
+  engine_call_t *call = &sim->call;
   bool uneven = q->collective == COLL_ALLTOALLV;
   const flight_words_t words = {
       .verb = q->collective,
@@ -133,147 +130,146 @@ static void describe_call(player_t *player, const question_t *q) {
       .root = q->root,
       .count = uneven ? 0 : q->count};
   const flight_call_t id = flight_call_make(&words);
-  *call = (engine_call_t){
-      .input = question_input_elements(q, player->rank) > 0 ? player->input : NULL,
-      .output = question_output_elements(q, player->rank) > 0 ? player->output : NULL,
-      .count = q->collective == COLL_BARRIER ? 0 : q->count,
-      .dtype = q->dtype,
-      .op = q->op == COLL_AVG ? COLL_SUM : q->op,
-      .element_bytes = base_dtype_bytes(q->dtype),
-      .id = {flight_what_at(id.what, (uint64_t)player->at), id.count + player->history},
-      .history = player->history};
-  player->history = flight_history_add(player->history, id);
+  *call =
+      (engine_call_t){.input = question_input_elements(q, sim->rank) > 0 ? sim->input : NULL,
+                      .output = question_output_elements(q, sim->rank) > 0 ? sim->output : NULL,
+                      .count = q->collective == COLL_BARRIER ? 0 : q->count,
+                      .dtype = q->dtype,
+                      .op = q->op == COLL_AVG ? COLL_SUM : q->op,
+                      .element_bytes = base_dtype_bytes(q->dtype),
+                      .id = {flight_what_at(id.what, (uint64_t)sim->at), id.count + sim->history},
+                      .history = sim->history};
+  sim->history = flight_history_add(sim->history, id);
   if (!uneven) return;
-  question_layout(q, player->rank, player->blocks[0], player->blocks[1], player->blocks[2],
-                  player->blocks[3]);
-  call->input_blocks = (engine_blocks_t){player->blocks[0], player->blocks[1]};
-  call->output_blocks = (engine_blocks_t){player->blocks[2], player->blocks[3]};
+  question_layout(q, sim->rank, sim->blocks[0], sim->blocks[1], sim->blocks[2], sim->blocks[3]);
+  call->input_blocks = (engine_blocks_t){sim->blocks[0], sim->blocks[1]};
+  call->output_blocks = (engine_blocks_t){sim->blocks[2], sim->blocks[3]};
   call->count = 0;
   for (int peer = 0; peer < q->size; peer++) {
-    if (player->blocks[0][peer] > call->count) call->count = player->blocks[0][peer];
-    if (player->blocks[2][peer] > call->count) call->count = player->blocks[2][peer];
+    if (sim->blocks[0][peer] > call->count) call->count = sim->blocks[0][peer];
+    if (sim->blocks[2][peer] > call->count) call->count = sim->blocks[2][peer];
   }
   call->count_per_pair = true;
 }
 
-static bool wants_in_place(const player_t *player, const fleet_call_t *call) {
+static bool wants_in_place(const rank_t *sim, const fleet_call_t *call) {
   if (call->place != FLEET_MIXED) return call->place == FLEET_IN_PLACE;
-  return random_mix(call->question.seed + (uint64_t)player->rank) % 2 == 0;
+  return random_mix(call->question.seed + (uint64_t)sim->rank) % 2 == 0;
 }
 
-static bool begin_run(player_t *player) {
-  player->state = PLAYER_RUNNING;
-  player->run.bound.plan = NULL; /* plans come and go, at the same addresses */
-  coll_status_t status = engine_run_begin(&player->run, &player->world, player->plan,
-                                          &player->plan->programs[player->rank], &player->call);
-  return status == COLL_OK || say(player, base_last_error());
+static bool begin_run(rank_t *sim) {
+  sim->state = RANK_RUNNING;
+  sim->run.bound.plan = NULL; /* plans are freed and allocated at the same addresses */
+  coll_status_t status = engine_run_begin(&sim->run, &sim->world, sim->plan,
+                                          &sim->plan->programs[sim->rank], &sim->call);
+  return status == COLL_OK || fail(sim, base_last_error());
 }
 
-static bool begin_call(player_t *player) {
-  fleet_t *fleet = player->fleet;
-  const fleet_call_t *call = &fleet->calls[player->at];
+static bool begin_call(rank_t *sim) {
+  fleet_t *fleet = sim->fleet;
+  const fleet_call_t *call = &fleet->calls[sim->at];
   const question_t *q = &call->question;
   plan_shape_t shape = {.collective = q->collective, .size = q->size, .root = q->root};
-  lay_out(player, q, wants_in_place(player, call));
-  if (algo_build(call->algo, &shape, player->rank, player->in_place, &player->plan) != COLL_OK) {
-    return say(player, base_last_error());
+  allocate_buffers(sim, q, wants_in_place(sim, call));
+  if (algo_build(call->algo, &shape, sim->rank, sim->in_place, &sim->plan) != COLL_OK) {
+    return fail(sim, base_last_error());
   }
-  bool fits = engine_run_fits(&player->world, player->plan, base_dtype_bytes(q->dtype));
-  fleet->fitted[player->at] = fits;
-  describe_call(player, q);
+  bool fits = engine_run_fits(&sim->world, sim->plan, base_dtype_bytes(q->dtype));
+  fleet->fitted[sim->at] = fits;
+  describe_call(sim, q);
   if (!fits) {
-    player->state = PLAYER_DONE;
+    sim->state = RANK_DONE;
     return true;
   }
-  if (player->plan->reach != PLAN_REACH_USER) {
-    return begin_run(player);
+  if (sim->plan->reach != PLAN_REACH_USER) {
+    return begin_run(sim);
   }
   size_t element = base_dtype_bytes(q->dtype);
-  player->state = PLAYER_MEETING;
-  coll_status_t status = engine_exchange_begin(&player->handshake, &player->world, &player->call,
-                                               question_input_elements(q, player->rank) * element,
-                                               question_output_elements(q, player->rank) * element);
-  return status == COLL_OK || say(player, base_last_error());
+  sim->state = RANK_EXCHANGING;
+  coll_status_t status = engine_exchange_begin(&sim->exchange, &sim->world, &sim->call,
+                                               question_input_elements(q, sim->rank) * element,
+                                               question_output_elements(q, sim->rank) * element);
+  return status == COLL_OK || fail(sim, base_last_error());
 }
 
-static bool end_call(player_t *player) {
-  const question_t *q = &player->fleet->calls[player->at].question;
+static bool end_call(rank_t *sim) {
+  const question_t *q = &sim->fleet->calls[sim->at].question;
   char wrong[QUESTION_TEXT_BYTES];
-  if (player->fleet->fitted[player->at]) {
-    /* AVG is a sum here: dividing it is not the engine's work */
+  if (sim->fleet->fitted[sim->at]) {
+    /* AVG is a sum here: the engine does not divide */
     bool compare = !(q->op == COLL_AVG && base_collective_reduces(q->collective));
-    if (compare && !question_answered(q, player->rank, player->output, wrong)) {
-      return say(player, wrong);
+    if (compare && !question_answered(q, sim->rank, sim->output, wrong)) {
+      return fail(sim, wrong);
     }
-    if (!unspoiled(player, q)) return say(player, "memory that is not the output was written");
+    if (!memory_is_intact(sim, q)) return fail(sim, "memory that is not the output was written");
   }
-  memset(player->arena, SPOILED, player->arena_bytes);
-  free(player->arena);
-  plan_free(player->plan);
-  player->arena = NULL;
-  player->plan = NULL;
-  player->at++;
-  player->state = PLAYER_IDLE;
+  memset(sim->arena, SPOILED, sim->arena_bytes);
+  free(sim->arena);
+  plan_free(sim->plan);
+  sim->arena = NULL;
+  sim->plan = NULL;
+  sim->at++;
+  sim->state = RANK_IDLE;
   return true;
 }
 
-/* One look. *moved: it got further. */
-static bool advance(player_t *player, bool *moved) {
+/* Advances a rank by one call of the engine. *moved: it made progress. */
+static bool advance(rank_t *sim, bool *moved) {
   bool done = false, mappable;
   *moved = true;
-  switch (player->state) {
-    case PLAYER_IDLE: return begin_call(player);
-    case PLAYER_MEETING:
-      if (engine_exchange_advance(&player->handshake, moved, &done, &mappable) != COLL_OK) {
-        return say(player, base_last_error());
+  switch (sim->state) {
+    case RANK_IDLE: return begin_call(sim);
+    case RANK_EXCHANGING:
+      if (engine_exchange_advance(&sim->exchange, moved, &done, &mappable) != COLL_OK) {
+        return fail(sim, base_last_error());
       }
-      if (done && !mappable) return say(player, "memory of threads cannot be mapped");
-      return !done || begin_run(player);
-    case PLAYER_RUNNING:
-      if (engine_run_advance(&player->run, moved, &done) != COLL_OK) {
-        return say(player, base_last_error());
+      if (done && !mappable) return fail(sim, "memory of threads cannot be mapped");
+      return !done || begin_run(sim);
+    case RANK_RUNNING:
+      if (engine_run_advance(&sim->run, moved, &done) != COLL_OK) {
+        return fail(sim, base_last_error());
       }
-      if (done) player->state = PLAYER_DONE;
+      if (done) sim->state = RANK_DONE;
       return true;
-    case PLAYER_DONE: return end_call(player);
+    case RANK_DONE: return end_call(sim);
   }
   return false;
 }
 
 /* ---- all ranks ------------------------------------------------------------------------------*/
 
-/* Now and then somebody is not looked at for a long while. */
-static player_t *pick(fleet_t *fleet, uint64_t tick) {
-  player_t *player = &fleet->players[random_below(&fleet->random, fleet->options->size)];
+/* Picks a random rank. Sometimes suspends it for a while. */
+static rank_t *pick_rank(fleet_t *fleet, uint64_t tick) {
+  rank_t *sim = &fleet->ranks[random_below(&fleet->random, fleet->options->size)];
   if (random_below(&fleet->random, 200) == 0) {
-    player->paused_until = tick + (uint64_t)random_below(&fleet->random, 2000);
+    sim->paused_until = tick + (uint64_t)random_below(&fleet->random, 2000);
   }
-  return player;
+  return sim;
 }
 
-static bool play(fleet_t *fleet) {
+static bool run_all(fleet_t *fleet) {
   int size = fleet->options->size, idle = 0;
   for (uint64_t tick = 0;; tick++) {
-    player_t *player = pick(fleet, tick);
+    rank_t *sim = pick_rank(fleet, tick);
     int finished = 0;
-    for (int rank = 0; rank < size; rank++) finished += fleet->players[rank].at == fleet->count;
+    for (int rank = 0; rank < size; rank++) finished += fleet->ranks[rank].at == fleet->count;
     if (finished == size) return true;
-    if (player->at == fleet->count || player->paused_until > tick) continue;
+    if (sim->at == fleet->count || sim->paused_until > tick) continue;
     bool moved;
-    if (!advance(player, &moved)) return false;
+    if (!advance(sim, &moved)) return false;
     idle = moved ? 0 : idle + 1;
-    if (idle > PATIENCE * size) return say(player, "nobody gets any further");
+    if (idle > POLLS_MAX * size) return fail(sim, "no rank makes progress");
   }
 }
 
-static bool make_player(fleet_t *fleet, int rank) {
+static bool create_rank(fleet_t *fleet, int rank) {
   const fleet_options_t *options = fleet->options;
-  player_t *player = &fleet->players[rank];
+  rank_t *sim = &fleet->ranks[rank];
   transport_t *end = fleet->ends[rank], *self;
-  engine_world_t *world = &player->world;
+  engine_world_t *world = &sim->world;
   size_t size = (size_t)options->size;
-  player->fleet = fleet;
-  player->rank = rank;
+  sim->fleet = fleet;
+  sim->rank = rank;
   if (transport_self_create(rank, options->size, end->slot_bytes, &self) != COLL_OK) return false;
   *world = (engine_world_t){.rank = rank, .size = options->size, .device = &device_host_portable};
   world->room.slot_bytes = options->slot_bytes > 0 ? options->slot_bytes : end->slot_bytes;
@@ -295,15 +291,15 @@ static bool make_player(fleet_t *fleet, int rank) {
   return true;
 }
 
-static void free_player(player_t *player) {
-  engine_world_t *world = &player->world;
+static void free_rank(rank_t *sim) {
+  engine_world_t *world = &sim->world;
   if (world->routes != NULL) {
-    transport_t *self = world->routes[player->rank];
+    transport_t *self = world->routes[sim->rank];
     self->ops->destroy(self);
   }
-  plan_free(player->plan);
-  engine_run_free(&player->run);
-  free(player->arena);
+  plan_free(sim->plan);
+  engine_run_free(&sim->run);
+  free(sim->arena);
   free(world->packing);
   free(world->views);
   free(world->routes);
@@ -313,24 +309,24 @@ bool fleet_run(const fleet_options_t *options, const fleet_call_t calls[], int c
                char text[FLEET_TEXT_BYTES]) {
   fleet_t fleet = {.options = options, .calls = calls, .count = count, .text = text};
   fleet.random = options->seed;
-  fleet.players = calloc((size_t)options->size, sizeof *fleet.players);
+  fleet.ranks = calloc((size_t)options->size, sizeof *fleet.ranks);
   fleet.fitted = calloc((size_t)count, sizeof *fleet.fitted);
-  if (fleet.players == NULL || fleet.fitted == NULL) abort();
+  if (fleet.ranks == NULL || fleet.fitted == NULL) abort();
   bool good = transport_shm_create_local(options->size, fleet.ends) == COLL_OK;
   if (!good) snprintf(text, FLEET_TEXT_BYTES, "%s", base_last_error());
   int made = 0;
   for (; good && made < options->size; made++) {
     fleet.ends[made] =
         faults_wrap(fleet.ends[made], options->seed + (uint64_t)made, options->refuse_percent);
-    good = make_player(&fleet, made);
+    good = create_rank(&fleet, made);
   }
-  good = good && play(&fleet);
+  good = good && run_all(&fleet);
   for (int rank = 0; rank < made; rank++) {
-    free_player(&fleet.players[rank]);
+    free_rank(&fleet.ranks[rank]);
     fleet.ends[rank]->ops->destroy(fleet.ends[rank]);
   }
   if (fitted != NULL) memcpy(fitted, fleet.fitted, (size_t)count * sizeof *fitted);
   free(fleet.fitted);
-  free(fleet.players);
+  free(fleet.ranks);
   return good;
 }

@@ -1,8 +1,8 @@
 /*
- * All ranks of a communicator in one thread: each carries out a row of calls with the engine, over
- * transports that are late by choice, and a seed decides who goes on next. A rank checks its result
- * the moment it is done, then spoils and frees its buffers and starts its next call, whatever its
- * peers are doing.
+ * Runs all ranks of a communicator in one thread. Each rank makes a series of calls with the
+ * engine, over transports that randomly refuse operations; a seed determines which rank is advanced
+ * next. As soon as a call of a rank is done, the rank checks its result, overwrites and frees its
+ * buffers and starts its next call, whatever its peers are doing.
  */
 #ifndef TESTS_ENGINE_FLEET_H
 #define TESTS_ENGINE_FLEET_H
@@ -29,12 +29,12 @@ typedef struct fleet_options {
   int size;
   uint64_t seed;
   int refuse_percent;
-  size_t slot_bytes, scratch_bytes; /* 0: what the transport has */
+  size_t slot_bytes, scratch_bytes; /* 0: those of the transport */
 } fleet_options_t;
 
-/* Carries out the calls; false with a sentence (rank, call, options, seed) at the first wrong
- * element, spoiled memory, failure or deadlock. Calls whose plan does not fit the slots are left
- * out. fitted: one flag per call, whether it was carried out; may be NULL. */
+/* Runs the calls. Returns false, with a sentence (rank, call, options, seed), at the first wrong
+ * element, overwritten memory, failure or deadlock. Calls whose plan does not fit the slots are
+ * skipped. fitted: one flag per call, whether it was run; may be NULL. */
 bool fleet_run(const fleet_options_t *options, const fleet_call_t calls[], int count, bool fitted[],
                char text[FLEET_TEXT_BYTES]);
 

@@ -1,4 +1,4 @@
-/* Plans of two lanes, written by hand: lanes keep to their own FIFOs and wait for each other. */
+/* Plans of two lanes, written by hand: lanes have separate FIFOs and wait for each other. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static plan_step_t copy(plan_buffer_t to, plan_buffer_t from) {
   return (plan_step_t){.kind = PLAN_COPY, .copy = {chunk(0, to, 0), chunk(0, from, 0)}};
 }
 
-/* Lane 0 comes first in every sweep, but needs what lane 1 puts into scratch. */
+/* Lane 0 is advanced first in every sweep, but needs the data that lane 1 stores in scratch. */
 Test(lanes, wait_for_each_other) {
   plan_step_t first[] = {{.kind = PLAN_AFTER, .after = {.lane = 1, .step = 0}},
                          copy(PLAN_OUTPUT, PLAN_SCRATCH)};
@@ -33,7 +33,7 @@ Test(lanes, wait_for_each_other) {
   alone_close(&alone);
 }
 
-/* Rank 0 sends its two chunks over two lanes; rank 1 takes the second first. */
+/* Rank 0 sends its two chunks over two lanes; rank 1 receives the second one first. */
 Test(lanes, have_fifos_of_their_own) {
   plan_step_t steps[2][2], late[2];
   plan_program_t programs[2] = {{0}};

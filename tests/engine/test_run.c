@@ -1,7 +1,7 @@
 /*
- * Every algorithm on every small number of ranks, in rows of calls without a pause between them:
- * counts from none to many passes, ranks in place and not, slots and scratch of all sizes,
- * under schedules that a seed draws.
+ * Every algorithm on every small number of ranks, in series of consecutive calls: counts from none
+ * to many passes, ranks in place and not, slots and scratch of all sizes, under schedules
+ * determined by a seed.
  */
 #include <criterion/criterion.h>
 
@@ -10,9 +10,9 @@
 
 #define ALGOS_MAX 64
 #define GROUP_SIZE_MAX 9
-#define ROUNDS 6 /* rows per number of ranks */
+#define ROUNDS 6 /* series per number of ranks */
 
-/* How often each algorithm was carried out, over all rows of one size. */
+/* How often each algorithm was run, over all series of one size. */
 typedef struct tally {
   const algo_t *algos[ALGOS_MAX];
   int carried_out[ALGOS_MAX];
@@ -54,7 +54,7 @@ static fleet_call_t some_call(uint64_t *random, const fleet_options_t *options,
       .algo = algo, .question = q, .place = (fleet_place_t)random_below(random, FLEET_PLACE_COUNT)};
 }
 
-/* Every algorithm once, in an order that the seed draws. */
+/* Every algorithm once, in a random order. */
 static int some_row(uint64_t *random, const fleet_options_t *options, fleet_call_t row[ALGOS_MAX]) {
   int count = 0;
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
@@ -106,9 +106,9 @@ static void play(int size) {
   }
 }
 
-#define PLAY(size)             \
-  Test(engine, plays_##size) { \
-    play(size);                \
+#define PLAY(size)            \
+  Test(engine, runs_##size) { \
+    play(size);               \
   }
 
 PLAY(1)

@@ -1,4 +1,4 @@
-/* Where in SCRATCH a call puts what it has. */
+/* Which window of SCRATCH a call uses. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static engine_call_t call_of(uint32_t sequence, size_t count) {
       .input = input, .count = count, .element_bytes = 1, .id.what = flight_what_at(1, sequence)};
 }
 
-/* Whether the window alone holds INPUT, and the others nothing. */
+/* Whether only this window holds INPUT and the rest is zero. */
 static bool only_window_is(size_t window, size_t bytes) {
   for (size_t i = 0; i < ROOM_BYTES; i++) {
     bool inside = i >= window * WINDOW && i < window * WINDOW + bytes;
@@ -43,43 +43,44 @@ static bool only_window_is(size_t window, size_t bytes) {
   return true;
 }
 
-/* A call into empty SCRATCH; whether it all went to the window. */
-static bool goes_to(alone_t *alone, size_t window, const plan_t *made_by, engine_call_t call) {
+/* Runs a call with zeroed SCRATCH; whether it stored into this window only. */
+static bool uses_window(alone_t *alone, size_t window, const plan_t *made_by, engine_call_t call) {
   memset(scratch, 0, sizeof scratch);
   alone_run(alone, made_by, &program, &call);
   return only_window_is(window, call.count);
 }
 
-/* The same, of a first call in a room of its own. */
-static bool first_goes_to(size_t window, const plan_t *made_by, engine_call_t call, size_t room) {
+/* The same for a first call, with `room` bytes of SCRATCH. */
+static bool first_uses_window(size_t window, const plan_t *made_by, engine_call_t call,
+                              size_t room) {
   alone_t alone;
   open_with_room(&alone);
   alone.world.room.scratch_bytes = room;
-  bool goes = goes_to(&alone, window, made_by, call);
+  bool uses = uses_window(&alone, window, made_by, call);
   alone_close(&alone);
-  return goes;
+  return uses;
 }
 
-/* Calls of these numbers, whose windows are counted by their lower 24 bits. */
-static void check_turns(uint32_t first, uint32_t end) {
+/* Runs calls of these numbers. The window depends on the lower 24 bits. */
+static void check_rotation(uint32_t first, uint32_t end) {
   alone_t alone;
   open_with_room(&alone);
   for (uint32_t call = first; call < end; call++) {
     size_t window = (call & 0xffffff) % WINDOWS;
-    cr_assert(goes_to(&alone, window, &plan, call_of(call, WINDOW)), "call %d", (int)call);
+    cr_assert(uses_window(&alone, window, &plan, call_of(call, WINDOW)), "call %d", (int)call);
   }
   alone_close(&alone);
 }
 
-Test(windows, take_turns_from_call_to_call) {
-  check_turns(0, 2 * WINDOWS);
+Test(windows, rotate_from_call_to_call) {
+  check_rotation(0, 2 * WINDOWS);
 }
 
-Test(windows, jump_where_numbers_of_calls_begin_again) {
-  check_turns(0xfffffe, 0x1000002);
+Test(windows, jump_where_call_numbers_wrap_around) {
+  check_rotation(0xfffffe, 0x1000002);
 }
 
-Test(windows, take_turns_where_calls_are_begun_again) {
+Test(windows, rotate_in_restarted_calls) {
   alone_t alone;
   coll_status_t status;
   open_with_room(&alone);
@@ -95,14 +96,14 @@ Test(windows, take_turns_where_calls_are_begun_again) {
   alone_close(&alone);
 }
 
-Test(windows, are_one_where_a_pass_takes_more_than_half) {
+Test(windows, are_one_if_a_pass_needs_more_than_half) {
   const engine_call_t call = call_of(1, WINDOW);
-  cr_assert(first_goes_to(1, &plan, call, 2 * WINDOW));
-  cr_assert(first_goes_to(0, &plan, call, 2 * WINDOW - 1));
+  cr_assert(first_uses_window(1, &plan, call, 2 * WINDOW));
+  cr_assert(first_uses_window(0, &plan, call, 2 * WINDOW - 1));
 }
 
-/* Nor is there a turn for the last pass of several, however small it is. */
-Test(windows, are_one_where_a_call_takes_several_passes) {
+/* The last pass of several uses the first window too, however small it is. */
+Test(windows, are_one_if_a_call_takes_several_passes) {
   enum { FIRST = ROOM_BYTES - ROOM_BYTES % 64 };
   alone_t alone;
   open_with_room(&alone);
@@ -114,24 +115,24 @@ Test(windows, are_one_where_a_call_takes_several_passes) {
   alone_close(&alone);
 }
 
-/* What no peer looks at stays in the caches of its rank. */
-Test(windows, are_for_plans_whose_peers_reach_into_them) {
+/* SCRATCH that no peer accesses is reused while cached by its rank. */
+Test(windows, are_only_for_scratch_that_peers_access) {
   static const plan_reach_t reaches[] = {PLAN_REACH_OWN, PLAN_REACH_USER};
   for (int i = 0; i < 2; i++) {
     plan_t other = plan;
     other.reach = reaches[i];
-    cr_assert(first_goes_to(0, &other, call_of(1, WINDOW), ROOM_BYTES));
+    cr_assert(first_uses_window(0, &other, call_of(1, WINDOW), ROOM_BYTES));
   }
 }
 
-/* Counts differ from rank to rank, and windows must not. */
-Test(windows, are_one_where_blocks_are_uneven) {
+/* Counts differ between ranks, but the windows must be the same on all. */
+Test(windows, are_one_for_uneven_blocks) {
   const size_t counts[] = {WINDOW}, offsets[] = {0};
   engine_call_t call = call_of(1, WINDOW);
   call.input_blocks = call.output_blocks = (engine_blocks_t){counts, offsets};
-  cr_assert(first_goes_to(0, &plan, call, ROOM_BYTES));
+  cr_assert(first_uses_window(0, &plan, call, ROOM_BYTES));
 }
 
 Test(windows, are_one_for_less_than_a_page) {
-  cr_assert(first_goes_to(0, &plan, call_of(1, WINDOW - 1), ROOM_BYTES));
+  cr_assert(first_uses_window(0, &plan, call_of(1, WINDOW - 1), ROOM_BYTES));
 }

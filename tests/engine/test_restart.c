@@ -1,4 +1,4 @@
-/* Calls like the one before them, which are begun with less ado. */
+/* engine_run_restart: calls that begin without binding. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -14,8 +14,8 @@ static plan_span_t whole(int rank, plan_buffer_t buffer) {
 
 static const plan_shape_t shape = {COLL_BROADCAST, 1, 0};
 
-/* Whether a copy from INPUT to OUTPUT in such a plan, of so many elements, leaves `repeats`. */
-static bool repeats(plan_reach_t reach, int lanes, size_t count) {
+/* Whether a copy from INPUT to OUTPUT in such a plan sets can_restart. */
+static bool allows_restart(plan_reach_t reach, int lanes, size_t count) {
   static char input[2 * ALONE_SLOT_BYTES], output[2 * ALONE_SLOT_BYTES];
   plan_step_t step = {.kind = PLAN_COPY,
                       .copy = {.dst = whole(0, PLAN_OUTPUT), .src = whole(0, PLAN_INPUT)}};
@@ -31,12 +31,13 @@ static bool repeats(plan_reach_t reach, int lanes, size_t count) {
   return found;
 }
 
-Test(again, is_for_one_lane_and_one_pass_among_own_buffers) {
-  cr_assert(repeats(PLAN_REACH_OWN, 1, COUNT));
-  cr_assert(repeats(PLAN_REACH_SCRATCH, 1, COUNT));
-  cr_assert_not(repeats(PLAN_REACH_OWN, 2, COUNT));
-  cr_assert_not(repeats(PLAN_REACH_OWN, 1, ALONE_SCRATCH_BYTES + 1), "two passes");
-  cr_assert_not(repeats(PLAN_REACH_USER, 1, COUNT), "peers' buffers are elsewhere every time");
+Test(restart, needs_one_lane_one_pass_and_own_buffers) {
+  cr_assert(allows_restart(PLAN_REACH_OWN, 1, COUNT));
+  cr_assert(allows_restart(PLAN_REACH_SCRATCH, 1, COUNT));
+  cr_assert_not(allows_restart(PLAN_REACH_OWN, 2, COUNT));
+  cr_assert_not(allows_restart(PLAN_REACH_OWN, 1, ALONE_SCRATCH_BYTES + 1), "two passes");
+  cr_assert_not(allows_restart(PLAN_REACH_USER, 1, COUNT),
+                "peers' buffers have other addresses in each call");
 }
 
 /* ---- a rank that sends to another -----------------------------------------------------------*/
@@ -48,7 +49,7 @@ typedef struct side {
   plan_program_t program;
   engine_call_t call;
   engine_run_t run;
-  char data[3][COUNT]; /* of three calls */
+  char data[3][COUNT]; /* for three calls */
 } side_t;
 
 static const plan_t plan = {
@@ -94,7 +95,7 @@ static void begin_next(side_t *side, int call, bool *done) {
   cr_assert_eq(status, COLL_OK);
 }
 
-Test(again, goes_on_later_where_it_has_to_wait) {
+Test(restart, continues_after_a_blocked_action) {
   static side_t sides[PAIR];
   transport_t *ends[PAIR];
   coll_status_t status;
