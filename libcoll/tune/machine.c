@@ -1,4 +1,4 @@
-/* Between two sizes that were measured, prices go straight from one to the other by class. */
+/* Prices between two measured sizes are interpolated linearly over size classes. */
 #include "tune/machine.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /*
- * What things cost on this machine, as plain data: the fixed price of each kind of step, and the
- * price of moving a KiB by whose memory it is and how much of it is in use. Whole numbers
- * throughout, so that all ranks, whatever they were compiled with, come to the same sums.
+ * Costs on this machine, as plain data: a fixed price per kind of step, and a price per KiB moved,
+ * which depends on whose memory it is and on how much memory the call uses (cache effects). All
+ * arithmetic uses integers, so all ranks compute the same sums, whatever compiler built them.
  */
 #ifndef TUNE_MACHINE_H
 #define TUNE_MACHINE_H
@@ -10,33 +10,35 @@
 #include <stdint.h>
 
 typedef enum tune_fixed {
-  TUNE_CALL,    /* a call that does nothing */
-  TUNE_ENTRY,   /* with every peer, to tell each other where the buffers are */
-  TUNE_HOP,     /* until what one core has stored is seen by another that looks for it */
+  TUNE_CALL,    /* a call without any steps */
+  TUNE_ENTRY,   /* the address exchange with one peer */
+  TUNE_HOP,     /* latency from a store by one core to its detection by a core that polls for it */
   TUNE_MESSAGE, /* one end of a message, without its bytes */
-  TUNE_LINES,   /* the same, more, of one that does not fit the cache line of its flag */
+  TUNE_LINES,   /* extra cost of one end of a message that does not fit in the cache line of its
+                   flag */
   TUNE_FLAG,    /* one end of a signal */
   TUNE_STEP,    /* a copy or a reduction, without its bytes */
-  TUNE_SWITCH,  /* until a core has turned from one rank to another */
+  TUNE_SWITCH,  /* a context switch between two ranks of a core */
   TUNE_FIXED_COUNT
 } tune_fixed_t;
 
 typedef enum tune_move {
-  TUNE_LOAD, /* users' memory, the rank's own */
+  TUNE_LOAD, /* the rank's own user memory */
   TUNE_STORE,
-  TUNE_LOAD_FAR, /* users' memory, a peer's */
+  TUNE_LOAD_FAR, /* a peer's user memory */
   TUNE_STORE_FAR,
-  TUNE_ALONG, /* store a reduction's result there as well as in one's own */
-  TUNE_PUSH,  /* store what a peer will load next */
-  TUNE_PULL,  /* load what a peer has just stored */
-  TUNE_NEAR,  /* load or store scratch that no peer looks at */
-  TUNE_FOLD,  /* take one more operand into a reduction, beyond loading it */
+  TUNE_ALONG, /* store a reduction's result to a peer's memory along with the rank's own (fused
+                 copy) */
+  TUNE_PUSH,  /* store data that a peer loads next (message slots, shared scratch) */
+  TUNE_PULL,  /* load data that a peer has just stored */
+  TUNE_NEAR,  /* load or store data near in this core's cache: scratch that no peer accesses */
+  TUNE_FOLD,  /* compute with one more operand of a reduction (fold), excluding its load */
   TUNE_MOVE_COUNT
 } tune_move_t;
 
 #define TUNE_LINE_BYTES 64
 
-/* Calls of so many bytes were measured, on buffers that take turns. */
+/* Sizes of the calls that were measured, on buffers used in rotation. */
 #define TUNE_SIZES 4
 extern const size_t tune_sizes[TUNE_SIZES];
 
@@ -45,19 +47,21 @@ typedef struct tune_machine {
   uint32_t move_ps[TUNE_MOVE_COUNT][TUNE_SIZES]; /* per KiB */
 } tune_machine_t;
 
-/* Some machine of today: where nothing can be measured, and where nothing should depend on it. */
+/* Values of a typical machine: used where nothing can be measured, and where results must not
+ * depend on the machine. */
 extern const tune_machine_t tune_machine_builtin;
 
-/* Where a size stands among all: 0 for 0 and 1 bytes, and two more with each doubling. */
+/* Size classes: class 0 has sizes 0 and 1; each further power of two is divided into two
+ * classes. */
 #define TUNE_CLASSES 128
 static inline int tune_class_of(size_t bytes) {
   if (bytes < 2) return 0;
   int log = 63 - __builtin_clzll((unsigned long long)bytes);
   return 2 * log + (int)(bytes >> (log - 1) & 1);
 }
-size_t tune_class_bytes(int class); /* the least of the class */
+size_t tune_class_bytes(int class); /* smallest size of the class */
 
-/* Picoseconds per KiB in calls of `bytes`. */
+/* Price in picoseconds per KiB in calls that use `bytes` of memory. */
 uint64_t tune_machine_move_ps(const tune_machine_t *machine, tune_move_t move, size_t bytes);
 
 const char *tune_fixed_name(tune_fixed_t fixed); /* "hop" */

@@ -1,8 +1,8 @@
 /*
- * All ranks' programs are walked side by side, each as early as it can go, by rough clocks: one on
- * which steps take time, one on which bytes do, one on which hops do. Every step remembers the
- * chain that led to it; a receive or wait goes on with the chain of whichever came later, its own
- * rank or its peer.
+ * Executes all ranks' programs symbolically, each step as early as possible, on approximate clocks:
+ * one on which steps take time, one on which bytes do, one on which hops do. Every step records the
+ * longest chain that leads to it; a receive or wait continues the later of two chains: its own
+ * rank's or its peer's.
  */
 #include "tune/profile.h"
 
@@ -12,10 +12,10 @@
 #include "base/memory.h"
 #include "base/names.h"
 
-/* What the clocks go by: about the proportions of machines of today. */
+/* The clock rates: approximate proportions of current machines. */
 static const struct {
   int64_t hop, message, flag, step, chunk[TUNE_MOVE_COUNT];
-} paces[TUNE_REGIME_COUNT] = {
+} weights[TUNE_REGIME_COUNT] = {
     [TUNE_SMALL] = {.hop = 60, .message = 40, .flag = 15, .step = 10},
     [TUNE_LARGE] = {.hop = 6,
                     .message = 4,
@@ -30,14 +30,14 @@ static const struct {
                               [TUNE_PULL] = 400,
                               [TUNE_NEAR] = 100,
                               [TUNE_FOLD] = 100}},
-    [TUNE_CROWDED] = {.hop = 1000, .message = 1, .flag = 1, .step = 1},
+    [TUNE_OVERSUBSCRIBED] = {.hop = 1000, .message = 1, .flag = 1, .step = 1},
 };
 
 static int64_t time_of(const tune_counts_t *counts, tune_regime_t regime) {
-  int64_t time = counts->hops * paces[regime].hop + counts->messages * paces[regime].message +
-                 counts->flags * paces[regime].flag + counts->steps * paces[regime].step;
+  int64_t time = counts->hops * weights[regime].hop + counts->messages * weights[regime].message +
+                 counts->flags * weights[regime].flag + counts->steps * weights[regime].step;
   for (int move = 0; move < TUNE_MOVE_COUNT; move++) {
-    time += counts->chunks[move] * paces[regime].chunk[move];
+    time += counts->chunks[move] * weights[regime].chunk[move];
   }
   return time;
 }
@@ -52,17 +52,17 @@ static void add(tune_counts_t *counts, const tune_counts_t *more) {
 
 /* ---- one step -------------------------------------------------------------------------------*/
 
-/* Which chunks of its users' buffers a rank has loaded or stored in the pass under way. */
+/* The chunks of INPUT and OUTPUT that a rank has loaded or stored in the current pass. */
 typedef struct touched {
-  bool *chunks[PLAN_SCRATCH]; /* of INPUT and OUTPUT */
+  bool *chunks[PLAN_SCRATCH]; /* [INPUT], [OUTPUT] */
 } touched_t;
 
 static void touch(touched_t *touched, const plan_span_t *span) {
   for (int32_t i = 0; i < span->count; i++) touched->chunks[span->buffer][span->first + i] = true;
 }
 
-/* What comes through slots and scratch goes in passes that fit a cache, and is near once touched.
- */
+/* Passes through slots and scratch fit a cache, so data is near (TUNE_NEAR) once it was
+ * accessed. */
 static void count_load(const plan_t *plan, int32_t rank, const plan_span_t *span,
                        touched_t *touched, tune_counts_t *counts) {
   int64_t near = span->buffer == PLAN_SCRATCH ? span->count : 0;
@@ -78,9 +78,9 @@ static void count_load(const plan_t *plan, int32_t rank, const plan_span_t *span
   if (span->buffer != PLAN_SCRATCH) touch(touched, span);
 }
 
-static void count_store(const plan_t *plan, int32_t rank, const plan_span_t *span, bool along,
+static void count_store(const plan_t *plan, int32_t rank, const plan_span_t *span, bool is_merged,
                         touched_t *touched, tune_counts_t *counts) {
-  tune_move_t far = along ? TUNE_ALONG : TUNE_STORE_FAR;
+  tune_move_t far = is_merged ? TUNE_ALONG : TUNE_STORE_FAR;
   tune_move_t move = span->rank == rank ? TUNE_STORE : far;
   if (span->buffer == PLAN_SCRATCH) {
     move = span->rank != rank || plan->reach != PLAN_REACH_OWN ? TUNE_PUSH : TUNE_NEAR;
@@ -95,9 +95,9 @@ static bool same_span(const plan_span_t *a, const plan_span_t *b) {
          a->count == b->count;
 }
 
-/* The reduction just before whose result the copy is of, as the engine writes both at once; NULL:
- * it is not. */
-static const plan_step_t *goes_along(const plan_lane_t *lane, size_t index) {
+/* The preceding reduction whose result this step copies, as the engine stores both at once; NULL if
+ * there is none. */
+static const plan_step_t *merged_reduction(const plan_lane_t *lane, size_t index) {
   const plan_span_t *src = &lane->steps[index].copy.src;
   while (index-- > 0) {
     const plan_step_t *before = &lane->steps[index];
@@ -115,10 +115,11 @@ static bool is_source(const plan_program_t *program, const plan_step_t *reduce,
   return false;
 }
 
-/* Whether what the RECV at `index` brings into scratch is a source of the reduction behind it, or
- * behind the RECVs that follow: the engine reads it where the transport has it. */
-static bool stays_a_message(const plan_t *plan, const plan_program_t *program,
-                            const plan_lane_t *lane, size_t index) {
+/* Whether the message of the RECV at `index` is received into scratch and is a source of the
+ * reduction that follows it, directly or after other RECVs: the engine then reads it in the
+ * transport's buffer (fused receive). */
+static bool is_read_in_place(const plan_t *plan, const plan_program_t *program,
+                             const plan_lane_t *lane, size_t index) {
   if (plan->reach != PLAN_REACH_OWN || plan->lanes != 1) return false;
   const plan_span_t *dst = &lane->steps[index].recv.dst;
   while (index < lane->count && lane->steps[index].kind == PLAN_RECV) index++;
@@ -127,11 +128,11 @@ static bool stays_a_message(const plan_t *plan, const plan_program_t *program,
 }
 
 /* Whether the source of the reduction at `index` is such a message. */
-static bool comes_as_message(const plan_t *plan, const plan_program_t *program,
-                             const plan_lane_t *lane, size_t index, const plan_span_t *source) {
+static bool source_is_message(const plan_t *plan, const plan_program_t *program,
+                              const plan_lane_t *lane, size_t index, const plan_span_t *source) {
   while (index-- > 0 && lane->steps[index].kind == PLAN_RECV) {
     if (!same_span(source, &lane->steps[index].recv.dst)) continue;
-    return stays_a_message(plan, program, lane, index);
+    return is_read_in_place(plan, program, lane, index);
   }
   return false;
 }
@@ -140,21 +141,21 @@ static tune_counts_t counts_of(const plan_t *plan, int32_t rank, const plan_lane
                                size_t index, touched_t *touched) {
   const plan_program_t *program = &plan->programs[rank];
   const plan_step_t *step = &lane->steps[index];
-  const plan_step_t *leader = step->kind == PLAN_COPY ? goes_along(lane, index) : NULL;
+  const plan_step_t *reduction = step->kind == PLAN_COPY ? merged_reduction(lane, index) : NULL;
   tune_counts_t counts = {0};
   switch (step->kind) {
     case PLAN_COPY:
-      if (leader == NULL) {
+      if (reduction == NULL) {
         count_load(plan, rank, &step->copy.src, touched, &counts);
         counts.steps = 1;
       }
-      count_store(plan, rank, &step->copy.dst, leader != NULL && leader->reduce.source_count > 1,
-                  touched, &counts);
+      count_store(plan, rank, &step->copy.dst,
+                  reduction != NULL && reduction->reduce.source_count > 1, touched, &counts);
       break;
     case PLAN_REDUCE:
       for (int32_t i = 0; i < step->reduce.source_count; i++) {
         const plan_span_t *source = &program->sources[step->reduce.first_source + i];
-        if (comes_as_message(plan, program, lane, index, source)) continue;
+        if (source_is_message(plan, program, lane, index, source)) continue;
         count_load(plan, rank, source, touched, &counts);
       }
       count_store(plan, rank, &step->reduce.dst, false, touched, &counts);
@@ -170,7 +171,7 @@ static tune_counts_t counts_of(const plan_t *plan, int32_t rank, const plan_lane
     case PLAN_RECV:
       counts.chunks[TUNE_PULL] += step->recv.dst.count;
       counts.messages = 1;
-      if (stays_a_message(plan, program, lane, index)) break;
+      if (is_read_in_place(plan, program, lane, index)) break;
       count_store(plan, rank, &step->recv.dst, false, touched, &counts);
       break;
     case PLAN_SIGNAL:
@@ -217,17 +218,17 @@ typedef struct walk {
   size_t *first;         /* [lanes + 1]: number of each lane's first step */
   size_t *next;          /* [lanes]: steps done, over all passes */
   chain_t *ends;         /* [passes * count] */
-  chain_t *begun;        /* [ranks]: where the pass under way began */
+  chain_t *begun;        /* [ranks]: the chain at the start of the current pass */
   touched_t *touched;    /* [ranks] */
   size_t *queue;         /* [passes * count]: the next message or signal of the same channel */
-  size_t *heads, *tails; /* per channel: the oldest that was not taken; the latest */
+  size_t *heads, *tails; /* per channel: the oldest message not yet received; the latest */
 } walk_t;
 
 static size_t lane_steps(const walk_t *walk, size_t lane) {
   return walk->first[lane + 1] - walk->first[lane];
 }
 
-/* In the numbering of ends and queue. */
+/* The index of a step in ends[] and queue[]. */
 static size_t number_of(const walk_t *walk, size_t lane, size_t done) {
   size_t steps = lane_steps(walk, lane);
   return done / steps * walk->count + walk->first[lane] + done % steps;
@@ -240,7 +241,7 @@ static size_t channel_of(const walk_t *walk, int32_t source, int32_t destination
   return (pair * lanes + lane % lanes) * 2 + (size_t)is_signal;
 }
 
-static void put(walk_t *walk, size_t channel, size_t number) {
+static void push(walk_t *walk, size_t channel, size_t number) {
   walk->queue[number] = NONE;
   if (walk->heads[channel] == NONE) {
     walk->heads[channel] = number;
@@ -250,11 +251,11 @@ static void put(walk_t *walk, size_t channel, size_t number) {
   walk->tails[channel] = number;
 }
 
-/* Goes on from the peer's chain where that is the later one. */
+/* Continues the peer's chain if it is the later one. */
 static void follow(const walk_t *walk, const chain_t *peer, chain_t *chain) {
   chain_t across = *peer;
   across.counts.hops++;
-  across.time += paces[walk->regime].hop;
+  across.time += weights[walk->regime].hop;
   if (across.time > chain->time) *chain = across;
 }
 
@@ -266,9 +267,9 @@ static bool take(walk_t *walk, size_t channel, chain_t *chain) {
   return true;
 }
 
-/* What must be before the step has been; then *chain leads up to it. */
-static bool may_go(walk_t *walk, size_t lane, const plan_step_t *step, size_t pass,
-                   chain_t *chain) {
+/* Whether the step is not blocked. Then *chain is the longest chain that leads to it. */
+static bool take_input(walk_t *walk, size_t lane, const plan_step_t *step, size_t pass,
+                       chain_t *chain) {
   int32_t rank = (int32_t)(lane / (size_t)walk->plan->lanes);
   switch (step->kind) {
     case PLAN_RECV: return take(walk, channel_of(walk, step->recv.peer, rank, lane, false), chain);
@@ -285,8 +286,8 @@ static bool may_go(walk_t *walk, size_t lane, const plan_step_t *step, size_t pa
   }
 }
 
-/* Whether all lanes of the rank have ended the passes before; then *latest is the longest chain
- * that led there. */
+/* Whether all lanes of the rank have ended the earlier passes. Then *latest is the longest chain up
+ * to there. */
 static bool has_ended(const walk_t *walk, int32_t rank, size_t pass, chain_t *latest) {
   *latest = walk->begun[rank];
   for (int32_t i = 0; i < walk->plan->lanes; i++) {
@@ -299,13 +300,14 @@ static bool has_ended(const walk_t *walk, int32_t rank, size_t pass, chain_t *la
   return true;
 }
 
-/* A pass begins when the rank has ended the one before; where ranks reach into each other's
- * buffers, when all have, as they first tell each other where those are. */
+/* A pass begins when the rank has ended the previous one; where ranks access each other's buffers,
+ * when all ranks have, as they exchange addresses first. */
 static bool pass_may_begin(walk_t *walk, int32_t rank, size_t pass) {
   chain_t latest;
   if (!has_ended(walk, rank, pass, &latest)) return false;
-  bool meets = walk->plan->reach == PLAN_REACH_USER && walk->regime != TUNE_CROWDED && pass > 0;
-  for (int32_t peer = 0; meets && peer < walk->plan->shape.size; peer++) {
+  bool exchanges_addresses =
+      walk->plan->reach == PLAN_REACH_USER && walk->regime != TUNE_OVERSUBSCRIBED && pass > 0;
+  for (int32_t peer = 0; exchanges_addresses && peer < walk->plan->shape.size; peer++) {
     chain_t theirs;
     if (peer == rank) continue;
     if (!has_ended(walk, peer, pass, &theirs)) return false;
@@ -323,7 +325,7 @@ static bool try_step(walk_t *walk, size_t lane) {
   const plan_step_t *step = &steps->steps[index];
   if (index == 0 && !pass_may_begin(walk, rank, pass)) return false;
   chain_t chain = index == 0 ? walk->begun[rank] : walk->ends[number_of(walk, lane, done - 1)];
-  if (!may_go(walk, lane, step, pass, &chain)) return false;
+  if (!take_input(walk, lane, step, pass, &chain)) return false;
   if (index == 0 && lane % (size_t)plan->lanes == 0) {
     touched_forget(plan, rank, &walk->touched[rank]);
   }
@@ -333,15 +335,15 @@ static bool try_step(walk_t *walk, size_t lane) {
   size_t number = number_of(walk, lane, done);
   walk->ends[number] = chain;
   if (step->kind == PLAN_SEND) {
-    put(walk, channel_of(walk, rank, step->send.peer, lane, false), number);
+    push(walk, channel_of(walk, rank, step->send.peer, lane, false), number);
   } else if (step->kind == PLAN_SIGNAL) {
-    put(walk, channel_of(walk, rank, step->signal.peer, lane, true), number);
+    push(walk, channel_of(walk, rank, step->signal.peer, lane, true), number);
   }
   walk->next[lane]++;
   return true;
 }
 
-/* The longest chain of all. */
+/* Runs all programs. *longest: the longest chain. */
 static coll_status_t run(walk_t *walk, tune_counts_t *longest) {
   bool moved = true, ended = false;
   chain_t latest = {0};
@@ -349,9 +351,9 @@ static coll_status_t run(walk_t *walk, tune_counts_t *longest) {
     moved = false;
     ended = true;
     for (size_t lane = 0; lane < walk->lanes; lane++) {
-      size_t most = lane_steps(walk, lane) * (size_t)walk->passes;
-      while (walk->next[lane] < most && try_step(walk, lane)) moved = true;
-      if (walk->next[lane] < most) ended = false;
+      size_t max = lane_steps(walk, lane) * (size_t)walk->passes;
+      while (walk->next[lane] < max && try_step(walk, lane)) moved = true;
+      if (walk->next[lane] < max) ended = false;
     }
   }
   if (!ended) {
@@ -418,7 +420,7 @@ static coll_status_t walk_all(const plan_t *plan, tune_regime_t regime, int pass
 
 /* ---- profiles -------------------------------------------------------------------------------*/
 
-/* hops: receives and waits that do not follow straight upon another one. */
+/* Counts one rank's program. hops: receives and waits that do not directly follow another one. */
 static coll_status_t count_program(const plan_t *plan, int32_t rank, tune_counts_t *sum) {
   tune_counts_t counts = {0};
   touched_t touched = {{NULL}};
@@ -483,9 +485,9 @@ static coll_status_t profile_sample(tune_profile_t *profile, int size) {
     COLL_TRY(status);
     add(&profile->all, &counts);
     for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
-      tune_counts_t *most = &profile->once[regime];
-      if (time_of(&counts, (tune_regime_t)regime) > time_of(most, (tune_regime_t)regime)) {
-        *most = counts;
+      tune_counts_t *max = &profile->once[regime];
+      if (time_of(&counts, (tune_regime_t)regime) > time_of(max, (tune_regime_t)regime)) {
+        *max = counts;
       }
     }
   }

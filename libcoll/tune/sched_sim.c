@@ -1,7 +1,8 @@
 /*
- * Every core lets one of its ranks go as far as it can, then turns to the next one that can go on,
- * and so on round; cores take theirs alternately. Calls follow one another without a pause, so a
- * rank that ends one begins the next in the same turn. What a turn takes is not looked at.
+ * Simulates round-robin scheduling of more ranks than cores: each core runs one rank until it
+ * blocks, then the next runnable one; the cores are advanced alternately. Calls follow one another
+ * without a pause, so a rank that ends a call begins the next one in the same time slice. The
+ * duration of time slices is not modelled.
  */
 #include "tune/sched_sim.h"
 
@@ -9,24 +10,24 @@
 
 #include "base/memory.h"
 
-#define WARMUPS 2 /* calls until turns have settled into a row */
+#define WARMUPS 2 /* calls until the schedule is periodic */
 
-typedef struct player {
-  int call;                    /* that it is in, from 0 */
+typedef struct sim_rank {
+  int call;                    /* current call, from 0 */
   size_t next[PLAN_LANES_MAX]; /* step */
-} player_t;
+} sim_rank_t;
 
-typedef struct game {
-  plan_t *plans[TUNE_EXECUTORS_MAX]; /* of calls, in turn */
+typedef struct sched_sim {
+  plan_t *plans[TUNE_EXECUTORS_MAX]; /* plan of each executor rank, used by calls in rotation */
   int executors, cores;
-  player_t *players; /* [ranks] */
-  int64_t *waiting;  /* per channel: messages or signals that were not yet taken */
-} game_t;
+  sim_rank_t *ranks; /* [ranks] */
+  int64_t *pending;  /* per channel: messages or signals that were sent and not yet received */
+} sched_sim_t;
 
-static int64_t *channel_of(const game_t *game, int32_t source, int32_t destination, int lane,
+static int64_t *channel_of(const sched_sim_t *sim, int32_t source, int32_t destination, int lane,
                            bool is_signal) {
-  int32_t size = game->plans[0]->shape.size;
-  return &game->waiting[((source * size + destination) * PLAN_LANES_MAX + lane) * 2 + is_signal];
+  int32_t size = sim->plans[0]->shape.size;
+  return &sim->pending[((source * size + destination) * PLAN_LANES_MAX + lane) * 2 + is_signal];
 }
 
 static bool take(int64_t *channel) {
@@ -35,159 +36,167 @@ static bool take(int64_t *channel) {
   return true;
 }
 
-static bool do_step(const game_t *game, int32_t rank, int lane, const plan_step_t *step) {
-  const player_t *player = &game->players[rank];
+static bool do_step(const sched_sim_t *sim, int32_t rank, int lane, const plan_step_t *step) {
+  const sim_rank_t *rank_state = &sim->ranks[rank];
   switch (step->kind) {
     case PLAN_SEND: {
-      int64_t *channel = channel_of(game, rank, step->send.peer, lane, false);
+      int64_t *channel = channel_of(sim, rank, step->send.peer, lane, false);
       if (*channel == PLAN_DEPTH_MAX) return false;
       ++*channel;
       return true;
     }
-    case PLAN_SIGNAL: ++*channel_of(game, rank, step->signal.peer, lane, true); return true;
-    case PLAN_RECV: return take(channel_of(game, step->recv.peer, rank, lane, false));
-    case PLAN_WAIT: return take(channel_of(game, step->wait.peer, rank, lane, true));
-    case PLAN_AFTER: return player->next[step->after.lane] > (size_t)step->after.step;
+    case PLAN_SIGNAL: ++*channel_of(sim, rank, step->signal.peer, lane, true); return true;
+    case PLAN_RECV: return take(channel_of(sim, step->recv.peer, rank, lane, false));
+    case PLAN_WAIT: return take(channel_of(sim, step->wait.peer, rank, lane, true));
+    case PLAN_AFTER: return rank_state->next[step->after.lane] > (size_t)step->after.step;
     default: return true;
   }
 }
 
-static const plan_t *plan_of(const game_t *game, int call) {
-  return game->plans[call % game->executors];
+static const plan_t *plan_of(const sched_sim_t *sim, int call) {
+  return sim->plans[call % sim->executors];
 }
 
-/* Whether all ranks have entered the call, where the plan counts on that. */
-static bool may_begin(const game_t *game, int call) {
-  const plan_t *plan = plan_of(game, call);
+/* Whether the call may begin: where ranks access each other's buffers, all ranks must have entered
+ * it. */
+static bool may_begin(const sched_sim_t *sim, int call) {
+  const plan_t *plan = plan_of(sim, call);
   if (plan->reach != PLAN_REACH_USER) return true;
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
-    if (game->players[rank].call < call) return false;
+    if (sim->ranks[rank].call < call) return false;
   }
   return true;
 }
 
-/* As far as all lanes go in the call at hand. *ended: to its end. */
-static bool go_on(const game_t *game, int32_t rank, bool *ended) {
-  player_t *player = &game->players[rank];
-  const plan_t *plan = plan_of(game, player->call);
+/* Advances all lanes of the rank in its current call until they block. *ended: the call is
+ * complete. Returns whether any step ran. */
+static bool advance(const sched_sim_t *sim, int32_t rank, bool *ended) {
+  sim_rank_t *rank_state = &sim->ranks[rank];
+  const plan_t *plan = plan_of(sim, rank_state->call);
   const plan_program_t *program = &plan->programs[rank];
-  bool moved = false, again = may_begin(game, player->call);
-  *ended = again;
-  while (again) {
-    again = false;
+  bool moved = false, retry = may_begin(sim, rank_state->call);
+  *ended = retry;
+  while (retry) {
+    retry = false;
     *ended = true;
     for (int lane = 0; lane < plan->lanes; lane++) {
       const plan_lane_t *steps = &program->lanes[lane];
-      while (player->next[lane] < steps->count &&
-             do_step(game, rank, lane, &steps->steps[player->next[lane]])) {
-        player->next[lane]++;
-        moved = again = true;
+      while (rank_state->next[lane] < steps->count &&
+             do_step(sim, rank, lane, &steps->steps[rank_state->next[lane]])) {
+        rank_state->next[lane]++;
+        moved = retry = true;
       }
-      *ended = *ended && player->next[lane] == steps->count;
+      *ended = *ended && rank_state->next[lane] == steps->count;
     }
   }
   return moved;
 }
 
-/* One turn of a rank: whether it got any further. */
-static bool take_turn(const game_t *game, int32_t rank, int calls) {
-  player_t *player = &game->players[rank];
+/* One time slice of a rank: runs until it blocks, over several calls if possible. Returns whether
+ * it made progress. */
+static bool run_rank(const sched_sim_t *sim, int32_t rank, int calls) {
+  sim_rank_t *rank_state = &sim->ranks[rank];
   bool moved = false, ended = true;
-  while (player->call < calls && ended) {
-    moved = go_on(game, rank, &ended) || ended || moved;
+  while (rank_state->call < calls && ended) {
+    moved = advance(sim, rank, &ended) || ended || moved;
     if (!ended) break;
-    *player = (player_t){.call = player->call + 1};
+    *rank_state = (sim_rank_t){.call = rank_state->call + 1};
   }
   return moved;
 }
 
-/* The ranks of a core: those from `first` to `end`, the one that has it now, and how often it has
- * turned to another. */
+/* A core: its ranks [first, end), the rank that it runs, and the number of context switches so
+ * far. */
 typedef struct core {
-  int32_t first, end, latest;
-  int64_t turns;
+  int32_t first, end, current;
+  int64_t switches;
 } core_t;
 
-/* Whether any of its ranks got further; the one that has the core comes last. */
-static bool turn(const game_t *game, core_t *core, int calls) {
+/* Runs the next runnable rank of the core, the current one last. Returns whether any rank made
+ * progress. */
+static bool run_core(const sched_sim_t *sim, core_t *core, int calls) {
   for (int32_t i = 1; i <= core->end - core->first; i++) {
-    int32_t rank = core->first + (core->latest - core->first + i) % (core->end - core->first);
-    if (!take_turn(game, rank, calls)) continue;
-    core->turns += rank != core->latest;
-    core->latest = rank;
+    int32_t rank = core->first + (core->current - core->first + i) % (core->end - core->first);
+    if (!run_rank(sim, rank, calls)) continue;
+    core->switches += rank != core->current;
+    core->current = rank;
     return true;
   }
   return false;
 }
 
-/* Those that have the cores wait a little for one another before they give them up. */
-static void settle(const game_t *game, const core_t cores[], int calls) {
+/* Advances the current ranks of all cores until all block: a rank polls for a while before it
+ * yields its core. */
+static void run_current_ranks(const sched_sim_t *sim, const core_t cores[], int calls) {
   for (bool moved = true; moved;) {
     moved = false;
-    for (int i = 0; i < game->cores; i++) moved = take_turn(game, cores[i].latest, calls) || moved;
+    for (int i = 0; i < sim->cores; i++) moved = run_rank(sim, cores[i].current, calls) || moved;
   }
 }
 
-/* Until all ranks have made so many calls. */
-static coll_status_t play_calls(const game_t *game, core_t cores[], int calls) {
+/* Runs until all ranks have completed `calls` calls. */
+static coll_status_t run_calls(const sched_sim_t *sim, core_t cores[], int calls) {
   for (bool moved = true; moved;) {
     moved = false;
-    for (int i = 0; i < game->cores; i++) {
-      moved = turn(game, &cores[i], calls) || moved;
-      settle(game, cores, calls);
+    for (int i = 0; i < sim->cores; i++) {
+      moved = run_core(sim, &cores[i], calls) || moved;
+      run_current_ranks(sim, cores, calls);
     }
   }
-  const plan_t *plan = game->plans[0];
+  const plan_t *plan = sim->plans[0];
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
-    if (game->players[rank].call == calls) continue;
+    if (sim->ranks[rank].call == calls) continue;
     return base_fail(COLL_ERROR_INTERNAL, "plan %s deadlocks", plan->algorithm);
   }
   return COLL_OK;
 }
 
-static int64_t most_turns(const core_t cores[], int count) {
-  int64_t most = 0;
+static int64_t max_switches(const core_t cores[], int count) {
+  int64_t max = 0;
   for (int i = 0; i < count; i++) {
-    if (cores[i].turns > most) most = cores[i].turns;
+    if (cores[i].switches > max) max = cores[i].switches;
   }
-  return most;
+  return max;
 }
 
-/* Of the core with the most of them, in so many calls. */
-static coll_status_t turns_of(const game_t *game, core_t cores[], int calls, int64_t *turns) {
-  int64_t size = game->plans[0]->shape.size;
-  for (int i = 0; i < game->cores; i++) {
-    cores[i] = (core_t){.first = (int32_t)(size * i / game->cores),
-                        .end = (int32_t)(size * (i + 1) / game->cores)};
-    cores[i].latest = cores[i].end - 1;
+/* Simulates `calls` calls. *switches: the context switches of the core that has the most. */
+static coll_status_t switches_of(const sched_sim_t *sim, core_t cores[], int calls,
+                                 int64_t *switches) {
+  int64_t size = sim->plans[0]->shape.size;
+  for (int i = 0; i < sim->cores; i++) {
+    cores[i] = (core_t){.first = (int32_t)(size * i / sim->cores),
+                        .end = (int32_t)(size * (i + 1) / sim->cores)};
+    cores[i].current = cores[i].end - 1;
   }
-  COLL_TRY(play_calls(game, cores, calls));
-  *turns = most_turns(cores, game->cores);
+  COLL_TRY(run_calls(sim, cores, calls));
+  *switches = max_switches(cores, sim->cores);
   return COLL_OK;
 }
 
-/* From the beginning, with nobody ahead. */
-static coll_status_t play(game_t *game, int calls, int64_t *turns) {
-  core_t *places = NULL;
-  size_t size = (size_t)game->plans[0]->shape.size;
-  coll_status_t status = base_alloc(size, sizeof *game->players, "turns", (void **)&game->players);
+/* Simulates from the initial state, in which all ranks are at the first call. */
+static coll_status_t simulate(sched_sim_t *sim, int calls, int64_t *switches) {
+  core_t *cores = NULL;
+  size_t size = (size_t)sim->plans[0]->shape.size;
+  coll_status_t status =
+      base_alloc(size, sizeof *sim->ranks, "a scheduling simulation", (void **)&sim->ranks);
   if (status == COLL_OK) {
-    status = base_alloc(size * size * PLAN_LANES_MAX * 2, sizeof *game->waiting, "turns",
-                        (void **)&game->waiting);
+    status = base_alloc(size * size * PLAN_LANES_MAX * 2, sizeof *sim->pending,
+                        "a scheduling simulation", (void **)&sim->pending);
   }
   if (status == COLL_OK) {
-    status = base_alloc((size_t)game->cores, sizeof *places, "turns", (void **)&places);
+    status =
+        base_alloc((size_t)sim->cores, sizeof *cores, "a scheduling simulation", (void **)&cores);
   }
-  if (status == COLL_OK) status = turns_of(game, places, calls, turns);
-  free(places);
-  free(game->waiting);
-  free(game->players);
-  game->waiting = NULL; /* the game is played more than once */
-  game->players = NULL;
+  if (status == COLL_OK) status = switches_of(sim, cores, calls, switches);
+  free(cores);
+  free(sim->pending);
+  free(sim->ranks);
+  sim->pending = NULL; /* simulate() is called again */
+  sim->ranks = NULL;
   return status;
 }
 
-/* Chunks that a program moves. */
+/* The number of chunks that a program loads and stores. */
 static int64_t work_of(const plan_program_t *program) {
   int64_t work = 0;
   for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
@@ -205,57 +214,58 @@ static int64_t work_of(const plan_program_t *program) {
 }
 
 static bool is_uneven(const plan_t *plan) {
-  int64_t most = 0, sum = 0;
+  int64_t max = 0, sum = 0;
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
     int64_t work = work_of(&plan->programs[rank]);
     sum += work;
-    if (work > most) most = work;
+    if (work > max) max = work;
   }
-  return most * plan->shape.size > sum + sum / 2;
+  return max * plan->shape.size > sum + sum / 2;
 }
 
-/* ---- what ranks of a core find in its cache -------------------------------------------------*/
+/* ---- loads that hit the cache of a core -----------------------------------------------------*/
 
-typedef struct seen {
+typedef struct core_caches {
   const plan_t *plan;
   int cores;
-  bool *chunks; /* of each rank's scratch, for each core: loaded by one of its ranks */
-  int64_t again;
-} seen_t;
+  bool *chunks; /* [cores][ranks][scratch_chunks]: loaded by a rank of the core */
+  int64_t cached_loads;
+} core_caches_t;
 
-static void see(seen_t *seen, int32_t rank, const plan_span_t *span) {
-  const plan_t *plan = seen->plan;
-  int32_t core = ((rank + 1) * seen->cores - 1) / plan->shape.size;
+static void load_span(core_caches_t *caches, int32_t rank, const plan_span_t *span) {
+  const plan_t *plan = caches->plan;
+  int32_t core = ((rank + 1) * caches->cores - 1) / plan->shape.size;
   if (span->buffer != PLAN_SCRATCH || span->rank == rank) return;
   size_t row = (size_t)(core * plan->shape.size + span->rank);
-  bool *chunks = &seen->chunks[row * (size_t)plan->scratch_chunks];
+  bool *chunks = &caches->chunks[row * (size_t)plan->scratch_chunks];
   for (int32_t i = span->first; i < span->first + span->count; i++) {
-    seen->again += chunks[i];
+    caches->cached_loads += chunks[i];
     chunks[i] = true;
   }
 }
 
-static void see_program(seen_t *seen, int32_t rank) {
-  const plan_program_t *program = &seen->plan->programs[rank];
-  for (int lane = 0; lane < seen->plan->lanes; lane++) {
+static void load_program(core_caches_t *caches, int32_t rank) {
+  const plan_program_t *program = &caches->plan->programs[rank];
+  for (int lane = 0; lane < caches->plan->lanes; lane++) {
     for (size_t i = 0; i < program->lanes[lane].count; i++) {
       const plan_step_t *step = &program->lanes[lane].steps[i];
-      if (step->kind == PLAN_COPY) see(seen, rank, &step->copy.src);
+      if (step->kind == PLAN_COPY) load_span(caches, rank, &step->copy.src);
       for (int32_t k = 0; step->kind == PLAN_REDUCE && k < step->reduce.source_count; k++) {
-        see(seen, rank, &program->sources[step->reduce.first_source + k]);
+        load_span(caches, rank, &program->sources[step->reduce.first_source + k]);
       }
     }
   }
 }
 
-/* Of what ranks load from peers' scratch, what another rank of their core has loaded before. */
-static coll_status_t count_again(const plan_t *plan, int cores, int64_t *again) {
-  seen_t seen = {.plan = plan, .cores = cores};
+/* Counts the loads from peers' scratch of chunks that another rank of the same core has loaded
+ * before. */
+static coll_status_t count_cached_loads(const plan_t *plan, int cores, int64_t *cached_loads) {
+  core_caches_t caches = {.plan = plan, .cores = cores};
   size_t count = (size_t)(cores * plan->shape.size) * (size_t)plan->scratch_chunks;
-  COLL_TRY(base_alloc(count + 1, sizeof(bool), "turns", (void **)&seen.chunks));
-  for (int32_t rank = 0; rank < plan->shape.size; rank++) see_program(&seen, rank);
-  free(seen.chunks);
-  *again = seen.again;
+  COLL_TRY(base_alloc(count + 1, sizeof(bool), "a scheduling simulation", (void **)&caches.chunks));
+  for (int32_t rank = 0; rank < plan->shape.size; rank++) load_program(&caches, rank);
+  free(caches.chunks);
+  *cached_loads = caches.cached_loads;
   return COLL_OK;
 }
 
@@ -264,25 +274,26 @@ int tune_executors(int size, int cores) {
 }
 
 coll_status_t tune_sched_sim(tune_profile_t *profile, int size, int cores) {
-  game_t game = {.executors = profile->algo->by_executor ? tune_executors(size, cores) : 1,
-                 .cores = cores};
-  int64_t before = 0, turns = 0, again = 0;
+  sched_sim_t sim = {.executors = profile->algo->by_executor ? tune_executors(size, cores) : 1,
+                     .cores = cores};
+  int64_t before = 0, switches = 0, cached_loads = 0;
   coll_status_t status = COLL_OK;
   if (size > TUNE_WHOLE) return COLL_OK;
-  for (int lead = 0; lead < game.executors && status == COLL_OK; lead++) {
-    plan_shape_t shape = {.collective = profile->algo->collective, .size = size, .root = lead};
-    status = algo_build(profile->algo, &shape, ALGO_ALL_RANKS, false, &game.plans[lead]);
+  for (int executor = 0; executor < sim.executors && status == COLL_OK; executor++) {
+    plan_shape_t shape = {.collective = profile->algo->collective, .size = size, .root = executor};
+    status = algo_build(profile->algo, &shape, ALGO_ALL_RANKS, false, &sim.plans[executor]);
   }
-  /* The first calls and the last ones, where ranks have nothing more to do, are not like others. */
-  if (status == COLL_OK) status = play(&game, WARMUPS, &before);
-  if (status == COLL_OK) status = play(&game, WARMUPS + TUNE_SIM_CALLS, &turns);
-  if (status == COLL_OK) status = count_again(game.plans[0], cores, &again);
+  /* The first and the last calls differ from the others, so the result is the difference of two
+   * simulations. */
+  if (status == COLL_OK) status = simulate(&sim, WARMUPS, &before);
+  if (status == COLL_OK) status = simulate(&sim, WARMUPS + TUNE_SIM_CALLS, &switches);
+  if (status == COLL_OK) status = count_cached_loads(sim.plans[0], cores, &cached_loads);
   if (status == COLL_OK) {
-    profile->turns = turns > before ? turns - before : 1;
-    profile->uneven = is_uneven(game.plans[0]);
-    profile->all.chunks[TUNE_PULL] -= again;
-    profile->all.chunks[TUNE_NEAR] += again;
+    profile->switches = switches > before ? switches - before : 1;
+    profile->uneven = is_uneven(sim.plans[0]);
+    profile->all.chunks[TUNE_PULL] -= cached_loads;
+    profile->all.chunks[TUNE_NEAR] += cached_loads;
   }
-  for (int lead = 0; lead < game.executors; lead++) plan_free(game.plans[lead]);
+  for (int executor = 0; executor < sim.executors; executor++) plan_free(sim.plans[executor]);
   return status;
 }

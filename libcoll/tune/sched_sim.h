@@ -1,22 +1,23 @@
 /*
- * How often a core turns from one rank to the next in a call, where ranks outnumber cores: played
- * through, a pure function of plan and ranks. What makes a plan that needs few turns cheaper than
- * one that needs few bytes.
+ * Counts context switches per call where ranks outnumber cores, by simulating the scheduler. The
+ * result depends only on plan and ranks. It is why the tuner prefers a plan with few switches to
+ * one that moves few bytes.
  */
 #ifndef TUNE_SCHED_SIM_H
 #define TUNE_SCHED_SIM_H
 
 #include "tune/profile.h"
 
-/* How many ranks should take the lead of calls in turns (algo_t's led): where two share each of two
- * cores, whichever rank is the executor then is the last that a core turns to. Where more do,
- * nobody can say in which order a core takes them. */
+/* The number of ranks among which the role of executor rank rotates from call to call
+ * (algo_t.by_executor). It is 2 where two ranks share each of two cores: then whichever rank is the
+ * executor is the last that its core switches to. With more ranks per core, the order in which a
+ * core runs them is unknown, so it is 1. */
 #define TUNE_EXECUTORS_MAX 2
 int tune_executors(int size, int cores);
 
-/* Sets what the profile says of ranks that share `cores` cores in blocks, and counts as near what
- * comes from their core's cache; size > cores. Once per profile; leaves it as it is for more than
- * TUNE_WHOLE ranks. */
+/* Sets the fields of the profile for ranks that share `cores` cores in blocks, and counts loads
+ * that hit the core's cache as TUNE_NEAR; size > cores. Call once per profile. Does nothing for
+ * more than TUNE_WHOLE ranks. */
 coll_status_t tune_sched_sim(tune_profile_t *profile, int size, int cores);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * With a core for every rank, a call takes as long as it makes the longest chain of steps of a row
- * of such calls: ranks that wait for nobody are ahead in the row. With fewer cores, they are always
- * busy with some rank, and have to turn from one to the next.
+ * With a core for every rank, the time of a call is what it adds to the longest chain of steps in a
+ * sequence of such calls; a rank that waits for no peer runs ahead in the sequence. With fewer
+ * cores than ranks (oversubscription), the cores are always busy with some rank, and context
+ * switches are added.
  */
 #include "tune/tune.h"
 
@@ -37,14 +38,14 @@ typedef struct pricing {
   const tune_profile_t *profile;
   const tune_call_t *call;
   uint64_t passes;
-  uint64_t crowd; /* ranks that share a core; 1 where none do */
+  uint64_t ranks_per_core; /* 1 where every rank has a core */
 } pricing_t;
 
 static uint64_t divide_up(uint64_t value, uint64_t divisor) {
   return (value + divisor - 1) / divisor;
 }
 
-/* Bytes of a block that a pass takes at most; 0: none can be made. */
+/* The most bytes of a block that a pass carries; 0: the plan does not fit. */
 static uint64_t pass_bytes_max(const tune_profile_t *profile, const tune_call_t *call) {
   size_t grain, bytes;
   size_t most = plan_pass_max(&call->room, &profile->load, call->element_bytes, &grain);
@@ -74,20 +75,21 @@ static tune_term_t term_of(tune_move_t move) {
   }
 }
 
-/* Bytes of the larger of a rank's buffers: what is in use. */
+/* The memory that the call uses: the larger of a rank's buffers, in bytes. */
 static size_t buffer_bytes(const tune_call_t *call) {
   plan_shape_t shape = {.collective = call->collective, .size = call->size};
   int32_t input = plan_blocks(&shape, 0, PLAN_INPUT), output = plan_blocks(&shape, 0, PLAN_OUTPUT);
   return call->bytes * (size_t)(input > output ? input : output);
 }
 
-/* Of a chunk in one pass. */
+/* The size of a chunk in one pass, in bytes. */
 static uint64_t part_bytes_of(const pricing_t *pricing) {
   return divide_up(pricing->call->bytes, pricing->passes * (uint64_t)pricing->profile->load.parts);
 }
 
-/* What goes through slots and scratch goes by the chunk, whatever the call's size. What a peer has
- * just stored into its user's memory comes no cheaper than what lay there. */
+/* Data in slots and scratch is reused per pass, so its price depends on the chunk size, not on the
+ * call's size. Loading a peer's user memory that was just stored is at least as expensive as
+ * loading data stored earlier. */
 static uint64_t move_ps(const pricing_t *pricing, tune_move_t move) {
   const tune_machine_t *machine = pricing->machine;
   size_t used = buffer_bytes(pricing->call);
@@ -109,7 +111,7 @@ static void price(const pricing_t *pricing, const tune_counts_t *counts,
                   uint64_t term_ps[TUNE_TERM_COUNT]) {
   const uint32_t *fixed_ps = pricing->machine->fixed_ps;
   uint64_t hop_ps = fixed_ps[TUNE_HOP];
-  if (pricing->crowd > 1) hop_ps += pricing->crowd * fixed_ps[TUNE_SWITCH];
+  if (pricing->ranks_per_core > 1) hop_ps += pricing->ranks_per_core * fixed_ps[TUNE_SWITCH];
   for (int term = 0; term < TUNE_TERM_COUNT; term++) term_ps[term] = 0;
   term_ps[TUNE_TERM_HOPS] = (uint64_t)counts->hops * hop_ps;
   uint64_t longest = part_bytes_of(pricing) * (uint64_t)pricing->profile->load.message_chunks;
@@ -130,25 +132,25 @@ static uint64_t sum_of(const uint64_t term_ps[TUNE_TERM_COUNT]) {
   return sum;
 }
 
-/* What a call adds to a row of them, as programs make one call after the other: for each pass what
- * a second one adds to the chain of the first. By terms: as they share in the chain of both. */
-static uint64_t price_row(const pricing_t *pricing, tune_regime_t regime,
-                          uint64_t term_ps[TUNE_TERM_COUNT]) {
+/* The cost that a call adds to a sequence of calls: for each pass, what a second pass adds to the
+ * chain of the first. The terms are divided in the proportions of the chain of two passes. */
+static uint64_t price_steady(const pricing_t *pricing, tune_regime_t regime,
+                             uint64_t term_ps[TUNE_TERM_COUNT]) {
   uint64_t once_ps[TUNE_TERM_COUNT], twice_ps[TUNE_TERM_COUNT], sum_ps = 0;
   price(pricing, &pricing->profile->once[regime], once_ps);
   price(pricing, &pricing->profile->twice[regime], twice_ps);
   uint64_t first_ps = sum_of(once_ps), both_ps = sum_of(twice_ps);
-  uint64_t row_ps = both_ps > first_ps ? pricing->passes * (both_ps - first_ps) : 0;
+  uint64_t steady_ps = both_ps > first_ps ? pricing->passes * (both_ps - first_ps) : 0;
   for (int term = 0; term < TUNE_TERM_COUNT; term++) {
-    term_ps[term] = share_of(row_ps, twice_ps[term], both_ps);
+    term_ps[term] = share_of(steady_ps, twice_ps[term], both_ps);
     sum_ps += term_ps[term];
   }
-  term_ps[TUNE_TERM_STEPS] += row_ps - sum_ps; /* what was rounded off */
-  return row_ps;
+  term_ps[TUNE_TERM_STEPS] += steady_ps - sum_ps; /* rounding error */
+  return steady_ps;
 }
 
-/* The chain of two such calls in a row, halved: the first pass of the first one, and for every
- * other pass what a second one adds. */
+/* The chain of two consecutive calls, halved: the first pass of the first call, and for every other
+ * pass what a second pass adds. */
 static uint64_t price_chain(const pricing_t *pricing, tune_regime_t regime,
                             uint64_t term_ps[TUNE_TERM_COUNT]) {
   uint64_t twice_ps[TUNE_TERM_COUNT];
@@ -161,53 +163,55 @@ static uint64_t price_chain(const pricing_t *pricing, tune_regime_t regime,
   return sum_of(term_ps);
 }
 
-static void price_alone(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COUNT]) {
+static void price_own_cores(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COUNT]) {
   uint64_t longest_ps = 0;
   for (int regime = TUNE_SMALL; regime <= TUNE_LARGE; regime++) {
     uint64_t chain_ps[TUNE_TERM_COUNT];
-    if (price_row(pricing, (tune_regime_t)regime, chain_ps) < longest_ps) continue;
+    if (price_steady(pricing, (tune_regime_t)regime, chain_ps) < longest_ps) continue;
     longest_ps = sum_of(chain_ps);
     for (int term = 0; term < TUNE_TERM_COUNT; term++) term_ps[term] = chain_ps[term];
   }
 }
 
-/* Of what arrives, the share that comes from another core's cache. */
-static uint64_t far_ps(const pricing_t *pricing, uint64_t arrivals) {
-  uint64_t others = (uint64_t)pricing->call->size - 1, near = pricing->crowd - 1;
+/* The cost of arrivals that come from another core's cache. */
+static uint64_t transfer_ps(const pricing_t *pricing, uint64_t arrivals) {
+  uint64_t others = (uint64_t)pricing->call->size - 1, near = pricing->ranks_per_core - 1;
   return arrivals * (others - near) * pricing->machine->fixed_ps[TUNE_HOP] / others;
 }
 
-static void price_crowded(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COUNT]) {
+static void price_oversubscribed(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COUNT]) {
   uint64_t chain_ps[TUNE_TERM_COUNT];
-  price_chain(pricing, TUNE_CROWDED, chain_ps);
+  price_chain(pricing, TUNE_OVERSUBSCRIBED, chain_ps);
   price(pricing, &pricing->profile->all, term_ps);
-  /* What is waited for in a row comes at once. */
-  term_ps[TUNE_TERM_MESSAGES] += far_ps(pricing, (uint64_t)pricing->profile->all.hops);
-  /* Ranks that do more than others and may run anywhere may run on the same core. */
+  /* Arrivals that are waited for by adjacent waits overlap. */
+  term_ps[TUNE_TERM_MESSAGES] += transfer_ps(pricing, (uint64_t)pricing->profile->all.hops);
+  /* Ranks that do more work than others and are not bound to cores may run on the same core. */
   bool may_queue = pricing->profile->uneven && !pricing->call->bound;
   uint64_t cores = may_queue ? 1 : (uint64_t)pricing->call->cores;
   for (int term = 0; term < TUNE_TERM_COUNT; term++) {
     term_ps[term] = term_ps[term] * pricing->passes / cores;
   }
   term_ps[TUNE_TERM_HOPS] = chain_ps[TUNE_TERM_HOPS];
-  if (pricing->profile->turns > 0) {
-    uint64_t turns = (uint64_t)pricing->profile->turns * pricing->passes;
-    term_ps[TUNE_TERM_HOPS] = turns * pricing->machine->fixed_ps[TUNE_SWITCH] / TUNE_SIM_CALLS;
+  if (pricing->profile->switches > 0) {
+    uint64_t switches = (uint64_t)pricing->profile->switches * pricing->passes;
+    term_ps[TUNE_TERM_HOPS] = switches * pricing->machine->fixed_ps[TUNE_SWITCH] / TUNE_SIM_CALLS;
   }
 }
 
-/* What it takes among two was measured, who meet by messages; of every further peer a rank has but
- * one more, or what costs about as much of a post. */
+/* The cost of the address exchange. It was measured between two ranks, which use messages; each
+ * further peer adds one message per rank, or about the same cost of a multicast. */
 static uint64_t price_entry(const pricing_t *pricing) {
   const uint32_t *fixed_ps = pricing->machine->fixed_ps;
-  uint64_t others = (uint64_t)pricing->call->size - 1, crowd = pricing->crowd;
+  uint64_t others = (uint64_t)pricing->call->size - 1, ranks_per_core = pricing->ranks_per_core;
   if (others == 0) return 0;
   uint64_t message_ps = fixed_ps[TUNE_MESSAGE] + fixed_ps[TUNE_LINES];
-  uint64_t entry_ps = crowd * (fixed_ps[TUNE_ENTRY] + (others - 1) * message_ps);
-  if (crowd == 1) return entry_ps;
-  uint64_t turns = pricing->profile->turns == 0 ? crowd : 0; /* that nobody has counted */
-  return entry_ps + fixed_ps[TUNE_HOP] + far_ps(pricing, crowd * others) +
-         turns * fixed_ps[TUNE_SWITCH];
+  uint64_t entry_ps = ranks_per_core * (fixed_ps[TUNE_ENTRY] + (others - 1) * message_ps);
+  if (ranks_per_core == 1) return entry_ps;
+  uint64_t switches = pricing->profile->switches == 0 ? ranks_per_core : 0; /* not simulated: one
+                                                                               switch per rank of
+                                                                               the core */
+  return entry_ps + fixed_ps[TUNE_HOP] + transfer_ps(pricing, ranks_per_core * others) +
+         switches * fixed_ps[TUNE_SWITCH];
 }
 
 tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_t *profile,
@@ -222,14 +226,14 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
                              .profile = profile,
                              .call = call,
                              .passes = passes_of(profile, call),
-                             .crowd = ranks > cores ? divide_up(ranks, cores) : 1};
-  if (pricing.crowd > 1) {
-    price_crowded(&pricing, estimate.term_ps);
+                             .ranks_per_core = ranks > cores ? divide_up(ranks, cores) : 1};
+  if (pricing.ranks_per_core > 1) {
+    price_oversubscribed(&pricing, estimate.term_ps);
   } else {
-    price_alone(&pricing, estimate.term_ps);
+    price_own_cores(&pricing, estimate.term_ps);
   }
   const uint32_t *fixed_ps = machine->fixed_ps;
-  estimate.term_ps[TUNE_TERM_CALL] = pricing.crowd * fixed_ps[TUNE_CALL];
+  estimate.term_ps[TUNE_TERM_CALL] = pricing.ranks_per_core * fixed_ps[TUNE_CALL];
   if (profile->reach == PLAN_REACH_USER) {
     estimate.term_ps[TUNE_TERM_ENTRY] = price_entry(&pricing);
   }
@@ -238,13 +242,13 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
   return estimate;
 }
 
-/* By which plans that are as good are told apart: the steps of all passes, on the chain that small
- * calls go by. Where ranks share cores, a hop weighs more than any steps, as it may find the other
- * rank without its core; and what is rounded more than once, where that matters, more than all. */
+/* The tie-breaker among plans of about equal price: the steps of all passes on the chain for small
+ * calls. With oversubscription a hop outweighs any number of steps, as the other rank may not be
+ * running; and where exactness is preferred, an inexact plan loses to all exact ones. */
 static uint64_t steps_of(const tune_profile_t *profile, const tune_call_t *call, uint64_t passes) {
   const tune_counts_t *counts = &profile->once[TUNE_SMALL];
   uint64_t steps = (uint64_t)(counts->messages + counts->flags + counts->steps);
-  if (call->size > call->cores) steps += (uint64_t)profile->once[TUNE_CROWDED].hops << 20;
+  if (call->size > call->cores) steps += (uint64_t)profile->once[TUNE_OVERSUBSCRIBED].hops << 20;
   bool inexact = call->order == TUNE_ORDER_PREFER_EXACT && profile->order != PLAN_ORDER_EXACT;
   return passes * steps + ((uint64_t)inexact << 62);
 }
@@ -263,7 +267,7 @@ int tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], 
     tune_estimate_t estimate = tune_estimate(machine, &profiles[i], call);
     if (estimate.verdict != TUNE_POSSIBLE) continue;
     uint64_t as_good_ps =
-        least_ps / (profiles[i].turns > 0 ? TUNE_AS_GOOD_SIMULATED : TUNE_AS_GOOD);
+        least_ps / (profiles[i].switches > 0 ? TUNE_AS_GOOD_SIMULATED : TUNE_AS_GOOD);
     if (estimate.total_ps - least_ps > as_good_ps) continue;
     uint64_t steps = steps_of(&profiles[i], call, estimate.passes);
     if (steps >= fewest) continue;

@@ -1,8 +1,8 @@
 /*
- * Which algorithm carries out a call: each one that can is priced, by what its plan is made of
- * (profile.h) and what that costs on this machine (machine.h), and the cheapest is taken. Pure code
- * over what every rank knows alike, in whole numbers, so that all ranks choose the same without
- * talking.
+ * Chooses the algorithm of a call: the price of each possible one is estimated from what its plan
+ * consists of (profile.h) and what that costs on this machine (machine.h), and the cheapest is
+ * chosen. Everything is computed in integers from data that all ranks share, so all ranks make the
+ * same choice without communication.
  */
 #ifndef TUNE_TUNE_H
 #define TUNE_TUNE_H
@@ -10,19 +10,19 @@
 #include "tune/machine.h"
 #include "tune/profile.h"
 
-/* In which order a call may be reduced (plan_order_t). */
+/* The reduction order that a call requires (plan_order_t). */
 typedef enum tune_order {
   TUNE_ORDER_ANY,
-  TUNE_ORDER_PREFER_EXACT, /* any, but an exact plan where it is as good as others */
+  TUNE_ORDER_PREFER_EXACT, /* any, but an exact plan if its price is about equal */
   TUNE_ORDER_CANONICAL,
   TUNE_ORDER_EXACT
 } tune_order_t;
 
-/* What a call asks for. Integers, whose operations are associative, are served by any order.
- * Floats: by the canonical one where the communicator is reproducible, also for MIN and MAX, which
- * tell zeros of either sign apart by their order; and narrow floats by an exact one, as they are
- * not to be rounded on the way. Without that, narrow sums and products prefer it. op: builtin, or
- * a sum of scaled operands. */
+/* The order that a call requires. Integer operations are associative, so any order is allowed.
+ * Floats require the canonical order if the communicator is reproducible, also for MIN and MAX,
+ * whose result for zeros of either sign depends on the order; narrow floats require an exact plan,
+ * as they must not be rounded in between. If it is not reproducible, narrow sums and products
+ * prefer an exact plan. op: builtin, or a sum of scaled operands. */
 tune_order_t tune_order_of(coll_collective_t collective, coll_dtype_t dtype, coll_op_t op,
                            bool reproducible);
 
@@ -31,30 +31,30 @@ typedef struct tune_call {
   size_t bytes;         /* of a block: count * element size */
   size_t element_bytes; /* >= 1 */
   int size;             /* ranks */
-  int cores;            /* that they share; >= 1 */
-  bool bound;           /* the first and the last rank cannot be on the same core */
-  plan_reach_t reach;   /* the furthest that the memory at hand allows */
+  int cores;            /* cores that the ranks share; >= 1 */
+  bool bound;           /* the first and the last rank are bound to different cores */
+  plan_reach_t reach;   /* the largest reach that the mapped memory allows */
   tune_order_t order;
   plan_room_t room;
 } tune_call_t;
 
 typedef enum tune_verdict {
   TUNE_POSSIBLE,
-  TUNE_TOO_FAR,    /* the plan reaches further than the memory at hand allows */
-  TUNE_NO_ROOM,    /* messages or scratch have no room for a single element of its chunks */
-  TUNE_OTHER_ORDER /* the plan reduces in an order that the call does not allow */
+  TUNE_TOO_FAR,    /* the plan's reach exceeds that of the call */
+  TUNE_NO_ROOM,    /* a chunk of one element does not fit the slots or scratch */
+  TUNE_OTHER_ORDER /* the plan does not have the required reduction order */
 } tune_verdict_t;
 
-/* What the price of a call is made of. */
+/* The terms of a call's price. */
 typedef enum tune_term {
   TUNE_TERM_CALL,
-  TUNE_TERM_ENTRY,    /* the ranks tell each other where their buffers are */
-  TUNE_TERM_HOPS,     /* one rank waits for another */
-  TUNE_TERM_MESSAGES, /* and signals, without their bytes */
+  TUNE_TERM_ENTRY,    /* the address exchange */
+  TUNE_TERM_HOPS,     /* latency of one rank waiting for another */
+  TUNE_TERM_MESSAGES, /* messages and signals, without their bytes */
   TUNE_TERM_STEPS,    /* copies and reductions, without their bytes */
   TUNE_TERM_OWN,      /* bytes of a rank's own memory */
-  TUNE_TERM_FAR,      /* of peers' users' memory */
-  TUNE_TERM_SHARED,   /* through slots and scratch */
+  TUNE_TERM_FAR,      /* bytes of peers' user memory */
+  TUNE_TERM_SHARED,   /* bytes through slots and shared scratch */
   TUNE_TERM_COUNT
 } tune_term_t;
 
@@ -68,18 +68,18 @@ typedef struct tune_estimate {
 tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_t *profile,
                               const tune_call_t *call);
 
-/* Prices are right to some percent. Of those that exceed the least by no more than this part of it,
- * the one with the fewest steps is taken; where ranks share cores, the one with the fewest hops.
- * Where turns were counted (turns.h), they tell nearly all. */
+/* Estimates are accurate to a few percent. Among plans whose price exceeds the lowest by at most
+ * 1/TUNE_AS_GOOD, the one with the fewest steps is chosen; with oversubscription, the one with the
+ * fewest hops. Where context switches were simulated (sched_sim.h), estimates are more accurate and
+ * the bound is tighter. */
 #define TUNE_AS_GOOD 24
 #define TUNE_AS_GOOD_SIMULATED 64
 
-/* Index of the cheapest profile, in this sense, and the first among equals; -1 where none is
- * possible. */
+/* Index of the best profile in this sense, the first among equals; -1 if none is possible. */
 int tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], int count,
                 const tune_call_t *call);
 
-/* Whether plans that state `stated` may serve calls that ask for `order`. */
+/* Whether a plan that states the order `stated` may serve calls that require `order`. */
 bool tune_order_allows(tune_order_t order, plan_order_t stated);
 
 const char *tune_term_name(tune_term_t term); /* "hops" */

@@ -1,20 +1,20 @@
-/* Classes of sizes, and prices between the sizes that were measured. */
+/* Size classes, and interpolation of prices between measured sizes. */
 #include <criterion/criterion.h>
 
 #include "tune/machine.h"
 
-Test(machine, a_class_holds_what_lies_between_its_bytes_and_the_next) {
+Test(machine, a_class_covers_sizes_up_to_the_next) {
   for (int class = 4; class < TUNE_CLASSES - 1; class ++) {
-    size_t least = tune_class_bytes(class), next = tune_class_bytes(class + 1);
-    cr_assert_lt(least, next);
-    cr_assert_eq(tune_class_of(least), class);
+    size_t smallest = tune_class_bytes(class), next = tune_class_bytes(class + 1);
+    cr_assert_lt(smallest, next);
+    cr_assert_eq(tune_class_of(smallest), class);
     cr_assert_eq(tune_class_of(next - 1), class);
     cr_assert_eq(tune_class_of(next), class + 1);
   }
   cr_assert_eq(tune_class_of(SIZE_MAX), TUNE_CLASSES - 1);
 }
 
-Test(machine, small_classes_hold_one_size_each) {
+Test(machine, small_classes_cover_one_size_each) {
   cr_assert_eq(tune_class_of(0), 0);
   cr_assert_eq(tune_class_of(1), 0);
   cr_assert_eq(tune_class_of(2), 2);
@@ -24,7 +24,7 @@ Test(machine, small_classes_hold_one_size_each) {
   cr_assert_eq(tune_class_bytes(3), 3);
 }
 
-Test(machine, prices_are_those_measured_and_lie_between_them) {
+Test(machine, prices_are_interpolated) {
   tune_machine_t machine = {.move_ps = {[TUNE_PUSH] = {100, 900, 500, 700}}};
   const uint32_t *ps = machine.move_ps[TUNE_PUSH];
   for (int i = 0; i < TUNE_SIZES; i++) {

@@ -1,4 +1,4 @@
-/* What plans are made of: small ones counted by hand, all of them held to what must be so. */
+/* Profiles: small plans counted by hand, and invariants of all plans. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 
@@ -24,7 +24,8 @@ static void expect(const tune_counts_t *found, tune_counts_t wanted) {
   }
 }
 
-/* Both send their vector, then reduce it, which is near by now, with what came. */
+/* Both ranks send their vector, then reduce it, which is in the cache by then, with the received
+ * one. */
 Test(profile, of_a_butterfly) {
   tune_profile_t profile = profile_of(COLL_ALLREDUCE, "butterfly", 2);
   tune_counts_t chain = {.hops = 1,
@@ -42,8 +43,8 @@ Test(profile, of_a_butterfly) {
   expect(&profile.once[TUNE_LARGE], chain);
 }
 
-/* One pass over both operands writes both results: the copy to the peer costs a store alone. */
-Test(profile, of_a_reduction_that_goes_to_two_places) {
+/* One pass over both operands stores both results: the copy to the peer costs only its store. */
+Test(profile, of_a_reduction_to_two_destinations) {
   tune_profile_t profile = profile_of(COLL_ALLREDUCE, "twophase_push", 2);
   expect(&profile.once[TUNE_LARGE], (tune_counts_t){.hops = 1,
                                                     .flags = 2,
@@ -57,8 +58,8 @@ Test(profile, of_a_reduction_that_goes_to_two_places) {
   cr_expect_eq(profile.reach, PLAN_REACH_USER);
 }
 
-/* A copy that goes to two places as well, but it is no reduction. */
-Test(profile, of_a_copy_that_goes_to_two_places) {
+/* A fused copy to two destinations that is not a reduction of several operands. */
+Test(profile, of_a_copy_to_two_destinations) {
   tune_profile_t profile = profile_of(COLL_ALLGATHER, "mapped_push", 2);
   expect(&profile.once[TUNE_LARGE],
          (tune_counts_t){.hops = 1,
@@ -67,7 +68,7 @@ Test(profile, of_a_copy_that_goes_to_two_places) {
                          .chunks = {[TUNE_LOAD] = 1, [TUNE_STORE] = 1, [TUNE_STORE_FAR] = 1}});
 }
 
-/* Whoever sends is ahead in a row of calls; whoever reaches into a peer's buffer waits for it. */
+/* In a sequence of calls a sender runs ahead; a rank that accesses a peer's buffer waits for it. */
 Test(profile, of_two_calls_in_a_row) {
   tune_profile_t sent = profile_of(COLL_BROADCAST, "linear", 2);
   tune_profile_t mapped = profile_of(COLL_BROADCAST, "mapped", 2);
@@ -77,9 +78,9 @@ Test(profile, of_two_calls_in_a_row) {
   cr_expect_eq(mapped.twice[TUNE_SMALL].hops, 3);
 }
 
-Test(profile, of_scratch_that_peers_look_at) {
+Test(profile, of_scratch_that_peers_load) {
   tune_profile_t profile = profile_of(COLL_BROADCAST, "staged", 2);
-  /* The root stages, and the other fetches what it has staged and lets it go. */
+  /* The root stages; the other rank loads the staged data and releases the root. */
   expect(&profile.once[TUNE_LARGE],
          (tune_counts_t){
              .hops = 2,
@@ -115,7 +116,7 @@ static void check_sums(const tune_profile_t *profile, const char *what) {
     cr_assert_leq(moved(once), moved(&profile->all), "%s: a chain moves more than all", what);
     cr_assert_leq(once->messages, profile->all.messages, "%s", what);
     cr_assert_leq(once->flags, profile->all.flags, "%s", what);
-    cr_assert_leq(once->hops, once->messages + once->flags, "%s: hops without news", what);
+    cr_assert_leq(once->hops, once->messages + once->flags, "%s: hops without messages", what);
   }
   const tune_counts_t *once = &profile->once[TUNE_LARGE], *twice = &profile->twice[TUNE_LARGE];
   cr_assert_geq(moved(twice), moved(once), "%s: two passes move less than one", what);
@@ -124,7 +125,7 @@ static void check_sums(const tune_profile_t *profile, const char *what) {
   cr_assert(profile->reach == PLAN_REACH_OWN ? !has_flags : !has_messages, "%s", what);
 }
 
-Test(profile, chains_are_part_of_all) {
+Test(profile, chains_do_not_exceed_totals) {
   const algo_t *algo;
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
     for (int i = 0; (algo = algo_at((coll_collective_t)c, i)) != NULL; i++) {
@@ -134,14 +135,14 @@ Test(profile, chains_are_part_of_all) {
         snprintf(what, sizeof what, "%s %s among %d", base_collective_name(algo->collective),
                  algo->name, size);
         check_sums(&profile, what);
-        cr_assert(size > 2 || profile.once[TUNE_SMALL].hops > 0, "%s: nobody waits", what);
+        cr_assert(size > 2 || profile.once[TUNE_SMALL].hops > 0, "%s: no rank waits", what);
       }
     }
   }
 }
 
-/* Beyond the ranks that are counted in whole, sums go on growing. */
-Test(profile, a_sample_stands_for_many_ranks) {
+/* Beyond the ranks that are all counted, totals keep growing. */
+Test(profile, many_ranks_are_sampled) {
   const algo_t *algo;
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
     for (int i = 0; (algo = algo_at((coll_collective_t)c, i)) != NULL; i++) {
@@ -154,7 +155,7 @@ Test(profile, a_sample_stands_for_many_ranks) {
   }
 }
 
-Test(profile, is_the_same_each_time) {
+Test(profile, is_deterministic) {
   for (int size = 2; size <= 64; size *= 2) {
     tune_profile_t first = profile_of(COLL_ALLREDUCE, "rabenseifner", size);
     tune_profile_t second = profile_of(COLL_ALLREDUCE, "rabenseifner", size);

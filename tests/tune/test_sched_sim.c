@@ -1,57 +1,57 @@
-/* How often cores turn from rank to rank, in plans where that can be told by hand. */
+/* Context switches in plans for which they can be derived by hand. */
 #include <criterion/criterion.h>
 
 #include "base/status.h"
 #include "tune/sched_sim.h"
 
-/* Of so many calls in a row. */
-static int64_t turns(coll_collective_t collective, const char *name, int size, int cores) {
+/* The number of context switches in TUNE_SIM_CALLS calls. */
+static int64_t switches(coll_collective_t collective, const char *name, int size, int cores) {
   tune_profile_t profile = {0};
   cr_assert_eq(algo_find(collective, name, &profile.algo), COLL_OK, "%s", base_last_error());
   cr_assert_eq(tune_sched_sim(&profile, size, cores), COLL_OK, "%s", base_last_error());
-  return profile.turns;
+  return profile.switches;
 }
 
 static void expect_per_call(int64_t found, int64_t per_call) {
   int64_t expected = per_call * TUNE_SIM_CALLS;
-  cr_expect_eq(found, expected, "%ld turns, not %ld", found, expected);
+  cr_expect_eq(found, expected, "%ld switches, not %ld", found, expected);
 }
 
-/* Whoever comes last to a meeting goes on to the next. */
-Test(turns, of_one_meeting_are_one_fewer_than_ranks) {
+/* The last rank to reach a barrier continues to the next one without a switch. */
+Test(sched_sim, one_barrier_needs_ranks_minus_one_switches) {
   for (int ranks = 2; ranks <= 5; ranks++) {
-    expect_per_call(turns(COLL_ALLREDUCE, "allpairs", ranks, 1), ranks - 1);
-    expect_per_call(turns(COLL_ALLREDUCE, "allpairs", 2 * ranks, 2), ranks - 1);
+    expect_per_call(switches(COLL_ALLREDUCE, "allpairs", ranks, 1), ranks - 1);
+    expect_per_call(switches(COLL_ALLREDUCE, "allpairs", 2 * ranks, 2), ranks - 1);
   }
 }
 
-Test(turns, of_several_meetings_add_up) {
+Test(sched_sim, switches_of_several_barriers_add_up) {
   for (int ranks = 2; ranks <= 5; ranks++) {
-    expect_per_call(turns(COLL_ALLREDUCE, "twophase_push", 2 * ranks, 2), 2 * (ranks - 1));
-    expect_per_call(turns(COLL_ALLREDUCE, "staged", 2 * ranks, 2), 3 * (ranks - 1));
+    expect_per_call(switches(COLL_ALLREDUCE, "twophase_push", 2 * ranks, 2), 2 * (ranks - 1));
+    expect_per_call(switches(COLL_ALLREDUCE, "staged", 2 * ranks, 2), 3 * (ranks - 1));
   }
 }
 
-/* Every rank needs the core but once, whatever it waits for. */
-Test(turns, are_few_where_two_ranks_work_for_all) {
+/* Every rank needs one time slice per call, whatever it waits for. */
+Test(sched_sim, two_executors_need_few_switches) {
   for (int ranks = 3; ranks <= 5; ranks++) {
-    expect_per_call(turns(COLL_ALLREDUCE, "mapped_by_two", 2 * ranks, 2), ranks);
-    expect_per_call(turns(COLL_ALLREDUCE, "staged_by_two", 2 * ranks, 2), ranks);
-    expect_per_call(turns(COLL_ALLREDUCE, "staged_by_two_push", 2 * ranks, 2), ranks);
+    expect_per_call(switches(COLL_ALLREDUCE, "mapped_by_two", 2 * ranks, 2), ranks);
+    expect_per_call(switches(COLL_ALLREDUCE, "staged_by_two", 2 * ranks, 2), ranks);
+    expect_per_call(switches(COLL_ALLREDUCE, "staged_by_two_push", 2 * ranks, 2), ranks);
   }
 }
 
-/* The executor comes last, does the work and goes on to the next call. */
-Test(turns, are_fewer_still_where_two_ranks_of_a_core_lead_in_turns) {
+/* The executor arrives last, does the work and continues with the next call. */
+Test(sched_sim, alternating_executors_need_fewer_switches) {
   cr_expect_eq(tune_executors(4, 2), 2);
   cr_expect_eq(tune_executors(3, 2), 1);
   cr_expect_eq(tune_executors(8, 2), 1);
-  expect_per_call(turns(COLL_ALLREDUCE, "mapped_by_two", 4, 2), 1);
-  expect_per_call(turns(COLL_ALLREDUCE, "staged_by_two_push", 4, 2), 1);
-  expect_per_call(turns(COLL_ALLREDUCE, "staged_by_two", 4, 2), 2);
+  expect_per_call(switches(COLL_ALLREDUCE, "mapped_by_two", 4, 2), 1);
+  expect_per_call(switches(COLL_ALLREDUCE, "staged_by_two_push", 4, 2), 1);
+  expect_per_call(switches(COLL_ALLREDUCE, "staged_by_two", 4, 2), 2);
 }
 
-Test(turns, tell_who_does_more_than_others) {
+Test(sched_sim, detects_uneven_work) {
   static const struct {
     const char *name;
     bool uneven;
@@ -64,22 +64,22 @@ Test(turns, tell_who_does_more_than_others) {
   }
 }
 
-/* Of each half of the result, three ranks of its owner's core and four of the other one fetch it.
- */
-Test(turns, bring_a_core_once_what_its_ranks_fetch) {
+/* Each half of the result is loaded by three ranks of its owner's core and four of the other
+ * core. */
+Test(sched_sim, counts_loads_that_hit_the_cache) {
   tune_profile_t before, after;
   const algo_t *algo;
   cr_assert_eq(algo_find(COLL_ALLREDUCE, "staged_by_two", &algo), COLL_OK);
   cr_assert_eq(tune_profile_make(algo, 8, &before), COLL_OK);
   after = before;
   cr_assert_eq(tune_sched_sim(&after, 8, 2), COLL_OK);
-  int64_t again = before.all.chunks[TUNE_PULL] - after.all.chunks[TUNE_PULL];
-  cr_expect_eq(again, 2 * (2 + 3), "%ld, not 10", again);
-  cr_expect_eq(after.all.chunks[TUNE_NEAR] - before.all.chunks[TUNE_NEAR], again);
+  int64_t cached_loads = before.all.chunks[TUNE_PULL] - after.all.chunks[TUNE_PULL];
+  cr_expect_eq(cached_loads, 2 * (2 + 3), "%ld, not 10", cached_loads);
+  cr_expect_eq(after.all.chunks[TUNE_NEAR] - before.all.chunks[TUNE_NEAR], cached_loads);
 }
 
-/* All plans there are come to their end. */
-Test(turns, of_every_plan) {
+/* No plan deadlocks in the simulation. */
+Test(sched_sim, simulates_every_plan) {
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
     const algo_t *algo;
     for (int i = 0; (algo = algo_at((coll_collective_t)c, i)) != NULL; i++) {
@@ -87,7 +87,7 @@ Test(turns, of_every_plan) {
         tune_profile_t profile = {.algo = algo};
         cr_assert_eq(tune_sched_sim(&profile, size, 1 + size / 6), COLL_OK, "%s",
                      base_last_error());
-        cr_expect(profile.turns > 0);
+        cr_expect(profile.switches > 0);
       }
     }
   }

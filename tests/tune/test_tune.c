@@ -1,5 +1,5 @@
-/* Choices: cheapest of what is possible, whole and the same each time, and what one would expect of
- * a machine of today. */
+/* The tuner's choices: the cheapest possible algorithm, deterministic, and as expected on a typical
+ * machine. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static field_t field_of(coll_collective_t collective, int size) {
   return field;
 }
 
-/* As communicators of few ranks have it. */
+/* The slots and scratch of communicators of few ranks. */
 static tune_call_t call_of(coll_collective_t collective, size_t bytes, int size,
                            plan_reach_t reach) {
   return (tune_call_t){
@@ -53,7 +53,7 @@ static void expect(coll_collective_t collective, size_t bytes, int size, plan_re
                    base_collective_name(collective), bytes, size, found->algo->name, name);
 }
 
-Test(tune, what_one_would_expect) {
+Test(tune, expected_choices) {
   expect(COLL_ALLREDUCE, 4, 2, PLAN_REACH_USER, "butterfly");
   expect(COLL_ALLREDUCE, 4, 2, PLAN_REACH_SCRATCH, "butterfly");
   expect(COLL_ALLREDUCE, 1 << 20, 2, PLAN_REACH_USER, "twophase_push");
@@ -70,9 +70,9 @@ Test(tune, what_one_would_expect) {
   expect(COLL_REDUCE, 1 << 20, 4, PLAN_REACH_USER, "mapped");
 }
 
-/* With two cores for all. */
-static void expect_crowded(coll_collective_t collective, size_t bytes, int size, plan_reach_t reach,
-                           const char *name) {
+/* With two cores for all ranks. */
+static void expect_oversubscribed(coll_collective_t collective, size_t bytes, int size,
+                                  plan_reach_t reach, const char *name) {
   field_t field = field_of(collective, size);
   tune_call_t call = call_of(collective, bytes, size, reach);
   call.cores = 2;
@@ -85,20 +85,20 @@ static void expect_crowded(coll_collective_t collective, size_t bytes, int size,
                    base_collective_name(collective), bytes, size, found->algo->name, name);
 }
 
-/* Few turns where ranks share cores, and few bytes between these where many do. */
-Test(tune, what_one_would_expect_of_ranks_that_share_cores) {
-  expect_crowded(COLL_BARRIER, 0, 4, PLAN_REACH_USER, "allpairs");
-  expect_crowded(COLL_REDUCE_SCATTER, 1 << 10, 4, PLAN_REACH_SCRATCH, "allpairs");
-  expect_crowded(COLL_ALLREDUCE, 4, 4, PLAN_REACH_USER, "allpairs");
-  expect_crowded(COLL_ALLREDUCE, 1 << 14, 4, PLAN_REACH_SCRATCH, "staged_by_two_push");
-  expect_crowded(COLL_ALLREDUCE, 1 << 16, 8, PLAN_REACH_SCRATCH, "staged_by_two");
-  expect_crowded(COLL_ALLREDUCE, 1 << 16, 4, PLAN_REACH_USER, "mapped_by_two");
-  expect_crowded(COLL_ALLREDUCE, 1 << 16, 8, PLAN_REACH_USER, "mapped_by_two");
+/* Few context switches with two ranks per core, few bytes with many. */
+Test(tune, expected_choices_with_oversubscription) {
+  expect_oversubscribed(COLL_BARRIER, 0, 4, PLAN_REACH_USER, "allpairs");
+  expect_oversubscribed(COLL_REDUCE_SCATTER, 1 << 10, 4, PLAN_REACH_SCRATCH, "allpairs");
+  expect_oversubscribed(COLL_ALLREDUCE, 4, 4, PLAN_REACH_USER, "allpairs");
+  expect_oversubscribed(COLL_ALLREDUCE, 1 << 14, 4, PLAN_REACH_SCRATCH, "staged_by_two_push");
+  expect_oversubscribed(COLL_ALLREDUCE, 1 << 16, 8, PLAN_REACH_SCRATCH, "staged_by_two");
+  expect_oversubscribed(COLL_ALLREDUCE, 1 << 16, 4, PLAN_REACH_USER, "mapped_by_two");
+  expect_oversubscribed(COLL_ALLREDUCE, 1 << 16, 8, PLAN_REACH_USER, "mapped_by_two");
 }
 
 static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 64, 1024};
 
-/* Calls of all kinds over all profiles of all collectives. */
+/* Calls of all kinds, for all profiles of all collectives. */
 static void each_call(void (*check)(const field_t *field, const tune_call_t *call)) {
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
@@ -151,7 +151,7 @@ static void check_cheapest(const field_t *field, const tune_call_t *call) {
                 field->profiles[index].algo->name, total_ps[index], least_ps);
 }
 
-Test(tune, takes_the_cheapest_of_what_is_possible) {
+Test(tune, chooses_the_cheapest_possible) {
   each_call(check_cheapest);
 }
 
@@ -164,11 +164,11 @@ static void check_same(const field_t *field, const tune_call_t *call) {
   }
 }
 
-Test(tune, comes_to_the_same_each_time) {
+Test(tune, is_deterministic) {
   each_call(check_same);
 }
 
-/* More bytes, and fewer cores, never make a call cheaper. */
+/* Neither more bytes nor fewer cores make a call cheaper. */
 static void check_growth(const field_t *field, const tune_call_t *call) {
   tune_call_t larger = *call, tighter = *call;
   larger.bytes = tune_class_bytes(tune_class_of(call->bytes) + 1);
@@ -188,12 +188,13 @@ static void check_growth(const field_t *field, const tune_call_t *call) {
   }
 }
 
-Test(tune, prices_grow_with_bytes_and_want_of_cores) {
+Test(tune, prices_grow_with_bytes_and_fewer_cores) {
   each_call(check_growth);
 }
 
-/* Among few, once it pays to meet and reach into peers' memory, it goes on paying. */
-Test(tune, reaching_far_begins_to_pay_once) {
+/* With few ranks, there is one size from which on the address exchange and access to peers' memory
+ * pay off. */
+Test(tune, access_to_user_memory_pays_from_one_size_on) {
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
     for (int size = 2; size <= 4; size++) {
       field_t field = field_of((coll_collective_t)c, size);
@@ -202,7 +203,7 @@ Test(tune, reaching_far_begins_to_pay_once) {
         tune_call_t call =
             call_of((coll_collective_t)c, tune_class_bytes(class), size, PLAN_REACH_USER);
         bool reaches = chosen(&field, &call)->reach == PLAN_REACH_USER;
-        cr_assert(reaches || !reached, "%s among %d turns back at %zu bytes",
+        cr_assert(reaches || !reached, "%s among %d switches back at %zu bytes",
                   base_collective_name((coll_collective_t)c), size, call.bytes);
         reached = reaches;
       }
@@ -210,14 +211,14 @@ Test(tune, reaching_far_begins_to_pay_once) {
   }
 }
 
-Test(tune, a_large_call_takes_passes) {
+Test(tune, a_large_call_takes_several_passes) {
   const algo_t *algo;
   tune_profile_t ring;
   cr_assert_eq(algo_find(COLL_ALLREDUCE, "ring", &algo), COLL_OK);
   cr_assert_eq(tune_profile_make(algo, 4, &ring), COLL_OK);
   tune_call_t call = call_of(COLL_ALLREDUCE, 1 << 20, 4, PLAN_REACH_OWN);
   tune_estimate_t estimate = tune_estimate(&tune_machine_builtin, &ring, &call);
-  cr_expect_eq(estimate.passes, 8); /* four parts of a slot each */
+  cr_expect_eq(estimate.passes, 8); /* four parts of one slot each */
   cr_expect_geq(estimate.term_ps[TUNE_TERM_MESSAGES],
                 8 * 2 * 6 * (uint64_t)tune_machine_builtin.fixed_ps[TUNE_MESSAGE]);
   call.bytes = 128 << 10;
@@ -226,9 +227,9 @@ Test(tune, a_large_call_takes_passes) {
   cr_expect_eq(tune_estimate(&tune_machine_builtin, &ring, &call).passes, 2);
 }
 
-/* A call adds to a row of them what its busiest rank does, not the way from the first to the last.
- */
-Test(tune, ranks_that_wait_for_nobody_are_ahead_in_a_row) {
+/* A call costs a sequence of calls the work of its busiest rank, not the path from the first rank
+ * to the last. */
+Test(tune, ranks_that_do_not_wait_run_ahead) {
   tune_profile_t sent;
   const algo_t *algo;
   cr_assert_eq(algo_find(COLL_BROADCAST, "chain", &algo), COLL_OK);
@@ -239,8 +240,8 @@ Test(tune, ranks_that_wait_for_nobody_are_ahead_in_a_row) {
                "%lu ps, as if nobody were ahead", time_ps);
 }
 
-/* Where two ranks work for all and may share a core, the other one idles. */
-Test(tune, ranks_that_work_for_all_are_to_be_kept_apart) {
+/* Where two ranks work for all and may share a core, the other core idles. */
+Test(tune, executors_should_not_share_a_core) {
   tune_profile_t profile;
   const algo_t *algo;
   cr_assert_eq(algo_find(COLL_ALLREDUCE, "mapped_by_two", &algo), COLL_OK);
@@ -259,7 +260,7 @@ Test(tune, ranks_that_work_for_all_are_to_be_kept_apart) {
 
 /* ---- order ----------------------------------------------------------------------------------*/
 
-Test(tune, order_by_what_is_reduced) {
+Test(tune, order_depends_on_dtype_and_op) {
   for (int dtype = 0; dtype < COLL_DTYPE_COUNT; dtype++) {
     bool integer = dtype <= COLL_UINT64, wide = dtype == COLL_FLOAT32 || dtype == COLL_FLOAT64;
     for (int op = 0; op <= COLL_OP_BUILTIN_COUNT; op++) {
@@ -274,9 +275,10 @@ Test(tune, order_by_what_is_reduced) {
   }
 }
 
-/* For every size and kind of memory there is a plan of every order, and none of another is taken.
- * Without a demand, exact plans are taken for at most what counts as equal. */
-static void order_is_kept(coll_collective_t collective, int size, int cores) {
+/* For every size and kind of memory there is a plan of every order, and the chosen plan has the
+ * required order. Without a requirement, an exact plan is chosen only if its price is about
+ * equal. */
+static void required_order_is_respected(coll_collective_t collective, int size, int cores) {
   field_t field = field_of(collective, size);
   for (size_t bytes = 4; bytes <= 64 << 20; bytes *= 4) {
     for (int reach = 0; reach < PLAN_REACH_COUNT; reach++) {
@@ -301,12 +303,12 @@ static void order_is_kept(coll_collective_t collective, int size, int cores) {
   }
 }
 
-Test(tune, order_is_kept) {
+Test(tune, required_order_is_respected) {
   static const coll_collective_t reducing[] = {COLL_ALLREDUCE, COLL_REDUCE, COLL_REDUCE_SCATTER};
   for (int i = 0; i < 3; i++) {
     for (int size = 2; size <= 16; size += size < 5 ? 1 : 11) {
-      order_is_kept(reducing[i], size, size);
-      order_is_kept(reducing[i], size, 2);
+      required_order_is_respected(reducing[i], size, size);
+      required_order_is_respected(reducing[i], size, 2);
     }
   }
 }
