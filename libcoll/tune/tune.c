@@ -48,8 +48,8 @@ static uint64_t divide_up(uint64_t value, uint64_t divisor) {
 /* The most bytes of a block that a pass carries; 0: the plan does not fit. */
 static uint64_t pass_bytes_max(const tune_profile_t *profile, const tune_call_t *call) {
   size_t grain, bytes;
-  size_t most = plan_pass_max(&call->room, &profile->load, call->element_bytes, &grain);
-  return __builtin_mul_overflow(most, call->element_bytes, &bytes) ? UINT64_MAX : bytes;
+  size_t max = plan_pass_max(&call->room, &profile->load, call->element_bytes, &grain);
+  return __builtin_mul_overflow(max, call->element_bytes, &bytes) ? UINT64_MAX : bytes;
 }
 
 static uint64_t passes_of(const tune_profile_t *profile, const tune_call_t *call) {
@@ -207,9 +207,8 @@ static uint64_t price_entry(const pricing_t *pricing) {
   uint64_t message_ps = fixed_ps[TUNE_MESSAGE] + fixed_ps[TUNE_LINES];
   uint64_t entry_ps = ranks_per_core * (fixed_ps[TUNE_ENTRY] + (others - 1) * message_ps);
   if (ranks_per_core == 1) return entry_ps;
-  uint64_t switches = pricing->profile->switches == 0 ? ranks_per_core : 0; /* not simulated: one
-                                                                               switch per rank of
-                                                                               the core */
+  /* Where switches were not simulated: one per rank of the core. */
+  uint64_t switches = pricing->profile->switches == 0 ? ranks_per_core : 0;
   return entry_ps + fixed_ps[TUNE_HOP] + transfer_ps(pricing, ranks_per_core * others) +
          switches * fixed_ps[TUNE_SWITCH];
 }

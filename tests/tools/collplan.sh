@@ -1,11 +1,11 @@
 #!/bin/sh
-# What collplan promises, checked from outside: output that loads back, verdicts, exit codes, and a
-# clear sentence for every wrong word. Usage: collplan.sh PATH-TO-COLLPLAN. Speaks TAP.
+# Tests the collplan executable: output that can be loaded again, verdicts, exit codes, and a clear
+# sentence for every wrong argument. Usage: collplan.sh PATH-TO-COLLPLAN. Prints TAP.
 collplan=$1
 . "$(dirname "$0")/../harness/tap.sh"
 cd "$dir" || exit 1
 
-# run CODE COLLPLAN-ARGUMENTS...: true when collplan leaves with CODE. Output lands in out and err.
+# run CODE COLLPLAN-ARGUMENTS...: true if collplan exits with CODE. Output is written to out, err.
 run() {
   wanted=$1
   shift
@@ -14,7 +14,7 @@ run() {
   [ "$got" -eq "$wanted" ] || { echo "# exit code $got, wanted $wanted"; return 1; }
 }
 
-# refused SENTENCE COLLPLAN-ARGUMENTS...: true when collplan leaves with 2, prints nothing but that
+# refused SENTENCE COLLPLAN-ARGUMENTS...: true if collplan exits with 2, prints nothing but that
 # one sentence, and names itself.
 refused() {
   sentence=$1
@@ -98,7 +98,7 @@ sed '/^rank 3/,/^rank 4/{/  send /{x;s/^/x/;/^x$/{x;d};x}}' ring.plan >dropped.p
 run 1 verify dropped.plan ring.plan && grep -q 'dropped.plan: ' err && grep -q ' proved$' out
 ok "one wrong file of two is rejected, the other proved"
 
-# ---- what is wrong is said
+# ---- errors
 
 refused "no command 'shwo'; did you mean 'show'?" shwo &&
   refused "no collective is called 'allredcue'; did you mean 'allreduce'?" show allredcue &&
@@ -123,8 +123,8 @@ refused "cannot open no.plan: No such file" show no.plan &&
   refused "cannot write no/x.svg: No such file" show allreduce --svg no/x.svg
 ok "files that are not there"
 
-echo precious >kept.svg
-refused "a picture of " show alltoall -n 300 --svg kept.svg && [ "$(cat kept.svg)" = precious ]
+echo original >old.svg
+refused "a picture of " show alltoall -n 300 --svg old.svg && [ "$(cat old.svg)" = original ]
 ok "a picture too large to read leaves the file alone"
 
 "$collplan" list >/dev/full 2>err
@@ -178,7 +178,7 @@ run 1 verify stuck.plan && grep -q 'deadlock: rank 0 lane 0 step 0 (wait)' err &
   [ ! -e stuck.svg ]
 ok "a plan that deadlocks is rejected, and not drawn"
 
-# Cut anywhere, a file must be refused: never accepted as another plan, never a crash.
+# A truncated file must be rejected: never accepted as another plan, never a crash.
 run 0 show allreduce --algo ring -n 2 && cp out whole.plan && bytes=$(wc -c <whole.plan) && bad=0
 cut=0
 while [ "$cut" -lt $((bytes - 1)) ]; do

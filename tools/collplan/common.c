@@ -1,4 +1,4 @@
-/* Words of the command line, and plans from files. */
+/* Command-line parsing, and plans from files. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

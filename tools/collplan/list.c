@@ -7,7 +7,7 @@
 #include "base/names.h"
 #include "tools/collplan/collplan.h"
 
-/* What an algorithm needs of the machine does not depend on the rank count. */
+/* The reach of an algorithm does not depend on the rank count. */
 static coll_status_t reach_of(const algo_t *algo, const char **reach) {
   plan_shape_t shape = {.collective = algo->collective, .size = 8};
   plan_t *plan = NULL;
@@ -22,7 +22,7 @@ static const char *order_of(const algo_t *algo) {
   return base_collective_reduces(algo->collective) ? plan_order_name(algo->order) : "-";
 }
 
-/* What holds among powers of two alone, or the same. */
+/* The order for powers of two, which may be stricter. */
 static const char *power_order_of(const algo_t *algo) {
   return algo->power_order > algo->order ? plan_order_name(algo->power_order) : order_of(algo);
 }
@@ -51,7 +51,8 @@ static coll_status_t add_to_json(const algo_t *algo, json_t *list) {
   return COLL_OK;
 }
 
-/* Of one collective, or with COLL_COLLECTIVE_COUNT of all; to `list` unless NULL. */
+/* Lists the algorithms of one collective, or with COLL_COLLECTIVE_COUNT of all. Appends to `list`
+ * unless NULL. */
 static coll_status_t walk(coll_collective_t wanted, json_t *list) {
   for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) {
     coll_collective_t collective = (coll_collective_t)i;
@@ -89,11 +90,11 @@ int collplan_list(int argc, char **argv) {
       .name = "collplan list",
       .usage = "[COLLECTIVE] [options]",
       .summary =
-          "Lists the algorithms. Reach says what of its peers' memory a rank loads or stores: "
-          "own\n(nothing, messages only), scratch (shared memory), user (the callers' "
-          "buffers too). Order\nsays how it reduces: fixed, canonical (the tree that is cut at "
-          "powers of two, see\ncoll.h; canonical* where the number of ranks is one), exact "
-          "(and rounded once).",
+          "Lists the algorithms. Reach: which memory of its peers a rank loads or stores: own "
+          "(none,\nmessages only), scratch (shared memory), user (the callers' buffers too). "
+          "Order: how it\nreduces: fixed, canonical (a tree split at powers of two, see coll.h; "
+          "canonical*: only if\nthe number of ranks is a power of two), exact (canonical, and "
+          "rounded once).",
       .examples =
           "  collplan list\n      all of them\n"
           "  collplan list allreduce --json\n      those of allreduce, for a program\n",

@@ -1,4 +1,4 @@
-/* collplan: lists, prints, draws and proves the plans that collectives run by. */
+/* collplan: lists, prints, draws and verifies the plans of collectives. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 static const char usage[] =
     "collplan COMMAND [options]\n"
     "\n"
-    "Shows what each rank does to carry out a collective, and proves that it is right.\n"
+    "Shows the steps of each rank of a collective, and proves that they are correct.\n"
     "\n"
     "Examples:\n"
     "  collplan list\n"
@@ -20,7 +20,7 @@ static const char usage[] =
     "  collplan verify allreduce -n 1-64\n"
     "      proves every algorithm for every rank count up to 64\n"
     "  collplan verify my.plan\n"
-    "      proves a plan from a file, or says which step is wrong and why\n"
+    "      proves a plan from a file, or names the wrong step and the reason\n"
     "  collplan stats allreduce -n 8\n"
     "      rounds, messages and volume, algorithm by algorithm\n"
     "\n"
@@ -43,7 +43,7 @@ static const struct {
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
-/* A full disk behind standard output is a failure too. */
+/* A failed write to standard output (disk full) is an error. */
 static int run(size_t command, int argc, char **argv) {
   int code = commands[command].run(argc, argv);
   if (code != 0 || (fflush(stdout) == 0 && !ferror(stdout))) return code;

@@ -1,6 +1,6 @@
 /*
- * Every step takes one unit of time and is drawn where a greedy run puts it. Arrows lie below the
- * boxes, so that those that cross rows pass behind what they do not concern.
+ * Every step takes one unit of time and is drawn at the earliest time at which it can run. Arrows
+ * are drawn below the boxes, so an arrow that crosses other rows passes behind their boxes.
  */
 #include "tools/collplan/picture.h"
 
@@ -15,11 +15,11 @@
 #define LABEL_WIDTH 72 /* "rank 12" left of the rows */
 #define HEAD_HEIGHT 112
 #define LEGEND_ITEM_WIDTH 118
-#define MARK_LETTER_WIDTH 0.72 /* of the size of the descriptors */
-#define SPAN_HEIGHT 24         /* a box this high also says which chunks */
+#define MARK_LETTER_WIDTH 0.72 /* relative to the font size */
+#define SPAN_HEIGHT 24         /* boxes of at least this height show their chunks too */
 #define SPAN_LETTER_WIDTH 4.9  /* at 8.5 pixels */
 
-/* What a step looks like: the mark before the peer's number, the box, the text in it. */
+/* The appearance of a step: the mark before the peer's number, the box and its text. */
 typedef struct look {
   const char *mark, *fill, *ink, *meaning;
 } look_t;
@@ -51,13 +51,13 @@ typedef struct picture {
   double unit;           /* width of a step */
   double box, gap, band; /* heights: of a box, between rows, of a rank's rows with the gap */
   double width, height, bottom;
-  double mark_size; /* of the descriptors */
+  double mark_size; /* font size of the marks */
   bool shows_spans;
 } picture_t;
 
 /* ---- layout --------------------------------------------------------------------------------- */
 
-/* The span that a box shows: what is sent, or what is written. */
+/* The span that a box shows: the data that is sent or written. */
 static const plan_span_t *span_of(const plan_step_t *step) {
   switch (step->kind) {
     case PLAN_COPY: return &step->copy.dst;
@@ -68,7 +68,7 @@ static const plan_span_t *span_of(const plan_step_t *step) {
   }
 }
 
-/* "out 3-5": what a box shows of a span. Returns its length. */
+/* The label of a span, such as "out 3-5". Returns its length. */
 static int span_label(const plan_span_t *span, char *text, size_t bytes) {
   static const char *const buffers[PLAN_BUFFER_COUNT] = {"in", "out", "tmp"};
   if (span->count == 1) return snprintf(text, bytes, "%s %d", buffers[span->buffer], span->first);
@@ -97,8 +97,8 @@ static void lay_out(picture_t *picture) {
   picture->height = picture->bottom + 84;
 }
 
-/* All boxes of a picture are labelled alike: with their spans if every one fits, and with marks of
- * one size. */
+/* All boxes of a picture have the same kind of label: with spans if every one fits, and with marks
+ * of one size. */
 static void choose_labels(picture_t *picture) {
   int longest = 0;
   char text[48];
@@ -109,9 +109,9 @@ static void choose_labels(picture_t *picture) {
   }
   double width = box_width(picture);
   picture->shows_spans = picture->box >= SPAN_HEIGHT && longest * SPAN_LETTER_WIDTH < width;
-  int descriptors = 1 + snprintf(text, sizeof text, "%d", picture->plan->shape.size - 1);
+  int letters = 1 + snprintf(text, sizeof text, "%d", picture->plan->shape.size - 1);
   picture->mark_size = clamp(picture->box * 0.44, 4, 12);
-  picture->mark_size = clamp(picture->mark_size, 4, width / (MARK_LETTER_WIDTH * descriptors));
+  picture->mark_size = clamp(picture->mark_size, 4, width / (MARK_LETTER_WIDTH * letters));
 }
 
 static double time_x(const picture_t *picture, double time) {
@@ -157,7 +157,7 @@ static void write_style(const picture_t *picture) {
   fputs("</defs>\n", picture->out);
 }
 
-/* Names come from files: only what XML takes as it is goes through. */
+/* Names come from files: characters with a meaning in XML are replaced. */
 static void write_plain(const char *text, FILE *out) {
   for (; *text != '\0'; text++) fputc(strchr("<>&\"'", *text) != NULL ? '?' : *text, out);
 }
@@ -180,7 +180,7 @@ static void write_title(const picture_t *picture) {
           plan_reach_name(plan->reach));
 }
 
-/* Ticks at a round distance that leaves room for their numbers. */
+/* Ticks at a round interval that leaves room for their numbers. */
 static void write_axis(const picture_t *picture) {
   static const int64_t distances[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000};
   size_t chosen = 0, last = sizeof distances / sizeof distances[0] - 1;
@@ -213,7 +213,7 @@ static void write_rows(const picture_t *picture) {
 
 /* ---- boxes ---------------------------------------------------------------------------------- */
 
-/* The peer that the mark points to, or -1; for `after`, the lane. */
+/* The peer in the mark, or -1; for `after`, the lane. */
 static int32_t peer_of(const plan_step_t *step) {
   switch (step->kind) {
     case PLAN_SEND: return step->send.peer;
@@ -280,7 +280,7 @@ static void write_box(const picture_t *picture, const timeline_step_t *step) {
 
 /* ---- arrows --------------------------------------------------------------------------------- */
 
-/* From one box's edge to the other's, leaving and arriving upright. */
+/* An arrow between the edges of two boxes, vertical at both ends. */
 static void write_arrow(const picture_t *picture, arrow_t kind, double from_x, double from_y,
                         double to_x, double to_y) {
   double bend = (to_y - from_y) * 0.45;
@@ -300,8 +300,8 @@ static void write_partner_arrow(const picture_t *picture, const timeline_step_t 
               middle_x(picture, to), to_y + (downwards ? 0 : picture->box));
 }
 
-/* Between a step's box and the peer's row, where the peer's memory is; `place` 0..1 spreads several
- * over the box's width. */
+/* An arrow between a step's box and the row of the peer whose memory it accesses. `place` 0..1:
+ * horizontal position in the box, so that several arrows do not overlap. */
 static void write_memory_arrow(const picture_t *picture, const timeline_step_t *step, int32_t peer,
                                bool is_store, double place) {
   double x = time_x(picture, (double)step->start) + box_width(picture) * place;

@@ -7,7 +7,7 @@
 
 #include "plan/plan.h"
 
-#define PICTURE_STEPS_MAX 20000 /* beyond, nobody can read it */
+#define PICTURE_STEPS_MAX 20000 /* a larger picture would be unreadable */
 
 /* COLL_ERROR_INVALID for a plan that deadlocks or is too large to be read. */
 coll_status_t picture_write(const plan_t *plan, FILE *out);

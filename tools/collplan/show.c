@@ -35,7 +35,8 @@ static coll_status_t write_file(const char *file_name, const char *text, size_t 
   return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write %s", file_name);
 }
 
-/* In memory first: a picture that cannot be drawn must not cost the file that was there before. */
+/* Draws into memory first, so that a picture that cannot be drawn does not overwrite an existing
+ * file. */
 static coll_status_t draw(const plan_t *plan, const char *file_name) {
   if (strcmp(file_name, "-") == 0) return picture_write(plan, stdout);
   char *text = NULL;

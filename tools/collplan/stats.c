@@ -1,4 +1,4 @@
-/* collplan stats: what each algorithm costs, counted in its plan. */
+/* collplan stats: the costs of each algorithm, counted in its plan. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 #include "tools/collplan/collplan.h"
 #include "tools/collplan/timeline.h"
 
-/* Of one rank; chunks are counted and later divided by the parts of a block. */
+/* The operations of one rank. Chunks are counted, and divided by the parts of a block when
+ * printed. */
 typedef struct load {
   int64_t steps, messages, sent, remote, reduced, signals;
 } load_t;
@@ -45,9 +46,9 @@ static int64_t larger(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
-/* The most that any rank has, column by column. */
-static load_t heaviest(const plan_t *plan) {
-  load_t most = {0};
+/* The maximum over the ranks of each field. */
+static load_t max_load(const plan_t *plan) {
+  load_t max = {0};
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
     const plan_program_t *program = &plan->programs[rank];
     load_t load = {0};
@@ -56,25 +57,25 @@ static load_t heaviest(const plan_t *plan) {
         count_step(program, rank, &program->lanes[lane].steps[i], &load);
       }
     }
-    most.steps = larger(most.steps, load.steps);
-    most.messages = larger(most.messages, load.messages);
-    most.sent = larger(most.sent, load.sent);
-    most.remote = larger(most.remote, load.remote);
-    most.reduced = larger(most.reduced, load.reduced);
-    most.signals = larger(most.signals, load.signals);
+    max.steps = larger(max.steps, load.steps);
+    max.messages = larger(max.messages, load.messages);
+    max.sent = larger(max.sent, load.sent);
+    max.remote = larger(max.remote, load.remote);
+    max.reduced = larger(max.reduced, load.reduced);
+    max.signals = larger(max.signals, load.signals);
   }
-  return most;
+  return max;
 }
 
 static coll_status_t print_row(const plan_t *plan) {
   timeline_t timeline;
   COLL_TRY(timeline_create(plan, (timeline_cost_t){.step = 0, .hop = 1}, &timeline));
-  load_t most = heaviest(plan);
+  load_t max = max_load(plan);
   double parts = plan->parts;
   printf("%-21s %-8s %6" PRId64 " %6" PRId64 " %8" PRId64 " %7" PRId64 " %8.3f %8.3f %8.3f %8.3f\n",
-         plan->algorithm, plan_reach_name(plan->reach), timeline.end, most.steps, most.messages,
-         most.signals, (double)most.sent / parts, (double)most.remote / parts,
-         (double)most.reduced / parts, plan->scratch_chunks / parts);
+         plan->algorithm, plan_reach_name(plan->reach), timeline.end, max.steps, max.messages,
+         max.signals, (double)max.sent / parts, (double)max.remote / parts,
+         (double)max.reduced / parts, plan->scratch_chunks / parts);
   timeline_free(&timeline);
   return COLL_OK;
 }

@@ -1,4 +1,5 @@
-/* Matches the ends of messages and signals by sorting, then lets lanes run until nothing moves. */
+/* Matches the two ends of messages and signals by sorting, then advances lanes until none can
+ * continue. */
 #include "tools/collplan/timeline.h"
 
 #include <stdlib.h>
@@ -36,8 +37,8 @@ static coll_status_t collect(timeline_t *timeline) {
   return COLL_OK;
 }
 
-/* One end of a message or signal. Sorted, the n-th of a channel stand in order, its sources before
- * its sinks. */
+/* One end of a message or signal. The sort order puts the ends of one channel both_start, sources
+ * before sinks, each in program order. */
 typedef struct end {
   int32_t source, destination, lane;
   bool is_signal, is_sink;
@@ -80,7 +81,7 @@ static int compare_ends(const void *left, const void *right) {
   return a->step < b->step ? -1 : a->step > b->step;
 }
 
-/* The sources and sinks of one channel. */
+/* Pairs the sources and sinks of one channel. */
 static void pair_up(timeline_t *timeline, const end_t *sources, size_t source_count,
                     const end_t *sinks, size_t sink_count) {
   size_t depth = (size_t)timeline->plan->depth;
@@ -119,12 +120,12 @@ static coll_status_t match(timeline_t *timeline) {
 
 /* ---- time ----------------------------------------------------------------------------------- */
 
-typedef struct clockwork {
+typedef struct clocks {
   timeline_t *timeline;
   timeline_cost_t cost;
-  size_t *next;   /* [lanes]: the step at hand */
-  int64_t *ready; /* [lanes]: when the one before it ended */
-} clockwork_t;
+  size_t *next;   /* [lanes]: the next step */
+  int64_t *ready; /* [lanes]: end time of the previous step */
+} clocks_t;
 
 static size_t lane_number(const timeline_t *timeline, const timeline_step_t *step) {
   return (size_t)(step->rank * timeline->plan->lanes + step->lane);
@@ -134,79 +135,79 @@ static int64_t later(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
-static void finish(clockwork_t *clockwork, size_t number, int64_t start) {
-  timeline_step_t *step = &clockwork->timeline->steps[number];
-  size_t lane = lane_number(clockwork->timeline, step);
+static void finish(clocks_t *clocks, size_t number, int64_t start) {
+  timeline_step_t *step = &clocks->timeline->steps[number];
+  size_t lane = lane_number(clocks->timeline, step);
   step->start = start;
-  step->end = start + clockwork->cost.step;
-  clockwork->ready[lane] = step->end;
-  clockwork->next[lane]++;
-  clockwork->timeline->end = later(clockwork->timeline->end, step->end);
+  step->end = start + clocks->cost.step;
+  clocks->ready[lane] = step->end;
+  clocks->next[lane]++;
+  clocks->timeline->end = later(clocks->timeline->end, step->end);
 }
 
-/* When `number` has been done, plus `delay`; false when it has not. */
-static bool after(const clockwork_t *clockwork, int64_t number, int64_t delay, int64_t *start) {
+/* Whether step `number` has run; then *start is at least its end plus `delay`. */
+static bool after(const clocks_t *clocks, int64_t number, int64_t delay, int64_t *start) {
   if (number == TIMELINE_NONE) return false;
-  const timeline_step_t *step = &clockwork->timeline->steps[number];
+  const timeline_step_t *step = &clocks->timeline->steps[number];
   if (step->end == TIMELINE_NONE) return false;
   *start = later(*start, step->end + delay);
   return true;
 }
 
-/* Depth 0: a receive whose sender stands at the matching send takes both along. */
-static bool meet(clockwork_t *clockwork, size_t number, int64_t start) {
-  int64_t partner = clockwork->timeline->steps[number].partner;
+/* Depth 0: runs a receive and the matching send both_start, if the sender has reached it. */
+static bool run_both_ends(clocks_t *clocks, size_t number, int64_t start) {
+  int64_t partner = clocks->timeline->steps[number].partner;
   if (partner == TIMELINE_NONE) return false;
-  const timeline_step_t *sender = &clockwork->timeline->steps[partner];
-  size_t lane = lane_number(clockwork->timeline, sender);
-  if (clockwork->next[lane] != (size_t)partner) return false;
-  int64_t together = later(start, clockwork->ready[lane]);
-  finish(clockwork, (size_t)partner, together);
-  finish(clockwork, number, together + clockwork->cost.hop);
+  const timeline_step_t *sender = &clocks->timeline->steps[partner];
+  size_t lane = lane_number(clocks->timeline, sender);
+  if (clocks->next[lane] != (size_t)partner) return false;
+  int64_t both_start = later(start, clocks->ready[lane]);
+  finish(clocks, (size_t)partner, both_start);
+  finish(clocks, number, both_start + clocks->cost.hop);
   return true;
 }
 
-static bool try_step(clockwork_t *clockwork, size_t lane, size_t number) {
-  const timeline_t *timeline = clockwork->timeline;
+static bool try_step(clocks_t *clocks, size_t lane, size_t number) {
+  const timeline_t *timeline = clocks->timeline;
   const timeline_step_t *step = &timeline->steps[number];
-  int64_t start = clockwork->ready[lane], hop = clockwork->cost.hop;
+  int64_t start = clocks->ready[lane], hop = clocks->cost.hop;
   size_t other;
   switch (step->step->kind) {
     case PLAN_SEND:
-      if (timeline->plan->depth == 0) return false; /* the receive takes it along */
-      if (step->needs != TIMELINE_NONE && !after(clockwork, step->needs, 0, &start)) return false;
+      if (timeline->plan->depth == 0) return false; /* runs both_start with its receive */
+      if (step->needs != TIMELINE_NONE && !after(clocks, step->needs, 0, &start)) return false;
       break;
     case PLAN_RECV:
-      if (timeline->plan->depth == 0) return meet(clockwork, number, start);
-      if (!after(clockwork, step->partner, hop, &start)) return false;
+      if (timeline->plan->depth == 0) return run_both_ends(clocks, number, start);
+      if (!after(clocks, step->partner, hop, &start)) return false;
       break;
     case PLAN_WAIT:
-      if (!after(clockwork, step->partner, hop, &start)) return false;
+      if (!after(clocks, step->partner, hop, &start)) return false;
       break;
     case PLAN_AFTER:
       other = (size_t)(step->rank * timeline->plan->lanes + step->step->after.lane);
       other = timeline->first[other] + (size_t)step->step->after.step;
-      if (!after(clockwork, (int64_t)other, 0, &start)) return false;
+      if (!after(clocks, (int64_t)other, 0, &start)) return false;
       break;
     default: break;
   }
-  finish(clockwork, number, start);
+  finish(clocks, number, start);
   return true;
 }
 
-static coll_status_t run(clockwork_t *clockwork) {
-  const timeline_t *timeline = clockwork->timeline;
+static coll_status_t run(clocks_t *clocks) {
+  const timeline_t *timeline = clocks->timeline;
   size_t lanes = (size_t)(timeline->plan->shape.size * timeline->plan->lanes);
   size_t done = 0;
   for (bool moved = true; moved;) {
     moved = false;
     done = 0;
     for (size_t lane = 0; lane < lanes; lane++) {
-      while (clockwork->next[lane] < timeline->first[lane + 1] &&
-             try_step(clockwork, lane, clockwork->next[lane])) {
+      while (clocks->next[lane] < timeline->first[lane + 1] &&
+             try_step(clocks, lane, clocks->next[lane])) {
         moved = true;
       }
-      done += clockwork->next[lane] - timeline->first[lane];
+      done += clocks->next[lane] - timeline->first[lane];
     }
   }
   if (done == timeline->count) return COLL_OK;
@@ -216,19 +217,19 @@ static coll_status_t run(clockwork_t *clockwork) {
 }
 
 static coll_status_t let_run(timeline_t *timeline, timeline_cost_t cost) {
-  clockwork_t clockwork = {.timeline = timeline, .cost = cost};
+  clocks_t clocks = {.timeline = timeline, .cost = cost};
   size_t lanes = (size_t)(timeline->plan->shape.size * timeline->plan->lanes);
   coll_status_t status =
-      base_alloc(lanes, sizeof *clockwork.next, "a timeline", (void **)&clockwork.next);
+      base_alloc(lanes, sizeof *clocks.next, "a timeline", (void **)&clocks.next);
   if (status == COLL_OK) {
-    status = base_alloc(lanes, sizeof *clockwork.ready, "a timeline", (void **)&clockwork.ready);
+    status = base_alloc(lanes, sizeof *clocks.ready, "a timeline", (void **)&clocks.ready);
   }
   if (status == COLL_OK) {
-    for (size_t lane = 0; lane < lanes; lane++) clockwork.next[lane] = timeline->first[lane];
-    status = run(&clockwork);
+    for (size_t lane = 0; lane < lanes; lane++) clocks.next[lane] = timeline->first[lane];
+    status = run(&clocks);
   }
-  free(clockwork.next);
-  free(clockwork.ready);
+  free(clocks.next);
+  free(clocks.ready);
   return status;
 }
 

@@ -1,6 +1,6 @@
 /*
- * When things happen, if every rank does every step as early as it can: the steps of all lanes, the
- * partner of each message and signal, and times in units that the caller chooses.
+ * The time of each step if every rank runs every step as early as possible: the steps of all lanes,
+ * the partner of each message and signal, and times in units that the caller chooses.
  */
 #ifndef COLLPLAN_TIMELINE_H
 #define COLLPLAN_TIMELINE_H
@@ -12,12 +12,12 @@
 typedef struct timeline_step {
   const plan_step_t *step;
   int32_t rank, lane, index;
-  int64_t start, end; /* TIMELINE_NONE until it is done */
+  int64_t start, end; /* TIMELINE_NONE until it has run */
   int64_t partner;    /* the other end of a message or signal, or TIMELINE_NONE */
-  int64_t needs;      /* the receive that makes room for this send, or TIMELINE_NONE */
+  int64_t needs;      /* the receive that frees the FIFO slot of this send, or TIMELINE_NONE */
 } timeline_step_t;
 
-/* What a step takes, and what lies between a send and its receive. */
+/* The duration of a step, and the latency between a send and its receive. */
 typedef struct timeline_cost {
   int64_t step, hop;
 } timeline_cost_t;

@@ -1,4 +1,4 @@
-/* collplan verify: proofs of plans from files, or of every plan that the builders make. */
+/* collplan verify: verifies plans from files, or every plan that the builders make. */
 #include "verify/verify.h"
 
 #include <inttypes.h>
@@ -12,11 +12,11 @@
 
 typedef struct request {
   const char *algo, *ranks;
-  int64_t root; /* -1: the first, the middle and the last */
+  int64_t root; /* -1: first, middle and last */
   int32_t *sizes;
   size_t size_count;
   int rejected;
-  bool has_head; /* the table's head is printed */
+  bool has_header; /* the table's header is printed */
 } request_t;
 
 /* One row of the table. */
@@ -26,7 +26,7 @@ typedef struct row {
   uint64_t time_ns;
 } row_t;
 
-static void print_head(void) {
+static void print_header(void) {
   printf("%-15s %-21s %-12s %6s %10s %9s  %s\n", "collective", "algorithm", "ranks", "plans",
          "steps", "ms", "verdict");
 }
@@ -35,14 +35,14 @@ static void print_row(request_t *request, const char *collective, const char *al
                       const char *ranks, const row_t *row) {
   char verdict[32] = "proved";
   if (row->rejected > 0) snprintf(verdict, sizeof verdict, "%d REJECTED", row->rejected);
-  if (!request->has_head) print_head();
-  request->has_head = true;
+  if (!request->has_header) print_header();
+  request->has_header = true;
   printf("%-15s %-21s %-12s %6d %10zu %9.1f  %s\n", collective, algorithm, ranks, row->plans,
          row->steps, (double)row->time_ns / 1e6, verdict);
   fflush(stdout);
 }
 
-/* `how` tells this plan from others of the row. */
+/* `how`: what distinguishes this plan from others of the row. */
 static coll_status_t prove(const plan_t *plan, const char *how, row_t *row) {
   verify_report_t report;
   uint64_t start_ns = base_clock_now_ns();
