@@ -156,7 +156,7 @@ static void halving_outline(plan_t *plan) {
   algo_outline_messages(plan, 1, plan->shape.size, power / 2);
 }
 
-/* The blocks of the ranks `power` above those in `ranks`. */
+/* The blocks of the extra ranks that belong to the ranks in `ranks`. */
 static algo_run_t extras_of(algo_run_t ranks, int32_t power, int32_t size) {
   int32_t first = power + ranks.first;
   int32_t count = size - first < ranks.count ? size - first : ranks.count;

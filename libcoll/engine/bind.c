@@ -227,7 +227,7 @@ static bool same_span(const plan_span_t *a, const plan_span_t *b) {
          a->count == b->count;
 }
 
-/* The reduction at step `index`, with the copies of its result straight behind it. */
+/* The reduction at step `index`, with the copies of its result that directly follow it. */
 static operation_t reduction_at(const binder_t *b, size_t index) {
   const plan_step_t *step = &b->lane->steps[index];
   operation_t op = {.kind = ENGINE_REDUCE,
@@ -368,7 +368,9 @@ static bool can_fuse_recv(const binder_t *b, const fused_recv_t *fused, size_t s
 static bool can_fuse(const binder_t *b, const fused_recv_t *fused) {
   const plan_t *plan = b->layout.plan;
   if (plan->reach != PLAN_REACH_OWN || plan->lanes != 1) return false;
-  if (b->layout.call->count == 0) return false; /* nothing to reduce, but messages to compare */
+  if (b->layout.call->count == 0)
+    return false; /* nothing to reduce; the empty messages are only
+                     compared */
   if (fused->end - fused->first > 1 && plan->depth >= PLAN_DEPTH_MAX) return false;
   if (b->lane->count > LIVENESS_STEPS_MAX || pieces_of(b, &fused->op) != 1) return false;
   for (size_t step = fused->first; step < fused->end; step++) {

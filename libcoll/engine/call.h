@@ -19,7 +19,7 @@ typedef struct engine_call {
   const void *input; /* this rank's; not accessed where the collective gives it none */
   void *output;
   size_t count; /* elements of a block; with uneven blocks, of this rank's largest block */
-  engine_blocks_t input_blocks; /* counts NULL: blocks of `count` elements, end to end */
+  engine_blocks_t input_blocks; /* counts NULL: contiguous blocks of `count` elements */
   engine_blocks_t output_blocks;
   coll_dtype_t dtype;
   coll_op_t op; /* builtin */
@@ -31,7 +31,7 @@ typedef struct engine_call {
                           with its count, even if it is 0 */
 } engine_call_t;
 
-/* Whether its blocks differ in size. */
+/* Whether the blocks of the call differ in size. */
 static inline bool engine_call_is_uneven(const engine_call_t *call) {
   return call->input_blocks.counts != NULL;
 }

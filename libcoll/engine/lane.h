@@ -88,8 +88,8 @@ BASE_INLINE coll_status_t engine_lane_advance(engine_run_t *run, int lane, int p
 
 /* Begins a call that differs from the previous, completed one only in its buffers and identity,
  * which *run->call already holds, and advances it like engine_run_advance. call: equal to
- * run->call; the caller has just written it, so the values are still in registers. Returns whether
- * the call is complete; if not, *status is COLL_OK or the error. Requires can_restart, which holds
+ * run->call; the caller has just written it, so it need not be loaded again. Returns whether the
+ * call is complete; if not, *status is COLL_OK or the error. Requires can_restart, which holds
  * after a call of one lane, one pass and even blocks whose plan accesses no peer's INPUT or
  * OUTPUT. */
 BASE_INLINE bool engine_run_restart(engine_run_t *run, const engine_call_t *call,

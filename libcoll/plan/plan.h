@@ -59,11 +59,11 @@ typedef enum plan_step_kind {
   PLAN_COPY,   /* dst = src */
   PLAN_REDUCE, /* dst = the canonical expression over src_0 … src_k, rounded to the dtype once at
                   the end; one pass; dst may equal one of the sources */
-  PLAN_SEND,   /* src to peer; done when src may be overwritten */
-  PLAN_RECV,   /* the next message of (peer, this rank, this lane) into dst */
+  PLAN_SEND,   /* sends src to peer; complete when src may be overwritten */
+  PLAN_RECV,   /* receives the next message of (peer, this rank, this lane) into dst */
   PLAN_SIGNAL, /* release: what this lane has done so far is visible after the peer's matching
                   wait */
-  PLAN_WAIT,   /* acquire: the next signal of (peer, this rank, this lane) */
+  PLAN_WAIT,   /* acquire: waits for the next signal of (peer, this rank, this lane) */
   PLAN_AFTER,  /* waits until the named step of another lane of this rank is done */
   PLAN_STEP_KIND_COUNT
 } plan_step_kind_t;
@@ -74,7 +74,7 @@ typedef struct plan_step {
   plan_step_kind_t kind;
   union {
     struct {
-      plan_span_t dst, src; /* at most one of them another rank's */
+      plan_span_t dst, src; /* at most one of them in another rank's memory */
     } copy;
     struct {
       plan_span_t dst;
@@ -154,8 +154,8 @@ typedef struct plan {
                      next ranks in turn. A row starts when all FIFOs have room for it. So the
                      transport may write the message once for all readers */
   plan_reach_t reach;
-  plan_order_t order;       /* FIXED where the collective reduces nothing */
-  plan_program_t *programs; /* [shape.size]; programs that were not asked for are empty */
+  plan_order_t order;       /* FIXED if the collective does not reduce */
+  plan_program_t *programs; /* [shape.size]; programs that were not built are empty */
 } plan_t;
 
 /* Creates an empty plan with space for every program. Owned by the caller until plan_free. */

@@ -132,7 +132,7 @@ static void skip_spaces(reader_t *reader) {
   reader->word = reader->at;
 }
 
-/* Whether the next characters are `mark`; moves past them. */
+/* If the next characters are `mark`, moves past them and returns true. */
 static bool accept(reader_t *reader, const char *mark) {
   skip_spaces(reader);
   size_t length = strlen(mark);

@@ -71,7 +71,7 @@ static coll_status_t check_movement(const verify_expected_t *expected, int32_t r
   verify_value_describe(expected->values, value, holds, sizeof holds);
   verify_site_t site = {.rank = rank, .lane = 0, .step = VERIFY_AT_END};
   return verify_reject(expected->plan, expected->report, VERIFY_CONTRIBUTION, site,
-                       "output[%d] of rank %d holds %s, where %s asks for rank %d's input[%d]",
+                       "output[%d] of rank %d holds %s, where %s requires rank %d's input[%d]",
                        chunk, rank, holds, base_collective_name(expected->plan->shape.collective),
                        origin.rank, origin.chunk);
 }

@@ -31,10 +31,10 @@ static uint32_t waits_for(const verify_run_t *run, const verify_lane_t *lane) {
 
 static const char *awaited_action(const plan_step_t *step) {
   switch (step->kind) {
-    case PLAN_SEND: return "to take its message";
+    case PLAN_SEND: return "to receive its message";
     case PLAN_RECV: return "to send a message";
     case PLAN_WAIT: return "to signal";
-    default: return "to get past a step";
+    default: return "to complete a step";
   }
 }
 
@@ -74,8 +74,8 @@ coll_status_t verify_reject_deadlock(verify_run_t *run) {
     if (lane == start || is_done(run, &run->lanes[lane])) break;
   }
   return verify_reject(run->plan, run->report, VERIFY_DEADLOCK, run->lanes[start].at,
-                       "%s; no lane can go on with %d message%s per FIFO", text, run->plan->depth,
-                       run->plan->depth == 1 ? "" : "s");
+                       "%s; no lane can continue with %d message%s per FIFO", text,
+                       run->plan->depth, run->plan->depth == 1 ? "" : "s");
 }
 
 coll_status_t verify_reject_leftover(verify_run_t *run, const verify_channel_t *channel) {

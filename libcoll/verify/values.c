@@ -71,7 +71,7 @@ static uint64_t hash_operands(const verify_value_t operands[], uint32_t count) {
   return hash;
 }
 
-/* The slot that holds this list of operands, or the empty one where it belongs. */
+/* The table slot of this list of operands, or the empty slot to insert it in. */
 static uint32_t *slot_of(const verify_values_t *values, const verify_value_t operands[],
                          uint32_t count) {
   size_t mask = values->table_size - 1;
@@ -114,8 +114,8 @@ static int32_t power_below(int32_t count) {
   return power;
 }
 
-/* Of what a step makes of the operands, by the definition; the operands may be canonical
- * expressions over several ranks themselves. */
+/* The ranks of which the reduction of the operands is the canonical expression, by its definition.
+ * Operands may be canonical expressions over several ranks. */
 static verify_ranks_t canonical_of(const verify_values_t *values, const verify_value_t operands[],
                                    int32_t count) {
   if (count == 1) return verify_value_canonical(values, operands[0]);

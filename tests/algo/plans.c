@@ -263,7 +263,7 @@ static void send_at(arrivals_t *channel, clock_of_rank_t *clock) {
   channel->times[channel->count++] = clock->send_free;
 }
 
-/* Runs the rank until it must wait for a message; returns whether it took any step. */
+/* Runs the rank until it has to wait for a message; returns whether any step ran. */
 static bool advance(const plan_t *plan, int rank, clock_of_rank_t *clock, arrivals_t *channels) {
   const plan_lane_t *lane = &plan->programs[rank].lanes[0];
   size_t before = clock->next;

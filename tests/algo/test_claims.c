@@ -88,7 +88,7 @@ static void allreduce_butterfly(const plan_t *plan, int size) {
 
 static void allreduce_allpairs(const plan_t *plan, int size) {
   expect_each(plan, size - 1, size - 1);
-  expect_rounds(plan, size - 1); /* of one message each: none waits for another */
+  expect_rounds(plan, size - 1); /* of one message each; none depends on another */
 }
 
 static void allreduce_halving_doubling(const plan_t *plan, int size) {
@@ -302,7 +302,7 @@ static void reduce_direct(const plan_t *plan, int size) {
   expect_max(plan, size > 1 ? size : 0);
 }
 
-/* One reduction and two messages a rank at most. */
+/* At most one reduction and two messages per rank. */
 static void inorder(const plan_t *plan, int size) {
   for (int rank = 0; rank < size; rank++) {
     const plan_lane_t *lane = &plan->programs[rank].lanes[0];

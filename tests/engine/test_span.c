@@ -9,7 +9,7 @@
 
 #define SIZE 3
 
-/* Rank 1 of 3 in the middle of a call. */
+/* Rank 1 of 3 and its call. */
 typedef struct fixture {
   plan_t plan;
   engine_call_t call;

@@ -103,7 +103,7 @@ Test(plan_text, hand_written_plan_reads) {
 Test(plan_text, order_of_sources_does_not_matter) {
   plan_shape_t shape = {.collective = COLL_ALLREDUCE, .size = 1};
   plan_t *plan = NULL;
-  cr_assert_eq(plan_create(&shape, "turns", &plan), COLL_OK);
+  cr_assert_eq(plan_create(&shape, "alternating", &plan), COLL_OK);
   plan->parts = 2;
   plan->lanes = 2;
   plan_emitter_t e = {.plan = plan, .program = &plan->programs[0]};

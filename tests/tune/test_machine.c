@@ -32,7 +32,7 @@ Test(machine, prices_are_interpolated) {
   }
   cr_assert_eq(tune_machine_move_ps(&machine, TUNE_PUSH, 0), ps[0]);
   cr_assert_eq(tune_machine_move_ps(&machine, TUNE_PUSH, SIZE_MAX), ps[TUNE_SIZES - 1]);
-  /* 16 KiB to 256 KiB are 8 classes apart. */
+  /* 16 KiB and 256 KiB are 8 classes apart. */
   cr_assert_eq(tune_machine_move_ps(&machine, TUNE_PUSH, 64 << 10), 500);
   cr_assert_eq(tune_machine_move_ps(&machine, TUNE_PUSH, 32 << 10), 300);
   cr_assert_eq(tune_machine_move_ps(&machine, TUNE_PUSH, 512 << 10), 700);

@@ -237,7 +237,7 @@ Test(tune, ranks_that_do_not_wait_run_ahead) {
   tune_call_t call = call_of(COLL_BROADCAST, 4, 8, PLAN_REACH_OWN);
   uint64_t time_ps = tune_estimate(&tune_machine_builtin, &sent, &call).total_ps;
   cr_expect_lt(time_ps, 7 * (uint64_t)tune_machine_builtin.fixed_ps[TUNE_HOP],
-               "%lu ps, as if nobody were ahead", time_ps);
+               "%lu ps, as if no rank ran ahead", time_ps);
 }
 
 /* Where two ranks work for all and may share a core, the other core idles. */

@@ -171,7 +171,7 @@ static void enter(brute_t *brute, int32_t rank) {
   brute->calls[rank] = CALL_INSIDE;
 }
 
-/* The sum over all ranks of their chunk. */
+/* The sum of the chunk over all ranks. */
 static uint64_t total(const brute_t *brute, int32_t chunk) {
   uint64_t sum = 0;
   for (int32_t rank = 0; rank < brute->ranks; rank++) sum += leaf(rank, chunk).sum;

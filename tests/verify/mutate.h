@@ -16,7 +16,7 @@ typedef enum mutation {
   MUTATION_RESIZE,     /* the spans of a step get longer or shorter */
   MUTATION_BUFFER,     /* a span names another buffer */
   MUTATION_RANK,       /* a span names another rank */
-  MUTATION_SOURCES,    /* a reduction has a source more or fewer, or another order */
+  MUTATION_SOURCES,    /* a reduction has one source more or less, or another order */
   MUTATION_AFTER,      /* an after names another step */
   MUTATION_DEPTH,      /* the header states a smaller FIFO depth */
   MUTATION_CLAIM,      /* the header states a stricter order of reductions */

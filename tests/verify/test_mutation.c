@@ -72,7 +72,7 @@ static void judge_mutant(const plan_t *mutant, mutation_t mutation, score_t *sco
   if (!accepted) {
     tally->rejected++;
     score->faults[report.verdict][fault]++;
-    cr_expect(report.text[0] != '\0' && report.rank >= 0, "a rejection that names nobody");
+    cr_expect(report.text[0] != '\0' && report.rank >= 0, "a rejection without a rank");
   } else if (fault == BRUTE_RIGHT) {
     tally->harmless++;
   } else {
@@ -112,7 +112,7 @@ static void try_plan(const plan_t *plan, int mutants, score_t *score) {
   score->plans++;
 }
 
-/* All ranks out of place, all in place, and every other one. */
+/* All ranks out of place, all in place, or every second one. */
 static void try_shape(const algo_t *algo, const plan_shape_t *shape, int mutants, score_t *score) {
   plan_t *plan = NULL, *in_place = NULL;
   cr_assert_eq(algo_build(algo, shape, ALGO_ALL_RANKS, false, &plan), COLL_OK);

@@ -65,14 +65,16 @@ static const struct {
 
     {SAMPLE_RENDEZVOUS, "  recv 0 -> output[0+1]\n  send 0 <- input[0+1]\n",
      "  send 0 <- input[0+1]\n  recv 0 -> output[0+1]\n", VERIFY_DEADLOCK, 0, 0, 0,
-     "rank 0 lane 0 step 0 (send): waits for rank 1 lane 0 (at step 0, send) to take its message, "
-     "which waits for rank 0 lane 0 (at step 0, send) to take its message; no lane can go on with "
+     "rank 0 lane 0 step 0 (send): waits for rank 1 lane 0 (at step 0, send) to receive its "
+     "message, "
+     "which waits for rank 0 lane 0 (at step 0, send) to receive its message; no lane can continue "
+     "with "
      "0 messages per FIFO"},
     {SAMPLE_BARRIER, "  signal 0\n", "", VERIFY_DEADLOCK, 0, 0, 1,
      "rank 0 lane 0 step 1 (wait): waits for rank 1 lane 0 (done) to signal; no lane"},
     {SAMPLE_PUSH, "  signal 1\n", "  after 1:1\n  signal 1\n", VERIFY_DEADLOCK, 0, 0, 0,
-     "rank 0 lane 0 step 0 (after): waits for rank 0 lane 1 (at step 1, after) to get past a step, "
-     "which waits for rank 0 lane 0 (at step 0, after) to get past a step; no lane can go on"},
+     "rank 0 lane 0 step 0 (after): waits for rank 0 lane 1 (at step 1, after) to complete a step, "
+     "which waits for rank 0 lane 0 (at step 0, after) to complete a step; no lane can continue"},
 
     {SAMPLE_PUSH, "  copy 1.scratch[0+1] <- input[0+1]\n",
      "  copy 1.scratch[0+1] <- scratch[0+1]\n", VERIFY_UNWRITTEN, 0, 0, 2,
@@ -101,8 +103,8 @@ static const struct {
      0, -1, "the end of rank 0's call: output[0] of rank 0 holds rank 0's input[0] more than once"},
     {SAMPLE_RENDEZVOUS, "  recv 1 -> output[0+1]\n",
      "  recv 1 -> output[0+1]\n  copy output[0+1] <- input[0+1]\n", VERIFY_CONTRIBUTION, 0, 0, -1,
-     "the end of rank 0's call: output[0] of rank 0 holds rank 0's input[0], where sendrecv asks "
-     "for rank 1's input[0]"},
+     "the end of rank 0's call: output[0] of rank 0 holds rank 0's input[0], where sendrecv "
+     "requires rank 1's input[0]"},
     {SAMPLE_BARRIER, "  wait 1\nrank 1\n  signal 0\n", "rank 1\n", VERIFY_CONTRIBUTION, 0, 0, -1,
      "the end of rank 0's call: may leave the barrier before rank 1 has entered it"},
 
@@ -244,8 +246,8 @@ Test(verify, multicast_rows_need_room_in_all_fifos) {
   plan = sample_plan(text, "multicast 0", "multicast 1");
   report = report_of(plan);
   cr_expect_eq(report.verdict, VERIFY_DEADLOCK, "%s", report.text);
-  cr_expect_not_null(strstr(report.text, "waits for rank 2 lane 0 (at step 0, recv) to take"), "%s",
-                     report.text);
+  cr_expect_not_null(strstr(report.text, "waits for rank 2 lane 0 (at step 0, recv) to receive"),
+                     "%s", report.text);
   plan_free(plan);
 }
 
