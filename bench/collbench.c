@@ -1,5 +1,5 @@
-/* collbench: measures and checks collectives. This file brings the ranks up, one per process or all
- * as threads of this one, and lets each work through the same rows. */
+/* collbench: measures and checks collectives. This file starts the ranks, either one per process or
+ * all as threads of this process. Every rank runs the same rows. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +15,15 @@
 
 enum { EXIT_WRONG = 1, EXIT_USAGE = 2 };
 
-/* One rank's work, as a thread takes it. */
-typedef struct work {
+/* Argument of the thread of a rank. */
+typedef struct rank_arguments {
   const bench_settings_t *settings;
   coll_comm_t comm; /* owned */
   bool failed, wrong;
-} work_t;
+} rank_arguments_t;
 
-/* A command line is as wrong for every rank: only the first says so. */
-static bool is_first_of_launch(void) {
+/* A wrong command line is wrong on all ranks, so only rank 0 prints the error. */
+static bool is_rank_zero(void) {
   static const char *const variables[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
                                           "SLURM_PROCID"};
   for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
@@ -36,7 +36,7 @@ static bool is_first_of_launch(void) {
 static coll_status_t run_rows(bench_runner_t *runner, const bench_rows_t *rows,
                               bench_report_t *report, bool *wrong) {
   for (size_t i = 0; i < rows->count; i++) {
-    bench_outcome_t out_of_place, in_place;
+    bench_result_t out_of_place, in_place;
     COLL_TRY(bench_runner_row(runner, &rows->rows[i], &out_of_place, &in_place));
     if (out_of_place.wrong > 0 || in_place.wrong > 0) *wrong = true;
     if (report != NULL) bench_report_row(report, &rows->rows[i], &out_of_place, &in_place);
@@ -59,7 +59,7 @@ static coll_status_t run_rank(const bench_settings_t *settings, coll_comm_t comm
   bench_rows_t rows;
   bench_runner_t runner;
   int ranks;
-  COLL_TRY(bench_told(comm, coll_comm_size(comm, &ranks)));
+  COLL_TRY(bench_take_error(comm, coll_comm_size(comm, &ranks)));
   COLL_TRY(bench_rows_make(settings, ranks, &rows));
   if (settings->explain) {
     coll_status_t explained = bench_explain(settings, &rows, comm, stdout);
@@ -75,9 +75,9 @@ static coll_status_t run_rank(const bench_settings_t *settings, coll_comm_t comm
   return status;
 }
 
-/* Says what failed, and ends the other ranks' waiting for this one. What is invalid is so for every
- * rank, and said once. */
-static void give_up(coll_comm_t comm, coll_status_t status) {
+/* Prints the error and aborts the communicator, so that the other ranks do not wait for this one.
+ * An invalid argument is invalid on all ranks, so only rank 0 prints that. */
+static void abort_job(coll_comm_t comm, coll_status_t status) {
   int rank = 0;
   (void)coll_comm_rank(comm, &rank);
   if (rank == 0 || status != COLL_ERROR_INVALID) {
@@ -92,45 +92,46 @@ static void give_up(coll_comm_t comm, coll_status_t status) {
   (void)coll_comm_abort(comm);
 }
 
-static void *work_through(void *argument) {
-  work_t *work = argument;
-  coll_status_t status = run_rank(work->settings, work->comm, &work->wrong);
+static void *rank_thread(void *argument) {
+  rank_arguments_t *rank = argument;
+  coll_status_t status = run_rank(rank->settings, rank->comm, &rank->wrong);
   if (status != COLL_OK) {
-    work->failed = true;
-    give_up(work->comm, status);
+    rank->failed = true;
+    abort_job(rank->comm, status);
   }
-  if (bench_told(work->comm, coll_comm_destroy(work->comm)) != COLL_OK) work->failed = true;
+  if (bench_take_error(rank->comm, coll_comm_destroy(rank->comm)) != COLL_OK) rank->failed = true;
   return NULL;
 }
 
 static coll_status_t run_process(const bench_settings_t *settings, bool *failed) {
-  work_t work = {.settings = settings};
-  COLL_TRY(bench_told(NULL, coll_comm_create_env(&work.comm)));
-  work_through(&work);
-  *failed = work.failed || work.wrong;
+  rank_arguments_t rank = {.settings = settings};
+  COLL_TRY(bench_take_error(NULL, coll_comm_create_env(&rank.comm)));
+  rank_thread(&rank);
+  *failed = rank.failed || rank.wrong;
   return COLL_OK;
 }
 
 static coll_status_t run_threads(const bench_settings_t *settings, bool *failed) {
   size_t ranks = (size_t)settings->threads;
-  void *works_memory = NULL, *threads_memory = NULL, *comms_memory = NULL;
-  coll_status_t status = base_alloc(ranks, sizeof(work_t), "the ranks", &works_memory);
+  void *arguments_memory = NULL, *threads_memory = NULL, *comms_memory = NULL;
+  coll_status_t status =
+      base_alloc(ranks, sizeof(rank_arguments_t), "the ranks", &arguments_memory);
   if (status == COLL_OK) {
     status = base_alloc(ranks, sizeof(pthread_t), "the threads", &threads_memory);
   }
   if (status == COLL_OK) {
     status = base_alloc(ranks, sizeof(coll_comm_t), "the communicators", &comms_memory);
   }
-  work_t *works = works_memory;
+  rank_arguments_t *arguments = arguments_memory;
   pthread_t *threads = threads_memory;
   coll_comm_t *comms = comms_memory;
   if (status == COLL_OK) {
-    status = bench_told(NULL, coll_comm_create_local(settings->threads, comms));
+    status = bench_take_error(NULL, coll_comm_create_local(settings->threads, comms));
   }
   size_t started = 0;
   for (; status == COLL_OK && started < ranks; started++) {
-    works[started] = (work_t){.settings = settings, .comm = comms[started]};
-    if (pthread_create(&threads[started], NULL, work_through, &works[started]) != 0) {
+    arguments[started] = (rank_arguments_t){.settings = settings, .comm = comms[started]};
+    if (pthread_create(&threads[started], NULL, rank_thread, &arguments[started]) != 0) {
       status = base_fail(COLL_ERROR_SYSTEM, "cannot start thread %zu of %zu", started, ranks);
       break;
     }
@@ -138,11 +139,11 @@ static coll_status_t run_threads(const bench_settings_t *settings, bool *failed)
   if (status != COLL_OK && started > 0) (void)coll_comm_abort(comms[started]);
   for (size_t i = 0; i < started; i++) {
     pthread_join(threads[i], NULL);
-    *failed = *failed || works[i].failed || works[i].wrong;
+    *failed = *failed || arguments[i].failed || arguments[i].wrong;
   }
   free(comms);
   free(threads);
-  free(works);
+  free(arguments);
   return status;
 }
 
@@ -150,7 +151,7 @@ int main(int argc, char **argv) {
   bench_settings_t settings;
   bool help_printed = false, failed = false;
   if (bench_settings_parse(argc, argv, &settings, &help_printed) != COLL_OK) {
-    if (is_first_of_launch()) fprintf(stderr, "collbench: %s\n", base_last_error());
+    if (is_rank_zero()) fprintf(stderr, "collbench: %s\n", base_last_error());
     return EXIT_USAGE;
   }
   if (help_printed) return 0;

@@ -1,4 +1,4 @@
-/* A table of traits, and one of calls. */
+/* A table of properties of the collectives, and a table of functions that call them. */
 #include "bench/collectives.h"
 
 #include <stdlib.h>
@@ -66,9 +66,9 @@ double bench_collective_bus_factor(coll_collective_t collective, int ranks) {
 }
 
 size_t bench_alltoallv_count(size_t count, int ranks, int from, int to) {
-  size_t distance = (size_t)((to - from + ranks) % ranks);
+  size_t steps = (size_t)((to - from + ranks) % ranks);
   size_t shares = (size_t)ranks * ((size_t)ranks + 1) / 2;
-  return (size_t)((double)count * ranks * (double)(distance + 1) / (double)shares);
+  return (size_t)((double)count * ranks * (double)(steps + 1) / (double)shares);
 }
 
 coll_status_t bench_vectors_make(int ranks, bench_vectors_t *vectors) {
@@ -97,7 +97,7 @@ void bench_vectors_free(bench_vectors_t *vectors) {
   *vectors = (bench_vectors_t){0};
 }
 
-coll_status_t bench_told(coll_comm_t comm, coll_status_t status) {
+coll_status_t bench_take_error(coll_comm_t comm, coll_status_t status) {
   return status == COLL_OK ? COLL_OK : base_fail(status, "%s", coll_last_error(comm));
 }
 
@@ -175,5 +175,5 @@ static verb_t *const verbs[COLL_COLLECTIVE_COUNT] = {
 };
 
 coll_status_t bench_call_make(const bench_call_t *call, const void *send, void *recv) {
-  return bench_told(call->comm, verbs[call->collective](call, send, recv));
+  return bench_take_error(call->comm, verbs[call->collective](call, send, recv));
 }

@@ -1,5 +1,5 @@
-/* The library is asked about every algorithm; what it takes is shown first, then the others
- * in order of time. */
+/* Asks the library for its estimate of every algorithm (coll_comm_estimate). Prints the chosen one
+ * first, then the others in order of time. */
 #include "bench/explain.h"
 
 #include <jansson.h>
@@ -15,7 +15,7 @@ typedef struct explained {
   int count;
 } explained_t;
 
-/* What is taken, the others from fast to slow, then what is ruled out. */
+/* Order: the chosen algorithm, the others from fast to slow, those that are ruled out. */
 static int compare(const void *left, const void *right) {
   const coll_estimate_t *a = left, *b = right;
   if ((a->ruled_out != NULL) != (b->ruled_out != NULL)) return a->ruled_out != NULL ? 1 : -1;
@@ -23,13 +23,14 @@ static int compare(const void *left, const void *right) {
   return (a->time_us > b->time_us) - (a->time_us < b->time_us);
 }
 
-static coll_status_t ask(const bench_settings_t *settings, const bench_row_t *row, coll_comm_t comm,
-                         explained_t *explained) {
+static coll_status_t estimate_all(const bench_settings_t *settings, const bench_row_t *row,
+                                  coll_comm_t comm, explained_t *explained) {
   explained->count = 0;
   for (int i = 0; i < ALGOS_MAX && coll_algo_name(row->collective, i) != NULL; i++) {
     coll_estimate_t *estimate = &explained->estimates[explained->count++];
-    COLL_TRY(bench_told(comm, coll_comm_estimate(comm, row->collective, row->count, row->dtype,
-                                                 settings->coll_memory, i, estimate)));
+    COLL_TRY(
+        bench_take_error(comm, coll_comm_estimate(comm, row->collective, row->count, row->dtype,
+                                                  settings->coll_memory, i, estimate)));
   }
   qsort(explained->estimates, (size_t)explained->count, sizeof explained->estimates[0], compare);
   return COLL_OK;
@@ -117,27 +118,27 @@ static coll_status_t write_file(const bench_settings_t *settings, int ranks, jso
   return base_fail_errno(COLL_ERROR_SYSTEM, "--json %s: cannot write this file", settings->json);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------*/
+/* ---- public ---------------------------------------------------------------------------------*/
 
 static coll_status_t explain_rows(const bench_settings_t *settings, const bench_rows_t *rows,
                                   coll_comm_t comm, int ranks, json_t *described, FILE *out) {
   for (size_t i = 0; i < rows->count; i++) {
     const bench_row_t *row = &rows->rows[i];
     explained_t explained;
-    COLL_TRY(ask(settings, row, comm, &explained));
+    COLL_TRY(estimate_all(settings, row, comm, &explained));
     if (i == 0 || row->collective != row[-1].collective) print_head(settings, row, ranks, out);
     print_row(row, &explained, out);
     json_array_append_new(described, describe_row(row, &explained));
   }
-  fputs("#\n# * is what the library takes\n", out);
+  fputs("#\n# * the algorithm that the library chooses\n", out);
   return COLL_OK;
 }
 
 coll_status_t bench_explain(const bench_settings_t *settings, const bench_rows_t *rows,
                             coll_comm_t comm, FILE *out) {
   int rank, ranks;
-  COLL_TRY(bench_told(comm, coll_comm_rank(comm, &rank)));
-  COLL_TRY(bench_told(comm, coll_comm_size(comm, &ranks)));
+  COLL_TRY(bench_take_error(comm, coll_comm_rank(comm, &rank)));
+  COLL_TRY(bench_take_error(comm, coll_comm_size(comm, &ranks)));
   if (rank != 0) return COLL_OK;
   json_t *described = json_array();
   coll_status_t status = explain_rows(settings, rows, comm, ranks, described, out);

@@ -1,5 +1,6 @@
-/* limit: what this machine allows a collective. Forks the ranks (limit_rank.c), waits for them, and
- * ends those that would wait for one that has failed. Prints one JSON object. */
+/* limit: measures a lower bound for the time of a collective on this machine. Forks the ranks
+ * (limit_rank.c) and waits for them. If one fails, kills the others, which would wait for it
+ * forever. Prints one JSON object. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,19 +19,19 @@
 
 /* ---- processes */
 
-static void work_as(const limit_settings_t *settings, int number, void *memory) {
+static void run_as_rank(const limit_settings_t *settings, int number, void *memory) {
   coll_status_t status = limit_rank_run(settings, number, memory);
   if (status != COLL_OK) fprintf(stderr, "limit: rank %d: %s\n", number, base_last_error());
   _exit(status == COLL_OK ? 0 : 1);
 }
 
-/* Waits for all; the first that fails takes the others along, as they would wait for it. */
-static bool await_ranks(const pid_t *pids, int count) {
+/* Waits for all ranks. When the first one fails, kills the others, which would wait for it. */
+static bool wait_for_ranks(const pid_t *pids, int count) {
   bool good = true;
   for (int left = count; left > 0; left--) {
-    int outcome;
-    pid_t ended = wait(&outcome);
-    if (ended >= 0 && WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0) continue;
+    int status;
+    pid_t ended = wait(&status);
+    if (ended >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
     for (int i = 0; good && i < count; i++) {
       if (pids[i] != ended) kill(pids[i], SIGKILL);
     }
@@ -47,12 +48,12 @@ static coll_status_t run(const limit_settings_t *settings, bool *good) {
   if (memory == MAP_FAILED) {
     return base_fail_errno(COLL_ERROR_MEMORY, "no %zu bytes of shared memory", bytes);
   }
-  (void)madvise(memory, bytes, MADV_HUGEPAGE); /* as a call's buffers may have them */
+  (void)madvise(memory, bytes, MADV_HUGEPAGE); /* real buffers may lie in huge pages too */
   int started = 0;
   coll_status_t status = COLL_OK;
   for (; started < settings->ranks; started++) {
     pids[started] = fork();
-    if (pids[started] == 0) work_as(settings, started, memory);
+    if (pids[started] == 0) run_as_rank(settings, started, memory);
     if (pids[started] < 0) {
       status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot start rank %d", started);
       break;
@@ -61,7 +62,7 @@ static coll_status_t run(const limit_settings_t *settings, bool *good) {
   if (status != COLL_OK) {
     for (int i = 0; i < started; i++) kill(pids[i], SIGKILL);
   }
-  *good = await_ranks(pids, started);
+  *good = wait_for_ranks(pids, started);
   munmap(memory, bytes);
   return status;
 }
@@ -76,7 +77,7 @@ static coll_status_t parse_list(const char *option, const char *text, size_t *va
     size_t length = strcspn(text, ",");
     snprintf(item, sizeof item, "%.*s", (int)length, text);
     if (*count == LIMIT_LIST_MAX || !base_text_bytes(item, &value)) {
-      return base_fail(COLL_ERROR_INVALID, "%s: '%s' is no list such as 0,4,16K of at most %d",
+      return base_fail(COLL_ERROR_INVALID, "%s: '%s' is not a list such as 0,4,16K of at most %d",
                        option, text, LIMIT_LIST_MAX);
     }
     values[(*count)++] = (size_t)value;
@@ -91,29 +92,29 @@ static coll_status_t parse(int argc, char **argv, limit_settings_t *settings, bo
   int first;
   const base_option_t options[] = {
       {'n', "ranks", BASE_OPTION_INTEGER, &ranks, "N", "processes", 1, LIMIT_RANKS_MAX},
-      {0, "sizes", BASE_OPTION_TEXT, &sizes, "LIST", "bytes in the larger of a rank's buffers"},
+      {0, "sizes", BASE_OPTION_TEXT, &sizes, "LIST", "bytes in the larger of a rank's two buffers"},
       {0, "cpus", BASE_OPTION_TEXT, &cpus, "LIST",
-       "the ranks' cores, shared where they are fewer; none: the system's choice"},
+       "cores to bind the ranks to, round robin; without it the kernel places the ranks"},
   };
   const base_command_t command = {
       "limit",
       "[options] COLLECTIVE",
-      "Measures what a COLLECTIVE on this machine can hardly beat: how fast all ranks, at once, "
-      "move\n"
-      "the bytes that it must move, where they reach each other's buffers and where they have\n"
-      "to stage what others are to see; how long the bare copies of a call take while what a rank\n"
-      "must take in crosses through shared slots; how long a barrier of flags takes, a flag and\n"
-      "its answer, and a flag in a row of them that goes one way. Prints JSON; times in us.",
+      "Measures a lower bound for the time of a COLLECTIVE on this machine. Prints JSON, times in\n"
+      "us. mapped_us: the minimal data movement, by all ranks at once and without waiting, where\n"
+      "ranks access each other's buffers. staged_us: the same through shared memory. crossing_us:\n"
+      "the minimal copies with waiting, through slots in shared memory between two ranks.\n"
+      "barrier_us, round_trip_us, one_way_us: a barrier of flags, a flag and its reply, one of a\n"
+      "stream of flags in one direction.",
       "  limit -n 2 --cpus 0,1 --sizes 64K,64M broadcast\n      two ranks on two cores\n",
       options,
       sizeof options / sizeof options[0]};
   COLL_TRY(base_options_parse(&command, argc, argv, &first, help_printed));
   if (*help_printed) return COLL_OK;
-  if (first + 1 != argc) return base_fail(COLL_ERROR_INVALID, "wanted: one collective");
+  if (first + 1 != argc) return base_fail(COLL_ERROR_INVALID, "give one collective");
   COLL_TRY(base_collective_find(argv[first], &settings->collective));
   if (bench_collective_bus_factor(settings->collective, 2) == 0 ||
       settings->collective == COLL_ALLTOALLV || settings->collective == COLL_SENDRECV) {
-    return base_fail(COLL_ERROR_INVALID, "there is no limit of %s", argv[first]);
+    return base_fail(COLL_ERROR_INVALID, "limit does not measure %s", argv[first]);
   }
   settings->ranks = (int)ranks;
   COLL_TRY(parse_list("--sizes", sizes, settings->sizes, &settings->size_count));

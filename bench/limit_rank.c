@@ -1,8 +1,10 @@
-/* What one rank of the limit does: it times the least moves of the call by whichever way and mover
- * is fastest, without anyone waiting for anyone; the bare copies of a call by way of shared slots,
- * with waiting (crossing.h); a barrier of flags, the round trip of one flag, and a row of flags
- * that go one way. Where ranks outnumber cores, one process per core does the work of all of its
- * ranks, so that nobody waits for a turn. */
+/* Measurements of one rank of `limit`:
+ * - the minimal data movement of the call (lower_bound.h), without waiting, as the fastest of all
+ *   methods and copy kernels;
+ * - the baseline message through shared slots (baseline_message.h), with waiting;
+ * - flags in shared memory: a barrier, a round trip, and a stream of flags in one direction.
+ * With fewer cores than ranks, one process per core copies for several ranks, so that no process
+ * waits for a core. */
 #include "bench/limit_rank.h"
 
 #include <jansson.h>
@@ -15,38 +17,39 @@
 #include "base/atomics.h"
 #include "base/memory.h"
 #include "base/names.h"
+#include "bench/baseline_message.h"
+#include "bench/buffer_layout.h"
+#include "bench/buffer_pool.h"
 #include "bench/collectives.h"
-#include "bench/crossing.h"
-#include "bench/layout.h"
-#include "bench/movers.h"
-#include "bench/moves.h"
-#include "bench/pool.h"
+#include "bench/copy_kernel.h"
+#include "bench/lower_bound.h"
 #include "bench/timing.h"
 
 enum {
-  MAX_RANKS = BENCH_MOVE_PLACES_MAX,
+  RANKS_MAX = BENCH_OPERANDS_MAX,
   FLAG_ITERATIONS = 20000,
-  MOVE_ITERATIONS_MIN = 10,
+  COPY_ITERATIONS_MIN = 10,
   PAGE_BYTES = 4096,
-  PATIENCE_LOOKS = 200,            /* at a rank that has a core, before this one is given up */
-  CELL_BYTES = 2 * BASE_CACHE_LINE /* the neighbour of a line is fetched along with it */
+  POLLS_BEFORE_YIELD = 200,        /* when the awaited rank has a core of its own */
+  CELL_BYTES = 2 * BASE_CACHE_LINE /* the prefetcher loads lines in pairs */
 };
 
-#define MOVED_BYTES ((size_t)64 << 20) /* that a rank moves for a figure, or more */
-#define MOVERS_MIN ((size_t)4 << 10)   /* bytes from which more than the first mover is tried */
-#define IN_STEP_MIN ((size_t)1 << 20)  /* bytes from which ranks in step may be the faster */
-/* Bytes that cross, from which on the longer laps, and the larger pieces, are the faster. */
-#define SHORT_LAPS_BELOW ((size_t)1 << 20)
-#define SHORT_PIECES_BELOW ((size_t)4 << 20)
-#define POST_COUNT 64
+#define COPIED_BYTES ((size_t)64 << 20)    /* a rank copies at least this much per measurement */
+#define ALL_KERNELS_MIN ((size_t)4 << 10)  /* smaller calls are measured with memcpy only */
+#define SYNCHRONIZED_MIN ((size_t)1 << 20) /* larger calls: also with a barrier before each call \
+                                            */
+/* Transfers of more bytes are fastest with the large ring, and with the large chunks. */
+#define SMALL_RING_BELOW ((size_t)1 << 20)
+#define SMALL_CHUNKS_BELOW ((size_t)4 << 20)
+#define ONE_WAY_FLAGS 64
 
-/* At a time: what a first cache holds, and what a second one does. */
-static const size_t stages[] = {(size_t)16 << 10, (size_t)128 << 10};
-enum { STAGES = sizeof stages / sizeof stages[0] };
+/* For staged copies: what the first-level cache holds, and what the second-level cache holds. */
+static const size_t chunk_sizes[] = {(size_t)16 << 10, (size_t)128 << 10};
+enum { CHUNK_SIZES = sizeof chunk_sizes / sizeof chunk_sizes[0] };
 
-/* What a rank has staged: what stays in its own cache, and what goes on to one that all share. */
-static const size_t rings[] = {(size_t)256 << 10, (size_t)1 << 20};
-enum { RINGS = sizeof rings / sizeof rings[0], RING_BYTES_MAX = 1 << 20 };
+/* Bytes of a rank's slot: what stays in its private cache, and what goes to the shared one. */
+static const size_t ring_sizes[] = {(size_t)256 << 10, (size_t)1 << 20};
+enum { RING_SIZES = sizeof ring_sizes / sizeof ring_sizes[0], RING_BYTES_MAX = 1 << 20 };
 
 /* Written by one rank alone. */
 typedef struct cell {
@@ -54,26 +57,26 @@ typedef struct cell {
   double batch_us[BENCH_BATCHES_MAX];
 } cell_t;
 
-/* A flag that goes one way. */
-typedef struct post {
+/* A flag that rank 0 sets for rank 1. */
+typedef struct flag {
   _Alignas(CELL_BYTES) _Atomic uint32_t sequence;
-} post_t;
+} flag_t;
 
-/* What ranks share. */
+/* Memory of one rank that all ranks have mapped. */
 typedef struct rank_share {
   cell_t cell;
-  post_t posts[POST_COUNT];
+  flag_t one_way[ONE_WAY_FLAGS];
   bench_outbox_t outbox;
   _Alignas(CELL_BYTES) char ring[RING_BYTES_MAX];
 } rank_share_t;
 
-/* The buffers of all ranks at one size, as collbench has them. */
+/* The buffers of all ranks at one size, laid out as in collbench. */
 typedef struct buffers {
-  size_t call_bytes; /* the size, in whole elements */
+  size_t call_bytes; /* rounded down to whole elements */
   size_t send_bytes, recv_bytes;
-  int rotation;
-  bench_pool_t send[MAX_RANKS], recv[MAX_RANKS];
-  size_t bytes; /* of all */
+  int pair_count;
+  bench_buffer_pool_t send[RANKS_MAX], recv[RANKS_MAX];
+  size_t bytes; /* of all ranks together */
 } buffers_t;
 
 /* One rank. */
@@ -81,32 +84,33 @@ typedef struct rank {
   const limit_settings_t *settings;
   int number;
   rank_share_t *shares; /* one per rank, shared */
-  char *memory;         /* the buffers, shared */
-  int peers; /* that take part: all in flags, as many as have a core of their own in work */
-  uint32_t sequence, multicast;
+  char *memory;         /* the buffers of all ranks, shared */
+  int peers;            /* ranks that take part: all for flags, one per core for copies */
+  uint32_t sequence, one_way_sequence;
   buffers_t buffers;
-  bench_moves_t moves;
-  void **places; /* of the moves, for each pair of buffers */
-  bench_mover_t *mover;
-  size_t stage_bytes, ring_bytes;
-  bool in_step; /* ranks meet before each call, so that what both load is loaded once */
-  bench_crossing_t crossing;
-  bool fetches_by_vectors; /* what crosses, by whatever mover all else goes */
+  bench_copy_list_t copies;
+  void **addresses; /* of the operands, for each pair of buffers */
+  bench_copy_kernel_t *kernel;
+  size_t chunk_bytes, ring_bytes;
+  bool synchronized; /* a barrier before each call: data that two ranks load are loaded once */
+  bench_baseline_t baseline;
+  bool receives_by_vectors; /* the copy out of slots; `kernel` makes all other copies */
 } rank_t;
 
 /* ---- flags */
 
-static bool share_core(const rank_t *rank, int peer) {
+static bool shares_core(const rank_t *rank, int peer) {
   int cores = rank->settings->cpu_count;
   return cores > 0 && rank->number % cores == peer % cores;
 }
 
-/* For a flag that peer raises. With fewer cores than ranks, whoever waits must make room for whom
- * it waits for. */
+/* Waits for a flag that peer sets. With fewer cores than ranks it yields, so that the peer can
+ * run. */
 static void wait_for_flag(const rank_t *rank, int peer, _Atomic uint32_t *flag, uint32_t sequence) {
-  bool crowded = rank->peers > rank->settings->cpu_count, near = share_core(rank, peer);
-  for (int looks = 0; (int32_t)(atomic_load_explicit(flag, memory_order_acquire) - sequence) < 0;) {
-    if (crowded && (near || ++looks > PATIENCE_LOOKS)) {
+  bool oversubscribed = rank->peers > rank->settings->cpu_count,
+       same_core = shares_core(rank, peer);
+  for (int polls = 0; (int32_t)(atomic_load_explicit(flag, memory_order_acquire) - sequence) < 0;) {
+    if (oversubscribed && (same_core || ++polls > POLLS_BEFORE_YIELD)) {
       sched_yield();
     } else {
       base_cpu_relax();
@@ -123,23 +127,23 @@ static void raise_flag(rank_t *rank) {
                         memory_order_release);
 }
 
-static coll_status_t meet(void *context) {
+static coll_status_t barrier(void *context) {
   rank_t *rank = context;
   raise_flag(rank);
-  for (int far = 0; far <= 1; far++) { /* first those that need this core */
+  for (int other = 0; other <= 1; other++) { /* first the ranks that need this core */
     for (int peer = 0; peer < rank->peers; peer++) {
-      if (share_core(rank, peer) == !far) wait_for(rank, peer, rank->sequence);
+      if (shares_core(rank, peer) == !other) wait_for(rank, peer, rank->sequence);
     }
   }
   return COLL_OK;
 }
 
-static coll_status_t meet_again(void *context, int pair) {
+static coll_status_t timed_barrier(void *context, int pair) {
   (void)pair;
-  return meet(context);
+  return barrier(context);
 }
 
-/* Between ranks 0 and 1; all others only count along. */
+/* A flag from rank 0 to rank 1 and back; the other ranks only advance their sequence number. */
 static coll_status_t round_trip(void *context, int pair) {
   rank_t *rank = context;
   (void)pair;
@@ -149,157 +153,162 @@ static coll_status_t round_trip(void *context, int pair) {
   return COLL_OK;
 }
 
-/* From rank 0 to rank 1, who says now and then how far it is; all others have nothing to do. */
-static coll_status_t post_one_way(void *context, int pair) {
+/* A flag from rank 0 to rank 1. Rank 1 acknowledges now and then; the other ranks do nothing. */
+static coll_status_t one_way_flag(void *context, int pair) {
   rank_t *rank = context;
-  uint32_t number = ++rank->multicast;
-  _Atomic uint32_t *post = &rank->shares[0].posts[number % POST_COUNT].sequence;
-  _Atomic uint32_t *taken = &rank->shares[1].posts[0].sequence;
+  uint32_t number = ++rank->one_way_sequence;
+  _Atomic uint32_t *flag = &rank->shares[0].one_way[number % ONE_WAY_FLAGS].sequence;
+  _Atomic uint32_t *received = &rank->shares[1].one_way[0].sequence;
   (void)pair;
   if (rank->number > 1) return COLL_OK;
   if (rank->number == 0) {
-    if (number % (POST_COUNT / 2) == 0 && number > POST_COUNT) {
-      wait_for_flag(rank, 1, taken, number - POST_COUNT);
+    if (number % (ONE_WAY_FLAGS / 2) == 0 && number > ONE_WAY_FLAGS) {
+      wait_for_flag(rank, 1, received, number - ONE_WAY_FLAGS);
     }
-    atomic_store_explicit(post, number, memory_order_release);
+    atomic_store_explicit(flag, number, memory_order_release);
     return COLL_OK;
   }
-  wait_for_flag(rank, 0, post, number);
-  if (number % (POST_COUNT / 4) == 0) atomic_store_explicit(taken, number, memory_order_release);
+  wait_for_flag(rank, 0, flag, number);
+  if (number % (ONE_WAY_FLAGS / 4) == 0)
+    atomic_store_explicit(received, number, memory_order_release);
   return COLL_OK;
 }
 
-static coll_status_t settle(void *context) {
+static coll_status_t nothing_to_complete(void *context) {
   (void)context;
   return COLL_OK;
 }
 
-/* ---- moves */
+/* ---- minimal data movement */
 
-static size_t least_of(size_t a, size_t b) {
+static size_t min_size(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-static bool is_staged(const rank_t *rank, const bench_move_t *move) {
-  const bench_place_t *places = &rank->moves.places[move->places];
-  for (int i = 0; i < move->dst_count + move->source_count; i++) {
-    if (places[i].side == BENCH_SLOT) return true;
+static bool is_staged(const rank_t *rank, const bench_copy_op_t *op) {
+  const bench_operand_t *addresses = &rank->copies.operands[op->operands];
+  for (int i = 0; i < op->dst_count + op->source_count; i++) {
+    if (addresses[i].buffer == BENCH_SLOT) return true;
   }
   return false;
 }
 
-/* Calls begin in every ring where the one before has ended. Who fetches is half a ring, or half the
- * calls, away from who stages, as in a pipeline. */
-static size_t ring_offset(const rank_t *rank, const bench_move_t *move, int pair, bool fetched) {
-  size_t stride = base_round_up(move->bytes, BASE_CACHE_LINE);
-  size_t lag = stride * (size_t)(rank->buffers.rotation / 2);
+/* Offset in the ring that makes up a rank's slot. Each call begins where the previous one ended. As
+ * in a pipeline, loads trail stores by half the ring, or by half the calls. */
+static size_t ring_offset(const rank_t *rank, const bench_copy_op_t *op, int pair, bool loaded) {
+  size_t stride = base_round_up(op->bytes, BASE_CACHE_LINE);
+  size_t lag = stride * (size_t)(rank->buffers.pair_count / 2);
   if (lag > rank->ring_bytes / 2) lag = rank->ring_bytes / 2;
-  return base_round_up(stride * (size_t)pair + (fetched ? lag : 0), BASE_CACHE_LINE);
+  return base_round_up(stride * (size_t)pair + (loaded ? lag : 0), BASE_CACHE_LINE);
 }
 
-/* By pieces, so that a slot is loaded from a cache. */
-static void make_staged_move(const rank_t *rank, const bench_move_t *move, int pair,
-                             void *const *places) {
-  const bench_place_t *of = &rank->moves.places[move->places];
-  int count = move->dst_count + move->source_count, kept = of[0].side == BENCH_SLOT;
-  size_t part, stored = ring_offset(rank, move, pair, false);
-  size_t fetched = ring_offset(rank, move, pair, true);
-  void *here[2 * BENCH_MOVE_PLACES_MAX];
-  for (size_t done = 0; done < move->bytes; done += part) {
-    size_t at[] = {(stored + done) % rank->ring_bytes, (fetched + done) % rank->ring_bytes};
-    part = least_of(rank->stage_bytes, move->bytes - done);
-    part = least_of(part, rank->ring_bytes - (at[0] > at[1] ? at[0] : at[1]));
+/* Copies in chunks, so that a slot is loaded from a cache. */
+static void run_staged_op(const rank_t *rank, const bench_copy_op_t *op, int pair,
+                          void *const *addresses) {
+  const bench_operand_t *of = &rank->copies.operands[op->operands];
+  int count = op->dst_count + op->source_count, cached_dsts = of[0].buffer == BENCH_SLOT;
+  size_t part, stored = ring_offset(rank, op, pair, false);
+  size_t loaded = ring_offset(rank, op, pair, true);
+  void *pointers[2 * BENCH_OPERANDS_MAX];
+  for (size_t done = 0; done < op->bytes; done += part) {
+    size_t at[] = {(stored + done) % rank->ring_bytes, (loaded + done) % rank->ring_bytes};
+    part = min_size(rank->chunk_bytes, op->bytes - done);
+    part = min_size(part, rank->ring_bytes - (at[0] > at[1] ? at[0] : at[1]));
     for (int i = 0; i < count; i++) {
-      bool slot = of[i].side == BENCH_SLOT;
-      here[i] = (char *)places[i] + (slot ? at[i >= move->dst_count] : done);
+      bool slot = of[i].buffer == BENCH_SLOT;
+      pointers[i] = (char *)addresses[i] + (slot ? at[i >= op->dst_count] : done);
     }
-    rank->mover(here, move->dst_count, kept, (const void *const *)&here[move->dst_count],
-                move->source_count, part);
+    rank->kernel(pointers, op->dst_count, cached_dsts,
+                 (const void *const *)&pointers[op->dst_count], op->source_count, part);
   }
 }
 
-static coll_status_t make_moves(void *context, int pair) {
+static coll_status_t run_copies(void *context, int pair) {
   rank_t *rank = context;
-  void *const *places = rank->places + (size_t)pair * rank->moves.place_count;
-  if (rank->in_step) (void)meet(rank);
-  for (size_t i = 0; i < rank->moves.count; i++) {
-    const bench_move_t *move = &rank->moves.moves[i];
-    void *const *dsts = places + move->places;
-    if (is_staged(rank, move)) {
-      make_staged_move(rank, move, pair, dsts);
+  void *const *addresses = rank->addresses + (size_t)pair * rank->copies.operand_count;
+  if (rank->synchronized) (void)barrier(rank);
+  for (size_t i = 0; i < rank->copies.count; i++) {
+    const bench_copy_op_t *op = &rank->copies.ops[i];
+    void *const *dsts = addresses + op->operands;
+    if (is_staged(rank, op)) {
+      run_staged_op(rank, op, pair, dsts);
     } else {
-      rank->mover(dsts, move->dst_count, 0, (const void *const *)(dsts + move->dst_count),
-                  move->source_count, move->bytes);
+      rank->kernel(dsts, op->dst_count, 0, (const void *const *)(dsts + op->dst_count),
+                   op->source_count, op->bytes);
     }
   }
   return COLL_OK;
 }
 
-/* ---- bytes that cross: between a root, which is rank 0, and rank 1; else between ranks 0 and 1, 2
- * and 3, and so on. A rank without a partner has nothing to do. */
+/* ---- baseline message: with a root between rank 0, the root, and rank 1; else between ranks 0 and
+ * 1, 2 and 3, and so on. A rank without a partner does nothing. */
 
-static char *data_of(const bench_pool_t *pool, int pair) {
-  return (char *)bench_pool_region(pool, pair) + BENCH_GUARD_BYTES;
+static char *data_of(const bench_buffer_pool_t *pool, int pair) {
+  return (char *)bench_buffer_pool_region(pool, pair) + BENCH_GUARD_BYTES;
 }
 
-static coll_status_t cross(void *context, int pair) {
+static coll_status_t run_baseline(void *context, int pair) {
   rank_t *rank = context;
   const buffers_t *buffers = &rank->buffers;
   bool rooted = base_collective_is_rooted(rank->settings->collective);
   if ((rank->number ^ 1) >= (rooted ? 2 : rank->peers)) return COLL_OK;
-  rank->crossing.mover = rank->mover;
-  rank->crossing.fetcher = rank->fetches_by_vectors ? bench_move_vectors : rank->mover;
-  bench_cross(&rank->crossing, data_of(&buffers->send[rank->number], pair),
-              data_of(&buffers->recv[rank->number], pair));
+  rank->baseline.store = rank->kernel;
+  rank->baseline.receive = rank->receives_by_vectors ? bench_copy_vectors : rank->kernel;
+  bench_baseline_run(&rank->baseline, data_of(&buffers->send[rank->number], pair),
+                     data_of(&buffers->recv[rank->number], pair));
   return COLL_OK;
 }
 
-/* ---- figures */
+/* ---- times */
 
-/* Median over the batches of the slowest rank's time per call; every rank gets it. */
-static double figure(rank_t *rank, coll_status_t (*call)(void *, int), int iterations,
-                     int rotation) {
-  const bench_timed_t timed = {
-      .context = rank, .call = call, .store_fence = settle, .meet = meet, .rotation = rotation};
-  const bench_effort_t effort = {.warmups = rotation + iterations / 10, .iterations = iterations};
+/* Time per call: the median over the batches of the slowest rank's time; the same on every rank. */
+static double measure(rank_t *rank, coll_status_t (*call)(void *, int), int iterations,
+                      int pair_count) {
+  const bench_timed_calls_t timed = {.context = rank,
+                                     .call = call,
+                                     .complete = nothing_to_complete,
+                                     .barrier = barrier,
+                                     .pair_count = pair_count};
+  const bench_timing_options_t options = {.warmups = pair_count + iterations / 10,
+                                          .iterations = iterations};
   double slowest[BENCH_BATCHES_MAX] = {0};
   int batches = 0;
-  (void)bench_timing_run(&timed, &effort, rank->shares[rank->number].cell.batch_us, &batches);
-  (void)meet(rank);
+  (void)bench_timing_run(&timed, &options, rank->shares[rank->number].cell.batch_us, &batches);
+  (void)barrier(rank);
   for (int peer = 0; peer < rank->peers; peer++) {
     for (int i = 0; i < batches; i++) {
       double batch_us = rank->shares[peer].cell.batch_us[i];
       if (batch_us > slowest[i]) slowest[i] = batch_us;
     }
   }
-  (void)meet(rank);
+  (void)barrier(rank);
   return bench_timing_median(slowest, batches);
 }
 
 /* ---- buffers */
 
-/* Behind all others. */
-static void add_pool(buffers_t *buffers, size_t bytes, char *memory, bench_pool_t *pool) {
-  size_t all = bench_pool_bytes(bytes, 0, buffers->rotation);
-  *pool = (bench_pool_t){.bytes = all};
+/* Appends a pool of buffers to the memory. */
+static void add_pool(buffers_t *buffers, size_t bytes, char *memory, bench_buffer_pool_t *pool) {
+  size_t all = bench_buffer_pool_bytes(bytes, 0, buffers->pair_count);
+  *pool = (bench_buffer_pool_t){.bytes = all};
   if (memory != NULL) pool->memory = (unsigned char *)memory + buffers->bytes;
-  bench_pool_cut(bytes, 0, pool);
+  bench_buffer_pool_divide(bytes, 0, pool);
   buffers->bytes += base_round_up(all, PAGE_BYTES);
 }
 
-/* memory NULL: only their size counts. */
-static coll_status_t lay_out(const limit_settings_t *settings, size_t bytes, char *memory,
-                             buffers_t *buffers) {
-  bench_layout_t layout;
+/* memory NULL: computes only the sizes. */
+static coll_status_t lay_out_buffers(const limit_settings_t *settings, size_t bytes, char *memory,
+                                     buffers_t *buffers) {
+  bench_buffer_layout_t layout;
   coll_collective_t which = settings->collective;
   size_t count = bench_collective_count(which, bytes, COLL_FLOAT32, settings->ranks);
-  COLL_TRY(bench_layout_make(settings->ranks, &layout));
-  bench_layout_describe(which, count, 0, 0, settings->ranks, false, &layout);
+  COLL_TRY(bench_buffer_layout_make(settings->ranks, &layout));
+  bench_buffer_layout_describe(which, count, 0, 0, settings->ranks, false, &layout);
   buffers->call_bytes = bench_collective_bytes(which, count, COLL_FLOAT32, settings->ranks);
   buffers->send_bytes = layout.send_elements * sizeof(float);
   buffers->recv_bytes = layout.recv_elements * sizeof(float);
-  bench_layout_free(&layout);
-  buffers->rotation = bench_pool_rotation(buffers->send_bytes, buffers->recv_bytes);
+  bench_buffer_layout_free(&layout);
+  buffers->pair_count = bench_buffer_pool_pairs(buffers->send_bytes, buffers->recv_bytes);
   buffers->bytes = 0;
   for (int r = 0; r < settings->ranks; r++) {
     add_pool(buffers, buffers->send_bytes, memory, &buffers->send[r]);
@@ -308,153 +317,156 @@ static coll_status_t lay_out(const limit_settings_t *settings, size_t bytes, cha
   return COLL_OK;
 }
 
-/* Each rank's by who works for it, so that they lie near its core; then mapped by all. */
+/* The process that copies for a rank writes its buffers first, which places them on the NUMA node
+ * of its core. Then every process touches all pages, so that no timed call takes a page fault. */
 static void fill(rank_t *rank) {
   buffers_t *buffers = &rank->buffers;
   for (int r = rank->number; r < rank->settings->ranks; r += rank->peers) {
     memset(buffers->send[r].memory, 1, buffers->send[r].bytes);
     memset(buffers->recv[r].memory, 1, buffers->recv[r].bytes);
   }
-  (void)meet(rank);
+  (void)barrier(rank);
   for (size_t at = 0; at < buffers->bytes; at += PAGE_BYTES) {
     (void)*(volatile char *)(rank->memory + at);
   }
 }
 
-static void *address_of(const rank_t *rank, const bench_place_t *place, int pair) {
+static void *address_of(const rank_t *rank, const bench_operand_t *operand, int pair) {
   const buffers_t *buffers = &rank->buffers;
-  if (place->side == BENCH_SLOT) return rank->shares[place->rank].ring;
-  const bench_pool_t *pools = place->side == BENCH_SEND ? buffers->send : buffers->recv;
-  return data_of(&pools[place->rank], pair) + place->offset;
+  if (operand->buffer == BENCH_SLOT) return rank->shares[operand->rank].ring;
+  const bench_buffer_pool_t *pools = operand->buffer == BENCH_SEND ? buffers->send : buffers->recv;
+  return data_of(&pools[operand->rank], pair) + operand->offset;
 }
 
-static coll_status_t find_places(rank_t *rank) {
-  size_t count = rank->moves.place_count;
-  COLL_TRY(base_alloc(count * (size_t)rank->buffers.rotation + 1, sizeof(void *),
-                      "the places of the moves", (void **)&rank->places));
-  for (int pair = 0; pair < rank->buffers.rotation; pair++) {
+static coll_status_t resolve_operands(rank_t *rank) {
+  size_t count = rank->copies.operand_count;
+  COLL_TRY(base_alloc(count * (size_t)rank->buffers.pair_count + 1, sizeof(void *),
+                      "the addresses of the copy operations", (void **)&rank->addresses));
+  for (int pair = 0; pair < rank->buffers.pair_count; pair++) {
     for (size_t i = 0; i < count; i++) {
-      rank->places[(size_t)pair * count + i] = address_of(rank, &rank->moves.places[i], pair);
+      rank->addresses[(size_t)pair * count + i] = address_of(rank, &rank->copies.operands[i], pair);
     }
   }
   return COLL_OK;
 }
 
-/* ---- a size */
+/* ---- one size */
 
 static int iterations_for(size_t bytes) {
-  size_t iterations = MOVED_BYTES / (bytes + 1);
-  if (iterations < MOVE_ITERATIONS_MIN) return MOVE_ITERATIONS_MIN;
+  size_t iterations = COPIED_BYTES / (bytes + 1);
+  if (iterations < COPY_ITERATIONS_MIN) return COPY_ITERATIONS_MIN;
   return iterations < FLAG_ITERATIONS ? (int)iterations : FLAG_ITERATIONS;
 }
 
-/* By the fastest mover; where that may help, in step or not. */
-static double fastest(rank_t *rank, coll_status_t (*call)(void *, int), bool may_step) {
+/* The time with the fastest kernel; with may_synchronize also with a barrier before each call. */
+static double fastest(rank_t *rank, coll_status_t (*call)(void *, int), bool may_synchronize) {
   size_t bytes = rank->buffers.call_bytes;
-  double least_us = 0;
-  for (int i = 0; (rank->mover = bench_mover(i)) != NULL; i++) {
-    if (i > 0 && bytes < MOVERS_MIN) break;
-    for (int in_step = 0; in_step <= (may_step && bytes >= IN_STEP_MIN); in_step++) {
-      rank->in_step = in_step == 1;
-      double time_us = figure(rank, call, iterations_for(bytes), rank->buffers.rotation);
-      if (least_us == 0 || time_us < least_us) least_us = time_us;
+  double min_us = 0;
+  for (int i = 0; (rank->kernel = bench_copy_kernel(i)) != NULL; i++) {
+    if (i > 0 && bytes < ALL_KERNELS_MIN) break;
+    for (int synchronized = 0; synchronized <= (may_synchronize && bytes >= SYNCHRONIZED_MIN);
+         synchronized++) {
+      rank->synchronized = synchronized == 1;
+      double time_us = measure(rank, call, iterations_for(bytes), rank->buffers.pair_count);
+      if (min_us == 0 || time_us < min_us) min_us = time_us;
     }
   }
-  return least_us;
+  return min_us;
 }
 
-/* In pieces of whichever size is the better, around whichever ring. */
-static double fastest_moves(rank_t *rank, bench_way_t way) {
-  double least_us = 0;
-  int around = rank->peers < rank->settings->ranks ? 1 : RINGS; /* what a core stages is its own */
-  for (int i = 0; i < STAGES * around; i++) {
-    size_t stage = stages[i / around];
-    if (i > 0 && way != BENCH_STAGED) break;
-    if (i >= around && rank->buffers.call_bytes < stage) break;
-    rank->stage_bytes = stage;
-    rank->ring_bytes = rings[i % around];
-    double time_us = fastest(rank, make_moves, way != BENCH_STAGED);
-    if (least_us == 0 || time_us < least_us) least_us = time_us;
+/* The time with the fastest chunk size and ring size. */
+static double fastest_copies(rank_t *rank, bench_method_t method) {
+  double min_us = 0;
+  /* Where a process copies for several ranks, slots stay in the caches of its core. */
+  int ring_count = rank->peers < rank->settings->ranks ? 1 : RING_SIZES;
+  for (int i = 0; i < CHUNK_SIZES * ring_count; i++) {
+    size_t chunk = chunk_sizes[i / ring_count];
+    if (i > 0 && method != BENCH_STAGED) break;
+    if (i >= ring_count && rank->buffers.call_bytes < chunk) break;
+    rank->chunk_bytes = chunk;
+    rank->ring_bytes = ring_sizes[i % ring_count];
+    double time_us = fastest(rank, run_copies, method != BENCH_STAGED);
+    if (min_us == 0 || time_us < min_us) min_us = time_us;
   }
-  return least_us;
+  return min_us;
 }
 
-static coll_status_t measure_way(rank_t *rank, bench_way_t way, double *time_us) {
-  const bench_moved_call_t call = {rank->settings->collective, rank->settings->ranks, rank->peers,
-                                   rank->buffers.call_bytes};
-  rank->places = NULL;
-  COLL_TRY(bench_moves_make(&call, way, rank->number, &rank->moves));
-  coll_status_t status = find_places(rank);
-  if (status == COLL_OK) *time_us = fastest_moves(rank, way);
-  free(rank->places);
-  bench_moves_free(&rank->moves);
+static coll_status_t measure_method(rank_t *rank, bench_method_t method, double *time_us) {
+  const bench_lower_bound_call_t call = {rank->settings->collective, rank->settings->ranks,
+                                         rank->peers, rank->buffers.call_bytes};
+  rank->addresses = NULL;
+  COLL_TRY(bench_copy_list_make(&call, method, rank->number, &rank->copies));
+  coll_status_t status = resolve_operands(rank);
+  if (status == COLL_OK) *time_us = fastest_copies(rank, method);
+  free(rank->addresses);
+  bench_copy_list_free(&rank->copies);
   return status;
 }
 
-/* Whether there is a core for each rank, so that who waits takes nobody's. */
-static bool crosses(const rank_t *rank) {
+/* Whether every rank has a core, so that a waiting rank takes no other rank's core. */
+static bool has_core_per_rank(const rank_t *rank) {
   const limit_settings_t *settings = rank->settings;
   return settings->ranks > 1 && rank->peers == settings->ranks && rank->buffers.call_bytes > 0;
 }
 
-static double crossing_around(rank_t *rank, bool many) {
-  double least_us = 0;
-  bench_crossing_lap(&rank->crossing, many);
-  (void)meet(rank);
-  for (int by_vectors = 0; by_vectors <= 1; by_vectors++) {
-    rank->fetches_by_vectors = by_vectors == 1;
-    double time_us = fastest(rank, cross, false);
-    if (least_us == 0 || time_us < least_us) least_us = time_us;
+static double time_with_ring(rank_t *rank, bool many) {
+  double min_us = 0;
+  bench_baseline_set_ring(&rank->baseline, many);
+  (void)barrier(rank);
+  for (int with_vectors = 0; with_vectors <= 1; with_vectors++) {
+    rank->receives_by_vectors = with_vectors == 1;
+    double time_us = fastest(rank, run_baseline, false);
+    if (min_us == 0 || time_us < min_us) min_us = time_us;
   }
-  return least_us;
+  return min_us;
 }
 
-/* Around so few slots that they stay in caches, or so many that the peer's have let go of what is
- * written next; which what is long sees to anyway. */
-static double fastest_lap(rank_t *rank) {
-  double long_us = crossing_around(rank, true);
-  if (rank->crossing.bytes >= SHORT_LAPS_BELOW) return long_us;
-  double short_us = crossing_around(rank, false);
-  return short_us < long_us ? short_us : long_us;
+/* Few slots stay in the caches. With many slots, the partner's cache no longer holds the slot that
+ * is written next; long transfers need only that case. */
+static double fastest_ring(rank_t *rank) {
+  double large_us = time_with_ring(rank, true);
+  if (rank->baseline.bytes >= SMALL_RING_BELOW) return large_us;
+  double small_us = time_with_ring(rank, false);
+  return small_us < large_us ? small_us : large_us;
 }
 
-/* In pieces of whichever size is the better. */
-static double fastest_crossing(rank_t *rank) {
-  bench_crossing_t *c = &rank->crossing;
-  double least_us = 0;
-  bench_crossing_plan(rank->settings->collective, rank->buffers.call_bytes, rank->settings->ranks,
+/* The time with the fastest chunk size. */
+static double fastest_baseline(rank_t *rank) {
+  bench_baseline_t *c = &rank->baseline;
+  double min_us = 0;
+  bench_baseline_plan(rank->settings->collective, rank->buffers.call_bytes, rank->settings->ranks,
                       rank->number % 2 == 0, c);
-  for (size_t bytes = BENCH_SLOT_BYTES; bytes >= BENCH_SLOT_BYTES_MIN; bytes /= 4) {
-    bool differs = c->bytes > bytes && c->bytes < SHORT_PIECES_BELOW;
-    if (bytes < BENCH_SLOT_BYTES && !differs) break;
-    c->piece_bytes = bytes;
-    double time_us = fastest_lap(rank);
-    if (least_us == 0 || time_us < least_us) least_us = time_us;
+  for (size_t bytes = BENCH_CHUNK_BYTES_MAX; bytes >= BENCH_CHUNK_BYTES_MIN; bytes /= 4) {
+    bool differs = c->bytes > bytes && c->bytes < SMALL_CHUNKS_BELOW;
+    if (bytes < BENCH_CHUNK_BYTES_MAX && !differs) break;
+    c->chunk_bytes = bytes;
+    double time_us = fastest_ring(rank);
+    if (min_us == 0 || time_us < min_us) min_us = time_us;
   }
-  return least_us;
+  return min_us;
 }
 
 static coll_status_t measure_size(rank_t *rank, size_t bytes, json_t *all) {
   double mapped_us = 0, staged_us = 0;
-  COLL_TRY(lay_out(rank->settings, bytes, rank->memory, &rank->buffers));
+  COLL_TRY(lay_out_buffers(rank->settings, bytes, rank->memory, &rank->buffers));
   fill(rank);
-  for (bench_way_t way = 0; way < BENCH_STAGED; way++) {
+  for (bench_method_t method = 0; method < BENCH_STAGED; method++) {
     double time_us;
-    if (!bench_moves_differ(rank->settings->collective, way)) continue;
-    COLL_TRY(measure_way(rank, way, &time_us));
+    if (!bench_lower_bound_differs(rank->settings->collective, method)) continue;
+    COLL_TRY(measure_method(rank, method, &time_us));
     if (mapped_us == 0 || time_us < mapped_us) mapped_us = time_us;
   }
-  COLL_TRY(measure_way(rank, BENCH_STAGED, &staged_us));
+  COLL_TRY(measure_method(rank, BENCH_STAGED, &staged_us));
   json_t *figures = json_pack("{s:I, s:f, s:f}", "bytes", (json_int_t)bytes, "mapped_us", mapped_us,
                               "staged_us", staged_us);
-  if (crosses(rank)) {
-    json_object_set_new(figures, "crossing_us", json_real(fastest_crossing(rank)));
+  if (has_core_per_rank(rank)) {
+    json_object_set_new(figures, "crossing_us", json_real(fastest_baseline(rank)));
   }
   json_array_append_new(all, figures);
   return COLL_OK;
 }
 
-/* ---- a rank */
+/* ---- one rank */
 
 static coll_status_t pin(const rank_t *rank) {
   const limit_settings_t *settings = rank->settings;
@@ -471,11 +483,13 @@ static coll_status_t run_rank(rank_t *rank) {
   const limit_settings_t *settings = rank->settings;
   COLL_TRY(pin(rank));
   bool alone = settings->ranks == 1;
-  double barrier_us = figure(rank, meet_again, FLAG_ITERATIONS, 1);
-  double trip_us = alone ? 0 : figure(rank, round_trip, FLAG_ITERATIONS, 1);
-  double one_way_us = alone ? 0 : figure(rank, post_one_way, FLAG_ITERATIONS, 1);
-  if (one_way_us > trip_us) one_way_us = trip_us; /* a flag may wait for an answer as well */
-  /* From here on only ranks with a core of their own go on, and each works for every rank there. */
+  double barrier_us = measure(rank, timed_barrier, FLAG_ITERATIONS, 1);
+  double round_trip_us = alone ? 0 : measure(rank, round_trip, FLAG_ITERATIONS, 1);
+  double one_way_us = alone ? 0 : measure(rank, one_way_flag, FLAG_ITERATIONS, 1);
+  if (one_way_us > round_trip_us)
+    one_way_us = round_trip_us; /* noise: one way cannot take longer than a round trip */
+  /* From pointers on only ranks with a core of their own go on, and each works for every rank
+   * there. */
   if (settings->cpu_count > 0 && settings->cpu_count < settings->ranks) {
     rank->peers = settings->cpu_count;
   }
@@ -487,7 +501,7 @@ static coll_status_t run_rank(rank_t *rank) {
   }
   json_t *all =
       json_pack("{s:i, s:f, s:f, s:f, s:o}", "ranks", settings->ranks, "barrier_us", barrier_us,
-                "round_trip_us", trip_us, "one_way_us", one_way_us, "moves", moves);
+                "round_trip_us", round_trip_us, "one_way_us", one_way_us, "moves", moves);
   if (status == COLL_OK && rank->number == 0) {
     bool printed = json_dumpf(all, stdout, JSON_COMPACT) == 0 && puts("") != EOF;
     if (!printed || fflush(stdout) != 0) {
@@ -498,7 +512,7 @@ static coll_status_t run_rank(rank_t *rank) {
   return status;
 }
 
-/* ---- all that ranks share */
+/* ---- shared memory */
 
 static size_t share_bytes(const limit_settings_t *settings) {
   return base_round_up((size_t)settings->ranks * sizeof(rank_share_t), PAGE_BYTES);
@@ -508,7 +522,7 @@ coll_status_t limit_memory_bytes(const limit_settings_t *settings, size_t *bytes
   size_t largest = 0;
   for (int i = 0; i < settings->size_count; i++) {
     buffers_t buffers;
-    COLL_TRY(lay_out(settings, settings->sizes[i], NULL, &buffers));
+    COLL_TRY(lay_out_buffers(settings, settings->sizes[i], NULL, &buffers));
     if (buffers.bytes > largest) largest = buffers.bytes;
   }
   *bytes = share_bytes(settings) + largest;
@@ -521,7 +535,7 @@ coll_status_t limit_rank_run(const limit_settings_t *settings, int number, void 
                  .shares = memory,
                  .memory = (char *)memory + share_bytes(settings),
                  .peers = settings->ranks};
-  rank.crossing.own = &rank.shares[number].outbox;
-  if ((number ^ 1) < settings->ranks) rank.crossing.partners = &rank.shares[number ^ 1].outbox;
+  rank.baseline.own = &rank.shares[number].outbox;
+  if ((number ^ 1) < settings->ranks) rank.baseline.partner = &rank.shares[number ^ 1].outbox;
   return run_rank(&rank);
 }

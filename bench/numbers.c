@@ -1,4 +1,4 @@
-/* One generic codec, driven by the format's field widths, serves every floating-point dtype. */
+/* One codec for all floating-point dtypes, parameterized by the widths of their bit fields. */
 #include "bench/numbers.h"
 
 #include <assert.h>
@@ -76,8 +76,8 @@ double bench_float_decode(coll_dtype_t dtype, uint64_t bits) {
   return bits >> magnitude_bits & 1 ? -value : value;
 }
 
-/* Counting in units of the last place from the exponent's bottom makes a carry out of the mantissa
- * move into the exponent by itself, and subnormals need no case of their own. */
+/* Counts in units of the last place from the lower end of the exponent's range. A carry out of the
+ * mantissa then increments the exponent, and subnormals need no case of their own. */
 static uint64_t encode_magnitude(bench_format_t format, double value) {
   uint64_t limit = largest_finite(format);
   if (isinf(value)) return format.has_infinity ? limit + 1 : limit;

@@ -1,7 +1,7 @@
 /*
- * Elements of every dtype as numbers: exact decoding to double, correctly rounded encoding from it.
- * Slow and obvious on purpose: this is what results are checked against, so it shares nothing with
- * the library's own conversions.
+ * Conversion of elements of every dtype: exact decoding to double, correctly rounded encoding from
+ * double. The code is simple and slow on purpose. Results are checked against it, so it shares no
+ * code with the conversions of the library.
  */
 #ifndef BENCH_NUMBERS_H
 #define BENCH_NUMBERS_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The shape of a floating-point dtype. */
+/* The bit layout of a floating-point dtype. */
 typedef struct bench_format {
   int exponent_bits, mantissa_bits; /* mantissa without the leading one */
   int bias;
@@ -20,12 +20,12 @@ typedef struct bench_format {
 } bench_format_t;
 
 bool bench_dtype_is_float(coll_dtype_t dtype);
-bool bench_dtype_is_signed(coll_dtype_t dtype); /* of integers */
+bool bench_dtype_is_signed(coll_dtype_t dtype); /* integers only */
 
-/* dtype is a floating-point one. */
+/* dtype must be a floating-point dtype. */
 bench_format_t bench_format_of(coll_dtype_t dtype);
 
-/* The bits of an element, in the low end of a word, and back. */
+/* Loads the bits of an element into the low bits of a word, and stores them. */
 uint64_t bench_element_load(coll_dtype_t dtype, const void *element);
 void bench_element_store(coll_dtype_t dtype, uint64_t bits, void *element);
 

@@ -1,4 +1,4 @@
-/* The columns are those of nccl-tests, so that scripts and eyes used to them find their way. */
+/* The columns are those of nccl-tests, so that scripts for its output can read this table too. */
 #include "bench/report.h"
 
 #include <inttypes.h>
@@ -58,7 +58,7 @@ coll_status_t bench_report_begin(const bench_settings_t *settings, const bench_r
   bench_report_t begun = {
       .settings = settings, .ranks = ranks, .row_count = rows->count, .out = out};
   if (settings->json != NULL) {
-    COLL_TRY(bench_journal_begin(settings->json, settings, ranks, &begun.journal));
+    COLL_TRY(bench_json_output_begin(settings->json, settings, ranks, &begun.output));
   }
   print_settings(&begun);
   if (settings->brief) print_brief_head(&begun);
@@ -70,7 +70,7 @@ coll_status_t bench_report_begin(const bench_settings_t *settings, const bench_r
   return COLL_OK;
 }
 
-/* A few digits at any magnitude, in at most 9 columns. */
+/* Prints a time with a few significant digits in at most 9 columns. */
 static void print_time(FILE *out, double time_us) {
   if (time_us <= 0) {
     fprintf(out, "  %9s", "-");
@@ -79,41 +79,41 @@ static void print_time(FILE *out, double time_us) {
   }
 }
 
-static void print_bandwidth(FILE *out, const bench_outcome_t *outcome, double gigabytes_s) {
-  if (outcome->time_us <= 0) {
+static void print_bandwidth(FILE *out, const bench_result_t *result, double gigabytes_s) {
+  if (result->time_us <= 0) {
     fprintf(out, " %7s", "-");
   } else {
     fprintf(out, " %7.*f", gigabytes_s < 100 ? 2 : 1, gigabytes_s);
   }
 }
 
-static void print_outcome(const bench_report_t *report, const bench_row_t *row,
-                          const bench_outcome_t *outcome) {
-  if (!outcome->ran) {
+static void print_result(const bench_report_t *report, const bench_row_t *row,
+                         const bench_result_t *result) {
+  if (!result->ran) {
     fprintf(report->out, "  %9s %7s %7s %6s", "-", "-", "-", "N/A");
     return;
   }
-  print_time(report->out, outcome->time_us);
-  print_bandwidth(report->out, outcome, bench_outcome_algbw(row, outcome));
-  print_bandwidth(report->out, outcome, bench_outcome_busbw(row, outcome, report->ranks));
+  print_time(report->out, result->time_us);
+  print_bandwidth(report->out, result, bench_result_algbw(row, result));
+  print_bandwidth(report->out, result, bench_result_busbw(row, result, report->ranks));
   if (report->settings->checks > 0) {
-    fprintf(report->out, " %6" PRIu64, outcome->wrong);
+    fprintf(report->out, " %6" PRIu64, result->wrong);
   } else {
     fprintf(report->out, " %6s", "N/A");
   }
 }
 
-/* The algorithm that ran, starred when it is not the one that was asked for. */
-static void algo_text(const bench_row_t *row, const bench_outcome_t *outcome,
+/* The algorithm that ran, with a star if it is not the requested one. */
+static void algo_text(const bench_row_t *row, const bench_result_t *result,
                       char text[BENCH_ALGO_BYTES + 1]) {
-  const char *name = outcome->algo[0] != '\0' ? outcome->algo : "-";
+  const char *name = result->algo[0] != '\0' ? result->algo : "-";
   snprintf(text, BENCH_ALGO_BYTES + 1, "%s%s", name,
-           bench_outcome_fell_back(row, outcome) ? "*" : "");
+           bench_result_fell_back(row, result) ? "*" : "");
 }
 
 static void print_row(bench_report_t *report, const bench_row_t *row,
-                      const bench_outcome_t *out_of_place, const bench_outcome_t *in_place) {
-  const bench_outcome_t *shown = out_of_place->ran ? out_of_place : in_place;
+                      const bench_result_t *out_of_place, const bench_result_t *in_place) {
+  const bench_result_t *shown = out_of_place->ran ? out_of_place : in_place;
   bool first = report->all.rows == 0 || row->collective != report->last.collective;
   if (first) print_table_head(report, row->collective);
   char root[16] = "-", algo[BENCH_ALGO_BYTES + 1];
@@ -124,18 +124,18 @@ static void print_row(bench_report_t *report, const bench_row_t *row,
     algo_text(row, shown, algo);
     fprintf(report->out, " %*s", ALGO_WIDTH, algo);
   }
-  print_outcome(report, row, out_of_place);
-  print_outcome(report, row, in_place);
+  print_result(report, row, out_of_place);
+  print_result(report, row, in_place);
   fputc('\n', report->out);
   fflush(report->out);
 }
 
-static void count_outcome(bench_tally_t *tally, const bench_row_t *row,
-                          const bench_outcome_t *outcome, int ranks) {
-  if (!outcome->ran) return;
-  tally->wrong += outcome->wrong;
-  if (outcome->time_us <= 0 || row->bytes == 0) return;
-  double busbw = bench_outcome_busbw(row, outcome, ranks);
+static void count_result(bench_tally_t *tally, const bench_row_t *row, const bench_result_t *result,
+                         int ranks) {
+  if (!result->ran) return;
+  tally->wrong += result->wrong;
+  if (result->time_us <= 0 || row->bytes == 0) return;
+  double busbw = bench_result_busbw(row, result, ranks);
   tally->busbw_sum += busbw;
   tally->busbw_count++;
   if (busbw > tally->busbw_best) tally->busbw_best = busbw;
@@ -161,7 +161,7 @@ static void end_part(bench_report_t *report) {
 }
 
 void bench_report_row(bench_report_t *report, const bench_row_t *row,
-                      const bench_outcome_t *out_of_place, const bench_outcome_t *in_place) {
+                      const bench_result_t *out_of_place, const bench_result_t *in_place) {
   if (report->settings->brief) {
     bool same = row->collective == report->last.collective && row->algo == report->last.algo;
     if (!same) end_part(report);
@@ -172,15 +172,15 @@ void bench_report_row(bench_report_t *report, const bench_row_t *row,
   bench_tally_t *const tallies[] = {&report->all, &report->part};
   for (int i = 0; i < 2; i++) {
     tallies[i]->rows++;
-    count_outcome(tallies[i], row, out_of_place, report->ranks);
-    count_outcome(tallies[i], row, in_place, report->ranks);
+    count_result(tallies[i], row, out_of_place, report->ranks);
+    count_result(tallies[i], row, in_place, report->ranks);
   }
-  if (bench_outcome_fell_back(row, out_of_place) || bench_outcome_fell_back(row, in_place)) {
+  if (bench_result_fell_back(row, out_of_place) || bench_result_fell_back(row, in_place)) {
     report->fell_back = true;
   }
   report->last = *row;
-  if (report->journal != NULL) {
-    bench_journal_row(report->journal, row, out_of_place, in_place, report->ranks);
+  if (report->output != NULL) {
+    bench_json_output_row(report->output, row, out_of_place, in_place, report->ranks);
   }
   if (report->shows_progress) {
     base_progress_update(&report->progress, (double)report->all.rows,
@@ -193,7 +193,8 @@ coll_status_t bench_report_end(bench_report_t *report) {
   if (report->shows_progress) fputs("\r\x1b[K", stderr);
   fputs("#\n", report->out);
   if (report->fell_back && !report->settings->brief) {
-    fputs("# * this algorithm ran, as the one asked for cannot serve the call\n", report->out);
+    fputs("# * the requested algorithm does not support the call; this one ran instead\n",
+          report->out);
   }
   if (report->settings->checks > 0) {
     fprintf(report->out, "# Wrong elements    : %" PRIu64 " %s\n", report->all.wrong,
@@ -208,8 +209,8 @@ coll_status_t bench_report_end(bench_report_t *report) {
   }
   fflush(report->out);
   coll_status_t status = COLL_OK;
-  if (report->journal != NULL) {
-    status = bench_journal_end(report->journal, report->all.wrong, mean_busbw(&report->all));
+  if (report->output != NULL) {
+    status = bench_json_output_end(report->output, report->all.wrong, mean_busbw(&report->all));
   }
   *report = (bench_report_t){0};
   return status;
@@ -217,6 +218,6 @@ coll_status_t bench_report_end(bench_report_t *report) {
 
 void bench_report_abandon(bench_report_t *report) {
   if (report->shows_progress) fputs("\r\x1b[K", stderr);
-  if (report->journal != NULL) bench_journal_abandon(report->journal);
+  if (report->output != NULL) bench_json_output_abandon(report->output);
   *report = (bench_report_t){0};
 }

@@ -52,7 +52,7 @@ static coll_status_t add_roots(const bench_settings_t *settings, bench_row_t row
 
 static coll_status_t add_ops(const bench_settings_t *settings, bench_row_t row, int ranks,
                              bench_rows_t *rows) {
-  row.op = BENCH_MOVE;
+  row.op = BENCH_OP_NONE;
   if (!bench_collective_reduces(row.collective)) return add_roots(settings, row, ranks, rows);
   for (row.op = 0; row.op < BENCH_OP_COUNT; row.op++) {
     if (settings->ops[row.op]) COLL_TRY(add_roots(settings, row, ranks, rows));

@@ -1,4 +1,4 @@
-/* The option table of collbench and the checks that the table cannot express. */
+/* The option table of collbench, and checks that the table cannot express. */
 #include "bench/settings.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static const char *const memory_words[] = {"malloc", "coll", NULL};
 static const char *const place_words[] = {"out", "in", "both", NULL};
 static const char *const print_words[] = {"auto", "rows", "brief", NULL};
 
-/* The dtypes under their own names, then under those that nccl-tests knows them by. */
+/* Names of dtypes in nccl-tests that differ from those of libcoll. */
 static const struct {
   const char *name;
   coll_dtype_t dtype;
@@ -36,30 +36,25 @@ enum { ALIAS_COUNT = sizeof dtype_aliases / sizeof dtype_aliases[0] };
 static const char summary[] =
     "Measures a collective over the ranks of a launcher (collrun, torchrun, mpirun, srun) or over\n"
     "threads, and checks every element of its results. COLLECTIVE is allreduce, reduce,\n"
-    "reduce_scatter, allgather, broadcast, gather, scatter, alltoall, alltoallv, barrier, "
-    "sendrecv\n"
-    "or all.\n"
+    "reduce_scatter, allgather, broadcast, gather, scatter, alltoall, alltoallv, barrier,\n"
+    "sendrecv or all.\n"
     "\n"
-    "size is the larger of a rank's two buffers in bytes, rounded down to whole elements; count "
-    "is\n"
-    "what the call is given, so one rank's block where the size is made of one block per rank.\n"
+    "size: the larger of a rank's two buffers in bytes, rounded down to whole elements.\n"
+    "count: the count of the call. It stands for one rank's block where a buffer holds one block\n"
+    "per rank.\n"
     "\n"
-    "time: the timed calls are made back to back in up to 10 batches. A batch's time is the mean\n"
-    "per call, of the slowest rank; the figure is the median of the batches, so a batch that the\n"
-    "machine disturbed does not count. The calls rotate among 2 to 16 pairs of buffers (as many "
-    "as\n"
-    "fit 32 MiB), because one pair used again and again stays in the cache and flatters.\n"
-    "algbw is size over time; busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for\n"
-    "reduce_scatter, allgather, gather, scatter and alltoall, the share of the bytes that leave "
-    "the\n"
-    "rank for alltoallv, and 1 for the others, so that it compares to the speed of the hardware\n"
-    "at any number of ranks n.\n"
+    "time: timed calls run back to back in up to 10 batches. The time of a batch is the mean per\n"
+    "call of the slowest rank. The time shown is the median of the batches, so a disturbed batch\n"
+    "does not count. Calls rotate among 2 to 16 pairs of buffers (as many as fit 32 MiB), because\n"
+    "one pair used again and again stays in the cache and gives times that are too good.\n"
+    "algbw: size / time. busbw: algbw times 2(n-1)/n for allreduce, (n-1)/n for reduce_scatter,\n"
+    "allgather, gather, scatter and alltoall, the share of the bytes that leave the rank for\n"
+    "alltoallv, and 1 for the others, so that it compares to the speed of the hardware at any\n"
+    "number of ranks n.\n"
     "\n"
-    "#wrong: elements, over all ranks, that differ from the exact result, and bytes changed "
-    "around\n"
-    "the buffers or in what was sent. The check is a run of its own, apart from the timed one. "
-    "Any\n"
-    "wrong element makes the exit code 1.";
+    "#wrong: elements that differ from the exact result, plus bytes changed in the send buffer or\n"
+    "around the buffers, summed over all ranks. Checked calls are not timed. Any wrong element\n"
+    "makes the exit code 1.";
 
 static const char examples[] =
     "  collrun -n 2 collbench allreduce -b 8 -e 64M -f 2 -n 20 -w 5 -c 1 -o sum -d float32\n"
@@ -67,11 +62,11 @@ static const char examples[] =
     "  collbench alltoall --threads 4 --sizes 0,4K,1M --algo all\n"
     "      every algorithm, over four threads of one process\n"
     "  collbench allreduce --threads 4 --mem coll --sizes 4,64K,16M --explain\n"
-    "      which algorithm is chosen among four ranks, and why\n"
+    "      predicted times of all algorithms among four ranks, and the chosen one\n"
     "  mpirun -n 8 collbench all --algo all -d all -o all --counts 0,1,1001 -n 1 -w 0\n"
-    "      check everything, briefly\n";
+    "      check every combination with one call each\n";
 
-/* The values that the option table fills in, before they are checked. */
+/* Values from the option table, not yet checked. */
 typedef struct raw {
   uint64_t begin, end, step;
   int64_t factor, iterations, warmups, checks, time_ms, misalign, threads;
@@ -81,15 +76,15 @@ typedef struct raw {
 } raw_t;
 
 const char *bench_op_name(int op) {
-  return op == BENCH_MOVE ? "none" : op_words[op];
+  return op == BENCH_OP_NONE ? "none" : op_words[op];
 }
 
 /* "4K" or "1001"; uses the bytes form for both. */
 static coll_status_t parse_item(const char *option, const char *item, size_t *value) {
   uint64_t bytes;
   if (!base_text_bytes(item, &bytes) || bytes > SIZE_MAX / 2) {
-    return base_fail(COLL_ERROR_INVALID, "%s: '%s' is no size; give a list such as 0,4,16M", option,
-                     item);
+    return base_fail(COLL_ERROR_INVALID, "%s: '%s' is not a size; give a list such as 0,4,16M",
+                     option, item);
   }
   *value = (size_t)bytes;
   return COLL_OK;
@@ -120,7 +115,7 @@ static coll_status_t parse_list(const char *option, const char *text, size_t **v
   return COLL_OK;
 }
 
-/* -b to -e, multiplied by -f, or with -i added. */
+/* Sizes from -b to -e, multiplied by -f or incremented by -i. */
 static coll_status_t parse_range(const raw_t *raw, bench_settings_t *settings) {
   char low[24], high[24];
   if (raw->begin > raw->end) {
@@ -193,7 +188,7 @@ static coll_status_t parse_collective(const char *word, bench_settings_t *settin
                    base_text_nearest(word, names, COLL_COLLECTIVE_COUNT + 1));
 }
 
-/* --algo names one that at least one of the chosen collectives has. */
+/* Checks that at least one of the selected collectives has the algorithm of --algo. */
 static coll_status_t check_algo(const bench_settings_t *settings) {
   enum { MAX_NAMES = 256 };
   const char *names[MAX_NAMES];
@@ -247,7 +242,7 @@ static coll_status_t finish(const raw_t *raw, bool ranged, bench_settings_t *set
   return parse_sizes(raw, ranged, settings);
 }
 
-/* The words of the line may come in any order: options before the collective, after it, or both. */
+/* Options may come before and after the collective. */
 static coll_status_t parse_words(const base_command_t *command, int argc, char **argv,
                                  const char **collective, bool *help_printed) {
   *collective = NULL;
@@ -265,7 +260,7 @@ static coll_status_t parse_words(const base_command_t *command, int argc, char *
   return COLL_OK;
 }
 
-/* dtype_words has room for every name, every alias, "all" and NULL. */
+/* dtype_words has space for every name, every alias, "all" and NULL. */
 static void list_dtype_words(const char *dtype_words[]) {
   for (int i = 0; i < COLL_DTYPE_COUNT; i++) dtype_words[i] = coll_dtype_name((coll_dtype_t)i);
   for (int i = 0; i < ALIAS_COUNT; i++) dtype_words[COLL_DTYPE_COUNT + i] = dtype_aliases[i].name;
@@ -284,19 +279,19 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
        1024},
       {'i', "stepbytes", BASE_OPTION_BYTES, &raw->step, "SIZE",
        "add to the size instead; 0: do not", 0, SIZE_LIMIT},
-      {0, "sizes", BASE_OPTION_TEXT, &raw->sizes, "LIST", "these sizes instead: 0,4,16M"},
-      {0, "counts", BASE_OPTION_TEXT, &raw->counts, "LIST", "these counts of elements: 0,1,1001"},
+      {0, "sizes", BASE_OPTION_TEXT, &raw->sizes, "LIST", "these sizes instead, such as 0,4,16M"},
+      {0, "counts", BASE_OPTION_TEXT, &raw->counts, "LIST",
+       "these counts of elements, such as 0,1,1001"},
       {'n', "iters", BASE_OPTION_INTEGER, &raw->iterations, "N", "timed calls; 0: only check", 0,
        1000000},
-      {'w', "warmup_iters", BASE_OPTION_INTEGER, &raw->warmups, "N", "calls before those", 0,
-       1000000},
-      {'c', "check", BASE_OPTION_INTEGER, &raw->checks, "N", "checked calls, each on new values", 0,
-       1000000},
+      {'w', "warmup_iters", BASE_OPTION_INTEGER, &raw->warmups, "N",
+       "untimed calls before the timed ones", 0, 1000000},
+      {'c', "check", BASE_OPTION_INTEGER, &raw->checks, "N", "checked calls, each with new values",
+       0, 1000000},
       {0, "time-ms", BASE_OPTION_INTEGER, &raw->time_ms, "MS",
-       "fewer timed calls, and warm-up to suit, where -n would take longer; 0: never", 0, 1000000},
+       "limit for the timed calls of a size; it also sets the warm-up; 0: no limit", 0, 1000000},
       {0, "place", BASE_OPTION_WORD, &raw->place, "WHERE",
-       "out: the result in a buffer of its own; in: in the one that was sent; both",
-       .words = place_words},
+       "out: separate buffers; in: in place; both", .words = place_words},
       {'o', "op", BASE_OPTION_WORD, &raw->op, "OP",
        "reduction: sum, prod, max, min, avg, premulsum, all", .words = op_words},
       {'d', "datatype", BASE_OPTION_WORD, &raw->dtype, "TYPE",
@@ -305,21 +300,21 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
       {'u', "unalign", BASE_OPTION_INTEGER, &raw->misalign, "N", "begin buffers N elements later",
        0, 4096},
       {0, "algo", BASE_OPTION_TEXT, &settings->algo, "NAME",
-       "insist on this algorithm, or try all"},
+       "use this algorithm, or all: each in turn"},
       {0, "mem", BASE_OPTION_WORD, &raw->memory, "KIND", "buffers from malloc or coll_mem_alloc",
        .words = memory_words},
       {0, "stream", BASE_OPTION_FLAG, &settings->stream, NULL, "queue the calls on a host stream"},
       {0, "threads", BASE_OPTION_INTEGER, &raw->threads, "N",
-       "run N ranks as threads of this process; 0: use the launcher's", 0, 4096},
+       "run N ranks as threads of this process; 0: the launcher starts the ranks", 0, 4096},
       {0, "print", BASE_OPTION_WORD, &raw->print, "HOW",
        "rows: every size; brief: a line per algorithm; auto: brief for 'all'",
        .words = print_words},
       {0, "json", BASE_OPTION_TEXT, &settings->json, "FILE",
-       "write rows, settings and machine there"},
+       "write rows, settings and machine to this JSON file"},
       {0, "explain", BASE_OPTION_FLAG, &settings->explain, NULL,
-       "measure nothing; show what each algorithm is expected to take, and why"},
+       "show predicted times of all algorithms instead of measuring"},
       {0, "knobs", BASE_OPTION_FLAG, &raw->knobs, NULL,
-       "only list the COLL_* environment variables with their values"},
+       "list the COLL_* environment variables and their values"},
   };
   const base_command_t command = {"collbench", "COLLECTIVE [options]",
                                   summary,     examples,
@@ -353,7 +348,7 @@ coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *sett
   }
   if (*help_printed) return COLL_OK;
   if (collective == NULL) {
-    return base_fail(COLL_ERROR_INVALID, "say what to measure: collbench allreduce (--help)");
+    return base_fail(COLL_ERROR_INVALID, "name a collective: collbench allreduce (see --help)");
   }
   COLL_TRY(parse_collective(collective, &parsed));
   bool ranged = raw.begin != untouched.begin || raw.end != untouched.end ||

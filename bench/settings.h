@@ -1,4 +1,4 @@
-/* What a run of collbench was asked to do: its command line, checked. */
+/* The checked command line of collbench. */
 #ifndef BENCH_SETTINGS_H
 #define BENCH_SETTINGS_H
 
@@ -22,26 +22,26 @@ typedef struct bench_settings {
   size_t size_count;
   size_t *counts; /* elements as passed to the call, run after the sizes; owned */
   size_t count_count;
-  const char *algo; /* NULL: the library's choice; "all": each in turn */
+  const char *algo; /* NULL: the library chooses; "all": every one */
   int root;         /* or BENCH_ROOT_ALL */
   bool places[BENCH_PLACE_COUNT];
   int iterations, warmups, checks;
-  int time_ms;     /* that a row's timed calls take at most, about; 0: however long they take */
+  int time_ms;     /* approximate limit for the timed calls of a row; 0: no limit */
   size_t misalign; /* elements that buffers begin after an aligned address */
-  int threads;     /* ranks as threads of this process; 0: processes of a launcher */
+  int threads; /* number of ranks as threads of this process; 0: the launcher starts the ranks */
   bool coll_memory, stream;
-  bool explain;     /* tell why algorithms are chosen; measure nothing */
+  bool explain;     /* show predicted times instead of measuring */
   bool brief;       /* one line per collective and algorithm */
   const char *json; /* file, or NULL */
 } bench_settings_t;
 
-/* *helped: the help page or the knobs were printed and nothing is to be run. COLL_ERROR_INVALID
- * says what is wrong with the command line. Free the settings after success. */
+/* *help_printed: the help or the knobs were printed; do not run anything. COLL_ERROR_INVALID: the
+ * command line is wrong. Free the settings after success. */
 coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *settings,
                                    bool *help_printed);
 void bench_settings_free(bench_settings_t *settings);
 
-/* Name of a reduction of the benchmark; "none" for BENCH_MOVE. */
+/* Name of a reduction of the benchmark; "none" for BENCH_OP_NONE. */
 const char *bench_op_name(int op);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * How calls are timed, for libcoll and for every peer alike: back to back in a few batches, each
- * batch's mean being one figure. What is timed reaches this by functions alone.
+ * Times calls of libcoll and of every other library in the same way: back to back, in a few
+ * batches. A batch yields the mean time per call. The library is accessed through function pointers
+ * only.
  */
 #ifndef BENCH_TIMING_H
 #define BENCH_TIMING_H
@@ -9,30 +10,31 @@
 
 #define BENCH_BATCHES_MAX 10
 
-/* The calls of one rank. All ranks make the same ones in the same order. */
-typedef struct bench_timed {
-  void *context; /* the functions' own */
-  /* Makes the call on that pair of buffers; it may still run on return. Its own time is part of
-   * what is timed, so it only looks up where the buffers are. */
+/* The calls of one rank. All ranks make the same calls in the same order. */
+typedef struct bench_timed_calls {
+  void *context; /* passed to the functions */
+  /* Makes the call on that pair of buffers; the call may still run on return. The time of this
+   * function is measured too, so it should do nothing but call the library. */
   coll_status_t (*call)(void *context, int pair);
-  coll_status_t (*store_fence)(void *context); /* returns when the calls made so far are complete */
-  coll_status_t (*meet)(void *context);        /* returns when every rank has come here */
-  /* Makes the value the greatest that any rank has; asked only under a limit of time. */
-  coll_status_t (*greatest)(void *context, double *value);
-  int rotation; /* pairs of buffers, taken in turn */
-} bench_timed_t;
+  coll_status_t (*complete)(void *context); /* returns when all calls so far are complete */
+  coll_status_t (*barrier)(void *context);  /* returns when every rank has called it */
+  /* Sets *value to the maximum over all ranks. Called only with a time limit. */
+  coll_status_t (*max)(void *context, double *value);
+  int pair_count; /* pairs of buffers, used in rotation */
+} bench_timed_calls_t;
 
-typedef struct bench_effort {
-  int warmups, iterations; /* calls before those that are timed, and those */
-  int time_ms;             /* 0, or a limit: it then decides on the warm-up too */
-} bench_effort_t;
+typedef struct bench_timing_options {
+  int warmups, iterations; /* numbers of calls: untimed, timed */
+  int time_ms;             /* limit for the timed calls; it also sets the warm-up. 0: no limit */
+} bench_timing_options_t;
 
-/* *batches of calls, as all ranks agree; batch_us gets each one's time per call on this rank and
- * has room for BENCH_BATCHES_MAX. */
-coll_status_t bench_timing_run(const bench_timed_t *timed, const bench_effort_t *effort,
-                               double *batch_us, int *batches);
+/* Makes the calls. batch_us, with room for BENCH_BATCHES_MAX, gets the time per call of each batch
+ * on this rank; *batches is the number of batches, the same on all ranks. */
+coll_status_t bench_timing_run(const bench_timed_calls_t *timed,
+                               const bench_timing_options_t *options, double *batch_us,
+                               int *batches);
 
-/* Their median, of one at least; sorts them. */
-double bench_timing_median(double *figures, int count);
+/* The median of at least one time; sorts the array. */
+double bench_timing_median(double *times, int count);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * Integers: random bits, as they wrap (odd ones for products, which would soon be 0 otherwise).
- * Floats: small integers times a power of two for sums, powers of two for products, with magnitudes
- * chosen by the rank count so that no partial result needs more bits than the dtype has. When the
- * ranks are too many for that, only every stride-th of them contributes to an element, a different
- * subset for each index.
+ * Integers: random bits, because integer arithmetic wraps. Products use odd numbers, as a product
+ * of random numbers soon becomes 0. Floats: small integers times a power of two for sums, powers of
+ * two for products. The magnitudes depend on the number of ranks, so that no partial result needs
+ * more bits than the dtype has. With too many ranks for that, only every stride-th rank contributes
+ * a value to an element, and the subset differs from index to index; the other ranks contribute a
+ * neutral value.
  */
 #include "bench/values.h"
 
@@ -22,7 +23,7 @@ static uint64_t mix(uint64_t word) {
   return word ^ word >> 31;
 }
 
-/* What all ranks share about an index, and what one rank (or one pair of ranks) has of its own. */
+/* Two hashes: one of an index, the same for all ranks; one of an index and a rank or rank pair. */
 static uint64_t index_hash(const bench_values_t *values, size_t index) {
   return mix(values->seed ^ mix(index % BENCH_VALUES_PERIOD));
 }
@@ -35,14 +36,14 @@ static uint64_t mask_of(coll_dtype_t dtype) {
   return UINT64_MAX >> (64 - 8 * coll_dtype_bytes(dtype));
 }
 
-/* Uniform in [-most, most]. */
-static int64_t pick(uint64_t hash, int64_t most) {
-  return (int64_t)(hash % (2 * (uint64_t)most + 1)) - most;
+/* Uniformly distributed in [-bound, bound]. */
+static int64_t pick(uint64_t hash, int64_t bound) {
+  return (int64_t)(hash % (2 * (uint64_t)bound + 1)) - bound;
 }
 
-/* Whether this member is one of the at most `room` of `count` that take part at this index. */
-static bool takes_part(uint64_t hash, int member, int count, int64_t room) {
-  int64_t stride = (count + room - 1) / room;
+/* Selects at bound `limit` of `count` members for an index: whether this member is selected. */
+static bool takes_part(uint64_t hash, int member, int count, int64_t limit) {
+  int64_t stride = (count + limit - 1) / limit;
   return ((uint64_t)member + hash) % (uint64_t)stride == 0;
 }
 
@@ -58,51 +59,51 @@ static double scale_of(uint64_t hash) {
 }
 
 static double sum_term(const bench_values_t *values, uint64_t hash, int rank) {
-  int64_t room = exact_integers(values->dtype);
+  int64_t limit = exact_integers(values->dtype);
   uint64_t own = member_hash(hash, rank);
   int64_t term;
-  if (values->ranks <= room) {
-    term = pick(own, room / values->ranks);
+  if (values->ranks <= limit) {
+    term = pick(own, limit / values->ranks);
   } else {
-    term = takes_part(hash, rank, values->ranks, room) ? (own & 1 ? 1 : -1) : 0;
+    term = takes_part(hash, rank, values->ranks, limit) ? (own & 1 ? 1 : -1) : 0;
   }
   return (double)term * scale_of(hash);
 }
 
-/* The average to come out, an integer small enough that all ranks' sum and the deviations from it
- * stay exact; and the largest deviation. */
+/* The average to produce: an integer so small that the sum over all ranks and the deviations from
+ * the average are exact. *deviation: the largest deviation. */
 static int64_t average_of(const bench_values_t *values, uint64_t hash, int64_t *deviation) {
-  int64_t room = exact_integers(values->dtype);
-  int64_t most = room / (2 * (int64_t)values->ranks);
-  *deviation = most >= 1 ? most : 1;
-  return values->ranks <= room ? pick(mix(hash), *deviation) : 0;
+  int64_t limit = exact_integers(values->dtype);
+  int64_t bound = limit / (2 * (int64_t)values->ranks);
+  *deviation = bound >= 1 ? bound : 1;
+  return values->ranks <= limit ? pick(mix(hash), *deviation) : 0;
 }
 
-/* Pairs of ranks deviate from the average by opposite amounts, so the sum divides evenly. Which
- * ranks form pairs changes with the index; of an odd number one has the average itself. */
+/* The two ranks of a pair deviate from the average by opposite amounts, so the sum divides evenly.
+ * The pairs change with the index. With an odd number of ranks, one rank has the average itself. */
 static double average_term(const bench_values_t *values, uint64_t hash, int rank) {
   int ranks = values->ranks;
-  int64_t most, average = average_of(values, hash, &most);
+  int64_t bound, average = average_of(values, hash, &bound);
   int place = (int)(((uint64_t)rank + hash) % (uint64_t)ranks);
   int pair = place / 2;
   bool alone = place == ranks - 1 && ranks % 2 == 1;
-  int64_t room = exact_integers(values->dtype);
-  int64_t deviation = pick(member_hash(hash, pair), most);
-  if (alone || (ranks > room && !takes_part(hash, pair, ranks, room))) deviation = 0;
+  int64_t limit = exact_integers(values->dtype);
+  int64_t deviation = pick(member_hash(hash, pair), bound);
+  if (alone || (ranks > limit && !takes_part(hash, pair, ranks, limit))) deviation = 0;
   return (double)(average + (place % 2 == 0 ? deviation : -deviation)) * scale_of(hash);
 }
 
-/* Powers of two that can be multiplied in any order; one rank adds some mantissa bits. */
+/* Powers of two, whose products are exact in any order; one rank adds mantissa bits. */
 static double product_term(const bench_values_t *values, uint64_t hash, int rank) {
-  int64_t room = bench_format_of(values->dtype).bias - 1;
+  int64_t limit = bench_format_of(values->dtype).bias - 1;
   uint64_t own = member_hash(hash, rank);
-  int exponent = takes_part(hash, rank, values->ranks, room) ? (int)pick(own, 1) : 0;
+  int exponent = takes_part(hash, rank, values->ranks, limit) ? (int)pick(own, 1) : 0;
   bool owns_mantissa = (uint64_t)rank == (hash >> 20) % (uint64_t)values->ranks;
   double mantissa = owns_mantissa ? 1 + (double)(hash >> 50 & 3) / 4 : 1;
   return ldexp(own >> 63 ? -mantissa : mantissa, exponent);
 }
 
-/* Any finite number but zero, whose two signs compare equal. */
+/* Any finite number except zero: +0 and -0 compare equal but differ in bits. */
 static double extreme_term(const bench_values_t *values, uint64_t hash, int rank) {
   uint64_t bits = member_hash(hash, rank) & mask_of(values->dtype);
   double value = bench_float_decode(values->dtype, bits);
@@ -163,15 +164,15 @@ static bool is_less(coll_dtype_t dtype, uint64_t a, uint64_t b) {
   return bench_dtype_is_signed(dtype) ? sign_extend(dtype, a) < sign_extend(dtype, b) : a < b;
 }
 
-static uint64_t combine(const bench_values_t *values, uint64_t status_before, uint64_t term,
+static uint64_t combine(const bench_values_t *values, uint64_t accumulated, uint64_t term,
                         int rank) {
-  bool less = is_less(values->dtype, term, status_before);
+  bool less = is_less(values->dtype, term, accumulated);
   switch (values->op) {
-    case COLL_PROD: return status_before * term;
-    case COLL_MAX: return less ? status_before : term;
-    case COLL_MIN: return less ? term : status_before;
-    case BENCH_PREMUL_SUM: return status_before + term * integer_scalar(rank);
-    default: return status_before + term;
+    case COLL_PROD: return accumulated * term;
+    case COLL_MAX: return less ? accumulated : term;
+    case COLL_MIN: return less ? term : accumulated;
+    case BENCH_PREMUL_SUM: return accumulated + term * integer_scalar(rank);
+    default: return accumulated + term;
   }
 }
 
@@ -187,17 +188,17 @@ static uint64_t integer_result(const bench_values_t *values, uint64_t hash) {
   return (uint64_t)(sign_extend(values->dtype, result) / values->ranks);
 }
 
-/* ---- the three questions */
+/* ---- public functions */
 
 uint64_t bench_values_input(const bench_values_t *values, int rank, size_t index) {
   uint64_t hash = index_hash(values, index);
-  if (values->op == BENCH_MOVE) return member_hash(hash, rank) & mask_of(values->dtype);
+  if (values->op == BENCH_OP_NONE) return member_hash(hash, rank) & mask_of(values->dtype);
   if (!bench_dtype_is_float(values->dtype)) return integer_input(values, hash, rank);
   return bench_float_encode(values->dtype, float_input(values, hash, rank));
 }
 
 uint64_t bench_values_result(const bench_values_t *values, size_t index) {
-  assert(values->op != BENCH_MOVE);
+  assert(values->op != BENCH_OP_NONE);
   uint64_t hash = index_hash(values, index);
   if (bench_dtype_is_float(values->dtype)) {
     return bench_float_encode(values->dtype, float_result(values, hash));

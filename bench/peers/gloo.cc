@@ -1,6 +1,6 @@
-/* Gloo's collectives, over its TCP transport on the loopback interface, for peers_measure. Ranks
- * find each other by RANK and WORLD_SIZE, as collrun sets them, and the folder in GLOO_STORE.
- * GLOO_ALGORITHM is ring or bcube, for allreduce; unset leaves the choice to Gloo. */
+/* Describes Gloo, with its TCP transport on the loopback interface, for peers_measure. The
+ * rendezvous uses RANK and WORLD_SIZE, as collrun sets them, and the folder in GLOO_STORE.
+ * GLOO_ALGORITHM selects ring or bcube for allreduce; unset: Gloo chooses. */
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
@@ -29,7 +29,7 @@ namespace {
 
 using Context = std::shared_ptr<gloo::rendezvous::Context>;
 
-/* What every function of the library is given. */
+/* The context of all functions of peers_library_t. */
 struct Peer {
   Context context;
   gloo::AllreduceOptions::Algorithm algorithm;
@@ -41,7 +41,7 @@ Sum sum_of_floats() {
   return &gloo::sum<float>;
 }
 
-void most_of_doubles(void *out, const void *left, const void *right, size_t count) {
+void max_of_doubles(void *out, const void *left, const void *right, size_t count) {
   for (size_t i = 0; i < count; i++) {
     static_cast<double *>(out)[i] =
         std::max(static_cast<const double *>(left)[i], static_cast<const double *>(right)[i]);
@@ -118,9 +118,9 @@ void barrier(const Peer &peer) {
   gloo::barrier(options);
 }
 
-/* Runs Gloo's code and turns what it throws into words. */
+/* Runs Gloo's code; returns the text of an exception, or NULL. */
 template <typename Work>
-const char *told(Work work) {
+const char *error_text(Work work) {
   static std::string text;
   try {
     work();
@@ -131,9 +131,9 @@ const char *told(Work work) {
   }
 }
 
-bool has(void *, coll_collective_t collective) {
+bool supports(void *, coll_collective_t collective) {
   switch (collective) {
-    case COLL_REDUCE_SCATTER: /* only for buffers bound beforehand, and in place */
+    case COLL_REDUCE_SCATTER: /* Gloo has it only in place, for buffers bound beforehand */
     case COLL_ALLTOALLV:
     case COLL_SENDRECV: return false;
     default: return true;
@@ -146,7 +146,7 @@ const char *call(void *context, const peers_call_t *call, const void *send, void
   auto out = static_cast<float *>(recv);
   size_t count = call->count;
   int root = call->root;
-  return told([&] {
+  return error_text([&] {
     switch (call->collective) {
       case COLL_ALLREDUCE: return allreduce(peer, in, out, count);
       case COLL_REDUCE: return reduce(peer, in, out, count, root);
@@ -160,15 +160,15 @@ const char *call(void *context, const peers_call_t *call, const void *send, void
   });
 }
 
-const char *meet(void *context) {
-  return told([&] { barrier(*static_cast<Peer *>(context)); });
+const char *library_barrier(void *context) {
+  return error_text([&] { barrier(*static_cast<Peer *>(context)); });
 }
 
-const char *greatest(void *context, double *values, int count) {
-  return told([&] {
+const char *library_max(void *context, double *values, int count) {
+  return error_text([&] {
     gloo::AllreduceOptions options(static_cast<Peer *>(context)->context);
     options.setOutput(values, static_cast<size_t>(count));
-    options.setReduceFunction(most_of_doubles);
+    options.setReduceFunction(max_of_doubles);
     gloo::allreduce(options);
   });
 }
@@ -206,14 +206,14 @@ int main(int argc, char **argv) {
   }
   Peer peer = {nullptr, algorithm_of(std::getenv("GLOO_ALGORITHM"))};
   std::string name = version();
-  peers_library_t library = {name.c_str(), std::stoi(rank), std::stoi(ranks), &peer, has, call,
-                             meet,         greatest};
-  if (const char *trouble =
-          told([&] { peer.context = connect(library.rank, library.ranks, folder); })) {
-    std::fprintf(stderr, "gloo, rank %s: %s\n", rank, trouble);
+  peers_library_t library = {name.c_str(), std::stoi(rank), std::stoi(ranks), &peer, supports,
+                             call,         library_barrier, library_max};
+  if (const char *message =
+          error_text([&] { peer.context = connect(library.rank, library.ranks, folder); })) {
+    std::fprintf(stderr, "gloo, rank %s: %s\n", rank, message);
     return 1;
   }
   int code = peers_measure(argc, argv, &library);
-  if (code == 0 && meet(&peer) != nullptr) code = 1;
+  if (code == 0 && library_barrier(&peer) != nullptr) code = 1;
   return code;
 }

@@ -1,7 +1,7 @@
 /*
- * Measures another library as collbench measures libcoll: the same command line, sizes, buffers,
- * values, checks and batches. A peer's program brings its ranks up, describes the library below and
- * calls peers_measure. Usable from C++.
+ * Measures another library ("peer") in the way that collbench measures libcoll: the same command
+ * line, sizes, buffers, values, checks and batches. The program of a peer starts its ranks, fills
+ * in peers_library_t and calls peers_measure. The header works in C++ too.
  */
 #ifndef BENCH_PEERS_MEASURE_H
 #define BENCH_PEERS_MEASURE_H
@@ -15,29 +15,29 @@
 extern "C" {
 #endif
 
-/* One call: float32, the reductions sums. count is what coll.h's call of that name takes. */
+/* One call with float32 and, if it reduces, sum. count: as in the function of coll.h. */
 typedef struct peers_call {
   coll_collective_t collective;
   size_t count;
   int root;
 } peers_call_t;
 
-/* One rank of the library. Each function returns NULL, or what went wrong, in words. */
+/* One rank of the library. Each function returns NULL or an error message. */
 typedef struct peers_library {
-  const char *name; /* with its version */
+  const char *name; /* with the version */
   int rank, ranks;
-  void *context; /* the functions' own */
-  bool (*has)(void *context, coll_collective_t collective);
+  void *context; /* passed to the functions */
+  bool (*supports)(void *context, coll_collective_t collective);
   const char *(*call)(void *context, const peers_call_t *call, const void *send, void *recv);
-  const char *(*meet)(void *context); /* a barrier */
-  /* Makes each value the greatest that any rank has. */
-  const char *(*greatest)(void *context, double *values, int count);
+  const char *(*barrier)(void *context);
+  /* Sets each value to its maximum over all ranks. */
+  const char *(*max)(void *context, double *values, int count);
 } peers_library_t;
 
-/* Times and checks every row of the command line (collbench --help) that the library has, out of
- * place. Rank 0 prints one JSON object per line: first {"library"}, then for each row
- * {"collective", "bytes", "wrong", "batch_us"}, a batch being as slow as its slowest rank. Returns
- * the exit code; other ranks may wait forever when it is not 0. */
+/* Times and checks every row of the command line (collbench --help) that the library supports, out
+ * of place. Rank 0 prints one JSON object per line: first {"library"}, then for each row
+ * {"collective", "bytes", "wrong", "batch_us"}; batch_us has the times of the slowest rank. Returns
+ * the exit code. If it is not 0, other ranks may wait forever. */
 int peers_measure(int argc, char **argv, const peers_library_t *library);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* The collectives of an MPI library, whichever this is compiled with, for peers_measure. */
+/* Describes the MPI library that it is compiled with for peers_measure. */
 #include <limits.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -6,56 +6,59 @@
 
 #include "bench/peers/measure.h"
 
-/* MPI's own handlers end the program on any failure, so a code that comes back is MPI_SUCCESS; it
- * is looked at all the same. */
-static const char *told(int code) {
+/* MPI's default error handler ends the program, so a code that is returned is MPI_SUCCESS. It is
+ * checked nevertheless. */
+static const char *error_text(int code) {
   static char text[MPI_MAX_ERROR_STRING];
   int length;
   if (code == MPI_SUCCESS) return NULL;
   return MPI_Error_string(code, text, &length) == MPI_SUCCESS ? text : "an unknown MPI error";
 }
 
-static bool has(void *context, coll_collective_t collective) {
+static bool supports(void *context, coll_collective_t collective) {
   (void)context;
   return collective != COLL_ALLTOALLV && collective != COLL_SENDRECV;
 }
 
-/* context: this rank, which no timed call is to ask for. */
+/* context: this rank's number, so that a timed call need not ask MPI for it. */
 static const char *call(void *context, const peers_call_t *call, const void *send, void *recv) {
   MPI_Comm comm = MPI_COMM_WORLD;
   const int *rank = context;
   if (call->count > INT_MAX) return "more elements than an MPI count holds";
   int count = (int)call->count, root = call->root;
   switch (call->collective) {
-    case COLL_ALLREDUCE: return told(MPI_Allreduce(send, recv, count, MPI_FLOAT, MPI_SUM, comm));
-    case COLL_REDUCE: return told(MPI_Reduce(send, recv, count, MPI_FLOAT, MPI_SUM, root, comm));
+    case COLL_ALLREDUCE:
+      return error_text(MPI_Allreduce(send, recv, count, MPI_FLOAT, MPI_SUM, comm));
+    case COLL_REDUCE:
+      return error_text(MPI_Reduce(send, recv, count, MPI_FLOAT, MPI_SUM, root, comm));
     case COLL_REDUCE_SCATTER:
-      return told(MPI_Reduce_scatter_block(send, recv, count, MPI_FLOAT, MPI_SUM, comm));
+      return error_text(MPI_Reduce_scatter_block(send, recv, count, MPI_FLOAT, MPI_SUM, comm));
     case COLL_ALLGATHER:
-      return told(MPI_Allgather(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, comm));
+      return error_text(MPI_Allgather(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, comm));
     case COLL_ALLTOALL:
-      return told(MPI_Alltoall(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, comm));
+      return error_text(MPI_Alltoall(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, comm));
     case COLL_GATHER:
-      return told(MPI_Gather(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, root, comm));
+      return error_text(MPI_Gather(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, root, comm));
     case COLL_SCATTER:
-      return told(MPI_Scatter(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, root, comm));
-    case COLL_BARRIER: return told(MPI_Barrier(comm));
+      return error_text(MPI_Scatter(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, root, comm));
+    case COLL_BARRIER: return error_text(MPI_Barrier(comm));
     case COLL_BROADCAST: break;
     default: return "MPI is not measured with this collective";
   }
-  /* MPI broadcasts in place only; out of place, the root copies for itself. */
+  /* MPI_Bcast has one buffer, so out of place the root copies its input to it. */
   if (*rank == root) memcpy(recv, send, call->count * sizeof(float));
-  return told(MPI_Bcast(recv, count, MPI_FLOAT, root, comm));
+  return error_text(MPI_Bcast(recv, count, MPI_FLOAT, root, comm));
 }
 
-static const char *meet(void *context) {
+static const char *barrier(void *context) {
   (void)context;
-  return told(MPI_Barrier(MPI_COMM_WORLD));
+  return error_text(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-static const char *greatest(void *context, double *values, int count) {
+static const char *max(void *context, double *values, int count) {
   (void)context;
-  return told(MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
+  return error_text(
+      MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
 }
 
 int main(int argc, char **argv) {
@@ -68,7 +71,7 @@ int main(int argc, char **argv) {
     if (*c == '\t') *c = ' ';
   }
   peers_library_t library = {
-      .name = version, .has = has, .call = call, .meet = meet, .greatest = greatest};
+      .name = version, .supports = supports, .call = call, .barrier = barrier, .max = max};
   library.context = &library.rank;
   MPI_Comm_rank(MPI_COMM_WORLD, &library.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &library.ranks);

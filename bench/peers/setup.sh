@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# setup.sh BUILD PEER...: installs the named peers' packages where they are missing (as root or with
-# sudo), then builds collbench, collrun, limit and the peers' programs in the build folder.
+# setup.sh BUILD PEER...: installs the packages of the named peers that are missing (as root or with
+# sudo), then builds collbench, collrun, limit and the programs of the peers in the build folder.
 set -euo pipefail
 
 program=bench/compare
@@ -16,13 +16,13 @@ for peer in "$@"; do
       needs+=("openmpi-bin command:mpirun.openmpi" "libopenmpi-dev module:ompi-c") ;;
     mpich) needs+=("mpich command:mpirun.mpich" "libmpich-dev module:mpich") ;;
     gloo) needs+=("g++ command:g++" "libgloo-dev header:gloo/config.h") ;;
-    *) fail "there is no peer '$peer'; there are openmpi, mpich and gloo" ;;
+    *) fail "unknown peer '$peer'; the peers are openmpi, mpich and gloo" ;;
   esac
   targets+=("bench/peer-$peer")
 done
 
 configure_tree "$build"
-# A build folder that was configured before the peers were installed knows nothing of them.
+# A build folder that was configured before the peers were installed has no targets for them.
 if ! ninja -C "$build" -n "${targets[@]}" > /dev/null 2>&1; then
   meson setup --reconfigure "$build" "$root" > "$build/reconfigure.log" 2>&1 ||
     fail "meson cannot configure the peers; see $build/reconfigure.log"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# collbench from outside: that its own launch and every launcher's work, that it finds nothing wrong
-# where nothing is and everything where something is, and how it ends when a rank dies.
+# Runs collbench: as threads and under launchers, with correct and with corrupted results, with a
+# rank that is killed, and with wrong command lines.
 # Usage: collbench.sh COLLBENCH COLLRUN [LIBRARY-THAT-CORRUPTS]. Speaks TAP.
 collbench=$(realpath "$1")
 collrun=$(realpath "$2")
@@ -8,24 +8,24 @@ corrupt=${3:+$(realpath "$3")}
 . "$(dirname "$0")/../harness/tap.sh"
 cd "$dir" || exit 1
 
-# run CODE COMMAND...: true when it leaves with CODE. Output lands in out and err.
+# run CODE COMMAND...: true if the exit code is CODE. Writes the output to out and err.
 run() {
-  wanted=$1
+  expected=$1
   shift
   "$@" >out 2>err </dev/null
   got=$?
-  [ "$got" -eq "$wanted" ] || { echo "# exit code $got, wanted $wanted"; return 1; }
+  [ "$got" -eq "$expected" ] || { echo "# exit code $got, expected $expected"; return 1; }
 }
 
-# The last run found everything right, and said nothing else.
+# The last run found no wrong element and printed no error.
 right() { grep -q '^# Wrong elements *: 0 OK$' out && [ ! -s err ]; }
 one_line() { [ "$(wc -l <err)" = 1 ] && [ ! -s out ]; }
 now_ms() { date +%s%3N; }
 
-# ---- every way to get ranks
+# ---- threads and launchers
 
 run 0 "$collbench" allreduce -b 8 -e 4K -n 4 && right && [ "$(grep -c ' float32 ' out)" = 10 ]
-ok "a process by itself is one rank"
+ok "a process without a launcher is one rank"
 
 run 0 "$collbench" all --algo all --threads 4 --counts 0,1,1001 -n 2 -w 1 && right
 ok "threads: every collective and algorithm"
@@ -52,9 +52,9 @@ if command -v mpirun >/dev/null 2>&1; then
   ok "mpirun"
 fi
 
-# forms WANTED: which of the two places every line has a time for, such as 10.
+# forms EXPECTED: which forms every line has times for; 10: only out of place.
 forms() {
-  awk -v wanted="$1" '$3 == "float32" && ($6 != "-") ($10 != "-") != wanted { exit 1 }' out
+  awk -v expected="$1" '$3 == "float32" && ($6 != "-") ($10 != "-") != expected { exit 1 }' out
 }
 run 0 "$collrun" -n 2 "$collbench" allreduce --sizes 8,64K -n 4 --place out && right && forms 10 &&
   run 0 "$collrun" -n 2 "$collbench" allreduce --sizes 8 -n 4 --place in && right && forms 01 &&
@@ -64,19 +64,19 @@ ok "--place measures one form or both"
 begin=$(now_ms)
 run 0 "$collrun" -n 2 "$collbench" allreduce --sizes 1M -n 1000000 --time-ms 50 && right &&
   [ $(($(now_ms) - begin)) -lt 5000 ]
-ok "--time-ms ends what -n would not"
+ok "--time-ms limits the time of a large -n"
 
-# ---- why
+# ---- predicted times
 
 run 0 "$collrun" -n 3 "$collbench" allreduce --sizes 4,64K --mem coll --explain --json why.json &&
   [ "$(grep -c '^ .*\*' out)" = 2 ] && [ ! -s err ] && grep -q 'among 3 ranks' out &&
   [ "$(grep -c '"chosen": true' why.json)" = 2 ] && grep -q '"shared"' why.json
-ok "--explain shows what is chosen by size"
+ok "--explain marks the chosen algorithm of each size"
 
 run 0 "$collbench" all --threads 4 --sizes 64K --explain &&
   [ "$(grep -c '^ .*\*' out)" = "$(grep -c ' among 4 ranks' out)" ] &&
   grep -q "mapped .* reaches into users' memory" out
-ok "--explain says what is ruled out, for every collective"
+ok "--explain lists ruled-out algorithms, for every collective"
 
 # ---- the JSON file
 
@@ -91,7 +91,7 @@ if command -v python3 >/dev/null 2>&1; then
 fi
 
 run 1 "$collbench" allreduce --sizes 8 --json no/such/folder/x && one_line
-ok "--json names a file that cannot be written"
+ok "--json with a file that cannot be written"
 
 # ---- wrong results
 
@@ -99,10 +99,10 @@ if [ -n "$corrupt" ]; then
   run 1 env LD_PRELOAD="$corrupt" "$collrun" -n 3 "$collbench" allreduce --sizes 4K -n 2 &&
     grep -q '^# Wrong elements *: 2 FAILED$' out &&
     grep -q 'rank 1: wrong: allreduce float32 sum.*element 5 is .*, not ' err
-  ok "one wrong bit is counted, named and fails the run"
+  ok "one wrong bit is counted, reported and fails the run"
 fi
 
-# ---- a rank that dies
+# ---- a rank that is killed
 
 "$collrun" -n 3 sh -c 'echo $$ >pid-$RANK; exec "$@"' sh \
   "$collbench" allreduce --sizes 1M -n 1000000 -w 0 >out 2>err </dev/null &
@@ -120,17 +120,17 @@ code=$?
 took=$(($(now_ms) - before))
 [ $code -eq 137 ] && [ $took -lt 4000 ] && grep -q "collrun: rank 1 (pid $victim) .*signal 9" err &&
   [ "$(grep -c '^collbench: .*rank 1' err)" = 2 ]
-ok "the other ranks name the one that was killed, and end"
+ok "the other ranks name the killed rank and exit"
 
 # ---- bad input
 
 run 2 "$collrun" -n 3 "$collbench" allredcue && [ "$(grep -c '^collbench: ' err)" = 1 ] &&
   grep -q "did you mean 'allreduce'" err
-ok "a wrong command line is told of once"
+ok "a wrong command line is reported once"
 
 run 1 "$collrun" -n 2 "$collbench" reduce --sizes 8 --root 2 &&
   [ "$(grep -c '^collbench: ' err)" = 1 ] && grep -q 'ranks 0 to 1' err
-ok "a root that is no rank"
+ok "a root that is not a rank"
 
 run 0 "$collbench" --help && grep -q busbw out
 ok "--help"

@@ -1,4 +1,4 @@
-/* Preloaded under collbench: an allreduce whose result on rank 1 has one wrong bit. */
+/* LD_PRELOAD library for collbench: its coll_allreduce flips one bit of the result on rank 1. */
 #include <coll.h>
 #include <dlfcn.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 #!/bin/sh
-# limit from outside: that it has figures, with a root and without, with a core for every rank and
-# without, and that larger calls move for longer.
+# Runs limit and checks its JSON: with and without a root, with and without a core for every rank;
+# larger calls must take longer.
 # Usage: limit.sh LIMIT. Speaks TAP.
 limit=$(realpath "$1")
 . "$(dirname "$0")/../harness/tap.sh"
 cd "$dir" || exit 1
 
-# has_figures EXPRESSION: it holds of the document, `found`, and nothing else was said.
+# has_figures EXPRESSION: true of the document `found`, with empty standard error.
 has_figures() {
   python3 -c "import json, sys
 found = json.load(open('out'))
@@ -26,10 +26,10 @@ for collective in broadcast allgather; do
   "$limit" -n 2 --sizes 12,64K,2M "$collective" >out 2>err
   has_figures "found['moves'][2]['crossing_us'] > 3 * found['moves'][1]['crossing_us'] >
     9 * found['moves'][0]['crossing_us'] > 0"
-  ok "what crosses in $collective"
+  ok "baseline message of $collective"
 done
 
-# Which way is the faster is the machine's to say: staging costs little beside loads from memory.
+# Does not compare mapped with staged: which one is faster depends on the machine.
 "$limit" -n 2 --cpus 0 --sizes 12,2M allgather >out 2>err
 has_figures "found['ranks'] == 2 and all('crossing_us' not in m for m in found['moves']) and
   all(found['moves'][1][way] > 20 * found['moves'][0][way] > 0
@@ -38,7 +38,7 @@ has_figures "found['ranks'] == 2 and all('crossing_us' not in m for m in found['
 ok "ranks that share a core"
 
 "$limit" barrier >out 2>err
-[ $? -eq 2 ] && grep -q 'no limit of barrier' err && [ ! -s out ]
-ok "refuses what moves nothing"
+[ $? -eq 2 ] && grep -q 'does not measure barrier' err && [ ! -s out ]
+ok "rejects a collective without data"
 
 tap_end

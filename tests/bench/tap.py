@@ -1,28 +1,28 @@
-"""Runs the unit tests of the main script and prints TAP: a line per test, as meson counts them."""
+"""Runs the unit tests of the main script and prints TAP, one line per test, which meson counts."""
 import sys
 import unittest
 
 
 class Result(unittest.TextTestResult):
-    def tell(self, test, good, more=""):
+    def print_line(self, test, good, more=""):
         name = test.id().split(".", 1)[1].replace("_", " ")
         print("%s %d - %s%s" % ("ok" if good else "not ok", self.testsRun, name, more), flush=True)
 
     def addSuccess(self, test):
         super().addSuccess(test)
-        self.tell(test, True)
+        self.print_line(test, True)
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        self.tell(test, True, " # SKIP " + reason)
+        self.print_line(test, True, " # SKIP " + reason)
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
-        self.tell(test, False)
+        self.print_line(test, False)
 
     def addError(self, test, err):
         super().addError(test, err)
-        self.tell(test, False)
+        self.print_line(test, False)
 
 
 def run():

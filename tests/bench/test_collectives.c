@@ -1,37 +1,37 @@
-/* Sizes, counts and bandwidths, against figures worked out by hand. */
+/* Sizes, counts and bandwidths, compared with values computed by hand. */
 #include <criterion/criterion.h>
 #include <math.h>
 
 #include "bench/collectives.h"
-#include "bench/outcome.h"
+#include "bench/result.h"
 
-static bool near(double a, double b) {
+static bool is_close(double a, double b) {
   return fabs(a - b) < 1e-9;
 }
 
 Test(bandwidth, bus_factors) {
-  cr_assert(near(bench_collective_bus_factor(COLL_ALLREDUCE, 4), 1.5));
-  cr_assert(near(bench_collective_bus_factor(COLL_ALLREDUCE, 1), 0));
-  cr_assert(near(bench_collective_bus_factor(COLL_REDUCE_SCATTER, 8), 0.875));
-  cr_assert(near(bench_collective_bus_factor(COLL_ALLGATHER, 2), 0.5));
-  cr_assert(near(bench_collective_bus_factor(COLL_GATHER, 4), 0.75));
-  cr_assert(near(bench_collective_bus_factor(COLL_SCATTER, 4), 0.75));
-  cr_assert(near(bench_collective_bus_factor(COLL_ALLTOALL, 5), 0.8));
-  cr_assert(near(bench_collective_bus_factor(COLL_BROADCAST, 7), 1));
-  cr_assert(near(bench_collective_bus_factor(COLL_REDUCE, 7), 1));
-  cr_assert(near(bench_collective_bus_factor(COLL_SENDRECV, 7), 1));
-  cr_assert(near(bench_collective_bus_factor(COLL_BARRIER, 7), 0));
-  /* 4 ranks share in 10: one share stays, nine leave. */
-  cr_assert(near(bench_collective_bus_factor(COLL_ALLTOALLV, 4), 0.9));
+  cr_assert(is_close(bench_collective_bus_factor(COLL_ALLREDUCE, 4), 1.5));
+  cr_assert(is_close(bench_collective_bus_factor(COLL_ALLREDUCE, 1), 0));
+  cr_assert(is_close(bench_collective_bus_factor(COLL_REDUCE_SCATTER, 8), 0.875));
+  cr_assert(is_close(bench_collective_bus_factor(COLL_ALLGATHER, 2), 0.5));
+  cr_assert(is_close(bench_collective_bus_factor(COLL_GATHER, 4), 0.75));
+  cr_assert(is_close(bench_collective_bus_factor(COLL_SCATTER, 4), 0.75));
+  cr_assert(is_close(bench_collective_bus_factor(COLL_ALLTOALL, 5), 0.8));
+  cr_assert(is_close(bench_collective_bus_factor(COLL_BROADCAST, 7), 1));
+  cr_assert(is_close(bench_collective_bus_factor(COLL_REDUCE, 7), 1));
+  cr_assert(is_close(bench_collective_bus_factor(COLL_SENDRECV, 7), 1));
+  cr_assert(is_close(bench_collective_bus_factor(COLL_BARRIER, 7), 0));
+  /* Of 10 shares among 4 ranks, one stays on the rank and nine leave it. */
+  cr_assert(is_close(bench_collective_bus_factor(COLL_ALLTOALLV, 4), 0.9));
 }
 
 Test(bandwidth, size_over_time) {
   bench_row_t row = {.collective = COLL_ALLREDUCE, .bytes = 64000000};
-  bench_outcome_t outcome = {.ran = true, .time_us = 16000};
-  cr_assert(near(bench_outcome_algbw(&row, &outcome), 4));
-  cr_assert(near(bench_outcome_busbw(&row, &outcome, 4), 6));
-  outcome.time_us = 0;
-  cr_assert(near(bench_outcome_busbw(&row, &outcome, 4), 0));
+  bench_result_t result = {.ran = true, .time_us = 16000};
+  cr_assert(is_close(bench_result_algbw(&row, &result), 4));
+  cr_assert(is_close(bench_result_busbw(&row, &result, 4), 6));
+  result.time_us = 0;
+  cr_assert(is_close(bench_result_busbw(&row, &result, 4), 0));
 }
 
 Test(sizes, round_down_to_whole_elements_and_blocks) {
@@ -44,7 +44,7 @@ Test(sizes, round_down_to_whole_elements_and_blocks) {
   cr_assert_eq(bench_collective_count(COLL_BROADCAST, 7, COLL_INT8, 5), 7);
 }
 
-Test(alltoallv, every_rank_moves_the_same_and_no_more_than_the_size) {
+Test(alltoallv, every_rank_sends_the_same_and_no_more_than_the_size) {
   for (int ranks = 1; ranks <= 9; ranks++) {
     for (size_t count = 0; count < 50; count++) {
       size_t first = 0;

@@ -1,5 +1,5 @@
-/* The codec against the formats' own definitions: landmarks, every bit pattern, and a search for
- * the nearest representable number that knows nothing of bits. */
+/* Compares the codec with the definitions of the formats: known values, every bit pattern, and a
+ * linear search for the nearest representable number. */
 #include <criterion/criterion.h>
 #include <math.h>
 
@@ -14,12 +14,12 @@ static uint64_t patterns_of(coll_dtype_t dtype) {
   return UINT64_C(1) << (8 * coll_dtype_bytes(dtype));
 }
 
-Test(numbers, landmarks) {
+Test(numbers, known_values) {
   static const struct {
     coll_dtype_t dtype;
     uint64_t bits;
     double value;
-  } landmarks[] = {
+  } known_values[] = {
       {COLL_FLOAT8_E4M3, 0x38, 1},
       {COLL_FLOAT8_E4M3, 0x7e, 448},
       {COLL_FLOAT8_E4M3, 0x01, 0x1p-9},
@@ -39,15 +39,17 @@ Test(numbers, landmarks) {
       {COLL_FLOAT32, 0x40490fdb, 3.14159274101257324},
       {COLL_FLOAT64, 0x3ff8000000000000, 1.5},
   };
-  for (size_t i = 0; i < sizeof landmarks / sizeof landmarks[0]; i++) {
-    double value = bench_float_decode(landmarks[i].dtype, landmarks[i].bits);
-    cr_expect_eq(value, landmarks[i].value, "%s 0x%llx is %.17g",
-                 coll_dtype_name(landmarks[i].dtype), (unsigned long long)landmarks[i].bits, value);
-    cr_expect_eq(bench_float_encode(landmarks[i].dtype, landmarks[i].value), landmarks[i].bits);
+  for (size_t i = 0; i < sizeof known_values / sizeof known_values[0]; i++) {
+    double value = bench_float_decode(known_values[i].dtype, known_values[i].bits);
+    cr_expect_eq(value, known_values[i].value, "%s 0x%llx is %.17g",
+                 coll_dtype_name(known_values[i].dtype), (unsigned long long)known_values[i].bits,
+                 value);
+    cr_expect_eq(bench_float_encode(known_values[i].dtype, known_values[i].value),
+                 known_values[i].bits);
   }
 }
 
-Test(numbers, every_pattern_comes_back) {
+Test(numbers, every_pattern_survives_decode_and_encode) {
   for (size_t t = 0; t < SMALL_FLOATS; t++) {
     for (uint64_t bits = 0; bits < patterns_of(small_floats[t]); bits++) {
       double value = bench_float_decode(small_floats[t], bits);
@@ -55,7 +57,7 @@ Test(numbers, every_pattern_comes_back) {
       if (isnan(value)) {
         cr_assert(isnan(bench_float_decode(small_floats[t], back)));
       } else {
-        cr_assert_eq(back, bits, "%s 0x%llx came back as 0x%llx", coll_dtype_name(small_floats[t]),
+        cr_assert_eq(back, bits, "%s 0x%llx became 0x%llx", coll_dtype_name(small_floats[t]),
                      (unsigned long long)bits, (unsigned long long)back);
       }
     }
@@ -76,9 +78,9 @@ Test(numbers, wide_floats_agree_with_the_compiler) {
   }
 }
 
-/* Positive numbers ascend with their bits, so the neighbours of a value are found by walking; of
- * two equally near the even one wins. Beyond the largest, the half-way rule applies as if the next
- * power of two existed; a format without infinity saturates. */
+/* Positive numbers ascend with their bits, so a linear search finds the neighbours of a value. Of
+ * two equally near ones the even one is chosen. Above the largest number, rounding works as if the
+ * next power of two existed; a format without infinity saturates. */
 static uint64_t nearest(coll_dtype_t dtype, double value, uint64_t largest) {
   uint64_t below = 0;
   while (below < largest && bench_float_decode(dtype, below + 1) <= value) below++;

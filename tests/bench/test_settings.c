@@ -1,4 +1,4 @@
-/* The command line of collbench: what it turns into, and what a wrong one is told. */
+/* The command line of collbench: its settings and rows, and the error messages for wrong ones. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,14 +14,14 @@ static coll_status_t parse(const char *line, bench_settings_t *settings) {
   static char copy[512];
   char *words[WORDS_MAX] = {"collbench"};
   int count = 1;
-  bool helped;
+  bool help_printed;
   snprintf(copy, sizeof copy, "%s", line);
   for (char *word = copy; *word != '\0';) {
     words[count++] = word;
     word += strcspn(word, " ");
     if (*word != '\0') *word++ = '\0';
   }
-  return bench_settings_parse(count, words, settings, &helped);
+  return bench_settings_parse(count, words, settings, &help_printed);
 }
 
 /* Parses a good line and counts the rows it makes for `ranks`. */
@@ -72,7 +72,7 @@ Test(settings, sizes_and_rows) {
   bench_rows_free(&rows);
   cr_assert_eq(rows_of("broadcast --sizes 0,5,1M --counts 3 --root all -d half", 3, &rows), 12);
   cr_assert(rows.rows[1].count == 2 && rows.rows[1].bytes == 4 && rows.rows[3].count == 3);
-  cr_assert(rows.rows[11].root == 2 && rows.rows[11].op == BENCH_MOVE);
+  cr_assert(rows.rows[11].root == 2 && rows.rows[11].op == BENCH_OP_NONE);
   bench_rows_free(&rows);
   cr_assert_eq(row_count("allreduce --sizes 64 -d all -o all", 2), 12 * 6);
   cr_assert_eq(row_count("allgather --sizes 64 -d all -o all", 2), 12);
@@ -87,11 +87,11 @@ Test(settings, every_algorithm_once) {
   cr_assert_eq(row_count("all --sizes 8", 2), COLL_COLLECTIVE_COUNT);
 }
 
-Test(settings, wrong_lines_are_met_with_the_right_one) {
+Test(settings, errors_name_the_mistake) {
   static const struct {
-    const char *line, *told;
+    const char *line, *message;
   } wrong[] = {
-      {"", "say what to measure"},
+      {"", "name a collective"},
       {"allredcue", "did you mean 'allreduce'"},
       {"allreduce gather", "one collective"},
       {"allreduce -d floot32", "did you mean 'float32'"},
@@ -103,9 +103,9 @@ Test(settings, wrong_lines_are_met_with_the_right_one) {
       {"allreduce -f 4 -i 8", "not both"},
       {"allreduce -f 1", "from 2"},
       {"allreduce -b 0 -e 64M -i 1", "more than"},
-      {"allreduce --sizes 4,,8", "is no size"},
+      {"allreduce --sizes 4,,8", "is not a size"},
       {"allreduce --sizes 4 -e 8", "or lists"},
-      {"allreduce --counts 1x", "is no size"},
+      {"allreduce --counts 1x", "is not a size"},
       {"allreduce -n -1", "-n -1"},
       {"allreduce -n", "needs a value"},
       {"allreduce -n 0 -c 0", "nothing to do"},
@@ -115,7 +115,7 @@ Test(settings, wrong_lines_are_met_with_the_right_one) {
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     bench_settings_t settings;
     cr_expect_eq(parse(wrong[i].line, &settings), COLL_ERROR_INVALID, "%s", wrong[i].line);
-    cr_expect_not_null(strstr(base_last_error(), wrong[i].told), "%s: %s", wrong[i].line,
+    cr_expect_not_null(strstr(base_last_error(), wrong[i].message), "%s: %s", wrong[i].line,
                        base_last_error());
   }
 }

@@ -1,4 +1,4 @@
-/* Which calls are made, by calls that only write down which they are. */
+/* Runs the timing loop on fake calls, which only record their buffer pair. */
 #include <criterion/criterion.h>
 
 #include "bench/timing.h"
@@ -7,7 +7,7 @@ enum { CALLS_MAX = 2000 };
 
 typedef struct log {
   int pairs[CALLS_MAX];
-  int calls, settled, met;
+  int calls, completions, barriers;
   int fails_at; /* the call that fails; -1: none */
 } log_t;
 
@@ -19,76 +19,77 @@ static coll_status_t call(void *context, int pair) {
   return COLL_OK;
 }
 
-static coll_status_t settle(void *context) {
-  ((log_t *)context)->settled++;
+static coll_status_t complete(void *context) {
+  ((log_t *)context)->completions++;
   return COLL_OK;
 }
 
-static coll_status_t meet(void *context) {
-  ((log_t *)context)->met++;
+static coll_status_t barrier(void *context) {
+  ((log_t *)context)->barriers++;
   return COLL_OK;
 }
 
-/* As if another rank had been that much slower. */
-static coll_status_t greatest(void *context, double *value) {
+/* Pretends that another rank was slower by that much. */
+static coll_status_t max(void *context, double *value) {
   (void)context;
   *value += 1000;
   return COLL_OK;
 }
 
-static coll_status_t run(log_t *log, int rotation, const bench_effort_t *effort, int *batches) {
-  const bench_timed_t timed = {.context = log,
-                               .call = call,
-                               .store_fence = settle,
-                               .meet = meet,
-                               .greatest = greatest,
-                               .rotation = rotation};
+static coll_status_t run(log_t *log, int pair_count, const bench_timing_options_t *options,
+                         int *batches) {
+  const bench_timed_calls_t timed = {.context = log,
+                                     .call = call,
+                                     .complete = complete,
+                                     .barrier = barrier,
+                                     .max = max,
+                                     .pair_count = pair_count};
   double batch_us[BENCH_BATCHES_MAX];
-  return bench_timing_run(&timed, effort, batch_us, batches);
+  return bench_timing_run(&timed, options, batch_us, batches);
 }
 
-static void assert_turns(const log_t *log, int rotation) {
-  for (int i = 0; i < log->calls; i++) cr_assert_eq(log->pairs[i], i % rotation, "call %d", i);
+static void assert_rotation(const log_t *log, int pair_count) {
+  for (int i = 0; i < log->calls; i++) cr_assert_eq(log->pairs[i], i % pair_count, "call %d", i);
 }
 
-Test(timing, takes_buffers_in_turn_from_the_warm_up_on) {
-  static const bench_effort_t effort = {.warmups = 6, .iterations = 25};
-  for (int rotation = 1; rotation <= 5; rotation++) {
+Test(timing, rotates_buffers_from_the_warm_up_on) {
+  static const bench_timing_options_t options = {.warmups = 6, .iterations = 25};
+  for (int pair_count = 1; pair_count <= 5; pair_count++) {
     log_t log = {.fails_at = -1};
     int batches;
-    cr_assert_eq(run(&log, rotation, &effort, &batches), COLL_OK);
+    cr_assert_eq(run(&log, pair_count, &options, &batches), COLL_OK);
     cr_assert_eq(batches, BENCH_BATCHES_MAX);
     cr_assert_eq(log.calls, 6 + 25);
-    cr_assert_eq(log.settled, 1 + BENCH_BATCHES_MAX);
-    cr_assert_eq(log.met, 1);
-    assert_turns(&log, rotation);
+    cr_assert_eq(log.completions, 1 + BENCH_BATCHES_MAX);
+    cr_assert_eq(log.barriers, 1);
+    assert_rotation(&log, pair_count);
   }
 }
 
-Test(timing, makes_no_more_batches_than_calls) {
-  static const bench_effort_t effort = {.iterations = 3};
+Test(timing, has_no_more_batches_than_calls) {
+  static const bench_timing_options_t options = {.iterations = 3};
   log_t log = {.fails_at = -1};
   int batches;
-  cr_assert_eq(run(&log, 2, &effort, &batches), COLL_OK);
+  cr_assert_eq(run(&log, 2, &options, &batches), COLL_OK);
   cr_assert_eq(batches, 3);
   cr_assert_eq(log.calls, 3);
 }
 
-/* Each pair once, then once more, which takes a second by what the slowest rank says. */
-Test(timing, makes_few_calls_of_what_is_slow) {
-  static const bench_effort_t effort = {.iterations = 1000, .time_ms = 30};
+/* Uses each pair once, then once more; the slowest rank reports a second for the latter. */
+Test(timing, makes_few_calls_if_they_are_slow) {
+  static const bench_timing_options_t options = {.iterations = 1000, .time_ms = 30};
   log_t log = {.fails_at = -1};
   int batches;
-  cr_assert_eq(run(&log, 4, &effort, &batches), COLL_OK);
+  cr_assert_eq(run(&log, 4, &options, &batches), COLL_OK);
   cr_assert_eq(batches, 5, "%d batches", batches);
   cr_assert_eq(log.calls, 4 + 4 + 5);
-  assert_turns(&log, 4);
+  assert_rotation(&log, 4);
 }
 
-Test(timing, ends_with_the_call_that_fails) {
-  static const bench_effort_t effort = {.warmups = 2, .iterations = 20};
+Test(timing, stops_at_the_call_that_fails) {
+  static const bench_timing_options_t options = {.warmups = 2, .iterations = 20};
   log_t log = {.fails_at = 7};
   int batches;
-  cr_assert_eq(run(&log, 2, &effort, &batches), COLL_ERROR_RANK_LOST);
+  cr_assert_eq(run(&log, 2, &options, &batches), COLL_ERROR_RANK_LOST);
   cr_assert_eq(log.calls, 7);
 }

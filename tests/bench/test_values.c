@@ -1,5 +1,5 @@
-/* The promised results against a slow reduction that rounds after every step, in several orders and
- * groupings; each step must turn out exact. */
+/* Compares the expected results with a slow reduction that rounds after every step, in several
+ * orders and groupings. Each step must be exact. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static bool is_product(const bench_values_t *values) {
   return values->op == COLL_PROD;
 }
 
-/* One step in the dtype: the exact result, which must survive rounding. */
+/* One reduction step in the dtype; rounding must not change its result. */
 static double float_step(const bench_values_t *values, double a, double b) {
   double exact = is_product(values)       ? a * b
                  : values->op == COLL_MAX ? (a > b ? a : b)
@@ -60,17 +60,18 @@ static double float_reduce(const bench_values_t *values, size_t index, int order
 static void check_float(const bench_values_t *values, int order) {
   bool all_equal = true;
   for (size_t index = 0; index < INDICES; index++) {
-    double wanted = float_reduce(values, index, order);
+    double expected = float_reduce(values, index, order);
     uint64_t bits = bench_values_result(values, index);
-    cr_assert_eq(bench_float_decode(values->dtype, bits), wanted,
+    cr_assert_eq(bench_float_decode(values->dtype, bits), expected,
                  "%s op %d, %d ranks, index %zu: %.17g, not %.17g", coll_dtype_name(values->dtype),
-                 values->op, values->ranks, index, bench_float_decode(values->dtype, bits), wanted);
-    cr_assert(wanted != 0 || bits == 0, "zeros are positive");
+                 values->op, values->ranks, index, bench_float_decode(values->dtype, bits),
+                 expected);
+    cr_assert(expected != 0 || bits == 0, "zeros are positive");
     if (bits != bench_values_result(values, 0)) all_equal = false;
   }
-  /* An average of too many ranks for the dtype to sum can only be 0. */
+  /* With too many ranks for the dtype, the only exact average is 0. */
   bool may_be_flat = values->op == COLL_AVG && values->ranks > 8;
-  cr_assert(!all_equal || may_be_flat, "%s op %d, %d ranks: nothing but one value",
+  cr_assert(!all_equal || may_be_flat, "%s op %d, %d ranks: all results are equal",
             coll_dtype_name(values->dtype), values->op, values->ranks);
 }
 
@@ -85,7 +86,7 @@ Test(values, floats_are_exact_in_every_order) {
   }
 }
 
-/* The same arithmetic in the C type itself. */
+/* The same arithmetic in the C type. */
 #define DEFINE_REFERENCE(type, name)                                               \
   static uint64_t reduce_##name(const bench_values_t *values, size_t index) {      \
     type result = 0;                                                               \
@@ -135,8 +136,8 @@ Test(values, integers_wrap_as_the_type_does) {
   }
 }
 
-/* A result that lacks one rank's contribution, or has it twice, must differ somewhere. */
-Test(values, a_missing_or_doubled_contribution_shows) {
+/* A result that lacks the input of a rank, or has it twice, must differ in some elements. */
+Test(values, a_missing_or_doubled_input_changes_the_result) {
   static const int ops[] = {COLL_SUM, COLL_PROD, COLL_AVG, BENCH_PREMUL_SUM};
   for (int dtype = COLL_FLOAT16; dtype < COLL_DTYPE_COUNT; dtype++) {
     for (size_t o = 0; o < sizeof ops / sizeof ops[0]; o++) {
@@ -144,12 +145,12 @@ Test(values, a_missing_or_doubled_contribution_shows) {
         bench_values_t values = {(coll_dtype_t)dtype, ops[o], ranks, 5};
         double neutral = ops[o] == COLL_PROD ? 1 : 0;
         for (int rank = 0; rank < ranks; rank++) {
-          int telling = 0;
+          int changed = 0;
           for (size_t index = 0; index < INDICES; index++) {
-            telling += float_term(&values, rank, index) != neutral;
+            changed += float_term(&values, rank, index) != neutral;
           }
-          cr_assert_gt(telling, INDICES / 8, "%s op %d, rank %d of %d shows in %d elements",
-                       coll_dtype_name(values.dtype), values.op, rank, ranks, telling);
+          cr_assert_gt(changed, INDICES / 8, "%s op %d, rank %d of %d changes %d elements",
+                       coll_dtype_name(values.dtype), values.op, rank, ranks, changed);
         }
       }
     }
@@ -158,7 +159,7 @@ Test(values, a_missing_or_doubled_contribution_shows) {
 
 Test(values, inputs_depend_on_rank_index_and_seed) {
   for (int dtype = 0; dtype < COLL_DTYPE_COUNT; dtype++) {
-    bench_values_t values = {(coll_dtype_t)dtype, BENCH_MOVE, 8, 1}, other = values;
+    bench_values_t values = {(coll_dtype_t)dtype, BENCH_OP_NONE, 8, 1}, other = values;
     other.seed = 2;
     int by_rank = 0, by_index = 0, by_seed = 0;
     for (size_t index = 0; index < INDICES; index++) {

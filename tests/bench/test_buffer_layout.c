@@ -1,11 +1,11 @@
-/* The layouts of all ranks together, against each collective carried out naively on buffers of
- * plain numbers, in place as NCCL defines it. */
+/* Compares the layouts of all ranks with a naive implementation of each collective on buffers of
+ * plain numbers; calls in place are as NCCL defines them. */
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "bench/buffer_layout.h"
 #include "bench/collectives.h"
-#include "bench/layout.h"
 
 #define RANKS_MAX 5
 #define ELEMENTS_MAX 512
@@ -23,16 +23,16 @@ static int64_t result_number(size_t index) {
   return -1000 - (int64_t)index;
 }
 
-static void paint(const bench_image_t *image, int64_t *buffer) {
+static void store_contents(const bench_contents_t *contents, int64_t *buffer) {
   memset(buffer, UNTOUCHED, ELEMENTS_MAX * sizeof *buffer);
   size_t end = 0;
-  for (size_t s = 0; s < image->count; s++) {
-    bench_segment_t segment = image->segments[s];
-    cr_assert_geq(segment.at, end, "segments in order");
+  for (size_t s = 0; s < contents->count; s++) {
+    bench_segment_t segment = contents->segments[s];
+    cr_assert_geq(segment.at, end, "segments out of order");
     end = segment.at + segment.count;
     cr_assert_leq(end, ELEMENTS_MAX);
     for (size_t i = 0; i < segment.count; i++) {
-      buffer[segment.at + i] = segment.rank == BENCH_RESULT
+      buffer[segment.at + i] = segment.rank == BENCH_REDUCED
                                    ? result_number(segment.index + i)
                                    : input_number(segment.rank, segment.index + i);
     }
@@ -44,7 +44,7 @@ typedef struct world {
   size_t count;
   int root, ranks;
   bool in_place;
-  bench_layout_t layouts[RANKS_MAX];
+  bench_buffer_layout_t layouts[RANKS_MAX];
   buffers_t before[RANKS_MAX], after[RANKS_MAX];
 } world_t;
 
@@ -53,13 +53,14 @@ static const int64_t *sent(const world_t *world, int rank) {
   return (world->in_place ? buffers->recv : buffers->send) + world->layouts[rank].send_at;
 }
 
-/* Copies count elements at `from` of what rank `source` sends to `at` of what `rank` receives. */
-static void move(world_t *world, int source, size_t from, int rank, size_t at, size_t count) {
+/* Copies count elements from offset `from` of the send buffer of `source` to offset `at` of the
+ * output of `rank`. */
+static void copy(world_t *world, int source, size_t from, int rank, size_t at, size_t count) {
   int64_t *output = world->after[rank].recv + world->layouts[rank].recv_at + at;
   memcpy(output, sent(world, source) + from, count * sizeof *output);
 }
 
-/* Checks that every rank offers the same index at `from`, and puts down the reduction. */
+/* Checks the inputs of all ranks at `from`, and stores the reduction to the output of `rank`. */
 static void reduce(world_t *world, size_t from, int rank) {
   int64_t *output = world->after[rank].recv + world->layouts[rank].recv_at;
   for (size_t i = 0; i < world->count; i++) {
@@ -78,14 +79,14 @@ static void exchange_vectors(world_t *world, int rank) {
     bench_vectors_fill(world->count, source, world->ranks, &from);
     bench_vectors_fill(world->count, rank, world->ranks, &to);
     cr_assert_eq(from.send_counts[rank], to.recv_counts[source]);
-    move(world, source, from.send_displs[rank], rank, to.recv_displs[source],
+    copy(world, source, from.send_displs[rank], rank, to.recv_displs[source],
          to.recv_counts[source]);
     bench_vectors_free(&from);
     bench_vectors_free(&to);
   }
 }
 
-static void carry_out(world_t *world, int rank) {
+static void run_naive(world_t *world, int rank) {
   size_t count = world->count, own = (size_t)rank * count;
   int n = world->ranks, root = world->root;
   switch (world->collective) {
@@ -94,17 +95,17 @@ static void carry_out(world_t *world, int rank) {
       if (rank == root) reduce(world, 0, rank);
       break;
     case COLL_REDUCE_SCATTER: reduce(world, own, rank); break;
-    case COLL_BROADCAST: move(world, root, 0, rank, 0, count); break;
-    case COLL_SCATTER: move(world, root, own, rank, 0, count); break;
-    case COLL_SENDRECV: move(world, (rank + n - 1) % n, 0, rank, 0, count); break;
+    case COLL_BROADCAST: copy(world, root, 0, rank, 0, count); break;
+    case COLL_SCATTER: copy(world, root, own, rank, 0, count); break;
+    case COLL_SENDRECV: copy(world, (rank + n - 1) % n, 0, rank, 0, count); break;
     case COLL_ALLTOALLV: exchange_vectors(world, rank); break;
     case COLL_GATHER:
       if (rank != root) break; /* fall through */
     case COLL_ALLGATHER:
-      for (int j = 0; j < n; j++) move(world, j, 0, rank, (size_t)j * count, count);
+      for (int j = 0; j < n; j++) copy(world, j, 0, rank, (size_t)j * count, count);
       break;
     case COLL_ALLTOALL:
-      for (int j = 0; j < n; j++) move(world, j, own, rank, (size_t)j * count, count);
+      for (int j = 0; j < n; j++) copy(world, j, own, rank, (size_t)j * count, count);
       break;
     default: break;
   }
@@ -114,27 +115,27 @@ static void check(coll_collective_t collective, size_t count, int root, int rank
   static world_t world;
   world = (world_t){collective, count, root, ranks, in_place};
   for (int rank = 0; rank < ranks; rank++) {
-    bench_layout_t *layout = &world.layouts[rank];
-    cr_assert_eq(bench_layout_make(ranks, layout), COLL_OK);
-    bench_layout_describe(collective, count, root, rank, ranks, in_place, layout);
-    paint(&layout->send, world.before[rank].send);
-    paint(&layout->recv_before, world.before[rank].recv);
+    bench_buffer_layout_t *layout = &world.layouts[rank];
+    cr_assert_eq(bench_buffer_layout_make(ranks, layout), COLL_OK);
+    bench_buffer_layout_describe(collective, count, root, rank, ranks, in_place, layout);
+    store_contents(&layout->send, world.before[rank].send);
+    store_contents(&layout->recv_before, world.before[rank].recv);
     world.after[rank] = world.before[rank];
   }
-  for (int rank = 0; rank < ranks; rank++) carry_out(&world, rank);
+  for (int rank = 0; rank < ranks; rank++) run_naive(&world, rank);
   for (int rank = 0; rank < ranks; rank++) {
-    buffers_t wanted;
-    paint(&world.layouts[rank].recv_after, wanted.recv);
+    buffers_t expected;
+    store_contents(&world.layouts[rank].recv_after, expected.recv);
     for (size_t i = 0; i < ELEMENTS_MAX; i++) {
-      cr_assert_eq(world.after[rank].recv[i], wanted.recv[i],
+      cr_assert_eq(world.after[rank].recv[i], expected.recv[i],
                    "%s, %zu elements, root %d, rank %d of %d, %s: element %zu is %ld, not %ld",
                    coll_collective_name(collective), count, root, rank, ranks,
-                   in_place ? "in place" : "out of place", i, (long)wanted.recv[i],
+                   in_place ? "in place" : "out of place", i, (long)expected.recv[i],
                    (long)world.after[rank].recv[i]);
       bool inside = i < world.layouts[rank].recv_elements;
-      cr_assert(inside || wanted.recv[i] == UNTOUCHED, "nothing lands outside the buffer");
+      cr_assert(inside || expected.recv[i] == UNTOUCHED, "no segment is outside the buffer");
     }
-    bench_layout_free(&world.layouts[rank]);
+    bench_buffer_layout_free(&world.layouts[rank]);
   }
 }
 
@@ -155,14 +156,14 @@ Test(layout, agrees_with_the_definitions) {
   }
 }
 
-Test(layout, an_in_place_call_points_where_coll_h_says) {
-  bench_layout_t layout;
-  cr_assert_eq(bench_layout_make(4, &layout), COLL_OK);
-  bench_layout_describe(COLL_REDUCE_SCATTER, 10, 0, 2, 4, true, &layout);
+Test(layout, in_place_pointers_are_as_coll_h_says) {
+  bench_buffer_layout_t layout;
+  cr_assert_eq(bench_buffer_layout_make(4, &layout), COLL_OK);
+  bench_buffer_layout_describe(COLL_REDUCE_SCATTER, 10, 0, 2, 4, true, &layout);
   cr_assert(layout.send_at == 0 && layout.recv_at == 20 && layout.recv_elements == 40);
-  bench_layout_describe(COLL_ALLGATHER, 10, 0, 3, 4, true, &layout);
+  bench_buffer_layout_describe(COLL_ALLGATHER, 10, 0, 3, 4, true, &layout);
   cr_assert(layout.send_at == 30 && layout.recv_at == 0 && layout.recv_elements == 40);
-  bench_layout_describe(COLL_ALLREDUCE, 10, 0, 3, 4, true, &layout);
+  bench_buffer_layout_describe(COLL_ALLREDUCE, 10, 0, 3, 4, true, &layout);
   cr_assert(layout.send_at == 0 && layout.recv_at == 0 && layout.recv_elements == 10);
-  bench_layout_free(&layout);
+  bench_buffer_layout_free(&layout);
 }

@@ -1,5 +1,5 @@
-/* First what the rank gives and gets, in blocks; then the in-place rules merge the two buffers. */
-#include "bench/layout.h"
+/* Computes what the rank sends and receives, in blocks. In place, then merges the two buffers. */
+#include "bench/buffer_layout.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -8,36 +8,37 @@
 #include "base/status.h"
 #include "bench/collectives.h"
 
-coll_status_t bench_layout_make(int ranks, bench_layout_t *layout) {
-  size_t room = (size_t)ranks + 2;
+coll_status_t bench_buffer_layout_make(int ranks, bench_buffer_layout_t *layout) {
+  size_t capacity = (size_t)ranks + 2;
   void *memory;
-  COLL_TRY(base_alloc(3 * room, sizeof(bench_segment_t), "the layout of a call", &memory));
+  COLL_TRY(
+      base_alloc(3 * capacity, sizeof(bench_segment_t), "the buffer layout of a call", &memory));
   bench_segment_t *segments = memory;
-  *layout = (bench_layout_t){.send.segments = segments,
-                             .recv_before.segments = segments + room,
-                             .recv_after.segments = segments + 2 * room};
+  *layout = (bench_buffer_layout_t){.send.segments = segments,
+                                    .recv_before.segments = segments + capacity,
+                                    .recv_after.segments = segments + 2 * capacity};
   return COLL_OK;
 }
 
-void bench_layout_free(bench_layout_t *layout) {
+void bench_buffer_layout_free(bench_buffer_layout_t *layout) {
   free(layout->send.segments);
-  *layout = (bench_layout_t){0};
+  *layout = (bench_buffer_layout_t){0};
 }
 
-static void append(bench_image_t *image, size_t at, size_t count, int rank, size_t index) {
-  if (count > 0) image->segments[image->count++] = (bench_segment_t){at, count, rank, index};
+static void append(bench_contents_t *contents, size_t at, size_t count, int rank, size_t index) {
+  if (count > 0) contents->segments[contents->count++] = (bench_segment_t){at, count, rank, index};
 }
 
-/* Elements that all ranks below `rank` receive from `from`: where rank's block begins in from's
- * send buffer. */
+/* Offset of the block for `rank` in the send buffer of `from`: what all ranks below `rank`
+ * receive. */
 static size_t alltoallv_displacement(size_t count, int ranks, int from, int rank) {
   size_t displacement = 0;
   for (int to = 0; to < rank; to++) displacement += bench_alltoallv_count(count, ranks, from, to);
   return displacement;
 }
 
-/* Elements of the send buffer that this rank fills; index i of it is index i of its contribution.
- */
+/* The number of elements that this rank sends. Element i of the send buffer is element i of the
+ * rank's input. */
 static size_t sent_elements(coll_collective_t collective, size_t count, bool is_root, int rank,
                             int ranks) {
   size_t blocks = (size_t)ranks * count;
@@ -52,8 +53,8 @@ static size_t sent_elements(coll_collective_t collective, size_t count, bool is_
   }
 }
 
-/* Block j of the output is rank j's block for this rank. */
-static size_t receive_alltoallv(size_t count, int rank, int ranks, bench_image_t *after) {
+/* Block j of the output is the block that rank j sends to this rank. */
+static size_t receive_alltoallv(size_t count, int rank, int ranks, bench_contents_t *after) {
   size_t at = 0;
   for (int from = 0; from < ranks; from++) {
     size_t block = bench_alltoallv_count(count, ranks, from, rank);
@@ -63,23 +64,24 @@ static size_t receive_alltoallv(size_t count, int rank, int ranks, bench_image_t
   return at;
 }
 
-/* Block j of the output comes from rank j, from where `index` says in its contribution. */
-static size_t receive_blocks(size_t count, int ranks, size_t index, bench_image_t *after) {
+/* Block j of the output equals the elements from `index` on of the input of rank j. */
+static size_t receive_blocks(size_t count, int ranks, size_t index, bench_contents_t *after) {
   for (int from = 0; from < ranks; from++) append(after, (size_t)from * count, count, from, index);
   return (size_t)ranks * count;
 }
 
-/* What the rank gets, as if its output began at 0; returns the output's elements. */
+/* Appends what the rank receives, for an output that begins at 0; returns the size of the output.
+ */
 static size_t receive(coll_collective_t collective, size_t count, int root, int rank, int ranks,
-                      bench_image_t *after) {
+                      bench_contents_t *after) {
   size_t own_block = (size_t)rank * count;
   int previous = (rank + ranks - 1) % ranks;
   switch (collective) {
-    case COLL_ALLREDUCE: append(after, 0, count, BENCH_RESULT, 0); return count;
+    case COLL_ALLREDUCE: append(after, 0, count, BENCH_REDUCED, 0); return count;
     case COLL_REDUCE:
-      if (rank == root) append(after, 0, count, BENCH_RESULT, 0);
+      if (rank == root) append(after, 0, count, BENCH_REDUCED, 0);
       return count;
-    case COLL_REDUCE_SCATTER: append(after, 0, count, BENCH_RESULT, own_block); return count;
+    case COLL_REDUCE_SCATTER: append(after, 0, count, BENCH_REDUCED, own_block); return count;
     case COLL_BROADCAST: append(after, 0, count, root, 0); return count;
     case COLL_SCATTER: append(after, 0, count, root, own_block); return count;
     case COLL_SENDRECV: append(after, 0, count, previous, 0); return count;
@@ -93,16 +95,16 @@ static size_t receive(coll_collective_t collective, size_t count, int root, int 
   }
 }
 
-/* Both pointers go into one buffer as long as the longer side; the shorter side is this rank's own
- * block of it. What the rank sends and does not overwrite must stay. */
-static void merge_in_place(size_t count, int rank, size_t sent, bench_layout_t *layout) {
+/* Both pointers point into one buffer of the larger size; the smaller side is this rank's own block
+ * of it. Input that the call does not overwrite must keep its value. */
+static void merge_in_place(size_t count, int rank, size_t sent, bench_buffer_layout_t *layout) {
   size_t own_block = (size_t)rank * count;
-  bool gets = layout->recv_after.count > 0;
+  bool receives = layout->recv_after.count > 0;
   layout->send_at = layout->send_elements < layout->recv_elements ? own_block : 0;
   layout->recv_at = layout->recv_elements < layout->send_elements ? own_block : 0;
   append(&layout->recv_before, layout->send_at, sent, rank, 0);
-  bench_image_t *after = &layout->recv_after;
-  if (!gets) {
+  bench_contents_t *after = &layout->recv_after;
+  if (!receives) {
     append(after, layout->send_at, sent, rank, 0);
   } else if (layout->recv_at > 0 || layout->send_elements > layout->recv_elements) {
     assert(after->count == 1);
@@ -119,13 +121,13 @@ static void merge_in_place(size_t count, int rank, size_t sent, bench_layout_t *
   layout->send.count = 0;
 }
 
-/* Elements of the send buffer, whether this rank fills it or not. */
+/* Size of the send buffer, whether this rank sends or not. */
 static size_t send_capacity(coll_collective_t collective, size_t count, int rank, int ranks) {
   return sent_elements(collective, count, true, rank, ranks);
 }
 
-void bench_layout_describe(coll_collective_t collective, size_t count, int root, int rank,
-                           int ranks, bool in_place, bench_layout_t *layout) {
+void bench_buffer_layout_describe(coll_collective_t collective, size_t count, int root, int rank,
+                                  int ranks, bool in_place, bench_buffer_layout_t *layout) {
   size_t sent = sent_elements(collective, count, rank == root, rank, ranks);
   layout->send.count = layout->recv_before.count = layout->recv_after.count = 0;
   layout->send_at = layout->recv_at = 0;

@@ -1,5 +1,5 @@
-/* jansson holds the document until the end of the run and writes it in one go. */
-#include "bench/journal.h"
+/* The document stays in memory (jansson) until the end of the run and is written then. */
+#include "bench/json_output.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "base/processor.h"
 #include "base/status.h"
 
-struct bench_journal {
+struct bench_json_output {
   FILE *file;
   const char *path;
   json_t *document, *rows;
@@ -65,11 +65,11 @@ static json_t *start_document(const bench_settings_t *settings, int ranks) {
                    describe_settings(settings, ranks), "rows");
 }
 
-coll_status_t bench_journal_begin(const char *path, const bench_settings_t *settings, int ranks,
-                                  bench_journal_t **journal) {
+coll_status_t bench_json_output_begin(const char *path, const bench_settings_t *settings, int ranks,
+                                      bench_json_output_t **output) {
   void *memory;
-  COLL_TRY(base_alloc(1, sizeof(bench_journal_t), "the JSON file", &memory));
-  bench_journal_t *begun = memory;
+  COLL_TRY(base_alloc(1, sizeof(bench_json_output_t), "the JSON file", &memory));
+  bench_json_output_t *begun = memory;
   begun->path = path;
   begun->file = fopen(path, "we");
   if (begun->file == NULL) {
@@ -78,54 +78,54 @@ coll_status_t bench_journal_begin(const char *path, const bench_settings_t *sett
   }
   begun->document = start_document(settings, ranks);
   if (begun->document == NULL) {
-    bench_journal_abandon(begun);
+    bench_json_output_abandon(begun);
     return base_fail(COLL_ERROR_MEMORY, "out of memory for the JSON file");
   }
   begun->rows = json_object_get(begun->document, "rows");
-  *journal = begun;
+  *output = begun;
   return COLL_OK;
 }
 
-static json_t *describe_outcome(const bench_row_t *row, const bench_outcome_t *outcome, int ranks) {
-  if (!outcome->ran) return json_null();
-  return json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:s}", "time_us", outcome->time_us, "least_us",
-                   outcome->least_us, "most_us", outcome->most_us, "algbw_gb_s",
-                   bench_outcome_algbw(row, outcome), "busbw_gb_s",
-                   bench_outcome_busbw(row, outcome, ranks), "wrong", (json_int_t)outcome->wrong,
-                   "algo", outcome->algo);
+static json_t *describe_result(const bench_row_t *row, const bench_result_t *result, int ranks) {
+  if (!result->ran) return json_null();
+  return json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:s}", "time_us", result->time_us, "least_us",
+                   result->min_us, "most_us", result->max_us, "algbw_gb_s",
+                   bench_result_algbw(row, result), "busbw_gb_s",
+                   bench_result_busbw(row, result, ranks), "wrong", (json_int_t)result->wrong,
+                   "algo", result->algo);
 }
 
-void bench_journal_row(bench_journal_t *journal, const bench_row_t *row,
-                       const bench_outcome_t *out_of_place, const bench_outcome_t *in_place,
-                       int ranks) {
+void bench_json_output_row(bench_json_output_t *output, const bench_row_t *row,
+                           const bench_result_t *out_of_place, const bench_result_t *in_place,
+                           int ranks) {
   json_t *root = row->root == BENCH_NO_ROOT ? json_null() : json_integer(row->root);
-  json_t *described =
-      json_pack("{s:s, s:s?, s:s, s:s, s:o, s:I, s:I, s:o, s:o}", "collective",
-                coll_collective_name(row->collective), "algo_asked", row->algo, "dtype",
-                coll_dtype_name(row->dtype), "op", bench_op_name(row->op), "root", root, "bytes",
-                (json_int_t)row->bytes, "count", (json_int_t)row->count, "out_of_place",
-                describe_outcome(row, out_of_place, ranks), "in_place",
-                describe_outcome(row, in_place, ranks));
-  json_array_append_new(journal->rows, described);
+  json_t *described = json_pack(
+      "{s:s, s:s?, s:s, s:s, s:o, s:I, s:I, s:o, s:o}", "collective",
+      coll_collective_name(row->collective), "algo_asked", row->algo, "dtype",
+      coll_dtype_name(row->dtype), "op", bench_op_name(row->op), "root", root, "bytes",
+      (json_int_t)row->bytes, "count", (json_int_t)row->count, "out_of_place",
+      describe_result(row, out_of_place, ranks), "in_place", describe_result(row, in_place, ranks));
+  json_array_append_new(output->rows, described);
 }
 
-coll_status_t bench_journal_end(bench_journal_t *journal, uint64_t wrong, double mean_busbw) {
-  json_object_set_new(journal->document, "wrong", json_integer((json_int_t)wrong));
-  json_object_set_new(journal->document, "mean_busbw_gb_s", json_real(mean_busbw));
-  bool written = json_dumpf(journal->document, journal->file, JSON_INDENT(1)) == 0 &&
-                 fputc('\n', journal->file) != EOF;
-  written = fclose(journal->file) == 0 && written;
-  journal->file = NULL;
+coll_status_t bench_json_output_end(bench_json_output_t *output, uint64_t wrong,
+                                    double mean_busbw) {
+  json_object_set_new(output->document, "wrong", json_integer((json_int_t)wrong));
+  json_object_set_new(output->document, "mean_busbw_gb_s", json_real(mean_busbw));
+  bool written = json_dumpf(output->document, output->file, JSON_INDENT(1)) == 0 &&
+                 fputc('\n', output->file) != EOF;
+  written = fclose(output->file) == 0 && written;
+  output->file = NULL;
   coll_status_t status = COLL_OK;
   if (!written) {
-    status = base_fail_errno(COLL_ERROR_SYSTEM, "--json %s: cannot write all of it", journal->path);
+    status = base_fail_errno(COLL_ERROR_SYSTEM, "--json %s: cannot write all of it", output->path);
   }
-  bench_journal_abandon(journal);
+  bench_json_output_abandon(output);
   return status;
 }
 
-void bench_journal_abandon(bench_journal_t *journal) {
-  if (journal->file != NULL) fclose(journal->file);
-  json_decref(journal->document);
-  free(journal);
+void bench_json_output_abandon(bench_json_output_t *output) {
+  if (output->file != NULL) fclose(output->file);
+  json_decref(output->document);
+  free(output);
 }
