@@ -8,7 +8,7 @@ import random
 import time
 
 from abtest import builds, rows, verdict
-from comparison import contenders, measure
+from comparison import configurations, measure
 
 SIDES = ("old", "new", "copy")
 ITERATIONS_MAX = 1000000  # the time limit ends a row's calls long before
@@ -37,12 +37,12 @@ def read_outcomes(document, unit):
     """{size: (us, algorithm)}. Raises Failure where that is not what was asked for."""
     outcomes = [row["out_of_place"] or row["in_place"] for row in document["rows"]]
     if len(outcomes) != len(unit.sizes):
-        raise contenders.Failure("%d rows instead of %d" % (len(outcomes), len(unit.sizes)))
+        raise configurations.Failure("%d rows instead of %d" % (len(outcomes), len(unit.sizes)))
     for outcome in outcomes:
         if not outcome or not outcome["time_us"] > 0:
-            raise contenders.Failure("a row without a time")
+            raise configurations.Failure("a row without a time")
         if outcome["wrong"]:
-            raise contenders.Failure("%d wrong elements" % outcome["wrong"])
+            raise configurations.Failure("%d wrong elements" % outcome["wrong"])
     return {size: (outcome["time_us"], outcome["algo"])
             for size, outcome in zip(unit.sizes, outcomes)}
 
@@ -73,7 +73,7 @@ class Survey:
             with open(path, encoding="utf-8") as file:
                 return read_outcomes(json.load(file), unit)
         except (OSError, ValueError, KeyError, TypeError) as trouble:
-            raise contenders.Failure("no readable results: %r" % trouble) from None
+            raise configurations.Failure("no readable results: %r" % trouble) from None
 
     def note_failure(self, side, unit, failure, progress):
         shown = ["%s=%s" % pair for pair in side.environment.items()]
@@ -95,7 +95,7 @@ class Survey:
             began = self.clock()
             try:
                 found[side.name] = self.launch(side, unit)
-            except contenders.Failure as failure:
+            except configurations.Failure as failure:
                 self.note_failure(side, unit, failure, progress)
                 return
             finally:
@@ -164,7 +164,7 @@ def check_sides(sides, effort, runner=measure.run_command):
                         effort._replace(arguments=[], time_ms=1), runner)
         try:
             survey.launch(side, survey.units[0])
-        except contenders.Failure as failure:
-            raise contenders.Failure(
+        except configurations.Failure as failure:
+            raise configurations.Failure(
                 "%s (%s) cannot run: %s\n%s" % (side.name.upper(), side.shown, failure,
                                                 failure.errors.strip())) from None

@@ -1,2 +1,2 @@
-"""What bench/compare is made of: contenders are run by `measure`, `figures` turns their times into
-ratios, limits and verdicts, and `table` and `plot` show those."""
+"""The parts of bench/compare: `measure` runs the configurations, `figures` computes ratios,
+limits and verdicts from their times, `table` and `plot` present these."""

@@ -1,5 +1,5 @@
-"""Values of command lines, as argparse takes them: each function returns what its text means or
-raises ArgumentTypeError with a sentence for the user."""
+"""Types of command-line options for argparse: each function parses a text or raises
+ArgumentTypeError with a message for the user."""
 import argparse
 
 from comparison import figures
@@ -10,7 +10,7 @@ def word_list(known):
         words = text.split(",")
         for word in words:
             if word not in known:
-                raise argparse.ArgumentTypeError("there is no '%s'; there are %s"
+                raise argparse.ArgumentTypeError("unknown '%s'; choose from %s"
                                                  % (word, ", ".join(known)))
         return words
     return parse
@@ -21,7 +21,7 @@ def size_list(text):
         return figures.parse_sizes(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            "'%s' is no list of sizes such as 4,1K or 4..64M" % text) from None
+            "'%s' is not a list of sizes such as 4,1K or 4..64M" % text) from None
 
 
 def positive(text):
@@ -34,12 +34,12 @@ def positive(text):
 def rank_list(text):
     ranks = [positive(word) for word in text.split(",")]
     if min(ranks) < 2:
-        raise argparse.ArgumentTypeError("a collective among one rank moves nothing")
+        raise argparse.ArgumentTypeError("a collective needs two ranks or more")
     return ranks
 
 
 def assignment(text):
-    """("NAME", "VALUE") of NAME=VALUE, neither of them empty but the value."""
+    """("NAME", "VALUE") of NAME=VALUE, only the value may be empty."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError("'%s' is not of the form NAME=VALUE" % text)

@@ -1,16 +1,16 @@
-"""From measured times to figures: medians, ratios, the machine's limit, and whether a row meets its
-target. Pure functions over rows:
+"""Computes medians, ratios, the machine's limit, and whether a row meets its target. Pure
+functions on rows:
 
     {"ranks": 2, "collective": "allreduce", "bytes": 4096,
-     "times_us": {contender: [one per round]},
+     "times_us": {configuration: [one per round]},
      "limit": {"mapped_us": [...], "staged_us": [...], "crossing_us": [...],
                "barrier_us": [...], "round_trip_us": [...], "one_way_us": [...]}}
 
-The limit's times are of the least moves of the call, with nobody waiting: where ranks reach each
-other's buffers (mapped) and where they do not (staged); of the bare copies of a call, with waiting
-for what must cross through shared slots, missing where ranks have no core each and where little
-comes from a root or goes to it; and of flags: a barrier, one and its answer, one in a row that goes
-one way. See bench/limit.c.
+The times of the limit come from bench/limit. mapped_us, staged_us: the minimal data movement of
+the call, without waiting, where ranks access each other's buffers (mapped) or shared slots only
+(staged). crossing_us: the minimal copies with waiting, between two ranks through shared slots;
+missing with fewer cores than ranks. barrier_us, round_trip_us, one_way_us: a barrier of flags, a
+flag and its reply, one of a stream of flags in one direction.
 """
 import collections
 import statistics
@@ -27,27 +27,27 @@ OURS = {"coll": "libcoll", "malloc": "libcoll, malloc"}
 
 # ---- times ---------------------------------------------------------------------------------------
 
-def time_us(row, contender):
-    """Median over the rounds; None where the contender was not measured."""
-    times = row["times_us"].get(contender)
+def time_us(row, configuration):
+    """Median over the rounds; None if the configuration was not measured."""
+    times = row["times_us"].get(configuration)
     return statistics.median(times) if times else None
 
 
-def family_of(contender):
+def family_of(configuration):
     """Peers are named "family/setting"."""
-    return contender.split("/")[0]
+    return configuration.split("/")[0]
 
 
 def best_settings(row):
-    """{family: (time in us, contender)}, each peer at the setting that is fastest on this row."""
+    """{family: (time in us, configuration)}: each peer with its fastest setting in this row."""
     best = {}
-    for contender in row["times_us"]:
-        time = time_us(row, contender)
-        if contender in OURS or time is None:
+    for configuration in row["times_us"]:
+        time = time_us(row, configuration)
+        if configuration in OURS or time is None:
             continue
-        family = family_of(contender)
+        family = family_of(configuration)
         if family not in best or time < best[family][0]:
-            best[family] = (time, contender)
+            best[family] = (time, configuration)
     return best
 
 
@@ -56,10 +56,10 @@ def best_peer_us(row):
 
 
 # ---- round by round ------------------------------------------------------------------------------
-# A machine may be twice as slow for minutes, so what is compared was measured in the same round.
+# A machine may be twice as slow for minutes, so only times of the same round are compared.
 
 def one_round(row, index):
-    """The row as that round alone would have it."""
+    """The row with the times of that round only."""
     def of_round(lists):
         return {name: values[index:index + 1] for name, values in lists.items()
                 if len(values) > index}
@@ -67,7 +67,7 @@ def one_round(row, index):
 
 
 def over_rounds(row, dividend, divisor):
-    """The median of a round's quotients; None where no round has both."""
+    """The median over the rounds of dividend / divisor; None if no round has both."""
     count = max((len(times) for times in row["times_us"].values()), default=0)
     pairs = [(dividend(alone), divisor(alone))
              for alone in (one_round(row, index) for index in range(count))]
@@ -76,7 +76,7 @@ def over_rounds(row, dividend, divisor):
 
 
 def ratio(row, memory):
-    """How many times as fast as the best peer; None where either was not measured."""
+    """Time of the best peer / time of libcoll; None if either was not measured."""
     return over_rounds(row, best_peer_us, lambda alone: time_us(alone, memory))
 
 
@@ -87,24 +87,25 @@ def median_of(row, name):
 
 
 def mapped_us(row):
-    """Nobody may touch a peer's buffers before the peer is in the call, nor may a rank leave before
-    its peers are done with its own: two meetings, and the least moves between them."""
+    """A rank may access the buffers of a peer only while the peer is in the call. So there are two
+    synchronizations, at the beginning and at the end, and the minimal copies between them."""
     rooted = row["collective"] in ROOTED
-    meetings = median_of(row, "round_trip_us") if rooted else 2 * median_of(row, "barrier_us")
-    return meetings + median_of(row, "mapped_us")
+    sync_us = median_of(row, "round_trip_us") if rooted else 2 * median_of(row, "barrier_us")
+    return sync_us + median_of(row, "mapped_us")
 
 
 def staged_us(row):
-    """One meeting, or flags that go one way where there is a root; and what a peer has just stored
-    must cross from its cache: that takes as long as a call's bare copies that wait for it."""
+    """One synchronization (with a root: flags in one direction) and the copies through slots;
+    but not less than the baseline message, in which a rank waits for data from the cache of its
+    peer."""
     rooted = row["collective"] in ROOTED
-    meeting = median_of(row, "one_way_us" if rooted else "barrier_us")
-    return max(meeting + median_of(row, "staged_us"), median_of(row, "crossing_us"))
+    sync_us = median_of(row, "one_way_us" if rooted else "barrier_us")
+    return max(sync_us + median_of(row, "staged_us"), median_of(row, "crossing_us"))
 
 
 def limit_us(row, memory):
-    """The least time: the flags that must cross, and the bytes that must move. Memory that can be
-    mapped may be staged all the same."""
+    """The lower bound of the time: flags and minimal copies. Buffers that peers can map may be
+    staged as well."""
     if "mapped_us" not in row.get("limit", {}):
         return None
     staged = staged_us(row)
@@ -112,21 +113,21 @@ def limit_us(row, memory):
 
 
 def most_possible(row, memory):
-    """How many times as fast as the best peer a call at the limit would be."""
+    """Time of the best peer / limit."""
     return over_rounds(row, best_peer_us, lambda alone: limit_us(alone, memory))
 
 
 def reached(row, memory):
-    """The share of the limit's speed that ours has; None where either was not measured."""
+    """Limit / time of libcoll; None if either was not measured."""
     return over_rounds(row, lambda alone: limit_us(alone, memory),
                        lambda alone: time_us(alone, memory))
 
 
 # ---- targets -------------------------------------------------------------------------------------
-# Against the best peer at the row's size; the first line that fits counts.
+# Factors over the best peer; the first target that fits a row applies to it.
 
 PASS, FAIL, BEYOND = "pass", "FAIL", "beyond"
-Target = collections.namedtuple("Target", "collectives ranks least most times")
+Target = collections.namedtuple("Target", "collectives ranks min_bytes max_bytes times")
 MOVING = ("allgather", "broadcast", "alltoall", "gather", "scatter")
 TARGETS = (
     Target(("allreduce",), (2,), 4, KIB, {"coll": 3, "malloc": 3}),
@@ -143,7 +144,7 @@ LIMIT_TARGET = Target(("allreduce", "reduce_scatter", "allgather"), (2,), 16 * M
 
 def fits(target, row):
     return (row["collective"] in target.collectives and row["ranks"] in target.ranks
-            and target.least <= row["bytes"] <= target.most)
+            and target.min_bytes <= row["bytes"] <= target.max_bytes)
 
 
 def target_of(row):
@@ -151,8 +152,8 @@ def target_of(row):
 
 
 def verdict(row, memory):
-    """PASS, FAIL, or BEYOND the machine, where even the limit would miss the target; None where a
-    row has no target or was not measured."""
+    """PASS, FAIL, or BEYOND if even a call at the limit would miss the target; None if the row
+    has no target or was not measured."""
     target, times = target_of(row), ratio(row, memory)
     if target is None or times is None:
         return None
@@ -170,17 +171,17 @@ def limit_verdict(row, memory):
 
 
 Summary = collections.namedtuple("Summary",
-                                 "target memory rows met beyond worst worst_row by_limit")
+                                 "target memory rows passed beyond worst worst_row by_limit")
 
 
 def summary_verdict(summary):
-    if summary.met == summary.rows:
+    if summary.passed == summary.rows:
         return PASS
-    return BEYOND if summary.met + summary.beyond == summary.rows else FAIL
+    return BEYOND if summary.passed + summary.beyond == summary.rows else FAIL
 
 
 def summarize(rows):
-    """One Summary per target and kind of memory that rows were measured for."""
+    """One Summary per target and kind of memory, if there are rows for it."""
     summaries = []
     for target in TARGETS + (LIMIT_TARGET,):
         by_limit = target is LIMIT_TARGET
@@ -199,25 +200,25 @@ def summarize(rows):
 
 
 def row_key(row):
-    """The order of rows in a table, and what makes one a row of its own."""
+    """Sort key and identity of a row."""
     return row["ranks"], COLLECTIVES.index(row["collective"]), row["bytes"]
 
 
 def first_of_each(rows):
-    """In order, each row as it comes first."""
-    kept = {}
+    """The rows sorted by key, of equal keys the first one."""
+    first = {}
     for row in rows:
-        kept.setdefault(row_key(row), row)
-    return [kept[key] for key in sorted(kept)]
+        first.setdefault(row_key(row), row)
+    return [first[key] for key in sorted(first)]
 
 
 def collectives_with_target(ranks):
-    """Those that some target among so many ranks names; all where none does."""
+    """The collectives that have a target with that number of ranks; all if none has."""
     named = {name for target in TARGETS if ranks in target.ranks for name in target.collectives}
     return [name for name in COLLECTIVES if name in named or not named]
 
 
-# ---- words ---------------------------------------------------------------------------------------
+# ---- text ---------------------------------------------------------------------------------------
 
 def size_text(count):
     for unit, word in ((1 << 30, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
@@ -240,7 +241,7 @@ def parse_sizes(text, factor=4):
         size = parse_size(first)
         end = parse_size(last) if dots else size
         if size < 1 or end < size:
-            raise ValueError("'%s' is no size or range of sizes" % item)
+            raise ValueError("'%s' is not a size or range of sizes" % item)
         while size <= end:
             sizes.append(size)
             size *= factor
@@ -248,6 +249,6 @@ def parse_sizes(text, factor=4):
 
 
 def size_for(collective, ranks, size, element=4):
-    """The size as the collective can have it: whole elements, of every rank alike."""
+    """The size rounded down to whole elements per rank."""
     unit = element * ranks if collective in PER_RANK else element
     return max(unit, size // unit * unit)

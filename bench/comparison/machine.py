@@ -1,4 +1,4 @@
-"""The machine that figures were taken on, and the moment."""
+"""Describes the machine and the time of a measurement."""
 import datetime
 import os
 import platform
@@ -22,7 +22,7 @@ def processor():
 
 
 def caches():
-    """{"L2": "1024K"}, as the first core sees them."""
+    """{"L2": "1024K"}, the caches of the first core."""
     found = {}
     folder = "/sys/devices/system/cpu/cpu0/cache"
     for index in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
@@ -45,12 +45,12 @@ def now():
 
 
 def load():
-    """Processes that wanted a core, on average over the last minute."""
+    """The load average of the last minute."""
     return round(os.getloadavg()[0], 2)
 
 
 def revision(root):
-    """The commit of the sources, "+" where they differ from it; "" without git."""
+    """The commit of the sources, with "+" if they are modified; "" without git."""
     try:
         run = subprocess.run(["git", "-C", root, "describe", "--always", "--dirty=+"],
                              capture_output=True, text=True, check=False)

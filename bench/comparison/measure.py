@@ -1,5 +1,5 @@
-"""Runs the contenders in turn, round after round, so that what disturbs the machine disturbs all of
-them, and collects their times as rows (see figures)."""
+"""Runs the configurations in turn, round after round, so that a disturbance of the machine
+affects all of them, and collects their times as rows (see figures)."""
 import contextlib
 import json
 import os
@@ -8,45 +8,46 @@ import subprocess
 import sys
 import time
 
-from comparison import contenders, distance, figures
+from comparison import configurations, core_latency, figures
 
-LAUNCH_SECONDS_MOST = 30
-BEHIND = 1.15  # a setting this far behind its family's best is not run in later rounds
+LAUNCH_SECONDS_MAX = 30
+# Later rounds omit settings of a peer that take more than this times as long as its best one.
+SLOWER_MAX = 1.15
 
-# What a launch costs besides its timed calls, in seconds: to start, and to fill and check the
-# largest buffers, by each rank in turn where cores lack.
+# Time of a launch besides its timed calls, in seconds: to start it, and to fill and check the
+# largest buffers. With fewer cores than ranks, ranks do the latter one after another.
 LAUNCH_SECONDS, FILL_SECONDS_PER_GIB = 0.8, 1.5
-KEPT_SHARE = 0.75  # of the contenders, after the first round
+REMAINING_FRACTION = 0.75  # of the configurations, after the first round
 
-LIMIT = "limit"  # has its turn as contenders have theirs
+LIMIT = "limit"  # runs in each round like a configuration
 
-ATTEMPTS_MOST = 3  # to have a round's launches under the same conditions
+ATTEMPTS_MAX = 3  # repetitions of launches with an unusual latency
 
 
 def end_group(process, number):
-    with contextlib.suppress(ProcessLookupError):  # it may have ended just now
+    with contextlib.suppress(ProcessLookupError):  # it may have exited meanwhile
         os.killpg(process.pid, number)
 
 
-def run_command(command, environment, seconds_most=LAUNCH_SECONDS_MOST):
-    """Its standard output. Raises Failure with the first of its errors."""
-    everything = dict(contenders.clean_environment(), **environment)
-    with subprocess.Popen(command, env=everything, text=True, stdin=subprocess.DEVNULL,
+def run_command(command, environment, seconds_max=LAUNCH_SECONDS_MAX):
+    """Returns the standard output. Raises Failure with the first line of standard error."""
+    full_environment = dict(configurations.clean_environment(), **environment)
+    with subprocess.Popen(command, env=full_environment, text=True, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           start_new_session=True) as process:
         try:
-            output, errors = process.communicate(timeout=seconds_most)
+            output, errors = process.communicate(timeout=seconds_max)
         except subprocess.TimeoutExpired:
             end_group(process, signal.SIGKILL)
             output, errors = process.communicate()
-            raise contenders.Failure("no end within %g s" % seconds_most, output,
+            raise configurations.Failure("did not finish within %g s" % seconds_max, output,
                                      errors) from None
         except BaseException:
             end_group(process, signal.SIGTERM)
             raise
     if process.returncode != 0:
         lines = [line.strip() for line in errors.splitlines() if any(map(str.isalnum, line))]
-        raise contenders.Failure("exit code %d: %s" % (process.returncode,
+        raise configurations.Failure("exit code %d: %s" % (process.returncode,
                                                        lines[0] if lines else "no message"),
                                  output, errors)
     return output
@@ -57,7 +58,7 @@ def clock_text(seconds):
 
 
 class Progress:
-    """One line on a terminal: how far, on what, and for how long yet."""
+    """A progress line on a terminal: percentage, remaining time, current step."""
 
     def __init__(self, seconds):
         self.seconds, self.done = seconds, 0
@@ -65,7 +66,7 @@ class Progress:
         self.shown = sys.stderr.isatty()
 
     def step(self, text, seconds):
-        """What was thought to take `seconds` is done."""
+        """A step with an estimated time of `seconds` is done."""
         self.done += seconds
         if not self.shown:
             return
@@ -84,89 +85,95 @@ class Progress:
 
 
 def barrier_us(build):
-    """Of flags between two cores, just now; always the same where there is but one."""
-    if len(contenders.own_cores()) < 2:
+    """The current time of a barrier between two cores; 1 on a machine with one core."""
+    if len(configurations.own_cores()) < 2:
         return 1.0
-    command = contenders.limit_command(build, 2, "broadcast", [4])
+    command = configurations.limit_command(build, 2, "broadcast", [4])
     return json.loads(run_command(command, {}))["barrier_us"]
 
 
 class Survey:
-    """One collective among one number of ranks at all of its sizes, by all contenders."""
+    """Measures one collective with one number of ranks at all sizes, with all configurations."""
 
-    def __init__(self, build, ranks, collective, sizes, found, effort, cores):
-        """effort: (rounds, ms that a launch's timed calls of one size take); cores: Distance."""
+    def __init__(self, build, ranks, collective, sizes, found, effort, latency):
+        """effort: (rounds, time in ms of the timed calls of one size in a launch);
+        latency: CoreLatency."""
         self.build, self.ranks, self.collective = build, ranks, collective
         self.sizes = sorted({figures.size_for(collective, ranks, size) for size in sizes})
         self.running = [c for c in found if collective in c.collectives]
         self.rounds, self.time_ms = effort
-        self.distance = cores
+        self.latency = latency
         self.failures = []
-        self.launches = self.launches_apart = 0
+        self.launches = self.outlier_launches = 0
         self.rows = {size: {"ranks": ranks, "collective": collective, "bytes": size,
                             "times_us": {}, "limit": {}} for size in self.sizes}
 
     def launch_seconds(self):
-        """What one launch is thought to take."""
-        crowding = max(1, self.ranks / len(contenders.own_cores()))
-        filling = 4 * self.sizes[-1] / (1 << 30) * FILL_SECONDS_PER_GIB * crowding
+        """The estimated time of one launch."""
+        oversubscription = max(1, self.ranks / len(configurations.own_cores()))
+        filling = 4 * self.sizes[-1] / (1 << 30) * FILL_SECONDS_PER_GIB * oversubscription
         calls = 1.3 * self.time_ms / 1000 * len(self.sizes)
-        return (LAUNCH_SECONDS + filling) * crowding ** 0.5 + calls
+        return (LAUNCH_SECONDS + filling) * oversubscription ** 0.5 + calls
 
     def seconds(self):
-        later = max(3, KEPT_SHARE * len(self.running))
+        later = max(3, REMAINING_FRACTION * len(self.running))
         return (len(self.running) + 1 + (self.rounds - 1) * (later + 1)) * self.launch_seconds()
 
-    def try_out(self, contender, progress):
-        """{bytes: us}; when it fails, only of what it had measured, and the contender is out."""
+    def run_configuration(self, configuration, progress):
+        """{bytes: us}. If the configuration fails: what it measured before, and it does not run
+        again."""
         try:
-            return contender.run(run_command, self.collective, self.sizes, self.time_ms)
-        except contenders.Failure as failure:
-            progress.say("%s, %s, %d ranks: %s" % (contender.name, self.collective, self.ranks,
+            return configuration.run(run_command, self.collective, self.sizes, self.time_ms)
+        except configurations.Failure as failure:
+            progress.say("%s, %s, %d ranks: %s" % (configuration.name, self.collective, self.ranks,
                                                    failure))
-            self.running.remove(contender)
-            self.failures.append({"contender": contender.name, "reason": str(failure),
+            self.running.remove(configuration)
+            self.failures.append({"contender": configuration.name, "reason": str(failure),
                                   "ranks": self.ranks, "collective": self.collective})
             return failure.times
 
     def limit(self, progress):
-        """{bytes: {name: us}}; that a machine stood still for once does not end the survey."""
-        command = contenders.limit_command(self.build, self.ranks, self.collective, self.sizes)
+        """{bytes: {name: us}}. Retries once, in case the machine stalled."""
+        command = configurations.limit_command(self.build, self.ranks, self.collective, self.sizes)
         try:
             output = run_command(command, {})
-        except contenders.Failure as failure:
-            progress.say("limit, %s, %d ranks: %s; once more" % (self.collective, self.ranks,
+        except configurations.Failure as failure:
+            progress.say("limit, %s, %d ranks: %s; retrying" % (self.collective, self.ranks,
                                                                  failure))
             output = run_command(command, {})
         found = json.loads(output)
         flags = {name: time for name, time in found.items() if name.endswith("_us")}
         return {moves.pop("bytes"): dict(moves, **flags) for moves in found["moves"]}
 
-    def launch(self, contender, progress, wanted_us):
-        before_us = self.distance.settled_us(wanted_us)
-        found = self.limit(progress) if contender is LIMIT else self.try_out(contender, progress)
-        return distance.Launch(contender, found, (before_us, self.distance.now_us()))
+    def launch(self, configuration, progress, wanted_us):
+        before_us = self.latency.wait_until_usual_us(wanted_us)
+        if configuration is LIMIT:
+            found = self.limit(progress)
+        else:
+            found = self.run_configuration(configuration, progress)
+        return core_latency.Launch(configuration, found, (before_us, self.latency.now_us()))
 
     def one_round(self, number, progress):
-        """Everyone in turn, every other round backwards; then again, a few times at most, those for
-        which the cores were nearer or farther apart than for most."""
+        """Runs all configurations and the limit, every other round in reverse order. Then
+        repeats the launches during which the latency between cores differed from that of most
+        launches."""
         where = "%s, %d ranks, round %d: " % (self.collective, self.ranks, number + 1)
-        waiting = [*self.running, LIMIT][::-1 if number % 2 else 1]
+        to_run = [*self.running, LIMIT][::-1 if number % 2 else 1]
         launches, wanted_us = {}, None
-        self.distance.begin_round()
-        for attempt in range(ATTEMPTS_MOST):
-            for contender in waiting:
-                name = contender if contender is LIMIT else contender.name
-                launch = self.launch(contender, progress, wanted_us)
+        self.latency.begin_round()
+        for attempt in range(ATTEMPTS_MAX):
+            for configuration in to_run:
+                name = configuration if configuration is LIMIT else configuration.name
+                launch = self.launch(configuration, progress, wanted_us)
                 if name not in launches or len(launch.found) >= len(launches[name].found):
                     launches[name] = launch
                 progress.step(where + name, 0 if attempt else self.launch_seconds())
-            odd = distance.apart(launches.values())
-            waiting = [launch.contender for launch in odd
-                       if launch.contender in (LIMIT, *self.running)]
-            wanted_us = distance.usual_us(launches.values())
+            outliers = core_latency.outliers(launches.values())
+            to_run = [launch.configuration for launch in outliers
+                      if launch.configuration in (LIMIT, *self.running)]
+            wanted_us = core_latency.usual_us(launches.values())
         self.launches += len(launches)
-        self.launches_apart += len(odd)
+        self.outlier_launches += len(outliers)
         self.record(launches)
 
     def record(self, launches):
@@ -179,13 +186,14 @@ class Survey:
                 for figure, time_us in found.items():
                     row["limit"].setdefault(figure, []).append(time_us)
 
-    def drop_laggards(self):
-        """Of each peer's settings keeps those near its best at one size at least."""
+    def drop_slow_settings(self):
+        """Drops the settings of a peer that are not close to its best setting at any size."""
         near = set(figures.OURS)
         for row in self.rows.values():
             best = figures.best_settings(row)
             near |= {name for name in row["times_us"] if name not in figures.OURS
-                     and figures.time_us(row, name) <= BEHIND * best[figures.family_of(name)][0]}
+                     and (figures.time_us(row, name)
+                          <= SLOWER_MAX * best[figures.family_of(name)][0])}
         self.running = [c for c in self.running if c.name in near]
 
     def run(self, progress):
@@ -194,13 +202,13 @@ class Survey:
         for number in range(self.rounds):
             self.one_round(number, progress)
             if number == 0:
-                self.drop_laggards()
+                self.drop_slow_settings()
         progress.done = done
         return list(self.rows.values())
 
 
 def run_all(surveys):
-    """The rows of all; of those before it where one is interrupted."""
+    """Runs all surveys and returns their rows. If interrupted: the rows of completed surveys."""
     seconds = sum(survey.seconds() for survey in surveys)
     progress = Progress(seconds)
     progress.say("%d collectives to measure, in about %s min" % (len(surveys), clock_text(seconds)))
@@ -211,7 +219,7 @@ def run_all(surveys):
     except KeyboardInterrupt:
         if not rows:
             raise
-        progress.say("interrupted: only what was complete is shown")
+        progress.say("interrupted: showing complete results only")
     progress.clear()
     took = time.monotonic() - progress.began
     progress.say("measured in %s min" % clock_text(took))

@@ -1,11 +1,11 @@
-"""The figures as an SVG: a panel per collective, time over size on logarithmic axes, a line per
-contender (peers at their best setting), what the machine cannot do shaded below the limit, and
-under each size how many times as fast as the best peer libcoll is."""
+"""The figures as an SVG: one panel per collective with time over size on logarithmic axes. Each
+library has a line (peers with their best setting); the area below the machine's limit is shaded.
+Below each size is the time of the best peer / the time of libcoll."""
 import math
 from xml.sax.saxutils import escape
 
 from comparison import figures, table
-from comparison.contenders import FAMILIES
+from comparison.configurations import FAMILIES
 
 COLUMNS = 2
 PANEL_WIDTH, PANEL_HEIGHT = 452, 270
@@ -29,7 +29,7 @@ STYLE = """text { font-family: Inter, "Helvetica Neue", Arial, "DejaVu Sans", sa
 
 
 def series_of(rows):
-    """{name: [(bytes, us)]}, in the order of drawing: ours last, on top."""
+    """{name: [(bytes, us)]} in drawing order; libcoll is last, on top."""
     series = {"limit": [(row["bytes"], figures.limit_us(row, "coll")) for row in rows]}
     for family in reversed(FAMILIES):
         series[family] = [(row["bytes"], figures.best_settings(row).get(family, (None,))[0])
@@ -41,7 +41,7 @@ def series_of(rows):
 
 
 def spread(positions, gap, low, high):
-    """The positions moved as little as keeps them `gap` apart and within [low, high]."""
+    """Shifts positions so that they are at least `gap` apart and within [low, high]."""
     order = sorted(range(len(positions)), key=lambda i: positions[i])
     moved = list(positions)
     for before, here in zip(order, order[1:]):
@@ -54,7 +54,7 @@ def spread(positions, gap, low, high):
 
 
 def decade_text(exponent):
-    """10^exponent us, in the unit that suits it."""
+    """10^exponent us in a readable unit."""
     for unit, base in (("s", 6), ("ms", 3), ("µs", 0), ("ns", -3)):
         if exponent >= base or unit == "ns":
             return "%g %s" % (10 ** (exponent - base), unit)
@@ -73,7 +73,7 @@ def line(x1, y1, x2, y2, color, width=1.0):
 
 
 class Panel:
-    """One block of rows, drawn at (left, top)."""
+    """The panel of one block of rows, at (left, top)."""
 
     def __init__(self, rows, left, top):
         self.rows, self.left, self.top = rows, left, top
@@ -81,11 +81,12 @@ class Panel:
         times = [time for points in self.series.values() for _, time in points]
         self.low = math.floor(math.log10(min(times)))
         self.high = max(math.ceil(math.log10(max(times))), self.low + 1)
-        self.least = math.log2(rows[0]["bytes"])
-        self.most = max(math.log2(rows[-1]["bytes"]), self.least + 1)
+        self.low_size = math.log2(rows[0]["bytes"])
+        self.high_size = max(math.log2(rows[-1]["bytes"]), self.low_size + 1)
 
     def x(self, size):
-        return self.left + PANEL_WIDTH * (math.log2(size) - self.least) / (self.most - self.least)
+        share = (math.log2(size) - self.low_size) / (self.high_size - self.low_size)
+        return self.left + PANEL_WIDTH * share
 
     def y(self, time_us):
         share = (math.log10(time_us) - self.low) / (self.high - self.low)
@@ -110,7 +111,7 @@ class Panel:
         yield line(self.left, bottom, self.left + PANEL_WIDTH, bottom, SOFT)
 
     def draw_sizes(self):
-        """Ticks, and the ratio below each that has room for it."""
+        """Draws ticks, and the ratio below each tick if there is space."""
         bottom = self.top + PANEL_HEIGHT
         free_from = -math.inf
         for index, row in enumerate(self.rows):
@@ -140,7 +141,7 @@ class Panel:
                     self.x(size), self.y(time), 3.4 if name in figures.OURS else 2.8, COLORS[name])
 
     def draw_labels(self):
-        """Each line's name at its right end."""
+        """Draws the name of each line at its right end."""
         names = list(self.series)
         wanted = [self.y(self.series[name][-1][1]) for name in names]
         for name, y in zip(names, spread(wanted, LABEL_GAP, self.top, self.top + PANEL_HEIGHT)):
@@ -153,7 +154,7 @@ class Panel:
 
 
 def draw(document, notes):
-    """The SVG's text; notes are the lines under its title."""
+    """Returns the SVG. notes: lines below the title."""
     blocks = [block for block in table.blocks_of(document["rows"]) if series_of(block)]
     columns = min(COLUMNS, len(blocks))
     cell_width = MARGIN_LEFT + PANEL_WIDTH + MARGIN_RIGHT

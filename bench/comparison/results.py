@@ -1,5 +1,4 @@
-"""Files of figures: for each measurement a table for people, the figures as JSON and a plot, under
-one name."""
+"""Result files: a table as text, the figures as JSON and a plot as SVG, with a common base name."""
 import os
 
 
@@ -10,7 +9,7 @@ def write(path, text):
 
 
 def write_all(base, json_text, table_text, svg_text):
-    """Writes base.json, base.txt and base.svg; returns how to name them in a sentence."""
+    """Writes base.json, base.txt and base.svg; returns their names for a message."""
     write(base + ".json", json_text)
     write(base + ".txt", table_text)
     write(base + ".svg", svg_text)

@@ -1,13 +1,13 @@
-"""The figures as aligned text: a block per collective, then how the targets stand."""
+"""The figures as aligned text: a block per collective, then one line per target."""
 from comparison import figures
-from comparison.contenders import FAMILIES
+from comparison.configurations import FAMILIES
 
 GREEN, RED, BOLD, DIM, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[1m", "\x1b[2m", "\x1b[0m"
 MEMORY_NAMES = {"coll": "coll_mem", "malloc": "malloc"}
 
 
 def time_text(time_us):
-    """Three digits that say something, in us."""
+    """A time in us with about three significant digits."""
     if time_us is None:
         return "-"
     return "%.*f" % (3 if time_us < 1 else 2 if time_us < 10 else 1 if time_us < 1000 else 0,
@@ -23,7 +23,7 @@ def share_text(share):
 
 
 class Style:
-    """Escape sequences on a terminal, nothing elsewhere."""
+    """Adds escape sequences for colors if the output is a terminal."""
 
     def __init__(self, colored):
         self.colored = colored
@@ -47,7 +47,7 @@ def families_of(rows):
 
 
 class Block:
-    """One collective among one number of ranks."""
+    """The rows of one collective with one number of ranks."""
 
     def __init__(self, rows, style):
         self.rows, self.style = rows, style
@@ -68,7 +68,7 @@ class Block:
         return "  ".join(cells).rstrip()
 
     def over_head(self):
-        """What the groups of columns mean."""
+        """Headings of the groups of columns."""
         ours = 10 + 11 * len(self.memories)
         peers = (11 + self.setting_width) * len(self.families)
         ratios, possible = 17 * len(self.memories), 10 * len(self.memories)
@@ -109,7 +109,7 @@ class Block:
 
 
 def blocks_of(rows):
-    """Rows of one collective and number of ranks, in the order in which these first come."""
+    """Groups rows by collective and number of ranks, in order of first appearance."""
     blocks = {}
     for row in rows:
         blocks.setdefault((row["ranks"], row["collective"]), []).append(row)
@@ -118,10 +118,10 @@ def blocks_of(rows):
 
 def target_text(target):
     names = target.collectives
-    all_of_them = set(names) == set(figures.COLLECTIVES)
+    is_all = set(names) == set(figures.COLLECTIVES)
     return "%s, %s ranks, %s to %s" % (
-        "all" if all_of_them else ", ".join(names), " or ".join(map(str, target.ranks)),
-        figures.size_text(target.least), figures.size_text(target.most))
+        "all" if is_all else ", ".join(names), " or ".join(map(str, target.ranks)),
+        figures.size_text(target.min_bytes), figures.size_text(target.max_bytes))
 
 
 def summary_lines(rows, style):
@@ -135,7 +135,7 @@ def summary_lines(rows, style):
         wanted = summary.target.times[summary.memory]
         figure = share_text if summary.by_limit else times_text
         yield "  %s %2d of %2d rows, %2d beyond  %-8s  >= %-5s%s  worst %s (%s, %s)  %s" % (
-            style.paint("%-6s" % verdict, *verdict_codes(verdict)), summary.met,
+            style.paint("%-6s" % verdict, *verdict_codes(verdict)), summary.passed,
             summary.rows, summary.beyond, MEMORY_NAMES[summary.memory],
             share_text(wanted) if summary.by_limit else "%gx" % wanted,
             " of the limit" if summary.by_limit else "", figure(summary.worst),

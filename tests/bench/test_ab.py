@@ -187,7 +187,7 @@ class Names(unittest.TestCase):
         self.assertEqual(rounds.read_outcomes(good, unit), {4: (1.5, "ring"), 8: (2, "ring")})
         for bad in ([outcome(1)], [outcome(1), outcome(1, wrong=3)], [outcome(1), outcome(0)],
                     [outcome(1), {"out_of_place": None, "in_place": None}]):
-            with self.assertRaises(rounds.contenders.Failure):
+            with self.assertRaises(rounds.configurations.Failure):
                 rounds.read_outcomes({"rows": bad}, unit)
 
 
@@ -479,7 +479,7 @@ class Runs(Temporary):
                       output)
         self.assertRegex(output, r"\n  CLAIMED_US=1 FAILS_AT=allreduce \S+tools/collrun -n 2 "
                          r"\S+bench/collbench allreduce .*\n  \| rank 1: out of luck\n")
-        self.assertRegex(output, r"FAILED: (OLD|COPY), sendrecv/2/coll, round 2: no end within 2 s")
+        self.assertRegex(output, r"FAILED: (OLD|COPY), sendrecv/2/coll, round 2: did not finish within 2 s")
         self.assertIn("PASS: 0 of 1 row lost", output)
         self.assertEqual(len(self.document()["failures"]), 4)
 
@@ -497,7 +497,7 @@ class Runs(Temporary):
         for options, reason in ((("--rows", "allredcue"), "'allredcue' is no row"),
                                 (("--accept", "barrier"), "not of the form NAME=VALUE"),
                                 (("--accept", "gather=x"), "'gather' is no row"),
-                                (("--collectives", "gaster"), "there is no 'gaster'")):
+                                (("--collectives", "gaster"), "unknown 'gaster'")):
             code, _, errors = self.run_claiming(*options)
             self.assertEqual(code, 2)
             self.assertIn(reason, errors)

@@ -1,7 +1,8 @@
-"""The arithmetic of bench/compare: medians, best settings, ratios, limits, verdicts, and what is
-made of them. Prints TAP.
+"""Tests of bench/compare: medians, best settings, ratios, limits, verdicts, table and plot. Prints
+TAP.
 
     test_comparison.py BENCH-FOLDER
+
 """
 import sys
 import unittest
@@ -10,7 +11,7 @@ import xml.etree.ElementTree
 import tap
 
 sys.path.insert(0, sys.argv.pop(1))
-from comparison import contenders, distance, figures, measure, plot, table  # noqa: E402
+from comparison import configurations, core_latency, figures, measure, plot, table  # noqa: E402
 
 
 def row(collective="allreduce", size=1 << 20, ranks=2, limit=True, **times):
@@ -45,7 +46,7 @@ class Times(unittest.TestCase):
         self.assertIsNone(figures.ratio(row(mpich_default=[2]), "coll"))
 
     def test_ratio_of_times_of_the_same_round(self):
-        # The second and third round were slow; ours has gone before the peer when that ended.
+        # The machine was slow in rounds two and three, for libcoll in part of the time only.
         measured = row(coll=[2, 4, 4, 2, 2], openmpi_copy=[10, 20, 10, 10, 10],
                        openmpi_default=[9], mpich_default=[11, 16, 30, 30, 30])
         self.assertEqual(figures.ratio(measured, "coll"), 4.5)
@@ -57,12 +58,12 @@ class Times(unittest.TestCase):
 class Limits(unittest.TestCase):
     def test_mapped_limit(self):
         self.assertAlmostEqual(figures.limit_us(row(), "coll"), 50.2)
-        # With a root, there and back is a round trip.
+        # With a root, two synchronizations are one round trip.
         self.assertAlmostEqual(figures.limit_us(row("broadcast"), "coll"), 50.3)
 
     def test_staged_limit(self):
         self.assertAlmostEqual(figures.limit_us(row(), "malloc"), 66.1)
-        # With a root, flags go one way.
+        # With a root, flags go in one direction.
         self.assertAlmostEqual(figures.limit_us(row("broadcast"), "malloc"), 66.01)
 
     def test_memory_that_can_be_mapped_may_be_staged(self):
@@ -71,13 +72,13 @@ class Limits(unittest.TestCase):
         self.assertAlmostEqual(figures.mapped_us(small), 0.21)
         self.assertAlmostEqual(figures.limit_us(small, "coll"), 0.12)
 
-    def test_bytes_take_a_while_to_cross(self):
+    def test_staged_limit_is_at_least_the_baseline_message(self):
         measured = row()
         measured["limit"]["crossing_us"] = [80, 300, 90]
         self.assertAlmostEqual(figures.limit_us(measured, "malloc"), 90)
         self.assertAlmostEqual(figures.limit_us(measured, "coll"), 50.2)
 
-    def test_no_limit_of_what_was_measured_in_another_way(self):
+    def test_no_limit_without_mapped_times(self):
         measured = row(coll=[1])
         del measured["limit"]["mapped_us"]
         self.assertIsNone(figures.limit_us(measured, "coll"))
@@ -138,16 +139,16 @@ class Targets(unittest.TestCase):
         summaries = figures.summarize(rows)
         self.assertEqual(len(summaries), 1)
         summary = summaries[0]
-        self.assertEqual((summary.memory, summary.rows, summary.met, summary.beyond,
+        self.assertEqual((summary.memory, summary.rows, summary.passed, summary.beyond,
                           summary.worst), ("coll", 2, 1, 0, 7))
         self.assertIs(summary.worst_row, rows[1])
         self.assertIs(figures.summary_verdict(summary), figures.FAIL)
 
-    def test_summary_of_what_no_call_could_meet(self):
+    def test_summary_of_rows_beyond_the_machine(self):
         rows = [row(size=1 << 20, coll=[60], mpich_default=[600]),
                 row(size=4 << 20, coll=[60], mpich_default=[499])]
         summary, = [s for s in figures.summarize(rows) if not s.by_limit]
-        self.assertEqual((summary.met, summary.beyond), (1, 1))
+        self.assertEqual((summary.passed, summary.beyond), (1, 1))
         self.assertIs(figures.summary_verdict(summary), figures.BEYOND)
 
     def test_collectives_with_a_target(self):
@@ -157,7 +158,7 @@ class Targets(unittest.TestCase):
 
 
 class Merging(unittest.TestCase):
-    def test_rows_that_were_measured_again_come_once_and_in_order(self):
+    def test_rows_measured_twice_appear_once_and_in_order(self):
         def taken(collective, size, when):
             return {"ranks": 2, "collective": collective, "bytes": size, "when": when}
         again = [taken("broadcast", 16, "again")]
@@ -169,7 +170,7 @@ class Merging(unittest.TestCase):
                           (2, "broadcast", 16, "again"), (4, "allreduce", 4, "before")])
 
 
-class Words(unittest.TestCase):
+class Texts(unittest.TestCase):
     def test_sizes(self):
         self.assertEqual(figures.parse_sizes("4..1K"), [4, 16, 64, 256, 1024])
         self.assertEqual(figures.parse_sizes("1M,4,1M"), [4, 1 << 20])
@@ -182,7 +183,7 @@ class Words(unittest.TestCase):
         self.assertEqual(figures.size_for("allgather", 2, 4), 8)
         self.assertEqual(figures.size_for("alltoall", 3, 1 << 20), 1048572)
 
-    def test_figures_in_words(self):
+    def test_figures_as_text(self):
         self.assertEqual([table.time_text(us) for us in (0.1234, 1.234, 12.34, 12345.6, None)],
                          ["0.123", "1.23", "12.3", "12346", "-"])
         self.assertEqual([figures.size_text(n) for n in (4, 1024, 48 << 20)],
@@ -195,152 +196,154 @@ class Measuring(unittest.TestCase):
     @staticmethod
     def survey(rounds=2, found=()):
         return measure.Survey("build", 2, "allgather", [4, 4096], found, (rounds, 30),
-                              distance.Distance(lambda: 0.06, lambda _: None))
+                              core_latency.CoreLatency(lambda: 0.06, lambda _: None))
 
-    def test_only_settings_near_the_best_stay(self):
+    def test_only_settings_near_the_best_run_again(self):
         names = ("coll", "mpich/default", "mpich/posix", "gloo/default", "openmpi/copy")
-        survey = self.survey(found=[contenders.Contender(name, [], "") for name in names])
+        survey = self.survey(found=[configurations.Configuration(name, [], "") for name in names])
         self.assertEqual(survey.sizes, [8, 4096])
         for size, times in ((8, (9, 1, 1.1, 5, 2)), (4096, (9, 5, 9, 3, 4))):
             for name, time_us in zip(names, times):
                 survey.rows[size]["times_us"][name] = [time_us]
-        survey.drop_laggards()
+        survey.drop_slow_settings()
         self.assertEqual([c.name for c in survey.running], list(names))
         survey.rows[8]["times_us"]["mpich/posix"] = [1.3]
-        survey.drop_laggards()
+        survey.drop_slow_settings()
         self.assertEqual([c.name for c in survey.running],
                          ["coll", "mpich/default", "gloo/default", "openmpi/copy"])
 
     def test_estimate_grows_with_the_rounds(self):
-        found = [contenders.Contender("mpich/%d" % i, [], "") for i in range(8)]
+        found = [configurations.Configuration("mpich/%d" % i, [], "") for i in range(8)]
         one, two = (self.survey(rounds, found).seconds() for rounds in (1, 2))
         self.assertAlmostEqual(one, 9 * self.survey(1, found).launch_seconds())
         self.assertTrue(1.5 * one < two < 2 * one)
         self.assertEqual(measure.clock_text(100.2), "1:40")
 
-    def test_ranks_that_outnumber_cores_share_them_evenly_or_go_anywhere(self):
-        self.assertEqual(contenders.placements(2, [0, 2, 4]), {"": "0,2"})
-        self.assertEqual(contenders.placements(4, [0, 2]), {"": "0,0,2,2", "-any": "any"})
-        self.assertEqual(contenders.placements(5, [0, 2]), {"": "any"})
+    def test_more_ranks_than_cores_share_them_evenly_or_are_unbound(self):
+        self.assertEqual(configurations.placements(2, [0, 2, 4]), {"": "0,2"})
+        self.assertEqual(configurations.placements(4, [0, 2]), {"": "0,0,2,2", "-any": "any"})
+        self.assertEqual(configurations.placements(5, [0, 2]), {"": "any"})
 
     def test_wrong_or_missing_results_are_failures(self):
-        self.assertEqual(contenders.checked({4: (1.5, 0)}, [4]), {4: 1.5})
-        with self.assertRaises(contenders.Failure):
-            contenders.checked({4: (1.5, 2)}, [4])
-        with self.assertRaises(contenders.Failure):
-            contenders.checked({4: (1.5, 0)}, [4, 16])
+        self.assertEqual(configurations.checked({4: (1.5, 0)}, [4]), {4: 1.5})
+        with self.assertRaises(configurations.Failure):
+            configurations.checked({4: (1.5, 2)}, [4])
+        with self.assertRaises(configurations.Failure):
+            configurations.checked({4: (1.5, 0)}, [4, 16])
 
-    def test_what_a_peer_measured_before_it_failed(self):
+    def test_times_before_a_failure_are_used(self):
         def fail(*_):
-            raise contenders.Failure("no end", '{"bytes":4,"wrong":0,"batch_us":[3]}\n'
+            raise configurations.Failure("no end", '{"bytes":4,"wrong":0,"batch_us":[3]}\n'
                                      '{"bytes":8,"wrong":1,"batch_us":[3]}\n{"bytes":16,')
-        with self.assertRaises(contenders.Failure) as caught:
-            contenders.Contender("mpich/default", [], "peer").run(fail, "allreduce", [4, 8], 30)
+        with self.assertRaises(configurations.Failure) as caught:
+            peer = configurations.Configuration("mpich/default", [], "peer")
+            peer.run(fail, "allreduce", [4, 8], 30)
         self.assertEqual(caught.exception.times, {4: 3})
-        found = [contenders.Contender("mpich/default", [], "peer")]
+        found = [configurations.Configuration("mpich/default", [], "peer")]
         survey = self.survey(found=found)
         found[0].run = lambda *_: fail()
         progress = measure.Progress(1)
         progress.say = lambda _: None
-        self.assertEqual(survey.try_out(found[0], progress), {})
+        self.assertEqual(survey.run_configuration(found[0], progress), {})
         self.assertEqual(survey.running, [])
         self.assertIn("no end", survey.failures[0]["reason"])
 
     def test_a_peer_s_batches(self):
-        peer = contenders.Contender("mpich/default", [], "peer")
+        peer = configurations.Configuration("mpich/default", [], "peer")
         output = '{"library":"M"}\nnoise\n{"bytes":4,"wrong":0,"batch_us":[9,1,2]}\n'
         self.assertEqual(peer.run(lambda *_: output, "allreduce", [4], 30), {4: 2})
         self.assertEqual(peer.library, "M")
 
 
-class Distances(unittest.TestCase):
-    """Cores that are near at times and far at others; `ahead` is what comes next, then `later`."""
+class CoreLatencies(unittest.TestCase):
+    """Cores with a varying latency: first the values of `ahead`, then always `later`."""
 
-    def cores(self, ahead, later):
+    def latency_of(self, ahead, later):
         self.ahead, self.slept = list(ahead), 0
 
         def sleep(seconds):
             self.slept += seconds
-        return distance.Distance(lambda: self.ahead.pop(0) if self.ahead else later, sleep)
+        return core_latency.CoreLatency(lambda: self.ahead.pop(0) if self.ahead else later, sleep)
 
-    def test_a_launch_waits_for_cores_as_they_mostly_are(self):
+    def test_a_launch_waits_for_the_usual_latency(self):
         for usual, other in ((0.06, 0.3), (0.3, 0.06)):
-            cores = self.cores([usual] * 3 + [other, other, 1.1 * usual], later=other)
-            cores.begin_round()
-            self.assertEqual([cores.settled_us() for _ in range(3)], [usual] * 3)
-            self.assertEqual(cores.settled_us(), 1.1 * usual)
-            self.assertEqual(self.slept, 2 * distance.PAUSE_SECONDS)
-            self.assertEqual(cores.usual_us(), usual)
+            latency = self.latency_of([usual] * 3 + [other, other, 1.1 * usual], later=other)
+            latency.begin_round()
+            self.assertEqual([latency.wait_until_usual_us() for _ in range(3)], [usual] * 3)
+            self.assertEqual(latency.wait_until_usual_us(), 1.1 * usual)
+            self.assertEqual(self.slept, 2 * core_latency.PAUSE_SECONDS)
+            self.assertEqual(latency.usual_us(), usual)
 
-    def test_but_not_for_long(self):
-        cores = self.cores([0.06] * 100, later=0.3)
-        cores.begin_round()
+    def test_waiting_is_limited(self):
+        latency = self.latency_of([0.06] * 100, later=0.3)
+        latency.begin_round()
         for _ in range(100):
-            cores.settled_us()
-        self.assertEqual([cores.settled_us() for _ in range(9)], [0.3] * 9)
-        self.assertEqual(self.slept, distance.PATIENCE_SECONDS)
+            latency.wait_until_usual_us()
+        self.assertEqual([latency.wait_until_usual_us() for _ in range(9)], [0.3] * 9)
+        self.assertEqual(self.slept, core_latency.WAIT_SECONDS_MAX)
 
-    def test_what_lasts_becomes_usual(self):
-        cores = self.cores([0.06] * 3, later=0.3)
-        cores.begin_round()
+    def test_a_lasting_latency_becomes_usual(self):
+        latency = self.latency_of([0.06] * 3, later=0.3)
+        latency.begin_round()
         for _ in range(9):
-            cores.settled_us()
-        self.assertEqual((cores.usual_us(), self.slept), (0.3, 3 * distance.PAUSE_SECONDS))
+            latency.wait_until_usual_us()
+        self.assertEqual((latency.usual_us(), self.slept), (0.3, 3 * core_latency.PAUSE_SECONDS))
 
-    def test_launches_that_differ_from_most(self):
-        near, far, moved = (distance.Launch(None, {}, flags)
+    def test_outliers_of_a_round(self):
+        near, far, moved = (core_latency.Launch(None, {}, flags)
                             for flags in ((0.06, 0.07), (0.3, 0.3), (0.06, 0.3)))
-        self.assertEqual(distance.apart([near, near, far, moved]), [far, moved])
-        self.assertEqual(distance.apart([far, near, far]), [near])
-        self.assertEqual(distance.apart([near, near]), [])
-        self.assertEqual(distance.apart([near, far]), [far])
-        self.assertEqual(distance.apart([far, near, far, near]), [far, far])
+        self.assertEqual(core_latency.outliers([near, near, far, moved]), [far, moved])
+        self.assertEqual(core_latency.outliers([far, near, far]), [near])
+        self.assertEqual(core_latency.outliers([near, near]), [])
+        self.assertEqual(core_latency.outliers([near, far]), [far])
+        self.assertEqual(core_latency.outliers([far, near, far, near]), [far, far])
 
-    def test_a_lucky_flag_is_not_waited_for(self):
-        cores = self.cores([0.3, 0.06], later=0.3)
-        cores.begin_round()
-        self.assertEqual([cores.settled_us() for _ in range(9)][2:], [0.3] * 7)
-        self.assertEqual((cores.usual_us(), self.slept), (0.3, 0))
+    def test_a_rare_latency_is_not_waited_for(self):
+        latency = self.latency_of([0.3, 0.06], later=0.3)
+        latency.begin_round()
+        self.assertEqual([latency.wait_until_usual_us() for _ in range(9)][2:], [0.3] * 7)
+        self.assertEqual((latency.usual_us(), self.slept), (0.3, 0))
 
     def round_of(self, ahead, later):
-        """Times of "coll" and "mpich/default", each of which says how many runs it was."""
+        """Runs a round; the time of "coll" and "mpich/default" is the number of their runs."""
         runs = {"coll": 0, "mpich/default": 0}
         survey = measure.Survey("build", 2, "allgather", [8],
-                                [contenders.Contender(name, [], "") for name in runs], (1, 30),
-                                self.cores(ahead, later))
+                                [configurations.Configuration(name, [], "") for name in runs],
+                                (1, 30),
+                                self.latency_of(ahead, later))
 
-        def run(contender, *_):
-            runs[contender.name] += 1
-            return {8: runs[contender.name]}
-        survey.try_out = run
+        def run(configuration, *_):
+            runs[configuration.name] += 1
+            return {8: runs[configuration.name]}
+        survey.run_configuration = run
         survey.limit = lambda progress: {8: {"barrier_us": 0.06}}
         survey.one_round(0, measure.Progress(1))
         times = survey.rows[8]["times_us"]
         return [times["coll"], times["mpich/default"]], survey
 
-    def test_what_ran_alone_in_its_state_runs_again(self):
+    def test_an_outlier_runs_again(self):
         # coll before and after, mpich, limit; then coll again
         times, survey = self.round_of([0.06, 0.3, 0.06, 0.06, 0.06], later=0.06)
         self.assertEqual(times, [[2], [1]])
-        self.assertEqual((survey.launches, survey.launches_apart), (3, 0))
+        self.assertEqual((survey.launches, survey.outlier_launches), (3, 0))
         self.assertEqual(survey.rows[8]["limit"]["barrier_us"], [0.06])
 
-    def test_a_round_in_one_state_is_run_once(self):
+    def test_a_round_of_similar_latency_runs_once(self):
         times, survey = self.round_of([0.3], later=0.3)
         self.assertEqual(times, [[1], [1]])
-        self.assertEqual(survey.launches_apart, 0)
+        self.assertEqual(survey.outlier_launches, 0)
 
-    def test_what_stays_apart_is_counted(self):
+    def test_remaining_outliers_are_counted(self):
         times, survey = self.round_of([0.06, 0.06, 0.06, 0.06, 0.06, 0.3], later=0.3)
         self.assertEqual(times, [[1], [1]])
-        self.assertEqual(survey.launches_apart, 1)
+        self.assertEqual(survey.outlier_launches, 1)
 
 
 class Shown(unittest.TestCase):
     ROWS = [row(size=size, coll=[t], malloc=[2 * t], openmpi_copy=[12 * t], gloo_default=[40 * t])
             for size, t in ((4096, 1), (65536, 10), (1 << 20, 60), (16 << 20, 900))]
 
-    def test_table_says_pass_and_fail(self):
+    def test_table_shows_pass_and_fail(self):
         text = "\n".join(table.lines(self.ROWS))
         self.assertNotIn("\x1b", text)
         lines = {line.split("  ")[0].strip() or line.split()[0]: line
@@ -349,7 +352,7 @@ class Shown(unittest.TestCase):
                             for line in lines.values()))
         self.assertEqual(len({len(line) for line in text.splitlines()[3:7]}), 1)
 
-    def test_table_says_what_is_beyond_the_machine(self):
+    def test_table_shows_beyond(self):
         text = "\n".join(table.lines([row(size=1 << 20, malloc=[100], gloo_default=[200])]))
         self.assertIn("2.00x beyond", text)
         self.assertIn("3.03x", text)
@@ -363,7 +366,7 @@ class Shown(unittest.TestCase):
         for name in ("allreduce", "libcoll", "Open MPI", "Gloo", "limit", "12×", "a < b"):
             self.assertIn(name, words)
 
-    def test_labels_keep_apart(self):
+    def test_labels_do_not_overlap(self):
         moved = plot.spread([10, 11, 12, 99], 14, 0, 100)
         self.assertTrue(all(b - a >= 14 for a, b in zip(moved, moved[1:])), moved)
         self.assertTrue(0 <= min(moved) and max(moved) <= 100, moved)

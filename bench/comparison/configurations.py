@@ -1,6 +1,6 @@
-"""Who is measured: libcoll with each kind of memory, and each peer at a few documented settings, of
-which every row takes the best. A contender turns (collective, sizes, iterations) into a command
-line and the command's output into times."""
+"""The measured configurations: libcoll with each kind of memory, and each peer with a few
+documented settings; every row uses the best setting of a peer. A configuration makes a command
+line from (collective, sizes, time) and parses times from the output."""
 import json
 import os
 import statistics
@@ -11,7 +11,7 @@ from comparison import figures
 RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
                   "MASTER_PORT", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
-ITERATIONS_MOST = 20000
+ITERATIONS_MAX = 20000
 
 FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo"}
 
@@ -23,7 +23,7 @@ OPENMPI = {
     "coll-sm": {"coll_sm_priority": "100", "coll_sm_fragment_size": "65536"},
     "ucx": {"pml": "ucx", "opal_common_ucx_tls": "any", "opal_common_ucx_devices": "any"},
 }
-OPENMPI_CROWDED = {"yield": {"mpi_yield_when_idle": "1"}}
+OPENMPI_OVERSUBSCRIBED = {"yield": {"mpi_yield_when_idle": "1"}}
 
 # MPICH: environment variables. Its collectives in shared memory are on by default.
 MPICH = {"default": {}, "posix": {"UCX_TLS": "posix,self"}}
@@ -32,9 +32,9 @@ MPICH = {"default": {}, "posix": {"UCX_TLS": "posix,self"}}
 GLOO = {"default": {}, "bcube": {"GLOO_ALGORITHM": "bcube"}}
 
 
-class Contender:
-    """name: "coll", "malloc" or "family/setting". command(arguments) is an argv, `environment` goes
-    on top of ours, `collectives` are those it has."""
+class Configuration:
+    """name: "coll", "malloc" or "family/setting". command() returns an argv; `environment` is added
+    to that of this process; `collectives`: those that the library supports."""
 
     def __init__(self, name, launch, program, environment=None, arguments=(),
                  collectives=figures.COLLECTIVES):
@@ -43,11 +43,11 @@ class Contender:
         self.environment = environment or {}
         self.arguments = list(arguments)
         self.collectives = collectives
-        self.library = None  # as it names itself, once it has run
+        self.library = None  # name and version that the program prints, once it has run
 
     def command(self, collective, sizes, time_ms):
         line = self.launch + [self.program, collective, "--sizes", ",".join(map(str, sizes)),
-                              "-n", str(ITERATIONS_MOST), "--time-ms", str(time_ms)]
+                              "-n", str(ITERATIONS_MAX), "--time-ms", str(time_ms)]
         return line + self.arguments
 
     def describe(self):
@@ -56,14 +56,14 @@ class Contender:
                 "environment": self.environment, "library": self.library}
 
     def read_line(self, record):
-        """{bytes: (us, wrong)} of a peer's line."""
+        """{bytes: (us, wrong)} of a line that a peer prints."""
         if "library" in record:
             self.library = record["library"].replace("Version: ", "")
             return {}
         return {record["bytes"]: (statistics.median(record["batch_us"]), record["wrong"])}
 
     def run(self, runner, collective, sizes, time_ms):
-        """{bytes: us}. Raises Failure where the command fails or its results are wrong."""
+        """{bytes: us}. Raises Failure if the command fails or a result is wrong."""
         try:
             output = runner(self.command(collective, sizes, time_ms), self.environment)
         except Failure as failure:
@@ -81,8 +81,8 @@ class Contender:
 
 
 class Failure(Exception):
-    """A command that failed; its text says which and why, `output` and `errors` what it had
-    printed, and `times` what it had measured."""
+    """A command failed. The text is the reason; `output` and `errors`: what it printed; `times`:
+    what it measured before."""
 
     def __init__(self, reason, output="", errors=""):
         super().__init__(reason)
@@ -98,8 +98,8 @@ def checked(times, sizes):
     return {size: time for size, (time, _) in times.items()}
 
 
-class Ours(Contender):
-    """collbench, which writes a JSON file."""
+class Ours(Configuration):
+    """libcoll, measured by collbench, which writes a JSON file."""
 
     def run(self, runner, collective, sizes, time_ms):
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
@@ -112,8 +112,8 @@ class Ours(Contender):
                         for row in document["rows"]}, sizes)
 
 
-class Gloo(Contender):
-    """Meets in a folder that must be new each time."""
+class Gloo(Configuration):
+    """Gloo. Its ranks find each other through files in a folder, which must be empty."""
 
     def run(self, runner, collective, sizes, time_ms):
         with tempfile.TemporaryDirectory() as folder:
@@ -125,7 +125,7 @@ class Gloo(Contender):
 
 
 def own_cores():
-    """One processor per core, of those this process may use."""
+    """One processor of each core that this process may use."""
     cores, seen = [], set()
     for cpu in sorted(os.sched_getaffinity(0)):
         path = "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list" % cpu
@@ -145,8 +145,9 @@ def mca(parameters):
 
 
 def placements(ranks, cores):
-    """{suffix of a setting: what `pin` is told}: a core for every rank; where ranks outnumber
-    cores, blocks of equal size on each, as collrun places them, or anywhere."""
+    """{suffix of a setting: argument of `pin`}. With enough cores, one core per rank. With
+    fewer: blocks of ranks of equal size on each core, as collrun binds them, or unbound
+    ("-any")."""
     if ranks <= len(cores):
         return {"": ",".join(map(str, cores[:ranks]))}
     if ranks % len(cores) != 0:
@@ -156,45 +157,46 @@ def placements(ranks, cores):
 
 
 def make(root, build, ranks, memories, peers, quick):
-    """Every contender, ours first: where collrun puts them; peers also anywhere."""
-    found = []
+    """All configurations, libcoll first, with the binding of collrun; peers also unbound."""
+    made = []
     for suffix, cpus in placements(ranks, own_cores()).items():
         ours = memories if suffix == "" else []
         placed = make_placed(root, build, ranks, ours, peers, quick, cpus)
-        for contender in placed:
-            if contender.name not in memories:
-                contender.name += suffix
-        found += placed
-    return found
+        for configuration in placed:
+            if configuration.name not in memories:
+                configuration.name += suffix
+        made += placed
+    return made
 
 
 def make_placed(root, build, ranks, memories, peers, quick, cpus):
-    crowded = ranks > len(own_cores())
+    oversubscribed = ranks > len(own_cores())
     pin = [os.path.join(root, "bench", "peers", "pin"), cpus]
     program = {name: os.path.join(build, "bench", name)
                for name in ("collbench", "peer-openmpi", "peer-mpich", "peer-gloo")}
     count = ["-n", str(ranks)]
     collrun = [os.path.join(build, "tools", "collrun"), *count, "--bind", "none", *pin]
-    found = [Ours(memory, collrun, program["collbench"],
+    made = [Ours(memory, collrun, program["collbench"],
                   arguments=["--mem", memory, "--place", "out"]) for memory in memories]
     if "openmpi" in peers:
         allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        settings = dict(OPENMPI, **(OPENMPI_CROWDED if crowded else {}))
+        settings = dict(OPENMPI, **(OPENMPI_OVERSUBSCRIBED if oversubscribed else {}))
         for setting, parameters in settings.items():
             launch = ["mpirun.openmpi", *count, "--bind-to", "none"]
-            launch += (["--oversubscribe"] if crowded else []) + mca(parameters) + pin
-            found.append(Contender("openmpi/" + setting, launch, program["peer-openmpi"], allowed))
+            launch += (["--oversubscribe"] if oversubscribed else []) + mca(parameters) + pin
+            made.append(Configuration("openmpi/" + setting, launch, program["peer-openmpi"],
+                                      allowed))
     if "mpich" in peers:
         for setting, variables in MPICH.items():
             launch = ["mpirun.mpich", *count, "-bind-to", "none", *pin]
-            found.append(Contender("mpich/" + setting, launch, program["peer-mpich"], variables))
+            made.append(Configuration("mpich/" + setting, launch, program["peer-mpich"], variables))
     if "gloo" in peers:
         for setting, variables in GLOO.items():
             collectives = ("allreduce",) if variables else tuple(
                 c for c in figures.COLLECTIVES if c != "reduce_scatter")
-            found.append(Gloo("gloo/" + setting, collrun, program["peer-gloo"], variables,
+            made.append(Gloo("gloo/" + setting, collrun, program["peer-gloo"], variables,
                               collectives=collectives))
-    return found[:len(memories)] + [c for c in found[len(memories):]
+    return made[:len(memories)] + [c for c in made[len(memories):]
                                     if not quick or c.name in QUICK]
 
 
@@ -203,12 +205,12 @@ QUICK = ("openmpi/default", "openmpi/copy", "openmpi/coll-sm", "mpich/default", 
 
 def limit_command(build, ranks, collective, sizes):
     """Prints JSON: {"barrier_us", "round_trip_us", "one_way_us", "moves": [{"bytes", "mapped_us",
-    "staged_us", "crossing_us"}]}, crossing_us not for all calls (see figures)."""
+    "staged_us", "crossing_us"}]}; some calls lack crossing_us (see figures)."""
     cores = own_cores()[:ranks]
     return [os.path.join(build, "bench", "limit"), "-n", str(ranks), "--cpus",
             ",".join(map(str, cores)), "--sizes", ",".join(map(str, sizes)), collective]
 
 
 def clean_environment():
-    """Ours without what would tell a rank that it is somebody's already."""
+    """The environment without variables that make a process a rank of a launcher."""
     return {name: value for name, value in os.environ.items() if name not in RANK_VARIABLES}
