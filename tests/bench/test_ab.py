@@ -479,7 +479,8 @@ class Runs(Temporary):
                       output)
         self.assertRegex(output, r"\n  CLAIMED_US=1 FAILS_AT=allreduce \S+tools/collrun -n 2 "
                          r"\S+bench/collbench allreduce .*\n  \| rank 1: out of luck\n")
-        self.assertRegex(output, r"FAILED: (OLD|COPY), sendrecv/2/coll, round 2: did not finish within 2 s")
+        self.assertRegex(output, r"FAILED: (OLD|COPY), sendrecv/2/coll, round 2: "
+                         r"did not finish within 2 s")
         self.assertIn("PASS: 0 of 1 row lost", output)
         self.assertEqual(len(self.document()["failures"]), 4)
 

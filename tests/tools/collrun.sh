@@ -1,17 +1,17 @@
 #!/bin/sh
-# What collrun promises, checked from outside: environment, output, exit codes, signals, and that
-# nothing it started outlives it. Usage: collrun.sh PATH-TO-COLLRUN. Speaks TAP.
+# Runs collrun: environment, output, exit codes, signals, and that no process outlives it. Usage:
+# collrun.sh PATH-TO-COLLRUN. Prints TAP.
 collrun=$(realpath "$1")
 . "$(dirname "$0")/../harness/tap.sh"
 cd "$dir" || exit 1
 
-# run CODE COLLRUN-ARGUMENTS...: true when collrun leaves with CODE. Output lands in out and err.
+# run CODE COLLRUN-ARGUMENTS...: true if the exit code is CODE. Writes the output to out and err.
 run() {
-  wanted=$1
+  expected=$1
   shift
   "$collrun" "$@" >out 2>err </dev/null
   got=$?
-  [ "$got" -eq "$wanted" ] || { echo "# exit code $got, wanted $wanted"; return 1; }
+  [ "$got" -eq "$expected" ] || { echo "# exit code $got, expected $expected"; return 1; }
 }
 
 # Waits up to 5 s for the condition.
@@ -24,7 +24,7 @@ eventually() {
   done
 }
 
-gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
+has_exited() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
 lines_in() { [ "$(wc -l <"$1" 2>/dev/null)" = "$2" ]; }
 now_ms() { date +%s%3N; }
 
@@ -34,18 +34,18 @@ run 0 -n 3 --prefix sh -c 'echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE 
   [ "$(sort out)" = "[0] 0/3 0/3 127.0.0.1
 [1] 1/3 1/3 127.0.0.1
 [2] 2/3 2/3 127.0.0.1" ]
-ok "every rank finds its place in the environment"
+ok "the environment of every rank"
 
 run 0 -n 2 sh -c 'echo $MASTER_PORT' && [ "$(sort -u out | wc -l)" = 1 ] &&
   [ "$(head -1 out)" -gt 0 ]
-ok "ranks agree on a port"
+ok "all ranks get the same port"
 
-# below the ports that the system gives to whoever asks for none
+# below the range of ports that the kernel assigns
 run 0 -n 1 --port 21678 sh -c 'echo $MASTER_PORT' && [ "$(cat out)" = 21678 ]
 ok "--port is used"
 
 run 0 -n 1 printf 'no newline' && [ "$(cat out)" = 'no newline' ] && [ ! -s err ]
-ok "output passes through untouched by default"
+ok "output is not changed by default"
 
 run 0 -n 2 --prefix sh -c 'echo good; echo bad >&2; printf tail' &&
   [ "$(sort out)" = "[0] good
@@ -55,7 +55,7 @@ run 0 -n 2 --prefix sh -c 'echo good; echo bad >&2; printf tail' &&
 [1] bad" ]
 ok "--prefix keeps the streams apart and ends a last line"
 
-# Lines far longer than a pipe's atomic write, written in pieces by four ranks at once.
+# Four ranks write lines that are longer than an atomic pipe write, each in two parts.
 run 0 -n 4 --prefix sh -c 'i=0; while [ $i -lt 20 ]; do
     head -c 9000 /dev/zero | tr "\0" "$RANK"; head -c 9000 /dev/zero | tr "\0" "$RANK"; echo
     i=$((i + 1)); done' &&
@@ -67,14 +67,14 @@ ok "lines of different ranks never mix"
 
 run 0 -n 2 --output logs sh -c 'echo out $RANK; echo err $RANK >&2' &&
   [ "$(cat logs/rank-0.out)" = "out 0" ] && [ "$(cat logs/rank-1.err)" = "err 1" ] && [ ! -s out ]
-ok "--output separates the ranks into files"
+ok "--output writes one file per rank"
 
 echo typed | "$collrun" -n 2 --prefix cat >out 2>err && [ "$(cat out)" = "[0] typed" ]
 ok "standard input goes to rank 0 only"
 
 "$collrun" -n 2 --prefix sh -c 'yes' 2>/dev/null | head -2 >out
 eventually lines_in out 2
-ok "ranks end when nobody reads their output any more"
+ok "ranks end when their output is no longer read"
 
 run 0 -n 1 --bind none sh -c 'grep Cpus_allowed_list /proc/self/status' && cp out unbound &&
   run 0 -n 1 sh -c 'grep Cpus_allowed_list /proc/self/status' && cmp -s out unbound
@@ -82,20 +82,20 @@ ok "one rank gets every core"
 
 if [ "$(nproc)" -ge 2 ]; then
   run 0 -n 2 sh -c 'grep Cpus_allowed_list /proc/self/status' && [ "$(sort -u out | wc -l)" = 2 ]
-  ok "two ranks get cores of their own"
+  ok "two ranks get different cores"
 fi
 
 run 0 -n $(($(nproc) + 1)) sh -c 'grep Cpus_allowed_list /proc/self/status' &&
   [ "$(sort -u out)" = "$(cat unbound)" ]
 ok "more ranks than cores are not bound"
 
-# ---- how it ends
+# ---- exit
 
 run 0 -n 3 true && [ ! -s out ] && [ ! -s err ]
 ok "success is silent"
 
 run 7 -n 3 sh -c '[ $RANK != 1 ] || exit 7' && grep -q 'rank 1 .*exited with code 7' err
-ok "the failing rank's code is returned and the rank named"
+ok "the exit code and the number of the failed rank"
 
 run 139 -n 2 --grace-ms 100 sh -c '[ $RANK != 0 ] || kill -SEGV $$; exec sleep 30' &&
   grep -q 'rank 0 .*signal 11' err
@@ -103,28 +103,27 @@ ok "a signal is returned as 128 + its number"
 
 before=$(now_ms)
 run 3 -n 2 --grace-ms 300 sh -c '[ $RANK = 1 ] || exit 3; exec sleep 30'
-outcome=$?
+result=$?
 took=$(($(now_ms) - before))
-[ $outcome -eq 0 ] && [ $took -ge 300 ] && [ $took -lt 5000 ] && grep -q 'still run: 1' err
-ok "the rest is stopped after the grace period"
+[ $result -eq 0 ] && [ $took -ge 300 ] && [ $took -lt 5000 ] && grep -q 'still run: 1' err
+ok "the other ranks are stopped after the grace period"
 
 run 3 -n 2 --prefix --grace-ms 2000 sh -c '[ $RANK = 1 ] || exit 3
     sleep 0.2; echo my own error; exit 4' &&
   [ "$(cat out)" = "[1] my own error" ] && ! grep -q 'still run' err
-ok "the rest may speak during the grace period"
+ok "the other ranks may print during the grace period"
 
 before=$(now_ms)
 run 3 -n 2 --grace-ms 200 sh -c 'trap "" TERM; [ $RANK = 1 ] || exit 3; while :; do sleep 0.1; done'
-outcome=$?
+result=$?
 took=$(($(now_ms) - before))
-[ $outcome -eq 0 ] && [ $took -lt 5000 ]
+[ $result -eq 0 ] && [ $took -lt 5000 ]
 ok "a rank that ignores SIGTERM is killed"
 
-run 0 -n 1 sh -c 'sleep 30 & echo $! >left-behind' && eventually gone "$(cat left-behind)"
-ok "what a rank leaves running in its group is killed"
+run 0 -n 1 sh -c 'sleep 30 & echo $! >left-behind' && eventually has_exited "$(cat left-behind)"
+ok "the remaining processes of a rank's group are killed"
 
-# ---- signals (a shell starts its background jobs with SIGINT ignored, and nohup its program with
-# SIGHUP; env undoes that)
+# ---- signals (a shell ignores SIGINT in background jobs, nohup ignores SIGHUP; env resets both)
 
 for name in INT TERM HUP USR1; do
   rm -f ready-* got-*
@@ -142,7 +141,7 @@ pid=$!
 eventually [ -e ready-0 ] && eventually [ -e ready-1 ] && kill -TERM $pid
 wait $pid
 [ $? -eq 143 ] && [ ! -s err ]
-ok "ranks that obey a signal end the job with 128 + its number, quietly"
+ok "ranks ended by a forwarded signal: exit code 128 + its number, no message"
 
 rm -f ready-*
 "$collrun" -n 3 sh -c 'echo $$ >pid-$RANK; touch ready-$RANK; exec sleep 30' >out 2>err </dev/null &
@@ -150,27 +149,28 @@ pid=$!
 eventually [ -e ready-0 ] && eventually [ -e ready-1 ] && eventually [ -e ready-2 ] &&
   kill -KILL $pid
 wait $pid 2>/dev/null
-eventually gone "$(cat pid-0)" && eventually gone "$(cat pid-1)" && eventually gone "$(cat pid-2)"
-ok "ranks die with a collrun that is killed"
+eventually has_exited "$(cat pid-0)" && eventually has_exited "$(cat pid-1)" &&
+  eventually has_exited "$(cat pid-2)"
+ok "ranks are killed when collrun is killed"
 
-# ---- bad input: one clear line each
+# ---- wrong command lines: one line each
 
 one_line() { lines_in err 1 && [ ! -s out ]; }
 
 run 2 -n 0 true && one_line
 ok "-n 0"
-run 2 true && one_line && grep -q 'how many ranks' err
+run 2 true && one_line && grep -q 'number of ranks' err
 ok "no -n"
 run 2 -n 2 && one_line && grep -q 'no program' err
 ok "no program"
 run 2 -n x true && one_line
 ok "-n x"
 run 2 -n 2 --prefixx true && one_line && grep -q -- '--prefix' err
-ok "an unknown option is met with the nearest"
+ok "an unknown option: the error suggests the nearest one"
 run 127 -n 3 no-such-program-anywhere && one_line && grep -q no-such-program-anywhere err
-ok "a program that is not there"
+ok "a program that does not exist"
 run 127 -n 3 ./nowhere && one_line
-ok "a path that is not there"
+ok "a path that does not exist"
 touch plain && run 126 -n 2 ./plain && one_line
 ok "a file that cannot be executed"
 run 126 -n 2 "$dir" && one_line

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The table of ranks that collrun prints: on SIGQUIT, with a rank that is stopped, and before it
-# ends a job of which one rank failed. Usage: collrun_table.sh COLLRUN STUCK. Speaks TAP.
+# The table of ranks that collrun prints: on SIGQUIT, with a stopped rank, and before it stops a job
+# in which a rank failed. Usage: collrun_table.sh COLLRUN STUCK. Prints TAP.
 collrun=$(realpath "$1")
 stuck=$(realpath "$2")
 . "$(dirname "$0")/../harness/tap.sh"
@@ -16,40 +16,40 @@ eventually() {
   done
 }
 
-# Asks for a table until it has the line; once collrun has started a rank, and so takes the signal.
+# True if a new table contains the line. Waits for a rank to start: collrun then handles SIGQUIT.
 table_has() {
   [ -e started ] || return 1
   : >err
   kill -QUIT "$pid" && sleep 0.2 && grep -q "$1" err
 }
 
-# The shell in front of each rank stays: its process group is what is searched.
+# Each rank is started by a shell, which remains its parent: collrun searches the process group.
 "$collrun" -n 3 sh -c 'touch started; "$0" stop; exit $?' "$stuck" >out 2>>err </dev/null &
 pid=$!
 eventually table_has 'stopped' && eventually table_has '1     2 .* for rank 1$' &&
   [ "$(grep -c . err)" -eq 5 ]
-ok "SIGQUIT prints a line for each rank, though one is stopped"
+ok "SIGQUIT prints a line for each rank, with one rank stopped"
 
 grep -q '^comm  rank  *pid  process  *done  call  *waits$' err &&
   grep -q '1     1  *[0-9]*  stopped      1  last 0, broadcast(float32, count 5, root 0)  *-$' \
     err &&
   grep -q '1     0 .*  1  in 1, allreduce(float32, sum, count 5)  *at least [0-9.]* s for rank' err
-ok "the lines say what each rank does"
+ok "the lines show the state of each rank"
 
 kill -CONT "$(awk '$2 == 1 { print $3 }' err)" && wait $pid
-ok "the ranks are not disturbed"
+ok "the ranks continue undisturbed"
 
 "$collrun" -n 3 --grace-ms 700 "$stuck" fail >out 2>err </dev/null
 [ $? -eq 5 ] && grep -q '     2  *[0-9]*  gone  .* last 1, split()' err &&
   grep -q '2     0 .* in 0, barrier() .* for rank 1$' err && grep -q 'still run: 0, 1' err &&
   [ "$(grep -c '^comm' err)" -eq 1 ]
-ok "the table is printed before a job is ended, with the rank that is gone"
+ok "the table is printed before a failed job is stopped, with the exited rank"
 
 rm started
 "$collrun" -n 2 sh -c 'touch started; exec sleep 30' >out 2>>err </dev/null &
 pid=$!
 eventually table_has 'rank 1 (pid [0-9]*) has no communicator; the process is sleeping'
-ok "ranks without a communicator are told"
+ok "ranks without a communicator are listed"
 kill -TERM $pid
 wait $pid
 

@@ -1,6 +1,6 @@
 /*
- * Ranks for collrun_table.sh, by the first argument. stop: rank 1 stops itself between two calls.
- * fail: rank 2 exits with code 5, while rank 0 waits for rank 1 in a communicator without it.
+ * A rank for collrun_table.sh. Argument "stop": rank 1 stops itself between two calls. Argument
+ * "fail": rank 2 exits with code 5 while rank 0 waits for rank 1 in a communicator of these two.
  */
 #include <coll.h>
 #include <signal.h>

@@ -1,7 +1,6 @@
-/* Signals arrive through a signalfd, so everything happens in one poll loop and nothing races.
- * Every rank leads a process group: it is signalled as a whole, and what a rank leaves behind
- * in it is killed while the rank's own process id is still held by its zombie and cannot mean
- * another. */
+/* One poll loop handles everything, signals included (signalfd), so there are no races. Every rank
+ * leads a process group. Signals go to the whole group. When a rank exits, its group is killed
+ * before the rank is reaped: until then its zombie keeps the process id from being reused. */
 #include "tools/collrun/job.h"
 
 #include <errno.h>
@@ -17,45 +16,46 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "tools/collrun/feed.h"
-#include "tools/collrun/lines.h"
+#include "tools/collrun/output_forward.h"
+#include "tools/collrun/stdin_forward.h"
 #include "tools/collrun/table.h"
 
 #define NS_PER_MS 1000000u
-/* How long output may still trickle in after the last rank ended, from processes that left its
- * group. */
+/* Time to wait for further output after the last rank has exited; processes that left the group of
+ * a rank may still write. */
 #define DRAIN_MS 500
 
-/* All but SIGQUIT, which prints the table of ranks, are passed on. */
-static const int taken[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+/* All of these are forwarded, except SIGQUIT, which prints the table of ranks. */
+static const int handled_signals[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+                                      SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
-/* What the next deadline does. */
+/* The state of a job; it determines what happens at the next deadline. */
 typedef enum stage {
   STAGE_RUNNING, /* no deadline */
-  STAGE_GRACE,   /* one rank failed; then SIGTERM */
-  STAGE_TERM,    /* then SIGKILL */
-  STAGE_KILL     /* nothing more to be done */
+  STAGE_GRACE,   /* a rank failed; SIGTERM at the deadline */
+  STAGE_TERM,    /* SIGTERM was sent; SIGKILL at the deadline */
+  STAGE_KILL     /* SIGKILL was sent; no deadline */
 } stage_t;
 
 typedef struct job {
   const collrun_settings_t *settings;
   collrun_rank_t *ranks;
-  collrun_lines_t *lines; /* two per rank when output is prefixed, else none */
-  struct pollfd *polled;
-  size_t line_count;
-  collrun_feed_t feed;
+  collrun_output_t *outputs; /* two per rank when output is prefixed, else none */
+  struct pollfd *pollfds;
+  size_t output_count;
+  collrun_stdin_t input;
   int signals; /* the signalfd */
   int running;
-  int passed_signal; /* the latest ending signal that was passed on, 0 for none */
+  int forwarded_signal; /* the latest forwarded signal that ends a process; 0: none */
   int exit_code;
   stage_t stage;
   uint64_t deadline_ns;
 } job_t;
 
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void print_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* In one write, as ranks may be writing there too. */
-static void say(const char *format, ...) {
+/* Uses one write call, as ranks may write to standard error too. */
+static void print_message(const char *format, ...) {
   char text[512];
   va_list arguments;
   va_start(arguments, format);
@@ -74,14 +74,14 @@ static void write_all(const char *text, size_t bytes) {
   }
 }
 
-/* Where no rank has a communicator, only if `always`. */
+/* always: print it even if no rank has a communicator. */
 static void print_table(const job_t *job, bool always) {
   char *text = NULL;
   int communicators;
   if (collrun_table_make(job->ranks, job->settings->ranks, &text, &communicators) != COLL_OK) {
-    say("no table of ranks: %s", base_last_error());
+    print_message("no table of ranks: %s", base_last_error());
   } else if (always || communicators > 0) {
-    say("what the ranks do:");
+    print_message("what the ranks do:");
     write_all(text, strlen(text));
   }
   free(text);
@@ -98,16 +98,17 @@ static void set_deadline(job_t *job, stage_t stage, int64_t from_now_ms) {
   job->deadline_ns = base_clock_now_ns() + (uint64_t)from_now_ms * NS_PER_MS;
 }
 
-/* Names the first failure, unless the rank merely obeyed a signal that the user sent. */
-static void note_failure(job_t *job, int rank, const siginfo_t *end) {
+/* Prints the first failure, unless a forwarded signal ended the rank. */
+static void record_failure(job_t *job, int rank, const siginfo_t *end) {
   if (job->exit_code != 0) return;
   bool by_signal = end->si_code != CLD_EXITED;
   job->exit_code = by_signal ? 128 + end->si_status : end->si_status;
-  if (by_signal && end->si_status != job->passed_signal) {
-    say("rank %d (pid %d) was ended by signal %d (%s%s)", rank, (int)end->si_pid, end->si_status,
-        strsignal(end->si_status), end->si_code == CLD_DUMPED ? ", core dumped" : "");
+  if (by_signal && end->si_status != job->forwarded_signal) {
+    print_message("rank %d (pid %d) was ended by signal %d (%s%s)", rank, (int)end->si_pid,
+                  end->si_status, strsignal(end->si_status),
+                  end->si_code == CLD_DUMPED ? ", core dumped" : "");
   } else if (!by_signal) {
-    say("rank %d (pid %d) exited with code %d", rank, (int)end->si_pid, end->si_status);
+    print_message("rank %d (pid %d) exited with code %d", rank, (int)end->si_pid, end->si_status);
   }
   if (job->stage == STAGE_RUNNING) set_deadline(job, STAGE_GRACE, job->settings->grace_ms);
 }
@@ -131,11 +132,11 @@ static void reap(job_t *job) {
     }
     waitpid(end.si_pid, NULL, 0);
     bool failed = end.si_code != CLD_EXITED || end.si_status != 0;
-    if (rank >= 0 && failed) note_failure(job, rank, &end);
+    if (rank >= 0 && failed) record_failure(job, rank, &end);
   }
 }
 
-static void take_signal(job_t *job, int number) {
+static void handle_signal(job_t *job, int number) {
   if (number == SIGCHLD) {
     reap(job);
     return;
@@ -145,32 +146,33 @@ static void take_signal(job_t *job, int number) {
     return;
   }
   bool pauses = number == SIGTSTP || number == SIGCONT;
-  if (!pauses && number != SIGUSR1 && number != SIGUSR2) job->passed_signal = number;
+  if (!pauses && number != SIGUSR1 && number != SIGUSR2) job->forwarded_signal = number;
   signal_all(job, number);
   if (number == SIGTSTP) raise(SIGSTOP);
 }
 
-static void take_signals(job_t *job) {
+static void handle_signals(job_t *job) {
   struct signalfd_siginfo arrived;
   while (read(job->signals, &arrived, sizeof arrived) == (ssize_t)sizeof arrived) {
-    take_signal(job, (int)arrived.ssi_signo);
+    handle_signal(job, (int)arrived.ssi_signo);
   }
 }
 
-static void say_who_still_runs(const job_t *job) {
+static void print_running_ranks(const job_t *job) {
   char list[256] = "";
   size_t used = 0;
   for (int rank = 0; rank < job->settings->ranks && used + 16 < sizeof list; rank++) {
     if (job->ranks[rank].pid == 0) continue;
     used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", used > 0 ? ", " : "", rank);
   }
-  say("stopping the ranks that still run: %s%s", list, used + 16 < sizeof list ? "" : " ...");
+  print_message("stopping the ranks that still run: %s%s", list,
+                used + 16 < sizeof list ? "" : " ...");
 }
 
-static void pass_deadline(job_t *job) {
+static void handle_deadline(job_t *job) {
   if (job->stage == STAGE_GRACE) {
-    if (job->passed_signal == 0) print_table(job, false);
-    say_who_still_runs(job);
+    if (job->forwarded_signal == 0) print_table(job, false);
+    print_running_ranks(job);
     signal_all(job, SIGTERM);
     signal_all(job, SIGCONT);
     set_deadline(job, STAGE_TERM, job->settings->grace_ms);
@@ -180,7 +182,7 @@ static void pass_deadline(job_t *job) {
   }
 }
 
-/* Milliseconds until the deadline for poll, rounded up; -1 when there is none. */
+/* Milliseconds until the deadline for poll, rounded up; -1: no deadline. */
 static int wait_ms(const job_t *job) {
   if (job->stage == STAGE_RUNNING || job->stage == STAGE_KILL) return -1;
   uint64_t now_ns = base_clock_now_ns();
@@ -188,26 +190,26 @@ static int wait_ms(const job_t *job) {
   return (int)((job->deadline_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* One round of the loop. */
+/* One iteration of the loop. */
 static coll_status_t poll_once(job_t *job, int timeout_ms) {
-  job->polled[0] = (struct pollfd){.fd = job->signals, .events = POLLIN};
-  job->polled[1] = collrun_feed_wish(&job->feed);
-  struct pollfd *lines = job->polled + 2;
-  for (size_t i = 0; i < job->line_count; i++) {
-    lines[i] = (struct pollfd){.fd = job->lines[i].from, .events = POLLIN};
+  job->pollfds[0] = (struct pollfd){.fd = job->signals, .events = POLLIN};
+  job->pollfds[1] = collrun_stdin_pollfd(&job->input);
+  struct pollfd *outputs = job->pollfds + 2;
+  for (size_t i = 0; i < job->output_count; i++) {
+    outputs[i] = (struct pollfd){.fd = job->outputs[i].from, .events = POLLIN};
   }
-  if (poll(job->polled, 2 + job->line_count, timeout_ms) <= 0) return COLL_OK;
-  for (size_t i = 0; i < job->line_count; i++) {
-    if (lines[i].revents != 0) COLL_TRY(collrun_lines_pump(&job->lines[i]));
+  if (poll(job->pollfds, 2 + job->output_count, timeout_ms) <= 0) return COLL_OK;
+  for (size_t i = 0; i < job->output_count; i++) {
+    if (outputs[i].revents != 0) COLL_TRY(collrun_output_forward(&job->outputs[i]));
   }
-  if (job->polled[1].revents != 0) collrun_feed_move(&job->feed);
-  if (job->polled[0].revents != 0) take_signals(job);
+  if (job->pollfds[1].revents != 0) collrun_stdin_forward(&job->input);
+  if (job->pollfds[0].revents != 0) handle_signals(job);
   return COLL_OK;
 }
 
 static bool output_open(const job_t *job) {
-  for (size_t i = 0; i < job->line_count; i++) {
-    if (job->lines[i].from >= 0) return true;
+  for (size_t i = 0; i < job->output_count; i++) {
+    if (job->outputs[i].from >= 0) return true;
   }
   return false;
 }
@@ -216,7 +218,7 @@ static coll_status_t wait_for_all(job_t *job) {
   while (job->running > 0) {
     int timeout_ms = wait_ms(job);
     if (timeout_ms == 0) {
-      pass_deadline(job);
+      handle_deadline(job);
       continue;
     }
     COLL_TRY(poll_once(job, timeout_ms));
@@ -226,36 +228,37 @@ static coll_status_t wait_for_all(job_t *job) {
   return COLL_OK;
 }
 
-static coll_status_t start_all(job_t *job, const collrun_launch_t *launch, int *exit_code) {
+static coll_status_t start_all(job_t *job, const collrun_spawn_t *spawn, int *exit_code) {
   for (int rank = 0; rank < job->settings->ranks; rank++) {
     collrun_rank_t *started = &job->ranks[rank];
-    COLL_TRY(collrun_rank_start(launch, rank, started, exit_code));
+    COLL_TRY(collrun_rank_spawn(spawn, rank, started, exit_code));
     job->running++;
-    if (rank == 0) job->feed.to = started->in;
+    if (rank == 0) job->input.to = started->in;
     if (started->out < 0) continue;
-    collrun_lines_open(started->out, stdout, rank, &job->lines[job->line_count++]);
-    collrun_lines_open(started->err, stderr, rank, &job->lines[job->line_count++]);
+    collrun_output_open(started->out, stdout, rank, &job->outputs[job->output_count++]);
+    collrun_output_open(started->err, stderr, rank, &job->outputs[job->output_count++]);
   }
   return COLL_OK;
 }
 
-/* Leaves nothing behind, whatever happened. */
-static void end_all(job_t *job) {
+/* Kills the ranks that still run and closes all descriptors. */
+static void kill_all(job_t *job) {
   for (int rank = 0; rank < job->settings->ranks; rank++) {
     pid_t pid = job->ranks[rank].pid;
     if (pid == 0) continue;
     kill(-pid, SIGKILL);
     waitpid(pid, NULL, 0);
   }
-  for (size_t i = 0; i < job->line_count; i++) collrun_lines_close(&job->lines[i]);
-  collrun_feed_close(&job->feed);
+  for (size_t i = 0; i < job->output_count; i++) collrun_output_close(&job->outputs[i]);
+  collrun_stdin_close(&job->input);
 }
 
 static coll_status_t open_signals(sigset_t *before, int *signals) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
-  for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) sigaddset(&set, taken[i]);
+  for (size_t i = 0; i < sizeof handled_signals / sizeof handled_signals[0]; i++)
+    sigaddset(&set, handled_signals[i]);
   sigprocmask(SIG_BLOCK, &set, before);
   signal(SIGPIPE, SIG_IGN);
   int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -269,29 +272,29 @@ static coll_status_t allocate(job_t *job) {
   void *memory;
   COLL_TRY(base_alloc(ranks, sizeof(collrun_rank_t), "the ranks", &memory));
   job->ranks = memory;
-  COLL_TRY(base_alloc(2 * ranks, sizeof(collrun_lines_t), "the ranks' output", &memory));
-  job->lines = memory;
+  COLL_TRY(base_alloc(2 * ranks, sizeof(collrun_output_t), "the output of the ranks", &memory));
+  job->outputs = memory;
   COLL_TRY(base_alloc(2 + 2 * ranks, sizeof(struct pollfd), "the poll list", &memory));
-  job->polled = memory;
+  job->pollfds = memory;
   return COLL_OK;
 }
 
 coll_status_t collrun_job_run(const collrun_settings_t *settings, const topo_machine_t *machine,
                               int port, int *exit_code) {
-  job_t job = {.settings = settings, .feed = {.to = -1}, .signals = -1};
-  collrun_launch_t launch = {.settings = settings, .machine = machine, .port = port};
+  job_t job = {.settings = settings, .input = {.to = -1}, .signals = -1};
+  collrun_spawn_t spawn = {.settings = settings, .machine = machine, .port = port};
   int failed_code = 2;
   coll_status_t status = allocate(&job);
   if (status != COLL_OK) goto free_memory;
-  status = open_signals(&launch.signal_mask, &job.signals);
+  status = open_signals(&spawn.signal_mask, &job.signals);
   if (status != COLL_OK) goto free_memory;
-  status = start_all(&job, &launch, &failed_code);
+  status = start_all(&job, &spawn, &failed_code);
   if (status == COLL_OK) status = wait_for_all(&job);
-  end_all(&job);
+  kill_all(&job);
   close(job.signals);
 free_memory:
-  free(job.polled);
-  free(job.lines);
+  free(job.pollfds);
+  free(job.outputs);
   free(job.ranks);
   *exit_code = status == COLL_OK ? job.exit_code : failed_code;
   return status;

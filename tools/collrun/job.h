@@ -1,18 +1,18 @@
 /*
- * The running job: an event loop over signals, the ranks' output and rank 0's input, until every
- * rank has ended. It also carries out the end of a failed job: a grace period, SIGTERM, SIGKILL.
- * SIGQUIT prints the table of ranks, and so does the end of the grace period.
+ * A running job: an event loop over signals, the output of the ranks and the input of rank 0, until
+ * every rank has exited. If a rank fails, the others get a grace period, then SIGTERM, then
+ * SIGKILL. SIGQUIT and the end of the grace period print the table of ranks.
  */
 #ifndef COLLRUN_JOB_H
 #define COLLRUN_JOB_H
 
 #include "base/status.h"
-#include "tools/collrun/launch.h"
+#include "tools/collrun/spawn.h"
 
-/* Starts all ranks and waits for them. Blocks the signals that it passes on, and SIGCHLD; call it
+/* Starts all ranks and waits for them. Blocks SIGCHLD and the signals that it forwards; call it
  * from a process with one thread. On success *exit_code is that of the first rank that failed (128
- * + signal number when one ended it), 0 when none did; otherwise nothing runs any more and
- * *exit_code says what collrun should leave with. */
+ * + the number of the signal that ended it), 0 if none failed. On failure no rank is running, and
+ * *exit_code is the exit code for collrun. */
 coll_status_t collrun_job_run(const collrun_settings_t *settings, const topo_machine_t *machine,
                               int port, int *exit_code);
 

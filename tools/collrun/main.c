@@ -1,5 +1,5 @@
-/* collrun: starts the ranks of a program on this machine. This file checks what can be checked
- * before anything runs: the command line, the port, the output folder. */
+/* collrun: starts the ranks of a program on this machine. This file makes the checks that are
+ * possible before any rank runs: the command line, the port, the output folder. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -12,12 +12,12 @@
 
 enum { EXIT_USAGE = 2 };
 
-/* A port of the loopback interface that was free a moment ago: `wanted`, or with 0 one that the
- * kernel picks. */
+/* Finds a free port: `wanted`, or with 0 one that the kernel chooses. Another program may still
+ * take it before rank 0 listens on it. */
 static coll_status_t find_port(int wanted, int *port) {
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot make a socket");
-  /* As a server would: a port whose last connections are still closing counts as free. */
+  if (fd < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot create a socket");
+  /* As in a server: a port with connections in TIME_WAIT counts as free. */
   int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   struct sockaddr_in address = {.sin_family = AF_INET,
@@ -29,7 +29,7 @@ static coll_status_t find_port(int wanted, int *port) {
       getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) {
     if (errno == EADDRINUSE) {
       status = base_fail(COLL_ERROR_SYSTEM,
-                         "port %d is in use; give another, or leave out --port to get a free one",
+                         "port %d is in use; give another one, or omit --port to get a free one",
                          wanted);
     } else {
       status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot use port %d", wanted);
@@ -47,13 +47,13 @@ static coll_status_t prepare_output(const collrun_settings_t *settings) {
     setvbuf(stderr, NULL, _IOFBF, BUFSIZ);
   }
   if (settings->output != NULL && mkdir(settings->output, 0777) != 0 && errno != EEXIST) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "--output %s: cannot make this folder",
+    return base_fail_errno(COLL_ERROR_SYSTEM, "--output %s: cannot create this folder",
                            settings->output);
   }
   return COLL_OK;
 }
 
-/* Binding is a help, not a condition: where the machine cannot be read, the ranks run unbound. */
+/* Binding is an optimization: if the topology cannot be read, the ranks run unbound. */
 static topo_machine_t *machine_to_bind_to(const collrun_settings_t *settings) {
   topo_machine_t *machine = NULL;
   if (!settings->bind) return NULL;
@@ -62,10 +62,10 @@ static topo_machine_t *machine_to_bind_to(const collrun_settings_t *settings) {
 
 int main(int argc, char **argv) {
   collrun_settings_t settings;
-  bool helped;
+  bool help_printed;
   int port = 0, exit_code = EXIT_USAGE;
-  coll_status_t status = collrun_settings_parse(argc, argv, &settings, &helped);
-  if (status == COLL_OK && helped) return 0;
+  coll_status_t status = collrun_settings_parse(argc, argv, &settings, &help_printed);
+  if (status == COLL_OK && help_printed) return 0;
   if (status == COLL_OK) status = find_port(settings.port, &port);
   if (status == COLL_OK) status = prepare_output(&settings);
   if (status == COLL_OK) {

@@ -1,4 +1,4 @@
-/* What a run of collrun was asked to do, from its command line. */
+/* The checked command line of collrun. */
 #ifndef COLLRUN_SETTINGS_H
 #define COLLRUN_SETTINGS_H
 
@@ -9,7 +9,7 @@
 
 typedef struct collrun_settings {
   int ranks;
-  int port; /* 0: any free one */
+  int port; /* 0: any free port */
   int grace_ms;
   bool bind;
   bool prefix;
@@ -17,9 +17,9 @@ typedef struct collrun_settings {
   char **program;     /* argv of every rank, NULL-terminated */
 } collrun_settings_t;
 
-/* *helped: the help page was printed and nothing is to be run. COLL_ERROR_INVALID says what is
- * wrong with the command line. */
+/* *help_printed: the help was printed; do not run anything. COLL_ERROR_INVALID: the command line is
+ * wrong. */
 coll_status_t collrun_settings_parse(int argc, char **argv, collrun_settings_t *settings,
-                                     bool *helped);
+                                     bool *help_printed);
 
 #endif

@@ -1,5 +1,5 @@
-/* A rank's program may have been started by another one, such as a shell or a profiler, so all
- * processes of a rank's group are looked at. */
+/* The first process of a rank may be a shell or a profiler that started the program, so all
+ * processes of the rank's process group are searched. */
 #include "tools/collrun/table.h"
 
 #include <dirent.h>
@@ -15,14 +15,14 @@
 #include "flight/text.h"
 
 #define SEARCH_NS UINT64_C(1000000000)
-#define TAIL_BYTES 1024 /* of what follows the table */
-#define LISTED_MAX 8    /* ranks without a communicator that are listed */
+#define TAIL_BYTES 1024 /* size of the text after the table */
+#define LISTED_MAX 8    /* ranks without a communicator: listed at most */
 
 typedef struct search {
   const collrun_rank_t *ranks;
   int count;
-  bool *shown; /* [count]: the rank's group has a process of the table */
-  bool cut;    /* the time was over */
+  bool *shown; /* [count]: a process of the rank's group is in the table */
+  bool cut;    /* the search ran out of time */
   flight_found_t found;
   flight_table_t table;
 } search_t;
@@ -60,7 +60,7 @@ static coll_status_t find_communicators(search_t *search) {
   return status;
 }
 
-static void note_shown(search_t *search) {
+static void mark_shown(search_t *search) {
   DIR *processes = opendir("/proc");
   int32_t pid;
   if (processes == NULL) return;
@@ -71,7 +71,7 @@ static void note_shown(search_t *search) {
   closedir(processes);
 }
 
-/* Ranks that are in no communicator, or in one that nobody can read. */
+/* Adds ranks without a communicator, or with one that cannot be read. */
 static void add_others(flight_text_t *to, const search_t *search) {
   int others = 0;
   for (int rank = 0; rank < search->count; rank++) {
@@ -84,7 +84,7 @@ static void add_others(flight_text_t *to, const search_t *search) {
   if (others > LISTED_MAX) {
     flight_text_add(to, "%d more ranks have no communicator\n", others - LISTED_MAX);
   }
-  if (search->cut) flight_text_add(to, "the search took too long: communicators may be missing\n");
+  if (search->cut) flight_text_add(to, "the search timed out: communicators may be missing\n");
 }
 
 static coll_status_t write_text(const search_t *search, char **text) {
@@ -111,7 +111,7 @@ coll_status_t collrun_table_make(const collrun_rank_t ranks[], int count, char *
   coll_status_t status = find_communicators(&search);
   if (status == COLL_OK) status = flight_table_add_found(&search.table, &search.found);
   if (status == COLL_OK) {
-    note_shown(&search);
+    mark_shown(&search);
     status = write_text(&search, text);
   }
   *communicators = search.table.communicators;

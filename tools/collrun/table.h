@@ -1,13 +1,12 @@
-/* The table of ranks (flight/table.h) of a job's processes. */
+/* The table of ranks (flight/table.h) of the processes of a job. */
 #ifndef COLLRUN_TABLE_H
 #define COLLRUN_TABLE_H
 
-#include "tools/collrun/launch.h"
+#include "tools/collrun/spawn.h"
 
-/* Looks for communicators in the process groups of the ranks that run, for a second at most, and
- * makes a text of what it finds: the table, where there is any communicator, and sentences about
- * ranks that are in none. *communicators: how many there are. *text is the caller's to free.
- * COLL_ERROR_MEMORY. */
+/* Searches the process groups of the running ranks for communicators, for at most one second.
+ * *text: the table, if there is a communicator, and one sentence for each rank without one; the
+ * caller frees it. *communicators: their number. COLL_ERROR_MEMORY. */
 coll_status_t collrun_table_make(const collrun_rank_t ranks[], int count, char **text,
                                  int *communicators);
 

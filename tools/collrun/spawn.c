@@ -1,6 +1,6 @@
-/* fork and exec. The child reports what went wrong through a pipe that a successful exec closes, so
- * the parent knows the outcome when its read returns. */
-#include "tools/collrun/launch.h"
+/* fork and exec. The child reports an error through a pipe that a successful exec closes, so the
+ * parent's read returns either the error or end of file. */
+#include "tools/collrun/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 enum { EXIT_USAGE = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
-/* The child's side of one standard stream and collrun's. */
+/* The descriptors of one standard stream: in the child and in collrun. */
 typedef struct stream_pair {
   int child, parent;
 } stream_pair_t;
@@ -42,9 +42,10 @@ static void close_parent_ends(const streams_t *streams) {
 
 static coll_status_t open_pipe(bool child_reads, stream_pair_t *pair) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot make a pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot create a pipe");
   *pair = child_reads ? (stream_pair_t){ends[0], ends[1]} : (stream_pair_t){ends[1], ends[0]};
-  /* collrun must never hang on a rank that does not read or write. */
+  /* collrun must not block on a rank that does not read or write. */
   fcntl(pair->parent, F_SETFL, O_NONBLOCK);
   return COLL_OK;
 }
@@ -56,8 +57,8 @@ static coll_status_t open_file(const char *path, int flags, stream_pair_t *pair)
   return COLL_OK;
 }
 
-/* Rank 0 reads what collrun would read. A terminal is fed through a pipe: a process group of its
- * own is a background one to the terminal, which would stop it at its first read. */
+/* Rank 0 gets the standard input of collrun. Input from a terminal goes through a pipe, because the
+ * terminal would stop rank 0, which is in a background process group, at its first read. */
 static coll_status_t open_input(int rank, stream_pair_t *pair) {
   if (rank != 0) return open_file("/dev/null", O_RDONLY, pair);
   if (isatty(STDIN_FILENO)) return open_pipe(true, pair);
@@ -96,9 +97,9 @@ static void set_number(const char *name, int value) {
   setenv(name, text, 1);
 }
 
-/* The child until exec. Returns only on failure, with errno set. */
-static void become_rank(const collrun_launch_t *launch, int rank, const streams_t *streams) {
-  const collrun_settings_t *settings = launch->settings;
+/* Runs in the child. Returns only on failure, with errno set. */
+static void exec_rank(const collrun_spawn_t *spawn, int rank, const streams_t *streams) {
+  const collrun_settings_t *settings = spawn->settings;
   if (setpgid(0, 0) != 0) return;
   if (streams->in.child >= 0 && dup2(streams->in.child, STDIN_FILENO) < 0) return;
   if (streams->out.child >= 0 && dup2(streams->out.child, STDOUT_FILENO) < 0) return;
@@ -108,20 +109,20 @@ static void become_rank(const collrun_launch_t *launch, int rank, const streams_
   set_number("LOCAL_RANK", rank);
   set_number("LOCAL_WORLD_SIZE", settings->ranks);
   setenv("MASTER_ADDR", "127.0.0.1", 1);
-  set_number("MASTER_PORT", launch->port);
-  if (launch->machine != NULL) {
-    int cores = topo_machine_facts(launch->machine).cores;
-    /* Binding is a help, not a condition: a sandbox that forbids it still runs the job. */
-    (void)topo_machine_bind(launch->machine, topo_share_of(cores, rank, settings->ranks));
+  set_number("MASTER_PORT", spawn->port);
+  if (spawn->machine != NULL) {
+    int cores = topo_machine_facts(spawn->machine).cores;
+    /* Binding is an optimization: in a sandbox that forbids it the job still runs. */
+    (void)topo_machine_bind(spawn->machine, topo_share_of(cores, rank, settings->ranks));
   }
   signal(SIGPIPE, SIG_DFL);
-  sigprocmask(SIG_SETMASK, &launch->signal_mask, NULL);
+  sigprocmask(SIG_SETMASK, &spawn->signal_mask, NULL);
   execvp(settings->program[0], settings->program);
 }
 
-/* Asks the kernel to kill this process when its parent dies, and covers the case that it already
- * has. */
-static void follow_parent(pid_t parent) {
+/* Asks the kernel to kill this process when its parent dies; exits if the parent has died already.
+ */
+static void die_with_parent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(EXIT_USAGE);
 }
@@ -130,13 +131,13 @@ static coll_status_t exec_failed(const char *program, int error, int *exit_code)
   errno = error;
   *exit_code = error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
   if (error == ENOENT && strchr(program, '/') == NULL) {
-    return base_fail(COLL_ERROR_INVALID, "%s: no such program on the PATH", program);
+    return base_fail(COLL_ERROR_INVALID, "%s: no such program in PATH", program);
   }
   return base_fail_errno(COLL_ERROR_INVALID, "cannot run %s", program);
 }
 
-/* Waits for the child to have become the program, or to have said why it could not. */
-static coll_status_t await_exec(int report, const char *program, int *exit_code) {
+/* Waits until the child has called exec successfully or has reported an error. */
+static coll_status_t wait_for_exec(int report, const char *program, int *exit_code) {
   int error;
   ssize_t got;
   do {
@@ -145,23 +146,23 @@ static coll_status_t await_exec(int report, const char *program, int *exit_code)
   return got == (ssize_t)sizeof error ? exec_failed(program, error, exit_code) : COLL_OK;
 }
 
-coll_status_t collrun_rank_start(const collrun_launch_t *launch, int rank, collrun_rank_t *started,
+coll_status_t collrun_rank_spawn(const collrun_spawn_t *spawn, int rank, collrun_rank_t *started,
                                  int *exit_code) {
   *exit_code = EXIT_USAGE;
   streams_t streams = {{-1, -1}, {-1, -1}, {-1, -1}};
-  COLL_TRY(open_streams(launch->settings, rank, &streams));
+  COLL_TRY(open_streams(spawn->settings, rank, &streams));
   int report[2];
   pid_t pid = -1;
   coll_status_t status = COLL_OK;
   if (pipe2(report, O_CLOEXEC) != 0) {
-    status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot make a pipe for rank %d", rank);
+    status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot create a pipe for rank %d", rank);
     goto close_streams;
   }
   pid_t parent = getpid();
   pid = fork();
   if (pid == 0) {
-    follow_parent(parent);
-    become_rank(launch, rank, &streams);
+    die_with_parent(parent);
+    exec_rank(spawn, rank, &streams);
     int error = errno;
     ssize_t written = write(report[1], &error, sizeof error);
     _exit(written == (ssize_t)sizeof error ? EXIT_NOT_FOUND : EXIT_USAGE);
@@ -169,7 +170,7 @@ coll_status_t collrun_rank_start(const collrun_launch_t *launch, int rank, collr
   if (pid < 0) status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot start rank %d", rank);
   close(report[1]);
   if (status == COLL_OK) {
-    status = await_exec(report[0], launch->settings->program[0], exit_code);
+    status = wait_for_exec(report[0], spawn->settings->program[0], exit_code);
     if (status != COLL_OK) waitpid(pid, NULL, 0);
   }
   close(report[0]);
