@@ -1,7 +1,7 @@
-# What tools/run and tools/test share: packages, the build folder, and how to stop with one line.
-# Sourced by bash with `program` and `root` set. Fresh Debian 12 or Ubuntu 24.04 is enough.
+# Functions of tools/run and tools/test: install packages, build, exit with a one-line error. Sourced by
+# bash with `program` and `root` set. Works on a fresh Debian 12 or Ubuntu 24.04.
 
-# What is needed: package, then the command or pkg-config module that shows it is there.
+# Required packages, each with a command, header or pkg-config module that shows that it is installed.
 needs=(
   "gcc command:cc"
   "libc6-dev header:stdio.h"
@@ -15,9 +15,9 @@ needs=(
   "libjansson-dev module:jansson"
   "libcriterion-dev module:criterion"
 )
-meson_least=1.0
-build_megabytes=100    # free space that a build folder may take
-install_megabytes=1000 # and the packages, on a system that has none of them
+meson_min=1.0
+build_megabytes=100    # free space that a build folder needs
+install_megabytes=1000 # free space for the packages, if none is installed
 
 fail() {
   printf '%s: %s\n' "$program" "$*" >&2
@@ -45,17 +45,17 @@ missing_packages() {
   done
 }
 
-# Free megabytes where the folder is.
+# Free megabytes of the file system of a folder.
 free_megabytes() {
   df -Pm "$1" | awk 'NR == 2 { print $4 }'
 }
 
-# apt-get as root, by sudo where this is not root. Its output goes to the file in $log.
+# Runs apt-get as root, with sudo if necessary. Its output goes to the file $log.
 apt_get() {
   local as_root=()
   if [ "$(id -u)" -ne 0 ]; then
     command -v sudo > /dev/null ||
-      fail "neither root nor sudo here; have root run: apt-get install ${missing[*]}"
+      fail "this needs root or sudo; run as root: apt-get install ${missing[*]}"
     as_root=(sudo)
     [ -t 0 ] || as_root=(sudo -n)
   fi
@@ -63,19 +63,19 @@ apt_get() {
     "$@" > "$log" 2>&1 < /dev/null
 }
 
-# Installs what is missing, by name. Leaves apt's own settings and sources as they are.
+# Installs the missing packages. Does not change the settings and sources of apt.
 install_packages() {
   local missing log reason free
   mapfile -t missing < <(missing_packages)
   [ ${#missing[@]} -eq 0 ] && return
   command -v apt-get > /dev/null ||
-    fail "please install (no apt-get here to do it): ${missing[*]}"
+    fail "there is no apt-get; please install: ${missing[*]}"
   free=$(free_megabytes /)
   [ "$free" -ge "$install_megabytes" ] ||
-    fail "$free MB free on /, and installing ${missing[*]} may take $install_megabytes"
-  log=$(mktemp) || fail "no room for a temporary file"
+    fail "$free MB are free on /; installing ${missing[*]} may need $install_megabytes MB"
+  log=$(mktemp) || fail "cannot create a temporary file"
   say "Installing ${missing[*]}"
-  apt_get update || true # an unreachable source matters only if the install then fails
+  apt_get update || true # a source may be unreachable; the installation then shows whether that matters
   if ! apt_get install -y --no-install-recommends "${missing[@]}"; then
     reason=$(grep -m 1 -E '^(E:|sudo:)' "$log" || tail -n 1 "$log")
     rm -f "$log"
@@ -83,30 +83,30 @@ install_packages() {
   fi
   rm -f "$log"
   mapfile -t missing < <(missing_packages)
-  [ ${#missing[@]} -eq 0 ] || fail "installed, but still not found: ${missing[*]}"
+  [ ${#missing[@]} -eq 0 ] || fail "installed but not found: ${missing[*]}"
 }
 
 check_versions() {
   local version
   version=$(meson --version) || fail "meson does not run"
-  [ "$(printf '%s\n' "$meson_least" "$version" | sort -V | head -n 1)" = "$meson_least" ] ||
-    fail "meson $version is too old; $meson_least is needed: pip install meson, or a newer system"
+  [ "$(printf '%s\n' "$meson_min" "$version" | sort -V | head -n 1)" = "$meson_min" ] ||
+    fail "meson $version is too old; $meson_min is needed: pip install meson, or a newer system"
   printf 'int main(void) { return 0; }\n' | cc -x c - -o /dev/null 2> /dev/null ||
-    fail "the C compiler ($(command -v cc)) cannot make a program"
+    fail "the C compiler ($(command -v cc)) cannot build a program"
 }
 
-check_room() {
+check_free_space() {
   local build=$1 free
   mkdir -p "$build" 2> /dev/null && : 2> /dev/null > "$build/.room" ||
-    fail "cannot write to $build: copy the sources to where you may write"
+    fail "cannot write to $build: copy the sources to a writable folder"
   rm -f "$build/.room"
-  rmdir "$build" 2> /dev/null || true # empty: nothing of it is left if what follows fails
+  rmdir "$build" 2> /dev/null || true # leave no empty folder behind if a later step fails
   free=$(free_megabytes "$root")
   [ "$free" -ge "$build_megabytes" ] ||
-    fail "$free MB free for $build, and it may take $build_megabytes"
+    fail "$free MB are free for $build; it may need $build_megabytes MB"
 }
 
-# Whether the folder was configured for these sources, and not copied here with them.
+# Whether the folder was configured for these sources. A copied folder was configured for others.
 is_configured() {
   [ -f "$1/build.ninja" ] && python3 - "$root" "$1" << 'END'
 import json, os, sys
@@ -116,18 +116,18 @@ sys.exit([places["source"], places["build"]] != [os.path.realpath(path) for path
 END
 }
 
-# configure_tree FOLDER [MESON OPTIONS]: configures once. A folder that cannot be configured is
-# removed again.
+# configure_tree FOLDER [MESON OPTIONS]: configures the folder if it is not configured. Removes it if
+# that fails.
 configure_tree() {
   local build=$1 log
   shift
-  check_room "$build"
+  check_free_space "$build"
   install_packages
   check_versions
   say "Building in ${build#"$root"/}"
   is_configured "$build" 2> /dev/null && return
   rm -rf "$build"
-  log=$(mktemp) || fail "no room for a temporary file"
+  log=$(mktemp) || fail "cannot create a temporary file"
   if ! meson setup "$build" "$root" "$@" > "$log" 2>&1; then
     local reason
     reason=$(grep -m 1 'ERROR' "$log" || tail -n 1 "$log")
@@ -137,8 +137,8 @@ configure_tree() {
   rm -f "$log"
 }
 
-# build_tree FOLDER [MESON OPTIONS]: configures it, then builds what has changed. A folder that does
-# not compile stays, for the next try.
+# build_tree FOLDER [MESON OPTIONS]: configures the folder and builds it. Does not remove it if the
+# build fails.
 build_tree() {
   local build=$1 quiet=(--quiet)
   configure_tree "$@"

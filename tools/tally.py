@@ -1,9 +1,9 @@
-"""Reads meson's testlog.json, prints a line per test program with its single cases counted, what
-failing ones said and proofs report, and at the end "N passed, N failed". Exits with 1 when
-anything failed.
+"""Reads meson's testlog.json. Prints a line per test program with the number of its test cases, the
+last output of failed programs and the output of the suite "slow", and at the end "N passed, N
+failed". The exit code is 1 if a case failed.
 
-A program's cases are counted from what it prints: TAP lines, or Criterion's closing line. One that
-prints neither is one case; one that ends badly has at least one failed case, whatever it printed.
+Cases are counted in the output of a program: TAP lines, or the summary line of Criterion. A program
+without either is one case. A program that fails has at least one failed case.
 """
 import json
 import re
@@ -21,15 +21,15 @@ def count_cases(test):
     good = test["result"] in ("OK", "EXPECTEDFAIL")
     output, errors = test.get("stdout") or "", test.get("stderr") or ""
     passed = failed = skipped = 0
-    plan, closing = TAP_PLAN.search(output), CRITERION.search(errors)
+    plan, summary = TAP_PLAN.search(output), CRITERION.search(errors)
     if plan:
         for bad, skip in TAP_CASE.findall(output):
             skipped += bool(skip)
             failed += bool(bad) and not skip
             passed += not bad and not skip
-        failed += max(0, int(plan.group(1)) - passed - failed - skipped)  # it never came to these
-    elif closing:
-        _, passed, failed, crashed = (int(n) for n in closing.groups())
+        failed += max(0, int(plan.group(1)) - passed - failed - skipped)  # the cases that did not run
+    elif summary:
+        _, passed, failed, crashed = (int(n) for n in summary.groups())
         failed += crashed
     elif test["result"] == "SKIP":
         skipped = 1
@@ -53,14 +53,14 @@ def describe(test, counts):
     return "%-5s %-24s %7.1f s  %s%s" % (mark, name, test["duration"], ", ".join(parts), how)
 
 
-def last_words(test):
+def last_lines(test):
     output = (test.get("stdout") or "") + (test.get("stderr") or "")
     lines = [line for line in output.split("\n") if line.strip() and not line.startswith("ok ")]
     return "".join("      | %s\n" % line for line in lines[-LINES_SHOWN:])
 
 
 def report(test):
-    """What a proof (of the suite "slow") prints on standard output: figures for people."""
+    """The standard output of a program of the suite "slow", which prints statistics."""
     output = test.get("stdout") or ""
     if TAP_PLAN.search(output) or not re.match(r"\S*slow ", test["name"]):
         return ""
@@ -75,7 +75,7 @@ def main():
         counts = count_cases(test)
         total = [a + b for a, b in zip(total, counts)]
         print(describe(test, counts))
-        print(last_words(test) if counts[1] else report(test), end="")
+        print(last_lines(test) if counts[1] else report(test), end="")
     skipped = ", %d skipped" % total[2] if total[2] else ""
     print("\n%d passed, %d failed%s" % (total[0], total[1], skipped))
     return 1 if total[1] or not tests else 0

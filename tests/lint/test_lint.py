@@ -1,5 +1,5 @@
-"""tools/lint must reject what it says it rejects: each case is a small tree with one fault, and
-the finding that has to come of it. Prints TAP.
+"""Tests tools/lint. Each case is a small source tree with one fault and the finding that lint must
+print for it. Prints TAP.
 
     test_lint.py TOOLS/LINT
 """
@@ -21,7 +21,7 @@ CLEAN = {
     "libcoll/engine/engine.h": "/* Engine. */\n#ifndef ENGINE_H\n#define ENGINE_H\n#endif\n",
     "libcoll/engine/engine.c": "/* Engine. */\n#include \"engine/engine.h\"\n"
                                "#include \"base/base.h\"\n#include \"transport/ops.h\"\n",
-    "tests/engine/test.c": "/* Tests see all. */\n#include \"transport/shm/shm.h\"\n",
+    "tests/engine/test.c": "/* Tests include anything. */\n#include \"transport/shm/shm.h\"\n",
 }
 
 
@@ -33,7 +33,7 @@ def long_function(lines, head="static int f(int a)"):
     return head + " {\n" + "  a++;\n" * (lines - 2) + "}\n"
 
 
-# name, files on top of the clean tree, and what a finding must say (None: no finding at all)
+# name, files added to the clean tree, part of the expected finding (None: no finding)
 CASES = [
     ("a clean tree", {}, None),
     ("algo includes engine",
@@ -45,15 +45,15 @@ CASES = [
      {"base/b.c": c_file('#include "plan/plan.h"\n')}, "base may not include plan"),
     ("the engine names a transport",
      {"libcoll/engine/e.c": c_file('#include "transport/shm/shm.h"\n')},
-     "the engine knows transport by ops.h alone"),
+     "the engine may include from transport only ops.h"),
     ("comm names a transport",
      {"libcoll/comm/c.c": c_file('#include "transport/shm/shm.h"\n')}, None),
-    ("bench looks into libcoll",
+    ("bench includes libcoll's plan",
      {"bench/b.c": c_file('#include "plan/plan.h"\n')}, "bench may not include plan"),
-    ("collrun looks at plans",
+    ("collrun includes plan",
      {"tools/collrun/c.c": c_file('#include "plan/plan.h"\n')},
      "tools/collrun may not include plan"),
-    ("collplan looks at plans",
+    ("collplan includes plan",
      {"tools/collplan/c.c": c_file('#include "plan/plan.h"\n')}, None),
     ("one tool includes another",
      {"tools/gpt/g.h": "/* G. */\n#ifndef G_H\n#define G_H\n#endif\n",
@@ -62,14 +62,14 @@ CASES = [
     ("the public header includes base",
      {"libcoll/include/coll.h": CLEAN["libcoll/include/coll.h"].replace(
          "#endif", '#include "base/base.h"\n#endif')}, "public may not include base"),
-    ("a header that is nowhere",
+    ("a header that does not exist",
      {"base/b.c": c_file('#include "base/nowhere.h"\n')}, "is not a file of this repository"),
     ("the public header in quotes",
      {"base/b.c": c_file('#include "coll.h"\n')}, "as <coll.h>"),
     ("our header in angles",
-     {"base/b.c": c_file("#include <base/base.h>\n")}, "is ours"),
+     {"base/b.c": c_file("#include <base/base.h>\n")}, "is a file of this repository"),
     ("vector instructions in the engine",
-     {"libcoll/engine/e.c": c_file("#include <immintrin.h>\n")}, "vector instructions belong"),
+     {"libcoll/engine/e.c": c_file("#include <immintrin.h>\n")}, "vector instructions are allowed"),
 
     ("a function of 70 lines", {"base/b.c": c_file(long_function(70))},
      "base/b.c:2: f has 70 lines"),
@@ -93,7 +93,7 @@ CASES = [
     ("a file of 600 lines", {"base/b.c": c_file("int x;\n" * 599)}, None),
 
     ("strcpy", {"base/b.c": c_file("void f(void) { strcpy(a, b); }\n")}, "strcpy: use snprintf"),
-    ("atoi with a space", {"base/b.c": c_file("int x = atoi (y);\n")}, "atoi: use base_words"),
+    ("atoi with a space", {"base/b.c": c_file("int x = atoi (y);\n")}, "atoi: use base_text_integer"),
     ("rand in a test", {"tests/base/t.c": c_file("int f(void) { return rand(); }\n")}, "rand: use"),
     ("names that only contain a banned one, a slot, a string and a comment",
      {"base/b.c": c_file("void f(x_t *x) {\n  my_rand();\n  rand_r(&s);\n  x->sleep(x);\n"
@@ -101,18 +101,18 @@ CASES = [
     ("a macro that returns",
      {"base/b.c": c_file("#define CHECK(x) \\\n  do {    \\\n    if (x) return 1; \\\n"
                          "  } while (0)\n")}, "CHECK hides control flow"),
-    ("something left to do", {"base/b.c": c_file("/* TO" "DO: more */\n")}, "left behind"),
-    ("something to fix in a script", {"tools/s": "#!/bin/sh\n# FIX" "ME\n"}, "left behind"),
+    ("a to-do comment", {"base/b.c": c_file("/* TO" "DO: more */\n")}, "in the source"),
+    ("a fix-me comment in a script", {"tools/s": "#!/bin/sh\n# FIX" "ME\n"}, "in the source"),
 
     ("a long line", {"base/b.c": c_file("/* %s */\n" % ("x" * 98))}, "base/b.c:2: 104 columns"),
     ("a tab", {"base/b.c": c_file("\tint x;\n")}, "tab"),
     ("white space at the end", {"base/b.c": c_file("int x; \n")}, "white space at the end"),
-    ("a last line without an end", {"base/b.c": c_file("int x;")}, "has no end"),
-    ("no opening comment", {"base/b.c": "int x;\n"}, "opens without a comment"),
+    ("a last line without a newline", {"base/b.c": c_file("int x;")}, "has no newline"),
+    ("no opening comment", {"base/b.c": "int x;\n"}, "does not begin with a comment"),
     ("no include guard", {"base/b.h": "/* B. */\nint x(void);\n"}, "without an include guard"),
-    ("a header that leans on another",
+    ("a header that needs another one",
      {"base/b.h": "/* B. */\n#ifndef B_H\n#define B_H\nsize_t x(void);\n#endif\n"},
-     "base/b.h:1: does not compile alone"),
+     "base/b.h:1: does not compile on its own"),
     ("a script that does not parse", {"tools/s": "#!/bin/sh\nif true\n"}, "tools/s:1:"),
     ("a hidden folder and a build folder",
      {".cache/b.c": "\t", "build/b.c": "\t", "build-asan/b.c": "\t"}, None),
@@ -131,17 +131,17 @@ def run_lint(*options):
                           check=False)
 
 
-def case_holds(files, says):
+def run_case(files, expected):
     with tempfile.TemporaryDirectory() as root:
         write_tree(root, {**CLEAN, **files})
         run = run_lint("--root", root)
-    if says is None:
+    if expected is None:
         return run.returncode == 0, run.stdout + run.stderr
-    return run.returncode == 1 and says in run.stdout, run.stdout + run.stderr
+    return run.returncode == 1 and expected in run.stdout, run.stdout + run.stderr
 
 
-def library_case(code, says):
-    """A library of that code: what lint makes of its symbols."""
+def library_case(code, expected):
+    """Builds a library from the code and checks the finding about its symbols."""
     with tempfile.TemporaryDirectory() as root:
         write_tree(root, {**CLEAN, "build/libcoll/x.c": code})
         folder = os.path.join(root, "build/libcoll")
@@ -149,26 +149,26 @@ def library_case(code, says):
                         ["ar", "rc", "libcoll.a", "x.o"]):
             subprocess.run(command, cwd=folder, check=True)
         run = run_lint("--root", root, "--build", os.path.join(root, "build"))
-    if says is None:
+    if expected is None:
         return run.returncode == 0, run.stdout + run.stderr
-    return all(says.replace("*", name) in run.stdout for name in ("libcoll.so", "libcoll.a")), \
+    return all(expected.replace("*", name) in run.stdout for name in ("libcoll.so", "libcoll.a")), \
         run.stdout + run.stderr
 
 
 def main():
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        outcomes = pool.map(lambda case: case_holds(*case[1:]), CASES)
-        results = [(case[0], *outcome) for case, outcome in zip(CASES, outcomes)]
+        case_results = pool.map(lambda case: run_case(*case[1:]), CASES)
+        results = [(case[0], *result) for case, result in zip(CASES, case_results)]
     good = "int coll_x(void);\nint coll_x(void) { return 0; }\n"
     results.append(("libraries that export coll_* only", *library_case(good, None)))
     results.append(("libraries that export more", *library_case(
         good + "int helper(void);\nint helper(void) { return 0; }\n", "*:1: exports helper")))
     print("1..%d" % len(results))
-    for number, (name, holds, output) in enumerate(results, 1):
-        print("%s %d - %s" % ("ok" if holds else "not ok", number, name))
-        if not holds:
+    for number, (name, passed, output) in enumerate(results, 1):
+        print("%s %d - %s" % ("ok" if passed else "not ok", number, name))
+        if not passed:
             print("".join("# %s\n" % line for line in output.split("\n")), end="")
-    return 0 if all(holds for _, holds, _ in results) else 1
+    return 0 if all(passed for _, passed, _ in results) else 1
 
 
 if __name__ == "__main__":
