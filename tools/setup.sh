@@ -1,7 +1,8 @@
-# Functions of tools/run and tools/test: install packages, build, exit with a one-line error. Sourced by
-# bash with `program` and `root` set. Works on a fresh Debian 12 or Ubuntu 24.04.
+# Functions of tools/run and tools/test: install packages, build, exit with a one-line error.
+# Sourced by bash with `program` and `root` set. Works on a fresh Debian 12 or Ubuntu 24.04.
 
-# Required packages, each with a command, header or pkg-config module that shows that it is installed.
+# Required packages, each with a command, header or pkg-config module that shows that it
+# is installed.
 needs=(
   "gcc command:cc"
   "libc6-dev header:stdio.h"
@@ -75,7 +76,7 @@ install_packages() {
     fail "$free MB are free on /; installing ${missing[*]} may need $install_megabytes MB"
   log=$(mktemp) || fail "cannot create a temporary file"
   say "Installing ${missing[*]}"
-  apt_get update || true # a source may be unreachable; the installation then shows whether that matters
+  apt_get update || true # an unreachable source matters only if the installation fails
   if ! apt_get install -y --no-install-recommends "${missing[@]}"; then
     reason=$(grep -m 1 -E '^(E:|sudo:)' "$log" || tail -n 1 "$log")
     rm -f "$log"
@@ -116,8 +117,8 @@ sys.exit([places["source"], places["build"]] != [os.path.realpath(path) for path
 END
 }
 
-# configure_tree FOLDER [MESON OPTIONS]: configures the folder if it is not configured. Removes it if
-# that fails.
+# configure_tree FOLDER [MESON OPTIONS]: configures the folder if it is not configured. If that
+# fails, removes it.
 configure_tree() {
   local build=$1 log
   shift

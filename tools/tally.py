@@ -27,7 +27,7 @@ def count_cases(test):
             skipped += bool(skip)
             failed += bool(bad) and not skip
             passed += not bad and not skip
-        failed += max(0, int(plan.group(1)) - passed - failed - skipped)  # the cases that did not run
+        failed += max(0, int(plan.group(1)) - passed - failed - skipped)  # did not run
     elif summary:
         _, passed, failed, crashed = (int(n) for n in summary.groups())
         failed += crashed

@@ -93,7 +93,8 @@ CASES = [
     ("a file of 600 lines", {"base/b.c": c_file("int x;\n" * 599)}, None),
 
     ("strcpy", {"base/b.c": c_file("void f(void) { strcpy(a, b); }\n")}, "strcpy: use snprintf"),
-    ("atoi with a space", {"base/b.c": c_file("int x = atoi (y);\n")}, "atoi: use base_text_integer"),
+    ("atoi with a space", {"base/b.c": c_file("int x = atoi (y);\n")},
+     "atoi: use base_text_integer"),
     ("rand in a test", {"tests/base/t.c": c_file("int f(void) { return rand(); }\n")}, "rand: use"),
     ("names that only contain a banned one, a slot, a string and a comment",
      {"base/b.c": c_file("void f(x_t *x) {\n  my_rand();\n  rand_r(&s);\n  x->sleep(x);\n"
