@@ -36,8 +36,7 @@ enum {
 
 #define COPIED_BYTES ((size_t)64 << 20)    /* a rank copies at least this much per measurement */
 #define ALL_KERNELS_MIN ((size_t)4 << 10)  /* smaller calls are measured with memcpy only */
-#define SYNCHRONIZED_MIN ((size_t)1 << 20) /* larger calls: also with a barrier before each call \
-                                            */
+#define SYNCHRONIZED_MIN ((size_t)1 << 20) /* larger calls: also try a barrier before each */
 /* Transfers of more bytes are fastest with the large ring, and with the large chunks. */
 #define SMALL_RING_BELOW ((size_t)1 << 20)
 #define SMALL_CHUNKS_BELOW ((size_t)4 << 20)
@@ -486,10 +485,9 @@ static coll_status_t run_rank(rank_t *rank) {
   double barrier_us = measure(rank, timed_barrier, FLAG_ITERATIONS, 1);
   double round_trip_us = alone ? 0 : measure(rank, round_trip, FLAG_ITERATIONS, 1);
   double one_way_us = alone ? 0 : measure(rank, one_way_flag, FLAG_ITERATIONS, 1);
-  if (one_way_us > round_trip_us)
-    one_way_us = round_trip_us; /* noise: one way cannot take longer than a round trip */
-  /* From pointers on only ranks with a core of their own go on, and each works for every rank
-   * there. */
+  /* Noise: one way cannot take longer than a round trip. */
+  if (one_way_us > round_trip_us) one_way_us = round_trip_us;
+  /* From here on one process per core continues, and copies for all ranks of that core. */
   if (settings->cpu_count > 0 && settings->cpu_count < settings->ranks) {
     rank->peers = settings->cpu_count;
   }

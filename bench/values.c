@@ -3,8 +3,8 @@
  * of random numbers soon becomes 0. Floats: small integers times a power of two for sums, powers of
  * two for products. The magnitudes depend on the number of ranks, so that no partial result needs
  * more bits than the dtype has. With too many ranks for that, only every stride-th rank contributes
- * a value to an element, and the subset differs from index to index; the other ranks contribute a
- * neutral value.
+ * a value to an element, and the subset differs from index to index; the other ranks contribute 0
+ * to sums and 1 or -1 to products.
  */
 #include "bench/values.h"
 
@@ -41,7 +41,7 @@ static int64_t pick(uint64_t hash, int64_t bound) {
   return (int64_t)(hash % (2 * (uint64_t)bound + 1)) - bound;
 }
 
-/* Selects at bound `limit` of `count` members for an index: whether this member is selected. */
+/* Selects at most `limit` of `count` members for an index: whether this member is selected. */
 static bool takes_part(uint64_t hash, int member, int count, int64_t limit) {
   int64_t stride = (count + limit - 1) / limit;
   return ((uint64_t)member + hash) % (uint64_t)stride == 0;
