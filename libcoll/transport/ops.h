@@ -1,13 +1,21 @@
 /*
- * What the engine asks of the way between ranks. A transport belongs to one communicator of one
- * rank; peers are named by their rank in it. It carries messages through FIFOs of whole slots,
- * counts signals, and, where memory can be shared, maps it.
+ * Interface between the engine and a transport: a table of functions ("slots") for messages,
+ * signals, memory mapping, sleeping and failure detection. A transport object belongs to one rank
+ * of one communicator; peers are named by their rank in that communicator. Messages travel through
+ * one FIFO per ordered pair of ranks and channel and are at most slot_bytes long.
  *
- * Every slot below must be called by one thread at a time (whoever holds the communicator's turn),
- * but for abort, which any thread may call. No slot blocks except sleep; all return at once with
- * done or arrived false when the peer is not ready. Unless a slot says otherwise it returns
- * COLL_OK, or COLL_ERROR_RANK_LOST, COLL_ERROR_SYSTEM with a sentence. Transports never call
- * upward.
+ * A new transport implements every slot of the "required" group and copies the rest from
+ * transport_unsupported, whose entries report "not supported" in the way that each slot documents.
+ * No slot of any table is NULL.
+ *
+ * Rules for all slots, unless a slot states otherwise:
+ *   threads    one thread at a time, the holder of the communicator's lock
+ *   blocking   none: a slot returns at once, with *done or *arrived false if the peer is not ready;
+ *              only sleep blocks, and yield may give the core to other threads
+ *   ownership  buffers and out parameters belong to the caller and are not used after the return
+ *   status     COLL_OK, or COLL_ERROR_RANK_LOST, COLL_ERROR_MEMORY or COLL_ERROR_SYSTEM with a
+ *              message set by base_fail; on failure the out parameters are unspecified
+ *   layering   a transport never calls the engine or the layers above it
  */
 #ifndef TRANSPORT_OPS_H
 #define TRANSPORT_OPS_H
@@ -25,161 +33,178 @@
 #define TRANSPORT_CHANNELS (PLAN_LANES_MAX + 1)
 #define TRANSPORT_CHANNEL_P2P PLAN_LANES_MAX
 
-/* What the P2P channel holds at least, whatever the receiver does: coll.h promises as much. */
+/* Minimum capacity of the P2P channel while the receiver takes nothing; coll.h promises it. */
 #define TRANSPORT_P2P_MESSAGES 64
 #define TRANSPORT_P2P_BYTES ((size_t)256 << 10)
 
-/* What travels beside a message's bytes. The transport carries the call and does not read it. */
+/* Header of a message. The transport delivers `call` and does not read it. */
 typedef struct transport_head {
   flight_call_t call;
-  size_t bytes;
+  size_t bytes; /* length of the message */
 } transport_head_t;
 
 #define TRANSPORT_REASON_BYTES 480
 
-/* Why a communicator was finished. */
+/* Why a communicator was aborted. */
 typedef struct transport_reason {
-  int failed_rank; /* the rank to blame */
+  int failed_rank; /* the rank that caused the failure */
   coll_status_t status;
-  char text[TRANSPORT_REASON_BYTES]; /* the sentence of who found out */
+  char text[TRANSPORT_REASON_BYTES]; /* error message of the rank that detected the failure */
 } transport_reason_t;
 
-/* Where memory is, in words that a peer can map. All zero: not mappable. */
+/* Address of memory that a peer can map. All zero: not mappable. */
 typedef struct transport_address {
   uint64_t segment; /* unique on the machine; 0: none */
   uint64_t offset;  /* bytes into the segment */
 } transport_address_t;
 
 typedef enum transport_peer_state {
-  TRANSPORT_PEER_HERE, /* as far as can be told */
-  TRANSPORT_PEER_LEFT, /* destroyed its side of the communicator in good order */
-  TRANSPORT_PEER_LOST  /* died */
+  TRANSPORT_PEER_HERE, /* no failure detected */
+  TRANSPORT_PEER_LEFT, /* destroyed its transport in good order */
+  TRANSPORT_PEER_LOST  /* its process exited without that */
 } transport_peer_state_t;
 
 typedef struct transport transport_t;
 
-/* Where this rank's messages and signals to a peer on a channel go in, and the peer's come out. The
- * transport's own, and valid as long as it. Every port starts with this. */
+/* Both directions between this rank and one peer on one channel. Owned by the transport and valid
+ * until its destruction. The port type of every transport begins with this struct. */
 typedef struct transport_port {
   transport_t *transport;
 } transport_port_t;
 
-/* Where what a rank waits for may come from. */
+/* Whether a waiting rank should call yield. */
 typedef enum transport_yield_hint {
-  TRANSPORT_YIELD_HELPS,  /* other ranks on this processor may go on, if they are given the core */
-  TRANSPORT_YIELD_LATER,  /* these might go on, but whom it misses has a core elsewhere */
-  TRANSPORT_YIELD_USELESS /* none here can go on */
+  TRANSPORT_YIELD_HELPS,  /* ranks on the same processor can make progress if they get the core */
+  TRANSPORT_YIELD_LATER,  /* they can, but the missing ranks already run on other processors */
+  TRANSPORT_YIELD_USELESS /* no rank on the same processor can make progress */
 } transport_yield_hint_t;
 
 typedef struct transport_ops {
   const char *name;
 
-  /* The port to the peer on the channel; the same one each time. NULL where there is none. */
+  /* ==== required ==============================================================================*/
+
+  /* Returns the port to the peer on the channel, the same pointer in every call; NULL if the
+   * transport does not reach that peer. */
   transport_port_t *(*port)(transport_t *t, int peer, int channel);
 
-  /* Puts one message of at most slot_bytes into the FIFO to the peer. done: the bytes are copied,
-   * the buffer is the caller's again; not done: the FIFO is full, nothing was taken. Holds at least
-   * PLAN_DEPTH_MAX messages. bytes may be 0. */
+  /* Appends one message of head->bytes <= slot_bytes to the FIFO to the peer. *done: the bytes are
+   * copied and the caller may reuse the buffer. Not *done: the FIFO is full and is unchanged. The
+   * FIFO holds at least PLAN_DEPTH_MAX messages. data may be NULL if head->bytes is 0. */
   coll_status_t (*send)(transport_port_t *port, const void *data, const transport_head_t *head,
                         bool *done);
 
-  /* Takes the oldest message from the peer into data, at most `capacity` bytes of it, and its head.
-   * A message longer than capacity is cut: the caller compares head.bytes. */
+  /* Removes the oldest message from the peer, and copies its header and at most `capacity` bytes of
+   * it into the caller's buffer. A longer message is truncated: the caller compares head->bytes. */
   coll_status_t (*recv)(transport_port_t *port, void *data, size_t capacity, transport_head_t *head,
                         bool *done);
 
-  /* The oldest message from the peer and its head where the transport has it, unchanged until take;
-   * and take, which lets go of it. Only where transport_t says that it peeks. */
+  /* Sends one signal. Release: everything this thread wrote before is visible to the peer after the
+   * matching wait has arrived. Not *done: no room for another signal; a FIFO holds at least
+   * PLAN_SIGNALS_MAX. The call is copied. */
+  coll_status_t (*signal)(transport_port_t *port, const flight_call_t *call, bool *done);
+
+  /* Acquire: removes one signal from the peer, if there is one, and returns the call that the peer
+   * passed with it. */
+  coll_status_t (*wait)(transport_port_t *port, flight_call_t *call, bool *arrived);
+
+  /* Returns whether a wait would find a signal. */
+  bool (*signaled)(transport_port_t *port);
+
+  /* Sleeping without missing an arrival: arm, poll every FIFO once more, then sleep if nothing
+   * arrived, then disarm. sleep blocks until a peer sends something or aborts, or for timeout_ns;
+   * it may return early. */
+  void (*arm)(transport_t *t);
+  void (*sleep)(transport_t *t, uint64_t timeout_ns);
+  void (*disarm)(transport_t *t);
+
+  /* Detects whether the peer has left or died. May make system calls, so for wait loops only. What
+   * a peer sent before it left or died can still be received. */
+  transport_peer_state_t (*peer_state)(transport_t *t, int peer);
+
+  /* A rank's flight recorder, this rank's own included; NULL if it cannot be read from here.
+   * Valid until the transport is destroyed. */
+  const flight_recorder_t *(*recorder)(transport_t *t, int rank);
+
+  /* Makes what this rank has written to its recorder visible to peers. */
+  void (*publish)(transport_t *t);
+
+  /* Aborts the communicator for all ranks. The first reason given by any rank is the one that all
+   * ranks report; later ones are dropped. The reason is copied. Any thread may call it. */
+  void (*abort)(transport_t *t, const transport_reason_t *reason);
+
+  /* Returns whether any rank has aborted the communicator, and copies the reason. Any thread may
+   * call it. */
+  bool (*aborted)(transport_t *t, transport_reason_t *reason);
+
+  /* For a rank that is about to destroy the transport. pending_in: returns whether a message or
+   * signal from the peer was not received, and the call of the oldest. pending_out: if the peer has
+   * left, returns whether a message to it will never be received, and the call of the oldest. */
+  bool (*pending_in)(transport_port_t *port, flight_call_t *call);
+  bool (*pending_out)(transport_port_t *port, flight_call_t *call);
+
+  /* Leaves the communicator in good order and frees the transport. */
+  void (*destroy)(transport_t *t);
+
+  /* ==== optional; the default of transport_unsupported in brackets ============================ */
+
+  /* Zero-copy receive. peek returns the oldest message from the peer in the transport's memory,
+   * aligned for any element and unchanged until take; take releases it. Called only if
+   * transport_t.peeks. [COLL_ERROR_UNSUPPORTED] */
   coll_status_t (*peek)(transport_port_t *port, const void **data, transport_head_t *head,
                         bool *done);
   coll_status_t (*take)(transport_port_t *port);
 
-  /* A post is one message to all peers, in a FIFO of its own that each of them reads: post, as
-   * send does, while all have room for it; then mcast_peek and mcast_take, as above. Holds at least
-   * PLAN_DEPTH_MAX. Only where transport_t says how long posts may be. */
+  /* Multicast: one message that all peers read, in a FIFO of its own per sender with room for at
+   * least PLAN_DEPTH_MAX. mcast_send copies the data as send does; not *done: a peer has no room.
+   * mcast_peek and mcast_take are peek and take for the sender `peer`. Called only if
+   * transport_t.mcast_bytes > 0. [COLL_ERROR_UNSUPPORTED] */
   coll_status_t (*mcast_send)(transport_t *t, const void *data, const transport_head_t *head,
                               bool *done);
   coll_status_t (*mcast_peek)(transport_t *t, int peer, const void **data, transport_head_t *head,
                               bool *done);
   coll_status_t (*mcast_take)(transport_t *t, int peer);
 
-  /* Release: everything this thread wrote before is visible to the peer once its matching
-   * wait has arrived. Holds at least PLAN_SIGNALS_MAX; not done: there is no room for another. */
-  coll_status_t (*signal)(transport_port_t *port, const flight_call_t *call, bool *done);
-
-  /* Acquire: consumes one signal from the peer, if there is one, and tells what the peer gave with
-   * it. */
-  coll_status_t (*wait)(transport_port_t *port, flight_call_t *call, bool *arrived);
-
-  /* Whether a wait would find a signal. */
-  bool (*signaled)(transport_port_t *port);
-
-  /* For a rank that is about to leave. in: the call of the oldest message or signal from the peer
-   * that this rank has not taken. out: of the oldest message to the peer, where that has left, and
-   * so will never take it. */
-  bool (*pending_in)(transport_port_t *port, flight_call_t *call);
-  bool (*pending_out)(transport_port_t *port, flight_call_t *call);
-
-  /* Describes [ptr, ptr+bytes) so that peers can map it, and sees to it that they will be able to.
-   * A zero address where they cannot. Cheap when asked again for the same memory. */
+  /* Returns the address by which peers can map [ptr, ptr+bytes), and exports the memory to them if
+   * that was not done; a zero address if it cannot be mapped. A second call for the same memory is
+   * cheap. The memory stays the caller's. [a zero address] */
   coll_status_t (*address)(transport_t *t, const void *ptr, size_t bytes,
                            transport_address_t *address);
 
-  /* The peer's memory here, valid until the transport is destroyed or the peer frees the memory;
-   * NULL where it cannot be mapped. Never asked for a zero address. */
+  /* Maps a peer's memory into this process: valid until the transport is destroyed or the peer
+   * frees the memory. *ptr is NULL if it cannot be mapped. The address is not zero. [NULL] */
   coll_status_t (*map)(transport_t *t, int peer, const transport_address_t *address, void **ptr);
 
-  /* A rank's scratch as it is mapped here (its own included): at least *bytes, the same on every
-   * rank; NULL and 0 where peers are not mapped. */
+  /* A rank's scratch memory as mapped in this process, this rank's own included. *bytes is the same
+   * on every rank. Owned by the transport. [NULL and 0: ranks cannot map each other] */
   void (*scratch)(transport_t *t, int rank, void **ptr, size_t *bytes);
 
-  /* How a rank sleeps without missing news: arm, look at every FIFO once more, then sleep (returns
-   * on news or after at most timeout_ns; may return early), then disarm. sleep is the only slot
-   * that blocks. */
-  void (*arm)(transport_t *t);
-  void (*sleep)(transport_t *t, uint64_t timeout_ns);
-  void (*disarm)(transport_t *t);
+  /* Scheduling hint for wait loops of ranks that outnumber cores. Publishes this rank's progress (a
+   * number that grows from call to call and is comparable between ranks) and the ranks it waits for
+   * (bit r % 64 of `missing` for rank r). Returns whether to yield, from what the other ranks have
+   * published. [TRANSPORT_YIELD_HELPS] */
+  transport_yield_hint_t (*yield_hint)(transport_t *t, uint64_t progress, uint64_t missing);
 
-  /* For wait loops of ranks that outnumber cores: tells how far this rank has come, in numbers that
-   * mean about the same on all ranks and grow from call to call, and whom it misses (bit r % 64 for
-   * rank r). What helps, as far as others have told. */
-  transport_yield_hint_t (*yield_hint)(transport_t *t, uint64_t place, uint64_t missing);
-  void (*yield)(transport_t *t); /* lets other threads have the core, and peers know of it */
-
-  /* A rank's flight recorder as it is known here, this rank's own included; NULL where it is not
-   * known. publish: what was written to this rank's since shall be seen by its peers. */
-  const flight_recorder_t *(*recorder)(transport_t *t, int rank);
-  void (*publish)(transport_t *t);
-
-  /* Looks at the peer's health; may enter the kernel, so for wait loops only. What a peer sent
-   * before it left or died can still be received. */
-  transport_peer_state_t (*peer_state)(transport_t *t, int peer);
-
-  /* Tells every rank that the communicator is finished, and why; the first to say so is believed.
-   * aborted: whether it was said, by anyone, and the reason. Both by any thread. */
-  void (*abort)(transport_t *t, const transport_reason_t *reason);
-  bool (*aborted)(transport_t *t, transport_reason_t *reason);
-
-  /* Leaves in good order and frees the transport. */
-  void (*destroy)(transport_t *t);
+  /* Gives the core to other threads, and publishes that it did. [sched_yield] */
+  void (*yield)(transport_t *t);
 } transport_ops_t;
 
-/* Every transport starts with this. */
+/* The object of every transport begins with this struct. */
 struct transport {
   const transport_ops_t *ops;
   int rank, size;
-  size_t slot_bytes;  /* the most bytes of one message; the same on every rank */
-  size_t mcast_bytes; /* the most bytes of a post; 0: it carries none; the same on every rank */
-  bool peeks;         /* messages can be read in place, aligned for any element */
-  bool own_cores;     /* nobody needs the core of a rank that waits; by who owns the transport */
-  /* Not 0 once `aborted` would say so, for a quick look by any thread; set with release. */
+  size_t slot_bytes;  /* maximum length of a message; the same on every rank */
+  size_t mcast_bytes; /* maximum length of a multicast message; 0: no multicast; as slot_bytes */
+  bool peeks;         /* peek and take are implemented */
+  bool own_cores;     /* every rank has a core of its own; set by the owner of the transport */
+  /* Nonzero once `aborted` would return true: a cheap check for any thread. Set with release. */
   const _Atomic uint32_t *abort_word;
-  /* This rank's own. Written with every call, and so not by way of a slot. */
+  /* This rank's recorder. A field and not a slot because every call writes to it. */
   flight_recorder_t *flight;
 };
 
-/* A table that answers "unsupported" to everything (and does nothing where nothing can fail), for
- * transports to copy from: no slot of any table is NULL. */
+/* The defaults of the optional slots. Its required slots report COLL_ERROR_UNSUPPORTED, or return
+ * "nothing" where they have no status. */
 extern const transport_ops_t transport_unsupported;
 
 #endif

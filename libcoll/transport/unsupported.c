@@ -1,6 +1,6 @@
 /*
- * The default table: every slot answers that it cannot, or that there is nothing. A transport that
- * lacks a slot takes it from here, so that no caller ever tests a slot for NULL.
+ * Defaults for optional slots (ops.h): each reports that the operation is not supported, or returns
+ * nothing. Transports copy them, so that no caller has to test a slot for NULL.
  */
 #include <sched.h>
 
@@ -32,11 +32,11 @@ static coll_status_t unsupported_recv(transport_port_t *port, void *data, size_t
 static coll_status_t unsupported_peek(transport_port_t *port, const void **data,
                                       transport_head_t *head, bool *done) {
   (void)data, (void)head, (void)done;
-  return unsupported(port->transport, "show messages in place");
+  return unsupported(port->transport, "receive messages in place");
 }
 
 static coll_status_t unsupported_take(transport_port_t *port) {
-  return unsupported(port->transport, "show messages in place");
+  return unsupported(port->transport, "receive messages in place");
 }
 
 static coll_status_t unsupported_signal(transport_port_t *port, const flight_call_t *call,
@@ -60,18 +60,18 @@ static coll_status_t unsupported_address(transport_t *t, const void *ptr, size_t
 static coll_status_t unsupported_mcast_send(transport_t *t, const void *data,
                                             const transport_head_t *head, bool *done) {
   (void)data, (void)head, (void)done;
-  return unsupported(t, "post messages");
+  return unsupported(t, "send multicast messages");
 }
 
 static coll_status_t unsupported_mcast_peek(transport_t *t, int peer, const void **data,
                                             transport_head_t *head, bool *done) {
   (void)peer, (void)data, (void)head, (void)done;
-  return unsupported(t, "post messages");
+  return unsupported(t, "send multicast messages");
 }
 
 static coll_status_t unsupported_mcast_take(transport_t *t, int peer) {
   (void)peer;
-  return unsupported(t, "post messages");
+  return unsupported(t, "send multicast messages");
 }
 
 static bool unsupported_signaled(transport_port_t *port) {
@@ -84,9 +84,9 @@ static bool unsupported_pending(transport_port_t *port, flight_call_t *call) {
   return false;
 }
 
-static transport_yield_hint_t unsupported_yield_hint(transport_t *t, uint64_t place,
+static transport_yield_hint_t unsupported_yield_hint(transport_t *t, uint64_t progress,
                                                      uint64_t missing) {
-  (void)t, (void)place, (void)missing;
+  (void)t, (void)progress, (void)missing;
   return TRANSPORT_YIELD_HELPS;
 }
 
@@ -112,11 +112,11 @@ static void unsupported_arm(transport_t *t) {
   (void)t;
 }
 
-/* With nothing to wake it, a sleeper that looks again soon is the nearest to one that is woken. */
+/* Nothing wakes this sleeper, so it sleeps only briefly before the caller polls again. */
 static void unsupported_sleep(transport_t *t, uint64_t timeout_ns) {
-  const uint64_t most_ns = 100000;
+  const uint64_t limit_ns = 100000;
   (void)t;
-  base_clock_sleep_ns(timeout_ns < most_ns ? timeout_ns : most_ns);
+  base_clock_sleep_ns(timeout_ns < limit_ns ? timeout_ns : limit_ns);
 }
 
 static void unsupported_disarm(transport_t *t) {

@@ -19,7 +19,7 @@ typedef struct pair {
   shm_ring_t *ring;
   shm_outgoing_t out;
   shm_incoming_t in;
-  uint64_t put, taken, told;
+  uint64_t put, taken, acked;
   size_t bytes[DESCS_MAX]; /* of the n-th message at [n % DESCS_MAX] */
   unsigned char *data;     /* as much as a slot takes */
 } pair_t;
@@ -59,7 +59,7 @@ static bool put(pair_t *p, size_t bytes) {
 static void take(pair_t *p) {
   transport_head_t head;
   size_t bytes = p->bytes[p->taken % DESCS_MAX];
-  const shm_desc_t *descriptor = shm_incoming_look(&p->in, &head);
+  const shm_desc_t *descriptor = shm_incoming_poll(&p->in, &head);
   cr_assert_not_null(descriptor, "message %d is not there", (int)p->taken);
   cr_assert(flight_call_is(head.call, wire_id(p->taken)) && head.bytes == bytes,
             "message %d is another", (int)p->taken);
@@ -69,13 +69,13 @@ static void take(pair_t *p) {
     if (at[i] != byte_of(p->taken, i)) cr_assert_fail("message %d changed", (int)p->taken);
   }
   p->taken++;
-  p->told += shm_incoming_take(&p->in);
+  p->acked += shm_incoming_take(&p->in);
 }
 
 static void take_all(pair_t *p) {
   transport_head_t head;
   while (p->taken < p->put) take(p);
-  cr_assert_null(shm_incoming_look(&p->in, &head), "a message too many");
+  cr_assert_null(shm_incoming_poll(&p->in, &head), "a message too many");
 }
 
 static size_t pages_of(const char *bytes, size_t count) {
@@ -122,12 +122,12 @@ Test(fifo, leaves_gaps_that_fit_slots) {
   for (int ranks = 2; ranks <= 64; ranks *= 2) {
     pair_t p;
     make_pair(&p, ranks, 0);
-    uint32_t slot = (uint32_t)p.layout.slot_bytes, gap = p.layout.gap_bytes;
+    uint32_t slot = (uint32_t)p.layout.slot_bytes, gap = p.layout.padding_bytes;
     for (uint32_t run = BASE_CACHE_LINE; run <= slot; run += BASE_CACHE_LINE) {
       uint32_t begin = p.out.position, left = -begin & p.out.byte_mask;
       cr_assert(put(&p, run));
       uint32_t taken = p.out.position - begin, wanted = run <= 4 * gap ? 2 * gap : gap;
-      if (run > slot / SHM_GAP_AFTER_SHARE) wanted = 0;
+      if (run > slot / SHM_PADDED_DIVISOR) wanted = 0;
       if (left > 0 && left < run) taken -= left; /* the end of the ring was left empty */
       cr_assert(taken == run + wanted && taken <= slot, "%d ranks, %d bytes take %d", ranks,
                 (int)run, (int)taken);
@@ -176,7 +176,7 @@ static void hold_the_depth(int ranks, int channel, size_function *size, unsigned
   for (int step = 0; step < STEPS; step++) {
     uint64_t held = p.put - p.taken;
     uint64_t most = step / 500 % 2 == 0 ? PLAN_DEPTH_MAX : UINT64_MAX;
-    p.out.policy.way = step / 250 % 2 == 0 ? SHM_STORE_CACHED : SHM_STORE_NONTEMPORAL;
+    p.out.policy.store = step / 250 % 2 == 0 ? SHM_STORE_CACHED : SHM_STORE_NONTEMPORAL;
     p.hot = (unsigned)rand_r(&seed) % 16 < 8 * (unsigned)(step / 125 % 3);
     if (held < most && rand_r(&seed) % 16 < 9) {
       bool done = put(&p, size(&p.layout, &seed));
@@ -211,16 +211,16 @@ Test(fifo, tells_of_small_messages_seldom) {
     cr_assert_eq(p.put - p.taken, p.layout.descriptors[0]);
     take_all(&p);
   }
-  cr_assert_eq(p.told, 20);
+  cr_assert_eq(p.acked, 20);
   free_pair(&p);
 }
 
 /* The place of the oldest message's payload. */
 static uint32_t place_of_next(const pair_t *p) {
   transport_head_t head;
-  const shm_desc_t *descriptor = shm_incoming_look(&p->in, &head);
+  const shm_desc_t *descriptor = shm_incoming_poll(&p->in, &head);
   cr_assert(descriptor != NULL && head.bytes > SHM_INLINE_BYTES);
-  return descriptor->place;
+  return descriptor->offset;
 }
 
 /* Hot payloads go around places that first caches hold; others, and those that do not fit, among
@@ -257,14 +257,14 @@ Test(fifo, tells_of_hot_slots_often) {
   while (put(&p, SHM_HOT_BYTES)) continue;
   cr_assert_eq(p.put - p.taken, SHM_HOT_SLOTS);
   for (int round = 0; round < 20; round++) {
-    for (int n = 0; n < SHM_HOT_ASKS; n++) {
+    for (int n = 0; n < SHM_HOT_ACK_INTERVAL; n++) {
       cr_assert_not(put(&p, SHM_HOT_BYTES), "a slot that was not taken");
       take(&p);
     }
-    for (int n = 0; n < SHM_HOT_ASKS; n++)
+    for (int n = 0; n < SHM_HOT_ACK_INTERVAL; n++)
       cr_assert(put(&p, SHM_HOT_BYTES), "it is taken and told");
   }
-  cr_assert_eq(p.told, 20);
+  cr_assert_eq(p.acked, 20);
   free_pair(&p);
 }
 
@@ -275,12 +275,13 @@ Test(fifo, slips_within_its_hot_slots) {
   p.hot = true;
   cr_assert(put(&p, SHM_HOT_BYTES));
   take(&p);
-  while (!shm_incoming_is_behind(&p.in)) cr_assert(put(&p, SHM_HOT_BYTES), "it waits in vain");
+  while (!shm_incoming_sender_is_ahead(&p.in))
+    cr_assert(put(&p, SHM_HOT_BYTES), "it waits in vain");
   cr_assert_eq(p.put - p.taken, SHM_HOT_HOLDBACK + 1);
   take_all(&p);
   cr_assert(put(&p, SHM_INLINE_BYTES));
   take(&p);
-  while (!shm_incoming_is_behind(&p.in)) cr_assert(put(&p, SHM_INLINE_BYTES), "likewise");
+  while (!shm_incoming_sender_is_ahead(&p.in)) cr_assert(put(&p, SHM_INLINE_BYTES), "likewise");
   cr_assert_eq(p.put - p.taken, p.layout.descriptors[0] / 2 + 1);
   free_pair(&p);
 }
@@ -293,8 +294,8 @@ Test(fifo, wraps_without_losing_room) {
   for (int round = 0; round < 100; round++) {
     uint64_t count = 0;
     while (put(&p, size)) count++;
-    cr_assert_geq((count + 3) * (size + p.layout.gap_bytes + 64),
-                  (size_t)p.layout.ring_bytes[p.channel] - SHM_UNTOLD_SLOTS * p.layout.slot_bytes,
+    cr_assert_geq((count + 3) * (size + p.layout.padding_bytes + 64),
+                  (size_t)p.layout.ring_bytes[p.channel] - SHM_UNACKED_SLOTS * p.layout.slot_bytes,
                   "round %d: %d messages only", round, (int)count);
     take_all(&p);
   }
@@ -307,7 +308,7 @@ Test(fifo, tries_either_way_when_that_is_due) {
   pair_t p;
   make_pair(&p, 2, 0);
   const shm_policy_t *policy = &p.out.policy;
-  p.out.policy.due = 1;
+  p.out.policy.bytes_to_trial = 1;
   for (int sample = 1; sample <= SHM_POLICY_SAMPLES; sample++) {
     cr_assert(put(&p, p.layout.slot_bytes));
     take_all(&p);
@@ -316,7 +317,7 @@ Test(fifo, tries_either_way_when_that_is_due) {
     cr_assert(put(&p, p.layout.slot_bytes));
     take_all(&p);
   }
-  cr_assert_gt(policy->due, 1, "the trial is over");
+  cr_assert_gt(policy->bytes_to_trial, 1, "the trial is over");
   free_pair(&p);
 }
 #endif
@@ -332,9 +333,9 @@ static void outlive_counts(int channel) {
   p.out.sent = p.in.received = sent;
   p.out.position = start.position;
   p.out.full_at = start.descriptors + p.layout.descriptors[channel];
-  p.out.full_behind = start.position + p.layout.ring_bytes[channel];
-  p.in.tell_at = start.descriptors + p.in.untold_descs_max;
-  p.in.position = p.in.told_position = start.position;
+  p.out.full_end = start.position + p.layout.ring_bytes[channel];
+  p.in.ack_at = start.descriptors + p.in.unacked_descs_max;
+  p.in.position = p.in.acked_position = start.position;
   atomic_store(&p.ring->taken, start.word);
   for (int round = 0; round < 200; round++) {
     do {

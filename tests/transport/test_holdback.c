@@ -59,7 +59,7 @@ static void flow(ends_t *ends, int channel, int messages, size_t bytes) {
 static int looks_for_one(ends_t *ends, int channel) {
   int looks = 1;
   while (!recv_on(ends, channel)) {
-    cr_assert_leq(++looks, SHM_HOLDBACK_LOOKS, "it never comes");
+    cr_assert_leq(++looks, SHM_HOLDBACK_POLLS, "it never comes");
   }
   return looks;
 }
@@ -68,7 +68,7 @@ Test(slip, holds_back_what_comes_alone_behind_a_flow) {
   ends_t ends = make_ends(true);
   flow(&ends, 0, SHM_HOLDBACK_AFTER, 4);
   send_on(&ends, 0, 4);
-  cr_expect_eq(looks_for_one(&ends, 0), SHM_HOLDBACK_LOOKS);
+  cr_expect_eq(looks_for_one(&ends, 0), SHM_HOLDBACK_POLLS);
   free_ends(&ends);
 }
 
@@ -160,7 +160,7 @@ Test(slip, is_given_up_with_the_call) {
 /* How many times the receiver catches up until a message is held back, that one included. */
 static int times_until_held(ends_t *ends) {
   for (int times = 1;; times++) {
-    cr_assert_leq(times, SHM_HOLDBACK_PERIOD_MAX, "it is never tried again");
+    cr_assert_leq(times, SHM_HOLDBACK_INTERVAL_MAX, "it is never tried again");
     send_on(ends, 0, 4);
     bool held = !recv_on(ends, 0);
     if (held) looks_for_one(ends, 0);
@@ -173,10 +173,10 @@ Test(slip, is_tried_seldomer_the_more_often_in_vain) {
   ends_t ends = make_ends(true);
   flow(&ends, 0, SHM_HOLDBACK_AFTER, 4);
   cr_assert_eq(times_until_held(&ends), 1);
-  for (int period = 2; period <= SHM_HOLDBACK_PERIOD_MAX; period *= 2) {
+  for (int period = 2; period <= SHM_HOLDBACK_INTERVAL_MAX; period *= 2) {
     cr_expect_eq(times_until_held(&ends), period);
   }
-  cr_expect_eq(times_until_held(&ends), SHM_HOLDBACK_PERIOD_MAX);
+  cr_expect_eq(times_until_held(&ends), SHM_HOLDBACK_INTERVAL_MAX);
   free_ends(&ends);
 }
 

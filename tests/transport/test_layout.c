@@ -29,7 +29,7 @@ Test(layout, makes_rings_of_powers_of_two) {
       cr_assert((bytes & (bytes - 1)) == 0);
       cr_assert_geq(bytes, SHM_SLOTS * layout.slot_bytes);
     }
-    cr_assert(layout.gap_bytes % 64 == 0 && layout.gap_bytes <= layout.slot_bytes / 8);
+    cr_assert(layout.padding_bytes % 64 == 0 && layout.padding_bytes <= layout.slot_bytes / 8);
   }
 }
 

@@ -1,6 +1,6 @@
 /*
- * A ring of slots per channel in private memory, and counts of signals. One thread at a time, so
- * nothing here is shared but the word that says it was aborted.
+ * A ring of message slots per channel in private memory, and a list of signals. One thread at a
+ * time uses it, except for abort and aborted.
  */
 #include "transport/self/self.h"
 
@@ -19,7 +19,7 @@ typedef struct channel {
   char *slots; /* [SLOTS][slot_bytes] */
   transport_head_t heads[SLOTS];
   uint64_t sent, received;
-  flight_call_t *signals; /* not yet waited for */
+  flight_call_t *signals; /* sent and not yet received */
   size_t signal_count, signal_capacity;
 } channel_t;
 
@@ -27,7 +27,7 @@ typedef struct self {
   transport_t transport;
   channel_t channels[TRANSPORT_CHANNELS];
   char *slots; /* [TRANSPORT_CHANNELS][SLOTS][slot_bytes] */
-  /* Set once, by the first thread to claim `claimed`; the reason is written before it. */
+  /* Set once, by the thread that sets `claimed` first; that thread writes the reason before. */
   _Atomic uint32_t claimed, aborted;
   transport_reason_t reason;
 } self_t;
@@ -121,7 +121,7 @@ static bool self_pending_in(transport_port_t *port, flight_call_t *call) {
   return message || channel->signal_count > 0;
 }
 
-/* A rank that has left does not ask. */
+/* A rank that has left makes no calls, so nothing can be pending. */
 static bool self_pending_out(transport_port_t *port, flight_call_t *call) {
   return transport_unsupported.pending_out(port, call);
 }
@@ -153,7 +153,7 @@ static void self_abort(transport_t *t, const transport_reason_t *reason) {
   self_t *s = self_of(t);
   if (atomic_exchange_explicit(&s->claimed, 1, memory_order_relaxed) != 0) return;
   s->reason = *reason;
-  /* release: the reason is there once the word is */
+  /* release: the reason is visible with the word */
   atomic_store_explicit(&s->aborted, 1, memory_order_release);
 }
 
@@ -168,8 +168,8 @@ static void self_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
   transport_unsupported.scratch(t, rank, ptr, bytes);
 }
 
-/* Nobody else could bring news, so there is nothing to sleep for. */
-static void self_rest(transport_t *t) {
+/* No other rank can send anything, so there is nothing to sleep for. */
+static void self_no_op(transport_t *t) {
   (void)t;
 }
 
@@ -190,8 +190,8 @@ static transport_peer_state_t self_peer_state(transport_t *t, int peer) {
   return TRANSPORT_PEER_HERE;
 }
 
-static transport_yield_hint_t self_yield_hint(transport_t *t, uint64_t place, uint64_t missing) {
-  return transport_unsupported.yield_hint(t, place, missing);
+static transport_yield_hint_t self_yield_hint(transport_t *t, uint64_t progress, uint64_t missing) {
+  return transport_unsupported.yield_hint(t, progress, missing);
 }
 
 static void self_yield(transport_t *t) {
@@ -223,9 +223,9 @@ static const transport_ops_t self_ops = {
     .address = self_address,
     .map = self_map,
     .scratch = self_scratch,
-    .arm = self_rest,
+    .arm = self_no_op,
     .sleep = self_sleep,
-    .disarm = self_rest,
+    .disarm = self_no_op,
     .yield_hint = self_yield_hint,
     .yield = self_yield,
     .recorder = self_recorder,

@@ -1,35 +1,38 @@
 /*
- * One rank's end of the transport, private to its files: where its FIFOs lie in the shared segment,
- * and how far it has come. Each side of a FIFO keeps its own count of messages and signals here;
- * what is shared is only what the other side must see.
+ * State of one rank's end of the transport, private to the files of this folder: pointers to its
+ * FIFOs in the shared segment, and its own counts of messages and signals. The shared segment holds
+ * only what the other side has to read.
  */
 #ifndef TRANSPORT_SHM_END_H
 #define TRANSPORT_SHM_END_H
 
 #include "base/inline.h"
+#include "transport/shm/buffers.h"
 #include "transport/shm/fifo.h"
 #include "transport/shm/layout.h"
-#include "transport/shm/park.h"
-#include "transport/shm/share.h"
+#include "transport/shm/wakeup.h"
 
-/* What this rank knows of its two FIFOs with one peer on one channel: where they lie in the
- * segment, and how far it has come. */
+/* Both directions between this rank and one peer on one channel: pointers into the segment and
+ * private counts. */
 typedef struct shm_fifo {
   transport_port_t port;
   shm_outgoing_t out;
   shm_incoming_t in;
   shm_signals_t *signals_out, *signals_in;
-  shm_used_t *used_out, *used_in; /* whether anything was ever sent this way */
+  shm_used_t *used_out, *used_in; /* set before the first message or signal of that direction */
   shm_control_t *peer;
-  uint64_t bit;              /* of the peer in a set of ranks: 1 << peer % 64 */
-  uint32_t signaled, waited; /* modulo 2^32 */
-  uint32_t signals_full_at;  /* of `signaled`, by what was seen to be taken */
-  uint64_t heard;            /* messages received when the latest was sent */
+  uint64_t bit;                            /* the peer's bit in a set of ranks: 1 << peer % 64 */
+  uint32_t signals_sent, signals_received; /* modulo 2^32 */
+  uint32_t signals_full_at;  /* value of signals_sent at which the ring is full, by the last read of
+                                `taken` */
+  uint64_t received_at_send; /* value of in.received at the latest send; unchanged since: no reply
+                                came */
 } shm_fifo_t;
 
-/* What this rank knows of a peer's posts, or, of its own, how far it has come. */
+/* Multicast state for one peer: that peer's messages to this rank, and how many of this rank's
+ * messages it has taken. */
 typedef struct shm_mcast_state {
-  shm_taken_t *taken; /* of the peer's posts, by this rank; of this rank's, by the peer */
+  shm_taken_t *taken; /* count in shared memory: the peer's messages that this rank has taken */
   shm_taken_t *taken_by;
   shm_control_t *control;
   uint64_t received;
@@ -39,23 +42,23 @@ typedef struct shm {
   transport_t transport;
   shm_layout_t layout;
   shm_segment_t *segment;
-  shm_fifo_t *fifos;               /* [size * TRANSPORT_CHANNELS] */
-  shm_mcast_state_t *posts;        /* [size] */
-  uint64_t multicast, posts_taken; /* of this rank; by all peers, at last look */
-  shm_unseen_t *unheard;           /* [size] */
-  uint64_t sent_to;                /* peers (bit r % 64) since neighbours were last looked at */
-  bool one_process; /* all ranks are threads of this process: any address is good everywhere */
-  shm_mesh_t mesh;  /* sockets NULL where the ends were made together */
-  shm_share_t share;
-  uint32_t doorbell_seen; /* between arm and sleep */
-  uint32_t arms;          /* so far */
+  shm_fifo_t *fifos;                /* [size * TRANSPORT_CHANNELS] */
+  shm_mcast_state_t *mcast;         /* [size] */
+  uint64_t mcast_sent, mcast_taken; /* sent by this rank; taken by every peer, at the last check */
+  shm_unseen_t *unseen;             /* [size] */
+  uint64_t sent_to;                 /* peers sent to (bit r % 64) since the last yield_hint */
+  bool one_process; /* all ranks are threads of this process: an address is valid for every rank */
+  shm_mesh_t mesh;  /* sockets is NULL if all ends were created together in one process */
+  shm_buffers_t buffers;
+  uint32_t doorbell_seen; /* value of the doorbell at arm, for the sleep after it */
+  uint32_t arm_count;     /* number of calls of arm */
 } shm_t;
 
 static inline shm_t *shm_end_of(transport_t *t) {
   return (shm_t *)(void *)t;
 }
 
-/* Of another rank and one of the channels; plans are checked for that. */
+/* peer != rank and channel < TRANSPORT_CHANNELS; the engine checks plans for both. */
 static inline shm_fifo_t *shm_end_fifo(shm_t *s, int peer, int channel) {
   return &s->fifos[(unsigned)(peer * TRANSPORT_CHANNELS + channel)];
 }
@@ -68,31 +71,31 @@ static inline shm_fifo_t *shm_fifo_at(transport_port_t *port) {
   return (shm_fifo_t *)(void *)port;
 }
 
-/* Before the first message or signal on the FIFO. */
-BASE_COLD void shm_end_note_used(const shm_fifo_t *fifo);
+/* Records that the FIFO is in use. Called before its first message or signal. */
+BASE_COLD void shm_end_mark_used(const shm_fifo_t *fifo);
 
-/* Lets the peer know that something was sent. */
-BASE_INLINE void shm_end_announce(const shm_fifo_t *fifo) {
+/* Called after a send or signal: wakes the peer if it sleeps. */
+BASE_INLINE void shm_end_notify(const shm_fifo_t *fifo) {
   shm_end_of(fifo->port.transport)->sent_to |= fifo->bit;
-  shm_park_ring(fifo->peer);
+  shm_wakeup_notify(fifo->peer);
 }
 
-/* ---- signals.c: as transport_ops_t says, of signal, wait, signaled ----------------------------*/
+/* ---- signals.c: slots signal, wait, signaled of transport_ops_t ------------------------------*/
 
-coll_status_t shm_signals_give(transport_port_t *port, const flight_call_t *call, bool *done);
+coll_status_t shm_signals_send(transport_port_t *port, const flight_call_t *call, bool *done);
 coll_status_t shm_signals_wait(transport_port_t *port, flight_call_t *call, bool *arrived);
-bool shm_signals_has(transport_port_t *port);
+bool shm_signals_pending(transport_port_t *port);
 
-/* The next signal from the peer, or NULL. */
+/* Returns the next signal from the peer, or NULL. */
 BASE_INLINE const shm_signal_t *shm_signals_next(const shm_fifo_t *fifo) {
-  const shm_signal_t *slot = &fifo->signals_in->slots[fifo->waited % SHM_SIGNALS];
-  /* acquire: the call, and what the peer wrote before, is there once the flag is */
+  const shm_signal_t *slot = &fifo->signals_in->slots[fifo->signals_received % SHM_SIGNALS];
+  /* acquire: pairs with the release in shm_signals_send; the call and all earlier writes of the
+   * peer are visible */
   uint32_t sequence = atomic_load_explicit(&slot->sequence, memory_order_acquire);
-  return sequence == fifo->waited + 1 ? slot : NULL;
+  return sequence == fifo->signals_received + 1 ? slot : NULL;
 }
 
-/* ---- posts.c: as transport_ops_t says, of post, mcast_peek, mcast_take
- * --------------------------*/
+/* ---- mcast.c: slots mcast_send, mcast_peek, mcast_take of transport_ops_t --------------------*/
 
 coll_status_t shm_mcast_send(transport_t *t, const void *data, const transport_head_t *head,
                              bool *done);
@@ -100,15 +103,16 @@ coll_status_t shm_mcast_peek(transport_t *t, int peer, const void **data, transp
                              bool *done);
 coll_status_t shm_mcast_take(transport_t *t, int peer);
 
-/* ---- leave.c: as transport_ops_t says ---------------------------------------------------------*/
+/* ---- shutdown.c: slots of transport_ops_t ----------------------------------------------------*/
 
-bool shm_leave_pending_in(transport_port_t *port, flight_call_t *call);
-bool shm_leave_pending_out(transport_port_t *port, flight_call_t *call);
-transport_peer_state_t shm_leave_peer_state(transport_t *t, int peer);
-void shm_leave_abort(transport_t *t, const transport_reason_t *reason);
-bool shm_leave_aborted(transport_t *t, transport_reason_t *reason);
+bool shm_shutdown_pending_in(transport_port_t *port, flight_call_t *call);
+bool shm_shutdown_pending_out(transport_port_t *port, flight_call_t *call);
+transport_peer_state_t shm_shutdown_peer_state(transport_t *t, int peer);
+void shm_shutdown_abort(transport_t *t, const transport_reason_t *reason);
+bool shm_shutdown_aborted(transport_t *t, transport_reason_t *reason);
 
-/* Says that this rank leaves; after what it has taken, so that senders know what it has not. */
-void shm_leave(shm_t *s);
+/* Acknowledges all received messages, then publishes that this rank has left and wakes all peers.
+ * The order lets senders see which messages were not received. */
+void shm_shutdown(shm_t *s);
 
 #endif

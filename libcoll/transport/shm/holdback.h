@@ -1,14 +1,18 @@
 /*
- * How far a receiver stays behind its sender. One that has caught up takes each descriptor as soon
- * as it is written: it waits until the line has come from the other core, and the sender until it
- * has got back the lines that went there too soon. Between two cores of a Zen 4 that share their
- * last cache, broadcasts of 4 bytes in a row take 45 ns each; where the root is well ahead, 27.
+ * Holdback: a receiver holds messages back for a moment so that its sender gets ahead of it.
  *
- * So a receiver that finds nothing, of a sender that sends message after message and is not
- * answered (who is, waits for an answer, and must not be kept waiting), slips: the next message is
- * held back until there are more behind it, for some looks at most. The more often that was in
- * vain, the seldomer it is tried. After the temporal slipping of FastForward (Giacomoni, Moseley,
- * Vachharajani, PPoPP 2008).
+ * A receiver that has caught up reads each descriptor as soon as it is written. It then waits for
+ * the line to be transferred from the sender's core, and the sender waits to get back the lines
+ * that the receiver read too early. Measured between two cores of a Zen 4 that share their L3:
+ * 4-byte broadcasts in a row take 45 ns each if the receiver has caught up, 27 ns if the root is
+ * well ahead.
+ *
+ * Condition: the receiver polls and finds nothing, and the peer sends a stream of messages without
+ * replies. (A sender that gets replies waits for each reply and must not be delayed.) The next
+ * message is then held back until more messages are behind it, or for at most SHM_HOLDBACK_POLLS
+ * polls. Each attempt in which the sender does not get ahead doubles the interval to the next
+ * attempt. After the temporal slipping of FastForward (Giacomoni, Moseley, Vachharajani, PPoPP
+ * 2008).
  */
 #ifndef TRANSPORT_SHM_HOLDBACK_H
 #define TRANSPORT_SHM_HOLDBACK_H
@@ -16,38 +20,43 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SHM_HOLDBACK_AFTER 8 /* messages that were not answered */
-/* Messages from here on have enough of their own to wait for. */
+#define SHM_HOLDBACK_AFTER 8 /* messages in a row without a reply that make a stream */
+/* Messages of at least this size gain nothing: the transfer of their payload takes longer than that
+ * of the descriptor. */
 #define SHM_HOLDBACK_BELOW_BYTES 2049u
-#define SHM_HOLDBACK_LOOKS 512 /* at most; some 2 µs */
-#define SHM_HOLDBACK_PERIOD_MAX 1024
+#define SHM_HOLDBACK_POLLS 512 /* maximum; about 2 µs */
+#define SHM_HOLDBACK_INTERVAL_MAX 1024
 
-/* Of one ring, private to its receiver. */
+/* State of one ring, private to its receiver. */
 typedef struct shm_holdback {
-  bool late;            /* the next message was looked for before it was there */
-  uint32_t looks;       /* left, for which the next message is held back; 0: it is not */
-  uint32_t epoch;       /* of the receiver, when that began; in the next one it is over */
-  uint32_t period, due; /* times that it catches up from one try to the next, and those left */
+  bool caught_up;      /* the receiver polled for the next message before it was there */
+  uint32_t polls_left; /* polls for which the next message is still held back; 0: not held back */
+  uint32_t epoch; /* the receiver's epoch at the start of the holdback, which ends when the epoch
+                     changes */
+  uint32_t interval, countdown; /* number of misses from one attempt to the next, and those left */
 } shm_holdback_t;
 
-static inline void shm_holdback_init(shm_holdback_t *slip) {
-  *slip = (shm_holdback_t){.period = 1, .due = 1};
+static inline void shm_holdback_init(shm_holdback_t *holdback) {
+  *holdback = (shm_holdback_t){.interval = 1, .countdown = 1};
 }
 
-/* The first look that finds nothing. flows: the sender may be let get ahead of the receiver. */
-static inline void shm_holdback_miss(shm_holdback_t *slip, bool flows, uint32_t epoch) {
-  slip->late = true;
-  if (!flows || --slip->due > 0) return;
-  slip->looks = SHM_HOLDBACK_LOOKS;
-  slip->epoch = epoch;
+/* Called for the first poll that finds nothing. is_stream: the peer sends without replies. epoch:
+ * see epoch_of in shm.c. */
+static inline void shm_holdback_miss(shm_holdback_t *holdback, bool is_stream, uint32_t epoch) {
+  holdback->caught_up = true;
+  if (!is_stream || --holdback->countdown > 0) return;
+  holdback->polls_left = SHM_HOLDBACK_POLLS;
+  holdback->epoch = epoch;
 }
 
-/* One of the looks. ahead: the sender has got ahead. */
-static inline bool shm_holdback_holds(shm_holdback_t *slip, bool ahead, uint32_t epoch) {
-  if (!ahead && epoch == slip->epoch && --slip->looks > 0) return true;
-  uint32_t longer = slip->period < SHM_HOLDBACK_PERIOD_MAX ? 2 * slip->period : slip->period;
-  slip->period = slip->due = ahead ? 1 : longer;
-  slip->looks = 0;
+/* Called once per poll during a holdback; returns whether to go on holding back. */
+static inline bool shm_holdback_holds(shm_holdback_t *holdback, bool sender_is_ahead,
+                                      uint32_t epoch) {
+  if (!sender_is_ahead && epoch == holdback->epoch && --holdback->polls_left > 0) return true;
+  uint32_t longer =
+      holdback->interval < SHM_HOLDBACK_INTERVAL_MAX ? 2 * holdback->interval : holdback->interval;
+  holdback->interval = holdback->countdown = sender_is_ahead ? 1 : longer;
+  holdback->polls_left = 0;
   return false;
 }
 

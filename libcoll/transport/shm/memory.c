@@ -1,4 +1,4 @@
-/* A short array under a mutex: allocations are few and long-lived, look-ups walk it. */
+/* An array under a mutex, searched linearly: allocations are few and long-lived. */
 #include "transport/shm/memory.h"
 
 #include <fcntl.h>
@@ -17,9 +17,9 @@ typedef struct entry {
 } entry_t;
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static entry_t *table; /* all three under table_lock */
+static entry_t *table; /* all three protected by table_lock */
 static size_t table_count, table_capacity;
-static _Atomic uint64_t freed; /* written under table_lock, read by anyone */
+static _Atomic uint64_t freed; /* written under table_lock, read without */
 
 static coll_status_t fresh_id(uint64_t *id) {
   do {
@@ -56,7 +56,8 @@ coll_status_t shm_memory_free(void *ptr) {
     if (table[i].segment->base != ptr) continue;
     found = table[i].segment;
     table[i] = table[--table_count];
-    /* relaxed: whoever uses an address anew got it from an allocation that came after this */
+    /* relaxed: a thread that reuses the address got it from a later allocation, whose lock orders
+     * the two */
     atomic_fetch_add_explicit(&freed, 1, memory_order_relaxed);
     break;
   }
@@ -75,7 +76,7 @@ coll_status_t shm_memory_free(void *ptr) {
   return COLL_OK;
 }
 
-bool shm_memory_find(const void *ptr, size_t bytes, bool want_fd, shm_memory_place_t *place) {
+bool shm_memory_find(const void *ptr, size_t bytes, bool want_fd, shm_memory_region_t *region) {
   bool found = false;
   uintptr_t address = (uintptr_t)ptr;
   pthread_mutex_lock(&table_lock);
@@ -86,11 +87,11 @@ bool shm_memory_find(const void *ptr, size_t bytes, bool want_fd, shm_memory_pla
     if (bytes > segment->bytes - (address - base)) continue;
     int fd = want_fd ? fcntl(segment->fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (want_fd && fd < 0) break;
-    *place = (shm_memory_place_t){.segment = table[i].id,
-                                  .segment_base = segment->base,
-                                  .segment_bytes = segment->bytes,
-                                  .offset = address - base,
-                                  .fd = fd};
+    *region = (shm_memory_region_t){.segment = table[i].id,
+                                    .segment_base = segment->base,
+                                    .segment_bytes = segment->bytes,
+                                    .offset = address - base,
+                                    .fd = fd};
     found = true;
   }
   pthread_mutex_unlock(&table_lock);

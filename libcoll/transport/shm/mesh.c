@@ -1,7 +1,7 @@
 /*
- * SOCK_SEQPACKET preserves the boundaries of notes. Every rank connects to the ranks below it and
- * accepts connections from those above; a connection's first packet, the hello, holds the key and
- * the caller's rank.
+ * SOCK_SEQPACKET sockets preserve the boundaries of notes. Every rank connects to the lower ranks
+ * and accepts connections from the higher ones. The first packet of a connection, the hello, holds
+ * the key and the connecting rank.
  */
 #include "transport/shm/mesh.h"
 
@@ -69,7 +69,7 @@ static coll_status_t poll_watched(const shm_mesh_t *mesh, struct pollfd polls[],
       return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot poll", mesh->rank);
     }
     if (*found > 0 && polls[0].revents != 0) --*found;
-    if (*found > 0) return COLL_OK; /* what a peer sent counts before anyone's failure */
+    if (*found > 0) return COLL_OK; /* data from a peer has priority over another rank's failure */
     if (watch != NULL) COLL_TRY(watch->check(watch->context));
     *found = 0;
     if (now_ns >= deadline_ns) return COLL_OK;
@@ -88,7 +88,7 @@ coll_status_t shm_mesh_await(const shm_mesh_t *mesh, int peer, uint64_t deadline
 
 /* ---- connecting to the ranks below ----------------------------------------------------------*/
 
-/* A socket that does not block: its peer's queue of connections may be full. -1 with errno. */
+/* Non-blocking, because the peer's queue of connections may be full. -1 with errno. */
 static int connect_once(const shm_mesh_name_t *name) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -112,7 +112,7 @@ static coll_status_t connect_until(const shm_mesh_t *mesh, int peer, const shm_m
     if (*fd >= 0) return COLL_OK;
     if (errno != EAGAIN) {
       return base_fail_errno(COLL_ERROR_RANK_LOST,
-                             "rank %d: cannot connect to rank %d on this machine (has it ended?)",
+                             "rank %d: cannot connect to rank %d on this machine (has it exited?)",
                              mesh->rank, peer);
     }
     uint64_t now_ns = base_clock_now_ns();
@@ -124,15 +124,15 @@ static coll_status_t connect_until(const shm_mesh_t *mesh, int peer, const shm_m
                    mesh->rank, peer);
 }
 
-static coll_status_t call_peer(shm_mesh_t *mesh, int peer, const shm_mesh_name_t *name,
-                               uint64_t key, uint64_t deadline_ns) {
+static coll_status_t connect_to_peer(shm_mesh_t *mesh, int peer, const shm_mesh_name_t *name,
+                                     uint64_t key, uint64_t deadline_ns) {
   hello_t hello = {.key = key, .rank = mesh->rank};
   COLL_TRY(connect_until(mesh, peer, name, deadline_ns, &mesh->sockets[peer]));
   if (send(mesh->sockets[peer], &hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello) {
     return COLL_OK;
   }
   return base_fail_errno(COLL_ERROR_RANK_LOST,
-                         "rank %d: cannot send to rank %d on this machine (has it ended?)",
+                         "rank %d: cannot send to rank %d on this machine (has it exited?)",
                          mesh->rank, peer);
 }
 
@@ -159,7 +159,7 @@ static coll_status_t fail_missing(const shm_mesh_t *mesh) {
   return COLL_ERROR_INTERNAL;
 }
 
-/* Receives the caller's hello. True: it is settled, as a peer's connection or closed. */
+/* Receives the caller's hello. Returns true if the connection was assigned to a peer or closed. */
 static bool identify_caller(shm_mesh_t *mesh, accepting_t *accepting, int fd) {
   hello_t hello;
   ssize_t bytes = recv(fd, &hello, sizeof hello, MSG_DONTWAIT);
@@ -177,13 +177,13 @@ static bool identify_caller(shm_mesh_t *mesh, accepting_t *accepting, int fd) {
 }
 
 static void identify_callers(shm_mesh_t *mesh, accepting_t *accepting) {
-  size_t kept = FIRST_CALLER, end = FIRST_CALLER + accepting->count;
+  size_t pending = FIRST_CALLER, end = FIRST_CALLER + accepting->count;
   for (size_t i = FIRST_CALLER; i < end; i++) {
     const struct pollfd *caller = &accepting->polls[i];
-    bool settled = caller->revents != 0 && identify_caller(mesh, accepting, caller->fd);
-    if (!settled) accepting->polls[kept++] = *caller;
+    bool resolved = caller->revents != 0 && identify_caller(mesh, accepting, caller->fd);
+    if (!resolved) accepting->polls[pending++] = *caller;
   }
-  accepting->count = kept - FIRST_CALLER;
+  accepting->count = pending - FIRST_CALLER;
 }
 
 static coll_status_t accept_caller(const shm_mesh_t *mesh, accepting_t *accepting) {
@@ -213,9 +213,9 @@ static coll_status_t accept_until_complete(shm_mesh_t *mesh, accepting_t *accept
     COLL_TRY(
         poll_watched(mesh, accepting->polls, FIRST_CALLER + accepting->count, deadline_ns, &found));
     if (found == 0) return fail_missing(mesh);
-    bool called = accepting->polls[1].revents != 0;
+    bool has_caller = accepting->polls[1].revents != 0;
     identify_callers(mesh, accepting);
-    if (called) COLL_TRY(accept_caller(mesh, accepting));
+    if (has_caller) COLL_TRY(accept_caller(mesh, accepting));
   }
   return COLL_OK;
 }
@@ -246,7 +246,7 @@ coll_status_t shm_mesh_connect(shm_mesh_t *mesh, int rank, int size, const shm_m
   COLL_TRY(base_alloc(count, sizeof *mesh->processes, "processes", (void **)&mesh->processes));
   for (int peer = 0; peer < size; peer++) mesh->processes[peer] = -1;
   for (int peer = 0; peer < rank; peer++) {
-    COLL_TRY(call_peer(mesh, peer, &names[peer], key, deadline_ns));
+    COLL_TRY(connect_to_peer(mesh, peer, &names[peer], key, deadline_ns));
   }
   COLL_TRY(accept_peers(mesh, key, deadline_ns));
   for (int peer = 0; peer < size; peer++) {
@@ -280,7 +280,7 @@ coll_status_t shm_mesh_send(shm_mesh_t *mesh, int peer, const shm_note_t *note, 
       errno == ETOOMANYREFS) {
     return COLL_OK;
   }
-  return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot hand shared memory to rank %d",
+  return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot send shared memory to rank %d",
                          mesh->rank, peer);
 }
 
@@ -300,7 +300,8 @@ coll_status_t shm_mesh_recv(shm_mesh_t *mesh, int peer, uint64_t deadline_ns, sh
   if (deadline_ns > 0 && !base_deadline_poll(mesh->sockets[peer], POLLIN, deadline_ns))
     return COLL_OK;
   ssize_t moved;
-  do { /* a peer that died with notes unread: ECONNRESET comes once, ahead of what it sent */
+  /* a peer that died with unread notes: ECONNRESET is reported once, before what the peer sent */
+  do {
     moved = recvmsg(mesh->sockets[peer], &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (moved < 0 && errno == ECONNRESET);
   if (moved < 0 && (errno == EAGAIN || errno == EINTR)) return COLL_OK;

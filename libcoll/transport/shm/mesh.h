@@ -1,7 +1,7 @@
 /*
- * A socket between every two processes of a communicator: it hands over file descriptors of shared
- * memory, and the kernel closes it when a process dies, which is how the others learn of it.
- * Abstract Unix sockets: no file, gone with the process.
+ * A socket between every two processes of a communicator. It transfers file descriptors of shared
+ * memory, and the kernel closes it when a process dies, by which the others detect it. Abstract
+ * Unix sockets: no file, and removed with the process.
  */
 #ifndef TRANSPORT_SHM_MESH_H
 #define TRANSPORT_SHM_MESH_H
@@ -14,10 +14,10 @@
 
 #define SHM_MESH_NAME_BYTES 16
 
-/* Where a rank can be reached, sent around by the communicator's bootstrap. */
+/* Socket address of a rank, exchanged by the communicator's bootstrap. */
 typedef struct shm_mesh_name {
   uint8_t length;
-  char text[SHM_MESH_NAME_BYTES - 1]; /* abstract: begins with a NUL */
+  char text[SHM_MESH_NAME_BYTES - 1]; /* abstract address: begins with a NUL */
 } shm_mesh_name_t;
 
 typedef enum shm_note_kind {
@@ -32,48 +32,48 @@ typedef struct shm_note {
   uint64_t bytes;
 } shm_note_t;
 
-/* How a rank that waits for its peers learns that creation has failed elsewhere. */
+/* Lets a rank that waits for its peers detect that creation has failed on another rank. */
 typedef struct shm_mesh_watch {
-  int fd; /* readable when there is news for check; -1: none */
-  /* Whether creation goes on: COLL_OK, or the failure to return. Called when fd is readable, and
-   * every 20 ms. */
+  int fd; /* readable when check may report a failure; -1: none */
+  /* COLL_OK, or the failure with which creation ends. Called when fd is readable, and every 20 ms.
+   * */
   coll_status_t (*check)(void *context);
   void *context;
 } shm_mesh_watch_t;
 
 typedef struct shm_mesh {
   int rank, size;
-  int listener;   /* -1 once connected */
-  int *sockets;   /* [size]; -1 for this rank */
-  int *processes; /* [size]: pidfds; -1 for this rank and where the kernel gives none */
-  const shm_mesh_watch_t *watch; /* while the communicator is being made; NULL: none */
+  int listener;                  /* -1 once connected */
+  int *sockets;                  /* [size]; -1 for this rank */
+  int *processes;                /* [size]: pidfds; -1 for this rank, and if the kernel has none */
+  const shm_mesh_watch_t *watch; /* during creation; NULL: none */
 } shm_mesh_t;
 
 /* Opens the listening socket. Owned by the caller: shm_mesh_close. */
 coll_status_t shm_mesh_listen(shm_mesh_t *mesh, shm_mesh_name_t *name);
 
-/* Connects with every other rank. All of them pass the same names and the same key, which the
- * communicator's connections present and unknown callers do not know. COLL_ERROR_RANK_LOST: a peer
- * has closed its socket, because it died or because it gave up. COLL_ERROR_TIMEOUT: names a rank
- * that did not connect. Else a failure of mesh->watch. */
+/* Connects with every other rank. All ranks pass the same names and the same key; connections
+ * without the key are rejected. COLL_ERROR_RANK_LOST: a peer has closed its socket, because it died
+ * or because creation failed there. COLL_ERROR_TIMEOUT: names a rank that did not connect.
+ * Otherwise a failure of mesh->watch. */
 coll_status_t shm_mesh_connect(shm_mesh_t *mesh, int rank, int size, const shm_mesh_name_t names[],
                                uint64_t key, uint64_t deadline_ns);
 
-/* Waits until the peer has sent something or has closed its end. COLL_ERROR_TIMEOUT, or a failure
- * of mesh->watch. */
+/* Waits until the peer has sent a note or has closed its end. COLL_ERROR_TIMEOUT, or a failure of
+ * mesh->watch. */
 coll_status_t shm_mesh_await(const shm_mesh_t *mesh, int peer, uint64_t deadline_ns);
 
-/* Sends a note, with a descriptor (which stays the caller's) or -1. Never blocks: *sent is false
- * when the peer has stopped reading or is gone. */
+/* Sends a note, with a descriptor (which stays the caller's) or -1. Does not block: *sent is false
+ * if the peer's socket is full or the peer has exited. */
 coll_status_t shm_mesh_send(shm_mesh_t *mesh, int peer, const shm_note_t *note, int fd, bool *sent);
 
-/* Takes the oldest note from the peer; *fd is the caller's, -1 where the note carries none. Waits
- * until the deadline (0: not at all); *got tells. */
+/* Receives the oldest note from the peer. *fd belongs to the caller; -1 if the note carries none.
+ * Waits until the deadline (0: does not wait); *got: a note was received. */
 coll_status_t shm_mesh_recv(shm_mesh_t *mesh, int peer, uint64_t deadline_ns, shm_note_t *note,
                             int *fd, bool *got);
 
-/* Whether the peer has closed its end or its process has ended. The latter is asked too because a
- * child that the peer forked keeps the socket open. */
+/* Returns whether the peer has closed its end or its process has exited. The process is checked
+ * too, because a child that the peer forked keeps the socket open. */
 bool shm_mesh_hung_up(const shm_mesh_t *mesh, int peer);
 
 void shm_mesh_close(shm_mesh_t *mesh);

@@ -1,6 +1,7 @@
 /*
- * Ranks at the same place of a plan wait for the same: where one of them misses a rank from
- * elsewhere, so do its neighbours, and none of them can use the core before that rank has come.
+ * Ranks with equal progress are at the same step of a plan and wait for the same messages. If one
+ * of them waits for a rank on another processor, the others do too, and none of them can use the
+ * core until that rank has sent.
  */
 #include "transport/shm/sched_hint.h"
 
@@ -11,21 +12,21 @@ static uint64_t load(const _Atomic uint64_t *word) {
   return atomic_load_explicit(word, memory_order_relaxed);
 }
 
-void shm_hint_publish(shm_hint_t *own, uint64_t place, uint64_t missing) {
+void shm_hint_publish(shm_hint_t *own, uint64_t progress, uint64_t missing) {
   uint32_t processor = (uint32_t)(sched_getcpu() + 1);
   if (atomic_load_explicit(&own->processor, memory_order_relaxed) != processor) {
     atomic_store_explicit(&own->processor, processor, memory_order_relaxed);
   }
-  atomic_store_explicit(&own->place, place, memory_order_relaxed);
+  atomic_store_explicit(&own->progress, progress, memory_order_relaxed);
   atomic_store_explicit(&own->missing, missing, memory_order_relaxed);
-  atomic_store_explicit(&own->told, load(&own->told) + 1, memory_order_relaxed);
+  atomic_store_explicit(&own->updates, load(&own->updates) + 1, memory_order_relaxed);
 }
 
-/* Of what comes after, nobody knows yet. */
+/* After the yield, the set of missing ranks is out of date and is cleared. */
 void shm_hint_yield(shm_hint_t *own) {
-  atomic_store_explicit(&own->away, true, memory_order_relaxed);
+  atomic_store_explicit(&own->yielded, true, memory_order_relaxed);
   sched_yield();
-  atomic_store_explicit(&own->away, false, memory_order_relaxed);
+  atomic_store_explicit(&own->yielded, false, memory_order_relaxed);
   atomic_store_explicit(&own->missing, 0, memory_order_relaxed);
 }
 
@@ -34,45 +35,46 @@ bool shm_hint_shares_core(const shm_hint_t *peer, const shm_hint_t *own) {
          atomic_load_explicit(&own->processor, memory_order_relaxed);
 }
 
-static uint64_t processor_bit(const shm_hint_t *stand) {
-  return UINT64_C(1) << atomic_load_explicit(&stand->processor, memory_order_relaxed) % 64;
+static uint64_t processor_bit(const shm_hint_t *hint) {
+  return UINT64_C(1) << atomic_load_explicit(&hint->processor, memory_order_relaxed) % 64;
 }
 
-uint64_t shm_hint_core(const shm_hint_t *peer) {
-  return atomic_load_explicit(&peer->away, memory_order_relaxed) ? 0 : processor_bit(peer);
+uint64_t shm_hint_running_core(const shm_hint_t *peer) {
+  return atomic_load_explicit(&peer->yielded, memory_order_relaxed) ? 0 : processor_bit(peer);
 }
 
-bool shm_hint_will_advance(const shm_hint_t *peer, uint64_t near, uint64_t held) {
-  if (atomic_load_explicit(&peer->away, memory_order_relaxed)) {
-    return (held & processor_bit(peer)) == 0;
+bool shm_hint_will_advance(const shm_hint_t *peer, uint64_t core_peers, uint64_t busy_cores) {
+  if (atomic_load_explicit(&peer->yielded, memory_order_relaxed)) {
+    return (busy_cores & processor_bit(peer)) == 0;
   }
-  return (load(&peer->missing) & near) == 0;
+  return (load(&peer->missing) & core_peers) == 0;
 }
 
-/* Between two asks a peer on the same processor has told anew if it has run, and then it has seen
- * what it was sent before. */
-static void mind_sent(const shm_hint_t *peer, shm_unseen_t *unheard, bool sent) {
-  uint64_t told = load(&peer->told);
+/* A peer on this processor that has published again since the last call has run, and has then seen
+ * everything sent to it before that. */
+static void note_sent(const shm_hint_t *peer, shm_unseen_t *unseen, bool sent) {
+  uint64_t updates = load(&peer->updates);
   if (sent) {
-    *unheard = (shm_unseen_t){.is = true, .told = told};
-  } else if (unheard->told != told) {
-    unheard->is = false;
+    *unseen = (shm_unseen_t){.pending = true, .updates = updates};
+  } else if (unseen->updates != updates) {
+    unseen->pending = false;
   }
 }
 
-bool shm_hint_may_advance(const shm_hint_t *peer, shm_unseen_t *unheard, bool sent,
+bool shm_hint_may_advance(const shm_hint_t *peer, shm_unseen_t *unseen, bool sent,
                           const shm_hint_t *own, int rank) {
   uint32_t here = atomic_load_explicit(&own->processor, memory_order_relaxed);
   uint32_t there = atomic_load_explicit(&peer->processor, memory_order_relaxed);
-  if (there != here) { /* its other words are not looked at, as they are in another cache */
-    if (sent) *unheard = (shm_unseen_t){.is = true};
+  if (there !=
+      here) { /* the peer's other words are in another core's cache: reading them is too slow */
+    if (sent) *unseen = (shm_unseen_t){.pending = true};
     return there == 0;
   }
-  uint64_t asker = UINT64_C(1) << rank % 64, missing = load(&peer->missing);
-  mind_sent(peer, unheard, sent);
-  if (unheard->is) missing &= ~asker;
-  if ((missing & asker) != 0) return false;
-  uint64_t place = load(&peer->place), own_place = load(&own->place);
-  if (place != own_place) return place < own_place;
+  uint64_t own_bit = UINT64_C(1) << rank % 64, missing = load(&peer->missing);
+  note_sent(peer, unseen, sent);
+  if (unseen->pending) missing &= ~own_bit;
+  if ((missing & own_bit) != 0) return false;
+  uint64_t progress = load(&peer->progress), own_progress = load(&own->progress);
+  if (progress != own_progress) return progress < own_progress;
   return (missing & load(&own->missing)) == 0;
 }

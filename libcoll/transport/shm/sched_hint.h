@@ -1,6 +1,7 @@
 /*
- * Ranks that outnumber cores take turns, and a turn is dear. Each one that waits says where it is,
- * how far it has come and whom it misses; so the others tell whether the core is of use to it.
+ * Scheduling hints for ranks that outnumber cores, where each context switch is expensive. Every
+ * rank that waits publishes its processor, its progress and the ranks it waits for ("missing").
+ * From that, another rank on the same processor decides whether giving up the core helps.
  */
 #ifndef TRANSPORT_SHM_SCHED_HINT_H
 #define TRANSPORT_SHM_SCHED_HINT_H
@@ -8,45 +9,47 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The owner's lines alone: what changes rarely apart from what changes with every wait. */
+/* Written by the owner alone. The processor changes rarely and has cache lines of its own; the rest
+ * changes with every wait. */
 typedef struct shm_hint {
-  /* 1 + the processor that the owner was last seen to wait on; 0: none yet. */
+  /* 1 + the processor on which the owner last waited; 0: none yet. */
   _Alignas(128) _Atomic uint32_t processor;
-  /* As transport_ops_t says. A reader may find them of two different waits: it then yields once in
-   * vain, or looks a little longer. */
-  _Alignas(128) _Atomic uint64_t place;
+  /* As for transport_ops_t.yield_hint. A reader may combine values of two different waits; the
+   * effect is one useless yield, or a few more polls. */
+  _Alignas(128) _Atomic uint64_t progress;
   _Atomic uint64_t missing;
-  _Atomic uint64_t told; /* how often */
-  _Atomic bool away;     /* the owner has given up its core, and has not yet got it back */
+  _Atomic uint64_t updates; /* number of calls of shm_hint_publish */
+  _Atomic bool yielded;     /* the owner is inside sched_yield */
 } shm_hint_t;
 
-/* What a rank remembers of a peer, for itself: whether the peer has yet to see what it was sent. */
+/* Private to a rank, per peer: whether the peer may not yet have seen the latest message to it. */
 typedef struct shm_unseen {
-  bool is;
-  uint64_t told; /* how often the peer had told how it stands when it was sent */
+  bool pending;
+  uint64_t updates; /* the peer's `updates` when the message was sent */
 } shm_unseen_t;
 
-/* The rank waits on the processor that it runs on now. */
-void shm_hint_publish(shm_hint_t *own, uint64_t place, uint64_t missing);
+/* Publishes that the owner waits, on the processor it runs on now. */
+void shm_hint_publish(shm_hint_t *own, uint64_t progress, uint64_t missing);
 
-/* Lets other threads have the core. */
+/* Calls sched_yield, and publishes that. */
 void shm_hint_yield(shm_hint_t *own);
 
-/* Whether `peer` was last seen on the processor of `own`. */
+/* Returns whether `peer` last waited on the same processor as `own`. */
 bool shm_hint_shares_core(const shm_hint_t *peer, const shm_hint_t *own);
 
-/* Whether `peer`, if it shares the processor of `own`, which is rank `rank`'s, may go on: when it
- * last told it was further behind, or missed none that `own` misses too; nor does it wait for
- * `rank`. sent: the rank has sent the peer something since the last time that it asked. */
-bool shm_hint_may_advance(const shm_hint_t *peer, shm_unseen_t *unheard, bool sent,
+/* Returns whether `peer` shares the processor of `own` and may make progress if it gets the core.
+ * That holds if its progress is behind, or if the two miss no rank in common; and if it does not
+ * wait for `rank`, the owner of `own`. sent: `rank` has sent to the peer since the last call. */
+bool shm_hint_may_advance(const shm_hint_t *peer, shm_unseen_t *unseen, bool sent,
                           const shm_hint_t *own, int rank);
 
-/* Whether something may soon come of `peer`, on another processor than the rank that asks: it has
- * its core, or is about to get it, as no rank has (bit c % 64 of `held` for processor c); and it
- * waits for none of the ranks on the asker's processor (bit r % 64 of `near`). */
-bool shm_hint_will_advance(const shm_hint_t *peer, uint64_t near, uint64_t held);
+/* Returns whether `peer`, on another processor than the caller, is likely to send soon. It must be
+ * running, or have yielded while no other rank runs on its processor (bit c % 64 of `busy_cores`
+ * for processor c); and it must not wait for a rank on the caller's processor (bit r % 64 of
+ * `core_peers`). */
+bool shm_hint_will_advance(const shm_hint_t *peer, uint64_t core_peers, uint64_t busy_cores);
 
-/* The bit of `peer`'s processor, if `peer` has it. */
-uint64_t shm_hint_core(const shm_hint_t *peer);
+/* The bit of the processor that `peer` runs on; 0 while it yields. */
+uint64_t shm_hint_running_core(const shm_hint_t *peer);
 
 #endif

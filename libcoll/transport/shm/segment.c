@@ -1,4 +1,5 @@
-/* memfd_create and mmap; the size is sealed so that no peer can shrink it under the others. */
+/* Uses memfd_create and mmap. The size is sealed so that no peer can shrink the segment while
+ * others use it. */
 #include "transport/shm/segment.h"
 
 #include <fcntl.h>
@@ -72,7 +73,7 @@ void shm_segment_retain(shm_segment_t *segment) {
 
 void shm_segment_release(shm_segment_t *segment) {
   if (segment == NULL) return;
-  /* acq_rel: the last holder must see what the others did to the memory before it goes. */
+  /* acq_rel: the last holder sees all writes of the others before it unmaps the memory */
   if (atomic_fetch_sub_explicit(&segment->references, 1, memory_order_acq_rel) != 1) return;
   munmap(segment->base, segment->bytes);
   if (segment->fd >= 0) close(segment->fd);

@@ -1,4 +1,5 @@
-/* Messages over the shared segment, what is mapped, how ranks sleep; and how ends are made. */
+/* The shm transport's slots for messages, mapping, sleeping and scheduling hints; creation and
+ * destruction of its ends. */
 #include "transport/shm/shm.h"
 
 #include <assert.h>
@@ -10,8 +11,7 @@
 #include "base/memory.h"
 #include "transport/shm/end.h"
 
-/* Before the first message or signal on the FIFO. */
-BASE_COLD void shm_end_note_used(const shm_fifo_t *fifo) {
+BASE_COLD void shm_end_mark_used(const shm_fifo_t *fifo) {
   atomic_store_explicit(fifo->used_out, 1, memory_order_relaxed);
 }
 
@@ -23,13 +23,13 @@ static transport_port_t *shm_port(transport_t *t, int peer, int channel) {
 BASE_APART static coll_status_t send_long(shm_fifo_t *fifo, const void *data,
                                           const transport_head_t *head, bool *done) {
   assert(head->bytes <= fifo->port.transport->slot_bytes);
-  bool one_way = fifo->heard == fifo->in.received;
-  bool hot = fifo->port.transport->own_cores && shm_hot_suits(head->bytes, one_way);
-  if (__builtin_expect(fifo->out.sent == 0, false)) shm_end_note_used(fifo);
+  bool one_way = fifo->received_at_send == fifo->in.received;
+  bool hot = fifo->port.transport->own_cores && shm_hot_is_better(head->bytes, one_way);
+  if (__builtin_expect(fifo->out.sent == 0, false)) shm_end_mark_used(fifo);
   *done = shm_outgoing_put_long(&fifo->out, data, *head, hot);
   if (!*done) return COLL_OK;
-  shm_end_announce(fifo);
-  fifo->heard = fifo->in.received;
+  shm_end_notify(fifo);
+  fifo->received_at_send = fifo->in.received;
   return COLL_OK;
 }
 
@@ -37,18 +37,19 @@ static coll_status_t shm_send(transport_port_t *port, const void *data,
                               const transport_head_t *head, bool *done) {
   shm_fifo_t *fifo = shm_fifo_at(port);
   if (head->bytes > SHM_INLINE_BYTES) return send_long(fifo, data, head, done);
-  if (__builtin_expect(fifo->out.sent == 0, false)) shm_end_note_used(fifo);
+  if (__builtin_expect(fifo->out.sent == 0, false)) shm_end_mark_used(fifo);
   *done = shm_outgoing_put_short(&fifo->out, data, *head);
   if (!*done) return COLL_OK;
-  shm_end_announce(fifo);
-  /* ranks that answer each other wait for the other's line, and nothing should be in its way */
-  if (fifo->heard == fifo->in.received) shm_outgoing_fetch_ahead(&fifo->out);
-  fifo->heard = fifo->in.received;
+  shm_end_notify(fifo);
+  /* only for a stream without replies: a rank that gets replies waits for the peer's line, and a
+   * prefetch would compete with it */
+  if (fifo->received_at_send == fifo->in.received) shm_outgoing_prefetch_ahead(&fifo->out);
+  fifo->received_at_send = fifo->in.received;
   return COLL_OK;
 }
 
 static void take(shm_fifo_t *fifo) {
-  if (shm_incoming_take(&fifo->in)) shm_park_ring(fifo->peer);
+  if (shm_incoming_take(&fifo->in)) shm_wakeup_notify(fifo->peer);
 }
 
 BASE_APART static coll_status_t peek_long(const shm_fifo_t *fifo, const shm_desc_t *descriptor,
@@ -57,44 +58,45 @@ BASE_APART static coll_status_t peek_long(const shm_fifo_t *fifo, const shm_desc
   return COLL_OK;
 }
 
-/* Whether the peer sends without being answered what can get ahead of its receiver. */
-static bool flows(const shm_fifo_t *fifo) {
-  return fifo->in.received - fifo->heard >= SHM_HOLDBACK_AFTER && fifo->port.transport->own_cores &&
-         fifo->in.latest_bytes < fifo->in.slip_below_bytes;
+/* Returns whether the peer sends a stream of short messages without replies. */
+static bool is_stream(const shm_fifo_t *fifo) {
+  return fifo->in.received - fifo->received_at_send >= SHM_HOLDBACK_AFTER &&
+         fifo->port.transport->own_cores && fifo->in.latest_bytes < fifo->in.holdback_below_bytes;
 }
 
-/* Another one with each collective, and each time that this rank arms the transport, to sleep or to
- * give up on a peer: a message is held back while it is waited for and nothing else is done, and no
- * longer than there are looks. */
+/* Number that changes with each completed collective and each arm (before a sleep, or before giving
+ * up on a peer). A holdback ends when it changes: a message is held back only while the rank waits
+ * for it and does nothing else. */
 static uint32_t epoch_of(const shm_t *s) {
   const flight_recorder_t *own = s->transport.flight;
-  return s->arms + (uint32_t)atomic_load_explicit(&own->completed, memory_order_relaxed);
+  return s->arm_count + (uint32_t)atomic_load_explicit(&own->completed, memory_order_relaxed);
 }
 
-/* Whether the oldest message, if there is one, is held back. */
-BASE_APART static bool is_held(shm_fifo_t *fifo) {
+/* Returns whether the oldest message, if there is one, is held back. */
+BASE_APART static bool is_held_back(shm_fifo_t *fifo) {
   shm_incoming_t *in = &fifo->in;
-  return shm_holdback_holds(&in->holdback, shm_incoming_is_behind(in),
+  return shm_holdback_holds(&in->holdback, shm_incoming_sender_is_ahead(in),
                             epoch_of(shm_end_of(fifo->port.transport)));
 }
 
-BASE_APART static void miss(shm_fifo_t *fifo) {
-  shm_holdback_miss(&fifo->in.holdback, flows(fifo), epoch_of(shm_end_of(fifo->port.transport)));
+BASE_APART static void note_miss(shm_fifo_t *fifo) {
+  shm_holdback_miss(&fifo->in.holdback, is_stream(fifo),
+                    epoch_of(shm_end_of(fifo->port.transport)));
 }
 
-/* The oldest message; NULL: there is none, or it is held back. */
-BASE_INLINE const shm_desc_t *look(shm_fifo_t *fifo, transport_head_t *head) {
+/* Returns the descriptor of the oldest message; NULL: there is none, or it is held back. */
+BASE_INLINE const shm_desc_t *poll_fifo(shm_fifo_t *fifo, transport_head_t *head) {
   shm_incoming_t *in = &fifo->in;
-  if (__builtin_expect(in->holdback.looks > 0, false) && is_held(fifo)) return NULL;
-  const shm_desc_t *descriptor = shm_incoming_look(in, head);
-  if (descriptor == NULL && !in->holdback.late) miss(fifo);
+  if (__builtin_expect(in->holdback.polls_left > 0, false) && is_held_back(fifo)) return NULL;
+  const shm_desc_t *descriptor = shm_incoming_poll(in, head);
+  if (descriptor == NULL && !in->holdback.caught_up) note_miss(fifo);
   return descriptor;
 }
 
 static coll_status_t shm_peek(transport_port_t *port, const void **data, transport_head_t *head,
                               bool *done) {
   shm_fifo_t *fifo = shm_fifo_at(port);
-  const shm_desc_t *descriptor = look(fifo, head);
+  const shm_desc_t *descriptor = poll_fifo(fifo, head);
   *done = descriptor != NULL;
   if (descriptor == NULL) return COLL_OK;
   if (head->bytes > SHM_INLINE_BYTES) return peek_long(fifo, descriptor, data);
@@ -110,7 +112,7 @@ static coll_status_t shm_take(transport_port_t *port) {
 BASE_APART static coll_status_t recv_long(shm_fifo_t *fifo, const shm_desc_t *descriptor,
                                           void *data, size_t bytes) {
   const void *payload = shm_incoming_payload(&fifo->in, descriptor);
-  if (bytes > 0) memcpy(data, payload, bytes); /* where nothing was wanted there is no buffer */
+  if (bytes > 0) memcpy(data, payload, bytes); /* a caller that wants no bytes may pass no buffer */
   take(fifo);
   return COLL_OK;
 }
@@ -118,7 +120,7 @@ BASE_APART static coll_status_t recv_long(shm_fifo_t *fifo, const shm_desc_t *de
 static coll_status_t shm_recv(transport_port_t *port, void *data, size_t capacity,
                               transport_head_t *head, bool *done) {
   shm_fifo_t *fifo = shm_fifo_at(port);
-  const shm_desc_t *descriptor = look(fifo, head);
+  const shm_desc_t *descriptor = poll_fifo(fifo, head);
   *done = descriptor != NULL;
   if (descriptor == NULL) return COLL_OK;
   size_t bytes = head->bytes < capacity ? head->bytes : capacity;
@@ -135,7 +137,7 @@ static coll_status_t shm_address(transport_t *t, const void *ptr, size_t bytes,
     *address = (transport_address_t){.segment = 1, .offset = (uint64_t)(uintptr_t)ptr};
     return COLL_OK;
   }
-  return shm_share_export(&s->share, &s->mesh, ptr, bytes, address);
+  return shm_buffers_export(&s->buffers, &s->mesh, ptr, bytes, address);
 }
 
 static coll_status_t shm_map(transport_t *t, int peer, const transport_address_t *address,
@@ -145,7 +147,7 @@ static coll_status_t shm_map(transport_t *t, int peer, const transport_address_t
     *ptr = (void *)(uintptr_t)address->offset;
     return COLL_OK;
   }
-  return shm_share_import(&s->share, &s->mesh, peer, address, ptr);
+  return shm_buffers_import(&s->buffers, &s->mesh, peer, address, ptr);
 }
 
 static void shm_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
@@ -156,73 +158,76 @@ static void shm_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
 
 static void shm_arm(transport_t *t) {
   shm_t *s = shm_end_of(t);
-  s->arms++;
-  shm_park_arm(shm_end_control(s, t->rank), &s->doorbell_seen);
+  s->arm_count++;
+  shm_wakeup_arm(shm_end_control(s, t->rank), &s->doorbell_seen);
 }
 
 static void shm_sleep(transport_t *t, uint64_t timeout_ns) {
   shm_t *s = shm_end_of(t);
-  shm_park_sleep(shm_end_control(s, t->rank), s->doorbell_seen, timeout_ns);
+  shm_wakeup_sleep(shm_end_control(s, t->rank), s->doorbell_seen, timeout_ns);
 }
 
 static void shm_disarm(transport_t *t) {
-  shm_park_disarm(shm_end_control(shm_end_of(t), t->rank));
+  shm_wakeup_disarm(shm_end_control(shm_end_of(t), t->rank));
 }
 
-/* Those that are missed, and that neighbours could not bring. */
-static bool all_are_coming(const shm_t *s, uint64_t missing, uint64_t near) {
-  uint64_t held = 0;
+/* Returns whether every missing rank, none of which shares this rank's processor, is likely to send
+ * soon. */
+static bool all_will_advance(const shm_t *s, uint64_t missing, uint64_t core_peers) {
+  uint64_t busy_cores = 0;
   for (int peer = 0; peer < s->transport.size; peer++) {
     if (peer == s->transport.rank) continue;
-    held |= shm_hint_core(&s->posts[peer].control->stand);
+    busy_cores |= shm_hint_running_core(&s->mcast[peer].control->sched_hint);
   }
   for (int peer = 0; peer < s->transport.size; peer++) {
     if ((missing >> peer % 64 & 1) == 0 || peer == s->transport.rank) continue;
-    if (!shm_hint_will_advance(&s->posts[peer].control->stand, near, held)) return false;
+    if (!shm_hint_will_advance(&s->mcast[peer].control->sched_hint, core_peers, busy_cores))
+      return false;
   }
   return true;
 }
 
-static transport_yield_hint_t shm_yield_hint(transport_t *t, uint64_t place, uint64_t missing) {
+static transport_yield_hint_t shm_yield_hint(transport_t *t, uint64_t progress, uint64_t missing) {
   shm_t *s = shm_end_of(t);
-  shm_hint_t *own = &shm_end_control(s, t->rank)->stand;
-  uint64_t near = 0;
-  bool may = false;
-  shm_hint_publish(own, place, missing);
+  shm_hint_t *own = &shm_end_control(s, t->rank)->sched_hint;
+  uint64_t core_peers = 0;
+  bool may_advance = false;
+  shm_hint_publish(own, progress, missing);
   for (int peer = 0; peer < t->size; peer++) {
     if (peer == t->rank) continue;
     bool sent = (s->sent_to >> peer % 64 & 1) != 0;
-    const shm_hint_t *stand = &shm_end_control(s, peer)->stand;
-    if (shm_hint_shares_core(stand, own)) near |= UINT64_C(1) << peer % 64;
-    may = shm_hint_may_advance(stand, &s->unheard[peer], sent, own, t->rank) || may;
+    const shm_hint_t *hint = &shm_end_control(s, peer)->sched_hint;
+    if (shm_hint_shares_core(hint, own)) core_peers |= UINT64_C(1) << peer % 64;
+    may_advance = shm_hint_may_advance(hint, &s->unseen[peer], sent, own, t->rank) || may_advance;
   }
   s->sent_to = 0;
-  if (!may) return TRANSPORT_YIELD_USELESS;
-  if ((missing & near) != 0 || !all_are_coming(s, missing, near)) return TRANSPORT_YIELD_HELPS;
+  if (!may_advance) return TRANSPORT_YIELD_USELESS;
+  if ((missing & core_peers) != 0 || !all_will_advance(s, missing, core_peers))
+    return TRANSPORT_YIELD_HELPS;
   return TRANSPORT_YIELD_LATER;
 }
 
 static void shm_yield(transport_t *t) {
-  shm_hint_yield(&shm_end_control(shm_end_of(t), t->rank)->stand);
+  shm_hint_yield(&shm_end_control(shm_end_of(t), t->rank)->sched_hint);
 }
 
 static const flight_recorder_t *shm_recorder(transport_t *t, int rank) {
   return &shm_end_control(shm_end_of(t), rank)->flight;
 }
 
-/* Written where peers read it. */
+/* The recorder is in shared memory: nothing to do. */
 static void shm_publish(transport_t *t) {
   transport_unsupported.publish(t);
 }
 
 static void shm_destroy(transport_t *t) {
   shm_t *s = shm_end_of(t);
-  if (s->segment != NULL) shm_leave(s);
+  if (s->segment != NULL) shm_shutdown(s);
   shm_mesh_close(&s->mesh);
-  shm_share_close(&s->share);
+  shm_buffers_close(&s->buffers);
   shm_segment_release(s->segment);
-  free(s->unheard);
-  free(s->posts);
+  free(s->unseen);
+  free(s->mcast);
   free(s->fifos);
   free(s);
 }
@@ -237,11 +242,11 @@ static const transport_ops_t shm_ops = {
     .mcast_send = shm_mcast_send,
     .mcast_peek = shm_mcast_peek,
     .mcast_take = shm_mcast_take,
-    .signal = shm_signals_give,
+    .signal = shm_signals_send,
     .wait = shm_signals_wait,
-    .signaled = shm_signals_has,
-    .pending_in = shm_leave_pending_in,
-    .pending_out = shm_leave_pending_out,
+    .signaled = shm_signals_pending,
+    .pending_in = shm_shutdown_pending_in,
+    .pending_out = shm_shutdown_pending_out,
     .address = shm_address,
     .map = shm_map,
     .scratch = shm_scratch,
@@ -252,14 +257,14 @@ static const transport_ops_t shm_ops = {
     .yield = shm_yield,
     .recorder = shm_recorder,
     .publish = shm_publish,
-    .peer_state = shm_leave_peer_state,
-    .abort = shm_leave_abort,
-    .aborted = shm_leave_aborted,
+    .peer_state = shm_shutdown_peer_state,
+    .abort = shm_shutdown_abort,
+    .aborted = shm_shutdown_aborted,
     .destroy = shm_destroy,
 };
 
-/* Once the segment is there. */
-static void find_fifos(shm_t *s) {
+/* Sets up the FIFOs once the segment is mapped. */
+static void locate_fifos(shm_t *s) {
   const shm_layout_t *layout = &s->layout;
   void *base = s->segment->base;
   int rank = s->transport.rank;
@@ -267,7 +272,7 @@ static void find_fifos(shm_t *s) {
   s->transport.flight = &shm_layout_control(layout, base, rank)->flight;
   flight_begin(s->transport.flight, shm_layout_head(base)->directory.communicator, rank);
   for (int peer = 0; peer < s->transport.size; peer++) {
-    s->posts[peer] = (shm_mcast_state_t){.taken = shm_layout_taken(layout, base, rank, peer),
+    s->mcast[peer] = (shm_mcast_state_t){.taken = shm_layout_taken(layout, base, rank, peer),
                                          .taken_by = shm_layout_taken(layout, base, peer, rank),
                                          .control = shm_layout_control(layout, base, peer)};
     for (int channel = 0; peer != rank && channel < TRANSPORT_CHANNELS; channel++) {
@@ -288,24 +293,24 @@ static void find_fifos(shm_t *s) {
   }
 }
 
-static coll_status_t make_end(int rank, int size, shm_t **end) {
+static coll_status_t create_end(int rank, int size, shm_t **end) {
   shm_t *s = NULL;
   COLL_TRY(base_alloc(1, sizeof *s, "a shared-memory transport", (void **)&s));
   coll_status_t status = base_alloc((size_t)size * TRANSPORT_CHANNELS, sizeof *s->fifos,
                                     "message counts", (void **)&s->fifos);
   if (status == COLL_OK) {
-    status = base_alloc((size_t)size, sizeof *s->posts, "counts of posts", (void **)&s->posts);
+    status = base_alloc((size_t)size, sizeof *s->mcast, "multicast counts", (void **)&s->mcast);
   }
   if (status == COLL_OK) {
-    status = base_alloc((size_t)size, sizeof *s->unheard, "what peers know", (void **)&s->unheard);
+    status = base_alloc((size_t)size, sizeof *s->unseen, "scheduling hints", (void **)&s->unseen);
   }
   if (status != COLL_OK) {
-    free(s->posts);
+    free(s->mcast);
     free(s->fifos);
     free(s);
     return status;
   }
-  shm_park_prepare();
+  shm_wakeup_init();
   shm_layout_compute(size, &s->layout);
   s->transport = (transport_t){.ops = &shm_ops,
                                .rank = rank,
@@ -318,28 +323,28 @@ static coll_status_t make_end(int rank, int size, shm_t **end) {
   return COLL_OK;
 }
 
-/* So that tools find the recorders. */
-static coll_status_t direct(const shm_layout_t *layout, const shm_segment_t *segment) {
+/* Writes the directory of the flight recorders, for tools. */
+static coll_status_t write_directory(const shm_layout_t *layout, const shm_segment_t *segment) {
   uint64_t communicator;
   if (getrandom(&communicator, sizeof communicator, 0) != (ssize_t)sizeof communicator) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a communicator");
   }
-  shm_layout_direct(layout, segment->base, communicator);
+  shm_layout_write_directory(layout, segment->base, communicator);
   return COLL_OK;
 }
 
-/* Rank 0 makes the segment and hands it to all; the others wait for it. */
+/* Rank 0 creates the segment and sends its descriptor to all; the others wait for it. */
 static coll_status_t share_segment(shm_t *s, uint64_t deadline_ns) {
   size_t bytes = s->layout.segment_bytes;
   shm_note_t note = {.kind = SHM_NOTE_SEGMENT, .bytes = bytes};
-  bool moved = false;
+  bool done = false;
   if (s->mesh.rank == 0) {
     COLL_TRY(shm_segment_create(bytes, "a communicator", &s->segment));
-    COLL_TRY(direct(&s->layout, s->segment));
+    COLL_TRY(write_directory(&s->layout, s->segment));
     for (int peer = 1; peer < s->mesh.size; peer++) {
-      COLL_TRY(shm_mesh_send(&s->mesh, peer, &note, s->segment->fd, &moved));
-      if (!moved) {
-        return base_fail(COLL_ERROR_RANK_LOST, "rank %d ended while the communicator was made",
+      COLL_TRY(shm_mesh_send(&s->mesh, peer, &note, s->segment->fd, &done));
+      if (!done) {
+        return base_fail(COLL_ERROR_RANK_LOST, "rank %d exited while the communicator was created",
                          peer);
       }
     }
@@ -347,12 +352,11 @@ static coll_status_t share_segment(shm_t *s, uint64_t deadline_ns) {
   }
   int fd;
   COLL_TRY(shm_mesh_await(&s->mesh, 0, deadline_ns));
-  COLL_TRY(shm_mesh_recv(&s->mesh, 0, 0, &note, &fd, &moved));
-  if (!moved || fd < 0 || note.kind != SHM_NOTE_SEGMENT || note.bytes != bytes) {
+  COLL_TRY(shm_mesh_recv(&s->mesh, 0, 0, &note, &fd, &done));
+  if (!done || fd < 0 || note.kind != SHM_NOTE_SEGMENT || note.bytes != bytes) {
     if (fd >= 0) close(fd);
     return base_fail(COLL_ERROR_RANK_LOST,
-                     "rank %d: rank 0 did not hand over the communicator's shared memory",
-                     s->mesh.rank);
+                     "rank %d: rank 0 did not send the communicator's shared memory", s->mesh.rank);
   }
   return shm_segment_open(fd, bytes, "a communicator", &s->segment);
 }
@@ -360,7 +364,7 @@ static coll_status_t share_segment(shm_t *s, uint64_t deadline_ns) {
 coll_status_t transport_shm_create(shm_mesh_t *mesh, bool one_process, uint64_t deadline_ns,
                                    transport_t **t) {
   shm_t *s;
-  coll_status_t status = make_end(mesh->rank, mesh->size, &s);
+  coll_status_t status = create_end(mesh->rank, mesh->size, &s);
   if (status != COLL_OK) {
     shm_mesh_close(mesh);
     return status;
@@ -369,12 +373,12 @@ coll_status_t transport_shm_create(shm_mesh_t *mesh, bool one_process, uint64_t 
   s->mesh = *mesh;
   *mesh = (shm_mesh_t){.listener = -1};
   status = share_segment(s, deadline_ns);
-  s->mesh.watch = NULL; /* the caller's, for the creation only */
+  s->mesh.watch = NULL; /* the watch is the caller's and valid during creation only */
   if (status != COLL_OK) {
     shm_destroy(&s->transport);
     return status;
   }
-  find_fifos(s);
+  locate_fifos(s);
   *t = &s->transport;
   return COLL_OK;
 }
@@ -384,19 +388,19 @@ coll_status_t transport_shm_create_local(int size, transport_t *ends[]) {
   shm_segment_t *segment;
   shm_layout_compute(size, &layout);
   COLL_TRY(shm_segment_create(layout.segment_bytes, "a communicator of threads", &segment));
-  coll_status_t status = direct(&layout, segment);
-  int made = 0;
-  for (; made < size && status == COLL_OK; made++) {
+  coll_status_t status = write_directory(&layout, segment);
+  int created = 0;
+  for (; created < size && status == COLL_OK; created++) {
     shm_t *s;
-    status = make_end(made, size, &s);
+    status = create_end(created, size, &s);
     if (status != COLL_OK) break;
     s->one_process = true;
     s->segment = segment;
     shm_segment_retain(segment);
-    find_fifos(s);
-    ends[made] = &s->transport;
+    locate_fifos(s);
+    ends[created] = &s->transport;
   }
-  while (status != COLL_OK && made > 0) shm_destroy(ends[--made]);
-  shm_segment_release(segment); /* the ends hold their own references */
+  while (status != COLL_OK && created > 0) shm_destroy(ends[--created]);
+  shm_segment_release(segment); /* each end has its own reference */
   return status;
 }

@@ -1,6 +1,6 @@
 /*
- * The transport between ranks on one machine: processes or threads that share one segment of
- * memory (layout.h).
+ * Transport between the ranks of one machine: processes or threads that share one segment of memory
+ * (layout.h).
  */
 #ifndef TRANSPORT_SHM_SHM_H
 #define TRANSPORT_SHM_SHM_H
@@ -8,13 +8,15 @@
 #include "transport/ops.h"
 #include "transport/shm/mesh.h"
 
-/* One rank's end. one_process: the ranks are threads of one process. The mesh is connected; its
- * ownership passes to the transport, on failure too. Rank 0 makes the segment and hands it round.
- * Owned by the caller: ops->destroy. */
+/* Creates one rank's end. one_process: the ranks are threads of one process. The mesh is connected;
+ * its ownership passes to the transport, on failure too. Rank 0 creates the segment and sends it to
+ * all; the others wait for it until the deadline (base/clock.h) or a failure of mesh->watch. The
+ * caller owns *t: ops->destroy. Statuses: those of mesh.h and segment.h. */
 coll_status_t transport_shm_create(shm_mesh_t *mesh, bool one_process, uint64_t deadline_ns,
                                    transport_t **t);
 
-/* All ends at once, for ranks that are threads of this process: ends[i] is rank i's. */
+/* Creates all ends at once, for ranks that are threads of this process: ends[i] is rank i's, owned
+ * by the caller. */
 coll_status_t transport_shm_create_local(int size, transport_t *ends[]);
 
 #endif

@@ -1,29 +1,28 @@
-/* How ranks leave a communicator, and how they finish it for all; and what a rank finds that does
- * the former. */
+/* How a rank leaves or aborts a communicator, and what it can find out about peers that have. */
 #include "transport/shm/end.h"
 
-bool shm_leave_pending_in(transport_port_t *port, flight_call_t *call) {
+bool shm_shutdown_pending_in(transport_port_t *port, flight_call_t *call) {
   const shm_fifo_t *fifo = shm_fifo_at(port);
   transport_head_t head;
-  /* acquire: the peer notes it before it sends */
+  /* acquire: the peer sets it before it sends */
   if (atomic_load_explicit(fifo->used_in, memory_order_acquire) == 0) return false;
   const shm_signal_t *signal = shm_signals_next(fifo);
-  bool message = shm_incoming_look(&fifo->in, &head) != NULL;
+  bool message = shm_incoming_poll(&fifo->in, &head) != NULL;
   if (message) *call = head.call;
   if (!message && signal != NULL) *call = signal->call;
   return message || signal != NULL;
 }
 
-bool shm_leave_pending_out(transport_port_t *port, flight_call_t *call) {
+bool shm_shutdown_pending_out(transport_port_t *port, flight_call_t *call) {
   shm_fifo_t *fifo = shm_fifo_at(port);
-  /* acquire: what the peer told last of what it has taken is seen */
+  /* acquire: the peer's last acknowledgement is visible once `left` is */
   if (atomic_load_explicit(&fifo->peer->left, memory_order_acquire) == 0) return false;
-  return fifo->out.sent > 0 && shm_outgoing_untaken(&fifo->out, call);
+  return fifo->out.sent > 0 && shm_outgoing_oldest_untaken(&fifo->out, call);
 }
 
-transport_peer_state_t shm_leave_peer_state(transport_t *t, int peer) {
+transport_peer_state_t shm_shutdown_peer_state(transport_t *t, int peer) {
   shm_t *s = shm_end_of(t);
-  /* The hang-up is looked at first: a peer that leaves says so before it closes its socket. */
+  /* The hang-up is checked first: a peer that leaves sets `left` before it closes its socket. */
   bool hung_up = s->mesh.sockets != NULL && shm_mesh_hung_up(&s->mesh, peer);
   if (atomic_load_explicit(&shm_end_control(s, peer)->left, memory_order_acquire) != 0) {
     return TRANSPORT_PEER_LEFT;
@@ -31,23 +30,23 @@ transport_peer_state_t shm_leave_peer_state(transport_t *t, int peer) {
   return hung_up ? TRANSPORT_PEER_LOST : TRANSPORT_PEER_HERE;
 }
 
-/* The reason is written before the head says where it is; by the first thread of this rank that has
- * one, as it has room for no other. */
-void shm_leave_abort(transport_t *t, const transport_reason_t *reason) {
+/* The reason is written before the head names its owner. Only the first thread of this rank writes,
+ * because there is room for one reason. */
+void shm_shutdown_abort(transport_t *t, const transport_reason_t *reason) {
   shm_t *s = shm_end_of(t);
   shm_control_t *own = shm_end_control(s, t->rank);
   uint32_t nobody = 0;
   if (atomic_exchange_explicit(&own->reason_claimed, 1, memory_order_relaxed) != 0) return;
   own->reason = *reason;
-  /* release: see above */
+  /* release: the reason is visible once the head names this rank */
   atomic_compare_exchange_strong_explicit(&shm_layout_head(s->segment->base)->aborted, &nobody,
                                           (uint32_t)t->rank + 1, memory_order_release,
                                           memory_order_relaxed);
-  /* this rank's as well: the thread that carries out its calls may be asleep */
-  for (int rank = 0; rank < t->size; rank++) shm_park_ring(shm_end_control(s, rank));
+  /* this rank too: the thread that executes its calls may be asleep */
+  for (int rank = 0; rank < t->size; rank++) shm_wakeup_notify(shm_end_control(s, rank));
 }
 
-bool shm_leave_aborted(transport_t *t, transport_reason_t *reason) {
+bool shm_shutdown_aborted(transport_t *t, transport_reason_t *reason) {
   shm_t *s = shm_end_of(t);
   uint32_t word =
       atomic_load_explicit(&shm_layout_head(s->segment->base)->aborted, memory_order_acquire);
@@ -56,22 +55,22 @@ bool shm_leave_aborted(transport_t *t, transport_reason_t *reason) {
   return true;
 }
 
-/* What was taken is told, so that senders know what was not. */
-static void tell_all(shm_t *s) {
+/* Acknowledges everything taken, so that senders know which messages were not. */
+static void ack_all(shm_t *s) {
   for (int peer = 0; peer < s->transport.size; peer++) {
     for (int channel = 0; peer != s->transport.rank && channel < TRANSPORT_CHANNELS; channel++) {
       shm_fifo_t *fifo = shm_end_fifo(s, peer, channel);
-      if (fifo->in.received > 0) shm_incoming_tell(&fifo->in);
+      if (fifo->in.received > 0) shm_incoming_ack(&fifo->in);
     }
   }
 }
 
-void shm_leave(shm_t *s) {
+void shm_shutdown(shm_t *s) {
   transport_t *t = &s->transport;
-  tell_all(s);
-  /* release: whoever sees that this rank has left sees what it has sent and taken */
+  ack_all(s);
+  /* release: a rank that sees `left` sees what this rank has sent and acknowledged */
   atomic_store_explicit(&shm_end_control(s, t->rank)->left, 1, memory_order_release);
   for (int peer = 0; peer < t->size; peer++) {
-    if (peer != t->rank) shm_park_ring(shm_end_control(s, peer));
+    if (peer != t->rank) shm_wakeup_notify(shm_end_control(s, peer));
   }
 }
