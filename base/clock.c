@@ -1,4 +1,4 @@
-/* CLOCK_MONOTONIC: read through the vDSO, so without entering the kernel. */
+/* CLOCK_MONOTONIC, read through the vDSO without a system call. */
 #include "base/clock.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* poll, again when a signal cut it short. */
+/* poll(2), repeated if a signal interrupts it. */
 #include "base/deadline.h"
 
 #include <errno.h>
@@ -27,6 +27,6 @@ bool base_deadline_poll(int fd, short events, uint64_t deadline_ns) {
 
 void base_deadline_limit(int fd, uint64_t deadline_ns) {
   int ms = base_deadline_left_ms(deadline_ns);
-  const struct timeval patience = {.tv_sec = ms / 1000, .tv_usec = ms > 0 ? ms % 1000 * 1000 : 1};
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  const struct timeval limit = {.tv_sec = ms / 1000, .tv_usec = ms > 0 ? ms % 1000 * 1000 : 1};
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }

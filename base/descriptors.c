@@ -1,4 +1,4 @@
-/* Open ones are counted in /proc; where there is none they count as a few. */
+/* Counts open descriptors in /proc; without /proc it assumes OPEN_WHEN_UNKNOWN. */
 #include "base/descriptors.h"
 
 #include <dirent.h>
@@ -11,7 +11,8 @@ static size_t count_open(void) {
   DIR *directory = opendir("/proc/self/fd");
   size_t count = 0;
   if (directory == NULL) return OPEN_WHEN_UNKNOWN;
-  while (readdir(directory) != NULL) count++; /* ".", ".." and its own: three too many */
+  /* counts ".", ".." and the directory's own descriptor too */
+  while (readdir(directory) != NULL) count++;
   closedir(directory);
   return count;
 }
@@ -27,7 +28,8 @@ static void raise_limit(size_t open_at_once) {
 }
 
 void base_descriptors_make_room(size_t more) {
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* else one could lower another's */
+  /* two threads could otherwise lower each other's limit */
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&lock);
   raise_limit(count_open() + more);
   pthread_mutex_unlock(&lock);

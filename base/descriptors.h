@@ -1,12 +1,12 @@
-/* How many file descriptors the process may have. */
+/* Limit on the number of open file descriptors. */
 #ifndef BASE_DESCRIPTORS_H
 #define BASE_DESCRIPTORS_H
 
 #include <stddef.h>
 
-/* Raises the process's soft limit, where it is lower, so that `more` descriptors can be opened
- * beside those that are open; by no more than its hard limit allows. Whether that is enough shows
- * where one is opened. */
+/* Raises the process's soft limit, up to its hard limit, so that `more` descriptors can be opened
+ * in addition to those that are open. A failure is not reported here: opening a descriptor fails
+ * later. */
 void base_descriptors_make_room(size_t more);
 
 #endif

@@ -1,21 +1,21 @@
 /*
- * Where a function's code goes: what a call usually passes by is kept out of line, so that it costs
- * the function that may call it no registers to save, and the usual path lies together.
+ * Control over inlining. Code that most calls skip is kept out of line: the calling function then
+ * saves fewer registers, and its hot path is contiguous.
  */
 #ifndef BASE_INLINE_H
 #define BASE_INLINE_H
 
-/* For what shrinks once its constant arguments are known. */
+/* For functions that become small once their constant arguments are known. */
 #define BASE_INLINE static inline __attribute__((always_inline))
 
 #define BASE_APART __attribute__((noinline))
 
-/* The same for failures and first times, which may be slow. */
+/* Out of line and in the cold section: for failures and first uses, which may be slow. */
 #define BASE_COLD __attribute__((noinline, cold))
 
-/* Keeps compilers from making less of a word of which they see that few bits are used. Out of
- * registers, they would store the part and load the word, and a load of which only a part was just
- * stored waits until that store is through, longer than some calls take. */
+/* Keeps compilers from narrowing a word of which only few bits are used. Short of registers, they
+ * would store the narrow part and reload the full word; such a load cannot be forwarded from the
+ * store and waits until the store has reached the cache, which takes longer than some calls. */
 #define BASE_WHOLE(word) __asm__("" : "+r"(word))
 
 #endif

@@ -1,4 +1,4 @@
-/* getenv at the time of asking: knobs are read when a communicator or stream is made, never on the
+/* Reads getenv in each call: knobs are read when a communicator or stream is created, never on the
  * hot path. An empty variable counts as unset. */
 #include "base/knob.h"
 
@@ -43,8 +43,8 @@ coll_status_t base_knob_word(const base_knob_t *knob, int *index) {
       return COLL_OK;
     }
   }
-  return base_fail(COLL_ERROR_INVALID, "%s=%s is not a value it knows; did you mean '%s'?",
-                   knob->name, text, base_text_nearest(text, knob->words, count));
+  return base_fail(COLL_ERROR_INVALID, "%s=%s is not a valid value; did you mean '%s'?", knob->name,
+                   text, base_text_nearest(text, knob->words, count));
 }
 
 void base_knob_describe(const base_knob_t *knob, char *text, size_t bytes) {

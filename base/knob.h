@@ -1,6 +1,7 @@
 /*
- * Knobs: the COLL_* environment variables. Each module declares one table of them, and reads a
- * value through its entry; a wrong value is an error that says what is allowed, never ignored.
+ * Knobs: the COLL_* environment variables. Each module declares a table of its knobs and reads a
+ * value through its entry. A wrong value is an error that states what is allowed; it is never
+ * ignored.
  */
 #ifndef BASE_KNOB_H
 #define BASE_KNOB_H
@@ -26,17 +27,18 @@ typedef struct base_knob {
   const char *const *words;
 } base_knob_t;
 
-/* Value of an INTEGER or BYTES knob. COLL_ERROR_INVALID names the variable, the value found and
- * what is allowed. */
+/* Value of an INTEGER or BYTES knob. COLL_ERROR_INVALID names the variable, its value and the
+ * allowed range. */
 coll_status_t base_knob_integer(const base_knob_t *knob, int64_t *value);
 
-/* Value of a WORD knob as an index into its words[]; an unknown word is met with the nearest. */
+/* Value of a WORD knob as an index into its words[]. COLL_ERROR_INVALID suggests the nearest word.
+ * */
 coll_status_t base_knob_word(const base_knob_t *knob, int *index);
 
-/* Value of a TEXT knob; points into the environment or at the fallback. */
+/* Value of a TEXT knob; points into the environment or to the fallback. */
 const char *base_knob_text(const base_knob_t *knob);
 
-/* "COLL_X=value (default d): help" into text, truncated to bytes. */
+/* Writes "COLL_X=value (default d): help" to text, truncated to `bytes`. */
 void base_knob_describe(const base_knob_t *knob, char *text, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* Thin over calloc, realloc and madvise. */
+/* Wrappers of calloc, realloc and madvise. */
 #include "base/memory.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* The processor is asked once. */
+/* Queries CPUID once and caches the answer. */
 #include "base/move.h"
 
 #include <stdatomic.h>
@@ -10,7 +10,7 @@
 
 bool base_moves_strings(void) {
   enum { UNKNOWN, NO, YES };
-  static atomic_int known = UNKNOWN; /* any thread, always to the same answer */
+  static atomic_int known = UNKNOWN; /* written by any thread, always with the same value */
   int answer = atomic_load_explicit(&known, memory_order_relaxed);
   if (answer == UNKNOWN) {
     unsigned eax, ebx = 0, ecx, edx;

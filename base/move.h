@@ -1,8 +1,8 @@
 /*
- * Copying otherwise than by the C library: a few bytes in place, many by the processor's string
- * instructions, and many past the caches. Some processors store whole lines by string instructions
- * without having read them, which spares a third of the traffic of a copy; what is copied stays in
- * the caches.
+ * Alternatives to memcpy: short copies inline, long copies by the processor's string instructions,
+ * and long copies with non-temporal stores. Some processors store full lines by string instructions
+ * without reading them first, which saves a third of the memory traffic of a copy; the destination
+ * stays cached.
  */
 #ifndef BASE_MOVE_H
 #define BASE_MOVE_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* There are such instructions, and no sanitizer that would not see them. */
+/* 1 if non-temporal stores are used: not with sanitizers, which cannot see inline assembly. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define BASE_MOVES_PAST_CACHES 1
 #else
@@ -22,11 +22,11 @@
 #define BASE_MOVE_SHORT 48
 #define BASE_MOVE_LINE 64
 
-/* Whether this processor says that its string instructions are good for it. Cheap. */
+/* Returns whether the processor reports fast string instructions (ERMS). Cheap. */
 bool base_moves_strings(void);
 
-/* As memcpy; which it is where there are no such instructions, or a sanitizer would not see them.
- */
+/* As memcpy, by string instructions where available. Sanitizers cannot see those, so it is memcpy
+ * in their builds. */
 static inline void base_move_string(void *dst, const void *src, size_t bytes) {
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
   __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(bytes) : : "memory");
@@ -35,8 +35,8 @@ static inline void base_move_string(void *dst, const void *src, size_t bytes) {
 #endif
 }
 
-/* As memcpy, to memory rather than to the caches where BASE_MOVES_PAST_CACHES. dst is aligned to
- * BASE_MOVE_LINE. What the caller stores next is not seen by others before this is. */
+/* As memcpy, with non-temporal stores if BASE_MOVES_PAST_CACHES. dst is aligned to BASE_MOVE_LINE.
+ * Other threads see the data before anything that the caller stores afterwards. */
 static inline void base_move_past_caches(void *dst, const void *src, size_t bytes) {
   char *to = dst;
   const char *from = src;
@@ -49,16 +49,17 @@ static inline void base_move_past_caches(void *dst, const void *src, size_t byte
       __asm__ volatile("movnti %1, %0" : "=m"(*(uint64_t *)(void *)(to + part)) : "r"(word));
     }
   }
-  __asm__ volatile("sfence" : : : "memory"); /* else they are ordered with nothing behind them */
+  /* orders the non-temporal stores before later stores */
+  __asm__ volatile("sfence" : : : "memory");
 #endif
   memcpy(to + i, from + i, bytes - i);
 }
 
-/* As memcpy, of at most BASE_MOVE_SHORT bytes, for less than a call costs. dst may equal src. */
+/* As memcpy, for at most BASE_MOVE_SHORT bytes, faster than a function call. dst may equal src. */
 static inline void base_move_short(void *dst, const void *src, size_t bytes) {
   char *to = dst;
   const char *from = src;
-  if (bytes >= 16) { /* pieces that may overlap, of which the last ends with the bytes */
+  if (bytes >= 16) { /* blocks that may overlap; the last one ends with the last byte */
     if (bytes > 32) memcpy(to + 16, from + 16, 16);
     memcpy(to, from, 16);
     memcpy(to + bytes - 16, from + bytes - 16, 16);

@@ -1,4 +1,4 @@
-/* The public enumerations in words, both ways. */
+/* Names of the public enumerators, and the reverse lookup. */
 #ifndef BASE_NAMES_H
 #define BASE_NAMES_H
 
@@ -12,7 +12,7 @@ const char *base_collective_name(coll_collective_t collective);
 const char *base_dtype_name(coll_dtype_t dtype);
 const char *base_op_name(coll_op_t op);
 
-/* Of an element; 0 outside the enumeration. */
+/* Size of an element; 0 outside the enumeration. */
 static inline size_t base_dtype_bytes(coll_dtype_t dtype) {
   static const unsigned char bytes[COLL_DTYPE_COUNT] = {
       [COLL_INT8] = 1,    [COLL_UINT8] = 1,    [COLL_INT32] = 4,       [COLL_UINT32] = 4,
@@ -27,10 +27,10 @@ static inline bool base_collective_reduces(coll_collective_t collective) {
          collective == COLL_REDUCE_SCATTER;
 }
 
-/* Whether one rank is the call's root. */
+/* Returns whether the collective has a root rank. */
 bool base_collective_is_rooted(coll_collective_t collective);
 
-/* COLL_ERROR_INVALID names the nearest. */
+/* Finds a collective by name. COLL_ERROR_INVALID: the message suggests the nearest name. */
 coll_status_t base_collective_find(const char *name, coll_collective_t *collective);
 
 #endif

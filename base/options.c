@@ -1,4 +1,4 @@
-/* A linear walk over argv with the table at hand; tables are short. */
+/* Parses argv from left to right; options are searched linearly, because tables are short. */
 #include "base/options.h"
 
 #include <inttypes.h>
@@ -19,9 +19,9 @@ static const base_option_t *find_by_name(const base_command_t *command, const ch
   return NULL;
 }
 
-static const base_option_t *find_by_letter(const base_command_t *command, char descriptor) {
+static const base_option_t *find_by_letter(const base_command_t *command, char letter) {
   for (size_t i = 0; i < command->option_count; i++) {
-    if (command->options[i].descriptor == descriptor) return &command->options[i];
+    if (command->options[i].letter == letter) return &command->options[i];
   }
   return NULL;
 }
@@ -89,7 +89,8 @@ static coll_status_t store(const base_option_t *option, const char *shown, const
                    base_text_from_bytes((uint64_t)most, high));
 }
 
-/* One option at argv[*index], and its value where it takes one; *index moves past both. */
+/* Parses one option at argv[*index], with its value if it takes one, and advances *index past both.
+ * */
 static coll_status_t parse_one(const base_command_t *command, int argc, char **argv, int *index) {
   char *word = argv[*index];
   bool is_long = strncmp(word, "--", 2) == 0;
@@ -157,9 +158,9 @@ static void print_default(const base_option_t *option, FILE *out) {
 
 static void print_option(const base_option_t *option, FILE *out) {
   char left[64];
-  snprintf(left, sizeof left, "%c%c%s%s%s %s", option->descriptor != 0 ? '-' : ' ',
-           option->descriptor != 0 ? option->descriptor : ' ',
-           option->descriptor != 0 && option->name != NULL ? ", " : "  ",
+  snprintf(left, sizeof left, "%c%c%s%s%s %s", option->letter != 0 ? '-' : ' ',
+           option->letter != 0 ? option->letter : ' ',
+           option->letter != 0 && option->name != NULL ? ", " : "  ",
            option->name != NULL ? "--" : "", option->name != NULL ? option->name : "",
            option->value_name != NULL ? option->value_name : "");
   fprintf(out, "  %-26s %s", left, option->help);

@@ -1,5 +1,5 @@
 /*
- * Command-line options of every tool: one table per command gives the parser, the checks and the
+ * Command-line options of all tools: one table per command defines the parser, the checks and the
  * --help page. Options are --name VALUE, --name=VALUE and -x VALUE; flags take no value. Parsing
  * stops at the first word that is not an option, or after "--".
  */
@@ -23,29 +23,29 @@ typedef enum base_option_kind {
 } base_option_kind_t;
 
 typedef struct base_option {
-  char descriptor;  /* 'n', or 0 for none */
+  char letter;      /* 'n', or 0 for none */
   const char *name; /* "ranks", or NULL for none */
   base_option_kind_t kind;
-  void *value;              /* where it goes; what is there before parsing is the default */
+  void *value;              /* destination; its content before parsing is the default */
   const char *value_name;   /* "N" in the help; NULL for flags */
-  const char *help;         /* one line, with the unit; the default is added where it shows */
-  int64_t min, max;         /* INTEGER and BYTES; both 0: any that is not negative */
+  const char *help;         /* one line, with the unit; print_default adds the default */
+  int64_t min, max;         /* INTEGER and BYTES; both 0: any value that is not negative */
   const char *const *words; /* WORD, NULL-terminated */
 } base_option_t;
 
 typedef struct base_command {
   const char *name;     /* "collbench" or "gpt train" */
   const char *usage;    /* "COLLECTIVE [options]" */
-  const char *summary;  /* a sentence or two: what it does */
+  const char *summary;  /* one or two sentences: what the command does */
   const char *examples; /* lines "command\n    what it does"; shown first in the help */
   const base_option_t *options;
   size_t option_count;
 } base_command_t;
 
-/* Parses argv[1..argc). *first is the index of the first word that is no option (argc when none).
- * *helped is set when --help or -h was met: the page was printed to standard output and the caller
- * should leave with 0. COLL_ERROR_INVALID: the word, what is wrong with it and the nearest option.
- */
+/* Parses argv[1..argc). *first is the index of the first word that is not an option (argc if there
+ * is none). *helped is set if --help or -h was found: the page was printed to standard output, and
+ * the caller should exit with status 0. COLL_ERROR_INVALID: the message names the word, the mistake
+ * and the nearest option. */
 coll_status_t base_options_parse(const base_command_t *command, int argc, char **argv, int *first,
                                  bool *helped);
 

@@ -1,4 +1,5 @@
-/* A virtual machine may name it without a number; ARM's kernel gives a part instead of a name. */
+/* The name may lack a model number in virtual machines; on ARM the kernel gives a part number
+ * instead of a name. */
 #include "base/processor.h"
 
 #include <stdbool.h>

@@ -1,10 +1,10 @@
-/* What the processor is called. */
+/* Name of the processor. */
 #ifndef BASE_PROCESSOR_H
 #define BASE_PROCESSOR_H
 
 #include <stddef.h>
 
-/* By /proc/cpuinfo, as much as there is room for; "unknown" where it does not say. */
+/* Writes the name from /proc/cpuinfo, truncated to `bytes`; "unknown" if it is not found. */
 void base_processor_name(char *name, size_t bytes);
 
 #endif

@@ -20,7 +20,7 @@ void base_progress_begin(base_progress_t *progress, const char *label, double to
                                 .plain_every_ns = PLAIN_EVERY_NS};
 }
 
-/* Of the terminal: a line that wraps could not be redrawn. */
+/* Width of the terminal: a line that wraps could not be redrawn. */
 static int columns(void) {
   struct winsize size;
   bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;

@@ -1,5 +1,5 @@
 /*
- * The thread's last error is a fixed buffer, so that reporting "out of memory" needs none.
+ * The thread's last error is a fixed buffer, so that reporting "out of memory" allocates nothing.
  */
 #include "base/status.h"
 
@@ -13,7 +13,7 @@
 static _Thread_local char last_error[ERROR_BYTES];
 
 coll_status_t base_fail(coll_status_t status, const char *format, ...) {
-  char text[ERROR_BYTES]; /* apart, because an argument may be the old last error */
+  char text[ERROR_BYTES]; /* a separate buffer, because an argument may be the old last error */
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);

@@ -1,4 +1,4 @@
-/* Levenshtein distance over short words; strtoll and strtod with every way out checked. */
+/* Levenshtein distance of short words, and strtoll and strtod with all their errors checked. */
 #include "base/text.h"
 
 #include <ctype.h>

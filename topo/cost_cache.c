@@ -1,6 +1,6 @@
 /*
- * The file is read as a whole. It is written under another name and renamed, so that a process that
- * reads it at the same time sees all of it or none. If two processes save at once, one may undo the
+ * The file is read as a whole. It is written under a temporary name and renamed, so that concurrent
+ * readers see all of it or nothing. If two processes save at the same time, one may undo the
  * other's addition, which is then measured again.
  */
 #include "topo/cost_cache.h"
@@ -35,7 +35,7 @@
 
 /* ---- the key --------------------------------------------------------------------------------*/
 
-/* The first lines of the file: what the values hold for. */
+/* Writes the first lines of the file, which identify what the values hold for. */
 static void write_key(const char *variant, char key[KEY_BYTES]) {
   char name[128];
   base_processor_name(name, sizeof name);

@@ -1,4 +1,4 @@
-/* The kernel's own mask, word by word: ranks on one machine see the same numbers. */
+/* Copies the kernel's affinity mask: all ranks on a machine see the same CPU numbers. */
 #include "topo/cpus.h"
 
 #include <sched.h>

@@ -1,4 +1,5 @@
-/* Host names repeat and machine ids are cloned with disk images; the boot id does neither. */
+/* Identifies the host by its boot id: host names repeat, and machine ids are cloned with disk
+ * images. */
 #include "topo/host.h"
 
 #include <stdbool.h>
@@ -33,7 +34,7 @@ coll_status_t topo_host_identity(char text[TOPO_HOST_BYTES]) {
   }
   char name[TOPO_HOST_BYTES];
   if (gethostname(name, sizeof name) != 0) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot tell this host's name");
+    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read this host's name");
   }
   name[sizeof name - 1] = '\0';
   memcpy(text, name, sizeof name);

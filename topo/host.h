@@ -1,6 +1,6 @@
 /*
- * Which host this is: two processes whose identities are equal run under one kernel and can reach
- * each other's loopback and abstract sockets, so they may share memory.
+ * Host identity: two processes with equal identities run under one kernel and share a network
+ * namespace. They reach each other's loopback and abstract sockets, so they may share memory.
  */
 #ifndef TOPO_HOST_H
 #define TOPO_HOST_H
@@ -9,9 +9,9 @@
 
 #define TOPO_HOST_BYTES 128
 
-/* The boot id and the network namespace as one line of text, the same for every process that shares
- * both, different after a reboot. Falls back to the host name where /proc is not mounted.
- * COLL_ERROR_SYSTEM only when there is no host name either. */
+/* Writes the boot id and the network namespace as one line of text: equal for all processes that
+ * share both, different after a reboot. Uses the host name if /proc is not mounted.
+ * COLL_ERROR_SYSTEM only if there is no host name either. */
 coll_status_t topo_host_identity(char text[TOPO_HOST_BYTES]);
 
 #endif

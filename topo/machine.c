@@ -1,4 +1,5 @@
-/* hwloc does the finding; restricting it to the thread's own binding makes every count usable. */
+/* Uses hwloc. The topology is restricted to the thread's own CPU binding, so all counts are of
+ * usable resources. */
 #include "topo/machine.h"
 
 #include <assert.h>
@@ -34,8 +35,8 @@ static topo_facts_t gather_facts(hwloc_topology_t topology) {
                         .l3_bytes = cache_bytes(topology, HWLOC_OBJ_L3CACHE)};
 }
 
-/* Drops what the calling thread may not run on. hwloc's own flag for this asks for the binding of
- * the whole process, which has none once one thread is bound by itself. */
+/* Removes what the calling thread may not run on. hwloc's own flag for this uses the binding of the
+ * whole process, which is undefined once one thread is bound separately. */
 static bool restrict_to_binding(hwloc_topology_t topology) {
   hwloc_bitmap_t set = hwloc_bitmap_alloc();
   if (set == NULL) return false;
@@ -47,8 +48,8 @@ static bool restrict_to_binding(hwloc_topology_t topology) {
 
 coll_status_t topo_machine_create(topo_machine_t **machine) {
   hwloc_topology_t topology;
-  /* In a bare container hwloc finds no /sys and says so on standard error, where it disturbs what
-   * the ranks print; it makes do with what the scheduler knows. */
+  /* In a container without /sys hwloc prints a warning to standard error, between the ranks'
+   * output; it then falls back to what the scheduler reports. This hides the warning. */
   setenv("HWLOC_HIDE_ERRORS", "2", 0);
   if (hwloc_topology_init(&topology) != 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "hwloc cannot start");

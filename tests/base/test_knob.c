@@ -1,4 +1,4 @@
-/* Knobs: a wrong value is refused in words that help, and never falls back in silence. */
+/* Knobs: a wrong value is rejected with a helpful message, and never replaced by the default. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static const base_knob_t word = {.name = "COLL_TEST_WORD",
                                  .help = "how",
                                  .words = words};
 
-Test(knob, falls_back_when_unset_or_empty) {
+Test(knob, uses_the_default_if_unset_or_empty) {
   int64_t value = 0;
   int index = -1;
   cr_assert(base_knob_integer(&number, &value) == COLL_OK && value == 5);
@@ -36,7 +36,7 @@ Test(knob, reads_the_environment) {
   cr_assert(base_knob_word(&word, &index) == COLL_OK && index == 2);
 }
 
-Test(knob, refuses_what_is_wrong) {
+Test(knob, rejects_wrong_values) {
   static const char *const numbers[] = {"0", "10", "five", "5 ", "1K"};
   int64_t value = 77;
   int index = 77;
@@ -51,10 +51,10 @@ Test(knob, refuses_what_is_wrong) {
   setenv(word.name, "rnig", 1);
   cr_assert_eq(base_knob_word(&word, &index), COLL_ERROR_INVALID);
   cr_assert_not_null(strstr(base_last_error(), "'ring'"), "%s", base_last_error());
-  cr_assert(value == 77 && index == 77, "a refused value was set");
+  cr_assert(value == 77 && index == 77, "a rejected value was set");
 }
 
-Test(knob, describes_itself) {
+Test(knob, describes_name_value_and_default) {
   char text[128], little[8];
   setenv(word.name, "ring", 1);
   base_knob_describe(&word, text, sizeof text);

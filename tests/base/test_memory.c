@@ -1,4 +1,4 @@
-/* Allocation: zeroed, grown without loss, and refused in words when it cannot be. */
+/* Allocation: zeroed, grown without loss, and rejected with a message if it is impossible. */
 #include "base/memory.h"
 
 #include <criterion/criterion.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-Test(memory, multiplies_with_care) {
+Test(memory, detects_overflow_of_products) {
   size_t product = 77;
   cr_assert(base_size_multiply(3, 5, &product) && product == 15);
   cr_assert(base_size_multiply(0, SIZE_MAX, &product) && product == 0);
@@ -20,7 +20,7 @@ Test(memory, rounds_up) {
   cr_assert_eq(base_round_up(10, 3), 12);
 }
 
-Test(memory, allocates_zeroed_and_never_nothing) {
+Test(memory, allocates_zeroed_memory_even_for_zero_elements) {
   unsigned char *bytes = NULL;
   cr_assert_eq(base_alloc(1000, 3, "a test", (void **)&bytes), COLL_OK);
   for (int i = 0; i < 3000; i++) cr_assert_eq(bytes[i], 0);
@@ -31,15 +31,15 @@ Test(memory, allocates_zeroed_and_never_nothing) {
   free(nothing);
 }
 
-Test(memory, refuses_what_does_not_fit) {
-  void *kept = &kept;
+Test(memory, rejects_sizes_that_overflow) {
+  void *original = &original;
   size_t many = SIZE_MAX / 2;
-  cr_assert_eq(base_alloc(many, 3, "the moon", &kept), COLL_ERROR_MEMORY);
-  cr_assert_eq(kept, &kept);
-  cr_assert_not_null(strstr(base_last_error(), "the moon"), "%s", base_last_error());
+  cr_assert_eq(base_alloc(many, 3, "a huge array", &original), COLL_ERROR_MEMORY);
+  cr_assert_eq(original, &original);
+  cr_assert_not_null(strstr(base_last_error(), "a huge array"), "%s", base_last_error());
 }
 
-Test(memory, grows_and_keeps) {
+Test(memory, grows_and_keeps_the_contents) {
   int *numbers = NULL;
   size_t capacity = 0;
   for (int i = 0; i < 1000; i++) {

@@ -1,9 +1,9 @@
-/* A move copies what it is told to, and not a byte more. */
+/* Copies write exactly the given bytes. */
 #include <criterion/criterion.h>
 
 #include "base/move.h"
 
-Test(move, copies_these_bytes_alone) {
+Test(move, copies_exactly_the_given_bytes) {
   enum { ROOM = 300 };
   char from[ROOM], to[ROOM];
   for (int i = 0; i < ROOM; i++) from[i] = (char)(i % 101);
@@ -18,12 +18,12 @@ Test(move, copies_these_bytes_alone) {
   }
 }
 
-Test(move, is_asked_about_with_one_answer) {
+Test(move, reports_string_moves_consistently) {
   bool first = base_moves_strings();
   cr_assert_eq(base_moves_strings(), first);
 }
 
-Test(move, copies_every_short_length_to_the_byte) {
+Test(move, copies_every_short_length_exactly) {
   for (size_t bytes = 0; bytes <= BASE_MOVE_SHORT; bytes++) {
     char from[BASE_MOVE_SHORT], to[BASE_MOVE_SHORT + 1];
     for (size_t i = 0; i < sizeof from; i++) from[i] = (char)(i + 1);

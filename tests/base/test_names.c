@@ -1,4 +1,4 @@
-/* Every enumerator has a word of its own, and words past the end do not exist. */
+/* Every enumerator has a name of its own; values outside have none. */
 #include "base/names.h"
 
 #include <criterion/criterion.h>
@@ -25,7 +25,7 @@ Test(names, cover_every_enumerator) {
   check_distinct(names, COLL_OP_BUILTIN_COUNT);
 }
 
-Test(names, end_where_the_enumerations_end) {
+Test(names, are_null_outside_the_enumerations) {
   cr_assert_null(base_dtype_name(COLL_DTYPE_COUNT));
   cr_assert_null(base_dtype_name((coll_dtype_t)-1));
   cr_assert_eq(base_dtype_bytes(COLL_DTYPE_COUNT), 0);
@@ -34,14 +34,14 @@ Test(names, end_where_the_enumerations_end) {
   cr_assert_null(base_collective_name(COLL_COLLECTIVE_COUNT));
 }
 
-Test(names, find_collectives_both_ways) {
+Test(names, find_collectives_by_name) {
   for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) {
     coll_collective_t found = COLL_COLLECTIVE_COUNT;
     cr_assert_eq(base_collective_find(base_collective_name((coll_collective_t)i), &found), COLL_OK);
     cr_assert_eq((int)found, i);
   }
-  coll_collective_t kept = COLL_BARRIER;
-  cr_assert_eq(base_collective_find("allreduse", &kept), COLL_ERROR_INVALID);
+  coll_collective_t original = COLL_BARRIER;
+  cr_assert_eq(base_collective_find("allreduse", &original), COLL_ERROR_INVALID);
   cr_assert_not_null(strstr(base_last_error(), "'allreduce'"), "%s", base_last_error());
-  cr_assert_eq(kept, COLL_BARRIER);
+  cr_assert_eq(original, COLL_BARRIER);
 }

@@ -1,4 +1,4 @@
-/* The option parser: every form of writing one, every way to get it wrong, and the help page. */
+/* The option parser: every form of an option, every kind of mistake, and the help page. */
 #include "base/options.h"
 
 #include <criterion/criterion.h>
@@ -47,7 +47,7 @@ static coll_status_t parse(char **argv, int *first, bool *helped) {
 }
 #define PARSE(first, helped, ...) parse((char *[]){"prog", __VA_ARGS__, NULL}, first, helped)
 
-Test(options, takes_every_form) {
+Test(options, parses_every_form) {
   int first = 0;
   bool helped = true;
   cr_assert_eq(PARSE(&first, &helped, "-c", "-n", "5", "--rate=2e3", "--mode", "tree", "-b", "64K",
@@ -59,7 +59,7 @@ Test(options, takes_every_form) {
   cr_assert_not(helped);
 }
 
-Test(options, leaves_defaults_and_stops_where_told) {
+Test(options, keeps_defaults_and_stops_at_words_and_dashes) {
   int first = 0;
   bool helped;
   cr_assert_eq(PARSE(&first, &helped, "--", "-c"), COLL_OK);
@@ -68,7 +68,7 @@ Test(options, leaves_defaults_and_stops_where_told) {
   cr_assert_eq(first, 1, "a lone dash is a word");
 }
 
-Test(options, refuses_what_is_wrong_and_says_why) {
+Test(options, rejects_wrong_options_with_a_reason) {
   static const struct {
     char *words[3];
     const char *says;
@@ -97,10 +97,10 @@ Test(options, refuses_what_is_wrong_and_says_why) {
     cr_assert_not_null(strstr(base_last_error(), bad[i].says), "%s", base_last_error());
     cr_assert_eq(first, 77);
   }
-  cr_assert(ranks == 2 && bytes == 8 && rate == 1.5 && mode == 0, "a refused value was stored");
+  cr_assert(ranks == 2 && bytes == 8 && rate == 1.5 && mode == 0, "a rejected value was stored");
 }
 
-Test(options, prints_a_page_with_every_option) {
+Test(options, prints_every_option_in_the_help) {
   char page[4096] = "";
   FILE *out = fmemopen(page, sizeof page, "w");
   cr_assert_not_null(out);
@@ -114,7 +114,7 @@ Test(options, prints_a_page_with_every_option) {
   }
 }
 
-Test(options, notices_a_call_for_help) {
+Test(options, reports_a_request_for_help) {
   int first;
   bool helped = false;
   cr_assert_eq(PARSE(&first, &helped, "-n", "3", "--help", "--nonsense"), COLL_OK);

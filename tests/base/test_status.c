@@ -1,4 +1,4 @@
-/* The last error: kept per thread, whole, and safe to quote in the next one. */
+/* The last error: one per thread, complete, and safe to quote in the next one. */
 #include "base/status.h"
 
 #include <criterion/criterion.h>
@@ -7,26 +7,26 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SENTENCE_BYTES 64
+#define MESSAGE_BYTES 64
 
-Test(status, starts_with_no_sentence) {
+Test(status, has_no_message_at_first) {
   cr_assert_str_eq(base_last_error(), "");
 }
 
-Test(status, keeps_the_sentence_and_returns_the_status) {
-  cr_assert_eq(base_fail(COLL_ERROR_TIMEOUT, "rank %d did not come", 3), COLL_ERROR_TIMEOUT);
-  cr_assert_str_eq(base_last_error(), "rank 3 did not come");
+Test(status, stores_the_message_and_returns_the_status) {
+  cr_assert_eq(base_fail(COLL_ERROR_TIMEOUT, "rank %d did not join", 3), COLL_ERROR_TIMEOUT);
+  cr_assert_str_eq(base_last_error(), "rank 3 did not join");
   base_fail(COLL_ERROR_SYSTEM, "again: %s", base_last_error());
-  cr_assert_str_eq(base_last_error(), "again: rank 3 did not come");
+  cr_assert_str_eq(base_last_error(), "again: rank 3 did not join");
 }
 
-Test(status, ends_with_what_errno_says) {
+Test(status, appends_the_text_of_errno) {
   errno = ENOENT;
   cr_assert_eq(base_fail_errno(COLL_ERROR_SYSTEM, "cannot open %s", "x"), COLL_ERROR_SYSTEM);
   cr_assert_str_eq(base_last_error(), "cannot open x: No such file or directory");
 }
 
-Test(status, cuts_what_is_too_long) {
+Test(status, truncates_long_messages) {
   char endless[5000];
   memset(endless, 'y', sizeof endless);
   endless[sizeof endless - 1] = '\0';
@@ -40,7 +40,7 @@ static coll_status_t passes_on(coll_status_t status, int *reached) {
   return COLL_OK;
 }
 
-Test(status, is_passed_on_by_try) {
+Test(status, is_returned_by_coll_try) {
   int reached = 0;
   cr_assert_eq(passes_on(COLL_ERROR_MEMORY, &reached), COLL_ERROR_MEMORY);
   cr_assert_eq(reached, 0);
@@ -48,23 +48,23 @@ Test(status, is_passed_on_by_try) {
   cr_assert_eq(reached, 1);
 }
 
-static void *fails_elsewhere(void *sentence) {
-  base_fail(COLL_ERROR_INTERNAL, "elsewhere");
-  snprintf(sentence, SENTENCE_BYTES, "%s", base_last_error());
+static void *fail_in_thread(void *message) {
+  base_fail(COLL_ERROR_INTERNAL, "in the other thread");
+  snprintf(message, MESSAGE_BYTES, "%s", base_last_error());
   return NULL;
 }
 
-Test(status, belongs_to_the_thread) {
-  char sentence[SENTENCE_BYTES];
+Test(status, is_private_to_the_thread) {
+  char message[MESSAGE_BYTES];
   pthread_t thread;
   base_fail(COLL_ERROR_INVALID, "here");
-  cr_assert_eq(pthread_create(&thread, NULL, fails_elsewhere, sentence), 0);
+  cr_assert_eq(pthread_create(&thread, NULL, fail_in_thread, message), 0);
   pthread_join(thread, NULL);
-  cr_assert_str_eq(sentence, "elsewhere");
+  cr_assert_str_eq(message, "in the other thread");
   cr_assert_str_eq(base_last_error(), "here");
 }
 
-Test(status, has_a_word_for_each) {
+Test(status, has_a_text_for_each_value) {
   for (int i = 0; i < COLL_STATUS_COUNT; i++) {
     cr_assert_str_neq(base_status_string((coll_status_t)i), "unknown status", "%d", i);
   }

@@ -1,4 +1,4 @@
-/* Parsers take the whole text or nothing. */
+/* Parsers accept the whole text or nothing. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 
 static const char *const fruit[] = {"ring", "tree", "halving"};
 
-Test(words, finds_the_nearest) {
+Test(text, finds_the_nearest_word) {
   cr_assert_str_eq(base_text_nearest("rnig", fruit, 3), "ring");
   cr_assert_str_eq(base_text_nearest("halfing", fruit, 3), "halving");
   cr_assert_str_eq(base_text_nearest("", fruit, 3), "ring"); /* a tie: the first */
@@ -17,7 +17,7 @@ Test(words, finds_the_nearest) {
   cr_assert_not_null(base_text_nearest(endless, fruit, 3));
 }
 
-Test(words, reads_integers) {
+Test(text, parses_integers) {
   int64_t value = -1;
   cr_assert(base_text_integer("0", 0, 9, &value) && value == 0);
   cr_assert(base_text_integer("-9223372036854775808", INT64_MIN, INT64_MAX, &value));
@@ -29,10 +29,10 @@ Test(words, reads_integers) {
   }
   cr_assert_not(base_text_integer("10", 0, 9, &value));
   cr_assert_not(base_text_integer("-1", 0, 9, &value));
-  cr_assert_eq(value, INT64_MIN, "a refused text set the value");
+  cr_assert_eq(value, INT64_MIN, "a rejected text set the value");
 }
 
-Test(words, reads_numbers) {
+Test(text, parses_numbers) {
   double value = 0.0;
   cr_assert(base_text_number("1e-3", &value) && value == 1e-3);
   static const char *const bad[] = {"", " 1", "1,5", "nan", "inf", "1e999", "x"};
@@ -41,7 +41,7 @@ Test(words, reads_numbers) {
   }
 }
 
-Test(words, reads_and_writes_bytes) {
+Test(text, parses_and_formats_byte_counts) {
   static const struct {
     const char *text;
     uint64_t bytes;
@@ -60,5 +60,5 @@ Test(words, reads_and_writes_bytes) {
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     cr_assert_not(base_text_bytes(bad[i], &bytes), "'%s'", bad[i]);
   }
-  cr_assert_eq(bytes, 3072, "a refused text set the value");
+  cr_assert_eq(bytes, 3072, "a rejected text set the value");
 }

@@ -1,7 +1,7 @@
 /*
- * Every case fills guarded buffers with seeded values (ordinary ones, random bits, and the corners
- * of the type), lets the device work, and compares every element with the reference, every source
- * with what it held, and every guard byte.
+ * Every case fills guarded buffers with seeded values (ordinary ones, random bits, and corner cases
+ * of the type), runs the device, and compares every element with the reference, every source with
+ * its original content, and every guard byte.
  */
 #include "device/kit.h"
 
@@ -13,13 +13,13 @@
 #include "base/names.h"
 #include "device/reference.h"
 
-#define SOURCES_MAX 15 /* 8 + 4 + 2 + 1: runs of all sizes */
+#define SOURCES_MAX 15 /* 8 + 4 + 2 + 1: groups of all sizes */
 #define DSTS_MAX 3
 #define COUNT_MAX 4099
 #define GUARD_BYTES 64
 #define GUARD 0xa5
 
-/* Bytes with a guard on both sides. `data` starts `skew` elements off a cache line. */
+/* A buffer with guard bytes on both sides. `data` starts `skew` elements after a cache line. */
 typedef struct buffer {
   unsigned char *memory, *data;
   size_t bytes, lead;
@@ -66,7 +66,8 @@ static void fill(coll_dtype_t dtype, unsigned char *data, size_t count, uint64_t
     unsigned kind = (unsigned)(random_next(&seed) % 4);
     double ordinary = (double)(int64_t)(bits >> 11) / 0x1p50 - 4.0;
     if (!reference_is_float(dtype)) {
-      if (kind == 0) bits = (uint64_t)((int64_t)(bits % 5) - 2); /* corners arise from these */
+      /* small integers, from which corner cases arise */
+      if (kind == 0) bits = (uint64_t)((int64_t)(bits % 5) - 2);
       if (kind == 1) bits = bits % 2 == 0 ? UINT64_MAX >> 1 : (uint64_t)1 << (bytes * 8 - 1);
       memcpy(data + i * bytes, &bits, bytes);
     } else if (kind == 0) {
@@ -78,13 +79,14 @@ static void fill(coll_dtype_t dtype, unsigned char *data, size_t count, uint64_t
   }
 }
 
-/* The hint of what the bytes are a part of, in turn: nothing else, much more, what is read soon. */
-static size_t whole_by(size_t turn, size_t bytes) {
-  const size_t wholes[] = {bytes, bytes * 1000, 0};
-  return wholes[turn % (sizeof wholes / sizeof wholes[0])];
+/* A nontemporal_hint for a part of `bytes`, in turn: the whole operation, a small part of it, and a
+ * result that is loaded again soon. */
+static size_t hint_for(size_t turn, size_t bytes) {
+  const size_t hints[] = {bytes, bytes * 1000, 0};
+  return hints[turn % (sizeof hints / sizeof hints[0])];
 }
 
-/* To one destination, as one whole. */
+/* Reduces to one destination, in one part. */
 static coll_status_t reduce(const device_ops_t *ops, void *dst, const void *const sources[],
                             int source_count, size_t count, coll_dtype_t dtype, int op) {
   return ops->reduce(&dst, 1, 0, sources, source_count, count, dtype, (coll_op_t)op,
@@ -97,14 +99,14 @@ static void check_copies(const device_ops_t *ops, size_t bytes) {
   for (size_t skew = 0; skew < 4; skew++) {
     buffer_t src = buffer_create(bytes, skew % 2), dst = buffer_create(bytes, skew / 2 * 5);
     fill(COLL_UINT8, src.data, bytes, bytes);
-    cr_assert_eq(ops->copy(dst.data, src.data, bytes, whole_by(skew, bytes)), COLL_OK, "%s",
+    cr_assert_eq(ops->copy(dst.data, src.data, bytes, hint_for(skew, bytes)), COLL_OK, "%s",
                  base_last_error());
     ops->store_fence();
     cr_assert_eq(memcmp(dst.data, src.data, bytes), 0, "copy of %zu bytes", bytes);
     cr_assert_eq(ops->copy(src.data, src.data, bytes, bytes), COLL_OK, "%s", base_last_error());
     cr_assert_eq(memcmp(dst.data, src.data, bytes), 0, "copy of %zu bytes to itself", bytes);
     memset(dst.data, 0, bytes);
-    cr_assert_eq(ops->fetch(dst.data, src.data, bytes, whole_by(skew, bytes)), COLL_OK, "%s",
+    cr_assert_eq(ops->fetch(dst.data, src.data, bytes, hint_for(skew, bytes)), COLL_OK, "%s",
                  base_last_error());
     ops->store_fence();
     cr_assert_eq(memcmp(dst.data, src.data, bytes), 0, "fetch of %zu bytes", bytes);
@@ -123,26 +125,26 @@ void device_kit_copy(const device_ops_t *ops) {
 
 /* ---- reduce ---------------------------------------------------------------------------------*/
 
-/* One reduction. alias: the source that is the last destination as well, or -1. */
+/* One reduction. alias: the source that is also the last destination, or -1. */
 typedef struct reduction {
   coll_dtype_t dtype;
   coll_op_t op;
-  int dsts, kept, sources, alias;
+  int dsts, cached_dsts, sources, alias;
   size_t count;
   bool skewed;
 } reduction_t;
 
 static void check_reduction(const device_ops_t *ops, const reduction_t *r) {
   size_t element = base_dtype_bytes(r->dtype), bytes = r->count * element;
-  buffer_t given[SOURCES_MAX], kept[SOURCES_MAX];
+  buffer_t given[SOURCES_MAX], original[SOURCES_MAX];
   const void *sources[SOURCES_MAX], *originals[SOURCES_MAX];
   for (int k = 0; k < r->sources; k++) {
     given[k] = buffer_create(bytes, r->skewed ? (size_t)(k % 3 + 1) * element : 0);
-    kept[k] = buffer_create(bytes, 0);
+    original[k] = buffer_create(bytes, 0);
     fill(r->dtype, given[k].data, r->count, (uint64_t)k * 7919 + r->count);
-    if (bytes > 0) memcpy(kept[k].data, given[k].data, bytes);
+    if (bytes > 0) memcpy(original[k].data, given[k].data, bytes);
     sources[k] = given[k].data;
-    originals[k] = kept[k].data;
+    originals[k] = original[k].data;
   }
   buffer_t apart[DSTS_MAX], right = buffer_create(bytes, 0);
   void *dsts[DSTS_MAX];
@@ -150,8 +152,8 @@ static void check_reduction(const device_ops_t *ops, const reduction_t *r) {
     apart[d] = buffer_create(bytes, r->skewed ? (size_t)(d + 1) * element : 0);
     dsts[d] = d == r->dsts - 1 && r->alias >= 0 ? given[r->alias].data : apart[d].data;
   }
-  coll_status_t status = ops->reduce(dsts, r->dsts, r->kept, sources, r->sources, r->count,
-                                     r->dtype, r->op, whole_by(r->count, bytes));
+  coll_status_t status = ops->reduce(dsts, r->dsts, r->cached_dsts, sources, r->sources, r->count,
+                                     r->dtype, r->op, hint_for(r->count, bytes));
   char what[128];
   snprintf(what, sizeof what, "%s %s of %d x %zu to %d, alias %d, skew %d",
            base_dtype_name(r->dtype), base_op_name(r->op), r->sources, r->count, r->dsts, r->alias,
@@ -165,17 +167,17 @@ static void check_reduction(const device_ops_t *ops, const reduction_t *r) {
     }
   }
   for (int k = 0; k < r->sources; k++) {
-    bool same = k == r->alias || memcmp(given[k].data, kept[k].data, bytes) == 0;
+    bool same = k == r->alias || memcmp(given[k].data, original[k].data, bytes) == 0;
     cr_assert(same, "%s: source %d was changed", what, k);
     buffer_destroy(&given[k], what);
-    buffer_destroy(&kept[k], what);
+    buffer_destroy(&original[k], what);
   }
   for (int d = 0; d < r->dsts; d++) buffer_destroy(&apart[d], what);
   buffer_destroy(&right, what);
 }
 
-/* Nothing to do needs no buffers. */
-void device_kit_nothing(const device_ops_t *ops, coll_dtype_t dtype) {
+/* Zero elements need no buffers. */
+void device_kit_empty(const device_ops_t *ops, coll_dtype_t dtype) {
   const void *sources[] = {NULL, NULL};
   void *dst = NULL;
   uint64_t scalar = 0;
@@ -200,7 +202,7 @@ void device_kit_reduce(const device_ops_t *ops, coll_dtype_t dtype) {
           r.dsts = (a + (int)c) % DSTS_MAX + 1;
           r.alias = aliases[a];
           r.skewed = (a + (int)c) % 2 == 1;
-          r.kept = (r.sources + (int)c) % (r.dsts + 1);
+          r.cached_dsts = (r.sources + (int)c) % (r.dsts + 1);
           check_reduction(ops, &r);
         }
       }
@@ -208,7 +210,7 @@ void device_kit_reduce(const device_ops_t *ops, coll_dtype_t dtype) {
   }
 }
 
-/* Every length of the part that is left when a vector is full, at three places. */
+/* Every length of the part after the last full vector, at three alignments. */
 void device_kit_tails(const device_ops_t *ops, coll_dtype_t dtype) {
   reduction_t r = {.dtype = dtype, .op = COLL_SUM, .alias = -1};
   for (r.count = 0; r.count <= 130; r.count++) {
@@ -220,7 +222,7 @@ void device_kit_tails(const device_ops_t *ops, coll_dtype_t dtype) {
   }
 }
 
-/* The bits of another table, NaNs included. */
+/* Computes the same bits as another table, NaNs included. */
 void device_kit_agree(const device_ops_t *ops, const device_ops_t *other, coll_dtype_t dtype) {
   size_t element = base_dtype_bytes(dtype), bytes = COUNT_MAX * element;
   buffer_t in[3], out = buffer_create(bytes, 0), right = buffer_create(bytes, 0);
@@ -255,22 +257,23 @@ void device_kit_agree(const device_ops_t *ops, const device_ops_t *other, coll_d
   buffer_destroy(&right, "other destination");
 }
 
-/* The same values one by one, at an odd place and all together: the same bits, NaNs included. */
-void device_kit_place(const device_ops_t *ops, coll_dtype_t dtype) {
+/* Reduces the same values one by one, at an odd alignment and all together: the same bits, NaNs
+ * included. */
+void device_kit_position(const device_ops_t *ops, coll_dtype_t dtype) {
   enum { COUNT = 1021, SKEW = 3 };
   size_t element = base_dtype_bytes(dtype), bytes = COUNT * element;
   for (int sources = 2; sources <= 3; sources++) {
     for (int op = 0; op < COLL_OP_BUILTIN_COUNT; op++) {
-      buffer_t in[3], moved[3];
+      buffer_t in[3], shifted[3];
       const void *all[3], *off[3], *one[3];
       buffer_t out = buffer_create(bytes, 0), out_off = buffer_create(bytes, SKEW * element);
       for (int k = 0; k < 3; k++) {
         in[k] = buffer_create(bytes, 0);
-        moved[k] = buffer_create(bytes, SKEW * element);
+        shifted[k] = buffer_create(bytes, SKEW * element);
         fill(dtype, in[k].data, COUNT, (uint64_t)k + 99);
-        memcpy(moved[k].data, in[k].data, bytes);
+        memcpy(shifted[k].data, in[k].data, bytes);
         all[k] = in[k].data;
-        off[k] = moved[k].data + element;
+        off[k] = shifted[k].data + element;
       }
       cr_assert_eq(reduce(ops, out.data, all, sources, COUNT, dtype, op), COLL_OK);
       cr_assert_eq(reduce(ops, out_off.data + element, off, sources, COUNT - 1, dtype, op),
@@ -284,14 +287,14 @@ void device_kit_place(const device_ops_t *ops, coll_dtype_t dtype) {
                      base_op_name((coll_op_t)op), sources, i);
       }
       cr_assert_eq(memcmp(out_off.data + element, out.data + element, bytes - element), 0,
-                   "%s %s of %d depends on the place", base_dtype_name(dtype),
+                   "%s %s of %d depends on the position", base_dtype_name(dtype),
                    base_op_name((coll_op_t)op), sources);
       for (int k = 0; k < 3; k++) {
         buffer_destroy(&in[k], "reduce source");
-        buffer_destroy(&moved[k], "moved reduce source");
+        buffer_destroy(&shifted[k], "shifted reduce source");
       }
       buffer_destroy(&out, "reduce destination");
-      buffer_destroy(&out_off, "moved reduce destination");
+      buffer_destroy(&out_off, "shifted reduce destination");
     }
   }
 }
@@ -301,20 +304,20 @@ void device_kit_place(const device_ops_t *ops, coll_dtype_t dtype) {
 static void check_scale(const device_ops_t *ops, coll_dtype_t dtype, size_t count,
                         const void *scalar, bool in_place) {
   size_t element = base_dtype_bytes(dtype), bytes = count * element;
-  buffer_t src = buffer_create(bytes, element), kept = buffer_create(bytes, 0);
+  buffer_t src = buffer_create(bytes, element), original = buffer_create(bytes, 0);
   buffer_t dst = buffer_create(bytes, 0), right = buffer_create(bytes, 0);
   fill(dtype, src.data, count, count + 5);
-  if (bytes > 0) memcpy(kept.data, src.data, bytes);
+  if (bytes > 0) memcpy(original.data, src.data, bytes);
   void *out = in_place ? src.data : dst.data;
   cr_assert_eq(ops->scale(out, src.data, count, dtype, scalar), COLL_OK, "%s", base_last_error());
   for (size_t i = 0; i < count; i++) {
-    reference_scale(dtype, scalar, kept.data, i, right.data);
+    reference_scale(dtype, scalar, original.data, i, right.data);
     cr_assert(reference_same(dtype, out, right.data, i), "%s scale of %zu: element %zu is wrong",
               base_dtype_name(dtype), count, i);
   }
-  cr_assert(in_place || memcmp(src.data, kept.data, bytes) == 0, "scale changed its source");
+  cr_assert(in_place || memcmp(src.data, original.data, bytes) == 0, "scale changed its source");
   buffer_destroy(&src, "scale source");
-  buffer_destroy(&kept, "kept source");
+  buffer_destroy(&original, "copy of the source");
   buffer_destroy(&dst, "scale destination");
   buffer_destroy(&right, "reference");
 }
@@ -326,7 +329,7 @@ void device_kit_scale(const device_ops_t *ops, coll_dtype_t dtype) {
   fill(dtype, scalars, 24, 11);
   for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
     for (size_t s = 0; s < 24; s++) {
-      memcpy(scalar + 1, scalars + s * element, element); /* aligned to nothing */
+      memcpy(scalar + 1, scalars + s * element, element); /* unaligned */
       check_scale(ops, dtype, counts[c], scalar + 1, s % 2 == 1);
     }
   }
@@ -339,20 +342,20 @@ void device_kit_divide(const device_ops_t *ops, coll_dtype_t dtype) {
   for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
     for (size_t d = 0; d < sizeof divisors / sizeof divisors[0]; d++) {
       size_t bytes = counts[c] * element;
-      buffer_t buffer = buffer_create(bytes, d % 2 * element), kept = buffer_create(bytes, 0);
+      buffer_t buffer = buffer_create(bytes, d % 2 * element), original = buffer_create(bytes, 0);
       buffer_t right = buffer_create(bytes, 0);
       fill(dtype, buffer.data, counts[c], c + d);
-      if (bytes > 0) memcpy(kept.data, buffer.data, bytes);
+      if (bytes > 0) memcpy(original.data, buffer.data, bytes);
       cr_assert_eq(ops->divide(buffer.data, counts[c], dtype, divisors[d]), COLL_OK, "%s",
                    base_last_error());
       for (size_t i = 0; i < counts[c]; i++) {
-        reference_divide(dtype, divisors[d], kept.data, i, right.data);
+        reference_divide(dtype, divisors[d], original.data, i, right.data);
         cr_assert(reference_same(dtype, buffer.data, right.data, i),
                   "%s divide of %zu by %d: element %zu is wrong", base_dtype_name(dtype), counts[c],
                   divisors[d], i);
       }
       buffer_destroy(&buffer, "divide");
-      buffer_destroy(&kept, "kept buffer");
+      buffer_destroy(&original, "copy of the buffer");
       buffer_destroy(&right, "reference");
     }
   }
@@ -374,7 +377,7 @@ static void fill_patterns(size_t element, size_t count, size_t partner, unsigned
   }
 }
 
-/* Every float8 meets every float8; every 16-bit pattern meets some 40. */
+/* Reduces every pair of float8 patterns; every 16-bit pattern with some 40 others. */
 void device_kit_patterns(const device_ops_t *ops, coll_dtype_t dtype) {
   size_t element = base_dtype_bytes(dtype), count = (size_t)1 << (8 * element);
   size_t stride = element == 1 ? 1 : 1627;

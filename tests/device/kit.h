@@ -1,6 +1,6 @@
 /*
- * The conformance kit of device_ops_t: what every device table must do, checked against the
- * reference. A device is done when DEVICE_KIT(suite, table) passes; buffers are ordinary memory.
+ * Conformance tests of device_ops_t: what every device table must do, compared with the reference.
+ * A device is complete when DEVICE_KIT(suite, table) passes. Buffers are ordinary memory.
  */
 #ifndef TESTS_DEVICE_KIT_H
 #define TESTS_DEVICE_KIT_H
@@ -9,36 +9,36 @@
 
 #include "device/ops.h"
 
-/* Each fails the running Criterion test with what went wrong: dtype, op, sources, count, element.
- */
+/* Each fails the running Criterion test with a message that names dtype, op, sources, count and
+ * element. */
 void device_kit_copy(const device_ops_t *ops);
-void device_kit_nothing(const device_ops_t *ops, coll_dtype_t dtype);
+void device_kit_empty(const device_ops_t *ops, coll_dtype_t dtype);
 void device_kit_reduce(const device_ops_t *ops, coll_dtype_t dtype);
 void device_kit_tails(const device_ops_t *ops, coll_dtype_t dtype);
 void device_kit_agree(const device_ops_t *ops, const device_ops_t *other, coll_dtype_t dtype);
-void device_kit_place(const device_ops_t *ops, coll_dtype_t dtype);
+void device_kit_position(const device_ops_t *ops, coll_dtype_t dtype);
 void device_kit_scale(const device_ops_t *ops, coll_dtype_t dtype);
 void device_kit_divide(const device_ops_t *ops, coll_dtype_t dtype);
 void device_kit_patterns(const device_ops_t *ops, coll_dtype_t dtype);
 
-#define DEVICE_KIT_DTYPE(suite, table, name, dtype)   \
-  Test(suite, reduces_##name) {                       \
-    device_kit_reduce(&(table), dtype);               \
-  }                                                   \
-  Test(suite, reduces_every_tail_of_##name) {         \
-    device_kit_tails(&(table), dtype);                \
-  }                                                   \
-  Test(suite, computes_##name##_alike_at_any_place) { \
-    device_kit_place(&(table), dtype);                \
-  }                                                   \
-  Test(suite, scales_##name) {                        \
-    device_kit_scale(&(table), dtype);                \
-  }                                                   \
-  Test(suite, divides_##name) {                       \
-    device_kit_divide(&(table), dtype);               \
-  }                                                   \
-  Test(suite, takes_no_##name##_at_all) {             \
-    device_kit_nothing(&(table), dtype);              \
+#define DEVICE_KIT_DTYPE(suite, table, name, dtype)      \
+  Test(suite, reduces_##name) {                          \
+    device_kit_reduce(&(table), dtype);                  \
+  }                                                      \
+  Test(suite, reduces_every_tail_of_##name) {            \
+    device_kit_tails(&(table), dtype);                   \
+  }                                                      \
+  Test(suite, computes_##name##_alike_at_any_position) { \
+    device_kit_position(&(table), dtype);                \
+  }                                                      \
+  Test(suite, scales_##name) {                           \
+    device_kit_scale(&(table), dtype);                   \
+  }                                                      \
+  Test(suite, divides_##name) {                          \
+    device_kit_divide(&(table), dtype);                  \
+  }                                                      \
+  Test(suite, accepts_zero_##name##_elements) {          \
+    device_kit_empty(&(table), dtype);                   \
   }
 
 /* Defines the kit's tests for one table. */

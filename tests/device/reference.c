@@ -1,6 +1,6 @@
 /*
- * Floats travel as double: the sum, product or quotient of two float32 rounded to double and then
- * to float32 is the correctly rounded one, because double has more than twice the digits.
+ * Floats are passed as double: the sum, product or quotient of two float32 rounded to double and
+ * then to float32 is correctly rounded, because double has more than twice the digits.
  */
 #include "device/reference.h"
 
@@ -53,7 +53,8 @@ static uint32_t narrow_pattern(format_t format, double value) {
   if (isnan(value)) return sign | ((1u << (format.bits - 1)) - 1);
   double magnitude = fabs(value);
   uint32_t low = 0, high = largest_finite(format), last = high;
-  while (low < high) { /* the largest pattern that is not above */
+  /* binary search for the largest pattern whose value is not above the number */
+  while (low < high) {
     uint32_t middle = (low + high + 1) / 2;
     if (narrow_value(format, middle) <= magnitude) {
       low = middle;
@@ -64,7 +65,7 @@ static uint32_t narrow_pattern(format_t format, double value) {
   double below = narrow_value(format, low);
   if (low == last && !format.has_infinity) return sign | last;
   if (isinf(magnitude)) return sign | (last + 1);
-  /* Beyond the largest number the next one is where it would be with a larger exponent. */
+  /* The number after the largest is where it would be with a larger exponent. */
   double above =
       low == last ? below + (below - narrow_value(format, low - 1)) : narrow_value(format, low + 1);
   double up = above - magnitude, down = magnitude - below;
@@ -119,7 +120,7 @@ static integer_t load_integer(coll_dtype_t dtype, const void *array, size_t inde
   }
 }
 
-/* Keeps the low bits: little or big end, the value modulo 2^width. */
+/* Stores the low bits, in either byte order: the value modulo 2^width. */
 static void store_integer(coll_dtype_t dtype, integer_t value, void *array, size_t index) {
   uint64_t low = (uint64_t)value;
   switch (base_dtype_bytes(dtype)) {
@@ -151,7 +152,7 @@ static integer_t integer_fold(coll_op_t op, integer_t a, integer_t b) {
   }
 }
 
-/* Left op right, cut at the largest power of two below count. */
+/* Left op right, split at the largest power of two below count. */
 static double float_tree(coll_dtype_t dtype, coll_op_t op, const void *const sources[], int count,
                          size_t index) {
   if (count == 1) return reference_decode(dtype, sources[0], index);
@@ -169,13 +170,13 @@ void reference_reduce(coll_dtype_t dtype, coll_op_t op, const void *const source
   } else if (reference_is_float(dtype)) {
     reference_encode(dtype, float_tree(dtype, op, sources, count, index), dst, index);
   } else {
-    uint64_t kept[1];
-    store_integer(dtype, load_integer(dtype, sources[0], index), kept, 0);
+    uint64_t result[1];
+    store_integer(dtype, load_integer(dtype, sources[0], index), result, 0);
     for (int k = 1; k < count; k++) {
       integer_t next = load_integer(dtype, sources[k], index);
-      store_integer(dtype, integer_fold(op, load_integer(dtype, kept, 0), next), kept, 0);
+      store_integer(dtype, integer_fold(op, load_integer(dtype, result, 0), next), result, 0);
     }
-    store_integer(dtype, load_integer(dtype, kept, 0), dst, index);
+    store_integer(dtype, load_integer(dtype, result, 0), dst, index);
   }
 }
 

@@ -1,8 +1,8 @@
 /*
- * How fast the host device's tables are: bytes of destination per second, by instruction set,
- * kernel and size, beside memcpy. All rows of a column take turns, so that what else the machine
- * does befalls them alike; the median of the turns is shown. With an argument, that many processes
- * measure at the same time and the first one shows.
+ * Benchmark of the host device's tables: bytes of destination per second, by instruction set,
+ * kernel and size, next to memcpy. All rows of a column are measured in turns, so that other load
+ * on the machine affects them alike; the median of the turns is printed. With an argument N, N
+ * processes measure at the same time and the first one prints.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,9 @@
 #include "device/host/host.h"
 
 #define TURNS 25
-#define TURN_BYTES ((size_t)256 << 10) /* smaller destinations are written several times a turn */
+#define TURN_BYTES                                                               \
+  ((size_t)256 << 10) /* smaller destinations are written several times per turn \
+                       */
 #define POOL_BYTES ((size_t)192 << 20)
 #define ROWS_MAX 128
 
@@ -26,7 +28,7 @@ static const char *const isas[] = {"portable", "avx2", "avx512", "avx512bf16", "
 static const size_t sizes[] = {16 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
 enum { ISAS = sizeof isas / sizeof isas[0], SIZES = sizeof sizes / sizeof sizes[0] };
 
-/* One row of the table. sources 0: memcpy, 1: copy, else a sum. */
+/* One row of the table. sources 0: memcpy, 1: copy, otherwise a sum. */
 typedef struct row {
   const device_ops_t *ops;
   int sources;

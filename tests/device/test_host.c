@@ -1,5 +1,5 @@
-/* The tables of the host device against the kit and each other, what they stream, and their
- * conversions one pattern at a time. */
+/* Tests the tables of the host device with the kit and against each other, streaming, and the
+ * conversions of every pattern. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +10,13 @@
 #include "device/kit.h"
 #include "device/reference.h"
 
-#define STREAM_BYTES 4096 /* among the sizes of the kit */
+#define STREAM_BYTES 4096 /* within the range of sizes of the kit */
 
-/* The table of that name, streaming what has at least stream_bytes. Where the processor has no such
- * instructions there is nothing to test. */
+/* Returns the table of that name, set to stream from stream_bytes. Skips the test if the processor
+ * lacks the instructions. */
 static const device_ops_t *table(const char *isa, size_t stream_bytes) {
   const device_ops_t *ops = host_isa_find(isa);
-  if (ops == NULL) cr_skip_test("no %s here", isa);
+  if (ops == NULL) cr_skip_test("this processor has no %s", isa);
   host_stream_set(stream_bytes);
   return ops;
 }
@@ -32,7 +32,7 @@ DEVICE_KIT(neon, *table("neon", SIZE_MAX))
 static const char *const isas[] = {"avx2", "avx512", "avx512bf16", "neon"};
 enum { ISAS = sizeof isas / sizeof isas[0] };
 
-Test(host, streams_what_is_large_enough) {
+Test(host, computes_correctly_when_streaming) {
   for (int i = 0; i < ISAS; i++) {
     if (host_isa_find(isas[i]) == NULL) continue;
     const device_ops_t *ops = table(isas[i], STREAM_BYTES);
@@ -48,8 +48,8 @@ Test(host, streams_what_is_large_enough) {
   }
 }
 
-/* Larger than any size of the kit: from 1 MiB on copies take other instructions. */
-Test(host, copies_what_is_larger_than_a_cache) {
+/* Larger than any size of the kit: from 1 MiB on copies use other instructions. */
+Test(host, copies_more_than_1_mib) {
   enum { BYTES = (1 << 20) + 77, EDGE = 64, ROOM = BYTES + 3 * EDGE };
   unsigned char *src = malloc(ROOM), *dst = malloc(ROOM);
   cr_assert(src != NULL && dst != NULL);
@@ -57,18 +57,20 @@ Test(host, copies_what_is_larger_than_a_cache) {
   for (int i = 0; i < ISAS; i++) {
     if (host_isa_find(isas[i]) == NULL) continue;
     const device_ops_t *ops = table(isas[i], SIZE_MAX);
-    for (size_t late = EDGE; late < 2 * EDGE; late += 21) {
+    for (size_t shift = EDGE; shift < 2 * EDGE; shift += 21) {
       memset(dst, 0xa5, ROOM);
-      cr_assert_eq(ops->copy(dst + late, src + EDGE, BYTES, BYTES), COLL_OK);
-      cr_assert_eq(memcmp(dst + late, src + EDGE, BYTES), 0, "%s, %zu bytes late", isas[i], late);
-      cr_assert(dst[late - 1] == 0xa5 && dst[late + BYTES] == 0xa5, "%s: wrote beside", isas[i]);
+      cr_assert_eq(ops->copy(dst + shift, src + EDGE, BYTES, BYTES), COLL_OK);
+      cr_assert_eq(memcmp(dst + shift, src + EDGE, BYTES), 0, "%s, %zu bytes shift", isas[i],
+                   shift);
+      cr_assert(dst[shift - 1] == 0xa5 && dst[shift + BYTES] == 0xa5,
+                "%s: wrote outside of the destination", isas[i]);
     }
   }
   free(src);
   free(dst);
 }
 
-Test(host, computes_the_same_bits_with_all_instructions) {
+Test(host, computes_the_same_bits_with_all_instruction_sets) {
   for (int i = 0; i < ISAS; i++) {
     const device_ops_t *ops = host_isa_find(isas[i]);
     for (int dtype = 0; ops != NULL && dtype < COLL_DTYPE_COUNT; dtype++) {
@@ -77,7 +79,7 @@ Test(host, computes_the_same_bits_with_all_instructions) {
   }
 }
 
-Test(host, takes_the_instructions_that_it_is_told) {
+Test(host, opens_the_table_that_the_knob_names) {
   const device_ops_t *ops = NULL;
   setenv("COLL_ISA", "portable", 1);
   cr_assert_eq(device_host_open(&ops), COLL_OK, "%s", base_last_error());
@@ -155,14 +157,14 @@ Test(narrow, decodes_and_encodes_every_pattern) {
       } else {
         cr_assert((double)value == right && !signbit(value) == !signbit(right), "%s 0x%x is %a",
                   c->name, i, (double)value);
-        cr_assert_eq(pattern_of(c, value), pattern, "%s 0x%x came back as 0x%x", c->name, i,
+        cr_assert_eq(pattern_of(c, value), pattern, "%s 0x%x was encoded as 0x%x", c->name, i,
                      pattern_of(c, value));
       }
     }
   }
 }
 
-Test(narrow, rounds_ties_to_even_and_their_neighbours_apart) {
+Test(narrow, rounds_ties_to_even_and_values_next_to_them) {
   for (int k = 0; k < CONVERSIONS; k++) {
     const conversion_t *c = &conversions[k];
     for (uint16_t i = 0; i < (1u << (8 * c->bytes - 1)) - 1; i++) {
@@ -180,7 +182,7 @@ Test(narrow, rounds_ties_to_even_and_their_neighbours_apart) {
   }
 }
 
-Test(narrow, encodes_floats_from_all_over) {
+Test(narrow, encodes_random_floats) {
   for (int k = 0; k < CONVERSIONS; k++) {
     for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 10007) {
       uint32_t pattern = (uint32_t)bits;
@@ -191,7 +193,7 @@ Test(narrow, encodes_floats_from_all_over) {
   }
 }
 
-Test(narrow, overflows_as_each_format_does) {
+Test(narrow, overflows_by_the_rules_of_each_format) {
   const conversion_t *float16 = &conversions[0], *bfloat16 = &conversions[1];
   const conversion_t *e4m3 = &conversions[2], *e5m2 = &conversions[3];
   cr_assert_eq(pattern_of(float16, 65519.0f), 0x7bff);

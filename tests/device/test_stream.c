@@ -1,9 +1,9 @@
-/* From which size destinations are streamed, and that small ones never are. */
+/* The size from which destinations are streamed; smaller ones never are. */
 #include <criterion/criterion.h>
 
 #include "device/host/host.h"
 
-Test(stream, takes_the_size_that_it_is_told) {
+Test(stream, uses_the_size_that_was_set) {
   for (int work = 0; work < HOST_WORK_COUNT; work++) {
     host_stream_set(4096);
     cr_assert(host_stream_pays(4096, (host_work_t)work));
@@ -13,7 +13,7 @@ Test(stream, takes_the_size_that_it_is_told) {
   }
 }
 
-Test(stream, finds_a_size_by_itself) {
+Test(stream, derives_a_size_from_the_cache) {
   host_stream_set(0);
   for (int work = 0; work < HOST_WORK_COUNT; work++) {
     cr_assert_not(host_stream_pays(65536, (host_work_t)work));
@@ -21,7 +21,7 @@ Test(stream, finds_a_size_by_itself) {
   }
 }
 
-Test(stream, keeps_more_of_copies_than_of_reductions_in_caches) {
+Test(stream, streams_reductions_from_a_smaller_size_than_copies) {
   host_stream_set(0);
   cr_assert(host_stream_pays((size_t)1 << 40, HOST_COPY));
   size_t least = atomic_load(&host_stream_min[HOST_COPY]);
@@ -30,8 +30,9 @@ Test(stream, keeps_more_of_copies_than_of_reductions_in_caches) {
   cr_assert(host_stream_pays(least - 1, HOST_REDUCE));
 }
 
-/* Each communicator that is made sets it, and none shall have its first large call look it up. */
-Test(stream, finds_its_size_once) {
+/* Each communicator calls host_stream_set. That must not make its first large call look up the
+ * cache again. */
+Test(stream, looks_up_the_cache_once) {
   host_stream_set(0);
   cr_assert(host_stream_pays((size_t)1 << 40, HOST_COPY));
   size_t found = atomic_load(&host_stream_min[HOST_COPY]);

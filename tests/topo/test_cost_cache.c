@@ -37,7 +37,7 @@ static FILE *open_file(const char *mode) {
   cr_assert_not_null(entries);
   for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
     if (entry->d_name[0] == '.') continue;
-    cr_assert_str_empty(path, "more than one file was left behind");
+    cr_assert_str_empty(path, "the folder contains more than one file");
     snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
   }
   closedir(entries);

@@ -1,4 +1,5 @@
-/* The machine as the kernel tells it by other means, and the arithmetic of sharing cores. */
+/* Compares the machine with what the kernel reports by other means, and tests the assignment of
+ * cores to ranks. */
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <string.h>
@@ -25,7 +26,7 @@ Test(machine, counts_what_this_process_may_use) {
   topo_machine_destroy(machine);
 }
 
-Test(machine, binding_narrows_the_affinity_and_discovery_follows) {
+Test(machine, binding_restricts_the_affinity_mask_and_later_discovery) {
   topo_machine_t *machine;
   cr_assert_eq(topo_machine_create(&machine), COLL_OK, "%s", base_last_error());
   topo_facts_t facts = topo_machine_facts(machine);
@@ -39,7 +40,7 @@ Test(machine, binding_narrows_the_affinity_and_discovery_follows) {
   topo_machine_destroy(machine);
 }
 
-Test(cpus, are_those_of_the_kernel) {
+Test(cpus, match_the_affinity_mask_of_the_kernel) {
   topo_cpus_t own = topo_cpus_own(), all = {.words = {5, [15] = 2}};
   const topo_cpus_t more = {.words = {6}};
   cr_assert_eq(topo_cpus_count(&own), allowed_threads());
@@ -47,7 +48,7 @@ Test(cpus, are_those_of_the_kernel) {
   cr_assert_eq(topo_cpus_count(&all), 4, "0, 1, 2 and 961");
 }
 
-Test(machine, an_empty_share_binds_nothing) {
+Test(machine, an_empty_share_changes_no_binding) {
   topo_machine_t *machine;
   cr_assert_eq(topo_machine_create(&machine), COLL_OK, "%s", base_last_error());
   int before = allowed_threads();
@@ -79,7 +80,7 @@ Test(share, more_ranks_than_cores_share_them_evenly_or_get_none) {
   }
 }
 
-Test(host, identity_is_the_same_in_another_process) {
+Test(host, identity_is_equal_in_another_process) {
   char mine[TOPO_HOST_BYTES];
   cr_assert_eq(topo_host_identity(mine), COLL_OK, "%s", base_last_error());
   cr_assert_gt(strlen(mine), 8);

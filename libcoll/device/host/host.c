@@ -1,6 +1,7 @@
 /*
- * Which of the tables is this processor's: those of this build from plain to wide, each with the
- * question whether the processor and its operating system know the instructions.
+ * Chooses the device table for this processor among those of this build, from plain C to the widest
+ * instructions. Each has a function that checks whether the processor and the operating system
+ * support it.
  */
 #include "device/host/host.h"
 
@@ -29,8 +30,8 @@ static const base_knob_t knobs[] = {
      .kind = BASE_KNOB_BYTES,
      .fallback = "0",
      .max = INT64_MAX,
-     .help = "bytes that a copy or reduction loads and stores, from which it stores them past the "
-             "caches; 0: a share of the last cache"},
+     .help = "bytes that a copy or reduction loads and stores, from which it uses non-temporal "
+             "stores; 0: a fraction of the last-level cache"},
 };
 
 enum { KNOB_ISA, KNOB_STREAM, KNOB_COUNT };

@@ -1,6 +1,6 @@
 /*
- * What the tables of this folder share: which of them this processor can run, and from which size a
- * destination is streamed to memory.
+ * Shared by the tables of this folder: which of them this processor can run, and the size from
+ * which destinations are stored non-temporally ("streamed").
  */
 #ifndef DEVICE_HOST_HOST_H
 #define DEVICE_HOST_HOST_H
@@ -10,27 +10,28 @@
 
 #include "device/ops.h"
 
-/* The table of that instruction set; NULL when it is not in this build or not in this processor. */
+/* The table of the named instruction set; NULL if this build or this processor does not have it. */
 const device_ops_t *host_isa_find(const char *name);
 
-/* Copies to one place, and what has several places or sources, each have a size from which they are
- * streamed: of all that they load and store. */
+/* Copies to one destination, and operations with several destinations or sources, have separate
+ * thresholds, in bytes loaded and stored. */
 typedef enum host_work { HOST_COPY, HOST_REDUCE, HOST_WORK_COUNT } host_work_t;
 
-/* From now on all of at least that many bytes are streamed; 0: from shares of the last cache, which
- * is looked up when it is first needed. */
+/* Sets both thresholds to `bytes`; 0: to fractions of the last-level cache, whose size is looked up
+ * at first use. */
 void host_stream_set(size_t bytes);
 
-/* Nothing smaller is streamed. Until the sizes are known, the least that they can be. */
+/* Thresholds, and until they are known, lower bounds of them: nothing smaller is streamed. */
 extern atomic_size_t host_stream_min[HOST_WORK_COUNT];
 
-/* Whether what has at least host_stream_min bytes is streamed after all. */
-bool host_stream_asked(size_t bytes, host_work_t work);
+/* For operations of at least host_stream_min bytes: determines the thresholds if that was not done,
+ * and returns whether the operation is streamed. */
+bool host_stream_is_large(size_t bytes, host_work_t work);
 
-/* Whether what loads and stores that many bytes is to be streamed. */
+/* Returns whether an operation that loads and stores `bytes` bytes is streamed. */
 static inline bool host_stream_pays(size_t bytes, host_work_t work) {
   return bytes >= atomic_load_explicit(&host_stream_min[work], memory_order_relaxed) &&
-         host_stream_asked(bytes, work);
+         host_stream_is_large(bytes, work);
 }
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * The integer loops. Sums and products are taken in the unsigned type of the same width, where
- * wrapping is defined, and come back as two's complement.
+ * Kernels of the integer types. Sums and products are computed in the unsigned type of the same
+ * width, where wrapping is defined, and converted back to two's complement.
  */
 #include "device/host/kernels.h"
 #include "device/host/vector.h"
 
 #define OPERATIONS(prefix, word_t)                                                           \
   typedef VECTOR_OF(word_t) prefix##_word_t;                                                 \
-  BASE_INLINE prefix##_vector_t prefix##_settled(prefix##_vector_t a) {                      \
+  BASE_INLINE prefix##_vector_t prefix##_canonical(prefix##_vector_t a) {                    \
     return a;                                                                                \
   }                                                                                          \
   BASE_INLINE prefix##_vector_t prefix##_sum(prefix##_vector_t a, prefix##_vector_t b) {     \

@@ -1,10 +1,10 @@
 /*
- * The inner loops of the host device, one table per element type. A reduction reads all its sources
- * side by side, a vector of each at a time, so that the running result never leaves the registers
- * and a narrow float is decoded, added up as float32 and rounded once in a single pass.
+ * Inner loops ("kernels") of the host device, one table per element type. A reduction reads all its
+ * sources side by side, one vector of each at a time: the running result stays in registers, and a
+ * narrow float is decoded, accumulated in float32 and rounded once in a single pass.
  *
- * The files that include this are compiled once for every instruction set that the library knows,
- * with HOST_ISA its name: one source, several tables, the same bits.
+ * Files that include this are compiled once per instruction set, with HOST_ISA as its name: one
+ * source, several tables, the same bits.
  */
 #ifndef DEVICE_HOST_KERNELS_H
 #define DEVICE_HOST_KERNELS_H
@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-/* host_int8 becomes host_int8_avx2: what is compiled several times needs several names. */
+/* host_int8 becomes host_int8_avx2: each compilation needs its own symbol names. */
 #define HOST_JOIN_NAMES(name, isa) name##_##isa
 #define HOST_JOIN(name, isa) HOST_JOIN_NAMES(name, isa)
 #define HOST_NAME(name) HOST_JOIN(name, HOST_ISA)
@@ -22,8 +22,8 @@
 #define HOST_OPS 4
 
 /* dst[i] = the canonical expression (plan.h) over sources[0..source_count-1][i] for `count`
- * elements, where sources begin `offset` bytes further on and dst does not. dst may equal any of
- * what is read, and overlaps it in no other way. */
+ * elements. Sources start at byte `offset`; dst does not. dst may equal what is read, and does not
+ * overlap it otherwise. */
 typedef void (*host_fold_t)(void *dst, const void *const sources[], int source_count, size_t offset,
                             size_t count);
 
@@ -34,7 +34,7 @@ typedef void (*host_scale_t)(void *dst, const void *src, size_t count, const voi
 typedef void (*host_divide_t)(void *buffer, size_t count, int divisor);
 
 typedef struct host_kernels {
-  size_t bytes; /* of an element */
+  size_t bytes; /* size of an element */
   host_fold_t fold[HOST_OPS];
   host_scale_t scale;
   host_divide_t divide;
@@ -45,7 +45,7 @@ extern const host_kernels_t HOST_NAME(host_int8), HOST_NAME(host_uint8), HOST_NA
     HOST_NAME(host_float32), HOST_NAME(host_float64), HOST_NAME(host_bfloat16),
     HOST_NAME(host_float8_e4m3), HOST_NAME(host_float8_e5m2);
 
-/* The table of a type from prefix_sum_fold, prefix_scale and so on. */
+/* Defines the table of a type from its functions prefix_sum_fold, prefix_scale and so on. */
 #define HOST_KERNELS(prefix, element_t)                                                  \
   const host_kernels_t HOST_NAME(host_##prefix) = {sizeof(element_t),                    \
                                                    {[COLL_SUM] = prefix##_sum_fold,      \

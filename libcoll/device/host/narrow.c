@@ -1,8 +1,9 @@
 /*
- * The loops of the narrow floats: formats of float32's vectors. Where the processor converts
- * float16, a float8 goes by way of it: e5m2 is its upper byte, and e4m3 has the same exponents 2^8
- * lower. Encoding a float8 first rounds the float32 to its precision, so that what follows is
- * exact. The portable formats go element by element, and are what the others are held against.
+ * Kernels of the narrow floats, as formats of float32's vectors. Where the processor converts
+ * float16, float8 is converted through it: e5m2 is its upper byte, and e4m3 has the same exponents
+ * scaled by 2^-8. Encoding a float8 first rounds the float32 to float8's precision, so that the
+ * following steps are exact. The portable formats convert element by element; tests compare the
+ * others with them.
  */
 #include "device/host/narrow.h"
 
@@ -17,9 +18,10 @@ enum { LANES = VECTOR_BYTES / sizeof(float) };
 
 /* ---- bfloat16 -------------------------------------------------------------------------------*/
 
-/* The upper half of a float32. Elements are taken two at a time, as one 32-bit word: either half
- * becomes a float32 where it stands, by a shift or a mask, so that nothing is widened, narrowed or
- * shuffled. Which of the two comes first depends on the byte order, but both are treated alike. */
+/* A bfloat16 is the upper half of a float32. Elements are processed two at a time, as one 32-bit
+ * word: either half becomes a float32 in place, by a shift or a mask, without widening, narrowing
+ * or shuffling. Which of the two comes first depends on the byte order, but both are processed
+ * alike. */
 #define UPPER 0xffff0000u
 
 BASE_INLINE pair_t bfloat16_load(const void *from) {
@@ -29,8 +31,8 @@ BASE_INLINE pair_t bfloat16_load(const void *from) {
 }
 
 #if VECTOR_BYTES == 64
-/* A result that is a NaN is one of a bfloat16, or the processor's own: its lower half is empty, so
- * that rounding leaves it a NaN, and both vectors' are settled at once, as halves of one. */
+/* A NaN result comes from a bfloat16, or is the processor's default NaN: its lower half is zero, so
+ * rounding keeps it a NaN, and the store replaces the NaNs of both vectors at once. */
 BASE_INLINE pair_t bfloat16_result(pair_t pair) {
   return pair;
 }
@@ -43,8 +45,8 @@ BASE_INLINE __m512i rounded_to_upper(floats_t value) {
   return _mm512_add_epi32(bits, half);
 }
 
-/* Upper halves: those of the second vector, which are numbered 32 further on, above those of the
- * first. */
+/* Interleaves the upper halves: those of the second vector (indices 32 and up) go above those of
+ * the first. */
 BASE_INLINE __m512i upper_halves(__m512i first, __m512i second) {
   const words_t ones = (words_t){0} + 0x00210001;
   const words_t twos = {0x00000000, 0x00020002, 0x00040004, 0x00060006, 0x00080008, 0x000a000a,
@@ -63,14 +65,14 @@ BASE_INLINE __m512i narrowed(floats_t first, floats_t second) {
 #if defined(__AVX512BF16__)
 #define NAN_OR_DENORMAL 0xa1 /* VFPCLASSPS: quiet NaN, denormal, signaling NaN */
 
-/* Apart, so that its constants take no registers from callers that do not need it. */
+/* Not inlined, so that its constants take no registers from callers that do not need it. */
 BASE_COLD static __m512i narrowed_with_care(floats_t first, floats_t second) {
   return narrowed(first, second);
 }
 
-/* The processor's own conversion rounds as we do, but takes denormals for zeros and keeps the signs
- * of NaNs. (A thread that takes denormals for zeros itself, by MXCSR.DAZ, has them stored as such.)
- * It puts the second vector's halves behind the first's; they become every other one. */
+/* The processor's own conversion rounds in the same way, but treats denormals as zeros and keeps
+ * the signs of NaNs. (In a thread that has set MXCSR.DAZ, denormals are stored as zeros.) It places
+ * the second vector's halves after the first's; the permutation interleaves them. */
 BASE_INLINE void bfloat16_store(void *to, pair_t pair) {
   const words_t ones = (words_t){0} + 0x00100000;
   const words_t twos = {0x00000000, 0x00010001, 0x00020002, 0x00030003, 0x00040004, 0x00050005,
@@ -94,7 +96,7 @@ BASE_INLINE void bfloat16_store(void *to, pair_t pair) {
 #else
 #define bfloat16_result float32_result
 
-/* The nearest bfloat16, ties to even, is the upper half of this. The default NaN stays itself. */
+/* The nearest bfloat16, ties to even, is the upper half of this. The default NaN is unchanged. */
 BASE_INLINE words_t rounded_to_upper(floats_t value) {
   words_t bits = (words_t)value;
   return bits + 0x7fff + (bits >> 16 & 1);
@@ -145,8 +147,8 @@ ELEMENTWISE(float8_e5m2, uint8_t)
 typedef VECTOR_OF(uint16_t) halves_t;
 typedef uint8_t bytes_t __attribute__((vector_size(VECTOR_BYTES / 2)));
 
-/* A pair of vectors is a vector of halves; to float16 rounds to nearest, ties to even. Bytes are
- * the lower halves of halves. */
+/* A pair of float vectors corresponds to one vector of 16-bit halves. Conversion to float16 rounds
+ * to nearest, ties to even. Bytes are converted to and from the lower halves. */
 #if defined(__AVX512F__)
 #define NEAREST (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 
@@ -229,16 +231,16 @@ BASE_INLINE void float16_store(void *to, pair_t pair) {
 
 typedef VECTOR_OF(int32_t) signed_t;
 
-/* Fraction bits and bounds of a float8, as float32 patterns. */
+/* Fraction bits and bounds of a float8; the bounds are float32 bit patterns. */
 typedef struct precision {
   int fraction;
-  int least_normal; /* the next lower power has as few places */
-  int max;          /* what overflow becomes */
-  int nan;          /* what NaN becomes */
+  int least_normal; /* smallest normal number; smaller numbers have fewer bits */
+  int max;          /* result of overflow */
+  int nan;          /* result of NaN */
 } precision_t;
 
-/* The nearest value of that precision, ties to even: what is left when a power of two is added of
- * which that is the last place, and taken away again. */
+/* Rounds to the nearest value of that precision, ties to even: adds and subtracts a power of two
+ * whose last bit has the value of the last bit to keep. */
 BASE_INLINE floats_t rounded(floats_t value, precision_t precision) {
   signed_t bits = (signed_t)value, magnitude = bits & INT32_MAX, none = {0};
   magnitude = VECTOR_CHOSEN(signed_t, magnitude < precision.max, magnitude, none + precision.max);
@@ -266,14 +268,14 @@ BASE_INLINE pair_t float8_e5m2_load(const void *from) {
   return from_float16(load_bytes(from) << 8);
 }
 
-/* The power of two after its largest number becomes float16's infinity. */
+/* 2^16, the power of two after the largest number, becomes float16's infinity. */
 BASE_INLINE void float8_e5m2_store(void *to, pair_t pair) {
   const precision_t precision = {2, POWER_OF_TWO(-14), POWER_OF_TWO(16), 0x7fc00000};
   pair = (pair_t){rounded(pair.first, precision), rounded(pair.second, precision)};
   store_bytes(to, to_float16(pair) >> 8);
 }
 
-/* Its NaN stands where 480 would be, and gets float16's highest exponent bit. */
+/* e4m3's NaN has the pattern that would be 480; it gets float16's highest exponent bit. */
 BASE_INLINE pair_t float8_e4m3_load(const void *from) {
   halves_t bits = load_bytes(from), magnitude = (bits & 0x7f) << 7;
   halves_t nan = (magnitude + (1 << 7)) & 0x4000;
@@ -300,10 +302,10 @@ static const float32_format_t float8_e5m2_format = {VECTOR_BYTES / 2, float8_e5m
 
 /* ---- tables ---------------------------------------------------------------------------------*/
 
-/* Every element with the one value b, in memory as a fold has it. */
+/* Combines every element with the value b, with the conversions of a reduction. */
 BASE_INLINE void apply(float32_format_t format, float32_operation_t op, void *dst, const void *src,
                        size_t bytes, float b) {
-  floats_t all = b - (floats_t){0}; /* in every lane; taking zero away keeps a zero's sign */
+  floats_t all = b - (floats_t){0}; /* in every lane; subtracting zero keeps a zero's sign */
   pair_t value = {all, all};
   size_t done = 0;
   for (; done + format.bytes <= bytes; done += format.bytes) {

@@ -1,16 +1,16 @@
 /*
- * float16, bfloat16 and the two float8 types to float32 and back, one element at a time and without
- * branches, so that loops around them vectorise. Decoding is exact. Encoding rounds to nearest,
- * ties to even, from any float32 (assuming the default rounding mode), whether or not the processor
- * flushes denormals.
+ * Conversion of float16, bfloat16 and the two float8 types to float32 and back, one element at a
+ * time and without branches, so that loops around it vectorise. Decoding is exact. Encoding rounds
+ * to nearest, ties to even, from any float32 (in the default rounding mode), whether or not the
+ * processor flushes denormals.
  *
- * A format of f fraction bits and bias b is moved to float32's place by shifts and a change of
- * bias; what would be a denormal on either side is handled by adding or subtracting a power of two,
- * so that the processor's own rounding of a normal sum does the work.
+ * A format with f fraction bits and bias b is converted by shifts and a change of bias. Denormals
+ * on either side are handled by adding or subtracting a power of two, so that the processor's
+ * rounding of a normal sum does the work.
  *
- * Overflow: float16, bfloat16 and e5m2 go to infinity. e4m3 has none: overflow and infinities
+ * Overflow: float16, bfloat16 and e5m2 give infinity. e4m3 has none: overflow and infinities
  * saturate to +-448 (the OCP specification's saturating mode). A NaN stays a quiet NaN of the same
- * sign and, where there is room, the same leading payload bits, as processors convert it.
+ * sign and, where bits suffice, the same leading payload bits, as in hardware conversions.
  *
  * Formats: IEEE 754-2019 binary16; "OCP 8-bit Floating Point Specification (OFP8)", rev. 1.0.
  */
@@ -39,11 +39,12 @@ static inline uint32_t narrow_float_bits(float value) {
   return bits;
 }
 
-/* A narrow format. Everything is known at compile time: the functions below are inlined with it. */
+/* A narrow format. All fields are compile-time constants: the functions below are inlined with
+ * them. */
 typedef struct narrow_format {
   int width;         /* bits of an element */
-  int fraction;      /* bits of its fraction */
-  int bias;          /* of its exponent */
+  int fraction;      /* bits of the fraction */
+  int bias;          /* exponent bias */
   bool has_infinity; /* else the pattern of all ones is the one NaN, and overflow saturates */
 } narrow_format_t;
 
@@ -51,7 +52,7 @@ typedef struct narrow_format {
 #define NARROW_FLOAT8_E4M3 ((narrow_format_t){8, 3, 7, false})
 #define NARROW_FLOAT8_E5M2 ((narrow_format_t){8, 2, 15, true})
 
-/* Magnitude bits of the first pattern that is no finite number. */
+/* Magnitude bits of the first pattern that is not a finite number. */
 static inline uint32_t narrow_first_special(narrow_format_t format) {
   uint32_t all_ones = (1u << (format.width - 1)) - 1;
   return format.has_infinity ? all_ones >> format.fraction << format.fraction : all_ones;
@@ -64,8 +65,8 @@ static inline float narrow_decode(uint32_t narrow, narrow_format_t format) {
   uint32_t magnitude = narrow & ((1u << (format.width - 1)) - 1);
   uint32_t normal = (magnitude << shift) + rebias;
 
-  /* With the exponent of the least normal number put before it, a denormal's fraction is too large
-   * by that number exactly. */
+  /* With the exponent of the smallest normal number in front of it, a denormal's fraction is too
+   * large by exactly that number, which is subtracted. */
   uint32_t least_normal = rebias + (1u << NARROW_FLOAT_FRACTION);
   uint32_t subnormal = narrow_float_bits(narrow_float_from((magnitude << shift) + least_normal) -
                                          narrow_float_from(least_normal));
@@ -86,12 +87,13 @@ static inline uint32_t narrow_encode(float value, narrow_format_t format) {
   uint32_t sign = (bits & NARROW_FLOAT_SIGN) >> (32 - format.width);
   uint32_t magnitude = bits & ~NARROW_FLOAT_SIGN;
 
-  /* Half of what is cut off, less one when the last kept bit is even, carries as it should: into
-   * the exponent too, and beyond the largest number, where the special patterns begin. */
+  /* Adding half of what is cut off, less one if the last remaining bit is even, carries correctly:
+   * also into the exponent, and beyond the largest number, where the special patterns begin. */
   uint32_t half = (1u << (shift - 1)) - 1 + ((magnitude >> shift) & 1);
   uint32_t normal = (magnitude - rebias + half) >> shift;
 
-  /* A float32 whose last place is the narrow format's least number rounds a denormal there. */
+  /* A float32 whose last bit has the value of the narrow format's smallest number rounds a denormal
+   * to it. */
   uint32_t anchor = (uint32_t)(NARROW_FLOAT_BIAS - format.bias + 1 + shift)
                     << NARROW_FLOAT_FRACTION;
   uint32_t subnormal =
@@ -132,7 +134,7 @@ static inline uint32_t float8_e5m2_encode(float value) {
   return narrow_encode(value, NARROW_FLOAT8_E5M2);
 }
 
-/* bfloat16 is the upper half of a float32: only the rounding is left to do. */
+/* bfloat16 is the upper half of a float32: only rounding is needed. */
 static inline float bfloat16_decode(uint32_t narrow) {
   return narrow_float_from(narrow << 16);
 }

@@ -1,4 +1,4 @@
-/* The loops of float32 and float64. */
+/* Kernels of float32 and float64. */
 #include "device/host/real.h"
 
 #include <math.h>

@@ -1,17 +1,17 @@
 /*
- * The operations on vectors of float32 and float64. Which of two NaNs an operation returns is up to
- * the processor, and to the compiler, which may swap the operands: so a result that is a NaN
- * becomes the one default NaN, whatever went in, and equal values give equal bits everywhere. Until
- * then any NaN will do, as all operations keep one. Of two equal zeros MAX and MIN take the right
- * one.
+ * Operations on vectors of float32 and float64. Which of two NaNs an operation returns depends on
+ * the processor and on the compiler, which may swap operands. Therefore a final result that is a
+ * NaN is replaced by one default NaN, so that equal values give equal bits everywhere. Intermediate
+ * results may be any NaN, because all operations propagate it. Of two equal zeros MAX and MIN
+ * return the right operand.
  */
 #ifndef DEVICE_HOST_REAL_H
 #define DEVICE_HOST_REAL_H
 
 #include "device/host/vector.h"
 
-/* `a` where it is a number, `nan` where it is none. Written as a choice by a comparison, compilers
- * make a vector of the mask that AVX-512 compares to. */
+/* `a` where it is a number, `nan` where it is not. Written with intrinsics for AVX-512, because
+ * compilers turn a selection by comparison into a vector mask instead of the mask register. */
 #if VECTOR_BYTES == 64
 #define REAL_OR_float32(a, nan)          \
   ((float32_vector_t)_mm512_mask_mov_ps( \
@@ -26,7 +26,7 @@
 
 #define REAL_OPERATIONS(prefix, word_t, default_nan)                                          \
   typedef VECTOR_OF(word_t) prefix##_word_t;                                                  \
-  BASE_INLINE prefix##_vector_t prefix##_settled(prefix##_vector_t a) {                       \
+  BASE_INLINE prefix##_vector_t prefix##_canonical(prefix##_vector_t a) {                     \
     prefix##_word_t nan = (prefix##_word_t){0} + default_nan;                                 \
     return REAL_OR_##prefix(a, nan);                                                          \
   }                                                                                           \

@@ -1,10 +1,10 @@
 /*
- * From which size streaming pays, as shares of the last cache, of which a call's ranks have other
- * buffers as well, and other programs what they need. A copy to one place through the caches need
- * not read what it overwrites (table.c), so that streaming wins only where they can hardly hold the
- * buffers. A reduction does read it, and a copy to several places drives out what it has read:
- * where operands have been forgotten, or lie in peers' caches, streaming is the faster by a third
- * and more, and where they have not, hardly slower.
+ * Determines from which size non-temporal stores ("streaming") pay, as fractions of the last-level
+ * cache, which also holds a call's other buffers and other programs' data. A cached copy to one
+ * destination need not read what it overwrites (table.c), so streaming wins only where the caches
+ * can hardly hold the buffers. A reduction does read its destination, and a copy to several
+ * destinations evicts what it has read: streaming is faster by a third and more if the operands are
+ * no longer cached, or are in peers' caches, and hardly slower if they are.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,14 +12,14 @@
 #include "device/host/host.h"
 #include "topo/machine.h"
 
-#define COPY_SHARE 16
-#define REDUCE_SHARE 32
-#define USUAL_CACHE_BYTES ((size_t)32 << 20) /* where the machine does not tell */
-#define LEAST_BYTES ((size_t)1 << 20)        /* of whatever cache, to stream at all */
+#define COPY_DIVISOR 16
+#define REDUCE_DIVISOR 32
+#define DEFAULT_CACHE_BYTES ((size_t)32 << 20) /* if the topology does not contain it */
+#define MIN_BYTES ((size_t)1 << 20)            /* lower limit of the thresholds */
 
-atomic_size_t host_stream_min[HOST_WORK_COUNT] = {LEAST_BYTES, LEAST_BYTES};
-static atomic_bool known;         /* host_stream_min is final; set after it */
-static atomic_size_t cache_bytes; /* of the last one, once it was looked up */
+atomic_size_t host_stream_min[HOST_WORK_COUNT] = {MIN_BYTES, MIN_BYTES};
+static atomic_bool known;         /* host_stream_min is final; set after it, with release */
+static atomic_size_t cache_bytes; /* size of the last-level cache; 0: not looked up yet */
 static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
 
 static size_t last_cache_bytes(void) {
@@ -29,7 +29,7 @@ static size_t last_cache_bytes(void) {
     bytes = topo_machine_facts(machine).l3_bytes;
     topo_machine_destroy(machine);
   }
-  return bytes > 0 ? bytes : USUAL_CACHE_BYTES;
+  return bytes > 0 ? bytes : DEFAULT_CACHE_BYTES;
 }
 
 static void set(size_t copy_bytes, size_t reduce_bytes, bool final) {
@@ -38,12 +38,12 @@ static void set(size_t copy_bytes, size_t reduce_bytes, bool final) {
   atomic_store_explicit(&known, final, memory_order_release);
 }
 
-static size_t share_of(size_t cache, size_t share) {
-  return cache / share > LEAST_BYTES ? cache / share : LEAST_BYTES;
+static size_t fraction_of(size_t cache, size_t divisor) {
+  return cache / divisor > MIN_BYTES ? cache / divisor : MIN_BYTES;
 }
 
-static void set_shares(size_t cache) {
-  set(share_of(cache, COPY_SHARE), share_of(cache, REDUCE_SHARE), true);
+static void set_fractions(size_t cache) {
+  set(fraction_of(cache, COPY_DIVISOR), fraction_of(cache, REDUCE_DIVISOR), true);
 }
 
 void host_stream_set(size_t bytes) {
@@ -51,20 +51,20 @@ void host_stream_set(size_t bytes) {
   if (bytes > 0) {
     set(bytes, bytes, true);
   } else if (cache > 0) {
-    set_shares(cache);
+    set_fractions(cache);
   } else {
-    set(LEAST_BYTES, LEAST_BYTES, false);
+    set(MIN_BYTES, MIN_BYTES, false);
   }
 }
 
-bool host_stream_asked(size_t bytes, host_work_t work) {
-  /* acquire: the sizes that are known are seen along with their being known */
+bool host_stream_is_large(size_t bytes, host_work_t work) {
+  /* acquire: pairs with the release in set(); the final thresholds are visible */
   if (!atomic_load_explicit(&known, memory_order_acquire)) {
     pthread_mutex_lock(&finding);
     if (!atomic_load_explicit(&known, memory_order_relaxed)) {
       size_t cache = last_cache_bytes();
       atomic_store_explicit(&cache_bytes, cache, memory_order_relaxed);
-      set_shares(cache);
+      set_fractions(cache);
     }
     pthread_mutex_unlock(&finding);
   }

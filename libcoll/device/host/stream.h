@@ -1,8 +1,7 @@
 /*
- * Stores that go to memory past the caches. They spare the read of what is about to be overwritten
- * and leave the caches alone, but what they wrote must be fetched from memory: they pay for
- * destinations that would not have stayed in a cache anyway. Included by table.c alone, and empty
- * where an instruction set has none.
+ * Non-temporal stores. They avoid reading the lines that are overwritten and do not evict others,
+ * but a later load has to come from memory: they pay for destinations that would not stay cached
+ * anyway. Included by table.c alone; empty for instruction sets without them.
  */
 #ifndef DEVICE_HOST_STREAM_H
 #define DEVICE_HOST_STREAM_H
@@ -16,7 +15,7 @@
 #include <immintrin.h>
 #define STREAM_AVAILABLE true
 
-/* A cache line; dst is aligned to it. */
+/* Copies one cache line; dst is aligned to it. */
 static inline void stream_line(void *dst, const void *src) {
 #ifdef __AVX512F__
   _mm512_stream_si512(dst, _mm512_loadu_si512(src));
@@ -28,8 +27,8 @@ static inline void stream_line(void *dst, const void *src) {
 #endif
 }
 
-/* Streaming stores wait in buffers of the core and are ordered with nothing that comes after them,
- * not even the store that tells a peer that the data is there. */
+/* Non-temporal stores wait in write-combining buffers of the core and are not ordered with later
+ * stores, not even with the store of the flag that announces the data to a peer. */
 static inline void stream_end(void) {
   _mm_sfence();
 }
@@ -45,7 +44,7 @@ static inline void stream_line(void *dst, const void *src) {
       : "v0", "v1", "v2", "v3", "memory");
 }
 
-/* To this architecture non-temporal is a hint: the stores are ordered as any others. */
+/* On this architecture non-temporal is only a hint: the stores are ordered like any others. */
 static inline void stream_end(void) {
 }
 

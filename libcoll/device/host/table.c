@@ -1,7 +1,8 @@
 /*
- * One device table, over the loops of one instruction set; compiled as often as they are. A
- * result that is streamed, or goes to several places, is made block by block in the first cache and
- * sent on from there: memory is read once, and one streaming loop serves every type and operation.
+ * A device table over the kernels of one instruction set; compiled once per instruction set. A
+ * result that is streamed, or has several destinations, is computed block by block into the L1
+ * cache and stored from there: memory is read once, and one streaming loop serves every type and
+ * operation.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -14,10 +15,12 @@
 #include "device/host/stream.h"
 #include "device/host/vector.h"
 
-#define BLOCK_BYTES 512 /* so short that loads of the next go on while stores of one drain */
-/* Short copies are the C library's, which takes vectors for them; what second caches hold is copied
- * by vectors here, where it would take string instructions; more of it by these, which from
- * STRING_BYTES on have to be written here, as some C libraries give them up. */
+/* short enough that loads of the next block overlap with the stores of this one */
+#define BLOCK_BYTES 512
+/* Choice of copy: below VECTORS_MIN memcpy, which uses vectors for them; up to VECTORS_MAX (what L2
+ * caches hold) the vector loop here, where memcpy would use string instructions; above, memcpy's
+ * string instructions, and from STRING_BYTES on string instructions written here, because some C
+ * libraries stop using them. */
 #define VECTORS_MIN 2048
 #define VECTORS_MAX ((size_t)256 << 10)
 #define STRING_BYTES ((size_t)1 << 20)
@@ -51,14 +54,14 @@ static size_t smaller(size_t a, size_t b) {
 
 /* ---- streaming ------------------------------------------------------------------------------*/
 
-/* Bytes from p to the next cache line. */
+/* Bytes from p to the next cache line boundary. */
 static size_t to_line(const void *p) {
   return (size_t)(-(uintptr_t)p % STREAM_LINE);
 }
 
 typedef void store_t(void *dst, const void *src, size_t bytes);
 
-/* Whole lines of dst are streamed, what is around them is stored as usual. */
+/* Streams the full lines of dst, and stores the bytes around them normally. */
 static void stream_bytes(void *dst, const void *src, size_t bytes) {
   size_t first = smaller(to_line(dst), bytes), i = first;
   memcpy(dst, src, first);
@@ -72,9 +75,9 @@ static void store_bytes(void *dst, const void *src, size_t bytes) {
   memcpy(dst, src, bytes);
 }
 
-/* Behind what was streamed; a part is left to settle. */
-static void end_stream(size_t bytes, size_t whole) {
-  if (bytes >= whole) stream_end();
+/* Called after streaming. A part of a larger operation leaves the fence to store_fence. */
+static void end_stream(size_t bytes, size_t nontemporal_hint) {
+  if (bytes >= nontemporal_hint) stream_end();
 }
 
 /* ---- copy and fetch -------------------------------------------------------------------------*/
@@ -93,7 +96,8 @@ static void move_vectors(char *to, const char *from, size_t bytes) {
     moved_t second = *(const moved_t *)(from + done + VECTOR_BYTES);
     *(moved_t *)(to + done) = first;
     *(moved_t *)(to + done + VECTOR_BYTES) = second;
-    __asm__ volatile("" : : : "memory"); /* or compilers would make a call of memcpy of it all */
+    /* keeps compilers from replacing the loop by a call of memcpy */
+    __asm__ volatile("" : : : "memory");
   }
   memcpy(to + done, from + done, bytes - done);
 }
@@ -104,8 +108,8 @@ static void move_string(char *to, const char *from, size_t bytes) {
   base_move_string(to + first, from + first, bytes - first);
 }
 
-static void copy_cached(void *dst, const void *src, size_t bytes, size_t whole) {
-  if (bytes <= VECTORS_MAX && whole <= VECTORS_MAX) {
+static void copy_cached(void *dst, const void *src, size_t bytes, size_t nontemporal_hint) {
+  if (bytes <= VECTORS_MAX && nontemporal_hint <= VECTORS_MAX) {
     move_vectors(dst, src, bytes);
   } else if (bytes < STRING_BYTES || !base_moves_strings()) {
     memcpy(dst, src, bytes);
@@ -114,68 +118,72 @@ static void copy_cached(void *dst, const void *src, size_t bytes, size_t whole) 
   }
 }
 
-BASE_APART static coll_status_t copy_long(void *dst, const void *src, size_t bytes, size_t whole) {
+BASE_APART static coll_status_t copy_long(void *dst, const void *src, size_t bytes,
+                                          size_t nontemporal_hint) {
   if (dst == src) return COLL_OK;
-  if (STREAM_AVAILABLE && host_stream_pays(2 * whole, HOST_COPY)) {
+  if (STREAM_AVAILABLE && host_stream_pays(2 * nontemporal_hint, HOST_COPY)) {
     stream_bytes(dst, src, bytes);
-    end_stream(bytes, whole);
+    end_stream(bytes, nontemporal_hint);
   } else {
-    copy_cached(dst, src, bytes, whole);
+    copy_cached(dst, src, bytes, nontemporal_hint);
   }
   return COLL_OK;
 }
 
-static coll_status_t copy(void *dst, const void *src, size_t bytes, size_t whole) {
-  if (bytes > BASE_MOVE_SHORT) return copy_long(dst, src, bytes, whole);
+static coll_status_t copy(void *dst, const void *src, size_t bytes, size_t nontemporal_hint) {
+  if (bytes > BASE_MOVE_SHORT) return copy_long(dst, src, bytes, nontemporal_hint);
   base_move_short(dst, src, bytes);
   return COLL_OK;
 }
 
-/* Lines that have to come from another core: string instructions wait for few of them at a time,
- * and take a third to a half longer. What own caches cannot hold is copied all the same, as it had
- * better not be read before it is overwritten. */
-static coll_status_t fetch(void *dst, const void *src, size_t bytes, size_t whole) {
-  if (bytes <= BASE_MOVE_SHORT || whole >= STRING_BYTES) return copy(dst, src, bytes, whole);
+/* Copies lines that another core has in its caches. String instructions overlap fewer such
+ * transfers and take a third to a half longer. Data larger than this core's caches is copied
+ * normally, because there it matters more not to read the destination. */
+static coll_status_t fetch(void *dst, const void *src, size_t bytes, size_t nontemporal_hint) {
+  if (bytes <= BASE_MOVE_SHORT || nontemporal_hint >= STRING_BYTES)
+    return copy(dst, src, bytes, nontemporal_hint);
   move_vectors(dst, src, bytes);
   return COLL_OK;
 }
 
 /* ---- copies to several places ---------------------------------------------------------------*/
 
-/* How a destination is stored to where others are streamed: as usual if it is loaded again soon. */
-static store_t *store_of(int dst, int kept) {
-  return dst < kept ? store_bytes : stream_bytes;
+/* The kind of store for a destination in a streamed operation: normal if it is loaded again soon.
+ * */
+static store_t *store_of(int dst, int cached_dsts) {
+  return dst < cached_dsts ? store_bytes : stream_bytes;
 }
 
-/* Of a first block, so that the next begins where a line does. */
+/* Length of the first block, so that the next begins at a cache line. */
 static size_t first_part(size_t to_first_line, size_t block) {
   return to_first_line > 0 ? to_first_line : block;
 }
 
-/* Block by block, so that memory is read once for all destinations. The first is cut so that the
- * others begin on lines of the first destination that is streamed. */
-static void spread_streamed(void *const dsts[], int dst_count, int kept, const void *src,
-                            size_t bytes) {
-  size_t most = first_part(to_line(dsts[kept]), BLOCK_BYTES), part;
-  for (size_t at = 0; at < bytes; at += part, most = BLOCK_BYTES) {
-    part = smaller(most, bytes - at);
+/* Copies block by block, so that memory is read once for all destinations. The first block ends
+ * where a line of the first streamed destination begins. */
+static void copy_to_all_streamed(void *const dsts[], int dst_count, int cached_dsts,
+                                 const void *src, size_t bytes) {
+  size_t limit = first_part(to_line(dsts[cached_dsts]), BLOCK_BYTES), part;
+  for (size_t at = 0; at < bytes; at += part, limit = BLOCK_BYTES) {
+    part = smaller(limit, bytes - at);
     for (int d = 0; d < dst_count; d++) {
       if (dsts[d] == src) continue;
-      store_of(d, kept)((char *)dsts[d] + at, (const char *)src + at, part);
+      store_of(d, cached_dsts)((char *)dsts[d] + at, (const char *)src + at, part);
     }
   }
 }
 
-BASE_APART static void spread(void *const dsts[], int dst_count, int kept, const void *src,
-                              size_t bytes, size_t whole) {
-  size_t touched = whole * (size_t)(1 + dst_count);
-  if (dst_count > 1 && kept < dst_count && STREAM_AVAILABLE &&
+BASE_APART static void copy_to_all(void *const dsts[], int dst_count, int cached_dsts,
+                                   const void *src, size_t bytes, size_t nontemporal_hint) {
+  size_t touched = nontemporal_hint * (size_t)(1 + dst_count);
+  if (dst_count > 1 && cached_dsts < dst_count && STREAM_AVAILABLE &&
       host_stream_pays(touched, HOST_REDUCE)) {
-    spread_streamed(dsts, dst_count, kept, src, bytes);
-    end_stream(bytes, whole);
+    copy_to_all_streamed(dsts, dst_count, cached_dsts, src, bytes);
+    end_stream(bytes, nontemporal_hint);
     return;
   }
-  for (int d = 0; d < dst_count; d++) copy(dsts[d], src, bytes, d < kept ? 0 : whole);
+  for (int d = 0; d < dst_count; d++)
+    copy(dsts[d], src, bytes, d < cached_dsts ? 0 : nontemporal_hint);
 }
 
 /* ---- reduce ---------------------------------------------------------------------------------*/
@@ -183,13 +191,13 @@ BASE_APART static void spread(void *const dsts[], int dst_count, int kept, const
 typedef struct reduction {
   host_fold_t fold;
   void *const *dsts;
-  int dst_count, kept;
+  int dst_count, cached_dsts;
   const void *const *sources;
   int source_count; /* at least 2 */
   size_t element_bytes, count;
 } reduction_t;
 
-/* Each block goes to the first destination and is copied from there while it is in the cache. */
+/* Each block is computed into the first destination and copied from there while it is cached. */
 static void reduce_in_cache(const reduction_t *r) {
   size_t step = BLOCK_BYTES / r->element_bytes;
   for (size_t first = 0; first < r->count; first += step) {
@@ -203,12 +211,12 @@ static void reduce_in_cache(const reduction_t *r) {
   }
 }
 
-/* A destination that is a source as well has just been read: it is in the cache, and to store to it
- * there costs no more. Returns whether any is left to stream. */
+/* A destination that is also a source has just been read and is cached: a normal store costs no
+ * more. Returns whether any destination is left to stream. */
 static bool choose_stores(const reduction_t *r, store_t *stores[]) {
   bool any = false;
   for (int d = 0; d < r->dst_count; d++) {
-    stores[d] = store_of(d, r->kept);
+    stores[d] = store_of(d, r->cached_dsts);
     for (int k = 0; k < r->source_count; k++) {
       if (r->sources[k] == r->dsts[d]) stores[d] = store_bytes;
     }
@@ -217,14 +225,14 @@ static bool choose_stores(const reduction_t *r, store_t *stores[]) {
   return any;
 }
 
-/* Each block is made aside. The first is cut as above. */
+/* Each block is computed in a local buffer. The first is cut as in copy_to_all_streamed. */
 static void reduce_streamed(const reduction_t *r, store_t *const stores[]) {
   _Alignas(STREAM_LINE) char result[BLOCK_BYTES];
-  size_t whole = BLOCK_BYTES / r->element_bytes, part;
-  const void *dst = r->dsts[r->kept < r->dst_count ? r->kept : 0];
-  size_t most = first_part(to_line(dst) / r->element_bytes, whole);
-  for (size_t first = 0; first < r->count; first += part, most = whole) {
-    part = smaller(most, r->count - first);
+  size_t per_block = BLOCK_BYTES / r->element_bytes, part;
+  const void *dst = r->dsts[r->cached_dsts < r->dst_count ? r->cached_dsts : 0];
+  size_t limit = first_part(to_line(dst) / r->element_bytes, per_block);
+  for (size_t first = 0; first < r->count; first += part, limit = per_block) {
+    part = smaller(limit, r->count - first);
     size_t offset = first * r->element_bytes, bytes = part * r->element_bytes;
     r->fold(result, r->sources, r->source_count, offset, part);
     for (int d = 0; d < r->dst_count; d++) {
@@ -233,11 +241,11 @@ static void reduce_streamed(const reduction_t *r, store_t *const stores[]) {
   }
 }
 
-BASE_APART static void reduce_large(const reduction_t *r, bool streamed, size_t whole) {
+BASE_APART static void reduce_large(const reduction_t *r, bool streamed, size_t nontemporal_hint) {
   store_t *stores[DEVICE_DSTS_MAX];
   if (streamed && choose_stores(r, stores)) {
     reduce_streamed(r, stores);
-    end_stream(r->count * r->element_bytes, whole);
+    end_stream(r->count * r->element_bytes, nontemporal_hint);
   } else if (r->dst_count == 1) {
     r->fold(r->dsts[0], r->sources, r->source_count, 0, r->count);
   } else {
@@ -245,37 +253,38 @@ BASE_APART static void reduce_large(const reduction_t *r, bool streamed, size_t 
   }
 }
 
-static coll_status_t reduce(void *const dsts[], int dst_count, int kept,
+static coll_status_t reduce(void *const dsts[], int dst_count, int cached_dsts,
                             const void *const sources[], int source_count, size_t count,
-                            coll_dtype_t dtype, coll_op_t op, size_t whole) {
+                            coll_dtype_t dtype, coll_op_t op, size_t nontemporal_hint) {
   assert(source_count >= 1 && dst_count >= 1 && dst_count <= DEVICE_DSTS_MAX);
   assert((unsigned)op < COLL_OP_BUILTIN_COUNT);
   const host_kernels_t *kernels = kernels_of(dtype);
   if (count == 0) return COLL_OK;
   if (source_count == 1) {
-    spread(dsts, dst_count, kept, sources[0], count * kernels->bytes, whole);
+    copy_to_all(dsts, dst_count, cached_dsts, sources[0], count * kernels->bytes, nontemporal_hint);
     return COLL_OK;
   }
   host_fold_t fold = kernels->fold[op == COLL_AVG ? COLL_SUM : op];
-  size_t touched = whole * (size_t)(source_count + dst_count);
+  size_t touched = nontemporal_hint * (size_t)(source_count + dst_count);
   bool streamed = STREAM_AVAILABLE && host_stream_pays(touched, HOST_REDUCE);
-  if (dst_count == 1 && !streamed) { /* as small calls do */
+  if (dst_count == 1 && !streamed) { /* usual for small calls */
     fold(dsts[0], sources, source_count, 0, count);
     return COLL_OK;
   }
-  const reduction_t r = {fold, dsts, dst_count, kept, sources, source_count, kernels->bytes, count};
-  reduce_large(&r, streamed, whole);
+  const reduction_t r = {fold,    dsts,         dst_count,      cached_dsts,
+                         sources, source_count, kernels->bytes, count};
+  reduce_large(&r, streamed, nontemporal_hint);
   return COLL_OK;
 }
 
-static void settle(void) {
+static void store_fence(void) {
   stream_end();
 }
 
 static coll_status_t scale(void *dst, const void *src, size_t count, coll_dtype_t dtype,
                            const void *scalar) {
   const host_kernels_t *kernels = kernels_of(dtype);
-  uint64_t aligned; /* the scalar, wherever it lay */
+  uint64_t aligned; /* copy of the scalar, which may be unaligned */
   if (count == 0) return COLL_OK;
   memcpy(&aligned, scalar, kernels->bytes);
   kernels->scale(dst, src, count, &aligned);
@@ -294,7 +303,7 @@ const device_ops_t HOST_NAME(device_host) = {
     .copy = copy,
     .fetch = fetch,
     .reduce = reduce,
-    .store_fence = settle,
+    .store_fence = store_fence,
     .scale = scale,
     .divide = divide,
 };

@@ -1,8 +1,8 @@
 /*
- * Vectors as wide as the instruction set has them, and the one loop that reduces them. They are the
- * compilers' own extension: arithmetic and comparisons on them read as on numbers, and each
- * instruction set gets its instructions. C has no templates, so macros stand in, one instance per
- * element type.
+ * Vectors of the instruction set's width, and the one loop that reduces them. They use the
+ * compilers' vector extension: arithmetic and comparisons are written as for scalars, and the
+ * compiler emits the instruction set's instructions. C has no templates, so macros instantiate the
+ * code per element type.
  */
 #ifndef DEVICE_HOST_VECTOR_H
 #define DEVICE_HOST_VECTOR_H
@@ -28,12 +28,12 @@
 
 #define VECTOR_OF(element_t) element_t __attribute__((vector_size(VECTOR_BYTES)))
 
-/* Says that no iteration depends on another, which holds because buffers are equal or apart, and
- * which a compiler cannot see: without it, dst == src would take the scalar loop. */
+/* Tells the compiler that iterations are independent. That holds because buffers are equal or
+ * disjoint, which a compiler cannot know: without it, dst == src would take the scalar loop. */
 #define VECTOR_LOOP _Pragma("omp simd")
 
-/* `yes` where the mask of a comparison is all ones, `no` where it is all zeros. Written out, some
- * compilers make four instructions of it. */
+/* `yes` where the mask of a comparison is all ones, `no` where it is all zeros. Intrinsics, because
+ * some compilers need four instructions for the generic form. */
 #if VECTOR_BYTES == 64
 #define VECTOR_CHOSEN(vector_t, mask, yes, no) \
   ((vector_t)_mm512_ternarylogic_epi64((__m512i)(mask), (__m512i)(yes), (__m512i)(no), 0xca))
@@ -47,9 +47,10 @@ typedef VECTOR_OF(uint64_t) vector_bits_t;
               (~(vector_bits_t)(mask) & (vector_bits_t)(no))))
 #endif
 
-/* A kind of vector: its type, and its formats, which say how a pair of vectors lies in memory,
- * `bytes` of it: as it is, or narrower, and what becomes of a result before it is stored. Two
- * vectors at a time keep the processor's units busy while one waits for the other. */
+/* Defines a kind of vector: its type, and its format, which describes how a pair of vectors of
+ * `bytes` bytes in total is stored in memory (as is, or narrower) and how a result is finished
+ * before the store. Two vectors at a time keep the execution units busy while one waits for the
+ * other. */
 #define VECTOR_KIND(prefix, element_t)                                                         \
   typedef VECTOR_OF(element_t) prefix##_vector_t;                                              \
   typedef prefix##_vector_t (*prefix##_operation_t)(prefix##_vector_t a, prefix##_vector_t b); \
@@ -74,13 +75,14 @@ typedef VECTOR_OF(uint64_t) vector_bits_t;
     memcpy((char *)to + VECTOR_BYTES, &pair.second, VECTOR_BYTES);                             \
   }
 
-/* The last bytes of a buffer, fewer than a pair of vectors, in a pair's room. */
+/* The last bytes of a buffer, fewer than a pair of vectors, in memory of a pair's size. */
 typedef struct vector_rest {
   _Alignas(VECTOR_BYTES) char bytes[2 * VECTOR_BYTES];
 } vector_rest_t;
 
 #if VECTOR_BYTES == 64
-/* Masked, so that what is loaded next finds whole vectors on their way to the cache. */
+/* Masked loads and full stores, so that the following vector load is forwarded from the store
+ * buffer. */
 BASE_INLINE void vector_rest_load(vector_rest_t *rest, const void *from, size_t bytes) {
   size_t first = bytes < 64 ? bytes : 64;
   __mmask64 low = _bzhi_u64(UINT64_MAX, (unsigned)first);
@@ -106,32 +108,32 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
 }
 #endif
 
-/* Runs that wait on the stack below: of 4, 8, … DEVICE_SOURCES_MAX sources, and one of fewer. */
+/* Entries of the stack below: results of 4, 8, … DEVICE_SOURCES_MAX sources, and one of fewer. */
 #define VECTOR_RUNS_MAX 12
 
-/* The loop over a kind of vector whose operations, and prefix_settled for what they come to, have
- * been defined. The last elements, fewer than a pair, go through a pair of their own. The sources
- * are combined by the canonical expression (plan.h): runs of four in registers, and above them a
- * binary counter, in which two runs of one size become one. */
+/* Defines the loop for a kind of vector whose operations, and prefix_canonical for finished
+ * results, have been defined. The last elements, fewer than a pair, go through a vector_rest_t.
+ * Sources are combined by the canonical expression (plan.h): groups of four in registers, and above
+ * them a binary counter that combines two results of equal size. */
 #define VECTOR_TEMPLATE(prefix)                                                                    \
   BASE_INLINE prefix##_pair_t prefix##_combined(prefix##_operation_t op, prefix##_pair_t a,        \
                                                 prefix##_pair_t b) {                               \
     return (prefix##_pair_t){op(a.first, b.first), op(a.second, b.second)};                        \
   }                                                                                                \
   BASE_INLINE prefix##_pair_t prefix##_result(prefix##_pair_t pair) {                              \
-    return (prefix##_pair_t){prefix##_settled(pair.first), prefix##_settled(pair.second)};         \
+    return (prefix##_pair_t){prefix##_canonical(pair.first), prefix##_canonical(pair.second)};     \
   }                                                                                                \
                                                                                                    \
-  /* A pair of `bytes`, fewer than a format has only at the end of a buffer. */                    \
+  /* Loads a pair of `bytes` bytes, fewer than format.bytes only at the end of a buffer. */        \
   BASE_INLINE prefix##_pair_t prefix##_fetch(prefix##_format_t format, const char *from,           \
                                              size_t bytes) {                                       \
     vector_rest_t rest = {0};                                                                      \
-    bool whole = bytes == format.bytes;                                                            \
-    if (!whole) vector_rest_load(&rest, from, bytes);                                              \
-    return format.load(whole ? from : rest.bytes);                                                 \
+    bool is_full = bytes == format.bytes;                                                          \
+    if (!is_full) vector_rest_load(&rest, from, bytes);                                            \
+    return format.load(is_full ? from : rest.bytes);                                               \
   }                                                                                                \
                                                                                                    \
-  /* 1 to 4 sources. */                                                                            \
+  /* Combines 1 to 4 sources. */                                                                   \
   BASE_INLINE prefix##_pair_t prefix##_few(prefix##_format_t format, prefix##_operation_t op,      \
                                            const char *const from[], int count, size_t at,         \
                                            size_t bytes) {                                         \
@@ -167,7 +169,7 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
     return pair;                                                                                   \
   }                                                                                                \
                                                                                                    \
-  /* As host_fold_t, `bytes` of every source. */                                                   \
+  /* As host_fold_t, with `bytes` bytes of every source. */                                        \
   BASE_INLINE void prefix##_fold_all(prefix##_format_t format, prefix##_operation_t op, void *dst, \
                                      const void *const sources[], int source_count, size_t offset, \
                                      size_t bytes) {                                               \
@@ -187,7 +189,8 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
     }                                                                                              \
   }                                                                                                \
                                                                                                    \
-  /* The usual numbers of sources have loops of their own, without one over them within. */        \
+  /* Frequent source counts have loops of their own, in which the loop over sources is unrolled.   \
+   */                                                                                              \
   BASE_INLINE void prefix##_fold(prefix##_format_t format, prefix##_operation_t op, void *dst,     \
                                  const void *const sources[], int source_count, size_t offset,     \
                                  size_t bytes) {                                                   \
@@ -202,7 +205,8 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
     }                                                                                              \
   }
 
-/* prefix_op_fold: the fold of an operation on elements in that format of kind's vectors. */
+/* Defines prefix_op_fold, the reduction by an operation for elements in that format of kind's
+ * vectors. */
 #define VECTOR_FOLD(prefix, element_t, kind, op)                                             \
   static void prefix##_##op##_fold(void *dst, const void *const sources[], int source_count, \
                                    size_t offset, size_t count) {                            \
@@ -216,13 +220,13 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
   VECTOR_FOLD(prefix, element_t, kind, max)     \
   VECTOR_FOLD(prefix, element_t, kind, min)
 
-/* The format of elements that are computed with as they are. */
+/* Defines the format of elements that are computed with as they are stored. */
 #define VECTOR_FORMAT(prefix)                                                               \
   static const prefix##_format_t prefix##_format = {sizeof(prefix##_pair_t), prefix##_load, \
                                                     prefix##_result, prefix##_store};
 
-/* Scaling and dividing by one number, written on elements: compilers make vectors of these. The
- * division is done in `wide`, which holds every value of the type and of the divisor. */
+/* Scaling and dividing by one number, written for single elements; compilers vectorise these loops.
+ * The division is computed in `wide`, which holds every value of the type and of the divisor. */
 #define VECTOR_SCALE(prefix, element_t, expression)                                          \
   static void prefix##_scale(void *dst, const void *src, size_t count, const void *scalar) { \
     element_t *out = dst;                                                                    \
