@@ -1,4 +1,5 @@
-/* The runners: connect the ranks, run the case on each, meet, and destroy what is left. */
+/* The runners: connect the ranks, run the case on each, wait for all, and destroy the remaining
+ * ends. */
 #include "transport/kit.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ coll_status_t transport_kit_private_release(void *ptr) {
   return COLL_OK;
 }
 
-/* What the bodies of one run are given; in processes each has its own copy. */
+/* Arguments of the cases of one run; every process has its own copy. */
 typedef struct job {
   const transport_fixture_t *fixture;
   transport_case_t body;
@@ -40,7 +41,7 @@ static int run_case(int rank, int size, void *context) {
   int code = job->body(job->fixture, &end);
   if (code != 0) return code;
   if (end != NULL) {
-    harness_meet(); /* what is under way is received before anyone leaves */
+    harness_meet(); /* everything sent is received before any rank leaves */
     end->ops->destroy(end);
   }
   return 0;
@@ -61,7 +62,7 @@ void transport_kit_processes(const transport_fixture_t *fixture, int size, trans
   cr_assert(harness_run(size, TIMEOUT_MS, run_case, &job, &result), "%s", result.text);
 }
 
-void transport_kit_bereaved(const transport_fixture_t *fixture, int size, transport_case_t body) {
+void transport_kit_with_death(const transport_fixture_t *fixture, int size, transport_case_t body) {
   harness_result_t result;
   job_t job = {fixture, body, NULL};
   cr_assert_not(harness_run(size, TIMEOUT_MS, run_case, &job, &result));

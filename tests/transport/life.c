@@ -1,4 +1,4 @@
-/* Cases about mapped memory, and about peers that leave, die or abort. */
+/* Cases about mapped memory, and peers that leave, die or abort. */
 #include <pthread.h>
 #include <string.h>
 
@@ -42,7 +42,8 @@ static int recv_address(transport_t *t, int peer, transport_address_t *address) 
   return 0;
 }
 
-/* Rank 0 describes the middle of a buffer, the last rank writes there, rank 0 sees it. */
+/* Rank 0 sends the address of the middle of a buffer, the last rank writes there, and rank 0 checks
+ * the content. */
 static int write_through(const transport_fixture_t *fixture, transport_t *t, size_t bytes) {
   enum { OFFSET = 4096 + 64, LENGTH = 1000 };
   int owner = 0, writer = t->size - 1;
@@ -69,9 +70,9 @@ static int write_through(const transport_fixture_t *fixture, transport_t *t, siz
   }
   if (t->rank == owner) {
     WIRE_TRY(wire_wait(t, writer, 0, 1));
-    WIRE_REQUIRE(wire_is((char *)memory + OFFSET, bytes, LENGTH), "what was written is not here");
+    WIRE_REQUIRE(wire_is((char *)memory + OFFSET, bytes, LENGTH), "written bytes are missing");
     WIRE_REQUIRE(((char *)memory)[OFFSET - 1] == 0 && ((char *)memory)[OFFSET + LENGTH] == 0,
-                 "more than that was written");
+                 "bytes outside of the range were written");
     WIRE_REQUIRE(fixture->release(memory) == COLL_OK, "%s", base_last_error());
   }
   return 0;
@@ -83,22 +84,22 @@ int transport_case_memory(const transport_fixture_t *fixture, transport_t **end)
     transport_address_t address = {1, 1};
     WIRE_REQUIRE(t->ops->address(t, &address, sizeof address, &address) == COLL_OK, "%s",
                  base_last_error());
-    WIRE_REQUIRE(address.segment == 0, "an address for memory that cannot be mapped");
+    WIRE_REQUIRE(address.segment == 0, "memory that cannot be mapped has an address");
     return 0;
   }
   WIRE_TRY(write_through(fixture, t, 16384));
   harness_meet();
-  return write_through(fixture, t, 1 << 20); /* once more: the first was freed */
+  return write_through(fixture, t, 1 << 20); /* again, after the first buffer was freed */
 }
 
-/* Everybody writes into everybody's scratch, each at a place of its own. */
+/* Every rank writes into every rank's scratch, each at its own offset. */
 int transport_case_scratch(const transport_fixture_t *fixture, transport_t **end) {
   transport_t *t = *end;
   void *first = NULL;
   size_t bytes = 0;
   t->ops->scratch(t, t->rank, &first, &bytes);
   if (!fixture->has_scratch) {
-    WIRE_REQUIRE(first == NULL && bytes == 0, "scratch that peers cannot see");
+    WIRE_REQUIRE(first == NULL && bytes == 0, "scratch without mapping");
     return 0;
   }
   WIRE_REQUIRE(first != NULL && bytes >= 4096, "no scratch");
@@ -115,14 +116,14 @@ int transport_case_scratch(const transport_fixture_t *fixture, transport_t **end
   harness_meet();
   for (int r = 0; r < t->size; r++) {
     const unsigned char *own = first;
-    WIRE_REQUIRE(own[r] == 10 * t->rank + r + 1, "what rank %d wrote first is not there", r);
-    WIRE_REQUIRE(own[bytes - 1 - (size_t)r] == r + 1, "what rank %d wrote last is not there", r);
+    WIRE_REQUIRE(own[r] == 10 * t->rank + r + 1, "the first byte of rank %d is missing", r);
+    WIRE_REQUIRE(own[bytes - 1 - (size_t)r] == r + 1, "the last byte of rank %d is missing", r);
   }
   return 0;
 }
 
-/* Waits until the peer is seen in that state. */
-static int see(transport_t *t, int peer, transport_peer_state_t state) {
+/* Waits until the peer is in that state. */
+static int expect_state(transport_t *t, int peer, transport_peer_state_t state) {
   uint64_t begin = base_clock_now_ns();
   while (t->ops->peer_state(t, peer) != state) {
     WIRE_REQUIRE(base_clock_now_ns() - begin < 2 * SECOND_NS, "rank %d sees rank %d in state %d",
@@ -134,17 +135,19 @@ static int see(transport_t *t, int peer, transport_peer_state_t state) {
 
 static int see_rank_0_go(transport_t *t, transport_peer_state_t state) {
   int other = 3 - t->rank;
-  WIRE_TRY(see(t, 0, state));
-  WIRE_REQUIRE(t->ops->peer_state(t, other) == TRANSPORT_PEER_HERE, "the wrong rank is gone");
+  WIRE_TRY(expect_state(t, 0, state));
+  WIRE_REQUIRE(t->ops->peer_state(t, other) == TRANSPORT_PEER_HERE,
+               "the wrong rank is reported as gone");
   for (uint64_t i = 0; i < 3; i++) WIRE_TRY(wire_expect(t, 0, 0, i, 500));
   return wire_expect_nothing(t, 0, 0);
 }
 
-/* Rank 0 sends and goes; the others see it gone, and still get what it sent. */
-int transport_case_leaves(const transport_fixture_t *fixture, transport_t **end) {
+/* Rank 0 sends and leaves; the others detect it and still receive what it sent. */
+int transport_case_leave(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
-  WIRE_REQUIRE(t->rank == 0 || t->ops->peer_state(t, 0) == TRANSPORT_PEER_HERE, "gone too soon");
+  WIRE_REQUIRE(t->rank == 0 || t->ops->peer_state(t, 0) == TRANSPORT_PEER_HERE,
+               "reported as gone too early");
   harness_meet();
   if (t->rank > 0) {
     WIRE_TRY(see_rank_0_go(t, TRANSPORT_PEER_LEFT));
@@ -159,7 +162,7 @@ int transport_case_leaves(const transport_fixture_t *fixture, transport_t **end)
   return 0;
 }
 
-int transport_case_dies(const transport_fixture_t *fixture, transport_t **end) {
+int transport_case_death(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
   harness_meet();
@@ -170,17 +173,17 @@ int transport_case_dies(const transport_fixture_t *fixture, transport_t **end) {
     harness_kill(0);
   }
   WIRE_TRY(see_rank_0_go(t, TRANSPORT_PEER_LOST));
-  int other = 3 - t->rank; /* the survivors go on, and wait for each other before they leave */
+  int other = 3 - t->rank; /* the survivors continue, and wait for each other before they leave */
   WIRE_TRY(wire_signal(t, other, 0, 1));
   WIRE_TRY(wire_wait(t, other, 0, 1));
   t->ops->destroy(t);
-  *end = NULL; /* no meeting with the dead */
+  *end = NULL; /* skips the runner's barrier, which rank 0 cannot reach */
   return 0;
 }
 
 /* ---- the end of a communicator --------------------------------------------------------------*/
 
-/* A reason of which every byte follows from the number. */
+/* A reason of which every byte follows from `number`. */
 static transport_reason_t reason_of(int number, int size) {
   transport_reason_t reason = {.failed_rank = number % size,
                                .status = number % 2 == 0 ? COLL_ERROR_MISMATCH : COLL_ERROR_SYSTEM};
@@ -194,35 +197,35 @@ static bool is_reason(const transport_reason_t *reason, int number, int size) {
          strcmp(reason->text, expected.text) == 0;
 }
 
-static int hear(transport_t *t, transport_reason_t *reason) {
+static int wait_for_abort(transport_t *t, transport_reason_t *reason) {
   uint64_t begin = base_clock_now_ns();
   while (!t->ops->aborted(t, reason)) {
-    WIRE_REQUIRE(base_clock_now_ns() - begin < SECOND_NS, "rank %d heard of no abort", t->rank);
+    WIRE_REQUIRE(base_clock_now_ns() - begin < SECOND_NS, "rank %d saw no abort", t->rank);
     wire_pause();
   }
-  WIRE_REQUIRE(atomic_load(t->abort_word) != 0, "rank %d finds nothing in its word", t->rank);
+  WIRE_REQUIRE(atomic_load(t->abort_word) != 0, "rank %d has no abort_word set", t->rank);
   return 0;
 }
 
-/* The first reason given is the one everybody hears of, and goes on to hear of. */
+/* All ranks get the first reason given, and continue to get it. */
 int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end) {
   enum { FIRST = 5, LATER = 6 };
   (void)fixture;
   transport_t *t = *end;
   transport_reason_t reason = {0}, first = reason_of(FIRST, t->size);
   WIRE_REQUIRE(!t->ops->aborted(t, &reason), "aborted from the start");
-  WIRE_REQUIRE(t->abort_word != NULL && atomic_load(t->abort_word) == 0, "its word says otherwise");
+  WIRE_REQUIRE(t->abort_word != NULL && atomic_load(t->abort_word) == 0, "its abort_word is set");
   harness_meet();
   if (t->rank == t->size - 1) t->ops->abort(t, &first);
-  WIRE_TRY(hear(t, &reason));
-  WIRE_REQUIRE(is_reason(&reason, FIRST, t->size), "rank %d heard: rank %d, %d, %.20s", t->rank,
+  WIRE_TRY(wait_for_abort(t, &reason));
+  WIRE_REQUIRE(is_reason(&reason, FIRST, t->size), "rank %d got: rank %d, %d, %.20s", t->rank,
                reason.failed_rank, (int)reason.status, reason.text);
   harness_meet();
   transport_reason_t later = reason_of(LATER + t->rank, t->size);
-  t->ops->abort(t, &later); /* who has said so before as well */
+  t->ops->abort(t, &later); /* a second abort by the same rank too */
   harness_meet();
-  WIRE_TRY(hear(t, &reason));
-  WIRE_REQUIRE(is_reason(&reason, FIRST, t->size), "rank %d now hears: rank %d, %d, %.20s", t->rank,
+  WIRE_TRY(wait_for_abort(t, &reason));
+  WIRE_REQUIRE(is_reason(&reason, FIRST, t->size), "rank %d now gets: rank %d, %d, %.20s", t->rank,
                reason.failed_rank, (int)reason.status, reason.text);
   return 0;
 }
@@ -239,7 +242,7 @@ static void *abort_thread(void *context) {
   return NULL;
 }
 
-/* Two threads of each rank abort at once: one reason is heard by all, and whole. */
+/* Two threads of each rank abort at the same time: all ranks get one reason, complete. */
 int transport_case_aborts_at_once(const transport_fixture_t *fixture, transport_t **end) {
   enum { THREADS = 2 };
   (void)fixture;
@@ -247,26 +250,27 @@ int transport_case_aborts_at_once(const transport_fixture_t *fixture, transport_
   pthread_t threads[THREADS];
   abort_job_t jobs[THREADS];
   transport_reason_t reason;
-  int *heard = harness_board(), number = 0;
+  int *reasons = harness_board(), number = 0;
   harness_meet();
   for (int i = 0; i < THREADS; i++) {
     jobs[i] = (abort_job_t){t, THREADS * t->rank + i};
     WIRE_REQUIRE(pthread_create(&threads[i], NULL, abort_thread, &jobs[i]) == 0, "no thread");
   }
-  int heard_early = hear(t, &reason);
+  int heard_early = wait_for_abort(t, &reason);
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   WIRE_TRY(heard_early);
   while (number < THREADS * t->size && !is_reason(&reason, number, t->size)) number++;
-  WIRE_REQUIRE(number < THREADS * t->size, "rank %d heard what nobody said: rank %d, %d, %s",
-               t->rank, reason.failed_rank, (int)reason.status, reason.text);
-  heard[t->rank] = number;
+  WIRE_REQUIRE(number < THREADS * t->size,
+               "rank %d got a reason that no rank gave: rank %d, %d, %s", t->rank,
+               reason.failed_rank, (int)reason.status, reason.text);
+  reasons[t->rank] = number;
   harness_meet();
-  WIRE_REQUIRE(number == heard[0], "rank %d heard reason %d, rank 0 reason %d", t->rank, number,
-               heard[0]);
+  WIRE_REQUIRE(number == reasons[0], "rank %d got reason %d, rank 0 reason %d", t->rank, number,
+               reasons[0]);
   return 0;
 }
 
-/* A thread that sleeps is woken by another of its own rank that aborts. */
+/* A sleeping thread is woken if another thread of its rank aborts. */
 int transport_case_abort_wakes(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;

@@ -1,19 +1,20 @@
-/* Cases about posts, for transports that carry them. */
+/* Cases for transports with multicast. */
 #include "base/clock.h"
 #include "transport/kit.h"
 #include "transport/wire.h"
 
 #define POST_BYTES_MAX WIRE_BYTES_MAX
 
-static int post_try(transport_t *t, uint64_t number, size_t bytes, bool *done) {
+static int mcast_send_try(transport_t *t, uint64_t number, size_t bytes, bool *done) {
   unsigned char data[POST_BYTES_MAX];
   transport_head_t head = {.call = wire_id(number), .bytes = bytes};
   wire_fill(data, number, bytes);
-  WIRE_REQUIRE(t->ops->mcast_send(t, data, &head, done) == COLL_OK, "post: %s", base_last_error());
+  WIRE_REQUIRE(t->ops->mcast_send(t, data, &head, done) == COLL_OK, "mcast_send: %s",
+               base_last_error());
   return 0;
 }
 
-static int read_try(transport_t *t, int peer, uint64_t number, size_t bytes, bool *done) {
+static int mcast_recv_try(transport_t *t, int peer, uint64_t number, size_t bytes, bool *done) {
   transport_head_t head;
   const void *data;
   WIRE_REQUIRE(t->ops->mcast_peek(t, peer, &data, &head, done) == COLL_OK, "mcast_peek: %s",
@@ -21,8 +22,8 @@ static int read_try(transport_t *t, int peer, uint64_t number, size_t bytes, boo
   if (!*done) return 0;
   WIRE_REQUIRE(flight_call_is(head.call, wire_id(number)) && head.bytes == bytes &&
                    wire_is(data, number, bytes),
-               "rank %d: not post %d of rank %d, but one of %d bytes", t->rank, (int)number, peer,
-               (int)head.bytes);
+               "rank %d: expected multicast message %d of rank %d, got one of %d bytes", t->rank,
+               (int)number, peer, (int)head.bytes);
   WIRE_REQUIRE(t->ops->mcast_take(t, peer) == COLL_OK, "mcast_take: %s", base_last_error());
   return 0;
 }
@@ -36,25 +37,25 @@ static uint64_t number_of(int rank, uint64_t count) {
   return (uint64_t)rank * 100000 + count;
 }
 
-/* All post to all at their own pace; nobody finds a post late, twice or changed. */
-int transport_case_posts(const transport_fixture_t *fixture, transport_t **end) {
-  enum { POSTS = 500 };
+/* All ranks multicast to all at their own speed; no message is lost, repeated or changed. */
+int transport_case_mcast(const transport_fixture_t *fixture, transport_t **end) {
+  enum { MESSAGES = 500 };
   (void)fixture;
   transport_t *t = *end;
-  uint64_t multicast = 0, read[HARNESS_RANKS_MAX] = {0}, deadline = wire_deadline_ns();
+  uint64_t sent = 0, read[HARNESS_RANKS_MAX] = {0}, deadline = wire_deadline_ns();
   for (int left = 1; left > 0;) {
     bool done = false;
-    if (multicast < POSTS) {
-      WIRE_TRY(post_try(t, number_of(t->rank, multicast), size_of(t->rank, multicast), &done));
+    if (sent < MESSAGES) {
+      WIRE_TRY(mcast_send_try(t, number_of(t->rank, sent), size_of(t->rank, sent), &done));
     }
-    multicast += done;
-    left = multicast < POSTS;
+    sent += done;
+    left = sent < MESSAGES;
     for (int peer = 0; peer < t->size; peer++) {
-      if (peer == t->rank || read[peer] == POSTS) continue;
+      if (peer == t->rank || read[peer] == MESSAGES) continue;
       uint64_t count = read[peer];
-      WIRE_TRY(read_try(t, peer, number_of(peer, count), size_of(peer, count), &done));
+      WIRE_TRY(mcast_recv_try(t, peer, number_of(peer, count), size_of(peer, count), &done));
       read[peer] += done;
-      left += read[peer] < POSTS;
+      left += read[peer] < MESSAGES;
     }
     WIRE_REQUIRE(base_clock_now_ns() < deadline, "rank %d is stuck", t->rank);
     wire_pause();
@@ -62,32 +63,35 @@ int transport_case_posts(const transport_fixture_t *fixture, transport_t **end) 
   return 0;
 }
 
-/* Rank 0 posts until there is no room; while one peer has taken none, nothing gives it any. */
-int transport_case_posts_full(const transport_fixture_t *fixture, transport_t **end) {
+/* Rank 0 multicasts until there is no room; while one peer has taken no message, room is not
+ * reused. */
+int transport_case_mcast_full(const transport_fixture_t *fixture, transport_t **end) {
   enum { ENOUGH = 1000, BYTES = 100 };
   (void)fixture;
   transport_t *t = *end;
   int slowest = t->size - 1;
-  uint64_t *held = harness_board();
+  uint64_t *capacity = harness_board();
   for (int phase = 0; phase < 3; phase++) {
     if (t->rank == 0) {
       bool done = true;
       uint64_t count = 0;
       while (done && count < ENOUGH) {
-        WIRE_TRY(post_try(t, number_of(phase == 1, count), BYTES, &done));
+        WIRE_TRY(mcast_send_try(t, number_of(phase == 1, count), BYTES, &done));
         count += done;
       }
-      if (phase == 1) WIRE_REQUIRE(count == 0, "it wrote over posts that were not taken");
-      if (phase == 0) WIRE_REQUIRE(count >= PLAN_DEPTH_MAX, "holds %d posts only", (int)count);
-      if (phase == 2) WIRE_REQUIRE(count == *held, "has room for %d, not as before", (int)count);
-      *held = phase == 1 ? *held : count;
+      if (phase == 1) WIRE_REQUIRE(count == 0, "it overwrote messages that were not taken");
+      if (phase == 0) WIRE_REQUIRE(count >= PLAN_DEPTH_MAX, "holds only %d messages", (int)count);
+      if (phase == 2)
+        WIRE_REQUIRE(count == *capacity, "has room for %d messages, not as many as before",
+                     (int)count);
+      *capacity = phase == 1 ? *capacity : count;
     }
     harness_meet();
     bool reads = t->rank != 0 && (phase == 2 || (phase == 0) == (t->rank != slowest));
-    for (uint64_t i = 0; reads && i < *held; i++) {
+    for (uint64_t i = 0; reads && i < *capacity; i++) {
       bool done;
-      WIRE_TRY(read_try(t, 0, i, BYTES, &done));
-      WIRE_REQUIRE(done, "rank %d: post %d is not there", t->rank, (int)i);
+      WIRE_TRY(mcast_recv_try(t, 0, i, BYTES, &done));
+      WIRE_REQUIRE(done, "rank %d: multicast message %d is missing", t->rank, (int)i);
     }
     harness_meet();
   }

@@ -1,6 +1,6 @@
 /*
- * Cases about FIFOs. Where two ranks play different parts, rank 0 sends and the last rank receives,
- * which is the same rank for a transport to oneself: the parts follow one another.
+ * Cases about FIFOs. If two ranks have different roles, rank 0 sends and the last rank receives.
+ * With the self transport they are the same rank, and the roles run one after the other.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static size_t size_of(uint64_t number) {
   return sizes[number % (sizeof sizes / sizeof sizes[0])];
 }
 
-/* Round the ring on all channels at once, never waiting on one. */
+/* Sends around a ring of ranks on all channels at once, without blocking on any. */
 int transport_case_order(const transport_fixture_t *fixture, transport_t **end) {
   enum { MESSAGES = 300 };
   (void)fixture;
@@ -45,7 +45,7 @@ int transport_case_order(const transport_fixture_t *fixture, transport_t **end) 
   return 0;
 }
 
-/* Fills the FIFO, empties it, and does so again: what was refused was not taken. */
+/* Fills the FIFO and empties it, repeatedly: a message that was refused is not delivered. */
 int transport_case_full(const transport_fixture_t *fixture, transport_t **end) {
   enum { ROUNDS = 3, ENOUGH = 1000 };
   (void)fixture;
@@ -60,7 +60,7 @@ int transport_case_full(const transport_fixture_t *fixture, transport_t **end) {
         WIRE_TRY(wire_send_try(t, receiver, channel, count, 100, &done));
         count += done;
       }
-      WIRE_REQUIRE(count >= PLAN_DEPTH_MAX, "holds %d messages only", (int)count);
+      WIRE_REQUIRE(count >= PLAN_DEPTH_MAX, "holds only %d messages", (int)count);
       *held = count;
     }
     harness_meet();
@@ -73,8 +73,8 @@ int transport_case_full(const transport_fixture_t *fixture, transport_t **end) {
   return 0;
 }
 
-/* One message of the biggest sizes at once, of which number and size follow from its count. */
-static int move_big(transport_t *t, bool sends, int peer, uint64_t count) {
+/* Transfers one long message; its size and content follow from its number. */
+static int transfer_long(transport_t *t, bool sends, int peer, uint64_t count) {
   size_t bytes = t->slot_bytes - count % 67;
   unsigned char *data = malloc(bytes);
   transport_head_t head = {.call = wire_id(count), .bytes = bytes};
@@ -89,14 +89,14 @@ static int move_big(transport_t *t, bool sends, int peer, uint64_t count) {
   bool same = flight_call_is(head.call, wire_id(count)) && head.bytes == bytes &&
               wire_is(data, count, bytes);
   free(data);
-  WIRE_REQUIRE(done, "message %d of %zu bytes finds no %s", (int)count, bytes,
-               sends ? "room" : "way");
+  WIRE_REQUIRE(done, "message %d of %zu bytes has no %s", (int)count, bytes,
+               sends ? "room" : "message");
   WIRE_REQUIRE(same, "message %d changed", (int)count);
   return 0;
 }
 
-/* A receiver takes all but a few messages, and goes about something else: with those few, the FIFO
- * holds PLAN_DEPTH_MAX again. */
+/* A receiver takes all but a few messages and then does something else: with those few, the FIFO
+ * still has room for PLAN_DEPTH_MAX in total. */
 int transport_case_depth(const transport_fixture_t *fixture, transport_t **end) {
   enum { ROUNDS = 40 };
   (void)fixture;
@@ -105,13 +105,13 @@ int transport_case_depth(const transport_fixture_t *fixture, transport_t **end) 
   uint64_t sent = 0, received = 0;
   for (uint64_t round = 0; round < ROUNDS; round++) {
     while (sent - received < PLAN_DEPTH_MAX) {
-      if (t->rank == sender) WIRE_TRY(move_big(t, true, receiver, sent));
+      if (t->rank == sender) WIRE_TRY(transfer_long(t, true, receiver, sent));
       sent++;
     }
     harness_meet();
     uint64_t left = round * round / 3 % PLAN_DEPTH_MAX;
     while (sent - received > left) {
-      if (t->rank == receiver) WIRE_TRY(move_big(t, false, sender, received));
+      if (t->rank == receiver) WIRE_TRY(transfer_long(t, false, sender, received));
       received++;
     }
     harness_meet();
@@ -119,7 +119,7 @@ int transport_case_depth(const transport_fixture_t *fixture, transport_t **end) 
   return 0;
 }
 
-static int carry(transport_t *t, size_t bytes, flight_call_t call) {
+static int transfer(transport_t *t, size_t bytes, flight_call_t call) {
   int sender = 0, receiver = t->size - 1;
   unsigned char *data = malloc(bytes + 1);
   WIRE_REQUIRE(data != NULL, "out of memory");
@@ -145,7 +145,7 @@ static int carry(transport_t *t, size_t bytes, flight_call_t call) {
   WIRE_REQUIRE(done, "cannot receive %zu bytes", bytes);
   if (t->rank == receiver) {
     WIRE_REQUIRE(head.bytes == bytes && flight_call_is(head.call, call),
-                 "the head of %zu bytes changed", bytes);
+                 "the header of a message of %zu bytes changed", bytes);
     WIRE_REQUIRE(wire_is(data, bytes, bytes), "some of %zu bytes changed", bytes);
     WIRE_REQUIRE(data[bytes] == 0, "wrote past %zu bytes", bytes);
   }
@@ -176,13 +176,14 @@ int transport_case_sizes(const transport_fixture_t *fixture, transport_t **end) 
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     flight_call_t call = {.what = i % 2 == 0 ? 0 : UINT64_MAX - i,
                           .count = i % 3 == 0 ? 0 : UINT64_MAX - i};
-    if (sizes[i] <= t->slot_bytes) WIRE_TRY(carry(t, sizes[i], call));
+    if (sizes[i] <= t->slot_bytes) WIRE_TRY(transfer(t, sizes[i], call));
   }
   return 0;
 }
 
-/* A receiver with less room gets the beginning, and the next message whole. */
-int transport_case_cut(const transport_fixture_t *fixture, transport_t **end) {
+/* A receiver with a smaller buffer gets the beginning of a message, and the next message complete.
+ * */
+int transport_case_truncation(const transport_fixture_t *fixture, transport_t **end) {
   enum { ROOM = 10, LONG = 1000 };
   (void)fixture;
   transport_t *t = *end;
@@ -203,15 +204,15 @@ int transport_case_cut(const transport_fixture_t *fixture, transport_t **end) {
       if (t->ops->recv(t->ops->port(t, sender, 0), into, rooms[i], &head, &done) != COLL_OK) break;
       if (!done) wire_pause();
     }
-    WIRE_REQUIRE(done, "message %d did not come", (int)i);
+    WIRE_REQUIRE(done, "message %d is missing", (int)i);
     WIRE_REQUIRE(head.bytes == LONG, "says %zu bytes were sent, not %d", head.bytes, LONG);
-    WIRE_REQUIRE(wire_is(data, i, rooms[i]), "message %d begins otherwise", (int)i);
-    WIRE_REQUIRE(data[rooms[i]] == 0xee, "wrote past the %zu bytes there were", rooms[i]);
+    WIRE_REQUIRE(wire_is(data, i, rooms[i]), "message %d has wrong bytes", (int)i);
+    WIRE_REQUIRE(data[rooms[i]] == 0xee, "wrote past the buffer of %zu bytes", rooms[i]);
   }
   return wire_expect(t, sender, 0, 2, LONG);
 }
 
-/* Each channel has one port, whatever else is asked for. */
+/* Each channel has one port, the same in every call. */
 static int check_ports(transport_t *t, int peer) {
   transport_port_t *ports[TRANSPORT_CHANNELS];
   for (int c = 0; c < TRANSPORT_CHANNELS; c++) {
@@ -222,12 +223,13 @@ static int check_ports(transport_t *t, int peer) {
   }
   for (int c = 0; c < TRANSPORT_CHANNELS; c++) {
     WIRE_REQUIRE(t->ops->port(t, peer, c) == ports[c], "channel %d has two ports", c);
-    WIRE_REQUIRE(ports[c]->transport == t, "the port of channel %d is another transport's", c);
+    WIRE_REQUIRE(ports[c]->transport == t, "the port of channel %d belongs to another transport",
+                 c);
   }
   return 0;
 }
 
-/* With one FIFO full, the others carry on. */
+/* With one FIFO full, the others still deliver. */
 int transport_case_channels(const transport_fixture_t *fixture, transport_t **end) {
   enum { ENOUGH = 1000, PASSED = 50 };
   (void)fixture;
@@ -253,8 +255,8 @@ int transport_case_channels(const transport_fixture_t *fixture, transport_t **en
   return 0;
 }
 
-/* Every rank to every other at once, with delays here and there. */
-int transport_case_crowd(const transport_fixture_t *fixture, transport_t **end) {
+/* Every rank sends to every other at the same time, with random delays. */
+int transport_case_all_pairs(const transport_fixture_t *fixture, transport_t **end) {
   enum { MESSAGES = 100 };
   (void)fixture;
   transport_t *t = *end;
@@ -279,7 +281,8 @@ int transport_case_crowd(const transport_fixture_t *fixture, transport_t **end) 
     int chance = rand_r(&seed) % 16;
     if (chance == 0) base_clock_sleep_ns((uint64_t)(rand_r(&seed) % 300000));
     if (chance < 8) wire_pause();
-    WIRE_REQUIRE(base_clock_now_ns() < deadline, "rank %d is stuck with %d to go", t->rank, left);
+    WIRE_REQUIRE(base_clock_now_ns() < deadline, "rank %d is stuck with %d messages left", t->rank,
+                 left);
   }
   return 0;
 }

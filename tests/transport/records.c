@@ -1,4 +1,4 @@
-/* Cases about flight recorders, and about what a rank that leaves has not taken. */
+/* Cases about flight recorders, and about messages that a rank has not taken when it leaves. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -8,7 +8,7 @@
 
 /* ---- recorders ------------------------------------------------------------------------------*/
 
-/* A peer's recorder, once it is known. */
+/* Returns a peer's recorder, once it is available. */
 static int find_recorder(transport_t *t, int peer, const flight_recorder_t **recorder) {
   uint64_t deadline = wire_deadline_ns();
   while ((*recorder = t->ops->recorder(t, peer)) == NULL && base_clock_now_ns() < deadline) {
@@ -29,7 +29,7 @@ static flight_standstill_t wait_of(int rank, const uint64_t *peers) {
                                .words = 1};
 }
 
-/* The rank waits as wait_of says, for itself and the next one. */
+/* Expects that the rank waits for the ranks of wait_of: itself and the next one. */
 static int expect_wait(transport_t *t, int peer, bool waits) {
   const flight_recorder_t *recorder;
   flight_standstill_t seen, expected = wait_of(peer, NULL);
@@ -42,17 +42,18 @@ static int expect_wait(transport_t *t, int peer, bool waits) {
   WIRE_REQUIRE(seen.begin_ns == expected.begin_ns && seen.collectives == expected.collectives &&
                    seen.history == expected.history && seen.number == expected.number &&
                    flight_call_is(seen.call, expected.call),
-               "rank %d: rank %d says it waits in call %d", t->rank, peer, (int)seen.number);
+               "rank %d: rank %d reports a wait in call %d", t->rank, peer, (int)seen.number);
   for (int rank = 0; rank < t->size; rank++) {
     bool waited = rank == peer || rank == (peer + 1) % t->size;
     WIRE_REQUIRE(flight_waits_for(recorder, rank) == waited, "rank %d waits for %d: %d", peer, rank,
                  !waited);
   }
-  WIRE_REQUIRE(flight_wait_is(recorder, seen.changes), "rank %d: it has changed since", peer);
+  WIRE_REQUIRE(flight_wait_is(recorder, seen.changes), "rank %d: its wait has changed meanwhile",
+               peer);
   return 0;
 }
 
-/* What each rank writes to its recorder all ranks read, up to the end of a wait. */
+/* All ranks can read what each rank writes to its recorder, up to the end of a wait. */
 int transport_case_records(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
@@ -60,7 +61,7 @@ int transport_case_records(const transport_fixture_t *fixture, transport_t **end
   base_ranks_t peers = {.size = t->size, .words = &word};
   const flight_recorder_t *recorder;
   WIRE_REQUIRE(t->flight != NULL && t->ops->recorder(t, t->rank) == t->flight,
-               "it has no recorder of its own");
+               "the rank has no recorder");
   for (int peer = 0; peer < t->size; peer++) WIRE_TRY(expect_wait(t, peer, false));
   harness_meet();
   flight_record(t->flight, 100 + number, 200 + number, 300 + number);
@@ -106,12 +107,12 @@ static int expect_pending(transport_t *t, bool in, int peer, int channel, int nu
   WIRE_REQUIRE(found, "rank %d, channel %d: nothing is pending %s rank %d", t->rank, channel, side,
                peer);
   WIRE_REQUIRE(flight_call_is(call, wire_id((uint64_t)number)),
-               "rank %d, channel %d: not call %d is pending %s rank %d", t->rank, channel, number,
+               "rank %d, channel %d: call %d is not pending %s rank %d", t->rank, channel, number,
                side, peer);
   return 0;
 }
 
-/* On no channel with any rank. */
+/* Expects nothing pending on any channel with any rank. */
 static int expect_none_pending(transport_t *t) {
   for (int peer = 0; peer < t->size; peer++) {
     for (int channel = 0; peer != t->rank && channel < TRANSPORT_CHANNELS; channel++) {
@@ -122,9 +123,8 @@ static int expect_none_pending(transport_t *t) {
   return 0;
 }
 
-/* One message of a call that is longer than a slot, so that it comes in several; or a shorter one.
- */
-static int send_cut(transport_t *t, int peer, int channel, uint64_t number, size_t bytes) {
+/* Sends one message, in several slots if it is longer than a slot. */
+static int send_in_slots(transport_t *t, int peer, int channel, uint64_t number, size_t bytes) {
   unsigned char *data = calloc(1, t->slot_bytes);
   int code = data == NULL ? harness_fail("out of memory") : 0;
   for (size_t left = bytes; code == 0;) {
@@ -141,8 +141,8 @@ static int send_cut(transport_t *t, int peer, int channel, uint64_t number, size
   return code;
 }
 
-/* Messages of every size and a signal are seen until they are taken, the oldest first; a message of
- * several slots until its last one is. */
+/* Messages of every size and a signal are reported as pending until they are taken, the oldest
+ * first; a message of several slots until its last slot is taken. */
 int transport_case_pending_in(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
@@ -154,7 +154,7 @@ int transport_case_pending_in(const transport_fixture_t *fixture, transport_t **
     for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]); i++) {
       harness_meet();
       if (t->rank == sender) {
-        WIRE_TRY(send_cut(t, receiver, channel, (uint64_t)i, sizes[i]));
+        WIRE_TRY(send_in_slots(t, receiver, channel, (uint64_t)i, sizes[i]));
         if (i == 1) WIRE_TRY(wire_signal(t, receiver, channel, 90));
       }
       harness_meet();
@@ -165,7 +165,7 @@ int transport_case_pending_in(const transport_fixture_t *fixture, transport_t **
         WIRE_REQUIRE(
             t->ops->recv(t->ops->port(t, sender, channel), NULL, 0, &head, &done) == COLL_OK &&
                 done,
-            "message %d is not there", i);
+            "message %d is missing", i);
       }
       if (t->rank == receiver && i == 1) {
         WIRE_TRY(expect_pending(t, true, sender, channel, 90));
@@ -177,7 +177,7 @@ int transport_case_pending_in(const transport_fixture_t *fixture, transport_t **
   return 0;
 }
 
-/* Of so many messages on each channel, so many are taken; the n-th is message n. */
+/* Number of messages sent on each channel and number of those taken; message n has number n. */
 enum { SENT_MAX = 40 };
 static const int sent_on[] = {PLAN_DEPTH_MAX, PLAN_DEPTH_MAX, SENT_MAX};
 static const int taken_on[] = {PLAN_DEPTH_MAX, 1, 17};
@@ -196,7 +196,8 @@ static int leave_rank_1(transport_t *t) {
   return 0;
 }
 
-/* Rank 1 leaves without having taken all; what rank 0 sends then is not taken either. */
+/* Rank 1 leaves before it has taken all messages; messages that rank 0 sends afterwards are not
+ * taken either. */
 int transport_case_pending_out(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
@@ -207,7 +208,7 @@ int transport_case_pending_out(const transport_fixture_t *fixture, transport_t *
     for (int i = 0; i < sent_on[channel]; i++) {
       WIRE_TRY(wire_send(t, 1, channel, (uint64_t)i, 100));
     }
-    WIRE_TRY(expect_pending(t, false, 1, channel, -1)); /* it may still take them */
+    WIRE_TRY(expect_pending(t, false, 1, channel, -1)); /* rank 1 may still take them */
   }
   harness_meet();
   if (rank == 1) {

@@ -6,25 +6,26 @@
 #include "transport/wire.h"
 
 #define MILLISECOND UINT64_C(1000000)
-#define WAKE_NS (100 * MILLISECOND * HARNESS_PATIENCE)   /* how soon a sleeper must be awake */
-#define SLEEP_NS (2000 * MILLISECOND * HARNESS_PATIENCE) /* had nobody woken it */
+/* a sleeper must be awake within this time */
+#define WAKE_NS (100 * MILLISECOND * HARNESS_PATIENCE)
+#define SLEEP_NS (2000 * MILLISECOND * HARNESS_PATIENCE) /* duration of a sleep without a wake */
 
-/* None is lost, comes twice or with another's identity, on whichever channel it was given, while
- * both ranks go on at their own pace. */
+/* No signal is lost, repeated or delivered with another's identity, on any channel, while both
+ * ranks run at their own speed. */
 int transport_case_counts(const transport_fixture_t *fixture, transport_t **end) {
   enum { MANY = 20000, OTHER = 77 };
   (void)fixture;
   transport_t *t = *end;
   int sender = 0, receiver = t->size - 1;
-  uint64_t given = t->rank == sender ? 0 : MANY, waited = t->rank == receiver ? 0 : MANY;
+  uint64_t sent = t->rank == sender ? 0 : MANY, waited = t->rank == receiver ? 0 : MANY;
   uint64_t deadline = wire_deadline_ns();
   unsigned seed = (unsigned)t->rank + 5;
   if (t->rank == sender) WIRE_TRY(wire_signal(t, receiver, 1, OTHER));
-  while (given < MANY || waited < MANY) {
-    bool done = given < MANY;
-    for (int burst = rand_r(&seed) % 40; done && burst > 0 && given < MANY; burst--) {
-      WIRE_TRY(wire_signal_try(t, receiver, 0, given, &done));
-      given += done;
+  while (sent < MANY || waited < MANY) {
+    bool done = sent < MANY;
+    for (int burst = rand_r(&seed) % 40; done && burst > 0 && sent < MANY; burst--) {
+      WIRE_TRY(wire_signal_try(t, receiver, 0, sent, &done));
+      sent += done;
     }
     done = waited < MANY;
     for (int burst = rand_r(&seed) % 40; done && burst > 0 && waited < MANY; burst--) {
@@ -40,62 +41,62 @@ int transport_case_counts(const transport_fixture_t *fixture, transport_t **end)
   return 0;
 }
 
-/* Whatever was given and waited for before, there is room for PLAN_SIGNALS_MAX. */
+/* After any number of signals sent and received, there is room for PLAN_SIGNALS_MAX. */
 int transport_case_signals_held(const transport_fixture_t *fixture, transport_t **end) {
   enum { ROUNDS = 60 };
   (void)fixture;
   transport_t *t = *end;
   int sender = 0, receiver = t->size - 1;
-  uint64_t given = 0, waited = 0;
+  uint64_t sent = 0, waited = 0;
   for (uint64_t round = 0; round < ROUNDS; round++) {
-    for (; given - waited < PLAN_SIGNALS_MAX; given++) {
+    for (; sent - waited < PLAN_SIGNALS_MAX; sent++) {
       bool done = true;
-      if (t->rank == sender) WIRE_TRY(wire_signal_try(t, receiver, 0, given, &done));
-      WIRE_REQUIRE(done, "no room for signal %d with %d before it", (int)given,
-                   (int)(given - waited));
+      if (t->rank == sender) WIRE_TRY(wire_signal_try(t, receiver, 0, sent, &done));
+      WIRE_REQUIRE(done, "no room for signal %d with %d before it", (int)sent,
+                   (int)(sent - waited));
     }
     harness_meet();
     uint64_t left = round * round / 3 % PLAN_SIGNALS_MAX;
-    for (; given - waited > left; waited++) {
+    for (; sent - waited > left; waited++) {
       bool done = true;
       if (t->rank == receiver) WIRE_TRY(wire_wait_try(t, sender, 0, waited, &done));
-      WIRE_REQUIRE(done, "signal %d is not there", (int)waited);
+      WIRE_REQUIRE(done, "signal %d is missing", (int)waited);
     }
     harness_meet();
   }
   return 0;
 }
 
-/* Gives signals until there is no room, or there are many. */
-static int fill_with_signals(transport_t *t, int receiver, uint64_t *given) {
+/* Sends signals until there is no room, or many are sent. */
+static int fill_with_signals(transport_t *t, int receiver, uint64_t *sent) {
   enum { ENOUGH = 1000 };
   bool done = true;
   for (int burst = 0; done && burst < ENOUGH; burst++) {
-    WIRE_TRY(wire_signal_try(t, receiver, 0, *given, &done));
-    *given += done;
+    WIRE_TRY(wire_signal_try(t, receiver, 0, *sent, &done));
+    *sent += done;
   }
   return 0;
 }
 
-/* A signal that finds no room is not taken, and says so again. */
+/* A signal without room is refused, repeatedly, and not delivered. */
 int transport_case_signals_full(const transport_fixture_t *fixture, transport_t **end) {
   enum { ROUNDS = 5 };
   (void)fixture;
   transport_t *t = *end;
   int sender = 0, receiver = t->size - 1;
-  uint64_t *board = harness_board(), given = 0, waited = 0;
+  uint64_t *board = harness_board(), sent = 0, waited = 0;
   for (int round = 0; round < ROUNDS; round++) {
     if (t->rank == sender) {
-      uint64_t before = given;
-      WIRE_TRY(fill_with_signals(t, receiver, &given));
-      WIRE_REQUIRE(given - before >= PLAN_SIGNALS_MAX, "holds %d signals", (int)(given - before));
-      *board = given;
+      uint64_t before = sent;
+      WIRE_TRY(fill_with_signals(t, receiver, &sent));
+      WIRE_REQUIRE(sent - before >= PLAN_SIGNALS_MAX, "holds %d signals", (int)(sent - before));
+      *board = sent;
     }
     harness_meet();
     while (t->rank == receiver && waited < *board) {
       bool done;
       WIRE_TRY(wire_wait_try(t, sender, 0, waited++, &done));
-      WIRE_REQUIRE(done, "signal %d is not there", (int)waited);
+      WIRE_REQUIRE(done, "signal %d is missing", (int)waited);
     }
     if (t->rank == receiver) WIRE_TRY(wire_expect_nothing(t, sender, 0));
     harness_meet();
@@ -103,7 +104,8 @@ int transport_case_signals_full(const transport_fixture_t *fixture, transport_t 
   return 0;
 }
 
-/* Plain memory handed to and fro: what was written before the signal is seen after the wait. */
+/* Plain memory is passed back and forth: what was written before the signal is visible after the
+ * wait. */
 int transport_case_publishes(const transport_fixture_t *fixture, transport_t **end) {
   enum { ROUNDS = 2000, WORDS = 64 };
   (void)fixture;
@@ -125,48 +127,48 @@ int transport_case_publishes(const transport_fixture_t *fixture, transport_t **e
   return 0;
 }
 
-typedef enum news { NEWS_MESSAGE, NEWS_SIGNAL, NEWS_KINDS } news_t;
+typedef enum event { EVENT_MESSAGE, EVENT_SIGNAL, EVENT_KINDS } event_t;
 
-static int give_news(transport_t *t, news_t kind, uint64_t number) {
-  if (kind == NEWS_MESSAGE) return wire_send(t, 1, 0, number, 16);
+static int send_event(transport_t *t, event_t kind, uint64_t number) {
+  if (kind == EVENT_MESSAGE) return wire_send(t, 1, 0, number, 16);
   return wire_signal(t, 1, 0, number);
 }
 
-/* Whether the news is there: taken when it is. */
-static int take_news(transport_t *t, news_t kind, uint64_t number, bool *taken) {
-  if (kind == NEWS_MESSAGE) return wire_expect_try(t, 0, 0, number, 16, taken);
+/* Takes the event if it has arrived. */
+static int take_event(transport_t *t, event_t kind, uint64_t number, bool *taken) {
+  if (kind == EVENT_MESSAGE) return wire_expect_try(t, 0, 0, number, 16, taken);
   return wire_wait_try(t, 0, 0, number, taken);
 }
 
-/* Sleeps as the contract says until the news is there. */
-static int sleep_for_news(transport_t *t, news_t kind, uint64_t number) {
+/* Sleeps in the order arm, poll, sleep, disarm until the event has arrived. */
+static int sleep_for_event(transport_t *t, event_t kind, uint64_t number) {
   uint64_t begin = base_clock_now_ns();
   bool taken = false;
   while (!taken && base_clock_now_ns() - begin < SLEEP_NS) {
     t->ops->arm(t);
-    WIRE_TRY(take_news(t, kind, number, &taken));
+    WIRE_TRY(take_event(t, kind, number, &taken));
     if (!taken) t->ops->sleep(t, SLEEP_NS);
     t->ops->disarm(t);
   }
   return 0;
 }
 
-/* Rank 1 sleeps for long; rank 0's news wakes it at once. */
+/* Rank 1 sleeps with a long timeout; rank 0's event wakes it at once. */
 int transport_case_wakes(const transport_fixture_t *fixture, transport_t **end) {
   enum { ROUNDS = 5 };
   (void)fixture;
   transport_t *t = *end;
-  _Atomic uint64_t *given_ns = harness_board();
-  for (int kind = 0; kind < NEWS_KINDS; kind++) {
+  _Atomic uint64_t *sent_ns = harness_board();
+  for (int kind = 0; kind < EVENT_KINDS; kind++) {
     for (uint64_t round = 1; round <= ROUNDS; round++) {
       harness_meet();
       if (t->rank == 0) {
         base_clock_sleep_ns(30 * MILLISECOND);
-        *given_ns = base_clock_now_ns();
-        WIRE_TRY(give_news(t, (news_t)kind, round));
+        *sent_ns = base_clock_now_ns();
+        WIRE_TRY(send_event(t, (event_t)kind, round));
       } else {
-        WIRE_TRY(sleep_for_news(t, (news_t)kind, round));
-        uint64_t late = base_clock_now_ns() - *given_ns;
+        WIRE_TRY(sleep_for_event(t, (event_t)kind, round));
+        uint64_t late = base_clock_now_ns() - *sent_ns;
         WIRE_REQUIRE(late < WAKE_NS, "woken %d ms late", (int)(late / MILLISECOND));
       }
       harness_meet();
@@ -175,38 +177,38 @@ int transport_case_wakes(const transport_fixture_t *fixture, transport_t **end) 
   return 0;
 }
 
-/* News between the last look and the sleep is not slept through. */
-int transport_case_no_missed_news(const transport_fixture_t *fixture, transport_t **end) {
+/* An event between the last poll and the sleep ends the sleep. */
+int transport_case_no_missed_wake(const transport_fixture_t *fixture, transport_t **end) {
   enum { ROUNDS = 20 };
   (void)fixture;
   transport_t *t = *end;
-  for (int kind = 0; kind < NEWS_KINDS; kind++) {
+  for (int kind = 0; kind < EVENT_KINDS; kind++) {
     for (uint64_t round = 1; round <= ROUNDS; round++) {
       bool taken = false;
       if (t->rank == 1) {
         t->ops->arm(t);
-        WIRE_TRY(take_news(t, (news_t)kind, round, &taken));
-        WIRE_REQUIRE(!taken, "round %d: news out of nowhere", (int)round);
+        WIRE_TRY(take_event(t, (event_t)kind, round, &taken));
+        WIRE_REQUIRE(!taken, "round %d: an event before any was sent", (int)round);
       }
       harness_meet();
-      if (t->rank == 0) WIRE_TRY(give_news(t, (news_t)kind, round));
+      if (t->rank == 0) WIRE_TRY(send_event(t, (event_t)kind, round));
       harness_meet();
       if (t->rank == 1) {
         uint64_t begin = base_clock_now_ns();
         t->ops->sleep(t, SLEEP_NS);
         t->ops->disarm(t);
         uint64_t slept = base_clock_now_ns() - begin;
-        WIRE_REQUIRE(slept < WAKE_NS, "round %d: slept %d ms through its news", (int)round,
+        WIRE_REQUIRE(slept < WAKE_NS, "round %d: slept %d ms despite the event", (int)round,
                      (int)(slept / MILLISECOND));
-        WIRE_TRY(take_news(t, (news_t)kind, round, &taken));
-        WIRE_REQUIRE(taken, "round %d: the news is not there", (int)round);
+        WIRE_TRY(take_event(t, (event_t)kind, round, &taken));
+        WIRE_REQUIRE(taken, "round %d: the event is missing", (int)round);
       }
     }
   }
   return 0;
 }
 
-/* Rank 0 sleeps until there is room for one message more, while rank 1 takes what there is. */
+/* Rank 0 sleeps until there is room for one more message, while rank 1 takes messages. */
 static int sleep_for_room(transport_t *t, uint64_t *sent, size_t bytes) {
   uint64_t begin = base_clock_now_ns();
   bool done = false;
@@ -217,7 +219,7 @@ static int sleep_for_room(transport_t *t, uint64_t *sent, size_t bytes) {
     t->ops->disarm(t);
   }
   uint64_t slept = base_clock_now_ns() - begin;
-  WIRE_REQUIRE(slept < WAKE_NS, "slept %d ms, though there was room", (int)(slept / MILLISECOND));
+  WIRE_REQUIRE(slept < WAKE_NS, "slept %d ms, although there was room", (int)(slept / MILLISECOND));
   ++*sent;
   return 0;
 }
@@ -252,36 +254,36 @@ int transport_case_wakes_for_room(const transport_fixture_t *fixture, transport_
 }
 
 /* Rank 0 sleeps until there is room for one more signal. */
-static int sleep_for_signal_room(transport_t *t, uint64_t *given) {
+static int sleep_for_signal_room(transport_t *t, uint64_t *sent) {
   uint64_t begin = base_clock_now_ns();
   bool done = false;
   while (!done && base_clock_now_ns() - begin < SLEEP_NS) {
     t->ops->arm(t);
-    WIRE_TRY(wire_signal_try(t, 1, 0, *given, &done));
+    WIRE_TRY(wire_signal_try(t, 1, 0, *sent, &done));
     if (!done) t->ops->sleep(t, SLEEP_NS);
     t->ops->disarm(t);
   }
   uint64_t slept = base_clock_now_ns() - begin;
-  WIRE_REQUIRE(slept < WAKE_NS, "slept %d ms, though there was room", (int)(slept / MILLISECOND));
-  ++*given;
+  WIRE_REQUIRE(slept < WAKE_NS, "slept %d ms, although there was room", (int)(slept / MILLISECOND));
+  ++*sent;
   return 0;
 }
 
-/* Where fewer than PLAN_SIGNALS_MAX are left, the receiver may wait for what the signaller does
- * next: it has been woken by then. */
+/* If fewer than PLAN_SIGNALS_MAX signals are left, the receiver may wait for the signaller's next
+ * action: the signaller has been woken by then. */
 int transport_case_wakes_for_signal_room(const transport_fixture_t *fixture, transport_t **end) {
   enum { ROUNDS = 24 };
   (void)fixture;
   transport_t *t = *end;
-  uint64_t *board = harness_board(), given = 0, waited = 0;
+  uint64_t *board = harness_board(), sent = 0, waited = 0;
   for (int round = 0; round < ROUNDS; round++) {
     if (t->rank == 0) {
-      WIRE_TRY(fill_with_signals(t, 1, &given));
-      *board = given;
+      WIRE_TRY(fill_with_signals(t, 1, &sent));
+      *board = sent;
     }
     harness_meet();
     if (t->rank == 0) {
-      WIRE_TRY(sleep_for_signal_room(t, &given));
+      WIRE_TRY(sleep_for_signal_room(t, &sent));
     } else {
       uint64_t until = *board - (PLAN_SIGNALS_MAX - 1);
       base_clock_sleep_ns(10 * MILLISECOND);

@@ -1,6 +1,6 @@
 /*
- * One ring with both of its ends in one thread, so that every order of puts and takes can be had.
- * The model knows what was put and not taken; bytes that were written over too soon would differ.
+ * One ring with both ends in one thread, so that any order of puts and takes can be tested. A model
+ * records what was put and not taken; bytes that were overwritten too early would differ.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -15,13 +15,13 @@ enum { DESCS_MAX = 1024 };
 typedef struct pair {
   shm_layout_t layout;
   int channel;
-  bool hot; /* what is put */
+  bool hot; /* whether to use hot slots */
   shm_ring_t *ring;
   shm_outgoing_t out;
   shm_incoming_t in;
   uint64_t put, taken, acked;
-  size_t bytes[DESCS_MAX]; /* of the n-th message at [n % DESCS_MAX] */
-  unsigned char *data;     /* as much as a slot takes */
+  size_t bytes[DESCS_MAX]; /* of message n at [n % DESCS_MAX] */
+  unsigned char *data;     /* [slot_bytes] */
 } pair_t;
 
 static void make_pair(pair_t *p, int ranks, int channel) {
@@ -60,9 +60,9 @@ static void take(pair_t *p) {
   transport_head_t head;
   size_t bytes = p->bytes[p->taken % DESCS_MAX];
   const shm_desc_t *descriptor = shm_incoming_poll(&p->in, &head);
-  cr_assert_not_null(descriptor, "message %d is not there", (int)p->taken);
+  cr_assert_not_null(descriptor, "message %d is missing", (int)p->taken);
   cr_assert(flight_call_is(head.call, wire_id(p->taken)) && head.bytes == bytes,
-            "message %d is another", (int)p->taken);
+            "message %d has another header", (int)p->taken);
   const unsigned char *at = bytes <= SHM_INLINE_BYTES ? (const void *)descriptor->payload
                                                       : shm_incoming_payload(&p->in, descriptor);
   for (size_t i = 0; i < bytes; i++) {
@@ -75,7 +75,7 @@ static void take(pair_t *p) {
 static void take_all(pair_t *p) {
   transport_head_t head;
   while (p->taken < p->put) take(p);
-  cr_assert_null(shm_incoming_poll(&p->in, &head), "a message too many");
+  cr_assert_null(shm_incoming_poll(&p->in, &head), "an unexpected message");
 }
 
 static size_t pages_of(const char *bytes, size_t count) {
@@ -88,7 +88,7 @@ static size_t pages_of(const char *bytes, size_t count) {
   return pages;
 }
 
-/* Else the first lap of a ring has a page fault in the middle of a call now and again. */
+/* Otherwise a ring has page faults in the middle of calls during its first lap. */
 static void fault_in(int channel) {
   pair_t p;
   make_pair(&p, 2, channel);
@@ -104,31 +104,31 @@ static void fault_in(int channel) {
   const char *inner = (const char *)first;
   size_t whole = bytes - 4096;
   cr_assert(put(&p, SHM_INLINE_BYTES));
-  cr_assert_lt(pages_of(inner, whole), whole / 4096, "pages that nobody needs yet");
+  cr_assert_lt(pages_of(inner, whole), whole / 4096, "pages populated before they are needed");
   cr_assert(put(&p, SHM_INLINE_BYTES + 1));
-  cr_assert_eq(pages_of(inner, whole), whole / 4096, "pages are still to come");
+  cr_assert_eq(pages_of(inner, whole), whole / 4096, "pages are not populated");
   take_all(&p);
   munmap(p.ring, stride);
   free(p.data);
 }
 
-Test(fifo, brings_all_pages_with_the_first_payload) {
+Test(fifo, populates_all_pages_with_the_first_payload) {
   for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) fault_in(channel);
 }
 
-/* Behind short payloads something is left empty, and behind the shortest most; with it they take no
- * more than a slot, which the room of a ring is counted in. */
-Test(fifo, leaves_gaps_that_fit_slots) {
+/* Short payloads are followed by padding, the shortest by the most; with it they take no more than
+ * a slot, on which the capacity of a ring is based. */
+Test(fifo, pads_short_payloads_within_a_slot) {
   for (int ranks = 2; ranks <= 64; ranks *= 2) {
     pair_t p;
     make_pair(&p, ranks, 0);
-    uint32_t slot = (uint32_t)p.layout.slot_bytes, gap = p.layout.padding_bytes;
+    uint32_t slot = (uint32_t)p.layout.slot_bytes, padding = p.layout.padding_bytes;
     for (uint32_t run = BASE_CACHE_LINE; run <= slot; run += BASE_CACHE_LINE) {
       uint32_t begin = p.out.position, left = -begin & p.out.byte_mask;
       cr_assert(put(&p, run));
-      uint32_t taken = p.out.position - begin, wanted = run <= 4 * gap ? 2 * gap : gap;
+      uint32_t taken = p.out.position - begin, wanted = run <= 4 * padding ? 2 * padding : padding;
       if (run > slot / SHM_PADDED_DIVISOR) wanted = 0;
-      if (left > 0 && left < run) taken -= left; /* the end of the ring was left empty */
+      if (left > 0 && left < run) taken -= left; /* the end of the ring stayed unused */
       cr_assert(taken == run + wanted && taken <= slot, "%d ranks, %d bytes take %d", ranks,
                 (int)run, (int)taken);
       take_all(&p);
@@ -139,12 +139,12 @@ Test(fifo, leaves_gaps_that_fit_slots) {
 
 typedef size_t size_function(const shm_layout_t *layout, unsigned *seed);
 
-static size_t biggest(const shm_layout_t *layout, unsigned *seed) {
+static size_t longest(const shm_layout_t *layout, unsigned *seed) {
   (void)seed;
   return layout->slot_bytes;
 }
 
-static size_t odd_and_big(const shm_layout_t *layout, unsigned *seed) {
+static size_t odd_and_long(const shm_layout_t *layout, unsigned *seed) {
   return layout->slot_bytes - 1 - (unsigned)rand_r(seed) % 130;
 }
 
@@ -156,33 +156,34 @@ static size_t inline_only(const shm_layout_t *layout, unsigned *seed) {
 static size_t any(const shm_layout_t *layout, unsigned *seed) {
   unsigned kind = (unsigned)rand_r(seed) % 4;
   if (kind == 0) return inline_only(layout, seed);
-  if (kind == 1) return odd_and_big(layout, seed);
+  if (kind == 1) return odd_and_long(layout, seed);
   return (unsigned)rand_r(seed) % (kind == 2 ? 200u : (unsigned)layout->slot_bytes + 1);
 }
 
-static size_t about_hot(const shm_layout_t *layout, unsigned *seed) {
+static size_t around_hot(const shm_layout_t *layout, unsigned *seed) {
   size_t bytes = (unsigned)rand_r(seed) % (SHM_HOT_BYTES + SHM_HOT_BYTES / 4);
   return bytes < layout->slot_bytes ? bytes : layout->slot_bytes;
 }
 
-static size_function *const size_functions[] = {biggest, odd_and_big, inline_only, any, about_hot};
+static size_function *const size_functions[] = {longest, odd_and_long, inline_only, any,
+                                                around_hot};
 
-/* Whatever was put and taken before, and wherever in the ring it lies, a sender is refused only
- * while PLAN_DEPTH_MAX messages are not taken. */
+/* After any sequence of puts and takes, at any position in the ring, a sender is refused only while
+ * PLAN_DEPTH_MAX messages are not taken. */
 static void hold_the_depth(int ranks, int channel, size_function *size, unsigned seed) {
   enum { STEPS = 3000 };
   pair_t p;
   make_pair(&p, ranks, channel);
   for (int step = 0; step < STEPS; step++) {
-    uint64_t held = p.put - p.taken;
+    uint64_t waiting = p.put - p.taken;
     uint64_t most = step / 500 % 2 == 0 ? PLAN_DEPTH_MAX : UINT64_MAX;
     p.out.policy.store = step / 250 % 2 == 0 ? SHM_STORE_CACHED : SHM_STORE_NONTEMPORAL;
     p.hot = (unsigned)rand_r(&seed) % 16 < 8 * (unsigned)(step / 125 % 3);
-    if (held < most && rand_r(&seed) % 16 < 9) {
+    if (waiting < most && rand_r(&seed) % 16 < 9) {
       bool done = put(&p, size(&p.layout, &seed));
-      cr_assert(done || held >= PLAN_DEPTH_MAX, "%d ranks, channel %d: full with %d messages",
-                ranks, channel, (int)held);
-    } else if (held > 0) {
+      cr_assert(done || waiting >= PLAN_DEPTH_MAX, "%d ranks, channel %d: full with %d messages",
+                ranks, channel, (int)waiting);
+    } else if (waiting > 0) {
       take(&p);
     }
   }
@@ -190,7 +191,7 @@ static void hold_the_depth(int ranks, int channel, size_function *size, unsigned
   free_pair(&p);
 }
 
-Test(fifo, holds_the_depth_whatever_was_told) {
+Test(fifo, holds_the_depth_whatever_was_acknowledged) {
   static const int ranks[] = {2, 8, 64};
   for (size_t r = 0; r < sizeof ranks / sizeof ranks[0]; r++) {
     for (size_t f = 0; f < sizeof size_functions / sizeof size_functions[0]; f++) {
@@ -201,9 +202,8 @@ Test(fifo, holds_the_depth_whatever_was_told) {
   }
 }
 
-/* What small calls gain by: as many as there are descriptors go ahead, and the receiver tells
- * twice. */
-Test(fifo, tells_of_small_messages_seldom) {
+/* The sender can fill all descriptors, and the receiver acknowledges only twice per lap. */
+Test(fifo, acknowledges_small_messages_rarely) {
   pair_t p;
   make_pair(&p, 2, 0);
   for (int round = 0; round < 10; round++) {
@@ -215,17 +215,17 @@ Test(fifo, tells_of_small_messages_seldom) {
   free_pair(&p);
 }
 
-/* The place of the oldest message's payload. */
-static uint32_t place_of_next(const pair_t *p) {
+/* Offset of the oldest message's payload. */
+static uint32_t offset_of_next(const pair_t *p) {
   transport_head_t head;
   const shm_desc_t *descriptor = shm_incoming_poll(&p->in, &head);
   cr_assert(descriptor != NULL && head.bytes > SHM_INLINE_BYTES);
   return descriptor->offset;
 }
 
-/* Hot payloads go around places that first caches hold; others, and those that do not fit, among
- * all bytes of the ring. */
-Test(fifo, keeps_hot_payloads_in_few_places) {
+/* Hot payloads rotate through the few hot slots; others, and those that do not fit, through the
+ * whole ring. */
+Test(fifo, keeps_hot_payloads_in_few_slots) {
   static const size_t sizes[] = {SHM_INLINE_BYTES + 1, SHM_HOT_BYTES, SHM_HOT_BYTES + 1};
   pair_t p;
   make_pair(&p, 2, 0);
@@ -235,9 +235,9 @@ Test(fifo, keeps_hot_payloads_in_few_places) {
       p.hot = hot == 1;
       for (int message = 0; message < 5 * SHM_HOT_SLOTS; message++) {
         cr_assert(put(&p, sizes[i]));
-        uint32_t place = place_of_next(&p);
-        if (place < least) least = place;
-        if (place > most) most = place;
+        uint32_t offset = offset_of_next(&p);
+        if (offset < least) least = offset;
+        if (offset > most) most = offset;
         take_all(&p);
       }
       bool fits = p.hot && sizes[i] <= SHM_HOT_BYTES;
@@ -249,8 +249,8 @@ Test(fifo, keeps_hot_payloads_in_few_places) {
   free_pair(&p);
 }
 
-/* A sender out of hot slots has them again as soon as the first two are taken. */
-Test(fifo, tells_of_hot_slots_often) {
+/* A sender without a free hot slot gets two as soon as the first two messages are taken. */
+Test(fifo, acknowledges_hot_slots_often) {
   pair_t p;
   make_pair(&p, 2, 0);
   p.hot = true;
@@ -262,31 +262,32 @@ Test(fifo, tells_of_hot_slots_often) {
       take(&p);
     }
     for (int n = 0; n < SHM_HOT_ACK_INTERVAL; n++)
-      cr_assert(put(&p, SHM_HOT_BYTES), "it is taken and told");
+      cr_assert(put(&p, SHM_HOT_BYTES), "it is taken and acknowledged");
   }
   cr_assert_eq(p.acked, 20);
   free_pair(&p);
 }
 
-/* A receiver of short payloads slips by so few that the sender has slots left. */
-Test(fifo, slips_within_its_hot_slots) {
+/* A receiver of short payloads holds back so few that the sender has slots left. */
+Test(fifo, holds_back_within_its_hot_slots) {
   pair_t p;
   make_pair(&p, 2, 0);
   p.hot = true;
   cr_assert(put(&p, SHM_HOT_BYTES));
   take(&p);
   while (!shm_incoming_sender_is_ahead(&p.in))
-    cr_assert(put(&p, SHM_HOT_BYTES), "it waits in vain");
+    cr_assert(put(&p, SHM_HOT_BYTES), "no room before the sender is ahead");
   cr_assert_eq(p.put - p.taken, SHM_HOT_HOLDBACK + 1);
   take_all(&p);
   cr_assert(put(&p, SHM_INLINE_BYTES));
   take(&p);
-  while (!shm_incoming_sender_is_ahead(&p.in)) cr_assert(put(&p, SHM_INLINE_BYTES), "likewise");
+  while (!shm_incoming_sender_is_ahead(&p.in))
+    cr_assert(put(&p, SHM_INLINE_BYTES), "no room for short messages");
   cr_assert_eq(p.put - p.taken, p.layout.descriptors[0] / 2 + 1);
   free_pair(&p);
 }
 
-/* A sender that finds all of its messages taken has the whole ring again, wherever in it it is. */
+/* A sender whose messages are all taken has the whole ring again, at any position. */
 Test(fifo, wraps_without_losing_room) {
   pair_t p;
   make_pair(&p, 2, 1);
@@ -296,15 +297,15 @@ Test(fifo, wraps_without_losing_room) {
     while (put(&p, size)) count++;
     cr_assert_geq((count + 3) * (size + p.layout.padding_bytes + 64),
                   (size_t)p.layout.ring_bytes[p.channel] - SHM_UNACKED_SLOTS * p.layout.slot_bytes,
-                  "round %d: %d messages only", round, (int)count);
+                  "round %d: only %d messages", round, (int)count);
     take_all(&p);
   }
   free_pair(&p);
 }
 
 #if BASE_MOVES_PAST_CACHES
-/* Payloads of a slot each, the first of which begins a trial. */
-Test(fifo, tries_either_way_when_that_is_due) {
+/* Payloads of a slot each; the first starts a trial. */
+Test(fifo, samples_both_stores_in_a_trial) {
   pair_t p;
   make_pair(&p, 2, 0);
   const shm_policy_t *policy = &p.out.policy;
@@ -322,8 +323,8 @@ Test(fifo, tries_either_way_when_that_is_due) {
 }
 #endif
 
-/* Counts and positions that have come round 2^32 mean the same. */
-static void outlive_counts(int channel) {
+/* Counts and positions work across the overflow at 2^32. */
+static void run_across_overflow(int channel) {
   pair_t p;
   unsigned seed = 5;
   make_pair(&p, 2, channel);
@@ -347,6 +348,6 @@ static void outlive_counts(int channel) {
   free_pair(&p);
 }
 
-Test(fifo, outlives_its_counts) {
-  for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) outlive_counts(channel);
+Test(fifo, survives_counter_overflow) {
+  for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) run_across_overflow(channel);
 }

@@ -1,4 +1,4 @@
-/* When a receiver slips behind its sender; both ends in one thread. */
+/* When a receiver holds messages back; both ends in one thread. */
 #include <criterion/criterion.h>
 
 #include "base/status.h"
@@ -7,7 +7,7 @@
 #include "transport/shm/shm.h"
 #include "transport/wire.h"
 
-enum { BYTES_MAX = 4096, LETTERS = 64 };
+enum { BYTES_MAX = 4096, DESCRIPTORS = 64 };
 
 typedef struct ends {
   transport_t *sender, *receiver;
@@ -46,8 +46,8 @@ static bool recv_on(ends_t *ends, int channel) {
   return done;
 }
 
-/* So many messages, each taken at once; then the receiver looks for one more. */
-static void flow(ends_t *ends, int channel, int messages, size_t bytes) {
+/* Sends messages, each received at once; then the receiver polls once more. */
+static void stream(ends_t *ends, int channel, int messages, size_t bytes) {
   for (int i = 0; i < messages; i++) {
     send_on(ends, channel, bytes);
     cr_assert(recv_on(ends, channel));
@@ -55,42 +55,42 @@ static void flow(ends_t *ends, int channel, int messages, size_t bytes) {
   cr_assert_not(recv_on(ends, channel));
 }
 
-/* Looks until the message that is there is handed over. */
-static int looks_for_one(ends_t *ends, int channel) {
-  int looks = 1;
+/* Polls until the waiting message is delivered; returns the number of polls. */
+static int polls_for_one(ends_t *ends, int channel) {
+  int polls = 1;
   while (!recv_on(ends, channel)) {
-    cr_assert_leq(++looks, SHM_HOLDBACK_POLLS, "it never comes");
+    cr_assert_leq(++polls, SHM_HOLDBACK_POLLS, "it is never delivered");
   }
-  return looks;
+  return polls;
 }
 
-Test(slip, holds_back_what_comes_alone_behind_a_flow) {
+Test(holdback, delays_a_single_message_after_a_stream) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_HOLDBACK_AFTER, 4);
+  stream(&ends, 0, SHM_HOLDBACK_AFTER, 4);
   send_on(&ends, 0, 4);
-  cr_expect_eq(looks_for_one(&ends, 0), SHM_HOLDBACK_POLLS);
+  cr_expect_eq(polls_for_one(&ends, 0), SHM_HOLDBACK_POLLS);
   free_ends(&ends);
 }
 
-Test(slip, is_over_when_half_of_the_letters_are_there) {
+Test(holdback, ends_when_half_of_the_descriptors_are_filled) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_HOLDBACK_AFTER, SHM_HOLDBACK_BELOW_BYTES - 1);
-  for (int i = 0; i < LETTERS / 2; i++) send_on(&ends, 0, SHM_HOLDBACK_BELOW_BYTES - 1);
+  stream(&ends, 0, SHM_HOLDBACK_AFTER, SHM_HOLDBACK_BELOW_BYTES - 1);
+  for (int i = 0; i < DESCRIPTORS / 2; i++) send_on(&ends, 0, SHM_HOLDBACK_BELOW_BYTES - 1);
   cr_expect_not(recv_on(&ends, 0));
   send_on(&ends, 0, SHM_HOLDBACK_BELOW_BYTES - 1);
-  for (int i = 0; i <= LETTERS / 2; i++) cr_expect(recv_on(&ends, 0), "message %d", i);
+  for (int i = 0; i <= DESCRIPTORS / 2; i++) cr_expect(recv_on(&ends, 0), "message %d", i);
   free_ends(&ends);
 }
 
-Test(slip, is_not_for_the_first_messages) {
+Test(holdback, does_not_apply_to_the_first_messages) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_HOLDBACK_AFTER - 1, 4);
+  stream(&ends, 0, SHM_HOLDBACK_AFTER - 1, 4);
   send_on(&ends, 0, 4);
   cr_expect(recv_on(&ends, 0));
   free_ends(&ends);
 }
 
-static void answer(ends_t *ends, size_t bytes) {
+static void reply(ends_t *ends, size_t bytes) {
   static char data[BYTES_MAX];
   const transport_ops_t *ops = ends->receiver->ops;
   transport_head_t head = {.bytes = bytes};
@@ -99,93 +99,93 @@ static void answer(ends_t *ends, size_t bytes) {
   cr_assert(done);
 }
 
-/* As in an allreduce, where the sender waits for the receiver in turn. */
-Test(slip, is_not_for_those_who_are_answered) {
+/* As in an allreduce, where the sender also waits for the receiver. */
+Test(holdback, does_not_apply_with_replies) {
   for (size_t bytes = 4; bytes <= 1024; bytes += 1020) {
     ends_t ends = make_ends(true);
-    flow(&ends, 0, SHM_HOLDBACK_AFTER - 1, 4);
-    answer(&ends, bytes);
-    flow(&ends, 0, 1, 4); /* one too many, but for the answer */
+    stream(&ends, 0, SHM_HOLDBACK_AFTER - 1, 4);
+    reply(&ends, bytes);
+    stream(&ends, 0, 1, 4); /* the stream would be long enough, but for the reply */
     send_on(&ends, 0, 4);
-    cr_expect(recv_on(&ends, 0), "an answer of %d bytes", (int)bytes);
+    cr_expect(recv_on(&ends, 0), "a reply of %d bytes", (int)bytes);
     free_ends(&ends);
   }
 }
 
-Test(slip, is_not_where_others_need_the_core) {
+Test(holdback, does_not_apply_to_shared_cores) {
   ends_t ends = make_ends(false);
-  flow(&ends, 0, 2 * SHM_HOLDBACK_AFTER, 4);
+  stream(&ends, 0, 2 * SHM_HOLDBACK_AFTER, 4);
   send_on(&ends, 0, 4);
   cr_expect(recv_on(&ends, 0));
   free_ends(&ends);
 }
 
-Test(slip, is_not_for_long_messages_nor_for_pairs) {
+Test(holdback, does_not_apply_to_long_or_p2p_messages) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_HOLDBACK_AFTER, SHM_HOLDBACK_BELOW_BYTES);
+  stream(&ends, 0, SHM_HOLDBACK_AFTER, SHM_HOLDBACK_BELOW_BYTES);
   send_on(&ends, 0, 4);
-  cr_expect(recv_on(&ends, 0), "behind a long message");
-  flow(&ends, TRANSPORT_CHANNEL_P2P, SHM_HOLDBACK_AFTER, 4);
+  cr_expect(recv_on(&ends, 0), "after a long message");
+  stream(&ends, TRANSPORT_CHANNEL_P2P, SHM_HOLDBACK_AFTER, 4);
   send_on(&ends, TRANSPORT_CHANNEL_P2P, 4);
-  cr_expect(recv_on(&ends, TRANSPORT_CHANNEL_P2P), "of a pair");
+  cr_expect(recv_on(&ends, TRANSPORT_CHANNEL_P2P), "on the P2P channel");
   free_ends(&ends);
 }
 
-/* With a message that is held back. */
-static ends_t make_held(void) {
+/* Returns ends with a message that is held back. */
+static ends_t make_held_back(void) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_HOLDBACK_AFTER, 4);
+  stream(&ends, 0, SHM_HOLDBACK_AFTER, 4);
   send_on(&ends, 0, 4);
   cr_assert_not(recv_on(&ends, 0));
   return ends;
 }
 
-/* Else it would sleep over a message that is there, and that nobody wakes it for. */
-Test(slip, is_given_up_by_who_is_about_to_sleep) {
-  ends_t ends = make_held();
+/* Otherwise it would sleep although a message is there, and nothing would wake it. */
+Test(holdback, ends_before_a_sleep) {
+  ends_t ends = make_held_back();
   ends.receiver->ops->arm(ends.receiver);
   cr_expect(recv_on(&ends, 0));
   ends.receiver->ops->disarm(ends.receiver);
   free_ends(&ends);
 }
 
-/* What is held back has been waited for in vain where the call went on without it. */
-Test(slip, is_given_up_with_the_call) {
-  ends_t ends = make_held();
+/* The call completed without the message that is held back. */
+Test(holdback, ends_with_the_call) {
+  ends_t ends = make_held_back();
   flight_complete(ends.receiver->flight, 1);
   cr_expect(recv_on(&ends, 0));
   free_ends(&ends);
 }
 
-/* How many times the receiver catches up until a message is held back, that one included. */
+/* Number of times that the receiver catches up until a message is held back, that one included. */
 static int times_until_held(ends_t *ends) {
   for (int times = 1;; times++) {
-    cr_assert_leq(times, SHM_HOLDBACK_INTERVAL_MAX, "it is never tried again");
+    cr_assert_leq(times, SHM_HOLDBACK_INTERVAL_MAX, "it is never held back again");
     send_on(ends, 0, 4);
     bool held = !recv_on(ends, 0);
-    if (held) looks_for_one(ends, 0);
+    if (held) polls_for_one(ends, 0);
     cr_assert_not(recv_on(ends, 0));
     if (held) return times;
   }
 }
 
-Test(slip, is_tried_seldomer_the_more_often_in_vain) {
+Test(holdback, doubles_the_interval_after_failed_attempts) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_HOLDBACK_AFTER, 4);
+  stream(&ends, 0, SHM_HOLDBACK_AFTER, 4);
   cr_assert_eq(times_until_held(&ends), 1);
-  for (int period = 2; period <= SHM_HOLDBACK_INTERVAL_MAX; period *= 2) {
-    cr_expect_eq(times_until_held(&ends), period);
+  for (int interval = 2; interval <= SHM_HOLDBACK_INTERVAL_MAX; interval *= 2) {
+    cr_expect_eq(times_until_held(&ends), interval);
   }
   cr_expect_eq(times_until_held(&ends), SHM_HOLDBACK_INTERVAL_MAX);
   free_ends(&ends);
 }
 
-Test(slip, is_tried_each_time_where_the_sender_gets_ahead) {
+Test(holdback, repeats_while_the_sender_gets_ahead) {
   ends_t ends = make_ends(true);
-  flow(&ends, 0, SHM_HOLDBACK_AFTER, 4);
+  stream(&ends, 0, SHM_HOLDBACK_AFTER, 4);
   cr_assert_eq(times_until_held(&ends), 1);
   for (int round = 0; round < 3; round++) {
-    for (int sent = 0; sent <= LETTERS / 2; sent++) send_on(&ends, 0, 4);
+    for (int sent = 0; sent <= DESCRIPTORS / 2; sent++) send_on(&ends, 0, 4);
     while (ends.received < ends.sent) recv_on(&ends, 0);
     cr_assert_not(recv_on(&ends, 0));
   }

@@ -1,6 +1,6 @@
 /*
- * The kit against transports with one fault each: a case that passes them all would prove nothing.
- * The fault is a decorator over the transport to oneself.
+ * Runs the kit on transports with one fault each, to show that its cases can fail. The fault is a
+ * decorator of the self transport.
  */
 #include <criterion/criterion.h>
 
@@ -13,21 +13,21 @@ typedef enum fault {
   FAULT_LOSES_A_MESSAGE,
   FAULT_CHANGES_AN_IDENTITY,
   FAULT_CHANGES_A_BYTE,
-  FAULT_HIDES_THE_CUT,
-  FAULT_TAKES_WHAT_IT_REFUSES,
+  FAULT_HIDES_TRUNCATION,
+  FAULT_SENDS_WHEN_FULL,
   FAULT_HAS_ONE_CHANNEL,
   FAULT_LOSES_A_SIGNAL,
   FAULT_REPEATS_A_SIGNAL,
   FAULT_CHANGES_A_SIGNAL,
-  FAULT_MAPS_ELSEWHERE,
-  FAULT_LACKS_A_SLOT
+  FAULT_WRONG_MAPPING,
+  FAULT_NULL_SLOT
 } fault_t;
 
 static const transport_ops_t *real;
 static fault_t fault;
-static int calls; /* of the slot that the fault is in; the third one goes wrong */
+static int calls; /* number of calls of the faulty slot; the third one fails */
 
-static bool strikes(fault_t which) {
+static bool fault_hits(fault_t which) {
   return fault == which && ++calls == 3;
 }
 
@@ -38,9 +38,9 @@ static transport_port_t *faulty_port(transport_t *t, int peer, int channel) {
 static coll_status_t faulty_send(transport_port_t *port, const void *data,
                                  const transport_head_t *head, bool *done) {
   *done = true;
-  if (strikes(FAULT_LOSES_A_MESSAGE)) return COLL_OK;
+  if (fault_hits(FAULT_LOSES_A_MESSAGE)) return COLL_OK;
   coll_status_t status = real->send(port, data, head, done);
-  if (strikes(FAULT_TAKES_WHAT_IT_REFUSES)) *done = false;
+  if (fault_hits(FAULT_SENDS_WHEN_FULL)) *done = false;
   return status;
 }
 
@@ -48,35 +48,35 @@ static coll_status_t faulty_recv(transport_port_t *port, void *data, size_t capa
                                  transport_head_t *head, bool *done) {
   coll_status_t status = real->recv(port, data, capacity, head, done);
   if (!*done) return status;
-  if (strikes(FAULT_CHANGES_AN_IDENTITY)) head->call.count ^= UINT64_C(1) << 63;
+  if (fault_hits(FAULT_CHANGES_AN_IDENTITY)) head->call.count ^= UINT64_C(1) << 63;
   if (fault == FAULT_CHANGES_A_BYTE && head->bytes > 0 && capacity >= head->bytes) {
     ((char *)data)[head->bytes - 1] ^= 1;
   }
-  if (fault == FAULT_HIDES_THE_CUT && head->bytes > capacity) head->bytes = capacity;
+  if (fault == FAULT_HIDES_TRUNCATION && head->bytes > capacity) head->bytes = capacity;
   return status;
 }
 
 static coll_status_t faulty_signal(transport_port_t *port, const flight_call_t *call, bool *done) {
   *done = true;
-  if (strikes(FAULT_LOSES_A_SIGNAL)) return COLL_OK;
-  if (strikes(FAULT_REPEATS_A_SIGNAL)) COLL_TRY(real->signal(port, call, done));
+  if (fault_hits(FAULT_LOSES_A_SIGNAL)) return COLL_OK;
+  if (fault_hits(FAULT_REPEATS_A_SIGNAL)) COLL_TRY(real->signal(port, call, done));
   return real->signal(port, call, done);
 }
 
 static coll_status_t faulty_wait(transport_port_t *port, flight_call_t *call, bool *arrived) {
   coll_status_t status = real->wait(port, call, arrived);
-  if (*arrived && strikes(FAULT_CHANGES_A_SIGNAL)) call->what ^= 1;
+  if (*arrived && fault_hits(FAULT_CHANGES_A_SIGNAL)) call->what ^= 1;
   return status;
 }
 
 static coll_status_t faulty_map(transport_t *t, int peer, const transport_address_t *address,
                                 void **ptr) {
   COLL_TRY(real->map(t, peer, address, ptr));
-  if (fault == FAULT_MAPS_ELSEWHERE) *ptr = (char *)*ptr + 64;
+  if (fault == FAULT_WRONG_MAPPING) *ptr = (char *)*ptr + 64;
   return COLL_OK;
 }
 
-/* Whether the case passes on a transport with that fault. */
+/* Runs the case on a transport with that fault. */
 static int run_case(int rank, int size, void *context) {
   (void)rank, (void)size;
   static const transport_fixture_t fixture = {.size_max = 1,
@@ -93,7 +93,7 @@ static int run_case(int rank, int size, void *context) {
   faulty.signal = faulty_signal;
   faulty.wait = faulty_wait;
   faulty.map = faulty_map;
-  if (fault == FAULT_LACKS_A_SLOT) faulty.peer_state = NULL;
+  if (fault == FAULT_NULL_SLOT) faulty.peer_state = NULL;
   t->ops = &faulty;
   int code = (*(transport_case_t *)context)(&fixture, &t);
   t->ops = real;
@@ -108,7 +108,7 @@ static bool passes(transport_case_t body, fault_t which) {
   return harness_run_threads(1, 20000, run_case, &body, &result);
 }
 
-Test(kit, notices_every_fault) {
+Test(kit, detects_every_fault) {
   static const struct {
     const char *name;
     transport_case_t body;
@@ -119,17 +119,17 @@ Test(kit, notices_every_fault) {
       {"a changed identity", transport_case_order, FAULT_CHANGES_AN_IDENTITY},
       {"a changed identity of some size", transport_case_sizes, FAULT_CHANGES_AN_IDENTITY},
       {"a changed byte", transport_case_sizes, FAULT_CHANGES_A_BYTE},
-      {"a hidden cut", transport_case_cut, FAULT_HIDES_THE_CUT},
-      {"a message refused and taken", transport_case_full, FAULT_TAKES_WHAT_IT_REFUSES},
-      {"channels that are one", transport_case_channels, FAULT_HAS_ONE_CHANNEL},
+      {"hidden truncation", transport_case_truncation, FAULT_HIDES_TRUNCATION},
+      {"a message sent although refused", transport_case_full, FAULT_SENDS_WHEN_FULL},
+      {"all channels are one", transport_case_channels, FAULT_HAS_ONE_CHANNEL},
       {"a lost signal", transport_case_counts, FAULT_LOSES_A_SIGNAL},
-      {"a signal too many", transport_case_counts, FAULT_REPEATS_A_SIGNAL},
+      {"a repeated signal", transport_case_counts, FAULT_REPEATS_A_SIGNAL},
       {"a changed signal", transport_case_counts, FAULT_CHANGES_A_SIGNAL},
-      {"a wrong mapping", transport_case_memory, FAULT_MAPS_ELSEWHERE},
-      {"a missing slot", transport_case_slots, FAULT_LACKS_A_SLOT},
+      {"a wrong mapping", transport_case_memory, FAULT_WRONG_MAPPING},
+      {"a missing slot", transport_case_slots, FAULT_NULL_SLOT},
   };
   for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-    cr_assert(passes(faults[i].body, FAULT_NONE), "not even without %s", faults[i].name);
-    cr_assert_not(passes(faults[i].body, faults[i].fault), "%s goes unnoticed", faults[i].name);
+    cr_assert(passes(faults[i].body, FAULT_NONE), "fails without %s", faults[i].name);
+    cr_assert_not(passes(faults[i].body, faults[i].fault), "%s is not detected", faults[i].name);
   }
 }

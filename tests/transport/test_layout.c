@@ -1,24 +1,24 @@
-/* How much memory a communicator sets aside, and that its parts lie apart. */
+/* Memory use of a communicator, and separation of its parts. */
 #include <criterion/criterion.h>
 
 #include "transport/shm/layout.h"
 
 #define PAIR SHM_LINE_PAIR
 
-/* Rings for sends and receives are as long as coll.h promises, and apart from this: what nobody
- * uses of them is never taken from the system. */
-Test(layout, takes_little_memory_per_rank) {
+/* P2P rings are as long as coll.h promises and are counted separately: unused parts take no
+ * physical memory. */
+Test(layout, uses_little_memory_per_rank) {
   for (int size = 1; size <= 64; size++) {
     shm_layout_t layout;
     shm_layout_compute(size, &layout);
     size_t p2p = shm_layout_ring_stride(&layout, TRANSPORT_CHANNEL_P2P);
     size_t others = layout.region_bytes - (size_t)(size - 1) * p2p;
-    cr_assert_leq(others, (size_t)2 << 20, "%zu bytes a rank among %d", others, size);
-    cr_assert_leq(p2p, 3 * TRANSPORT_P2P_BYTES, "%zu bytes a pair among %d", p2p, size);
+    cr_assert_leq(others, (size_t)2 << 20, "%zu bytes per rank with %d ranks", others, size);
+    cr_assert_leq(p2p, 3 * TRANSPORT_P2P_BYTES, "%zu bytes per pair with %d ranks", p2p, size);
   }
 }
 
-/* What the arithmetic of a ring rests on (fifo.h). */
+/* The ring arithmetic of fifo.h requires it. */
 Test(layout, makes_rings_of_powers_of_two) {
   for (int size = 2; size <= 200; size++) {
     shm_layout_t layout;
@@ -33,18 +33,20 @@ Test(layout, makes_rings_of_powers_of_two) {
   }
 }
 
-/* So that lines have left the private caches of their last reader when they are written again. */
-Test(layout, gives_two_ranks_rings_as_long_as_a_second_cache) {
+/* So that lines have been evicted from the private caches of their last reader before they are
+ * written again. */
+Test(layout, gives_two_ranks_rings_of_l2_size) {
   shm_layout_t layout;
   shm_layout_compute(2, &layout);
   cr_assert_eq(layout.ring_bytes[0], 1 << 20);
 }
 
-Test(layout, gives_more_ranks_scratch_that_calls_of_powers_of_two_fill) {
+Test(layout, gives_more_ranks_scratch_of_a_power_of_two) {
   for (int size = 3; size <= 64; size++) {
     shm_layout_t layout;
     shm_layout_compute(size, &layout);
-    cr_assert_eq(layout.scratch_bytes, 512 << 10, "%zu bytes among %d", layout.scratch_bytes, size);
+    cr_assert_eq(layout.scratch_bytes, 512 << 10, "%zu bytes with %d ranks", layout.scratch_bytes,
+                 size);
   }
 }
 
@@ -52,15 +54,15 @@ static bool follows(const void *place, const void *end) {
   return (uintptr_t)place >= (uintptr_t)end;
 }
 
-/* What different ranks write never shares a pair of cache lines. */
-static void lay_out_apart(int size) {
+/* Data written by different ranks never shares a pair of cache lines. */
+static void check_separation(int size) {
   shm_layout_t layout;
   char *base = NULL;
   shm_layout_compute(size, &layout);
   const void *end = shm_layout_head(base) + 1;
   for (int source = 0; source < size; source++) {
-    const void *posts = shm_layout_mcast(base, source, 0);
-    cr_assert(follows(posts, end) && (uintptr_t)posts % PAIR == 0);
+    const void *mcast = shm_layout_mcast(base, source, 0);
+    cr_assert(follows(mcast, end) && (uintptr_t)mcast % PAIR == 0);
     end = shm_layout_mcast(base, source, SHM_MCAST_SLOTS - 1) + 1;
   }
   for (int owner = 0; owner < size; owner++) {
@@ -73,8 +75,8 @@ static void lay_out_apart(int size) {
     const void *used = shm_layout_used(&layout, base, owner, 0, 0);
     cr_assert(follows(used, end) && (uintptr_t)used % PAIR == 0);
     end = shm_layout_used(&layout, base, owner, size - 1, TRANSPORT_CHANNELS - 1) + 1;
-    for (uint64_t post = 0; layout.mcast_bytes > 0 && post < SHM_MCAST_SLOTS; post++) {
-      const void *bytes = shm_layout_mcast_bytes(&layout, base, owner, post);
+    for (uint64_t message = 0; layout.mcast_bytes > 0 && message < SHM_MCAST_SLOTS; message++) {
+      const void *bytes = shm_layout_mcast_bytes(&layout, base, owner, message);
       cr_assert(follows(bytes, end) && (uintptr_t)bytes % PAIR == 0);
       end = (const char *)bytes + layout.mcast_bytes;
     }
@@ -105,7 +107,7 @@ static void lay_out_apart(int size) {
   cr_assert_leq((uintptr_t)end, layout.segment_bytes);
 }
 
-Test(layout, keeps_every_writer_to_lines_of_its_own) {
+Test(layout, gives_every_writer_lines_of_its_own) {
   static const int sizes[] = {2, 3, 7, 64};
-  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) lay_out_apart(sizes[i]);
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) check_separation(sizes[i]);
 }

@@ -1,4 +1,5 @@
-/* Connections between ranks: slow, stopped and dead peers, unknown callers, failures elsewhere. */
+/* Connections between ranks: slow, stopped and dead peers, unknown callers, and failures on other
+ * ranks. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@ static shm_mesh_t mesh_of(int rank, int sockets[2]) {
   return (shm_mesh_t){.rank = rank, .size = 2, .listener = -1, .sockets = sockets};
 }
 
-/* The kernel reports the end of a peer that had unread notes ahead of what that peer sent. */
+/* The kernel reports the exit of a peer with unread notes before what that peer sent. */
 Test(mesh, receives_what_a_peer_sent_before_it_died) {
   int pair[2], fd;
   cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
@@ -38,7 +39,7 @@ Test(mesh, receives_what_a_peer_sent_before_it_died) {
   close(pair[0]);
 }
 
-/* Connects until the queue is full: a rank that is stopped accepts nothing. */
+/* Connects until the queue is full: a stopped rank accepts nothing. */
 static void fill_queue(const shm_mesh_name_t *name) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   memcpy(address.sun_path, name->text, name->length);
@@ -51,7 +52,7 @@ static void fill_queue(const shm_mesh_name_t *name) {
   }
 }
 
-/* Of two ranks, `stopped` does nothing after it has begun to listen. */
+/* Of two ranks, `stopped` does nothing after it has started to listen. */
 static void connect_to_stopped(int stopped) {
   shm_mesh_t meshes[2];
   shm_mesh_name_t names[2];
@@ -96,7 +97,7 @@ typedef struct slow {
   uint64_t pause_ns;
 } slow_t;
 
-static void *send_hello_late(void *argument) {
+static void *send_late_hello(void *argument) {
   const slow_t *slow = argument;
   const hello_t hello = {.key = KEY, .rank = slow->rank};
   base_clock_sleep_ns(slow->pause_ns);
@@ -104,9 +105,9 @@ static void *send_hello_late(void *argument) {
   return NULL;
 }
 
-/* Ranks 1 and 2 connect, and lose their cores before they send their hellos: the one that connected
- * last is the first to go on. Callers that never send a hello came before them. */
-Test(mesh, waits_for_ranks_that_are_slow_to_send_their_hello, .timeout = 60) {
+/* Ranks 1 and 2 connect and pause before they send their hellos; the one that connected last sends
+ * first. Callers that never send a hello have connected before them. */
+Test(mesh, waits_for_slow_hellos, .timeout = 60) {
   shm_mesh_t mesh;
   shm_mesh_name_t names[3];
   slow_t slow[2];
@@ -116,7 +117,7 @@ Test(mesh, waits_for_ranks_that_are_slow_to_send_their_hello, .timeout = 60) {
   for (int i = 0; i < SILENT; i++) silent[i] = connect_silently(&names[0]);
   for (int i = 0; i < 2; i++) {
     slow[i] = (slow_t){connect_silently(&names[0]), i + 1, (uint64_t)(900 - 500 * i) * MS_NS};
-    cr_assert_eq(pthread_create(&threads[i], NULL, send_hello_late, &slow[i]), 0);
+    cr_assert_eq(pthread_create(&threads[i], NULL, send_late_hello, &slow[i]), 0);
   }
   uint64_t began_ns = base_clock_now_ns();
   cr_assert_eq(shm_mesh_connect(&mesh, 0, 3, names, KEY, began_ns + 20000 * MS_NS), COLL_OK, "%s",
@@ -142,8 +143,8 @@ static coll_status_t fail_at_third_check(void *context) {
   return base_fail(COLL_ERROR_RANK_LOST, "rank 0: rank 5 died");
 }
 
-/* Which of two ranks waits: for its peer to connect, or for its peer to accept. */
-static void fail_elsewhere(int waiting) {
+/* `waiting`: which of two ranks waits, for its peer to connect or to accept. */
+static void fail_on_another_rank(int waiting) {
   failure_t failure = {0};
   shm_mesh_t meshes[2];
   shm_mesh_name_t names[2];
@@ -163,5 +164,5 @@ static void fail_elsewhere(int waiting) {
 }
 
 Test(mesh, stops_waiting_when_creation_failed_elsewhere, .timeout = 60) {
-  for (int waiting = 0; waiting < 2; waiting++) fail_elsewhere(waiting);
+  for (int waiting = 0; waiting < 2; waiting++) fail_on_another_rank(waiting);
 }

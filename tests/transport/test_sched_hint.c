@@ -1,15 +1,15 @@
-/* When a rank that waits gives its core to one that shares it. */
+/* When a waiting rank gives its core to another on the same processor. */
 #include <criterion/criterion.h>
 #include <sched.h>
 
 #include "transport/shm/sched_hint.h"
 
 #define SENT true
-#define SILENT false
+#define NOT_SENT false
 
-/* Rank 1 asks about rank 2, both on this processor; rank 1 has sent to it, or not. */
-static bool may_go_on(uint64_t progress, uint64_t missing, uint64_t peers_progress,
-                      uint64_t peers_missing, bool sent) {
+/* Rank 1 checks rank 2, both on this processor; rank 1 has sent to it, or not. */
+static bool may_advance(uint64_t progress, uint64_t missing, uint64_t peers_progress,
+                        uint64_t peers_missing, bool sent) {
   shm_hint_t own = {0}, peer = {0};
   shm_unseen_t unseen = {0};
   cpu_set_t one;
@@ -21,47 +21,50 @@ static bool may_go_on(uint64_t progress, uint64_t missing, uint64_t peers_progre
   return shm_hint_may_advance(&peer, &unseen, sent, &own, 1);
 }
 
-Test(neighbours, one_that_is_behind_comes_first) {
-  cr_expect(may_go_on(7, 0x8, 6, 0x8, SILENT));
-  cr_expect_not(may_go_on(7, 0x4, 8, 0x10, SILENT), "who is ahead can only wait for others");
+Test(sched_hint, a_peer_with_less_progress_may_advance) {
+  cr_expect(may_advance(7, 0x8, 6, 0x8, NOT_SENT));
+  cr_expect_not(may_advance(7, 0x4, 8, 0x10, NOT_SENT), "a rank that is ahead waits for others");
 }
 
-Test(neighbours, at_the_same_place_it_depends_on_who_is_missed) {
-  cr_expect(may_go_on(7, 0x4 | 0x8, 7, 0x2, SENT), "it misses only the one that asks");
-  cr_expect(may_go_on(7, 0x8, 7, 0x2 | 0x10, SENT), "whom it misses has come, as the other knows");
-  cr_expect_not(may_go_on(7, 0x8, 7, 0x2 | 0x8, SENT), "both miss the same");
-  cr_expect(may_go_on(7, 0, 7, 0x8, SILENT), "one that cannot say whom it misses knows nothing");
+Test(sched_hint, equal_progress_depends_on_the_missing_ranks) {
+  cr_expect(may_advance(7, 0x4 | 0x8, 7, 0x2, SENT), "it waits only for us, and we have sent");
+  cr_expect(may_advance(7, 0x8, 7, 0x2 | 0x10, SENT), "we do not miss the rank that it waits for");
+  cr_expect_not(may_advance(7, 0x8, 7, 0x2 | 0x8, SENT), "both wait for the same rank");
+  cr_expect(may_advance(7, 0, 7, 0x8, NOT_SENT),
+            "without missing ranks of our own nothing is in common");
 }
 
-Test(neighbours, one_that_misses_the_asker_needs_to_be_sent_something) {
-  cr_expect_not(may_go_on(7, 0x8, 7, 0x2, SILENT));
-  cr_expect_not(may_go_on(7, 0x8, 6, 0x2, SILENT), "behind or not");
+Test(sched_hint, a_peer_that_waits_for_us_advances_after_a_send) {
+  cr_expect_not(may_advance(7, 0x8, 7, 0x2, NOT_SENT));
+  cr_expect_not(may_advance(7, 0x8, 6, 0x2, NOT_SENT), "even with less progress");
   shm_hint_t own = {0}, peer = {0};
   shm_unseen_t unseen = {0};
   shm_hint_publish(&own, 7, 0x8);
   shm_hint_publish(&peer, 7, 0x2);
   peer.processor = own.processor;
   cr_expect(shm_hint_may_advance(&peer, &unseen, SENT, &own, 1));
-  cr_expect(shm_hint_may_advance(&peer, &unseen, SILENT, &own, 1), "it has not run since");
+  cr_expect(shm_hint_may_advance(&peer, &unseen, NOT_SENT, &own, 1), "it has not run since");
   shm_hint_publish(&peer, 7, 0x2);
   peer.processor = own.processor;
-  cr_expect_not(shm_hint_may_advance(&peer, &unseen, SILENT, &own, 1), "it has, and still waits");
+  cr_expect_not(shm_hint_may_advance(&peer, &unseen, NOT_SENT, &own, 1),
+                "it has run, and still waits");
 }
 
-Test(neighbours, only_those_on_this_processor_count) {
+Test(sched_hint, peers_on_other_processors_do_not_count) {
   shm_hint_t own = {0}, peer = {0};
   shm_unseen_t unseen = {0};
   shm_hint_publish(&own, 7, 0x8);
-  cr_expect(shm_hint_may_advance(&peer, &unseen, SILENT, &own, 1), "one that never updates may be");
+  cr_expect(shm_hint_may_advance(&peer, &unseen, NOT_SENT, &own, 1),
+            "one that never updates may be");
   shm_hint_publish(&peer, 6, 0);
   peer.processor = own.processor + 1;
-  cr_expect_not(shm_hint_may_advance(&peer, &unseen, SILENT, &own, 1));
+  cr_expect_not(shm_hint_may_advance(&peer, &unseen, NOT_SENT, &own, 1));
 }
 
-/* Rank 1 asks about rank 2, which is elsewhere; rank 3 is there with it, rank 4 here. */
-Test(neighbours, whoever_has_a_core_elsewhere_may_soon_bring_news) {
+/* Rank 1 checks rank 2 on another processor; rank 3 is there too, rank 4 is on rank 1's. */
+Test(sched_hint, a_running_peer_on_another_processor_will_advance) {
   shm_hint_t peer = {.processor = 5}, other = {.processor = 5};
-  cr_expect(shm_hint_will_advance(&peer, 0x10, shm_hint_running_core(&peer)), "it works");
+  cr_expect(shm_hint_will_advance(&peer, 0x10, shm_hint_running_core(&peer)), "it runs");
   peer.missing = 0x8;
   cr_expect(shm_hint_will_advance(&peer, 0x10, shm_hint_running_core(&peer)),
             "it waits for rank 3");
@@ -73,20 +76,20 @@ Test(neighbours, whoever_has_a_core_elsewhere_may_soon_bring_news) {
                 "rank 3 has the core");
   other.yielded = true;
   cr_expect(shm_hint_will_advance(&peer, 0x10, shm_hint_running_core(&other)),
-            "its core is being given on");
+            "no rank runs on its processor");
 }
 
-Test(neighbours, are_those_on_the_same_processor) {
-  shm_hint_t own = {.processor = 5}, peer = {.processor = 5}, far = {.processor = 6}, none = {0};
+Test(sched_hint, shares_core_compares_processors) {
+  shm_hint_t own = {.processor = 5}, peer = {.processor = 5}, other = {.processor = 6}, none = {0};
   cr_expect(shm_hint_shares_core(&peer, &own));
-  cr_expect_not(shm_hint_shares_core(&far, &own));
+  cr_expect_not(shm_hint_shares_core(&other, &own));
   cr_expect_not(shm_hint_shares_core(&none, &own));
 }
 
-Test(neighbours, forget_whom_they_missed_once_they_have_the_core_again) {
+Test(sched_hint, yield_clears_the_missing_ranks) {
   shm_hint_t own = {0};
   shm_hint_publish(&own, 7, 0x8);
   shm_hint_yield(&own);
   cr_expect_eq(own.missing, 0);
-  cr_expect_neq(shm_hint_running_core(&own), 0, "it has the core");
+  cr_expect_neq(shm_hint_running_core(&own), 0, "it runs");
 }

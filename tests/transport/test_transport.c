@@ -1,4 +1,4 @@
-/* The transports of this build against the kit, and the default table against its word. */
+/* Runs the kit on the transports of this build, and tests the defaults of transport_unsupported. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -48,17 +48,17 @@ static const transport_fixture_t shm_fixture = {
 
 TRANSPORT_KIT(shm, shm_fixture)
 
-/* The more ranks, the shorter slots are, and the more of them a message takes. */
-Test(shm, holds_what_pairs_are_promised_among_many) {
+/* With more ranks slots are shorter, and a message takes more of them. */
+Test(shm, holds_the_p2p_capacity_with_many_ranks) {
   static const int sizes[] = {3, 5, 20};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-    transport_kit_threads(&shm_fixture, sizes[i], transport_case_promise);
+    transport_kit_threads(&shm_fixture, sizes[i], transport_case_p2p_capacity);
   }
 }
 
 /* ---- unsupported ----------------------------------------------------------------------------*/
 
-Test(unsupported, refuses_what_could_fail) {
+Test(unsupported, reports_unsupported_for_operations) {
   transport_t t = {.ops = &transport_unsupported, .rank = 3, .size = 4, .slot_bytes = 64};
   transport_head_t head = {0};
   transport_port_t some = {&t}, *port = &some;
@@ -74,7 +74,7 @@ Test(unsupported, refuses_what_could_fail) {
   cr_assert_eq(t.ops->wait(port, &call, &done), COLL_ERROR_UNSUPPORTED);
 }
 
-Test(unsupported, answers_that_there_is_nothing) {
+Test(unsupported, returns_nothing_elsewhere) {
   transport_t t = {.ops = &transport_unsupported, .rank = 0, .size = 1, .slot_bytes = 64};
   transport_address_t address = {1, 1};
   void *ptr = &t;

@@ -1,4 +1,4 @@
-/* Deadlines are generous: they end a hanging case with a sentence before the harness ends it. */
+/* Deadlines are long: they end a case that hangs, with a message, before the harness does. */
 #include "transport/wire.h"
 
 #include <sched.h>
@@ -46,11 +46,11 @@ int wire_send_try(transport_t *t, int peer, int channel, uint64_t number, size_t
   coll_status_t status =
       t->ops->send(t->ops->port(t, peer, channel), bytes > 0 ? data : NULL, &head, done);
   WIRE_REQUIRE(status == COLL_OK, "send %d to %d: %s", (int)number, peer, base_last_error());
-  wire_fill(data, number + 1, bytes); /* the buffer is the caller's again */
+  wire_fill(data, number + 1, bytes); /* the buffer may be reused after the send */
   return 0;
 }
 
-/* A look, and another that finds the same, before the message is taken. */
+/* Peeks twice, expects the same message, and takes it. */
 static int recv_in_place(transport_t *t, int peer, int channel, unsigned char *data,
                          transport_head_t *head, bool *done) {
   const void *seen = NULL, *again = NULL;
@@ -59,15 +59,15 @@ static int recv_in_place(transport_t *t, int peer, int channel, unsigned char *d
   if (!*done) return 0;
   *head = (transport_head_t){0};
   status = t->ops->peek(t->ops->port(t, peer, channel), &again, head, done);
-  WIRE_REQUIRE(status == COLL_OK && *done && again == seen, "a message has gone that was seen");
-  WIRE_REQUIRE((uintptr_t)seen % 8 == 0, "a message in place is not aligned");
+  WIRE_REQUIRE(status == COLL_OK && *done && again == seen, "a polled message was lost");
+  WIRE_REQUIRE((uintptr_t)seen % 8 == 0, "a peeked message is not aligned");
   if (head->bytes <= WIRE_BYTES_MAX) memcpy(data, seen, head->bytes);
   status = t->ops->take(t->ops->port(t, peer, channel));
   WIRE_REQUIRE(status == COLL_OK, "take from %d: %s", peer, base_last_error());
   return 0;
 }
 
-/* Every other message is taken in place, where the transport can show it. */
+/* Every other message is received in place, if the transport supports peek. */
 int wire_expect_try(transport_t *t, int peer, int channel, uint64_t number, size_t bytes,
                     bool *done) {
   unsigned char data[WIRE_BYTES_MAX];
@@ -86,7 +86,7 @@ int wire_expect_try(transport_t *t, int peer, int channel, uint64_t number, size
                peer);
   WIRE_REQUIRE(head.bytes == bytes, "message %d has %zu bytes, not %zu", (int)number, head.bytes,
                bytes);
-  WIRE_REQUIRE(wire_is(data, number, bytes), "message %d came with other bytes", (int)number);
+  WIRE_REQUIRE(wire_is(data, number, bytes), "message %d has wrong bytes", (int)number);
   return 0;
 }
 
@@ -120,10 +120,11 @@ int wire_expect_nothing(transport_t *t, int peer, int channel) {
   flight_call_t call;
   coll_status_t status = t->ops->recv(t->ops->port(t, peer, channel), NULL, 0, &head, &done);
   WIRE_REQUIRE(status == COLL_OK, "recv: %s", base_last_error());
-  WIRE_REQUIRE(!done, "rank %d, channel %d: a message too many from %d", t->rank, channel, peer);
+  WIRE_REQUIRE(!done, "rank %d, channel %d: an unexpected message from %d", t->rank, channel, peer);
   status = t->ops->wait(t->ops->port(t, peer, channel), &call, &arrived);
   WIRE_REQUIRE(status == COLL_OK, "wait: %s", base_last_error());
-  WIRE_REQUIRE(!arrived, "rank %d, channel %d: a signal too many from %d", t->rank, channel, peer);
+  WIRE_REQUIRE(!arrived, "rank %d, channel %d: an unexpected signal from %d", t->rank, channel,
+               peer);
   return 0;
 }
 
@@ -131,7 +132,7 @@ int wire_signal_try(transport_t *t, int peer, int channel, uint64_t number, bool
   flight_call_t call = wire_id(number);
   *done = false;
   coll_status_t status = t->ops->signal(t->ops->port(t, peer, channel), &call, done);
-  call = wire_id(number + 1); /* the identity was copied */
+  call = wire_id(number + 1); /* the call was copied by the signal */
   WIRE_REQUIRE(status == COLL_OK, "signal %d to %d: %s", (int)number, peer, base_last_error());
   return 0;
 }
@@ -143,7 +144,7 @@ int wire_wait_try(transport_t *t, int peer, int channel, uint64_t number, bool *
   *done = false;
   coll_status_t status = t->ops->wait(port, &call, done);
   WIRE_REQUIRE(status == COLL_OK, "wait for %d: %s", peer, base_last_error());
-  WIRE_REQUIRE(*done || !signaled, "rank %d: a signal of rank %d has gone", t->rank, peer);
+  WIRE_REQUIRE(*done || !signaled, "rank %d: a signal of rank %d was lost", t->rank, peer);
   WIRE_REQUIRE(!*done || flight_call_is(call, wire_id(number)),
                "rank %d, channel %d: not signal %d of rank %d", t->rank, channel, (int)number,
                peer);
@@ -155,7 +156,7 @@ int wire_signal(transport_t *t, int peer, int channel, uint64_t number) {
   bool done = false;
   while (!done) {
     WIRE_TRY(wire_signal_try(t, peer, channel, number, &done));
-    WIRE_REQUIRE(done || base_clock_now_ns() < deadline, "rank %d cannot give signal %d to %d",
+    WIRE_REQUIRE(done || base_clock_now_ns() < deadline, "rank %d cannot send signal %d to %d",
                  t->rank, (int)number, peer);
     if (!done) wire_pause();
   }

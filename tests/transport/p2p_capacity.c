@@ -1,7 +1,7 @@
 /*
- * What the P2P channel holds whatever the receiver does. Rank 0 sends to the last rank; both work
- * out from one seed which messages come next and how many of them are then taken, so nothing but
- * meetings tells them when.
+ * Capacity of the P2P channel while the receiver takes nothing (coll.h promises a minimum). Rank 0
+ * sends to the last rank. Both derive from one seed which messages are sent and how many of them
+ * are taken, so they need only barriers to stay in step.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ enum { ROUNDS = 120 / HARNESS_PATIENCE, CHANNEL = TRANSPORT_CHANNEL_P2P };
 typedef struct walk {
   transport_t *t;
   unsigned seed;
-  uint64_t sent, taken;                 /* messages; [taken, sent) are on their way */
+  uint64_t sent, taken;                 /* counts of messages; [taken, sent) are in the FIFO */
   size_t bytes[TRANSPORT_P2P_MESSAGES]; /* of message n at [n % TRANSPORT_P2P_MESSAGES] */
   size_t on_way;
   unsigned char *data; /* [TRANSPORT_P2P_BYTES] */
@@ -22,13 +22,14 @@ typedef struct walk {
 
 typedef enum kind { TINY, WHOLE, AWKWARD, LONG_AND_SHORT, ANY, KINDS } kind_t;
 
-/* The next message of a round of that kind, where so many bytes are left for so many messages. */
+/* Size of the next message of a round of that kind, with `left` bytes left for `messages` messages.
+ * */
 static size_t size_of(walk_t *w, kind_t kind, size_t left, size_t messages) {
   unsigned random = (unsigned)rand_r(&w->seed);
   switch (kind) {
     case TINY: return 4;
     case WHOLE: return left;
-    case AWKWARD: return left / messages / 64 * 64 + random % 2; /* a short slot behind others */
+    case AWKWARD: return left / messages / 64 * 64 + random % 2; /* a short slot after full ones */
     case LONG_AND_SHORT: return random % 8 == 0 ? random % (left + 1) : random % 200;
     case ANY: return random % (2 * left / messages + 1);
     case KINDS: break;
@@ -36,7 +37,7 @@ static size_t size_of(walk_t *w, kind_t kind, size_t left, size_t messages) {
   return 0;
 }
 
-/* A message goes in slots. */
+/* Sends a message in slots. */
 static int send_one(walk_t *w, size_t bytes) {
   transport_t *t = w->t;
   transport_port_t *port = t->ops->port(t, t->size - 1, CHANNEL);
@@ -62,15 +63,16 @@ static int take_one(walk_t *w, size_t bytes) {
     transport_head_t head = {0};
     bool done = false;
     WIRE_REQUIRE(t->ops->recv(port, w->data + at, slot, &head, &done) == COLL_OK && done,
-                 "message %d: byte %zu is not there", (int)w->taken, at);
+                 "message %d: byte %zu is missing", (int)w->taken, at);
     WIRE_REQUIRE(head.bytes == slot && flight_call_is(head.call, wire_id(w->taken)),
-                 "message %d: another one is there", (int)w->taken);
+                 "message %d: another message arrived", (int)w->taken);
   }
   WIRE_REQUIRE(wire_is(w->data, w->taken, bytes), "message %d changed", (int)w->taken);
   return 0;
 }
 
-/* As many as there is room for by the promise, beside those that are on their way. */
+/* Sends as many messages as the promised capacity has room for, in addition to those in the FIFO.
+ * */
 static int send_round(walk_t *w, kind_t kind) {
   while (w->sent - w->taken < TRANSPORT_P2P_MESSAGES) {
     size_t left = TRANSPORT_P2P_BYTES - w->on_way;
@@ -84,7 +86,7 @@ static int send_round(walk_t *w, kind_t kind) {
   return 0;
 }
 
-/* All but so many. */
+/* Takes all messages but `left`. */
 static int take_round(walk_t *w, uint64_t left) {
   while (w->sent - w->taken > left) {
     size_t bytes = w->bytes[w->taken % TRANSPORT_P2P_MESSAGES];
@@ -108,7 +110,7 @@ static int walk(walk_t *w) {
   return w->t->rank == w->t->size - 1 ? wire_expect_nothing(w->t, 0, CHANNEL) : 0;
 }
 
-int transport_case_promise(const transport_fixture_t *fixture, transport_t **end) {
+int transport_case_p2p_capacity(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   walk_t w = {.t = *end, .seed = 11, .data = malloc(TRANSPORT_P2P_BYTES)};
   int code = w.data == NULL ? harness_fail("out of memory") : walk(&w);
