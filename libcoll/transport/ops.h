@@ -5,7 +5,7 @@
  * one FIFO per ordered pair of ranks and channel and are at most slot_bytes long.
  *
  * A new transport implements every slot of the "required" group and copies the rest from
- * transport_unsupported, whose entries report "not supported" in the way that each slot documents.
+ * transport_unsupported, whose entries report "not supported" as each slot documents.
  * No slot of any table is NULL.
  *
  * Rules for all slots, unless a slot states otherwise:

@@ -20,8 +20,8 @@ static void make_home(void) {
   setenv("XDG_CACHE_HOME", home, 1);
 }
 
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place) {
-  (void)status, (void)kind, (void)place;
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *info) {
+  (void)status, (void)kind, (void)info;
   return remove(path);
 }
 

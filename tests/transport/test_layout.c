@@ -50,8 +50,8 @@ Test(layout, gives_more_ranks_scratch_of_a_power_of_two) {
   }
 }
 
-static bool follows(const void *place, const void *end) {
-  return (uintptr_t)place >= (uintptr_t)end;
+static bool follows(const void *start, const void *end) {
+  return (uintptr_t)start >= (uintptr_t)end;
 }
 
 /* Data written by different ranks never shares a pair of cache lines. */

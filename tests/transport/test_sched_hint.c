@@ -54,8 +54,7 @@ Test(sched_hint, peers_on_other_processors_do_not_count) {
   shm_hint_t own = {0}, peer = {0};
   shm_unseen_t unseen = {0};
   shm_hint_publish(&own, 7, 0x8);
-  cr_expect(shm_hint_may_advance(&peer, &unseen, NOT_SENT, &own, 1),
-            "one that never updates may be");
+  cr_expect(shm_hint_may_advance(&peer, &unseen, NOT_SENT, &own, 1), "a peer that never published");
   shm_hint_publish(&peer, 6, 0);
   peer.processor = own.processor + 1;
   cr_expect_not(shm_hint_may_advance(&peer, &unseen, NOT_SENT, &own, 1));

@@ -146,7 +146,7 @@ static coll_status_t fetch(void *dst, const void *src, size_t bytes, size_t nont
   return COLL_OK;
 }
 
-/* ---- copies to several places ---------------------------------------------------------------*/
+/* ---- copies to several destinations ---------------------------------------------------------*/
 
 /* The kind of store for a destination in a streamed operation: normal if it is loaded again soon.
  * */

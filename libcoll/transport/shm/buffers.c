@@ -1,7 +1,8 @@
 /*
- * Freed segments are detected at the next export, and peers are then told to unmap them
- * (SHM_NOTE_REVOKE). A rank reads these notes when it exports a segment itself or needs one that it
- * has not mapped, so a program that allocates and frees in a loop keeps mapped only what is alive.
+ * Freed segments are detected at the next export; the rank then sends its peers SHM_NOTE_REVOKE and
+ * they unmap the segment. A rank reads these notes when it exports a segment itself or needs one
+ * that it has not mapped, so a program that allocates and frees in a loop keeps mapped only what is
+ * alive.
  */
 #include "transport/shm/buffers.h"
 

@@ -23,17 +23,18 @@ typedef struct shm_fifo {
   shm_control_t *peer;
   uint64_t bit;                            /* the peer's bit in a set of ranks: 1 << peer % 64 */
   uint32_t signals_sent, signals_received; /* modulo 2^32 */
-  uint32_t signals_full_at;  /* value of signals_sent at which the ring is full, by the last read of
-                                `taken` */
-  uint64_t received_at_send; /* value of in.received at the latest send; unchanged since: no reply
-                                came */
+  /* Value of signals_sent at which the ring is full, by the last read of `taken`. */
+  uint32_t signals_full_at;
+  /* Value of in.received at the latest send. Compared with in.received, it shows streams without
+   * replies: at the next send those of this rank, later those of the peer. */
+  uint64_t received_at_send;
 } shm_fifo_t;
 
 /* Multicast state for one peer: that peer's messages to this rank, and how many of this rank's
  * messages it has taken. */
 typedef struct shm_mcast_state {
-  shm_taken_t *taken; /* count in shared memory: the peer's messages that this rank has taken */
-  shm_taken_t *taken_by;
+  /* Counts in shared memory: the peer's messages taken by this rank, and the reverse. */
+  shm_taken_t *taken, *taken_by;
   shm_control_t *control;
   uint64_t received;
 } shm_mcast_state_t;

@@ -29,7 +29,7 @@ typedef struct hello {
 
 coll_status_t shm_mesh_listen(shm_mesh_t *mesh, shm_mesh_name_t *name) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  socklen_t length = sizeof(sa_family_t); /* an empty name asks the kernel for a free one */
+  socklen_t length = sizeof(sa_family_t); /* an empty name: the kernel chooses one */
   *mesh = (shm_mesh_t){.listener = -1};
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot make a socket for local ranks");

@@ -37,9 +37,10 @@ void shm_hint_yield(shm_hint_t *own);
 /* Returns whether `peer` last waited on the same processor as `own`. */
 bool shm_hint_shares_core(const shm_hint_t *peer, const shm_hint_t *own);
 
-/* Returns whether `peer` shares the processor of `own` and may make progress if it gets the core.
- * That holds if its progress is behind, or if the two miss no rank in common; and if it does not
- * wait for `rank`, the owner of `own`. sent: `rank` has sent to the peer since the last call. */
+/* Returns whether `peer` shares the processor of `own` and may make progress if it gets the core:
+ * its progress is behind that of `own`, or equal while the two miss no rank in common. A peer that
+ * waits for `rank`, the owner of `own`, may only if `rank` has sent to it since it last ran. sent:
+ * `rank` has sent to the peer since the last call. A peer that has never published may always. */
 bool shm_hint_may_advance(const shm_hint_t *peer, shm_unseen_t *unseen, bool sent,
                           const shm_hint_t *own, int rank);
 

@@ -48,7 +48,7 @@ coll_status_t shm_segment_create(size_t bytes, const char *what, shm_segment_t *
   bytes = base_round_up(bytes, PAGE_BYTES);
   int fd = memfd_create("libcoll", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot make shared memory for %s", what);
+    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot create shared memory for %s", what);
   }
   if (ftruncate(fd, (off_t)bytes) != 0 ||
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {

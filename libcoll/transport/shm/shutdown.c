@@ -35,11 +35,11 @@ transport_peer_state_t shm_shutdown_peer_state(transport_t *t, int peer) {
 void shm_shutdown_abort(transport_t *t, const transport_reason_t *reason) {
   shm_t *s = shm_end_of(t);
   shm_control_t *own = shm_end_control(s, t->rank);
-  uint32_t nobody = 0;
+  uint32_t unset = 0;
   if (atomic_exchange_explicit(&own->reason_claimed, 1, memory_order_relaxed) != 0) return;
   own->reason = *reason;
   /* release: the reason is visible once the head names this rank */
-  atomic_compare_exchange_strong_explicit(&shm_layout_head(s->segment->base)->aborted, &nobody,
+  atomic_compare_exchange_strong_explicit(&shm_layout_head(s->segment->base)->aborted, &unset,
                                           (uint32_t)t->rank + 1, memory_order_release,
                                           memory_order_relaxed);
   /* this rank too: the thread that executes its calls may be asleep */

@@ -4,7 +4,7 @@
  * last-level cache; between other cores it takes many times as long as writing the line to memory,
  * from which the receiver reads it as fast.
  *
- * The topology does not reliably tell which cores share a cache, and virtual machines move their
+ * The topology does not reliably show which cores share a cache, and virtual machines move their
  * cores. Each sender therefore measures: every 1 to 64 MiB of payload it times a few payloads with
  * each kind of store (a trial) and uses the faster kind until the next trial. The interval doubles
  * as long as the result stays the same.
