@@ -65,8 +65,7 @@ bool shm_hint_may_advance(const shm_hint_t *peer, shm_unseen_t *unseen, bool sen
                           const shm_hint_t *own, int rank) {
   uint32_t here = atomic_load_explicit(&own->processor, memory_order_relaxed);
   uint32_t there = atomic_load_explicit(&peer->processor, memory_order_relaxed);
-  if (there !=
-      here) { /* the peer's other words are in another core's cache: reading them is too slow */
+  if (there != here) { /* reads no more: the peer's other words are in another core's cache */
     if (sent) *unseen = (shm_unseen_t){.pending = true};
     return there == 0;
   }

@@ -44,10 +44,9 @@ bool shm_hint_shares_core(const shm_hint_t *peer, const shm_hint_t *own);
 bool shm_hint_may_advance(const shm_hint_t *peer, shm_unseen_t *unseen, bool sent,
                           const shm_hint_t *own, int rank);
 
-/* Returns whether `peer`, on another processor than the caller, is likely to send soon. It must be
- * running, or have yielded while no other rank runs on its processor (bit c % 64 of `busy_cores`
- * for processor c); and it must not wait for a rank on the caller's processor (bit r % 64 of
- * `core_peers`). */
+/* Returns whether `peer`, on another processor than the caller, is likely to send soon. If it runs,
+ * it must not wait for a rank on the caller's processor (bit r % 64 of `core_peers`). If it has
+ * yielded, no other rank may run on its processor (bit c % 64 of `busy_cores` for processor c). */
 bool shm_hint_will_advance(const shm_hint_t *peer, uint64_t core_peers, uint64_t busy_cores);
 
 /* The bit of the processor that `peer` runs on; 0 while it yields. */
