@@ -1,10 +1,10 @@
 /*
- * coll.h: collective communication between ranks, the whole public interface of libcoll.
+ * coll.h: collective communication between ranks. This is the whole public interface of libcoll.
  *
- * A rank is a process or a thread; a communicator is an ordered set of ranks. Every rank of a
- * communicator makes the same calls in the same order. The interface is deliberately close to
- * NCCL's: the same verbs, the same in-place rules, the same groups, with outputs last and a status
- * from every call.
+ * A rank is a process or a thread. A communicator is an ordered set of ranks. All ranks of a
+ * communicator make the same calls in the same order. The interface is close to NCCL's on purpose:
+ * the same verbs, the same rules for in-place calls, the same groups. Every function returns a
+ * status; its outputs are its last arguments.
  */
 #ifndef COLL_H
 #define COLL_H
@@ -26,23 +26,25 @@ extern "C" {
 #define COLL_VERSION_MINOR 1
 #define COLL_VERSION_PATCH 0
 
-/* What a call came to. Anything but COLL_OK leaves the call's outputs unset; coll_last_error says
- * what happened, at which rank or file, and what to do about it. */
+/* The result of a call. If it is not COLL_OK, the outputs of the call are undefined, and
+ * coll_last_error describes what happened, at which rank or file, and what to do. A communicator
+ * that is "finished" has failed for good on all ranks: its calls return errors, and each rank
+ * should destroy it. */
 typedef enum coll_status {
   COLL_OK = 0,
-  COLL_ERROR_INVALID,  /* an argument is wrong; nothing was sent, the communicator lives on */
+  COLL_ERROR_INVALID, /* an argument is wrong; nothing was sent, and the communicator still works */
   COLL_ERROR_MISMATCH, /* the ranks' calls do not match (see below); the communicator is finished */
   COLL_ERROR_RANK_LOST,   /* a rank died or aborted; the communicator is finished */
   COLL_ERROR_TIMEOUT,     /* ranks did not arrive in time, or a call took too long */
-  COLL_ERROR_SYSTEM,      /* the kernel refused something */
+  COLL_ERROR_SYSTEM,      /* a system call failed */
   COLL_ERROR_MEMORY,      /* out of memory */
-  COLL_ERROR_UNSUPPORTED, /* not something this build or machine can do */
+  COLL_ERROR_UNSUPPORTED, /* this build or machine cannot do it */
   COLL_ERROR_INTERNAL,    /* a bug in libcoll */
   COLL_STATUS_COUNT
 } coll_status_t;
 
-/* Element types, numbered as NCCL numbers them. The float8 types are those of the OCP 8-bit
- * floating point specification; e4m3 has no infinity and saturates, e5m2 follows IEEE rules. */
+/* Element types, with NCCL's numbers. The float8 types are those of the OCP 8-bit floating point
+ * specification: e4m3 has no infinity and saturates, e5m2 follows the IEEE rules. */
 typedef enum coll_dtype {
   COLL_INT8 = 0,
   COLL_UINT8,
@@ -59,9 +61,9 @@ typedef enum coll_dtype {
   COLL_DTYPE_COUNT
 } coll_dtype_t;
 
-/* Reductions. Integers wrap; AVG divides the sum by the number of ranks (integers towards zero).
- * MIN and MAX of a NaN and a number are a NaN. Values from COLL_OP_BUILTIN_COUNT up are made by
- * coll_op_create_premul_sum. */
+/* Reductions. Integers wrap around. AVG divides the sum by the number of ranks; integers are
+ * rounded towards zero. MIN and MAX of a NaN and a number are NaN. Values from
+ * COLL_OP_BUILTIN_COUNT on are created by coll_op_create_premul_sum. */
 typedef enum coll_op {
   COLL_SUM = 0,
   COLL_PROD,
@@ -72,7 +74,7 @@ typedef enum coll_op {
   COLL_OP_LIMIT = 0x7fffffff
 } coll_op_t;
 
-/* The collectives by name, for coll_algo_name and coll_comm_algo_set. */
+/* The collectives, for coll_algo_name and coll_comm_algo_set. */
 typedef enum coll_collective {
   COLL_ALLREDUCE = 0,
   COLL_REDUCE,
@@ -94,145 +96,154 @@ typedef struct coll_registration *coll_registration_t;
 
 #define COLL_UNIQUE_ID_BYTES 128
 
-/* Where the ranks of a new communicator find each other. One rank makes it; the program sends its
- * bytes to all others, by any means; it serves exactly one communicator. */
+/* The address of a rendezvous, through which the ranks of a new communicator find each other. One
+ * rank creates it, and the program copies its bytes to all other ranks, by any means. It can be
+ * used for one communicator only. */
 typedef struct coll_unique_id {
   char internal[COLL_UNIQUE_ID_BYTES];
 } coll_unique_id_t;
 
-/* How a communicator is made. Start from COLL_COMM_CONFIG_INIT, so that later fields get their
- * defaults. Of each field 0 stands for the value of the knob that is named with it. A communicator
- * that is split from another one has its settings. */
+/* Settings of a communicator. Initialize it with COLL_COMM_CONFIG_INIT, so that fields added later
+ * get their defaults. In each field, 0 means the value of the environment variable named with it. A
+ * communicator made by coll_comm_split has the settings of its parent. */
 typedef struct coll_comm_config {
   size_t struct_bytes;   /* sizeof(coll_comm_config_t) */
-  int create_timeout_ms; /* how long to wait for the other ranks to arrive (COLL_TIMEOUT_MS) */
-  /* How long a call waits before one of its ranks reports on standard error which ranks are
-   * missing, what they did last and whether their processes run (COLL_HANG_MS). One report per
-   * call; it goes on waiting. Negative: never. Time in which the waiting process is suspended does
-   * not count. */
+  int create_timeout_ms; /* how long to wait for the other ranks (COLL_TIMEOUT_MS) */
+  /* How long a call waits until one of its ranks reports on standard error which ranks are missing,
+   * their last calls and whether their processes run (COLL_HANG_MS). There is one report per call,
+   * and the call continues to wait. Negative: no report. Time during which the waiting process is
+   * suspended does not count. */
   int hang_ms;
-  /* How long a call waits before it returns COLL_ERROR_TIMEOUT with the same sentence, and the
-   * communicator is finished for all ranks (COLL_CALL_TIMEOUT_MS). Negative: never. */
+  /* How long a call waits until it returns COLL_ERROR_TIMEOUT with the same text and the
+   * communicator is finished on all ranks (COLL_CALL_TIMEOUT_MS). Negative: no limit. */
   int call_timeout_ms;
-  int reproducible; /* 1: reductions are reproducible (see "collectives"), -1: not, 0: what the
-                       COLL_REPRODUCIBLE knob says. The same on all ranks */
+  int reproducible; /* 1: reductions are reproducible (see "collectives"), -1: they are not, 0: as
+                       COLL_REPRODUCIBLE sets it. Must be the same on all ranks */
 } coll_comm_config_t;
 
 #define COLL_COMM_CONFIG_INIT \
   { sizeof(coll_comm_config_t), 0, 0, 0, 0 }
 
-/* ---- communicators ---------------------------------------------------------------------------
- * Creation, splitting and destruction are collective: every rank calls them. A communicator is
- * owned by the caller until coll_comm_destroy. Calls on one communicator are carried out in the
- * order they were made, also from several threads or streams. Where ranks are so many that the
- * process may not have files enough open, its soft limit is raised, as far as the hard one goes. */
+/* ---- communicators ------------------------------------------------------------------------------
+ * Creation, splitting and destruction are collective: every rank calls them. The caller owns a
+ * communicator until it calls coll_comm_destroy. Calls on one communicator run in the order in
+ * which they were made, also from several threads or streams. If the limit of open files may be too
+ * low for the number of ranks, creation raises the process's soft limit, at most to the hard limit.
+ */
 
-/* Starts a rendezvous server: a thread of this process with a listening TCP socket on the address
- * that COLL_INTERFACE_ADDRESS names (default: the loopback address). It ends when all ranks have
- * made the communicator, or know why they cannot; until then the process must not exit. */
+/* Creates a unique id and starts its rendezvous server: a thread of this process that listens on a
+ * TCP port of the address given by COLL_INTERFACE_ADDRESS (default: the loopback address). The
+ * thread ends when all ranks have made the communicator, or have been told why they cannot; until
+ * then the process must not exit. */
 COLL_API coll_status_t coll_unique_id_create(coll_unique_id_t *id);
 
 /* Makes this process or thread rank `rank` of `size`. config may be NULL. Returns COLL_OK once all
- * ranks have made their part of the communicator. COLL_ERROR_TIMEOUT names the ranks that have not
- * called in time. COLL_ERROR_RANK_LOST, within 2 s, names the rank that called and then died or
- * failed. A rank that dies before it has reached the server cannot be told from one that was never
- * started, and is found by the timeout. */
+ * ranks have made their part of the communicator. COLL_ERROR_TIMEOUT names the ranks that did not
+ * call in time. COLL_ERROR_RANK_LOST names, within 2 s, a rank that called and then died or failed.
+ * A rank that dies before it has reached the server is indistinguishable from one that was never
+ * started, so it is detected by the timeout. */
 COLL_API coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
                                         const coll_comm_config_t *config, coll_comm_t *comm);
 
-/* The same, with rank, size and server address from the launcher's environment: torchrun's
- * (RANK WORLD_SIZE MASTER_ADDR MASTER_PORT), else Open MPI's, PMI's or Slurm's. With none of them
- * set the communicator has this process as its only rank. */
+/* Like coll_comm_create, with rank, size and server address from the launcher's environment
+ * variables: torchrun's (RANK WORLD_SIZE MASTER_ADDR MASTER_PORT), else Open MPI's, PMI's or
+ * Slurm's. If none of them is set, this process is the only rank. */
 COLL_API coll_status_t coll_comm_create_env(coll_comm_t *comm);
 
-/* Makes a communicator whose ranks are threads of this process: comms[i] belongs to rank i. One
- * thread may drive several ranks by putting their calls into one group. comms has `size` entries.
- */
+/* Makes a communicator whose ranks are threads of this process: comms[i] belongs to rank i, and
+ * comms has `size` entries. One thread may make the calls of several ranks by putting them into one
+ * group. */
 COLL_API coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]);
 
-/* Ranks that give the same color (>= 0) form a new communicator, ordered by key, then by old rank.
- * A rank with a negative color takes part in the call and gets *new_comm = NULL. If a rank fails or
- * dies, the call fails on all ranks and names it; `comm` is then finished if coll_comm_error says
- * so. */
+/* Ranks that pass the same color (>= 0) form a new communicator, ordered by key, then by their rank
+ * in `comm`. A rank that passes a negative color takes part in the call and gets *new_comm = NULL.
+ * If a rank fails or dies, the call fails on all ranks with an error text that names that rank.
+ * coll_comm_error shows whether `comm` is then finished. */
 COLL_API coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, coll_comm_t *new_comm);
 
 COLL_API coll_status_t coll_comm_rank(coll_comm_t comm, int *rank);
 COLL_API coll_status_t coll_comm_size(coll_comm_t comm, int *size);
 
-/* COLL_OK while the communicator works; else the failure that finished it. Never blocks. */
+/* COLL_OK while the communicator works; else the failure that finished it. Does not block. */
 COLL_API coll_status_t coll_comm_error(coll_comm_t comm);
 
-/* Finishes the communicator at once: calls under way on any of its ranks return
- * COLL_ERROR_RANK_LOST naming this rank. May be called from any thread. Destroy it afterwards. */
+/* Finishes the communicator at once: calls under way on all of its ranks return
+ * COLL_ERROR_RANK_LOST with a text that names this rank. Callable from any thread. The caller must
+ * still destroy the communicator. */
 COLL_API coll_status_t coll_comm_abort(coll_comm_t comm);
 
-/* Writes a table to the file at `path`, or to standard error where it is "-": of each rank of this
- * communicator, and of those of this process's other communicators, its process and whether that
- * runs, the collectives it has completed, its current or latest call, and which ranks it waits for.
- * May be called from any thread, also while calls are under way, and waits for nobody: stopped and
- * dead ranks are shown as well. The file is replaced as a whole. COLL_ERROR_SYSTEM where it cannot
- * be written. */
+/* Writes a table to the file `path`, or to standard error if `path` is "-". The table has one line
+ * per rank, for this communicator and all others of this process: the rank's process and its state,
+ * the number of collectives completed, the current or latest call, and the ranks that it waits for.
+ * Callable from any thread, also during calls. It waits for no rank, and shows stopped and dead
+ * ranks as well. A regular file is replaced atomically. COLL_ERROR_SYSTEM if it cannot be written.
+ */
 COLL_API coll_status_t coll_comm_dump(coll_comm_t comm, const char *path);
 
-/* Waits for the calls queued on this rank and frees the communicator, whatever it returns. Does not
- * wait for other ranks. COLL_ERROR_MISMATCH: a message was never received, or calls did not match
- * and no earlier call on this rank has said so. Any coll_comm_abort on it has returned before. */
+/* Waits until the calls queued on this rank are done, and frees the communicator, also if an error
+ * is returned for it. Does not wait for other ranks. COLL_ERROR_MISMATCH: a message was never
+ * received, or calls did not match and no earlier call on this rank returned that. No
+ * coll_comm_abort of this communicator may still be running. */
 COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
 
 /* ---- calls that match ------------------------------------------------------------------------
- * The collectives of a communicator, coll_comm_split among them, are numbered; the sends and the
- * receives of each ordered pair of ranks are numbered apart from them. A call of 0 elements is a
- * call like any other. The ranks' calls do not match exactly if
- *  (a) the collectives of one number differ between two ranks: in verb, dtype, op, count or root,
- * in the counts that a pair of ranks gives to coll_alltoallv, in an algorithm that was forced
- *      (coll_comm_algo_set), or in which collectives of the communicator share a group with it (a
- *      group of one collective is the call itself; sends and receives in a group do not count);
- *  (b) the n-th send and the n-th receive of a pair differ in count or dtype;
- *  (c) ranks wait for each other, so that none of them can go on whatever the others do;
- *  (d) a message is still unreceived when its receiver destroys the communicator;
- *  (e) a rank waits for one that has destroyed the communicator.
- * What is compared is exact, not a hash. Then every rank gets COLL_ERROR_MISMATCH with a sentence
- * that names both calls: from the call itself, or, where that has returned already (a small send,
- * the root of a broadcast), from the next call, coll_comm_error or coll_comm_destroy. Ranks that
- * wait compare their calls when they first sleep, some 10 ms after the call began; (c) and (e) take
- * some 30 ms. A rank that has destroyed the communicator is not told any more.
+ * The collectives of a communicator, including coll_comm_split, are numbered. The sends and
+ * receives of each ordered pair of ranks are numbered separately. A call of 0 elements counts like
+ * any other call. The ranks' calls do not match exactly if
+ * (a) the collectives of one number differ between two ranks: in verb, dtype, op, count or root, in
+ *     the counts that a pair of ranks passes to coll_alltoallv, in a forced algorithm
+ *     (coll_comm_algo_set), or in the set of the communicator's collectives that are in the same
+ *     group (a group of one collective is the call itself; sends and receives in a group do not
+ *     count);
+ * (b) the n-th send and the n-th receive of a pair differ in count or dtype;
+ * (c) ranks wait for each other, so that none of them can continue whatever the others do;
+ * (d) a message is still unreceived when its receiver destroys the communicator;
+ * (e) a rank waits for a rank that has destroyed the communicator.
+ * The comparison is exact and uses no hash. After a mismatch every rank gets COLL_ERROR_MISMATCH
+ * with a text that names both calls. It is returned by the call itself, or, if that has already
+ * returned (a small send, the root of a broadcast), by the next call, coll_comm_error or
+ * coll_comm_destroy. Waiting ranks compare their calls when they first sleep, some 10 ms after the
+ * call began; detecting (c) and (e) takes some 30 ms. A rank that has already destroyed the
+ * communicator gets no error.
  *
- * A send does not wait for its receive as long as no more than 64 messages of 256 KiB in all are
- * under way from this rank to that one. Beyond that, a send may wait until some are received, and
- * any collective may wait for any other rank to make its call. So a send within the limit followed
- * by a collective matches the collective followed by the receive. */
+ * A send does not wait for its receive while at most 64 messages of at most 256 KiB in total are
+ * unreceived from this rank to that peer. Beyond that, a send may wait until some of them are
+ * received. Any collective may wait until any other rank makes its call. So a send within the limit
+ * followed by a collective matches the collective followed by the receive. */
 
-/* ---- collectives -----------------------------------------------------------------------------
- * Counts are in elements of dtype. n is the communicator's size. Send buffers are never written,
- * but for the part that an in-place call names as its output. A rooted call ignores the buffer that
- * a rank has no use for (it may be NULL), and so may any buffer be when its count is 0.
- * After a failure among ranks that are threads of one process, keep buffers and communicators until
- * the calls of all ranks have returned.
- * stream NULL: the call is complete when it returns. A host stream: the call is queued, the
- * buffers belong to it until coll_stream_sync.
+/* ---- collectives --------------------------------------------------------------------------------
+ * Counts are in elements of dtype. n is the size of the communicator. A call does not write to its
+ * send buffer, except to the part that is also its output in an in-place call. In a call with a
+ * root, a buffer that a rank does not use is ignored and may be NULL. So may any buffer if its
+ * count is 0.
+ * If a call fails and ranks are threads of one process, keep buffers and communicators until the
+ * calls of all ranks have returned.
+ * stream NULL: the call is complete when it returns. Host stream: the call is queued, and its
+ * buffers must not be used until coll_stream_sync.
  *
- * The bits of reductions. Integers come out the same whatever happens, and a result that is a NaN
- * is a NaN whatever happens, but with no promise of its sign and payload. Of floats:
- * - By default, an allreduce gives all ranks the same bits. Which order a call reduces in follows
- *   from the collective, op, count, dtype and root, the number of ranks and the cores they may run
- *   on, whether their memory can be mapped, the calls before it, and what things cost on this
- *   machine (COLL_TUNE). So a program run again on the same machine, with the same settings,
- *   placement and measured costs (they are kept in a file; with COLL_TUNE=builtin nothing is
- *   measured) gets the same bits; another machine, number of cores or kind of memory, a group or
- *   another count may give others. Narrow floats (float16, bfloat16, float8) are added up in
- *   float32 and rounded once by most algorithms, and once per hop by others; an algorithm that
- *   rounds once is taken wherever it is expected to be as fast.
- * - A reproducible communicator (COLL_REPRODUCIBLE=1, or its config): the bits depend on the
- *   values, the dtype, the op and the number of ranks alone: not on the algorithm, the machine or
- *   the cores, memory, in place or not, count, root, group or stream. Each element is the
- *   canonical expression C[0, n) over the ranks' operands: C[a, a+1) is rank a's operand, and
- *   C[a, b) = C[a, m) op C[m, b), m - a being the largest power of two below b - a. float32 and
- *   float64 are rounded at each op; narrow floats are computed in float32 and rounded once, at the
- *   end. Of two equal zeros MIN and MAX take the right one's sign.
- * - AVG divides the sum that is rounded so, and rounds again; a premul-sum rounds each rank's
- *   product to the dtype first.
+ * Reproducibility. Integer results are always the same. A NaN result is always NaN, but its sign
+ * and payload are unspecified. For floating-point results:
+ * - By default, an allreduce gives all ranks the same bits. The order in which a call reduces
+ *   depends on the collective, op, count, dtype and root, the number of ranks and the cores they
+ *   may run on, whether their memory can be mapped, the calls before it, and the measured costs of
+ *   this machine (COLL_TUNE). So a program that runs again on the same machine with the same
+ *   settings, placement and measured costs gets the same bits. (Costs are stored in a file; with
+ *   COLL_TUNE=builtin nothing is measured.) Another machine, number of cores, kind of memory,
+ *   grouping or count may change the bits. Most algorithms add narrow floats (float16, bfloat16,
+ *   float8) in float32 and round once; others round once per hop. An algorithm that rounds once is
+ *   chosen wherever it is expected to be as fast.
+ * - On a reproducible communicator (COLL_REPRODUCIBLE=1, or its config), the bits depend only on
+ *   the values, the dtype, the op and the number of ranks. They do not depend on the algorithm,
+ *   machine, cores, memory, count, root, group or stream, or on whether the call is in place. Each
+ *   element is the canonical expression C[0, n) over the ranks' operands: C[a, a+1) is rank a's
+ *   operand, and C[a, b) = C[a, m) op C[m, b), where m - a is the largest power of two below b - a.
+ *   float32 and float64 are rounded after each op. Narrow floats are computed in float32 and
+ *   rounded once, at the end. For two equal zeros, MIN and MAX return the right operand's sign.
+ * - AVG divides the rounded sum, and rounds again. A premul-sum first rounds each rank's product to
+ *   the dtype.
  * The error of a sum by the canonical expression is at most about ceil(log2 n) eps times the sum of
- * the magnitudes, where adding ranks up one after the other, as rings do, has (n - 1) eps. */
+ * the magnitudes. If ranks are added one after the other, as in a ring, it is at most (n - 1) eps
+ * times that sum. */
 
 /* send, recv: count elements. In place: send == recv. */
 COLL_API coll_status_t coll_allreduce(const void *send, void *recv, size_t count,
@@ -265,109 +276,116 @@ COLL_API coll_status_t coll_scatter(const void *send, void *recv, size_t recv_co
 /* send, recv: n*count; block j of send goes to rank j. In place: send == recv. */
 COLL_API coll_status_t coll_alltoall(const void *send, void *recv, size_t count, coll_dtype_t dtype,
                                      coll_comm_t comm, coll_stream_t stream);
-/* Arrays of n element counts and n element displacements; all four are read before the call
- * returns, queued or not. recv_counts[j] must equal what rank j sends here. Not in place. */
+/* The four arrays have n element counts or n element displacements each. They are read before the
+ * call returns, also if it is queued. recv_counts[j] must equal the count that rank j sends to this
+ * rank. There is no in-place form. */
 COLL_API coll_status_t coll_alltoallv(const void *send, const size_t send_counts[],
                                       const size_t send_displs[], void *recv,
                                       const size_t recv_counts[], const size_t recv_displs[],
                                       coll_dtype_t dtype, coll_comm_t comm, coll_stream_t stream);
 COLL_API coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream);
 
-/* Point to point: matched in order between two ranks, counts and dtypes equal on both sides. A
- * send may return before the receive is called. A rank may send to itself inside a group. */
+/* Point-to-point communication. The sends and receives between two ranks match in order; counts and
+ * dtypes must be equal on both sides. A send may return before the receive is called. Inside a
+ * group, a rank may send to itself. */
 COLL_API coll_status_t coll_send(const void *send, size_t count, coll_dtype_t dtype, int peer,
                                  coll_comm_t comm, coll_stream_t stream);
 COLL_API coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, int peer,
                                  coll_comm_t comm, coll_stream_t stream);
 
-/* Calls between start and the outermost end are collected and progressed together: sends and
- * receives in a group cannot deadlock each other, and one thread may issue for several ranks. Their
- * results are there when end returns (stream NULL). All ranks of a communicator put the same of its
- * collectives into one group: small ones travel together. The calls of a group have no order in
- * memory: none may use what another writes. A call that fails its checks is reported at
- * once and fails the group: its end returns that status and nothing of the group is started; where
- * that is COLL_ERROR_MEMORY, the communicators of its calls are finished, as peers cannot know.
- * Within a group a communicator is used on one stream only, and none is split or destroyed. Groups
- * belong to the calling thread and nest. */
+/* Calls between coll_group_start and the outermost coll_group_end are collected, and the end runs
+ * them together: sends and receives in one group cannot deadlock each other, and one thread may
+ * make the calls of several ranks. With stream NULL, their results are available when the end
+ * returns. All ranks of a communicator must put the same of its collectives into one group, because
+ * small ones are coalesced into one message. The calls of a group have no order in memory: none may
+ * use memory that another one writes.
+ * A call whose arguments are wrong returns the error at once, and the group fails: coll_group_end
+ * returns the same status and runs none of its calls. If that status is COLL_ERROR_MEMORY, the
+ * communicators of its calls are finished, because the peers do not know of the failure.
+ * Within a group, a communicator may be used on one stream only, and cannot be split or destroyed.
+ * Groups belong to the calling thread and may be nested. */
 COLL_API coll_status_t coll_group_start(void);
 COLL_API coll_status_t coll_group_end(void);
 
-/* ---- reductions with a scalar ----------------------------------------------------------------
- * sum over ranks of scalar_r * x_r, where *scalar (of type dtype) is this rank's own. Usable with
- * that dtype and that communicator until destroyed. */
+/* ---- reductions with a scalar -------------------------------------------------------------------
+ * Creates the op "sum over ranks r of scalar_r * x_r", where *scalar, of type dtype, is this rank's
+ * factor. The op can be used with that dtype on that communicator until it is destroyed. */
 COLL_API coll_status_t coll_op_create_premul_sum(const void *scalar, coll_dtype_t dtype,
                                                  coll_comm_t comm, coll_op_t *op);
 COLL_API coll_status_t coll_op_destroy(coll_op_t op, coll_comm_t comm);
 
-/* ---- memory ----------------------------------------------------------------------------------
- * Memory from coll_mem_alloc can be mapped by the other ranks of this machine: the fast path. It
- * is page-aligned and zeroed, and never has a name in a file system. Registering other memory is
- * a promise to keep it until deregistered; it takes the fast path wherever peers can map it. */
+/* ---- memory -------------------------------------------------------------------------------------
+ * Memory from coll_mem_alloc can be mapped by the other ranks of this machine, which makes large
+ * calls faster. It is page-aligned, zeroed and never has a name in a file system. coll_mem_register
+ * promises that other memory stays allocated until it is deregistered; calls use the same fast way
+ * wherever peers can map it. */
 COLL_API coll_status_t coll_mem_alloc(size_t bytes, void **ptr);
 COLL_API coll_status_t coll_mem_free(void *ptr);
 COLL_API coll_status_t coll_mem_register(coll_comm_t comm, void *ptr, size_t bytes,
                                          coll_registration_t *handle);
 COLL_API coll_status_t coll_mem_deregister(coll_registration_t handle);
 
-/* ---- host streams ----------------------------------------------------------------------------
- * A stream runs what is queued on it in order, in a thread of its own. The first failure is kept:
- * the calls behind it are dropped with the same status, and the next coll_stream_sync returns it.
- */
+/* ---- host streams -------------------------------------------------------------------------------
+ * A stream runs the calls queued on it in order, in its own thread. After the first failure, the
+ * calls queued behind it are dropped with the same status, and the next coll_stream_sync returns
+ * that status. */
 COLL_API coll_status_t coll_stream_create(coll_stream_t *stream);
 COLL_API coll_status_t coll_stream_sync(coll_stream_t stream);
 COLL_API coll_status_t coll_stream_destroy(coll_stream_t stream);
 
-/* ---- choosing an algorithm -------------------------------------------------------------------
- * The library chooses one for every call; a benchmark or a test may insist. */
+/* ---- choosing an algorithm ----------------------------------------------------------------------
+ * The library chooses an algorithm for every call. A benchmark or a test may force one. */
 
 /* Name of the collective ("allreduce"), or NULL past the end. */
 COLL_API const char *coll_collective_name(coll_collective_t collective);
 /* Name of the collective's index-th algorithm ("ring"), or NULL past the end. */
 COLL_API const char *coll_algo_name(coll_collective_t collective, int index);
-/* Uses that algorithm for every later call of the collective on this communicator; NULL goes back
- * to choosing. Every rank must set the same. COLL_ERROR_INVALID, naming the nearest one, where the
- * collective has none of that name, and where the communicator is reproducible and the algorithm's
- * order is not; a call that the algorithm cannot serve (on a reproducible communicator also: of
- * narrow floats that it would round more than once) falls back. */
+/* Forces the algorithm for all later calls of the collective on this communicator; NULL: the
+ * library chooses again. All ranks must force the same one. COLL_ERROR_INVALID if the collective
+ * has no algorithm of that name (the text suggests the nearest name), or if the communicator is
+ * reproducible and the algorithm's order is not. For calls that the algorithm does not support the
+ * library chooses; on a reproducible communicator these include calls with narrow floats that the
+ * algorithm would round more than once. */
 COLL_API coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective,
                                           const char *name);
-/* The algorithm that the communicator's latest call of this collective ran, or "" before any. */
+/* The algorithm of the communicator's latest call of this collective, or "" if there was none. */
 COLL_API const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective);
 
-/* What the library expects a call to take by one of the algorithms, and why: the algorithm's plan,
- * counted, times what each thing costs on this machine (COLL_TUNE). */
+/* The estimated time of a call with one of the algorithms, and its parts: counts of operations in
+ * the algorithm's plan times their costs on this machine (COLL_TUNE). */
 #define COLL_ESTIMATE_TERMS 8
 typedef struct coll_estimate {
   const char *algo;
-  const char *ruled_out; /* why it cannot serve such a call, else NULL */
-  int chosen;            /* not 0: the library takes it */
-  double time_us;        /* the sum of the terms; 0 where it is ruled out */
+  const char *ruled_out; /* why the algorithm does not support such a call, else NULL */
+  int chosen;            /* not 0: the library chooses it */
+  double time_us;        /* the sum of the terms; 0 if it is ruled out */
   double term_us[COLL_ESTIMATE_TERMS];
 } coll_estimate_t;
 
 /* Name of the index-th term ("call", "hops", "shared"), or NULL past the end. */
 COLL_API const char *coll_estimate_term(int index);
 
-/* Of the collective's index-th algorithm, as coll_algo_name counts them. mapped: whether all ranks'
- * buffers are memory that their peers map. The same on every rank. COLL_ERROR_INVALID where there
- * is no such collective, dtype or algorithm. */
+/* Estimates a call of the collective with its index-th algorithm (see coll_algo_name). mapped:
+ * whether all ranks' buffers are memory that their peers can map. The result is the same on every
+ * rank. COLL_ERROR_INVALID if there is no such collective, dtype or algorithm. */
 COLL_API coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
                                           size_t count, coll_dtype_t dtype, int mapped, int index,
                                           coll_estimate_t *estimate);
 
-/* ---- words -----------------------------------------------------------------------------------*/
+/* S:names and error texts */
 
 COLL_API const char *coll_status_string(coll_status_t status);
 COLL_API const char *coll_dtype_name(coll_dtype_t dtype); /* "float32"; NULL past the end */
 COLL_API size_t coll_dtype_bytes(coll_dtype_t dtype);     /* 0 past the end */
 COLL_API const char *coll_op_name(coll_op_t op);          /* "sum"; NULL past the built-in ones */
 
-/* The sentence that explains the latest failure: of this communicator, or, with NULL, of the
- * calling thread. Valid until the thread's next failing call. Never NULL. */
+/* The error text of the latest failure: of this communicator, or, with NULL, of the calling thread.
+ * Valid until the thread's next failing call. Never NULL. */
 COLL_API const char *coll_last_error(coll_comm_t comm_or_null);
 
-/* One line per COLL_* environment variable the library reads: name, value now, default, meaning.
- * Returns the index-th, or NULL past the end; valid until the thread's next call of it. */
+/* Describes the index-th COLL_* environment variable that the library reads, in one line: name,
+ * current value, default, meaning. NULL past the end. Valid until the thread's next call of
+ * coll_knob. */
 COLL_API const char *coll_knob(int index);
 
 COLL_API void coll_version(int *major, int *minor, int *patch);
