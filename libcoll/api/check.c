@@ -1,4 +1,6 @@
-/* What is seldom asked, and the sentences. */
+/*
+ * The rare checks, and the error texts.
+ */
 #include "api/check.h"
 
 #include <stdio.h>
@@ -8,30 +10,30 @@
 #include "base/memory.h"
 #include "base/names.h"
 
-coll_status_t api_wrong(const struct coll_comm *comm, const char *verb, const char *what) {
+coll_status_t api_fail(const struct coll_comm *comm, const char *verb, const char *what) {
   return base_fail(COLL_ERROR_INVALID, "coll_%s on rank %d of %d: %s", verb, comm->rank, comm->size,
                    what);
 }
 
-coll_status_t api_wrong_dtype(const struct coll_comm *comm, const char *verb, coll_dtype_t dtype) {
+coll_status_t api_fail_dtype(const struct coll_comm *comm, const char *verb, coll_dtype_t dtype) {
   char text[80];
   snprintf(text, sizeof text, "dtype %d does not exist", (int)dtype);
-  return api_wrong(comm, verb, text);
+  return api_fail(comm, verb, text);
 }
 
-coll_status_t api_wrong_rank(const struct coll_comm *comm, const char *verb, const char *what,
-                             int rank) {
+coll_status_t api_fail_rank(const struct coll_comm *comm, const char *verb, const char *what,
+                            int rank) {
   char text[80];
   snprintf(text, sizeof text, "%s %d is not a rank of 0..%d", what, rank, comm->size - 1);
-  return api_wrong(comm, verb, text);
+  return api_fail(comm, verb, text);
 }
 
-coll_status_t api_wrong_count(const struct coll_comm *comm, const char *verb, size_t count,
-                              coll_dtype_t dtype) {
+coll_status_t api_fail_count(const struct coll_comm *comm, const char *verb, size_t count,
+                             coll_dtype_t dtype) {
   char text[120];
   snprintf(text, sizeof text, "count %zu of %s on %d ranks is more than memory can hold", count,
            base_dtype_name(dtype), comm->size);
-  return api_wrong(comm, verb, text);
+  return api_fail(comm, verb, text);
 }
 
 coll_status_t api_check_premul(struct coll_comm *comm, const char *verb, coll_op_t op,
@@ -40,24 +42,26 @@ coll_status_t api_check_premul(struct coll_comm *comm, const char *verb, coll_op
   if ((int)op >= 0 && comm_premul_find(comm, op, dtype, scalar)) return COLL_OK;
   snprintf(text, sizeof text, "op %d is no built-in, and no premul-sum of this communicator for %s",
            (int)op, base_dtype_name(dtype));
-  return api_wrong(comm, verb, text);
+  return api_fail(comm, verb, text);
 }
 
-coll_status_t api_check_pair(api_asked_t *asked) {
-  struct coll_comm *comm = asked->comm;
+coll_status_t api_check_pair(api_request_t *request) {
+  struct coll_comm *comm = request->comm;
   size_t bytes = 0;
   COLL_TRY(comm_check(comm));
-  COLL_TRY(api_check_words(asked, &bytes));
-  if (asked->traits.root == comm->rank && !api_group_is_open()) {
-    return api_wrong(comm, asked->verb,
-                     "to or from itself a rank communicates inside a group only");
+  COLL_TRY(api_check_arguments(request, &bytes));
+  if (request->traits.root == comm->rank && !api_group_is_open()) {
+    return api_fail(comm, request->verb,
+                    "to or from itself a rank communicates inside a group only");
   }
-  const void *buffer = asked->kind == COMM_SEND ? asked->send : asked->recv;
-  if (asked->count > 0 && buffer == NULL) return api_wrong(comm, asked->verb, "the buffer is NULL");
+  const void *buffer = request->kind == COMM_SEND ? request->send : request->recv;
+  if (request->count > 0 && buffer == NULL)
+    return api_fail(comm, request->verb, "the buffer is NULL");
   return COLL_OK;
 }
 
-/* Elements up to the end of the furthest block, or false when that does not fit a size_t. */
+/* *elements: elements up to the end of the last block in memory. False if its size does not fit a
+ * size_t. */
 static bool extent(const size_t counts[], const size_t displs[], int size, size_t element_bytes,
                    size_t *elements, size_t *largest) {
   for (int rank = 0; rank < size; rank++) {
@@ -72,41 +76,44 @@ static bool extent(const size_t counts[], const size_t displs[], int size, size_
   return true;
 }
 
-coll_status_t api_check_alltoallv(api_asked_t *asked, const size_t send_counts[],
+coll_status_t api_check_alltoallv(api_request_t *request, const size_t send_counts[],
                                   const size_t send_displs[], const size_t recv_counts[],
                                   const size_t recv_displs[]) {
-  const char *verb = asked->verb;
+  const char *verb = request->verb;
   size_t none = 0;
-  COLL_TRY(comm_check(asked->comm));
-  COLL_TRY(api_check_words(asked, &none));
-  size_t element_bytes = base_dtype_bytes(asked->traits.dtype), size = (size_t)asked->comm->size;
+  COLL_TRY(comm_check(request->comm));
+  COLL_TRY(api_check_arguments(request, &none));
+  size_t element_bytes = base_dtype_bytes(request->traits.dtype),
+         size = (size_t)request->comm->size;
   size_t send_elements = 0, recv_elements = 0;
-  int rank = asked->comm->rank;
+  int rank = request->comm->rank;
   if (send_counts == NULL || send_displs == NULL || recv_counts == NULL || recv_displs == NULL) {
-    return api_wrong(asked->comm, verb, "an array of counts or displacements is NULL");
+    return api_fail(request->comm, verb, "an array of counts or displacements is NULL");
   }
-  if (!extent(send_counts, send_displs, (int)size, element_bytes, &send_elements, &asked->count) ||
-      !extent(recv_counts, recv_displs, (int)size, element_bytes, &recv_elements, &asked->count)) {
-    return api_wrong(asked->comm, verb,
-                     "a count and displacement reach beyond what memory can hold");
+  if (!extent(send_counts, send_displs, (int)size, element_bytes, &send_elements,
+              &request->count) ||
+      !extent(recv_counts, recv_displs, (int)size, element_bytes, &recv_elements,
+              &request->count)) {
+    return api_fail(request->comm, verb,
+                    "a count and displacement reach beyond what memory can hold");
   }
-  if (send_elements > 0 && asked->send == NULL)
-    return api_wrong(asked->comm, verb, "the send buffer is NULL");
-  if (recv_elements > 0 && asked->recv == NULL)
-    return api_wrong(asked->comm, verb, "the recv buffer is NULL");
+  if (send_elements > 0 && request->send == NULL)
+    return api_fail(request->comm, verb, "the send buffer is NULL");
+  if (recv_elements > 0 && request->recv == NULL)
+    return api_fail(request->comm, verb, "the recv buffer is NULL");
   if (send_counts[rank] != recv_counts[rank]) {
-    return api_wrong(asked->comm, verb, "the counts it sends to and receives from itself differ");
+    return api_fail(request->comm, verb, "the counts it sends to and receives from itself differ");
   }
   if (send_elements > 0 && recv_elements > 0 &&
-      base_overlap(asked->send, send_elements * element_bytes, asked->recv,
+      base_overlap(request->send, send_elements * element_bytes, request->recv,
                    recv_elements * element_bytes)) {
-    return api_wrong(asked->comm, verb, "the send and recv buffers overlap");
+    return api_fail(request->comm, verb, "the send and recv buffers overlap");
   }
   const size_t *arrays[] = {send_counts, send_displs, recv_counts, recv_displs};
-  COLL_TRY(
-      base_alloc(4 * size, sizeof *asked->blocks, "alltoallv's counts", (void **)&asked->blocks));
+  COLL_TRY(base_alloc(4 * size, sizeof *request->blocks, "alltoallv's counts",
+                      (void **)&request->blocks));
   for (size_t i = 0; i < 4; i++) {
-    memcpy(asked->blocks + i * size, arrays[i], size * sizeof *asked->blocks);
+    memcpy(request->blocks + i * size, arrays[i], size * sizeof *request->blocks);
   }
   return COLL_OK;
 }

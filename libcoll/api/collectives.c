@@ -1,32 +1,35 @@
-/* The verbs: each describes itself, and is repeated, or checked and submitted. */
+/*
+ * The communication functions of coll.h. Each makes a request, which takes the fast path, or is
+ * checked and submitted.
+ */
 #include "api/check.h"
 #include "api/fastpath.h"
 #include "api/submit.h"
 
-BASE_INLINE api_asked_t ask(coll_collective_t which, const char *verb, const void *send, void *recv,
-                            size_t count, coll_dtype_t dtype, coll_op_t op, int root,
-                            coll_comm_t comm) {
-  return (api_asked_t){.verb = verb,
-                       .kind = COMM_COLLECTIVE,
-                       .comm = comm,
-                       .traits = {.collective = which,
-                                  .dtype = dtype,
-                                  .op = op,
-                                  .root = root,
-                                  .reach = PLAN_REACH_USER},
-                       .count = count,
-                       .send = send,
-                       .recv = recv};
+BASE_INLINE api_request_t make_request(coll_collective_t which, const char *verb, const void *send,
+                                       void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
+                                       int root, coll_comm_t comm) {
+  return (api_request_t){.verb = verb,
+                         .kind = COMM_COLLECTIVE,
+                         .comm = comm,
+                         .traits = {.collective = which,
+                                    .dtype = dtype,
+                                    .op = op,
+                                    .root = root,
+                                    .reach = PLAN_REACH_USER},
+                         .count = count,
+                         .send = send,
+                         .recv = recv};
 }
 
-/* Apart, so that what it needs does not weigh on the short way. */
-BASE_APART static coll_status_t ask_anew(coll_collective_t which, const char *verb,
-                                         const void *send, void *recv, size_t count,
-                                         coll_dtype_t dtype, coll_op_t op, int root,
-                                         coll_comm_t comm, coll_stream_t stream) {
-  api_asked_t asked = ask(which, verb, send, recv, count, dtype, op, root, comm);
-  coll_status_t status = api_check_collective(&asked);
-  const comm_call_t call = api_call(&asked);
+/* The slow path. It is not inlined, so that the fast path needs less stack and fewer registers. */
+BASE_APART static coll_status_t submit_checked(coll_collective_t which, const char *verb,
+                                               const void *send, void *recv, size_t count,
+                                               coll_dtype_t dtype, coll_op_t op, int root,
+                                               coll_comm_t comm, coll_stream_t stream) {
+  api_request_t request = make_request(which, verb, send, recv, count, dtype, op, root, comm);
+  coll_status_t status = api_check_collective(&request);
+  const comm_call_t call = api_call(&request);
   return api_submit(status, &call, stream);
 }
 
@@ -34,11 +37,12 @@ BASE_INLINE coll_status_t collective(coll_collective_t which, const char *verb, 
                                      void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
                                      int root, coll_comm_t comm, coll_stream_t stream) {
   if (api_runs_at_once(stream)) {
-    const api_asked_t asked = ask(which, verb, send, recv, count, dtype, op, root, comm);
-    comm_cache_entry_t *prepared = api_fastpath_lookup(&asked);
-    if (prepared != NULL) return comm_fastpath_run(comm, prepared, send, recv);
+    const api_request_t request =
+        make_request(which, verb, send, recv, count, dtype, op, root, comm);
+    comm_cache_entry_t *entry = api_fastpath_lookup(&request);
+    if (entry != NULL) return comm_fastpath_run(comm, entry, send, recv);
   }
-  return ask_anew(which, verb, send, recv, count, dtype, op, root, comm, stream);
+  return submit_checked(which, verb, send, recv, count, dtype, op, root, comm, stream);
 }
 
 coll_status_t coll_allreduce(const void *send, void *recv, size_t count, coll_dtype_t dtype,
@@ -95,7 +99,7 @@ coll_status_t coll_alltoallv(const void *send, const size_t send_counts[],
                              const size_t send_displs[], void *recv, const size_t recv_counts[],
                              const size_t recv_displs[], coll_dtype_t dtype, coll_comm_t comm,
                              coll_stream_t stream) {
-  api_asked_t asked = {
+  api_request_t request = {
       .verb = "alltoallv",
       .kind = COMM_COLLECTIVE,
       .comm = comm,
@@ -103,22 +107,22 @@ coll_status_t coll_alltoallv(const void *send, const size_t send_counts[],
       .send = send,
       .recv = recv};
   coll_status_t status =
-      api_check_alltoallv(&asked, send_counts, send_displs, recv_counts, recv_displs);
-  const comm_call_t call = api_call(&asked);
+      api_check_alltoallv(&request, send_counts, send_displs, recv_counts, recv_displs);
+  const comm_call_t call = api_call(&request);
   return api_submit(status, &call, stream);
 }
 
 static coll_status_t pair(comm_call_kind_t kind, const void *send, void *recv, size_t count,
                           coll_dtype_t dtype, int peer, coll_comm_t comm, coll_stream_t stream) {
-  api_asked_t asked = {.verb = kind == COMM_SEND ? "send" : "recv",
-                       .kind = kind,
-                       .comm = comm,
-                       .traits = {.collective = COLL_SENDRECV, .dtype = dtype, .root = peer},
-                       .count = count,
-                       .send = send,
-                       .recv = recv};
-  coll_status_t status = api_check_pair(&asked);
-  const comm_call_t call = api_call(&asked);
+  api_request_t request = {.verb = kind == COMM_SEND ? "send" : "recv",
+                           .kind = kind,
+                           .comm = comm,
+                           .traits = {.collective = COLL_SENDRECV, .dtype = dtype, .root = peer},
+                           .count = count,
+                           .send = send,
+                           .recv = recv};
+  coll_status_t status = api_check_pair(&request);
+  const comm_call_t call = api_call(&request);
   return api_submit(status, &call, stream);
 }
 

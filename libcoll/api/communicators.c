@@ -1,4 +1,6 @@
-/* The verbs that make, ask and end communicators. */
+/*
+ * The functions of coll.h that create, query and destroy communicators.
+ */
 #include <string.h>
 #include <sys/random.h>
 
@@ -9,26 +11,27 @@
 #include "comm/create.h"
 #include "comm/dump.h"
 #include "comm/lock.h"
+#include "comm/plan_cache.h"
 #include "comm/split.h"
 
 #define ID_MAGIC 0x6c6962636f6c6c69u
 
-/* What the bytes of a unique id are. */
-typedef struct unique {
+/* The content of a unique id. */
+typedef struct unique_id {
   uint64_t magic;
   rendezvous_address_t address;
-} unique_t;
+} unique_id_t;
 
-_Static_assert(sizeof(unique_t) <= COLL_UNIQUE_ID_BYTES, "an id must fit its public bytes");
+_Static_assert(sizeof(unique_id_t) <= COLL_UNIQUE_ID_BYTES, "an id must fit its public bytes");
 
-/* Passes on what a function of this file came to, keeping the sentence where the handle is good. */
-static coll_status_t result(coll_comm_t comm, coll_status_t status) {
-  return status == COLL_OK ? status : comm_keep_error(comm, status);
+/* Returns `status`; an error is also recorded as the communicator's last error. */
+static coll_status_t record_result(coll_comm_t comm, coll_status_t status) {
+  return status == COLL_OK ? status : comm_record_error(comm, status);
 }
 
 coll_status_t coll_unique_id_create(coll_unique_id_t *id) {
   comm_settings_t settings;
-  unique_t made = {.magic = ID_MAGIC};
+  unique_id_t made = {.magic = ID_MAGIC};
   if (id == NULL) return base_fail(COLL_ERROR_INVALID, "coll_unique_id_create: id is NULL");
   COLL_TRY(comm_settings_read(NULL, &settings));
   const char *address = settings.address;
@@ -46,7 +49,7 @@ coll_status_t coll_unique_id_create(coll_unique_id_t *id) {
   return COLL_OK;
 }
 
-/* Rank 0's are used by all ranks. */
+/* All ranks use the costs of rank 0. */
 static coll_status_t find_costs(int rank, int size, tune_machine_t *costs) {
   *costs = tune_machine_builtin;
   return rank == 0 && size > 1 ? calibration_costs_find(costs) : COLL_OK;
@@ -54,15 +57,15 @@ static coll_status_t find_costs(int rank, int size, tune_machine_t *costs) {
 
 coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
                                const coll_comm_config_t *config, coll_comm_t *comm) {
-  unique_t unique;
+  unique_id_t unique_id;
   tune_machine_t costs;
   comm_settings_t settings;
   if (id == NULL || comm == NULL) {
     return base_fail(COLL_ERROR_INVALID, "coll_comm_create: %s is NULL",
                      id == NULL ? "the unique id" : "comm");
   }
-  memcpy(&unique, id->internal, sizeof unique);
-  if (unique.magic != ID_MAGIC) {
+  memcpy(&unique_id, id->internal, sizeof unique_id);
+  if (unique_id.magic != ID_MAGIC) {
     return base_fail(COLL_ERROR_INVALID,
                      "coll_comm_create: the unique id was not made by coll_unique_id_create, or "
                      "not all of its %d bytes were sent on",
@@ -76,7 +79,7 @@ coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
   }
   COLL_TRY(comm_settings_read(config, &settings));
   COLL_TRY(find_costs(rank, size, &costs));
-  return comm_create(&unique.address, rank, size, &settings, &costs, comm);
+  return comm_create(&unique_id.address, rank, size, &settings, &costs, comm);
 }
 
 coll_status_t coll_comm_create_env(coll_comm_t *comm) {
@@ -110,13 +113,14 @@ coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]) {
 coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, coll_comm_t *new_comm) {
   COLL_TRY(comm_check(comm));
   if (new_comm == NULL) {
-    return result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_split: new_comm is NULL"));
+    return record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_split: new_comm is NULL"));
   }
   if (api_group_is_open()) {
-    return result(comm, base_fail(COLL_ERROR_INVALID,
-                                  "coll_comm_split waits for the other ranks: not in a group"));
+    return record_result(
+        comm,
+        base_fail(COLL_ERROR_INVALID, "coll_comm_split waits for the other ranks: not in a group"));
   }
-  return result(comm, comm_split(comm, color, key, new_comm));
+  return record_result(comm, comm_split(comm, color, key, new_comm));
 }
 
 coll_status_t coll_comm_rank(coll_comm_t comm, int *rank) {
@@ -135,7 +139,7 @@ coll_status_t coll_comm_size(coll_comm_t comm, int *size) {
 
 coll_status_t coll_comm_error(coll_comm_t comm) {
   COLL_TRY(comm_check(comm));
-  return result(comm, comm_failure(comm));
+  return record_result(comm, comm_failure(comm));
 }
 
 coll_status_t coll_comm_abort(coll_comm_t comm) {
@@ -147,19 +151,19 @@ coll_status_t coll_comm_abort(coll_comm_t comm) {
 coll_status_t coll_comm_dump(coll_comm_t comm, const char *path) {
   COLL_TRY(comm_check(comm));
   if (path == NULL) {
-    return result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_dump: path is NULL"));
+    return record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_dump: path is NULL"));
   }
-  return result(comm, comm_dump(comm, path));
+  return record_result(comm, comm_dump(comm, path));
 }
 
 coll_status_t coll_comm_destroy(coll_comm_t comm) {
   if (comm == NULL) return COLL_OK;
   COLL_TRY(comm_check(comm));
   if (api_group_is_open()) {
-    return result(comm,
-                  base_fail(COLL_ERROR_INVALID,
-                            "coll_comm_destroy inside a group, whose calls may still need the "
-                            "communicator: end the group first"));
+    return record_result(
+        comm, base_fail(COLL_ERROR_INVALID,
+                        "coll_comm_destroy inside a group, whose calls may still need the "
+                        "communicator: end the group first"));
   }
   comm_lock_take(comm, comm_lock_ticket(comm));
   coll_status_t status = comm_leave(comm);
@@ -167,7 +171,8 @@ coll_status_t coll_comm_destroy(coll_comm_t comm) {
   return status;
 }
 
-/* Whether the algorithm may serve floats of a reproducible communicator. */
+/* Whether the algorithm may be forced on the communicator: a reproducible one allows no algorithm
+ * that reduces floats in an order of its own. */
 static coll_status_t check_order(const struct coll_comm *comm, const algo_t *algo) {
   bool ordered = algo_order(algo, comm->size) != PLAN_ORDER_FIXED;
   if (!comm->reproducible || ordered || !base_collective_reduces(algo->collective)) return COLL_OK;
@@ -183,10 +188,11 @@ coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective,
   const algo_t *algo = NULL;
   COLL_TRY(comm_check(comm));
   if (base_collective_name(collective) == NULL) {
-    return result(comm, base_fail(COLL_ERROR_INVALID, "no such collective: %d", (int)collective));
+    return record_result(comm,
+                         base_fail(COLL_ERROR_INVALID, "no such collective: %d", (int)collective));
   }
-  if (name != NULL) COLL_TRY(result(comm, algo_find(collective, name, &algo)));
-  if (algo != NULL) COLL_TRY(result(comm, check_order(comm, algo)));
+  if (name != NULL) COLL_TRY(record_result(comm, algo_find(collective, name, &algo)));
+  if (algo != NULL) COLL_TRY(record_result(comm, check_order(comm, algo)));
   comm_lock_take(comm, comm_lock_ticket(comm));
   comm_force(comm, collective, algo != NULL ? algo->name : NULL);
   comm_lock_release(comm);
@@ -221,18 +227,18 @@ coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
   COLL_TRY(comm_check(comm));
   if (base_collective_name(collective) == NULL || element_bytes == 0 || estimate == NULL ||
       algo_at(collective, index) == NULL || !fits) {
-    return result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_estimate: %s",
-                                  estimate == NULL     ? "estimate is NULL"
-                                  : element_bytes == 0 ? "no such dtype"
-                                  : !fits ? "so many elements are more than memory can hold"
-                                          : "no such collective or algorithm"));
+    return record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_estimate: %s",
+                                         estimate == NULL     ? "estimate is NULL"
+                                         : element_bytes == 0 ? "no such dtype"
+                                         : !fits ? "so many elements are more than memory can hold"
+                                                 : "no such collective or algorithm"));
   }
   comm_lock_take(comm, comm_lock_ticket(comm));
   coll_status_t status =
       comm_estimate(comm, collective, bytes, dtype, mapped ? PLAN_REACH_USER : PLAN_REACH_SCRATCH,
                     index, &found, &chosen);
   comm_lock_release(comm);
-  if (status != COLL_OK) return result(comm, status);
+  if (status != COLL_OK) return record_result(comm, status);
   *estimate = (coll_estimate_t){.algo = algo_at(collective, index)->name,
                                 .ruled_out = ruled_out(found.verdict),
                                 .chosen = chosen,
@@ -246,10 +252,10 @@ coll_status_t coll_op_create_premul_sum(const void *scalar, coll_dtype_t dtype, 
   COLL_TRY(comm_check(comm));
   size_t bytes = base_dtype_bytes(dtype);
   if (scalar == NULL || op == NULL || bytes == 0) {
-    return result(comm, base_fail(COLL_ERROR_INVALID, "coll_op_create_premul_sum: %s",
-                                  bytes == 0       ? "no such dtype"
-                                  : scalar == NULL ? "scalar is NULL"
-                                                   : "op is NULL"));
+    return record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_op_create_premul_sum: %s",
+                                         bytes == 0       ? "no such dtype"
+                                         : scalar == NULL ? "scalar is NULL"
+                                                          : "op is NULL"));
   }
   pthread_mutex_lock(&comm->lock);
   coll_status_t status = base_grow((void **)&comm->premuls, &comm->premul_capacity,
@@ -275,7 +281,7 @@ coll_status_t coll_op_destroy(coll_op_t op, coll_comm_t comm) {
   }
   pthread_mutex_unlock(&comm->lock);
   if (found) return COLL_OK;
-  return result(comm,
-                base_fail(COLL_ERROR_INVALID,
-                          "coll_op_destroy: op %d is no premul-sum of this communicator", (int)op));
+  return record_result(
+      comm, base_fail(COLL_ERROR_INVALID,
+                      "coll_op_destroy: op %d is no premul-sum of this communicator", (int)op));
 }

@@ -1,7 +1,7 @@
 /*
- * A group collects calls in thread-local arrays; its end joins small ones and makes one batch per
- * stream it met. Streams' batches are queued first and the caller's own is run last, so that they
- * progress together.
+ * A group collects calls in thread-local arrays. Its end coalesces small calls and makes one batch
+ * per stream. The batches of streams are queued first; the caller's own batch runs last, so that
+ * all progress together.
  */
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "comm/coalesce.h"
 
 typedef struct group {
-  coll_status_t status; /* the first failed check */
+  coll_status_t status; /* first error of a call in the group */
   comm_call_t *calls;
   coll_stream_t *streams; /* of each call */
   size_t count, call_capacity, stream_capacity;
@@ -19,7 +19,8 @@ typedef struct group {
 _Thread_local int api_group_depth;
 static _Thread_local group_t group;
 
-/* A communicator's calls have one order; on two streams of one group they would have none. */
+/* The calls of a communicator have one order, which would be undefined on two streams of one group.
+ */
 static coll_status_t check_one_stream(const comm_call_t *call, coll_stream_t stream) {
   for (size_t i = group.count; i-- > 0;) {
     if (group.calls[i].comm != call->comm) continue;
@@ -64,25 +65,25 @@ static void close_group(void) {
   group = (group_t){0};
 }
 
-/* Those that were not taken, of which those that another stands for have no communicator. */
+/* Drops the remaining calls. Coalesced calls that another call replaces have comm NULL. */
 static void drop_calls(coll_status_t status) {
   for (size_t i = 0; i < group.count; i++) api_call_drop(&group.calls[i], status);
 }
 
-/* Moves the calls of `stream` to `calls`, in order, which has room for all; returns how many. Calls
- * that another stands for are left out for good. */
+/* Moves the calls of `stream` to `calls`, in order, and returns their number; `calls` has room for
+ * all. Removes calls that another call replaces. */
 static size_t take_stream(coll_stream_t stream, comm_call_t *calls) {
-  size_t taken = 0, kept = 0;
+  size_t taken = 0, remaining = 0;
   for (size_t i = 0; i < group.count; i++) {
     if (group.calls[i].comm == NULL) continue;
     if (group.streams[i] == stream) {
       calls[taken++] = group.calls[i];
     } else {
-      group.streams[kept] = group.streams[i];
-      group.calls[kept++] = group.calls[i];
+      group.streams[remaining] = group.streams[i];
+      group.calls[remaining++] = group.calls[i];
     }
   }
-  group.count = kept;
+  group.count = remaining;
   return taken;
 }
 
@@ -90,7 +91,7 @@ static bool is_collective_of(const comm_call_t *call, const struct coll_comm *co
   return call->comm == comm && call->kind == COMM_COLLECTIVE;
 }
 
-/* What the ranks compare of a group: which collectives of a communicator it holds. */
+/* Sets comm_call_t.continues. Ranks compare which collectives of a communicator a group holds. */
 static void mark_continued(void) {
   for (size_t i = 0; i < group.count; i++) {
     comm_call_t *call = &group.calls[i];
@@ -101,7 +102,7 @@ static void mark_continued(void) {
   }
 }
 
-static coll_status_t take_own(comm_call_t *calls, comm_batch_t *own) {
+static coll_status_t take_caller_calls(comm_call_t *calls, comm_batch_t *own) {
   size_t taken = take_stream(NULL, calls);
   if (taken == 0) return COLL_OK;
   coll_status_t status = comm_batch_create(calls, taken, own);
@@ -109,10 +110,10 @@ static coll_status_t take_own(comm_call_t *calls, comm_batch_t *own) {
   return status;
 }
 
-/* The batches of all streams are queued before the caller's own runs. */
+/* Queues the batches of all streams, then runs the caller's own batch. */
 static coll_status_t launch(comm_call_t *calls) {
   comm_batch_t own = {0};
-  coll_status_t status = take_own(calls, &own);
+  coll_status_t status = take_caller_calls(calls, &own);
   while (group.count > 0 && status == COLL_OK) {
     coll_stream_t stream = group.streams[0];
     size_t taken = take_stream(stream, calls);

@@ -1,4 +1,6 @@
-/* Memory that peers can map. */
+/*
+ * Memory that peers can map: the coll_mem functions of coll.h.
+ */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -18,7 +20,8 @@ coll_status_t coll_mem_free(void *ptr) {
   return shm_memory_free(ptr);
 }
 
-/* Whether memory can be mapped is found out per call, so a registration has nothing to prepare. */
+/* Every call finds out for itself whether memory can be mapped, so a registration prepares nothing.
+ */
 coll_status_t coll_mem_register(coll_comm_t comm, void *ptr, size_t bytes,
                                 coll_registration_t *handle) {
   struct coll_registration *made = NULL;

@@ -1,4 +1,6 @@
-/* Names, sentences and versions. */
+/*
+ * The functions of coll.h that return names, error texts, knobs and the version.
+ */
 #include <stdio.h>
 
 #include "base/knob.h"

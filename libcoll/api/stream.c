@@ -1,5 +1,5 @@
 /*
- * A host stream: a queue of batches and one worker thread that carries them out in order.
+ * A host stream: a queue of batches and one worker thread that runs them in order.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "api/submit.h"
 #include "base/memory.h"
-#include "comm/elsewhere.h"
+#include "comm/cross_wait.h"
 
 #define STREAM_MAGIC 0x6c6962636f6c6c32u
 
@@ -21,13 +21,13 @@ struct coll_stream {
   uint64_t magic;
   pthread_t worker;
   pthread_mutex_t lock;   /* guards all below */
-  pthread_cond_t changed; /* a job came, the last job ended, or closing */
+  pthread_cond_t changed; /* a job was queued, a job ended, or closing is set */
   job_t *first, **last;
-  bool busy; /* the worker has a job in hand */
-  bool idle; /* the worker waits for a job, and there is none */
+  bool busy; /* the worker runs a job */
+  bool idle; /* the worker waits for a job */
   bool closing;
-  coll_status_t failure;               /* since the last sync; calls behind it are dropped */
-  char failure_text[COMM_ERROR_BYTES]; /* written by the worker alone */
+  coll_status_t failure; /* first failure since the last sync; later calls are dropped */
+  char failure_text[COMM_ERROR_BYTES]; /* written by the worker only */
 };
 
 coll_status_t api_stream_check(coll_stream_t stream) {
@@ -38,14 +38,14 @@ coll_status_t api_stream_check(coll_stream_t stream) {
                    (void *)stream);
 }
 
-/* Under the lock. A worker is busy from the moment at which it is given a job. */
+/* The caller holds the lock. A worker stops being idle at the moment at which a job is queued. */
 static void set_idle(struct coll_stream *stream, bool idle) {
   if (stream->idle == idle) return;
   stream->idle = idle;
   if (idle) {
-    comm_elsewhere_idle_begin();
+    comm_cross_wait_idle_begin();
   } else {
-    comm_elsewhere_idle_end();
+    comm_cross_wait_idle_end();
   }
 }
 
@@ -94,8 +94,9 @@ static void *work(void *argument) {
   return NULL;
 }
 
-/* The batch takes its tickets under the lock: were another thread to draw later ones and still be
- * queued first, its batch would wait for one that is stuck behind it. */
+/* The batch draws its tickets under the lock of the stream. Otherwise another thread could draw
+ * later tickets and queue its batch first, and that batch would wait for one that is queued behind
+ * it. */
 coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t calls[], size_t count) {
   job_t *job = NULL;
   coll_status_t status = base_alloc(1, sizeof *job, "a queued call", (void **)&job);

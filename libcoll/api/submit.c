@@ -1,4 +1,4 @@
-/* Calls that fail, join a group or wait their turn on a stream. */
+/* The slow path of api_submit: calls that fail, join a group or are queued on a stream. */
 #include "api/submit.h"
 
 void api_call_drop(const comm_call_t *call, coll_status_t status) {
@@ -18,9 +18,10 @@ static coll_status_t queue(const comm_call_t *call, coll_stream_t stream) {
   return api_stream_push(stream, call, 1);
 }
 
-coll_status_t api_submit_otherwise(coll_status_t checked, const comm_call_t *call,
-                                   coll_stream_t stream) {
-  if (checked != COLL_OK && comm_check(call->comm) == COLL_OK) comm_keep_error(call->comm, checked);
+coll_status_t api_submit_slow(coll_status_t checked, const comm_call_t *call,
+                              coll_stream_t stream) {
+  if (checked != COLL_OK && comm_check(call->comm) == COLL_OK)
+    comm_record_error(call->comm, checked);
   if (api_group_is_open()) return api_group_add(checked, call, stream);
   if (checked == COLL_OK) return queue(call, stream);
   api_call_drop(call, checked);

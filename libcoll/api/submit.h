@@ -1,6 +1,6 @@
 /*
- * From a checked call to its execution: now, on a stream, or into the thread's group. All calls go
- * this way but those that repeat.h knows a shorter one for.
+ * From a checked call to its execution: at once, on a stream, or in the thread's group. All calls
+ * except those on the fast path (fastpath.h) go this way.
  */
 #ifndef API_SUBMIT_H
 #define API_SUBMIT_H
@@ -8,47 +8,47 @@
 #include "base/inline.h"
 #include "comm/batch.h"
 
-/* How many groups the thread has open, one in the other. It is looked at by every call, so it is
- * found without asking where this thread's variables are: 4 bytes of what every program has room
- * for, when it loads the library late as well. */
+/* The nesting depth of the thread's open groups. Every call reads it, so it uses the initial-exec
+ * TLS model: an access without a function call, for 4 bytes of the static TLS space, which is
+ * available also if the library is loaded by dlopen. */
 extern _Thread_local int api_group_depth __attribute__((tls_model("initial-exec")));
 
 static inline bool api_group_is_open(void) {
   return api_group_depth > 0;
 }
 
-/* Outside groups and streams a call runs right here, in the caller's thread. */
+/* A call outside groups and streams runs at once, in the caller's thread. */
 static inline bool api_runs_at_once(coll_stream_t stream) {
   return stream == NULL && !api_group_is_open();
 }
 
-/* Whatever api_submit does not run at once. */
-coll_status_t api_submit_otherwise(coll_status_t checked, const comm_call_t *call,
-                                   coll_stream_t stream);
+/* For failed checks, open groups and streams. */
+coll_status_t api_submit_slow(coll_status_t checked, const comm_call_t *call, coll_stream_t stream);
 
-/* What a verb's checks came to, and the call if they passed. Takes over call->blocks. */
+/* Submits the call if its checks passed (`checked` is COLL_OK); else returns `checked`. Takes over
+ * call->blocks. */
 BASE_INLINE coll_status_t api_submit(coll_status_t checked, const comm_call_t *call,
                                      coll_stream_t stream) {
   if (checked != COLL_OK || !api_runs_at_once(stream)) {
-    return api_submit_otherwise(checked, call, stream);
+    return api_submit_slow(checked, call, stream);
   }
   coll_status_t status = comm_call_run(call);
   comm_call_free(call);
   return status;
 }
 
-/* Queues the calls (whose blocks it takes over, on failure too) as one batch behind what is on the
- * stream. */
+/* Queues the calls on the stream as one batch. Takes over their blocks, also on failure. */
 coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t calls[], size_t count);
 
-/* Instead of making the call, whose blocks it takes over. Where memory ran out its peers make it
- * all the same, and shall not wait for it: its communicator is finished. */
+/* Drops the call and takes over its blocks. If memory ran out, peers make the call and must not
+ * wait for this rank, so the communicator is ended. */
 void api_call_drop(const comm_call_t *call, coll_status_t status);
 
-/* COLL_ERROR_INVALID unless `stream` is a live stream, as far as can be told. */
+/* COLL_ERROR_INVALID unless `stream` is a live stream, as far as its magic number can show. */
 coll_status_t api_stream_check(coll_stream_t stream);
 
-/* Adds to the thread's group what a verb came to. Takes over call->blocks. */
+/* Adds a call to the thread's group, or records the failure of its checks. Takes over call->blocks.
+ */
 coll_status_t api_group_add(coll_status_t checked, const comm_call_t *call, coll_stream_t stream);
 
 #endif

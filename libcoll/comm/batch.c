@@ -1,6 +1,6 @@
 /*
- * One loop over the tasks of a batch: start those whose predecessors are done, advance those under
- * way, and wait a little when nothing moved.
+ * One loop over the tasks of a batch: start tasks whose predecessors are done, advance running
+ * tasks, and wait a little if no task made progress.
  */
 #include "comm/batch.h"
 
@@ -24,12 +24,11 @@ static bool has_ticket(const comm_batch_t *batch, const struct coll_comm *comm) 
   return false;
 }
 
-/* A communicator on which a call was made but not carried out is out of step with its peers, and so
- * at its end. */
+/* A rank that drops a call is out of step with its peers, so the communicator is ended. */
 static void finish_ticket(const comm_ticket_t *ticket, coll_status_t status) {
   comm_lock_take(ticket->comm, ticket->number);
   comm_finish(ticket->comm, status, ticket->comm->rank);
-  comm_keep_error(ticket->comm, status);
+  comm_record_error(ticket->comm, status);
   comm_lock_release(ticket->comm);
 }
 
@@ -60,9 +59,9 @@ coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_ba
   return COLL_OK;
 }
 
-/* Whether `later` has to wait for `earlier` to be complete: FIFO order between the same two ranks,
- * and one collective at a time. */
-static bool follows(const comm_call_t *later, const comm_call_t *earlier) {
+/* Whether `later` must wait until `earlier` is complete: sends (and receives) between the same two
+ * ranks are FIFO, and one collective runs at a time. */
+static bool must_follow(const comm_call_t *later, const comm_call_t *earlier) {
   if (later->comm != earlier->comm || later->kind != earlier->kind) return false;
   return later->kind == COMM_COLLECTIVE ||
          comm_traits_of(later->shape).root == comm_traits_of(earlier->shape).root;
@@ -75,7 +74,7 @@ static bool may_start(const comm_task_t tasks[], size_t index, const comm_ticket
     if (tickets[i].comm == comm && !comm_lock_is_mine(comm, tickets[i].number)) return false;
   }
   for (size_t i = index; i-- > 0;) {
-    if (follows(tasks[index].call, tasks[i].call)) return tasks[i].state == COMM_TASK_DONE;
+    if (must_follow(tasks[index].call, tasks[i].call)) return tasks[i].state == COMM_TASK_DONE;
   }
   return true;
 }
@@ -99,15 +98,16 @@ static bool is_complete(const comm_task_t tasks[], size_t count, const struct co
   return true;
 }
 
-/* A batch that kept one communicator's turn while it waits for another's could wait for a batch
- * that does the same the other way round. Once passed, a communicator may be gone. */
-static void pass_complete(const comm_task_t tasks[], size_t count, comm_ticket_t tickets[],
-                          size_t ticket_count) {
+/* Releases the locks of communicators whose calls are complete. Otherwise two batches could hold
+ * one communicator each and wait for the other's. After the release another thread may destroy the
+ * communicator. */
+static void release_complete(const comm_task_t tasks[], size_t count, comm_ticket_t tickets[],
+                             size_t ticket_count) {
   for (size_t i = 0; ticket_count > 1 && i < ticket_count; i++) {
     comm_ticket_t *ticket = &tickets[i];
-    if (ticket->passed || !is_complete(tasks, count, ticket->comm)) continue;
+    if (ticket->released || !is_complete(tasks, count, ticket->comm)) continue;
     comm_lock_release(ticket->comm);
-    ticket->passed = true;
+    ticket->released = true;
   }
 }
 
@@ -126,7 +126,7 @@ static coll_status_t run_tasks(comm_task_t tasks[], size_t count, comm_ticket_t 
     }
     if (moved) {
       comm_wait_reset(wait);
-      pass_complete(tasks, count, tickets, ticket_count);
+      release_complete(tasks, count, tickets, ticket_count);
     } else if (done < count) {
       status = comm_wait_step(wait, tasks, count);
       if (status != COLL_OK) goto out;
@@ -137,21 +137,21 @@ out:
   return status;
 }
 
-/* First those whose turn is at hand: a peer that waits there may hold up who has the other turns.
- */
-BASE_APART static void finish_cut_short(const comm_task_t tasks[], size_t count,
-                                        comm_ticket_t tickets[], size_t ticket_count,
-                                        coll_status_t status) {
-  for (int at_hand = 1; at_hand >= 0; at_hand--) {
+/* First the communicators whose locks are held: a peer that waits on one of them may block the
+ * holder of another lock. */
+BASE_APART static void finish_incomplete(const comm_task_t tasks[], size_t count,
+                                         comm_ticket_t tickets[], size_t ticket_count,
+                                         coll_status_t status) {
+  for (int held = 1; held >= 0; held--) {
     for (size_t i = 0; i < ticket_count; i++) {
       comm_ticket_t *ticket = &tickets[i];
-      if (ticket->passed || (at_hand && !comm_lock_is_mine(ticket->comm, ticket->number))) continue;
+      if (ticket->released || (held && !comm_lock_is_mine(ticket->comm, ticket->number))) continue;
       if (is_complete(tasks, count, ticket->comm)) {
         comm_lock_release(ticket->comm);
       } else {
         finish_ticket(ticket, status);
       }
-      ticket->passed = true;
+      ticket->released = true;
     }
   }
 }
@@ -160,9 +160,9 @@ static coll_status_t run_and_close(comm_task_t tasks[], size_t count, comm_ticke
                                    size_t ticket_count, comm_wait_t *wait) {
   coll_status_t status = run_tasks(tasks, count, tickets, ticket_count, wait);
   for (size_t i = 0; i < count; i++) comm_task_close(&tasks[i]);
-  if (status != COLL_OK) finish_cut_short(tasks, count, tickets, ticket_count, status);
+  if (status != COLL_OK) finish_incomplete(tasks, count, tickets, ticket_count, status);
   for (size_t i = 0; i < ticket_count; i++) {
-    if (!tickets[i].passed) comm_lock_release(tickets[i].comm);
+    if (!tickets[i].released) comm_lock_release(tickets[i].comm);
   }
   return status;
 }
@@ -195,8 +195,8 @@ coll_status_t comm_batch_run(comm_batch_t *batch, bool in_background) {
   return status;
 }
 
-BASE_APART static coll_status_t await_turn(comm_task_t *task, const comm_ticket_t *ticket,
-                                           comm_wait_t *wait) {
+BASE_APART static coll_status_t wait_for_lock(comm_task_t *task, const comm_ticket_t *ticket,
+                                              comm_wait_t *wait) {
   coll_status_t status = COLL_OK;
   while (status == COLL_OK && !comm_lock_is_mine(ticket->comm, ticket->number)) {
     status = comm_wait_step(wait, task, 1);
@@ -205,7 +205,7 @@ BASE_APART static coll_status_t await_turn(comm_task_t *task, const comm_ticket_
   return status;
 }
 
-static coll_status_t finish_alone(comm_task_t *task, comm_wait_t *wait) {
+static coll_status_t advance_until_done(comm_task_t *task, comm_wait_t *wait) {
   for (;;) {
     bool moved;
     COLL_TRY(comm_task_advance(task, &moved));
@@ -216,19 +216,19 @@ static coll_status_t finish_alone(comm_task_t *task, comm_wait_t *wait) {
 }
 
 static coll_status_t run_alone(comm_task_t *task, const comm_ticket_t *ticket, comm_wait_t *wait) {
-  if (!comm_lock_is_mine(ticket->comm, ticket->number)) COLL_TRY(await_turn(task, ticket, wait));
+  if (!comm_lock_is_mine(ticket->comm, ticket->number)) COLL_TRY(wait_for_lock(task, ticket, wait));
   COLL_TRY(comm_task_start(task));
-  return finish_alone(task, wait);
+  return advance_until_done(task, wait);
 }
 
-static coll_status_t end_alone(comm_task_t *task, comm_ticket_t *ticket, comm_wait_t *wait,
-                               coll_status_t status) {
+static coll_status_t close_alone(comm_task_t *task, comm_ticket_t *ticket, comm_wait_t *wait,
+                                 coll_status_t status) {
   comm_wait_reset(wait);
   comm_task_close(task);
   if (status == COLL_OK) {
     comm_lock_release(ticket->comm);
   } else {
-    finish_cut_short(task, 1, ticket, 1, status);
+    finish_incomplete(task, 1, ticket, 1, status);
   }
   return status;
 }
@@ -238,18 +238,18 @@ coll_status_t comm_call_run(const comm_call_t *call) {
   comm_ticket_t ticket = {.comm = call->comm, .number = comm_lock_ticket(call->comm)};
   comm_wait_t wait = {0};
   comm_task_init(&task, call);
-  return end_alone(&task, &ticket, &wait, run_alone(&task, &ticket, &wait));
+  return close_alone(&task, &ticket, &wait, run_alone(&task, &ticket, &wait));
 }
 
-coll_status_t comm_call_resume(const comm_call_t *call, comm_cache_entry_t *prepared,
+coll_status_t comm_call_resume(const comm_call_t *call, comm_cache_entry_t *entry,
                                coll_status_t status) {
   comm_task_t task;
   comm_ticket_t held = {.comm = call->comm, .number = comm_lock_ticket_served(call->comm)};
   comm_wait_t wait = {0};
   comm_task_init(&task, call);
   if (status == COLL_OK) {
-    comm_task_resume(&task, prepared);
-    status = finish_alone(&task, &wait);
+    comm_task_resume(&task, entry);
+    status = advance_until_done(&task, &wait);
   }
-  return end_alone(&task, &held, &wait, status);
+  return close_alone(&task, &held, &wait, status);
 }

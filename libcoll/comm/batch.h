@@ -1,6 +1,6 @@
 /*
- * Carrying calls out: a batch is one call, or those of a group, progressed together in the calling
- * thread until all are done.
+ * Runs calls. A batch is one call, or the calls of a group, which the calling thread progresses
+ * together until all are done.
  */
 #ifndef COMM_BATCH_H
 #define COMM_BATCH_H
@@ -10,39 +10,41 @@
 typedef struct comm_ticket {
   struct coll_comm *comm;
   uint64_t number;
-  bool passed; /* the calls of this communicator are complete; it is the next batch's turn */
+  bool released; /* all calls on this communicator are complete and its lock is released */
 } comm_ticket_t;
 
 typedef struct comm_batch {
   comm_call_t *calls; /* owned */
   size_t call_count;
-  comm_ticket_t *tickets; /* owned: one per communicator that the calls name */
+  comm_ticket_t *tickets; /* owned: one per communicator of the calls */
   size_t ticket_count;
 } comm_batch_t;
 
-/* Takes `count` calls, with what they own, and a ticket on every communicator they name, which
- * fixes their order among all calls of those communicators. On failure the calls are still the
- * caller's. */
+/* Takes over `count` calls, with the memory they own, and draws a ticket on every communicator they
+ * use, which fixes their order among all calls on these communicators. On failure the caller still
+ * owns the calls. */
 coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_batch_t *batch);
 
-/* Waits for the turns, carries the calls out and frees the batch. Collectives on one communicator
- * run one after the other, sends to one peer likewise, receives from one peer likewise; all else
- * concurrently. A failure finishes every communicator whose calls were not complete. in_background:
- * the thread shares its core with one that computes, so waiting takes as little of it as can be. */
+/* Takes the locks in ticket order, runs the calls and frees the batch. On one communicator,
+ * collectives run one after the other; so do sends to one peer, and receives from one peer.
+ * Everything else runs concurrently. A failure ends every communicator that has incomplete calls.
+ * in_background: the thread shares its core with a computing thread, so it sleeps early when it
+ * waits. */
 coll_status_t comm_batch_run(comm_batch_t *batch, bool in_background);
 
-/* Instead of running: the ranks would be out of step, so every communicator concerned is finished
- * with `status` and the thread's last error. Frees the batch, or what the calls own. Waits for the
- * turns, so the caller holds no lock that calls before these may need. */
+/* Drops calls that were announced to this room but cannot run. This rank is then out of step with
+ * its peers, so every communicator of the calls is ended with `status` and the thread's last error.
+ * Frees the batch, or the memory that the calls own. Takes the locks, so the caller must not hold a
+ * lock that earlier calls may need. */
 void comm_batch_drop(comm_batch_t *batch, coll_status_t status);
 void comm_calls_drop(const comm_call_t calls[], size_t count, coll_status_t status);
 
-/* One call at once: the same as a batch of it, without allocating. */
+/* Runs one call: the same as a batch of one, but allocates nothing. */
 coll_status_t comm_call_run(const comm_call_t *call);
 
-/* The rest of it, by the thread whose turn it is, where the run that is prepared for it has begun
- * as the communicator's latest collective, or failed with `status`. */
-BASE_APART coll_status_t comm_call_resume(const comm_call_t *call, comm_cache_entry_t *prepared,
+/* Completes a call whose cached run has begun as the communicator's latest collective, or has
+ * failed with `status`. The caller holds the lock. */
+BASE_APART coll_status_t comm_call_resume(const comm_call_t *call, comm_cache_entry_t *entry,
                                           coll_status_t status);
 
 #endif

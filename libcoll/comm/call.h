@@ -1,5 +1,5 @@
 /*
- * A call as the verbs hand it over: checked, and on its way to a communicator.
+ * A call whose arguments are checked, as the API functions pass it to this room.
  */
 #ifndef COMM_CALL_H
 #define COMM_CALL_H
@@ -13,15 +13,15 @@ typedef struct comm_call {
   comm_call_kind_t kind;
   struct coll_comm *comm;
   comm_shape_t shape; /* of reach USER */
-  const void *send;   /* not looked at where this rank has no such buffer */
+  const void *send;   /* ignored if this rank has no such buffer */
   void *recv;
-  size_t *blocks; /* alltoallv: send counts, send offsets, receive counts, receive
-                     offsets, [size] each; owned by the call. Else NULL */
+  size_t *blocks; /* alltoallv: send counts, send offsets, receive counts, receive offsets, [size]
+                     each; owned by the call. Otherwise NULL */
   struct comm_coalesced
-      *coalesced;  /* the calls that this one stands for (coalesced.h), owned; or NULL */
-  bool splits;     /* the allgather of coll_comm_split */
+      *coalesced;  /* the calls that this call replaces (coalesce.h), owned; or NULL */
+  bool splits;     /* it is the allgather of coll_comm_split */
   bool continues;  /* another collective of its communicator follows in its group */
-  uint64_t scalar; /* of a premul-sum, as it was when the call was made: an element's bytes */
+  uint64_t scalar; /* scalar of a premul-sum at the time of the call: the bytes of one element */
 } comm_call_t;
 
 void comm_call_free_owned(const comm_call_t *call);

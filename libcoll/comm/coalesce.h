@@ -1,33 +1,34 @@
 /*
- * Small collectives of one group, carried out as one: what they send is gathered, goes through one
- * call, and what comes is spread to where each wants it. What a small call costs is its crossing,
- * and that is paid once.
+ * Coalesces small collectives of one group into one call: their inputs are gathered into one
+ * buffer, one collective runs, and its output is scattered to their output buffers. The time of a
+ * small call is mostly latency, which is then paid once.
  */
 #ifndef COMM_COALESCE_H
 #define COMM_COALESCE_H
 
 #include "comm/call.h"
 
-typedef struct comm_piece {
-  const void *send; /* NULL where this rank has no such buffer */
+typedef struct comm_member {
+  const void *send; /* NULL if this rank has no such buffer */
   void *recv;
   size_t bytes;
-} comm_piece_t;
+} comm_member_t;
 
-/* The calls that a call stands for; its buffers are `memory`. */
+/* The calls that a coalesced call replaces. The buffers of the coalesced call are in `memory`. */
 struct comm_coalesced {
   void *memory;
   size_t count;
-  comm_piece_t pieces[];
+  comm_member_t members[];
 };
 
-/* Joins what goes together among a group's calls, in place: the first of those stands for all, and
- * the others' comm is set NULL. Ranks that made the same collectives of a communicator in a group
- * join the same. COLL_ERROR_INVALID where two that would be joined use the same memory. On failure
- * the calls are still the caller's, all of them, some perhaps joined. */
+/* Coalesces the calls of a group in place where possible: the first call of each set becomes the
+ * coalesced call, and the others get comm NULL. Ranks that made the same collectives of a
+ * communicator in the group coalesce the same ones. COLL_ERROR_INVALID if two calls of a set use
+ * the same memory. On failure the caller still owns all calls, some of which may be coalesced. */
 coll_status_t comm_coalesce(comm_call_t calls[], size_t count);
 
-/* Before and after a call that stands for others. */
+/* Copies the inputs into the coalesced call's send buffer before it runs, and its output to the
+ * calls' receive buffers after it. */
 void comm_coalesced_gather(const comm_call_t *call);
 void comm_coalesced_scatter(const comm_call_t *call);
 

@@ -1,15 +1,10 @@
-/* What a communicator is asked for by calls of any thread. */
+/*
+ * Operations on a communicator that any thread may use.
+ */
 #include "comm/comm.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "base/clock.h"
-#include "comm/lock.h"
-
-#define TURN_YIELDS 100
-#define TURN_SLEEP_NS 50000u
 
 coll_status_t comm_fail_not_live(const struct coll_comm *comm) {
   if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "the communicator is NULL");
@@ -17,16 +12,6 @@ coll_status_t comm_fail_not_live(const struct coll_comm *comm) {
                    "%p is not a communicator, or it was destroyed already: use the handle that "
                    "coll_comm_create set",
                    (const void *)comm);
-}
-
-void comm_lock_take(struct coll_comm *comm, uint64_t ticket) {
-  for (int looks = 0; !comm_lock_is_mine(comm, ticket); looks++) {
-    if (looks < TURN_YIELDS) {
-      sched_yield();
-    } else {
-      base_clock_sleep_ns(TURN_SLEEP_NS);
-    }
-  }
 }
 
 bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype, uint64_t *scalar) {
@@ -40,7 +25,7 @@ bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype, 
   return found;
 }
 
-coll_status_t comm_keep_error(struct coll_comm *comm, coll_status_t status) {
+coll_status_t comm_record_error(struct coll_comm *comm, coll_status_t status) {
   pthread_mutex_lock(&comm->lock);
   snprintf(comm->last_error, sizeof comm->last_error, "%s", base_last_error());
   pthread_mutex_unlock(&comm->lock);

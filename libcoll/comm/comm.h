@@ -1,7 +1,6 @@
 /*
- * The communicator: who the ranks are, the ways between them, the plans they use, and whose turn it
- * is. What carries out calls is in batch.h and repeat.h; how a communicator comes to be is in
- * create.h.
+ * The communicator: its ranks, the transports to them, the cached plans, and the ticket lock that
+ * orders calls. batch.h and fastpath.h run calls; create.h and split.h make communicators.
  */
 #ifndef COMM_COMM_H
 #define COMM_COMM_H
@@ -11,21 +10,21 @@
 #include <stdbool.h>
 
 #include "base/ranks.h"
-#include "comm/plan_cache.h"
+#include "comm/cache_entry.h"
 #include "engine/world.h"
 #include "tune/tune.h"
 
 #define COMM_ERROR_BYTES 512
 
-/* Who a peer is. */
+/* The process of a peer. */
 typedef struct comm_peer {
-  int32_t pid;   /* for sentences */
-  bool is_first; /* of the ranks of its process */
+  int32_t pid;   /* for messages */
+  bool is_first; /* the lowest rank of its process */
 } comm_peer_t;
 
-/* What the sends to a peer, or the receives from it, are carried out with. */
+/* Reused by all sends to one peer, or by all receives from it. */
 typedef struct comm_pair {
-  uint64_t calls; /* so far */
+  uint64_t calls; /* calls begun */
   plan_step_t step;
   plan_program_t program;
   plan_t plan;
@@ -33,112 +32,114 @@ typedef struct comm_pair {
   engine_call_t call;
 } comm_pair_t;
 
-/* What the tuner has worked out of a collective so far. */
+/* Results of the tuner for one collective. */
 typedef struct comm_tuning {
-  tune_profile_t *profiles; /* of every algorithm, in the registry's order; NULL before any call */
+  tune_profile_t *profiles; /* of all algorithms, in registry order; NULL before the first call */
   int count;
-  /* 1 + the profile chosen, 0 before, by whether the call asks for an order of its reductions (of
-   * elements of one size, all that do ask for the same), reach, logarithm of the element's size and
-   * class of the block's. */
+  /* 1 + the index of the chosen profile; 0: not chosen yet. Indices: whether the call prescribes an
+   * order of its reductions (for one element size, all calls that do prescribe the same), reach,
+   * log2 of the element size, size class of the block. */
   uint8_t chosen[2][PLAN_REACH_COUNT][4][TUNE_CLASSES];
-  /* By class: the next calls for which the ranks do not meet, as some rank's memory could not be
-   * mapped when they last did. Meetings end alike for all, so all ranks count alike. */
+  /* By size class: the number of next calls that skip the address exchange, because the last
+   * exchange found memory of some rank that cannot be mapped. An exchange has the same result on
+   * all ranks, so all ranks hold the same numbers. */
   uint8_t exchange_skips[TUNE_CLASSES];
 } comm_tuning_t;
 
 typedef struct comm_premul {
   coll_op_t op;
   coll_dtype_t dtype;
-  uint64_t scalar; /* an element's bytes */
+  uint64_t scalar; /* the bytes of one element */
 } comm_premul_t;
 
-/* Where a rank stood in its wait, when this one looked. */
+/* State of a rank's wait at the time this rank read it. */
 typedef struct comm_snapshot {
-  uint64_t changes, looks; /* as of flight_standstill_t */
+  uint64_t changes, polls; /* as in flight_standstill_t */
 } comm_snapshot_t;
 
-/* For deadlock.c, by rank. */
+/* State of deadlock.c. Arrays are indexed by rank. */
 typedef struct comm_deadlock {
-  int count;                     /* ranks that were found to wait for each other; 0: none were */
+  int count;                     /* ranks found to wait for each other; 0: none */
   comm_snapshot_t *before, *now; /* [size]: when they were found first, and last */
-  int *order;                    /* [size]: the ranks found, this one first */
+  int *order;                    /* [size]: the ranks found, this rank first */
   base_ranks_t found;
 } comm_deadlock_t;
 
-/* How long a rank waits in a call before it is reported (hang.h), and before the communicator is
- * finished; 0: for ever. */
+/* Time limits of a wait within one call: after hang_ns the wait is reported (hang.h), after
+ * timeout_ns the communicator fails. 0: no limit. */
 typedef struct comm_limits {
   uint64_t hang_ns, timeout_ns;
 } comm_limits_t;
 
-/* For hang.c: the wait that is measured. */
+/* State of hang.c: the wait that is being measured. */
 typedef struct comm_hang {
-  uint64_t begin_ns;  /* when it began, which tells it from others */
-  uint64_t seen_ns;   /* when it was last found to go on */
-  uint64_t waited_ns; /* of it, as far as this rank was awake */
+  uint64_t begin_ns;  /* when the wait began; identifies it */
+  uint64_t seen_ns;   /* when the wait was last checked */
+  uint64_t waited_ns; /* time waited while this rank was awake */
 } comm_hang_t;
 
-/* The process's list of communicators (process.h), under its lock. */
+/* Links of the list of all communicators of the process (process.h). Guarded by its lock. */
 typedef struct comm_link {
   struct coll_comm *next, *previous;
   bool listed;
 } comm_link_t;
 
 struct coll_comm {
-  uint64_t magic; /* COMM_MAGIC while the communicator lives */
+  uint64_t magic; /* COMM_MAGIC until the communicator is destroyed */
   int rank, size;
   comm_peer_t *peers; /* [size] */
-  bool one_pid_space; /* the peers' pids are those of this process's namespace */
+  bool one_pid_space; /* all peers are in this process's pid namespace */
   engine_world_t world;
-  transport_t *local; /* to the ranks of this machine, all of them so far */
+  transport_t *local; /* to the ranks of this machine; today these are all ranks */
   transport_t *self;
-  int executors;        /* ranks that lead calls in turns (tune/sched_sim.h) */
-  int cores;            /* hardware threads that the ranks may run on, all together; at least 1 */
-  bool bound;           /* the first and the last rank cannot be on the same core */
+  int executors; /* ranks that execute calls in rotation (tune/sched_sim.h) */
+  int cores;     /* number of hardware threads that the ranks may run on, in total; at least 1 */
+  bool bound;    /* the first and the last rank are bound to disjoint sets of cores */
   tune_machine_t costs; /* the same on every rank */
-  bool reproducible;    /* bits depend on values, dtype, op and size alone; the same on all ranks */
-  int spin_limit;       /* looks at a flag before a wait yields its core */
+  bool reproducible;    /* results depend on values, dtype, op and size only; same on all ranks */
+  int spin_limit;       /* polls before a waiting rank yields its core */
 
-  /* Turns: a call, or a batch of them, takes the next ticket when it is made and runs when the turn
-   * comes to it. next_ticket: any thread, by atomic add or compare-exchange. turn: the thread whose
-   * turn it is. */
-  _Atomic uint64_t next_ticket, turn;
+  /* Ticket lock (lock.h). A call, or a batch of calls, draws the next ticket when it is made and
+   * runs once now_serving equals it. next_ticket: written by any thread, by atomic add or
+   * compare-exchange. now_serving: written by the holder of the lock. */
+  _Atomic uint64_t next_ticket, now_serving;
 
-  /* All below belong to the thread whose turn it is. */
-  uint64_t sequence;   /* collectives so far */
-  uint64_t history;    /* digest of them (flight/call.h) */
-  comm_pair_t **pairs; /* [2 * peer], + 1 for sends; NULL before the first */
+  /* The fields below belong to the holder of the lock. */
+  uint64_t sequence;   /* number of collectives begun */
+  uint64_t history;    /* digest of these collectives (flight/call.h) */
+  comm_pair_t **pairs; /* [2 * peer] receives, [2 * peer + 1] sends; NULL before the first one */
   comm_plan_t **plans;
   size_t plan_count, plan_capacity;
   comm_cache_entry_t cache[COMM_CACHE_ENTRIES]; /* comm_cache_slot */
   comm_tuning_t tunings[COLL_COLLECTIVE_COUNT];
   const algo_t *used[COLL_COLLECTIVE_COUNT];
-  const char *forced[COLL_COLLECTIVE_COUNT]; /* an algo_t's name, or NULL */
+  const char *forced[COLL_COLLECTIVE_COUNT]; /* name of the algo_t that the user forced, or NULL */
   base_ranks_t waits_for;                    /* scratch of watch.c */
   comm_deadlock_t deadlock;
   comm_limits_t limits; /* set before the first call */
   comm_hang_t hang;
-  void *retained_memory; /* memory of the call that failed, which peers may still read; or NULL */
+  void *retained_memory; /* memory of the failed call that peers may still read; or NULL */
 
-  /* The failure that finished the communicator: text before status, status with release; written
-   * once, by the thread whose turn it is. */
+  /* The failure that ended the communicator. Written once, by the holder of the lock: first the
+   * text, then the status with release. */
   char failure_text[COMM_ERROR_BYTES];
   _Atomic int failure;
-  /* Whether a call has returned the failure, whoever found it; by any thread. */
+  /* Whether a call of this rank has returned the failure, whichever rank detected it. Written by
+   * any thread. */
   _Atomic bool failure_returned;
 
-  pthread_mutex_t lock;              /* guards what follows */
-  char last_error[COMM_ERROR_BYTES]; /* of the communicator's latest failed call */
+  pthread_mutex_t lock;              /* guards the fields below */
+  char last_error[COMM_ERROR_BYTES]; /* of the latest failed call */
   comm_premul_t *premuls;
   size_t premul_count, premul_capacity;
-  int premul_made; /* ever */
+  int premul_made; /* number of premul-sums ever created */
 
   comm_link_t link;
 };
 
 #define COMM_MAGIC 0x6c6962636f6c6c31u /* "libcoll1" */
 
-/* As far as can be told. */
+/* False for NULL and destroyed handles, as far as the magic number can show. */
 static inline bool comm_is_live(const struct coll_comm *comm) {
   return comm != NULL && comm->magic == COMM_MAGIC;
 }
@@ -150,12 +151,12 @@ static inline coll_status_t comm_check(const struct coll_comm *comm) {
   return comm_is_live(comm) ? COLL_OK : comm_fail_not_live(comm);
 }
 
-/* Ends the communicator for all ranks because of `failed_rank`; keeps the thread's last error as
- * the reason and returns `status`. */
+/* Ends the communicator on all ranks because of `failed_rank`. The thread's last error becomes the
+ * reason. Returns `status`. */
 coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int failed_rank);
 
-/* Numbers and records a collective that begins, with this identity; tells the engine's call how it
- * travels. Returns its number. */
+/* Begins a collective with this identity: numbers it, records it in the flight recorder, and sets
+ * the identity that its messages carry. Returns its number. */
 BASE_INLINE uint64_t comm_collective_begin(struct coll_comm *comm, flight_call_t id,
                                            engine_call_t *call) {
   uint64_t number = comm->sequence++, history = comm->history;
@@ -166,80 +167,43 @@ BASE_INLINE uint64_t comm_collective_begin(struct coll_comm *comm, flight_call_t
   return number;
 }
 
-/* Whether the communicator has not failed, here or elsewhere: who sets `failure` aborts as well. */
-BASE_INLINE bool comm_is_sound(struct coll_comm *comm) {
-  /* acquire: what was written down of the failure before is seen */
+/* True until the communicator fails, on this rank or elsewhere: a rank that sets `failure` also
+ * aborts the transport. */
+BASE_INLINE bool comm_is_usable(struct coll_comm *comm) {
+  /* acquire: the description of the failure is visible */
   return atomic_load_explicit(comm->local->abort_word, memory_order_acquire) == 0;
 }
 
-/* The failure that finished it, as this thread's last error. */
+/* Returns the failure that ended the communicator and makes it this thread's last error. */
 coll_status_t comm_fail_finished(struct coll_comm *comm);
 
-/* Finishes the communicator for all ranks, because of failed_rank. By any thread. */
+/* Ends the communicator on all ranks because of failed_rank. Callable from any thread. */
 void comm_abort(struct coll_comm *comm, int failed_rank, const char *why);
 
-/* The name of the algorithm that the call was forced to; NULL: none. */
+/* The name of the algorithm that the user forced for the call; NULL: none. */
 const char *comm_forced_name(flight_call_t call);
 
-/* COLL_ERROR_MISMATCH, as flight_mismatch. */
-coll_status_t comm_mismatch(int rank, uint64_t number, flight_call_t call, int peer,
-                            uint64_t peer_number, flight_call_t peer_call);
+/* Returns COLL_ERROR_MISMATCH, with the text of flight_mismatch. */
+coll_status_t comm_fail_mismatch(int rank, uint64_t number, flight_call_t call, int peer,
+                                 uint64_t peer_number, flight_call_t peer_call);
 
-/* For a rank that destroys the communicator, by the thread whose turn it is: COLL_ERROR_MISMATCH
- * where messages show that the ranks' calls did not match, or where a mismatch was found that no
- * call of this rank has returned. */
+/* Final checks of a rank that destroys the communicator; the caller holds the lock.
+ * COLL_ERROR_MISMATCH if messages show that the ranks' calls did not match, or if a mismatch was
+ * found that no call of this rank has returned. */
 coll_status_t comm_leave(struct coll_comm *comm);
 
 BASE_INLINE coll_status_t comm_failure(struct coll_comm *comm) {
-  return comm_is_sound(comm) ? COLL_OK : comm_fail_finished(comm);
+  return comm_is_usable(comm) ? COLL_OK : comm_fail_finished(comm);
 }
 
-/* Frees the cache of plans, and what is prepared. */
-void comm_plans_free(struct coll_comm *comm);
-
-BASE_COLD coll_status_t comm_cache_miss(struct coll_comm *comm, comm_shape_t shape,
-                                        comm_cache_entry_t *place);
-BASE_APART coll_status_t comm_cache_lookup_executor(struct coll_comm *comm, comm_shape_t shape,
-                                                    int lead, comm_cache_entry_t **prepared);
-
-/* The plan for such a call, led by rank `lead` if it is one that is led (algo.h), and places for
- * the program bound for it, which the engine makes right, and for what the engine is told of the
- * call. What is found stays until the next is asked for. */
-BASE_INLINE coll_status_t comm_cache_lookup(struct coll_comm *comm, comm_shape_t shape, int lead,
-                                            comm_cache_entry_t **prepared) {
-  comm_cache_entry_t *place = comm_cache_slot(comm->cache, shape);
-  if (!comm_shape_is(place->shape, shape)) COLL_TRY(comm_cache_miss(comm, shape, place));
-  if (lead != 0 && place->plan->algo->by_executor)
-    return comm_cache_lookup_executor(comm, shape, lead, prepared);
-  comm->used[comm_traits_of(shape).collective] = place->plan->algo;
-  *prepared = place;
-  return COLL_OK;
-}
-
-/* Insists on an algorithm by its name, where it can serve; NULL: on none. */
-void comm_force(struct coll_comm *comm, coll_collective_t collective, const char *algo);
-
-/* Whether the call under way, of so many bytes a block, is to be spared the meeting of ranks that
- * its plan asks for, on this and every rank: the latest over such a call, which was of late, found
- * memory that cannot be mapped, and no algorithm is insisted on. comm_note_unmappable says that the
- * call's own meeting did. */
-bool comm_exchange_is_skipped(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
-void comm_note_unmappable(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
-
-/* For a send to the peer or a receive from it; made when first asked for. */
+/* The pair for sends to the peer or receives from it; created on first use. */
 coll_status_t comm_pair_of(struct coll_comm *comm, bool sends, int peer, comm_pair_t **pair);
 void comm_pairs_free(struct coll_comm *comm);
 
-/* The index-th algorithm's price for such a call, a sum if it reduces, as comm_cache_lookup sees
- * it, and whether it is the one that is taken. COLL_ERROR_INVALID past the last. */
-coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
-                            coll_dtype_t dtype, plan_reach_t reach, int index,
-                            tune_estimate_t *estimate, bool *chosen);
-
-/* Whether `op` is a premul-sum of this communicator for dtype, and its scalar. */
+/* Whether `op` is a premul-sum of this communicator for dtype; sets *scalar if it is. */
 bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype, uint64_t *scalar);
 
-/* Keeps the thread's last error as the communicator's. Returns `status`. */
-coll_status_t comm_keep_error(struct coll_comm *comm, coll_status_t status);
+/* Copies the thread's last error to the communicator's last_error. Returns `status`. */
+coll_status_t comm_record_error(struct coll_comm *comm, coll_status_t status);
 
 #endif

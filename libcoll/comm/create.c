@@ -1,7 +1,7 @@
 /*
- * A communicator consists of a transport to the ranks of this machine, one from the rank to itself,
- * and pointers to every rank's scratch memory. Processes get there by a rendezvous, an exchange of
- * records, and a mesh of sockets (transport/shm/mesh.h).
+ * A communicator consists of a transport to the ranks of this machine, a transport from the rank to
+ * itself, and pointers to every rank's scratch memory. Processes find each other through a
+ * rendezvous, exchange records, and connect by a mesh of sockets (transport/shm/mesh.h).
  */
 #include "comm/create.h"
 
@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/memory.h"
+#include "comm/plan_cache.h"
 #include "comm/process.h"
 #include "flight/process.h"
 #include "topo/host.h"
@@ -22,15 +23,16 @@
 #include "transport/shm/shm.h"
 #include "tune/sched_sim.h"
 
-#define DESCRIPTORS_EACH 4 /* for a peer: socket, pidfd, and memory being passed */
-#define LOOKS_AT_ONCE 32   /* at a peer that is about to answer */
-#define SPIN_LOOKS                                                               \
-  1000 /* some 250 µs: what waking a peer takes, several times over; who yields \
-         earlier loses its core for a whole time slice to whoever else is busy */
+#define DESCRIPTORS_EACH 4 /* per peer: socket, pidfd, and a memfd that is being passed */
+#define POLLS_AT_ONCE 32   /* polls of a peer that is about to answer */
+/* About 250 µs, several times the time to wake a peer. A rank that yields earlier loses its core
+ * for a whole time slice to any other busy program. */
+#define SPIN_POLLS 1000
 
 _Static_assert(TOPO_HOST_BYTES <= sizeof(((comm_record_t *)0)->host), "a host's identity must fit");
 
-/* How many cores the ranks may run on, all together: each may be bound to cores of its own. */
+/* The number of cores that the ranks may run on, in total: ranks may be bound to different cores.
+ */
 static int cores_of(int size, const comm_record_t records[]) {
   topo_cpus_t cpus = {0};
   for (int rank = 0; rank < size; rank++) topo_cpus_add(&cpus, &records[rank].cpus);
@@ -75,7 +77,7 @@ static coll_status_t allocate(struct coll_comm *comm) {
   return base_alloc(1, most, "packing", (void **)&world->packing);
 }
 
-/* Makes the communicator and takes over its transport, on failure too. */
+/* Makes the communicator. Takes over its transport, also on failure. */
 static coll_status_t assemble(transport_t *local, int cores, const tune_machine_t *costs,
                               struct coll_comm **comm) {
   struct coll_comm *made = NULL;
@@ -91,12 +93,12 @@ static coll_status_t assemble(transport_t *local, int cores, const tune_machine_
   made->executors = tune_executors(local->size, cores);
   made->costs = *costs;
   local->own_cores = local->size <= cores;
-  made->spin_limit = local->own_cores ? SPIN_LOOKS : 0;
+  made->spin_limit = local->own_cores ? SPIN_POLLS : 0;
   made->world =
       (engine_world_t){.rank = local->rank,
                        .size = local->size,
                        .room = {.slot_bytes = local->slot_bytes, .mcast_bytes = local->mcast_bytes},
-                       .polls = local->own_cores ? LOOKS_AT_ONCE : 1};
+                       .polls = local->own_cores ? POLLS_AT_ONCE : 1};
   pthread_mutex_init(&made->lock, NULL);
   status = device_host_open(&made->world.device);
   if (status == COLL_OK) status = allocate(made);
@@ -166,7 +168,7 @@ static void note_peers(struct coll_comm *comm, const comm_record_t records[]) {
   }
 }
 
-coll_status_t comm_introduce(shm_mesh_t *mesh, comm_record_t *record) {
+coll_status_t comm_listen(shm_mesh_t *mesh, comm_record_t *record) {
   memset(record, 0, sizeof *record);
   pthread_once(&process_once, draw_process_number);
   record->pid = (int32_t)getpid();
@@ -223,7 +225,7 @@ coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_reco
   return COLL_OK;
 }
 
-/* Every rank looks at all records, so all find the same two ranks. */
+/* All ranks compare all records, so all find the same two ranks. */
 static coll_status_t check_agreed(int rank, int size, const comm_record_t records[]) {
   for (int peer = 1; peer < size; peer++) {
     int32_t first = records[0].agreed.reproducible, other = records[peer].agreed.reproducible;
@@ -240,7 +242,7 @@ static coll_status_t check_link(void *link) {
   return rendezvous_check(link);
 }
 
-/* Connects, and waits until all other ranks have done so. */
+/* Connects, and waits until all other ranks have connected. */
 static coll_status_t connect_joined(rendezvous_link_t *link, shm_mesh_t *mesh, int rank, int size,
                                     const comm_record_t records[], uint64_t session,
                                     uint64_t timeout_ns, struct coll_comm **comm) {
@@ -258,8 +260,8 @@ static coll_status_t connect_joined(rendezvous_link_t *link, shm_mesh_t *mesh, i
   if (status == COLL_OK) {
     *comm = made;
   } else if (own == COLL_OK) {
-    /* if the server died, others may have the verdict that the communicator is made */
-    comm_abort(made, failed_rank, "it failed while the communicator was being made");
+    /* if the server died, other ranks may have been told that the communicator is complete */
+    comm_abort(made, failed_rank, "it failed while the communicator was created");
     comm_destroy(made);
   }
   return own == COLL_ERROR_MISMATCH ? check_agreed(rank, size, records) : status;
@@ -287,7 +289,7 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
   comm_record_t own, *records = NULL;
   shm_mesh_t mesh;
   COLL_TRY(base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records));
-  coll_status_t status = comm_introduce(&mesh, &own);
+  coll_status_t status = comm_listen(&mesh, &own);
   if (status != COLL_OK) goto free_records;
   own.agreed = settings->agreed;
   own.costs = *costs;
@@ -303,7 +305,7 @@ free_records:
   return status;
 }
 
-/* Makes all communicators or none. Takes over their transports, on failure too. */
+/* Makes all communicators or none. Takes over their transports, also on failure. */
 static coll_status_t assemble_all(transport_t *const ends[], int size, int cores,
                                   const tune_machine_t *costs, struct coll_comm *made[]) {
   for (int rank = 0; rank < size; rank++) {

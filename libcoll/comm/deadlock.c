@@ -1,30 +1,31 @@
 /*
- * A rank that waits can go on once any of the ranks in its published set does something (engine/
- * run.h). So the ranks that can be reached from this one through these sets can never go on if all
- * of them wait, and nothing is on its way between them. The latter is seen by waiting: from the
- * moment at which all of them were found waiting, each has since looked at all of its messages, and
- * found none. What any of them had sent before that moment would have been seen.
+ * A waiting rank can continue once any rank of its published set acts (engine/run.h). So if all
+ * ranks reachable from this one through these sets wait, and no message between them is in flight,
+ * none of them can ever continue. That no message is in flight is found by waiting: since the
+ * moment at which all of them were seen waiting, each has polled all of its inputs and found
+ * nothing. A message sent before that moment would have been found.
  */
 #include "comm/deadlock.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-/* From one count of looks to this many more lies a whole look that began after the first count. */
-#define LOOKS_BETWEEN 2
+/* Between a poll count and this many more polls lies one complete poll that began after the first
+ * count was read. */
+#define POLLS_BETWEEN 2
 
-/* What the rank waits for on this communicator, or, as it is in no call of it, on others
- * (elsewhere.h); NULL where it does not wait, or nothing is known of it. */
+/* The rank's wait on this communicator, or, if it is in no call of it, on others (cross_wait.h).
+ * NULL if it does not wait, or its recorder is unknown. */
 static const flight_wait_t *wait_of(const struct coll_comm *comm, int rank,
                                     flight_standstill_t *wait) {
   const flight_recorder_t *recorder = comm->local->ops->recorder(comm->local, rank);
   if (recorder == NULL) return NULL;
   if (flight_standstill_read(&recorder->wait, wait)) return &recorder->wait;
-  return flight_standstill_read(&recorder->elsewhere, wait) ? &recorder->elsewhere : NULL;
+  return flight_standstill_read(&recorder->cross_wait, wait) ? &recorder->cross_wait : NULL;
 }
 
-/* Adds the ranks that `rank` waits for, and notes where it stands. False where it does not wait, or
- * nothing is known of it. */
+/* Adds the ranks that `rank` waits for, and saves the state of its wait. False if it does not wait,
+ * or its recorder is unknown. */
 static bool add_waited(struct coll_comm *comm, int rank, int *count) {
   flight_standstill_t wait;
   bool waits_for_any = false;
@@ -37,11 +38,11 @@ static bool add_waited(struct coll_comm *comm, int rank, int *count) {
     base_ranks_add(&comm->deadlock.found, peer);
     comm->deadlock.order[(*count)++] = peer;
   }
-  comm->deadlock.now[rank] = (comm_snapshot_t){wait.changes, wait.looks};
+  comm->deadlock.now[rank] = (comm_snapshot_t){wait.changes, wait.polls};
   return waits_for_any && flight_standstill_is(published, wait.changes);
 }
 
-/* The ranks that can be reached from this one; 0 where one of them does not wait. */
+/* The number of ranks reachable from this one; 0 if one of them does not wait. */
 static int find_reachable(struct coll_comm *comm) {
   comm_deadlock_t *deadlock = &comm->deadlock;
   int count = 1;
@@ -54,18 +55,17 @@ static int find_reachable(struct coll_comm *comm) {
   return count;
 }
 
-/* Whether every one of them stands where it stood, and has looked often enough since. *same: the
- * former. */
-static bool have_looked(const comm_deadlock_t *deadlock, int count, bool *same) {
-  bool looked = true;
+/* Whether every rank found is still in the same wait (*same) and has polled often enough since. */
+static bool have_polled(const comm_deadlock_t *deadlock, int count, bool *same) {
+  bool polled = true;
   *same = true;
   for (int i = 0; i < count; i++) {
     const comm_snapshot_t *before = &deadlock->before[deadlock->order[i]];
     const comm_snapshot_t *now = &deadlock->now[deadlock->order[i]];
     *same = *same && before->changes == now->changes;
-    looked = looked && now->looks >= before->looks + LOOKS_BETWEEN;
+    polled = polled && now->polls >= before->polls + POLLS_BETWEEN;
   }
-  return *same && looked;
+  return *same && polled;
 }
 
 static int first_waited(const flight_wait_t *published, int size) {
@@ -74,8 +74,8 @@ static int first_waited(const flight_wait_t *published, int size) {
   return rank;
 }
 
-__attribute__((format(printf, 4, 5))) static void add(char *text, size_t bytes, size_t *used,
-                                                      const char *format, ...) {
+__attribute__((format(printf, 4, 5))) static void append(char *text, size_t bytes, size_t *used,
+                                                         const char *format, ...) {
   va_list arguments;
   if (*used + 1 >= bytes) return;
   va_start(arguments, format);
@@ -84,19 +84,19 @@ __attribute__((format(printf, 4, 5))) static void add(char *text, size_t bytes, 
   if (written > 0) *used += (size_t)written;
 }
 
-static coll_status_t say_deadlock(const struct coll_comm *comm, int count) {
+static coll_status_t fail_deadlock(const struct coll_comm *comm, int count) {
   char text[COMM_ERROR_BYTES - 80], call[FLIGHT_TEXT_BYTES];
   size_t used = 0;
   for (int i = 0; i < count; i++) {
     int rank = comm->deadlock.order[i];
     flight_standstill_t wait = {0};
     const flight_wait_t *published = wait_of(comm, rank, &wait);
-    if (published == NULL) continue; /* another rank has found the same, and finished it */
-    bool elsewhere = published == &comm->local->ops->recorder(comm->local, rank)->elsewhere;
+    if (published == NULL) continue; /* another rank has found the deadlock and ended its wait */
+    bool elsewhere = published == &comm->local->ops->recorder(comm->local, rank)->cross_wait;
     flight_call_describe(wait.call, comm_forced_name(wait.call), call, sizeof call);
-    add(text, sizeof text, &used, "%srank %d is in call %llu%s, %s, and waits for rank %d",
-        i > 0 ? "; " : "", rank, (unsigned long long)wait.number,
-        elsewhere ? " of another communicator" : "", call, first_waited(published, comm->size));
+    append(text, sizeof text, &used, "%srank %d is in call %llu%s, %s, and waits for rank %d",
+           i > 0 ? "; " : "", rank, (unsigned long long)wait.number,
+           elsewhere ? " of another communicator" : "", call, first_waited(published, comm->size));
   }
   return base_fail(COLL_ERROR_MISMATCH, "ranks wait for each other, and none can go on: %s", text);
 }
@@ -105,8 +105,8 @@ coll_status_t comm_deadlock_check(struct coll_comm *comm) {
   comm_deadlock_t *deadlock = &comm->deadlock;
   int count = find_reachable(comm);
   bool same = count > 0 && count == deadlock->count;
-  if (same && have_looked(deadlock, count, &same)) {
-    return comm_finish(comm, say_deadlock(comm, count), comm->rank);
+  if (same && have_polled(deadlock, count, &same)) {
+    return comm_finish(comm, fail_deadlock(comm, count), comm->rank);
   }
   if (same) return COLL_OK;
   deadlock->count = count;

@@ -1,14 +1,14 @@
 /*
- * Ranks that wait for each other, so that none of them can go on whatever the others do: a send
- * that finds no room against a collective, two receives from each other, and so on.
+ * Detects deadlocks: ranks that wait for each other, so that none of them can continue whatever the
+ * other ranks do. Examples: a blocked send against a collective, two receives from each other.
  */
 #ifndef COMM_DEADLOCK_H
 #define COMM_DEADLOCK_H
 
 #include "comm/comm.h"
 
-/* For a rank that has published what it waits for. COLL_ERROR_MISMATCH names the ranks, having
- * finished the communicator. */
+/* Called by a rank that has published its wait. COLL_ERROR_MISMATCH, with a text that names the
+ * ranks, after the communicator was ended. */
 coll_status_t comm_deadlock_check(struct coll_comm *comm);
 
 #endif

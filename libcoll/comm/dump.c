@@ -1,6 +1,6 @@
 /*
- * The table is made in memory, from recorders that are mapped here already. Only then is the file
- * written, under a name of its own, which at the end replaces the one that was asked for.
+ * The table is built in memory, from recorders that are already mapped. Then it is written to a
+ * temporary file, which is renamed to the requested path.
  */
 #include "comm/dump.h"
 
@@ -27,7 +27,8 @@ typedef struct dump {
 static coll_status_t add_comm(flight_table_t *table, const struct coll_comm *comm) {
   transport_t *local = comm->local;
   uint64_t id = atomic_load_explicit(&local->flight->communicator, memory_order_relaxed);
-  if (flight_table_has(table, id)) return COLL_OK; /* another thread's end of it */
+  if (flight_table_has(table, id))
+    return COLL_OK; /* added already, as another rank of this process */
   for (int rank = 0; rank < comm->size; rank++) {
     const flight_recorder_t *recorder = local->ops->recorder(local, rank);
     if (recorder == NULL) continue;
@@ -55,7 +56,7 @@ static coll_status_t write_all(int fd, const char *path, const char *text, size_
   return COLL_OK;
 }
 
-/* Whether `path` names something that must not be replaced: a terminal, a pipe, a device. */
+/* Whether `path` is a terminal, pipe or device, which must not be replaced. */
 static bool is_special(const char *path) {
   struct stat file;
   return stat(path, &file) == 0 && !S_ISREG(file.st_mode);

@@ -1,10 +1,12 @@
-/* The table of ranks (flight/table.h) of the communicators of this process, as a file. */
+/*
+ * Writes the table of ranks (flight/table.h) of this process's communicators to a file.
+ */
 #ifndef COMM_DUMP_H
 #define COMM_DUMP_H
 
 #include "comm/comm.h"
 
-/* As coll_comm_dump. By any thread. */
+/* Implements coll_comm_dump. Callable from any thread. */
 coll_status_t comm_dump(struct coll_comm *comm, const char *path);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * How a communicator fails. The thread that finds the failure keeps its sentence and tells every
- * rank through the transport, with the reason; later calls on any rank return it.
+ * How a communicator fails. The thread that detects the failure stores its message and sends
+ * status, failed rank and message to every rank through the transport. Later calls on any rank
+ * return the failure.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,15 +15,15 @@ const char *comm_forced_name(flight_call_t call) {
   return algo != NULL ? algo->name : NULL;
 }
 
-coll_status_t comm_mismatch(int rank, uint64_t number, flight_call_t call, int peer,
-                            uint64_t peer_number, flight_call_t peer_call) {
+coll_status_t comm_fail_mismatch(int rank, uint64_t number, flight_call_t call, int peer,
+                                 uint64_t peer_number, flight_call_t peer_call) {
   const flight_seen_t one = {rank, number, call, comm_forced_name(call)};
   const flight_seen_t other = {peer, peer_number, peer_call, comm_forced_name(peer_call)};
   return flight_mismatch(&one, &other);
 }
 
-/* Where calls differ, the recorders show the first that did. A message shows only the one at hand,
- * which may be a later one. Keeps the sentence that there is where they do not tell. */
+/* Names the first calls that differ. The message that revealed the mismatch may belong to a later
+ * call; the recorders show the first one. Leaves the last error as it is if they do not. */
 static void name_first_difference(const struct coll_comm *comm) {
   for (int peer = 0; peer < comm->size; peer++) {
     transport_t *local = comm->local;
@@ -30,7 +31,7 @@ static void name_first_difference(const struct coll_comm *comm) {
     flight_past_t own, found;
     if (peer == comm->rank || other == NULL) continue;
     if (!flight_first_difference(local->flight, other, comm->sequence, &own, &found)) continue;
-    comm_mismatch(comm->rank, own.number, own.call, peer, found.number, found.call);
+    comm_fail_mismatch(comm->rank, own.number, own.call, peer, found.number, found.call);
     return;
   }
 }
@@ -38,23 +39,23 @@ static void name_first_difference(const struct coll_comm *comm) {
 coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int failed_rank) {
   if (atomic_load_explicit(&comm->failure, memory_order_relaxed) != COLL_OK) return status;
   transport_reason_t reason;
-  bool told = comm->local->ops->aborted(comm->local, &reason);
-  bool alike = status == COLL_ERROR_MISMATCH || status == COLL_ERROR_TIMEOUT;
-  if (told && alike && reason.status == status) {
-    base_fail(status, "%s", reason.text); /* all ranks say the same */
+  bool aborted = comm->local->ops->aborted(comm->local, &reason);
+  bool is_common = status == COLL_ERROR_MISMATCH || status == COLL_ERROR_TIMEOUT;
+  if (aborted && is_common && reason.status == status) {
+    base_fail(status, "%s", reason.text); /* all ranks return the same text */
   } else if (status == COLL_ERROR_MISMATCH) {
     name_first_difference(comm);
   }
   reason = (transport_reason_t){.failed_rank = failed_rank, .status = status};
   snprintf(reason.text, sizeof reason.text, "%s", base_last_error());
   comm->local->ops->abort(comm->local, &reason);
-  /* another rank may have been faster */
-  if (alike && comm->local->ops->aborted(comm->local, &reason) && reason.status == status) {
+  /* another rank may have aborted first */
+  if (is_common && comm->local->ops->aborted(comm->local, &reason) && reason.status == status) {
     base_fail(status, "%s", reason.text);
   }
   snprintf(comm->failure_text, sizeof comm->failure_text, "%s", base_last_error());
   atomic_store_explicit(&comm->failure_returned, true, memory_order_relaxed);
-  /* release: the text is there once the status is */
+  /* release: a thread that sees the status sees the text */
   atomic_store_explicit(&comm->failure, (int)status, memory_order_release);
   return status;
 }
@@ -65,14 +66,16 @@ static bool begins_with_rank(const char *text, int rank) {
   return strncmp(text, name, (size_t)length) == 0;
 }
 
-/* What the reporter said of another rank, without the "rank N: " that it begins with. */
+/* The reporter's text without the leading "rank N: ", which names the reporter. */
 static const char *without_reporter(const transport_reason_t *reason) {
-  const char *said = strstr(reason->text, ": ");
-  return said != NULL ? said + 2 : reason->text;
+  const char *text = strstr(reason->text, ": ");
+  return text != NULL ? text + 2 : reason->text;
 }
 
-/* Another rank said why. Where all have failed alike its sentence is everybody's. */
-static coll_status_t say_reason(const struct coll_comm *comm, const transport_reason_t *reason) {
+/* Fails with the reason that another rank gave. For a mismatch or timeout all ranks return its text
+ * unchanged. */
+static coll_status_t fail_with_reason(const struct coll_comm *comm,
+                                      const transport_reason_t *reason) {
   transport_t *local = comm->local;
   int failed = reason->failed_rank, pid = (int)comm->peers[failed].pid;
   if (reason->status == COLL_ERROR_MISMATCH || reason->status == COLL_ERROR_TIMEOUT) {
@@ -99,11 +102,11 @@ static coll_status_t say_reason(const struct coll_comm *comm, const transport_re
 coll_status_t comm_fail_finished(struct coll_comm *comm) {
   transport_reason_t reason;
   atomic_store_explicit(&comm->failure_returned, true, memory_order_relaxed);
-  /* acquire: the text is there */
+  /* acquire: the text is visible */
   int failure = atomic_load_explicit(&comm->failure, memory_order_acquire);
   if (failure != COLL_OK) return base_fail((coll_status_t)failure, "%s", comm->failure_text);
   if (!comm->local->ops->aborted(comm->local, &reason)) return COLL_OK;
-  return say_reason(comm, &reason);
+  return fail_with_reason(comm, &reason);
 }
 
 void comm_abort(struct coll_comm *comm, int failed_rank, const char *why) {

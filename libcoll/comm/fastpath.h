@@ -1,7 +1,7 @@
 /*
- * Calls like an earlier one: alone on their communicator, of a shape that is prepared, with nothing
- * to be done beside the run. They go from the verb to the engine, and are made a call and a task
- * only if a peer keeps them waiting.
+ * Fast path for a call whose plan cache entry is bound and which needs nothing but the engine run.
+ * It runs the engine directly from the API function, without a batch or task. If a peer is not
+ * ready, the call is converted into a task (comm/task.h).
  */
 #ifndef COMM_FASTPATH_H
 #define COMM_FASTPATH_H
@@ -9,32 +9,32 @@
 #include "comm/lock.h"
 #include "engine/lane.h"
 
-/* What calls of the shape are carried out with; NULL: they are not like an earlier one, or need
- * more than a run. For the thread whose turn it is. */
+/* The entry for calls of this shape if they may take the fast path, else NULL. The caller holds the
+ * lock. */
 BASE_INLINE comm_cache_entry_t *comm_fastpath_lookup(struct coll_comm *comm, comm_shape_t shape) {
-  comm_cache_entry_t *prepared = comm_cache_slot(comm->cache, shape);
-  return comm_shape_is(prepared->shape, shape) && prepared->repeats ? prepared : NULL;
+  comm_cache_entry_t *entry = comm_cache_slot(comm->cache, shape);
+  return comm_shape_is(entry->shape, shape) && entry->is_fast ? entry : NULL;
 }
 
-/* The rest of a call that waits for a peer, or whose `status` says what is wrong. */
-BASE_APART coll_status_t comm_fastpath_resume(struct coll_comm *comm, comm_cache_entry_t *prepared,
+/* Continues a call that waits for a peer, or that failed with `status`, on the slow path. */
+BASE_APART coll_status_t comm_fastpath_resume(struct coll_comm *comm, comm_cache_entry_t *entry,
                                               coll_status_t status);
 
-/* The communicator has failed. */
-BASE_COLD coll_status_t comm_fastpath_fail(struct coll_comm *comm, comm_cache_entry_t *prepared);
+/* For a communicator that has failed: returns the failure. */
+BASE_COLD coll_status_t comm_fastpath_fail(struct coll_comm *comm, comm_cache_entry_t *entry);
 
-/* The whole call, with what comm_fastpath_lookup has found; by the thread whose turn it is, which
- * it passes on. */
-BASE_INLINE coll_status_t comm_fastpath_run(struct coll_comm *comm, comm_cache_entry_t *prepared,
+/* Runs the whole call with the entry from comm_fastpath_lookup. The caller holds the lock; it is
+ * released. */
+BASE_INLINE coll_status_t comm_fastpath_run(struct coll_comm *comm, comm_cache_entry_t *entry,
                                             const void *send, void *recv) {
   coll_status_t status;
-  if (!comm_is_sound(comm)) return comm_fastpath_fail(comm, prepared);
-  uint64_t number = comm_collective_begin(comm, prepared->id, &prepared->call);
-  comm->used[comm_traits_of(prepared->shape).collective] = prepared->plan->algo;
-  prepared->call.input = send;
-  prepared->call.output = recv;
-  if (!engine_run_restart(&prepared->run, &prepared->call, &status)) {
-    return comm_fastpath_resume(comm, prepared, status);
+  if (!comm_is_usable(comm)) return comm_fastpath_fail(comm, entry);
+  uint64_t number = comm_collective_begin(comm, entry->id, &entry->call);
+  comm->used[comm_traits_of(entry->shape).collective] = entry->plan->algo;
+  entry->call.input = send;
+  entry->call.output = recv;
+  if (!engine_run_restart(&entry->run, &entry->call, &status)) {
+    return comm_fastpath_resume(comm, entry, status);
   }
   flight_complete(comm->local->flight, number + 1);
   comm_lock_release(comm);

@@ -1,12 +1,11 @@
 /*
- * Only time that the waiting rank itself spends awake counts: between two checks, which follow each
- * other within some 10 ms, at most SLICE_NS_MAX and a quarter of the limit. So a job that was
- * suspended as a whole reports nothing when it goes on.
+ * Only the time during which the waiting rank itself is awake counts. Checks follow each other
+ * within some 10 ms; the interval between two counts at most SLICE_NS_MAX and at most a quarter of
+ * the limit. So a job that was suspended as a whole reports nothing when it is resumed.
  *
- * All ranks of the host that wait in the same collective agree on who reports by looking at each
- * other's recorders: the lowest of those that have waited for half of the limit or longer. Should
- * that rank not do so, because it is stopped itself, the others report when twice the time has
- * passed.
+ * The ranks of the host that wait in the same collective read each other's recorders to decide
+ * which rank reports: the lowest that has waited for at least half of the limit. If that rank is
+ * stopped and does not report, the others report after twice the limit.
  */
 #include "comm/hang.h"
 
@@ -23,7 +22,8 @@
 /* ---- who reports ----------------------------------------------------------------------------*/
 
 static bool has_reported(const flight_recorder_t *recorder, const flight_standstill_t *own) {
-  /* acquire: the call is there. A rank that reports another call meanwhile reported this one. */
+  /* acquire: the call is visible. A rank that meanwhile reports another call has reported this one.
+   */
   return atomic_load_explicit(&recorder->reports, memory_order_acquire) > 0 &&
          atomic_load_explicit(&recorder->reported_number, memory_order_acquire) == own->number &&
          atomic_load_explicit(&recorder->reported_what, memory_order_acquire) == own->call.what;
@@ -32,11 +32,11 @@ static bool has_reported(const flight_recorder_t *recorder, const flight_standst
 static void note_report(flight_recorder_t *recorder, const flight_standstill_t *own) {
   atomic_store_explicit(&recorder->reported_number, own->number, memory_order_release);
   atomic_store_explicit(&recorder->reported_what, own->call.what, memory_order_release);
-  /* release: who sees the count sees the call */
+  /* release: a reader that sees the count sees the call */
   atomic_fetch_add_explicit(&recorder->reports, 1, memory_order_release);
 }
 
-/* Whether that lower rank waits in the same collective, for long enough to report soon. */
+/* Whether the lower rank waits in the same collective, for long enough to report soon. */
 static bool will_report(const struct coll_comm *comm, const flight_recorder_t *lower,
                         const flight_standstill_t *own) {
   flight_standstill_t wait;
@@ -45,7 +45,7 @@ static bool will_report(const struct coll_comm *comm, const flight_recorder_t *l
   return comm->hang.seen_ns > wait.begin_ns + comm->limits.hang_ns / 2;
 }
 
-/* Sends and receives are each between two ranks, and reported by the one that waits. */
+/* A send or receive concerns two ranks; the one that waits reports it. */
 static bool should_report(const struct coll_comm *comm, const flight_standstill_t *own) {
   transport_t *local = comm->local;
   if (has_reported(local->flight, own)) return false;
@@ -60,7 +60,7 @@ static bool should_report(const struct coll_comm *comm, const flight_standstill_
   return true;
 }
 
-/* In one write, as other ranks may be writing there too. */
+/* One write() call, because other ranks may write to standard error at the same time. */
 static void print(const char *sentence) {
   char line[REPORT_BYTES + 16];
   int length = snprintf(line, sizeof line, "libcoll: %s\n", sentence);
@@ -96,7 +96,7 @@ static uint64_t lower_of(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
-/* The lower of those that are set. */
+/* The lower one of the limits that are set. */
 static uint64_t lower_limit(const comm_limits_t *limits) {
   if (limits->hang_ns == 0 || limits->timeout_ns == 0) return limits->hang_ns + limits->timeout_ns;
   return lower_of(limits->hang_ns, limits->timeout_ns);

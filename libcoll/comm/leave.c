@@ -1,6 +1,6 @@
 /*
- * What a rank finds when it destroys a communicator: messages that it never took, and messages of
- * its own that peers which left before it never took. Nobody is waited for.
+ * Checks that a rank makes when it destroys a communicator: for messages that it did not receive,
+ * and for its own messages that a peer did not receive before that peer left. It waits for no rank.
  */
 #include "comm/comm.h"
 
@@ -8,9 +8,9 @@ static bool is_pair(flight_call_t call) {
   return flight_call_words(call).verb == COLL_SENDRECV;
 }
 
-/* A message of a send: the sentence names the call as its sender made it. */
-static coll_status_t say_unreceived(const struct coll_comm *comm, int from, int to,
-                                    flight_call_t call) {
+/* An unreceived message of a send. The text names the call as its sender made it. */
+static coll_status_t fail_unreceived(const struct coll_comm *comm, int from, int to,
+                                     flight_call_t call) {
   char text[FLIGHT_TEXT_BYTES];
   flight_words_t words = flight_call_words(call);
   words.verb = FLIGHT_SEND;
@@ -23,8 +23,8 @@ static coll_status_t say_unreceived(const struct coll_comm *comm, int from, int 
                    (int)comm->peers[to].pid);
 }
 
-/* A message of a collective that one rank took part in and the other did not. */
-static coll_status_t say_unmatched(const struct coll_comm *comm, int from, int to) {
+/* A message of a collective that rank `from` took part in and rank `to` did not. */
+static coll_status_t fail_unmatched(const struct coll_comm *comm, int from, int to) {
   const flight_recorder_t *recorder = comm->local->ops->recorder(comm->local, from);
   uint64_t recorded = recorder == NULL ? 0 : atomic_load(&recorder->recorded);
   flight_past_t past;
@@ -45,10 +45,12 @@ static coll_status_t check_port(const struct coll_comm *comm, int peer, int chan
   flight_call_t call;
   int rank = comm->rank;
   if (route->ops->pending_in(port, &call)) {
-    return is_pair(call) ? say_unreceived(comm, peer, rank, call) : say_unmatched(comm, peer, rank);
+    return is_pair(call) ? fail_unreceived(comm, peer, rank, call)
+                         : fail_unmatched(comm, peer, rank);
   }
   if (route->ops->pending_out(port, &call)) {
-    return is_pair(call) ? say_unreceived(comm, rank, peer, call) : say_unmatched(comm, rank, peer);
+    return is_pair(call) ? fail_unreceived(comm, rank, peer, call)
+                         : fail_unmatched(comm, rank, peer);
   }
   return COLL_OK;
 }
@@ -60,7 +62,7 @@ static coll_status_t check_multicast(const struct coll_comm *comm, int peer) {
   bool here = false;
   if (route->mcast_bytes == 0) return COLL_OK;
   COLL_TRY(route->ops->mcast_peek(route, peer, &message, &head, &here));
-  return here ? say_unmatched(comm, peer, comm->rank) : COLL_OK;
+  return here ? fail_unmatched(comm, peer, comm->rank) : COLL_OK;
 }
 
 static coll_status_t check_peers(const struct coll_comm *comm) {
@@ -75,7 +77,7 @@ static coll_status_t check_peers(const struct coll_comm *comm) {
 }
 
 coll_status_t comm_leave(struct coll_comm *comm) {
-  if (comm_is_sound(comm)) {
+  if (comm_is_usable(comm)) {
     coll_status_t status = check_peers(comm);
     return status == COLL_OK ? COLL_OK : comm_finish(comm, status, comm->rank);
   }

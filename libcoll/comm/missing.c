@@ -1,7 +1,8 @@
 /*
- * Of a collective, the ranks that have not entered it are missing. Where all have, those are that
- * are in it and do not wait, or whose process is stopped; where there are none of these either,
- * those that this rank waits for. Of a send or receive, the peer is missing.
+ * In a collective, the ranks that have not entered it are missing. If all have entered it, the
+ * ranks that do not wait in it, or whose process is stopped, are missing. If there are none of
+ * these either, the ranks that this rank waits for are missing. In a send or receive, the peer is
+ * missing.
  */
 #include "comm/missing.h"
 
@@ -12,7 +13,7 @@
 #include "flight/text.h"
 
 #define NS_PER_S 1e9
-#define DETAILED_MAX 4 /* ranks whose last calls are listed */
+#define DETAILED_MAX 4 /* number of ranks whose calls are described */
 #define SET_WORDS (FLIGHT_RANKS_MAX / 64)
 
 typedef struct missing {
@@ -21,9 +22,9 @@ typedef struct missing {
   bool collective;
   bool entered; /* the missing ranks have entered the call */
   uint64_t now_ns;
-  uint64_t least_ns; /* how long each of the waiting ranks has waited */
+  uint64_t least_ns; /* every waiting rank has waited at least this long */
   uint64_t waiting[SET_WORDS], missing[SET_WORDS];
-  int count, first; /* of the missing */
+  int count, first; /* of the missing ranks; first: the lowest */
 } missing_t;
 
 static const flight_recorder_t *recorder_of(const missing_t *m, int rank) {
@@ -52,7 +53,7 @@ static void add_waiting(missing_t *m, int rank, const flight_standstill_t *wait)
   m->waiting[rank / 64] |= UINT64_C(1) << rank % 64;
 }
 
-/* Ranks that have not entered the collective; and those that wait in it. */
+/* Finds the ranks that have not entered the collective, and those that wait in it. */
 static void find_absent(missing_t *m) {
   for (int rank = 0; rank < m->comm->size; rank++) {
     const flight_recorder_t *recorder = recorder_of(m, rank);
@@ -71,7 +72,7 @@ static flight_process_t process_of(const flight_recorder_t *recorder) {
                            atomic_load_explicit(&recorder->pid_space, memory_order_relaxed));
 }
 
-/* Ranks that are in the collective and cannot know that they are waited for. */
+/* Finds the ranks that are in the collective but do not wait, or whose process is stopped. */
 static void find_inside(missing_t *m) {
   for (int rank = 0; rank < m->comm->size; rank++) {
     const flight_recorder_t *recorder = recorder_of(m, rank);
@@ -121,7 +122,7 @@ static void add_waited(flight_text_t *to, const flight_recorder_t *recorder, int
   flight_text_add_ranks(to, peers, ranks);
 }
 
-/* Whether the recorder is of that process, which waits. */
+/* Whether the recorder belongs to that process, and the process waits there. */
 static bool is_wait_of(const flight_recorder_t *recorder, int32_t pid, uint64_t pid_space,
                        flight_standstill_t *wait) {
   return atomic_load_explicit(&recorder->pid, memory_order_acquire) == pid &&
@@ -144,8 +145,9 @@ static bool add_wait_in(flight_text_t *to, const flight_group_t *group, int32_t 
   return false;
 }
 
-/* Where the rank's process waits in a communicator that need not be one of this process. Of a
- * process with several ranks nobody knows which of them waits there. */
+/* Describes the wait of the rank's process on another communicator, which need not be one of this
+ * process. If the process has several ranks, it is unknown which of them waits, so nothing is
+ * added. */
 static bool add_wait_elsewhere(flight_text_t *to, const missing_t *m, int32_t pid,
                                uint64_t pid_space) {
   flight_found_t found = {0};
@@ -182,7 +184,8 @@ static void add_latest(flight_text_t *to, const missing_t *m, const flight_recor
   add_call(to, latest.number, latest.call);
 }
 
-/* One that waits wakes up now and then, so whether it sleeps or runs says nothing. */
+/* A waiting process wakes up from time to time, so whether it sleeps or runs carries no
+ * information. */
 static void add_process(flight_text_t *to, const flight_recorder_t *recorder, bool waits) {
   flight_process_t process = process_of(recorder);
   bool well = process == FLIGHT_PROCESS_RUNNING || process == FLIGHT_PROCESS_SLEEPING;
@@ -190,7 +193,7 @@ static void add_process(flight_text_t *to, const flight_recorder_t *recorder, bo
   if (atomic_load_explicit(&recorder->pid, memory_order_relaxed) == (int32_t)getpid()) {
     flight_text_add(to, "; it is a thread of this process");
   } else if (process == FLIGHT_PROCESS_UNKNOWN) {
-    flight_text_add(to, "; the state of the process cannot be told");
+    flight_text_add(to, "; the state of the process is unknown");
   } else {
     flight_text_add(to, "; the process is %s", flight_process_word(process));
   }
@@ -220,7 +223,7 @@ static void add_details(flight_text_t *to, const missing_t *m, int rank) {
 /* ---- the sentence ---------------------------------------------------------------------------*/
 
 static void add_duration(flight_text_t *to, uint64_t ns) {
-  double seconds = (double)(ns / 100000000u) / 10; /* no more than it was */
+  double seconds = (double)(ns / 100000000u) / 10; /* rounded down */
   flight_text_add(to, seconds < 10 ? " for at least %.1f s" : " for at least %.0f s", seconds);
 }
 

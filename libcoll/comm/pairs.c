@@ -1,5 +1,7 @@
-/* A send or receive is a plan of one step. Sends to a peer go one after the other, and so do
- * receives from it, so each direction needs one of everything. */
+/*
+ * A send or receive is a plan of one step. Sends to one peer run one after the other, and so do
+ * receives from it, so each direction of a pair needs one plan and one run.
+ */
 #include <stdlib.h>
 
 #include "base/inline.h"
@@ -9,7 +11,7 @@
 BASE_COLD static coll_status_t make_pair(const struct coll_comm *comm, bool sends, int peer,
                                          comm_pair_t **pair) {
   comm_pair_t *made = NULL;
-  COLL_TRY(base_alloc(1, sizeof *made, "what sends and receives need", (void **)&made));
+  COLL_TRY(base_alloc(1, sizeof *made, "a pair's plan and run", (void **)&made));
   plan_span_t span = {
       .rank = comm->rank, .buffer = sends ? PLAN_INPUT : PLAN_OUTPUT, .first = 0, .count = 1};
   if (sends) {
@@ -29,9 +31,9 @@ BASE_COLD static coll_status_t make_pair(const struct coll_comm *comm, bool send
 }
 
 coll_status_t comm_pair_of(struct coll_comm *comm, bool sends, int peer, comm_pair_t **pair) {
-  comm_pair_t **place = &comm->pairs[2 * peer + sends];
-  if (*place == NULL) COLL_TRY(make_pair(comm, sends, peer, place));
-  *pair = *place;
+  comm_pair_t **slot = &comm->pairs[2 * peer + sends];
+  if (*slot == NULL) COLL_TRY(make_pair(comm, sends, peer, slot));
+  *pair = *slot;
   return COLL_OK;
 }
 

@@ -1,14 +1,16 @@
 /*
- * Plans are built once per (algorithm, root, in place) and kept, and so is what the tuner chose for
- * a class of sizes. A call like an earlier one finds its plan without asking anybody, and its
- * program bound. Ranks that call in place choose as the others do.
+ * Two caches: plans, built once per (algorithm, root, in place), and entries, one per shape of
+ * calls. The tuner's choice is cached per size class. A call of a known shape finds its plan chosen
+ * and its program bound. Whether a rank calls in place does not change the choice, so all ranks
+ * choose the same plan.
  */
+#include "comm/plan_cache.h"
+
 #include <stdlib.h>
 
 #include "base/inline.h"
 #include "base/memory.h"
 #include "base/names.h"
-#include "comm/comm.h"
 #include "engine/run.h"
 #include "tune/sched_sim.h"
 
@@ -20,7 +22,7 @@ static comm_plan_t *find_plan(struct coll_comm *comm, const algo_t *algo, int ro
   return NULL;
 }
 
-/* From the cache or freshly built. */
+/* Finds the plan in the cache, or builds it. */
 static coll_status_t get_plan(struct coll_comm *comm, const algo_t *algo, int root, bool in_place,
                               const comm_plan_t **plan) {
   comm_plan_t *found = find_plan(comm, algo, root, in_place);
@@ -82,8 +84,8 @@ static coll_status_t make_profiles(struct coll_comm *comm, coll_collective_t col
   return COLL_OK;
 }
 
-static tune_call_t describe(const struct coll_comm *comm, const comm_traits_t *traits,
-                            size_t bytes) {
+static tune_call_t tune_call_of(const struct coll_comm *comm, const comm_traits_t *traits,
+                                size_t bytes) {
   return (tune_call_t){
       .collective = traits->collective,
       .bytes = bytes,
@@ -96,13 +98,14 @@ static tune_call_t describe(const struct coll_comm *comm, const comm_traits_t *t
       .room = comm->world.room};
 }
 
-/* All sizes of a class are served alike, as its least one is best. */
-static coll_status_t tuned(struct coll_comm *comm, const comm_traits_t *traits, size_t bytes,
-                           const algo_t **algo) {
+/* The tuner's choice. All sizes of a class use the algorithm that is best for the smallest size of
+ * the class. */
+static coll_status_t tune_algorithm(struct coll_comm *comm, const comm_traits_t *traits,
+                                    size_t bytes, const algo_t **algo) {
   coll_collective_t collective = traits->collective;
   comm_tuning_t *tuning = &comm->tunings[collective];
   int class = tune_class_of(bytes);
-  tune_call_t call = describe(comm, traits, tune_class_bytes(class));
+  tune_call_t call = tune_call_of(comm, traits, tune_class_bytes(class));
   int log = __builtin_ctz((unsigned)call.element_bytes), ordered = call.order != TUNE_ORDER_ANY;
   uint8_t *chosen = &tuning->chosen[ordered][call.reach][log][class];
   if (*chosen == 0) {
@@ -125,21 +128,21 @@ coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective
   const comm_traits_t traits = {
       .collective = collective, .dtype = dtype, .op = COLL_SUM, .reach = reach};
   const algo_t *algo;
-  COLL_TRY(tuned(comm, &traits, bytes, &algo));
+  COLL_TRY(tune_algorithm(comm, &traits, bytes, &algo));
   const comm_tuning_t *tuning = &comm->tunings[collective];
   if (index < 0 || index >= tuning->count) {
     return base_fail(COLL_ERROR_INVALID, "%s has %d algorithms", base_collective_name(collective),
                      tuning->count);
   }
-  tune_call_t call = describe(comm, &traits, bytes);
+  tune_call_t call = tune_call_of(comm, &traits, bytes);
   *estimate = tune_estimate(&comm->costs, &tuning->profiles[index], &call);
   *chosen = tuning->profiles[index].algo == algo;
   return COLL_OK;
 }
 
-/* A meeting in vain costs as much as a small call; and memory that can be mapped, where it comes to
- * be used, should not wait for long. */
-#define UNMET_CALLS 15
+/* An address exchange that fails costs as much as a small call, so it is skipped for this many
+ * calls. The number is small, so that memory that can be mapped is soon used as such. */
+#define SKIPPED_EXCHANGES 15
 
 bool comm_exchange_is_skipped(struct coll_comm *comm, coll_collective_t collective, size_t bytes) {
   uint8_t *exchange_skips = &comm->tunings[collective].exchange_skips[tune_class_of(bytes)];
@@ -149,15 +152,16 @@ bool comm_exchange_is_skipped(struct coll_comm *comm, coll_collective_t collecti
 }
 
 void comm_note_unmappable(struct coll_comm *comm, coll_collective_t collective, size_t bytes) {
-  comm->tunings[collective].exchange_skips[tune_class_of(bytes)] = UNMET_CALLS;
+  comm->tunings[collective].exchange_skips[tune_class_of(bytes)] = SKIPPED_EXCHANGES;
 }
 
-/* What is insisted on where it can serve, else what the tuner takes. bytes: of a block. */
-static coll_status_t choose(struct coll_comm *comm, const comm_traits_t *traits, size_t bytes,
-                            const comm_plan_t **plan) {
+/* The plan of the forced algorithm if it supports the call, else the tuner's choice. bytes: per
+ * block. */
+static coll_status_t choose_plan(struct coll_comm *comm, const comm_traits_t *traits, size_t bytes,
+                                 const comm_plan_t **plan) {
   coll_collective_t collective = traits->collective;
   size_t element_bytes = base_dtype_bytes(traits->dtype);
-  /* where there is no memory to be mapped, addresses need not be exchanged */
+  /* without memory to map there are no addresses to exchange */
   comm_traits_t within = *traits;
   if (bytes == 0 && within.reach == PLAN_REACH_USER) within.reach = PLAN_REACH_SCRATCH;
   tune_order_t order = tune_order_of(collective, traits->dtype, traits->op, comm->reproducible);
@@ -172,18 +176,18 @@ static coll_status_t choose(struct coll_comm *comm, const comm_traits_t *traits,
       return COLL_OK;
     }
   }
-  COLL_TRY(tuned(comm, &within, bytes, &algo));
+  COLL_TRY(tune_algorithm(comm, &within, bytes, &algo));
   return get_plan(comm, algo, traits->root, traits->in_place, plan);
 }
 
-/* ---- prepared calls -------------------------------------------------------------------------*/
+/* ---- entry calls -------------------------------------------------------------------------*/
 
 static int identity_op(const comm_traits_t *traits) {
   if (!base_collective_reduces(traits->collective)) return FLIGHT_OP_NONE;
   return traits->op == COMM_PREMUL ? FLIGHT_OP_PREMUL : (int)traits->op;
 }
 
-/* 1 + the index of the algorithm that is forced; 0: none. */
+/* 1 + the index of the forced algorithm; 0: none. */
 static int forced_index(const struct coll_comm *comm, coll_collective_t collective) {
   const char *forced = comm->forced[collective];
   int index = 0;
@@ -191,7 +195,8 @@ static int forced_index(const struct coll_comm *comm, coll_collective_t collecti
   return forced != NULL ? index + 1 : 0;
 }
 
-/* Of blocks that differ in size ranks know but their own, so the identity leaves them out. */
+/* The identity of a call. Where block sizes differ, a rank knows only its own blocks, so the
+ * identity omits the count. */
 static flight_call_t identity_of(const struct coll_comm *comm, const comm_traits_t *traits,
                                  size_t count) {
   bool rooted = base_collective_is_rooted(traits->collective);
@@ -204,8 +209,9 @@ static flight_call_t identity_of(const struct coll_comm *comm, const comm_traits
                         .algo = forced_index(comm, traits->collective)});
 }
 
-/* To the engine, which gets premul-sums scaled and leaves averages to be divided, both are sums. */
-static engine_call_t describe_call(const comm_traits_t *traits, size_t count) {
+/* The engine's description of a call. A premul-sum (input is scaled before) and an average (output
+ * is divided after) are sums. */
+static engine_call_t engine_call_of(const comm_traits_t *traits, size_t count) {
   bool plain = traits->op != COMM_PREMUL && traits->op != COLL_AVG;
   bool uneven = traits->collective == COLL_ALLTOALLV;
   return (engine_call_t){.count = count,
@@ -216,25 +222,25 @@ static engine_call_t describe_call(const comm_traits_t *traits, size_t count) {
 }
 
 coll_status_t comm_cache_miss(struct coll_comm *comm, comm_shape_t shape,
-                              comm_cache_entry_t *place) {
+                              comm_cache_entry_t *slot) {
   const comm_traits_t traits = comm_traits_of(shape);
-  engine_call_t call = describe_call(&traits, shape.count);
+  engine_call_t call = engine_call_of(&traits, shape.count);
   size_t bytes = call.count_per_pair ? 0 : shape.count * call.element_bytes;
-  place->shape = (comm_shape_t){0};
-  place->repeats = false;
-  COLL_TRY(choose(comm, &traits, bytes, &place->plan));
-  place->shape = shape;
-  place->id = identity_of(comm, &traits, shape.count);
-  place->call = call;
+  slot->shape = (comm_shape_t){0};
+  slot->is_fast = false;
+  COLL_TRY(choose_plan(comm, &traits, bytes, &slot->plan));
+  slot->shape = shape;
+  slot->id = identity_of(comm, &traits, shape.count);
+  slot->call = call;
   return COLL_OK;
 }
 
-coll_status_t comm_cache_lookup_executor(struct coll_comm *comm, comm_shape_t shape, int lead,
-                                         comm_cache_entry_t **prepared) {
+coll_status_t comm_cache_lookup_executor(struct coll_comm *comm, comm_shape_t shape, int executor,
+                                         comm_cache_entry_t **entry) {
   comm_traits_t traits = comm_traits_of(shape);
-  traits.root = lead;
+  traits.root = executor;
   shape.traits = comm_traits_pack(traits);
-  return comm_cache_lookup(comm, shape, 0, prepared);
+  return comm_cache_lookup(comm, shape, 0, entry);
 }
 
 void comm_force(struct coll_comm *comm, coll_collective_t collective, const char *algo) {

@@ -1,42 +1,47 @@
-/* What a call came to, kept for the calls like it. */
+/*
+ * The plan cache of a communicator: finds the plan for a call, and chooses and builds it on a miss.
+ */
 #ifndef COMM_PLAN_CACHE_H
 #define COMM_PLAN_CACHE_H
 
-#include "algo/algo.h"
-#include "comm/shape.h"
-#include "engine/run.h"
+#include "comm/comm.h"
 
-#define COMM_CACHE_ENTRIES 32 /* shapes of collectives that are kept prepared; a power of 2 */
+/* Frees the cached plans and the plan cache entries. */
+void comm_plans_free(struct coll_comm *comm);
 
-/* Of a block, in calls that take the short way: what larger ones take has little to do with their
- * calls. */
-#define COMM_FASTPATH_BYTES_MAX 16384
+BASE_COLD coll_status_t comm_cache_miss(struct coll_comm *comm, comm_shape_t shape,
+                                        comm_cache_entry_t *entry);
+BASE_APART coll_status_t comm_cache_lookup_executor(struct coll_comm *comm, comm_shape_t shape,
+                                                    int executor, comm_cache_entry_t **entry);
 
-typedef struct comm_plan {
-  const algo_t *algo;
-  int root;
-  bool in_place;
-  bool fits[9]; /* whether slots have room, by element size: 1, 2, 4 and 8 bytes */
-  plan_t *plan;
-} comm_plan_t;
-
-/* How collectives of a shape are carried out: the next one like it asks nobody, works nothing out
- * again and allocates nothing. */
-typedef struct comm_cache_entry {
-  comm_shape_t shape; /* traits 0: none yet */
-  const comm_plan_t *plan;
-  engine_run_t run;
-  bool repeats; /* nothing is to be done beside the run, which can be begun again */
-  size_t send_bytes, recv_bytes; /* this rank's, of what repeats; 0: it has no such buffer */
-  flight_call_t id;              /* of call 0, without history */
-  engine_call_t call;            /* all but buffers and id, which differ from call to call */
-} comm_cache_entry_t;
-
-/* The only place where it may be. Fibonacci hashing. */
-BASE_INLINE comm_cache_entry_t *comm_cache_slot(comm_cache_entry_t places[COMM_CACHE_ENTRIES],
-                                                comm_shape_t shape) {
-  uint64_t mixed = (shape.traits + shape.count * 64) * 0x9e3779b97f4a7c15u;
-  return &places[(mixed >> 32) * COMM_CACHE_ENTRIES >> 32];
+/* Finds the plan cache entry for calls of this shape. executor: the rank that executes the call, if
+ * the plan is a last-arriver plan (algo.h). The caller fills in the buffers of entry->call; the
+ * engine binds entry->run. The entry is valid until the next lookup. */
+BASE_INLINE coll_status_t comm_cache_lookup(struct coll_comm *comm, comm_shape_t shape,
+                                            int executor, comm_cache_entry_t **entry) {
+  comm_cache_entry_t *slot = comm_cache_slot(comm->cache, shape);
+  if (!comm_shape_is(slot->shape, shape)) COLL_TRY(comm_cache_miss(comm, shape, slot));
+  if (executor != 0 && slot->plan->algo->by_executor)
+    return comm_cache_lookup_executor(comm, shape, executor, entry);
+  comm->used[comm_traits_of(shape).collective] = slot->plan->algo;
+  *entry = slot;
+  return COLL_OK;
 }
+
+/* Forces an algorithm, by its name, for the calls it supports; NULL: the tuner chooses. */
+void comm_force(struct coll_comm *comm, coll_collective_t collective, const char *algo);
+
+/* Whether all ranks skip the address exchange of the current call (`bytes` per block): a recent
+ * exchange for this size class found memory that cannot be mapped, and no algorithm is forced.
+ * comm_note_unmappable records that the exchange of the current call found such memory. */
+bool comm_exchange_is_skipped(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
+void comm_note_unmappable(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
+
+/* The estimated time of the index-th algorithm for such a call (op sum if it reduces), with the
+ * same rules as comm_cache_lookup, and whether it is the chosen one. COLL_ERROR_INVALID past the
+ * last algorithm. */
+coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
+                            coll_dtype_t dtype, plan_reach_t reach, int index,
+                            tune_estimate_t *estimate, bool *chosen);
 
 #endif

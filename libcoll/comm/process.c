@@ -1,5 +1,6 @@
-/* A list through the communicators themselves, so that adding one cannot fail. The lock is held for
- * as long as a visit takes. */
+/*
+ * An intrusive list, so that adding a communicator cannot fail. The lock is held during all visits.
+ */
 #include "comm/process.h"
 
 #include <pthread.h>
@@ -7,7 +8,7 @@
 #include "comm/comm.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct coll_comm *first, *last; /* under lock */
+static struct coll_comm *first, *last; /* guarded by lock */
 
 void comm_process_add(struct coll_comm *comm) {
   comm_link_t *own = &comm->link;

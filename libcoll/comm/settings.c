@@ -1,4 +1,6 @@
-/* The knobs of this room, and how a config overrides them. */
+/*
+ * The knobs of this room, and the rules by which a config overrides them.
+ */
 #include "comm/settings.h"
 
 #include <stddef.h>
@@ -16,11 +18,11 @@ static const base_knob_t knobs[] = {
      .fallback = "60000",
      .min = 1,
      .max = 86400000,
-     .help = "milliseconds to wait for the other ranks when a communicator is made"},
+     .help = "milliseconds to wait for the other ranks when a communicator is created"},
     {.name = "COLL_INTERFACE_ADDRESS",
      .kind = BASE_KNOB_TEXT,
      .fallback = "127.0.0.1",
-     .help = "numeric address on which coll_unique_id_create listens"},
+     .help = "numeric address that coll_unique_id_create listens on"},
     {.name = "COLL_TUNE",
      .kind = BASE_KNOB_WORD,
      .fallback = "auto",
@@ -31,19 +33,19 @@ static const base_knob_t knobs[] = {
      .kind = BASE_KNOB_INTEGER,
      .fallback = "0",
      .max = 1,
-     .help = "1: the bits of a reduction depend on values, dtype, op and the number of ranks "
-             "alone, whatever machine, memory and algorithm; the same on all ranks"},
+     .help = "1: the bits of a reduction depend only on values, dtype, op and the number of "
+             "ranks, not on machine, memory or algorithm; must be the same on all ranks"},
     {.name = "COLL_HANG_MS",
      .kind = BASE_KNOB_INTEGER,
      .fallback = "30000",
      .max = 86400000,
-     .help = "milliseconds that a call waits before the ranks that it waits for are reported on "
-             "standard error; 0: never"},
+     .help = "milliseconds that a call waits before it reports on standard error which ranks it "
+             "waits for; 0: never"},
     {.name = "COLL_CALL_TIMEOUT_MS",
      .kind = BASE_KNOB_INTEGER,
      .fallback = "0",
      .max = 86400000,
-     .help = "milliseconds that a call waits before it fails, with the communicator, on all "
+     .help = "milliseconds that a call waits before it fails and ends the communicator on all "
              "ranks; 0: never"},
 };
 
@@ -63,31 +65,32 @@ const base_knob_t *comm_knob(int index) {
   return index >= 0 && index < KNOB_COUNT ? &knobs[index] : NULL;
 }
 
-/* Up to this size a config ends in padding behind create_timeout_ms, which was the last field of
- * programs built with the first coll.h. */
+/* A config of up to this size ends with padding behind create_timeout_ms, which was the last field
+ * of the first coll.h. Programs built with it are still supported. */
 #define CONFIG_BYTES_FIRST 16
 
 #define CONFIG_HAS(config, field)                 \
   ((config)->struct_bytes > CONFIG_BYTES_FIRST && \
    (config)->struct_bytes >= offsetof(coll_comm_config_t, field) + sizeof((config)->field))
 
-/* The config, with 0 for fields that it lacks. */
-static coll_status_t complete(const coll_comm_config_t *config, coll_comm_config_t *whole) {
-  *whole = (coll_comm_config_t)COLL_COMM_CONFIG_INIT;
+/* Copies the config; fields that an older config lacks become 0. */
+static coll_status_t read_config(const coll_comm_config_t *config, coll_comm_config_t *full) {
+  *full = (coll_comm_config_t)COLL_COMM_CONFIG_INIT;
   if (config == NULL) return COLL_OK;
   if (config->struct_bytes < CONFIG_BYTES_FIRST || config->create_timeout_ms < 0) {
     return base_fail(COLL_ERROR_INVALID,
                      "the communicator's config is invalid: start from COLL_COMM_CONFIG_INIT, "
                      "and set no negative timeout");
   }
-  whole->create_timeout_ms = config->create_timeout_ms;
-  if (CONFIG_HAS(config, hang_ms)) whole->hang_ms = config->hang_ms;
-  if (CONFIG_HAS(config, call_timeout_ms)) whole->call_timeout_ms = config->call_timeout_ms;
-  if (CONFIG_HAS(config, reproducible)) whole->reproducible = config->reproducible;
+  full->create_timeout_ms = config->create_timeout_ms;
+  if (CONFIG_HAS(config, hang_ms)) full->hang_ms = config->hang_ms;
+  if (CONFIG_HAS(config, call_timeout_ms)) full->call_timeout_ms = config->call_timeout_ms;
+  if (CONFIG_HAS(config, reproducible)) full->reproducible = config->reproducible;
   return COLL_OK;
 }
 
-/* Of the knob, unless the config has a value: 0 stands for the knob's, a negative one for never. */
+/* The limit from the config if it is set, else from the knob. In the config 0 means the knob's
+ * value and a negative value means no limit. */
 static coll_status_t read_limit(int knob, int configured_ms, uint64_t *limit_ns) {
   int64_t limit_ms;
   COLL_TRY(base_knob_integer(&knobs[knob], &limit_ms));
@@ -102,7 +105,7 @@ static coll_status_t read_reproducible(int configured, int32_t *reproducible) {
   if (configured < -1 || configured > 1) {
     return base_fail(COLL_ERROR_INVALID,
                      "the communicator's config has reproducible %d: give 1 (yes), -1 (no) or 0 "
-                     "(what COLL_REPRODUCIBLE says)",
+                     "(the value of COLL_REPRODUCIBLE)",
                      configured);
   }
   if (configured != 0) value = configured > 0;
@@ -111,13 +114,13 @@ static coll_status_t read_reproducible(int configured, int32_t *reproducible) {
 }
 
 coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings_t *settings) {
-  coll_comm_config_t whole;
+  coll_comm_config_t full;
   comm_settings_t made = {.address = base_knob_text(&knobs[KNOB_ADDRESS])};
-  COLL_TRY(complete(config, &whole));
-  COLL_TRY(read_limit(KNOB_TIMEOUT, whole.create_timeout_ms, &made.timeout_ns));
-  COLL_TRY(read_limit(KNOB_HANG, whole.hang_ms, &made.limits.hang_ns));
-  COLL_TRY(read_limit(KNOB_CALL_TIMEOUT, whole.call_timeout_ms, &made.limits.timeout_ns));
-  COLL_TRY(read_reproducible(whole.reproducible, &made.agreed.reproducible));
+  COLL_TRY(read_config(config, &full));
+  COLL_TRY(read_limit(KNOB_TIMEOUT, full.create_timeout_ms, &made.timeout_ns));
+  COLL_TRY(read_limit(KNOB_HANG, full.hang_ms, &made.limits.hang_ns));
+  COLL_TRY(read_limit(KNOB_CALL_TIMEOUT, full.call_timeout_ms, &made.limits.timeout_ns));
+  COLL_TRY(read_reproducible(full.reproducible, &made.agreed.reproducible));
   *settings = made;
   return COLL_OK;
 }

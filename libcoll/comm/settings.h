@@ -1,12 +1,14 @@
-/* What a communicator is made with: the values of the knobs, or of its config where that sets them.
+/*
+ * Settings of a communicator: values of the knobs (COLL_* variables), or of its config where that
+ * sets them.
  */
 #ifndef COMM_SETTINGS_H
 #define COMM_SETTINGS_H
 
 #include "comm/comm.h"
 
-/* Settings that decide plans or bits, which all ranks of a communicator must have alike. Compared
- * when it is made. */
+/* Settings that determine plans or results. All ranks of a communicator must have equal values,
+ * which are compared when it is created. */
 typedef struct comm_agreed {
   int32_t reproducible; /* COLL_REPRODUCIBLE: 0 or 1 */
 } comm_agreed_t;
@@ -24,7 +26,7 @@ coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings
 /* COLL_TUNE: whether to use the costs that are built into the library. */
 coll_status_t comm_costs_setting(bool *builtin);
 
-/* The index-th knob of this room, described; NULL past the end. */
+/* The index-th knob of this room; NULL past the end. */
 const struct base_knob *comm_knob(int index);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * What of a collective decides how it is carried out. It is two words, so that a call says it by
- * two stores, and a call like an earlier one is recognized by two comparisons.
+ * The shape of a collective: the properties that determine its plan. It is packed into two words,
+ * so that an API function makes it by two stores, and the plan cache compares it by two
+ * comparisons.
  */
 #ifndef COMM_SHAPE_H
 #define COMM_SHAPE_H
@@ -9,29 +10,29 @@
 #include "plan/plan.h"
 
 typedef struct comm_shape {
-  size_t count;    /* elements of a block; the largest where blocks are uneven */
-  uint64_t traits; /* all else, packed; 0: of no shape */
+  size_t count;    /* elements of a block; of the largest block if they differ */
+  uint64_t traits; /* all other properties, packed; 0: no shape */
 } comm_shape_t;
 
 typedef struct comm_traits {
   coll_collective_t collective; /* COLL_SENDRECV for sends and receives */
   coll_dtype_t dtype;
-  coll_op_t op;       /* builtin, or COMM_PREMUL */
+  coll_op_t op;       /* a built-in op, or COMM_PREMUL */
   int root;           /* or the peer of a send or receive */
-  plan_reach_t reach; /* the furthest that the memory at hand allows */
+  plan_reach_t reach; /* the furthest reach that the call's memory allows */
   bool in_place;
 } comm_traits_t;
 
-/* Stands for all premul-sums: each rank scales what it gives, and the rest is a sum. */
+/* The op of all premul-sums: each rank scales its input, and the rest is a sum. */
 #define COMM_PREMUL COLL_OP_BUILTIN_COUNT
 
 enum {
-  COMM_OP_SHIFT = 32, /* the root is below */
+  COMM_OP_SHIFT = 32, /* bits 0 to 31 hold the root */
   COMM_DTYPE_SHIFT = 40,
   COMM_COLLECTIVE_SHIFT = 48,
   COMM_REACH_SHIFT = 56,
   COMM_IN_PLACE_SHIFT = 62,
-  COMM_TRAITS_SHIFT = 63 /* tells traits from none */
+  COMM_TRAITS_SHIFT = 63 /* always set, so that traits are never 0 */
 };
 
 BASE_INLINE uint64_t comm_traits_pack(comm_traits_t traits) {

@@ -1,8 +1,8 @@
 /*
- * An allgather on the parent gives every rank the color, key and address of all others; then the
- * ranks of a color connect. A second allgather confirms that all have. A rank that fails in between
- * finishes the parent, and one that waits for its peers watches the parent's health, so that a
- * failure is known to all at once, with the rank that caused it.
+ * An allgather on the parent gives every rank the color, key and record of all others. Then the
+ * ranks of each color connect. A second allgather confirms that all have connected. A rank that
+ * fails in between ends the parent, and a rank that waits for its peers checks the parent, so that
+ * all ranks learn of a failure at once, with the rank that caused it.
  */
 #include "comm/split.h"
 
@@ -16,14 +16,14 @@
 #include "comm/create.h"
 #include "comm/lock.h"
 
-#define CAUSE_NS 1000000000u /* wait for the parent to show why a peer disconnected */
+#define CAUSE_NS 1000000000u /* how long to wait until the parent shows why a peer disconnected */
 #define CHECK_NS 10000000u
-#define SETTLE_NS 20000000u /* a process that exits closes its sockets one after the other */
+#define EXIT_NS 20000000u /* time in which an exiting process closes all of its sockets */
 
 typedef struct request {
   int32_t color, key;
   int32_t rank;   /* in the parent */
-  int32_t failed; /* this rank cannot take part: no rank gets a child */
+  int32_t failed; /* this rank cannot take part, so no rank gets a child */
   uint64_t session;
   comm_record_t record;
 } request_t;
@@ -36,7 +36,7 @@ static int compare_requests(const void *left, const void *right) {
 }
 
 /* An allgather of `bytes` from each of the parent's ranks. */
-static coll_status_t exchange(struct coll_comm *parent, const void *own, size_t bytes, void *all) {
+static coll_status_t allgather(struct coll_comm *parent, const void *own, size_t bytes, void *all) {
   const comm_traits_t traits = {
       .collective = COLL_ALLGATHER, .dtype = COLL_UINT8, .reach = PLAN_REACH_SCRATCH};
   const comm_call_t call = {.kind = COMM_COLLECTIVE,
@@ -48,14 +48,14 @@ static coll_status_t exchange(struct coll_comm *parent, const void *own, size_t 
   return comm_call_run(&call);
 }
 
-/* Moves the requests of `color` to the front and sorts them; returns how many there are. */
-static int keep_color(request_t requests[], int count, int color) {
-  int kept = 0;
+/* Moves the requests of `color` to the front and sorts them. Returns their number. */
+static int select_color(request_t requests[], int count, int color) {
+  int selected = 0;
   for (int i = 0; i < count; i++) {
-    if (requests[i].color == color) requests[kept++] = requests[i];
+    if (requests[i].color == color) requests[selected++] = requests[i];
   }
-  qsort(requests, (size_t)kept, sizeof *requests, compare_requests);
-  return kept;
+  qsort(requests, (size_t)selected, sizeof *requests, compare_requests);
+  return selected;
 }
 
 static coll_status_t check_all_can(const struct coll_comm *parent, const request_t requests[]) {
@@ -68,13 +68,13 @@ static coll_status_t check_all_can(const struct coll_comm *parent, const request
   return COLL_OK;
 }
 
-/* Fills in this rank's request. A rank that fails here still takes part in the allgather. */
+/* Fills in this rank's request. A rank that fails here must still take part in the allgather. */
 static coll_status_t make_request(const struct coll_comm *parent, shm_mesh_t *mesh,
                                   request_t *own) {
   if (getrandom(&own->session, sizeof own->session, 0) != (ssize_t)sizeof own->session) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a communicator");
   }
-  COLL_TRY(comm_introduce(mesh, &own->record));
+  COLL_TRY(comm_listen(mesh, &own->record));
   own->record.costs = parent->costs;
   own->record.agreed.reproducible = parent->reproducible;
   return COLL_OK;
@@ -82,7 +82,7 @@ static coll_status_t make_request(const struct coll_comm *parent, shm_mesh_t *me
 
 /* ---- failures -------------------------------------------------------------------------------*/
 
-/* Finishes the parent: its ranks are no longer in the same call. */
+/* Ends the parent: its ranks are no longer in the same call. */
 static void finish_parent(struct coll_comm *parent, coll_status_t status, int failed_rank) {
   comm_lock_take(parent, comm_lock_ticket(parent));
   comm_finish(parent, status, failed_rank);
@@ -91,29 +91,28 @@ static void finish_parent(struct coll_comm *parent, coll_status_t status, int fa
 
 typedef struct health {
   struct coll_comm *parent;
-  int failed_rank; /* of the parent, once the check has found one; this rank before */
+  int failed_rank; /* rank in the parent; this rank until a check finds another */
 } health_t;
 
-/* The parent was finished by another rank: returns why, and sets the rank it was finished for. */
+/* Another rank has ended the parent: returns the reason and sets health->failed_rank. */
 static coll_status_t fail_finished(struct coll_comm *parent, health_t *health) {
   transport_reason_t reason;
-  base_clock_sleep_ns(SETTLE_NS);
+  base_clock_sleep_ns(EXIT_NS);
   if (parent->local->ops->aborted(parent->local, &reason)) health->failed_rank = reason.failed_rank;
   return comm_failure(parent);
 }
 
-/* The check of shm_mesh_watch_t. A rank that gives up finishes the parent before it exits. So if
- * the parent is finished, the rank it was finished for is the cause, not a rank that has exited
- * since. */
+/* The check of shm_mesh_watch_t. A failing rank ends the parent before it exits. So if the parent
+ * has ended, the rank named in its reason is the cause, not a rank that has exited since. */
 static coll_status_t check_parent(void *context) {
   health_t *health = context;
   struct coll_comm *parent = health->parent;
   transport_t *local = parent->local;
-  if (!comm_is_sound(parent)) return fail_finished(parent, health);
+  if (!comm_is_usable(parent)) return fail_finished(parent, health);
   for (int peer = 0; peer < parent->size; peer++) {
     if (peer == parent->rank) continue;
     if (local->ops->peer_state(local, peer) != TRANSPORT_PEER_LOST) continue;
-    if (!comm_is_sound(parent)) return fail_finished(parent, health);
+    if (!comm_is_usable(parent)) return fail_finished(parent, health);
     health->failed_rank = peer;
     return base_fail(COLL_ERROR_RANK_LOST,
                      "rank %d: rank %d (pid %d) died while the communicator was being split",
@@ -122,8 +121,8 @@ static coll_status_t check_parent(void *context) {
   return COLL_OK;
 }
 
-/* A peer has disconnected: it died, or it gave up because of another rank. Returns the cause, or,
- * if the parent shows none in time, the failure as it was. */
+/* A peer has disconnected: it died, or it failed because of another rank. Returns the cause, or the
+ * original failure if the parent shows no cause in time. */
 static coll_status_t find_cause(health_t *health, coll_status_t status) {
   char text[COMM_ERROR_BYTES];
   snprintf(text, sizeof text, "%s", base_last_error());
@@ -159,12 +158,12 @@ static coll_status_t connect_members(shm_mesh_t *mesh, const request_t members[]
   status = comm_connect(mesh, rank, count, records, members[0].session, deadline_ns, &watch, child);
   if (status == COLL_OK) (*child)->limits = health->parent->limits;
   free(records);
-  bool hung_up = status == COLL_ERROR_RANK_LOST && health->failed_rank == health->parent->rank;
-  return hung_up ? find_cause(health, status) : status;
+  bool disconnected = status == COLL_ERROR_RANK_LOST && health->failed_rank == health->parent->rank;
+  return disconnected ? find_cause(health, status) : status;
 }
 
 /* Connects the ranks of this rank's color, if it has one, and waits until all ranks of the parent
- * have done so. If one of them fails, all do. */
+ * have connected. If one of them fails, all fail. */
 static coll_status_t make_child(struct coll_comm *parent, shm_mesh_t *mesh, request_t requests[],
                                 int color, struct coll_comm **child) {
   health_t health = {.parent = parent, .failed_rank = parent->rank};
@@ -173,7 +172,7 @@ static coll_status_t make_child(struct coll_comm *parent, shm_mesh_t *mesh, requ
   if (color < 0) {
     shm_mesh_close(mesh);
   } else {
-    int count = keep_color(requests, parent->size, color);
+    int count = select_color(requests, parent->size, color);
     status = connect_members(mesh, requests, count, &health, &made);
   }
   if (status != COLL_OK) {
@@ -181,7 +180,7 @@ static coll_status_t make_child(struct coll_comm *parent, shm_mesh_t *mesh, requ
     return status;
   }
   const char own = 0;
-  status = exchange(parent, &own, sizeof own, requests); /* the buffer is not needed any more */
+  status = allgather(parent, &own, sizeof own, requests); /* reuses the buffer of the requests */
   if (status == COLL_OK) {
     *child = made;
   } else if (made != NULL) {
@@ -201,7 +200,7 @@ coll_status_t comm_split(struct coll_comm *parent, int color, int key, struct co
   }
   coll_status_t own_status = make_request(parent, &mesh, &own);
   own.failed = own_status != COLL_OK;
-  status = exchange(parent, &own, sizeof own, requests);
+  status = allgather(parent, &own, sizeof own, requests);
   if (status == COLL_OK) status = own_status;
   if (status == COLL_OK) status = check_all_can(parent, requests);
   if (status == COLL_OK) {

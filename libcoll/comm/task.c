@@ -1,6 +1,6 @@
 /*
- * A collective chooses its plan, meets the others if the plan reaches into users' memory (and
- * chooses again if that turns out not to be mappable), runs, and turns a sum into an average.
+ * A collective looks up its plan, exchanges buffer addresses if the plan maps users' memory (and
+ * looks up another plan if some of it cannot be mapped), runs, and divides a sum into an average.
  */
 #include "comm/task.h"
 
@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "comm/coalesce.h"
+#include "comm/plan_cache.h"
 #include "transport/shm/memory.h"
 
 static size_t buffer_elements(const comm_call_t *call, plan_buffer_t buffer) {
@@ -25,8 +26,8 @@ static bool is_of_op(const comm_call_t *call, coll_op_t op) {
   return traits.op == op && base_collective_reduces(traits.collective);
 }
 
-/* Of a block; 0 where only pairs of ranks know. */
-static size_t common_bytes(const comm_call_t *call) {
+/* Bytes of a block; 0 for alltoallv, whose sizes only pairs of ranks know. */
+static size_t block_bytes(const comm_call_t *call) {
   size_t element_bytes = base_dtype_bytes(comm_traits_of(call->shape).dtype);
   return call->blocks != NULL ? 0 : call->shape.count * element_bytes;
 }
@@ -37,11 +38,11 @@ BASE_APART static void point_at_blocks(engine_call_t *engine_call, const size_t 
   engine_call->output_blocks = (engine_blocks_t){blocks + 2 * size, blocks + 3 * size};
 }
 
-BASE_INLINE coll_status_t prepare(comm_task_t *task, comm_shape_t shape) {
+BASE_INLINE coll_status_t look_up_entry(comm_task_t *task, comm_shape_t shape) {
   const comm_call_t *call = task->call;
   struct coll_comm *comm = call->comm;
-  int lead = comm->executors > 1 ? (int)(task->number % (unsigned)comm->executors) : 0;
-  COLL_TRY(comm_cache_lookup(comm, shape, lead, &task->entry));
+  int executor = comm->executors > 1 ? (int)(task->number % (unsigned)comm->executors) : 0;
+  COLL_TRY(comm_cache_lookup(comm, shape, executor, &task->entry));
   engine_call_t *engine_call = &task->entry->call;
   engine_call->input = task->scaled != NULL ? task->scaled : call->send;
   engine_call->output = call->recv;
@@ -50,8 +51,9 @@ BASE_INLINE coll_status_t prepare(comm_task_t *task, comm_shape_t shape) {
   return COLL_OK;
 }
 
-/* As far as `reach`; what was scaled has a buffer of its own. The call keeps its identity. */
-BASE_APART static coll_status_t prepare_within(comm_task_t *task, plan_reach_t reach) {
+/* Looks up a plan of at most `reach`. A scaled input is in its own buffer, so the call is not in
+ * place. The call keeps its identity. */
+BASE_APART static coll_status_t look_up_within(comm_task_t *task, plan_reach_t reach) {
   flight_call_t id = task->engine_call->id;
   uint64_t history = task->engine_call->history;
   comm_shape_t shape = task->call->shape;
@@ -59,13 +61,13 @@ BASE_APART static coll_status_t prepare_within(comm_task_t *task, plan_reach_t r
   traits.reach = reach;
   traits.in_place = traits.in_place && task->scaled == NULL;
   shape.traits = comm_traits_pack(traits);
-  COLL_TRY(prepare(task, shape));
+  COLL_TRY(look_up_entry(task, shape));
   task->engine_call->id = id;
   task->engine_call->history = history;
   return COLL_OK;
 }
 
-/* What tells the call from one that is alike but for the group it is in, or is no split. */
+/* Adds to the identity the membership in a group, and whether the call is a split. */
 static flight_call_t identity_of(const comm_call_t *call, flight_call_t id) {
   if (!call->splits && !call->continues && call->coalesced == NULL) return id;
   flight_words_t words = flight_call_words(id);
@@ -75,8 +77,8 @@ static flight_call_t identity_of(const comm_call_t *call, flight_call_t id) {
   return flight_call_make(&words);
 }
 
-/* Every member of a coalesced group has a number and is recorded. They travel under the first
- * one's number, with the digest of all of them for a count. */
+/* Every coalesced call has a number and is recorded. The messages carry the first call's number,
+ * and the digest of all of them as count. */
 BASE_APART static void begin_coalesced(comm_task_t *task) {
   struct coll_comm *comm = task->call->comm;
   const struct comm_coalesced *coalesced = task->call->coalesced;
@@ -84,14 +86,14 @@ BASE_APART static void begin_coalesced(comm_task_t *task) {
   uint64_t history = comm->history;
   flight_call_t member = task->id;
   for (size_t i = 0; i < coalesced->count; i++) {
-    member.count = coalesced->pieces[i].bytes / engine_call->element_bytes;
+    member.count = coalesced->members[i].bytes / engine_call->element_bytes;
     comm_collective_begin(comm, member, &scratch);
   }
   engine_call->id = (flight_call_t){flight_what_at(task->id.what, task->number), comm->history};
   engine_call->history = history;
 }
 
-/* The call takes its number. */
+/* Numbers the call. */
 static void begin_collective(comm_task_t *task) {
   struct coll_comm *comm = task->call->comm;
   task->id = identity_of(task->call, task->entry->id);
@@ -112,24 +114,26 @@ static coll_status_t begin_run(comm_task_t *task) {
                           task->engine_call);
 }
 
-/* Whether a call of the shape that is prepared comes to no more than its run. */
-static bool is_all_run(const comm_task_t *task) {
+/* Whether calls of this shape need nothing but the run: no scaling, no division, no change of the
+ * executor rank. */
+static bool needs_only_run(const comm_task_t *task) {
   const comm_call_t *call = task->call;
-  bool in_turns = call->comm->executors > 1 && task->entry->plan->algo->by_executor;
-  return !in_turns && !is_of_op(call, COMM_PREMUL) && !is_of_op(call, COLL_AVG);
+  bool varies = call->comm->executors > 1 && task->entry->plan->algo->by_executor;
+  return !varies && !is_of_op(call, COMM_PREMUL) && !is_of_op(call, COLL_AVG);
 }
 
-/* Whether calls like this one, which has begun its run, take the short way (repeat.h). */
-static void note_repeats(const comm_task_t *task) {
-  comm_cache_entry_t *prepared = task->entry;
+/* Records in the entry whether calls of this shape may take the fast path (fastpath.h). The run has
+ * begun. */
+static void note_fastpath(const comm_task_t *task) {
+  comm_cache_entry_t *entry = task->entry;
   size_t element_bytes = task->engine_call->element_bytes;
-  prepared->repeats = task->run->can_restart && is_all_run(task) &&
-                      common_bytes(task->call) <= COMM_FASTPATH_BYTES_MAX;
-  prepared->send_bytes = buffer_elements(task->call, PLAN_INPUT) * element_bytes;
-  prepared->recv_bytes = buffer_elements(task->call, PLAN_OUTPUT) * element_bytes;
+  entry->is_fast = task->run->can_restart && needs_only_run(task) &&
+                   block_bytes(task->call) <= COMM_FASTPATH_BYTES_MAX;
+  entry->send_bytes = buffer_elements(task->call, PLAN_INPUT) * element_bytes;
+  entry->recv_bytes = buffer_elements(task->call, PLAN_OUTPUT) * element_bytes;
 }
 
-/* Every rank's premul-sum is a plain sum of buffers that the scalar went over first. */
+/* A premul-sum is a plain sum of inputs that each rank has scaled before. */
 BASE_COLD static coll_status_t scale_and_prepare(comm_task_t *task) {
   const comm_call_t *call = task->call;
   coll_dtype_t dtype = comm_traits_of(call->shape).dtype;
@@ -137,58 +141,60 @@ BASE_COLD static coll_status_t scale_and_prepare(comm_task_t *task) {
   COLL_TRY(shm_memory_alloc(elements * base_dtype_bytes(dtype), &task->scaled));
   COLL_TRY(
       call->comm->world.device->scale(task->scaled, call->send, elements, dtype, &call->scalar));
-  return prepare_within(task, PLAN_REACH_USER);
+  return look_up_within(task, PLAN_REACH_USER);
 }
 
-/* The meeting found, or is going to find, that not all memory can be mapped. */
-static coll_status_t choose_unmapped(comm_task_t *task) {
+/* The address exchange found, or will find, memory that cannot be mapped: looks up a plan that maps
+ * none. */
+static coll_status_t choose_without_mapping(comm_task_t *task) {
   comm_note_unmappable(task->call->comm, comm_traits_of(task->call->shape).collective,
-                       common_bytes(task->call));
-  return prepare_within(task, PLAN_REACH_SCRATCH);
+                       block_bytes(task->call));
+  return look_up_within(task, PLAN_REACH_SCRATCH);
 }
 
-/* A rank whose own memory cannot be mapped knows how the meeting ends. It says so and goes on at
- * once by way of scratch, unless that takes messages, which would get in front of the offers. */
-static coll_status_t forestall_meeting(comm_task_t *task) {
+/* A rank whose own memory cannot be mapped knows that the exchange will fail. It sends its
+ * addresses and runs the unmapped plan at once, unless that plan uses messages, which would be
+ * received in place of the addresses. */
+static coll_status_t skip_futile_exchange(comm_task_t *task) {
   bool moved, done, mappable;
-  COLL_TRY(choose_unmapped(task));
+  COLL_TRY(choose_without_mapping(task));
   if (task->entry->plan->plan->message_chunks > 0) return COLL_OK;
-  COLL_TRY(engine_exchange_advance(&task->handshake, &moved, &done, &mappable));
-  if (task->handshake.sent < task->call->comm->size - 1) return COLL_OK;
-  task->offers_due = !done;
+  COLL_TRY(engine_exchange_advance(&task->exchange, &moved, &done, &mappable));
+  if (task->exchange.sent < task->call->comm->size - 1) return COLL_OK;
+  task->addresses_due = !done;
   return begin_run(task);
 }
 
-/* The plan reaches into users' memory, if that can be mapped. */
-BASE_APART static coll_status_t begin_meeting(comm_task_t *task) {
+/* For a plan that maps users' memory. */
+BASE_APART static coll_status_t begin_exchange(comm_task_t *task) {
   const comm_call_t *call = task->call;
   coll_collective_t collective = comm_traits_of(call->shape).collective;
-  if (comm_exchange_is_skipped(call->comm, collective, common_bytes(call))) {
-    COLL_TRY(prepare_within(task, PLAN_REACH_SCRATCH));
+  if (comm_exchange_is_skipped(call->comm, collective, block_bytes(call))) {
+    COLL_TRY(look_up_within(task, PLAN_REACH_SCRATCH));
     return begin_run(task);
   }
   size_t bytes = task->engine_call->element_bytes;
-  COLL_TRY(engine_exchange_begin(&task->handshake, &call->comm->world, task->engine_call,
+  COLL_TRY(engine_exchange_begin(&task->exchange, &call->comm->world, task->engine_call,
                                  buffer_elements(call, PLAN_INPUT) * bytes,
                                  buffer_elements(call, PLAN_OUTPUT) * bytes));
   task->state = COMM_TASK_EXCHANGING;
-  return task->handshake.own_mappable ? COLL_OK : forestall_meeting(task);
+  return task->exchange.own_mappable ? COLL_OK : skip_futile_exchange(task);
 }
 
 static coll_status_t start_collective(comm_task_t *task) {
   const comm_call_t *call = task->call;
   task->number = call->comm->sequence;
   if (call->coalesced != NULL) comm_coalesced_gather(call);
-  COLL_TRY(prepare(task, call->shape));
+  COLL_TRY(look_up_entry(task, call->shape));
   begin_collective(task);
   if (call->shape.count > 0 && is_of_op(call, COMM_PREMUL)) COLL_TRY(scale_and_prepare(task));
-  if (task->entry->plan->plan->reach == PLAN_REACH_USER) return begin_meeting(task);
+  if (task->entry->plan->plan->reach == PLAN_REACH_USER) return begin_exchange(task);
   COLL_TRY(begin_run(task));
-  note_repeats(task);
+  note_fastpath(task);
   return COLL_OK;
 }
 
-/* Both sides of a pair give their messages the same identity, and are recorded under their own. */
+/* Both ranks of a pair use the same identity on the wire; the recorders show send and receive. */
 static void identify_pair(comm_task_t *task, const comm_traits_t *traits,
                           engine_call_t *engine_call, uint64_t number) {
   const comm_call_t *call = task->call;
@@ -205,7 +211,8 @@ static void identify_pair(comm_task_t *task, const comm_traits_t *traits,
   flight_record(call->comm->local->flight, number, task->id.what, task->id.count);
 }
 
-/* Sends and receives of a pair are numbered, so that each side knows which the other is in. */
+/* Sends and receives of a pair are numbered, so that each rank can compare its call with the
+ * peer's. */
 static coll_status_t start_pair(comm_task_t *task) {
   const comm_call_t *call = task->call;
   const comm_traits_t traits = comm_traits_of(call->shape);
@@ -231,21 +238,21 @@ coll_status_t comm_task_start(comm_task_t *task) {
   return task->call->kind == COMM_COLLECTIVE ? start_collective(task) : start_pair(task);
 }
 
-BASE_APART static coll_status_t meet(comm_task_t *task, bool *moved) {
+BASE_APART static coll_status_t advance_exchange(comm_task_t *task, bool *moved) {
   bool done, mappable;
-  COLL_TRY(engine_exchange_advance(&task->handshake, moved, &done, &mappable));
+  COLL_TRY(engine_exchange_advance(&task->exchange, moved, &done, &mappable));
   if (!done) return COLL_OK;
   *moved = true;
-  if (!mappable) COLL_TRY(choose_unmapped(task));
+  if (!mappable) COLL_TRY(choose_without_mapping(task));
   return begin_run(task);
 }
 
-/* The peers' offers are still to be taken, so that the next call does not find them. */
-BASE_APART static coll_status_t hear_the_rest(comm_task_t *task, bool *moved) {
-  bool heard, done, mappable;
-  COLL_TRY(engine_exchange_advance(&task->handshake, &heard, &done, &mappable));
-  *moved = *moved || heard;
-  task->offers_due = !done;
+/* Receives the remaining addresses, so that the next call does not receive them. */
+BASE_APART static coll_status_t take_remaining_addresses(comm_task_t *task, bool *moved) {
+  bool received, done, mappable;
+  COLL_TRY(engine_exchange_advance(&task->exchange, &received, &done, &mappable));
+  *moved = *moved || received;
+  task->addresses_due = !done;
   return COLL_OK;
 }
 
@@ -270,7 +277,7 @@ static coll_status_t finish(comm_task_t *task) {
 
 coll_status_t comm_task_advance(comm_task_t *task, bool *moved) {
   *moved = false;
-  if (task->state == COMM_TASK_EXCHANGING) COLL_TRY(meet(task, moved));
+  if (task->state == COMM_TASK_EXCHANGING) COLL_TRY(advance_exchange(task, moved));
   if (task->state != COMM_TASK_RUNNING) return COLL_OK;
   if (!task->ran) {
     bool ran;
@@ -278,34 +285,34 @@ coll_status_t comm_task_advance(comm_task_t *task, bool *moved) {
     *moved = *moved || ran;
     if (!task->ran) return COLL_OK;
   }
-  if (task->offers_due) COLL_TRY(hear_the_rest(task, moved));
-  return task->offers_due ? COLL_OK : finish(task);
+  if (task->addresses_due) COLL_TRY(take_remaining_addresses(task, moved));
+  return task->addresses_due ? COLL_OK : finish(task);
 }
 
 void comm_task_waits_for(const comm_task_t *task, base_ranks_t *ranks) {
   if (task->state == COMM_TASK_RUNNING && !task->ran) {
     engine_run_waits_for(task->run, ranks);
   } else if (comm_task_is_under_way(task)) {
-    engine_exchange_waits_for(&task->handshake, ranks);
+    engine_exchange_waits_for(&task->exchange, ranks);
   }
 }
 
-bool comm_task_standstill(const comm_task_t *task, uint64_t *place, uint64_t *missing) {
+bool comm_task_progress(const comm_task_t *task, uint64_t *progress, uint64_t *missing) {
   uint32_t within = 0;
   if (task->call->kind != COMM_COLLECTIVE) return false;
   if (task->state == COMM_TASK_RUNNING && !task->ran) {
     engine_run_standstill(task->run, &within, missing);
   } else {
-    *missing = engine_exchange_missing(&task->handshake);
+    *missing = engine_exchange_missing(&task->exchange);
   }
-  *place = (task->number + 1) << 32 | within;
+  *progress = (task->number + 1) << 32 | within;
   return true;
 }
 
 void comm_task_free_scaled(comm_task_t *task) {
   if (task->state == COMM_TASK_DONE) {
     shm_memory_free(task->scaled);
-  } else { /* peers that are threads of this process may still be reading it */
+  } else { /* peers in this process may still be reading it */
     task->call->comm->retained_memory = task->scaled;
   }
   task->scaled = NULL;

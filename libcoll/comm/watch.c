@@ -1,31 +1,32 @@
 /*
- * What a peer sent before it died or left still counts, so a peer is given up only when it is found
- * gone twice, with a look at everything in between that moved nothing.
+ * Messages that a peer sent before it died or left must still be received. So a peer counts as lost
+ * only when it was found lost twice, with a poll of all inputs in between that brought no progress.
  */
 #include "comm/watch.h"
 
 #include "base/clock.h"
+#include "comm/cross_wait.h"
 #include "comm/deadlock.h"
-#include "comm/elsewhere.h"
 #include "comm/hang.h"
 
-/* How often all ranks of a collective are looked at, beside those that are waited for directly:
- * whoever we wait for may itself wait for one that is gone. And sooner in a wait that just began.
- */
-#define ROLL_CALL_SLEEPS 25
+/* Sleeps between two checks of all ranks of a collective, not only of those that are waited for
+ * directly: a rank that we wait for may itself wait for a lost one. In a new wait the checks are
+ * more frequent. */
+#define ALL_PEERS_SLEEPS 25
 
-/* How often a process looks whether all of its threads wait. */
-#define ELSEWHERE_SLEEPS 4
+/* Sleeps between two checks of whether all threads of the process wait. */
+#define CROSS_WAIT_SLEEPS 4
 
-static bool is_roll_call(int sleeps) {
-  return sleeps % ROLL_CALL_SLEEPS == 0 || (sleeps & (sleeps - 1)) == 0;
+static bool checks_all_peers(int sleeps) {
+  return sleeps % ALL_PEERS_SLEEPS == 0 || (sleeps & (sleeps - 1)) == 0;
 }
 
 /* ---- publishing -----------------------------------------------------------------------------*/
 
-/* What this rank waits for on one communicator: the first of its tasks under way names the call,
- * and all of them the ranks. */
-static void publish(comm_wait_t *wait, struct coll_comm *comm, comm_task_t tasks[], size_t count) {
+/* Publishes this rank's wait on one communicator. The first of its tasks under way names the call;
+ * the set of ranks is the union over all of them. */
+static void publish(comm_watch_t *watch, struct coll_comm *comm, comm_task_t tasks[],
+                    size_t count) {
   comm_task_t *first = NULL;
   base_ranks_clear(&comm->waits_for);
   for (size_t i = 0; i < count; i++) {
@@ -34,8 +35,8 @@ static void publish(comm_wait_t *wait, struct coll_comm *comm, comm_task_t tasks
     comm_task_waits_for(&tasks[i], &comm->waits_for);
   }
   bool collective = first->call->kind == COMM_COLLECTIVE;
-  if (wait->begin_ns == 0) wait->begin_ns = base_clock_now_ns();
-  flight_standstill_t standstill = {.begin_ns = wait->begin_ns,
+  if (watch->begin_ns == 0) watch->begin_ns = base_clock_now_ns();
+  flight_standstill_t standstill = {.begin_ns = watch->begin_ns,
                                     .collectives = comm->sequence,
                                     .history = comm->history,
                                     .number = first->number,
@@ -48,22 +49,23 @@ static void publish(comm_wait_t *wait, struct coll_comm *comm, comm_task_t tasks
   comm->local->ops->publish(comm->local);
 }
 
-void comm_watch_end(comm_wait_t *wait) {
-  comm_elsewhere_end();
-  for (size_t i = 0; i < wait->watched_count; i++) {
-    comm_task_t *task = &wait->watched[i];
-    if (!task->published) continue; /* its communicator may be gone */
+void comm_watch_end(comm_watch_t *watch) {
+  comm_cross_wait_end();
+  for (size_t i = 0; i < watch->task_count; i++) {
+    comm_task_t *task = &watch->tasks[i];
+    if (!task->published) continue; /* its communicator may be destroyed */
     struct coll_comm *comm = task->call->comm;
     task->published = false;
     flight_wait_end(comm->local->flight);
     comm->local->ops->publish(comm->local);
   }
-  wait->watched = NULL;
+  watch->tasks = NULL;
 }
 
-/* ---- peers that are gone --------------------------------------------------------------------*/
+/* ---- peers that are lost --------------------------------------------------------------------*/
 
-static coll_status_t say_gone(struct coll_comm *comm, int peer, transport_peer_state_t state) {
+static coll_status_t fail_peer_left(struct coll_comm *comm, int peer,
+                                    transport_peer_state_t state) {
   flight_standstill_t own = {0};
   char text[FLIGHT_TEXT_BYTES];
   flight_wait_read(comm->local->flight, &own);
@@ -85,24 +87,24 @@ static coll_status_t say_gone(struct coll_comm *comm, int peer, transport_peer_s
   return comm_finish(comm, status, peer);
 }
 
-/* Gives up on a peer when it is found gone for the second time in a row. */
-static coll_status_t suspect(comm_wait_t *wait, struct coll_comm *comm, int peer,
-                             transport_peer_state_t state) {
-  if (wait->suspected_comm == comm && wait->suspected_peer == peer) {
-    return say_gone(comm, peer, state);
+/* Fails if the peer was found lost for the second time in a row; otherwise remembers it. */
+static coll_status_t confirm_loss(comm_watch_t *watch, struct coll_comm *comm, int peer,
+                                  transport_peer_state_t state) {
+  if (watch->suspected_comm == comm && watch->suspected_peer == peer) {
+    return fail_peer_left(comm, peer, state);
   }
-  wait->suspected_comm = comm;
-  wait->suspected_peer = peer;
-  /* Of several communicators only one was armed: what a transport holds back (shm/slip.h), and the
-   * peer had sent, is found by the next look. */
+  watch->suspected_comm = comm;
+  watch->suspected_peer = peer;
+  /* With several communicators only one was armed. This makes the next poll find messages that the
+   * peer sent and the transport held back (shm/holdback.h). */
   comm->local->ops->arm(comm->local);
   comm->local->ops->disarm(comm->local);
   return COLL_OK;
 }
 
-/* Whether the peer is needed: it is waited for, or will never join the collective under way. A rank
- * that left with this call behind it is missed by none; should it do so between the two looks at
- * it, the next roll call sees both. */
+/* Whether the peer is needed: it is waited for, or has not completed the current collective. A rank
+ * that completed this call and then left is not needed. If it does both between the two checks, the
+ * next check of all peers sees both. */
 static bool is_needed(const struct coll_comm *comm, const comm_task_t *collective, int peer) {
   if (base_ranks_has(&comm->waits_for, peer)) return true;
   if (collective == NULL || peer == comm->rank) return false;
@@ -110,22 +112,23 @@ static bool is_needed(const struct coll_comm *comm, const comm_task_t *collectiv
   return recorder != NULL && flight_completed(recorder) <= collective->number;
 }
 
-/* *gone: a peer that is needed. */
-static coll_status_t check_peers(comm_wait_t *wait, struct coll_comm *comm,
-                                 const comm_task_t *collective, bool *gone) {
-  for (int peer = 0; peer < comm->size && !*gone; peer++) {
+/* *lost: a needed peer is lost. */
+static coll_status_t check_peers(comm_watch_t *watch, struct coll_comm *comm,
+                                 const comm_task_t *collective, bool *lost) {
+  for (int peer = 0; peer < comm->size && !*lost; peer++) {
     if (!is_needed(comm, collective, peer)) continue;
     transport_t *route = comm->world.routes[peer];
     transport_peer_state_t state = route->ops->peer_state(route, peer);
-    *gone = state != TRANSPORT_PEER_HERE;
-    if (*gone) COLL_TRY(suspect(wait, comm, peer, state));
+    *lost = state != TRANSPORT_PEER_HERE;
+    if (*lost) COLL_TRY(confirm_loss(watch, comm, peer, state));
   }
   return COLL_OK;
 }
 
 /* ---- calls that differ ----------------------------------------------------------------------*/
 
-/* Of two ranks that wait in collectives of one number, the later to publish sees the other. */
+/* Compares the current collectives. Of two ranks that wait in collectives of the same number, the
+ * one that publishes later sees the other. */
 static coll_status_t compare_calls(struct coll_comm *comm) {
   flight_standstill_t own, other;
   if (!flight_wait_read(comm->local->flight, &own) || !flight_is_collective(own.call))
@@ -136,15 +139,15 @@ static coll_status_t compare_calls(struct coll_comm *comm) {
     if (!flight_is_collective(other.call) || other.number != own.number) continue;
     if (flight_call_is(own.call, other.call) && own.history == other.history) continue;
     return comm_finish(
-        comm, comm_mismatch(comm->rank, own.number, own.call, peer, other.number, other.call),
+        comm, comm_fail_mismatch(comm->rank, own.number, own.call, peer, other.number, other.call),
         comm->rank);
   }
   return COLL_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------*/
+/* ---- watching -------------------------------------------------------------------------------*/
 
-/* The collective of the communicator that is under way, or NULL; there is one at most. */
+/* The communicator's collective under way, or NULL; there is at most one. */
 static const comm_task_t *collective_of(const struct coll_comm *comm, const comm_task_t tasks[],
                                         size_t count) {
   for (size_t i = 0; i < count; i++) {
@@ -156,20 +159,20 @@ static const comm_task_t *collective_of(const struct coll_comm *comm, const comm
   return NULL;
 }
 
-static coll_status_t watch_comm(comm_wait_t *wait, struct coll_comm *comm, comm_task_t tasks[],
-                                size_t count, bool *gone) {
+static coll_status_t watch_comm(comm_watch_t *watch, struct coll_comm *comm, comm_task_t tasks[],
+                                size_t count, bool *lost) {
   coll_status_t status = comm_failure(comm);
   if (status != COLL_OK) return comm_finish(comm, status, comm->rank);
-  publish(wait, comm, tasks, count);
-  if (wait->sleeps > 0) { /* before the first sleep there was one look only */
-    bool roll = wait->suspected_comm != NULL || is_roll_call(wait->sleeps);
-    const comm_task_t *collective = roll ? collective_of(comm, tasks, count) : NULL;
-    COLL_TRY(check_peers(wait, comm, collective, gone));
-    if (*gone) return COLL_OK;
+  publish(watch, comm, tasks, count);
+  if (watch->sleeps > 0) { /* before the first sleep there was only one poll */
+    bool all_peers = watch->suspected_comm != NULL || checks_all_peers(watch->sleeps);
+    const comm_task_t *collective = all_peers ? collective_of(comm, tasks, count) : NULL;
+    COLL_TRY(check_peers(watch, comm, collective, lost));
+    if (*lost) return COLL_OK;
   }
   COLL_TRY(compare_calls(comm));
   COLL_TRY(comm_deadlock_check(comm));
-  return comm_hang_check(comm, wait->begin_ns);
+  return comm_hang_check(comm, watch->begin_ns);
 }
 
 /* Whether an earlier task is under way on the same communicator. */
@@ -182,16 +185,16 @@ static bool is_watched(const comm_task_t tasks[], size_t index) {
   return false;
 }
 
-coll_status_t comm_watch(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
-  bool gone = false;
-  if (wait->watched == NULL) comm_elsewhere_begin();
-  wait->watched = tasks;
-  wait->watched_count = count;
-  for (size_t i = 0; i < count && !gone; i++) {
+coll_status_t comm_watch_tasks(comm_watch_t *watch, comm_task_t tasks[], size_t count) {
+  bool lost = false;
+  if (watch->tasks == NULL) comm_cross_wait_begin();
+  watch->tasks = tasks;
+  watch->task_count = count;
+  for (size_t i = 0; i < count && !lost; i++) {
     if (!comm_task_is_under_way(&tasks[i]) || is_watched(tasks, i)) continue;
-    COLL_TRY(watch_comm(wait, tasks[i].call->comm, tasks, count, &gone));
+    COLL_TRY(watch_comm(watch, tasks[i].call->comm, tasks, count, &lost));
   }
-  if (!gone) wait->suspected_comm = NULL;
-  if (wait->sleeps % ELSEWHERE_SLEEPS == ELSEWHERE_SLEEPS - 1) comm_elsewhere_publish();
+  if (!lost) watch->suspected_comm = NULL;
+  if (watch->sleeps % CROSS_WAIT_SLEEPS == CROSS_WAIT_SLEEPS - 1) comm_cross_wait_publish();
   return COLL_OK;
 }

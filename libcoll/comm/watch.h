@@ -1,19 +1,29 @@
 /*
- * What a thread that sleeps finds out about its peers: that the communicator has failed, that a
- * peer is gone, that a peer waits in another call, or that ranks wait for each other. For that,
- * each rank that sleeps publishes what it waits for in its flight recorder.
+ * Checks of a sleeping thread: whether the communicator has failed, a peer has died or left, a peer
+ * waits in a different call, or ranks wait for each other. For this, each sleeping rank publishes
+ * its wait in its flight recorder.
  */
 #ifndef COMM_WATCH_H
 #define COMM_WATCH_H
 
-#include "comm/wait.h"
+#include "comm/task.h"
 
-/* Before the first sleep and after each one that brought nothing. Fails, having finished the
- * communicator concerned, with its failure, with COLL_ERROR_RANK_LOST where a peer died, with
- * COLL_ERROR_MISMATCH (coll.h says what a mismatch is), or with COLL_ERROR_TIMEOUT (hang.h). */
-coll_status_t comm_watch(comm_wait_t *wait, comm_task_t tasks[], size_t count);
+/* The state of one wait. Initialize it with zeros. */
+typedef struct comm_watch {
+  int sleeps;                       /* since the last progress */
+  struct coll_comm *suspected_comm; /* its suspected_peer was found lost once; NULL: none */
+  int suspected_peer;
+  comm_task_t *tasks; /* their waits are published; NULL: none */
+  size_t task_count;
+  uint64_t begin_ns; /* when the wait was first published */
+} comm_watch_t;
 
-/* The tasks go on: nothing is waited for any more. */
-void comm_watch_end(comm_wait_t *wait);
+/* Called before the first sleep and after each sleep without progress. Fails, after it ended the
+ * communicator, with that communicator's failure, with COLL_ERROR_RANK_LOST if a peer died, with
+ * COLL_ERROR_MISMATCH (coll.h defines a mismatch), or with COLL_ERROR_TIMEOUT (hang.h). */
+coll_status_t comm_watch_tasks(comm_watch_t *watch, comm_task_t tasks[], size_t count);
+
+/* The tasks made progress: withdraws the published waits. */
+void comm_watch_end(comm_watch_t *watch);
 
 #endif

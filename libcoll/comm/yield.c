@@ -1,11 +1,12 @@
 /*
- * A yield that takes as long as the call into the kernel has found nobody, and one that takes
- * longer has let somebody run.
+ * A yield that takes no longer than the system call found no other thread to run; a longer one let
+ * another thread run.
  *
- * When two yields were long, and the ranks had little of the time between them, others had it. A
- * neighbour among the ranks that computes makes yields long as well, but then the ranks have it:
- * measured, more than half of it, and where one program computes beside them less than that. Ranks
- * that mostly idle may be taken for such as are kept from their cores; they have few calls to lose.
+ * If two yields were long, and the ranks used little CPU time in the interval between them, other
+ * programs used it. A rank that computes makes yields long as well, but then the ranks use most of
+ * the interval: measured, more than half of it, and less than that if another program computes
+ * beside them. Ranks that mostly idle may be mistaken for ranks that other programs displace; they
+ * make few calls, so they lose little.
  */
 #include "comm/yield.h"
 
@@ -14,34 +15,36 @@
 
 #include "base/clock.h"
 
-#define YIELDS_PER_TIMED 8u /* a clock costs a tenth of a yield */
-#define FOUND_NOBODY_NS 1000u
+#define YIELDS_PER_TIMED 8u /* reading the clock costs a tenth of a yield */
+#define EMPTY_YIELD_NS 1000u
 #define LONG_NS 500000u
-#define CROWD_MAX 6 /* halvings of the looks */
-/* Two yields between which time is counted. Less, and what runs on other cores is not seen: the
- * kernel adds it up at ticks. */
-#define APART_LEAST_NS 8000000u
-#define APART_MOST_NS 200000000u
-#define PAUSE_LEAST_NS 50000000u
-#define PAUSE_MOST_NS 400000000u
+#define CONTENTION_MAX 6 /* halvings of the poll count */
+/* Bounds of the interval between the two yields. CPU time of threads on other cores is updated at
+ * scheduler ticks only, so a shorter interval would not show it. */
+#define INTERVAL_MIN_NS 8000000u
+#define INTERVAL_MAX_NS 200000000u
+#define PAUSE_MIN_NS 50000000u
+#define PAUSE_MAX_NS 400000000u
 
 typedef struct yields {
   unsigned count;
-  int crowd;                    /* grows when others run in a yield, and shrinks when nobody does */
-  const struct coll_comm *comm; /* of the last long yield; to compare with, it may be gone */
-  uint64_t then_ns, had_ns;     /* when that was, and what the ranks had had until then */
-  uint64_t pause_ns, until_ns;  /* for which the core is not given up; pause_ns 0: no strangers */
+  int contention; /* incremented by a yield in which another thread ran, decremented by one in which
+                     none did */
+  const struct coll_comm *comm; /* of the last long yield; only compared, as it may be destroyed */
+  uint64_t long_yield_ns, cpu_ns; /* time of the last long yield, and the ranks' CPU time then */
+  uint64_t pause_ns,
+      until_ns; /* until when the core is not yielded; pause_ns 0: no other programs seen */
 } yields_t;
 
-/* Looked at before every yield: by its offset, not by a call. */
+/* initial-exec: read before every yield by its offset, not by a call. */
 static _Thread_local yields_t own __attribute__((tls_model("initial-exec")));
 
 bool comm_yield_is_costly(void) {
   return own.pause_ns > 0 && base_clock_now_ns() < own.until_ns;
 }
 
-/* Processor time of the processes of all ranks; false where it cannot be told. */
-static bool time_had_ns(const struct coll_comm *comm, uint64_t *sum_ns) {
+/* The CPU time of the processes of all ranks; false if unknown. */
+static bool read_ranks_cpu_ns(const struct coll_comm *comm, uint64_t *sum_ns) {
   *sum_ns = 0;
   for (int rank = 0; rank < comm->size; rank++) {
     struct timespec time;
@@ -56,44 +59,45 @@ static bool time_had_ns(const struct coll_comm *comm, uint64_t *sum_ns) {
 
 static void pause_from(uint64_t now_ns) {
   own.pause_ns *= 2;
-  if (own.pause_ns < PAUSE_LEAST_NS) own.pause_ns = PAUSE_LEAST_NS;
-  if (own.pause_ns > PAUSE_MOST_NS) own.pause_ns = PAUSE_MOST_NS;
+  if (own.pause_ns < PAUSE_MIN_NS) own.pause_ns = PAUSE_MIN_NS;
+  if (own.pause_ns > PAUSE_MAX_NS) own.pause_ns = PAUSE_MAX_NS;
   own.until_ns = now_ns + own.pause_ns;
 }
 
-static void note_long(const struct coll_comm *comm, uint64_t now_ns) {
-  uint64_t had_ns, apart_ns = now_ns - own.then_ns;
+static void note_long_yield(const struct coll_comm *comm, uint64_t now_ns) {
+  uint64_t cpu_ns, interval_ns = now_ns - own.long_yield_ns;
   uint64_t cores = (uint64_t)(comm->size < comm->cores ? comm->size : comm->cores);
-  bool counts = own.comm == comm && own.then_ns >= own.until_ns && apart_ns < APART_MOST_NS;
-  if (counts && apart_ns < APART_LEAST_NS) return;
-  if (!time_had_ns(comm, &had_ns)) return;
-  bool others_had = (had_ns - own.had_ns) * 5 < apart_ns * cores * 2;
+  bool counts =
+      own.comm == comm && own.long_yield_ns >= own.until_ns && interval_ns < INTERVAL_MAX_NS;
+  if (counts && interval_ns < INTERVAL_MIN_NS) return;
+  if (!read_ranks_cpu_ns(comm, &cpu_ns)) return;
+  bool others_ran = (cpu_ns - own.cpu_ns) * 5 < interval_ns * cores * 2;
   own.comm = comm;
-  own.then_ns = now_ns;
-  own.had_ns = had_ns;
-  if (counts && others_had) pause_from(now_ns);
+  own.long_yield_ns = now_ns;
+  own.cpu_ns = cpu_ns;
+  if (counts && others_ran) pause_from(now_ns);
 }
 
-static void note_short(uint64_t now_ns) {
-  uint64_t latest_ns = own.then_ns > own.until_ns ? own.then_ns : own.until_ns;
-  if (now_ns - latest_ns > APART_MOST_NS) own = (yields_t){.crowd = own.crowd};
+static void note_short_yield(uint64_t now_ns) {
+  uint64_t latest_ns = own.long_yield_ns > own.until_ns ? own.long_yield_ns : own.until_ns;
+  if (now_ns - latest_ns > INTERVAL_MAX_NS) own = (yields_t){.contention = own.contention};
 }
 
-static void note_crowd(uint64_t took_ns) {
-  if (took_ns < FOUND_NOBODY_NS) {
-    own.crowd -= own.crowd > 0;
+static void note_contention(uint64_t took_ns) {
+  if (took_ns < EMPTY_YIELD_NS) {
+    own.contention -= own.contention > 0;
   } else if (took_ns < LONG_NS) {
-    own.crowd += own.crowd < CROWD_MAX;
+    own.contention += own.contention < CONTENTION_MAX;
   }
 }
 
 int comm_yield_polls(const struct coll_comm *comm) {
-  return comm->spin_limit >> own.crowd;
+  return comm->spin_limit >> own.contention;
 }
 
 void comm_yield(const struct coll_comm *comm, transport_t *transport) {
-  bool spins = comm->spin_limit > 0; /* and does not yield soon */
-  bool timed = spins || own.then_ns > 0 || own.count++ % YIELDS_PER_TIMED == 0;
+  bool spins = comm->spin_limit > 0; /* it polls for long before it yields */
+  bool timed = spins || own.long_yield_ns > 0 || own.count++ % YIELDS_PER_TIMED == 0;
   uint64_t began_ns = timed ? base_clock_now_ns() : 0;
   if (transport != NULL) {
     transport->ops->yield(transport);
@@ -102,10 +106,10 @@ void comm_yield(const struct coll_comm *comm, transport_t *transport) {
   }
   if (!timed) return;
   uint64_t now_ns = base_clock_now_ns();
-  if (spins) note_crowd(now_ns - began_ns);
+  if (spins) note_contention(now_ns - began_ns);
   if (now_ns - began_ns >= LONG_NS) {
-    note_long(comm, now_ns);
-  } else if (own.then_ns > 0) {
-    note_short(now_ns);
+    note_long_yield(comm, now_ns);
+  } else if (own.long_yield_ns > 0) {
+    note_short_yield(now_ns);
   }
 }

@@ -1,6 +1,6 @@
 /*
- * Giving up the core while there is no news: what became of it lately tells whether to do it again,
- * and how soon. Every thread learns that for itself.
+ * Adaptive sched_yield(). Each thread measures how long its recent yields took and how much CPU
+ * time the ranks used meanwhile, and adjusts how often it polls before the next yield.
  */
 #ifndef COMM_YIELD_H
 #define COMM_YIELD_H
@@ -9,16 +9,16 @@
 
 #include "comm/comm.h"
 
-/* How often to look again before the core is given up: the communicator's spin_limit, or less where
- * others, such as ranks bound to the same core, had use for it when it was. */
+/* The number of polls before the core is yielded: the communicator's spin_limit, or less if other
+ * threads, such as ranks bound to the same core, ran during recent yields. */
 int comm_yield_polls(const struct coll_comm *comm);
 
-/* Whether programs that are no ranks, and compute, seem to be on the ranks' cores. One that is
- * given up to them comes back a time slice later, some milliseconds; a thread that sleeps and is
- * woken comes before them. */
+/* Whether programs other than the ranks seem to compute on the ranks' cores. A yield to such a
+ * program takes a time slice, some milliseconds; a thread that is woken from a sleep runs before
+ * it. */
 bool comm_yield_is_costly(void);
 
-/* Gives up the core, by sched_yield or, with a transport, by its own way. */
+/* Yields the core, by sched_yield() or, if transport is not NULL, by the transport's yield. */
 void comm_yield(const struct coll_comm *comm, transport_t *transport);
 
 #endif

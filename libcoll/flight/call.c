@@ -38,9 +38,9 @@ flight_words_t flight_call_words(flight_call_t call) {
   };
 }
 
-/* ---- words -----------------------------------------------------------------------------------*/
+/* ---- text ------------------------------------------------------------------------------------*/
 
-/* A text that is added to, and cut where it would not fit. */
+/* A text that is appended to, and truncated if it does not fit. */
 typedef struct line {
   char *text;
   size_t bytes, used;
@@ -77,7 +77,7 @@ static void add_arguments(line_t *line, const flight_words_t *words) {
   } else if (words->op != FLIGHT_OP_NONE) {
     add(line, ", %s", or_unknown(base_op_name((coll_op_t)words->op)));
   }
-  if (words->coalesced) return; /* its count is a digest */
+  if (words->coalesced) return; /* a coalesced call's count is a digest */
   if (words->verb != COLL_ALLTOALLV || words->count > 0) add(line, ", count %zu", words->count);
   if (words->verb == FLIGHT_SEND) add(line, ", to rank %d", words->root);
   if (words->verb == FLIGHT_RECV) add(line, ", from rank %d", words->root);

@@ -1,12 +1,12 @@
 /*
- * The identity of a call: two words that say exactly what was called. They travel with every
- * message and signal of the call, so that ranks whose calls differ find out and can name both.
+ * The identity of a call: two words that describe the call exactly. They travel with every message
+ * and signal of the call, so that ranks whose calls differ detect it and can name both calls.
  *
- * `what` packs the call's number on its communicator (or, of a send or receive, on its pair of
- * ranks), the verb, dtype, op, root, an algorithm that was forced, and what its group is. `count`
- * is the count in full. On the wire a collective's count is offset by the history: a 64-bit digest
- * of all collectives before it. So ranks with equal histories compare their calls exactly, and
- * ranks with different ones differ in every later call, whatever became of the earlier ones.
+ * `what` packs the call's number on its communicator (of a send or receive: on its pair of ranks),
+ * the verb, dtype, op, root, a forced algorithm, and flags of its group. `count` is the full count.
+ * On the wire, the count of a collective is offset by the history: a 64-bit digest of all
+ * collectives before it. So ranks with equal histories compare their calls exactly, and ranks with
+ * different histories differ in every later call, independent of what these calls are.
  */
 #ifndef FLIGHT_CALL_H
 #define FLIGHT_CALL_H
@@ -22,7 +22,7 @@ typedef struct flight_call {
   uint64_t what, count;
 } flight_call_t;
 
-/* Verbs: those of coll_collective_t, then what is no plan of its own. */
+/* Verbs: those of coll_collective_t, then calls without a plan of their own. */
 enum {
   FLIGHT_SPLIT = COLL_COLLECTIVE_COUNT,
   FLIGHT_SEND, /* root: the destination */
@@ -34,7 +34,7 @@ enum {
 #define FLIGHT_OP_NONE 15
 #define FLIGHT_ALGO_MAX 63
 
-/* The fields of flight_call_t.what, by their lowest bit. */
+/* The fields of flight_call_t.what: the position of the lowest bit of each. */
 enum {
   FLIGHT_COALESCED_SHIFT = 0,
   FLIGHT_CONTINUES_SHIFT = 1,
@@ -46,7 +46,7 @@ enum {
   FLIGHT_NUMBER_SHIFT = 40
 };
 
-#define FLIGHT_NUMBER_BITS 24 /* of a call's number, which is kept modulo 2^24 */
+#define FLIGHT_NUMBER_BITS 24 /* call numbers are stored modulo 2^24 */
 #define FLIGHT_ROOT_BITS 18
 
 _Static_assert(FLIGHT_VERB_COUNT <= 16 && COLL_DTYPE_COUNT <= 16, "verb and dtype have 4 bits");
@@ -55,19 +55,19 @@ _Static_assert(COLL_OP_BUILTIN_COUNT <= FLIGHT_OP_PREMUL, "so has the op");
 typedef struct flight_words {
   int verb;
   coll_dtype_t dtype;
-  int op; /* a builtin one, FLIGHT_OP_PREMUL or FLIGHT_OP_NONE */
+  int op; /* a built-in op, FLIGHT_OP_PREMUL or FLIGHT_OP_NONE */
   int root;
   size_t count;
-  int algo;       /* 1 + index of the algorithm that was forced; 0: none */
-  bool continues; /* another collective of its communicator follows in its group */
-  bool coalesced; /* it stands for several small collectives of a group */
+  int algo;       /* 1 + index of the forced algorithm; 0: none */
+  bool continues; /* its group has a later collective on the same communicator */
+  bool coalesced; /* it replaces several small collectives of a group */
 } flight_words_t;
 
-/* The identity of such a call, as call 0. */
+/* Packs the identity of a call with number 0, and unpacks an identity. */
 flight_call_t flight_call_make(const flight_words_t *words);
 flight_words_t flight_call_words(flight_call_t call);
 
-/* The same call under its number. */
+/* Inserts the number of the call. */
 BASE_INLINE uint64_t flight_what_at(uint64_t what, uint64_t number) {
   return what | number << FLIGHT_NUMBER_SHIFT;
 }
@@ -81,8 +81,9 @@ BASE_INLINE bool flight_call_is(flight_call_t a, flight_call_t b) {
   return ((a.what ^ b.what) | (a.count ^ b.count)) == 0;
 }
 
-/* The digest of all collectives up to this one. Order matters. The multiplications are those of
- * SplitMix64 (Steele, Lea & Flood, Fast splittable pseudorandom number generators, 2014). */
+/* The digest of all collectives up to and including this one. Their order matters. The
+ * multiplications are those of SplitMix64 (Steele, Lea & Flood, Fast splittable pseudorandom number
+ * generators, 2014). */
 BASE_INLINE uint64_t flight_history_add(uint64_t history, flight_call_t call) {
   history = (history ^ call.what) * 0xbf58476d1ce4e5b9u;
   history = (history ^ history >> 31 ^ call.count) * 0x94d049bb133111ebu;
@@ -91,19 +92,19 @@ BASE_INLINE uint64_t flight_history_add(uint64_t history, flight_call_t call) {
 
 #define FLIGHT_TEXT_BYTES 128
 
-/* "allreduce(float32, sum, count 5)"; the count is taken as it is, so it carries no history. algo:
- * the name of the algorithm that was forced, where it is known; else NULL. */
+/* Describes the call, as in "allreduce(float32, sum, count 5)". call.count must be without history.
+ * algo: the name of the forced algorithm if known, else NULL. */
 void flight_call_describe(flight_call_t call, const char *algo, char *text, size_t bytes);
 
-/* A call of a rank, under its number in full. */
+/* A call of a rank with its full number. */
 typedef struct flight_seen {
   int rank;
   uint64_t number;
-  flight_call_t call; /* count without history */
-  const char *algo;   /* as of flight_call_describe */
+  flight_call_t call; /* its count is without history */
+  const char *algo;   /* as in flight_call_describe */
 } flight_seen_t;
 
-/* COLL_ERROR_MISMATCH with the sentence that names both ranks and their calls. */
+/* Returns COLL_ERROR_MISMATCH with an error text that names both ranks and their calls. */
 coll_status_t flight_mismatch(const flight_seen_t *one, const flight_seen_t *other);
 
 #endif

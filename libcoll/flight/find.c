@@ -1,5 +1,7 @@
-/* Nothing in a file of another process is believed before it is checked. A file that could shrink
- * under the mapping is left alone: the library seals its own. */
+/*
+ * The content of another process's file is checked before it is used. Files that could shrink while
+ * they are mapped are ignored; the library seals its own against that.
+ */
 #include "flight/find.h"
 
 #include <dirent.h>
@@ -16,8 +18,8 @@
 #define MEMFD_NAME "/memfd:libcoll"
 #define PATH_MAX_BYTES 320
 
-/* Whether every recorder lies within the file, and where it can be read. */
-static bool is_sound(const flight_directory_t *directory, uint64_t file_bytes) {
+/* Whether every recorder is aligned and lies within the file. */
+static bool is_valid(const flight_directory_t *directory, uint64_t file_bytes) {
   const uint64_t align = _Alignof(flight_recorder_t), bytes = sizeof(flight_recorder_t);
   uint64_t ranks = directory->ranks, offset = directory->offset, stride = directory->stride;
   if (directory->magic != FLIGHT_MAGIC || ranks == 0 || ranks > FLIGHT_RANKS_MAX) return false;
@@ -42,7 +44,7 @@ static coll_status_t add_group(flight_found_t *found, const flight_group_t *grou
   return COLL_OK;
 }
 
-/* Maps the recorders of the communicator in the file, if it holds one. */
+/* Maps the recorders of the communicator in the file, if the file contains one. */
 static coll_status_t add_file(flight_found_t *found, int fd) {
   struct stat file;
   flight_directory_t directory;
@@ -52,7 +54,7 @@ static coll_status_t add_file(flight_found_t *found, int fd) {
       (ssize_t)sizeof directory) {
     return COLL_OK;
   }
-  if (!is_sound(&directory, (uint64_t)file.st_size) || is_known(found, directory.communicator)) {
+  if (!is_valid(&directory, (uint64_t)file.st_size) || is_known(found, directory.communicator)) {
     return COLL_OK;
   }
   size_t map_bytes = (size_t)file.st_size;

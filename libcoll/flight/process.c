@@ -1,5 +1,7 @@
-/* The state is the descriptor behind the name in /proc/PID/task/TID/stat. The name is in
- * parentheses and may hold some of its own, so the last one ends it. */
+/*
+ * The state is the character behind the name in /proc/PID/task/TID/stat. The name is in parentheses
+ * and may contain parentheses, so the last closing one ends it.
+ */
 #include "flight/process.h"
 
 #include <dirent.h>
@@ -12,14 +14,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STAT_BYTES 512 /* what is read of here lies within */
+#define STAT_BYTES 512 /* the fields read here lie within this many bytes */
 
 uint64_t flight_pid_space(void) {
   struct stat space;
   return stat("/proc/self/ns/pid", &space) == 0 ? (uint64_t)space.st_ino : 0;
 }
 
-/* What follows the name: "S 1 2 ...". False where there is no such process or thread. */
+/* Reads the text behind the name: "S 1 2 ...". False if there is no such process or thread. */
 static bool read_stat(const char *path, char text[STAT_BYTES]) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
@@ -40,15 +42,15 @@ static flight_process_t state_of(char descriptor) {
     case 't': return FLIGHT_PROCESS_STOPPED;
     case 'Z':
     case 'X':
-    case 'x': return FLIGHT_PROCESS_GONE;
+    case 'x': return FLIGHT_PROCESS_EXITED;
     default: return FLIGHT_PROCESS_SLEEPING;
   }
 }
 
-/* Whether the state of one more thread is what counts for the process. */
+/* Whether the state of another thread overrides the state found so far. */
 static bool outweighs(flight_process_t state, flight_process_t found) {
   static const int weight[] = {[FLIGHT_PROCESS_UNKNOWN] = 0,
-                               [FLIGHT_PROCESS_GONE] = 1,
+                               [FLIGHT_PROCESS_EXITED] = 1,
                                [FLIGHT_PROCESS_STOPPED] = 2,
                                [FLIGHT_PROCESS_SLEEPING] = 3,
                                [FLIGHT_PROCESS_RUNNING] = 4};
@@ -56,7 +58,7 @@ static bool outweighs(flight_process_t state, flight_process_t found) {
 }
 
 static flight_process_t state_of_threads(DIR *threads, const char *folder) {
-  flight_process_t found = FLIGHT_PROCESS_GONE;
+  flight_process_t found = FLIGHT_PROCESS_EXITED;
   struct dirent *entry;
   while (found != FLIGHT_PROCESS_RUNNING && (entry = readdir(threads)) != NULL) {
     char path[320], text[STAT_BYTES];
@@ -74,7 +76,7 @@ flight_process_t flight_process_of(int32_t pid, uint64_t pid_space) {
   if (pid <= 0 || pid_space == 0 || pid_space != flight_pid_space()) return FLIGHT_PROCESS_UNKNOWN;
   snprintf(folder, sizeof folder, "/proc/%d/task", (int)pid);
   DIR *threads = opendir(folder);
-  if (threads == NULL) return errno == ENOENT ? FLIGHT_PROCESS_GONE : FLIGHT_PROCESS_UNKNOWN;
+  if (threads == NULL) return errno == ENOENT ? FLIGHT_PROCESS_EXITED : FLIGHT_PROCESS_UNKNOWN;
   flight_process_t found = state_of_threads(threads, folder);
   closedir(threads);
   return found;
@@ -85,7 +87,7 @@ const char *flight_process_word(flight_process_t process) {
     case FLIGHT_PROCESS_RUNNING: return "running";
     case FLIGHT_PROCESS_SLEEPING: return "sleeping";
     case FLIGHT_PROCESS_STOPPED: return "stopped";
-    case FLIGHT_PROCESS_GONE: return "gone";
+    case FLIGHT_PROCESS_EXITED: return "exited";
     default: return "unknown";
   }
 }

@@ -1,7 +1,7 @@
 /*
- * Publishing waits, and reading what other ranks have written. Every field that a reader loads
- * before its last look at `sequence` or `changes` is loaded with acquire, which keeps that look
- * behind it.
+ * Publishing waits, and reading the recorders of other ranks. Every field that a reader loads
+ * before it checks `sequence` or `changes` again is loaded with acquire, which orders the check
+ * after the load.
  */
 #include "flight/recorder.h"
 
@@ -14,13 +14,13 @@ void flight_begin(flight_recorder_t *own, uint64_t communicator, int rank) {
   atomic_store_explicit(&own->rank, rank, memory_order_relaxed);
   atomic_store_explicit(&own->communicator, communicator, memory_order_relaxed);
   atomic_store_explicit(&own->pid_space, flight_pid_space(), memory_order_relaxed);
-  /* release: who sees a pid sees the rest */
+  /* release: a reader that sees the pid sees the other fields */
   atomic_store_explicit(&own->pid, (int32_t)getpid(), memory_order_release);
 }
 
 /* ---- waits ----------------------------------------------------------------------------------*/
 
-/* Whether that wait is published already. The owner reads its own words. */
+/* Whether the wait is already published. The owner reads its own stores. */
 static bool is_published(const flight_wait_t *own, const flight_standstill_t *wait) {
   if (atomic_load_explicit(&own->waiting, memory_order_relaxed) == 0) return false;
   if (atomic_load_explicit(&own->number, memory_order_relaxed) != wait->number) return false;
@@ -34,8 +34,8 @@ static bool is_published(const flight_wait_t *own, const flight_standstill_t *wa
   return true;
 }
 
-/* The entry of the call that waits, or NULL. It is among the latest: calls are recorded as they
- * begin. */
+/* The entry of the waiting call, or NULL. Calls are recorded when they begin, so it is among the
+ * latest. */
 static flight_entry_t *entry_of(flight_recorder_t *own, const flight_standstill_t *wait) {
   uint64_t recorded = atomic_load_explicit(&own->recorded, memory_order_relaxed);
   for (uint64_t back = 0; back < FLIGHT_ENTRIES && back < recorded; back++) {
@@ -53,14 +53,15 @@ static void stamp_begin(flight_recorder_t *own, const flight_standstill_t *wait)
   if (entry == NULL) return;
   atomic_store_explicit(&entry->wait_end_ns, 0, memory_order_relaxed);
   if (atomic_load_explicit(&entry->wait_begin_ns, memory_order_relaxed) == 0) {
-    /* release: who sees that it waits does not see the end of a wait of an earlier call's */
+    /* release: a reader that sees the begin does not see the end of an earlier call's wait */
     atomic_store_explicit(&entry->wait_begin_ns, wait->begin_ns, memory_order_release);
   }
 }
 
-/* Everything but `waiting`. release: who sees any of these sees that the wait before is over. */
+/* Writes all fields except `waiting`. release: a reader that sees any of them sees that the
+ * previous wait has ended. */
 static void write_wait(flight_wait_t *to, const flight_standstill_t *wait) {
-  atomic_store_explicit(&to->looks, wait->looks, memory_order_release);
+  atomic_store_explicit(&to->polls, wait->polls, memory_order_release);
   atomic_store_explicit(&to->begin_ns, wait->begin_ns, memory_order_release);
   atomic_store_explicit(&to->collectives, wait->collectives, memory_order_release);
   atomic_store_explicit(&to->history, wait->history, memory_order_release);
@@ -75,7 +76,7 @@ static void write_wait(flight_wait_t *to, const flight_standstill_t *wait) {
 void flight_wait_publish(flight_recorder_t *own, const flight_standstill_t *wait) {
   flight_wait_t *to = &own->wait;
   if (is_published(to, wait)) {
-    atomic_fetch_add_explicit(&to->looks, 1, memory_order_release);
+    atomic_fetch_add_explicit(&to->polls, 1, memory_order_release);
     return;
   }
   flight_wait_end(own);
@@ -104,10 +105,10 @@ void flight_wait_end(flight_recorder_t *own) {
   }
 }
 
-void flight_elsewhere_publish(flight_recorder_t *own, const flight_standstill_t *wait) {
-  flight_wait_t *to = &own->elsewhere;
+void flight_cross_wait_publish(flight_recorder_t *own, const flight_standstill_t *wait) {
+  flight_wait_t *to = &own->cross_wait;
   if (is_published(to, wait)) {
-    atomic_store_explicit(&to->looks, wait->looks, memory_order_release);
+    atomic_store_explicit(&to->polls, wait->polls, memory_order_release);
     return;
   }
   end_wait(to);
@@ -115,8 +116,8 @@ void flight_elsewhere_publish(flight_recorder_t *own, const flight_standstill_t 
   atomic_store_explicit(&to->waiting, 1, memory_order_seq_cst);
 }
 
-void flight_elsewhere_end(flight_recorder_t *own) {
-  end_wait(&own->elsewhere);
+void flight_cross_wait_end(flight_recorder_t *own) {
+  end_wait(&own->cross_wait);
 }
 
 bool flight_standstill_is(const flight_wait_t *from, uint64_t changes) {
@@ -139,7 +140,7 @@ bool flight_standstill_read(const flight_wait_t *from, flight_standstill_t *wait
       .number = atomic_load_explicit(&from->number, memory_order_acquire),
       .call = {atomic_load_explicit(&from->what, memory_order_acquire),
                atomic_load_explicit(&from->count, memory_order_acquire)},
-      .looks = atomic_load_explicit(&from->looks, memory_order_acquire),
+      .polls = atomic_load_explicit(&from->polls, memory_order_acquire),
       .changes = changes};
   return flight_standstill_is(from, changes);
 }
@@ -159,7 +160,7 @@ bool flight_read(const flight_recorder_t *of, uint64_t index, flight_past_t *pas
                atomic_load_explicit(&entry->count, memory_order_acquire)},
       .wait_begin_ns = atomic_load_explicit(&entry->wait_begin_ns, memory_order_acquire),
       .wait_end_ns = atomic_load_explicit(&entry->wait_end_ns, memory_order_acquire)};
-  /* a call that has not waited leaves there what the entry's earlier one had */
+  /* a call that has not waited does not overwrite the wait_end_ns of the entry's previous call */
   if (past->wait_begin_ns == 0) past->wait_end_ns = 0;
   return atomic_load_explicit(&entry->sequence, memory_order_relaxed) == index + 1;
 }

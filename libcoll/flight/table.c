@@ -1,5 +1,7 @@
-/* A row is copied from its recorder at once, so recorders need not live longer than that. A rank
- * that goes on while its row is copied may have a row that is some calls old. */
+/*
+ * A row is copied from its recorder at once, so recorders need not outlive the call. If a rank
+ * makes calls while its row is copied, the row may be some calls old.
+ */
 #include "flight/table.h"
 
 #include <stdio.h>
@@ -16,15 +18,16 @@
 
 typedef struct flight_row {
   uint64_t communicator;
-  int number; /* of the communicator in this table, from 1 */
+  int number; /* number of the communicator in this table, from 1 */
   int rank, ranks;
   int32_t pid;
   uint64_t pid_space;
   uint64_t completed;
-  bool called, under_way, waits;         /* has made a call; is in one; waits in it */
-  flight_past_t call;                    /* the one it waits in, else its latest */
-  uint64_t begin_ns, seen_ns;            /* of the wait; when the row was made */
-  uint64_t peers[FLIGHT_RANKS_MAX / 64]; /* that it waits for */
+  bool called, under_way,
+      waits;                  /* it has made a call; the call is under way; it waits in the call */
+  flight_past_t call;         /* the call it waits in, else its latest call */
+  uint64_t begin_ns, seen_ns; /* begin of the wait; time at which the row was made */
+  uint64_t peers[FLIGHT_RANKS_MAX / 64]; /* bit set of the ranks it waits for */
 } flight_row_t;
 
 bool flight_table_has(const flight_table_t *table, uint64_t communicator) {
@@ -44,8 +47,8 @@ bool flight_table_shows(const flight_table_t *table, int32_t pid) {
 
 /* ---- rows -----------------------------------------------------------------------------------*/
 
-/* A collective is over once it is counted. Of sends and receives only waiting ones show that they
- * are not. */
+/* A collective is complete once it is counted in `completed`. A send or receive is known to be
+ * under way only while it waits. */
 static void read_call(const flight_recorder_t *from, flight_row_t *row) {
   flight_standstill_t wait;
   for (size_t word = 0; word < base_ranks_words(row->ranks); word++) {
@@ -114,7 +117,7 @@ static const bool right_aligned[COLUMNS] = {
 
 typedef struct cells {
   char text[COLUMNS][CELL_BYTES];
-  char waits[CELL_BYTES]; /* the last column, which needs no width */
+  char waits[CELL_BYTES]; /* the last column, which is not padded */
 } cells_t;
 
 static void fill_call(const flight_row_t *row, cells_t *cells) {

@@ -1,7 +1,7 @@
 /*
- * The table of ranks: what each rank of some communicators does, one line per rank and
- * communicator. It is made from the ranks' flight recorders and from what the kernel says of their
- * processes, so it shows ranks that are stopped or have died as well. Nobody is waited for.
+ * The table of ranks: the state of each rank of some communicators, one line per rank and
+ * communicator. It is made from the ranks' flight recorders and from the kernel's information on
+ * their processes, so it also shows stopped and dead ranks. It waits for no rank.
  */
 #ifndef FLIGHT_TABLE_H
 #define FLIGHT_TABLE_H
@@ -10,7 +10,7 @@
 
 struct flight_row;
 
-/* Starts zeroed; free it with flight_table_free. */
+/* Initialize it with zeros; free it with flight_table_free. */
 typedef struct flight_table {
   struct flight_row *rows;
   size_t count, capacity;
@@ -19,19 +19,19 @@ typedef struct flight_table {
 
 bool flight_table_has(const flight_table_t *table, uint64_t communicator);
 
-/* Adds what one recorder says now; all ranks of a communicator one after the other. `ranks` is the
- * communicator's size. COLL_ERROR_MEMORY. */
+/* Adds the current state of one recorder. The ranks of a communicator are added one after the
+ * other. `ranks` is the communicator's size. Returns COLL_OK or COLL_ERROR_MEMORY. */
 coll_status_t flight_table_add(flight_table_t *table, const flight_recorder_t *recorder,
                                uint64_t communicator, int rank, int ranks);
 
-/* Adds all ranks of the communicators found that are not there yet. */
+/* Adds all ranks of the communicators in `found` that are not in the table yet. */
 coll_status_t flight_table_add_found(flight_table_t *table, const flight_found_t *found);
 
-/* The lines, of which the first names the columns. *text is the caller's to free.
+/* Formats the table; the first line names the columns. The caller frees *text. Returns COLL_OK or
  * COLL_ERROR_MEMORY. */
 coll_status_t flight_table_write(const flight_table_t *table, char **text, size_t *bytes);
 
-/* Whether a row is of a process that has this pid in the namespace of this process. */
+/* Whether a row belongs to process `pid` of this process's pid namespace. */
 bool flight_table_shows(const flight_table_t *table, int32_t pid);
 
 void flight_table_free(flight_table_t *table);

@@ -1,11 +1,13 @@
-/* Ranks that follow one another are written as a range, from three on. */
+/*
+ * Three or more consecutive ranks are written as a range.
+ */
 #include "flight/text.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-#define RUNS_MAX 8 /* ranges and single ranks that a sentence lists */
+#define RUNS_MAX 8 /* maximum number of ranges and single ranks listed */
 
 flight_text_t flight_text_in(char *memory, size_t bytes) {
   memory[0] = '\0';
@@ -30,7 +32,7 @@ static int next_in(const uint64_t *set, int ranks, int rank) {
   return rank;
 }
 
-/* The last rank that is written together with this one. */
+/* The last rank of the range that starts at `rank`. */
 static int run_end(const uint64_t *set, int ranks, int rank) {
   int last = rank;
   while (has(set, ranks, last + 1)) last++;

@@ -1,7 +1,7 @@
 /*
- * Every rank's input is a small number that says whose it is, and for whom where it has a block per
- * rank. Outputs are then one number per block, known from the definition of the verb, so that three
- * elements of each block are checked.
+ * Every rank's input is a small number that encodes the rank, and the destination where the input
+ * has a block per rank. Outputs are then one number per block, which follows from the definition of
+ * the verb, so three elements of each block are checked.
  */
 #include "call_kinds.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGE 300000        /* elements: more bytes than a send may leave untaken */
+#define LARGE 300000        /* elements; more bytes than a send may leave unreceived */
 #define CHECKED_MAX 1000000 /* elements of a call whose buffers are filled and checked */
 #define ALLTOALLV_STRIDE 8  /* elements between the blocks */
 #define ALLTOALLV_SELF_COUNT 2
@@ -143,7 +143,7 @@ int call_peer(const call_t *call, int rank) {
 
 /* ---- what a report must say -----------------------------------------------------------------*/
 
-/* The one place that knows the wording of coll.h's reports. */
+/* The only place that depends on the wording of mismatch reports. */
 void call_describe(const call_t *call, int rank, char text[CALL_TEXT_BYTES]) {
   const char *dtype = coll_dtype_name(call->dtype), *op = coll_op_name(call->op);
   const char *verb = coll_collective_name((coll_collective_t)call->verb);
@@ -218,7 +218,7 @@ static bool has_input_blocks(int verb) {
          verb == COLL_ALLTOALLV;
 }
 
-/* Elements from the start of one rank's block to that of the next. */
+/* Elements from the start of one rank's block to the start of the next. */
 static size_t block_stride(const call_t *call) {
   return call->verb == COLL_ALLTOALLV ? ALLTOALLV_STRIDE : call->count;
 }
@@ -297,7 +297,7 @@ static bool blocks_are_right(const call_t *call, int rank, int size, const void 
   return true;
 }
 
-/* The one number that the rank's output holds; 0 where it has none. */
+/* The number in all elements of the rank's output; 0 if it has none. */
 static int single_result(const call_t *call, int rank, int size) {
   int sum = size * (size + 1) / 2;
   switch (call->verb) {
@@ -341,7 +341,7 @@ static coll_status_t run_split(coll_comm_t comm) {
 }
 
 static coll_status_t run_allreduce(const call_t *c, coll_comm_t comm, const void *in, void *out) {
-  const float scalar = PREMUL_SCALAR; /* of the only dtype that is used */
+  const float scalar = PREMUL_SCALAR; /* of the only dtype used here */
   coll_op_t op = c->op;
   if (c->algo != NULL) {
     coll_status_t status = coll_comm_algo_set(comm, COLL_ALLREDUCE, c->algo);

@@ -1,8 +1,9 @@
 /*
- * The ranks are advanced round after round until none can go on. A small send never waits, a large
- * one for its receive, a receive for its send, a collective for all ranks' collectives of its
- * number; what differs from its counterpart stays where it is. Ranks that then have not come to
- * their end wait for ever in a library that reports nothing: those are the ones that must report.
+ * Simulates the ranks: advances all of them, round after round, until none can continue. A small
+ * send never waits; a large one waits for its receive, a receive for its send, and a collective for
+ * all ranks' collectives of its number. A call that differs from its counterpart never completes.
+ * Ranks that have then not reached their end would wait for ever in a library without reports:
+ * these must report.
  */
 #include "call_oracle.h"
 
@@ -10,20 +11,20 @@
 
 #define STEPS_MAX (CALL_KIND_CALLS_MAX + 1)
 #define CALLS_MAX (CALL_KIND_CALLS_MAX + 1)
-#define SEND_BYTES_MAX ((size_t)256 << 10) /* a send of more may wait for its receive */
+#define SEND_BYTES_MAX ((size_t)256 << 10) /* a send of more than this may wait for its receive */
 
 /* One call of a rank: its number among the rank's collectives, or among its messages to or from the
  * peer. */
 typedef struct item {
   const call_t *call;
   int step, number;
-  int group_size, group_place; /* collectives in its group, and its place among them */
+  int group_size, group_place; /* number of collectives in its group, and its index among them */
 } item_t;
 
 typedef struct player {
   int item_count, step_count;
   item_t items[CALLS_MAX];
-  int step; /* the one it is in; step_count at the end */
+  int step; /* the current step; step_count at the end */
 } player_t;
 
 static const call_t barrier = {.verb = COLL_BARRIER};
@@ -123,7 +124,7 @@ static void find_difference(const player_t players[], int size, call_verdict_t *
   }
 }
 
-/* The receive of a send, or the send of a receive; NULL where there is none. */
+/* The receive of a send, or the send of a receive; NULL if there is none. */
 static const item_t *find_counterpart(const player_t players[], int rank, const item_t *item) {
   int peer = call_peer(item->call, rank);
   int verb = item->call->verb == CALL_SEND ? CALL_RECV : CALL_SEND;
@@ -174,7 +175,7 @@ static bool step_is_done(const player_t players[], int size, int rank,
   return true;
 }
 
-/* Whether all ranks come to their end. */
+/* Whether all ranks reach their end. */
 static bool play(player_t players[], int size, const call_verdict_t *verdict, bool sends_wait) {
   bool moved = true, all = true;
   for (int rank = 0; rank < size; rank++) players[rank].step = 0;
@@ -221,7 +222,7 @@ void call_oracle_judge(const call_kind_t *const kinds[], int size, call_verdict_
 
 /* ---- sentences ------------------------------------------------------------------------------*/
 
-/* The next place where the text stands as a whole, or NULL. */
+/* The next occurrence of the text as a whole word, or NULL. */
 static const char *find_text(const char *sentence, const char *text) {
   size_t length = strlen(text);
   for (const char *at = sentence; (at = strstr(at, text)) != NULL; at++) {
@@ -246,7 +247,7 @@ static bool names_algo(const char *sentence, const call_t *call) {
   return call->algo == NULL || strstr(sentence, call->algo) != NULL;
 }
 
-/* Of two ranks that differ in their collectives of that number. */
+/* Whether the report names two ranks that differ in their collectives of that number. */
 static bool names_items(const item_t *one, int a, const item_t *other, int b,
                         const char *sentence) {
   char texts[2][CALL_TEXT_BYTES];
@@ -261,7 +262,7 @@ static bool names_items(const item_t *one, int a, const item_t *other, int b,
   return names_both(sentence, texts[0], texts[1]);
 }
 
-/* Of any two ranks that differ: where there are several, each may be found first. */
+/* Accepts any two ranks that differ: if there are several pairs, any of them may be found first. */
 static bool names_difference(const player_t players[], int size, const call_verdict_t *verdict,
                              const char *sentence) {
   for (int a = 0; a < size; a++) {
@@ -316,7 +317,7 @@ bool call_oracle_accepts(const call_kind_t *const kinds[], int size, const call_
     ended = ended || !verdict->must_report[rank];
     waits = waits || (verdict->must_report[rank] && !returned);
   }
-  /* A wait for a rank that has ended has no second call, nor has a message that nobody took. */
+  /* A wait for a rank that has exited has no second call, and neither has an unreceived message. */
   for (int rank = 0; ended && rank < size; rank++) {
     if (names_any(&players[rank], rank, !waits, sentence)) return true;
   }

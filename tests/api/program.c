@@ -1,4 +1,7 @@
-/* What a user's first program looks like: built against the installed library, by its own words. */
+/*
+ * A user's first program, built against the installed library with the flags that pkg-config
+ * prints.
+ */
 #include <coll.h>
 
 int main(void) {

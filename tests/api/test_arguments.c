@@ -1,4 +1,6 @@
-/* Wrong arguments: each is refused with a sentence, and the communicator goes on working. */
+/*
+ * Wrong arguments: each is refused with an error text, and the communicator continues to work.
+ */
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,7 +20,8 @@ static void close_two(void) {
 
 TestSuite(arguments, .init = open_two, .fini = close_two);
 
-/* Refused, and the sentence, also the communicator's, has the words. */
+/* Checks that the call is refused, and that the error texts of thread and communicator contain the
+ * words. */
 #define REFUSED(call, words)                                                          \
   do {                                                                                \
     cr_assert_eq(call, COLL_ERROR_INVALID, "%s was not refused", #call);              \
@@ -63,7 +66,7 @@ Test(arguments, of_null_are_named) {
   still_works();
 }
 
-Test(arguments, may_be_null_where_a_rank_has_no_use_for_them) {
+Test(arguments, may_be_null_where_a_rank_does_not_use_them) {
   int32_t one = 1, got = 0;
   coll_group_start();
   coll_broadcast(&one, &one, 1, COLL_INT32, 0, comms[0], NULL);
@@ -123,8 +126,8 @@ Test(arguments, that_overlap_are_refused) {
   still_works();
 }
 
-/* A word too large could stand for two words of the call before. */
-Test(arguments, are_checked_in_calls_like_an_earlier_one) {
+/* An argument too large for its bit field could make the shape of an earlier call. */
+Test(arguments, are_checked_on_the_fast_path) {
   int32_t in[4] = {1, 2, 3, 4}, out[4];
   coll_comm_t comm;
   cr_assert_eq(coll_comm_create_local(1, &comm), COLL_OK);
@@ -157,7 +160,7 @@ Test(arguments, that_were_destroyed_are_refused) {
   coll_stream_t stream;
   cr_assert_eq(coll_comm_create_local(1, &alone), COLL_OK);
   cr_assert_eq(coll_comm_destroy(alone), COLL_OK);
-  static uint64_t nothing[512]; /* what a stale handle may point at */
+  static uint64_t nothing[512]; /* memory that a stale handle may point to */
   coll_comm_t stale = (coll_comm_t)(void *)nothing;
   REFUSED(coll_barrier(stale, NULL), "not a communicator");
   REFUSED(coll_comm_destroy(stale), "not a communicator");
@@ -206,7 +209,7 @@ Test(arguments, of_the_environment_are_checked) {
   cr_assert_null(comm);
 }
 
-Test(arguments, of_words_have_ends) {
+Test(arguments, of_names_past_the_end_are_refused) {
   cr_assert_null(coll_collective_name(COLL_COLLECTIVE_COUNT));
   cr_assert_null(coll_algo_name(COLL_ALLREDUCE, 1000));
   cr_assert_null(coll_algo_name(COLL_ALLREDUCE, -1));

@@ -1,6 +1,7 @@
 /*
- * Results to the last bit: floating sums of random numbers come out the same on every rank and in
- * every run, whatever the algorithm; averages and sums with scalars are what the arithmetic says.
+ * Results to the last bit: floating-point sums of random numbers are the same on every rank and in
+ * every run, with every algorithm. Averages and sums with scalars are exactly what the arithmetic
+ * defines.
  */
 #include <criterion/criterion.h>
 #include <stdatomic.h>
@@ -11,7 +12,7 @@
 
 #define COUNT 3001
 
-/* What each rank says came out, for all to compare. */
+/* The result of each rank, for all to compare. */
 typedef struct board {
   uint64_t hashes[HARNESS_RANKS_MAX];
 } board_t;

@@ -1,4 +1,6 @@
-/* What the oracle says of pairs whose end follows from one sentence of coll.h each. */
+/*
+ * Expected results of pairs of calls that each follow from one sentence of coll.h.
+ */
 #include <criterion/criterion.h>
 
 #include "call_oracle.h"
@@ -6,7 +8,7 @@
 typedef struct known {
   const char *first, *second;
   bool legal, reports[2], untaken;
-  const char *accepted, *rejected; /* sentences; NULL: not asked */
+  const char *accepted, *rejected; /* reports; NULL: not tested */
 } known_t;
 
 static const known_t known[] = {
@@ -35,7 +37,7 @@ static const known_t known[] = {
      "allreduce(float32, sum, count 5, butterfly) and allreduce(float32, sum, count 5, tree)",
      "allreduce(float32, sum, count 5) and allreduce(float32, sum, count 5)"},
     {"allreduce of 5", "allreduce of 5, butterfly", false, {true, true}, false, NULL, NULL},
-    /* Rank 1 has destroyed its communicator when rank 0 comes to its second barrier. */
+    /* Rank 1 has destroyed its communicator when rank 0 reaches its second barrier. */
     {"barrier", "nothing at all", false, {true, false}, false, "barrier()", "rank 1 is lost"},
     {"send of 3", "recv of 3", true, {false, false}, false, NULL, NULL},
     {"send of 3", "recv of 3, float32", false, {true, true}, false, NULL, NULL},
@@ -98,11 +100,11 @@ static const known_t known[] = {
      false,
      "split(), barrier()",
      "split(), barrier(uint8)"},
-    /* Rank 0 waits for rank 1, which has ended without knowing of its message. */
+    /* Rank 0 waits for rank 1, which has exited without receiving its message. */
     {"barrier", "send of 3", false, {true, false}, true, "barrier()", "rank 1 is lost"},
 };
 
-Test(call_oracle, knows_pairs) {
+Test(call_oracle, expects_results_of_pairs) {
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
     const known_t *k = &known[i];
     const call_kind_t *kinds[2] = {call_kind_find(k->first), call_kind_find(k->second)};
@@ -123,8 +125,8 @@ Test(call_oracle, knows_pairs) {
   }
 }
 
-/* Ranks 2 and 3 are a pair of their own, whose receives wait for each other. */
-Test(call_oracle, knows_four_ranks) {
+/* Ranks 2 and 3 are a separate pair, whose receives wait for each other. */
+Test(call_oracle, expects_results_of_four_ranks) {
   const call_kind_t *send = call_kind_find("send of 3"), *recv = call_kind_find("recv of 3");
   const call_kind_t *kinds[4] = {send, recv, recv, recv};
   call_verdict_t verdict;
@@ -136,7 +138,7 @@ Test(call_oracle, knows_four_ranks) {
   cr_expect(verdict.legal);
 }
 
-Test(call_oracle, has_kinds_enough) {
+Test(call_oracle, has_enough_kinds) {
   cr_expect(call_kind_count() >= 40, "%d", call_kind_count());
   for (int i = 0; i < call_kind_count(); i++) {
     cr_expect(call_kind_find(call_kind_at(i)->name) == call_kind_at(i), "two kinds are named '%s'",

@@ -1,9 +1,9 @@
 /*
  * Every kind of call (call_kinds.h) against every other: one rank makes the first, the others the
- * second, then each calls a barrier and destroys the communicator, whatever failed before. The
- * oracle (call_oracle.h) says what they must be told. The ranks stay from pair to pair, each on a
- * new split of a communicator that sees no mismatch. A pair that hangs or crashes costs the ranks;
- * new ones go on behind it.
+ * second; then each calls a barrier and destroys the communicator, also after failures. The oracle
+ * (call_oracle.h) defines the reports they must get. The ranks are reused from pair to pair, each
+ * pair on a new split of a communicator that never has a mismatch. A pair that hangs or crashes
+ * ends the ranks; new ones continue with the next pair.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -19,29 +19,29 @@
 #include "harness/harness.h"
 #include "verify/random.h"
 
-#define REPORT_NS UINT64_C(2000000000) /* what a report may take, */
-#define STALL_MS 3000                  /* and when a pair counts as hung */
-#define LOSSES_MAX 20 /* hung and crashed pairs after which a run ends that is not a full one */
+#define REPORT_NS UINT64_C(2000000000) /* how long a report may take */
+#define STALL_MS 3000                  /* when a pair counts as hung */
+#define LOSSES_MAX 20 /* number of hung or crashed pairs that ends a run that is not a full one */
 #define OFFENDERS_SHOWN 20
 #define SEED 20
 #define SENTENCE_BYTES 512
-#define MEET_POLL_NS 20000
+#define BARRIER_POLL_NS 20000
 
 typedef struct pair {
   const call_kind_t *first, *others; /* of rank `first_rank`, and of all other ranks */
   int first_rank;
 } pair_t;
 
-/* What a rank was told, in the order of its calls. */
+/* What a rank's calls returned, in order. */
 typedef enum stage { STAGE_CALL, STAGE_BARRIER, STAGE_ERROR, STAGE_DESTROY, STAGE_COUNT } stage_t;
 
-typedef struct told {
+typedef struct report {
   coll_status_t status[STAGE_COUNT];
-  int stages; /* that it has come back from */
+  int stages; /* number of stages that have returned */
   bool wrong_result;
   uint64_t report_ns;            /* from the start of the call to the first mismatch; 0: none */
-  char sentence[SENTENCE_BYTES]; /* of the first mismatch, else of the first failure */
-} told_t;
+  char sentence[SENTENCE_BYTES]; /* error text of the first mismatch, else of the first failure */
+} report_t;
 
 typedef enum outcome {
   OUTCOME_REPORTED,
@@ -63,9 +63,9 @@ static const char *const outcome_names[] = {
     "legal, and successful",
     "hung",
     "crashed",
-    "silent: a rank that must report was told nothing",
-    "a rank was only told that another is lost",
-    "a rank was told something else",
+    "silent: a rank that must report a mismatch returned no error",
+    "a rank only returned that another is lost",
+    "a rank returned another error",
     "the report does not name both calls",
     "the report took more than 2 s",
     "legal, but refused",
@@ -76,7 +76,7 @@ typedef struct record {
   outcome_t outcome;
   bool ended;
   uint64_t all_ns;
-  told_t ranks[CALL_RANKS_MAX];
+  report_t ranks[CALL_RANKS_MAX];
 } record_t;
 
 /* Shared by the ranks and the test that forked them. */
@@ -84,8 +84,9 @@ typedef struct show {
   int size, pair_count, first; /* the first pair of this run */
   bool threads;
   const pair_t *pairs;
-  _Atomic int current;                /* the pair that the ranks are in */
-  _Atomic unsigned arrivals, returns; /* at meetings; from the calls of a pair: over the run */
+  _Atomic int current; /* the pair that the ranks are in */
+  _Atomic unsigned arrivals,
+      returns; /* arrivals at barriers; returns from the calls of a pair: in the whole run */
   coll_unique_id_t id;
   coll_comm_t comms[CALL_RANKS_MAX]; /* threads only */
   record_t records[];
@@ -96,35 +97,36 @@ typedef struct show {
 typedef struct actor {
   show_t *show;
   int rank;
-  unsigned meetings;
+  unsigned barriers;
   coll_comm_t base;
   call_memory_t memory;
 } actor_t;
 
-static void meet(actor_t *self) {
+static void wait_at_barrier(actor_t *self) {
   show_t *show = self->show;
-  unsigned all = ++self->meetings * (unsigned)show->size;
+  unsigned all = ++self->barriers * (unsigned)show->size;
   atomic_fetch_add(&show->arrivals, 1);
-  while (atomic_load(&show->arrivals) < all) base_clock_sleep_ns(MEET_POLL_NS);
+  while (atomic_load(&show->arrivals) < all) base_clock_sleep_ns(BARRIER_POLL_NS);
 }
 
-static void note(told_t *told, coll_status_t status, coll_comm_t comm, uint64_t begin_ns) {
-  bool first_failure = told->sentence[0] == '\0';
-  bool first_mismatch = status == COLL_ERROR_MISMATCH && told->report_ns == 0;
-  told->status[told->stages++] = status;
+static void note(report_t *report, coll_status_t status, coll_comm_t comm, uint64_t begin_ns) {
+  bool first_failure = report->sentence[0] == '\0';
+  bool first_mismatch = status == COLL_ERROR_MISMATCH && report->report_ns == 0;
+  report->status[report->stages++] = status;
   if (status == COLL_OK || !(first_failure || first_mismatch)) return;
-  snprintf(told->sentence, sizeof told->sentence, "%s", coll_last_error(comm));
-  if (first_mismatch) told->report_ns = base_clock_now_ns() - begin_ns;
+  snprintf(report->sentence, sizeof report->sentence, "%s", coll_last_error(comm));
+  if (first_mismatch) report->report_ns = base_clock_now_ns() - begin_ns;
 }
 
-/* Threads keep a communicator that has failed until the calls of all ranks have returned, as coll.h
- * asks. Others do not wait, because their peers may still be told by the end of this rank. */
+/* Threads do not free a failed communicator before the calls of all ranks have returned, as coll.h
+ * requires. Processes do not wait, because their peers may get their report only from the end of
+ * this rank. */
 static void wait_for_returns(const actor_t *self, int index, bool failed) {
   show_t *show = self->show;
   unsigned all = (unsigned)((index - show->first + 1) * show->size);
   atomic_fetch_add(&show->returns, 1);
   while (show->threads && failed && atomic_load(&show->returns) < all) {
-    base_clock_sleep_ns(MEET_POLL_NS);
+    base_clock_sleep_ns(BARRIER_POLL_NS);
   }
 }
 
@@ -135,25 +137,25 @@ static const call_kind_t *kind_of(const pair_t *pair, int rank) {
 static int play_pair(actor_t *self, int index) {
   show_t *show = self->show;
   const pair_t *pair = &show->pairs[index];
-  told_t *told = &show->records[index].ranks[self->rank];
+  report_t *report = &show->records[index].ranks[self->rank];
   bool right;
   coll_comm_t comm;
   if (coll_comm_split(self->base, 0, self->rank, &comm) != COLL_OK) {
     return harness_fail("no communicator: %s", coll_last_error(NULL));
   }
   if (self->rank == 0) atomic_store(&show->current, index);
-  meet(self);
+  wait_at_barrier(self);
   uint64_t begin_ns = base_clock_now_ns();
   note(
-      told,
+      report,
       call_kind_run(kind_of(pair, self->rank), comm, self->rank, show->size, &self->memory, &right),
       comm, begin_ns);
-  told->wrong_result = !right;
-  note(told, coll_barrier(comm, NULL), comm, begin_ns);
-  note(told, coll_comm_error(comm), comm, begin_ns);
-  wait_for_returns(self, index, told->sentence[0] != '\0');
-  note(told, coll_comm_destroy(comm), NULL, begin_ns);
-  meet(self);
+  report->wrong_result = !right;
+  note(report, coll_barrier(comm, NULL), comm, begin_ns);
+  note(report, coll_comm_error(comm), comm, begin_ns);
+  wait_for_returns(self, index, report->sentence[0] != '\0');
+  note(report, coll_comm_destroy(comm), NULL, begin_ns);
+  wait_at_barrier(self);
   if (self->rank == 0) {
     show->records[index].all_ns = base_clock_now_ns() - begin_ns;
     show->records[index].ended = true;
@@ -178,7 +180,7 @@ static int process_main(int rank, int size, void *context) {
   if (rank == 0 && coll_unique_id_create(&self.show->id) != COLL_OK) {
     return harness_fail("no unique id: %s", coll_last_error(NULL));
   }
-  meet(&self);
+  wait_at_barrier(&self);
   if (coll_comm_create(&self.show->id, rank, size, NULL, &self.base) != COLL_OK) {
     return harness_fail("no communicator: %s", coll_last_error(NULL));
   }
@@ -189,7 +191,7 @@ static void *thread_main(void *argument) {
   return (void *)(intptr_t)play_all(argument);
 }
 
-/* A process of its own holds the threads, so that they can be killed. */
+/* A separate process runs the threads, so that they can be killed. */
 static int threads_main(int rank, int size, void *context) {
   (void)rank, (void)size;
   show_t *show = context;
@@ -213,25 +215,26 @@ static int threads_main(int rank, int size, void *context) {
 
 /* ---- judging --------------------------------------------------------------------------------*/
 
-static bool was_told(const told_t *told, coll_status_t status) {
-  for (int i = 0; i < told->stages; i++) {
-    if (told->status[i] == status) return true;
+static bool has_status(const report_t *report, coll_status_t status) {
+  for (int i = 0; i < report->stages; i++) {
+    if (report->status[i] == status) return true;
   }
   return false;
 }
 
 static bool all_returned(const record_t *record, int size) {
   for (int rank = 0; rank < size; rank++) {
-    const told_t *told = &record->ranks[rank];
-    if (told->status[STAGE_CALL] != COLL_OK || told->status[STAGE_BARRIER] != COLL_OK) return false;
+    const report_t *report = &record->ranks[rank];
+    if (report->status[STAGE_CALL] != COLL_OK || report->status[STAGE_BARRIER] != COLL_OK)
+      return false;
   }
   return true;
 }
 
-/* Of a rank that got no COLL_ERROR_MISMATCH. */
-static outcome_t judge_without_report(const told_t *told, bool must_report) {
-  if (was_told(told, COLL_ERROR_RANK_LOST)) return OUTCOME_LOST;
-  if (told->sentence[0] != '\0') return OUTCOME_OTHER;
+/* The outcome of a rank that got no COLL_ERROR_MISMATCH. */
+static outcome_t judge_without_report(const report_t *report, bool must_report) {
+  if (has_status(report, COLL_ERROR_RANK_LOST)) return OUTCOME_LOST;
+  if (report->sentence[0] != '\0') return OUTCOME_OTHER;
   return must_report ? OUTCOME_SILENT : OUTCOME_REPORTED;
 }
 
@@ -252,22 +255,22 @@ static outcome_t judge(const show_t *show, const pair_t *pair, const record_t *r
   bool returned = verdict.may_buffer && all_returned(record, show->size);
   int reports = 0;
   for (int rank = 0; rank < show->size; rank++) {
-    const told_t *told = &record->ranks[rank];
-    if (told->report_ns > 0) {
+    const report_t *report = &record->ranks[rank];
+    if (report->report_ns > 0) {
       reports++;
       continue;
     }
-    outcome_t outcome = judge_without_report(told, verdict.must_report[rank] && !returned);
+    outcome_t outcome = judge_without_report(report, verdict.must_report[rank] && !returned);
     if (outcome != OUTCOME_REPORTED) return outcome;
   }
   if (reports == 0) return OUTCOME_SILENT;
   for (int rank = 0; rank < show->size; rank++) {
-    const told_t *told = &record->ranks[rank];
-    if (told->report_ns == 0) continue;
-    if (!call_oracle_accepts(kinds, show->size, &verdict, returned, told->sentence)) {
+    const report_t *report = &record->ranks[rank];
+    if (report->report_ns == 0) continue;
+    if (!call_oracle_accepts(kinds, show->size, &verdict, returned, report->sentence)) {
       return OUTCOME_WORDS;
     }
-    if (told->report_ns > REPORT_NS * HARNESS_PATIENCE) return OUTCOME_LATE;
+    if (report->report_ns > REPORT_NS * HARNESS_PATIENCE) return OUTCOME_LATE;
   }
   return OUTCOME_REPORTED;
 }
@@ -280,13 +283,13 @@ static void show_offender(const show_t *show, const pair_t *pair, const record_t
   printf("  %s\n    rank %d: %s; the other%s: %s\n", outcome_names[record->outcome],
          pair->first_rank, pair->first->name, show->size > 2 ? "s" : "", pair->others->name);
   for (int rank = 0; rank < show->size; rank++) {
-    const told_t *told = &record->ranks[rank];
+    const report_t *report = &record->ranks[rank];
     printf("    rank %d:", rank);
-    for (int i = 0; i < told->stages; i++) {
-      printf(" %s%s", coll_status_string(told->status[i]), i + 1 < told->stages ? "," : "");
+    for (int i = 0; i < report->stages; i++) {
+      printf(" %s%s", coll_status_string(report->status[i]), i + 1 < report->stages ? "," : "");
     }
-    if (!record->ended && told->stages < STAGE_COUNT) printf(" in %s", stages[told->stages]);
-    printf("%s%s\n", told->sentence[0] != '\0' ? ": " : "", told->sentence);
+    if (!record->ended && report->stages < STAGE_COUNT) printf(" in %s", stages[report->stages]);
+    printf("%s%s\n", report->sentence[0] != '\0' ? ": " : "", report->sentence);
   }
 }
 
@@ -315,7 +318,7 @@ static void print_times(const show_t *show, uint64_t all_ns) {
   free(times);
 }
 
-/* Prints the table; returns how many pairs did not end as they must. */
+/* Prints the table; returns the number of pairs with a wrong outcome. */
 static int report(show_t *show, int tried, uint64_t all_ns) {
   int counts[OUTCOME_COUNT] = {0}, offenders = 0;
   for (int i = 0; i < tried; i++) {
@@ -351,7 +354,7 @@ static int choose_pairs(pair_t pairs[], int size, bool threads, int every) {
   return count;
 }
 
-/* Runs the pairs, with new ranks behind each that was lost; returns how many were tried. */
+/* Runs the pairs, with new ranks after each lost pair; returns the number of pairs tried. */
 static int run_pairs(show_t *show) {
   int losses = 0;
   while (show->first < show->pair_count && (losses < LOSSES_MAX || harness_full())) {

@@ -1,4 +1,6 @@
-/* Small collectives of one group travel together: each gets its own result all the same. */
+/*
+ * Small collectives of one group are coalesced: each still gets its own result.
+ */
 #include <coll.h>
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -8,7 +10,7 @@
 
 enum { CALLS = 400, MOST = 3000 };
 
-/* Call i's count: mostly small, now and then too large to be joined. */
+/* Call i's count: mostly small, sometimes too large to be coalesced. */
 static size_t count_of(int i) {
   return i % 37 == 5 ? MOST : (size_t)(1 + i * 7 % 13);
 }
@@ -53,7 +55,7 @@ static int many_at_once(party_rank_t *self) {
       out[i][at] = -1;
     }
   }
-  /* Now and then in place, differently on every rank, and with pairs in between. */
+  /* Some calls are in place, differently on every rank, and sends and receives lie in between. */
   int next = (self->rank + 1) % self->size;
   int32_t sent = self->rank, got = -1;
   PARTY_OK(coll_group_start());
@@ -85,8 +87,8 @@ Test(groups, give_each_of_many_small_calls_its_own_result) {
   for (int size = 1; size <= 4; size++) PARTY_RUN(size, 20000, many_at_once, NULL);
 }
 
-/* One thread may issue for several ranks, whose calls then lie between each other. */
-Test(groups, join_the_calls_of_a_rank_wherever_they_lie) {
+/* One thread may make the calls of several ranks, interleaved. */
+Test(groups, coalesce_interleaved_calls) {
   enum { SIZE = 3, EACH = 20 };
   coll_comm_t comms[SIZE];
   int32_t in[SIZE][EACH], out[SIZE][EACH];
@@ -108,8 +110,8 @@ Test(groups, join_the_calls_of_a_rank_wherever_they_lie) {
   }
 }
 
-/* The memory that joined calls share is gone with the call, which a peer may not know in time. */
-static int join_out_of_reach(party_rank_t *self) {
+/* The buffers of a coalesced call are freed with it, so peers must not map them. */
+static int coalesce_unmapped_buffers(party_rank_t *self) {
   int32_t in[2] = {1, 2}, out[2] = {0};
   PARTY_OK(coll_comm_algo_set(self->comm, COLL_ALLREDUCE, "oneshot"));
   PARTY_OK(coll_group_start());
@@ -123,18 +125,18 @@ static int join_out_of_reach(party_rank_t *self) {
   return 0;
 }
 
-Test(groups, keep_peers_out_of_what_they_share) {
-  PARTY_RUN(3, 10000, join_out_of_reach, NULL);
+Test(groups, do_not_let_peers_map_coalesced_buffers) {
+  PARTY_RUN(3, 10000, coalesce_unmapped_buffers, NULL);
 }
 
-/* The refused group changes nothing: neither for the calls queued before it nor for later ones. */
+/* A refused group affects neither earlier queued calls nor later ones. */
 static int one_uses_what_another_writes(party_rank_t *self) {
   float first = 1, between = 0, last = 0, queued[2] = {0};
   coll_stream_t stream;
   PARTY_OK(coll_stream_create(&stream));
   for (int on_stream = 0; on_stream < 2; on_stream++) {
     coll_stream_t where = on_stream ? stream : NULL;
-    if (self->rank > 0) harness_meet(); /* rank 0's calls stay in its queue for now */
+    if (self->rank > 0) harness_meet(); /* rank 0's calls stay in its queue until later */
     for (int i = 0; i < 2; i++) {
       PARTY_OK(coll_allreduce(&first, &queued[i], 1, COLL_FLOAT32, COLL_SUM, self->comm, stream));
     }

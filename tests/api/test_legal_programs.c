@@ -1,7 +1,7 @@
 /*
- * Programs that coll.h calls legal though the ranks' calls do not stand side by side: messages that
- * are received only after a collective, messages grouped in another way by their sender than by
- * their receiver, and calls of no elements. All must succeed, with every element right.
+ * Programs that coll.h defines as matching though the ranks' calls differ in order: messages that
+ * are received only after a collective, messages grouped differently by sender and receiver, and
+ * calls of 0 elements. All must succeed, with every element correct.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "harness/party.h"
 
 #define LIMIT_MS 10000
-#define MESSAGES_MAX 64               /* of a pair that a send never waits for, */
-#define BYTES_MAX ((size_t)256 << 10) /* and their bytes */
+#define MESSAGES_MAX 64               /* messages of a pair for which a send never waits */
+#define BYTES_MAX ((size_t)256 << 10) /* and their bytes in total */
 #define LARGE 200000
 
 typedef size_t message_bytes_t(int index);
@@ -46,7 +46,7 @@ typedef struct traffic {
   message_bytes_t *bytes;
   size_t collective_count; /* elements of the allreduce between sends and receives */
   bool on_stream;
-  int send_group, recv_group; /* that many calls in a group; 0: none is in a group */
+  int send_group, recv_group; /* calls per group; 0: no groups */
 } traffic_t;
 
 static uint8_t value_at(int from, int to, int message, size_t at) {
@@ -249,7 +249,7 @@ Test(legal, group_of_a_collective_and_a_send_on_one_side) {
   for (int size = 2; size <= 4; size += 2) PARTY_RUN(size, LIMIT_MS, group_on_one_side_body, NULL);
 }
 
-/* The even ranks exchange in a group, the odd ones send, then receive. */
+/* The even ranks send and receive in a group, the odd ones send, then receive. */
 static int exchange_grouped_on_one_side_body(party_rank_t *self) {
   int peer = self->rank ^ 1;
   for (int round = 0; round < 20; round++) {
@@ -289,7 +289,7 @@ Test(legal, group_of_one_collective) {
   for (int size = 2; size <= 4; size += 2) PARTY_RUN(size, LIMIT_MS, group_of_one_body, NULL);
 }
 
-/* To itself: as many messages as a send never waits for, in one group with a collective. */
+/* A rank sends to itself as many messages as may be unreceived, in one group with a collective. */
 static int to_itself_body(party_rank_t *self) {
   traffic_t traffic = {.messages = MESSAGES_MAX, .bytes = mixed};
   mailbox_t sent = make_mailbox(&traffic), received = make_mailbox(&traffic);
@@ -313,7 +313,7 @@ Test(legal, messages_to_itself_in_a_group) {
 
 /* ---- calls of no elements -------------------------------------------------------------------*/
 
-/* All verbs with 0 elements and no buffers, between collectives that keep the ranks in step. */
+/* All verbs with 0 elements and no buffers, between collectives that synchronize the ranks. */
 static int zero_counts_body(party_rank_t *self) {
   for (int verb = 0; verb < COLL_COLLECTIVE_COUNT; verb++) {
     for (int root = 0; root < self->size; root++) {
@@ -343,7 +343,8 @@ static int zero_counts_together_body(party_rank_t *self) {
   for (int on_stream = 0; on_stream < 2; on_stream++) {
     int32_t one = 1, sum = 0;
     if (!on_stream) PARTY_OK(coll_group_start());
-    for (int verb = 0; verb < COLL_SENDRECV; verb++) { /* a group itself */
+    for (int verb = 0; verb < COLL_SENDRECV;
+         verb++) { /* coll_comm_split is not a call of a group */
       question_t q = {.collective = (coll_collective_t)verb,
                       .size = self->size,
                       .dtype = COLL_INT32,

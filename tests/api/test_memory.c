@@ -1,4 +1,6 @@
-/* What a process holds: nothing of it grows with use, and none of it has a name. */
+/*
+ * Resources of a process: they do not grow with use, and no memory has a name.
+ */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -62,10 +64,10 @@ Test(memory, does_not_grow_with_use) {
   cr_assert(party_processes(3, 20000, reuse, NULL, &result), "%s", result.text);
 }
 
-static int kept(party_rank_t *self) {
+static int map_once(party_rank_t *self) {
   float *memory;
   PARTY_OK(coll_mem_alloc(100000 * sizeof *memory, (void **)&memory));
-  for (int round = 0; round < 50; round++) { /* the same memory again, at other places of it */
+  for (int round = 0; round < 50; round++) { /* the same memory again, at other offsets */
     for (int i = 0; i < 20000; i++) memory[1000 * round + i] = 1;
     PARTY_OK(coll_allreduce(memory + 1000 * round, memory + 1000 * round, 20000, COLL_FLOAT32,
                             COLL_SUM, self->comm, NULL));
@@ -78,7 +80,7 @@ static int kept(party_rank_t *self) {
 }
 
 Test(memory, is_mapped_once) {
-  PARTY_RUN(4, 10000, kept, NULL);
+  PARTY_RUN(4, 10000, map_once, NULL);
 }
 
 static int outlives(party_rank_t *self) {
@@ -117,8 +119,9 @@ Test(memory, can_be_registered) {
   PARTY_RUN(2, 10000, registers, NULL);
 }
 
-/* Communicators made and destroyed in a loop leave nothing behind, neither here nor anywhere. */
-static int come_and_go(int rank, int size, void *context) {
+/* Communicators created and destroyed in a loop leave no resources behind, in this process or
+ * elsewhere. */
+static int create_and_destroy(int rank, int size, void *context) {
   (void)context;
   coll_unique_id_t *id = harness_board();
   int maps = 0, files = 0;
@@ -142,12 +145,12 @@ static int come_and_go(int rank, int size, void *context) {
   return 0;
 }
 
-Test(memory, of_communicators_is_given_back) {
+Test(memory, of_communicators_is_freed) {
   harness_result_t result;
-  cr_assert(harness_run(3, 20000, come_and_go, NULL, &result), "%s", result.text);
+  cr_assert(harness_run(3, 20000, create_and_destroy, NULL, &result), "%s", result.text);
 }
 
-static int look_around(party_rank_t *self) {
+static int find_named_memory(party_rank_t *self) {
   void *memory;
   PARTY_OK(coll_mem_alloc(100000, &memory));
   PARTY_OK(coll_allreduce(memory, memory, 20000, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
@@ -157,10 +160,10 @@ static int look_around(party_rank_t *self) {
 }
 
 Test(memory, has_no_name) {
-  PARTY_RUN(2, 10000, look_around, NULL);
+  PARTY_RUN(2, 10000, find_named_memory, NULL);
 }
 
-/* The name of the algorithm that sums up these. */
+/* The name of the algorithm that runs for these buffers. */
 static int sum_with(party_rank_t *self, float *memory, const char **used) {
   size_t half = 16384;
   for (size_t i = 0; i < half; i++) memory[i] = 1;
@@ -171,7 +174,8 @@ static int sum_with(party_rank_t *self, float *memory, const char **used) {
   return 0;
 }
 
-/* One rank's memory that cannot be mapped is enough, and it is tried again before long. */
+/* If one rank's memory cannot be mapped, no rank maps any; mapping is tried again some calls later.
+ */
 static int mixed(party_rank_t *self) {
   float *shared, *own = malloc(32768 * sizeof *own);
   const char *mapped, *staged, *used = "";
@@ -180,15 +184,15 @@ static int mixed(party_rank_t *self) {
   PARTY_OK(coll_mem_alloc(32768 * sizeof *shared, (void **)&shared));
   PARTY_TRY(sum_with(self, shared, &mapped));
   PARTY_TRY(sum_with(self, self->rank == 1 ? own : shared, &staged));
-  PARTY_REQUIRE(strcmp(staged, mapped) != 0, "%s serves memory that cannot be mapped", mapped);
+  PARTY_REQUIRE(strcmp(staged, mapped) != 0, "%s ran with memory that cannot be mapped", mapped);
   while (strcmp(used, mapped) != 0 && calls++ < 40) PARTY_TRY(sum_with(self, shared, &used));
-  PARTY_REQUIRE(calls == 16, "%s came back after %d calls", mapped, calls);
+  PARTY_REQUIRE(calls == 16, "%s was used again after %d calls", mapped, calls);
   PARTY_OK(coll_mem_free(shared));
   free(own);
   return 0;
 }
 
-/* What one rank hands over for calls that come to nothing does not pile up on the way. */
+/* The addresses that one rank sends for exchanges that fail do not accumulate in the transport. */
 static int half_mapped(party_rank_t *self) {
   enum { COUNT = 16384, CALLS = 8000 };
   float *shared, *own = calloc(2 * COUNT, sizeof *own);
@@ -203,19 +207,19 @@ static int half_mapped(party_rank_t *self) {
                             self->comm, NULL));
     if (fresh != NULL) PARTY_OK(coll_mem_free(fresh));
   }
-  float *late = shared; /* and of one rank what it has still to hand over */
+  float *late = shared; /* and of one rank the addresses that it still has to send */
   if (self->rank == 0) PARTY_OK(coll_mem_alloc(2 * COUNT * sizeof *late, (void **)&late));
   for (int calls = 0; calls < 40 && strcmp(used, mapped) != 0; calls++) {
     PARTY_TRY(sum_with(self, late, &used));
   }
-  PARTY_REQUIRE(strcmp(used, mapped) == 0, "%s never came back", mapped);
+  PARTY_REQUIRE(strcmp(used, mapped) == 0, "%s was never used again", mapped);
   if (late != shared) PARTY_OK(coll_mem_free(late));
   PARTY_OK(coll_mem_free(shared));
   free(own);
   return 0;
 }
 
-Test(memory, of_one_buffer_alone_does_not_pile_up) {
+Test(memory, of_failed_exchanges_does_not_accumulate) {
   harness_result_t result;
   cr_assert(party_processes(2, 60000, half_mapped, NULL, &result), "%s", result.text);
 }

@@ -1,6 +1,6 @@
 /*
- * Ranks whose calls do not fit together: whoever finds out names both calls, nobody hangs, and the
- * communicator is finished for all.
+ * Ranks whose calls do not match: the rank that detects it names both calls, no rank hangs, and the
+ * communicator is finished on all ranks.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -11,10 +11,10 @@
 
 #define COUNT_MAX 60000
 
-/* What rank 0 calls, and what all others do. */
+/* The call of rank 0, and the call of all others. */
 typedef struct clash {
   question_t first, others;
-  const char *first_words, *others_words; /* of the sentence */
+  const char *first_words, *others_words; /* parts of the error text */
   bool coll_memory;
 } clash_t;
 
@@ -32,7 +32,7 @@ static int clash_body(party_rank_t *self) {
     out = calloc(1, bytes);
   }
   coll_status_t status = party_call(self->comm, self->rank, &q, in, out, NULL);
-  /* A call that needs nothing from the others cannot know: the next one does. */
+  /* A call that needs nothing from the others cannot detect the mismatch; the next call does. */
   for (int next = 0; next < 2 && status == COLL_OK; next++) {
     int32_t one = 1, sum;
     status = coll_allreduce(&one, &sum, 1, COLL_INT32, COLL_SUM, self->comm, NULL);
@@ -56,11 +56,11 @@ static int clash_body(party_rank_t *self) {
   PARTY_REQUIRE(complete > 0 || board[self->rank] != COLL_ERROR_MISMATCH, "it names not both: %s",
                 texts[self->rank]);
   PARTY_REQUIRE(coll_barrier(self->comm, NULL) == status, "the communicator went on");
-  return 0; /* the memory goes with the process */
+  return 0; /* the memory is freed by the end of the process */
 }
 
-/* With the built-in costs, so that the same plans serve on every machine: messages that nobody took
- * are found by a later call that sends messages, not by one that only signals. */
+/* With the built-in costs, so that the plans are the same on every machine: unreceived messages are
+ * detected by a later call that sends messages, not by one that only signals. */
 static void clash(clash_t clash) {
   setenv("COLL_TUNE", "builtin", 1);
   for (int memory = 0; memory < 2; memory++) {
@@ -212,9 +212,9 @@ Test(mismatch, of_counts_between_a_pair) {
   PARTY_RUN(3, 5000, uneven_body, NULL);
 }
 
-/* Those whose memory cannot be mapped know that the meeting fails, and are in another plan than
- * those who still wait for the last rank: the call is the same. On 2 cores the plans also have
- * another rank to lead them. */
+/* Ranks whose memory cannot be mapped know that the address exchange fails, and run another plan
+ * than ranks that still wait for the last rank: the call is the same. On 2 cores the plans also
+ * have different executor ranks. */
 static int late_body(party_rank_t *self) {
   const uint64_t late_ns = 900 * UINT64_C(1000000);
   float own[2] = {1, 0}, *in = own;

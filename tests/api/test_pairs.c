@@ -1,4 +1,7 @@
-/* Sends, receives and groups: order, size, self, and ranks that one thread drives. */
+/*
+ * Sends, receives and groups: order, size, messages to oneself, and ranks whose calls one thread
+ * makes.
+ */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -28,7 +31,7 @@ Test(pairs, exchange_in_a_ring) {
   for (int size = 1; size <= 5; size += 2) PARTY_RUN(size, 30000, ring_exchange, NULL);
 }
 
-/* Many messages of growing size to one peer, while that peer does the same. */
+/* Many messages of growing size to one peer, which does the same. */
 static int crowd(party_rank_t *self) {
   enum { MESSAGES = 60, MOST = 2000 };
   static const int repeats = 5;
@@ -59,7 +62,7 @@ Test(pairs, keep_many_messages_in_order) {
   for (int size = 1; size <= 4; size++) PARTY_RUN(size, 20000, crowd, NULL); /* 1: to oneself */
 }
 
-/* Everybody sends to everybody, itself too, in one group. */
+/* Every rank sends to every rank, including itself, in one group. */
 static int all_pairs(party_rank_t *self) {
   double in[8], out[8];
   for (int round = 0; round < 20; round++) {
@@ -82,7 +85,7 @@ Test(pairs, reach_everybody_in_one_group) {
   PARTY_RUN(8, 20000, all_pairs, NULL);
 }
 
-/* A send goes ahead of its receive, and blocking calls work without a group. */
+/* A send may be called before its receive, and blocking calls work without a group. */
 static int one_way(party_rank_t *self) {
   enum { LARGE = 500000 };
   uint8_t small[3] = {1, 2, 3}, *large = malloc(LARGE);
@@ -164,7 +167,7 @@ Test(group, mixes_verbs_and_nests) {
   for (int size = 1; size <= 5; size += 2) PARTY_RUN(size, 10000, mixed_group, NULL);
 }
 
-/* A call that fails its check fails the group, and nothing of it is started. */
+/* A call with wrong arguments fails the group, and no call of the group starts. */
 static int failed_group(party_rank_t *self) {
   float in = 1, out = 0;
   PARTY_OK(coll_group_start());
@@ -195,7 +198,8 @@ static int uneven(party_rank_t *self) {
   size_t counts[2][8] = {{0}}, displs[8] = {0};
   int n = self->size;
   uint16_t *in = calloc(MOST, sizeof *in), *out = calloc(MOST, sizeof *out);
-  for (int pass = 0; pass < 3; pass++) { /* the loner gives, takes, then nobody does anything */
+  for (int pass = 0; pass < 3;
+       pass++) { /* one rank only sends, then only receives, then no rank does anything */
     for (int peer = 0; peer < n; peer++) {
       counts[0][peer] = pass == 0 && self->rank == 0 && peer == n - 1 ? MOST : 0;
       counts[1][peer] = pass == 0 && self->rank == n - 1 && peer == 0 ? MOST : 0;

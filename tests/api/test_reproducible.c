@@ -1,8 +1,8 @@
 /*
- * Reproducible communicators: a reduction has the same bits whatever algorithm, memory, cores,
- * root, group or place it is carried out by. Every output is held against the canonical expression,
- * which is evaluated here one element at a time over inputs whose results are inexact. A sample in
- * the suite; the whole matrix where the harness runs in full.
+ * Reproducible communicators: a reduction has the same bits with any algorithm, memory, cores,
+ * root, group, and in place or not. Every output is compared with the canonical expression, which
+ * is evaluated here one element at a time, for inputs whose results are inexact. The suite runs a
+ * sample; a full run covers the whole matrix.
  */
 #include <criterion/criterion.h>
 #include <sched.h>
@@ -31,7 +31,7 @@ typedef struct bench {
   coll_op_t op; /* OP_PREMUL: `premul` */
   coll_op_t premul;
   size_t element_bytes;
-  size_t distinct; /* elements, of which all inputs and outputs are made: size * BLOCK */
+  size_t distinct; /* elements from which all inputs and outputs are made: size * BLOCK */
   char *inputs[RANKS_MAX];
   char *expected;
   coll_stream_t stream;
@@ -99,7 +99,7 @@ static void expect(bench_t *b) {
 
 /* ---- calls ----------------------------------------------------------------------------------*/
 
-/* Elements `first` and on of the distinct ones, `count` of them, `repeats` times. */
+/* Copies `count` of the distinct elements, from `first` on, `repeats` times. */
 static void lay(const bench_t *b, char *to, const char *from, size_t first, size_t count,
                 size_t repeats) {
   size_t bytes = count * b->element_bytes;
@@ -151,7 +151,7 @@ static int check_output(const bench_t *b, const manner_t *m, const char *out) {
   return 0;
 }
 
-/* Every call of the manner has buffers of its own: input, then output. */
+/* Every call has its own buffers: input, then output. */
 static int make_calls(bench_t *b, const manner_t *m) {
   size_t in_bytes = b->distinct * m->repeats * b->element_bytes;
   size_t own = (size_t)b->self->rank * block_of(b, m) * m->repeats * b->element_bytes;
@@ -188,7 +188,7 @@ static int make_calls(bench_t *b, const manner_t *m) {
 
 enum { MANNERS = 16 };
 
-/* The bits of a number below MANNERS say how; the rest is drawn. */
+/* The bits of a number below MANNERS determine the manner; the other fields are random. */
 static int try_manner(bench_t *b, coll_collective_t collective, const char *algo, uint64_t bits,
                       bool large) {
   uint64_t drawn = random_next(&b->random);
@@ -203,8 +203,8 @@ static int try_manner(bench_t *b, coll_collective_t collective, const char *algo
   return make_calls(b, &m);
 }
 
-/* In full, sums in every manner and all else in two; otherwise in one that is drawn, now and then a
- * large one. */
+/* In a full run, sums in every manner and all other ops in two; otherwise in one random manner,
+ * sometimes a large one. */
 static int try_algo(bench_t *b, coll_collective_t collective, const char *algo) {
   bool every = harness_full() && b->op == COLL_SUM;
   int tries = every ? MANNERS : harness_full() ? 2 : 1;
@@ -216,7 +216,7 @@ static int try_algo(bench_t *b, coll_collective_t collective, const char *algo) 
   return 0;
 }
 
-/* The library's choice, and all algorithms that may be insisted on. */
+/* The library's choice, and all algorithms that may be forced. */
 static int try_collective(bench_t *b, coll_collective_t collective) {
   const char *algo = NULL;
   int index = 0, refused = 0;
@@ -271,7 +271,7 @@ static int try_all(party_rank_t *self) {
   return 0;
 }
 
-/* Leaves the thread, and those it starts, the first so many of the cores that it may use. */
+/* Restricts the thread, and those it starts, to the first so many of the cores that it may use. */
 static void allow_cores(const cpu_set_t *all, int count) {
   cpu_set_t few;
   CPU_ZERO(&few);
@@ -303,7 +303,7 @@ static void try_sizes(const int sizes[], int count) {
   sched_setaffinity(0, sizeof all, &all);
 }
 
-Test(reproducible, same_bits_however_a_call_is_carried_out) {
+Test(reproducible, same_bits_for_all_manners_of_a_call) {
   static const int few[] = {2, 3, 4, 7}, many[] = {1, 2, 3, 4, 5, 8};
   if (harness_full()) {
     try_sizes(many, (int)(sizeof many / sizeof many[0]));
@@ -333,7 +333,7 @@ static int settings_differ(int rank, int size, void *context) {
   return 0;
 }
 
-Test(reproducible, ranks_whose_settings_differ_are_told) {
+Test(reproducible, different_settings_of_ranks_are_refused) {
   harness_result_t result;
   cr_assert(harness_run(4, 20000, settings_differ, NULL, &result), "%s", result.text);
 }
@@ -347,7 +347,7 @@ static int set_ring(coll_comm_t comm, bool allowed) {
   return 0;
 }
 
-/* The config is asked before the knob, and a child has its parent's setting. */
+/* The config overrides the knob, and a child has its parent's setting. */
 static int settings_count(int rank, int size, void *context) {
   coll_unique_id_t *ids = harness_board();
   (void)context;
@@ -373,7 +373,7 @@ static int settings_count(int rank, int size, void *context) {
   return 0;
 }
 
-Test(reproducible, config_goes_before_the_knob_and_to_children) {
+Test(reproducible, config_overrides_the_knob_and_is_inherited) {
   harness_result_t result;
   cr_assert(harness_run(3, 20000, settings_count, NULL, &result), "%s", result.text);
 }

@@ -1,4 +1,6 @@
-/* Host streams: order, overlap, errors that are kept, and calls still queued when it ends. */
+/*
+ * Host streams: order, overlap, stored errors, and calls still queued at destruction.
+ */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -6,7 +8,7 @@
 #include "base/clock.h"
 #include "harness/party.h"
 
-/* Each call works on what the one before it left. */
+/* Each call uses the result of the one before it. */
 static int in_order(party_rank_t *self) {
   enum { COUNT = 5000, CALLS = 40 };
   coll_stream_t stream;
@@ -30,7 +32,7 @@ Test(streams, run_in_order) {
   PARTY_RUN(5, 20000, in_order, NULL);
 }
 
-/* Calls return before their peers have come: rank 0 queues, and only then the others begin. */
+/* Calls return before their peers call: rank 0 queues first, and only then the others begin. */
 static int queued(party_rank_t *self) {
   coll_stream_t stream;
   int32_t one = 1, sum = 0, second = 0;
@@ -48,7 +50,7 @@ Test(streams, return_before_the_call_is_complete) {
   PARTY_RUN(3, 10000, queued, NULL);
 }
 
-/* Arrays of alltoallv may go as soon as the call returns. */
+/* The arrays of alltoallv may be freed as soon as the call returns. */
 static int arrays(party_rank_t *self) {
   coll_stream_t stream;
   size_t counts[4] = {1, 1, 1, 1}, displs[4] = {0, 1, 2, 3};
@@ -63,11 +65,11 @@ static int arrays(party_rank_t *self) {
   return 0;
 }
 
-Test(streams, keep_no_arrays) {
+Test(streams, copy_the_arrays_of_alltoallv) {
   PARTY_RUN(4, 10000, arrays, NULL);
 }
 
-/* The first failure stays until sync; what is behind it does not run. */
+/* The first failure is stored until sync; the calls behind it do not run. */
 static int failing(party_rank_t *self) {
   coll_stream_t stream;
   int32_t one = 1, sum = 0;
@@ -82,8 +84,8 @@ static int failing(party_rank_t *self) {
     PARTY_REQUIRE(coll_stream_sync(stream) == COLL_ERROR_RANK_LOST, "no failure");
     PARTY_REQUIRE(strstr(coll_last_error(NULL), "rank 0") != NULL, "who was it? '%s'",
                   coll_last_error(NULL));
-    PARTY_REQUIRE(sum == 0, "something was carried out");
-    PARTY_OK(coll_stream_sync(stream)); /* told once */
+    PARTY_REQUIRE(sum == 0, "a dropped call ran");
+    PARTY_OK(coll_stream_sync(stream)); /* the failure is returned once */
   }
   PARTY_OK(coll_stream_destroy(stream));
   return 0;
@@ -93,7 +95,7 @@ Test(streams, keep_the_first_failure_until_sync) {
   PARTY_RUN(3, 10000, failing, NULL);
 }
 
-/* One group over two streams and the caller's own thread, each with a communicator of its own. */
+/* One group over two streams and the caller's thread, each with its own communicator. */
 static int group_over_streams(party_rank_t *self) {
   enum { ROUNDS = 30 };
   coll_stream_t streams[3] = {NULL};
@@ -126,26 +128,25 @@ Test(streams, share_a_group) {
 }
 
 /* One communicator on two streams of a group would have no order. */
-static int torn_group(party_rank_t *self) {
+static int group_on_two_streams(party_rank_t *self) {
   coll_stream_t stream;
   PARTY_OK(coll_stream_create(&stream));
   PARTY_OK(coll_group_start());
   PARTY_OK(coll_barrier(self->comm, NULL));
   PARTY_REQUIRE(coll_barrier(self->comm, stream) == COLL_ERROR_INVALID, "two streams");
   PARTY_REQUIRE(strstr(coll_last_error(NULL), "two streams") != NULL, "%s", coll_last_error(NULL));
-  PARTY_REQUIRE(coll_group_end() == COLL_ERROR_INVALID, "the group was carried out");
+  PARTY_REQUIRE(coll_group_end() == COLL_ERROR_INVALID, "the group ran");
   PARTY_OK(coll_barrier(self->comm, stream));
   PARTY_OK(coll_stream_destroy(stream));
   return 0;
 }
 
 Test(streams, do_not_share_a_communicator_in_a_group) {
-  PARTY_RUN(2, 10000, torn_group, NULL);
+  PARTY_RUN(2, 10000, group_on_two_streams, NULL);
 }
 
-/* A communicator may go when its own calls of a queued group are done, whatever the others wait
- * for.
- */
+/* A communicator may be destroyed when its own calls of a queued group are done, even while others
+ * wait. */
 static int leave_a_group(party_rank_t *self) {
   coll_comm_t other;
   coll_stream_t stream;
@@ -165,13 +166,13 @@ static int leave_a_group(party_rank_t *self) {
   return 0;
 }
 
-Test(streams, let_go_of_a_communicator_that_is_done) {
+Test(streams, release_a_communicator_whose_calls_are_done) {
   PARTY_RUN(2, 10000, leave_a_group, NULL);
 }
 
 /* ---- several threads ------------------------------------------------------------------------*/
 
-/* Threads of one rank that make the same call many times, on streams or in person. */
+/* Threads of one rank that make the same call many times, on streams or directly. */
 typedef struct caller {
   coll_comm_t comms[2];
   coll_stream_t stream;
@@ -219,7 +220,7 @@ static int run_callers(caller_t callers[], int threads) {
   return 0;
 }
 
-/* streams[i]: what thread i queues on; NULL: nothing, it calls. */
+/* streams[i]: the stream of thread i; NULL: it calls directly. */
 static int call_from_threads(party_rank_t *self, coll_comm_t other, coll_stream_t streams[],
                              int threads) {
   caller_t callers[4];
@@ -237,12 +238,12 @@ static int call_from_threads(party_rank_t *self, coll_comm_t other, coll_stream_
   return run_callers(callers, threads);
 }
 
-static int threads_in_person(party_rank_t *self) {
+static int threads_without_streams(party_rank_t *self) {
   coll_stream_t none[4] = {NULL};
   return call_from_threads(self, NULL, none, 3);
 }
 
-/* Sums are carried out as the ones before them, averages are not, and either finds others at it. */
+/* Sums take the fast path and averages do not; both must respect the order of tickets. */
 static int threads_without_groups(party_rank_t *self) {
   static const coll_op_t ops[] = {COLL_SUM, COLL_AVG};
   for (int o = 0; o < 2; o++) {
@@ -284,19 +285,19 @@ static int threads_on_streams_and_communicators(party_rank_t *self) {
   return 0;
 }
 
-Test(turns, order_threads) {
-  PARTY_RUN(2, 20000, threads_in_person, NULL);
+Test(lock, orders_threads) {
+  PARTY_RUN(2, 20000, threads_without_streams, NULL);
   PARTY_RUN(2, 60000, threads_without_groups, NULL);
 }
 
-Test(turns, order_threads_on_one_stream) {
+Test(lock, orders_threads_on_one_stream) {
   PARTY_RUN(2, 20000, threads_on_one_stream, NULL);
 }
 
-Test(turns, order_threads_on_two_communicators) {
+Test(lock, orders_threads_on_two_communicators) {
   PARTY_RUN(2, 20000, threads_on_two_communicators, NULL);
 }
 
-Test(turns, order_threads_streams_and_communicators) {
+Test(lock, orders_threads_streams_and_communicators) {
   PARTY_RUN(2, 20000, threads_on_streams_and_communicators, NULL);
 }

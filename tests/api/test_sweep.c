@@ -1,14 +1,14 @@
 /*
  * Every algorithm of every collective through coll.h, by processes and by threads: with every dtype
- * and op, all roots, counts from none to several passes, in place or not, and with memory that
- * peers can map, cannot map, or can map on some ranks only.
+ * and op, all roots, counts from 0 to several passes, in place or not, and with memory that peers
+ * can map, cannot map, or can map on some ranks only.
  */
 #include <criterion/criterion.h>
 
 #include "harness/party.h"
 #include "verify/random.h"
 
-#define LARGE_COUNT 20000 /* several passes for whatever is staged in slots of a few KiB */
+#define LARGE_COUNT 20000 /* several passes for data staged in slots of a few KiB */
 
 static bool reduces(coll_collective_t collective) {
   return collective == COLL_ALLREDUCE || collective == COLL_REDUCE ||
@@ -20,7 +20,8 @@ static bool is_rooted(coll_collective_t collective) {
          collective == COLL_SCATTER;
 }
 
-/* The same on all ranks but for what may differ between them: place and kind of memory. */
+/* The same on all ranks except for what may differ between them: in-place use and kind of memory.
+ */
 static party_style_t some_style(uint64_t seed, int rank, coll_stream_t stream) {
   uint64_t all = random_mix(seed), own = random_mix(seed + 77 + (uint64_t)rank);
   static const bool always[] = {false, true};

@@ -1,4 +1,7 @@
-/* The timing pair: its threads work in step, the slower one counts, and the deadline ends it. */
+/*
+ * The timing pair: its threads run in lockstep, the slower one determines the time, and the
+ * deadline ends it.
+ */
 #include <criterion/criterion.h>
 #include <pthread.h>
 
@@ -12,12 +15,12 @@ typedef struct worker {
   struct worker *other;
   calibration_work_t *works[2];
   uint64_t ns[2];
-  _Atomic int begun; /* calls of the work */
+  _Atomic int begun; /* number of calls of the work function */
   int ended;
   bool out_of_step;
 } worker_t;
 
-/* Neither thread begins a call before the other has ended the one before. */
+/* Neither thread begins a call before the other has ended its previous one. */
 static void work_in_step(void *context, size_t size) {
   worker_t *worker = context;
   int own = ++worker->begun, theirs = worker->other->begun;

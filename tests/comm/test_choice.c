@@ -1,5 +1,7 @@
-/* What ranks choose by: that all of them have the same costs, found once and kept, and so choose
- * alike and what can be carried out. */
+/*
+ * The choice of algorithms: all ranks have the same costs, measured once and stored on disk, and so
+ * make the same choice, which can run.
+ */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <ftw.h>
@@ -18,15 +20,16 @@
 
 enum { SIZES = 14, REACHES = 2, ALGOS_MAX = 32 };
 
-/* A rank's answers: the costs, and the algorithm for every collective, size and kind of memory. */
+/* What a rank computes: the costs, and the algorithm for every collective, size and kind of memory.
+ */
 typedef struct answers {
   tune_machine_t costs;
   int32_t cores;
   char chosen[COLL_COLLECTIVE_COUNT][SIZES][REACHES][PLAN_NAME_BYTES];
 } answers_t;
 
-static int ask_one(coll_comm_t comm, coll_collective_t collective, size_t count, int mapped,
-                   char name[PLAN_NAME_BYTES]) {
+static int estimate_one(coll_comm_t comm, coll_collective_t collective, size_t count, int mapped,
+                        char name[PLAN_NAME_BYTES]) {
   int chosen = 0;
   for (int i = 0; coll_algo_name(collective, i) != NULL; i++) {
     coll_estimate_t estimate;
@@ -45,50 +48,51 @@ static int ask_one(coll_comm_t comm, coll_collective_t collective, size_t count,
   return 0;
 }
 
-static int ask_all(coll_comm_t comm, answers_t *answers) {
+static int estimate_all(coll_comm_t comm, answers_t *answers) {
   answers->costs = comm->costs;
   answers->cores = comm->cores;
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
     for (int size = 0; size < SIZES; size++) {
       for (int mapped = 0; mapped < REACHES; mapped++) {
-        PARTY_TRY(ask_one(comm, (coll_collective_t)c, (size_t)1 << 2 * size, mapped,
-                          answers->chosen[c][size][mapped]));
+        PARTY_TRY(estimate_one(comm, (coll_collective_t)c, (size_t)1 << 2 * size, mapped,
+                               answers->chosen[c][size][mapped]));
       }
     }
   }
   return 0;
 }
 
-/* What all ranks answer for `comm`, gathered over a communicator of as many. */
+/* Compares the answers of all ranks for `comm`, gathered over `over`, a communicator of the same
+ * size. */
 static int compare_answers(coll_comm_t comm, coll_comm_t over, int size) {
   answers_t *own = calloc(1, sizeof *own), *all = calloc((size_t)size, sizeof *all);
   PARTY_REQUIRE(own != NULL && all != NULL, "no memory");
-  PARTY_TRY(ask_all(comm, own));
+  PARTY_TRY(estimate_all(comm, own));
   PARTY_OK(coll_allgather(own, all, sizeof *own, COLL_UINT8, over, NULL));
   for (int rank = 0; rank < size; rank++) {
-    PARTY_REQUIRE(memcmp(own, &all[rank], sizeof *own) == 0, "rank %d chooses otherwise", rank);
+    PARTY_REQUIRE(memcmp(own, &all[rank], sizeof *own) == 0, "rank %d chooses differently", rank);
   }
   free(all);
   free(own);
   return 0;
 }
 
-static int choose_alike(party_rank_t *self) {
+static int compare_choices(party_rank_t *self) {
   coll_comm_t child;
   PARTY_TRY(compare_answers(self->comm, self->comm, self->size));
   PARTY_OK(coll_comm_split(self->comm, 0, -self->rank, &child));
   PARTY_REQUIRE(memcmp(&child->costs, &self->comm->costs, sizeof child->costs) == 0,
-                "a part of a communicator has other costs");
+                "the child communicator has other costs");
   PARTY_TRY(compare_answers(child, self->comm, self->size));
   PARTY_OK(coll_comm_destroy(child));
   return 0;
 }
 
 Test(choice, is_the_same_on_every_rank) {
-  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 20000, choose_alike, NULL);
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 20000, compare_choices, NULL);
 }
 
-/* What is chosen is what runs, and it runs. */
+/* The chosen algorithm is the one that runs, and its result is returned. */
 static int run_chosen(party_rank_t *self) {
   static const coll_collective_t collectives[] = {COLL_ALLREDUCE, COLL_ALLGATHER, COLL_BROADCAST};
   void *in = NULL, *out = NULL;
@@ -103,7 +107,7 @@ static int run_chosen(party_rank_t *self) {
                       .count = count,
                       .dtype = COLL_FLOAT32,
                       .op = COLL_SUM};
-      PARTY_TRY(ask_one(self->comm, q.collective, count, 1, name));
+      PARTY_TRY(estimate_one(self->comm, q.collective, count, 1, name));
       PARTY_OK(party_call(self->comm, self->rank, &q, in, out, NULL));
       const char *used = coll_comm_algo_used(self->comm, q.collective);
       PARTY_REQUIRE(strcmp(used, name) == 0, "%s of %zu: %s ran, not %s",
@@ -119,7 +123,7 @@ Test(choice, is_what_runs) {
   for (int size = 1; size <= 4; size++) PARTY_RUN(size, 20000, run_chosen, NULL);
 }
 
-/* Plans of an algorithm that this rank has made so far. */
+/* The number of plans of an algorithm that this rank has cached. */
 static int plans_of(coll_comm_t comm, const char *algo) {
   int count = 0;
   for (size_t i = 0; i < comm->plan_count; i++)
@@ -127,8 +131,8 @@ static int plans_of(coll_comm_t comm, const char *algo) {
   return count;
 }
 
-/* Where ranks lead in turns, a plan that is led has as many forms, and any other has one. */
-static int lead_in_turns(party_rank_t *self) {
+/* A last-arriver plan has one version per executor rank; any other plan has one. */
+static int rotate_executor(party_rank_t *self) {
   enum { COUNT = 1000, CALLS = 7 };
   static const struct {
     const char *algo;
@@ -158,11 +162,11 @@ static int lead_in_turns(party_rank_t *self) {
   return 0;
 }
 
-Test(choice, of_a_leader_goes_round) {
-  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 20000, lead_in_turns, NULL);
+Test(choice, of_last_arriver_plans_rotates_the_executor) {
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 20000, rotate_executor, NULL);
 }
 
-Test(choice, refuses_questions_without_sense) {
+Test(choice, estimate_refuses_invalid_arguments) {
   coll_comm_t comm;
   coll_estimate_t estimate;
   cr_assert_eq(coll_comm_create_local(1, &comm), COLL_OK);
@@ -208,7 +212,7 @@ static int find_costs(int rank, int size, void *context) {
   return calibration_costs_find(context) == COLL_OK ? 0 : harness_fail("%s", base_last_error());
 }
 
-/* As a new process finds them. */
+/* The costs that a new process finds. */
 static tune_machine_t found_costs(void) {
   harness_result_t result;
   tune_machine_t *shared =
@@ -228,9 +232,9 @@ static bool is_builtin(const tune_machine_t *costs) {
   return same(costs, &tune_machine_builtin);
 }
 
-/* The same once they are measured, which a machine that is busy puts off, and one with a single
- * core for good. */
-static tune_machine_t kept_costs(void) {
+/* Waits until costs are measured. A busy machine delays that, and a machine with a single core
+ * never measures. */
+static tune_machine_t measured_costs(void) {
   tune_machine_t costs = found_costs();
   for (int tries = 0; tries < 4 && is_builtin(&costs); tries++) {
     costs = found_costs();
@@ -238,20 +242,20 @@ static tune_machine_t kept_costs(void) {
   return costs;
 }
 
-/* Costs that were measured are found again; the built-in ones, while the machine is too busy to
- * measure, may give way to measured ones at any time. */
-static bool stayed(const tune_machine_t *costs) {
+/* Measured costs are found again. Built-in costs, used while the machine is too busy to measure,
+ * may be replaced by measured ones at any time. */
+static bool was_stored(const tune_machine_t *costs) {
   if (is_builtin(costs)) return true;
   tune_machine_t again = found_costs();
   return same(costs, &again);
 }
 
-/* Writes over every file in the cache folder. */
-static void spoil(const char *text) {
+/* Overwrites every file in the cache folder. */
+static void overwrite_cache(const char *text) {
   char folder[256], path[600];
   snprintf(folder, sizeof folder, "%s/libcoll", home);
   DIR *entries = opendir(folder);
-  if (entries == NULL) return; /* with one core nothing is measured, and nothing kept */
+  if (entries == NULL) return; /* with one core nothing is measured or stored */
   for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
     if (entry->d_name[0] == '.') continue;
     snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
@@ -265,8 +269,8 @@ static void spoil(const char *text) {
 
 Test(costs, are_measured_once) {
   make_home();
-  tune_machine_t first = kept_costs();
-  cr_assert(stayed(&first), "measured again");
+  tune_machine_t first = measured_costs();
+  cr_assert(was_stored(&first), "measured again");
   for (int i = 0; i < TUNE_FIXED_COUNT; i++) cr_assert_gt(first.fixed_ps[i], 0);
   for (int move = 0; move < TUNE_MOVE_COUNT; move++) {
     for (int i = 0; i < TUNE_SIZES; i++) cr_assert_gt(first.move_ps[move][i], 0);
@@ -274,30 +278,30 @@ Test(costs, are_measured_once) {
   remove_home();
 }
 
-Test(costs, are_measured_anew_when_the_file_is_not_ours) {
+Test(costs, are_measured_again_when_the_file_is_invalid) {
   make_home();
-  tune_machine_t first = kept_costs();
-  spoil("nonsense\n");
-  tune_machine_t second = kept_costs();
-  cr_assert(stayed(&second), "what was measured anew was not kept");
-  cr_assert(is_builtin(&first) || !same(&first, &second), "not measured anew");
+  tune_machine_t first = measured_costs();
+  overwrite_cache("nonsense\n");
+  tune_machine_t second = measured_costs();
+  cr_assert(was_stored(&second), "the new measurement was not stored");
+  cr_assert(is_builtin(&first) || !same(&first, &second), "not measured again");
   remove_home();
 }
 
-Test(costs, can_be_had_where_nothing_can_be_kept) {
+Test(costs, are_available_where_nothing_can_be_stored) {
   setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
   unsetenv("COLL_TUNE");
   tune_machine_t costs = found_costs();
   cr_assert_gt(costs.fixed_ps[TUNE_CALL], 0);
 }
 
-Test(costs, can_be_pinned) {
+Test(costs, can_be_set_to_builtin) {
   make_home();
   setenv("COLL_TUNE", "builtin", 1);
   tune_machine_t costs;
   cr_assert_eq(calibration_costs_find(&costs), COLL_OK);
   cr_assert(same(&costs, &tune_machine_builtin));
-  cr_assert_eq(rmdir(home), 0, "something was kept");
+  cr_assert_eq(rmdir(home), 0, "something was stored");
   setenv("COLL_TUNE", "bultin", 1);
   cr_assert_eq(calibration_costs_find(&costs), COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(), "builtin") != NULL, "%s", base_last_error());

@@ -1,8 +1,8 @@
 /*
- * A rank that dies while a communicator is being made, by coll_comm_create, coll_comm_create_env or
- * coll_comm_split: killed before and after each of its system calls, one run for each. Every
- * survivor must fail within two seconds of the death and name the dead rank and its pid, and no
- * other rank. The linker puts the functions here in front of the C library's.
+ * A rank that dies while a communicator is created by coll_comm_create, coll_comm_create_env or
+ * coll_comm_split. It is killed before and after each of its system calls, in one run for each.
+ * Every survivor must fail within two seconds of the death, naming the dead rank with its pid and
+ * no other rank. The functions defined here override the C library's at link time.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -27,17 +27,17 @@ enum { STEPS_TO_HELLO = 11, MISSING_MS = 300 };
 
 /* On the harness's board, behind the unique id. */
 typedef struct record {
-  _Atomic uint64_t died_ns; /* when the victim was last alive */
-  _Atomic int pid;          /* the victim's */
-  _Atomic int introduced;   /* the victim has sent its hello, or serves the others */
-  _Atomic int connected[8]; /* ranks that have been connected to the server */
+  _Atomic uint64_t died_ns; /* time at which the victim was last alive */
+  _Atomic int pid;          /* of the victim */
+  _Atomic int introduced;   /* the victim has sent its hello, or runs the server */
+  _Atomic int connected[8]; /* number of ranks that have connected to the server */
 } record_t;
 
 static record_t *record_of_run(void) {
   return (record_t *)(void *)((char *)harness_board() + 1024);
 }
 
-static _Atomic int steps_left = -1; /* before the process is killed; -1: it is not */
+static _Atomic int steps_left = -1; /* steps until the process kills itself; -1: never */
 static _Thread_local int own_rank = -1;
 
 static void step(void) {
@@ -74,7 +74,7 @@ ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags);
 int __real_connect(int fd, const struct sockaddr *address, socklen_t bytes);
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes);
 
-/* The first thing that a rank sends is its hello. */
+/* The first message of a rank is its hello. */
 ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags) {
   step();
   ssize_t result = __real_send(fd, data, bytes, flags);
@@ -95,13 +95,13 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes) {
 
 typedef struct death {
   int victim;
-  int steps; /* system calls, before and after each, that it survives */
+  int steps; /* number of steps it survives; each system call has one before and one after it */
   enum { CREATE, CREATE_ENV, SPLIT, SPLIT_IN_TWO } way;
   int port; /* of CREATE_ENV */
   int timeout_ms;
 } death_t;
 
-/* The sentence must begin with `own`, and name the victim and no other rank. pid 0: any. */
+/* The error text must begin with `own` and name the victim and no other rank. pid 0: any pid. */
 static int check_names(const char *sentence, int own, int size, int victim, int pid) {
   char prefix[24], pid_text[24];
   snprintf(prefix, sizeof prefix, "rank %d: ", own);
@@ -117,8 +117,8 @@ static int check_names(const char *sentence, int own, int size, int victim, int 
   return 0;
 }
 
-/* A rank that died before its hello is to its peers one that was never started: they wait for it
- * until the timeout, and then name it as missing. */
+/* If a rank dies before its hello, its peers cannot tell it from one that was never started: they
+ * wait until the timeout, and then name it as missing. */
 static int check_missing(const char *sentence, const death_t *death, int rank) {
   const record_t *record = record_of_run();
   char missing[24];
@@ -142,7 +142,7 @@ static int check_survivor(const death_t *death, int rank, int size, coll_status_
   PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s: %s", coll_status_string(status), sentence);
   PARTY_REQUIRE(now_ns < died_ns + GRACE_NS, "after %d ms: %s",
                 (int)((int64_t)(now_ns - died_ns) / 1000000), sentence);
-  /* Where a launcher started the ranks, one that got no greeting knows no pid of the server. */
+  /* In a launched job, a rank that got no greeting does not know the server's pid. */
   int pid = death->way == CREATE_ENV ? 0 : record->pid;
   return check_names(sentence, rank, size, death->victim, pid);
 }
@@ -183,7 +183,7 @@ static int prepare(const death_t *death, int rank, int size, coll_comm_t *parent
   return 0;
 }
 
-/* A rank that got its communicator before the death finds it by its next call. A child of
+/* A rank that got its communicator before the death detects it in its next call. A child of
  * SPLIT_IN_TWO may not contain the victim; the parent does. */
 static coll_status_t call_until_failure(coll_comm_t comm) {
   coll_status_t status = COLL_OK;
@@ -222,8 +222,8 @@ static int timeout_of(const death_t *death) {
   return is_missed ? MISSING_MS : 20000 * HARNESS_PATIENCE;
 }
 
-/* Steps from `first` on, every `stride`-th, until the victim comes through: then it exits once its
- * communicator is made. */
+/* Kills the victim at step `first` and every `stride`-th step after it, until it survives all of
+ * its steps: then it exits after its communicator is created. */
 static void die_at_steps(int size, death_t death, int first, int stride) {
   enum { STEPS_MAX = 2000 };
   bool came_through = false;
@@ -257,7 +257,7 @@ Test(creation_death, at_steps_of_four_ranks) {
   die_while_creating(4, STEPS_TO_HELLO, 3);
 }
 
-/* One that nobody uses just now. */
+/* Finds a port that is not in use. */
 static int free_port(void) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t bytes = sizeof address;
@@ -269,7 +269,7 @@ static int free_port(void) {
   return ntohs(address.sin_port);
 }
 
-/* Rank 0 runs the server, at an address that the others know before it listens. */
+/* Rank 0 runs the server, at an address that the other ranks know before it listens. */
 Test(creation_death, of_rank_0_of_a_launched_job) {
   death_t death = {.victim = 0, .way = CREATE_ENV, .port = free_port(), .timeout_ms = 1300};
   die_at_steps(3, death, 0, 10);

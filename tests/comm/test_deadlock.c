@@ -1,7 +1,6 @@
 /*
- * Ranks that wait for each other are told so, all of them, with the calls that they are in. Ranks
- * that merely wait long are left alone: for one that computes, for one that is stopped, and for one
- * that is slow to be scheduled.
+ * Deadlocks: ranks that wait for each other all get an error that names their calls. Long waits for
+ * a rank that computes, is stopped or is scheduled late get none.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -16,7 +15,7 @@
 #include "verify/random.h"
 
 #define MS_NS UINT64_C(1000000)
-#define LARGE 1000000 /* bytes, more than a send may leave under way */
+#define LARGE 1000000 /* bytes; more than a send may leave unreceived */
 
 static char large[HARNESS_RANKS_MAX][LARGE];
 
@@ -31,7 +30,7 @@ static int check_refused(const party_rank_t *self, coll_status_t status, uint64_
   return 0;
 }
 
-/* Each receives from the next. */
+/* Every rank receives from the next one. */
 static int receive_in_a_ring(party_rank_t *self) {
   float got;
   uint64_t begin_ns = base_clock_now_ns();
@@ -44,7 +43,7 @@ Test(deadlock, of_receives_in_a_ring) {
   for (int size = 2; size <= 5; size++) PARTY_RUN(size, 20000, receive_in_a_ring, NULL);
 }
 
-/* Each sends to the next, outside a group, more than fits under way. */
+/* Every rank sends to the next one, outside a group, more than may be left unreceived. */
 static int send_in_a_ring(party_rank_t *self) {
   uint64_t begin_ns = base_clock_now_ns();
   int next = (self->rank + 1) % self->size;
@@ -56,7 +55,8 @@ Test(deadlock, of_large_sends_in_a_ring) {
   for (int size = 2; size <= 5; size += 3) PARTY_RUN(size, 20000, send_in_a_ring, NULL);
 }
 
-/* One receives what only comes after a collective that it is needed for. */
+/* Rank 0 receives a message that its peer sends after a collective, which rank 0 has not entered.
+ */
 static int receive_before_the_collective(party_rank_t *self) {
   float one = 1, sum = 0;
   uint64_t begin_ns = base_clock_now_ns();
@@ -73,7 +73,7 @@ Test(deadlock, of_a_receive_and_a_collective) {
   }
 }
 
-/* A group waits as long as any of its calls may go on, and no longer. */
+/* A group waits as long as any of its calls can continue, and no longer. */
 static int group_of_receives(party_rank_t *self) {
   float got[HARNESS_RANKS_MAX], one = 1;
   uint64_t begin_ns = base_clock_now_ns();
@@ -91,7 +91,7 @@ Test(deadlock, of_groups) {
   for (int size = 3; size <= 4; size++) PARTY_RUN(size, 20000, group_of_receives, NULL);
 }
 
-/* A receive from oneself that no send of the group answers. */
+/* A receive from the rank itself without a matching send in the group. */
 static int receive_from_oneself(party_rank_t *self) {
   float got;
   uint64_t begin_ns = base_clock_now_ns();
@@ -104,9 +104,9 @@ Test(deadlock, of_a_receive_from_oneself) {
   PARTY_RUN(2, 20000, receive_from_oneself, NULL);
 }
 
-/* Processes of one thread each, that wait for each other on two communicators: who waits on one
- * will not enter a call on the other. ThreadSanitizer has a thread of its own in every process,
- * which might make the call for all that can be told. */
+/* Single-threaded processes that wait for each other on two communicators: a thread that waits on
+ * one cannot enter a call on the other. ThreadSanitizer runs a thread in every process that could,
+ * for all the library knows, make the call. */
 #ifndef __SANITIZE_THREAD__
 static int wait_on_two_communicators(party_rank_t *self) {
   coll_comm_t second;
@@ -119,7 +119,7 @@ static int wait_on_two_communicators(party_rank_t *self) {
   const char *sentence = coll_last_error(used);
   PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "%s", status == COLL_OK ? "ok" : sentence);
   PARTY_REQUIRE(base_clock_now_ns() - begin_ns < 2000 * MS_NS * HARNESS_PATIENCE, "it took long");
-  /* or its peer was told first, and has gone on to destroy this one */
+  /* or its peer got the error first, and has destroyed this one */
   PARTY_REQUIRE(strstr(sentence, "of another communicator, allreduce(") != NULL ||
                     strstr(sentence, "destroy()") != NULL,
                 "%s", sentence);
@@ -181,13 +181,13 @@ Test(deadlock, is_not_a_long_wait) {
   for (int size = 2; size <= 5; size++) PARTY_RUN(size, 20000, wait_for_one_that_computes, NULL);
 }
 
-/* Ranks that were stopped while messages came have not looked for them. */
+/* Ranks that were stopped while messages arrived have not polled for them. */
 static int wait_for_stopped_ones(party_rank_t *self) {
   uint64_t random = (uint64_t)self->rank + 7;
   float one = 1, sum;
   pid_t stopper = -1, own = getpid();
   if (self->rank % 2 == 0) stopper = fork();
-  if (stopper == 0) { /* stops its parent now and then */
+  if (stopper == 0) { /* stops its parent from time to time */
     for (int i = 0; i < 12; i++) {
       base_clock_sleep_ns((uint64_t)random_below(&random, 30) * MS_NS);
       kill(own, SIGSTOP);
@@ -216,7 +216,7 @@ Test(deadlock, is_not_a_rank_that_is_stopped) {
   cr_assert(party_processes(4, 30000, wait_for_stopped_ones, NULL, &result), "%s", result.text);
 }
 
-/* The other communicator is used by another thread, late. */
+/* Another thread uses the other communicator, late. */
 static void *call_late(void *argument) {
   static float one = 1, sum;
   base_clock_sleep_ns(400 * MS_NS);
@@ -245,7 +245,7 @@ Test(deadlock, is_not_a_wait_that_another_thread_ends) {
             result.text);
 }
 
-/* Many ranks on few cores, each slow at times, in calls of all kinds. */
+/* Many ranks on few cores, each sometimes slow, in calls of all kinds. */
 static int wait_at_random(party_rank_t *self) {
   uint64_t common = 99, own = (uint64_t)self->rank + 1;
   float in[64] = {1}, out[64 * 16];

@@ -1,6 +1,7 @@
 /*
- * Ranks that die: at any moment of a loop of all collectives, and at every single step of every
- * algorithm. Whoever is left must be told within two seconds, by name, and must be able to leave.
+ * Ranks that die: at a random moment in a loop of all collectives, and at every single step of
+ * every algorithm. Every survivor must get an error that names the dead rank within two seconds,
+ * and must be able to destroy the communicator.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -18,25 +19,25 @@
 
 #define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
 #define COUNT 700
-#define LARGE_COUNT 3000 /* too much for messages, whose place shared memory takes */
+#define LARGE_COUNT 3000 /* too large for messages, so that memory is mapped */
 
 typedef struct death {
   int victim;
   unsigned coll_memory; /* ranks whose memory peers can map: bit r for rank r */
   uint64_t seed;
-  const char *algo; /* every step: of this */
+  const char *algo; /* for the tests of every step: this collective */
   coll_collective_t collective;
   size_t count;
-  long steps; /* that the victim does first */
+  long steps; /* steps that the victim survives */
 } death_t;
 
 /* On the harness's board. */
 typedef struct note {
-  _Atomic uint64_t died_ns; /* when the victim last was alive, or 0 */
-  _Atomic int survived;     /* the victim came to the end */
+  _Atomic uint64_t died_ns; /* time at which the victim was last alive, or 0 */
+  _Atomic int survived;     /* the victim survived all of its steps */
 } note_t;
 
-/* What every survivor must find once a call has failed. */
+/* Checks of every survivor after a failed call. */
 static int check_told(party_rank_t *self, const death_t *death, coll_status_t status) {
   note_t *note = harness_board();
   uint64_t now_ns = base_clock_now_ns(), died_ns = atomic_load(&note->died_ns);
@@ -46,7 +47,7 @@ static int check_told(party_rank_t *self, const death_t *death, coll_status_t st
   PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s: %s", coll_status_string(status), sentence);
   PARTY_REQUIRE(strstr(sentence + strlen("rank 0: "), name) != NULL, "it names not %s: %s", name,
                 sentence);
-  PARTY_REQUIRE(died_ns == 0 || now_ns < died_ns + GRACE_NS, "told after %d ms",
+  PARTY_REQUIRE(died_ns == 0 || now_ns < died_ns + GRACE_NS, "detected after %d ms",
                 (int)((now_ns - died_ns) / 1000000u));
   PARTY_REQUIRE(!party_has_named_memory(), "something may be left in /dev/shm");
   PARTY_REQUIRE(coll_comm_error(self->comm) == COLL_ERROR_RANK_LOST, "the communicator works");
@@ -92,7 +93,7 @@ static int get_memory(const party_rank_t *self, const death_t *death, char **in,
     PARTY_OK(coll_mem_alloc(bytes, (void **)out));
     return 0;
   }
-  *in = calloc(1, bytes); /* both go with the process */
+  *in = calloc(1, bytes); /* freed by the end of the process */
   *out = calloc(1, bytes);
   return 0;
 }
@@ -149,7 +150,7 @@ Test(death, of_one_of_eight) {
 
 /* ---- at every step --------------------------------------------------------------------------*/
 
-/* The victim's ways to its peers lead into death after so many steps. */
+/* Wraps the victim's transports, so that it kills itself after the given number of steps. */
 static void set_trap(party_rank_t *self, const death_t *death) {
   struct coll_comm *comm = self->comm;
   transport_t *trap = faults_wrap(comm->local, 1, 0);
@@ -176,7 +177,7 @@ static int die_at_step(party_rank_t *self) {
     atomic_store(&note->died_ns, base_clock_now_ns());
     party_call(self->comm, self->rank, &q, in, out, NULL);
     atomic_store(&note->survived, 1);
-    self->comm = NULL; /* it ends without a word: to destroy the communicator is not to die */
+    self->comm = NULL; /* it exits without destroying the communicator: destroying is not dying */
     return 0;
   }
   coll_status_t status = party_call(self->comm, self->rank, &q, in, out, NULL);
@@ -184,7 +185,7 @@ static int die_at_step(party_rank_t *self) {
   return check_told(self, death, status);
 }
 
-/* Step by step until the victim comes through. */
+/* Kills the victim at one step after the other, until it survives all of them. */
 static void die_through(death_t death) {
   enum { SIZE = 3, STEPS_MAX = 200 };
   for (death.steps = 0; death.steps < STEPS_MAX; death.steps++) {
@@ -220,7 +221,8 @@ DIE_THROUGH(alltoall, COLL_ALLTOALL)
 DIE_THROUGH(alltoallv, COLL_ALLTOALLV)
 DIE_THROUGH(barrier, COLL_BARRIER)
 
-/* Ranks that know that there is nothing to map go ahead of those that wait to be told. */
+/* Ranks that know that their memory cannot be mapped run ahead of those that wait for the address
+ * exchange. */
 Test(death, at_every_step_of_calls_in_mixed_memory) {
   for (unsigned mappable = 1; mappable < 7; mappable++) {
     static const coll_collective_t collectives[] = {COLL_ALLREDUCE, COLL_BROADCAST};

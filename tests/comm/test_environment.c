@@ -112,7 +112,7 @@ Test(environment, of_steps_of_an_allocation) {
   cr_assert_neq(look().address.key, first.address.key, "two steps are one job");
 }
 
-/* What a process started by this one finds. */
+/* What a child process reads from its environment. */
 static found_t look_in_a_child(void) {
   int ends[2];
   found_t found = {0};
@@ -143,10 +143,10 @@ Test(environment, distinguishes_jobs_by_their_launcher) {
                "with MASTER_PORT set, the launcher does not count");
 }
 
-/* Scripts between launcher and rank have the launcher's variables too. */
+/* Scripts between the launcher and the rank also have the launcher's variables. */
 Test(environment, skips_scripts_between_launcher_and_rank) {
   char own[COMM_LAUNCHER_BYTES], past[COMM_LAUNCHER_BYTES], none[COMM_LAUNCHER_BYTES];
-  set("PATH", getenv("PATH") != NULL ? getenv("PATH") : "/bin"); /* as all ancestors have it */
+  set("PATH", getenv("PATH") != NULL ? getenv("PATH") : "/bin"); /* because all ancestors have it */
   comm_launcher_identity("COLL_NO_SUCH_VARIABLE", own);
   comm_launcher_identity("COLL_NO_SUCH_VARIABLE", none);
   comm_launcher_identity("PATH", past);
@@ -225,7 +225,7 @@ static int launched(int rank, int size, void *context) {
   return 0;
 }
 
-/* One that no socket is bound to. */
+/* Finds a port that no socket is bound to. */
 static int free_port(void) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t bytes = sizeof address;

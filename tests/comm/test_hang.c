@@ -1,7 +1,7 @@
 /*
- * Calls that wait for too long: the report names the rank that is missing, what it did last and
- * whether its process runs; once per call, by one rank. With a timeout, all ranks fail alike. What
- * the ranks print is collected in a file in place of standard error.
+ * Calls that wait too long: one rank prints one report per call, which names the missing rank, its
+ * last call and the state of its process. With a timeout, all ranks fail with the same text. What
+ * the ranks print is collected in a file that replaces standard error.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "harness/party.h"
 
 #define MS UINT64_C(1000000)
-#define LATE_NS (800 * MS) /* what a rank is late by, to be reported */
+#define LATE_NS (800 * MS) /* how late a rank is, so that it is reported */
 #define REPORT_BYTES 8192
 
 typedef enum lateness { LATE_SLEEPING, LATE_STOPPED, LATE_LOOPING, LATE_GONE } lateness_t;
@@ -28,10 +28,10 @@ typedef enum lateness { LATE_SLEEPING, LATE_STOPPED, LATE_LOOPING, LATE_GONE } l
 typedef struct scene {
   lateness_t lateness;
   int late_rank;
-  int errors; /* the file that ranks print to; 0: theirs */
+  int errors; /* the file that replaces standard error; 0: none */
 } scene_t;
 
-/* On the harness's board, behind what party.h puts there. */
+/* On the harness's board, behind the data of party.h. */
 typedef struct note {
   _Atomic int pids[HARNESS_RANKS_MAX];
   char sentences[HARNESS_RANKS_MAX][COMM_ERROR_BYTES];
@@ -41,7 +41,7 @@ static note_t *note(void) {
   return (note_t *)(void *)((char *)harness_board() + 4096);
 }
 
-/* A file of no name. */
+/* A file without a name. */
 static int open_errors(void) {
   char path[] = "/tmp/libcoll-hang-XXXXXX";
   int fd = mkstemp(path);
@@ -74,8 +74,8 @@ static void set_limits(const char *hang_ms, const char *timeout_ms) {
 
 /* ---- late ranks -----------------------------------------------------------------------------*/
 
-/* Sends signals to all ranks of [from, to] and ends. A process of its own, so that it runs while
- * they are stopped. */
+/* Sends signals to all ranks of [from, to] and exits. It is a separate process, so that it runs
+ * while they are stopped. */
 static void signal_later(int from, int to, int number, uint64_t delay_ns) {
   if (fork() != 0) return;
   base_clock_sleep_ns(delay_ns);
@@ -111,7 +111,7 @@ static int be_late_for_allreduce(party_rank_t *self) {
   return 0;
 }
 
-/* Rank 1 of 4 is late; the report must be just this line. */
+/* Rank 1 of 4 is late; the report must be exactly this line. */
 static void expect_report(lateness_t lateness, const char *process) {
   scene_t scene = {.lateness = lateness, .late_rank = 1, .errors = open_errors()};
   harness_result_t result;
@@ -167,7 +167,7 @@ Test(hang, names_several_threads) {
   cr_assert(at != NULL, "%s", text);
 }
 
-/* Rank 0 should report, and is stopped while it waits: rank 1 does, for rank 2. */
+/* Rank 0 should report but is stopped while it waits: rank 1 reports rank 2. */
 static int wait_and_be_stopped(party_rank_t *self) {
   begin(self);
   if (self->rank == 0) {
@@ -190,7 +190,7 @@ Test(hang, is_reported_by_the_next_rank) {
   cr_assert(strncmp(text, "libcoll: rank 2 (pid ", 21) == 0, "%s", text);
 }
 
-/* What recorders say of a rank that is in the call and does not wait. */
+/* The report of a rank that is in the call and does not wait. */
 Test(hang, names_a_rank_that_does_not_go_on) {
   const flight_words_t words = {.verb = COLL_BARRIER, .op = FLIGHT_OP_NONE};
   const flight_call_t call = flight_call_make(&words);
@@ -229,7 +229,8 @@ Test(hang, names_a_rank_that_does_not_go_on) {
 
 /* ---- what no report is made of --------------------------------------------------------------*/
 
-/* Rank 0 waits while both are stopped, and goes on a little earlier than the rank it waits for. */
+/* Rank 0 waits while both ranks are stopped, and is resumed a little earlier than the rank it waits
+ * for. */
 static int be_suspended(party_rank_t *self) {
   begin(self);
   if (self->rank == 0) {
@@ -270,7 +271,7 @@ Test(hang, reports_nothing_with_0) {
 
 /* ---- other waits ----------------------------------------------------------------------------*/
 
-/* Rank 0 waits for rank 1, which waits in another communicator, for rank 2. */
+/* Rank 0 waits for rank 1, which waits for rank 2 on another communicator. */
 static int wait_elsewhere(party_rank_t *self) {
   coll_comm_t child;
   begin(self);
@@ -415,7 +416,7 @@ Test(hang, is_set_by_config) {
   config.call_timeout_ms = 50;
   limits = limits_of(&config);
   cr_assert(limits.hang_ns == 0 && limits.timeout_ns == 50 * MS);
-  config.struct_bytes = 16; /* a program that was built before these fields were there */
+  config.struct_bytes = 16; /* a program that was built with an older coll.h without these fields */
   limits = limits_of(&config);
   cr_assert(limits.hang_ns == 300 * MS && limits.timeout_ns == 700 * MS);
 }
@@ -451,7 +452,7 @@ static void *dump_later(void *argument) {
   return NULL;
 }
 
-/* The lines of the table, and nothing else, with these words. */
+/* Checks that the text is a table of so many lines and contains these words. */
 static int check_table(party_rank_t *self, const char *table) {
   int pids[2] = {atomic_load(&note()->pids[0]), atomic_load(&note()->pids[1])};
   const char *second = strchr(table, '\n');
@@ -496,7 +497,7 @@ Test(dump, by_another_thread_while_all_hang) {
   cr_assert(party_processes(2, 20000, dump_while_all_hang, &scene, &result), "%s", result.text);
 }
 
-/* What is left of a rank that has exited. */
+/* The row of a rank that has exited. */
 static int dump_the_dead(party_rank_t *self) {
   scene_t *scene = self->context;
   begin(self);
@@ -518,5 +519,5 @@ Test(dump, shows_the_dead_on_standard_error) {
   cr_assert(result.ranks[0].end == HARNESS_RETURNED && result.ranks[0].value == 0, "%s",
             result.text);
   int lines = read_errors(scene.errors, text);
-  cr_assert(lines == 3 && strstr(text, "  gone") != NULL, "%s", text);
+  cr_assert(lines == 3 && strstr(text, "  exited") != NULL, "%s", text);
 }

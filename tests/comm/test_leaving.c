@@ -1,4 +1,7 @@
-/* Ranks that abort, leave early, end without a word, or are stopped for a while. */
+/*
+ * Ranks that abort, leave early, exit without destroying the communicator, or are stopped for a
+ * while.
+ */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,7 +15,7 @@
 #define MS_NS UINT64_C(1000000)
 
 static int loop_until(party_rank_t *self, coll_status_t expected, const char *words) {
-  /* Outlives the rank's thread: whoever hears of the end last may still be reading it. */
+  /* Outlives the rank's thread: the last rank to learn of the abort may still be reading it. */
   static float all[HARNESS_RANKS_MAX][3000];
   float *data = all[self->rank];
   coll_status_t status = COLL_OK;
@@ -33,7 +36,7 @@ static void *abort_soon(void *argument) {
 }
 
 /* The rank that aborts waits in a call itself. */
-static int abort_from_outside(party_rank_t *self) {
+static int abort_from_thread(party_rank_t *self) {
   pthread_t thread;
   if (self->rank == 1) pthread_create(&thread, NULL, abort_soon, self->comm);
   uint64_t begin_ns = base_clock_now_ns();
@@ -45,18 +48,18 @@ static int abort_from_outside(party_rank_t *self) {
 }
 
 Test(leaving, by_abort_from_another_thread) {
-  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 10000, abort_from_outside, NULL);
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 10000, abort_from_thread, NULL);
 }
 
-/* Nobody else is there to wake: the aborted rank sleeps in a receive that nothing comes for. Its
- * peers are not in a call, or all would be found to wait for each other. */
-static int abort_a_sleeper(party_rank_t *self) {
+/* No other rank wakes it: the aborted rank sleeps in a receive whose message is never sent. Its
+ * peers are in no call, otherwise a deadlock would be reported. */
+static int abort_sleeping_rank(party_rank_t *self) {
   pthread_t thread;
   float got;
   if (self->rank > 0) {
     harness_meet();
     PARTY_REQUIRE(coll_recv(&got, 1, COLL_FLOAT32, 0, self->comm, NULL) == COLL_ERROR_RANK_LOST,
-                  "something came");
+                  "a message arrived");
     return 0;
   }
   pthread_create(&thread, NULL, abort_soon, self->comm);
@@ -68,10 +71,10 @@ static int abort_a_sleeper(party_rank_t *self) {
 }
 
 Test(leaving, by_abort_while_asleep) {
-  PARTY_RUN(3, 10000, abort_a_sleeper, NULL);
+  PARTY_RUN(3, 10000, abort_sleeping_rank, NULL);
 }
 
-/* It may find that its peers are in a call that it takes no part in, or be gone before. */
+/* It may find its peers in a call that it does not make, or leave before they enter it. */
 static void leave(party_rank_t *self) {
   coll_comm_destroy(self->comm);
   self->comm = NULL;
@@ -98,8 +101,8 @@ Test(leaving, before_the_others_are_done) {
   for (int size = 2; size <= 5; size++) PARTY_RUN(size, 10000, leave_early, NULL);
 }
 
-/* A root that nobody answers finds out when its posts are not taken any more; the last rank's are
- * not those that it looks at first. */
+/* A root that receives nothing detects a peer's exit when its multicasts are no longer received.
+ * The peer is the last rank, which is not the first one that the root checks. */
 static int leave_a_root(party_rank_t *self) {
   float value = 1;
   coll_status_t status = COLL_OK;
@@ -115,24 +118,24 @@ static int leave_a_root(party_rank_t *self) {
   return 0;
 }
 
-Test(leaving, a_root_that_posts) {
+Test(leaving, is_detected_by_a_root_that_multicasts) {
   for (int size = 2; size <= 5; size++) PARTY_RUN(size, 10000, leave_a_root, NULL);
 }
 
-/* Once a rank has done its part it may end, with or without a word, and hurts nobody who needs
- * nothing of it. */
+/* A rank that has completed its part of all calls may exit, with or without destroying the
+ * communicator, and ranks that need nothing from it do not fail. */
 static int work_without(party_rank_t *self) {
   bool destroys = *(bool *)self->context;
   int others = self->size - 1;
   float one = 1, sum;
   PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
   if (self->rank == others) {
-    if (!destroys) self->comm = NULL; /* and forgets it */
+    if (!destroys) self->comm = NULL; /* and leaks it */
     return 0;
   }
   static float data[2][20000];
   int next = (self->rank + 1) % others, before = (self->rank + others - 1) % others;
-  for (int round = 0; round < 40; round++) { /* with pauses long enough to look for the dead */
+  for (int round = 0; round < 40; round++) { /* with pauses long enough for checks of the peers */
     if (round % 10 == 0 && self->rank == 0) base_clock_sleep_ns(40 * MS_NS);
     data[0][0] = (float)(round + self->rank);
     PARTY_OK(coll_group_start());
@@ -144,7 +147,7 @@ static int work_without(party_rank_t *self) {
   return 0;
 }
 
-Test(leaving, hurts_nobody_who_needs_nothing) {
+Test(leaving, does_not_affect_ranks_that_need_nothing) {
   for (int destroys = 0; destroys < 2; destroys++) {
     bool context = destroys == 1;
     harness_result_t result;
@@ -154,8 +157,9 @@ Test(leaving, hurts_nobody_who_needs_nothing) {
 
 /* ---- stopped --------------------------------------------------------------------------------*/
 
-/* The last rank is stopped for longer than any death goes unnoticed, and is waited for. */
-static int be_stopped(party_rank_t *self) {
+/* The last rank is stopped for longer than the detection of a death takes; the others wait for it.
+ */
+static int stop_last_rank(party_rank_t *self) {
   pid_t *pid = harness_board();
   int32_t one = 1, sum = 0;
   bool is_last = self->rank == self->size - 1;
@@ -179,5 +183,5 @@ static int be_stopped(party_rank_t *self) {
 
 Test(leaving, is_not_what_a_stopped_rank_does) {
   harness_result_t result;
-  cr_assert(party_processes(3, 10000, be_stopped, NULL, &result), "%s", result.text);
+  cr_assert(party_processes(3, 10000, stop_last_rank, NULL, &result), "%s", result.text);
 }

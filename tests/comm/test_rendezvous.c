@@ -1,6 +1,6 @@
 /*
- * The rendezvous server and its clients, in success and in failure: ranks that are missing,
- * duplicate, inconsistent, slow or dead, unknown callers, and servers that cannot be reached.
+ * The rendezvous server and its clients, in success and failure: ranks that are missing, duplicate,
+ * inconsistent, slow or dead, unknown callers, and unreachable servers.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -24,17 +24,17 @@
 #define RECORD_BYTES 24
 #define LATE_NS 100000000u
 
-/* One rendezvous: what each process does, and what it must get. */
+/* One rendezvous: what each process does, and the result it must get. */
 typedef struct scenario {
   rendezvous_address_t address;
-  int ranks[8], sizes[8]; /* that each process passes */
+  int ranks[8], sizes[8]; /* rank that each process passes */
   int timeout_ms;
-  int late;            /* process that joins when the others have, or -1 */
+  int late;            /* process that joins after the others, or -1 */
   int dies;            /* process that dies after its hello, or -1 */
-  int unknown_callers; /* connections made before the ranks' */
-  bool garbage;        /* the unknown callers send bytes that are no hello; else nothing */
+  int unknown_callers; /* number of connections made before those of the ranks */
+  bool garbage;        /* the unknown callers send bytes that are not a hello; else nothing */
   int files;           /* the server's hard limit of open files; 0: unchanged */
-  char expected[64];   /* in every error message */
+  char expected[64];   /* text in every error message */
   coll_status_t status;
 } scenario_t;
 
@@ -67,12 +67,12 @@ static int connect_unknown_callers(const scenario_t *scenario) {
     int fd = dial(&scenario->address);
     PARTY_REQUIRE(fd >= 0, "an unknown caller cannot connect");
     if (scenario->garbage && write(fd, garbage, sizeof garbage) < 0) return 1;
-    /* never closed: this process keeps all of them on the line */
+    /* never closed: this process holds all connections open */
   }
   return 0;
 }
 
-/* Joins, and then finishes with `status`. */
+/* Joins, then reports `status` as its own result. */
 static coll_status_t join_and_finish(const rendezvous_address_t *address,
                                      const rendezvous_rank_t *own, int timeout_ms, void *records,
                                      uint64_t *session, coll_status_t status) {
@@ -84,7 +84,7 @@ static coll_status_t join_and_finish(const rendezvous_address_t *address,
   return rendezvous_finish(&link, status, deadline_ns, &failed_rank);
 }
 
-/* A process that dies when it has sent its hello and waits for the other ranks. */
+/* A process that dies after it has sent its hello, while it waits for the other ranks. */
 static int die_meanwhile(const scenario_t *scenario, int rank, int size) {
   char record[RECORD_BYTES] = "";
   rendezvous_rank_t own = {
@@ -162,7 +162,7 @@ Test(rendezvous, sends_all_records_to_all) {
 
 Test(rendezvous, names_the_missing) {
   scenario_t scenario = default_scenario(5);
-  scenario.ranks[2] = 4; /* of 5, but only three come */
+  scenario.ranks[2] = 4; /* rank 4 of 5, but only three ranks join */
   scenario.timeout_ms = 500;
   scenario.status = COLL_ERROR_TIMEOUT;
   snprintf(scenario.expected, sizeof scenario.expected, "(missing: 2, 3)");
@@ -170,7 +170,7 @@ Test(rendezvous, names_the_missing) {
   cr_assert(ms >= 400 && ms < 2500 * HARNESS_PATIENCE, "it took %d ms", (int)ms);
 }
 
-/* More ranks than the server may have open files, of which few join. */
+/* More ranks than the server may have open files; few of them join. */
 Test(rendezvous, names_the_missing_of_more_ranks_than_files) {
   scenario_t scenario = default_scenario(3);
   for (int i = 0; i < 3; i++) scenario.sizes[i] = 100;
@@ -202,7 +202,7 @@ Test(rendezvous, reports_different_sizes) {
 
 Test(rendezvous, names_a_rank_that_dies_while_others_join) {
   scenario_t scenario = default_scenario(4);
-  scenario.ranks[2] = 3; /* rank 2 never comes, so that the others wait */
+  scenario.ranks[2] = 3; /* rank 2 never joins, so the others wait */
   scenario.dies = 2;
   scenario.timeout_ms = 8000;
   scenario.status = COLL_ERROR_RANK_LOST;
@@ -226,8 +226,8 @@ Test(rendezvous, ignores_silent_unknown_callers) {
   cr_assert_lt(ms, 2000 * HARNESS_PATIENCE, "it took %d ms", (int)ms);
 }
 
-/* The server hangs up on the oldest callers to make room. */
-Test(rendezvous, ignores_more_silent_callers_than_it_keeps) {
+/* The server disconnects the oldest callers to make room. */
+Test(rendezvous, ignores_more_silent_callers_than_it_holds) {
   scenario_t scenario = default_scenario(3);
   scenario.unknown_callers = 200;
   cr_assert_lt(run_scenario(3, &scenario), 2000 * HARNESS_PATIENCE);
@@ -235,11 +235,10 @@ Test(rendezvous, ignores_more_silent_callers_than_it_keeps) {
 
 typedef struct attempts {
   rendezvous_address_t address;
-  _Atomic bool failed; /* the first attempt has, on some rank */
+  _Atomic bool failed; /* the first attempt failed on some rank */
 } attempts_t;
 
-/* Two rendezvous on one port: in the first, rank 1 is missing until the others have been told so.
- */
+/* Two rendezvous on one port: in the first, rank 1 is missing until the others got the error. */
 static int join_at_second_attempt(int process, int size, void *context) {
   (void)context;
   scenario_t scenario = default_scenario(size);
@@ -254,7 +253,7 @@ static int join_at_second_attempt(int process, int size, void *context) {
     if (process == 0) {
       if (attempt > 0) scenario.address = attempts->address;
       PARTY_REQUIRE(rendezvous_server_start(&scenario.address) == COLL_OK, "%s", base_last_error());
-      scenario.address.pid = 0; /* unknown, as it is to ranks that a launcher started */
+      scenario.address.pid = 0; /* unknown, as in launched jobs */
       attempts->address = scenario.address;
     }
     if (attempt == 0) harness_meet();
@@ -351,7 +350,8 @@ Test(rendezvous, waits_for_a_rank_that_is_slow_to_send_its_hello) {
   close(quick);
 }
 
-/* Process 0 runs the server, with too low a soft limit of open files; process 1 is all ranks. */
+/* Process 0 runs the server, with a soft limit of open files that is too low; process 1 plays all
+ * ranks. */
 static int join_as_crowd(int process, int size, void *context) {
   (void)size, (void)context;
   static int lines[CROWD];
@@ -378,7 +378,7 @@ static int join_as_crowd(int process, int size, void *context) {
   }
   for (int rank = CROWD - 1; process == 1 && rank >= 0; rank--) {
     PARTY_REQUIRE(receives_verdict(lines[rank]), "rank %d got no verdict", rank);
-    close(lines[rank]); /* rank 0 is the last to be told */
+    close(lines[rank]); /* rank 0 gets the result last */
   }
   harness_meet();
   return 0;
@@ -401,16 +401,16 @@ static wire_answer_t answer_to(int fd) {
   return answer;
 }
 
-/* Over sockets whose buffers are smaller than the records: one rank reads nothing and does not
- * report. The others get the records at once, and after their timeout a verdict that names it. */
+/* With socket buffers smaller than the records: one rank reads nothing and does not report. The
+ * others get the records at once, and after their timeout an error that names that rank. */
 Test(rendezvous, serves_all_but_a_rank_that_is_stopped) {
   enum { SIZE = 600, STOPPED = 400 };
   static int lines[SIZE];
-  struct sockaddr_un address = {.sun_family = AF_UNIX}; /* the kernel chooses a name */
+  struct sockaddr_un address = {.sun_family = AF_UNIX}; /* the kernel chooses an address */
   socklen_t bytes = sizeof(sa_family_t);
   pthread_t thread;
   rendezvous_server_t *server;
-  base_descriptors_make_room(SIZE + FEW_FILES); /* the server sees to its own */
+  base_descriptors_make_room(SIZE + FEW_FILES); /* the server raises its own limit */
   int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   cr_assert_eq(bind(listener, (struct sockaddr *)&address, bytes), 0);
   cr_assert_eq(listen(listener, SIZE), 0);
@@ -447,7 +447,7 @@ Test(rendezvous, serves_all_but_a_rank_that_is_stopped) {
 
 /* ---- while the communicator is made ---------------------------------------------------------*/
 
-/* Rank 2 joins and then fails in its own part: all others are told what and who. */
+/* Rank 2 joins and then fails: all others get its error and its number. */
 static int fail_own_part(int process, int size, void *context) {
   scenario_t scenario = *(scenario_t *)context;
   rendezvous_address_t *shared = harness_board();
@@ -470,7 +470,7 @@ static int fail_own_part(int process, int size, void *context) {
   return 0;
 }
 
-Test(rendezvous, tells_all_ranks_of_one_that_fails) {
+Test(rendezvous, reports_a_failed_rank_to_all) {
   scenario_t scenario = default_scenario(4);
   harness_result_t result;
   uint64_t begin_ns = base_clock_now_ns();
@@ -492,8 +492,8 @@ Test(rendezvous, reports_that_no_server_answers) {
   scenario_t scenario = default_scenario(2);
   cr_assert_eq(rendezvous_server_start(&scenario.address), COLL_OK, "%s", base_last_error());
   rendezvous_address_t wrong = scenario.address;
-  wrong.port = 1; /* nobody listens there */
-  wrong.pid = 0;  /* nor is any server known to have done */
+  wrong.port = 1; /* no process listens there */
+  wrong.pid = 0;  /* and no server is known to have listened there */
   cr_assert_eq(join_alone(&wrong, 300), COLL_ERROR_TIMEOUT);
   cr_assert_not_null(strstr(base_last_error(), "port 1"), "%s", base_last_error());
   snprintf(wrong.host, sizeof wrong.host, "no.such.host.invalid");
@@ -501,8 +501,8 @@ Test(rendezvous, reports_that_no_server_answers) {
   cr_assert_not_null(strstr(base_last_error(), "no.such.host.invalid"), "%s", base_last_error());
 }
 
-/* A key that the server does not know: it hangs up. */
-Test(rendezvous, hangs_up_on_callers_without_the_key) {
+/* A key that the server does not know: it disconnects. */
+Test(rendezvous, disconnects_callers_without_the_key) {
   scenario_t scenario = default_scenario(2);
   cr_assert_eq(rendezvous_server_start(&scenario.address), COLL_OK, "%s", base_last_error());
   rendezvous_address_t wrong = scenario.address;
@@ -555,8 +555,8 @@ Test(rendezvous, names_the_server_that_died) {
   }
 }
 
-/* A full queue of connections: the kernel drops further ones without an answer, as a network that
- * leads nowhere does. */
+/* A full queue of connections: the kernel drops further ones without an answer, like an unreachable
+ * network. */
 Test(rendezvous, ends_in_time_where_connections_are_dropped) {
   enum { CALLERS = 3 };
   scenario_t scenario = default_scenario(2);

@@ -1,12 +1,15 @@
-/* A rank that runs out of memory on the way to a call, wherever that is: it says so, and its peers,
- * who make the call, are not left waiting. The linker puts what is here in front of base/memory. */
+/*
+ * A rank that runs out of memory at any allocation of a call: it returns COLL_ERROR_MEMORY, and its
+ * peers, which make the call, do not wait for ever. The functions defined here override base/memory
+ * at link time.
+ */
 #include <criterion/criterion.h>
 
 #include "base/memory.h"
 #include "harness/party.h"
 
-static _Thread_local int allocations_left = -1; /* that succeed; -1: all do */
-static bool ran_out;                            /* of the rank that is tried */
+static _Thread_local int allocations_left = -1; /* number of allocations that succeed; -1: all */
+static bool ran_out;                            /* of the rank under test */
 
 coll_status_t __real_base_alloc(size_t count, size_t bytes, const char *what, void **array);
 coll_status_t __wrap_base_alloc(size_t count, size_t bytes, const char *what, void **array);
@@ -38,7 +41,7 @@ enum { RANKS = 3, POOR = 1, PIECES = 4 };
 typedef struct scarcity {
   int allocations;
   bool in_group, on_stream;
-  coll_status_t calls[RANKS], barriers[RANKS]; /* what they came to */
+  coll_status_t calls[RANKS], barriers[RANKS]; /* results of the calls and of the barriers */
 } scarcity_t;
 
 static coll_status_t alltoallv(party_rank_t *self, coll_stream_t stream) {
@@ -52,7 +55,7 @@ static coll_status_t group(party_rank_t *self, coll_stream_t stream) {
   static float in[RANKS][PIECES][8], out[RANKS][PIECES][8];
   coll_group_start();
   alltoallv(self, stream);
-  for (int i = 0; i < PIECES; i++) { /* which travel together */
+  for (int i = 0; i < PIECES; i++) { /* which are coalesced */
     coll_allreduce(in[self->rank][i], out[self->rank][i], 8, COLL_FLOAT32, COLL_SUM, self->comm,
                    stream);
   }
@@ -63,8 +66,8 @@ static int make_calls(party_rank_t *self) {
   scarcity_t *scarcity = self->context;
   coll_stream_t stream = NULL;
   if (scarcity->on_stream) PARTY_OK(coll_stream_create(&stream));
-  if (scarcity->in_group) PARTY_OK(group(self, NULL)); /* its plans are built */
-  harness_meet();                                      /* an abort would overtake it */
+  if (scarcity->in_group) PARTY_OK(group(self, NULL)); /* a call that builds the plans first */
+  harness_meet();                                      /* because an abort would overtake it */
   if (self->rank == POOR) allocations_left = scarcity->allocations;
   coll_status_t status = scarcity->in_group ? group(self, stream) : alltoallv(self, stream);
   if (stream != NULL && status == COLL_OK) status = coll_stream_sync(stream);
@@ -129,7 +132,7 @@ static coll_status_t sum_in_new_memory(party_rank_t *self, int allocations) {
   return status;
 }
 
-/* The plan is built by a call before it, in other memory. */
+/* A call before it builds the plan, in other memory. */
 static int map_memory(party_rank_t *self) {
   int allocations = *(int *)self->context;
   bool *others_know = harness_board();
@@ -151,7 +154,7 @@ static int map_memory(party_rank_t *self) {
   return 0;
 }
 
-Test(scarce, memory_to_map_that_of_peers) {
+Test(scarce, memory_to_map_peers) {
   for (int allocations = 0; allocations <= MAPPED_ALLOCATIONS; allocations++) {
     harness_result_t result;
     cr_assert(party_processes(RANKS, 10000, map_memory, &allocations, &result),
@@ -195,7 +198,7 @@ static int split(party_rank_t *self) {
   return 0;
 }
 
-/* Where the poor rank comes far enough the others get a communicator, without it. */
+/* If the rank without memory gets far enough, the others get a communicator without it. */
 Test(scarce, memory_of_a_split) {
   scarcity_t scarcity = {0};
   for (ran_out = true; ran_out; scarcity.allocations++) {
@@ -206,7 +209,7 @@ Test(scarce, memory_of_a_split) {
     coll_status_t wanted = ran_out ? COLL_ERROR_MEMORY : COLL_OK;
     cr_assert_eq(scarcity.calls[POOR], wanted, "after %d allocations: %s", scarcity.allocations,
                  coll_status_string(scarcity.calls[POOR]));
-    /* what a split or a barrier of the others came to */
+    /* result of a split or barrier of the others */
     for (int rank = 0; rank < RANKS; rank++) {
       cr_assert((scarcity.calls[rank] == COLL_OK) == !ran_out, "after %d allocations rank %d: %s",
                 scarcity.allocations, rank, coll_status_string(scarcity.calls[rank]));

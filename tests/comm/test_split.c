@@ -1,4 +1,6 @@
-/* Communicators made out of others: who is in, in which order, and that all of them go on. */
+/*
+ * Communicators made by a split: their ranks and order, and that all of them work.
+ */
 #include <criterion/criterion.h>
 #include <sched.h>
 
@@ -22,7 +24,7 @@ static int by_color(party_rank_t *self) {
   PARTY_OK(coll_comm_rank(child, &rank));
   PARTY_OK(coll_comm_size(child, &size));
   PARTY_REQUIRE(size == members && rank == members - 1 - before, "rank %d of %d", rank, size);
-  for (int round = 0; round < 20; round++) { /* parent and child by turns */
+  for (int round = 0; round < 20; round++) { /* parent and child alternately */
     PARTY_TRY(sum_over(child, 1, &sum));
     PARTY_REQUIRE(sum == members, "the child's sum is %d", sum);
     PARTY_TRY(sum_over(self->comm, 1, &sum));
@@ -36,7 +38,7 @@ Test(split, by_color_and_key) {
   for (int size = 1; size <= 5; size++) PARTY_RUN(size, 10000, by_color, NULL);
 }
 
-/* Equal keys keep the old order; a negative color stays out. */
+/* Equal keys preserve the order of the parent; a rank with a negative color is in no child. */
 static int some_stay_out(party_rank_t *self) {
   coll_comm_t child = (coll_comm_t)(void *)&child;
   int rank, size;
@@ -112,8 +114,8 @@ Test(split, runs_beside_its_parent) {
   harness_result_t result;
   cr_assert(party_processes(4, 20000, at_once, NULL, &result), "%s", result.text);
 #ifndef __SANITIZE_THREAD__
-  /* Threads that split each map the child's memory for themselves: ThreadSanitizer, which goes by
-   * addresses, cannot see what orders their accesses. */
+  /* Threads that split map the child's memory separately. ThreadSanitizer, which compares
+   * addresses, does not see what orders their accesses. */
   cr_assert(party_threads(4, 20000, at_once, NULL, &result), "%s", result.text);
 #endif
 }
@@ -129,11 +131,11 @@ static int in_a_group(party_rank_t *self) {
   return 0;
 }
 
-Test(split, is_no_call_for_a_group) {
+Test(split, is_refused_in_a_group) {
   PARTY_RUN(2, 10000, in_a_group, NULL);
 }
 
-/* Every rank binds itself to one hardware thread of those it may use, in turn. */
+/* Every rank binds itself to one of the hardware threads it may use, round-robin. */
 static int bound_apart(party_rank_t *self) {
   topo_cpus_t own = topo_cpus_own(), one = {0};
   int usable = topo_cpus_count(&own), wanted = self->rank % usable, seen = 0;
@@ -151,12 +153,12 @@ static int bound_apart(party_rank_t *self) {
   sched_setaffinity(0, sizeof before, &before);
   int cores = self->size < usable ? self->size : usable;
   PARTY_REQUIRE(child->cores == cores, "%d cores, not %d", child->cores, cores);
-  PARTY_REQUIRE((child->spin_limit > 0) == (self->size <= cores), "looks %d times",
+  PARTY_REQUIRE((child->spin_limit > 0) == (self->size <= cores), "polls %d times",
                 child->spin_limit);
   PARTY_OK(coll_comm_destroy(child));
   return 0;
 }
 
-Test(split, knows_how_many_cores_bound_ranks_have_together) {
+Test(split, counts_the_cores_of_bound_ranks) {
   for (int size = 2; size <= 5; size++) PARTY_RUN(size, 10000, bound_apart, NULL);
 }

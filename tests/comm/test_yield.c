@@ -1,5 +1,7 @@
-/* Ranks that share a core with each other though they may use several, and with programs that are
- * no ranks and compute all the time. */
+/*
+ * Ranks bound to the same core, though others are free, and ranks that share cores with other
+ * programs that compute all the time.
+ */
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <signal.h>
@@ -34,13 +36,13 @@ static int call_often(party_rank_t *self, int calls, uint64_t most_ms) {
   return 0;
 }
 
-/* A call that gives the core up loses a time slice to each stranger, some ms: 7 s and more in all;
- * it takes 0.1 s where ranks sleep instead. */
-static int call_beside_strangers(party_rank_t *self) {
+/* A call that yields loses a time slice of some ms to each other program: more than 7 s in all. It
+ * takes 0.1 s if ranks sleep instead. */
+static int call_beside_other_programs(party_rank_t *self) {
   return call_often(self, CALLS_BESIDE_STRANGERS, 4000);
 }
 
-Test(yield, gives_no_time_slice_to_strangers) {
+Test(yield, is_avoided_beside_other_programs) {
   pid_t pids[STRANGERS];
   harness_result_t result;
   cr_assert(take_one_core());
@@ -52,7 +54,7 @@ Test(yield, gives_no_time_slice_to_strangers) {
       for (volatile unsigned turns = 0;; turns++) continue;
     }
   }
-  bool good = party_processes(2, 60000, call_beside_strangers, NULL, &result);
+  bool good = party_processes(2, 60000, call_beside_other_programs, NULL, &result);
   for (int i = 0; i < STRANGERS; i++) {
     kill(pids[i], SIGKILL);
     waitpid(pids[i], NULL, 0);
@@ -60,14 +62,13 @@ Test(yield, gives_no_time_slice_to_strangers) {
   cr_assert(good, "%s", result.text);
 }
 
-/* A call in which a rank spins as if its peer were on another core takes some 0.2 ms: 4 s
- * in all. */
+/* A call in which a rank spins as if its peer ran on another core takes some 0.2 ms: 4 s in all. */
 static int call_on_one_core(party_rank_t *self) {
   PARTY_REQUIRE(take_one_core(), "cannot bind");
   return call_often(self, CALLS_ON_ONE_CORE, 2500);
 }
 
-Test(yield, comes_soon_where_others_have_use_for_the_core) {
+Test(yield, is_early_where_ranks_share_a_core) {
   harness_result_t result;
   cr_assert(party_processes(2, 60000, call_on_one_core, NULL, &result), "%s", result.text);
 }

@@ -1,4 +1,7 @@
-/* The identity of a call: what goes in comes out, and differs wherever the call does. */
+/*
+ * The identity of a call: unpacking returns what was packed, and identities of different calls
+ * differ.
+ */
 #include <criterion/criterion.h>
 
 #include <string.h>
@@ -15,7 +18,7 @@ static bool same_words(const flight_words_t *a, const flight_words_t *b) {
          a->coalesced == b->coalesced;
 }
 
-/* Every combination of each field's least, greatest and a value in between. */
+/* Every combination of each field's lowest, highest and a middle value. */
 static const int verbs[] = {0, COLL_BARRIER, FLIGHT_VERB_COUNT - 1};
 static const int dtypes[] = {0, COLL_FLOAT32, COLL_DTYPE_COUNT - 1};
 static const int ops[] = {0, COLL_MAX, FLIGHT_OP_NONE};
@@ -122,7 +125,7 @@ Test(history, depends_on_the_order) {
   cr_assert_neq(flight_history_add(0, one), flight_history_add(flight_history_add(0, one), one));
 }
 
-/* Whatever follows, ranks that once differed go on to differ. */
+/* Ranks whose histories once differed continue to differ, whatever calls follow. */
 Test(history, stays_different) {
   flight_words_t other = some;
   other.count++;
@@ -144,7 +147,7 @@ static const char *describe(flight_words_t words) {
   return text;
 }
 
-Test(describe, says_what_the_call_has) {
+Test(describe, names_all_arguments) {
   cr_assert_str_eq(describe(some), "allreduce(float32, sum, count 10000000)");
   cr_assert_str_eq(
       describe((flight_words_t){
@@ -170,7 +173,7 @@ Test(describe, names_the_peer_of_sends_and_receives) {
   cr_assert_str_eq(describe(words), "recv(float64, count 9, from rank 4)");
 }
 
-Test(describe, says_what_else_is_compared) {
+Test(describe, names_group_and_algorithm) {
   flight_words_t words = some;
   words.algo = 8;
   words.continues = true;
@@ -184,8 +187,8 @@ Test(describe, says_what_else_is_compared) {
                    " not the last of its group");
 }
 
-/* A message may come from any memory; and text is cut, not overrun. */
-Test(describe, survives_any_words_and_little_room) {
+/* An identity may be arbitrary bytes from memory; text is truncated, not overrun. */
+Test(describe, accepts_any_fields_and_short_buffers) {
   const flight_call_t calls[] = {{0, 0}, {UINT64_MAX, UINT64_MAX}, {0x5555555555555555, 1}};
   for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++) {
     char whole[2 * FLIGHT_TEXT_BYTES];
@@ -200,7 +203,7 @@ Test(describe, survives_any_words_and_little_room) {
   }
 }
 
-/* The longest that ranks can make. */
+/* The longest description of a valid call. */
 Test(describe, has_room_for_every_call) {
   for (int i = 0; i < COMBINATIONS; i++) {
     uint64_t number;

@@ -1,4 +1,7 @@
-/* Recorded calls: which of them are kept, and that a reader beside the owner finds them whole. */
+/*
+ * Recorded calls: which of them are available, and that a concurrent reader reads consistent
+ * entries.
+ */
 #include <criterion/criterion.h>
 
 #include <pthread.h>
@@ -7,7 +10,8 @@
 #include "base/clock.h"
 #include "flight/recorder.h"
 
-/* Words of call `index` that follow from its number, so that halves of two calls are seen. */
+/* Fields of call `index` that follow from its number, so that a mixture of two calls is detected.
+ */
 static uint64_t number_of(uint64_t index) {
   return index * 3;
 }
@@ -36,15 +40,16 @@ Test(recorder, keeps_the_latest) {
     record(&recorder, index);
     uint64_t first = index < FLIGHT_ENTRIES ? 0 : index + 1 - FLIGHT_ENTRIES;
     for (uint64_t i = 0; i <= index + 2; i++) {
-      bool kept = i >= first && i <= index;
-      cr_assert_eq(flight_read(&recorder, i, &past), kept, "call %d after %d", (int)i, (int)index);
-      if (kept) cr_assert(is_whole(&past, i), "call %d after %d", (int)i, (int)index);
+      bool available = i >= first && i <= index;
+      cr_assert_eq(flight_read(&recorder, i, &past), available, "call %d after %d", (int)i,
+                   (int)index);
+      if (available) cr_assert(is_whole(&past, i), "call %d after %d", (int)i, (int)index);
     }
   }
   cr_assert_eq(atomic_load(&recorder.recorded), CALLS);
 }
 
-Test(recorder, tells_what_is_completed) {
+Test(recorder, counts_completed_calls) {
   cr_assert_eq(flight_completed(&recorder), 0);
   flight_complete(&recorder, UINT64_C(1) << 40);
   cr_assert_eq(flight_completed(&recorder), UINT64_C(1) << 40);
@@ -65,7 +70,7 @@ static void *write_on(void *context) {
   return NULL;
 }
 
-/* Reads those that are about to be overwritten, and the latest. */
+/* Reads the entries that are about to be overwritten, and the latest one. */
 static void read_ends(uint64_t *whole, uint64_t *torn) {
   uint64_t recorded = atomic_load_explicit(&recorder.recorded, memory_order_acquire);
   for (uint64_t back = 1; back <= recorded && back <= FLIGHT_ENTRIES + 1; back++) {
@@ -77,7 +82,7 @@ static void read_ends(uint64_t *whole, uint64_t *torn) {
   }
 }
 
-Test(recorder, shows_no_halves_of_calls) {
+Test(recorder, is_read_consistently) {
   pthread_t writer;
   uint64_t whole = 0, torn = 0, begin_ns = base_clock_now_ns();
   cr_assert_eq(pthread_create(&writer, NULL, write_on, &recorder), 0);
@@ -98,7 +103,7 @@ static void record_verb(flight_recorder_t *own, int verb, uint64_t number, size_
   flight_record(own, number, call.what, call.count);
 }
 
-Test(find, passes_over_sends_and_receives) {
+Test(find, skips_sends_and_receives) {
   flight_past_t past;
   record_verb(&recorder, COLL_ALLREDUCE, 7, 100);
   record_verb(&recorder, FLIGHT_SEND, 7, 200);
@@ -121,7 +126,7 @@ Test(find, ends_where_calls_are_overwritten) {
   }
 }
 
-/* The same calls on both, but for those of the numbers given (none: UINT64_MAX). */
+/* Records the same calls on both, except for those with the given numbers (none: UINT64_MAX). */
 static void record_both(uint64_t calls, uint64_t other, uint64_t another) {
   for (uint64_t number = 0; number < calls; number++) {
     size_t differs = number == other || number == another;
@@ -155,7 +160,7 @@ Test(difference, is_none_between_equal_calls) {
   cr_assert_not(flight_first_difference(&recorder, &second, 3 * FLIGHT_ENTRIES, &own, &found));
 }
 
-/* One rank is ahead: only what both have recorded is compared. */
+/* One rank is ahead: only calls that both have recorded are compared. */
 Test(difference, needs_both_records) {
   flight_past_t own, found;
   record_both(10, UINT64_MAX, UINT64_MAX);

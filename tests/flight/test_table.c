@@ -1,5 +1,7 @@
-/* Words for sets of ranks, the rows of the table, states of processes, and files that claim to hold
- * recorders. */
+/*
+ * The text of sets of ranks, the rows of the table, states of processes, and files that may or may
+ * not contain recorders.
+ */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -39,7 +41,7 @@ Test(flight_text, lists_ranks) {
   RANKS("ranks 0, 2, 4, 6, 8, 10, 12, 14 and 2 more", 0, 2, 4, 6, 8, 10, 12, 14, 16, 18);
 }
 
-Test(flight_text, is_cut_where_it_does_not_fit) {
+Test(flight_text, is_truncated_where_it_does_not_fit) {
   char text[8];
   flight_text_t to = flight_text_in(text, sizeof text);
   flight_text_add(&to, "%s", "abcdef");
@@ -60,7 +62,7 @@ static void expect_state(pid_t pid, flight_process_t wanted) {
             flight_process_word(wanted));
 }
 
-Test(flight_process, tells_states) {
+Test(flight_process, reads_states) {
   pid_t pid = fork();
   if (pid == 0) {
     setpgid(0, 0);
@@ -71,9 +73,9 @@ Test(flight_process, tells_states) {
   kill(pid, SIGSTOP);
   expect_state(pid, FLIGHT_PROCESS_STOPPED);
   kill(pid, SIGKILL);
-  expect_state(pid, FLIGHT_PROCESS_GONE); /* a zombie */
+  expect_state(pid, FLIGHT_PROCESS_EXITED); /* a zombie */
   waitpid(pid, NULL, 0);
-  expect_state(pid, FLIGHT_PROCESS_GONE);
+  expect_state(pid, FLIGHT_PROCESS_EXITED);
   expect_state(getpid(), FLIGHT_PROCESS_RUNNING);
   cr_assert(flight_process_of((int32_t)getpid(), flight_pid_space() + 1) == FLIGHT_PROCESS_UNKNOWN);
   cr_assert(flight_process_of(0, flight_pid_space()) == FLIGHT_PROCESS_UNKNOWN);
@@ -101,7 +103,7 @@ static const fake_t good = {.directory = {.magic = FLIGHT_MAGIC,
                             .seals = F_SEAL_SHRINK | F_SEAL_GROW,
                             .name = "libcoll"};
 
-/* Makes such a file and says how many communicators are found in this process with it. */
+/* Makes such a file and returns how many communicators are then found in this process. */
 static size_t find_in(const fake_t *fake, flight_found_t *found) {
   int fd = memfd_create(fake->name, MFD_ALLOW_SEALING | MFD_CLOEXEC);
   cr_assert(fd >= 0 && ftruncate(fd, (off_t)fake->bytes) == 0);
@@ -109,7 +111,8 @@ static size_t find_in(const fake_t *fake, flight_found_t *found) {
   cr_assert(ftruncate(fd, (off_t)fake->bytes) == 0);
   cr_assert(fcntl(fd, F_ADD_SEALS, fake->seals) == 0);
   cr_assert(flight_found_add_process(found, (int32_t)getpid()) == COLL_OK);
-  cr_assert(flight_found_add_process(found, (int32_t)getpid()) == COLL_OK); /* adds none twice */
+  cr_assert(flight_found_add_process(found, (int32_t)getpid()) ==
+            COLL_OK); /* no communicator is added twice */
   close(fd);
   return found->count;
 }
@@ -122,7 +125,7 @@ static void expect_refused(const fake_t *fake, const char *why) {
 
 _Static_assert(sizeof(flight_recorder_t) <= STRIDE, "the fakes hold recorders");
 
-Test(flight_find, believes_sound_files_only) {
+Test(flight_find, accepts_valid_files_only) {
   flight_found_t found = {0};
   cr_assert(find_in(&good, &found) == 1 && found.groups[0].ranks == 2);
   flight_found_free(&found);

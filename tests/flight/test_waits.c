@@ -1,5 +1,7 @@
-/* Published waits: when one is another, what it does to the record of its call, and that a reader
- * beside the owner never finds parts of two. */
+/*
+ * Published waits: when a new wait begins, how it changes the record of its call, and that a
+ * concurrent reader never reads parts of two waits.
+ */
 #include <criterion/criterion.h>
 
 #include <pthread.h>
@@ -15,7 +17,7 @@ enum { WORDS = FLIGHT_RANKS_MAX / 64 };
 static flight_recorder_t recorder;
 static uint64_t peers[WORDS];
 
-/* Everything of it follows from its number. */
+/* A wait of which all fields follow from its number. */
 static flight_standstill_t wait_of(uint64_t n) {
   for (size_t word = 0; word < WORDS; word++) peers[word] = n * (word + 1);
   return (flight_standstill_t){.begin_ns = n + 1,
@@ -38,7 +40,7 @@ static bool is_wait(const flight_standstill_t *wait, uint64_t n) {
          wait->call.what == n + 3 && wait->call.count == n + 4;
 }
 
-/* Some of the ranks, as the wait of that number has them. */
+/* Whether some of the ranks are those of the wait of that number. */
 static bool has_peers(const flight_recorder_t *of, uint64_t n) {
   for (int rank = 0; rank < FLIGHT_RANKS_MAX; rank += 37) {
     uint64_t word = n * (uint64_t)(rank / 64 + 1);
@@ -58,26 +60,26 @@ Test(wait, is_read_as_published) {
   flight_wait_end(&recorder);
   cr_assert_not(flight_wait_read(&recorder, &seen));
   cr_assert_not(flight_wait_is(&recorder, seen.changes));
-  flight_wait_end(&recorder); /* once more changes nothing */
+  flight_wait_end(&recorder); /* ending it again changes nothing */
   cr_assert_not(flight_wait_read(&recorder, &seen));
 }
 
-Test(wait, counts_looks_while_it_is_the_same) {
+Test(wait, counts_polls_while_it_is_the_same) {
   flight_standstill_t first, seen;
   publish(&recorder, 5);
   cr_assert(flight_wait_read(&recorder, &first));
-  cr_assert_eq(first.looks, 0);
-  for (uint64_t looks = 1; looks < 5; looks++) {
+  cr_assert_eq(first.polls, 0);
+  for (uint64_t polls = 1; polls < 5; polls++) {
     publish(&recorder, 5);
     cr_assert(flight_wait_read(&recorder, &seen));
-    cr_assert(seen.looks == looks && seen.changes == first.changes);
+    cr_assert(seen.polls == polls && seen.changes == first.changes);
   }
   publish(&recorder, 6);
   cr_assert(flight_wait_read(&recorder, &seen));
-  cr_assert(seen.looks == 0 && seen.changes != first.changes, "another wait");
+  cr_assert(seen.polls == 0 && seen.changes != first.changes, "another wait");
 }
 
-/* Changes one thing of a wait; false past the last. */
+/* Changes one field of a wait; false past the last. */
 static bool change(flight_standstill_t *wait, int field) {
   switch (field) {
     case 0: wait->number++; return true;
@@ -88,7 +90,7 @@ static bool change(flight_standstill_t *wait, int field) {
   }
 }
 
-Test(wait, is_another_for_another_call_or_other_ranks) {
+Test(wait, is_new_for_another_call_or_other_ranks) {
   flight_standstill_t wait = wait_of(5), before, seen;
   for (int field = 0;; field++) {
     flight_wait_publish(&recorder, &wait);
@@ -97,7 +99,7 @@ Test(wait, is_another_for_another_call_or_other_ranks) {
     flight_wait_publish(&recorder, &wait);
     cr_assert(flight_wait_read(&recorder, &seen));
     cr_assert_neq(seen.changes, before.changes, "field %d", field);
-    cr_assert_eq(seen.looks, 0);
+    cr_assert_eq(seen.polls, 0);
     cr_assert_not(flight_wait_is(&recorder, before.changes), "field %d", field);
     wait = wait_of(5);
   }
@@ -110,7 +112,7 @@ static void record(uint64_t n) {
   flight_record(&recorder, n, n + 3, n + 4);
 }
 
-Test(wait, leaves_its_times_in_the_record) {
+Test(wait, stamps_its_times_in_the_record) {
   flight_past_t past;
   record(5);
   record(9);
@@ -127,7 +129,7 @@ Test(wait, leaves_its_times_in_the_record) {
   cr_assert(past.wait_begin_ns == 0 && past.wait_end_ns == 0, "another call's");
 }
 
-/* The begin of the first wait and the end of the last. */
+/* The record has the begin of the first wait and the end of the last. */
 Test(wait, keeps_the_begin_of_the_first_one_of_its_call) {
   flight_past_t past;
   record(5);
@@ -155,7 +157,7 @@ Test(wait, leaves_nothing_to_the_next_call_in_its_entry) {
   cr_assert(past.wait_begin_ns == 1001 && past.wait_end_ns == 0, "it still waits");
 }
 
-Test(wait, goes_without_a_record_that_was_overwritten) {
+Test(wait, ignores_an_overwritten_record) {
   flight_standstill_t seen;
   for (uint64_t n = 0; n <= FLIGHT_ENTRIES; n++) record(n);
   publish(&recorder, 0);
@@ -186,7 +188,7 @@ static void *write_on(void *context) {
   return NULL;
 }
 
-Test(wait, shows_no_parts_of_two) {
+Test(wait, is_read_consistently) {
   pthread_t writer;
   uint64_t torn = 0, with_peers = 0, begin_ns = base_clock_now_ns();
   cr_assert_eq(pthread_create(&writer, NULL, write_on, &recorder), 0);

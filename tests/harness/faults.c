@@ -1,4 +1,6 @@
-/* Only the slots that may say "not ready" do more than pass the call on. */
+/*
+ * Only the operations that may return "not ready" are more than forwarding wrappers.
+ */
 #include "harness/faults.h"
 
 #include <signal.h>
@@ -17,7 +19,7 @@ typedef struct faults {
   port_t *ports; /* [size * TRANSPORT_CHANNELS] */
   uint64_t random;
   int refuse_percent;
-  long steps_left; /* until it dies; negative: it does not */
+  long steps_left; /* steps until it kills itself; negative: never */
 } faults_t;
 
 static faults_t *self_of(transport_t *t) {

@@ -1,6 +1,6 @@
 /*
- * One page of shared memory per run holds what the ranks have in common. The parent polls for its
- * children every millisecond: nothing here is timed closely, and it needs no signal handler.
+ * One page of shared memory per run holds the state that the ranks share. The parent polls its
+ * children every millisecond: no time here needs to be exact, and no signal handler is needed.
  */
 #include "harness/harness.h"
 
@@ -25,7 +25,7 @@
 typedef struct control {
   int size;
   _Atomic int started;                  /* set once all pids are known */
-  _Atomic unsigned arrivals;            /* at harness_meet, over the whole run */
+  _Atomic unsigned arrivals;            /* arrivals at harness_barrier in the whole run */
   _Atomic unsigned progress;            /* calls of harness_progress, by all ranks */
   _Atomic int ended[HARNESS_RANKS_MAX]; /* threads: 1 when the body has returned */
   pid_t pids[HARNESS_RANKS_MAX];
@@ -62,7 +62,7 @@ static void describe(harness_result_t *result) {
   if (length == 0) snprintf(result->text, sizeof result->text, "all ranks returned 0");
 }
 
-/* hung: threads are still running, and go on looking at what is shared. */
+/* hung: threads are still running and may access the shared state */
 static bool finish(harness_result_t *result, bool hung) {
   bool good = true;
   for (int r = 0; r < result->size; r++) {
@@ -80,7 +80,7 @@ static bool finish(harness_result_t *result, bool hung) {
 /* ---- processes ------------------------------------------------------------------------------*/
 
 static _Noreturn void child_main(int rank, harness_body_t body, void *context) {
-  setpgid(0, 0); /* so that what it starts can be killed with it */
+  setpgid(0, 0); /* so that its child processes can be killed with it */
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   own_rank = rank;
   own_meetings = 0;
@@ -90,7 +90,7 @@ static _Noreturn void child_main(int rank, harness_body_t body, void *context) {
   _exit(code);
 }
 
-/* Whether rank r has ended; fills its entry. */
+/* Whether rank r has ended; if so, fills in its entry. */
 static bool collect(int r, harness_rank_t *entry) {
   int status;
   if (waitpid(run->pids[r], &status, WNOHANG) != run->pids[r]) return false;
@@ -108,10 +108,10 @@ static void kill_hung(const bool ended[], harness_result_t *result) {
   }
 }
 
-/* When a run is over though ranks are still at work. */
+/* When a run ends although ranks are still running. */
 typedef struct limit {
   uint64_t limit_ns, deadline_ns;
-  bool watched; /* the deadline moves with the ranks' progress, and one bad end ends the run */
+  bool watched; /* each progress of a rank extends the deadline; one failed rank ends the run */
   unsigned progress;
 } limit_t;
 
@@ -134,7 +134,7 @@ static bool run_processes(int size, int limit_ms, bool watched, harness_body_t b
   begin(size);
   memset(result, 0, sizeof *result);
   result->size = size;
-  fflush(NULL); /* or each child prints it again */
+  fflush(NULL); /* otherwise each child prints it again */
   for (int r = 0; r < size; r++) {
     pid_t pid = fork();
     if (pid == 0) child_main(r, body, context);
@@ -156,7 +156,8 @@ static bool run_processes(int size, int limit_ms, bool watched, harness_body_t b
     if (left > 0) base_clock_sleep_ns(POLL_NS);
   }
   kill_hung(ended, result);
-  for (int r = 0; r < size; r++) kill(-run->pids[r], SIGKILL); /* what they left behind */
+  for (int r = 0; r < size; r++)
+    kill(-run->pids[r], SIGKILL); /* processes that the ranks started */
   return finish(result, false);
 }
 

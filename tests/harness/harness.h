@@ -1,10 +1,9 @@
 /*
  * Runs a test body as several ranks, each a forked process or a thread, under a time limit, and
- * tells how each of them ended. While a run is on, its ranks share a board of memory and can meet,
- * kill one another and leave a sentence about what went wrong.
- *
- * A body returns 0 for success. It must not use Criterion's assertions: those belong to the test
- * that called harness_run, which asserts on the result.
+ * returns how each of them ended. During a run, its ranks share a board of memory, and can use a
+ * barrier, kill one another and leave an error text. A body returns 0 for success. It must not use
+ * Criterion's assertions, because these belong to the test that called harness_run, which asserts
+ * on the result.
  */
 #ifndef TESTS_HARNESS_HARNESS_H
 #define TESTS_HARNESS_HARNESS_H
@@ -16,7 +15,7 @@
 #define HARNESS_BOARD_BYTES 65536
 #define HARNESS_SENTENCE_BYTES 256
 
-/* How much longer things take than in a plain build; time limits are multiplied by it. */
+/* The slowdown of this build against a plain one; time limits are multiplied by it. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define HARNESS_PATIENCE 10
 #else
@@ -26,15 +25,15 @@
 typedef int (*harness_body_t)(int rank, int size, void *context);
 
 typedef enum harness_end {
-  HARNESS_RETURNED, /* value: what the body returned */
-  HARNESS_KILLED,   /* value: the signal */
-  HARNESS_HUNG      /* was still running at the time limit */
+  HARNESS_RETURNED, /* value: the body's return value */
+  HARNESS_KILLED,   /* value: the number of the signal */
+  HARNESS_HUNG      /* it was still running at the time limit */
 } harness_end_t;
 
 typedef struct harness_rank {
   harness_end_t end;
   int value;
-  char sentence[HARNESS_SENTENCE_BYTES]; /* what harness_fail was told, or "" */
+  char sentence[HARNESS_SENTENCE_BYTES]; /* the text passed to harness_fail, or "" */
 } harness_rank_t;
 
 typedef struct harness_result {
@@ -43,16 +42,16 @@ typedef struct harness_result {
   char text[1024]; /* "rank 2 hung; rank 0 returned 1: sentence", or "all ranks returned 0" */
 } harness_result_t;
 
-/* Runs `size` child processes; true when each returned 0. timeout_ms is multiplied by the patience;
- * what then still runs is killed, and in any case what the ranks started and left behind. No
- * thread may be at work at the fork, as one that coll_unique_id_create starts: a lock it holds in
- * AddressSanitizer's allocator stays locked in the children. */
+/* Runs `size` child processes; true if each returned 0. timeout_ms is multiplied by
+ * HARNESS_PATIENCE. Ranks that then still run are killed, and in any case processes that the ranks
+ * started and left running. No other thread may run at the fork (coll_unique_id_create starts one):
+ * a lock that it holds in AddressSanitizer's allocator stays locked in the children. */
 bool harness_run(int size, int timeout_ms, harness_body_t body, void *context,
                  harness_result_t *result);
 
-/* The same without a limit for the whole: the ranks are killed when none of them has called
- * harness_progress for stall_ms (times the patience), or as soon as one has ended badly, because
- * the others may wait for it for ever. */
+/* The same without a limit for the whole run. The ranks are killed when none of them has called
+ * harness_progress for stall_ms (times HARNESS_PATIENCE), or as soon as one has failed, because the
+ * others may wait for it for ever. */
 bool harness_run_watched(int size, int stall_ms, harness_body_t body, void *context,
                          harness_result_t *result);
 
@@ -61,24 +60,25 @@ bool harness_run_watched(int size, int stall_ms, harness_body_t body, void *cont
 bool harness_run_threads(int size, int timeout_ms, harness_body_t body, void *context,
                          harness_result_t *result);
 
-/* Whether tests that sample a matrix are to go through all of it: tools/test --full. */
+/* Whether tests that sample a matrix must run all of it: tools/test --full. */
 bool harness_full(void);
 
 /* ---- for bodies -----------------------------------------------------------------------------*/
 
-/* Keeps the sentence for the result and returns 1, for a body to return. The first one stays. */
+/* Stores the text in the result and returns 1, which the body should return. Later calls do not
+ * overwrite the text. */
 int harness_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Returns when every rank of the run has come here as often as this one. */
+/* Blocks until every rank of the run has called it as often as this one. */
 void harness_meet(void);
 
 /* Zeroed memory that all ranks of the run share, HARNESS_BOARD_BYTES of it. */
 void *harness_board(void);
 
-/* Tells harness_run_watched that the run goes on. */
+/* Reports progress to harness_run_watched. */
 void harness_progress(void);
 
-/* kill -9. Processes only. */
+/* Sends SIGKILL to the rank. Processes only. */
 void harness_kill(int rank);
 
 #endif

@@ -1,4 +1,6 @@
-/* Processes pass the unique id over the harness's board, from rank 0 to the others. */
+/*
+ * Rank 0 passes the unique id to the other processes through the harness's board.
+ */
 #include "harness/party.h"
 
 #include <stdio.h>
@@ -92,7 +94,7 @@ coll_status_t party_call(coll_comm_t comm, int rank, const question_t *q, const 
   return coll_group_end();
 }
 
-/* One allocation holds input and output, at an odd place, and a margin around each. */
+/* One allocation holds input and output, at unaligned positions, with a margin around each. */
 typedef struct arena {
   char *base, *input, *output;
   size_t bytes, in, out;
@@ -145,38 +147,39 @@ static bool unspoiled(const arena_t *arena, const char *before) {
 
 static int check_arena(const party_rank_t *self, const question_t *q, const party_style_t *style,
                        const arena_t *arena) {
-  char asked[QUESTION_TEXT_BYTES], wrong[QUESTION_TEXT_BYTES];
+  char call[QUESTION_TEXT_BYTES], wrong[QUESTION_TEXT_BYTES];
   char *before = malloc(arena->in + 1);
   if (before == NULL) abort();
-  question_describe(q, asked);
+  question_describe(q, call);
   question_fill(q, self->rank, before);
   bool whole = unspoiled(arena, before);
   free(before);
   const char *algo = coll_comm_algo_used(self->comm, q->collective);
   if (!question_answered(q, self->rank, arena->output, wrong)) {
-    return harness_fail("%s by %s, in place %d, coll memory %d: %s", asked, algo, style->in_place,
+    return harness_fail("%s by %s, in place %d, coll memory %d: %s", call, algo, style->in_place,
                         style->coll_memory, wrong);
   }
-  PARTY_REQUIRE(whole, "%s by %s, in place %d: memory beside the output was written", asked, algo,
+  PARTY_REQUIRE(whole, "%s by %s, in place %d: memory beside the output was written", call, algo,
                 style->in_place);
   return 0;
 }
 
 int party_ask(party_rank_t *self, const question_t *q, const party_style_t *style) {
   arena_t arena;
-  char asked[QUESTION_TEXT_BYTES];
+  char call[QUESTION_TEXT_BYTES];
   PARTY_TRY(make_arena(self, q, style, &arena));
   coll_status_t status =
       party_call(self->comm, self->rank, q, arena.input, arena.output, style->stream);
   if (status == COLL_OK && style->stream != NULL) status = coll_stream_sync(style->stream);
   int code = 0;
   if (status != COLL_OK) {
-    question_describe(q, asked);
-    code = harness_fail("%s: %s", asked, coll_last_error(NULL));
+    question_describe(q, call);
+    code = harness_fail("%s: %s", call, coll_last_error(NULL));
   } else {
     code = check_arena(self, q, style, &arena);
   }
-  memset(arena.base, SPOILED, arena.bytes); /* a peer that still reads here finds out */
+  memset(arena.base, SPOILED,
+         arena.bytes); /* so that a peer that still reads here gets wrong data */
   if (arena.is_coll) {
     coll_mem_free(arena.base);
   } else {

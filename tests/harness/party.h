@@ -1,7 +1,7 @@
 /*
- * Ranks that hold a communicator of coll.h: as processes that met at a unique id, or as threads
- * with local communicators. A body may ask questions (question.h) and get 0, or 1 after
- * harness_fail.
+ * A party: ranks that hold a communicator of coll.h, either processes that used a unique id, or
+ * threads with local communicators. A body may run test cases (question.h), which return 0, or 1
+ * after harness_fail.
  */
 #ifndef TESTS_HARNESS_PARTY_H
 #define TESTS_HARNESS_PARTY_H
@@ -10,20 +10,20 @@
 #include "harness/question.h"
 
 typedef struct party_rank {
-  coll_comm_t comm; /* a body that destroys it sets it NULL */
+  coll_comm_t comm; /* a body that destroys it sets it to NULL */
   int rank, size;
   void *context;
 } party_rank_t;
 
 typedef int (*party_body_t)(party_rank_t *self);
 
-/* Runs the body on every rank; destroys the communicators. As harness_run. */
+/* Runs the body on every rank, then destroys the communicators. Otherwise like harness_run. */
 bool party_processes(int size, int timeout_ms, party_body_t body, void *context,
                      harness_result_t *result);
 bool party_threads(int size, int timeout_ms, party_body_t body, void *context,
                    harness_result_t *result);
 
-/* Both, failing the running Criterion test with what the ranks say. */
+/* Like the functions above; fails the running Criterion test with the ranks' error texts. */
 #define PARTY_RUN(size, timeout_ms, body, context)                                              \
   do {                                                                                          \
     harness_result_t party_result;                                                              \
@@ -33,13 +33,13 @@ bool party_threads(int size, int timeout_ms, party_body_t body, void *context,
               party_result.text);                                                               \
   } while (0)
 
-/* Leaves the body when something is not so. */
+/* Returns from the body with an error if the condition is false. */
 #define PARTY_REQUIRE(condition, ...)                   \
   do {                                                  \
     if (!(condition)) return harness_fail(__VA_ARGS__); \
   } while (0)
 
-/* Leaves the body when a call fails, with its sentence. */
+/* Returns from the body if a call fails, with its error text. */
 #define PARTY_OK(call)                                                              \
   do {                                                                              \
     coll_status_t party_status = (call);                                            \
@@ -49,26 +49,26 @@ bool party_threads(int size, int timeout_ms, party_body_t body, void *context,
     }                                                                               \
   } while (0)
 
-/* Leaves the body when a part of it has failed and said so. */
+/* Returns from the body if a function that it called has failed and set the error text. */
 #define PARTY_TRY(part) \
   do {                  \
     if (part) return 1; \
   } while (0)
 
 typedef struct party_style {
-  bool in_place;    /* where the collective and the rank can be */
+  bool in_place;    /* if the collective and the rank allow it */
   bool coll_memory; /* coll_mem_alloc instead of malloc */
   coll_stream_t stream;
 } party_style_t;
 
-/* Makes the call, waits for it, and checks its output, its input and a margin around them. */
+/* Makes the call, waits for it, and checks its output, its input and the margins around them. */
 int party_ask(party_rank_t *self, const question_t *q, const party_style_t *style);
 
-/* Whether this process uses memory that has a name in /dev/shm (the test runner's own sandbox is
- * left out), where it would outlive the process. */
+/* Whether this process uses memory that has a name in /dev/shm, where it would outlive the process.
+ * The test runner's own sandbox is ignored. */
 bool party_has_named_memory(void);
 
-/* The call alone. */
+/* Makes the call without checks. */
 coll_status_t party_call(coll_comm_t comm, int rank, const question_t *q, const void *input,
                          void *output, coll_stream_t stream);
 

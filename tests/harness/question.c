@@ -1,7 +1,7 @@
 /*
  * Integers take any value and are computed modulo 2^64. Floats take whole numbers and powers of two
- * so small that no dtype ever has to round them. For AVG all ranks give the same values, because
- * only then is the quotient exact for every number of ranks.
+ * small enough that no dtype ever rounds them. For AVG all ranks have the same values, because only
+ * then the quotient is exact for every number of ranks.
  */
 #include "harness/question.h"
 
@@ -35,7 +35,7 @@ static uint64_t wrap(coll_dtype_t dtype, uint64_t value) {
   return (uint64_t)((int64_t)(value << unused) >> unused);
 }
 
-/* Bits of a number that the format holds exactly and that is 0 or normal in it. */
+/* Bits of a number that the format represents exactly and that is 0 or normal in it. */
 static uint32_t narrow_bits(double value, int exponent_bits, int fraction_bits) {
   if (value == 0) return 0;
   int exponent, bias = (1 << (exponent_bits - 1)) - 1;
@@ -58,7 +58,8 @@ static void store(coll_dtype_t dtype, value_t value, void *at) {
     case COLL_FLOAT8_E5M2: bits = narrow_bits(value.real, 5, 2); break;
     default: memcpy(at, &value.integer, base_dtype_bytes(dtype)); return;
   }
-  memcpy(at, &bits, base_dtype_bytes(dtype)); /* little-endian, as all of this build's machines */
+  memcpy(at, &bits,
+         base_dtype_bytes(dtype)); /* little-endian, like all machines this is built for */
 }
 
 static value_t combine(const question_t *q, value_t a, value_t b) {
@@ -88,7 +89,7 @@ static value_t input_value(const question_t *q, int rank, size_t index) {
   static const double factors[] = {1, -1, 2, 0.5};
   if (q->op == COLL_PROD) return (value_t){.real = factors[random % (source < 6 ? 4 : 2)]};
   if (q->op == COLL_AVG) return (value_t){.real = random % 2 == 0 ? 1 : -1};
-  if (source >= 8) return (value_t){.real = 0}; /* float8_e5m2 counts to 8 */
+  if (source >= 8) return (value_t){.real = 0}; /* float8_e5m2 is exact up to 8 */
   return (value_t){.real = (double)(random % 3) - 1};
 }
 

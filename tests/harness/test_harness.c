@@ -1,4 +1,7 @@
-/* The harness must notice every way in which a rank can end, or the tests built on it are blind. */
+/*
+ * The harness must detect every way in which a rank can end; otherwise the tests that use it would
+ * miss failures.
+ */
 #include "harness/harness.h"
 
 #include <criterion/criterion.h>
@@ -49,7 +52,7 @@ Test(harness, reports_and_kills_what_hangs) {
   cr_assert_str_eq(result.text, "rank 2 hung");
 }
 
-/* Rank 0 goes on for long enough, then everything stands still. */
+/* Rank 0 makes progress for a while, then all ranks stop. */
 static int stalls_at_last(int rank, int size, void *context) {
   (void)size, (void)context;
   for (int i = 0; rank == 0 && i < 10; i++) {
@@ -99,26 +102,27 @@ Test(harness, reports_a_killed_rank) {
   cr_assert_str_eq(result.text, "rank 2 was killed by signal 9");
 }
 
-/* Counts on the board between two meetings: nobody may see a count that is not whole. */
-static int meeting(int rank, int size, void *context) {
+/* Counts on the board between two barriers: no rank may see a partial count. */
+static int barriers(int rank, int size, void *context) {
   (void)rank, (void)context;
   _Atomic int *count = harness_board();
   for (int round = 1; round <= 20; round++) {
     atomic_fetch_add(count, 1);
     harness_meet();
-    if (atomic_load(count) != round * size) return harness_fail("left meeting %d early", round);
+    if (atomic_load(count) != round * size) return harness_fail("left barrier %d early", round);
     harness_meet();
   }
   return 0;
 }
 
-Test(harness, lets_ranks_meet) {
+Test(harness, has_a_barrier) {
   harness_result_t result;
-  cr_assert(harness_run(5, 5000, meeting, NULL, &result), "%s", result.text);
-  cr_assert(harness_run_threads(5, 5000, meeting, NULL, &result), "%s", result.text);
+  cr_assert(harness_run(5, 5000, barriers, NULL, &result), "%s", result.text);
+  cr_assert(harness_run_threads(5, 5000, barriers, NULL, &result), "%s", result.text);
 }
 
-/* A child that outlives its rank would hold on to what the test needs gone: here, a pipe. */
+/* A child that outlives its rank would hold resources that the test needs released: here, a pipe.
+ */
 static int leaves_a_child(int rank, int size, void *context) {
   (void)rank, (void)size, (void)context;
   if (fork() == 0) {

@@ -40,7 +40,7 @@ kill -CONT "$(awk '$2 == 1 { print $3 }' err)" && wait $pid
 ok "the ranks continue undisturbed"
 
 "$collrun" -n 3 --grace-ms 700 "$stuck" fail >out 2>err </dev/null
-[ $? -eq 5 ] && grep -q '     2  *[0-9]*  gone  .* last 1, split()' err &&
+[ $? -eq 5 ] && grep -q '     2  *[0-9]*  exited  .* last 1, split()' err &&
   grep -q '2     0 .* in 0, barrier() .* for rank 1$' err && grep -q 'still run: 0, 1' err &&
   [ "$(grep -c '^comm' err)" -eq 1 ]
 ok "the table is printed before a failed job is stopped, with the exited rank"

@@ -20,6 +20,7 @@
 #include "comm/calibration/pair.h"
 #include "comm/create.h"
 #include "comm/fastpath.h"
+#include "comm/plan_cache.h"
 #include "topo/machine.h"
 #include "transport/shm/memory.h"
 

@@ -1,8 +1,8 @@
 /*
- * Rows of calls that follow each other without a pause: each rank has its buffers in memory of its
- * own kind, so that in one call some ranks wait for a meeting whose end others know, while these
- * are in the call behind it. Few shapes and many dtypes and ops make programs be used again for
- * calls that are alike only in part.
+ * Sequences of calls without a pause. Each rank's buffers are in a different kind of memory, so
+ * that in one call some ranks wait for an address exchange of which others already know that it
+ * fails, and the latter are in the next call. Few shapes and many dtypes and ops make calls reuse
+ * bound programs of calls that are only partly equal.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -13,13 +13,13 @@
 
 enum { CALLS = 16, ROWS = 24 };
 
-typedef struct row_call {
+typedef struct sequence_call {
   question_t question;
   char *memory, *input, *output;
   bool is_coll;
-} row_call_t;
+} sequence_call_t;
 
-/* What calls are drawn from; what is named several times comes more often. */
+/* The values that random calls take; those listed several times are more frequent. */
 typedef struct mix {
   const coll_collective_t *collectives;
   const coll_dtype_t *dtypes;
@@ -38,7 +38,7 @@ static const size_t many_counts[] = {3, 40, 5000, 9000}; /* half of them too lar
 static const mix_t many_shapes = {many_collectives,     many_dtypes, many_counts, 13, 6, 4,
                                   COLL_OP_BUILTIN_COUNT};
 
-/* So few, and all small, that most calls are like an earlier one but for their buffers. */
+/* So few, and all small, that most calls differ from an earlier one only in their buffers. */
 static const coll_collective_t few_collectives[] = {COLL_ALLREDUCE, COLL_REDUCE, COLL_BROADCAST,
                                                     COLL_SCATTER, COLL_GATHER};
 static const size_t few_counts[] = {3, 40};
@@ -56,7 +56,7 @@ static question_t some_question(const mix_t *mix, uint64_t *random, int size) {
   return q;
 }
 
-static int get_buffers(const party_rank_t *self, row_call_t *call, uint64_t *own) {
+static int get_buffers(const party_rank_t *self, sequence_call_t *call, uint64_t *own) {
   const question_t *q = &call->question;
   size_t element = coll_dtype_bytes(q->dtype);
   size_t in = question_input_elements(q, self->rank) * element;
@@ -78,13 +78,13 @@ static int get_buffers(const party_rank_t *self, row_call_t *call, uint64_t *own
     call->output = call->input - offset;
   }
   question_fill(q, self->rank, call->input);
-  /* What a rank has no use for is not looked at. */
+  /* Buffers that a rank does not use are ignored. */
   if (in == 0) call->input = (void *)(uintptr_t)8;
   if (out == 0) call->output = (void *)(uintptr_t)8;
   return 0;
 }
 
-static void free_buffers(row_call_t *call) {
+static void free_buffers(sequence_call_t *call) {
   if (call->is_coll) {
     coll_mem_free(call->memory);
   } else {
@@ -92,8 +92,8 @@ static void free_buffers(row_call_t *call) {
   }
 }
 
-static int make_row(party_rank_t *self, uint64_t *random, uint64_t *own, coll_stream_t stream) {
-  row_call_t calls[CALLS];
+static int run_sequence(party_rank_t *self, uint64_t *random, uint64_t *own, coll_stream_t stream) {
+  sequence_call_t calls[CALLS];
   bool in_group = random_below(random, 4) == 0;
   for (int i = 0; i < CALLS; i++) {
     calls[i].question = some_question(self->context, random, self->size);
@@ -107,61 +107,63 @@ static int make_row(party_rank_t *self, uint64_t *random, uint64_t *own, coll_st
   if (in_group) PARTY_OK(coll_group_end());
   if (stream != NULL) PARTY_OK(coll_stream_sync(stream));
   for (int i = 0; i < CALLS; i++) {
-    char asked[QUESTION_TEXT_BYTES], wrong[QUESTION_TEXT_BYTES];
-    question_describe(&calls[i].question, asked);
+    char text[QUESTION_TEXT_BYTES], wrong[QUESTION_TEXT_BYTES];
+    question_describe(&calls[i].question, text);
     PARTY_REQUIRE(question_answered(&calls[i].question, self->rank, calls[i].output, wrong),
-                  "call %d, %s: %s", i, asked, wrong);
+                  "call %d, %s: %s", i, text, wrong);
     free_buffers(&calls[i]);
   }
   return 0;
 }
 
-/* make_row, or the same on a communicator of its own. */
-typedef int (*row_maker_t)(party_rank_t *self, uint64_t *random, uint64_t *own,
-                           coll_stream_t stream);
+/* run_sequence, or the same on a new communicator. */
+typedef int (*sequence_runner_t)(party_rank_t *self, uint64_t *random, uint64_t *own,
+                                 coll_stream_t stream);
 
-static int make_rows(party_rank_t *self, row_maker_t make) {
+static int run_sequences(party_rank_t *self, sequence_runner_t run) {
   uint64_t random = 7, own = 100 + (uint64_t)self->rank;
   coll_stream_t stream;
   PARTY_OK(coll_stream_create(&stream));
   for (int i = 0; i < ROWS; i++) {
-    PARTY_TRY(make(self, &random, &own, i % 3 == 2 ? stream : NULL));
+    PARTY_TRY(run(self, &random, &own, i % 3 == 2 ? stream : NULL));
   }
   PARTY_OK(coll_stream_destroy(stream));
   return 0;
 }
 
-static int rows_on_one(party_rank_t *self) {
-  return make_rows(self, make_row);
+static int sequences_on_one(party_rank_t *self) {
+  return run_sequences(self, run_sequence);
 }
 
-Test(rows, of_calls_in_memories_of_all_kinds) {
-  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 30000, rows_on_one, (void *)&many_shapes);
+Test(call_sequence, in_all_kinds_of_memory) {
+  for (int size = 2; size <= 5; size++)
+    PARTY_RUN(size, 30000, sequences_on_one, (void *)&many_shapes);
 }
 
-Test(rows, of_calls_that_are_alike) {
-  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 30000, rows_on_one, (void *)&few_shapes);
+Test(call_sequence, of_similar_calls) {
+  for (int size = 2; size <= 5; size++)
+    PARTY_RUN(size, 30000, sequences_on_one, (void *)&few_shapes);
 }
 
-/* On a communicator that has not yet found out that not all memory can be mapped. */
-static int make_fresh_row(party_rank_t *self, uint64_t *random, uint64_t *own,
-                          coll_stream_t stream) {
+/* On a communicator that has not yet found memory that cannot be mapped. */
+static int run_fresh_sequence(party_rank_t *self, uint64_t *random, uint64_t *own,
+                              coll_stream_t stream) {
   party_rank_t fresh = *self;
   PARTY_OK(coll_comm_split(self->comm, 0, 0, &fresh.comm));
-  PARTY_TRY(make_row(&fresh, random, own, stream));
+  PARTY_TRY(run_sequence(&fresh, random, own, stream));
   PARTY_OK(coll_comm_destroy(fresh.comm));
   return 0;
 }
 
-static int fresh_rows(party_rank_t *self) {
-  return make_rows(self, make_fresh_row);
+static int fresh_sequences(party_rank_t *self) {
+  return run_sequences(self, run_fresh_sequence);
 }
 
-/* Of processes: the memory of threads can always be mapped. */
-Test(rows, of_calls_that_meet) {
+/* For processes only: the memory of threads can always be mapped. */
+Test(call_sequence, of_calls_that_exchange_addresses) {
   harness_result_t result;
   for (int size = 2; size <= 5; size++) {
-    cr_assert(party_processes(size, 30000, fresh_rows, (void *)&many_shapes, &result), "%s",
+    cr_assert(party_processes(size, 30000, fresh_sequences, (void *)&many_shapes, &result), "%s",
               result.text);
   }
 }

@@ -1,9 +1,9 @@
 /*
- * A process can make no call while each of its threads is in a wait of this library, or is an idle
- * stream worker. Any other thread might make one, so a process that has such threads publishes
- * nothing. A thread that goes on withdraws what was published before it does anything else.
+ * A process can make no call while each of its threads waits in this library or is an idle stream
+ * worker. Any other thread might make a call, so a process that has such threads publishes nothing.
+ * A thread that stops waiting withdraws the published waits before it does anything else.
  */
-#include "comm/elsewhere.h"
+#include "comm/cross_wait.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -13,18 +13,17 @@
 #include "comm/comm.h"
 #include "comm/process.h"
 
-#define PIDS_MAX 256 /* of processes waited for; a process that waits for more publishes nothing \
-                      */
+#define PIDS_MAX 256 /* processes waited for; a process that waits for more publishes nothing */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Under lock. */
+/* Guarded by lock. */
 static int waiting_threads;
-static uint64_t changes; /* grows whenever a thread begins to wait or goes on */
+static uint64_t changes; /* incremented whenever a thread begins or stops waiting */
 static bool published;
-/* By any thread, under the lock of the worker's stream. */
+/* Written by any thread that holds the lock of the worker's stream. */
 static _Atomic int idle_workers;
 
-/* Threads of this process; 0 where that cannot be told. */
+/* The number of threads of this process; 0 if unknown. */
 static int count_threads(void) {
   int count = 0;
   DIR *tasks = opendir("/proc/self/task");
@@ -34,14 +33,14 @@ static int count_threads(void) {
   return count;
 }
 
-/* What all threads of the process wait for. */
+/* The waits of all threads of the process. */
 typedef struct waits {
   int pids[PIDS_MAX];
   int pid_count;
-  bool known;     /* all that is waited for is listed */
-  uint64_t looks; /* fewest of any wait */
+  bool known;     /* pids lists all processes waited for */
+  uint64_t polls; /* the lowest poll count of these waits */
   uint64_t changes;
-  flight_standstill_t first; /* one of the waits, to be named */
+  flight_standstill_t first; /* one of the waits, for messages */
 } waits_t;
 
 static void add_pid(waits_t *waits, int pid) {
@@ -68,8 +67,8 @@ static bool add_waits(struct coll_comm *comm, void *context) {
   const flight_recorder_t *own = comm->local->flight;
   waits->changes += atomic_load_explicit(&own->wait.changes, memory_order_acquire);
   if (!flight_wait_read(own, &wait)) return true;
-  if (wait.looks < waits->looks || waits->pid_count == 0) waits->first = wait;
-  if (wait.looks < waits->looks) waits->looks = wait.looks;
+  if (wait.polls < waits->polls || waits->pid_count == 0) waits->first = wait;
+  if (wait.polls < waits->polls) waits->polls = wait.polls;
   waits->known = waits->known && comm->one_pid_space;
   for (int peer = 0; peer < comm->size; peer++) {
     if (flight_waits_for(own, peer)) add_pid(waits, (int)comm->peers[peer].pid);
@@ -77,8 +76,8 @@ static bool add_waits(struct coll_comm *comm, void *context) {
   return true;
 }
 
-/* The ranks of `comm` that belong to the processes waited for; false where one of these has none.
- */
+/* Adds the ranks of `comm` that belong to the processes waited for. False if one of these processes
+ * has no rank in `comm`. */
 static bool find_ranks(const struct coll_comm *comm, const waits_t *waits, base_ranks_t *ranks) {
   int found = 0;
   for (int peer = 0; peer < comm->size; peer++) {
@@ -100,12 +99,12 @@ static bool publish_on(struct coll_comm *comm, void *context) {
   wait = waits->first;
   wait.peers = words;
   wait.words = base_ranks_words(comm->size);
-  wait.looks = waits->looks;
+  wait.polls = waits->polls;
   wait.collectives = waits->changes;
   if (waits_here || !waits->known || !comm->one_pid_space || !find_ranks(comm, waits, &ranks)) {
-    flight_elsewhere_end(own);
+    flight_cross_wait_end(own);
   } else {
-    flight_elsewhere_publish(own, &wait);
+    flight_cross_wait_publish(own, &wait);
   }
   comm->local->ops->publish(comm->local);
   return true;
@@ -113,7 +112,7 @@ static bool publish_on(struct coll_comm *comm, void *context) {
 
 static bool withdraw_from(struct coll_comm *comm, void *context) {
   (void)context;
-  flight_elsewhere_end(comm->local->flight);
+  flight_cross_wait_end(comm->local->flight);
   comm->local->ops->publish(comm->local);
   return true;
 }
@@ -124,22 +123,22 @@ static void withdraw(void) {
   published = false;
 }
 
-void comm_elsewhere_begin(void) {
+void comm_cross_wait_begin(void) {
   pthread_mutex_lock(&lock);
   waiting_threads++;
   changes++;
   pthread_mutex_unlock(&lock);
 }
 
-void comm_elsewhere_end(void) {
+void comm_cross_wait_end(void) {
   pthread_mutex_lock(&lock);
   waiting_threads--;
   withdraw();
   pthread_mutex_unlock(&lock);
 }
 
-void comm_elsewhere_publish(void) {
-  waits_t waits = {.known = true, .looks = UINT64_MAX};
+void comm_cross_wait_publish(void) {
+  waits_t waits = {.known = true, .polls = UINT64_MAX};
   pthread_mutex_lock(&lock);
   int idle = atomic_load_explicit(&idle_workers, memory_order_relaxed);
   if (waiting_threads + idle == count_threads()) {
@@ -153,11 +152,11 @@ void comm_elsewhere_publish(void) {
   pthread_mutex_unlock(&lock);
 }
 
-void comm_elsewhere_idle_begin(void) {
+void comm_cross_wait_idle_begin(void) {
   atomic_fetch_add_explicit(&idle_workers, 1, memory_order_relaxed);
 }
 
-/* By whoever gives the worker a job: a thread that does not wait. */
-void comm_elsewhere_idle_end(void) {
+/* Called by the thread that gives the worker a job. That thread does not wait. */
+void comm_cross_wait_idle_end(void) {
   atomic_fetch_sub_explicit(&idle_workers, 1, memory_order_relaxed);
 }
