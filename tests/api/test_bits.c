@@ -44,12 +44,12 @@ static void fill_random(coll_dtype_t dtype, int rank, void *data, size_t count) 
 static int all_hold(const party_rank_t *self, uint64_t hash, const char *algo) {
   board_t *board = harness_board();
   board->hashes[self->rank] = hash;
-  harness_meet();
+  harness_barrier();
   for (int rank = 0; rank < self->size; rank++) {
     PARTY_REQUIRE(board->hashes[rank] == hash, "%s: ranks %d and %d hold different bits", algo,
                   self->rank, rank);
   }
-  harness_meet();
+  harness_barrier();
   return 0;
 }
 

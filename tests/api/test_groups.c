@@ -136,7 +136,7 @@ static int one_uses_what_another_writes(party_rank_t *self) {
   PARTY_OK(coll_stream_create(&stream));
   for (int on_stream = 0; on_stream < 2; on_stream++) {
     coll_stream_t where = on_stream ? stream : NULL;
-    if (self->rank > 0) harness_meet(); /* rank 0's calls stay in its queue until later */
+    if (self->rank > 0) harness_barrier(); /* rank 0's calls stay in its queue until later */
     for (int i = 0; i < 2; i++) {
       PARTY_OK(coll_allreduce(&first, &queued[i], 1, COLL_FLOAT32, COLL_SUM, self->comm, stream));
     }
@@ -148,7 +148,7 @@ static int one_uses_what_another_writes(party_rank_t *self) {
                   coll_last_error(NULL));
     PARTY_REQUIRE(strstr(coll_last_error(self->comm), "same memory") != NULL,
                   "the communicator says '%s'", coll_last_error(self->comm));
-    if (self->rank == 0) harness_meet();
+    if (self->rank == 0) harness_barrier();
     PARTY_OK(coll_stream_sync(stream));
     PARTY_REQUIRE(queued[0] == (float)self->size && between == 0, "%g, %g", (double)queued[0],
                   (double)between);

@@ -128,14 +128,14 @@ static int create_and_destroy(int rank, int size, void *context) {
   for (int round = 0; round < 40; round++) {
     coll_comm_t comm, child;
     if (rank == 0) PARTY_OK(coll_unique_id_create(id));
-    harness_meet();
+    harness_barrier();
     PARTY_OK(coll_comm_create(id, rank, size, NULL, &comm));
     PARTY_OK(coll_comm_split(comm, rank % 2, 0, &child));
     PARTY_OK(coll_barrier(child, NULL));
     PARTY_OK(coll_barrier(comm, NULL));
     PARTY_OK(coll_comm_destroy(child));
     PARTY_OK(coll_comm_destroy(comm));
-    harness_meet();
+    harness_barrier();
     if (round == 5) maps = count_lines("/proc/self/maps");
     if (round == 5) files = count_entries("/proc/self/fd");
   }

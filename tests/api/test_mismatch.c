@@ -43,7 +43,7 @@ static int clash_body(party_rank_t *self) {
   char(*texts)[HARNESS_SENTENCE_BYTES] = (void *)(board + HARNESS_RANKS_MAX);
   board[self->rank] = status;
   snprintf(texts[self->rank], sizeof *texts, "%s", coll_last_error(self->comm));
-  harness_meet();
+  harness_barrier();
   int mismatches = 0, complete = 0;
   for (int rank = 0; rank < self->size; rank++) {
     if (board[rank] != COLL_ERROR_MISMATCH) continue;
@@ -51,7 +51,7 @@ static int clash_body(party_rank_t *self) {
     complete += strstr(texts[rank], clash->first_words) != NULL &&
                 strstr(texts[rank], clash->others_words) != NULL;
   }
-  harness_meet();
+  harness_barrier();
   PARTY_REQUIRE(mismatches > 0, "nobody says that the calls differ: %s", texts[self->rank]);
   PARTY_REQUIRE(complete > 0 || board[self->rank] != COLL_ERROR_MISMATCH, "it names not both: %s",
                 texts[self->rank]);

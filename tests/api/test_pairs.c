@@ -92,13 +92,13 @@ static int one_way(party_rank_t *self) {
   if (self->rank == 0) {
     memset(large, 9, LARGE);
     PARTY_OK(coll_send(small, 3, COLL_UINT8, 1, self->comm, NULL)); /* returns before the receive */
-    harness_meet();
+    harness_barrier();
     PARTY_OK(coll_send(NULL, 0, COLL_UINT8, 1, self->comm, NULL));
     PARTY_OK(coll_send(large, LARGE, COLL_UINT8, 1, self->comm, NULL));
   } else {
     memset(small, 0, 3);
     memset(large, 0, LARGE);
-    harness_meet();
+    harness_barrier();
     PARTY_OK(coll_recv(small, 3, COLL_UINT8, 0, self->comm, NULL));
     PARTY_OK(coll_recv(NULL, 0, COLL_UINT8, 0, self->comm, NULL));
     PARTY_OK(coll_recv(large, LARGE, COLL_UINT8, 0, self->comm, NULL));

@@ -321,7 +321,7 @@ static int settings_differ(int rank, int size, void *context) {
   (void)context;
   config.reproducible = rank == 2 ? 1 : -1;
   if (rank == 0) PARTY_OK(coll_unique_id_create(id));
-  harness_meet();
+  harness_barrier();
   coll_status_t status = coll_comm_create(id, rank, size, &config, &comm);
   PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "%s: %s", coll_status_string(status),
                 coll_last_error(NULL));
@@ -359,7 +359,7 @@ static int settings_count(int rank, int size, void *context) {
     config.reproducible = setting;
     if (setting == 0) config.struct_bytes = offsetof(coll_comm_config_t, reproducible);
     if (rank == 0) PARTY_OK(coll_unique_id_create(&ids[setting + 1]));
-    harness_meet();
+    harness_barrier();
     PARTY_OK(coll_comm_create(&ids[setting + 1], rank, size, &config, &comm));
     setenv("COLL_REPRODUCIBLE", setting < 0 ? "1" : "0", 1);
     PARTY_OK(coll_comm_split(comm, 0, -rank, &child));

@@ -37,10 +37,10 @@ static int queued(party_rank_t *self) {
   coll_stream_t stream;
   int32_t one = 1, sum = 0, second = 0;
   PARTY_OK(coll_stream_create(&stream));
-  if (self->rank > 0) harness_meet();
+  if (self->rank > 0) harness_barrier();
   PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_INT32, COLL_SUM, self->comm, stream));
   PARTY_OK(coll_allreduce(&sum, &second, 1, COLL_INT32, COLL_MAX, self->comm, stream));
-  if (self->rank == 0) harness_meet();
+  if (self->rank == 0) harness_barrier();
   PARTY_OK(coll_stream_destroy(stream)); /* drains */
   PARTY_REQUIRE(sum == self->size && second == self->size, "sum %d, then %d", sum, second);
   return 0;
@@ -75,12 +75,12 @@ static int failing(party_rank_t *self) {
   int32_t one = 1, sum = 0;
   PARTY_OK(coll_stream_create(&stream));
   if (self->rank == 0) {
-    harness_meet();
+    harness_barrier();
     PARTY_OK(coll_comm_abort(self->comm));
   } else {
     PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_INT32, COLL_SUM, self->comm, stream));
     PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_INT32, COLL_SUM, self->comm, stream));
-    harness_meet();
+    harness_barrier();
     PARTY_REQUIRE(coll_stream_sync(stream) == COLL_ERROR_RANK_LOST, "no failure");
     PARTY_REQUIRE(strstr(coll_last_error(NULL), "rank 0") != NULL, "who was it? '%s'",
                   coll_last_error(NULL));
@@ -159,7 +159,7 @@ static int leave_a_group(party_rank_t *self) {
   if (self->rank == 1) PARTY_OK(coll_recv(&last, 1, COLL_INT32, 0, self->comm, stream));
   PARTY_OK(coll_group_end());
   PARTY_OK(coll_comm_destroy(other));
-  harness_meet();
+  harness_barrier();
   if (self->rank == 0) PARTY_OK(coll_send(&sent, 1, COLL_INT32, 1, self->comm, NULL));
   PARTY_OK(coll_stream_destroy(stream));
   PARTY_REQUIRE(got == 7 && (self->rank == 0 || last == 7), "%d, %d", (int)got, (int)last);

@@ -174,12 +174,12 @@ static int prepare(const death_t *death, int rank, int size, coll_comm_t *parent
   set("WORLD_SIZE", size);
   set("MASTER_PORT", death->port);
   if (death->way != CREATE_ENV && rank == 0) PARTY_OK(coll_unique_id_create(harness_board()));
-  harness_meet();
+  harness_barrier();
   if (death->way == SPLIT || death->way == SPLIT_IN_TWO) {
     PARTY_OK(coll_comm_create(harness_board(), rank, size, NULL, parent));
     PARTY_OK(coll_barrier(*parent, NULL));
   }
-  harness_meet();
+  harness_barrier();
   return 0;
 }
 

@@ -64,7 +64,7 @@ static void begin(party_rank_t *self) {
   const scene_t *scene = self->context;
   if (scene->errors > 0) dup2(scene->errors, STDERR_FILENO);
   atomic_store(&note()->pids[self->rank], (int)getpid());
-  harness_meet();
+  harness_barrier();
 }
 
 static void set_limits(const char *hang_ms, const char *timeout_ms) {
@@ -348,7 +348,7 @@ static int time_out(party_rank_t *self) {
   PARTY_REQUIRE(status == COLL_ERROR_TIMEOUT, "%s: %s", coll_status_string(status),
                 coll_last_error(NULL));
   snprintf(note()->sentences[self->rank], COMM_ERROR_BYTES, "%s", coll_last_error(NULL));
-  harness_meet();
+  harness_barrier();
   const char *own = note()->sentences[self->rank];
   PARTY_REQUIRE(strcmp(own, note()->sentences[0]) == 0, "sentences differ: %s", own);
   PARTY_REQUIRE(strncmp(own, "rank 2 (pid ", 12) == 0, "%s", own);

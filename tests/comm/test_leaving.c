@@ -57,7 +57,7 @@ static int abort_sleeping_rank(party_rank_t *self) {
   pthread_t thread;
   float got;
   if (self->rank > 0) {
-    harness_meet();
+    harness_barrier();
     PARTY_REQUIRE(coll_recv(&got, 1, COLL_FLOAT32, 0, self->comm, NULL) == COLL_ERROR_RANK_LOST,
                   "a message arrived");
     return 0;
@@ -65,7 +65,7 @@ static int abort_sleeping_rank(party_rank_t *self) {
   pthread_create(&thread, NULL, abort_soon, self->comm);
   coll_status_t status = coll_recv(&got, 1, COLL_FLOAT32, 1, self->comm, NULL);
   pthread_join(thread, NULL);
-  harness_meet();
+  harness_barrier();
   PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s", coll_status_string(status));
   return 0;
 }
@@ -84,14 +84,14 @@ static int leave_early(party_rank_t *self) {
   if (self->rank == self->size - 1) {
     float one = 1, sum;
     PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
-    harness_meet();
+    harness_barrier();
     leave(self);
     return 0;
   }
   float one = 1, sum;
   char words[24];
   PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
-  harness_meet();
+  harness_barrier();
   PARTY_REQUIRE(sum == (float)self->size, "the call before it left: %g", (double)sum);
   snprintf(words, sizeof words, "rank %d", self->size - 1);
   return loop_until(self, COLL_ERROR_MISMATCH, words);

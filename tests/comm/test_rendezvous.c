@@ -122,7 +122,7 @@ static int run_process(int process, int size, void *context) {
     *shared = scenario.address;
     if (connect_unknown_callers(&scenario) != 0) return 1;
   }
-  harness_meet();
+  harness_barrier();
   scenario.address = *shared;
   int rank = scenario.ranks[process];
   snprintf(record, sizeof record, "I am rank %d", rank);
@@ -141,7 +141,7 @@ static int run_process(int process, int size, void *context) {
                   scenario.expected, base_last_error());
     return 0;
   }
-  harness_meet();
+  harness_barrier();
   PARTY_REQUIRE(sessions[process] == sessions[0] && sessions[0] != 0, "different sessions");
   return check_records(records, size);
 }
@@ -256,7 +256,7 @@ static int join_at_second_attempt(int process, int size, void *context) {
       scenario.address.pid = 0; /* unknown, as in launched jobs */
       attempts->address = scenario.address;
     }
-    if (attempt == 0) harness_meet();
+    if (attempt == 0) harness_barrier();
     while (process == 1 && !atomic_load(&attempts->failed)) base_clock_sleep_ns(1000000);
     int timeout_ms = attempt == 0 && process != 1 ? 500 : 10000 * HARNESS_PATIENCE;
     status = join_and_finish(&attempts->address, &own, timeout_ms, records, &session, COLL_OK);
@@ -365,7 +365,7 @@ static int join_as_crowd(int process, int size, void *context) {
     PARTY_OK(rendezvous_server_start(&scenario.address));
     *shared = scenario.address;
   }
-  harness_meet();
+  harness_barrier();
   for (int rank = 0; process == 1 && rank < CROWD; rank++) {
     lines[rank] = dial(shared);
     PARTY_REQUIRE(lines[rank] >= 0, "rank %d cannot connect", rank);
@@ -380,7 +380,7 @@ static int join_as_crowd(int process, int size, void *context) {
     PARTY_REQUIRE(receives_verdict(lines[rank]), "rank %d got no verdict", rank);
     close(lines[rank]); /* rank 0 gets the result last */
   }
-  harness_meet();
+  harness_barrier();
   return 0;
 }
 
@@ -455,7 +455,7 @@ static int fail_own_part(int process, int size, void *context) {
   uint64_t session;
   if (process == 0) PARTY_OK(rendezvous_server_start(&scenario.address));
   if (process == 0) *shared = scenario.address;
-  harness_meet();
+  harness_barrier();
   rendezvous_rank_t own = {
       .rank = process, .size = size, .record = record, .record_bytes = sizeof record};
   coll_status_t part = process == 2 ? COLL_ERROR_MEMORY : COLL_OK;
@@ -529,11 +529,11 @@ static int lose_server(int process, int size, void *context) {
     scenario_t scenario = default_scenario(2);
     PARTY_OK(rendezvous_server_start(&scenario.address));
     *shared = scenario.address;
-    harness_meet();
+    harness_barrier();
     if (!late) base_clock_sleep_ns(200000000);
     harness_kill(0);
   }
-  harness_meet();
+  harness_barrier();
   if (late) base_clock_sleep_ns(200000000);
   coll_status_t status = join_alone(shared, 10000);
   snprintf(pid, sizeof pid, "(pid %d)", (int)shared->pid);

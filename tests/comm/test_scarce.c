@@ -67,7 +67,7 @@ static int make_calls(party_rank_t *self) {
   coll_stream_t stream = NULL;
   if (scarcity->on_stream) PARTY_OK(coll_stream_create(&stream));
   if (scarcity->in_group) PARTY_OK(group(self, NULL)); /* a call that builds the plans first */
-  harness_meet();                                      /* because an abort would overtake it */
+  harness_barrier();                                   /* because an abort would overtake it */
   if (self->rank == POOR) allocations_left = scarcity->allocations;
   coll_status_t status = scarcity->in_group ? group(self, stream) : alltoallv(self, stream);
   if (stream != NULL && status == COLL_OK) status = coll_stream_sync(stream);
@@ -137,10 +137,10 @@ static int map_memory(party_rank_t *self) {
   int allocations = *(int *)self->context;
   bool *others_know = harness_board();
   PARTY_OK(sum_in_new_memory(self, -1));
-  harness_meet();
+  harness_barrier();
   coll_status_t status = sum_in_new_memory(self, self->rank == POOR ? allocations : -1);
   if (self->rank == POOR) *others_know = ran_out;
-  harness_meet();
+  harness_barrier();
   coll_status_t barrier = coll_barrier(self->comm, NULL);
   coll_status_t wanted = !*others_know        ? COLL_OK
                          : self->rank == POOR ? COLL_ERROR_MEMORY
@@ -187,7 +187,7 @@ static int split(party_rank_t *self) {
   coll_comm_t child = NULL;
   PARTY_OK(coll_comm_split(self->comm, 0, 0, &child)); /* its plans are built */
   PARTY_OK(coll_comm_destroy(child));
-  harness_meet();
+  harness_barrier();
   if (self->rank == POOR) allocations_left = scarcity->allocations;
   coll_status_t status = coll_comm_split(self->comm, 0, 0, &child);
   allocations_left = -1;

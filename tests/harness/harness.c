@@ -231,7 +231,7 @@ int harness_fail(const char *format, ...) {
   return 1;
 }
 
-void harness_meet(void) {
+void harness_barrier(void) {
   control_t *control = run;
   own_meetings++;
   atomic_fetch_add(&control->arrivals, 1);

@@ -70,7 +70,7 @@ bool harness_full(void);
 int harness_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Blocks until every rank of the run has called it as often as this one. */
-void harness_meet(void);
+void harness_barrier(void);
 
 /* Zeroed memory that all ranks of the run share, HARNESS_BOARD_BYTES of it. */
 void *harness_board(void);

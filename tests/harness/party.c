@@ -29,7 +29,7 @@ static int process_body(int rank, int size, void *context) {
   coll_unique_id_t *id = harness_board();
   party_rank_t self = {.rank = rank, .size = size, .context = run->context};
   if (rank == 0) PARTY_OK(coll_unique_id_create(id));
-  harness_meet();
+  harness_barrier();
   PARTY_OK(coll_comm_create(id, rank, size, NULL, &self.comm));
   return finish_rank(&self, run->body(&self));
 }

@@ -88,7 +88,7 @@ Test(harness, ends_a_watched_run_with_its_first_failure) {
 
 static int victim(int rank, int size, void *context) {
   (void)context;
-  harness_meet();
+  harness_barrier();
   if (rank == 0) harness_kill(size - 1);
   while (rank == size - 1) pause();
   return 0;
@@ -108,9 +108,9 @@ static int barriers(int rank, int size, void *context) {
   _Atomic int *count = harness_board();
   for (int round = 1; round <= 20; round++) {
     atomic_fetch_add(count, 1);
-    harness_meet();
+    harness_barrier();
     if (atomic_load(count) != round * size) return harness_fail("left barrier %d early", round);
-    harness_meet();
+    harness_barrier();
   }
   return 0;
 }

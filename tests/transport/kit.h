@@ -20,7 +20,7 @@ typedef struct transport_fixture {
   coll_status_t (*make)(int size, transport_t *ends[]);
 
   /* A rank's own end, in a process of its own. The board is zeroed memory that the ranks share, for
-   * what a bootstrap would send around; harness_meet orders its use. NULL: only threads. */
+   * what a bootstrap would send around; harness_barrier orders its use. NULL: only threads. */
   coll_status_t (*join)(int rank, int size, void *board, transport_t **end);
 
   /* Allocates memory that peers can map, freed with `release`. NULL if nothing can be mapped. */

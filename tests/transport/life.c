@@ -88,7 +88,7 @@ int transport_case_memory(const transport_fixture_t *fixture, transport_t **end)
     return 0;
   }
   WIRE_TRY(write_through(fixture, t, 16384));
-  harness_meet();
+  harness_barrier();
   return write_through(fixture, t, 1 << 20); /* again, after the first buffer was freed */
 }
 
@@ -103,7 +103,7 @@ int transport_case_scratch(const transport_fixture_t *fixture, transport_t **end
     return 0;
   }
   WIRE_REQUIRE(first != NULL && bytes >= 4096, "no scratch");
-  harness_meet();
+  harness_barrier();
   for (int r = 0; r < t->size; r++) {
     void *scratch = NULL;
     size_t size = 0;
@@ -113,7 +113,7 @@ int transport_case_scratch(const transport_fixture_t *fixture, transport_t **end
     ((unsigned char *)scratch)[t->rank] = (unsigned char)(10 * r + t->rank + 1);
     ((unsigned char *)scratch)[bytes - 1 - (size_t)t->rank] = (unsigned char)(t->rank + 1);
   }
-  harness_meet();
+  harness_barrier();
   for (int r = 0; r < t->size; r++) {
     const unsigned char *own = first;
     WIRE_REQUIRE(own[r] == 10 * t->rank + r + 1, "the first byte of rank %d is missing", r);
@@ -148,7 +148,7 @@ int transport_case_leave(const transport_fixture_t *fixture, transport_t **end) 
   transport_t *t = *end;
   WIRE_REQUIRE(t->rank == 0 || t->ops->peer_state(t, 0) == TRANSPORT_PEER_HERE,
                "reported as gone too early");
-  harness_meet();
+  harness_barrier();
   if (t->rank > 0) {
     WIRE_TRY(see_rank_0_go(t, TRANSPORT_PEER_LEFT));
   } else {
@@ -157,7 +157,7 @@ int transport_case_leave(const transport_fixture_t *fixture, transport_t **end) 
     }
     t->ops->destroy(t);
     *end = NULL;
-    harness_meet(); /* the runner's, for a rank that has left */
+    harness_barrier(); /* the runner's, for a rank that has left */
   }
   return 0;
 }
@@ -165,7 +165,7 @@ int transport_case_leave(const transport_fixture_t *fixture, transport_t **end) 
 int transport_case_death(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
-  harness_meet();
+  harness_barrier();
   if (t->rank == 0) {
     for (int peer = 1; peer < t->size; peer++) {
       for (uint64_t i = 0; i < 3; i++) WIRE_TRY(wire_send(t, peer, 0, i, 500));
@@ -215,15 +215,15 @@ int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end)
   transport_reason_t reason = {0}, first = reason_of(FIRST, t->size);
   WIRE_REQUIRE(!t->ops->aborted(t, &reason), "aborted from the start");
   WIRE_REQUIRE(t->abort_word != NULL && atomic_load(t->abort_word) == 0, "its abort_word is set");
-  harness_meet();
+  harness_barrier();
   if (t->rank == t->size - 1) t->ops->abort(t, &first);
   WIRE_TRY(wait_for_abort(t, &reason));
   WIRE_REQUIRE(is_reason(&reason, FIRST, t->size), "rank %d got: rank %d, %d, %.20s", t->rank,
                reason.failed_rank, (int)reason.status, reason.text);
-  harness_meet();
+  harness_barrier();
   transport_reason_t later = reason_of(LATER + t->rank, t->size);
   t->ops->abort(t, &later); /* a second abort by the same rank too */
-  harness_meet();
+  harness_barrier();
   WIRE_TRY(wait_for_abort(t, &reason));
   WIRE_REQUIRE(is_reason(&reason, FIRST, t->size), "rank %d now gets: rank %d, %d, %.20s", t->rank,
                reason.failed_rank, (int)reason.status, reason.text);
@@ -251,7 +251,7 @@ int transport_case_aborts_at_once(const transport_fixture_t *fixture, transport_
   abort_job_t jobs[THREADS];
   transport_reason_t reason;
   int *reasons = harness_board(), number = 0;
-  harness_meet();
+  harness_barrier();
   for (int i = 0; i < THREADS; i++) {
     jobs[i] = (abort_job_t){t, THREADS * t->rank + i};
     WIRE_REQUIRE(pthread_create(&threads[i], NULL, abort_thread, &jobs[i]) == 0, "no thread");
@@ -264,7 +264,7 @@ int transport_case_aborts_at_once(const transport_fixture_t *fixture, transport_
                "rank %d got a reason that no rank gave: rank %d, %d, %s", t->rank,
                reason.failed_rank, (int)reason.status, reason.text);
   reasons[t->rank] = number;
-  harness_meet();
+  harness_barrier();
   WIRE_REQUIRE(number == reasons[0], "rank %d got reason %d, rank 0 reason %d", t->rank, number,
                reasons[0]);
   return 0;

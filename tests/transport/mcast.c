@@ -86,14 +86,14 @@ int transport_case_mcast_full(const transport_fixture_t *fixture, transport_t **
                      (int)count);
       *capacity = phase == 1 ? *capacity : count;
     }
-    harness_meet();
+    harness_barrier();
     bool reads = t->rank != 0 && (phase == 2 || (phase == 0) == (t->rank != slowest));
     for (uint64_t i = 0; reads && i < *capacity; i++) {
       bool done;
       WIRE_TRY(mcast_recv_try(t, 0, i, BYTES, &done));
       WIRE_REQUIRE(done, "rank %d: multicast message %d is missing", t->rank, (int)i);
     }
-    harness_meet();
+    harness_barrier();
   }
   return 0;
 }

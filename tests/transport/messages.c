@@ -63,12 +63,12 @@ int transport_case_full(const transport_fixture_t *fixture, transport_t **end) {
       WIRE_REQUIRE(count >= PLAN_DEPTH_MAX, "holds only %d messages", (int)count);
       *held = count;
     }
-    harness_meet();
+    harness_barrier();
     if (t->rank == receiver) {
       for (uint64_t i = 0; i < *held; i++) WIRE_TRY(wire_expect(t, sender, channel, i, 100));
       WIRE_TRY(wire_expect_nothing(t, sender, channel));
     }
-    harness_meet();
+    harness_barrier();
   }
   return 0;
 }
@@ -108,13 +108,13 @@ int transport_case_depth(const transport_fixture_t *fixture, transport_t **end) 
       if (t->rank == sender) WIRE_TRY(transfer_long(t, true, receiver, sent));
       sent++;
     }
-    harness_meet();
+    harness_barrier();
     uint64_t left = round * round / 3 % PLAN_DEPTH_MAX;
     while (sent - received > left) {
       if (t->rank == receiver) WIRE_TRY(transfer_long(t, false, sender, received));
       received++;
     }
-    harness_meet();
+    harness_barrier();
   }
   return 0;
 }
@@ -249,7 +249,7 @@ int transport_case_channels(const transport_fixture_t *fixture, transport_t **en
       WIRE_TRY(wire_expect(t, peer, c, number, 64));
     }
   }
-  harness_meet();
+  harness_barrier();
   for (uint64_t i = 0; i < filled; i++) WIRE_TRY(wire_expect(t, peer, 0, i, 64));
   for (int c = 0; c < TRANSPORT_CHANNELS; c++) WIRE_TRY(wire_expect_nothing(t, peer, c));
   return 0;

@@ -101,10 +101,10 @@ static int walk(walk_t *w) {
   for (int round = 0; round < ROUNDS; round++) {
     kind_t kind = (kind_t)((unsigned)rand_r(&w->seed) % KINDS);
     WIRE_TRY(send_round(w, round < KINDS ? (kind_t)round : kind));
-    harness_meet();
+    harness_barrier();
     uint64_t most = round % 3 == 0 ? 1 : w->sent - w->taken + 1;
     WIRE_TRY(take_round(w, (uint64_t)rand_r(&w->seed) % most));
-    harness_meet();
+    harness_barrier();
   }
   WIRE_TRY(take_round(w, 0));
   return w->t->rank == w->t->size - 1 ? wire_expect_nothing(w->t, 0, CHANNEL) : 0;

@@ -63,7 +63,7 @@ int transport_case_records(const transport_fixture_t *fixture, transport_t **end
   WIRE_REQUIRE(t->flight != NULL && t->ops->recorder(t, t->rank) == t->flight,
                "the rank has no recorder");
   for (int peer = 0; peer < t->size; peer++) WIRE_TRY(expect_wait(t, peer, false));
-  harness_meet();
+  harness_barrier();
   flight_record(t->flight, 100 + number, 200 + number, 300 + number);
   flight_complete(t->flight, 100 + number);
   base_ranks_add(&peers, t->rank);
@@ -85,7 +85,7 @@ int transport_case_records(const transport_fixture_t *fixture, transport_t **end
                      past.call.what == 200 + expected && past.call.count == 300 + expected,
                  "rank %d's first call is %d", peer, (int)past.number);
   }
-  harness_meet();
+  harness_barrier();
   flight_wait_end(t->flight);
   t->ops->publish(t);
   for (int peer = 0; peer < t->size; peer++) WIRE_TRY(expect_wait(t, peer, false));
@@ -152,12 +152,12 @@ int transport_case_pending_in(const transport_fixture_t *fixture, transport_t **
   if (t->rank == receiver && t->size > 1) WIRE_TRY(expect_none_pending(t));
   for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
     for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]); i++) {
-      harness_meet();
+      harness_barrier();
       if (t->rank == sender) {
         WIRE_TRY(send_in_slots(t, receiver, channel, (uint64_t)i, sizes[i]));
         if (i == 1) WIRE_TRY(wire_signal(t, receiver, channel, 90));
       }
-      harness_meet();
+      harness_barrier();
       for (int slot = 0; t->rank == receiver && slot < slots[i]; slot++) {
         transport_head_t head;
         bool done;
@@ -203,20 +203,20 @@ int transport_case_pending_out(const transport_fixture_t *fixture, transport_t *
   transport_t *t = *end;
   int rank = t->rank;
   WIRE_TRY(expect_none_pending(t));
-  harness_meet();
+  harness_barrier();
   for (int channel = 0; t->rank == 0 && channel < TRANSPORT_CHANNELS; channel++) {
     for (int i = 0; i < sent_on[channel]; i++) {
       WIRE_TRY(wire_send(t, 1, channel, (uint64_t)i, 100));
     }
     WIRE_TRY(expect_pending(t, false, 1, channel, -1)); /* rank 1 may still take them */
   }
-  harness_meet();
+  harness_barrier();
   if (rank == 1) {
     WIRE_TRY(leave_rank_1(t));
     t->ops->destroy(t);
     *end = NULL;
   }
-  harness_meet();
+  harness_barrier();
   if (rank == 0) {
     WIRE_TRY(expect_pending(t, false, 1, 0, -1));
     WIRE_TRY(expect_pending(t, false, 1, 1, taken_on[1]));
@@ -226,6 +226,6 @@ int transport_case_pending_out(const transport_fixture_t *fixture, transport_t *
     WIRE_TRY(expect_pending(t, false, 2, 0, -1));
   }
   if (rank == 2) WIRE_TRY(expect_none_pending(t));
-  if (*end == NULL) harness_meet(); /* the runner's, for a rank that has left */
+  if (*end == NULL) harness_barrier(); /* the runner's, for a rank that has left */
   return 0;
 }

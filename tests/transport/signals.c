@@ -55,14 +55,14 @@ int transport_case_signals_held(const transport_fixture_t *fixture, transport_t 
       WIRE_REQUIRE(done, "no room for signal %d with %d before it", (int)sent,
                    (int)(sent - waited));
     }
-    harness_meet();
+    harness_barrier();
     uint64_t left = round * round / 3 % PLAN_SIGNALS_MAX;
     for (; sent - waited > left; waited++) {
       bool done = true;
       if (t->rank == receiver) WIRE_TRY(wire_wait_try(t, sender, 0, waited, &done));
       WIRE_REQUIRE(done, "signal %d is missing", (int)waited);
     }
-    harness_meet();
+    harness_barrier();
   }
   return 0;
 }
@@ -92,14 +92,14 @@ int transport_case_signals_full(const transport_fixture_t *fixture, transport_t 
       WIRE_REQUIRE(sent - before >= PLAN_SIGNALS_MAX, "holds %d signals", (int)(sent - before));
       *board = sent;
     }
-    harness_meet();
+    harness_barrier();
     while (t->rank == receiver && waited < *board) {
       bool done;
       WIRE_TRY(wire_wait_try(t, sender, 0, waited++, &done));
       WIRE_REQUIRE(done, "signal %d is missing", (int)waited);
     }
     if (t->rank == receiver) WIRE_TRY(wire_expect_nothing(t, sender, 0));
-    harness_meet();
+    harness_barrier();
   }
   return 0;
 }
@@ -161,7 +161,7 @@ int transport_case_wakes(const transport_fixture_t *fixture, transport_t **end) 
   _Atomic uint64_t *sent_ns = harness_board();
   for (int kind = 0; kind < EVENT_KINDS; kind++) {
     for (uint64_t round = 1; round <= ROUNDS; round++) {
-      harness_meet();
+      harness_barrier();
       if (t->rank == 0) {
         base_clock_sleep_ns(30 * MILLISECOND);
         *sent_ns = base_clock_now_ns();
@@ -171,7 +171,7 @@ int transport_case_wakes(const transport_fixture_t *fixture, transport_t **end) 
         uint64_t late = base_clock_now_ns() - *sent_ns;
         WIRE_REQUIRE(late < WAKE_NS, "woken %d ms late", (int)(late / MILLISECOND));
       }
-      harness_meet();
+      harness_barrier();
     }
   }
   return 0;
@@ -190,9 +190,9 @@ int transport_case_no_missed_wake(const transport_fixture_t *fixture, transport_
         WIRE_TRY(take_event(t, (event_t)kind, round, &taken));
         WIRE_REQUIRE(!taken, "round %d: an event before any was sent", (int)round);
       }
-      harness_meet();
+      harness_barrier();
       if (t->rank == 0) WIRE_TRY(send_event(t, (event_t)kind, round));
-      harness_meet();
+      harness_barrier();
       if (t->rank == 1) {
         uint64_t begin = base_clock_now_ns();
         t->ops->sleep(t, SLEEP_NS);
@@ -240,7 +240,7 @@ int transport_case_wakes_for_room(const transport_fixture_t *fixture, transport_
       }
       *held = sent;
     }
-    harness_meet();
+    harness_barrier();
     if (t->rank == 0) {
       WIRE_TRY(sleep_for_room(t, &sent, bytes));
     } else {
@@ -248,7 +248,7 @@ int transport_case_wakes_for_room(const transport_fixture_t *fixture, transport_
       base_clock_sleep_ns(10 * MILLISECOND);
       while (received <= last) WIRE_TRY(wire_expect(t, 0, 0, received++, bytes));
     }
-    harness_meet();
+    harness_barrier();
   }
   return 0;
 }
@@ -281,7 +281,7 @@ int transport_case_wakes_for_signal_room(const transport_fixture_t *fixture, tra
       WIRE_TRY(fill_with_signals(t, 1, &sent));
       *board = sent;
     }
-    harness_meet();
+    harness_barrier();
     if (t->rank == 0) {
       WIRE_TRY(sleep_for_signal_room(t, &sent));
     } else {
@@ -289,7 +289,7 @@ int transport_case_wakes_for_signal_room(const transport_fixture_t *fixture, tra
       base_clock_sleep_ns(10 * MILLISECOND);
       while (waited < until) WIRE_TRY(wire_wait(t, 0, 0, waited++));
     }
-    harness_meet();
+    harness_barrier();
   }
   return 0;
 }
