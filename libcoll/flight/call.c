@@ -69,6 +69,10 @@ static const char *verb_name(int verb) {
   }
 }
 
+/* No call has so many elements: the count was found by a rank with another history, and means
+ * nothing. */
+#define COUNT_UNKNOWN (SIZE_MAX >> 8)
+
 static void add_arguments(line_t *line, const flight_words_t *words) {
   if (words->verb == COLL_BARRIER || words->verb == FLIGHT_SPLIT) return;
   add(line, "%s", or_unknown(base_dtype_name(words->dtype)));
@@ -78,7 +82,8 @@ static void add_arguments(line_t *line, const flight_words_t *words) {
     add(line, ", %s", or_unknown(base_op_name((coll_op_t)words->op)));
   }
   if (words->coalesced) return; /* a coalesced call's count is a digest */
-  if (words->verb != COLL_ALLTOALLV || words->count > 0) add(line, ", count %zu", words->count);
+  bool counted = words->verb != COLL_ALLTOALLV || words->count > 0;
+  if (counted && words->count < COUNT_UNKNOWN) add(line, ", count %zu", words->count);
   if (words->verb == FLIGHT_SEND) add(line, ", to rank %d", words->root);
   if (words->verb == FLIGHT_RECV) add(line, ", from rank %d", words->root);
   if (words->verb >= COLL_COLLECTIVE_COUNT) return;

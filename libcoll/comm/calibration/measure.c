@@ -29,8 +29,9 @@
 #define BUFFERS_MAX 16                   /* source and destination pairs, used in rotation */
 #define REPEAT_BYTES ((size_t)1 << 18)   /* moved by one repetition at least */
 #define ROUNDS 3
-#define DEADLINE_NS 3000000000 /* for all measurements; a machine this busy gives no usable ones \
-                                */
+#define DEADLINE_NS                                                            \
+  3000000000 /* for all measurements; a machine this busy gives no usable ones \
+              */
 #define TRIPS 100
 #define SWITCHES 100
 #define CALLS 20

@@ -98,7 +98,7 @@ static inline void shm_outgoing_init(shm_outgoing_t *out, const shm_layout_t *la
       .byte_mask = layout->ring_bytes[channel] - 1,
       .full_at = layout->descriptors[channel],
       .full_end = layout->ring_bytes[channel],
-      .populates = shm_layout_populates(layout),
+      .populates = shm_layout_populates(layout, channel),
       .hot_bytes_max = shm_layout_hot_bytes(layout, channel) > 0 ? SHM_HOT_BYTES : 0,
       .padding_bytes = layout->padding_bytes,
       .padded_bytes_max = (uint32_t)layout->slot_bytes / SHM_PADDED_DIVISOR};
@@ -126,7 +126,7 @@ static inline void shm_incoming_init(shm_incoming_t *in, const shm_layout_t *lay
                          .byte_mask = layout->ring_bytes[channel] - 1,
                          .unacked_descs_max = unacked,
                          .ack_at = unacked,
-                         .populates = shm_layout_populates(layout),
+                         .populates = shm_layout_populates(layout, channel),
                          .unacked_bytes_max = SHM_UNACKED_SLOTS * (uint32_t)layout->slot_bytes,
                          .holdback_below_bytes = shm_holdback_below_bytes(layout, channel)};
   shm_holdback_init(&in->holdback);

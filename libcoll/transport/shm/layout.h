@@ -31,7 +31,8 @@
 #define SHM_PADDING_DIVISOR 8 /* padding is at most slot_bytes / this */
 #define SHM_MCAST_SLOTS 8     /* per rank; at least PLAN_DEPTH_MAX */
 #define SHM_MCAST_BYTES ((size_t)32 << 10)
-#define SHM_POPULATED_RANKS_MAX 16
+#define SHM_POPULATED_RANKS_MAX 16    /* see shm_layout_populates */
+#define SHM_POPULATED_P2P_RANKS_MAX 4 /* P2P rings are longer */
 #define SHM_P2P_UNACKED_DIVISOR \
   4 /* 1 / this of the P2P descriptors may be taken without an acknowledgement */
 #define SHM_INLINE_BYTES \
@@ -161,8 +162,9 @@ static inline uint32_t shm_layout_hot_bytes(const shm_layout_t *layout, int chan
 
 /* Whether the first payload populates the pages of the whole ring. Not with many ranks, where each
  * of the many rings may carry little. */
-static inline bool shm_layout_populates(const shm_layout_t *layout) {
-  return layout->size <= SHM_POPULATED_RANKS_MAX;
+static inline bool shm_layout_populates(const shm_layout_t *layout, int channel) {
+  bool p2p = channel == TRANSPORT_CHANNEL_P2P;
+  return layout->size <= (p2p ? SHM_POPULATED_P2P_RANKS_MAX : SHM_POPULATED_RANKS_MAX);
 }
 
 static inline size_t shm_layout_ring_stride(const shm_layout_t *layout, int channel) {
