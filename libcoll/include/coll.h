@@ -199,12 +199,13 @@ COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
  * (c) ranks wait for each other, so that none of them can continue whatever the others do;
  * (d) a message is still unreceived when its receiver destroys the communicator;
  * (e) a rank waits for a rank that has destroyed the communicator.
- * The comparison is exact and uses no hash. After a mismatch every rank gets COLL_ERROR_MISMATCH
- * with a text that names both calls. It is returned by the call itself, or, if that has already
- * returned (a small send, the root of a broadcast), by the next call, coll_comm_error or
- * coll_comm_destroy. Waiting ranks compare their calls when they first sleep, some 10 ms after the
- * call began; detecting (c) and (e) takes some 30 ms. A rank that has already destroyed the
- * communicator gets no error.
+ * A call is compared field by field, not by a hash. The collectives before it, and the members of a
+ * group that are coalesced into one message, are compared by a 64-bit digest.
+ * After a mismatch every rank gets COLL_ERROR_MISMATCH with a text that names both calls. It is
+ * returned by the call itself, or, if that has already returned (a small send, the root of a
+ * broadcast), by the next call, coll_comm_error or coll_comm_destroy. Waiting ranks compare their
+ * calls when they first sleep, within some 10 ms; detecting (c) and (e) takes some 30 ms. A rank
+ * that has already destroyed the communicator gets no error.
  *
  * A send does not wait for its receive while at most 64 messages of at most 256 KiB in total are
  * unreceived from this rank to that peer. Beyond that, a send may wait until some of them are
