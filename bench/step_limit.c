@@ -5,7 +5,6 @@
  */
 #include "bench/step_limit.h"
 
-#include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -55,23 +54,12 @@ static void list_products(const train_model_config_t *config, int rows, product_
 
 /* ---- products ---- */
 
-static void multiply_tiled(train_pool_t *pool, const train_gemm_t *gemm) {
-  train_gemm_run(pool, gemm, 1);
-}
-
-static void multiply_openblas(train_pool_t *pool, const train_gemm_t *gemm) {
-  (void)pool;
-  train_gemm_run_serial(gemm);
-}
-
-typedef void multiply_t(train_pool_t *pool, const train_gemm_t *gemm);
-
-static double best_ms(multiply_t *multiply, train_pool_t *pool, const train_gemm_t *gemm) {
+static double best_ms(train_gemm_t *gemm, const train_product_t *product) {
   double best = 0;
   uint64_t began_ns = base_clock_now_ns();
   for (int i = 0; i < MIN_TRIES || base_clock_now_ns() - began_ns < TRY_NS; i++) {
     uint64_t start_ns = base_clock_now_ns();
-    multiply(pool, gemm);
+    train_gemm_run(gemm, product, 1);
     double ms = (double)(base_clock_now_ns() - start_ns) * 1e-6;
     best = i == 0 || ms < best ? ms : best;
   }
@@ -82,40 +70,38 @@ static double gflops(const product_t *product, double ms) {
   return 2e-6 * product->rows * product->columns * product->depth / ms;
 }
 
-/* The minimum time of the product in one of the two ways. */
-static coll_status_t try_product(const product_t *product, multiply_t *multiply, train_pool_t *pool,
-                                 double *ms) {
+/* The minimum time of the product. */
+static coll_status_t try_product(const product_t *product, train_pool_t *pool, double *ms) {
   size_t rows = (size_t)product->rows, columns = (size_t)product->columns;
   size_t depth = (size_t)product->depth, a = rows * depth, b = depth * columns;
   void *memory;
   COLL_TRY(base_alloc(a + b + rows * columns, sizeof(float), "a product", &memory));
   float *floats = memory;
   for (size_t i = 0; i < a + b; i++) floats[i] = (float)(i % 7) - 3.0f;
-  const train_gemm_t gemm = {.rows = product->rows,
-                             .columns = product->columns,
-                             .depth = product->depth,
-                             .a = floats,
-                             .a_stride = product->a_transposed ? product->rows : product->depth,
-                             .a_transposed = product->a_transposed,
-                             .b = floats + a,
-                             .b_stride = product->b_transposed ? product->depth : product->columns,
-                             .b_transposed = product->b_transposed,
-                             .out = floats + a + b,
-                             .out_stride = product->columns};
-  *ms = best_ms(multiply, pool, &gemm);
+  const train_product_t timed = {
+      .rows = product->rows,
+      .columns = product->columns,
+      .depth = product->depth,
+      .a = floats,
+      .a_stride = product->a_transposed ? product->rows : product->depth,
+      .a_transposed = product->a_transposed,
+      .b = floats + a,
+      .b_stride = product->b_transposed ? product->depth : product->columns,
+      .b_transposed = product->b_transposed,
+      .out = floats + a + b,
+      .out_stride = product->columns};
+  train_gemm_t *gemm;
+  coll_status_t status = train_gemm_create(pool, &gemm);
+  if (status == COLL_OK) *ms = best_ms(gemm, &timed);
+  train_gemm_destroy(gemm);
   free(memory);
-  return COLL_OK;
+  return status;
 }
 
-static double minimum(double a, double b) {
-  return a < b ? a : b;
-}
-
-static double print_product(const product_t *product, double tiled_ms, double openblas_ms) {
-  double ms = minimum(tiled_ms, openblas_ms) * product->times;
-  printf("%-22s %5d %6d %7d %6d %9.1f %9.1f %8.1f\n", product->name, product->times, product->rows,
-         product->columns, product->depth, gflops(product, tiled_ms), gflops(product, openblas_ms),
-         ms);
+static double print_product(const product_t *product, double product_ms) {
+  double ms = product_ms * product->times;
+  printf("%-22s %5d %6d %7d %6d %9.1f %8.1f\n", product->name, product->times, product->rows,
+         product->columns, product->depth, gflops(product, product_ms), ms);
   return ms;
 }
 
@@ -184,36 +170,26 @@ static coll_status_t try_memory(const train_layout_t *layout, train_pool_t *pool
 }
 
 static void print_memory(const char *name, double megabytes, double ms) {
-  printf("%-22s %8.1f MB at %5.1f GB/s %29s %8.1f\n", name, megabytes, megabytes / ms, "", ms);
+  printf("%-22s %8.1f MB at %5.1f GB/s %19s %8.1f\n", name, megabytes, megabytes / ms, "", ms);
 }
 
-/* Measures with OpenBLAS's own threads last, because they keep spinning after a product. */
 coll_status_t step_limit_print(const train_layout_t *layout, int rows, train_pool_t *pool,
                                double *limit_ms) {
   product_t products[PRODUCTS];
-  double tiled_ms[PRODUCTS], openblas_ms[PRODUCTS], read_ms, update_ms;
+  double product_ms[PRODUCTS], read_ms, update_ms;
   double megabytes = (double)layout->parameter_count * sizeof(float) * 1e-6;
   list_products(&layout->config, rows, products);
-  train_blas_prepare();
   for (int i = 0; i < PRODUCTS; i++) {
-    COLL_TRY(try_product(&products[i], multiply_tiled, pool, &tiled_ms[i]));
+    COLL_TRY(try_product(&products[i], pool, &product_ms[i]));
   }
   COLL_TRY(try_memory(layout, pool, &read_ms, &update_ms));
-  openblas_set_num_threads(train_pool_threads(pool));
-  for (int i = 0; i < PRODUCTS; i++) {
-    COLL_TRY(try_product(&products[i], multiply_openblas, pool, &openblas_ms[i]));
-  }
-  openblas_set_num_threads(1);
-  printf("%-22s %5s %6s %7s %6s %9s %9s %8s\n", "lower bound of a step", "times", "rows", "columns",
-         "depth", "in tiles", "OpenBLAS", "time");
-  printf("%-22s %5s %6s %7s %6s %9s %9s %8s\n", "", "", "", "", "", "(GFLOP/s)", "(GFLOP/s)",
-         "(ms)");
+  printf("%-22s %5s %6s %7s %6s %9s %8s\n", "lower bound of a step", "times", "rows", "columns",
+         "depth", "GFLOP/s", "ms");
   double sum = read_ms + update_ms;
-  for (int i = 0; i < PRODUCTS; i++)
-    sum += print_product(&products[i], tiled_ms[i], openblas_ms[i]);
+  for (int i = 0; i < PRODUCTS; i++) sum += print_product(&products[i], product_ms[i]);
   print_memory("gradient norm", megabytes, read_ms);
   print_memory("AdamW", 7 * megabytes, update_ms);
-  printf("%-22s %60.1f\n", "total", sum);
+  printf("%-22s %50.1f\n", "total", sum);
   *limit_ms = sum;
   return COLL_OK;
 }

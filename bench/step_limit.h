@@ -1,6 +1,6 @@
 /*
  * A lower bound for the time of a GPT-2 training step on this machine: the matrix products, each at
- * the best rate that OpenBLAS reaches for its shape alone, plus the memory traffic of gradient norm
+ * the rate that it reaches alone, plus the memory traffic of gradient norm
  * and AdamW at the bandwidth of all threads. Everything else counts as free.
  */
 #ifndef BENCH_STEP_LIMIT_H

@@ -86,7 +86,8 @@ void train_model_file_close(train_model_file_t *file) {
   free(file);
 }
 
-coll_status_t train_model_file_read_parameters(const train_model_file_t *file, float **parameters) {
+coll_status_t train_model_file_read_parameters(const train_model_file_t *file, train_dtype_t dtype,
+                                               void **parameters) {
   void *memory;
   size_t count = file->layout->parameter_count;
   COLL_TRY(base_alloc(count, sizeof(float), "the parameters", &memory));
@@ -95,6 +96,8 @@ coll_status_t train_model_file_read_parameters(const train_model_file_t *file, f
     free(memory);
     return status;
   }
-  *parameters = memory;
+  train_dtype_narrow(dtype, memory, count, memory);
+  void *fitted = realloc(memory, count * train_dtype_bytes(dtype));
+  *parameters = fitted != NULL ? fitted : memory;
   return COLL_OK;
 }

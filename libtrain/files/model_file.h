@@ -6,14 +6,17 @@
 #ifndef LIBTRAIN_FILES_MODEL_FILE_H
 #define LIBTRAIN_FILES_MODEL_FILE_H
 
+#include "libtrain/common/dtype.h"
 #include "libtrain/files/format.h"
 
 /* Opens the model at `path`, a file or a folder. COLL_ERROR_INVALID says what is wrong with it. */
 coll_status_t train_model_file_open(const char *path, train_model_file_t **file);
 void train_model_file_close(train_model_file_t *file);
 
-/* Reads all parameters into memory that the caller frees: [parameter_count of the layout]. */
-coll_status_t train_model_file_read_parameters(const train_model_file_t *file, float **parameters);
+/* Reads all parameters, converted to `dtype`, into memory that the caller frees: [parameter_count
+ * of the layout]. */
+coll_status_t train_model_file_read_parameters(const train_model_file_t *file, train_dtype_t dtype,
+                                               void **parameters);
 
 /* The format to write to `path`. COLL_ERROR_INVALID lists the supported names. */
 coll_status_t train_format_for_path(const char *path, const train_format_t **format);

@@ -9,12 +9,12 @@
 
 #include "base/memory.h"
 
-#define LINE_FLOATS (BASE_CACHE_LINE / sizeof(float))
 #define HUGE_PAGE ((size_t)2 << 20)
 
 typedef struct carver {
-  float *arena; /* NULL while the size is computed */
-  size_t used;  /* floats */
+  char *arena; /* NULL while the size is computed */
+  size_t used; /* bytes */
+  train_dtype_t dtype;
 } carver_t;
 
 /* Which arrays each block has of its own; the others are shared by all blocks. */
@@ -31,31 +31,44 @@ static owned_t owned_by_blocks(const train_model_options_t *options) {
                    .out = true};
 }
 
-static void carve(carver_t *carver, size_t rows, size_t columns, float **array) {
-  if (carver->arena != NULL) *array = carver->arena + carver->used;
-  carver->used += base_round_up(rows * columns, LINE_FLOATS);
+static carver_t carver_of(const train_model_options_t *options) {
+  return (carver_t){.dtype = train_precision_stored(options->precision, TRAIN_KIND_ACTIVATIONS)};
+}
+
+static void *carve_bytes(carver_t *carver, size_t bytes) {
+  void *array = carver->arena != NULL ? carver->arena + carver->used : NULL;
+  carver->used += base_round_up(bytes, BASE_CACHE_LINE);
+  return array;
+}
+
+static void *carve(carver_t *carver, size_t rows, size_t columns) {
+  return carve_bytes(carver, rows * columns * train_dtype_bytes(carver->dtype));
+}
+
+static float *carve_floats(carver_t *carver, size_t count) {
+  return carve_bytes(carver, count * sizeof(float));
 }
 
 static void carve_block(carver_t *carver, const train_model_config_t *config, size_t rows,
                         const owned_t *owned, block_activations_t *block) {
   size_t width = (size_t)config->width;
   if (owned->attention) {
-    carve(carver, rows, width, &block->normed1);
-    carve(carver, rows, 1, &block->mean1);
-    carve(carver, rows, 1, &block->rstd1);
-    carve(carver, rows, width, &block->attended);
-    carve(carver, rows, (size_t)config->heads, &block->log_sums);
+    block->normed1 = carve(carver, rows, width);
+    block->mean1 = carve_floats(carver, rows);
+    block->rstd1 = carve_floats(carver, rows);
+    block->attended = carve(carver, rows, width);
+    block->log_sums = carve_floats(carver, rows * (size_t)config->heads);
   }
-  if (owned->qkv) carve(carver, rows, 3 * width, &block->qkv);
+  if (owned->qkv) block->qkv = carve(carver, rows, 3 * width);
   if (owned->mlp) {
-    carve(carver, rows, width, &block->mid_stream);
-    carve(carver, rows, width, &block->normed2);
-    carve(carver, rows, 1, &block->mean2);
-    carve(carver, rows, 1, &block->rstd2);
-    carve(carver, rows, 4 * width, &block->hidden);
-    carve(carver, rows, 4 * width, &block->active);
+    block->mid_stream = carve(carver, rows, width);
+    block->normed2 = carve(carver, rows, width);
+    block->mean2 = carve_floats(carver, rows);
+    block->rstd2 = carve_floats(carver, rows);
+    block->hidden = carve(carver, rows, 4 * width);
+    block->active = carve(carver, rows, 4 * width);
   }
-  if (owned->out) carve(carver, rows, width, &block->out);
+  if (owned->out) block->out = carve(carver, rows, width);
 }
 
 static size_t rows_of(const train_model_config_t *config, const train_model_options_t *options) {
@@ -63,13 +76,15 @@ static size_t rows_of(const train_model_config_t *config, const train_model_opti
 }
 
 static size_t scratch_of(const train_model_config_t *config, const train_model_options_t *options) {
-  const train_ops_sizes_t sizes = {.rows = (int)rows_of(config, options),
-                                   .length = config->context,
-                                   .heads = config->heads,
-                                   .width = config->width,
-                                   .vocabulary = config->vocabulary,
-                                   .threads = train_pool_threads(options->pool),
-                                   .training = !options->forward_only};
+  const train_ops_sizes_t sizes = {
+      .rows = (int)rows_of(config, options),
+      .length = config->context,
+      .heads = config->heads,
+      .width = config->width,
+      .vocabulary = config->vocabulary,
+      .dtype = train_precision_stored(options->precision, TRAIN_KIND_ACTIVATIONS),
+      .threads = train_pool_threads(options->pool),
+      .training = !options->forward_only};
   return options->ops->scratch_floats(&sizes);
 }
 
@@ -81,29 +96,29 @@ static void carve_all(carver_t *carver, const train_model_config_t *config,
   const owned_t shared = {!owned.attention, !owned.qkv, !owned.mlp, !owned.out};
   block_activations_t common = {0};
   carve_block(carver, config, rows, &shared, &common);
-  carve(carver, rows, width, &activations->embedded);
+  activations->embedded = carve(carver, rows, width);
   for (int layer = 0; layer < config->layers; layer++) {
     block_activations_t block = common;
     carve_block(carver, config, rows, &owned, &block);
     if (activations->blocks != NULL) activations->blocks[layer] = block;
   }
-  carve(carver, rows, width, &activations->normed);
-  carve(carver, rows, 1, &activations->mean);
-  carve(carver, rows, 1, &activations->rstd);
+  activations->normed = carve(carver, rows, width);
+  activations->mean = carve_floats(carver, rows);
+  activations->rstd = carve_floats(carver, rows);
   if (!options->forward_only) {
-    carve(carver, rows, width, &activations->d_stream);
-    carve(carver, rows, width, &activations->d_narrow);
-    carve(carver, rows, 4 * width, &activations->d_wide);
+    activations->d_stream = carve(carver, rows, width);
+    activations->d_narrow = carve(carver, rows, width);
+    activations->d_wide = carve(carver, rows, 4 * width);
   }
-  carve(carver, scratch_of(config, options), 1, &activations->scratch);
+  activations->scratch = carve_floats(carver, scratch_of(config, options));
 }
 
 size_t train_activations_bytes(const train_model_config_t *config,
                                const train_model_options_t *options) {
-  carver_t carver = {0};
+  carver_t carver = carver_of(options);
   train_activations_t unused = {0};
   carve_all(&carver, config, options, &unused);
-  return carver.used * sizeof(float);
+  return carver.used;
 }
 
 /* Requests huge pages, because the passes access the arena with large strides. */
@@ -136,7 +151,8 @@ coll_status_t train_activations_create(const train_model_config_t *config,
   status =
       allocate_arena(train_activations_bytes(config, options), options->sequences, &created->arena);
   if (status != COLL_OK) goto failed;
-  carver_t carver = {.arena = created->arena};
+  carver_t carver = carver_of(options);
+  carver.arena = created->arena;
   carve_all(&carver, config, options, created);
   *activations = created;
   return COLL_OK;

@@ -4,10 +4,11 @@
 
 #include "libtrain/model/param_provider.h"
 
-static coll_status_t acquire(void *context, int unit, int next, const float **parameters) {
+static coll_status_t acquire(void *context, int unit, int next, const void **parameters) {
   const train_arena_t *arena = context;
   (void)next;
-  *parameters = arena->parameters + arena->layout->units[unit].offset;
+  *parameters =
+      train_dtype_const_at(arena->dtype, arena->parameters, arena->layout->units[unit].offset);
   return COLL_OK;
 }
 

@@ -7,6 +7,16 @@
 #include "base/memory.h"
 #include "libtrain/model/activations.h"
 
+static coll_status_t initialize(train_model_t *model) {
+  const train_model_options_t *options = &model->options;
+  train_exec_t *exec = &model->exec;
+  COLL_TRY(train_activations_create(&model->layout->config, options, &model->activations));
+  exec->pool = options->pool;
+  exec->dtype = train_precision_stored(options->precision, TRAIN_KIND_ACTIVATIONS);
+  exec->scratch = model->activations->scratch;
+  return train_gemm_create(options->pool, &exec->gemm);
+}
+
 coll_status_t train_model_create(const train_layout_t *layout, const train_model_options_t *options,
                                  train_model_t **model) {
   assert(options->sequences >= 1);
@@ -15,10 +25,9 @@ coll_status_t train_model_create(const train_layout_t *layout, const train_model
   train_model_t *created = memory;
   *created = (train_model_t){.layout = layout, .options = *options};
   if (created->options.ops == NULL) created->options.ops = &train_ops_host;
-  coll_status_t status =
-      train_activations_create(&layout->config, &created->options, &created->activations);
+  coll_status_t status = initialize(created);
   if (status != COLL_OK) {
-    free(created);
+    train_model_destroy(created);
     return status;
   }
   *model = created;
@@ -27,6 +36,7 @@ coll_status_t train_model_create(const train_layout_t *layout, const train_model
 
 void train_model_destroy(train_model_t *model) {
   if (model == NULL) return;
+  train_gemm_destroy(model->exec.gemm);
   train_activations_destroy(model->activations);
   free(model);
 }
@@ -34,5 +44,6 @@ void train_model_destroy(train_model_t *model) {
 size_t train_model_bytes(const train_layout_t *layout, const train_model_options_t *options) {
   train_model_options_t complete = *options;
   if (complete.ops == NULL) complete.ops = &train_ops_host;
-  return train_activations_bytes(&layout->config, &complete);
+  return train_activations_bytes(&layout->config, &complete) +
+         train_gemm_bytes(train_pool_threads(options->pool));
 }

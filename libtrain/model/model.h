@@ -17,6 +17,7 @@
 typedef struct train_model {
   const train_layout_t *layout;
   train_model_options_t options;
+  train_exec_t exec; /* executes its operators */
   struct train_activations *activations;
 } train_model_t;
 

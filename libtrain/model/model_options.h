@@ -4,11 +4,12 @@
 #ifndef LIBTRAIN_MODEL_MODEL_OPTIONS_H
 #define LIBTRAIN_MODEL_MODEL_OPTIONS_H
 
+#include "libtrain/common/precision.h"
 #include "libtrain/ops/ops.h"
 
 /* Activation recomputation (Chen et al. 2016): which activations of each block the forward pass
  * stores, and which ones the backward pass recomputes. Results are bit-identical. With width C the
- * floats stored per position and block are 16 C, 11 C and C. The latter two need up to 16 C more
+ * elements stored per position and block are 16 C, 11 C and C. The latter two need up to 16 C more
  * for one block, shared by all. */
 typedef enum train_recompute {
   TRAIN_RECOMPUTE_NONE,
@@ -20,6 +21,7 @@ typedef enum train_recompute {
 typedef struct train_model_options {
   int sequences; /* maximum of a pass, each of the full context */
   train_recompute_t recompute;
+  train_precision_t precision;
   bool forward_only;      /* for evaluation and sampling: stores only keys and values */
   train_pool_t *pool;     /* executes the operators; may be NULL; must outlive the model */
   const train_ops_t *ops; /* NULL: train_ops_host */

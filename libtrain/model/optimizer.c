@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "libtrain/ops/vector.h"
+#include "libtrain/common/vector.h"
 
 #define FINAL_RATE_FRACTION 0.1
 #define STEP_ELEMENTS ((size_t)1 << 16) /* per task */

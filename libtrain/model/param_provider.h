@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "base/status.h"
+#include "libtrain/common/dtype.h"
 #include "libtrain/model/layout.h"
 
 /* Each function may block on other ranks and returns coll.h's statuses. A pass that gets an
@@ -24,15 +25,16 @@
 typedef struct train_param_provider {
   void *context;
 
-  /* Returns the parameters of the unit, [unit's count], valid until its release. `next` is the unit
+  /* Returns the parameters of the unit, [unit's count] of the element type of weights
+   * (common/precision.h), valid until its release. `next` is the unit
    * that will be acquired next, -1 if there is none in this pass. */
-  coll_status_t (*acquire)(void *context, int unit, int next, const float **parameters);
+  coll_status_t (*acquire)(void *context, int unit, int next, const void **parameters);
   void (*release)(void *context, int unit);
 
-  /* Returns the buffer for the unit's gradients, [unit's count], valid until they are closed. If
-   * *overwrite, the buffer is uninitialized and the pass overwrites every element; otherwise the
-   * pass adds to it. *overwrite is true for the first micro-batch of an accumulation cycle, and
-   * always if the provider accumulates micro-batches elsewhere. */
+  /* Returns the buffer for the unit's gradients, [unit's count] in float32, valid until they are
+   * closed. If *overwrite, the buffer is uninitialized and the pass overwrites every element;
+   * otherwise the pass adds to it. *overwrite is true for the first micro-batch of an accumulation
+   * cycle, and always if the provider accumulates micro-batches elsewhere. */
   coll_status_t (*open_gradients)(void *context, int unit, float **gradients, bool *overwrite);
 
   /* The unit's gradients are complete for this micro-batch; the provider may reduce them. */
@@ -43,7 +45,8 @@ typedef struct train_param_provider {
  * caller. It never fails. */
 typedef struct train_arena {
   const train_layout_t *layout;
-  float *parameters;
+  train_dtype_t dtype; /* of the parameters */
+  void *parameters;
   float *gradients; /* NULL without training */
   bool
       accumulating; /* contains gradients of an earlier micro-batch; cleared by train_arena_begin */

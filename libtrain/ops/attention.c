@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "libtrain/common/vector.h"
 #include "libtrain/ops/blas.h"
 #include "libtrain/ops/host.h"
-#include "libtrain/ops/vector.h"
 
 #define QUERIES 64
 #define KEYS 64
@@ -164,13 +164,13 @@ static attention_t attention_of(const train_batch_t *batch, const float *qkv, in
                        .scratch_per_thread = per_thread(batch->length, head_width)};
 }
 
-void train_host_attention_forward(train_pool_t *pool, const train_batch_t *batch, const float *qkv,
-                                  int heads, int width, float *scratch, float *out,
+void train_host_attention_forward(const train_exec_t *exec, const train_batch_t *batch,
+                                  const void *qkv, int heads, int width, void *out,
                                   float *log_sums) {
-  attention_t a = attention_of(batch, qkv, heads, width, scratch);
+  attention_t a = attention_of(batch, qkv, heads, width, exec->scratch);
   a.out = out;
   a.log_sums = log_sums;
-  train_pool_run(pool, batch->sequences * heads, forward_task, &a);
+  train_pool_run(exec->pool, batch->sequences * heads, forward_task, &a);
 }
 
 /* ---- backward ---- */
@@ -259,14 +259,13 @@ static void backward_task(void *context, int task, int thread) {
   }
 }
 
-void train_host_attention_backward(train_pool_t *pool, const train_batch_t *batch,
-                                   const float *d_out, const float *qkv, const float *out,
-                                   const float *log_sums, int heads, int width, float *scratch,
-                                   float *d_qkv) {
-  attention_t a = attention_of(batch, qkv, heads, width, scratch);
+void train_host_attention_backward(const train_exec_t *exec, const train_batch_t *batch,
+                                   const void *d_out, const void *qkv, const void *out,
+                                   const float *log_sums, int heads, int width, void *d_qkv) {
+  attention_t a = attention_of(batch, qkv, heads, width, exec->scratch);
   a.out = (float *)out;
   a.log_sums = (float *)log_sums;
   a.d_out = d_out;
   a.d_qkv = d_qkv;
-  train_pool_run(pool, batch->sequences * heads, backward_task, &a);
+  train_pool_run(exec->pool, batch->sequences * heads, backward_task, &a);
 }

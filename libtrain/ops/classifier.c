@@ -7,10 +7,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "libtrain/common/vector.h"
 #include "libtrain/ops/blas.h"
 #include "libtrain/ops/gemm.h"
 #include "libtrain/ops/host.h"
-#include "libtrain/ops/vector.h"
 
 #define ROWS 256              /* processed at a time */
 #define CLASSES 512           /* per block */
@@ -18,6 +18,7 @@
 #define PARTS 16              /* of the input's gradient, each for several consecutive blocks */
 
 typedef struct classifier {
+  train_gemm_t *gemm;
   const float *in, *table;
   const int32_t *targets;
   int rows, width, classes; /* `rows` of the current batch of rows */
@@ -84,16 +85,17 @@ static void logits_task(void *context, int block, int thread) {
   const classifier_t *c = context;
   int first = block * CLASSES, count = min_int(CLASSES, c->classes - first);
   float *logits = logits_of(c, block, thread);
-  train_gemm_run_serial(&(train_gemm_t){.rows = c->rows,
-                                        .columns = count,
-                                        .depth = c->width,
-                                        .a = c->in,
-                                        .a_stride = c->width,
-                                        .b = c->table + (size_t)first * (size_t)c->width,
-                                        .b_stride = c->width,
-                                        .b_transposed = true,
-                                        .out = logits,
-                                        .out_stride = STRIDE});
+  train_gemm_run_serial(c->gemm, thread,
+                        &(train_product_t){.rows = c->rows,
+                                           .columns = count,
+                                           .depth = c->width,
+                                           .a = c->in,
+                                           .a_stride = c->width,
+                                           .b = c->table + (size_t)first * (size_t)c->width,
+                                           .b_stride = c->width,
+                                           .b_transposed = true,
+                                           .out = logits,
+                                           .out_stride = STRIDE});
   for (int row = 0; row < c->rows; row++) {
     const float *row_logits = logits + (size_t)row * STRIDE;
     size_t at = (size_t)block * (size_t)c->rows + (size_t)row;
@@ -133,7 +135,8 @@ static void logits_to_gradients(float *restrict logits, int count, float row_max
 
 /* Converts a block's logits to gradients, and adds their products to d_table and to a part of the
  * input's gradient. */
-static void block_backward(const classifier_t *c, int block, bool first_of_part, float *partial) {
+static void block_backward(const classifier_t *c, int block, int thread, bool first_of_part,
+                           float *partial) {
   int first = block * CLASSES, count = min_int(CLASSES, c->classes - first);
   float *d_logits = logits_of(c, block, 0);
   for (int row = 0; row < c->rows; row++) {
@@ -142,27 +145,29 @@ static void block_backward(const classifier_t *c, int block, bool first_of_part,
     int target = c->targets[row] - first;
     if (target >= 0 && target < count) d[target] -= c->scale;
   }
-  train_gemm_run_serial(&(train_gemm_t){.rows = count,
-                                        .columns = c->width,
-                                        .depth = c->rows,
-                                        .a = d_logits,
-                                        .a_stride = STRIDE,
-                                        .a_transposed = true,
-                                        .b = c->in,
-                                        .b_stride = c->width,
-                                        .add = !c->overwrite,
-                                        .out = c->d_table + (size_t)first * (size_t)c->width,
-                                        .out_stride = c->width});
-  train_gemm_run_serial(&(train_gemm_t){.rows = c->rows,
-                                        .columns = c->width,
-                                        .depth = count,
-                                        .a = d_logits,
-                                        .a_stride = STRIDE,
-                                        .b = c->table + (size_t)first * (size_t)c->width,
-                                        .b_stride = c->width,
-                                        .add = !first_of_part,
-                                        .out = partial,
-                                        .out_stride = c->width});
+  train_gemm_run_serial(c->gemm, thread,
+                        &(train_product_t){.rows = count,
+                                           .columns = c->width,
+                                           .depth = c->rows,
+                                           .a = d_logits,
+                                           .a_stride = STRIDE,
+                                           .a_transposed = true,
+                                           .b = c->in,
+                                           .b_stride = c->width,
+                                           .add = !c->overwrite,
+                                           .out = c->d_table + (size_t)first * (size_t)c->width,
+                                           .out_stride = c->width});
+  train_gemm_run_serial(c->gemm, thread,
+                        &(train_product_t){.rows = c->rows,
+                                           .columns = c->width,
+                                           .depth = count,
+                                           .a = d_logits,
+                                           .a_stride = STRIDE,
+                                           .b = c->table + (size_t)first * (size_t)c->width,
+                                           .b_stride = c->width,
+                                           .add = !first_of_part,
+                                           .out = partial,
+                                           .out_stride = c->width});
 }
 
 static void part_task(void *context, int part, int thread) {
@@ -170,7 +175,8 @@ static void part_task(void *context, int part, int thread) {
   float *partial = c->partial + (size_t)part * (size_t)c->rows * (size_t)c->width;
   int first = c->blocks * part / c->parts, end = c->blocks * (part + 1) / c->parts;
   (void)thread;
-  for (int block = first; block < end; block++) block_backward(c, block, block == first, partial);
+  for (int block = first; block < end; block++)
+    block_backward(c, block, thread, block == first, partial);
 }
 
 TRAIN_VECTORIZED
@@ -190,10 +196,11 @@ static void sum_task(void *context, int row, int thread) {
   sum_parts(c->partial + at, c->parts, (size_t)c->rows * (size_t)c->width, c->width, c->d_in + at);
 }
 
-double train_host_classifier(train_pool_t *pool, const float *in, const float *table,
+double train_host_classifier(const train_exec_t *exec, const void *in, const void *table,
                              const int32_t *targets, int rows, int width, int classes, float scale,
-                             bool overwrite, float *scratch, float *d_in, float *d_table) {
-  classifier_t c = {.table = table,
+                             bool overwrite, void *d_in, float *d_table) {
+  classifier_t c = {.gemm = exec->gemm,
+                    .table = table,
                     .width = width,
                     .classes = classes,
                     .blocks = blocks_of(classes),
@@ -203,19 +210,19 @@ double train_host_classifier(train_pool_t *pool, const float *in, const float *t
                     .d_table = d_table};
   double total = 0;
   train_blas_prepare();
-  divide_scratch(&c, rows, scratch);
+  divide_scratch(&c, rows, exec->scratch);
   for (int first = 0; first < rows; first += ROWS) {
     size_t at = (size_t)first * (size_t)width;
     c.rows = min_int(ROWS, rows - first);
-    c.in = in + at;
+    c.in = (const float *)in + at;
     c.targets = targets + first;
     c.overwrite = overwrite && first == 0;
-    train_pool_run(pool, c.blocks, logits_task, &c);
+    train_pool_run(exec->pool, c.blocks, logits_task, &c);
     total += losses(&c);
     if (d_in == NULL) continue;
-    c.d_in = d_in + at;
-    train_pool_run(pool, c.parts, part_task, &c);
-    train_pool_run(pool, c.rows, sum_task, &c);
+    c.d_in = (float *)d_in + at;
+    train_pool_run(exec->pool, c.parts, part_task, &c);
+    train_pool_run(exec->pool, c.rows, sum_task, &c);
   }
   return total;
 }

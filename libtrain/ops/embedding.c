@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
+#include "libtrain/common/vector.h"
 #include "libtrain/ops/host.h"
-#include "libtrain/ops/vector.h"
 
 #define ROWS_PER_TASK 16
 #define COLUMNS_PER_TASK 64
@@ -48,9 +48,9 @@ static void forward_task(void *context, int task, int thread) {
   add_rows(e, from, min_int(from + ROWS_PER_TASK, train_batch_rows(e->batch)));
 }
 
-void train_host_embedding_forward(train_pool_t *pool, const train_batch_t *batch,
-                                  const int32_t *tokens, const float *token_table,
-                                  const float *position_table, int width, float *out) {
+void train_host_embedding_forward(const train_exec_t *exec, const train_batch_t *batch,
+                                  const int32_t *tokens, const void *token_table,
+                                  const void *position_table, int width, void *out) {
   embedding_t e = {.batch = batch,
                    .tokens = tokens,
                    .width = width,
@@ -58,7 +58,7 @@ void train_host_embedding_forward(train_pool_t *pool, const train_batch_t *batch
                    .position_table = position_table,
                    .out = out};
   int tasks = (train_batch_rows(batch) + ROWS_PER_TASK - 1) / ROWS_PER_TASK;
-  train_pool_run(pool, tasks, forward_task, &e);
+  train_pool_run(exec->pool, tasks, forward_task, &e);
 }
 
 TRAIN_VECTORIZED
@@ -86,10 +86,9 @@ static void backward_task(void *context, int task, int thread) {
   scatter_columns(e, column, columns);
 }
 
-void train_host_embedding_backward(train_pool_t *pool, const train_batch_t *batch,
-                                   const int32_t *tokens, const float *d_out, int width,
-                                   int context, bool overwrite, float *d_token_table,
-                                   float *d_position_table) {
+void train_host_embedding_backward(const train_exec_t *exec, const train_batch_t *batch,
+                                   const int32_t *tokens, const void *d_out, int width, int context,
+                                   bool overwrite, float *d_token_table, float *d_position_table) {
   embedding_t e = {.batch = batch,
                    .tokens = tokens,
                    .width = width,
@@ -98,5 +97,5 @@ void train_host_embedding_backward(train_pool_t *pool, const train_batch_t *batc
                    .overwrite = overwrite,
                    .d_token_table = d_token_table,
                    .d_position_table = d_position_table};
-  train_pool_run(pool, (width + COLUMNS_PER_TASK - 1) / COLUMNS_PER_TASK, backward_task, &e);
+  train_pool_run(exec->pool, (width + COLUMNS_PER_TASK - 1) / COLUMNS_PER_TASK, backward_task, &e);
 }

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "libtrain/common/vector.h"
 #include "libtrain/ops/host.h"
-#include "libtrain/ops/vector.h"
 
 #define EPSILON 1e-5f
 #define ROW_CHUNKS 32 /* of rows */
@@ -55,8 +55,8 @@ static void forward_task(void *context, int task, int thread) {
   }
 }
 
-void train_host_layernorm_forward(train_pool_t *pool, const float *in, const float *weight,
-                                  const float *bias, int rows, int width, float *out, float *mean,
+void train_host_layernorm_forward(const train_exec_t *exec, const void *in, const void *weight,
+                                  const void *bias, int rows, int width, void *out, float *mean,
                                   float *rstd) {
   layernorm_t l = {.rows = rows,
                    .width = width,
@@ -66,7 +66,7 @@ void train_host_layernorm_forward(train_pool_t *pool, const float *in, const flo
                    .out = out,
                    .mean = mean,
                    .rstd = rstd};
-  train_pool_run(pool, chunk_count(rows), forward_task, &l);
+  train_pool_run(exec->pool, chunk_count(rows), forward_task, &l);
 }
 
 /* With n = (x - mean) * rstd and g = d_out * weight, the gradient of a row is
@@ -117,10 +117,10 @@ static void add_partials(const float *partial, int runs, int width, float *restr
   }
 }
 
-void train_host_layernorm_backward(train_pool_t *pool, const float *d_out, const float *in,
-                                   const float *weight, const float *mean, const float *rstd,
-                                   int rows, int width, bool first, bool overwrite, float *scratch,
-                                   float *d_stream, float *d_weight, float *d_bias) {
+void train_host_layernorm_backward(const train_exec_t *exec, const void *d_out, const void *in,
+                                   const void *weight, const float *mean, const float *rstd,
+                                   int rows, int width, bool first, bool overwrite, void *d_stream,
+                                   float *d_weight, float *d_bias) {
   layernorm_t l = {.rows = rows,
                    .width = width,
                    .in = in,
@@ -130,13 +130,13 @@ void train_host_layernorm_backward(train_pool_t *pool, const float *d_out, const
                    .d_out = d_out,
                    .first = first,
                    .d_stream = d_stream,
-                   .partial = scratch};
-  train_pool_run(pool, chunk_count(rows), backward_task, &l);
+                   .partial = exec->scratch};
+  train_pool_run(exec->pool, chunk_count(rows), backward_task, &l);
   if (overwrite) {
     memset(d_weight, 0, (size_t)width * sizeof *d_weight);
     memset(d_bias, 0, (size_t)width * sizeof *d_bias);
   }
-  add_partials(scratch, chunk_count(rows), width, d_weight, d_bias);
+  add_partials(exec->scratch, chunk_count(rows), width, d_weight, d_bias);
 }
 
 size_t train_host_layernorm_scratch(const train_ops_sizes_t *sizes) {

@@ -6,9 +6,9 @@
 #include <assert.h>
 #include <string.h>
 
+#include "libtrain/common/vector.h"
 #include "libtrain/ops/gemm.h"
 #include "libtrain/ops/host.h"
-#include "libtrain/ops/vector.h"
 
 #define SQRT_2_OVER_PI 0.79788456f
 #define CUBIC 0.044715f
@@ -50,7 +50,7 @@ static void forward_epilogue(const void *context, const train_tile_t *tile) {
   const float *bias = e->bias + tile->column;
   for (int i = 0; i < tile->rows; i++) {
     size_t at = (size_t)(tile->row + i) * e->width + tile->column;
-    float *out = tile->out + (size_t)i * tile->out_stride;
+    float *out = tile->values + (size_t)i * tile->stride;
     if (e->active != NULL) {
       add_bias_and_gelu(bias, tile->columns, out, e->active + at);
     } else if (e->residual != NULL) {
@@ -61,26 +61,26 @@ static void forward_epilogue(const void *context, const train_tile_t *tile) {
   }
 }
 
-void train_host_linear_forward(train_pool_t *pool, const train_linear_t *linear, const float *in,
-                               int rows, const float *weight, const float *bias,
-                               const float *residual, float *out, float *active) {
+void train_host_linear_forward(const train_exec_t *exec, const train_linear_t *linear,
+                               const void *in, int rows, const void *weight, const void *bias,
+                               const void *residual, void *out, void *active) {
   assert(linear->split == TRAIN_TENSOR_SPLIT_NONE);
   assert(bias != NULL || (residual == NULL && active == NULL));
   const epilogue_arguments_t arguments = {
       .width = linear->out_width, .bias = bias, .residual = residual, .active = active};
-  const train_gemm_t product = {.rows = rows,
-                                .columns = linear->out_width,
-                                .depth = linear->in_width,
-                                .a = in,
-                                .a_stride = linear->in_width,
-                                .b = weight,
-                                .b_stride = linear->in_width,
-                                .b_transposed = true,
-                                .out = out,
-                                .out_stride = linear->out_width,
-                                .epilogue = bias != NULL ? forward_epilogue : NULL,
-                                .context = &arguments};
-  train_gemm_run(pool, &product, 1);
+  const train_product_t product = {.rows = rows,
+                                   .columns = linear->out_width,
+                                   .depth = linear->in_width,
+                                   .a = in,
+                                   .a_stride = linear->in_width,
+                                   .b = weight,
+                                   .b_stride = linear->in_width,
+                                   .b_transposed = true,
+                                   .out = out,
+                                   .out_stride = linear->out_width,
+                                   .epilogue = bias != NULL ? forward_epilogue : NULL,
+                                   .context = &arguments};
+  train_gemm_run(exec->gemm, &product, 1);
 }
 
 TRAIN_VECTORIZED
@@ -97,7 +97,7 @@ static void d_in_epilogue(const void *context, const train_tile_t *tile) {
   const epilogue_arguments_t *e = context;
   for (int i = 0; i < tile->rows; i++) {
     gelu_backward(e->hidden + (size_t)(tile->row + i) * e->width + tile->column, tile->columns,
-                  tile->out + (size_t)i * tile->out_stride);
+                  tile->values + (size_t)i * tile->stride);
   }
 }
 
@@ -118,38 +118,38 @@ static void d_weight_epilogue(const void *context, const train_tile_t *tile) {
   add_rows(e->d_out + tile->row, e->rows, e->width, tile->rows, d_bias);
 }
 
-void train_host_linear_backward(train_pool_t *pool, const train_linear_t *linear,
-                                const float *d_out, const float *in, int rows, const float *weight,
-                                const float *hidden, bool overwrite, float *d_in, float *d_weight,
+void train_host_linear_backward(const train_exec_t *exec, const train_linear_t *linear,
+                                const void *d_out, const void *in, int rows, const void *weight,
+                                const void *hidden, bool overwrite, void *d_in, float *d_weight,
                                 float *d_bias) {
   assert(linear->split == TRAIN_TENSOR_SPLIT_NONE);
   int in_width = linear->in_width, out_width = linear->out_width;
   const epilogue_arguments_t to_in = {.width = in_width, .hidden = hidden};
   const epilogue_arguments_t to_bias = {
       .rows = rows, .width = out_width, .d_out = d_out, .overwrite = overwrite, .d_bias = d_bias};
-  const train_gemm_t products[] = {{.rows = out_width,
-                                    .columns = in_width,
-                                    .depth = rows,
-                                    .a = d_out,
-                                    .a_stride = out_width,
-                                    .a_transposed = true,
-                                    .b = in,
-                                    .b_stride = in_width,
-                                    .add = !overwrite,
-                                    .out = d_weight,
-                                    .out_stride = in_width,
-                                    .epilogue = d_weight_epilogue,
-                                    .context = &to_bias},
-                                   {.rows = rows,
-                                    .columns = in_width,
-                                    .depth = out_width,
-                                    .a = d_out,
-                                    .a_stride = out_width,
-                                    .b = weight,
-                                    .b_stride = in_width,
-                                    .out = d_in,
-                                    .out_stride = in_width,
-                                    .epilogue = hidden != NULL ? d_in_epilogue : NULL,
-                                    .context = &to_in}};
-  train_gemm_run(pool, products, 2);
+  const train_product_t products[] = {{.rows = out_width,
+                                       .columns = in_width,
+                                       .depth = rows,
+                                       .a = d_out,
+                                       .a_stride = out_width,
+                                       .a_transposed = true,
+                                       .b = in,
+                                       .b_stride = in_width,
+                                       .add = !overwrite,
+                                       .out = d_weight,
+                                       .out_stride = in_width,
+                                       .epilogue = d_weight_epilogue,
+                                       .context = &to_bias},
+                                      {.rows = rows,
+                                       .columns = in_width,
+                                       .depth = out_width,
+                                       .a = d_out,
+                                       .a_stride = out_width,
+                                       .b = weight,
+                                       .b_stride = in_width,
+                                       .out = d_in,
+                                       .out_stride = in_width,
+                                       .epilogue = hidden != NULL ? d_in_epilogue : NULL,
+                                       .context = &to_in}};
+  train_gemm_run(exec->gemm, products, 2);
 }

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "libtrain/parallel/bfloat16.h"
+#include "libtrain/common/dtype.h"
 
 typedef struct train_widening {
   const uint16_t *narrow;
@@ -67,7 +67,7 @@ static void add_widening(train_comm_queue_t *queue, const uint16_t *narrow, size
 static void apply_widenings(train_comm_queue_t *queue) {
   for (size_t i = 0; i < queue->widening_count; i++) {
     const train_widening_t *widening = &queue->widenings[i];
-    train_bfloat16_widen(widening->narrow, widening->count, widening->wide);
+    train_dtype_widen(TRAIN_BFLOAT16, widening->narrow, widening->count, widening->wide);
   }
   queue->widening_count = 0;
 }
@@ -87,7 +87,7 @@ coll_status_t train_comm_queue_allreduce(train_comm_queue_t *queue, float *value
   uint16_t *narrowed = (uint16_t *)values;
   if (queue->options.skip_communication) return COLL_OK;
   if (narrow) {
-    train_bfloat16_narrow(values, count, narrowed);
+    train_dtype_narrow(TRAIN_BFLOAT16, values, count, narrowed);
     add_widening(queue, narrowed, count, values);
   }
   count_sent(queue, count, 2, narrow);
@@ -105,7 +105,7 @@ coll_status_t train_comm_queue_reduce_scatter(train_comm_queue_t *queue, float *
   void *received = narrow ? (void *)(narrowed + first) : (void *)(bucket + first);
   if (queue->options.skip_communication) return COLL_OK;
   if (narrow) {
-    train_bfloat16_narrow(bucket, all, narrowed);
+    train_dtype_narrow(TRAIN_BFLOAT16, bucket, all, narrowed);
     add_widening(queue, narrowed + first, shard, bucket + first);
   }
   count_sent(queue, count, 1, narrow);
@@ -123,7 +123,7 @@ coll_status_t train_comm_queue_allgather(train_comm_queue_t *queue, const float 
   const void *sent = narrow ? (const void *)(narrowed + first) : (const void *)own;
   if (queue->options.skip_communication) return COLL_OK;
   if (narrow) {
-    train_bfloat16_narrow(own, shard, narrowed + first);
+    train_dtype_narrow(TRAIN_BFLOAT16, own, shard, narrowed + first);
     add_widening(queue, narrowed, all, bucket);
   }
   count_sent(queue, count, 1, narrow);

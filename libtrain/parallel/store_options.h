@@ -4,6 +4,7 @@
 #ifndef LIBTRAIN_PARALLEL_STORE_OPTIONS_H
 #define LIBTRAIN_PARALLEL_STORE_OPTIONS_H
 
+#include "libtrain/common/precision.h"
 #include "libtrain/ops/pool.h"
 #include "libtrain/parallel/comm_queue.h"
 
@@ -14,6 +15,7 @@ typedef struct train_store_options {
   int stage; /* ZeRO stage; partitioned: 0: nothing; 1: moments; 2: also gradients; 3: also
               * parameters */
   size_t bucket_bytes; /* maximum of one collective */
+  train_precision_t precision;
   train_comm_options_t comm;
   train_pool_t *pool; /* for the optimizer; may be NULL; must outlive the store */
 } train_store_options_t;

@@ -109,7 +109,7 @@ static coll_status_t acquire_gathered(train_store_t *store, int unit, int next) 
 
 /* ---- provider interface ---- */
 
-static coll_status_t acquire(void *context, int unit, int next, const float **parameters) {
+static coll_status_t acquire(void *context, int unit, int next, const void **parameters) {
   train_store_t *store = context;
   const store_array_t *array = &store->arrays[TRAIN_PARAMETERS];
   if (!array->full) COLL_TRY(acquire_gathered(store, unit, next));

@@ -108,7 +108,7 @@ typedef struct pass {
 } pass_t;
 
 static int use_unit(const pass_t *pass, int unit, int next) {
-  const float *parameters;
+  const void *parameters;
   const train_param_provider_t *provider = &pass->provider;
   PARTY_OK(provider->acquire(provider->context, unit, next, &parameters));
   sleep_randomly(pass->trial, pass->self->rank, pass->step * 100 + (uint64_t)unit);

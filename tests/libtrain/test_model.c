@@ -68,7 +68,7 @@ Test(model, gradients_match_central_differences) {
   setup(&tiny, &model_fixture);
   size_t count = model_fixture.layout->parameter_count;
   double *p = malloc(count * sizeof *p), loss;
-  for (size_t i = 0; i < count; i++) p[i] = (double)model_fixture.arena.parameters[i];
+  for (size_t i = 0; i < count; i++) p[i] = (double)((float *)model_fixture.arena.parameters)[i];
   double expected = reference_model_loss(&tiny, p, tokens, targets, SEQUENCES, LENGTH);
   cr_assert_eq(train_model_loss(model_fixture.model, &model_fixture.provider, tokens, targets,
                                 SEQUENCES, LENGTH, &loss),
@@ -233,7 +233,7 @@ static coll_status_t note(call_log_t *call_log, const char *what, int unit, int 
   return ++call_log->calls == call_log->fails_at ? COLL_ERROR_RANK_LOST : COLL_OK;
 }
 
-static coll_status_t note_acquire(void *context, int unit, int next, const float **parameters) {
+static coll_status_t note_acquire(void *context, int unit, int next, const void **parameters) {
   call_log_t *call_log = context;
   COLL_TRY(note(call_log, "a", unit, next));
   call_log->held++;

@@ -25,7 +25,8 @@ static coll_status_t open_model(const settings_t *settings, const train_group_t 
   COLL_TRY(gpt_pool_create(group, settings->threads, &subject->pool));
   COLL_TRY(train_model_file_open(settings->checkpoint, &subject->file));
   subject->arena.layout = subject->file->layout;
-  COLL_TRY(train_model_file_read_parameters(subject->file, &subject->arena.parameters));
+  COLL_TRY(
+      train_model_file_read_parameters(subject->file, TRAIN_FLOAT32, &subject->arena.parameters));
   return gpt_tokenizer_find(settings->tokenizer, &subject->file->metadata, settings->data,
                             &subject->tokenizer);
 }

@@ -80,7 +80,7 @@ static coll_status_t sample(const settings_t *settings, train_tokenizer_t *token
 }
 
 static coll_status_t open_model(const settings_t *settings, const train_model_file_t *file,
-                                float **parameters, train_tokenizer_t **tokenizer) {
+                                void **parameters, train_tokenizer_t **tokenizer) {
   const int32_t vocabulary = file->metadata.config.vocabulary;
   COLL_TRY(gpt_tokenizer_find(settings->tokenizer, &file->metadata, NULL, tokenizer));
   if (*tokenizer == NULL) {
@@ -91,7 +91,7 @@ static coll_status_t open_model(const settings_t *settings, const train_model_fi
     return base_fail(COLL_ERROR_INVALID, "the tokenizer has %zu tokens, but the model only %d",
                      (*tokenizer)->tokens.count, vocabulary);
   }
-  return train_model_file_read_parameters(file, parameters);
+  return train_model_file_read_parameters(file, TRAIN_FLOAT32, parameters);
 }
 
 static coll_status_t run(const settings_t *settings) {
