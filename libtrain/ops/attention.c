@@ -4,12 +4,12 @@
  * to it, the sum of exponentials and of weighted values, which are rescaled when the maximum grows.
  * Backward recomputes the weights of each tile from the scores and the logarithm of the final sum.
  */
-#include <cblas.h>
 #include <math.h>
 #include <string.h>
 
 #include "libtrain/common/vector.h"
 #include "libtrain/ops/blas.h"
+#include "libtrain/ops/gemm.h"
 #include "libtrain/ops/host.h"
 
 #define QUERIES 64
@@ -17,6 +17,7 @@
 
 /* Arguments of a call. */
 typedef struct attention {
+  train_gemm_t *gemm;
   const train_batch_t *batch;
   int heads, width, head_width;
   float scale; /* of scores */
@@ -28,9 +29,11 @@ typedef struct attention {
   size_t scratch_per_thread;
 } attention_t;
 
-/* One head of one sequence. Rows of queries, keys and values are 3 * width apart; rows of the
- * output are `width` apart. Queries start at position `first`. */
+/* One head of one sequence, processed by pool thread `thread`. Rows of queries, keys and values are
+ * 3 * width apart; rows of the output are `width` apart. Queries start at position `first`. */
 typedef struct head {
+  train_gemm_t *gemm;
+  int thread;
   const float *query, *key, *value;
   int stride, out_stride, sum_stride;
   int queries, first, width;
@@ -52,12 +55,14 @@ size_t train_host_attention_scratch(const train_ops_sizes_t *sizes) {
   return (size_t)sizes->threads * per_thread(sizes->length, sizes->width / sizes->heads);
 }
 
-static head_t head_of(const attention_t *a, int task) {
+static head_t head_of(const attention_t *a, int task, int thread) {
   const train_batch_t *batch = a->batch;
   size_t sequence = (size_t)(task / a->heads), column = (size_t)(task % a->heads * a->head_width);
   size_t stride = 3 * (size_t)a->width, rows = sequence * (size_t)batch->length;
   const float *key = a->qkv + rows * stride + column + a->width;
-  return (head_t){.query = key - a->width + (size_t)batch->first * stride,
+  return (head_t){.gemm = a->gemm,
+                  .thread = thread,
+                  .query = key - a->width + (size_t)batch->first * stride,
                   .key = key,
                   .value = key + a->width,
                   .stride = (int)stride,
@@ -71,27 +76,63 @@ static head_t head_of(const attention_t *a, int task) {
                   .log_sums = a->log_sums + rows * (size_t)a->heads + task % a->heads};
 }
 
-/* out[rows, columns] (+)= scale * a[rows, depth] * b[depth, columns], as they lie in memory. */
-static void multiply(CBLAS_TRANSPOSE a_transposed, CBLAS_TRANSPOSE b_transposed, int rows,
-                     int columns, int depth, float scale, const float *a, int a_stride,
-                     const float *b, int b_stride, bool add, float *out, int out_stride) {
-  cblas_sgemm(CblasRowMajor, a_transposed, b_transposed, rows, columns, depth, scale, a, a_stride,
-              b, b_stride, add ? 1.0f : 0.0f, out, out_stride);
+/* A factor or the result of a product: rows are `stride` apart in memory. */
+typedef struct matrix {
+  float *values;
+  int stride;
+} matrix_t;
+
+static matrix_t read_only(const float *values, int stride) {
+  return (matrix_t){(float *)values, stride};
+}
+
+/* out[rows, columns] = a[rows, depth] * b[columns, depth]^T. */
+static void multiply_nt(const head_t *h, int rows, int columns, int depth, matrix_t a, matrix_t b,
+                        matrix_t out) {
+  train_gemm_run_serial(h->gemm, h->thread,
+                        &(train_product_t){.rows = rows,
+                                           .columns = columns,
+                                           .depth = depth,
+                                           .a = a.values,
+                                           .a_stride = a.stride,
+                                           .b = b.values,
+                                           .b_stride = b.stride,
+                                           .b_transposed = true,
+                                           .out = out.values,
+                                           .out_stride = out.stride});
+}
+
+/* out[rows, columns] (+)= a * b[depth, columns], where a is [rows, depth], or [depth, rows] if it
+ * is transposed. */
+static void multiply_add(const head_t *h, int rows, int columns, int depth, matrix_t a,
+                         bool a_transposed, matrix_t b, bool add, matrix_t out) {
+  train_gemm_run_serial(h->gemm, h->thread,
+                        &(train_product_t){.rows = rows,
+                                           .columns = columns,
+                                           .depth = depth,
+                                           .a = a.values,
+                                           .a_stride = a.stride,
+                                           .a_transposed = a_transposed,
+                                           .b = b.values,
+                                           .b_stride = b.stride,
+                                           .add = add,
+                                           .out = out.values,
+                                           .out_stride = out.stride});
 }
 
 /* ---- forward ---- */
 
 /* Processes a row of scores of which the first `visible` are not masked: replaces them by
- * exponentials relative to the row's maximum so far, updates this maximum and the sum of
- * exponentials, and returns the factor by which earlier weighted values must be rescaled. */
+ * exponentials, after scaling, relative to the row's maximum so far, updates this maximum and the
+ * sum of exponentials, and returns the factor by which earlier weighted values must be rescaled. */
 TRAIN_VECTORIZED
-static float update_softmax(float *restrict scores, int visible, int keys, float *row_max,
-                            float *sum) {
-  float new_max = train_max(scores, visible), added = 0;
+static float update_softmax(float *restrict scores, int visible, int keys, float scale,
+                            float *row_max, float *sum) {
+  float new_max = train_max(scores, visible) * scale, added = 0;
   new_max = new_max > *row_max ? new_max : *row_max;
 #pragma omp simd reduction(+ : added)
   for (int i = 0; i < visible; i++) {
-    scores[i] = train_exp(scores[i] - new_max);
+    scores[i] = train_exp(scores[i] * scale - new_max);
     added += scores[i];
   }
   for (int i = visible; i < keys; i++) scores[i] = 0;
@@ -120,19 +161,21 @@ static void forward_tile(const head_t *h, int from, int rows, float *scratch) {
   for (int i = 0; i < rows; i++) row_max[i] = -INFINITY, sum[i] = 0;
   for (int key = 0; key < end; key += KEYS) {
     int keys = min_int(KEYS, end - key);
-    multiply(CblasNoTrans, CblasTrans, rows, keys, h->width, h->scale, query, h->stride,
-             h->key + (size_t)key * h->stride, h->stride, false, scores, KEYS);
+    multiply_nt(h, rows, keys, h->width, read_only(query, h->stride),
+                read_only(h->key + (size_t)key * h->stride, h->stride), (matrix_t){scores, KEYS});
     for (int i = 0; i < rows; i++) {
       int visible = min_int(keys, h->first + from + i + 1 - key);
       if (visible <= 0) {
         memset(scores + i * KEYS, 0, (size_t)keys * sizeof *scores);
         continue;
       }
-      float rescale = update_softmax(scores + i * KEYS, visible, keys, &row_max[i], &sum[i]);
+      float rescale =
+          update_softmax(scores + i * KEYS, visible, keys, h->scale, &row_max[i], &sum[i]);
       if (key > 0 && rescale != 1.0f) scale_row(values + (size_t)i * h->width, h->width, rescale);
     }
-    multiply(CblasNoTrans, CblasNoTrans, rows, h->width, keys, 1.0f, scores, KEYS,
-             h->value + (size_t)key * h->stride, h->stride, key > 0, values, h->width);
+    multiply_add(h, rows, h->width, keys, (matrix_t){scores, KEYS}, false,
+                 read_only(h->value + (size_t)key * h->stride, h->stride), key > 0,
+                 (matrix_t){values, h->width});
   }
   for (int i = 0; i < rows; i++) {
     copy_scaled(values + (size_t)i * h->width, h->width, 1.0f / sum[i],
@@ -143,31 +186,32 @@ static void forward_tile(const head_t *h, int from, int rows, float *scratch) {
 
 static void forward_task(void *context, int task, int thread) {
   const attention_t *a = context;
-  const head_t h = head_of(a, task);
+  const head_t h = head_of(a, task, thread);
   float *scratch = a->scratch + (size_t)thread * a->scratch_per_thread;
   for (int from = 0; from < h.queries; from += QUERIES) {
     forward_tile(&h, from, min_int(QUERIES, h.queries - from), scratch);
   }
 }
 
-static attention_t attention_of(const train_batch_t *batch, const float *qkv, int heads, int width,
-                                float *scratch) {
+static attention_t attention_of(const train_exec_t *exec, const train_batch_t *batch,
+                                const float *qkv, int heads, int width) {
   int head_width = width / heads;
   train_blas_prepare();
-  return (attention_t){.batch = batch,
+  return (attention_t){.gemm = exec->gemm,
+                       .batch = batch,
                        .heads = heads,
                        .width = width,
                        .head_width = head_width,
                        .scale = 1.0f / sqrtf((float)head_width),
                        .qkv = qkv,
-                       .scratch = scratch,
+                       .scratch = exec->scratch,
                        .scratch_per_thread = per_thread(batch->length, head_width)};
 }
 
 void train_host_attention_forward(const train_exec_t *exec, const train_batch_t *batch,
                                   const void *qkv, int heads, int width, void *out,
                                   float *log_sums) {
-  attention_t a = attention_of(batch, qkv, heads, width, exec->scratch);
+  attention_t a = attention_of(exec, batch, qkv, heads, width);
   a.out = out;
   a.log_sums = log_sums;
   train_pool_run(exec->pool, batch->sequences * heads, forward_task, &a);
@@ -193,8 +237,9 @@ static float dot(const float *a, const float *b, int count) {
 
 /* Replaces the first `visible` of `keys` scores by softmax weights, the others by 0. */
 TRAIN_VECTORIZED
-static void scores_to_weights(float *restrict scores, int visible, int keys, float log_sum) {
-  for (int i = 0; i < visible; i++) scores[i] = train_exp(scores[i] - log_sum);
+static void scores_to_weights(float *restrict scores, int visible, int keys, float scale,
+                              float log_sum) {
+  for (int i = 0; i < visible; i++) scores[i] = train_exp(scores[i] * scale - log_sum);
   for (int i = visible > 0 ? visible : 0; i < keys; i++) scores[i] = 0;
 }
 
@@ -210,28 +255,28 @@ static void weight_to_score_gradients(const float *weights, int keys, float d_su
  * queries. */
 static void backward_tile(const head_t *h, const head_gradients_t *g, int from, int rows, int key,
                           int keys, float *scratch) {
-  float *weights = scratch, *d_weights = weights + QUERIES * KEYS;
+  const matrix_t weights = {scratch, KEYS}, d_weights = {scratch + QUERIES * KEYS, KEYS};
   size_t query_at = (size_t)from * h->stride, key_at = (size_t)key * h->stride;
-  const float *d_out = g->d_out + (size_t)from * h->out_stride;
+  const matrix_t queries = read_only(h->query + query_at, h->stride);
+  const matrix_t key_rows = read_only(h->key + key_at, h->stride);
+  const matrix_t values = read_only(h->value + key_at, h->stride);
+  const matrix_t d_out = read_only(g->d_out + (size_t)from * h->out_stride, h->out_stride);
   bool later = from > key;
-  multiply(CblasNoTrans, CblasTrans, rows, keys, h->width, h->scale, h->query + query_at, h->stride,
-           h->key + key_at, h->stride, false, weights, KEYS);
-  multiply(CblasNoTrans, CblasTrans, rows, keys, h->width, 1.0f, d_out, h->out_stride,
-           h->value + key_at, h->stride, false, d_weights, KEYS);
+  multiply_nt(h, rows, keys, h->width, queries, key_rows, weights);
+  multiply_nt(h, rows, keys, h->width, d_out, values, d_weights);
   for (int i = 0; i < rows; i++) {
-    scores_to_weights(weights + i * KEYS, min_int(keys, from + i + 1 - key), keys,
+    float *row = weights.values + i * KEYS;
+    scores_to_weights(row, min_int(keys, from + i + 1 - key), keys, h->scale,
                       h->log_sums[(size_t)(from + i) * h->sum_stride]);
+    weight_to_score_gradients(row, keys, g->d_sums[from + i], h->scale,
+                              d_weights.values + i * KEYS);
   }
-  multiply(CblasTrans, CblasNoTrans, keys, h->width, rows, 1.0f, weights, KEYS, d_out,
-           h->out_stride, later, g->d_value + key_at, h->stride);
-  for (int i = 0; i < rows; i++) {
-    weight_to_score_gradients(weights + i * KEYS, keys, g->d_sums[from + i], h->scale,
-                              d_weights + i * KEYS);
-  }
-  multiply(CblasNoTrans, CblasNoTrans, rows, h->width, keys, 1.0f, d_weights, KEYS, h->key + key_at,
-           h->stride, key > 0, g->d_query + query_at, h->stride);
-  multiply(CblasTrans, CblasNoTrans, keys, h->width, rows, 1.0f, d_weights, KEYS,
-           h->query + query_at, h->stride, later, g->d_key + key_at, h->stride);
+  multiply_add(h, keys, h->width, rows, weights, true, d_out, later,
+               (matrix_t){g->d_value + key_at, h->stride});
+  multiply_add(h, rows, h->width, keys, d_weights, false, key_rows, key > 0,
+               (matrix_t){g->d_query + query_at, h->stride});
+  multiply_add(h, keys, h->width, rows, d_weights, true, queries, later,
+               (matrix_t){g->d_key + key_at, h->stride});
 }
 
 _Static_assert(QUERIES == KEYS,
@@ -239,7 +284,7 @@ _Static_assert(QUERIES == KEYS,
 
 static void backward_task(void *context, int task, int thread) {
   const attention_t *a = context;
-  const head_t h = head_of(a, task);
+  const head_t h = head_of(a, task, thread);
   float *scratch = a->scratch + (size_t)thread * a->scratch_per_thread;
   float *d_query = a->d_qkv + (h.query - a->qkv);
   const head_gradients_t g = {.d_out = a->d_out + (h.out - a->out),
@@ -262,7 +307,7 @@ static void backward_task(void *context, int task, int thread) {
 void train_host_attention_backward(const train_exec_t *exec, const train_batch_t *batch,
                                    const void *d_out, const void *qkv, const void *out,
                                    const float *log_sums, int heads, int width, void *d_qkv) {
-  attention_t a = attention_of(batch, qkv, heads, width, exec->scratch);
+  attention_t a = attention_of(exec, batch, qkv, heads, width);
   a.out = (float *)out;
   a.log_sums = (float *)log_sums;
   a.d_out = d_out;
