@@ -313,12 +313,19 @@ static bool matches_path(const char *path) {
   return train_path_ends_in(path, ".ckpt");
 }
 
+static coll_status_t write_checkpoint(const char *path, const train_metadata_t *metadata,
+                                      const train_flat_t *flat, train_dtype_t dtype) {
+  (void)dtype; /* float32, the only type that it stores */
+  return train_checkpoint_write(path, metadata, flat);
+}
+
 const train_format_t train_format_checkpoint = {.name = "checkpoint",
                                                 .pattern = "*.ckpt",
+                                                .stores = {[TRAIN_FLOAT32] = true},
                                                 .has_run_state = true,
                                                 .has_tokenizer = true,
                                                 .matches_content = matches_content,
                                                 .matches_path = matches_path,
                                                 .open = open_checkpoint,
                                                 .close = close_checkpoint,
-                                                .write = train_checkpoint_write};
+                                                .write = write_checkpoint};

@@ -5,6 +5,7 @@
 #ifndef LIBTRAIN_FILES_FORMAT_H
 #define LIBTRAIN_FILES_FORMAT_H
 
+#include "libtrain/common/dtype.h"
 #include "libtrain/files/flat.h"
 #include "libtrain/files/io.h"
 #include "libtrain/files/metadata.h"
@@ -24,6 +25,7 @@ typedef struct train_format {
   const char *pattern; /* file names to write this format to: "*.ckpt" */
   bool has_run_state;  /* stores position, moments and settings */
   bool has_tokenizer;
+  bool stores[TRAIN_DTYPES]; /* element types in which parameters can be written */
 
   /* Whether the file is in this format; `start` holds its first bytes, nothing for a folder. */
   bool (*matches_content)(const char *path, bool folder, const uint8_t *start, size_t count);
@@ -36,10 +38,11 @@ typedef struct train_format {
   coll_status_t (*open)(const char *path, train_model_file_t *file);
   void (*close)(train_model_file_t *file);
 
-  /* Writes a model; files are replaced atomically. State that the format cannot store is
+  /* Writes a model with parameters of a type that the format stores, rounded by
+   * train_dtype_narrow; files are replaced atomically. State that the format cannot store is
    * omitted. */
   coll_status_t (*write)(const char *path, const train_metadata_t *metadata,
-                         const train_flat_t *flat);
+                         const train_flat_t *flat, train_dtype_t dtype);
 } train_format_t;
 
 #endif

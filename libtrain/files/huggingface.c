@@ -51,22 +51,25 @@ static coll_status_t paths_of(const char *path, paths_t *paths) {
 
 /* ---- reading ---- */
 
-static bool element_of(const char *type, train_element_t *element) {
-  static const char *const types[] = {
-      [TRAIN_FLOAT32] = "F32", [TRAIN_FLOAT16] = "F16", [TRAIN_BFLOAT16] = "BF16"};
-  for (int i = 0; i < 3; i++) {
+/* Names of element types in safetensors. */
+static const char types[TRAIN_DTYPES][8] = {
+    [TRAIN_FLOAT32] = "F32", [TRAIN_BFLOAT16] = "BF16", [TRAIN_FLOAT16] = "F16"};
+
+static bool dtype_of(const char *type, train_dtype_t *dtype) {
+  for (int i = 0; i < TRAIN_DTYPES; i++) {
     if (strcmp(type, types[i]) == 0) {
-      *element = (train_element_t)i;
+      *dtype = (train_dtype_t)i;
       return true;
     }
   }
   return false;
 }
 
-/* The shape in which transformers stores the tensor. */
-static train_safetensor_t stored_tensor(const train_tensor_t *tensor) {
+/* The tensor as transformers stores it, without name and offset. */
+static train_safetensor_t stored_tensor(const train_tensor_t *tensor, train_dtype_t dtype) {
   uint64_t rows = (uint64_t)tensor->rows, columns = (uint64_t)tensor->columns;
-  train_safetensor_t stored = {.type = "F32", .bytes = rows * columns * sizeof(float)};
+  train_safetensor_t stored = {.bytes = rows * columns * train_dtype_bytes(dtype)};
+  memcpy(stored.type, types[dtype], sizeof stored.type);
   if (tensor->decays) {
     stored.dimensions = 2;
     stored.shape[0] = tensor->linear ? columns : rows;
@@ -91,13 +94,13 @@ static coll_status_t locate_tensor(const char *path, const train_safetensors_t *
   snprintf(name, sizeof name, "%s%s", prefix, tensor->name);
   const train_safetensor_t *found = train_safetensors_find(list, name);
   if (found == NULL) return base_fail(COLL_ERROR_INVALID, "%s has no tensor %s", path, name);
-  train_safetensor_t expected = stored_tensor(tensor);
+  train_safetensor_t expected = stored_tensor(tensor, TRAIN_FLOAT32);
   if (!has_shape(found, &expected)) {
     return base_fail(COLL_ERROR_INVALID, "%s: tensor %s is %s; its config.json requires %s", path,
                      name, train_safetensor_shape(found, texts[0]),
                      train_safetensor_shape(&expected, texts[1]));
   }
-  if (!element_of(found->type, &location->element)) {
+  if (!dtype_of(found->type, &location->dtype)) {
     return base_fail(COLL_ERROR_INVALID,
                      "%s: tensor %s has type %s; F32, F16 and BF16 are supported", path, name,
                      found->type);
@@ -223,13 +226,14 @@ static void close_huggingface(train_model_file_t *file) {
 /* ---- writing ---- */
 
 /* Writes the safetensors header. Tensor names are owned by the layout. */
-static coll_status_t write_header(const train_layout_t *layout, train_output_t *output) {
+static coll_status_t write_header(const train_layout_t *layout, train_dtype_t dtype,
+                                  train_output_t *output) {
   void *memory;
   size_t count = (size_t)layout->tensor_count;
   COLL_TRY(base_alloc(count, sizeof(train_safetensor_t), "a safetensors header", &memory));
   train_safetensor_t *tensors = memory;
   for (size_t i = 0; i < count; i++) {
-    tensors[i] = stored_tensor(&layout->tensors[i]);
+    tensors[i] = stored_tensor(&layout->tensors[i], dtype);
     tensors[i].name = layout->tensors[i].name;
   }
   coll_status_t status = train_safetensors_begin(tensors, count, output);
@@ -238,12 +242,12 @@ static coll_status_t write_header(const train_layout_t *layout, train_output_t *
 }
 
 static coll_status_t write_tensors(const char *path, const train_layout_t *layout,
-                                   const train_flat_t *flat) {
+                                   const train_flat_t *flat, train_dtype_t dtype) {
   train_output_t output;
   train_tensor_writer_t *writer = NULL;
   train_output_open(path, &output);
-  coll_status_t status = write_header(layout, &output);
-  if (status == COLL_OK) status = train_tensor_writer_create(layout, flat, &output, &writer);
+  coll_status_t status = write_header(layout, dtype, &output);
+  if (status == COLL_OK) status = train_tensor_writer_create(layout, flat, dtype, &output, &writer);
   for (int i = 0; status == COLL_OK && i < layout->tensor_count; i++) {
     const train_tensor_t *tensor = &layout->tensors[i];
     status = train_tensor_writer_add(writer, tensor, tensor->linear);
@@ -254,10 +258,11 @@ static coll_status_t write_tensors(const char *path, const train_layout_t *layou
   return status;
 }
 
-static coll_status_t write_config(const char *path, const train_metadata_t *metadata) {
+static coll_status_t write_config(const char *path, const train_metadata_t *metadata,
+                                  train_dtype_t dtype) {
   train_output_t output;
   train_output_open(path, &output);
-  coll_status_t status = train_huggingface_config_write(metadata, &output);
+  coll_status_t status = train_huggingface_config_write(metadata, dtype, &output);
   if (status == COLL_OK) return train_output_commit(&output);
   train_output_discard(&output);
   return status;
@@ -288,7 +293,7 @@ static coll_status_t write_tokenizer(const char *path, const train_metadata_t *m
 }
 
 static coll_status_t write_huggingface(const char *path, const train_metadata_t *metadata,
-                                       const train_flat_t *flat) {
+                                       const train_flat_t *flat, train_dtype_t dtype) {
   paths_t paths;
   train_layout_t *layout;
   COLL_TRY(paths_of(path, &paths));
@@ -298,9 +303,9 @@ static coll_status_t write_huggingface(const char *path, const train_metadata_t 
   COLL_TRY(train_huggingface_config_check_replaceable(paths.config));
   COLL_TRY(check_tokenizer_replaceable(paths.tokenizer, metadata));
   COLL_TRY(train_layout_create(&metadata->config, &layout));
-  coll_status_t status = write_tensors(paths.tensors, layout, flat);
+  coll_status_t status = write_tensors(paths.tensors, layout, flat, dtype);
   train_layout_destroy(layout);
-  if (status == COLL_OK) status = write_config(paths.config, metadata);
+  if (status == COLL_OK) status = write_config(paths.config, metadata, dtype);
   if (status == COLL_OK) status = write_tokenizer(paths.tokenizer, metadata);
   return status;
 }
@@ -316,11 +321,13 @@ static bool matches_path(const char *path) {
   return train_path_ends_in(path, ".safetensors") || is_folder(path);
 }
 
-const train_format_t train_format_huggingface = {.name = "safetensors model",
-                                                 .pattern = "*.safetensors or a folder/",
-                                                 .has_tokenizer = true,
-                                                 .matches_content = matches_content,
-                                                 .matches_path = matches_path,
-                                                 .open = open_huggingface,
-                                                 .close = close_huggingface,
-                                                 .write = write_huggingface};
+const train_format_t train_format_huggingface = {
+    .name = "safetensors model",
+    .pattern = "*.safetensors or a folder/",
+    .has_tokenizer = true,
+    .stores = {[TRAIN_FLOAT32] = true, [TRAIN_BFLOAT16] = true, [TRAIN_FLOAT16] = true},
+    .matches_content = matches_content,
+    .matches_path = matches_path,
+    .open = open_huggingface,
+    .close = close_huggingface,
+    .write = write_huggingface};

@@ -1,8 +1,8 @@
 /*
  * GPT-2 in the format of Hugging Face's transformers: a folder with model.safetensors, config.json
  * and optionally tokenizer.json. Weights of linear layers are stored transposed ("Conv1D"). Reads
- * names with and without the prefix "transformer." in float32, float16 and bfloat16; writes float32
- * without the prefix, like the published gpt2.
+ * names with and without the prefix "transformer." and writes them without it, like the published
+ * gpt2; reads and writes float32, float16 and bfloat16.
  */
 #ifndef LIBTRAIN_FILES_HUGGINGFACE_H
 #define LIBTRAIN_FILES_HUGGINGFACE_H

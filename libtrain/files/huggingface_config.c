@@ -156,7 +156,7 @@ static json_t *end_token(const train_metadata_t *metadata) {
   return vocabulary == GPT2_VOCABULARY ? json_integer(vocabulary - 1) : json_null();
 }
 
-coll_status_t train_huggingface_config_write(const train_metadata_t *metadata,
+coll_status_t train_huggingface_config_write(const train_metadata_t *metadata, train_dtype_t dtype,
                                              train_output_t *output) {
   const train_model_config_t *config = &metadata->config;
   json_t *end = end_token(metadata);
@@ -168,7 +168,7 @@ coll_status_t train_huggingface_config_write(const train_metadata_t *metadata,
       0.0, "resid_pdrop", 0.0, "n_ctx", config->context, "n_embd", config->width, "n_head",
       config->heads, "n_layer", config->layers, "n_positions", config->context, "n_inner",
       "vocab_size", config->vocabulary, "tie_word_embeddings", 1, "use_cache", 1, "torch_dtype",
-      "float32", "bos_token_id", end, "eos_token_id", end);
+      train_dtype_name(dtype), "bos_token_id", end, "eos_token_id", end);
   char *text = root != NULL ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
   json_decref(root);
   if (text == NULL) return base_fail(COLL_ERROR_MEMORY, "out of memory for config.json");

@@ -33,8 +33,7 @@ static int tensor_at(const train_layout_t *layout, int position) {
 
 /* ---- reading ---- */
 
-static coll_status_t read_header(train_model_file_t *file, train_element_t *element,
-                                 size_t *padded) {
+static coll_status_t read_header(train_model_file_t *file, train_dtype_t *dtype, size_t *padded) {
   int32_t header[HEADER_INTS];
   const char *path = file->input.path;
   if (file->input.bytes < sizeof header) {
@@ -59,13 +58,13 @@ static coll_status_t read_header(train_model_file_t *file, train_element_t *elem
                      config.vocabulary, header[AT_PADDED]);
   }
   file->metadata.config = config;
-  *element = header[AT_VERSION] == VERSION_FLOAT32 ? TRAIN_FLOAT32 : TRAIN_BFLOAT16;
+  *dtype = header[AT_VERSION] == VERSION_FLOAT32 ? TRAIN_FLOAT32 : TRAIN_BFLOAT16;
   *padded = (size_t)header[AT_PADDED];
   return COLL_OK;
 }
 
 /* Fills locations[tensor_count]; returns the end of the last tensor. */
-static uint64_t locate_tensors(const train_layout_t *layout, train_element_t element, size_t padded,
+static uint64_t locate_tensors(const train_layout_t *layout, train_dtype_t dtype, size_t padded,
                                train_tensor_location_t *locations) {
   uint64_t at = HEADER_INTS * sizeof(int32_t);
   for (int i = 0; i < layout->tensor_count; i++) {
@@ -73,23 +72,23 @@ static uint64_t locate_tensors(const train_layout_t *layout, train_element_t ele
     const train_tensor_t *tensor = &layout->tensors[index];
     size_t elements =
         index == TRAIN_TOKEN_TABLE ? padded * (size_t)tensor->columns : elements_of(tensor);
-    locations[index] = (train_tensor_location_t){.offset = at, .element = element};
-    at += elements * train_element_bytes(element);
+    locations[index] = (train_tensor_location_t){.offset = at, .dtype = dtype};
+    at += elements * train_dtype_bytes(dtype);
   }
   return at;
 }
 
 static coll_status_t open_llmc(const char *path, train_model_file_t *file) {
-  train_element_t element;
+  train_dtype_t dtype;
   size_t padded;
   void *memory;
-  COLL_TRY(read_header(file, &element, &padded));
+  COLL_TRY(read_header(file, &dtype, &padded));
   COLL_TRY(train_layout_create(&file->metadata.config, &file->layout));
   size_t tensors = (size_t)file->layout->tensor_count;
   COLL_TRY(base_alloc(tensors, sizeof(train_tensor_location_t), "the tensor locations", &memory));
   train_tensor_location_t *locations = memory;
   train_tensor_reader_t *reader;
-  uint64_t end = locate_tensors(file->layout, element, padded, locations);
+  uint64_t end = locate_tensors(file->layout, dtype, padded, locations);
   coll_status_t status = COLL_OK;
   if (end != file->input.bytes) {
     status = base_fail(COLL_ERROR_INVALID,
@@ -125,11 +124,12 @@ static coll_status_t write_tensors(const train_layout_t *layout, train_tensor_wr
 }
 
 static coll_status_t write_llmc(const char *path, const train_metadata_t *metadata,
-                                const train_flat_t *flat) {
+                                const train_flat_t *flat, train_dtype_t dtype) {
   const train_model_config_t *config = &metadata->config;
   size_t padded = base_round_up((size_t)config->vocabulary, VOCABULARY_MULTIPLE);
+  int32_t version = dtype == TRAIN_FLOAT32 ? VERSION_FLOAT32 : VERSION_BFLOAT16;
   const int32_t header[HEADER_INTS] = {[AT_MAGIC] = MAGIC,
-                                       [AT_VERSION] = VERSION_FLOAT32,
+                                       [AT_VERSION] = version,
                                        [AT_CONTEXT] = config->context,
                                        [AT_VOCABULARY] = config->vocabulary,
                                        [AT_LAYERS] = config->layers,
@@ -142,7 +142,7 @@ static coll_status_t write_llmc(const char *path, const train_metadata_t *metada
   COLL_TRY(train_layout_create(config, &layout));
   train_output_open(path, &output);
   train_output_write(&output, header, sizeof header);
-  coll_status_t status = train_tensor_writer_create(layout, flat, &output, &writer);
+  coll_status_t status = train_tensor_writer_create(layout, flat, dtype, &output, &writer);
   if (status == COLL_OK) status = write_tensors(layout, writer, padded);
   train_tensor_writer_destroy(writer);
   train_layout_destroy(layout);
@@ -165,10 +165,12 @@ static bool matches_path(const char *path) {
   return train_path_ends_in(path, ".bin");
 }
 
-const train_format_t train_format_llmc = {.name = "model of llm.c",
-                                          .pattern = "*.bin",
-                                          .matches_content = matches_content,
-                                          .matches_path = matches_path,
-                                          .open = open_llmc,
-                                          .close = close_llmc,
-                                          .write = write_llmc};
+const train_format_t train_format_llmc = {
+    .name = "model of llm.c",
+    .pattern = "*.bin",
+    .stores = {[TRAIN_FLOAT32] = true, [TRAIN_BFLOAT16] = true},
+    .matches_content = matches_content,
+    .matches_path = matches_path,
+    .open = open_llmc,
+    .close = close_llmc,
+    .write = write_llmc};

@@ -1,4 +1,5 @@
-/* JSON conversion with jansson. Parsing is strict: a missing member or a wrong type is an error. */
+/* JSON conversion with jansson. Parsing is strict: a wrong type is an error, and so is a missing
+ * member, except for those that earlier versions did not write. */
 #include "libtrain/files/metadata.h"
 
 #include <assert.h>
@@ -96,10 +97,11 @@ coll_status_t train_metadata_to_json(const train_metadata_t *metadata, char **te
                        setting->name);
     }
   }
-  json_t *root = json_pack("{s:{s:i, s:i, s:i, s:i, s:i}, s:o, s:b, s:o}", "model", "vocabulary",
-                           config->vocabulary, "context", config->context, "layers", config->layers,
-                           "heads", config->heads, "width", config->width, "position",
-                           position_to_json(&metadata->position), "moments", metadata->moments,
+  json_t *root = json_pack("{s:{s:i, s:i, s:i, s:i, s:i}, s:o, s:s, s:b, s:o}", "model",
+                           "vocabulary", config->vocabulary, "context", config->context, "layers",
+                           config->layers, "heads", config->heads, "width", config->width,
+                           "position", position_to_json(&metadata->position), "precision",
+                           train_policy_of(metadata->precision)->name, "moments", metadata->moments,
                            "settings", settings);
   char *dumped = root != NULL ? json_dumps(root, JSON_INDENT(1)) : NULL;
   json_decref(root);
@@ -151,6 +153,20 @@ static bool fields_from_json(json_t *root, train_metadata_t *metadata) {
          settings_from_json(settings, metadata);
 }
 
+/* Files of earlier versions have no "precision"; they are from float32 runs. */
+static coll_status_t precision_from_json(json_t *root, train_precision_t *precision) {
+  json_t *value = json_object_get(root, "precision");
+  *precision = TRAIN_PRECISION_FLOAT32;
+  if (value == NULL) return COLL_OK;
+  const char *name = json_is_string(value) ? json_string_value(value) : "";
+  for (int i = 0; i < TRAIN_PRECISIONS; i++) {
+    if (strcmp(name, train_precision_names[i]) != 0) continue;
+    *precision = (train_precision_t)i;
+    return COLL_OK;
+  }
+  return base_fail(COLL_ERROR_INVALID, "the metadata has an unknown precision \"%.32s\"", name);
+}
+
 coll_status_t train_metadata_from_json(const char *text, size_t count, train_metadata_t *metadata) {
   json_error_t error;
   train_metadata_t read = {0};
@@ -158,9 +174,12 @@ coll_status_t train_metadata_from_json(const char *text, size_t count, train_met
   if (root == NULL) {
     return base_fail(COLL_ERROR_INVALID, "the metadata is not JSON: %s", error.text);
   }
-  bool complete = fields_from_json(root, &read);
+  coll_status_t status =
+      fields_from_json(root, &read)
+          ? precision_from_json(root, &read.precision)
+          : base_fail(COLL_ERROR_INVALID, "the metadata has missing or invalid fields");
   json_decref(root);
-  if (!complete) return base_fail(COLL_ERROR_INVALID, "the metadata has missing or invalid fields");
+  COLL_TRY(status);
   COLL_TRY(train_model_config_check(&read.config));
   *metadata = read;
   return COLL_OK;

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "libtrain/common/precision.h"
 #include "libtrain/model/layout.h"
 
 #define TRAIN_SETTINGS_MAX 32
@@ -31,6 +32,7 @@ typedef struct train_setting {
 
 typedef struct train_metadata {
   train_model_config_t config;
+  train_precision_t precision; /* of the run; files of every precision store float32 */
   train_position_t position;
   bool moments; /* the optimizer's two moments are stored; otherwise they read as zeros */
   train_setting_t settings[TRAIN_SETTINGS_MAX];

@@ -29,13 +29,27 @@ static const char *all_formats(char text[256]) {
   return text;
 }
 
-coll_status_t train_format_for_path(const char *path, const train_format_t **format) {
+static coll_status_t fail_dtype(const char *path, const train_format_t *format,
+                                train_dtype_t dtype) {
+  char text[128] = "";
+  size_t used = 0;
+  for (int i = 0; i < TRAIN_DTYPES && used < sizeof text; i++) {
+    if (!format->stores[i]) continue;
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? " or " : "",
+                             train_dtype_name((train_dtype_t)i));
+  }
+  return base_fail(COLL_ERROR_INVALID, "cannot write %s in %s: a %s stores %s", path,
+                   train_dtype_name(dtype), format->name, text);
+}
+
+coll_status_t train_format_for_path(const char *path, train_dtype_t dtype,
+                                    const train_format_t **format) {
   char text[256];
   for (size_t i = 0; i < FORMATS; i++) {
-    if (formats[i]->matches_path(path)) {
-      *format = formats[i];
-      return COLL_OK;
-    }
+    if (!formats[i]->matches_path(path)) continue;
+    if (!formats[i]->stores[dtype]) return fail_dtype(path, formats[i], dtype);
+    *format = formats[i];
+    return COLL_OK;
   }
   return base_fail(COLL_ERROR_INVALID, "the name %s does not say which format to write: give a %s",
                    path, all_formats(text));

@@ -18,7 +18,9 @@ void train_model_file_close(train_model_file_t *file);
 coll_status_t train_model_file_read_parameters(const train_model_file_t *file, train_dtype_t dtype,
                                                void **parameters);
 
-/* The format to write to `path`. COLL_ERROR_INVALID lists the supported names. */
-coll_status_t train_format_for_path(const char *path, const train_format_t **format);
+/* The format in which to write a model with parameters of type `dtype` to `path`.
+ * COLL_ERROR_INVALID lists the supported names, or the types that the named format stores. */
+coll_status_t train_format_for_path(const char *path, train_dtype_t dtype,
+                                    const train_format_t **format);
 
 #endif

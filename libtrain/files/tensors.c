@@ -11,42 +11,6 @@
 
 #define TILE 16
 
-/* ---- elements ---- */
-
-size_t train_element_bytes(train_element_t element) {
-  return element == TRAIN_FLOAT32 ? 4 : 2;
-}
-
-static float from_bits(uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-/* IEEE 754: the exponent bias is 15 in float16 and 127 in float32. Subnormal values have exponent
- * -14 and no implicit leading one. */
-static float from_half(uint16_t half) {
-  uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = (half >> 10) & 31;
-  uint32_t fraction = half & 0x3ff;
-  if (exponent == 31) return from_bits(sign | 0x7f800000 | fraction << 13);
-  if (exponent > 0) return from_bits(sign | (exponent + 112) << 23 | fraction << 13);
-  float value = (float)fraction * 0x1p-24f;
-  return sign != 0 ? -value : value;
-}
-
-void train_element_widen(train_element_t element, const void *bytes, size_t count, float *values) {
-  if (element == TRAIN_FLOAT32) {
-    memcpy(values, bytes, count * sizeof *values);
-    return;
-  }
-  const uint8_t *from = bytes;
-  for (size_t i = 0; i < count; i++) {
-    uint16_t bits;
-    memcpy(&bits, from + i * sizeof bits, sizeof bits);
-    values[i] = element == TRAIN_BFLOAT16 ? from_bits((uint32_t)bits << 16) : from_half(bits);
-  }
-}
-
 /* ---- common ---- */
 
 static size_t elements_of(const train_tensor_t *tensor) {
@@ -149,15 +113,15 @@ void train_tensor_reader_destroy(train_tensor_reader_t *reader) {
 static coll_status_t read_contiguous(train_tensor_reader_t *reader,
                                      const train_tensor_location_t *location, size_t first,
                                      size_t count, float *values) {
-  size_t bytes = train_element_bytes(location->element);
+  size_t bytes = train_dtype_bytes(location->dtype);
   while (count > 0) {
     size_t here = min_size(count, TRAIN_CHUNK);
     uint64_t at = location->offset + first * bytes;
-    if (location->element == TRAIN_FLOAT32) {
+    if (location->dtype == TRAIN_FLOAT32) {
       COLL_TRY(train_input_read(reader->input, at, here * bytes, values));
     } else {
       COLL_TRY(train_input_read(reader->input, at, here * bytes, reader->raw));
-      train_element_widen(location->element, reader->raw, here, values);
+      train_dtype_widen(location->dtype, reader->raw, here, values);
     }
     first += here;
     values += here;
@@ -229,17 +193,20 @@ train_flat_t train_tensor_reader_flat(train_tensor_reader_t *reader) {
 
 struct train_tensor_writer {
   const train_flat_t *flat;
+  train_dtype_t dtype;
   train_output_t *output;
   float *chunk;
   float *full; /* the tensor to be transposed */
 };
 
 coll_status_t train_tensor_writer_create(const train_layout_t *layout, const train_flat_t *flat,
-                                         train_output_t *output, train_tensor_writer_t **writer) {
+                                         train_dtype_t dtype, train_output_t *output,
+                                         train_tensor_writer_t **writer) {
   void *memory;
   COLL_TRY(base_alloc(1, sizeof(train_tensor_writer_t), "a model file", &memory));
   train_tensor_writer_t *created = memory;
   created->flat = flat;
+  created->dtype = dtype;
   created->output = output;
   coll_status_t status =
       base_alloc(chunk_elements(layout), sizeof(float), "a chunk of a model", &memory);
@@ -262,6 +229,12 @@ void train_tensor_writer_destroy(train_tensor_writer_t *writer) {
   free(writer);
 }
 
+/* Appends the first `count` elements of writer->chunk. */
+static void write_chunk(train_tensor_writer_t *writer, size_t count) {
+  train_dtype_narrow(writer->dtype, writer->chunk, count, writer->chunk);
+  train_output_write(writer->output, writer->chunk, count * train_dtype_bytes(writer->dtype));
+}
+
 /* Reads the tensor in chunks. With `buffered` it is stored in writer->full, otherwise each chunk is
  * written. */
 static coll_status_t read_tensor(train_tensor_writer_t *writer, const train_tensor_t *tensor,
@@ -272,7 +245,7 @@ static coll_status_t read_tensor(train_tensor_writer_t *writer, const train_tens
     size_t here = min_size(TRAIN_CHUNK, count - first);
     float *to = buffered ? writer->full + first : writer->chunk;
     COLL_TRY(flat->read(flat->context, TRAIN_PARAMETERS, tensor->offset + first, here, to));
-    if (!buffered) train_output_write(writer->output, to, here * sizeof *to);
+    if (!buffered) write_chunk(writer, here);
   }
   return COLL_OK;
 }
@@ -286,15 +259,16 @@ coll_status_t train_tensor_writer_add(train_tensor_writer_t *writer, const train
   for (size_t column = 0; column < columns; column += step) {
     size_t here = min_size(step, columns - column);
     transpose(writer->full + column, rows, here, columns, writer->chunk, rows);
-    train_output_write(writer->output, writer->chunk, here * rows * sizeof(float));
+    write_chunk(writer, here * rows);
   }
   return COLL_OK;
 }
 
 void train_tensor_writer_pad(train_tensor_writer_t *writer, size_t count) {
-  memset(writer->chunk, 0, min_size(count, TRAIN_CHUNK) * sizeof *writer->chunk);
+  size_t bytes = train_dtype_bytes(writer->dtype); /* all of a zero's are 0 */
+  memset(writer->chunk, 0, min_size(count, TRAIN_CHUNK) * bytes);
   for (size_t here; count > 0; count -= here) {
     here = min_size(count, TRAIN_CHUNK);
-    train_output_write(writer->output, writer->chunk, here * sizeof *writer->chunk);
+    train_output_write(writer->output, writer->chunk, here * bytes);
   }
 }

@@ -6,21 +6,15 @@
 #ifndef LIBTRAIN_FILES_TENSORS_H
 #define LIBTRAIN_FILES_TENSORS_H
 
+#include "libtrain/common/dtype.h"
 #include "libtrain/files/flat.h"
 #include "libtrain/files/io.h"
 #include "libtrain/model/layout.h"
 
-typedef enum train_element { TRAIN_FLOAT32, TRAIN_FLOAT16, TRAIN_BFLOAT16 } train_element_t;
-
-size_t train_element_bytes(train_element_t element);
-
-/* Converts `count` elements to float32, which represents all values of the other types exactly. */
-void train_element_widen(train_element_t element, const void *bytes, size_t count, float *values);
-
 /* Location of a tensor in a file. Transposed: stored as [columns, rows]. */
 typedef struct train_tensor_location {
   uint64_t offset;
-  train_element_t element;
+  train_dtype_t dtype;
   bool transposed;
 } train_tensor_location_t;
 
@@ -43,12 +37,14 @@ train_flat_t train_tensor_reader_flat(train_tensor_reader_t *reader);
 
 typedef struct train_tensor_writer train_tensor_writer_t;
 
-/* Creates a writer for tensors of the layout, with a buffer for the largest transposed one. */
+/* Creates a writer for tensors of the layout, with a buffer for the largest transposed one. All
+ * elements are written as `dtype`, rounded by train_dtype_narrow. */
 coll_status_t train_tensor_writer_create(const train_layout_t *layout, const train_flat_t *flat,
-                                         train_output_t *output, train_tensor_writer_t **writer);
+                                         train_dtype_t dtype, train_output_t *output,
+                                         train_tensor_writer_t **writer);
 void train_tensor_writer_destroy(train_tensor_writer_t *writer);
 
-/* Appends the tensor as float32; as [columns, rows] if transposed. */
+/* Appends the tensor; as [columns, rows] if transposed. */
 coll_status_t train_tensor_writer_add(train_tensor_writer_t *writer, const train_tensor_t *tensor,
                                       bool transposed);
 

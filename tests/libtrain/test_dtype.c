@@ -108,3 +108,33 @@ Test(dtype, float16_rounds_at_its_limits) {
   cr_assert_eq(narrowed(TRAIN_FLOAT16, 0x1p-25f), 0);
   cr_assert_eq(narrowed(TRAIN_FLOAT16, 0x1.8p-24f), 2);
 }
+
+/* The value of a floating-point number with these field sizes, computed from the IEEE 754
+ * definition. */
+static double defined(uint16_t bits, int exponent_bits, int fraction_bits) {
+  int exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
+  int fraction = bits & ((1 << fraction_bits) - 1), bias = (1 << (exponent_bits - 1)) - 1;
+  double sign = bits & 0x8000 ? -1 : 1, part = ldexp(fraction, -fraction_bits);
+  if (exponent == (1 << exponent_bits) - 1) return fraction > 0 ? NAN : sign * INFINITY;
+  return sign * (exponent > 0 ? ldexp(1 + part, exponent - bias) : ldexp(part, 1 - bias));
+}
+
+Test(dtype, widens_every_number_exactly) {
+  static const struct {
+    train_dtype_t dtype;
+    int exponent_bits, fraction_bits;
+  } types[] = {{TRAIN_FLOAT16, 5, 10}, {TRAIN_BFLOAT16, 8, 7}};
+  for (int type = 0; type < 2; type++) {
+    for (int i = 0; i < 65536; i++) {
+      uint16_t bits = (uint16_t)i;
+      float value = widened(types[type].dtype, bits);
+      double expected = defined(bits, types[type].exponent_bits, types[type].fraction_bits);
+      if (isnan(expected)) {
+        cr_assert(isnan(value), "%04x", i);
+      } else {
+        cr_assert_eq((double)value, expected, "%04x is %g, not %g", i, (double)value, expected);
+        cr_assert_eq(signbit(value) != 0, signbit(expected) != 0, "%04x", i);
+      }
+    }
+  }
+}

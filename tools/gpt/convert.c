@@ -28,13 +28,13 @@ static coll_status_t read_with_progress(void *context, train_array_t array, size
 }
 
 static coll_status_t write_with_progress(const char *path, const train_format_t *format,
-                                         const train_model_file_t *file) {
+                                         train_dtype_t dtype, const train_model_file_t *file) {
   double arrays = format->has_run_state && file->metadata.moments ? TRAIN_ARRAYS : 1;
   progress_flat_t progress_flat = {.flat = &file->flat};
   const train_flat_t flat = {.context = &progress_flat, .read = read_with_progress};
   base_progress_begin(&progress_flat.progress, "convert",
                       arrays * (double)file->layout->parameter_count);
-  coll_status_t status = format->write(path, &file->metadata, &flat);
+  coll_status_t status = format->write(path, &file->metadata, &flat, dtype);
   if (progress_flat.progress.shown)
     base_progress_end(&progress_flat.progress, progress_flat.done, "");
   return status;
@@ -51,11 +51,11 @@ static void print_model(const char *path, const train_model_file_t *file) {
   puts(file->metadata.tokenizer != NULL ? ", with its tokenizer" : "");
 }
 
-static void print_result(const char *path, const train_format_t *format,
+static void print_result(const char *path, const train_format_t *format, train_dtype_t dtype,
                          const train_metadata_t *metadata) {
   bool run_lost = !format->has_run_state && (metadata->moments || metadata->position.step > 0);
   bool tokenizer_lost = !format->has_tokenizer && metadata->tokenizer != NULL;
-  printf("%s: %s", path, format->name);
+  printf("%s: %s in %s", path, format->name, train_dtype_name(dtype));
   if (run_lost || tokenizer_lost) {
     printf(", which cannot store %s%s%s", run_lost ? "the training state" : "",
            run_lost && tokenizer_lost ? " and " : "", tokenizer_lost ? "the tokenizer" : "");
@@ -72,15 +72,16 @@ static coll_status_t add_tokenizer(const char *path, train_metadata_t *metadata)
   return status;
 }
 
-static coll_status_t convert(const char *in, const char *out, const char *tokenizer) {
+static coll_status_t convert(const char *in, const char *out, train_dtype_t dtype,
+                             const char *tokenizer) {
   const train_format_t *format;
   train_model_file_t *file;
-  COLL_TRY(train_format_for_path(out, &format));
+  COLL_TRY(train_format_for_path(out, dtype, &format));
   COLL_TRY(train_model_file_open(in, &file));
   print_model(in, file);
   coll_status_t status = tokenizer != NULL ? add_tokenizer(tokenizer, &file->metadata) : COLL_OK;
-  if (status == COLL_OK) status = write_with_progress(out, format, file);
-  if (status == COLL_OK) print_result(out, format, &file->metadata);
+  if (status == COLL_OK) status = write_with_progress(out, format, dtype, file);
+  if (status == COLL_OK) print_result(out, format, dtype, &file->metadata);
   train_model_file_close(file);
   return status;
 }
@@ -108,8 +109,14 @@ static coll_status_t parse(const base_command_t *command, int argc, char **argv,
 
 int gpt_convert(int argc, char **argv) {
   const char *tokenizer = NULL, *paths[2];
-  const base_option_t table[] = {{0, "tokenizer", BASE_OPTION_TEXT, &tokenizer, "FILE",
-                                  "a tokenizer.json to store with the model"}};
+  int dtype = TRAIN_FLOAT32;
+  const char *dtypes[TRAIN_DTYPES + 1] = {NULL};
+  for (int i = 0; i < TRAIN_DTYPES; i++) dtypes[i] = train_dtype_name((train_dtype_t)i);
+  const base_option_t table[] = {
+      {0, "dtype", BASE_OPTION_WORD, &dtype, "TYPE",
+       "type of OUT's parameters: float32, bfloat16, float16 (infinite from 65520)", 0, 0, dtypes},
+      {0, "tokenizer", BASE_OPTION_TEXT, &tokenizer, "FILE",
+       "a tokenizer.json to store with the model"}};
   const base_command_t command = {
       .name = "gpt convert",
       .usage = "IN OUT [options]",
@@ -118,10 +125,13 @@ int gpt_convert(int argc, char **argv) {
           "of\n"
           "OUT by its name: *.ckpt is a checkpoint, a folder or *.safetensors Hugging Face's "
           "GPT-2,\n"
-          "*.bin a model of llm.c.",
+          "*.bin a model of llm.c. Parameters are rounded to the nearest value of --dtype; a\n"
+          "checkpoint stores float32, a model of llm.c float32 or bfloat16.",
       .examples =
           "  gpt convert gpt.ckpt gpt/\n"
           "      for transformers: GPT2LMHeadModel.from_pretrained('gpt')\n"
+          "  gpt convert gpt.ckpt gpt/ --dtype bfloat16\n"
+          "      the same in half the size\n"
           "  gpt convert ~/models/gpt2 gpt2.ckpt\n"
           "      OpenAI's weights from Hugging Face's folder, to continue training\n"
           "  gpt convert gpt2.ckpt gpt2_124M.bin\n"
@@ -132,6 +142,6 @@ int gpt_convert(int argc, char **argv) {
   train_group_t no_group = {0};
   coll_status_t status = parse(&command, argc, argv, paths, &help_printed);
   if (help_printed) return 0;
-  if (status == COLL_OK) status = convert(paths[0], paths[1], tokenizer);
+  if (status == COLL_OK) status = convert(paths[0], paths[1], (train_dtype_t)dtype, tokenizer);
   return gpt_finish(command.name, status, &no_group);
 }

@@ -110,6 +110,51 @@ Test(checkpoint, restores_every_bit) {
   train_metadata_free(&sample.metadata);
 }
 
+/* The metadata's text with `from` replaced by `to`. */
+static coll_status_t read_changed(const train_metadata_t *metadata, const char *from,
+                                  const char *to, train_metadata_t *read) {
+  char *text, changed[2048];
+  cr_assert_eq(train_metadata_to_json(metadata, &text), COLL_OK);
+  char *at = strstr(text, from);
+  cr_assert(at, "%s", text);
+  int length =
+      snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+  free(text);
+  return train_metadata_from_json(changed, (size_t)length, read);
+}
+
+Test(checkpoint, restores_the_precision) {
+  sample_t sample = sample_of(3);
+  const char *path = folder_path(&folder, "model");
+  for (int precision = 0; precision < TRAIN_PRECISIONS; precision++) {
+    sample.metadata.precision = (train_precision_t)precision;
+    cr_assert_eq(save(path, &sample), COLL_OK, "%s", base_last_error());
+    cr_assert(contains_sample(path, &sample));
+    train_model_file_t *file = open_complete(path);
+    cr_assert_eq(file->metadata.precision, (train_precision_t)precision);
+    train_model_file_close(file);
+  }
+}
+
+Test(checkpoint, without_a_precision_it_is_float32) {
+  sample_t sample = sample_of(3);
+  train_metadata_t read;
+  sample.metadata.precision = TRAIN_PRECISION_BF16_PURE;
+  cr_assert_eq(read_changed(&sample.metadata, "\"precision\": \"bf16-pure\",", "", &read), COLL_OK,
+               "%s", base_last_error());
+  cr_assert_eq(read.precision, TRAIN_PRECISION_FLOAT32);
+  cr_assert_eq(read_changed(&sample.metadata, "bf16-pure", "fp8", &read), COLL_ERROR_INVALID);
+  cr_assert(strstr(base_last_error(), "unknown precision \"fp8\""), "%s", base_last_error());
+  cr_assert_eq(read_changed(&sample.metadata, "\"bf16-pure\"", "16", &read), COLL_ERROR_INVALID);
+}
+
+Test(checkpoint, stores_only_float32) {
+  const train_format_t *format;
+  cr_assert_eq(train_format_for_path("a.ckpt", TRAIN_BFLOAT16, &format), COLL_ERROR_INVALID);
+  cr_assert_str_eq(base_last_error(),
+                   "cannot write a.ckpt in bfloat16: a checkpoint stores float32");
+}
+
 Test(checkpoint, names_a_setting_that_is_not_utf8) {
   sample_t sample = sample_of(3);
   train_metadata_set(&sample.metadata, "data", "caf\xe9");

@@ -38,7 +38,7 @@ TestSuite(huggingface, .init = setup, .fini = teardown);
 /* Properties of a generated file. */
 typedef struct variant {
   const char *prefix;
-  const char *type;        /* of all tensors: "F32" or "BF16" */
+  const char *type;        /* of all tensors: "F32", "BF16", "F16" or "I64" */
   bool masks;              /* includes h.N.attn.bias and masked_bias */
   bool classifier;         /* includes lm_head.weight */
   bool untied;             /* which differs from wte.weight */
@@ -54,18 +54,24 @@ typedef struct maker {
   size_t header_bytes, data_bytes;
 } maker_t;
 
-/* The bits of the sample's element; bfloat16 has the upper half of a float32. */
-static uint32_t element(const variant_t *variant, const sample_t *sample, size_t index) {
-  float value = sample_element(sample, TRAIN_PARAMETERS, index);
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return variant->type[0] == 'B' ? bits & 0xffff0000 : bits;
+static train_dtype_t dtype_of(const variant_t *variant) {
+  if (strcmp(variant->type, "BF16") == 0) return TRAIN_BFLOAT16;
+  return strcmp(variant->type, "F16") == 0 ? TRAIN_FLOAT16 : TRAIN_FLOAT32;
 }
 
-static void append(maker_t *maker, uint32_t bits) {
-  bool half = maker->variant->type[0] == 'B';
-  memcpy(maker->data + maker->data_bytes, (char *)&bits + (half ? 2 : 0), half ? 2 : 4);
-  maker->data_bytes += half ? 2 : 4;
+/* The sample's element, rounded to the variant's type. */
+static float element(const variant_t *variant, const sample_t *sample, size_t index) {
+  float value = sample_element(sample, TRAIN_PARAMETERS, index);
+  train_dtype_narrow(dtype_of(variant), &value, 1, &value);
+  train_dtype_widen(dtype_of(variant), &value, 1, &value);
+  return value;
+}
+
+/* Integers have the bits of the float32, extended with zeros. */
+static void append(maker_t *maker, float value) {
+  train_dtype_t dtype = dtype_of(maker->variant);
+  train_dtype_narrow(dtype, &value, 1, maker->data + maker->data_bytes);
+  maker->data_bytes += maker->variant->type[0] == 'I' ? 8 : train_dtype_bytes(dtype);
 }
 
 static void enter(maker_t *maker, const char *name, const char *type, size_t rows, size_t columns,
@@ -137,7 +143,7 @@ static const char *make(const variant_t *variant, const sample_t *sample, const 
          width = (size_t)sizes->width;
   maker_t *maker = calloc(1, sizeof *maker);
   maker->variant = variant;
-  maker->data = calloc(sample->elements + 4096, sizeof(float));
+  maker->data = calloc(sample->elements + 4096, sizeof(int64_t));
   maker->header_bytes = (size_t)snprintf(maker->header, sizeof maker->header, "{");
   size_t position = vocabulary * width, last = position + context * width;
   add(maker, sample, "wpe.weight", position, context, width, false);
@@ -177,7 +183,7 @@ static void check_model(const char *path, const variant_t *variant, const sample
   cr_assert_eq(file->flat.read(file->flat.context, TRAIN_PARAMETERS, 0, sample->elements, values),
                COLL_OK, "%s", base_last_error());
   for (size_t i = 0; i < sample->elements; i++) {
-    uint32_t expected = element(variant, sample, i);
+    float expected = element(variant, sample, i);
     cr_assert_eq(memcmp(&values[i], &expected, sizeof expected), 0, "element %zu", i);
   }
   cr_assert(sample_is_zero(sample, &file->flat, TRAIN_FIRST_MOMENTS));
@@ -201,7 +207,8 @@ Test(huggingface, reads_every_variant) {
       {.prefix = "transformer.", .type = "F32"},
       {.prefix = "", .type = "F32", .masks = true},
       {.prefix = "transformer.", .type = "F32", .masks = true, .classifier = true},
-      {.prefix = "transformer.", .type = "BF16", .classifier = true}};
+      {.prefix = "transformer.", .type = "BF16", .classifier = true},
+      {.prefix = "", .type = "F16", .masks = true}};
   for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
     const char *path = make(&variants[i], &sample, CONFIG "}");
     check_model(path, &variants[i], &sample);
@@ -223,7 +230,7 @@ Test(huggingface, rejects_other_tensors) {
       {{"", "F32", .classifier = true, .untied = true}, "lm_head.weight differs from wte.weight"},
       {{"", "F32", .additional = "h.2.ln_1.bias"}, "a tensor h.2.ln_1.bias"},
       {{"transformer.", "F32", .additional = "score"}, "a tensor transformer.score"},
-      {{"", "I32"}, "has type I32"}};
+      {{"", "I64"}, "wte.weight has type I64; F32, F16 and BF16 are supported"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     check_rejected(make(&cases[i].variant, &sample, CONFIG "}"), cases[i].why);
   }
@@ -271,6 +278,17 @@ Test(huggingface, folder_without_a_model_names_the_missing_file) {
   cr_assert(strstr(base_last_error(), "config.json: No such file"), "%s", base_last_error());
 }
 
+Test(huggingface, tensors_determine_the_type_whatever_torch_dtype_says) {
+  const sample_t sample = sample_of(9);
+  const variant_t variants[] = {{.prefix = "", .type = "F16"}, {.prefix = "", .type = "F32"}};
+  static const char *const said[] = {"\"bfloat16\"", "\"float64\"", "null", "[16]"};
+  for (size_t i = 0; i < 2 * sizeof said / sizeof said[0]; i++) {
+    char config[1024];
+    snprintf(config, sizeof config, CONFIG ", \"torch_dtype\": %s}", said[i / 2]);
+    check_model(make(&variants[i % 2], &sample, config), &variants[i % 2], &sample);
+  }
+}
+
 /* Nearly valid files may give any result, but no read outside of the buffers. */
 Test(huggingface, changed_bytes_never_read_out_of_bounds) {
   const sample_t sample = sample_of(5);
@@ -306,11 +324,19 @@ Test(huggingface, changed_bytes_never_read_out_of_bounds) {
 
 /* ---- writing ---- */
 
-static coll_status_t write_sample(const char *path, sample_t *sample) {
+static coll_status_t write_sample(const char *path, train_dtype_t dtype, sample_t *sample) {
   const train_flat_t flat = sample_flat(sample);
   const train_format_t *format;
-  COLL_TRY(train_format_for_path(path, &format));
-  return format->write(path, &sample->metadata, &flat);
+  COLL_TRY(train_format_for_path(path, dtype, &format));
+  return format->write(path, &sample->metadata, &flat, dtype);
+}
+
+static void check_config_contains(const char *path, const char *words) {
+  size_t count;
+  char *config = folder_read(path, &count);
+  config[count] = '\0';
+  cr_assert(strstr(config, words), "%s", config);
+  free(config);
 }
 
 Test(huggingface, reads_what_it_wrote) {
@@ -319,10 +345,28 @@ Test(huggingface, reads_what_it_wrote) {
   const char *const paths[] = {folder_path(&folder, "new/"), folder_path(&folder, "new"),
                                folder_path(&folder, "some.safetensors")};
   for (int i = 0; i < 3; i++) {
-    cr_assert_eq(write_sample(paths[i], &sample), COLL_OK, "%s", base_last_error());
+    cr_assert_eq(write_sample(paths[i], TRAIN_FLOAT32, &sample), COLL_OK, "%s", base_last_error());
     check_model(paths[i], &plain, &sample);
   }
   cr_assert_eq(access(folder_path(&folder, "new/tokenizer.json"), F_OK), -1);
+}
+
+Test(huggingface, writes_every_type) {
+  sample_t sample = sample_of(10);
+  const variant_t variants[] = {{"", "F32"}, {"", "BF16"}, {"", "F16"}};
+  static const char *const names[] = {"\"torch_dtype\": \"float32\"",
+                                      "\"torch_dtype\": \"bfloat16\"",
+                                      "\"torch_dtype\": \"float16\""};
+  for (int i = 0; i < 3; i++) {
+    train_dtype_t dtype = dtype_of(&variants[i]);
+    struct stat written;
+    cr_assert_eq(write_sample(folder.path, dtype, &sample), COLL_OK, "%s", base_last_error());
+    check_model(folder.path, &variants[i], &sample);
+    check_config_contains(folder_path(&folder, "config.json"), names[i]);
+    cr_assert_eq(stat(folder_path(&folder, "model.safetensors"), &written), 0);
+    size_t least = sample.elements * train_dtype_bytes(dtype);
+    cr_assert((size_t)written.st_size > least && (size_t)written.st_size < least + 4096);
+  }
 }
 
 Test(huggingface, tokenizer_is_written_and_read) {
@@ -334,24 +378,20 @@ Test(huggingface, tokenizer_is_written_and_read) {
   cr_assert_eq(train_metadata_set_tokenizer(&sample.metadata, tokenizer, strlen(tokenizer)),
                COLL_OK);
   cr_assert_eq(mkdir(path, 0755), 0);
-  cr_assert_eq(write_sample(path, &sample), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(write_sample(path, TRAIN_FLOAT32, &sample), COLL_OK, "%s", base_last_error());
   train_model_file_t *file;
   cr_assert_eq(train_model_file_open(path, &file), COLL_OK);
   cr_assert_eq(file->metadata.tokenizer_bytes, strlen(tokenizer));
   cr_assert_eq(memcmp(file->metadata.tokenizer, tokenizer, strlen(tokenizer)), 0);
   train_model_file_close(file);
-  size_t count;
-  char *config = folder_read(folder_path(&folder, "new/config.json"), &count);
-  config[count] = '\0';
-  cr_assert(strstr(config, "\"eos_token_id\": 36"), "%s", config);
-  free(config);
+  check_config_contains(folder_path(&folder, "new/config.json"), "\"eos_token_id\": 36");
   train_metadata_free(&sample.metadata);
 }
 
 Test(huggingface, never_replaces_a_foreign_config) {
   sample_t sample = sample_of(8);
   const char *config = folder_write(&folder, "config.json", "{\"port\": 80}", 12);
-  cr_assert_eq(write_sample(folder.path, &sample), COLL_ERROR_INVALID);
+  cr_assert_eq(write_sample(folder.path, TRAIN_FLOAT32, &sample), COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(), config), "%s", base_last_error());
   cr_assert_eq(access(folder_path(&folder, "model.safetensors"), F_OK), -1);
   size_t count;
@@ -361,7 +401,8 @@ Test(huggingface, never_replaces_a_foreign_config) {
 
 Test(huggingface, rejects_a_name_without_a_format) {
   const train_format_t *format;
-  cr_assert_eq(train_format_for_path(folder_path(&folder, "model"), &format), COLL_ERROR_INVALID);
+  cr_assert_eq(train_format_for_path(folder_path(&folder, "model"), TRAIN_FLOAT32, &format),
+               COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(), "*.ckpt"), "%s", base_last_error());
-  cr_assert_eq(train_format_for_path(".ckpt", &format), COLL_ERROR_INVALID);
+  cr_assert_eq(train_format_for_path(".ckpt", TRAIN_FLOAT32, &format), COLL_ERROR_INVALID);
 }

@@ -51,18 +51,22 @@ static size_t elements_of_file(const sample_t *sample) {
   return sample->elements + (size_t)(PADDED - config->vocabulary) * (size_t)config->width;
 }
 
-/* Generates a file in new memory; version 5 stores the upper halves of the bits. */
+static train_dtype_t dtype_of(int version) {
+  return version == 3 ? TRAIN_FLOAT32 : TRAIN_BFLOAT16;
+}
+
+/* Generates a file in new memory. */
 static char *make(const sample_t *sample, int version, size_t *count) {
   const train_model_config_t *config = &sample->metadata.config;
   const int32_t header[8] = {20240326,       version,       config->context, config->vocabulary,
                              config->layers, config->heads, config->width,   PADDED};
-  size_t elements = elements_of_file(sample), bytes = version == 3 ? 4 : 2;
+  size_t elements = elements_of_file(sample), bytes = train_dtype_bytes(dtype_of(version));
   char *file = calloc(1, HEADER_BYTES + elements * bytes);
   memcpy(file, header, sizeof header);
   for (size_t i = 0; i < elements; i++) {
     long from = element_at(config, i);
     float value = from < 0 ? 0 : sample_element(sample, TRAIN_PARAMETERS, (size_t)from);
-    memcpy(file + HEADER_BYTES + i * bytes, (char *)&value + 4 - bytes, bytes);
+    train_dtype_narrow(dtype_of(version), &value, 1, file + HEADER_BYTES + i * bytes);
   }
   *count = HEADER_BYTES + elements * bytes;
   return file;
@@ -83,7 +87,8 @@ Test(llmc, reads_both_versions) {
                  COLL_OK);
     for (size_t i = 0; i < sample.elements; i++) {
       float expected = sample_element(&sample, TRAIN_PARAMETERS, i);
-      if (version == 5) memset(&expected, 0, 2);
+      train_dtype_narrow(dtype_of(version), &expected, 1, &expected);
+      train_dtype_widen(dtype_of(version), &expected, 1, &expected);
       cr_assert_eq(memcmp(&values[i], &expected, sizeof expected), 0, "version %d, element %zu",
                    version, i);
     }
@@ -99,14 +104,26 @@ Test(llmc, writes_the_expected_bytes) {
   const train_flat_t flat = sample_flat(&sample);
   const train_format_t *format;
   const char *path = folder_path(&folder, "model.bin");
-  cr_assert_eq(train_format_for_path(path, &format), COLL_OK);
-  cr_assert_eq(format->write(path, &sample.metadata, &flat), COLL_OK, "%s", base_last_error());
-  size_t count, expected_count;
-  char *written = folder_read(path, &count), *expected = make(&sample, 3, &expected_count);
-  cr_assert_eq(count, expected_count);
-  cr_assert_eq(memcmp(written, expected, count), 0);
-  free(written);
-  free(expected);
+  for (int version = 3; version <= 5; version += 2) {
+    train_dtype_t dtype = dtype_of(version);
+    cr_assert_eq(train_format_for_path(path, dtype, &format), COLL_OK);
+    cr_assert_eq(format->write(path, &sample.metadata, &flat, dtype), COLL_OK, "%s",
+                 base_last_error());
+    size_t count, expected_count;
+    char *written = folder_read(path, &count), *expected = make(&sample, version, &expected_count);
+    cr_assert_eq(count, expected_count);
+    cr_assert_eq(memcmp(written, expected, count), 0, "version %d", version);
+    free(written);
+    free(expected);
+  }
+}
+
+Test(llmc, there_is_no_float16_version) {
+  const train_format_t *format;
+  cr_assert_eq(train_format_for_path("model.bin", TRAIN_FLOAT16, &format), COLL_ERROR_INVALID);
+  cr_assert_str_eq(
+      base_last_error(),
+      "cannot write model.bin in float16: a model of llm.c stores float32 or bfloat16");
 }
 
 Test(llmc, rejects_bad_headers) {
