@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,10 +81,18 @@ coll_status_t train_metadata_check(const char *path, const train_metadata_t *sav
 /* jansson's integers are signed, so the upper half of uint64 values is stored as negative
  * numbers. */
 static json_t *position_to_json(const train_position_t *position) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)position->step, "micro_steps",
-                   (json_int_t)position->micro_steps, "tokens", (json_int_t)position->tokens,
-                   "sequences", (json_int_t)position->sequences, "seed",
-                   (json_int_t)position->seed);
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)position->step, "skipped",
+                   (json_int_t)position->skipped, "micro_steps", (json_int_t)position->micro_steps,
+                   "tokens", (json_int_t)position->tokens, "sequences",
+                   (json_int_t)position->sequences, "seed", (json_int_t)position->seed);
+}
+
+/* Adds the members "loss_scale" and "good_steps" to `root` if the run scales the loss. */
+static bool add_loss_scale(const train_loss_scale_t *loss_scale, json_t *root) {
+  if (loss_scale->scale == 0) return true;
+  return json_object_set_new(root, "loss_scale", json_real(loss_scale->scale)) == 0 &&
+         json_object_set_new(root, "good_steps",
+                             json_integer((json_int_t)loss_scale->good_steps)) == 0;
 }
 
 coll_status_t train_metadata_to_json(const train_metadata_t *metadata, char **text) {
@@ -103,7 +112,8 @@ coll_status_t train_metadata_to_json(const train_metadata_t *metadata, char **te
                            "position", position_to_json(&metadata->position), "precision",
                            train_policy_of(metadata->precision)->name, "moments", metadata->moments,
                            "settings", settings);
-  char *dumped = root != NULL ? json_dumps(root, JSON_INDENT(1)) : NULL;
+  bool complete = root != NULL && add_loss_scale(&metadata->loss_scale, root);
+  char *dumped = complete ? json_dumps(root, JSON_INDENT(1)) : NULL;
   json_decref(root);
   if (dumped == NULL) return base_fail(COLL_ERROR_MEMORY, "out of memory for the metadata");
   *text = dumped;
@@ -111,17 +121,34 @@ coll_status_t train_metadata_to_json(const train_metadata_t *metadata, char **te
 }
 
 static bool position_from_json(json_t *object, train_position_t *position) {
-  json_int_t step, micro_steps, tokens, sequences, seed;
-  if (json_unpack(object, "{s:I, s:I, s:I, s:I, s:I}", "step", &step, "micro_steps", &micro_steps,
-                  "tokens", &tokens, "sequences", &sequences, "seed", &seed) != 0) {
+  json_int_t step, skipped = 0, micro_steps, tokens, sequences, seed;
+  if (json_unpack(object, "{s:I, s?I, s:I, s:I, s:I, s:I}", "step", &step, "skipped", &skipped,
+                  "micro_steps", &micro_steps, "tokens", &tokens, "sequences", &sequences, "seed",
+                  &seed) != 0 ||
+      skipped < 0 || skipped > step) {
     return false;
   }
   *position = (train_position_t){.step = (uint64_t)step,
+                                 .skipped = (uint64_t)skipped,
                                  .micro_steps = (uint64_t)micro_steps,
                                  .tokens = (uint64_t)tokens,
                                  .sequences = (uint64_t)sequences,
                                  .seed = (uint64_t)seed};
   return true;
+}
+
+static bool loss_scale_from_json(json_t *root, train_loss_scale_t *loss_scale) {
+  double scale = 0;
+  json_int_t good_steps = 0;
+  if (json_unpack(root, "{s?F, s?I}", "loss_scale", &scale, "good_steps", &good_steps) != 0) {
+    return false;
+  }
+  int exponent;
+  bool power_of_2 = frexp(scale, &exponent) == 0.5;
+  *loss_scale = (train_loss_scale_t){scale, (uint64_t)good_steps};
+  if (scale == 0) return good_steps == 0;
+  return power_of_2 && scale >= TRAIN_LOSS_SCALE_MIN && scale <= TRAIN_LOSS_SCALE_MAX &&
+         good_steps >= 0;
 }
 
 static bool settings_from_json(json_t *object, train_metadata_t *metadata) {
@@ -150,6 +177,7 @@ static bool fields_from_json(json_t *root, train_metadata_t *metadata) {
   }
   metadata->moments = moments != 0;
   return position_from_json(position, &metadata->position) &&
+         loss_scale_from_json(root, &metadata->loss_scale) &&
          settings_from_json(settings, metadata);
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "libtrain/common/precision.h"
+#include "libtrain/loss_scale.h"
 #include "libtrain/model/layout.h"
 
 #define TRAIN_SETTINGS_MAX 32
@@ -17,7 +18,8 @@
 
 /* Progress of a run; all 0 at its beginning. */
 typedef struct train_position {
-  uint64_t step;        /* optimizer steps taken */
+  uint64_t step;        /* steps taken */
+  uint64_t skipped;     /* of these, steps that did not update the parameters (trainer.h) */
   uint64_t micro_steps; /* micro-batches in these steps, per rank */
   uint64_t tokens;      /* trained on, summed over all ranks */
   uint64_t sequences;   /* taken from the shuffled order; the index of the next one */
@@ -34,6 +36,7 @@ typedef struct train_metadata {
   train_model_config_t config;
   train_precision_t precision; /* of the run; files of every precision store float32 */
   train_position_t position;
+  train_loss_scale_t loss_scale; /* of the next step; scale 0: not stored, the run does not scale */
   bool moments; /* the optimizer's two moments are stored; otherwise they read as zeros */
   train_setting_t settings[TRAIN_SETTINGS_MAX];
   int setting_count;
