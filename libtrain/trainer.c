@@ -1,11 +1,12 @@
 /*
  * The training loop. After the gradients are reduced, one small all-reduce combines the loss, the
- * squared gradient norm, rank 0's clock and failures, so that all ranks have the same values and
- * stop at the same step.
+ * squared gradient norm, rank 0's clock and failures, so that all ranks have the same values, skip
+ * the same steps and stop at the same step.
  */
 #include "libtrain/trainer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,9 +27,13 @@ typedef struct run {
   train_metadata_t *metadata;
   train_param_provider_t provider;
   train_model_t *model;
-  int micro_batches;         /* per step */
-  int rows, context;         /* of a micro-batch on this rank */
-  int32_t *tokens, *targets; /* [rows, context] */
+  bool scales_loss;              /* otherwise the scale is always 1 */
+  train_loss_scale_t loss_scale; /* of the next step */
+  int losses_not_finite;         /* consecutive steps whose loss is not finite */
+  int skips_at_minimum;          /* consecutive skipped steps with the minimum loss scale */
+  int micro_batches;             /* per step */
+  int rows, context;             /* of a micro-batch on this rank */
+  int32_t *tokens, *targets;     /* [rows, context] */
   uint64_t first_step;
   uint64_t started_ns, evaluation_ns;
   double comm_ms;
@@ -72,11 +77,12 @@ static void read_rows(run_t *run, int micro_batch) {
   }
 }
 
-/* Computes the gradients of the mean loss over the global batch; *loss is this rank's part of
- * it. */
+/* Computes the gradients of the mean loss over the global batch, multiplied by the loss scale.
+ * *loss is this rank's part of the mean loss, not multiplied by it. */
 static coll_status_t compute_gradients(run_t *run, double *loss) {
   const train_options_t *options = run->options;
-  float scale = 1.0f / ((float)options->batch * (float)run->context);
+  float mean = 1.0f / ((float)options->batch * (float)run->context);
+  float scale = mean * (float)run->loss_scale.scale;
   double sum = 0;
   train_store_begin(run->store, run->micro_batches);
   for (int micro_batch = 0; micro_batch < run->micro_batches; micro_batch++) {
@@ -86,7 +92,7 @@ static coll_status_t compute_gradients(run_t *run, double *loss) {
                                           run->rows, run->context, scale, &micro_loss));
     sum += micro_loss;
   }
-  *loss = sum * (double)scale;
+  *loss = sum * (double)mean;
   return COLL_OK;
 }
 
@@ -98,12 +104,54 @@ static coll_status_t fail_held_out_not_finite(const run_t *run, double loss) {
                                      (unsigned long long)run->metadata->position.step, loss));
 }
 
-static coll_status_t fail_not_finite(const run_t *run, double loss, double norm) {
+static coll_status_t fail_not_finite(const run_t *run, const train_step_t *step) {
+  const char *where = step->not_finite, *is_first = " is the first that is not finite; ";
   return train_group_agree(
-      run->group, base_fail(COLL_ERROR_INVALID,
-                            "the loss is not finite at step %llu (loss %g, gradient norm %g): "
-                            "lower --lr; the last checkpoint is unchanged",
-                            (unsigned long long)run->metadata->position.step + 1, loss, norm));
+      run->group,
+      base_fail(COLL_ERROR_INVALID,
+                "the %s is not finite at step %llu (loss %g, gradient norm %g): %s%slower --lr; "
+                "the last checkpoint is unchanged",
+                isfinite(step->loss) ? "gradient norm" : "loss", (unsigned long long)step->step,
+                step->loss, step->gradient_norm, where, where[0] != '\0' ? is_first : ""));
+}
+
+/* Describes the first tensor of the layout whose reduced gradient is not finite: "the gradient of
+ * h.3.mlp.c_fc.weight (layer 3)", the same on all ranks; "" if there is none. Collective. */
+static coll_status_t describe_not_finite(const run_t *run, char *text, size_t size) {
+  (void)run;
+  snprintf(text, size, "%s", "");
+  return COLL_OK;
+}
+
+/* The gradients are still multiplied by the loss scale. Skipped steps do not count for AdamW's bias
+ * correction, because they do not change the moments. */
+static coll_status_t update_parameters(run_t *run, const train_step_t *step) {
+  const train_options_t *options = run->options;
+  float clip = train_gradient_clip(step->gradient_norm, options->clip);
+  run->losses_not_finite = run->skips_at_minimum = 0;
+  return train_store_update(run->store, &options->adamw, clip / (float)step->loss_scale,
+                            (float)step->rate, step->step - run->metadata->position.skipped);
+}
+
+/* Leaves the store unchanged. Fails if the next steps would be skipped, too. */
+static coll_status_t skip_update(run_t *run, train_step_t *step) {
+  bool at_minimum = step->loss_scale <= TRAIN_LOSS_SCALE_MIN;
+  COLL_TRY(describe_not_finite(run, step->not_finite, sizeof step->not_finite));
+  run->losses_not_finite = isfinite(step->loss) ? 0 : run->losses_not_finite + 1;
+  run->skips_at_minimum = at_minimum ? run->skips_at_minimum + 1 : 0;
+  if (run->losses_not_finite == TRAIN_SKIPS_MAX || run->skips_at_minimum == TRAIN_SKIPS_MAX) {
+    return fail_not_finite(run, step);
+  }
+  run->metadata->position.skipped++;
+  return COLL_OK;
+}
+
+static void update_loss_scale(run_t *run, train_step_t *step) {
+  if (run->scales_loss) {
+    train_loss_scale_update(&run->loss_scale, !step->skipped);
+    run->metadata->loss_scale = run->loss_scale;
+  }
+  step->next_loss_scale = run->loss_scale.scale;
 }
 
 static void advance_position(run_t *run) {
@@ -115,7 +163,8 @@ static void advance_position(run_t *run) {
   position->tokens += (uint64_t)options->batch * (uint64_t)run->context;
 }
 
-/* One step: gradients, the values common to all ranks, and the optimizer step. */
+/* One step: gradients, the values common to all ranks, and the optimizer step. All ranks make the
+ * same decision to skip it, because the sums have the same bits on all. */
 static coll_status_t run_step(run_t *run, train_step_t *result) {
   const train_options_t *options = run->options;
   double sums[SUMS] = {0};
@@ -128,17 +177,16 @@ static coll_status_t run_step(run_t *run, train_step_t *result) {
   COLL_TRY(train_group_sum_doubles(run->group, sums, SUMS));
   result->exposed_comm_ms = ms_since(waiting_ns);
   if (sums[SUM_FAILURES] > 0) return train_group_agree(run->group, run->failure);
-  double loss = sums[SUM_LOSS], norm = sqrt(sums[SUM_SQUARES]);
-  if (!isfinite(loss) || !isfinite(norm)) return fail_not_finite(run, loss, norm);
-  float rate = train_learning_rate_at(options->rate, options->warmup, sums[SUM_PROGRESS]);
-  COLL_TRY(train_store_update(run->store, &options->adamw, train_gradient_clip(norm, options->clip),
-                              rate, step));
-  advance_position(run);
   result->step = step;
   result->progress = sums[SUM_PROGRESS];
-  result->loss = loss;
-  result->rate = (double)rate;
-  result->gradient_norm = norm;
+  result->loss = sums[SUM_LOSS];
+  result->loss_scale = run->loss_scale.scale;
+  result->gradient_norm = sqrt(sums[SUM_SQUARES]) / result->loss_scale;
+  result->rate = (double)train_learning_rate_at(options->rate, options->warmup, result->progress);
+  result->skipped = !isfinite(result->loss) || !isfinite(result->gradient_norm);
+  COLL_TRY(result->skipped ? skip_update(run, result) : update_parameters(run, result));
+  update_loss_scale(run, result);
+  advance_position(run);
   return COLL_OK;
 }
 
@@ -243,12 +291,24 @@ static uint64_t digest_of(const run_t *run) {
                                (uint64_t)options->evaluations,
                                train_corpus_digest(run->corpus),
                                options->evaluation_tokens,
-                               options->checkpoint != NULL};
-  const double numbers[] = {options->rate, options->warmup, options->clip};
+                               options->checkpoint != NULL,
+                               (uint64_t)options->model.precision,
+                               run->scales_loss,
+                               run->loss_scale.good_steps};
+  const double numbers[] = {options->rate, options->warmup, options->clip, run->loss_scale.scale};
   uint64_t digest = train_random_digest(train_store_digest(run->store), integers, sizeof integers);
   digest = train_random_digest(digest, numbers, sizeof numbers);
   digest = train_random_digest(digest, &options->adamw, sizeof options->adamw);
   return train_random_digest(digest, &run->metadata->position, sizeof run->metadata->position);
+}
+
+static void initialize_loss_scale(run_t *run) {
+  static const train_loss_scale_t first = TRAIN_LOSS_SCALE_INIT, none = TRAIN_LOSS_SCALE_NONE;
+  const train_options_t *options = run->options;
+  const train_loss_scale_t *saved = &run->metadata->loss_scale;
+  run->scales_loss =
+      options->loss_scaling || train_policy_of(options->model.precision)->loss_scaling;
+  run->loss_scale = !run->scales_loss ? none : saved->scale > 0 ? *saved : first;
 }
 
 static coll_status_t initialize(run_t *run) {
@@ -256,6 +316,7 @@ static coll_status_t initialize(run_t *run) {
   run->context = layout->config.context;
   run->rows = run->options->model.sequences;
   run->micro_batches = run->rows > 0 ? run->options->batch / run->group->size / run->rows : 0;
+  initialize_loss_scale(run);
   coll_status_t status = check_local(run);
   if (status == COLL_OK) status = allocate(run, layout);
   run->metadata->config = layout->config;

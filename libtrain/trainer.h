@@ -25,6 +25,8 @@ typedef struct train_options {
   double warmup;               /* fraction of the run in which the learning rate rises, 0 to 1 */
   double clip;                 /* maximum global norm of the gradients */
   train_adamw_t adamw;
+  bool loss_scaling;          /* scale the loss dynamically (loss_scale.h) even if model.precision
+                               * does not require it; results are the same */
   int evaluations;            /* number of evaluations (and checkpoints), evenly distributed over
                                * the run; >= 1 */
   uint64_t evaluation_tokens; /* held-out tokens per evaluation */
@@ -38,6 +40,11 @@ typedef struct train_step {
   double progress; /* fraction of the run, 0 to 1 */
   double loss;     /* nats per token over the global batch */
   double rate, gradient_norm;
+  bool skipped;        /* loss or gradient norm is not finite: nothing was updated */
+  char not_finite[96]; /* of a skipped step: the first tensor whose gradient is not finite, "the
+                        * gradient of h.3.mlp.c_fc.weight (layer 3)"; "" if there is none */
+  double loss_scale;   /* of this step; 1 without loss scaling */
+  double next_loss_scale;
   double tokens_per_s; /* over all ranks, since the run started, without evaluations */
   double ms;           /* duration of the step */
   /* This rank's communication time: without overlap, measured in the run's second step (0 before),
@@ -60,10 +67,20 @@ typedef struct train_result {
 } train_result_t;
 
 /* Trains the model in the store, starting from metadata->position, until the run ends. Updates the
- * position; its seed determines the data order. Checkpoints contain the store and the metadata. On
- * failure all ranks return an error, with the message on one of them (see train_group_agree):
- * invalid options, ranks with different options, a loss that is not finite (COLL_ERROR_INVALID, the
- * last good checkpoint is kept), a checkpoint that cannot be written. */
+ * position, whose seed determines the data order, and the loss scale. Checkpoints contain the store
+ * and the metadata.
+ *
+ * All ranks skip a step whose loss or gradient norm is not finite: parameters and moments keep
+ * their bits, the optimizer does not count the step, but its data are used up. The run ends with
+ * COLL_ERROR_INVALID after TRAIN_SKIPS_MAX consecutive skipped steps that a smaller loss scale
+ * cannot help: the loss itself is not finite, or there is no loss scaling, or its scale is at the
+ * minimum. The last checkpoint is kept.
+ *
+ * On failure all ranks return an error, with the message on one of them (see train_group_agree):
+ * the one above, invalid options, ranks with different options, a checkpoint that cannot be
+ * written. */
+#define TRAIN_SKIPS_MAX 3
+
 coll_status_t train_run(const train_options_t *options, const train_corpus_t *corpus,
                         const train_group_t *group, const train_observer_t *observer,
                         train_store_t *store, train_metadata_t *metadata, train_result_t *result);

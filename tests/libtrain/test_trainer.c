@@ -1,196 +1,16 @@
 /*
- * The training loop on ranks that are threads of the test: equal losses for any number of ranks,
- * identical bits on all ranks, resuming, and common failure.
+ * The training loop on several ranks: equal losses for any number of ranks, identical bits on all
+ * ranks, resuming, and common failure.
  */
-#include <coll.h>
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/status.h"
-#include "folder.h"
-#include "harness/harness.h"
-#include "libtrain/files/model_file.h"
 #include "libtrain/model/sample.h"
-#include "libtrain/trainer.h"
+#include "trainer_jobs.h"
 
-#define RANKS_MAX 4
-#define TIMEOUT_MS 120000
-#define STEPS 40
-#define STEPS_MAX 150
-
-static const train_model_config_t config = {
-    .vocabulary = 256, .context = 16, .layers = 2, .heads = 2, .width = 32};
-
-static folder_t folder;
-static train_corpus_t corpus;
-
-/* Learnable text: words in a fixed cycle with some noise between them. */
-static void setup(void) {
-  static const char *const words[] = {"static ", "int ", "x", "= ", "42;\n"};
-  static uint16_t tokens[2][4000];
-  static train_shard_t shards[2];
-  for (int split = 0; split < 2; split++) {
-    size_t count = 0;
-    for (unsigned i = 0; count + 16 < sizeof tokens[0] / sizeof tokens[0][0]; i++) {
-      for (const char *descriptor = words[i % 5]; *descriptor != '\0'; descriptor++) {
-        tokens[split][count++] = (uint8_t)*descriptor;
-      }
-      if (i % 5 == 2) tokens[split][count++] = (uint16_t)('0' + (i * i / 7 + (unsigned)split) % 10);
-    }
-    shards[split] = (train_shard_t){.tokens = tokens[split], .count = count, .name = "a test"};
-    *(split == 0 ? &corpus.training : &corpus.held_out) = (train_dataset_t){
-        .shards = &shards[split], .shard_count = 1, .count = count, .vocabulary = 256};
-  }
-  corpus.shards = shards;
-  corpus.shard_count = 2;
-  folder_make(&folder);
-}
-
-static void teardown(void) {
-  folder_remove(&folder);
-}
-
-TestSuite(trainer, .init = setup, .fini = teardown);
-
-static train_options_t usual_options(void) {
-  return (train_options_t){.steps = STEPS,
-                           .batch = 8,
-                           .rate = 3e-3,
-                           .warmup = 0.1,
-                           .clip = 1,
-                           .adamw = TRAIN_ADAMW_INIT,
-                           .evaluations = 2,
-                           .evaluation_tokens = 1024};
-}
-
-/* Inputs and results of one rank. */
-typedef struct job {
-  coll_comm_t comm;
-  train_options_t options;
-  train_store_options_t store_options;
-  int micro_batches;
-  const char *resume; /* NULL: a new model */
-  coll_status_t status;
-  char message[512];
-  float losses[STEPS_MAX];
-  train_metadata_t metadata;
-  train_layout_t *layout;
-  train_store_t *store;
-  float *parameters; /* all of them, at the end */
-  train_result_t result;
-  const char *copy; /* hard link to the checkpoint made halfway through the run */
-  bool copied;
-} job_t;
-
-static void on_step(void *context, const train_step_t *step) {
-  job_t *job = context;
-  job->losses[step->step - 1] = (float)step->loss;
-}
-
-static void on_evaluation(void *context, const train_step_t *step,
-                          const train_evaluation_t *evaluation) {
-  job_t *job = context;
-  (void)evaluation;
-  if (job->copy != NULL && step->progress < 1) {
-    job->copied = link(job->options.checkpoint, job->copy) == 0;
-  }
-}
-
-/* Creates the store and initializes it, from a seed or a checkpoint. */
-static coll_status_t open_store(job_t *job, const train_group_t *group) {
-  if (job->resume == NULL) {
-    COLL_TRY(train_layout_create(&config, &job->layout));
-    COLL_TRY(train_store_create(job->layout, group, &job->store_options, &job->store));
-    return train_store_initialize(job->store, 11);
-  }
-  train_model_file_t *file;
-  COLL_TRY(train_model_file_open(job->resume, &file));
-  job->metadata.position = file->metadata.position;
-  coll_status_t status = train_layout_create(&file->metadata.config, &job->layout);
-  if (status == COLL_OK) {
-    status = train_store_create(job->layout, group, &job->store_options, &job->store);
-  }
-  if (status == COLL_OK) status = train_store_load(job->store, &file->flat);
-  train_model_file_close(file);
-  return status;
-}
-
-static coll_status_t run_rank(job_t *job) {
-  train_group_t group;
-  COLL_TRY(train_group_init(job->comm, &group));
-  job->options.model.sequences = job->options.batch / group.size / job->micro_batches;
-  COLL_TRY(open_store(job, &group));
-  const train_observer_t observer = {on_step, on_evaluation, job};
-  COLL_TRY(train_run(&job->options, &corpus, &group, &observer, job->store, &job->metadata,
-                     &job->result));
-  const train_flat_t flat = train_store_flat(job->store);
-  job->parameters = malloc(job->layout->parameter_count * sizeof(float));
-  return flat.read(flat.context, TRAIN_PARAMETERS, 0, job->layout->parameter_count,
-                   job->parameters);
-}
-
-static int rank_body(int rank, int size, void *context) {
-  job_t *job = (job_t *)context + rank;
-  (void)size;
-  job->status = run_rank(job);
-  if (job->status != COLL_OK) {
-    snprintf(job->message, sizeof job->message, "%s", base_last_error());
-  }
-  return 0;
-}
-
-/* Runs jobs[size] as the ranks of one communicator. */
-static void run_jobs(int size, job_t *jobs) {
-  coll_comm_t comms[RANKS_MAX];
-  harness_result_t result;
-  cr_assert_eq(coll_comm_create_local(size, comms), COLL_OK, "%s", coll_last_error(NULL));
-  for (int rank = 0; rank < size; rank++) jobs[rank].comm = comms[rank];
-  cr_assert(harness_run_threads(size, TIMEOUT_MS, rank_body, jobs, &result), "%s", result.text);
-  for (int rank = 0; rank < size; rank++) train_store_destroy(jobs[rank].store);
-  for (int rank = 0; rank < size; rank++) coll_comm_destroy(comms[rank]);
-}
-
-static void free_jobs(int size, job_t *jobs) {
-  for (int rank = 0; rank < size; rank++) {
-    free(jobs[rank].parameters);
-    train_layout_destroy(jobs[rank].layout);
-  }
-}
-
-static void start_jobs(int size, job_t *jobs) {
-  for (int rank = 0; rank < size; rank++) {
-    jobs[rank] = (job_t){.options = usual_options(),
-                         .store_options = TRAIN_STORE_OPTIONS_INIT,
-                         .micro_batches = 1,
-                         .metadata.position.seed = 3};
-  }
-}
-
-static void check_all_ok(int size, const job_t *jobs) {
-  for (int rank = 0; rank < size; rank++) {
-    cr_assert_eq(jobs[rank].status, COLL_OK, "rank %d: %s", rank, jobs[rank].message);
-  }
-}
-
-/* Checks that all ranks failed, and that exactly one has a message, which contains `words`. */
-static void check_all_failed(int size, const job_t *jobs, const char *words) {
-  int sentences = 0;
-  for (int rank = 0; rank < size; rank++) {
-    cr_assert_neq(jobs[rank].status, COLL_OK, "rank %d of %d succeeded", rank, size);
-    if (jobs[rank].message[0] == '\0') continue;
-    sentences++;
-    cr_assert(strstr(jobs[rank].message, words), "rank %d: %s", rank, jobs[rank].message);
-  }
-  cr_assert_eq(sentences, 1);
-}
-
-static bool same_parameters(const job_t *a, const job_t *b) {
-  return memcmp(a->parameters, b->parameters, a->layout->parameter_count * sizeof(float)) == 0;
-}
+TestSuite(trainer, .init = trainer_setup, .fini = trainer_teardown);
 
 static void check_close(double one, double other, const char *what, int size) {
   cr_assert_float_eq(one, other, 1e-4 * fabs(one), "%s on %d ranks: %g, on one: %g", what, size,
@@ -255,7 +75,7 @@ Test(trainer, ranks_without_windows_take_part_in_evaluation) {
   run_jobs(4, jobs);
   check_all_ok(4, jobs);
   for (int rank = 0; rank < 4; rank++) {
-    cr_assert_eq(jobs[rank].result.held_out.tokens, (uint64_t)config.context);
+    cr_assert_eq(jobs[rank].result.held_out.tokens, (uint64_t)trainer_config.context);
     cr_assert_eq(jobs[rank].result.held_out.loss, jobs[0].result.held_out.loss);
   }
   free_jobs(4, jobs);
@@ -279,8 +99,9 @@ Test(trainer, step_reports_communication_time) {
 
 Test(trainer, resuming_gives_the_same_result_as_one_run) {
   static job_t jobs[2], resumed[2]; /* different stages before and after */
-  const char *whole = folder_path(&folder, "whole"), *half = folder_path(&folder, "half");
-  const char *second = folder_path(&folder, "second");
+  const char *whole = folder_path(&trainer_folder, "whole"),
+             *half = folder_path(&trainer_folder, "half");
+  const char *second = folder_path(&trainer_folder, "second");
   start_jobs(2, jobs);
   start_jobs(2, resumed);
   for (int rank = 0; rank < 2; rank++) {
@@ -354,19 +175,20 @@ static void check_token_fails_all(const train_dataset_t *dataset, size_t at, con
 }
 
 Test(trainer, invalid_token_fails_all_ranks) {
-  check_token_fails_all(&corpus.training, 1000,
+  check_token_fails_all(&trainer_corpus.training, 1000,
                         "a test: token 300 at 1000 is beyond the vocabulary");
 }
 
 Test(trainer, invalid_held_out_token_fails_all_ranks) {
-  check_token_fails_all(&corpus.held_out, 0, "a test: token 300 at 0 is beyond the vocabulary");
+  check_token_fails_all(&trainer_corpus.held_out, 0,
+                        "a test: token 300 at 0 is beyond the vocabulary");
 }
 
 Test(trainer, unwritable_checkpoint_fails_all_ranks_before_the_first_step) {
   static job_t jobs[2];
   start_jobs(2, jobs);
   for (int rank = 0; rank < 2; rank++) {
-    jobs[rank].options.checkpoint = folder_path(&folder, "missing/model");
+    jobs[rank].options.checkpoint = folder_path(&trainer_folder, "missing/model");
   }
   run_jobs(2, jobs);
   check_all_failed(2, jobs, "cannot write");
@@ -376,8 +198,8 @@ Test(trainer, unwritable_checkpoint_fails_all_ranks_before_the_first_step) {
 
 Test(trainer, nan_loss_keeps_the_last_checkpoint) {
   static job_t jobs[2];
-  const char *path = folder_path(&folder, "model");
-  folder_write(&folder, "model", "good", 4);
+  const char *path = folder_path(&trainer_folder, "model");
+  folder_write(&trainer_folder, "model", "good", 4);
   start_jobs(2, jobs);
   for (int rank = 0; rank < 2; rank++) {
     jobs[rank].options.rate = 1e30;
