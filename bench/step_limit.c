@@ -1,7 +1,5 @@
 /*
- * Each product is measured in two ways, both with its factors in the cache if they fit: in tiles on
- * the thread pool, as in training, and as one call with OpenBLAS's own threads. The faster one
- * counts.
+ * Each product is measured alone with train_gemm_run, with its factors in the cache if they fit.
  */
 #include "bench/step_limit.h"
 
@@ -10,13 +8,14 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "libtrain/ops/blas.h"
 #include "libtrain/ops/gemm.h"
 
 #define TRY_NS UINT64_C(60000000) /* duration of each measurement */
 #define MIN_TRIES 5
 #define MEMORY_TRIES 5
 #define ADAMW_STREAMS 4
+#define UPDATE_PASSES 7       /* of update_run over arrays of floats */
+#define SQUARE 1536           /* of the product whose rate is reported */
 #define RUN ((size_t)1 << 16) /* elements per task */
 #define LANES 32              /* concurrent sums */
 
@@ -28,6 +27,18 @@ typedef struct product {
 } product_t;
 
 enum { LAYER_PRODUCTS = 12, PRODUCTS = LAYER_PRODUCTS + 3 };
+
+typedef struct limit {
+  product_t products[PRODUCTS];
+  double product_ms[PRODUCTS]; /* of one product */
+  double norm_bytes, norm_ms, update_bytes, update_ms;
+} limit_t;
+
+static double total_ms(const limit_t *limit) {
+  double sum = limit->norm_ms + limit->update_ms;
+  for (int i = 0; i < PRODUCTS; i++) sum += limit->product_ms[i] * limit->products[i].times;
+  return sum;
+}
 
 /* Adds the three products of a linear layer: forward, input gradient, weight gradient. */
 static void add_linear(const char *const names[3], int times, int rows, int in, int out,
@@ -71,21 +82,24 @@ static double gflops(const product_t *product, double ms) {
 }
 
 /* The minimum time of the product. */
-static coll_status_t try_product(const product_t *product, train_pool_t *pool, double *ms) {
+static coll_status_t try_product(const product_t *product, train_pool_t *pool, train_dtype_t dtype,
+                                 double *ms) {
   size_t rows = (size_t)product->rows, columns = (size_t)product->columns;
   size_t depth = (size_t)product->depth, a = rows * depth, b = depth * columns;
   void *memory;
   COLL_TRY(base_alloc(a + b + rows * columns, sizeof(float), "a product", &memory));
   float *floats = memory;
   for (size_t i = 0; i < a + b; i++) floats[i] = (float)(i % 7) - 3.0f;
+  train_dtype_narrow(dtype, floats, a + b, floats);
   const train_product_t timed = {
       .rows = product->rows,
       .columns = product->columns,
       .depth = product->depth,
+      .dtype = dtype,
       .a = floats,
       .a_stride = product->a_transposed ? product->rows : product->depth,
       .a_transposed = product->a_transposed,
-      .b = floats + a,
+      .b = train_dtype_const_at(dtype, floats, a),
       .b_stride = product->b_transposed ? product->depth : product->columns,
       .b_transposed = product->b_transposed,
       .out = floats + a + b,
@@ -98,11 +112,9 @@ static coll_status_t try_product(const product_t *product, train_pool_t *pool, d
   return status;
 }
 
-static double print_product(const product_t *product, double product_ms) {
-  double ms = product_ms * product->times;
-  printf("%-22s %5d %6d %7d %6d %9.1f %8.1f\n", product->name, product->times, product->rows,
-         product->columns, product->depth, gflops(product, product_ms), ms);
-  return ms;
+static void print_product(FILE *out, const product_t *product, double ms) {
+  fprintf(out, "%-22s %5d %6d %7d %6d %9.1f %8.1f\n", product->name, product->times, product->rows,
+          product->columns, product->depth, gflops(product, ms), ms * product->times);
 }
 
 /* ---- memory ---- */
@@ -129,7 +141,7 @@ static void read_run(void *context, int task, int thread) {
   for (int lane = 0; lane < LANES; lane++) s->sums[task] += lanes[lane];
 }
 
-/* The memory traffic of AdamW: reads four arrays, writes three. */
+/* The memory traffic of AdamW in float32: reads four arrays, writes three. */
 static void update_run(void *context, int task, int thread) {
   const streams_t *s = context;
   const float *from = s->arrays[0];
@@ -169,27 +181,60 @@ static coll_status_t try_memory(const train_layout_t *layout, train_pool_t *pool
   return COLL_OK;
 }
 
-static void print_memory(const char *name, double megabytes, double ms) {
-  printf("%-22s %8.1f MB at %5.1f GB/s %19s %8.1f\n", name, megabytes, megabytes / ms, "", ms);
+/* ---- the limit ---- */
+
+/* Bytes that AdamW reads and writes: gradients, parameters twice, both moments twice, and the
+ * rounded copy of the parameters if there is one. */
+static double update_bytes(const train_layout_t *layout, train_precision_t precision) {
+  const train_dtype_t *stored = train_policy_of(precision)->stored;
+  size_t bytes = train_dtype_bytes(stored[TRAIN_KIND_GRADIENTS]) +
+                 2 * train_dtype_bytes(stored[TRAIN_KIND_PARAMETERS]) +
+                 4 * train_dtype_bytes(stored[TRAIN_KIND_MOMENTS]);
+  if (train_precision_copies_weights(precision)) {
+    bytes += train_dtype_bytes(stored[TRAIN_KIND_WEIGHTS]);
+  }
+  return (double)layout->parameter_count * (double)bytes;
 }
 
-coll_status_t step_limit_print(const train_layout_t *layout, int rows, train_pool_t *pool,
-                               double *limit_ms) {
-  product_t products[PRODUCTS];
-  double product_ms[PRODUCTS], read_ms, update_ms;
-  double megabytes = (double)layout->parameter_count * sizeof(float) * 1e-6;
-  list_products(&layout->config, rows, products);
+static void print_memory(FILE *out, const char *name, double bytes, double ms) {
+  fprintf(out, "%-22s %8.1f MB at %5.1f GB/s %19s %8.1f\n", name, bytes * 1e-6, bytes * 1e-6 / ms,
+          "", ms);
+}
+
+static void print_limit(FILE *out, const limit_t *limit) {
+  fprintf(out, "%-22s %5s %6s %7s %6s %9s %8s\n", "lower bound of a step", "times", "rows",
+          "columns", "depth", "GFLOP/s", "ms");
+  for (int i = 0; i < PRODUCTS; i++) print_product(out, &limit->products[i], limit->product_ms[i]);
+  print_memory(out, "gradient norm", limit->norm_bytes, limit->norm_ms);
+  print_memory(out, "AdamW", limit->update_bytes, limit->update_ms);
+  fprintf(out, "%-22s %50.1f\n", "total", total_ms(limit));
+}
+
+coll_status_t step_limit_measure(const train_layout_t *layout, int rows, train_pool_t *pool,
+                                 train_precision_t precision, FILE *out, double *limit_ms) {
+  limit_t limit;
+  train_dtype_t dtype = train_precision_stored(precision, TRAIN_KIND_WEIGHTS);
+  double read_ms, update_ms, floats = (double)layout->parameter_count * sizeof(float);
+  list_products(&layout->config, rows, limit.products);
   for (int i = 0; i < PRODUCTS; i++) {
-    COLL_TRY(try_product(&products[i], pool, &product_ms[i]));
+    COLL_TRY(try_product(&limit.products[i], pool, dtype, &limit.product_ms[i]));
   }
   COLL_TRY(try_memory(layout, pool, &read_ms, &update_ms));
-  printf("%-22s %5s %6s %7s %6s %9s %8s\n", "lower bound of a step", "times", "rows", "columns",
-         "depth", "GFLOP/s", "ms");
-  double sum = read_ms + update_ms;
-  for (int i = 0; i < PRODUCTS; i++) sum += print_product(&products[i], product_ms[i]);
-  print_memory("gradient norm", megabytes, read_ms);
-  print_memory("AdamW", 7 * megabytes, update_ms);
-  printf("%-22s %50.1f\n", "total", sum);
-  *limit_ms = sum;
+  limit.norm_bytes =
+      (double)layout->parameter_count *
+      (double)train_dtype_bytes(train_precision_stored(precision, TRAIN_KIND_GRADIENTS));
+  limit.norm_ms = read_ms * limit.norm_bytes / floats;
+  limit.update_bytes = update_bytes(layout, precision);
+  limit.update_ms = update_ms * limit.update_bytes / (UPDATE_PASSES * floats);
+  *limit_ms = total_ms(&limit);
+  if (out != NULL) print_limit(out, &limit);
+  return COLL_OK;
+}
+
+coll_status_t step_product_rate(train_pool_t *pool, train_dtype_t dtype, double *flops) {
+  static const product_t square = {"square", 1, SQUARE, SQUARE, SQUARE, false, true};
+  double ms;
+  COLL_TRY(try_product(&square, pool, dtype, &ms));
+  *flops = 1e9 * gflops(&square, ms);
   return COLL_OK;
 }

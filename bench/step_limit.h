@@ -1,17 +1,24 @@
 /*
  * A lower bound for the time of a GPT-2 training step on this machine: the matrix products, each at
- * the rate that it reaches alone, plus the memory traffic of gradient norm
- * and AdamW at the bandwidth of all threads. Everything else counts as free.
+ * the rate that it reaches alone, plus the memory traffic of gradient norm and AdamW at the
+ * bandwidth of all threads. Everything else counts as free.
  */
 #ifndef BENCH_STEP_LIMIT_H
 #define BENCH_STEP_LIMIT_H
 
+#include <stdio.h>
+
+#include "libtrain/common/precision.h"
 #include "libtrain/model/layout.h"
 #include "libtrain/ops/pool.h"
 
-/* Measures for several seconds and prints the parts to standard output. *limit_ms is their sum for
- * `rows` tokens (sequences times length) on one rank. COLL_ERROR_MEMORY. */
-coll_status_t step_limit_print(const train_layout_t *layout, int rows, train_pool_t *pool,
-                               double *limit_ms);
+/* Measures for several seconds; *limit_ms is the sum of the parts for `rows` tokens (sequences
+ * times length) on one rank. Prints the parts to `out` unless it is NULL. COLL_ERROR_MEMORY. */
+coll_status_t step_limit_measure(const train_layout_t *layout, int rows, train_pool_t *pool,
+                                 train_precision_t precision, FILE *out, double *limit_ms);
+
+/* The rate in FLOP/s of one large square matrix product with factors of that type on all threads,
+ * the best of several. COLL_ERROR_MEMORY. */
+coll_status_t step_product_rate(train_pool_t *pool, train_dtype_t dtype, double *flops);
 
 #endif

@@ -28,6 +28,20 @@ ok "a batch that the ranks cannot divide"
   [ "$(grep -c '^ *.*gradient  ' "$dir/out")" = 10 ] && grep -q '^total' "$dir/out"
 ok "the limit names every product"
 
+"$step" --preset mini --batch 2 --length 16 --precision float32 --steps 2 --json --text "$0" \
+  --save "$dir/weights/" >"$dir/out" &&
+  grep -q '"precision":"float32"' "$dir/out" && grep -q '"losses":\[[0-9.]*,[0-9.]*,[0-9.]*\]' \
+  "$dir/out" && [ -s "$dir/weights/model.safetensors" ] &&
+  ! "$step" $tiny --precision float31 2>"$dir/err" && grep -q 'bf16-pure' "$dir/err"
+ok "precision, losses on a text, and the weights they started from"
+
+printf 'steps 2\nsteps 1\nlimit\n' | "$step" $tiny --threads 1 --serve >"$dir/out" &&
+  grep -q '^{"ms":\[[0-9.]*,[0-9.]*\]}$' "$dir/out" &&
+  grep -q '^{"ms":\[[0-9.]*\]}$' "$dir/out" && grep -q '^{"limit_ms":[0-9.]*}$' "$dir/out" &&
+  ! echo stop | "$step" $tiny --threads 1 --serve >"$dir/out" 2>"$dir/err" &&
+  grep -q 'unknown request' "$dir/err"
+ok "steps and limits on request"
+
 ! "$step" $tiny --threads 1 --limit --json >"$dir/out" 2>"$dir/err" && [ ! -s "$dir/out" ] &&
   grep -q -e '--limit needs a single rank and no --json' "$dir/err" &&
   ! "$collrun" -n 2 "$step" $tiny --limit >"$dir/out" 2>"$dir/err" && [ ! -s "$dir/out" ] &&
