@@ -105,14 +105,17 @@ static coll_status_t fail_held_out_not_finite(const run_t *run, double loss) {
 }
 
 static coll_status_t fail_not_finite(const run_t *run, const train_step_t *step) {
-  const char *where = step->not_finite, *is_first = " is the first that is not finite; ";
+  char where[sizeof step->not_finite + 40] = "";
+  if (step->not_finite[0] != '\0') {
+    snprintf(where, sizeof where, "%s is the first that is not finite; ", step->not_finite);
+  }
   return train_group_agree(
       run->group,
       base_fail(COLL_ERROR_INVALID,
-                "the %s is not finite at step %llu (loss %g, gradient norm %g): %s%slower --lr; "
+                "the %s is not finite at step %llu (loss %g, gradient norm %g): %slower --lr; "
                 "the last checkpoint is unchanged",
                 isfinite(step->loss) ? "gradient norm" : "loss", (unsigned long long)step->step,
-                step->loss, step->gradient_norm, where, where[0] != '\0' ? is_first : ""));
+                step->loss, step->gradient_norm, where));
 }
 
 /* Describes the first tensor of the layout whose reduced gradient is not finite: "the gradient of
@@ -163,6 +166,11 @@ static void advance_position(run_t *run) {
   position->tokens += (uint64_t)options->batch * (uint64_t)run->context;
 }
 
+/* printf shows the sign of a NaN, which has no meaning. */
+static double without_nan_sign(double value) {
+  return isnan(value) ? (double)NAN : value;
+}
+
 /* One step: gradients, the values common to all ranks, and the optimizer step. All ranks make the
  * same decision to skip it, because the sums have the same bits on all. */
 static coll_status_t run_step(run_t *run, train_step_t *result) {
@@ -179,9 +187,9 @@ static coll_status_t run_step(run_t *run, train_step_t *result) {
   if (sums[SUM_FAILURES] > 0) return train_group_agree(run->group, run->failure);
   result->step = step;
   result->progress = sums[SUM_PROGRESS];
-  result->loss = sums[SUM_LOSS];
+  result->loss = without_nan_sign(sums[SUM_LOSS]);
   result->loss_scale = run->loss_scale.scale;
-  result->gradient_norm = sqrt(sums[SUM_SQUARES]) / result->loss_scale;
+  result->gradient_norm = without_nan_sign(sqrt(sums[SUM_SQUARES])) / result->loss_scale;
   result->rate = (double)train_learning_rate_at(options->rate, options->warmup, result->progress);
   result->skipped = !isfinite(result->loss) || !isfinite(result->gradient_norm);
   COLL_TRY(result->skipped ? skip_update(run, result) : update_parameters(run, result));

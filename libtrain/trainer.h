@@ -66,6 +66,8 @@ typedef struct train_result {
   train_evaluation_t held_out; /* at the end of the run */
 } train_result_t;
 
+#define TRAIN_SKIPS_MAX 3
+
 /* Trains the model in the store, starting from metadata->position, until the run ends. Updates the
  * position, whose seed determines the data order, and the loss scale. Checkpoints contain the store
  * and the metadata.
@@ -79,8 +81,6 @@ typedef struct train_result {
  * On failure all ranks return an error, with the message on one of them (see train_group_agree):
  * the one above, invalid options, ranks with different options, a checkpoint that cannot be
  * written. */
-#define TRAIN_SKIPS_MAX 3
-
 coll_status_t train_run(const train_options_t *options, const train_corpus_t *corpus,
                         const train_group_t *group, const train_observer_t *observer,
                         train_store_t *store, train_metadata_t *metadata, train_result_t *result);

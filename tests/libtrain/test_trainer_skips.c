@@ -116,6 +116,22 @@ Test(trainer_skips, run_ends_if_the_loss_stays_nan) {
   check_ends(2, jobs, "the loss is not finite at step 32 (loss nan, gradient norm ");
 }
 
+Test(trainer_skips, only_consecutive_skipped_steps_end_the_run) {
+  static const fault_kind_t kinds[] = {FAULT_GRADIENT, FAULT_LOSS};
+  for (int i = 0; i < 2; i++) {
+    static job_t jobs[2];
+    start_faulty_jobs(2, jobs, kinds[i], 2, STEPS);
+    for (int rank = 0; rank < 2; rank++) {
+      jobs[rank].fault.row = TRAIN_SKIPS_MAX - 1;
+      jobs[rank].options.loss_scaling = kinds[i] == FAULT_LOSS;
+    }
+    run_jobs(2, jobs);
+    check_all_ok(2, jobs);
+    cr_assert_eq(jobs[0].metadata.position.skipped, 26);
+    free_jobs(2, jobs);
+  }
+}
+
 Test(trainer_skips, loss_scaling_does_not_change_float32_results) {
   static job_t plain[2], scaled[2];
   start_jobs(2, plain);

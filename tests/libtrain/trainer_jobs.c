@@ -108,8 +108,9 @@ static _Thread_local const job_t *running;
 static bool is_faulty(fault_kind_t kind) {
   const fault_t *fault = &running->fault;
   uint64_t step = running->metadata.position.step + 1;
-  return fault->kind == kind && fault->rank == running->rank && step >= fault->first &&
-         step <= fault->last;
+  if (fault->kind != kind || fault->rank != running->rank) return false;
+  if (step < fault->first || step > fault->last) return false;
+  return fault->row == 0 || (step - fault->first) % (fault->row + 1) < fault->row;
 }
 
 static void faulty_linear_backward(const train_exec_t *exec, const train_linear_t *linear,
@@ -128,7 +129,8 @@ static double faulty_classifier(const train_exec_t *exec, const void *in, const 
                                 float scale, bool overwrite, void *d_in, float *d_table) {
   double loss = train_ops_host.classifier(exec, in, table, targets, rows, width, classes, scale,
                                           overwrite, d_in, d_table);
-  return is_faulty(FAULT_LOSS) ? (double)NAN : loss;
+  bool training = d_in != NULL;
+  return training && is_faulty(FAULT_LOSS) ? (double)NAN : loss;
 }
 
 static coll_status_t run_rank(job_t *job) {
@@ -190,7 +192,7 @@ void start_jobs(int size, job_t *jobs) {
 void start_faulty_jobs(int size, job_t *jobs, fault_kind_t kind, uint64_t first, uint64_t last) {
   start_jobs(size, jobs);
   for (int rank = 0; rank < size; rank++) {
-    jobs[rank].fault = (fault_t){kind, size - 1, first, last};
+    jobs[rank].fault = (fault_t){kind, size - 1, first, last, 0};
   }
 }
 

@@ -22,12 +22,13 @@ extern train_corpus_t trainer_corpus;
 void trainer_setup(void);
 void trainer_teardown(void);
 
-/* A fault in the computation of one rank: what is not finite, and from which step to which. */
+/* A fault in the computation of one rank: what is not finite, and from which step to which. If
+ * `row` is not 0, every `row` faulty steps are followed by one without a fault. */
 typedef enum fault_kind { FAULT_NONE, FAULT_GRADIENT, FAULT_LOSS } fault_kind_t;
 typedef struct fault {
   fault_kind_t kind;
   int rank;
-  uint64_t first, last;
+  uint64_t first, last, row;
 } fault_t;
 
 /* Inputs and results of one rank. */
