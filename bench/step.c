@@ -39,9 +39,9 @@ static coll_status_t take_steps(const settings_t *settings, step_rank_t *rank,
 static coll_status_t save_weights(const char *path, step_rank_t *rank) {
   const train_format_t *format;
   const train_metadata_t metadata = {.config = rank->layout->config};
-  COLL_TRY(train_format_for_path(path, &format));
+  COLL_TRY(train_format_for_path(path, TRAIN_FLOAT32, &format));
   const train_flat_t flat = train_store_flat(rank->store);
-  return format->write(path, &metadata, &flat);
+  return format->write(path, &metadata, &flat, TRAIN_FLOAT32);
 }
 
 /* ---- output ---- */
