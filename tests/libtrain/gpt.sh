@@ -300,8 +300,11 @@ ok "a log or curve that cannot be written"
 (trap '' XFSZ && ulimit -f 10000 && rejects 'cannot write big.ckpt: File too large' \
   train --data text --layers 3 --steps 2 --out big.ckpt)
 ok "a checkpoint that does not fit on the disk"
-rejects 'the loss is not finite' train --data text --lr 1e30 --steps 200
-ok "a loss that is not a number"
+rejects 'the loss is not finite at step 4' train --data text --lr 1e30 --steps 200 \
+  --log nan.jsonl &&
+  [ "$(grep -c '^step [23]: skipped, loss is nan$' err)" = 2 ] &&
+  [ "$(grep -c '"loss":null.*"skipped":true' nan.jsonl)" = 2 ]
+ok "a loss that is not a number: two steps are skipped, the third ends the run"
 cp one.ckpt nan.ckpt
 rejects 'the held-out loss is not finite after step 1' train --data text --lr 1e30 \
   --steps 1 --evals 1 --warmup 0 --clip 1 --log nan.jsonl --out nan.ckpt && cmp one.ckpt nan.ckpt

@@ -4,6 +4,7 @@
  */
 #include "tools/gpt/logger.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,8 @@ struct gpt_logger {
   bool is_rank_0;
   uint64_t peak_footprint; /* maximum measured on this rank */
   base_progress_t progress;
-  double done; /* fraction of the run, 0 to 1 */
+  double done;            /* fraction of the run, 0 to 1 */
+  uint64_t skipped_steps; /* of this run */
   char note[128];
   train_json_log_t *log; /* NULL if not requested; also events */
   train_events_t *events;
@@ -58,6 +60,11 @@ static void log_scalars(gpt_logger_t *logger, uint64_t step, const train_scalar_
                         size_t count) {
   if (logger->events == NULL || logger->failure != COLL_OK) return;
   report_failure(logger, train_events_write(logger->events, step, scalars, count));
+}
+
+/* A number of the log; null if it is not finite, which JSON cannot represent. */
+static json_t *number_or_null(double value) {
+  return isfinite(value) ? json_real(value) : json_null();
 }
 
 /* ---- setup ---- */
@@ -183,6 +190,22 @@ static void write_note(gpt_logger_t *logger, const train_step_t *step) {
   }
 }
 
+/* Prints a line of its own about a skipped step. On a terminal it replaces the progress bar, which
+ * is drawn again below it. */
+static void report_skipped(const gpt_logger_t *logger, const train_step_t *step) {
+  const char *clear = logger->progress.terminal ? "\r\x1b[K" : "";
+  bool loss_is_bad = !isfinite(step->loss);
+  fprintf(stderr, "%sstep %llu: skipped, %s is %g", clear, (unsigned long long)step->step,
+          loss_is_bad ? "loss" : "gradient norm", loss_is_bad ? step->loss : step->gradient_norm);
+  if (step->not_finite[0] != '\0') {
+    fprintf(stderr, "; %s is the first that is not finite", step->not_finite);
+  }
+  if (step->loss_scale != step->next_loss_scale) {
+    fprintf(stderr, "; loss scale %.0f -> %.0f", step->loss_scale, step->next_loss_scale);
+  }
+  fputc('\n', stderr);
+}
+
 static void on_step(void *context, const train_step_t *step) {
   gpt_logger_t *logger = context;
   const gpt_setup_t *setup = logger->setup;
@@ -193,20 +216,26 @@ static void on_step(void *context, const train_step_t *step) {
   const train_scalar_t scalars[] = {{"loss/training", step->loss},
                                     {"optimizer/lr", step->rate},
                                     {"optimizer/grad_norm", step->gradient_norm},
+                                    {"optimizer/loss_scale", step->loss_scale},
+                                    {"optimizer/skipped", step->skipped ? 1 : 0},
                                     {"time/step_ms", step->ms},
                                     {"time/comm_ms", step->comm_ms},
                                     {"time/exposed_comm_ms", step->exposed_comm_ms},
                                     {"speed/tokens_per_s", tokens_per_s},
                                     {"speed/flops_fraction", fraction}};
-  write_log(logger, json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "record",
-                              "step", "step", (json_int_t)step->step, "loss", step->loss, "lr",
-                              step->rate, "grad_norm", step->gradient_norm, "ms", step->ms,
-                              "tokens_per_s", tokens_per_s, "flops_fraction", fraction, "comm_ms",
-                              step->comm_ms, "exposed_comm_ms", step->exposed_comm_ms, "bytes_sent",
-                              (json_int_t)step->bytes_sent));
+  write_log(logger,
+            json_pack("{s:s, s:I, s:o, s:f, s:o, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:I}", "record",
+                      "step", "step", (json_int_t)step->step, "loss", number_or_null(step->loss),
+                      "lr", step->rate, "grad_norm", number_or_null(step->gradient_norm),
+                      "loss_scale", step->loss_scale, "skipped", step->skipped, "ms", step->ms,
+                      "tokens_per_s", tokens_per_s, "flops_fraction", fraction, "comm_ms",
+                      step->comm_ms, "exposed_comm_ms", step->exposed_comm_ms, "bytes_sent",
+                      (json_int_t)step->bytes_sent));
   log_scalars(logger, step->step, scalars, sizeof scalars / sizeof scalars[0]);
   train_curve_add(&logger->curve, TRAIN_CURVE_TRAINING, step->step, step->loss);
   logger->done = step->progress;
+  logger->skipped_steps += step->skipped;
+  if (step->skipped) report_skipped(logger, step);
   write_note(logger, step);
   base_progress_update(&logger->progress, logger->done, logger->note);
 }
@@ -278,9 +307,10 @@ coll_status_t gpt_logger_finish(gpt_logger_t *logger, const train_result_t *resu
   COLL_TRY(memory_used(logger, &used_bytes));
   if (!logger->is_rank_0) return COLL_OK;
   write_log(logger,
-            json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:I}", "record", "summary", "step",
-                      (json_int_t)last->step, "loss", last->loss, "held_out_loss",
-                      result->held_out.loss, "tokens_per_s", last->tokens_per_s, "flops_fraction",
+            json_pack("{s:s, s:I, s:I, s:o, s:f, s:f, s:f, s:I, s:I, s:I}", "record", "summary",
+                      "step", (json_int_t)last->step, "skipped", (json_int_t)logger->skipped_steps,
+                      "loss", number_or_null(last->loss), "held_out_loss", result->held_out.loss,
+                      "tokens_per_s", last->tokens_per_s, "flops_fraction",
                       gpt_speed_fraction(&setup->speed, last->tokens_per_s), "bytes_sent",
                       (json_int_t)last->bytes_sent, "memory_bytes", (json_int_t)used_bytes,
                       "memory_bytes_predicted", (json_int_t)gpt_memory_total(&setup->memory)));
