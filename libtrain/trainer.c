@@ -105,21 +105,18 @@ static coll_status_t fail_held_out_not_finite(const run_t *run, double loss) {
 }
 
 static coll_status_t fail_not_finite(const run_t *run, const train_step_t *step) {
-  char where[sizeof step->not_finite + 40] = "";
-  if (step->not_finite[0] != '\0') {
-    snprintf(where, sizeof where, "%s is the first that is not finite; ", step->not_finite);
-  }
+  const char *where = step->not_finite;
   return train_group_agree(
       run->group,
       base_fail(COLL_ERROR_INVALID,
-                "the %s is not finite at step %llu (loss %g, gradient norm %g): %slower --lr; "
+                "the %s is not finite at step %llu (loss %g, gradient norm %g): %s%slower --lr; "
                 "the last checkpoint is unchanged",
                 isfinite(step->loss) ? "gradient norm" : "loss", (unsigned long long)step->step,
-                step->loss, step->gradient_norm, where));
+                step->loss, step->gradient_norm, where, where[0] != '\0' ? "; " : ""));
 }
 
-/* Describes the first tensor of the layout whose reduced gradient is not finite: "the gradient of
- * h.3.mlp.c_fc.weight (layer 3)", the same on all ranks; "" if there is none. Collective. */
+/* Describes where the step went wrong, the same on all ranks (train_step_t.not_finite).
+ * Collective. */
 static coll_status_t describe_not_finite(const run_t *run, char *text, size_t size) {
   (void)run;
   snprintf(text, size, "%s", "");

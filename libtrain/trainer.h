@@ -40,10 +40,10 @@ typedef struct train_step {
   double progress; /* fraction of the run, 0 to 1 */
   double loss;     /* nats per token over the global batch */
   double rate, gradient_norm;
-  bool skipped;        /* loss or gradient norm is not finite: nothing was updated */
-  char not_finite[96]; /* of a skipped step: the first tensor whose gradient is not finite, "the
-                        * gradient of h.3.mlp.c_fc.weight (layer 3)"; "" if there is none */
-  double loss_scale;   /* of this step; 1 without loss scaling */
+  bool skipped;         /* loss or gradient norm is not finite: nothing was updated */
+  char not_finite[128]; /* where a skipped step went wrong: "the gradient of h.3.mlp.c_fc.weight
+                         * (layer 3) is the first that is not finite"; "" if unknown */
+  double loss_scale;    /* of this step; 1 without loss scaling */
   double next_loss_scale;
   double tokens_per_s; /* over all ranks, since the run started, without evaluations */
   double ms;           /* duration of the step */

@@ -197,9 +197,7 @@ static void report_skipped(const gpt_logger_t *logger, const train_step_t *step)
   bool loss_is_bad = !isfinite(step->loss);
   fprintf(stderr, "%sstep %llu: skipped, %s is %g", clear, (unsigned long long)step->step,
           loss_is_bad ? "loss" : "gradient norm", loss_is_bad ? step->loss : step->gradient_norm);
-  if (step->not_finite[0] != '\0') {
-    fprintf(stderr, "; %s is the first that is not finite", step->not_finite);
-  }
+  if (step->not_finite[0] != '\0') fprintf(stderr, "; %s", step->not_finite);
   if (step->loss_scale != step->next_loss_scale) {
     fprintf(stderr, "; loss scale %.0f -> %.0f", step->loss_scale, step->next_loss_scale);
   }
