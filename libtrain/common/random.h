@@ -13,7 +13,8 @@
 typedef enum train_random_stream {
   TRAIN_RANDOM_WEIGHTS = 1,
   TRAIN_RANDOM_BATCHES,
-  TRAIN_RANDOM_SAMPLING
+  TRAIN_RANDOM_SAMPLING,
+  TRAIN_RANDOM_ROUNDING
 } train_random_stream_t;
 
 uint64_t train_random_bits(uint64_t seed, train_random_stream_t stream, uint64_t index);

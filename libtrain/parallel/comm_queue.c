@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "libtrain/common/dtype.h"
 
 typedef struct train_widening {
   const uint16_t *narrow;
@@ -46,16 +45,20 @@ static coll_stream_t stream_of(const train_comm_queue_t *queue) {
   return queue->options.overlap ? queue->stream : NULL;
 }
 
-static size_t element_bytes(bool narrow) {
-  return narrow ? sizeof(uint16_t) : sizeof(float);
+/* The type in which float32 values are sent. */
+static train_dtype_t sent_type(bool narrow) {
+  return narrow ? TRAIN_BFLOAT16 : TRAIN_FLOAT32;
 }
 
-static coll_dtype_t dtype_of(bool narrow) {
-  return narrow ? COLL_BFLOAT16 : COLL_FLOAT32;
+static coll_dtype_t coll_dtype_of(train_dtype_t dtype) {
+  static const coll_dtype_t types[TRAIN_DTYPES] = {[TRAIN_FLOAT32] = COLL_FLOAT32,
+                                                   [TRAIN_BFLOAT16] = COLL_BFLOAT16,
+                                                   [TRAIN_FLOAT16] = COLL_FLOAT16};
+  return types[dtype];
 }
 
-static void count_sent(train_comm_queue_t *queue, size_t count, int times, bool narrow) {
-  if (queue->group->size > 1) queue->bytes_sent += count * (size_t)times * element_bytes(narrow);
+static void count_sent(train_comm_queue_t *queue, size_t count, train_dtype_t dtype) {
+  if (queue->group->size > 1) queue->bytes_sent += count * train_dtype_bytes(dtype);
 }
 
 static void add_widening(train_comm_queue_t *queue, const uint16_t *narrow, size_t count,
@@ -90,11 +93,11 @@ coll_status_t train_comm_queue_allreduce(train_comm_queue_t *queue, float *value
     train_dtype_narrow(TRAIN_BFLOAT16, values, count, narrowed);
     add_widening(queue, narrowed, count, values);
   }
-  count_sent(queue, count, 2, narrow);
+  count_sent(queue, 2 * count, sent_type(narrow));
   uint64_t start_ns = base_clock_now_ns();
   return finish_call(queue, start_ns,
-                     coll_allreduce(values, values, count, dtype_of(narrow), COLL_SUM,
-                                    queue->group->comm, stream_of(queue)));
+                     coll_allreduce(values, values, count, coll_dtype_of(sent_type(narrow)),
+                                    COLL_SUM, queue->group->comm, stream_of(queue)));
 }
 
 coll_status_t train_comm_queue_reduce_scatter(train_comm_queue_t *queue, float *bucket,
@@ -108,29 +111,32 @@ coll_status_t train_comm_queue_reduce_scatter(train_comm_queue_t *queue, float *
     train_dtype_narrow(TRAIN_BFLOAT16, bucket, all, narrowed);
     add_widening(queue, narrowed + first, shard, bucket + first);
   }
-  count_sent(queue, count, 1, narrow);
+  count_sent(queue, count, sent_type(narrow));
   uint64_t start_ns = base_clock_now_ns();
   return finish_call(queue, start_ns,
-                     coll_reduce_scatter(bucket, received, shard, dtype_of(narrow), COLL_SUM,
-                                         queue->group->comm, stream_of(queue)));
+                     coll_reduce_scatter(bucket, received, shard, coll_dtype_of(sent_type(narrow)),
+                                         COLL_SUM, queue->group->comm, stream_of(queue)));
 }
 
-coll_status_t train_comm_queue_allgather(train_comm_queue_t *queue, const float *own, float *bucket,
-                                         size_t shard, size_t count) {
+coll_status_t train_comm_queue_allgather(train_comm_queue_t *queue, train_dtype_t dtype,
+                                         const void *own, void *bucket, size_t shard,
+                                         size_t count) {
   size_t first = (size_t)queue->group->rank * shard, all = (size_t)queue->group->size * shard;
-  bool narrow = queue->options.bfloat16 && own != bucket + first;
-  uint16_t *narrowed = (uint16_t *)bucket;
-  const void *sent = narrow ? (const void *)(narrowed + first) : (const void *)own;
+  bool narrow = dtype == TRAIN_FLOAT32 && queue->options.bfloat16 &&
+                own != train_dtype_at(dtype, bucket, first);
   if (queue->options.skip_communication) return COLL_OK;
   if (narrow) {
+    uint16_t *narrowed = bucket;
     train_dtype_narrow(TRAIN_BFLOAT16, own, shard, narrowed + first);
     add_widening(queue, narrowed, all, bucket);
+    own = narrowed + first;
+    dtype = TRAIN_BFLOAT16;
   }
-  count_sent(queue, count, 1, narrow);
+  count_sent(queue, count, dtype);
   uint64_t start_ns = base_clock_now_ns();
-  return finish_call(
-      queue, start_ns,
-      coll_allgather(sent, bucket, shard, dtype_of(narrow), queue->group->comm, stream_of(queue)));
+  return finish_call(queue, start_ns,
+                     coll_allgather(own, bucket, shard, coll_dtype_of(dtype), queue->group->comm,
+                                    stream_of(queue)));
 }
 
 coll_status_t train_comm_queue_wait(train_comm_queue_t *queue) {

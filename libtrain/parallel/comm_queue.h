@@ -1,8 +1,8 @@
 /*
- * The collectives of a training step on float32 arrays. They are queued on a stream, so that they
- * overlap with computation, or executed immediately. The queue counts bytes sent and measures the
- * time spent waiting. Values can be sent as bfloat16: they are narrowed in place and widened when
- * the queue is waited for.
+ * The collectives of a training step: sums of float32 gradients, and gathers of weights of any
+ * type. They are queued on a stream, so that they overlap with computation, or executed
+ * immediately. The queue counts bytes sent and measures the time spent waiting. float32 can be sent
+ * as bfloat16: it is narrowed in place and widened when the queue is waited for.
  */
 #ifndef LIBTRAIN_PARALLEL_COMM_QUEUE_H
 #define LIBTRAIN_PARALLEL_COMM_QUEUE_H
@@ -11,11 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "libtrain/common/dtype.h"
 #include "libtrain/parallel/group.h"
 
 typedef struct train_comm_options {
   bool overlap;            /* calls are queued; otherwise they complete before they return */
-  bool bfloat16;           /* values are sent as bfloat16 */
+  bool bfloat16;           /* float32 is sent as bfloat16 */
   bool skip_communication; /* sends nothing and leaves results undefined, to measure the time of
                             * everything else */
 } train_comm_options_t;
@@ -47,10 +48,11 @@ coll_status_t train_comm_queue_allreduce(train_comm_queue_t *queue, float *value
 coll_status_t train_comm_queue_reduce_scatter(train_comm_queue_t *queue, float *bucket,
                                               size_t shard, size_t count);
 
-/* bucket[ranks * shard] = `own`[shard] of all ranks. A gather in place, with own inside of the
- * bucket, is always sent as float32, because the bucket is the master copy. */
-coll_status_t train_comm_queue_allgather(train_comm_queue_t *queue, const float *own, float *bucket,
-                                         size_t shard, size_t count);
+/* bucket[ranks * shard] = `own`[shard] of all ranks, both of the type `dtype`, in which they are
+ * sent; except that float32 is sent as bfloat16 if the options say so and own is not this rank's
+ * shard of the bucket itself, which then contains the parameters that the optimizer updates. */
+coll_status_t train_comm_queue_allgather(train_comm_queue_t *queue, train_dtype_t dtype,
+                                         const void *own, void *bucket, size_t shard, size_t count);
 
 /* Waits until all calls are complete; returns the first failure among them. */
 coll_status_t train_comm_queue_wait(train_comm_queue_t *queue);

@@ -46,6 +46,11 @@ coll_status_t train_group_sum_doubles(const train_group_t *group, double *values
       group, coll_allreduce(values, values, count, COLL_FLOAT64, COLL_SUM, group->comm, NULL));
 }
 
+coll_status_t train_group_max(const train_group_t *group, int64_t *values, size_t count) {
+  return copy_error(group,
+                    coll_allreduce(values, values, count, COLL_INT64, COLL_MAX, group->comm, NULL));
+}
+
 coll_status_t train_group_broadcast_floats(const train_group_t *group, float *values, size_t count,
                                            int root) {
   return copy_error(group,

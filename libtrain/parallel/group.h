@@ -33,6 +33,9 @@ coll_status_t train_group_check_same(const train_group_t *group, uint64_t digest
 coll_status_t train_group_sum_floats(const train_group_t *group, float *values, size_t count);
 coll_status_t train_group_sum_doubles(const train_group_t *group, double *values, size_t count);
 
+/* Replaces the values by their maxima over all ranks. */
+coll_status_t train_group_max(const train_group_t *group, int64_t *values, size_t count);
+
 /* Replaces the values by those of rank `root`. */
 coll_status_t train_group_broadcast_floats(const train_group_t *group, float *values, size_t count,
                                            int root);

@@ -27,17 +27,25 @@ train_workspaces_t train_workspaces_of(const train_partition_t *partition, int s
   result.gradient_offsets[1] = partition->units[0].padded;
   result.gradient_offsets[2] = result.gradient_offsets[1] + odd;
   result.gradients = result.gradient_offsets[2] + even;
-  if (stage == 3) result.parameters = max_adjacent_units(partition);
+  if (stage == 3) result.weights = max_adjacent_units(partition);
   return result;
 }
 
-train_memory_t train_memory_of(const train_partition_t *partition, int stage) {
+train_memory_t train_memory_of(const train_partition_t *partition, int stage,
+                               train_precision_t precision) {
   train_workspaces_t workspaces = train_workspaces_of(partition, stage);
+  bool copies = train_precision_copies_weights(precision);
+  size_t weights = (stage < 3 ? partition->padded : partition->owned);
+  size_t parameters = copies ? partition->owned : weights;
+  size_t parameter_bytes =
+      train_dtype_bytes(train_precision_stored(precision, TRAIN_KIND_PARAMETERS));
+  size_t weight_bytes = train_dtype_bytes(train_precision_stored(precision, TRAIN_KIND_WEIGHTS));
   return (train_memory_t){
-      .parameters = (stage < 3 ? partition->padded : partition->owned) * sizeof(float),
+      .parameters = parameters * parameter_bytes,
+      .weights = copies ? weights * weight_bytes : 0,
       .gradients = (stage < 2 ? partition->padded : partition->owned) * sizeof(float),
       .moments = 2 * partition->owned * sizeof(float),
-      .workspaces = (workspaces.gradients + workspaces.parameters) * sizeof(float)};
+      .workspaces = workspaces.gradients * sizeof(float) + workspaces.weights * weight_bytes};
 }
 
 coll_status_t train_memory_predict(const train_layout_t *layout,
@@ -48,7 +56,7 @@ coll_status_t train_memory_predict(const train_layout_t *layout,
   int stage = store_options->stage;
   COLL_TRY(train_partition_create(layout->units, layout->unit_count, store_options->bucket_bytes,
                                   train_stage_shards(stage, ranks), &partition));
-  train_memory_t predicted = train_memory_of(partition, stage);
+  train_memory_t predicted = train_memory_of(partition, stage, store_options->precision);
   train_partition_destroy(partition);
   predicted.activations = train_model_bytes(layout, model_options);
   *memory = predicted;
@@ -58,12 +66,14 @@ coll_status_t train_memory_predict(const train_layout_t *layout,
 uint64_t train_traffic_predict(const train_layout_t *layout, const train_store_options_t *options,
                                int ranks, int micro_batches) {
   uint64_t count = layout->parameter_count, micro = (uint64_t)micro_batches;
-  uint64_t narrow = options->comm.bfloat16 ? sizeof(uint16_t) : sizeof(float);
+  uint64_t gradient = options->comm.bfloat16 ? sizeof(uint16_t) : sizeof(float);
+  uint64_t weight =
+      train_dtype_bytes(train_precision_stored(options->precision, TRAIN_KIND_WEIGHTS));
   if (ranks == 1) return 0;
   switch (options->stage) {
-    case 0: return 2 * narrow * count;
-    case 1: return (narrow + sizeof(float)) * count;
-    case 2: return (narrow * micro + sizeof(float)) * count;
-    default: return 3 * narrow * micro * count;
+    case 0: return 2 * gradient * count;
+    case 1: return (gradient + weight) * count;
+    case 2: return (gradient * micro + weight) * count;
+    default: return (gradient + 2 * (weight < gradient ? weight : gradient)) * micro * count;
   }
 }

@@ -1,15 +1,24 @@
 /*
  * Memory and traffic of training per rank, computed before anything is allocated, as in the ZeRO
- * paper (Rajbhandari et al. 2020). With P parameters, everything in float32, and N ranks:
+ * paper (Rajbhandari et al. 2020). With M parameters, N ranks, p and w bytes per parameter and per
+ * weight (common/precision.h), and no copy of the weights, w = p:
  *
  *     stage   parameters   gradients   moments     sent per step, with A micro-batches
- *     0       4 P          4 P         8 P         8 P             all-reduce
- *     1       4 P          4 P         8 P / N     8 P             reduce-scatter, all-gather
- *     2       4 P          4 P / N     8 P / N     4 P (A + 1)     reduce-scatter in each
- *     3       4 P / N      4 P / N     8 P / N     12 P A          and two all-gathers in each
+ *     0       p M          4 M         8 M         8 M              all-reduce
+ *     1       p M          4 M         8 M / N     (4 + w) M        reduce-scatter, all-gather
+ *     2       p M          4 M / N     8 M / N     (4 A + w) M      reduce-scatter in each
+ *     3       p M / N      4 M / N     8 M / N     (4 + 2 w) A M    and two all-gathers in each
+ *
+ * p is 4 in float32 and 2 in bf16-pure. In bf16 and fp16, p is 4 and the weights are a copy with
+ * w = 2, which needs more memory, but at stages 1 and 2 less than the parameters of float32 do:
+ *
+ *     stage   parameters   weights
+ *     0       4 M          2 M
+ *     1, 2    4 M / N      2 M
+ *     3       4 M / N      2 M / N
  *
  * A rank also needs workspaces: at stages 2 and 3 for the gradients of the root unit and of two
- * blocks, at stage 3 also for the parameters of two consecutive units.
+ * blocks, at stage 3 also for the weights of two consecutive units.
  */
 #ifndef LIBTRAIN_PARALLEL_MEMORY_H
 #define LIBTRAIN_PARALLEL_MEMORY_H
@@ -25,6 +34,7 @@
 /* In bytes. */
 typedef struct train_memory {
   size_t parameters, gradients, moments;
+  size_t weights;     /* 0 if they are the parameters themselves */
   size_t workspaces;  /* of the parameter store */
   size_t activations; /* of the model */
 } train_memory_t;
@@ -36,21 +46,21 @@ coll_status_t train_memory_predict(const train_layout_t *layout,
                                    const train_store_options_t *store_options, int ranks,
                                    train_memory_t *memory);
 
-/* Predicts the bytes that a rank sends per step, by the table above; 0 for a single rank. Values
- * sent as bfloat16 count half: all except the parameters of stages 1 and 2. */
+/* Predicts the bytes that a rank sends per step, by the table above; 0 for a single rank. With
+ * comm.bfloat16 gradients count half, and the float32 weights of stage 3. */
 uint64_t train_traffic_predict(const train_layout_t *layout, const train_store_options_t *options,
                                int ranks, int micro_batches);
 
 /* ---- used by the store ---------------------------------------------------------------------- */
 
 /* Workspace sizes in elements. The gradient workspace has room for unit 0 and two blocks, one being
- * computed and one being reduced. The parameter workspace holds two consecutive units, one in use
+ * computed and one being reduced. The weight workspace holds two consecutive units, one in use
  * and one being prefetched, at opposite ends: each next unit is gathered at the end that the unit
  * before has freed. */
 typedef struct train_workspaces {
   size_t gradients;           /* size of the gradient workspace; 0 below stage 2 */
   size_t gradient_offsets[3]; /* of unit 0, odd units and even units */
-  size_t parameters;          /* size of the parameter workspace; 0 below stage 3 */
+  size_t weights;             /* size of the weight workspace; 0 below stage 3 */
 } train_workspaces_t;
 
 train_workspaces_t train_workspaces_of(const train_partition_t *partition, int stage);
@@ -61,6 +71,7 @@ static inline int train_stage_shards(int stage, int ranks) {
 }
 
 /* Everything except the activations. */
-train_memory_t train_memory_of(const train_partition_t *partition, int stage);
+train_memory_t train_memory_of(const train_partition_t *partition, int stage,
+                               train_precision_t precision);
 
 #endif

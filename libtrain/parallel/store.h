@@ -5,6 +5,10 @@
  * the backward pass. At stage 3 each unit is gathered while the previous one is used, and freed
  * after its use. Results do not depend on stage or overlap, except for the order in which the
  * ranks' values are added.
+ *
+ * In mixed precision the passes read the weights, a copy of the float32 parameters rounded to
+ * nearest. Every rank has all weights at stages 0 to 2 and shards of them at stage 3. Only the
+ * weights are gathered, so from stage 1 on a rank has only its shards of the parameters.
  */
 #ifndef LIBTRAIN_PARALLEL_STORE_H
 #define LIBTRAIN_PARALLEL_STORE_H
@@ -29,7 +33,9 @@ void train_store_destroy(train_store_t *store);
 
 /* ---- contents ----------------------------------------------------------------------------- */
 
-/* Loads parameters and moments from `from`; every rank reads what it stores. Not collective. */
+/* Loads parameters and moments from `from`; every rank reads what it stores. Parameters that are
+ * not float32 are rounded to nearest; what was saved from such a store comes back exactly. Not
+ * collective. */
 coll_status_t train_store_load(train_store_t *store, const train_flat_t *from);
 
 /* Initializes the parameters of a new model (train_layout_initialize) and zero moments. */
@@ -56,6 +62,14 @@ coll_status_t train_store_finish(train_store_t *store, double *squares);
  * Afterwards every rank has the updated parameters that it stores. */
 coll_status_t train_store_update(train_store_t *store, const train_adamw_t *adamw,
                                  float gradient_scale, float rate, uint64_t step);
+
+/* Finds the tensor in which computation has failed, for an error message: the last tensor of the
+ * layout with a gradient that is infinite or NaN or, if there is none, with such a weight. *tensor
+ * is its index in layout->tensors, -1 if all values are finite; *kind is TRAIN_KIND_GRADIENTS or
+ * TRAIN_KIND_WEIGHTS. The blocks follow the root unit in the layout and backward passes visit them
+ * from the last to the first, so the last tensor is where failure began. Collective, after
+ * train_store_finish; the result is the same on all ranks. */
+coll_status_t train_store_find_not_finite(train_store_t *store, int *tensor, train_kind_t *kind);
 
 /* ---- statistics --------------------------------------------------------------------------- */
 

@@ -77,20 +77,22 @@ coll_status_t store_finish_reductions(train_store_t *store) {
   return wait_for_all(store);
 }
 
-/* ---- gathering parameters ---- */
+/* ---- gathering weights ---- */
 
-/* Starts to gather a unit at the free end of the parameter workspace. */
+/* Starts to gather a unit at the free end of the weight workspace. */
 static coll_status_t gather_unit(train_store_t *store, int unit) {
   const train_partition_unit_t *sharded = sharded_unit(store, unit);
-  bool at_end = store->acquired_at == store->parameter_workspace;
+  const store_array_t *weights = &store->weights;
+  bool at_end = store->acquired_at == store->weight_workspace;
   store->prefetched = unit;
-  store->prefetched_at =
-      store->parameter_workspace + (at_end ? store->workspaces.parameters - sharded->padded : 0);
+  store->prefetched_at = train_dtype_at(weights->dtype, store->weight_workspace,
+                                        at_end ? store->workspaces.weights - sharded->padded : 0);
   for (int i = 0; i < sharded->bucket_count; i++) {
     const train_bucket_t *bucket = &store->partition->buckets[sharded->first_bucket + i];
     COLL_TRY(train_comm_queue_allgather(
-        &store->queue, store_shard_values(store, &store->arrays[TRAIN_PARAMETERS], bucket),
-        store->prefetched_at + bucket->offset, bucket->shard, bucket->count));
+        &store->queue, weights->dtype, store_shard_values(store, weights, bucket),
+        train_dtype_at(weights->dtype, store->prefetched_at, bucket->offset), bucket->shard,
+        bucket->count));
   }
   return COLL_OK;
 }
@@ -111,15 +113,15 @@ static coll_status_t acquire_gathered(train_store_t *store, int unit, int next) 
 
 static coll_status_t acquire(void *context, int unit, int next, const void **parameters) {
   train_store_t *store = context;
-  const store_array_t *array = &store->arrays[TRAIN_PARAMETERS];
-  if (!array->full) COLL_TRY(acquire_gathered(store, unit, next));
-  *parameters = array->full ? store_unit_values(store, array, unit) : store->acquired_at;
+  const store_array_t *weights = &store->weights;
+  if (!weights->full) COLL_TRY(acquire_gathered(store, unit, next));
+  *parameters = weights->full ? store_unit_values(store, weights, unit) : store->acquired_at;
   return COLL_OK;
 }
 
 static void release(void *context, int unit) {
   train_store_t *store = context;
-  assert(store->arrays[TRAIN_PARAMETERS].full || store->acquired == unit);
+  assert(store->weights.full || store->acquired == unit);
   (void)unit;
   store->acquired = -1;
 }

@@ -8,7 +8,8 @@
 
 /* An array of the model: all elements, ordered by unit, or only this rank's shards. */
 typedef struct store_array {
-  float *values;
+  train_dtype_t dtype;
+  void *values;
   bool full;
 } store_array_t;
 
@@ -32,27 +33,41 @@ struct train_store {
   train_comm_queue_t queue;
   train_workspaces_t workspaces;
   store_array_t arrays[TRAIN_ARRAYS], gradients;
-  float *gradient_workspace, *parameter_workspace; /* the workspaces of memory.h */
-  size_t bytes;                                    /* of all arrays above */
+  store_array_t weights; /* what the passes read: the parameters or a copy of them */
+  float *gradient_workspace;
+  void *weight_workspace; /* the workspaces of memory.h */
+  size_t bytes;           /* of all arrays above */
 
   store_unit_t *units;
   int micro_batches, micro_batch; /* of the accumulation cycle; completed so far */
   int acquired, prefetched;       /* units, -1 for none: in use; gathered or being gathered */
-  float *acquired_at, *prefetched_at;
+  void *acquired_at, *prefetched_at;
 };
 
+/* Whether the weights are a copy of the parameters. */
+static inline bool store_copies_weights(const struct train_store *store) {
+  return store->weights.values != store->arrays[TRAIN_PARAMETERS].values;
+}
+
 /* The values of a unit in a full array. */
-static inline float *store_unit_values(const struct train_store *store, const store_array_t *array,
-                                       int unit) {
-  return array->values + store->partition->units[unit].offset;
+static inline void *store_unit_values(const struct train_store *store, const store_array_t *array,
+                                      int unit) {
+  return train_dtype_at(array->dtype, array->values, store->partition->units[unit].offset);
+}
+
+/* The values of a bucket in a full array. */
+static inline void *store_bucket_values(const struct train_store *store, const store_array_t *array,
+                                        const train_bucket_t *bucket) {
+  return train_dtype_at(array->dtype, store_unit_values(store, array, bucket->unit),
+                        bucket->offset);
 }
 
 /* The values of this rank's shard of a bucket. */
-static inline float *store_shard_values(const struct train_store *store, const store_array_t *array,
-                                        const train_bucket_t *bucket) {
-  if (!array->full) return array->values + bucket->owned;
-  return store_unit_values(store, array, bucket->unit) + bucket->offset +
-         (size_t)store->shard_index * bucket->shard;
+static inline void *store_shard_values(const struct train_store *store, const store_array_t *array,
+                                       const train_bucket_t *bucket) {
+  if (!array->full) return train_dtype_at(array->dtype, array->values, bucket->owned);
+  return train_dtype_at(array->dtype, store_bucket_values(store, array, bucket),
+                        (size_t)store->shard_index * bucket->shard);
 }
 
 /* Queues the reductions that are ready and waits for all collectives. Afterwards all gradients are

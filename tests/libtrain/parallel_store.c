@@ -1,7 +1,7 @@
 /*
  * Compares the store with plain arrays. The passes of a toy model give small integer gradients, so
  * that sums are exact in any order and in bfloat16. All parameters must be bit-identical for every
- * stage, number of ranks and overlap.
+ * stage, number of ranks and overlap, in every precision.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -45,14 +45,39 @@ static double rows_gradient(uint64_t step, int first, int count, size_t element)
   return sum;
 }
 
-/* Computes all steps on plain arrays: the state before each step and after the last. */
-static void compute_expected(const train_layout_t *layout, float *all[TRAIN_ARRAYS]) {
+/* One step on plain arrays, in place; the parameters are converted to their type and back. */
+static void step_plain_arrays(const train_layout_t *layout, train_precision_t precision,
+                              uint64_t step, const float *gradients, float *after[TRAIN_ARRAYS]) {
   size_t count = layout->parameter_count;
+  train_dtype_t dtype = train_precision_stored(precision, TRAIN_KIND_PARAMETERS);
+  float *parameters = malloc(count * sizeof *parameters),
+        *weights = malloc(count * sizeof *weights);
+  train_dtype_narrow(dtype, after[TRAIN_PARAMETERS], count, parameters);
+  const train_adamw_arrays_t arrays = {
+      .precision = precision,
+      .gradients = gradients,
+      .parameters = parameters,
+      .weights = train_precision_copies_weights(precision) ? weights : NULL,
+      .first_moments = after[TRAIN_FIRST_MOMENTS],
+      .second_moments = after[TRAIN_SECOND_MOMENTS]};
+  train_adamw_step(NULL, &adamw, layout, 0, count, &arrays, 0.125f, RATE, step + 1);
+  train_dtype_widen(dtype, parameters, count, after[TRAIN_PARAMETERS]);
+  free(parameters);
+  free(weights);
+}
+
+/* Computes all steps on plain arrays: the state before each step and after the last. */
+static void compute_expected(const train_layout_t *layout, train_precision_t precision,
+                             float *all[TRAIN_ARRAYS]) {
+  size_t count = layout->parameter_count;
+  train_dtype_t dtype = train_precision_stored(precision, TRAIN_KIND_PARAMETERS);
   float *gradients = malloc(count * sizeof *gradients);
   for (int array = 0; array < TRAIN_ARRAYS; array++) {
     all[array] = calloc((STEPS + 1) * count, sizeof(float));
   }
   train_layout_initialize(NULL, layout, SEED, 0, count, all[TRAIN_PARAMETERS]);
+  train_dtype_narrow(dtype, all[TRAIN_PARAMETERS], count, all[TRAIN_PARAMETERS]);
+  train_dtype_widen(dtype, all[TRAIN_PARAMETERS], count, all[TRAIN_PARAMETERS]);
   for (uint64_t step = 0; step < STEPS; step++) {
     float *after[TRAIN_ARRAYS];
     for (int array = 0; array < TRAIN_ARRAYS; array++) {
@@ -60,9 +85,7 @@ static void compute_expected(const train_layout_t *layout, float *all[TRAIN_ARRA
       memcpy(after[array], all[array] + step * count, count * sizeof(float));
     }
     for (size_t i = 0; i < count; i++) gradients[i] = (float)rows_gradient(step, 0, ROWS, i);
-    train_adamw_step(NULL, &adamw, layout, 0, count, gradients, 0.125f, RATE, step + 1,
-                     after[TRAIN_PARAMETERS], after[TRAIN_FIRST_MOMENTS],
-                     after[TRAIN_SECOND_MOMENTS]);
+    step_plain_arrays(layout, precision, step, gradients, after);
   }
   free(gradients);
 }
@@ -73,16 +96,23 @@ static void sleep_randomly(const trial_t *trial, int rank, uint64_t index) {
   if (draw % 4 == 0) base_clock_sleep_ns(draw % 300000);
 }
 
-/* Whether the unit's parameters are correct; in bfloat16 they are rounded. */
+/* Whether the unit's weights are the expected parameters, rounded to the type of weights; float32
+ * that is sent as bfloat16 is rounded in some way. */
 static bool is_unit_right(const trial_t *trial, const train_layout_t *layout, uint64_t step,
-                          int unit, const float *parameters) {
+                          int unit, const void *weights) {
   const train_unit_t *at = &layout->units[unit];
   const float *expected =
       trial->expected[TRAIN_PARAMETERS] + step * layout->parameter_count + at->offset;
-  bool rounded = trial->options.stage == 3 && trial->options.comm.bfloat16;
+  train_dtype_t dtype = train_precision_stored(trial->options.precision, TRAIN_KIND_WEIGHTS);
+  bool rounded =
+      dtype == TRAIN_FLOAT32 && trial->options.stage == 3 && trial->options.comm.bfloat16;
   for (size_t i = 0; i < at->count; i++) {
+    float weight, exact;
     double most = rounded ? fabs((double)expected[i]) / 256 : 0;
-    if (!(fabs((double)parameters[i] - (double)expected[i]) <= most)) return false;
+    train_dtype_widen(dtype, train_dtype_const_at(dtype, weights, i), 1, &weight);
+    train_dtype_narrow(dtype, &expected[i], 1, &exact);
+    train_dtype_widen(dtype, &exact, 1, &exact);
+    if (!(fabs((double)weight - (double)exact) <= most)) return false;
   }
   return true;
 }
@@ -238,7 +268,8 @@ static int trial_body(party_rank_t *self) {
   PARTY_OK(train_store_create(layout, &group, &trial->options, &store));
   PARTY_OK(train_memory_predict(layout, &model, &trial->options, self->size, &memory));
   int failed = run_steps(self, layout, store);
-  size_t predicted = memory.parameters + memory.gradients + memory.moments + memory.workspaces;
+  size_t predicted =
+      memory.parameters + memory.weights + memory.gradients + memory.moments + memory.workspaces;
   size_t held = train_store_bytes(store);
   train_store_destroy(store);
   train_layout_destroy(layout);
@@ -250,15 +281,19 @@ static int trial_body(party_rank_t *self) {
 /* ---- tests ---- */
 
 static train_layout_t *layout;
-static float *expected[TRAIN_ARRAYS];
+static float *expected[TRAIN_PRECISIONS][TRAIN_ARRAYS];
 
 static void setup(void) {
   cr_assert_eq(train_layout_create(&config, &layout), COLL_OK);
-  compute_expected(layout, expected);
+  for (int precision = 0; precision < TRAIN_PRECISIONS; precision++) {
+    compute_expected(layout, (train_precision_t)precision, expected[precision]);
+  }
 }
 
 static void teardown(void) {
-  for (int array = 0; array < TRAIN_ARRAYS; array++) free(expected[array]);
+  for (int i = 0; i < TRAIN_PRECISIONS * TRAIN_ARRAYS; i++) {
+    free(expected[i / TRAIN_ARRAYS][i % TRAIN_ARRAYS]);
+  }
   train_layout_destroy(layout);
 }
 
@@ -271,44 +306,75 @@ static void run_trial(const train_store_options_t *options, int ranks, int micro
                    .delays = ranks == 3,
                    .first_step = ranks == 2 ? 1 : 0};
   harness_result_t result;
-  for (int array = 0; array < TRAIN_ARRAYS; array++) trial.expected[array] = expected[array];
+  for (int array = 0; array < TRAIN_ARRAYS; array++) {
+    trial.expected[array] = expected[options->precision][array];
+  }
   bool right = processes ? party_processes(ranks, TIMEOUT_MS, trial_body, &trial, &result)
                          : party_threads(ranks, TIMEOUT_MS, trial_body, &trial, &result);
-  cr_assert(right, "stage %d, %d ranks, %d micro-batches, buckets of %zu, %s%s: %s", options->stage,
-            ranks, micro_batches, options->bucket_bytes,
-            options->comm.overlap ? "overlapping" : "one by one",
+  cr_assert(right, "%s, stage %d, %d ranks, %d micro-batches, buckets of %zu, %s%s: %s",
+            train_policy_of(options->precision)->name, options->stage, ranks, micro_batches,
+            options->bucket_bytes, options->comm.overlap ? "overlapping" : "one by one",
             options->comm.bfloat16 ? ", bfloat16" : "", result.text);
 }
 
-static void run_all(bool overlap, bool bfloat16) {
+/* All stages, numbers of ranks and of micro-batches; of precisions other than float32 a sample,
+ * unless the tests run in full. */
+static void run_all(train_precision_t precision, bool overlap, bool bfloat16) {
+  bool all = precision == TRAIN_PRECISION_FLOAT32 || harness_full();
   for (int stage = 0; stage <= TRAIN_STAGE_MAX; stage++) {
     for (int ranks = 1; ranks <= 4; ranks++) {
       for (int micro_batches = 1; micro_batches <= 2; micro_batches++) {
         train_store_options_t options = {.stage = stage,
                                          .bucket_bytes = micro_batches == 1 ? 1024 : 1 << 20,
+                                         .precision = precision,
                                          .comm = {.overlap = overlap, .bfloat16 = bfloat16}};
-        run_trial(&options, ranks, micro_batches, false);
+        bool sampled = (stage + ranks + micro_batches + (int)precision + overlap) % 2 == 0;
+        if (all || sampled) run_trial(&options, ranks, micro_batches, false);
       }
     }
   }
 }
 
 Test(parallel_store, all_stages_give_the_same_result) {
-  run_all(true, false);
+  run_all(TRAIN_PRECISION_FLOAT32, true, false);
 }
 
 Test(parallel_store, all_stages_give_the_same_result_without_overlap) {
-  run_all(false, false);
+  run_all(TRAIN_PRECISION_FLOAT32, false, false);
 }
 
 Test(parallel_store, bfloat16_only_rounds_parameters) {
-  run_all(true, true);
-  run_all(false, true);
+  run_all(TRAIN_PRECISION_FLOAT32, true, true);
+  run_all(TRAIN_PRECISION_FLOAT32, false, true);
+}
+
+static void run_precision(train_precision_t precision) {
+  run_all(precision, true, false);
+  run_all(precision, false, false);
+  run_all(precision, true, true);
+  if (harness_full()) run_all(precision, false, true);
+}
+
+Test(parallel_store, bf16_gives_the_same_result_at_all_stages) {
+  run_precision(TRAIN_PRECISION_BF16);
+}
+
+Test(parallel_store, fp16_gives_the_same_result_at_all_stages) {
+  run_precision(TRAIN_PRECISION_FP16);
+}
+
+Test(parallel_store, bf16_pure_gives_the_same_result_at_all_stages) {
+  run_precision(TRAIN_PRECISION_BF16_PURE);
 }
 
 Test(parallel_store, ranks_can_be_processes) {
   for (int stage = 0; stage <= TRAIN_STAGE_MAX; stage++) {
-    train_store_options_t options = {.stage = stage, .bucket_bytes = 1024, .comm.overlap = true};
-    run_trial(&options, 3, 2, true);
+    for (int precision = 0; precision < TRAIN_PRECISIONS; precision++) {
+      train_store_options_t options = {.stage = stage,
+                                       .bucket_bytes = 1024,
+                                       .precision = (train_precision_t)precision,
+                                       .comm.overlap = true};
+      run_trial(&options, 3, 2, true);
+    }
   }
 }

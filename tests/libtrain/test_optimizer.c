@@ -32,8 +32,12 @@ static void take_steps(const train_layout_t *layout, size_t shard, float *p, flo
     random_fill((uint64_t)step, 0.3, count, g);
     for (size_t at = 0; at < count; at += shard) {
       size_t here = count - at < shard ? count - at : shard;
-      train_adamw_step(NULL, &adamw, layout, at, here, g + at, 0.5f, 0.01f * (float)step,
-                       (uint64_t)step, p + at, m + at, v + at);
+      const train_adamw_arrays_t arrays = {.gradients = g + at,
+                                           .parameters = p + at,
+                                           .first_moments = m + at,
+                                           .second_moments = v + at};
+      train_adamw_step(NULL, &adamw, layout, at, here, &arrays, 0.5f, 0.01f * (float)step,
+                       (uint64_t)step);
     }
   }
   free(g);
