@@ -9,14 +9,16 @@
 
 #define ROWS_PER_TASK 16
 #define COLUMNS_PER_TASK 64
+#define BLOCK 512 /* elements converted at a time */
 
 typedef struct embedding {
+  train_dtype_t dtype;
   const train_batch_t *batch;
   const int32_t *tokens;
   int width;
-  const float *token_table, *position_table;
-  float *out;
-  const float *d_out;
+  const void *token_table, *position_table;
+  void *out;
+  const void *d_out;
   int context;
   bool overwrite;
   float *d_token_table, *d_position_table;
@@ -31,27 +33,37 @@ static size_t position_of(const embedding_t *e, int row) {
 }
 
 TRAIN_VECTORIZED
-static void add_rows(const embedding_t *e, int from, int to) {
-  size_t width = (size_t)e->width;
-  for (int row = from; row < to; row++) {
-    const float *token = e->token_table + (size_t)e->tokens[row] * width;
-    const float *position = e->position_table + position_of(e, row) * width;
-    float *restrict out = e->out + (size_t)row * width;
-    for (size_t i = 0; i < width; i++) out[i] = token[i] + position[i];
+static void add(const float *a, const float *b, int count, float *restrict sum) {
+  for (int i = 0; i < count; i++) sum[i] = a[i] + b[i];
+}
+
+static void embed_row(const embedding_t *e, int row) {
+  float token[BLOCK], position[BLOCK], sum[BLOCK];
+  size_t width = (size_t)e->width, token_at = (size_t)e->tokens[row] * width,
+         position_at = position_of(e, row) * width;
+  for (int from = 0; from < e->width; from += BLOCK) {
+    size_t count = (size_t)min_int(BLOCK, e->width - from), column = (size_t)from;
+    void *out = train_dtype_at(e->dtype, e->out, (size_t)row * width + column);
+    bool wide = e->dtype == TRAIN_FLOAT32;
+    add(train_dtype_read(e->dtype, e->token_table, token_at + column, count, token),
+        train_dtype_read(e->dtype, e->position_table, position_at + column, count, position),
+        (int)count, wide ? out : sum);
+    if (!wide) train_dtype_narrow(e->dtype, sum, count, out);
   }
 }
 
 static void forward_task(void *context, int task, int thread) {
   const embedding_t *e = context;
-  int from = task * ROWS_PER_TASK;
+  int from = task * ROWS_PER_TASK, to = min_int(from + ROWS_PER_TASK, train_batch_rows(e->batch));
   (void)thread;
-  add_rows(e, from, min_int(from + ROWS_PER_TASK, train_batch_rows(e->batch)));
+  for (int row = from; row < to; row++) embed_row(e, row);
 }
 
 void train_host_embedding_forward(const train_exec_t *exec, const train_batch_t *batch,
                                   const int32_t *tokens, const void *token_table,
                                   const void *position_table, int width, void *out) {
-  embedding_t e = {.batch = batch,
+  embedding_t e = {.dtype = exec->dtype,
+                   .batch = batch,
                    .tokens = tokens,
                    .width = width,
                    .token_table = token_table,
@@ -62,16 +74,22 @@ void train_host_embedding_forward(const train_exec_t *exec, const train_batch_t 
 }
 
 TRAIN_VECTORIZED
+static void add_to_both(const float *d, int count, float *restrict token,
+                        float *restrict position) {
+  for (int i = 0; i < count; i++) {
+    token[i] += d[i];
+    position[i] += d[i];
+  }
+}
+
 static void scatter_columns(const embedding_t *e, int column, int columns) {
-  size_t width = (size_t)e->width;
+  float buffer[COLUMNS_PER_TASK];
+  size_t width = (size_t)e->width, first = (size_t)column;
   for (int row = 0; row < train_batch_rows(e->batch); row++) {
-    const float *d = e->d_out + (size_t)row * width + column;
-    float *restrict d_token = e->d_token_table + (size_t)e->tokens[row] * width + column;
-    float *restrict d_position = e->d_position_table + position_of(e, row) * width + column;
-    for (int i = 0; i < columns; i++) {
-      d_token[i] += d[i];
-      d_position[i] += d[i];
-    }
+    const float *d =
+        train_dtype_read(e->dtype, e->d_out, (size_t)row * width + first, (size_t)columns, buffer);
+    add_to_both(d, columns, e->d_token_table + (size_t)e->tokens[row] * width + first,
+                e->d_position_table + position_of(e, row) * width + first);
   }
 }
 
@@ -89,7 +107,8 @@ static void backward_task(void *context, int task, int thread) {
 void train_host_embedding_backward(const train_exec_t *exec, const train_batch_t *batch,
                                    const int32_t *tokens, const void *d_out, int width, int context,
                                    bool overwrite, float *d_token_table, float *d_position_table) {
-  embedding_t e = {.batch = batch,
+  embedding_t e = {.dtype = exec->dtype,
+                   .batch = batch,
                    .tokens = tokens,
                    .width = width,
                    .d_out = d_out,

@@ -2,6 +2,9 @@
  * The linear layer: three matrix products, with bias, residual and GELU in their epilogues. The
  * gradient of the bias is computed in the epilogue of the first tile in each row of tiles of the
  * weight's gradient.
+ *
+ * Tiles of outputs of a narrow type arrive in float32 and are rounded when the epilogue stores
+ * them.
  */
 #include <assert.h>
 #include <string.h>
@@ -12,17 +15,36 @@
 
 #define SQRT_2_OVER_PI 0.79788456f
 #define CUBIC 0.044715f
+#define BLOCK 512 /* columns converted at a time */
 
-/* Arguments of the epilogues: arrays of [rows, out_width]; `hidden` is [rows, in_width]. */
+/* Arguments of the epilogues: the bias and arrays of [rows, width]. */
 typedef struct arguments {
-  int rows, width; /* of the arrays below */
-  const float *bias, *residual;
-  float *active;
-  const float *hidden;
-  const float *d_out;
+  train_dtype_t dtype;
+  int rows, width;
+  const void *bias, *residual;
+  void *out, *active;
+  const void *hidden;
+  const void *d_out;
   bool overwrite;
   float *d_bias;
 } epilogue_arguments_t;
+
+static int min_int(int a, int b) {
+  return a < b ? a : b;
+}
+
+/* The index in [rows, width] of an element of a tile. */
+static size_t index_of(const epilogue_arguments_t *e, const train_tile_t *tile, int row,
+                       int column) {
+  return (size_t)(tile->row + row) * (size_t)e->width + (size_t)(tile->column + column);
+}
+
+/* Rounds part of a row into an array of a narrow type. */
+static void store(const epilogue_arguments_t *e, const float *values, int count, void *array,
+                  size_t index) {
+  if (e->dtype == TRAIN_FLOAT32) return;
+  train_dtype_narrow(e->dtype, values, (size_t)count, train_dtype_at(e->dtype, array, index));
+}
 
 TRAIN_VECTORIZED
 static void add_bias(const float *bias, int count, float *restrict out) {
@@ -45,18 +67,36 @@ static void add_bias_and_gelu(const float *bias, int count, float *restrict out,
   }
 }
 
+/* `count` values of a row of a tile. */
+static void finish_forward(const epilogue_arguments_t *e, const float *bias, float *values,
+                           int count, size_t index) {
+  float buffer[BLOCK];
+  if (e->active != NULL) {
+    float *active = e->dtype == TRAIN_FLOAT32 ? (float *)e->active + index : buffer;
+    add_bias_and_gelu(bias, count, values, active);
+    store(e, active, count, e->active, index);
+  } else if (e->residual != NULL) {
+    add_bias_and_residual(
+        bias, train_dtype_read(e->dtype, e->residual, index, (size_t)count, buffer), count, values);
+  } else if (bias != NULL) {
+    add_bias(bias, count, values);
+  }
+  store(e, values, count, e->out, index);
+}
+
 static void forward_epilogue(const void *context, const train_tile_t *tile) {
   const epilogue_arguments_t *e = context;
-  const float *bias = e->bias + tile->column;
-  for (int i = 0; i < tile->rows; i++) {
-    size_t at = (size_t)(tile->row + i) * e->width + tile->column;
-    float *out = tile->values + (size_t)i * tile->stride;
-    if (e->active != NULL) {
-      add_bias_and_gelu(bias, tile->columns, out, e->active + at);
-    } else if (e->residual != NULL) {
-      add_bias_and_residual(bias, e->residual + at, tile->columns, out);
-    } else {
-      add_bias(bias, tile->columns, out);
+  float buffer[BLOCK];
+  const float *bias = NULL;
+  for (int column = 0; column < tile->columns; column += BLOCK) {
+    int count = min_int(BLOCK, tile->columns - column);
+    if (e->bias != NULL) {
+      bias = train_dtype_read(e->dtype, e->bias, (size_t)(tile->column + column), (size_t)count,
+                              buffer);
+    }
+    for (int row = 0; row < tile->rows; row++) {
+      finish_forward(e, bias, tile->values + (size_t)row * (size_t)tile->stride + column, count,
+                     index_of(e, tile, row, column));
     }
   }
 }
@@ -66,19 +106,25 @@ void train_host_linear_forward(const train_exec_t *exec, const train_linear_t *l
                                const void *residual, void *out, void *active) {
   assert(linear->split == TRAIN_TENSOR_SPLIT_NONE);
   assert(bias != NULL || (residual == NULL && active == NULL));
-  const epilogue_arguments_t arguments = {
-      .width = linear->out_width, .bias = bias, .residual = residual, .active = active};
+  bool narrow = exec->dtype != TRAIN_FLOAT32;
+  const epilogue_arguments_t arguments = {.dtype = exec->dtype,
+                                          .width = linear->out_width,
+                                          .bias = bias,
+                                          .residual = residual,
+                                          .out = out,
+                                          .active = active};
   const train_product_t product = {.rows = rows,
                                    .columns = linear->out_width,
                                    .depth = linear->in_width,
+                                   .dtype = exec->dtype,
                                    .a = in,
                                    .a_stride = linear->in_width,
                                    .b = weight,
                                    .b_stride = linear->in_width,
                                    .b_transposed = true,
-                                   .out = out,
+                                   .out = narrow ? NULL : out,
                                    .out_stride = linear->out_width,
-                                   .epilogue = bias != NULL ? forward_epilogue : NULL,
+                                   .epilogue = bias != NULL || narrow ? forward_epilogue : NULL,
                                    .context = &arguments};
   train_gemm_run(exec->gemm, &product, 1);
 }
@@ -93,19 +139,36 @@ static void gelu_backward(const float *in, int count, float *restrict d) {
   }
 }
 
+static void finish_d_in(const epilogue_arguments_t *e, float *values, int count, size_t index) {
+  float buffer[BLOCK];
+  if (e->hidden != NULL) {
+    gelu_backward(train_dtype_read(e->dtype, e->hidden, index, (size_t)count, buffer), count,
+                  values);
+  }
+  store(e, values, count, e->out, index);
+}
+
 static void d_in_epilogue(const void *context, const train_tile_t *tile) {
   const epilogue_arguments_t *e = context;
-  for (int i = 0; i < tile->rows; i++) {
-    gelu_backward(e->hidden + (size_t)(tile->row + i) * e->width + tile->column, tile->columns,
-                  tile->values + (size_t)i * tile->stride);
+  for (int row = 0; row < tile->rows; row++) {
+    for (int column = 0; column < tile->columns; column += BLOCK) {
+      finish_d_in(e, tile->values + (size_t)row * (size_t)tile->stride + column,
+                  min_int(BLOCK, tile->columns - column), index_of(e, tile, row, column));
+    }
   }
 }
 
 TRAIN_VECTORIZED
-static void add_rows(const float *d_out, int rows, int stride, int count, float *restrict sum) {
-  for (int row = 0; row < rows; row++) {
-    const float *d = d_out + (size_t)row * stride;
-    for (int i = 0; i < count; i++) sum[i] += d[i];
+static void add_row(const float *row, int count, float *restrict sum) {
+  for (int i = 0; i < count; i++) sum[i] += row[i];
+}
+
+/* Adds the sums of `count` columns of d_out. */
+static void add_columns(const epilogue_arguments_t *e, int column, int count, float *sum) {
+  float buffer[BLOCK];
+  for (int row = 0; row < e->rows; row++) {
+    size_t index = (size_t)row * (size_t)e->width + (size_t)column;
+    add_row(train_dtype_read(e->dtype, e->d_out, index, (size_t)count, buffer), count, sum);
   }
 }
 
@@ -115,7 +178,9 @@ static void d_weight_epilogue(const void *context, const train_tile_t *tile) {
   if (tile->column > 0) return;
   float *d_bias = e->d_bias + tile->row;
   if (e->overwrite) memset(d_bias, 0, (size_t)tile->rows * sizeof *d_bias);
-  add_rows(e->d_out + tile->row, e->rows, e->width, tile->rows, d_bias);
+  for (int at = 0; at < tile->rows; at += BLOCK) {
+    add_columns(e, tile->row + at, min_int(BLOCK, tile->rows - at), d_bias + at);
+  }
 }
 
 void train_host_linear_backward(const train_exec_t *exec, const train_linear_t *linear,
@@ -124,12 +189,19 @@ void train_host_linear_backward(const train_exec_t *exec, const train_linear_t *
                                 float *d_bias) {
   assert(linear->split == TRAIN_TENSOR_SPLIT_NONE);
   int in_width = linear->in_width, out_width = linear->out_width;
-  const epilogue_arguments_t to_in = {.width = in_width, .hidden = hidden};
-  const epilogue_arguments_t to_bias = {
-      .rows = rows, .width = out_width, .d_out = d_out, .overwrite = overwrite, .d_bias = d_bias};
+  bool narrow = exec->dtype != TRAIN_FLOAT32;
+  const epilogue_arguments_t to_in = {
+      .dtype = exec->dtype, .width = in_width, .out = d_in, .hidden = hidden};
+  const epilogue_arguments_t to_bias = {.dtype = exec->dtype,
+                                        .rows = rows,
+                                        .width = out_width,
+                                        .d_out = d_out,
+                                        .overwrite = overwrite,
+                                        .d_bias = d_bias};
   const train_product_t products[] = {{.rows = out_width,
                                        .columns = in_width,
                                        .depth = rows,
+                                       .dtype = exec->dtype,
                                        .a = d_out,
                                        .a_stride = out_width,
                                        .a_transposed = true,
@@ -143,13 +215,14 @@ void train_host_linear_backward(const train_exec_t *exec, const train_linear_t *
                                       {.rows = rows,
                                        .columns = in_width,
                                        .depth = out_width,
+                                       .dtype = exec->dtype,
                                        .a = d_out,
                                        .a_stride = out_width,
                                        .b = weight,
                                        .b_stride = in_width,
-                                       .out = d_in,
+                                       .out = narrow ? NULL : d_in,
                                        .out_stride = in_width,
-                                       .epilogue = hidden != NULL ? d_in_epilogue : NULL,
+                                       .epilogue = hidden != NULL || narrow ? d_in_epilogue : NULL,
                                        .context = &to_in}};
   train_gemm_run(exec->gemm, products, 2);
 }
