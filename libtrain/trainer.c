@@ -118,8 +118,19 @@ static coll_status_t fail_not_finite(const run_t *run, const train_step_t *step)
 /* Describes where the step went wrong, the same on all ranks (train_step_t.not_finite).
  * Collective. */
 static coll_status_t describe_not_finite(const run_t *run, char *text, size_t size) {
-  (void)run;
-  snprintf(text, size, "%s", "");
+  const train_layout_t *layout = train_store_layout(run->store);
+  int index;
+  train_kind_t kind;
+  COLL_TRY(train_store_find_not_finite(run->store, &index, &kind));
+  if (index < 0) return COLL_OK; /* only the loss: the text stays "" */
+  const train_tensor_t *tensor = &layout->tensors[index];
+  char layer[32] = "";
+  if (tensor->unit > 0) snprintf(layer, sizeof layer, " (layer %d)", tensor->unit - 1);
+  bool weight = kind == TRAIN_KIND_WEIGHTS;
+  snprintf(text, size,
+           weight ? "the values of %s%s are not finite"
+                  : "the gradient of %s%s is the first that is not finite",
+           tensor->name, layer);
   return COLL_OK;
 }
 

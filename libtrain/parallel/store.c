@@ -353,8 +353,8 @@ coll_status_t train_store_find_not_finite(train_store_t *store, int *tensor, tra
   int64_t last[2] = {last_not_finite_owned(store, &store->gradients),
                      last_not_finite_owned(store, &store->weights)};
   COLL_TRY(train_group_max(store->group, last, 2));
-  *kind = last[0] >= 0 ? TRAIN_KIND_GRADIENTS : TRAIN_KIND_WEIGHTS;
-  int64_t element = last[0] >= 0 ? last[0] : last[1];
+  *kind = last[1] >= 0 ? TRAIN_KIND_WEIGHTS : TRAIN_KIND_GRADIENTS;
+  int64_t element = last[1] >= 0 ? last[1] : last[0];
   int found = element < 0 ? -1 : store->layout->tensor_count - 1;
   while (found >= 0 && (int64_t)store->layout->tensors[found].offset > element) found--;
   *tensor = found;

@@ -63,12 +63,11 @@ coll_status_t train_store_finish(train_store_t *store, double *squares);
 coll_status_t train_store_update(train_store_t *store, const train_adamw_t *adamw,
                                  float gradient_scale, float rate, uint64_t step);
 
-/* Finds the tensor in which computation has failed, for an error message: the last tensor of the
- * layout with a gradient that is infinite or NaN or, if there is none, with such a weight. *tensor
- * is its index in layout->tensors, -1 if all values are finite; *kind is TRAIN_KIND_GRADIENTS or
- * TRAIN_KIND_WEIGHTS. The blocks follow the root unit in the layout and backward passes visit them
- * from the last to the first, so the last tensor is where failure began. Collective, after
- * train_store_finish; the result is the same on all ranks. */
+/* Finds the tensor in which computation has failed, for an error message: one with a weight that is
+ * infinite or NaN or, if there is none, with such a gradient. *tensor is its index in
+ * layout->tensors, -1 if all values are finite; *kind is TRAIN_KIND_WEIGHTS or
+ * TRAIN_KIND_GRADIENTS. Of several it is the last in layout order, which backward passes visit
+ * first. Collective, after train_store_finish; the result is the same on all ranks. */
 coll_status_t train_store_find_not_finite(train_store_t *store, int *tensor, train_kind_t *kind);
 
 /* ---- statistics --------------------------------------------------------------------------- */

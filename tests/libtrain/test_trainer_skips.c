@@ -104,7 +104,9 @@ Test(trainer_skips, run_ends_if_gradients_stay_infinite) {
   check_ends(4, jobs, "the gradient norm is not finite at step 27 (loss ");
   start_faulty_jobs(4, jobs, FAULT_GRADIENT, 25, STEPS);
   for (int rank = 0; rank < 4; rank++) jobs[rank].store_options.stage = 3;
-  check_ends(4, jobs, "lower --lr; the last checkpoint is unchanged");
+  check_ends(4, jobs,
+             ": the gradient of h.1.mlp.c_fc.weight (layer 1) is the first that is not finite; "
+             "lower --lr; the last checkpoint is unchanged");
 }
 
 Test(trainer_skips, run_ends_if_the_loss_stays_nan) {
