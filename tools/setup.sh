@@ -13,6 +13,7 @@ needs=(
   "python3 command:python3"
   "libhwloc-dev module:hwloc"
   "libopenblas-dev module:openblas"
+  "libdnnl-dev header:oneapi/dnnl/dnnl.h"
   "libjansson-dev module:jansson"
   "libcriterion-dev module:criterion"
 )

@@ -17,9 +17,7 @@ void train_blas_prepare(void);
 /* The name of the selected kernels: "SkylakeX". */
 const char *train_blas_kernels(void);
 
-/* Measures the matrix product rate, in FLOP/s summed over the threads of the pool, when each thread
- * multiplies its own matrices of a size that fits the caches: the best of several tries, within a
- * fraction of a second. Training speed is reported as a fraction of it. */
+/* train_gemm_measure of float32. */
 coll_status_t train_blas_rate(train_pool_t *pool, double *flops);
 
 #endif
