@@ -219,19 +219,24 @@ static double weighted(reference_t *reference, const shape_t *shape, const doubl
   return sum;
 }
 
+double reference_gradient(reference_t *reference, const shape_t *shape, double *x, size_t i,
+                          const float *weights, size_t out_count, double *out) {
+  const double h = 1e-4;
+  double center = x[i];
+  x[i] = center + h;
+  double above = weighted(reference, shape, x, weights, out_count, out);
+  x[i] = center - h;
+  double below = weighted(reference, shape, x, weights, out_count, out);
+  x[i] = center;
+  return (above - below) / (2 * h);
+}
+
 void check_gradients(const char *what, reference_t *reference, const shape_t *shape, const float *x,
                      size_t in_count, size_t stride, const float *weights, size_t out_count,
                      const float *gradients) {
-  const double h = 1e-4;
   double *wide = widen(x, in_count), *out = malloc(out_count * sizeof *out);
   for (size_t i = 0; i < in_count; i += stride) {
-    double center = wide[i];
-    wide[i] = center + h;
-    double above = weighted(reference, shape, wide, weights, out_count, out);
-    wide[i] = center - h;
-    double below = weighted(reference, shape, wide, weights, out_count, out);
-    wide[i] = center;
-    double expected = (above - below) / (2 * h);
+    double expected = reference_gradient(reference, shape, wide, i, weights, out_count, out);
     cr_assert_float_eq((double)gradients[i], expected, 5e-5 * (1 + fabs(expected)),
                        "%s: gradient[%zu] is %g, not %g", what, i, (double)gradients[i], expected);
   }

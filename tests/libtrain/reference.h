@@ -44,6 +44,11 @@ void random_fill(uint64_t seed, double deviation, size_t count, float *values);
 void check_forward(const char *what, reference_t *reference, const shape_t *shape, const float *x,
                    size_t in_count, const float *out, size_t out_count);
 
+/* The gradient of the sum of weights[i] * out[i] with respect to x[i], a central difference. x[i]
+ * is restored; out[out_count] is overwritten. */
+double reference_gradient(reference_t *reference, const shape_t *shape, double *x, size_t i,
+                          const float *weights, size_t out_count, double *out);
+
 /* Checks that gradients[in_count] equals d (sum of weights[i] * out[i]) / d x for every stride-th
  * element. */
 void check_gradients(const char *what, reference_t *reference, const shape_t *shape, const float *x,
