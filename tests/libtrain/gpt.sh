@@ -97,6 +97,23 @@ resume 'two.ckpt was trained with layers 1, this run has 2: resume with the same
   resume 'with training-tokens' --data text/file1.c
 ok "resuming with other settings is an error"
 
+trained_with='was trained with --precision'
+for precision in float32 bf16 fp16 bf16-pure; do
+  train 1 --steps 2 --precision $precision --out precision.ckpt &&
+    gpt_on 1 train --resume precision.ckpt --print-config &&
+    grep -q "\"precision\": \"$precision\"" out &&
+    train 2 --steps 3 --resume precision.ckpt --out next.ckpt && ! grep -q "$trained_with" err &&
+    gpt_on 1 train --resume next.ckpt --print-config &&
+    grep -q "\"precision\": \"$precision\"" out
+  ok "a run with --precision $precision is resumed with it"
+done
+train 2 --steps 4 --resume next.ckpt --precision bf16 --out other.ckpt &&
+  [ "$(grep -c "next.ckpt $trained_with bf16-pure, this run continues with bf16" err)" = 1 ] &&
+  echo '{"precision": "fp16"}' >precision.json &&
+  gpt_on 1 train --resume other.ckpt --config precision.json --print-config &&
+  grep -q '"precision": "fp16"' out && rejects 'did you mean' train --precision bf17
+ok "--precision changes the precision of a resumed run, with a note"
+
 # ---- tokens
 
 gpt_on 1 tokenizer train --data text --vocabulary 320 --out t.json &&

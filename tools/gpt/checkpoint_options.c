@@ -42,8 +42,9 @@ train_metadata_t gpt_checkpoint_metadata(const train_model_file_t *file) {
 
 /* Whether the setting is an option. Others in the file are ignored. */
 static bool is_option(const char *name) {
-  static const char *const names[] = {"batch", "lr",     "warmup", "weight-decay", "clip",   "seed",
-                                      "width", "layers", "heads",  "vocabulary",   "context"};
+  static const char *const names[] = {"batch", "lr",         "warmup",  "weight-decay",
+                                      "clip",  "seed",       "width",   "layers",
+                                      "heads", "vocabulary", "context", "precision"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     if (strcmp(name, names[i]) == 0) return true;
   }
@@ -55,7 +56,10 @@ coll_status_t gpt_checkpoint_options_load(const char *path, gpt_config_t *option
   gpt_config_t made = {.path = path};
   void *memory;
   COLL_TRY(train_model_file_open(path, &file));
-  const train_metadata_t metadata = gpt_checkpoint_metadata(file);
+  train_metadata_t metadata = gpt_checkpoint_metadata(file);
+  if (file->format->has_run_state) {
+    train_metadata_set(&metadata, "precision", "%s", train_policy_of(metadata.precision)->name);
+  }
   train_model_file_close(file); /* frees the tokenizer of the metadata */
   COLL_TRY(
       base_alloc(1 + 2 * (size_t)metadata.setting_count, sizeof(char *), "the options", &memory));

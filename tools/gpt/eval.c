@@ -4,12 +4,14 @@
 #include "libtrain/files/model_file.h"
 #include "tools/gpt/corpus.h"
 #include "tools/gpt/gpt.h"
+#include "tools/gpt/settings.h"
 
 #define SEQUENCES 16 /* per forward pass */
 
 typedef struct settings {
   const char *checkpoint, *data, *tokenizer;
   int64_t tokens, threads;
+  int precision; /* a train_precision_t */
 } settings_t;
 
 typedef struct subject {
@@ -25,16 +27,20 @@ static coll_status_t open_model(const settings_t *settings, const train_group_t 
   COLL_TRY(gpt_pool_create(group, settings->threads, &subject->pool));
   COLL_TRY(train_model_file_open(settings->checkpoint, &subject->file));
   subject->arena.layout = subject->file->layout;
-  COLL_TRY(
-      train_model_file_read_parameters(subject->file, TRAIN_FLOAT32, &subject->arena.parameters));
+  subject->arena.dtype =
+      train_precision_stored((train_precision_t)settings->precision, TRAIN_KIND_WEIGHTS);
+  COLL_TRY(train_model_file_read_parameters(subject->file, subject->arena.dtype,
+                                            &subject->arena.parameters));
   return gpt_tokenizer_find(settings->tokenizer, &subject->file->metadata, settings->data,
                             &subject->tokenizer);
 }
 
 static coll_status_t evaluate(const settings_t *settings, const train_group_t *group,
                               subject_t *subject, train_evaluation_t *evaluation) {
-  const train_model_options_t options = {
-      .sequences = SEQUENCES, .forward_only = true, .pool = subject->pool};
+  const train_model_options_t options = {.sequences = SEQUENCES,
+                                         .precision = (train_precision_t)settings->precision,
+                                         .forward_only = true,
+                                         .pool = subject->pool};
   train_model_t *model = NULL;
   COLL_TRY(gpt_corpus_open(group, settings->data, subject->tokenizer,
                            &subject->file->layout->config, &subject->corpus));
@@ -72,6 +78,7 @@ int gpt_eval(int argc, char **argv) {
        "the model's tokenizer, if the model file does not contain it"},
       {0, "eval-tokens", BASE_OPTION_INTEGER, &s.tokens, "N", "held-out tokens to predict", 1,
        INT64_C(1) << 40},
+      gpt_settings_forward_precision(&s.precision),
       {'j', "threads", BASE_OPTION_INTEGER, &s.threads, "N",
        "threads per rank; 0: its share of the cores", 0, 1024}};
   const base_command_t command = {

@@ -66,14 +66,26 @@ static coll_status_t predict(const gpt_settings_t *settings, const train_layout_
   return COLL_OK;
 }
 
+/* The element type of each kind of tensor. */
+static void print_precision(train_precision_t precision) {
+  printf("precision %s:", train_policy_of(precision)->name);
+  for (int kind = 0; kind < TRAIN_KIND_STATISTICS; kind++) {
+    train_dtype_t dtype = train_precision_stored(precision, (train_kind_t)kind);
+    printf("%s %s %s", kind > 0 ? "," : "", train_kind_name((train_kind_t)kind),
+           train_dtype_name(dtype));
+  }
+  printf("\n\n");
+}
+
 static void print_header(const gpt_settings_t *settings, const train_layout_t *layout) {
   const train_model_config_t *config = &layout->config;
   printf(
       "P = %.2f M parameters (%d layers, %d heads, width %d, context %d, %d tokens); batch %d in A "
-      "= %d micro-batch%s\n\n",
+      "= %d micro-batch%s\n",
       (double)layout->parameter_count * 1e-6, config->layers, config->heads, config->width,
       config->context, config->vocabulary, (int)settings->batch, (int)settings->accumulate,
       settings->accumulate > 1 ? "es" : "");
+  print_precision((train_precision_t)settings->precision);
   printf("%48s %36s\n", "MB per rank", "MB");
   printf("%5s %6s %11s %10s %8s %11s %12s %9s %11s\n", "ranks", "stage", "parameters", "gradients",
          "moments", "workspaces", "activations", "total", "sent/step");

@@ -1,6 +1,8 @@
 /* Saved and current settings are compared as text, under the names of their options. */
 #include "tools/gpt/resume.h"
 
+#include <stdio.h>
+
 #include "tools/gpt/checkpoint_options.h"
 
 #define TRAINING_TOKENS "training-tokens" /* the only setting that is not an option */
@@ -8,6 +10,7 @@
 void gpt_resume_set_settings(const gpt_settings_t *settings, uint64_t training_tokens,
                              train_metadata_t *metadata) {
   train_metadata_set(metadata, TRAINING_TOKENS, "%llu", (unsigned long long)training_tokens);
+  metadata->precision = (train_precision_t)settings->precision;
   gpt_checkpoint_set_integer(metadata, "batch", settings->batch);
   gpt_checkpoint_set_number(metadata, "lr", settings->lr);
   gpt_checkpoint_set_number(metadata, "warmup", settings->warmup);
@@ -24,4 +27,11 @@ coll_status_t gpt_resume_check(const gpt_settings_t *settings, const train_model
   gpt_checkpoint_set_sizes(&current, &requested);
   gpt_checkpoint_set_integer(&current, "seed", settings->seed);
   return train_metadata_check(settings->resume, &saved, &current);
+}
+
+void gpt_resume_print_precision(const gpt_settings_t *settings, const train_model_file_t *file) {
+  train_precision_t saved = file->metadata.precision, now = (train_precision_t)settings->precision;
+  if (file->metadata.position.step == 0 || saved == now) return;
+  fprintf(stderr, "gpt train: %s was trained with --precision %s, this run continues with %s\n",
+          settings->resume, train_policy_of(saved)->name, train_policy_of(now)->name);
 }

@@ -9,11 +9,13 @@
 #include "libtrain/files/model_file.h"
 #include "tools/gpt/corpus.h"
 #include "tools/gpt/gpt.h"
+#include "tools/gpt/settings.h"
 
 typedef struct settings {
   const char *checkpoint, *prompt, *tokenizer;
   int64_t tokens, top_k, seed, threads;
   double temperature;
+  int precision; /* a train_precision_t */
 } settings_t;
 
 typedef struct writer {
@@ -55,7 +57,10 @@ static coll_status_t prompt_of(const settings_t *settings, train_tokenizer_t *to
 
 static coll_status_t sample(const settings_t *settings, train_tokenizer_t *tokenizer,
                             train_arena_t *arena, train_pool_t *pool) {
-  const train_model_options_t options = {.sequences = 1, .forward_only = true, .pool = pool};
+  const train_model_options_t options = {.sequences = 1,
+                                         .precision = (train_precision_t)settings->precision,
+                                         .forward_only = true,
+                                         .pool = pool};
   const train_sampling_t sampling = {.temperature = settings->temperature,
                                      .top_k = (int)settings->top_k,
                                      .seed = (uint64_t)settings->seed};
@@ -80,7 +85,7 @@ static coll_status_t sample(const settings_t *settings, train_tokenizer_t *token
 }
 
 static coll_status_t open_model(const settings_t *settings, const train_model_file_t *file,
-                                void **parameters, train_tokenizer_t **tokenizer) {
+                                train_arena_t *arena, train_tokenizer_t **tokenizer) {
   const int32_t vocabulary = file->metadata.config.vocabulary;
   COLL_TRY(gpt_tokenizer_find(settings->tokenizer, &file->metadata, NULL, tokenizer));
   if (*tokenizer == NULL) {
@@ -91,7 +96,9 @@ static coll_status_t open_model(const settings_t *settings, const train_model_fi
     return base_fail(COLL_ERROR_INVALID, "the tokenizer has %zu tokens, but the model only %d",
                      (*tokenizer)->tokens.count, vocabulary);
   }
-  return train_model_file_read_parameters(file, TRAIN_FLOAT32, parameters);
+  arena->layout = file->layout;
+  arena->dtype = train_precision_stored((train_precision_t)settings->precision, TRAIN_KIND_WEIGHTS);
+  return train_model_file_read_parameters(file, arena->dtype, &arena->parameters);
 }
 
 static coll_status_t run(const settings_t *settings) {
@@ -103,8 +110,7 @@ static coll_status_t run(const settings_t *settings) {
     return base_fail(COLL_ERROR_INVALID, "--temperature %g: give 0 or more", settings->temperature);
   }
   COLL_TRY(train_model_file_open(settings->checkpoint, &file));
-  arena.layout = file->layout;
-  coll_status_t status = open_model(settings, file, &arena.parameters, &tokenizer);
+  coll_status_t status = open_model(settings, file, &arena, &tokenizer);
   if (status == COLL_OK) status = train_pool_create((int)settings->threads, &pool);
   if (status == COLL_OK) status = sample(settings, tokenizer, &arena, pool);
   train_pool_destroy(pool);
@@ -133,6 +139,7 @@ int gpt_sample(int argc, char **argv) {
       {0, "top-k", BASE_OPTION_INTEGER, &s.top_k, "K",
        "sample from this many most probable tokens; 0: from all", 0, 1 << 20},
       {0, "seed", BASE_OPTION_INTEGER, &s.seed, "N", "of the random numbers"},
+      gpt_settings_forward_precision(&s.precision),
       {'j', "threads", BASE_OPTION_INTEGER, &s.threads, "N", "number of threads", 1, 1024}};
   const base_command_t command = {
       .name = "gpt sample",

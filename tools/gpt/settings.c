@@ -13,6 +13,7 @@
 
 #define DEFAULT_SECONDS 60.0
 #define MAX_OPTIONS 64
+#define SUMMARY_BYTES 2048
 #define DIGITS 15 /* digits of printed numbers; a number typed by the user is printed unchanged */
 
 static const gpt_settings_t defaults = {.data = GPT_DEFAULT_DATA,
@@ -37,6 +38,7 @@ static const gpt_settings_t defaults = {.data = GPT_DEFAULT_DATA,
 typedef struct table {
   base_option_t options[MAX_OPTIONS];
   size_t count;
+  char summary[SUMMARY_BYTES]; /* of the help */
 } table_t;
 
 static void add(table_t *table, const base_option_t *options, size_t count) {
@@ -88,6 +90,8 @@ static void add_training(gpt_settings_t *s, table_t *table) {
        "fraction of the run with a rising learning rate"},
       {0, "weight-decay", BASE_OPTION_NUMBER, &s->weight_decay, "X", "of AdamW, on matrices only"},
       {0, "clip", BASE_OPTION_NUMBER, &s->clip, "X", "maximum gradient norm"},
+      {0, "precision", BASE_OPTION_WORD, &s->precision, "NAME",
+       "element types, see above: float32, bf16, fp16, bf16-pure", 0, 0, train_precision_names},
       {0, "seed", BASE_OPTION_INTEGER, &s->seed, "N",
        "of the initial weights and the order of the data"},
       {0, "evals", BASE_OPTION_INTEGER, &s->evaluations, "N",
@@ -132,6 +136,27 @@ static void add_configuration(gpt_settings_t *s, table_t *table) {
       {0, "print-config", BASE_OPTION_FLAG, &s->print_config, NULL,
        "print the options as a JSON object and exit"}};
   add(table, options, sizeof options / sizeof options[0]);
+}
+
+/* Appends a list of the precisions to the command's summary. */
+static void describe_precisions(const char *summary, table_t *table) {
+  int used = snprintf(table->summary, SUMMARY_BYTES, "%s\n\nPrecisions:", summary);
+  for (int i = 0; i < TRAIN_PRECISIONS && used < SUMMARY_BYTES; i++) {
+    const train_policy_t *policy = train_policy_of((train_precision_t)i);
+    used += snprintf(table->summary + used, (size_t)(SUMMARY_BYTES - used), "\n  %-9s  %s",
+                     policy->name, policy->about);
+  }
+}
+
+base_option_t gpt_settings_forward_precision(int *precision) {
+  static const char *names[TRAIN_PRECISION_BF16_PURE + 1];
+  for (int i = 0; i < TRAIN_PRECISION_BF16_PURE; i++) names[i] = train_precision_names[i];
+  return (base_option_t){.name = "precision",
+                         .kind = BASE_OPTION_WORD,
+                         .value = precision,
+                         .value_name = "NAME",
+                         .help = "type of weights and activations: float32, bf16, fp16",
+                         .words = names};
 }
 
 /* ---- parsing ---- */
@@ -203,7 +228,8 @@ coll_status_t gpt_settings_parse(const gpt_settings_command_t *command, int argc
   add_parallel(settings, &table);
   add_configuration(settings, &table);
   add(&table, command->extra, command->extra_count);
-  const base_command_t parsed = {command->name,     command->usage, command->summary,
+  describe_precisions(command->summary, &table);
+  const base_command_t parsed = {command->name,     command->usage, table.summary,
                                  command->examples, table.options,  table.count};
   COLL_TRY(gpt_options_parse(&parsed, argc, argv, done));
   if (*done) return COLL_OK;
@@ -260,6 +286,7 @@ train_options_t gpt_settings_options(const gpt_settings_t *settings) {
 train_store_options_t gpt_settings_store(const gpt_settings_t *settings) {
   return (train_store_options_t){.stage = (int)settings->zero,
                                  .bucket_bytes = (size_t)settings->bucket,
+                                 .precision = (train_precision_t)settings->precision,
                                  .comm = {.overlap = !settings->no_overlap,
                                           .bfloat16 = settings->comm_dtype == GPT_COMM_BFLOAT16,
                                           .skip_communication = settings->no_comm}};
@@ -277,6 +304,7 @@ coll_status_t gpt_settings_passes(const gpt_settings_t *settings, int ranks,
         (long long)parts);
   }
   *options = (train_model_options_t){.sequences = (int)(settings->batch / parts),
-                                     .recompute = (train_recompute_t)settings->recompute};
+                                     .recompute = (train_recompute_t)settings->recompute,
+                                     .precision = (train_precision_t)settings->precision};
   return COLL_OK;
 }

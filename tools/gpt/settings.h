@@ -26,6 +26,7 @@ typedef struct gpt_settings {
   uint64_t bucket;
   int comm_dtype; /* a gpt_comm_dtype_t */
   int recompute;  /* a train_recompute_t */
+  int precision;  /* a train_precision_t */
   bool no_overlap, no_comm;
   gpt_config_t config; /* owns texts that the fields above may point to */
   json_t *resolved;    /* all options by name */
@@ -44,6 +45,10 @@ typedef struct gpt_settings_command {
 coll_status_t gpt_settings_parse(const gpt_settings_command_t *command, int argc, char **argv,
                                  gpt_settings_t *settings, bool *done);
 void gpt_settings_free(gpt_settings_t *settings);
+
+/* --precision of commands that only run forward passes: without bf16-pure, which is then the same
+ * as bf16. *precision receives a train_precision_t. */
+base_option_t gpt_settings_forward_precision(int *precision);
 
 /* The corresponding options of libtrain. The model's vocabulary has `tokens` tokens unless the
  * settings give its size. */

@@ -131,6 +131,7 @@ static coll_status_t run(const gpt_settings_t *settings, const train_group_t *gr
     setup.layout = start.layout;
     setup.first_step = start.metadata.position.step;
     setup.threads = train_pool_threads(start.pool);
+    if (start.file != NULL && group->rank == 0) gpt_resume_print_precision(settings, start.file);
     status = gpt_speed_measure(start.layout, group, start.pool, &setup.speed);
   }
   if (status == COLL_OK) status = train_group_agree(group, open_store(settings, &setup, &start));

@@ -31,6 +31,17 @@ convert hf model.ckpt && convert hf/model.safetensors other.ckpt && cmp model.ck
   convert model.ckpt again.safetensors && cmp hf/model.safetensors again.safetensors
 ok "round trips preserve all bytes"
 
+for dtype in bfloat16 float16; do
+  convert run.ckpt $dtype/ --dtype $dtype && grep -q "safetensors model in $dtype" out &&
+    python3 "$models" rounded run.ckpt $dtype $dtype >out 2>err &&
+    convert $dtype $dtype.ckpt && convert --dtype $dtype $dtype.ckpt again.safetensors &&
+    cmp $dtype/model.safetensors again.safetensors
+  ok "a model in $dtype has the nearest values, and they survive a round trip"
+done
+convert --dtype bfloat16 run.ckpt narrow.bin && convert narrow.bin wide.bin &&
+  convert bfloat16.ckpt same.bin && cmp wide.bin same.bin
+ok "a model of llm.c in bfloat16 holds the same values"
+
 convert run.ckpt copy.ckpt && cmp run.ckpt copy.ckpt
 ok "a checkpoint copy is identical"
 
@@ -69,6 +80,9 @@ rejects "unexpected argument 'c.ckpt'" run.ckpt b.ckpt c.ckpt
 ok "two output paths"
 rejects 'the name model does not say which format to write' run.ckpt model
 ok "a name without a known format"
+rejects 'cannot write b.ckpt in float16: a checkpoint stores float32' --dtype float16 run.ckpt \
+  b.ckpt && rejects "did you mean 'float16'" --dtype float6 run.ckpt b/
+ok "a type that the format does not store"
 rejects 'cannot read missing: No such file' missing b.ckpt
 ok "a missing model"
 rejects 'text is not a checkpoint' text b.ckpt

@@ -1,9 +1,11 @@
 """Reads and writes model files independently of libtrain, with Python's standard library only, to
 check gpt convert.
 
-models.py same CHECKPOINT FOLDER LLMC   fails unless all three have bit-identical parameters
-models.py make FOLDER                   writes a small float16 GPT-2 as transformers would
-models.py made CHECKPOINT               fails unless it contains the model written by `make`
+models.py same CHECKPOINT FOLDER LLMC      fails unless all three have bit-identical parameters
+models.py rounded CHECKPOINT FOLDER DTYPE  fails unless the folder has the nearest values of the
+                                           dtype to the checkpoint's parameters
+models.py make FOLDER                      writes a small float16 GPT-2 as transformers would
+models.py made CHECKPOINT                  fails unless it contains the model written by `make`
 """
 import json
 import os
@@ -15,6 +17,8 @@ BLOCK = [  # name, rows, columns in multiples of the width; a linear layer's row
     ("attn.c_attn.bias", 0, 3), ("attn.c_proj.weight", 1, 1), ("attn.c_proj.bias", 0, 1),
     ("ln_2.weight", 0, 1), ("ln_2.bias", 0, 1), ("mlp.c_fc.weight", 4, 1), ("mlp.c_fc.bias", 0, 4),
     ("mlp.c_proj.weight", 1, 4), ("mlp.c_proj.bias", 0, 1)]
+# Names in safetensors, letters of struct for the bits, and bytes of the element types.
+TYPES = {"float32": ("F32", "I", 4), "bfloat16": ("BF16", "H", 2), "float16": ("F16", "H", 2)}
 # The model that `make` writes.
 SIZES = {"vocabulary": 13, "context": 5, "layers": 2, "heads": 2, "width": 6}
 
@@ -60,12 +64,14 @@ def read_checkpoint(path):
     return sizes, tensors
 
 
-def read_folder(folder):
+def read_folder(folder, dtype="float32"):
+    name_of_type, letter, size = TYPES[dtype]
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         config = json.load(file)
     require(config["model_type"] == "gpt2" and config["architectures"] == ["GPT2LMHeadModel"] and
             config["activation_function"] == "gelu_new" and config["tie_word_embeddings"] is True
-            and config["layer_norm_epsilon"] == 1e-5 and config["n_ctx"] == config["n_positions"],
+            and config["layer_norm_epsilon"] == 1e-5 and config["n_ctx"] == config["n_positions"]
+            and config["torch_dtype"] == dtype,
             "config.json: %s" % config)
     sizes = {"vocabulary": config["vocab_size"], "context": config["n_positions"],
              "layers": config["n_layer"], "heads": config["n_head"], "width": config["n_embd"]}
@@ -78,9 +84,11 @@ def read_folder(folder):
     for name, rows, columns, linear in tensors_of(sizes):
         entry = header.pop(name)
         shape = [columns] if rows == 0 else [columns, rows] if linear else [rows, columns]
-        require(entry["dtype"] == "F32" and entry["shape"] == shape, "%s: %s" % (name, entry))
+        require(entry["dtype"] == name_of_type and entry["shape"] == shape,
+                "%s: %s" % (name, entry))
         begin, end = entry["data_offsets"]
-        words = struct.unpack_from("<%dI" % ((end - begin) // 4), data, 8 + length + begin)
+        words = struct.unpack_from("<%d%s" % ((end - begin) // size, letter), data,
+                                   8 + length + begin)
         tensors[name] = transposed(words, columns, rows) if linear else list(words)
         total += end - begin
     require(not header and len(data) == 8 + length + total, "more than a GPT-2: %s" % list(header))
@@ -118,6 +126,23 @@ def same(checkpoint, folder, llmc):
         require(sizes == other_sizes, "sizes %s and %s" % (sizes, other_sizes))
         for name, words in tensors.items():
             require(words == other[name], name + " differs")
+
+
+def nearest(word, dtype):
+    """The bits of the value of the narrow type nearest to the float32, ties to even."""
+    if dtype == "float16":
+        value, = struct.unpack("<f", struct.pack("<I", word))
+        return struct.unpack("<H", struct.pack("<e", value))[0]
+    upper, lower = word >> 16, word & 0xffff
+    return upper + (lower > 0x8000 or (lower == 0x8000 and upper % 2 == 1))
+
+
+def rounded(checkpoint, folder, dtype):
+    sizes, tensors = read_checkpoint(checkpoint)
+    other_sizes, other = read_folder(folder, dtype)
+    require(sizes == other_sizes, "sizes %s and %s" % (sizes, other_sizes))
+    for name, words in tensors.items():
+        require([nearest(word, dtype) for word in words] == other[name], name + " differs")
 
 
 def number(name, index):
@@ -158,4 +183,4 @@ def made(checkpoint):
 
 
 if __name__ == "__main__":
-    {"same": same, "make": make, "made": made}[sys.argv[1]](*sys.argv[2:])
+    {"same": same, "rounded": rounded, "make": make, "made": made}[sys.argv[1]](*sys.argv[2:])
