@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "bench/step_limit.h"
 #include "bench/step_rank.h"
 #include "libtrain/files/model_file.h"
@@ -160,11 +161,11 @@ static coll_status_t time_steps(const settings_t *settings, step_rank_t *rank) {
   return status;
 }
 
-static coll_status_t serve_steps(const settings_t *settings, step_rank_t *rank, int count,
+static coll_status_t serve_steps(const settings_t *settings, step_rank_t *rank, int64_t count,
                                  uint64_t *step) {
   json_t *times = json_array();
   coll_status_t status = COLL_OK;
-  for (int i = 0; i < count && status == COLL_OK; i++) {
+  for (int64_t i = 0; i < count && status == COLL_OK; i++) {
     step_timing_t timing;
     status = step_rank_take(&settings->step, rank, ++*step, &timing);
     if (status == COLL_OK) json_array_append_new(times, json_real(step_total_ms(&timing)));
@@ -177,18 +178,20 @@ static coll_status_t serve_steps(const settings_t *settings, step_rank_t *rank, 
 /* Answers each line of standard input, "steps N" or "limit", with a line of JSON. */
 static coll_status_t serve(const settings_t *settings, step_rank_t *rank) {
   char line[64];
-  int count;
+  int64_t count;
   double limit_ms;
   uint64_t step = 1;
   step_timing_t untimed;
   COLL_TRY(step_rank_take(&settings->step, rank, step, &untimed));
   COLL_TRY(print_line(describe(settings, rank)));
   while (fgets(line, sizeof line, stdin) != NULL) {
-    if (strcmp(line, "limit\n") == 0) {
+    line[strcspn(line, "\n")] = '\0';
+    if (strcmp(line, "limit") == 0) {
       COLL_TRY(step_limit_measure(rank->layout, rank->rows, rank->pool,
                                   (train_precision_t)settings->step.precision, NULL, &limit_ms));
       COLL_TRY(print_line(json_pack("{s:f}", "limit_ms", limit_ms)));
-    } else if (sscanf(line, "steps %d\n", &count) == 1 && count > 0) {
+    } else if (strncmp(line, "steps ", 6) == 0 &&
+               base_text_integer(line + 6, 1, INT32_MAX, &count)) {
       COLL_TRY(serve_steps(settings, rank, count, &step));
     } else {
       return base_fail(COLL_ERROR_INVALID, "unknown request: give 'steps N' or 'limit'");

@@ -1,3 +1,4 @@
+/* Model, store, tokens and training steps of a rank. */
 #include "bench/step_rank.h"
 
 #include <math.h>

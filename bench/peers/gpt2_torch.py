@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A GPT-2 in PyTorch as a user would write it, the peer of bench/step: scaled_dot_product_attention,
-autocast, clip_grad_norm_ and fused AdamW with libtrain's settings (model/optimizer.h).
+"""A GPT-2 in PyTorch as a user would write it, the peer of bench/step, with autocast,
+scaled_dot_product_attention, clip_grad_norm_ and fused AdamW with libtrain's settings
+(model/optimizer.h).
 
 Without --text: takes an untimed step on random tokens, prints a line of JSON that describes the
 setup, and answers each line "steps N" on standard input with {"ms": [...]}, until it ends.

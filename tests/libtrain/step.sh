@@ -32,7 +32,7 @@ ok "the limit names every product"
   --save "$dir/weights/" >"$dir/out" &&
   grep -q '"precision":"float32"' "$dir/out" && grep -q '"losses":\[[0-9.]*,[0-9.]*,[0-9.]*\]' \
   "$dir/out" && [ -s "$dir/weights/model.safetensors" ] &&
-  ! "$step" $tiny --precision float31 2>"$dir/err" && grep -q 'bf16-pure' "$dir/err"
+  ! "$step" $tiny --precision float31 2>"$dir/err" && grep -q "did you mean 'float32'" "$dir/err"
 ok "precision, losses on a text, and the weights they started from"
 
 printf 'steps 2\nsteps 1\nlimit\n' | "$step" $tiny --threads 1 --serve >"$dir/out" &&
