@@ -69,10 +69,12 @@ void train_gemm_prepare(train_gemm_t *gemm, const train_product_t *product);
  * thread. Not during a run. */
 void train_gemm_describe(const train_gemm_t *gemm, train_kernel_visit_t *visit, void *context);
 
+#define TRAIN_GEMM_LABEL (2 * TRAIN_BACKEND_LABEL + 8)
+
 /* The rate of products whose operands fit the caches, which training speed is compared with. */
 typedef struct train_gemm_rate {
-  double flops;                              /* per second, summed over the threads of the pool */
-  char backend[2 * TRAIN_BACKEND_LABEL + 8]; /* "OpenBLAS 0.3.21 SkylakeX" */
+  double flops;                   /* per second, summed over the threads of the pool */
+  char backend[TRAIN_GEMM_LABEL]; /* "OpenBLAS 0.3.21 SkylakeX" */
 } train_gemm_rate_t;
 
 /* Measures the rate with the fastest back end: the best of several tries, within a fraction of a

@@ -167,7 +167,7 @@ assert steps[-1]["loss"] < steps[0]["loss"]
 setup = records[0]
 assert setup["ranks"] == 2 and setup["options"]["steps"] == 12
 for record in steps:
-    fraction = setup["flops_per_token"] * record["tokens_per_s"] / setup["sgemm_flops_per_s"]
+    fraction = setup["flops_per_token"] * record["tokens_per_s"] / setup["gemm_flops_per_s"]
     assert abs(record["flops_fraction"] - fraction) <= 1e-6 * fraction
 model = setup["model"]
 positions = 32 * 32

@@ -7,8 +7,8 @@
 #include <string.h>
 
 size_t gpt_memory_total(const train_memory_t *memory) {
-  return memory->parameters + memory->gradients + memory->moments + memory->workspaces +
-         memory->activations;
+  return memory->parameters + memory->weights + memory->gradients + memory->moments +
+         memory->workspaces + memory->activations;
 }
 
 /* The first line of a mapping is "from-to permissions ..."; one of the following lines is "Pss: 12

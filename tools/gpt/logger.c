@@ -75,11 +75,11 @@ static json_t *dataset_object(const train_dataset_t *dataset) {
 }
 
 static json_t *memory_object(const train_memory_t *memory) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)memory->parameters,
-                   "gradients", (json_int_t)memory->gradients, "moments",
-                   (json_int_t)memory->moments, "workspaces", (json_int_t)memory->workspaces,
-                   "activations", (json_int_t)memory->activations, "total",
-                   (json_int_t)gpt_memory_total(memory));
+  return json_pack(
+      "{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)memory->parameters,
+      "weights", (json_int_t)memory->weights, "gradients", (json_int_t)memory->gradients, "moments",
+      (json_int_t)memory->moments, "workspaces", (json_int_t)memory->workspaces, "activations",
+      (json_int_t)memory->activations, "total", (json_int_t)gpt_memory_total(memory));
 }
 
 static json_t *setup_line(const gpt_setup_t *setup) {
@@ -94,7 +94,7 @@ static json_t *setup_line(const gpt_setup_t *setup) {
                    dataset_object(&setup->corpus->held_out), "ranks", setup->group->size,
                    "threads_per_rank", setup->threads, "memory_bytes_predicted",
                    memory_object(&setup->memory), "flops_per_token", setup->speed.flops_per_token,
-                   "sgemm_flops_per_s", setup->speed.sgemm_per_s);
+                   "gemm_flops_per_s", setup->speed.gemm_per_s);
 }
 
 /* "2 layers, 4 heads, width 128, context 64" and so on, into text. */
@@ -120,8 +120,9 @@ static void print_setup(const gpt_setup_t *setup) {
          gpt_dataset_describe(&setup->corpus->training, descriptions[0]),
          gpt_dataset_describe(&setup->corpus->held_out, descriptions[1]));
   printf("%.2f M parameters: %s\n", (double)setup->layout->parameter_count * 1e-6, text);
-  printf("%.1f MB per rank; sgemm on all ranks: %.0f GFLOP/s\n",
-         (double)gpt_memory_total(&setup->memory) * 1e-6, setup->speed.sgemm_per_s * 1e-9);
+  printf("%.1f MB per rank; GEMM on all ranks: %.0f GFLOP/s in %s (%s)\n",
+         (double)gpt_memory_total(&setup->memory) * 1e-6, setup->speed.gemm_per_s * 1e-9,
+         train_dtype_name(setup->speed.dtype), setup->speed.backend);
   fflush(stdout);
 }
 
@@ -182,7 +183,7 @@ coll_status_t gpt_logger_open(const gpt_setup_t *setup, gpt_logger_t **logger) {
 static void write_note(gpt_logger_t *logger, const train_step_t *step) {
   double fraction = gpt_speed_fraction(&logger->setup->speed, step->tokens_per_s);
   int used = snprintf(
-      logger->note, sizeof logger->note, "step %llu  loss %.3f  %.1fk tokens/s (%.0f%% of sgemm)",
+      logger->note, sizeof logger->note, "step %llu  loss %.3f  %.1fk tokens/s (%.0f%% of GEMM)",
       (unsigned long long)step->step, step->loss, step->tokens_per_s * 1e-3, fraction * 100);
   if (logger->evaluation.tokens > 0) {
     snprintf(logger->note + used, sizeof logger->note - (size_t)used, "  held-out %.3f",
@@ -288,7 +289,7 @@ static void print_result(const gpt_setup_t *setup, const train_result_t *result,
                          double used_bytes) {
   const train_step_t *last = &result->last;
   gpt_evaluation_print(&result->held_out);
-  printf("%.0f tokens/s, %.1f%% of the sgemm rate; each rank used %.1f MB (%.1f predicted)",
+  printf("%.0f tokens/s, %.1f%% of the GEMM rate; each rank used %.1f MB (%.1f predicted)",
          last->tokens_per_s, gpt_speed_fraction(&setup->speed, last->tokens_per_s) * 100,
          used_bytes * 1e-6, (double)gpt_memory_total(&setup->memory) * 1e-6);
   if (last->bytes_sent > 0) printf(" and sent %.1f MB per step", (double)last->bytes_sent * 1e-6);

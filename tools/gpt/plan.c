@@ -86,32 +86,35 @@ static void print_header(const gpt_settings_t *settings, const train_layout_t *l
       config->context, config->vocabulary, (int)settings->batch, (int)settings->accumulate,
       settings->accumulate > 1 ? "es" : "");
   print_precision((train_precision_t)settings->precision);
-  printf("%48s %36s\n", "MB per rank", "MB");
-  printf("%5s %6s %11s %10s %8s %11s %12s %9s %11s\n", "ranks", "stage", "parameters", "gradients",
-         "moments", "workspaces", "activations", "total", "sent/step");
+  printf("%52s %41s\n", "MB per rank", "MB");
+  printf("%5s %6s %11s %8s %10s %8s %11s %12s %9s %11s\n", "ranks", "stage", "parameters",
+         "weights", "gradients", "moments", "workspaces", "activations", "total", "sent/step");
 }
 
 static void print_row(const row_t *row) {
   const train_memory_t *m = &row->memory;
-  printf("%5d %6d %11.1f %10.1f %8.1f %11.1f %12.1f %9.1f %11.1f\n", row->ranks, row->stage,
-         (double)m->parameters * 1e-6, (double)m->gradients * 1e-6, (double)m->moments * 1e-6,
-         (double)m->workspaces * 1e-6, (double)m->activations * 1e-6,
+  printf("%5d %6d %11.1f %8.1f %10.1f %8.1f %11.1f %12.1f %9.1f %11.1f\n", row->ranks, row->stage,
+         (double)m->parameters * 1e-6, (double)m->weights * 1e-6, (double)m->gradients * 1e-6,
+         (double)m->moments * 1e-6, (double)m->workspaces * 1e-6, (double)m->activations * 1e-6,
          (double)gpt_memory_total(m) * 1e-6, (double)row->sent * 1e-6);
 }
 
 static const char formula[] =
     "\n"
     "bytes per rank of N, without workspaces and activations; sent as counted in the ZeRO paper\n"
-    "stage  parameters  gradients  moments  sent/step\n"
-    "    0         4 P        4 P      8 P        8 P  all-reduce\n"
-    "    1         4 P        4 P    8 P/N        8 P  reduce-scatter, all-gather\n"
-    "    2         4 P      4 P/N    8 P/N  4 P (A+1)  reduce-scatter in each micro-batch\n"
-    "    3       4 P/N      4 P/N    8 P/N     12 P A  and two all-gathers in each\n";
+    "stage  parameters  gradients  moments       sent/step\n"
+    "    0         4 P        4 P      8 P             8 P  all-reduce\n"
+    "    1         4 P        4 P    8 P/N         (4+w) P  reduce-scatter, all-gather\n"
+    "    2         4 P      4 P/N    8 P/N       (4 A+w) P  reduce-scatter in each micro-batch\n"
+    "    3       4 P/N      4 P/N    8 P/N    (4+2 w) A P  and two all-gathers in each\n"
+    "w = 4 in float32. Otherwise w = 2, there are weights of 2 P, at stage 3 2 P/N, and from stage "
+    "1\non the parameters need 4 P/N. In bf16-pure the parameters are the weights.\n";
 
 static json_t *row_object(const row_t *row) {
   const train_memory_t *m = &row->memory;
-  return json_pack("{s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ranks", row->ranks, "stage",
-                   row->stage, "parameter_bytes", (json_int_t)m->parameters, "gradient_bytes",
+  return json_pack("{s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ranks", row->ranks,
+                   "stage", row->stage, "parameter_bytes", (json_int_t)m->parameters,
+                   "weight_bytes", (json_int_t)m->weights, "gradient_bytes",
                    (json_int_t)m->gradients, "moment_bytes", (json_int_t)m->moments,
                    "workspace_bytes", (json_int_t)m->workspaces, "activation_bytes",
                    (json_int_t)m->activations, "total_bytes", (json_int_t)gpt_memory_total(m),

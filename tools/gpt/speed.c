@@ -1,19 +1,23 @@
 /* Sums libtrain's measurements over the ranks. */
 #include "tools/gpt/speed.h"
 
-#include "libtrain/ops/blas.h"
+#include <stdio.h>
 
 coll_status_t gpt_speed_measure(const train_layout_t *layout, const train_group_t *group,
-                                train_pool_t *pool, gpt_speed_t *speed) {
-  double rate = 0;
-  COLL_TRY(train_group_agree(group, train_blas_rate(pool, &rate)));
-  COLL_TRY(train_group_sum_doubles(group, &rate, 1));
+                                train_pool_t *pool, train_precision_t precision,
+                                gpt_speed_t *speed) {
+  train_gemm_rate_t rate = {0};
+  train_dtype_t dtype = train_precision_stored(precision, TRAIN_KIND_WEIGHTS);
+  COLL_TRY(train_group_agree(group, train_gemm_measure(pool, dtype, &rate)));
+  COLL_TRY(train_group_sum_doubles(group, &rate.flops, 1));
   *speed =
       (gpt_speed_t){.flops_per_token = train_layout_flops_per_token(layout, layout->config.context),
-                    .sgemm_per_s = rate};
+                    .gemm_per_s = rate.flops,
+                    .dtype = dtype};
+  snprintf(speed->backend, sizeof speed->backend, "%s", rate.backend);
   return COLL_OK;
 }
 
 double gpt_speed_fraction(const gpt_speed_t *speed, double tokens_per_s) {
-  return speed->flops_per_token * tokens_per_s / speed->sgemm_per_s;
+  return speed->flops_per_token * tokens_per_s / speed->gemm_per_s;
 }

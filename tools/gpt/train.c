@@ -132,7 +132,8 @@ static coll_status_t run(const gpt_settings_t *settings, const train_group_t *gr
     setup.first_step = start.metadata.position.step;
     setup.threads = train_pool_threads(start.pool);
     if (start.file != NULL && group->rank == 0) gpt_resume_print_precision(settings, start.file);
-    status = gpt_speed_measure(start.layout, group, start.pool, &setup.speed);
+    status = gpt_speed_measure(start.layout, group, start.pool,
+                               (train_precision_t)settings->precision, &setup.speed);
   }
   if (status == COLL_OK) status = train_group_agree(group, open_store(settings, &setup, &start));
   if (status == COLL_OK) status = train(&setup, &start);
@@ -149,9 +150,9 @@ static const gpt_settings_command_t command = {
         "saves it. One file in ten is held out for evaluation. Under a launcher the ranks divide\n"
         "the batch; the result is the same. Speed is reported in tokens/s and as a fraction of "
         "the\n"
-        "machine's sgemm rate, measured at the start: a token takes 6 N + 12 L C T operations, "
-        "with\n"
-        "N parameters (without the position table), L layers, width C and context T.",
+        "machine's rate of matrix products (GEMM), measured at the start: a token takes\n"
+        "6 N + 12 L C T operations, with N parameters (without the position table), L layers,\n"
+        "width C and context T.",
     .examples =
         "  gpt train --data ~/src --seconds 300 --out src.ckpt --curve src.svg\n"
         "      five minutes on your own folder, on one rank with all cores; draws the loss curve\n"
