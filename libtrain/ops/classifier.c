@@ -1,8 +1,12 @@
 /*
  * The classifier and its loss, ROWS rows at a time. The logits are computed in blocks of classes.
- * Each block yields the maximum logit and the sum of exponentials of every row, from which the
- * losses follow. Then each block is converted to gradients, which are multiplied on immediately.
- * The input's gradient is a sum over all classes and is accumulated in a fixed number of parts.
+ * Each block is replaced by exponentials relative to the block's maximum of each row; from these
+ * maxima and the sums of exponentials the losses follow. Then each block is rescaled to gradients,
+ * which are multiplied on while they are in the cache. The input's gradient is a sum over all
+ * classes and is accumulated in a fixed number of parts.
+ *
+ * Sums are float32. With a narrow element type, gradients of logits are rounded as factors of
+ * products only, in place: rows of both types start at the same addresses.
  */
 #include <math.h>
 #include <string.h>
@@ -12,96 +16,135 @@
 #include "libtrain/ops/gemm.h"
 #include "libtrain/ops/host.h"
 
-#define ROWS 256              /* processed at a time */
-#define CLASSES 512           /* per block */
-#define STRIDE (CLASSES + 16) /* row stride of a block; not a power of 2: cache conflicts */
-#define PARTS 16              /* of the input's gradient, each for several consecutive blocks */
+#define ROWS 512     /* processed at a time */
+#define CLASSES 1024 /* per block, at most */
+#define PARTS 16     /* of the input's gradient, each for several consecutive blocks */
+
+/* The blocks of classes. */
+typedef struct blocks {
+  int size; /* classes of a block; the last may have fewer */
+  int count;
+  int stride; /* of rows of a block, in floats; not a power of 2: cache conflicts */
+  int parts;
+} blocks_t;
 
 typedef struct classifier {
   train_gemm_t *gemm;
-  const float *in, *table;
+  train_dtype_t dtype;
+  const void *in, *table;
   const int32_t *targets;
   int rows, width, classes; /* `rows` of the current batch of rows */
-  int blocks, parts;
+  blocks_t blocks;
   float scale;
   bool overwrite;
-  float *logits;                 /* [blocks, or threads without gradients; rows, STRIDE] */
+  float *exponentials;           /* [blocks, or threads without gradients; rows, stride] */
   float *block_max, *block_sums; /* [blocks, rows] */
   float *target_logits;          /* [rows] */
   float *row_max, *inverse_sum;  /* [rows]: maximum logit; 1 / sum of exponentials relative to it */
   float *partial;                /* [parts, rows, width] */
-  float *d_in, *d_table;
+  void *d_in;
+  float *d_table;
 } classifier_t;
 
 static int min_int(int a, int b) {
   return a < b ? a : b;
 }
 
-static int blocks_of(int classes) {
-  return (classes + CLASSES - 1) / CLASSES;
+static int divide_up(int a, int b) {
+  return (a + b - 1) / b;
+}
+
+/* Every part has the same number of blocks if there are more blocks than parts. */
+static blocks_t blocks_of(int classes) {
+  int count = divide_up(classes, CLASSES);
+  if (count > PARTS) count = divide_up(count, PARTS) * PARTS;
+  blocks_t blocks = {.size = divide_up(divide_up(classes, count), 16) * 16};
+  blocks.count = divide_up(classes, blocks.size);
+  blocks.stride = blocks.size + 16;
+  blocks.parts = min_int(blocks.count, PARTS);
+  return blocks;
 }
 
 size_t train_host_classifier_scratch(const train_ops_sizes_t *sizes) {
-  size_t rows = (size_t)min_int(sizes->rows, ROWS);
-  size_t blocks = (size_t)blocks_of(sizes->vocabulary), threads = (size_t)sizes->threads;
-  size_t parts = (size_t)min_int((int)blocks, PARTS), width = (size_t)sizes->width;
-  size_t block_sums = rows * (2 * blocks + 3);
-  size_t for_loss = threads * rows * STRIDE,
-         for_gradients = rows * (blocks * STRIDE + parts * width);
-  return block_sums + (sizes->training && for_gradients > for_loss ? for_gradients : for_loss);
+  const blocks_t blocks = blocks_of(sizes->vocabulary);
+  size_t rows = (size_t)min_int(sizes->rows, ROWS), width = (size_t)sizes->width;
+  size_t count = (size_t)blocks.count, stride = (size_t)blocks.stride;
+  size_t for_loss = (size_t)sizes->threads * rows * stride;
+  size_t for_gradients = rows * (count * stride + (size_t)blocks.parts * width);
+  return rows * (2 * count + 3) +
+         (sizes->training && for_gradients > for_loss ? for_gradients : for_loss);
 }
 
 static void divide_scratch(classifier_t *c, int rows, float *scratch) {
-  size_t max_rows = (size_t)min_int(rows, ROWS), blocks = (size_t)c->blocks;
+  size_t max_rows = (size_t)min_int(rows, ROWS), blocks = (size_t)c->blocks.count;
+  size_t partial = c->d_in != NULL ? (size_t)c->blocks.parts * max_rows * (size_t)c->width : 0;
   c->block_max = scratch;
   c->block_sums = c->block_max + blocks * max_rows;
   c->target_logits = c->block_sums + blocks * max_rows;
   c->row_max = c->target_logits + max_rows;
   c->inverse_sum = c->row_max + max_rows;
   c->partial = c->inverse_sum + max_rows;
-  c->logits =
-      c->d_in != NULL ? c->partial + (size_t)c->parts * max_rows * (size_t)c->width : c->partial;
+  c->exponentials = c->partial + partial;
 }
 
-/* The logits of a block. */
-static float *logits_of(const classifier_t *c, int block, int thread) {
-  size_t slot = (size_t)(c->d_in != NULL ? block : thread);
-  return c->logits + slot * (size_t)c->rows * STRIDE;
+/* The classes of a block, with what belongs to it. */
+typedef struct block {
+  int index, first, count;
+  const void *table;   /* [count, width] */
+  float *exponentials; /* [rows, stride] */
+} block_t;
+
+static block_t block_of(const classifier_t *c, int index, int thread) {
+  int first = index * c->blocks.size;
+  size_t slot = (size_t)(c->d_in != NULL ? index : thread);
+  return (block_t){
+      .index = index,
+      .first = first,
+      .count = min_int(c->blocks.size, c->classes - first),
+      .table = train_dtype_const_at(c->dtype, c->table, (size_t)first * (size_t)c->width),
+      .exponentials = c->exponentials + slot * (size_t)c->rows * (size_t)c->blocks.stride};
+}
+
+static float *row_of(const classifier_t *c, const block_t *block, int row) {
+  return block->exponentials + (size_t)row * (size_t)c->blocks.stride;
 }
 
 /* ---- loss ---- */
 
+/* Replaces logits by exponentials relative to their maximum. */
 TRAIN_VECTORIZED
-static void max_and_exp_sum(const float *logits, int count, float *max_logit, float *sum) {
+static void to_exponentials(float *restrict logits, int count, float *max_logit, float *sum) {
   float max = train_max(logits, count), added = 0;
 #pragma omp simd reduction(+ : added)
-  for (int i = 0; i < count; i++) added += train_exp(logits[i] - max);
+  for (int i = 0; i < count; i++) {
+    logits[i] = train_exp(logits[i] - max);
+    added += logits[i];
+  }
   *max_logit = max;
   *sum = added;
 }
 
-/* Computes the logits of a block of classes, and the maximum and sum of each row. */
-static void logits_task(void *context, int block, int thread) {
+static void logits_task(void *context, int index, int thread) {
   const classifier_t *c = context;
-  int first = block * CLASSES, count = min_int(CLASSES, c->classes - first);
-  float *logits = logits_of(c, block, thread);
+  const block_t block = block_of(c, index, thread);
   train_gemm_run_serial(c->gemm, thread,
                         &(train_product_t){.rows = c->rows,
-                                           .columns = count,
+                                           .columns = block.count,
                                            .depth = c->width,
+                                           .dtype = c->dtype,
                                            .a = c->in,
                                            .a_stride = c->width,
-                                           .b = c->table + (size_t)first * (size_t)c->width,
+                                           .b = block.table,
                                            .b_stride = c->width,
                                            .b_transposed = true,
-                                           .out = logits,
-                                           .out_stride = STRIDE});
+                                           .out = block.exponentials,
+                                           .out_stride = c->blocks.stride});
   for (int row = 0; row < c->rows; row++) {
-    const float *row_logits = logits + (size_t)row * STRIDE;
-    size_t at = (size_t)block * (size_t)c->rows + (size_t)row;
-    max_and_exp_sum(row_logits, count, &c->block_max[at], &c->block_sums[at]);
-    int target = c->targets[row] - first;
-    if (target >= 0 && target < count) c->target_logits[row] = row_logits[target];
+    float *logits = row_of(c, &block, row);
+    size_t at = (size_t)index * (size_t)c->rows + (size_t)row;
+    int target = c->targets[row] - block.first;
+    if (target >= 0 && target < block.count) c->target_logits[row] = logits[target];
+    to_exponentials(logits, block.count, &c->block_max[at], &c->block_sums[at]);
   }
 }
 
@@ -111,11 +154,11 @@ static double losses(const classifier_t *c) {
   for (int row = 0; row < c->rows; row++) {
     float row_max = -INFINITY, sum = 0;
     const float *block_max = c->block_max + row, *block_sums = c->block_sums + row;
-    for (int block = 0; block < c->blocks; block++) {
+    for (int block = 0; block < c->blocks.count; block++) {
       float here = block_max[(size_t)block * (size_t)c->rows];
       row_max = here > row_max ? here : row_max;
     }
-    for (int block = 0; block < c->blocks; block++) {
+    for (int block = 0; block < c->blocks.count; block++) {
       size_t at = (size_t)block * (size_t)c->rows;
       sum += block_sums[at] * expf(block_max[at] - row_max);
     }
@@ -129,82 +172,91 @@ static double losses(const classifier_t *c) {
 /* ---- gradients ---- */
 
 TRAIN_VECTORIZED
-static void logits_to_gradients(float *restrict logits, int count, float row_max, float scale) {
-  for (int i = 0; i < count; i++) logits[i] = train_exp(logits[i] - row_max) * scale;
+static void scale_row(float *restrict row, int count, float by) {
+  for (int i = 0; i < count; i++) row[i] *= by;
 }
 
-/* Converts a block's logits to gradients, and adds their products to d_table and to a part of the
- * input's gradient. */
-static void block_backward(const classifier_t *c, int block, int thread, bool first_of_part,
-                           float *partial) {
-  int first = block * CLASSES, count = min_int(CLASSES, c->classes - first);
-  float *d_logits = logits_of(c, block, 0);
+/* Replaces a block's exponentials by the gradients of its logits, in the element type. */
+static void to_gradients(const classifier_t *c, const block_t *block) {
   for (int row = 0; row < c->rows; row++) {
-    float *d = d_logits + (size_t)row * STRIDE;
-    logits_to_gradients(d, count, c->row_max[row], c->inverse_sum[row] * c->scale);
-    int target = c->targets[row] - first;
-    if (target >= 0 && target < count) d[target] -= c->scale;
+    float *d = row_of(c, block, row);
+    float block_max = c->block_max[(size_t)block->index * (size_t)c->rows + (size_t)row];
+    float to_row_max = expf(block_max - c->row_max[row]);
+    scale_row(d, block->count, to_row_max * c->inverse_sum[row] * c->scale);
+    int target = c->targets[row] - block->first;
+    if (target >= 0 && target < block->count) d[target] -= c->scale;
+    if (c->dtype != TRAIN_FLOAT32) train_dtype_narrow(c->dtype, d, (size_t)block->count, d);
   }
-  train_gemm_run_serial(c->gemm, thread,
-                        &(train_product_t){.rows = count,
-                                           .columns = c->width,
-                                           .depth = c->rows,
-                                           .a = d_logits,
-                                           .a_stride = STRIDE,
-                                           .a_transposed = true,
-                                           .b = c->in,
-                                           .b_stride = c->width,
-                                           .add = !c->overwrite,
-                                           .out = c->d_table + (size_t)first * (size_t)c->width,
-                                           .out_stride = c->width});
-  train_gemm_run_serial(c->gemm, thread,
-                        &(train_product_t){.rows = c->rows,
-                                           .columns = c->width,
-                                           .depth = count,
-                                           .a = d_logits,
-                                           .a_stride = STRIDE,
-                                           .b = c->table + (size_t)first * (size_t)c->width,
-                                           .b_stride = c->width,
-                                           .add = !first_of_part,
-                                           .out = partial,
-                                           .out_stride = c->width});
+}
+
+/* Adds a block's products to d_table and to a part of the input's gradient. */
+static void block_backward(const classifier_t *c, const block_t *block, int thread,
+                           bool first_of_part, float *partial) {
+  int per_float = (int)(sizeof(float) / train_dtype_bytes(c->dtype));
+  const train_product_t to_table = {.rows = block->count,
+                                    .columns = c->width,
+                                    .depth = c->rows,
+                                    .dtype = c->dtype,
+                                    .a = block->exponentials,
+                                    .a_stride = c->blocks.stride * per_float,
+                                    .a_transposed = true,
+                                    .b = c->in,
+                                    .b_stride = c->width,
+                                    .add = !c->overwrite,
+                                    .out = c->d_table + (size_t)block->first * (size_t)c->width,
+                                    .out_stride = c->width};
+  const train_product_t to_in = {.rows = c->rows,
+                                 .columns = c->width,
+                                 .depth = block->count,
+                                 .dtype = c->dtype,
+                                 .a = block->exponentials,
+                                 .a_stride = c->blocks.stride * per_float,
+                                 .b = block->table,
+                                 .b_stride = c->width,
+                                 .add = !first_of_part,
+                                 .out = partial,
+                                 .out_stride = c->width};
+  to_gradients(c, block);
+  train_gemm_run_serial(c->gemm, thread, &to_table);
+  train_gemm_run_serial(c->gemm, thread, &to_in);
 }
 
 static void part_task(void *context, int part, int thread) {
   const classifier_t *c = context;
   float *partial = c->partial + (size_t)part * (size_t)c->rows * (size_t)c->width;
-  int first = c->blocks * part / c->parts, end = c->blocks * (part + 1) / c->parts;
-  (void)thread;
-  for (int block = first; block < end; block++)
-    block_backward(c, block, thread, block == first, partial);
+  int count = c->blocks.count, parts = c->blocks.parts;
+  int first = count * part / parts, end = count * (part + 1) / parts;
+  for (int index = first; index < end; index++) {
+    const block_t block = block_of(c, index, thread);
+    block_backward(c, &block, thread, index == first, partial);
+  }
 }
 
 TRAIN_VECTORIZED
-static void sum_parts(const float *partial, int parts, size_t stride, int count,
-                      float *restrict out) {
-  for (int i = 0; i < count; i++) out[i] = partial[i];
-  for (int part = 1; part < parts; part++) {
-    const float *more = partial + (size_t)part * stride;
-    for (int i = 0; i < count; i++) out[i] += more[i];
-  }
+static void add_row(const float *more, int count, float *restrict sum) {
+  for (int i = 0; i < count; i++) sum[i] += more[i];
 }
 
 static void sum_task(void *context, int row, int thread) {
   const classifier_t *c = context;
-  size_t at = (size_t)row * (size_t)c->width;
+  size_t width = (size_t)c->width, at = (size_t)row * width, stride = (size_t)c->rows * width;
+  float *sum = c->partial + at;
   (void)thread;
-  sum_parts(c->partial + at, c->parts, (size_t)c->rows * (size_t)c->width, c->width, c->d_in + at);
+  for (int part = 1; part < c->blocks.parts; part++) {
+    add_row(sum + (size_t)part * stride, c->width, sum);
+  }
+  train_dtype_narrow(c->dtype, sum, width, train_dtype_at(c->dtype, c->d_in, at));
 }
 
 double train_host_classifier(const train_exec_t *exec, const void *in, const void *table,
                              const int32_t *targets, int rows, int width, int classes, float scale,
                              bool overwrite, void *d_in, float *d_table) {
   classifier_t c = {.gemm = exec->gemm,
+                    .dtype = exec->dtype,
                     .table = table,
                     .width = width,
                     .classes = classes,
                     .blocks = blocks_of(classes),
-                    .parts = min_int(blocks_of(classes), PARTS),
                     .scale = scale,
                     .d_in = d_in,
                     .d_table = d_table};
@@ -214,14 +266,14 @@ double train_host_classifier(const train_exec_t *exec, const void *in, const voi
   for (int first = 0; first < rows; first += ROWS) {
     size_t at = (size_t)first * (size_t)width;
     c.rows = min_int(ROWS, rows - first);
-    c.in = (const float *)in + at;
+    c.in = train_dtype_const_at(c.dtype, in, at);
     c.targets = targets + first;
     c.overwrite = overwrite && first == 0;
-    train_pool_run(exec->pool, c.blocks, logits_task, &c);
+    train_pool_run(exec->pool, c.blocks.count, logits_task, &c);
     total += losses(&c);
     if (d_in == NULL) continue;
-    c.d_in = (float *)d_in + at;
-    train_pool_run(exec->pool, c.parts, part_task, &c);
+    c.d_in = train_dtype_at(c.dtype, d_in, at);
+    train_pool_run(exec->pool, c.blocks.parts, part_task, &c);
     train_pool_run(exec->pool, c.rows, sum_task, &c);
   }
   return total;
