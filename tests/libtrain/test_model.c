@@ -37,7 +37,10 @@ static void setup_with(const train_model_config_t *config, const train_model_opt
   model_fixture->arena = (train_arena_t){.layout = model_fixture->layout,
                                          .parameters = calloc(count, sizeof(float)),
                                          .gradients = malloc(count * sizeof(float))};
+  model_fixture->arena.dtype = train_precision_stored(options.precision, TRAIN_KIND_WEIGHTS);
   random_fill(1, 0.4, count, model_fixture->arena.parameters);
+  train_dtype_narrow(model_fixture->arena.dtype, model_fixture->arena.parameters, count,
+                     model_fixture->arena.parameters);
   memset(model_fixture->arena.gradients, 0xff, count * sizeof(float)); /* NaN: every element must be
                                                                         * overwritten */
   model_fixture->provider = train_arena_provider(&model_fixture->arena);
@@ -154,20 +157,85 @@ Test(model, extending_agrees_with_the_loss) {
   teardown(&model_fixture);
 }
 
-Test(model, recomputation_and_threads_preserve_bits) {
+/* A model of some size, whose activations dominate its memory. */
+static const train_model_config_t small = {
+    .vocabulary = 64, .context = 2 * LENGTH, .layers = 3, .heads = 2, .width = 64};
+
+static double root_mean_square(const float *values, const float *minus, size_t count) {
+  double sum = 0;
+  for (size_t i = 0; i < count; i++) {
+    double value = (double)values[i] - (minus != NULL ? (double)minus[i] : 0.0);
+    sum += value * value;
+  }
+  return sqrt(sum / (double)count);
+}
+
+/* Loss and gradients of the same rounded parameters, relative to those in float32. The bounds are
+ * in units of the type's last place; rounding each activation once costs a few of them. */
+static void check_precision(train_precision_t precision, double last_place) {
+  model_fixture_t wide, narrow;
+  const train_model_options_t options = {.precision = precision};
+  setup(&small, &wide);
+  setup_with(&small, &options, &narrow);
+  size_t count = wide.layout->parameter_count;
+  random_fill(1, 0.1, count, wide.arena.parameters);
+  train_dtype_narrow(narrow.arena.dtype, wide.arena.parameters, count, narrow.arena.parameters);
+  train_dtype_widen(narrow.arena.dtype, narrow.arena.parameters, count, wide.arena.parameters);
+  double expected = accumulate_gradients(&wide, 1), got = accumulate_gradients(&narrow, 1);
+  cr_assert_float_eq(got, expected, 2 * last_place * expected, "loss %g, not %g", got, expected);
+  cr_assert_neq(got, expected, "not computed in %s", train_precision_names[precision]);
+  double error = root_mean_square(narrow.arena.gradients, wide.arena.gradients, count),
+         scale = root_mean_square(wide.arena.gradients, NULL, count);
+  cr_assert_lt(error, 4 * last_place * scale, "rms error of gradients %g of rms %g", error, scale);
+  teardown(&wide);
+  teardown(&narrow);
+}
+
+Test(model, narrow_precisions_are_as_exact_as_their_types) {
+  check_precision(TRAIN_PRECISION_BF16, 0x1p-8);
+  check_precision(TRAIN_PRECISION_FP16, 0x1p-11);
+}
+
+Test(model, narrow_activations_take_half_the_memory) {
+  train_layout_t *layout;
+  train_model_config_t config;
+  cr_assert_eq(train_preset_find("gpt2", &config), COLL_OK);
+  cr_assert_eq(train_layout_create(&config, &layout), COLL_OK);
+  train_model_options_t options = {.sequences = 8};
+  size_t wide = train_model_bytes(layout, &options);
+  options.precision = TRAIN_PRECISION_BF16;
+  size_t narrow = train_model_bytes(layout, &options);
+  cr_assert_leq(narrow, wide / 2 + wide / 50, "%zu bytes instead of %zu", narrow, wide);
+  train_layout_destroy(layout);
+}
+
+static void check_bits_are_preserved(train_precision_t precision) {
   model_fixture_t plain, other;
   train_pool_t *pool;
-  setup(&tiny, &plain);
+  const train_model_options_t alone = {.precision = precision};
+  setup_with(&tiny, &alone, &plain);
   cr_assert_eq(train_pool_create(3, &pool), COLL_OK);
   double loss = accumulate_gradients(&plain, 1);
   size_t bytes = plain.layout->parameter_count * sizeof(float);
   for (int what = 0; what <= TRAIN_RECOMPUTE_BLOCK; what++) {
-    const train_model_options_t options = {.recompute = (train_recompute_t)what, .pool = pool};
+    const train_model_options_t options = {
+        .recompute = (train_recompute_t)what, .pool = pool, .precision = precision};
     setup_with(&tiny, &options, &other);
     cr_assert_eq(accumulate_gradients(&other, 1), loss, "recompute %d", what);
     cr_assert_arr_eq(plain.arena.gradients, other.arena.gradients, bytes, "recompute %d", what);
     teardown(&other);
   }
+  train_pool_destroy(pool);
+  teardown(&plain);
+}
+
+Test(model, recomputation_and_threads_preserve_bits) {
+  check_bits_are_preserved(TRAIN_PRECISION_FLOAT32);
+  check_bits_are_preserved(TRAIN_PRECISION_BF16);
+  check_bits_are_preserved(TRAIN_PRECISION_FP16);
+}
+
+Test(model, recomputation_needs_less_memory) {
   const train_model_config_t deep = {
       .vocabulary = 7, .context = 6, .layers = 9, .heads = 2, .width = 8};
   train_layout_t *layout;
@@ -181,16 +249,15 @@ Test(model, recomputation_and_threads_preserve_bits) {
     needed = fewer;
   }
   train_layout_destroy(layout);
-  train_pool_destroy(pool);
-  teardown(&plain);
 }
 
-Test(model, forward_only_gives_the_same_loss_and_logits) {
+static void check_forward_only(train_precision_t precision) {
   model_fixture_t both, forward;
-  const train_model_options_t options = {.forward_only = true};
+  const train_model_options_t options = {.forward_only = true, .precision = precision};
+  const train_model_options_t training = {.precision = precision};
   double expected, got;
   float logits[2][7];
-  setup(&tiny, &both);
+  setup_with(&tiny, &training, &both);
   setup_with(&tiny, &options, &forward);
   train_model_loss(both.model, &both.provider, tokens, targets, SEQUENCES, LENGTH, &expected);
   train_model_loss(forward.model, &forward.provider, tokens, targets, SEQUENCES, LENGTH, &got);
@@ -206,9 +273,13 @@ Test(model, forward_only_gives_the_same_loss_and_logits) {
   teardown(&forward);
 }
 
+Test(model, forward_only_gives_the_same_loss_and_logits) {
+  check_forward_only(TRAIN_PRECISION_FLOAT32);
+  check_forward_only(TRAIN_PRECISION_BF16);
+  check_forward_only(TRAIN_PRECISION_FP16);
+}
+
 Test(model, initial_loss_is_that_of_a_uniform_guess) {
-  const train_model_config_t small = {
-      .vocabulary = 64, .context = LENGTH, .layers = 2, .heads = 2, .width = 32};
   model_fixture_t model_fixture;
   setup(&small, &model_fixture);
   train_layout_initialize(NULL, model_fixture.layout, 5, 0, model_fixture.layout->parameter_count,
