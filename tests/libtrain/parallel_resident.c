@@ -23,6 +23,7 @@ static const train_model_config_t config = {
     .vocabulary = 256, .context = 32, .layers = 64, .heads = 4, .width = 128};
 
 typedef struct trial {
+  train_precision_t precision;
   int stage;
   bool messages_only; /* messages only: no process maps another one's memory */
 } trial_t;
@@ -84,12 +85,13 @@ static int train(const train_group_t *group, train_store_t *store, train_model_t
 
 static int check(const train_group_t *group, const trial_t *trial, double held,
                  const train_memory_t *memory) {
-  double predicted = (double)(memory->parameters + memory->gradients + memory->moments +
-                              memory->workspaces + memory->activations);
+  double predicted = (double)(memory->parameters + memory->weights + memory->gradients +
+                              memory->moments + memory->workspaces + memory->activations);
   PARTY_OK(train_group_sum_doubles(group, &held, 1));
   held /= RANKS;
   PARTY_REQUIRE(fabs(held - predicted) <= TOLERANCE * predicted,
-                "stage %d, %s: %.1f MiB held, %.1f predicted", trial->stage,
+                "%s, stage %d, %s: %.1f MiB held, %.1f predicted",
+                train_policy_of(trial->precision)->name, trial->stage,
                 trial->messages_only ? "messages" : "mapped", held / 1048576, predicted / 1048576);
   return 0;
 }
@@ -102,8 +104,9 @@ static int body(party_rank_t *self) {
   train_model_t *model;
   train_memory_t memory;
   train_store_options_t options = TRAIN_STORE_OPTIONS_INIT;
-  const train_model_options_t model_options = {.sequences = 1};
+  const train_model_options_t model_options = {.sequences = 1, .precision = trial->precision};
   options.stage = trial->stage;
+  options.precision = trial->precision;
   options.bucket_bytes = 1 << 20;
   if (trial->messages_only) PARTY_TRY(use_messages(self->comm));
   PARTY_TRY(warm_up(self->comm));
@@ -125,12 +128,22 @@ static int body(party_rank_t *self) {
   return failed;
 }
 
-Test(parallel_resident, memory_matches_the_prediction) {
+static void check_precision(train_precision_t precision) {
   for (int stage = 0; stage <= TRAIN_STAGE_MAX; stage++) {
     for (int messages_only = 0; messages_only <= 1; messages_only++) {
-      trial_t trial = {.stage = stage, .messages_only = messages_only};
+      trial_t trial = {.precision = precision, .stage = stage, .messages_only = messages_only};
       harness_result_t result;
       cr_assert(party_processes(RANKS, TIMEOUT_MS, body, &trial, &result), "%s", result.text);
     }
   }
+}
+
+Test(parallel_resident, memory_matches_the_prediction) {
+  check_precision(TRAIN_PRECISION_FLOAT32);
+}
+
+Test(parallel_resident, memory_matches_the_prediction_in_mixed_precision) {
+  check_precision(TRAIN_PRECISION_BF16);
+  check_precision(TRAIN_PRECISION_BF16_PURE);
+  if (harness_full()) check_precision(TRAIN_PRECISION_FP16);
 }
