@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/processor.h"
@@ -147,4 +148,10 @@ bool train_choice_get(const char *variant, const char *question, train_choose_t 
   }
   close(locked);
   return found;
+}
+
+uint64_t train_choice_now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }

@@ -7,6 +7,7 @@
 #define LIBTRAIN_OPS_GEMM_CHOICE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define TRAIN_CHOICE_BYTES 32
 
@@ -24,5 +25,9 @@ typedef bool train_choose_t(void *context, train_choice_t *choice);
  * called it, if there is no folder to write to. */
 bool train_choice_get(const char *variant, const char *question, train_choose_t *choose,
                       void *context, train_choice_t *choice);
+
+/* Processor time of the calling thread, in nanoseconds. Unlike elapsed time it does not count the
+ * time that other processes run on the core, so that choices are the same on a busy machine. */
+uint64_t train_choice_now_ns(void);
 
 #endif

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/memory.h"
 #include "libtrain/ops/gemm_choice.h"
 
@@ -322,10 +321,10 @@ static double best_rate(const trial_t *trial, int way, void *prepared, const wid
   enum { RUNS_LEAST = 3, RUNS_MOST = 1000, LEAST_NS = 2000000 };
   const train_kernel_shape_t *s = &trial->shape;
   double operations = 2.0 * s->rows * s->columns * s->depth, best = 0;
-  uint64_t first_ns = base_clock_now_ns(), start_ns = first_ns;
+  uint64_t first_ns = train_choice_now_ns(), start_ns = first_ns;
   for (int i = 0; i < RUNS_MOST && (i <= RUNS_LEAST || start_ns - first_ns < LEAST_NS); i++) {
     run_way(trial->kernels, trial->thread, way, prepared, s, call);
-    uint64_t end_ns = base_clock_now_ns();
+    uint64_t end_ns = train_choice_now_ns();
     double rate = operations * 1e9 / (double)(end_ns - start_ns + 1);
     best = i > 0 && rate > best ? rate : best; /* the first run fills the caches */
     start_ns = end_ns;

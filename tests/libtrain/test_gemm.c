@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/status.h"
 #include "folder.h"
@@ -45,38 +44,29 @@ static void *random_operand(train_dtype_t dtype, size_t count) {
   return narrow;
 }
 
-/* The float64 values of `first + i * step`, i < depth. */
-static void read_line(const train_product_t *p, const void *array, size_t first, size_t step,
-                      double *line) {
-  for (int k = 0; k < p->depth; k++) {
-    float value;
-    train_dtype_widen(p->dtype, train_dtype_const_at(p->dtype, array, first + (size_t)k * step), 1,
-                      &value);
-    line[k] = (double)value;
-  }
+static float *widened(train_dtype_t dtype, const void *array, size_t count) {
+  float *wide = malloc(count * sizeof *wide);
+  train_dtype_widen(dtype, array, count, wide);
+  return wide;
 }
 
-static void expect(const matrices_t *m) {
+static void expect(const matrices_t *m, size_t a_count, size_t b_count) {
   const train_product_t *p = &m->product;
-  double *row = malloc((size_t)p->depth * sizeof *row);
-  double *columns = malloc((size_t)p->columns * (size_t)p->depth * sizeof *columns);
-  size_t a_stride = (size_t)p->a_stride, b_stride = (size_t)p->b_stride;
-  for (int j = 0; j < p->columns; j++) {
-    read_line(p, m->b, p->b_transposed ? (size_t)j * b_stride : (size_t)j,
-              p->b_transposed ? 1 : b_stride, columns + (size_t)j * (size_t)p->depth);
-  }
+  float *a = widened(p->dtype, m->a, a_count), *b = widened(p->dtype, m->b, b_count);
+  int a_row = p->a_transposed ? 1 : p->a_stride, a_step = p->a_transposed ? p->a_stride : 1;
+  int b_row = p->b_transposed ? 1 : p->b_stride, b_step = p->b_transposed ? p->b_stride : 1;
   for (int i = 0; i < p->rows; i++) {
-    read_line(p, m->a, p->a_transposed ? (size_t)i : (size_t)i * a_stride,
-              p->a_transposed ? a_stride : 1, row);
+    double *row = m->expected + i * p->columns;
     for (int j = 0; j < p->columns; j++) {
-      const double *column = columns + (size_t)j * (size_t)p->depth;
-      double sum = p->add ? (double)m->before[i * p->out_stride + j] : 0;
-      for (int k = 0; k < p->depth; k++) sum += row[k] * column[k];
-      m->expected[i * p->columns + j] = sum;
+      row[j] = p->add ? (double)m->before[i * p->out_stride + j] : 0;
+    }
+    for (int k = 0; k < p->depth; k++) {
+      double factor = (double)a[i * a_row + k * a_step];
+      for (int j = 0; j < p->columns; j++) row[j] += factor * (double)b[k * b_row + j * b_step];
     }
   }
-  free(columns);
-  free(row);
+  free(a);
+  free(b);
 }
 
 static matrices_t make(int rows, int columns, int depth, int gap, train_dtype_t dtype,
@@ -92,8 +82,10 @@ static matrices_t make(int rows, int columns, int depth, int gap, train_dtype_t 
   p->a_stride = (p->a_transposed ? rows : depth) + gap;
   p->b_stride = (p->b_transposed ? depth : columns) + gap;
   p->out_stride = columns + gap;
-  m.a = random_operand(dtype, (size_t)p->a_stride * (size_t)(p->a_transposed ? depth : rows));
-  m.b = random_operand(dtype, (size_t)p->b_stride * (size_t)(p->b_transposed ? columns : depth));
+  size_t a_count = (size_t)p->a_stride * (size_t)(p->a_transposed ? depth : rows);
+  size_t b_count = (size_t)p->b_stride * (size_t)(p->b_transposed ? columns : depth);
+  m.a = random_operand(dtype, a_count);
+  m.b = random_operand(dtype, b_count);
   m.out_count = (size_t)p->out_stride * (size_t)rows;
   m.before = random_operand(TRAIN_FLOAT32, m.out_count);
   m.out = malloc(m.out_count * sizeof *m.out);
@@ -104,7 +96,7 @@ static matrices_t make(int rows, int columns, int depth, int gap, train_dtype_t 
   p->a = m.a;
   p->b = m.b;
   p->out = m.out;
-  expect(&m);
+  expect(&m, a_count, b_count);
   return m;
 }
 
@@ -198,13 +190,13 @@ static void check_backend(const char *backend) {
   train_gemm_t *gemm = create(backend, pool);
   const char *what = backend != NULL ? backend : "chosen";
   if (gemm == NULL) {
-    cr_log_warn("%s is not available: %s\n", backend, base_last_error());
+    fprintf(stderr, "%s is not available: %s\n", backend, base_last_error());
   } else {
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 6; i++) {
       check_shape(gemm, what, draw(1, 90), draw(1, 120), draw(1, 130));
     }
     check_shape(gemm, what, 1, 70, 600);
-    check_shape(gemm, what, 300, 500, 300);
+    check_shape(gemm, what, 270, 400, 270);
     check_shape(gemm, what, 520, 17, 33);
     check_shape(gemm, what, 64, 64, 64);
   }
