@@ -1,0 +1,118 @@
+"""The rounds of bench/train-compare. A group is a row in one precision: its programs are all alive,
+and each round times every one of them, in random order. Their times in ms are kept per round:
+
+    {"row": "gpt2:4x64", "precision": "bf16", "times_ms": {NAME: [one per round]},
+     "limit_ms": [one per round], "bound": {NAME: bool}, "failures": {NAME: reason}}
+
+A program that fails is dropped with its times, so that all lists have the same length and ratios
+are of the same round."""
+import collections
+import contextlib
+import random
+import statistics
+
+from comparison import configurations
+from traincomparison import peers
+
+OURS, OURS_FLOAT32 = "libtrain", "libtrain float32"
+KINDS = ("eager", "compiled")
+TRIAL_ROUNDS = 2  # of the choice between bound and unbound threads
+
+# seed: of the order. kinds: of PyTorch, a list.
+Effort = collections.namedtuple("Effort", "rounds steps threads kinds seed")
+
+
+class Group:
+    def __init__(self, options, row, precision, effort, say):
+        self.options, self.row, self.precision, self.effort = options, row, precision, effort
+        self.say, self.random = say, random.Random("%s %s %s" % (effort.seed, row, precision))
+        self.running = {}
+        self.found = {"row": peers.row_name(row), "precision": precision, "times_ms": {},
+                      "limit_ms": [], "bound": {}, "failures": {}}
+
+    # ---- start -----------------------------------------------------------------------------------
+
+    def trial(self, both):
+        """Which of two programs takes less time, and ends the other one."""
+        times = [[], []]
+        for _ in range(TRIAL_ROUNDS):
+            for peer, list_of in zip(both, times):
+                list_of += peer.steps(self.effort.steps)
+        best = 0 if min(times[0]) <= min(times[1]) else 1
+        both[1 - best].close()
+        return best
+
+    def start_torch(self, python, kind):
+        """Starts PyTorch with bound and unbound threads and keeps the faster one."""
+        how = (python, self.options.torch_program, self.running[OURS].setup["config"], self.row,
+               self.precision, kind == "compiled", self.effort.threads)
+        with contextlib.ExitStack() as stack:
+            both = []
+            for bound in (False, True):
+                both.append(peers.start_torch(*how, bound))
+                stack.callback(both[-1].close)
+            best = self.trial(both)
+            stack.pop_all()
+        name = "PyTorch %s %s" % (both[best].setup["version"].split("+")[0], kind)
+        while name in self.running:
+            name += "'"  # two interpreters with the same release
+        self.running[name] = both[best]
+        self.found["bound"][name] = best == 1
+
+    def start(self):
+        def start_ours(name, precision):
+            self.running[name] = peers.start_libtrain(self.options.build, self.row, precision,
+                                                      self.effort.threads)
+        start_ours(OURS, self.precision)
+        if self.precision != "float32":
+            start_ours(OURS_FLOAT32, "float32")
+        for python in self.options.python:
+            for kind in self.effort.kinds:
+                self.say("%s %s: starting %s (%s)" % (self.found["row"], self.precision, python,
+                                                      kind))
+                try:
+                    self.start_torch(python, kind)
+                except configurations.Failure as failure:
+                    self.found["failures"]["%s %s" % (python, kind)] = str(failure)
+
+    def close(self):
+        for peer in self.running.values():
+            peer.close()
+
+    # ---- rounds ----------------------------------------------------------------------------------
+
+    def drop(self, name, failure):
+        self.found["failures"][name] = str(failure)
+        self.found["times_ms"].pop(name, None)
+        self.running.pop(name).close()
+        if name == OURS:
+            raise failure
+
+    def round(self):
+        times, limit_ms = {}, None
+        for name in self.random.sample(list(self.running), len(self.running)):
+            try:
+                times[name] = statistics.median(self.running[name].steps(self.effort.steps))
+                if name == OURS:
+                    limit_ms = self.running[name].limit()
+            except configurations.Failure as failure:
+                self.drop(name, failure)
+        for name, ms in times.items():
+            self.found["times_ms"].setdefault(name, []).append(ms)
+        self.found["limit_ms"].append(limit_ms)
+
+    def run(self, progress):
+        """The figures; those so far after Ctrl-C, with "interrupted"."""
+        try:
+            self.start()
+            for number in range(self.effort.rounds):
+                self.round()
+                progress.step("%s %s, round %d of %d" % (
+                    self.found["row"], self.precision, number + 1, self.effort.rounds), 1)
+        except KeyboardInterrupt:
+            self.found["interrupted"] = True
+        except configurations.Failure as failure:
+            self.found["failures"].setdefault(OURS, str(failure))
+        finally:
+            self.close()
+        return self.found
