@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "libtrain/common/vector.h"
-#include "libtrain/ops/blas.h"
 #include "libtrain/ops/gemm.h"
 #include "libtrain/ops/host.h"
 
@@ -317,7 +316,6 @@ void train_host_attention_forward(const train_exec_t *exec, const train_batch_t 
                    .out = out,
                    .log_sums = log_sums};
   a.scratch_per_thread = forward_floats(batch->length, batch->first + batch->length, head_width);
-  train_blas_prepare();
   train_pool_run(exec->pool, batch->sequences * heads * query_tiles(batch), forward_task, &a);
 }
 
@@ -426,6 +424,5 @@ void train_host_attention_backward(const train_exec_t *exec, const train_batch_t
                    .d_out = d_out,
                    .d_qkv = d_qkv,
                    .scratch_per_thread = backward_floats(batch->length, head_width)};
-  train_blas_prepare();
   train_pool_run(exec->pool, batch->sequences * heads, backward_task, &a);
 }

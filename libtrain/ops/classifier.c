@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "libtrain/common/vector.h"
-#include "libtrain/ops/blas.h"
 #include "libtrain/ops/gemm.h"
 #include "libtrain/ops/host.h"
 
@@ -261,7 +260,6 @@ double train_host_classifier(const train_exec_t *exec, const void *in, const voi
                     .d_in = d_in,
                     .d_table = d_table};
   double total = 0;
-  train_blas_prepare();
   divide_scratch(&c, rows, exec->scratch);
   for (int first = 0; first < rows; first += ROWS) {
     size_t at = (size_t)first * (size_t)width;
