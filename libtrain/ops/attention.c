@@ -16,8 +16,8 @@
 #include "libtrain/ops/gemm.h"
 #include "libtrain/ops/host.h"
 
-#define QUERIES 64
-#define KEYS 128
+#define QUERIES 128
+#define KEYS 256
 
 /* Arguments of a call. */
 typedef struct attention {
