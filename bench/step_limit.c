@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 
 #define TRY_NS UINT64_C(60000000) /* duration of each measurement */
 #define MIN_TRIES 5

@@ -8,9 +8,9 @@
 
 #include <stdio.h>
 
+#include "libtrain/common/pool.h"
 #include "libtrain/common/precision.h"
 #include "libtrain/model/layout.h"
-#include "libtrain/ops/pool.h"
 
 /* Measures for several seconds; *limit_ms is the sum of the parts for `rows` tokens (sequences
  * times length) on one rank. Prints the parts to `out` unless it is NULL. COLL_ERROR_MEMORY. */

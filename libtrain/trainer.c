@@ -354,8 +354,10 @@ coll_status_t train_run(const train_options_t *options, const train_corpus_t *co
                .first_step = metadata->position.step};
   train_result_t final = {0};
   coll_status_t status = initialize(&run);
-  if (status == COLL_OK) {
-    status = run_loop(&run, observer != NULL ? observer : &no_observer, &final);
+  if (observer == NULL) observer = &no_observer;
+  if (status == COLL_OK) status = run_loop(&run, observer, &final);
+  if (status == COLL_OK && observer->on_end != NULL) {
+    observer->on_end(observer->context, run.model);
   }
   free(run.tokens);
   train_model_destroy(run.model);

@@ -58,6 +58,7 @@ typedef struct train_observer {
   void (*on_step)(void *context, const train_step_t *step);
   void (*on_evaluation)(void *context, const train_step_t *step,
                         const train_evaluation_t *evaluation);
+  void (*on_end)(void *context, const train_model_t *model); /* after the last step of the run */
   void *context;
 } train_observer_t;
 

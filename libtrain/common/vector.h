@@ -3,8 +3,8 @@
  * for baseline x86-64, AVX2 with FMA, and AVX-512, selected when the program is loaded; and
  * exponential and hyperbolic tangent in a form that compilers vectorize.
  */
-#ifndef LIBTRAIN_VECTOR_H
-#define LIBTRAIN_VECTOR_H
+#ifndef LIBTRAIN_COMMON_VECTOR_H
+#define LIBTRAIN_COMMON_VECTOR_H
 
 #include <stdint.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "libtrain/ops/pool.h"
+#include "libtrain/common/pool.h"
 
 typedef struct train_model_config {
   int32_t vocabulary; /* tokens are 0 .. vocabulary - 1 */

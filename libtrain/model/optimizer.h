@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "libtrain/common/pool.h"
 #include "libtrain/common/precision.h"
 #include "libtrain/model/layout.h"
-#include "libtrain/ops/pool.h"
 
 typedef struct train_adamw {
   float beta1, beta2, epsilon, weight_decay;

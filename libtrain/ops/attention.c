@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "libtrain/common/vector.h"
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 #include "libtrain/ops/host.h"
 
 #define QUERIES 128

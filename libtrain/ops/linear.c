@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "libtrain/common/vector.h"
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 #include "libtrain/ops/host.h"
 
 #define SQRT_2_OVER_PI 0.79788456f

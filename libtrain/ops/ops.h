@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "libtrain/common/dtype.h"
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 
 /* The tokens of a pass: row r is position first + r % length of sequence r / length. `first` is 0
  * unless a single sequence is extended, whose earlier positions were computed by previous calls. */
@@ -121,7 +121,8 @@ typedef struct train_ops {
                        bool overwrite, void *d_in, float *d_table);
 } train_ops_t;
 
-/* The host backend: vectorized loops and OpenBLAS on a thread pool. */
+/* The host backend: vectorized loops, and matrix products of several libraries, on a thread pool.
+ */
 extern const train_ops_t train_ops_host;
 
 #endif

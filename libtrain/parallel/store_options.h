@@ -4,8 +4,8 @@
 #ifndef LIBTRAIN_PARALLEL_STORE_OPTIONS_H
 #define LIBTRAIN_PARALLEL_STORE_OPTIONS_H
 
+#include "libtrain/common/pool.h"
 #include "libtrain/common/precision.h"
-#include "libtrain/ops/pool.h"
 #include "libtrain/parallel/comm_queue.h"
 
 #define TRAIN_STAGE_MAX 3

@@ -114,6 +114,29 @@ train 2 --steps 4 --resume next.ckpt --precision bf16 --out other.ckpt &&
   grep -q '"precision": "fp16"' out && rejects 'did you mean' train --precision bf17
 ok "--precision changes the precision of a resumed run, with a note"
 
+for precision in bf16 fp16 bf16-pure; do
+  train 1 --steps 30 --precision $precision --out narrow.ckpt && same_loss 2e-2 &&
+    float32=$one && one=$(held_out) &&
+    train 2 --steps 30 --precision $precision --out narrow2.ckpt && same_loss 2e-3 &&
+    train 2 --steps 30 --precision $precision --out again.ckpt --recompute block &&
+    cmp narrow2.ckpt again.ckpt &&
+    train 2 --steps 30 --precision $precision --out again.ckpt --zero 3 && same_loss 2e-3 &&
+    train 2 --steps 30 --precision $precision --out narrow2.ckpt --zero 3 &&
+    cmp narrow2.ckpt again.ckpt
+  ok "in $precision ranks and stages give the same loss, near that of float32 ($one, $float32)"
+  one=$float32
+done
+gpt_on 1 eval --checkpoint one.ckpt --data text && wide=$(held_out) &&
+  for precision in bf16 fp16; do
+    gpt_on 1 eval --checkpoint one.ckpt --data text --precision $precision &&
+      awk "BEGIN { d = $(held_out) / $wide - 1; exit !(d * d < 4e-4) }" || break
+  done
+ok "eval in narrow types is near float32 ($wide, $(held_out))"
+
+train 1 --steps 2 --precision bf16 --out narrow.ckpt --explain &&
+  grep -q '^bfloat16 .* A B^T ' out && grep -q '^bfloat16 .* A^T B ' out
+ok "--explain shows the libraries of the products"
+
 # ---- tokens
 
 gpt_on 1 tokenizer train --data text --vocabulary 320 --out t.json &&

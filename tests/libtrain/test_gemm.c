@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "folder.h"
 #include "libtrain/common/random.h"
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 
 #define THREADS_MAX 4
 

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "libtrain/ops/pool.h"
+#include "libtrain/common/pool.h"
 
 #define TASKS 64
 #define THREADS_MAX 5

@@ -142,7 +142,8 @@ static coll_status_t run_rank(job_t *job) {
   job->options.model.ops = &ops;
   job->options.model.sequences = job->options.batch / group.size / job->micro_batches;
   COLL_TRY(open_store(job, &group));
-  const train_observer_t observer = {on_step, on_evaluation, job};
+  const train_observer_t observer = {
+      .on_step = on_step, .on_evaluation = on_evaluation, .context = job};
   COLL_TRY(train_run(&job->options, &trainer_corpus, &group, &observer, job->store, &job->metadata,
                      &job->result));
   const train_flat_t flat = train_store_flat(job->store);

@@ -16,6 +16,7 @@
 #include "libtrain/files/events.h"
 #include "libtrain/files/json_log.h"
 #include "tools/gpt/corpus.h"
+#include "tools/gpt/explain.h"
 #include "tools/gpt/footprint.h"
 #include "tools/gpt/gpt.h"
 
@@ -269,12 +270,21 @@ static void on_evaluation(void *context, const train_step_t *step,
   write_note(logger, step);
 }
 
+static void on_end(void *context, const train_model_t *model) {
+  gpt_logger_t *logger = context;
+  const gpt_setup_t *setup = logger->setup;
+  gpt_logger_stop(logger);
+  if (setup->settings->explain && setup->group->rank == 0) gpt_explain_print(model);
+}
+
 train_observer_t gpt_logger_observer(gpt_logger_t *logger) {
-  return (train_observer_t){on_step, on_evaluation, logger};
+  return (train_observer_t){
+      .on_step = on_step, .on_evaluation = on_evaluation, .on_end = on_end, .context = logger};
 }
 
 void gpt_logger_stop(gpt_logger_t *logger) {
   if (logger->progress.shown) base_progress_end(&logger->progress, logger->done, logger->note);
+  logger->progress.shown = false;
 }
 
 /* The memory that the run added to the ranks' footprints, averaged over the ranks. */

@@ -119,7 +119,9 @@ static void add_parallel(gpt_settings_t *s, table_t *table) {
       {0, "no-overlap", BASE_OPTION_FLAG, &s->no_overlap, NULL,
        "do not overlap communication with computation"},
       {0, "no-comm", BASE_OPTION_FLAG, &s->no_comm, NULL,
-       "send nothing, to measure computation; results are invalid"}};
+       "send nothing, to measure computation; results are invalid"},
+      {0, "explain", BASE_OPTION_FLAG, &s->explain, NULL,
+       "at the end show which library multiplied the matrices, and how fast"}};
   add(table, options, sizeof options / sizeof options[0]);
 }
 

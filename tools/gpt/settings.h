@@ -27,7 +27,7 @@ typedef struct gpt_settings {
   int comm_dtype; /* a gpt_comm_dtype_t */
   int recompute;  /* a train_recompute_t */
   int precision;  /* a train_precision_t */
-  bool no_overlap, no_comm;
+  bool no_overlap, no_comm, explain;
   gpt_config_t config; /* owns texts that the fields above may point to */
   json_t *resolved;    /* all options by name */
 } gpt_settings_t;

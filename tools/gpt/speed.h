@@ -6,8 +6,8 @@
 #define TOOLS_GPT_SPEED_H
 
 #include "libtrain/common/precision.h"
+#include "libtrain/gemm/gemm.h"
 #include "libtrain/model/layout.h"
-#include "libtrain/ops/gemm.h"
 #include "libtrain/parallel/group.h"
 
 typedef struct gpt_speed {

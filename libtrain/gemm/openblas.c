@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "libtrain/ops/backend.h"
-#include "libtrain/ops/gemm_choice.h"
+#include "libtrain/gemm/backend.h"
+#include "libtrain/gemm/choice.h"
 
 #define LIBRARY "libopenblas.so.0"
 #define CORE_TYPE "OPENBLAS_CORETYPE"

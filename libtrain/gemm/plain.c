@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "libtrain/common/vector.h"
-#include "libtrain/ops/backend.h"
+#include "libtrain/gemm/backend.h"
 
 #define LANES 16
 #define ROWS 4

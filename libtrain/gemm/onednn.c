@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "libtrain/ops/backend.h"
-#include "libtrain/ops/onednn_matmul.h"
+#include "libtrain/gemm/backend.h"
+#include "libtrain/gemm/onednn_matmul.h"
 
 /* The arguments of a primitive's execution. */
 enum { A, B, OUT, SCRATCHPAD, ARGUMENTS };

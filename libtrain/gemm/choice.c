@@ -3,7 +3,7 @@
  * each choice. The lock is held on a separate file, because the file itself is replaced: it is
  * written under a temporary name and renamed, so that it is always complete.
  */
-#include "libtrain/ops/gemm_choice.h"
+#include "libtrain/gemm/choice.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * readers follow the list without a lock after an acquire load of the head. Kernels are added under
  * a mutex.
  */
-#include "libtrain/ops/gemm_kernels.h"
+#include "libtrain/gemm/kernels.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "libtrain/ops/gemm_choice.h"
+#include "libtrain/gemm/choice.h"
 
 #define LISTS 1024
 #define VARIANT_BYTES 250

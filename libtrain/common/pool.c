@@ -4,7 +4,7 @@
  * still current, and the caller returns only when the counter is 0. Therefore a late worker finds
  * no current run, and the caller never waits for sleeping workers.
  */
-#include "libtrain/ops/pool.h"
+#include "libtrain/common/pool.h"
 
 #include <assert.h>
 #include <pthread.h>

@@ -3,8 +3,8 @@
  * caller's. Each thread takes the next task when it is free, so a thread that loses its core to
  * another process delays nobody. Results never depend on which thread executes a task.
  */
-#ifndef LIBTRAIN_OPS_POOL_H
-#define LIBTRAIN_OPS_POOL_H
+#ifndef LIBTRAIN_COMMON_POOL_H
+#define LIBTRAIN_COMMON_POOL_H
 
 #include "base/status.h"
 

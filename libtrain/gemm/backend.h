@@ -1,9 +1,9 @@
 /*
  * The back ends of matrix products: libraries that multiply a tile, and a plain C implementation.
- * gemm_kernels.h selects one of them for each shape of tile.
+ * kernels.h selects one of them for each shape of tile.
  */
-#ifndef LIBTRAIN_OPS_BACKEND_H
-#define LIBTRAIN_OPS_BACKEND_H
+#ifndef LIBTRAIN_GEMM_BACKEND_H
+#define LIBTRAIN_GEMM_BACKEND_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* The tiles of all products form one list of tasks, ordered by product. */
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /*
  * The kernels of an engine: for each shape of tile, the back end that is the fastest of this
- * machine (gemm_choice.h), prepared once. Operands of a type that no library multiplies here are
+ * machine (choice.h), prepared once. Operands of a type that no library multiplies here are
  * converted to float32, block by block.
  */
-#ifndef LIBTRAIN_OPS_GEMM_KERNELS_H
-#define LIBTRAIN_OPS_GEMM_KERNELS_H
+#ifndef LIBTRAIN_GEMM_KERNELS_H
+#define LIBTRAIN_GEMM_KERNELS_H
 
-#include "libtrain/ops/backend.h"
+#include "libtrain/gemm/backend.h"
 
 /* What train_kernels_visit reports. */
 typedef struct train_kernel_info {

@@ -1,11 +1,11 @@
 /* The part of oneDNN's C API that differs between its major versions. One of onednn_v2.c and
  * onednn_v3.c is compiled to code, by DNNL_VERSION_MAJOR. */
-#ifndef LIBTRAIN_OPS_ONEDNN_MATMUL_H
-#define LIBTRAIN_OPS_ONEDNN_MATMUL_H
+#ifndef LIBTRAIN_GEMM_ONEDNN_MATMUL_H
+#define LIBTRAIN_GEMM_ONEDNN_MATMUL_H
 
 #include <oneapi/dnnl/dnnl.h>
 
-#include "libtrain/ops/backend.h"
+#include "libtrain/gemm/backend.h"
 
 /* How a matrix is stored: dims[0] rows, dims[1] columns, and the distances between their elements.
  */

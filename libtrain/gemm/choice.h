@@ -3,8 +3,8 @@
  * ($XDG_CACHE_HOME/libcoll or ~/.cache/libcoll). All processes of a machine make the same choice,
  * because one measures it while the others wait, and later runs read it.
  */
-#ifndef LIBTRAIN_OPS_GEMM_CHOICE_H
-#define LIBTRAIN_OPS_GEMM_CHOICE_H
+#ifndef LIBTRAIN_GEMM_CHOICE_H
+#define LIBTRAIN_GEMM_CHOICE_H
 
 #include <stdbool.h>
 #include <stdint.h>

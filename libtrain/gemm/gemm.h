@@ -6,18 +6,18 @@
  * The tiles are computed by the libraries of the back end table (backend.h): for each shape the one
  * that measured fastest on this machine, or the one that LIBTRAIN_GEMM in the environment names
  * (onednn, openblas, plain). The first product of a new size is measured, within some tens of
- * milliseconds; the choices are kept in the user's cache folder (gemm_choice.h). Products of
+ * milliseconds; the choices are kept in the user's cache folder (choice.h). Products of
  * several engines on one machine therefore have the same bits.
  */
-#ifndef LIBTRAIN_OPS_GEMM_H
-#define LIBTRAIN_OPS_GEMM_H
+#ifndef LIBTRAIN_GEMM_GEMM_H
+#define LIBTRAIN_GEMM_GEMM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "libtrain/common/dtype.h"
-#include "libtrain/ops/gemm_kernels.h"
-#include "libtrain/ops/pool.h"
+#include "libtrain/common/pool.h"
+#include "libtrain/gemm/kernels.h"
 
 /* A tile of a product's result. */
 typedef struct train_tile {
