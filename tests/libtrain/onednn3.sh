@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the tests of the operators with oneDNN 3, whose C interface differs from version 2, and
 # runs them. The library comes from the Python packages that contain it; without pip or a network
-# the test is skipped.
+# the test is skipped, and unless all cases are run (COLL_TEST_FULL).
 # Usage: onednn3.sh SOURCE. Prints TAP.
 source=$1
 . "$source/tests/harness/tap.sh"
@@ -15,6 +15,10 @@ fetch() {
     done
 }
 
+if [ -z "${COLL_TEST_FULL-}" ]; then
+  echo "1..0 # SKIP only in full runs"
+  exit 0
+fi
 if [ "$(uname -m)" != x86_64 ] || ! fetch >"$dir/out" 2>&1; then
   echo "1..0 # SKIP the packages of oneDNN 3 cannot be downloaded"
   exit 0

@@ -137,12 +137,22 @@ Test(parallel_not_finite, finds_the_last_gradient) {
     for (int order = 0; order < 2; order++) {
       run_trial((trial_t){.options.precision = TRAIN_PRECISION_BF16,
                           .gradient_tensors = {order ? 29 : 12, order ? 12 : 29},
-                          .parameter_tensor = 35,
+                          .parameter_tensor = -1,
                           .value = values[i],
                           .expected = 29,
                           .expected_kind = TRAIN_KIND_GRADIENTS});
     }
   }
+}
+
+/* All gradients behind such a weight are not finite, too. */
+Test(parallel_not_finite, weights_are_searched_before_gradients) {
+  run_trial((trial_t){.options.precision = TRAIN_PRECISION_BF16,
+                      .gradient_tensors = {12, 29},
+                      .parameter_tensor = 8,
+                      .value = NAN,
+                      .expected = 8,
+                      .expected_kind = TRAIN_KIND_WEIGHTS});
 }
 
 Test(parallel_not_finite, finds_every_tensor) {
