@@ -126,6 +126,34 @@ for precision in bf16 fp16 bf16-pure; do
   ok "in $precision ranks and stages give the same loss, near that of float32 ($one, $float32)"
   one=$float32
 done
+# losses_agree WIRE TOLERANCE: whether ranks and stages agree at each of 20 steps in bf16 with
+# gradients sent in that type, and the stages among themselves within 1e-5.
+all_ranks="1 2" all_stages="0 3"
+[ -n "${COLL_TEST_FULL-}" ] && all_ranks="1 2 4" all_stages="0 1 2 3"
+losses_agree() {
+  rm -f wire.*.jsonl
+  for n in $all_ranks; do
+    for stage in $all_stages; do
+      train $n --steps 20 --lr 1e-3 --precision bf16 --comm-dtype $1 --zero $stage --evals 1 \
+        --out wire.ckpt --log wire.$n.$stage.jsonl || return 1
+    done
+  done
+  python3 - "$2" >out 2>&1 <<'END'
+import glob, json, sys
+runs = {}
+for name in glob.glob("wire.*.jsonl"):
+    records = map(json.loads, open(name))
+    runs[name] = [record["loss"] for record in records if record["record"] == "step"]
+for name, losses in runs.items():
+    same_ranks = runs[name.rsplit(".", 2)[0] + ".0.jsonl"]
+    for other, bound in (runs["wire.1.0.jsonl"], float(sys.argv[1])), (same_ranks, 1e-5):
+        worst = max(abs(a / b - 1) for a, b in zip(losses, other))
+        assert len(losses) == 20 and worst <= bound, (name, worst, bound)
+END
+}
+losses_agree float32 1e-4 && losses_agree bf16 1e-3
+ok "in bf16 ranks and stages agree at each of 20 steps"
+
 gpt_on 1 eval --checkpoint one.ckpt --data text && wide=$(held_out) &&
   for precision in bf16 fp16; do
     gpt_on 1 eval --checkpoint one.ckpt --data text --precision $precision &&

@@ -451,7 +451,7 @@ static const narrow_op_t narrow_ops[] = {
     {embedding_op, 1, 0, 0},           {layernorm_op, 1, 1, 0},       {linear_op, 1, 1, 0},
     {linear_and_residual_op, 1, 1, 0}, {gelu_and_linear_op, 2, 1, 2}, /* the output of GELU is
                                                                          rounded */
-    {attention_op, 2, 6, 0},  /* so are weights and their gradients */
+    {attention_op, 2, 12, 0},  /* so are weights and their gradients */
     {classifier_op, 1, 4, 4}, /* and the gradients of logits */
 };
 
