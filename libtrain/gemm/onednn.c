@@ -183,7 +183,7 @@ static bool create_primitive(const state_t *state, const_dnnl_primitive_desc_t d
   return true;
 }
 
-static bool create_kernel(void *memory, const train_kernel_shape_t *shape, void **result) {
+static bool create_alone(void *memory, const train_kernel_shape_t *shape, void **result) {
   const state_t *state = memory;
   dnnl_primitive_desc_t desc = NULL;
   kernel_t *kernel = NULL;
@@ -204,6 +204,17 @@ static bool create_kernel(void *memory, const train_kernel_shape_t *shape, void 
   }
   *result = kernel;
   return true;
+}
+
+/* Engines of several ranks in one process create kernels at the same time. oneDNN's caches of
+ * primitives are safe for that, but a lock of our own also shows it to ThreadSanitizer, which does
+ * not see into the library. */
+static bool create_kernel(void *memory, const train_kernel_shape_t *shape, void **result) {
+  static pthread_mutex_t library = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&library);
+  bool created = create_alone(memory, shape, result);
+  pthread_mutex_unlock(&library);
+  return created;
 }
 
 /* The API takes addresses of inputs that are not const; it only reads them. */
