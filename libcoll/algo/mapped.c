@@ -1,9 +1,11 @@
 /*
- * Algorithms for peers whose INPUT and OUTPUT can be loaded and stored directly. Every byte moves
- * once, by the rank that needs it or produces it, and a reduction is one pass over all ranks'
- * operands in rank order. The engine's address exchange guarantees that every rank has entered the
- * call before any step runs. The plans only have to make a rank stay in the call until its peers no
- * longer access its memory. Any rank count; a barrier costs p(p-1) signals; at most two rounds.
+ * Algorithms for peers whose INPUT and OUTPUT can be accessed. Those that pull only read peers'
+ * buffers, by loads or by the transport's get; those that push also store into them, which needs
+ * mapped memory. Every byte moves once, by the rank that needs it or produces it, and a reduction
+ * is one pass over all ranks' operands in rank order. The engine's address exchange guarantees that
+ * every rank has entered the call before any step runs. The plans only have to make a rank stay in
+ * the call until its peers no longer access its memory. Any rank count; a barrier costs p(p-1)
+ * signals; at most two rounds.
  */
 #include "algo/common.h"
 #include "algo/list.h"
@@ -32,12 +34,20 @@ static void release_root(plan_emitter_t *e) {
   }
 }
 
-static void outline_blocks(plan_t *plan) {
+static void outline_pull_blocks(plan_t *plan) {
+  algo_outline_mapped(plan, PLAN_REACH_READ, 1, 0);
+}
+
+static void outline_push_blocks(plan_t *plan) {
   algo_outline_mapped(plan, PLAN_REACH_USER, 1, 0);
 }
 
 /* One share of the vector per rank. */
-static void outline_shares(plan_t *plan) {
+static void outline_pull_shares(plan_t *plan) {
+  algo_outline_mapped(plan, PLAN_REACH_READ, plan->shape.size, 0);
+}
+
+static void outline_push_shares(plan_t *plan) {
   algo_outline_mapped(plan, PLAN_REACH_USER, plan->shape.size, 0);
 }
 
@@ -58,7 +68,7 @@ static void copy_to_all(plan_emitter_t *e, plan_span_t src, int32_t chunk) {
  * stays in SCRATCH until the peers have read this rank's operand. */
 
 static void oneshot_outline(plan_t *plan) {
-  algo_outline_mapped(plan, PLAN_REACH_USER, 1, 1);
+  algo_outline_mapped(plan, PLAN_REACH_READ, 1, 1);
 }
 
 static void oneshot_build(plan_emitter_t *e) {
@@ -99,7 +109,7 @@ const algo_t algo_allreduce_twophase_push = {
     .collective = COLL_ALLREDUCE,
     .paper = hashmi_2018,
     .order = PLAN_ORDER_EXACT,
-    .outline = outline_shares,
+    .outline = outline_push_shares,
     .build = push_build,
 };
 
@@ -120,7 +130,7 @@ const algo_t algo_allreduce_twophase_pull = {
     .collective = COLL_ALLREDUCE,
     .paper = hashmi_2018,
     .order = PLAN_ORDER_EXACT,
-    .outline = outline_shares,
+    .outline = outline_pull_shares,
     .build = pull_build,
 };
 
@@ -139,8 +149,41 @@ const algo_t algo_reduce_mapped = {
     .collective = COLL_REDUCE,
     .paper = hashmi_2018,
     .order = PLAN_ORDER_EXACT,
-    .outline = outline_shares,
+    .outline = outline_push_shares,
     .build = reduce_build,
+};
+
+/* Every rank reduces its share into its SCRATCH, from which the root copies the shares: nothing is
+ * stored into a peer's memory. A rank is released once the root has its share, when all ranks have
+ * read their shares of its INPUT. */
+static void reduce_pull_outline(plan_t *plan) {
+  algo_outline_mapped(plan, PLAN_REACH_READ, plan->shape.size, plan->shape.size);
+}
+
+static void reduce_pull_build(plan_emitter_t *e) {
+  int32_t rank = e->rank, root = e->plan->shape.root;
+  plan_span_t share = is_root(e) ? plan_output(e, rank, 1) : plan_scratch(e, rank, 1);
+  algo_reduce_all(e, share, PLAN_INPUT, PLAN_INPUT, rank);
+  if (!is_root(e)) {
+    plan_emit_signal(e, 0, root);
+    plan_emit_wait(e, 0, root);
+    return;
+  }
+  algo_wait_peers(e);
+  for (int32_t i = 1; i < e->plan->shape.size; i++) {
+    int32_t peer = algo_peer(e, i);
+    plan_emit_copy(e, 0, plan_output(e, peer, 1), plan_peer_scratch(peer, peer, 1));
+    plan_emit_signal(e, 0, peer);
+  }
+}
+
+const algo_t algo_reduce_mapped_pull = {
+    .name = "mapped_pull",
+    .collective = COLL_REDUCE,
+    .paper = hashmi_2018,
+    .order = PLAN_ORDER_EXACT,
+    .outline = reduce_pull_outline,
+    .build = reduce_pull_build,
 };
 
 /* ---- reduce-scatter --------------------------------------------------------------------------
@@ -157,7 +200,7 @@ const algo_t algo_reduce_scatter_mapped = {
     .collective = COLL_REDUCE_SCATTER,
     .paper = hashmi_2018,
     .order = PLAN_ORDER_EXACT,
-    .outline = outline_blocks,
+    .outline = outline_pull_blocks,
     .build = reduce_scatter_build,
 };
 
@@ -178,7 +221,7 @@ const algo_t algo_allgather_mapped = {
     .name = "mapped",
     .collective = COLL_ALLGATHER,
     .paper = hashmi_2018,
-    .outline = outline_blocks,
+    .outline = outline_pull_blocks,
     .build = allgather_build,
 };
 
@@ -193,7 +236,7 @@ const algo_t algo_allgather_mapped_push = {
     .name = "mapped_push",
     .collective = COLL_ALLGATHER,
     .paper = hashmi_2018,
-    .outline = outline_blocks,
+    .outline = outline_push_blocks,
     .build = allgather_push_build,
 };
 
@@ -215,7 +258,7 @@ const algo_t algo_broadcast_mapped = {
     .name = "mapped",
     .collective = COLL_BROADCAST,
     .paper = hashmi_2018,
-    .outline = outline_blocks,
+    .outline = outline_pull_blocks,
     .build = broadcast_build,
 };
 
@@ -230,7 +273,7 @@ const algo_t algo_broadcast_mapped_shares = {
     .name = "mapped_shares",
     .collective = COLL_BROADCAST,
     .paper = hashmi_2018,
-    .outline = outline_shares,
+    .outline = outline_push_shares,
     .build = broadcast_shares_build,
 };
 
@@ -248,7 +291,7 @@ const algo_t algo_scatter_mapped = {
     .name = "mapped",
     .collective = COLL_SCATTER,
     .paper = hashmi_2018,
-    .outline = outline_blocks,
+    .outline = outline_pull_blocks,
     .build = scatter_build,
 };
 
@@ -266,8 +309,31 @@ const algo_t algo_gather_mapped = {
     .name = "mapped",
     .collective = COLL_GATHER,
     .paper = hashmi_2018,
-    .outline = outline_blocks,
+    .outline = outline_push_blocks,
     .build = gather_build,
+};
+
+/* The root loads all blocks and then releases the peers. */
+static void gather_pull_build(plan_emitter_t *e) {
+  int32_t root = e->plan->shape.root;
+  if (!is_root(e)) {
+    plan_emit_wait(e, 0, root);
+    return;
+  }
+  plan_emit_input_to_output(e, 0, root, 0, 1);
+  for (int32_t i = 1; i < e->plan->shape.size; i++) {
+    int32_t peer = algo_peer(e, i);
+    plan_emit_copy(e, 0, plan_output(e, peer, 1), plan_peer_input(peer, 0, 1));
+  }
+  algo_signal_peers(e);
+}
+
+const algo_t algo_gather_mapped_pull = {
+    .name = "mapped_pull",
+    .collective = COLL_GATHER,
+    .paper = hashmi_2018,
+    .outline = outline_pull_blocks,
+    .build = gather_pull_build,
 };
 
 /* ---- alltoall --------------------------------------------------------------------------------
@@ -275,7 +341,7 @@ const algo_t algo_gather_mapped = {
  * blocks stay in SCRATCH until the peers have loaded theirs. */
 
 static void alltoall_outline(plan_t *plan) {
-  algo_outline_mapped(plan, PLAN_REACH_USER, 1, plan->shape.size);
+  algo_outline_mapped(plan, PLAN_REACH_READ, 1, plan->shape.size);
 }
 
 static void alltoall_build(plan_emitter_t *e) {

@@ -234,9 +234,9 @@ coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
                                                  : "no such collective or algorithm"));
   }
   comm_lock_take(comm, comm_lock_ticket(comm));
-  coll_status_t status =
-      comm_estimate(comm, collective, bytes, dtype, mapped ? PLAN_REACH_USER : PLAN_REACH_SCRATCH,
-                    index, &found, &chosen);
+  plan_reach_t unmapped = comm->world.gets ? PLAN_REACH_READ : PLAN_REACH_SCRATCH;
+  coll_status_t status = comm_estimate(comm, collective, bytes, dtype,
+                                       mapped ? PLAN_REACH_USER : unmapped, index, &found, &chosen);
   comm_lock_release(comm);
   if (status != COLL_OK) return record_result(comm, status);
   *estimate = (coll_estimate_t){.algo = algo_at(collective, index)->name,

@@ -32,6 +32,14 @@ typedef struct comm_pair {
   engine_call_t call;
 } comm_pair_t;
 
+/* What the next `calls` calls expect, because the last address exchange found buffers that allow no
+ * further reach. An exchange has the same result on all ranks, so all ranks hold the same values.
+ */
+typedef struct comm_expectation {
+  uint8_t calls;
+  uint8_t reach; /* a plan_reach_t */
+} comm_expectation_t;
+
 /* Results of the tuner for one collective. */
 typedef struct comm_tuning {
   tune_profile_t *profiles; /* of all algorithms, in registry order; NULL before the first call */
@@ -40,10 +48,7 @@ typedef struct comm_tuning {
    * order of its reductions (for one element size, all calls that do prescribe the same), reach,
    * log2 of the element size, size class of the block. */
   uint8_t chosen[2][PLAN_REACH_COUNT][4][TUNE_CLASSES];
-  /* By size class: the number of next calls that skip the address exchange, because the last
-   * exchange found memory of some rank that cannot be mapped. An exchange has the same result on
-   * all ranks, so all ranks hold the same numbers. */
-  uint8_t exchange_skips[TUNE_CLASSES];
+  comm_expectation_t expected[TUNE_CLASSES]; /* by size class */
 } comm_tuning_t;
 
 typedef struct comm_premul {
@@ -70,6 +75,12 @@ typedef struct comm_deadlock {
 typedef struct comm_limits {
   uint64_t hang_ns, timeout_ns;
 } comm_limits_t;
+
+/* How a rank may access its peers' memory. */
+typedef struct comm_access {
+  bool get;     /* COLL_GET: read it by the transport's get where that works */
+  bool reports; /* COLL_DEBUG: report what works on standard error */
+} comm_access_t;
 
 /* State of hang.c: the wait that is being measured. */
 typedef struct comm_hang {
@@ -117,6 +128,7 @@ struct coll_comm {
   base_ranks_t waits_for;                    /* scratch of watch.c */
   comm_deadlock_t deadlock;
   comm_limits_t limits; /* set before the first call */
+  comm_access_t access; /* set when the communicator is complete */
   comm_hang_t hang;
   void *retained_memory; /* memory of the failed call that peers may still read; or NULL */
 

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/memory.h"
+#include "comm/access.h"
 #include "comm/plan_cache.h"
 #include "comm/process.h"
 #include "flight/process.h"
@@ -176,6 +177,7 @@ coll_status_t comm_listen(shm_mesh_t *mesh, comm_record_t *record) {
   record->pid_space = flight_pid_space();
   record->cpus = topo_cpus_own();
   COLL_TRY(topo_host_identity(record->host));
+  comm_access_permit();
   return shm_mesh_listen(mesh, &record->name);
 }
 
@@ -299,7 +301,10 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
   } else {
     status = join(address, rank, size, settings->timeout_ns, &mesh, &own, records, comm);
   }
-  if (status == COLL_OK) (*comm)->limits = settings->limits;
+  if (status == COLL_OK) {
+    (*comm)->limits = settings->limits;
+    comm_access_find(*comm, &settings->access);
+  }
 free_records:
   free(records);
   return status;

@@ -140,19 +140,23 @@ coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective
   return COLL_OK;
 }
 
-/* An address exchange that fails costs as much as a small call, so it is skipped for this many
- * calls. The number is small, so that memory that can be mapped is soon used as such. */
-#define SKIPPED_EXCHANGES 15
+/* An address exchange whose result is not used costs as much as a small call, so its result is
+ * expected of this many more calls. The number is small, so that memory that can be mapped is soon
+ * used as such. */
+#define EXPECTED_CALLS 15
 
-bool comm_exchange_is_skipped(struct coll_comm *comm, coll_collective_t collective, size_t bytes) {
-  uint8_t *exchange_skips = &comm->tunings[collective].exchange_skips[tune_class_of(bytes)];
-  if (*exchange_skips == 0 || comm->forced[collective] != NULL) return false;
-  --*exchange_skips;
-  return true;
+plan_reach_t comm_expected_reach(struct coll_comm *comm, coll_collective_t collective,
+                                 size_t bytes) {
+  comm_expectation_t *expected = &comm->tunings[collective].expected[tune_class_of(bytes)];
+  if (expected->calls == 0 || comm->forced[collective] != NULL) return PLAN_REACH_USER;
+  expected->calls--;
+  return (plan_reach_t)expected->reach;
 }
 
-void comm_note_unmappable(struct coll_comm *comm, coll_collective_t collective, size_t bytes) {
-  comm->tunings[collective].exchange_skips[tune_class_of(bytes)] = SKIPPED_EXCHANGES;
+void comm_note_reach(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
+                     plan_reach_t reach) {
+  comm->tunings[collective].expected[tune_class_of(bytes)] =
+      (comm_expectation_t){.calls = EXPECTED_CALLS, .reach = (uint8_t)reach};
 }
 
 /* The plan of the forced algorithm if it supports the call, else the tuner's choice. bytes: per
@@ -163,7 +167,7 @@ static coll_status_t choose_plan(struct coll_comm *comm, const comm_traits_t *tr
   size_t element_bytes = base_dtype_bytes(traits->dtype);
   /* without memory to map there are no addresses to exchange */
   comm_traits_t within = *traits;
-  if (bytes == 0 && within.reach == PLAN_REACH_USER) within.reach = PLAN_REACH_SCRATCH;
+  if (bytes == 0 && plan_reach_exchanges(within.reach)) within.reach = PLAN_REACH_SCRATCH;
   tune_order_t order = tune_order_of(collective, traits->dtype, traits->op, comm->reproducible);
   const algo_t *algo;
   if (comm->forced[collective] != NULL) {

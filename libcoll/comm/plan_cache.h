@@ -31,11 +31,13 @@ BASE_INLINE coll_status_t comm_cache_lookup(struct coll_comm *comm, comm_shape_t
 /* Forces an algorithm, by its name, for the calls it supports; NULL: the tuner chooses. */
 void comm_force(struct coll_comm *comm, coll_collective_t collective, const char *algo);
 
-/* Whether all ranks skip the address exchange of the current call (`bytes` per block): a recent
- * exchange for this size class found memory that cannot be mapped, and no algorithm is forced.
- * comm_note_unmappable records that the exchange of the current call found such memory. */
-bool comm_exchange_is_skipped(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
-void comm_note_unmappable(struct coll_comm *comm, coll_collective_t collective, size_t bytes);
+/* The reach that all ranks expect the memory of the current call (`bytes` per block) to allow: what
+ * a recent exchange for this size class found, or USER if there is none or an algorithm is forced.
+ * comm_note_reach records that the exchange of the current call found less than that. */
+plan_reach_t comm_expected_reach(struct coll_comm *comm, coll_collective_t collective,
+                                 size_t bytes);
+void comm_note_reach(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
+                     plan_reach_t reach);
 
 /* The estimated time of the index-th algorithm for such a call (op sum if it reduces), with the
  * same rules as comm_cache_lookup, and whether it is the chosen one. COLL_ERROR_INVALID past the

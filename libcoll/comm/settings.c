@@ -12,6 +12,9 @@
 static const char *const tune_words[] = {"auto", "builtin", NULL};
 enum { WORD_AUTO, WORD_BUILTIN };
 
+static const char *const get_words[] = {"auto", "off", NULL};
+enum { WORD_GET_AUTO, WORD_GET_OFF };
+
 static const base_knob_t knobs[] = {
     {.name = "COLL_TIMEOUT_MS",
      .kind = BASE_KNOB_INTEGER,
@@ -47,6 +50,18 @@ static const base_knob_t knobs[] = {
      .max = 86400000,
      .help = "milliseconds that a call waits before it fails and ends the communicator on all "
              "ranks; 0: never"},
+    {.name = "COLL_GET",
+     .kind = BASE_KNOB_WORD,
+     .fallback = "auto",
+     .words = get_words,
+     .help = "whether ranks read buffers that are not memory of coll_mem_alloc directly from their "
+             "peers' processes: auto (where the system permits it and it is faster) or off"},
+    {.name = "COLL_DEBUG",
+     .kind = BASE_KNOB_INTEGER,
+     .fallback = "0",
+     .max = 1,
+     .help = "1: report on standard error how the ranks of a communicator access their peers' "
+             "memory"},
 };
 
 enum {
@@ -56,6 +71,8 @@ enum {
   KNOB_REPRODUCIBLE,
   KNOB_HANG,
   KNOB_CALL_TIMEOUT,
+  KNOB_GET,
+  KNOB_DEBUG,
   KNOB_COUNT
 };
 
@@ -113,6 +130,15 @@ static coll_status_t read_reproducible(int configured, int32_t *reproducible) {
   return COLL_OK;
 }
 
+static coll_status_t read_access(comm_access_t *access) {
+  int word;
+  int64_t debug;
+  COLL_TRY(base_knob_word(&knobs[KNOB_GET], &word));
+  COLL_TRY(base_knob_integer(&knobs[KNOB_DEBUG], &debug));
+  *access = (comm_access_t){.get = word == WORD_GET_AUTO, .reports = debug != 0};
+  return COLL_OK;
+}
+
 coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings_t *settings) {
   coll_comm_config_t full;
   comm_settings_t made = {.address = base_knob_text(&knobs[KNOB_ADDRESS])};
@@ -121,6 +147,7 @@ coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings
   COLL_TRY(read_limit(KNOB_HANG, full.hang_ms, &made.limits.hang_ns));
   COLL_TRY(read_limit(KNOB_CALL_TIMEOUT, full.call_timeout_ms, &made.limits.timeout_ns));
   COLL_TRY(read_reproducible(full.reproducible, &made.agreed.reproducible));
+  COLL_TRY(read_access(&made.access));
   *settings = made;
   return COLL_OK;
 }

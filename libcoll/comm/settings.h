@@ -18,6 +18,7 @@ typedef struct comm_settings {
   uint64_t timeout_ns;  /* COLL_TIMEOUT_MS */
   comm_limits_t limits; /* COLL_HANG_MS, COLL_CALL_TIMEOUT_MS */
   comm_agreed_t agreed;
+  comm_access_t access;
 } comm_settings_t;
 
 /* config may be NULL. COLL_ERROR_INVALID names the knob or field with a wrong value. */

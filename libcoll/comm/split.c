@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "comm/access.h"
 #include "comm/batch.h"
 #include "comm/create.h"
 #include "comm/lock.h"
@@ -182,6 +183,7 @@ static coll_status_t make_child(struct coll_comm *parent, shm_mesh_t *mesh, requ
   const char own = 0;
   status = allgather(parent, &own, sizeof own, requests); /* reuses the buffer of the requests */
   if (status == COLL_OK) {
+    if (made != NULL) comm_access_find(made, &parent->access);
     *child = made;
   } else if (made != NULL) {
     comm_destroy(made);

@@ -1,6 +1,7 @@
 /*
- * A collective looks up its plan, exchanges buffer addresses if the plan maps users' memory (and
- * looks up another plan if some of it cannot be mapped), runs, and divides a sum into an average.
+ * A collective looks up its plan, exchanges buffer addresses if the plan accesses users' memory
+ * (and looks up another plan if some of it cannot be mapped), runs, and divides a sum into an
+ * average.
  */
 #include "comm/task.h"
 
@@ -144,41 +145,49 @@ BASE_COLD static coll_status_t scale_and_prepare(comm_task_t *task) {
   return look_up_within(task, PLAN_REACH_USER);
 }
 
-/* The address exchange found, or will find, memory that cannot be mapped: looks up a plan that maps
- * none. */
-static coll_status_t choose_without_mapping(comm_task_t *task) {
-  comm_note_unmappable(task->call->comm, comm_traits_of(task->call->shape).collective,
-                       block_bytes(task->call));
-  return look_up_within(task, PLAN_REACH_SCRATCH);
+/* The address exchange found, or will find, that the buffers allow no further reach than this:
+ * looks up a plan within it. */
+static coll_status_t choose_within(comm_task_t *task, plan_reach_t reach) {
+  comm_note_reach(task->call->comm, comm_traits_of(task->call->shape).collective,
+                  block_bytes(task->call), reach);
+  return look_up_within(task, reach);
 }
 
-/* A rank whose own memory cannot be mapped knows that the exchange will fail. It sends its
- * addresses and runs the unmapped plan at once, unless that plan uses messages, which would be
- * received in place of the addresses. */
+/* Whether the exchange will find that users' memory cannot be accessed: this rank's cannot be
+ * mapped, and it cannot get from its peers. */
+static bool is_futile(const comm_task_t *task) {
+  return !task->exchange.own_mapped && !task->call->comm->world.gets;
+}
+
+/* Before an exchange that is futile: sends this rank's addresses and runs a plan without access to
+ * users' memory at once, unless that plan uses messages, which would be received in place of the
+ * addresses. */
 static coll_status_t skip_futile_exchange(comm_task_t *task) {
-  bool moved, done, mappable;
-  COLL_TRY(choose_without_mapping(task));
+  bool moved, done;
+  plan_reach_t reach;
+  COLL_TRY(choose_within(task, PLAN_REACH_SCRATCH));
   if (task->entry->plan->plan->message_chunks > 0) return COLL_OK;
-  COLL_TRY(engine_exchange_advance(&task->exchange, &moved, &done, &mappable));
+  COLL_TRY(engine_exchange_advance(&task->exchange, &moved, &done, &reach));
   if (task->exchange.sent < task->call->comm->size - 1) return COLL_OK;
   task->addresses_due = !done;
   return begin_run(task);
 }
 
-/* For a plan that maps users' memory. */
+/* For a plan that accesses users' memory. */
 BASE_APART static coll_status_t begin_exchange(comm_task_t *task) {
   const comm_call_t *call = task->call;
   coll_collective_t collective = comm_traits_of(call->shape).collective;
-  if (comm_exchange_is_skipped(call->comm, collective, block_bytes(call))) {
-    COLL_TRY(look_up_within(task, PLAN_REACH_SCRATCH));
-    return begin_run(task);
+  plan_reach_t reach = comm_expected_reach(call->comm, collective, block_bytes(call));
+  if (reach != PLAN_REACH_USER) {
+    COLL_TRY(look_up_within(task, reach));
+    if (!plan_reach_exchanges(task->entry->plan->plan->reach)) return begin_run(task);
   }
   size_t bytes = task->engine_call->element_bytes;
   COLL_TRY(engine_exchange_begin(&task->exchange, &call->comm->world, task->engine_call,
                                  buffer_elements(call, PLAN_INPUT) * bytes,
                                  buffer_elements(call, PLAN_OUTPUT) * bytes));
   task->state = COMM_TASK_EXCHANGING;
-  return task->exchange.own_mappable ? COLL_OK : skip_futile_exchange(task);
+  return is_futile(task) ? skip_futile_exchange(task) : COLL_OK;
 }
 
 static coll_status_t start_collective(comm_task_t *task) {
@@ -188,7 +197,7 @@ static coll_status_t start_collective(comm_task_t *task) {
   COLL_TRY(look_up_entry(task, call->shape));
   begin_collective(task);
   if (call->shape.count > 0 && is_of_op(call, COMM_PREMUL)) COLL_TRY(scale_and_prepare(task));
-  if (task->entry->plan->plan->reach == PLAN_REACH_USER) return begin_exchange(task);
+  if (plan_reach_exchanges(task->entry->plan->plan->reach)) return begin_exchange(task);
   COLL_TRY(begin_run(task));
   note_fastpath(task);
   return COLL_OK;
@@ -239,18 +248,20 @@ coll_status_t comm_task_start(comm_task_t *task) {
 }
 
 BASE_APART static coll_status_t advance_exchange(comm_task_t *task, bool *moved) {
-  bool done, mappable;
-  COLL_TRY(engine_exchange_advance(&task->exchange, moved, &done, &mappable));
+  bool done;
+  plan_reach_t reach;
+  COLL_TRY(engine_exchange_advance(&task->exchange, moved, &done, &reach));
   if (!done) return COLL_OK;
   *moved = true;
-  if (!mappable) COLL_TRY(choose_without_mapping(task));
+  if (reach < comm_traits_of(task->entry->shape).reach) COLL_TRY(choose_within(task, reach));
   return begin_run(task);
 }
 
 /* Receives the remaining addresses, so that the next call does not receive them. */
 BASE_APART static coll_status_t take_remaining_addresses(comm_task_t *task, bool *moved) {
-  bool received, done, mappable;
-  COLL_TRY(engine_exchange_advance(&task->exchange, &received, &done, &mappable));
+  bool received, done;
+  plan_reach_t reach;
+  COLL_TRY(engine_exchange_advance(&task->exchange, &received, &done, &reach));
   *moved = *moved || received;
   task->addresses_due = !done;
   return COLL_OK;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "engine/pull.h"
 
 #define LIVENESS_STEPS_MAX 256 /* longer lanes are not searched for later reads of a span */
 #define FETCH_BYTES_MIN 2048   /* smallest message for which device->fetch pays off */
@@ -43,7 +44,7 @@ static coll_status_t add_base(engine_bound_t *bound, int rank, plan_buffer_t buf
                      "a program's buffers"));
   COLL_TRY(base_grow((void **)&bound->addresses, &bound->address_capacity, needed,
                      sizeof *bound->addresses, "a program's addresses"));
-  bound->bases[bound->base_count] = (engine_base_t){rank, buffer};
+  bound->bases[bound->base_count] = (engine_base_t){.rank = rank, .buffer = buffer};
   *index = (uint32_t)bound->base_count++;
   return COLL_OK;
 }
@@ -203,12 +204,31 @@ static size_t hint_of(const binder_t *b, const operation_t *op, size_t bytes) {
   return bytes * (in_call / in_pass);
 }
 
+/* The peer whose INPUT or OUTPUT the operation reads in a plan that pulls; -1: none. */
+static int32_t pulled_from(const binder_t *b, const plan_span_t sources[], int32_t count) {
+  if (b->layout.plan->reach != PLAN_REACH_READ) return -1;
+  for (int32_t i = 0; i < count; i++) {
+    bool is_users = sources[i].buffer != PLAN_SCRATCH;
+    if (is_users && sources[i].rank != b->world->rank) return sources[i].rank;
+  }
+  return -1;
+}
+
+static engine_action_t begin_operation(const binder_t *b, const operation_t *op) {
+  engine_action_t action = begin_action(b, op->kind);
+  int32_t peer = pulled_from(b, op->sources, op->source_count);
+  if (peer < 0) return action;
+  action.kind = op->kind == ENGINE_COPY ? ENGINE_PULL_COPY : ENGINE_PULL_REDUCE;
+  action.peer = peer_of(b, peer);
+  return action;
+}
+
 static coll_status_t add_operation(binder_t *b, const operation_t *op) {
   int32_t pieces = pieces_of(b, op);
   for (int32_t piece = 0; piece < pieces; piece++) {
     size_t elements = engine_span_piece(&b->layout, op->dsts[0], pieces, piece).elements;
     if (elements == 0) continue;
-    engine_action_t action = begin_action(b, op->kind);
+    engine_action_t action = begin_operation(b, op);
     action.dst_count = (uint16_t)op->dst_count;
     action.elements = elements;
     action.bytes = elements * b->layout.call->element_bytes;
@@ -236,6 +256,8 @@ static operation_t reduction_at(const binder_t *b, size_t index) {
                     .sources = &b->program->sources[step->reduce.first_source],
                     .source_count = step->reduce.source_count};
   assert(op.source_count <= DEVICE_SOURCES_MAX);
+  op.end = index + 1;
+  if (pulled_from(b, op.sources, op.source_count) >= 0) return op;
   for (size_t i = index + 1; i < b->lane->count && op.dst_count < DEVICE_DSTS_MAX; i++) {
     const plan_step_t *next = &b->lane->steps[i];
     if (next->kind != PLAN_COPY || !same_span(&next->copy.src, op.dsts[0])) break;
@@ -267,7 +289,7 @@ static coll_status_t bind_copy(binder_t *b) {
  * where they access OUTPUT. */
 static coll_status_t bind_store_fence(binder_t *b) {
   const engine_layout_t *layout = &b->layout;
-  if (layout->plan->reach != PLAN_REACH_USER || layout->pass.count == layout->call->count) {
+  if (!plan_reach_exchanges(layout->plan->reach) || layout->pass.count == layout->call->count) {
     return COLL_OK;
   }
   engine_action_t action = begin_action(b, ENGINE_STORE_FENCE);
@@ -556,6 +578,7 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
   }
   set_operand_pointers(bound);
   COLL_TRY(add_message_addresses(bound));
+  COLL_TRY(engine_pull_prepare(bound));
   divide_scratch(bound, &b.layout, world->room.scratch_bytes);
   if (bound->windows > 1) populate_scratch(bound, world);
   bound->plan = plan;
@@ -571,6 +594,7 @@ void engine_bound_free(engine_bound_t *bound) {
   free(bound->addresses);
   free(bound->operands);
   free(bound->senders);
+  free(bound->pulled);
   free(bound->actions);
   *bound = (engine_bound_t){0};
 }

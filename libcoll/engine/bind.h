@@ -12,7 +12,8 @@
  * Three kinds of steps are merged. A reduction and the copies of its result that follow it: the
  * result is stored to every destination while it is in the cache (fused copies). Messages that are
  * received into scratch only to be reduced: the reduction reads them in the transport's buffers
- * (fused receives). The sends of a row of a multicast plan: one multicast message.
+ * (fused receives). The sends of a row of a multicast plan: one multicast message. Reductions that
+ * read peers' INPUT or OUTPUT are not merged, as they may run block by block (pull.h).
  */
 #ifndef ENGINE_BIND_H
 #define ENGINE_BIND_H
@@ -23,6 +24,8 @@
 typedef enum engine_action_kind {
   ENGINE_COPY,
   ENGINE_REDUCE,
+  ENGINE_PULL_COPY,   /* from a peer's INPUT or OUTPUT (pull.h) */
+  ENGINE_PULL_REDUCE, /* with operands in peers' INPUT or OUTPUT */
   ENGINE_SEND,        /* one contiguous piece, whose size every call of the shape knows */
   ENGINE_MCAST_SEND,  /* the same, to all peers: a row of a multicast plan */
   ENGINE_SEND_PIECES, /* a send or multicast of several pieces, of none, or of a size that differs
@@ -43,6 +46,7 @@ typedef enum engine_action_kind {
 typedef struct engine_base {
   int32_t rank;
   plan_buffer_t buffer;
+  bool is_remote; /* in this call it is not mapped: the address is the rank's own, for get */
 } engine_base_t;
 
 /* This rank's INPUT and OUTPUT are the first two bases of every program, even if it uses
@@ -108,6 +112,8 @@ typedef struct engine_bound {
   size_t operand_count, operand_capacity;
   engine_peer_t *senders;
   size_t sender_count, sender_capacity;
+  char *pulled; /* buffer for operands of reductions that get them (pull.h) */
+  size_t pulled_bytes;
   engine_action_t *actions; /* actions of lane l: [lane_ends[l - 1], lane_ends[l]) */
   size_t action_count, action_capacity;
   size_t lane_ends[PLAN_LANES_MAX];

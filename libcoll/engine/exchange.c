@@ -9,8 +9,8 @@
 
 /* Small enough to fit the cache line of the message's flag. */
 typedef struct address_message {
-  transport_address_t input, output;
-  uint64_t mappable;
+  transport_address_t input, output; /* without a segment: the offset is the rank's own address */
+  uint32_t mapped, gets;
 } address_message_t;
 
 static int peer_at(const engine_world_t *world, int distance) {
@@ -29,23 +29,26 @@ static bool is_multicast(const engine_world_t *world) {
 }
 
 static coll_status_t own_address(const engine_world_t *world, const void *ptr, size_t bytes,
-                                 transport_address_t *address, bool *mappable) {
+                                 transport_address_t *address, bool *mapped) {
   *address = (transport_address_t){0};
   if (bytes == 0 || world->size == 1) return COLL_OK;
   transport_t *route = world->routes[peer_at(world, 1)];
   COLL_TRY(route->ops->address(route, ptr, bytes, address));
-  if (address->segment == 0) *mappable = false;
+  if (address->segment != 0) return COLL_OK;
+  address->offset = (uint64_t)(uintptr_t)ptr;
+  *mapped = false;
   return COLL_OK;
 }
 
 coll_status_t engine_exchange_begin(engine_exchange_t *exchange, engine_world_t *world,
                                     const engine_call_t *call, size_t input_bytes,
                                     size_t output_bytes) {
-  *exchange = (engine_exchange_t){.world = world, .call = *call, .own_mappable = true};
-  COLL_TRY(own_address(world, call->input, input_bytes, &exchange->input, &exchange->own_mappable));
+  *exchange = (engine_exchange_t){.world = world, .call = *call, .own_mapped = true};
+  COLL_TRY(own_address(world, call->input, input_bytes, &exchange->input, &exchange->own_mapped));
   COLL_TRY(
-      own_address(world, call->output, output_bytes, &exchange->output, &exchange->own_mappable));
-  exchange->mappable = exchange->own_mappable;
+      own_address(world, call->output, output_bytes, &exchange->output, &exchange->own_mapped));
+  exchange->mapped = exchange->own_mapped;
+  exchange->gets = world->gets;
   return COLL_OK;
 }
 
@@ -80,19 +83,22 @@ static coll_status_t send_addresses(engine_exchange_t *exchange, const address_m
   return COLL_OK;
 }
 
-/* Maps a buffer of the peer, or sets it to NULL if the peer announced none. It is called even if
- * the exchange has failed for another buffer, because address resources that the peer has handed
- * over must be taken. A peer that needs nothing more from this rank may have finished the call and
- * freed its buffer before this rank maps it. Then no step of this rank accesses the buffer, so a
- * failed mapping is ignored here, and a step that needs the buffer reports it. */
+/* Maps a buffer of the peer, or notes its address for get, or NULL if the peer has none. It is
+ * called even if the exchange has failed for another buffer, because address resources that the
+ * peer has handed over must be taken. A peer that needs nothing more from this rank may have
+ * finished the call and freed its buffer before this rank maps it. Then no step of this rank
+ * accesses the buffer, so a failed mapping is ignored here, and a step that needs the buffer
+ * reports it. */
 static coll_status_t map_buffer(engine_world_t *world, int peer, plan_buffer_t buffer,
                                 const transport_address_t *address) {
-  void *ptr = NULL;
+  engine_view_t *view = &world->views[peer];
+  void *ptr = (void *)(uintptr_t)address->offset;
+  view->is_remote[buffer] = address->segment == 0;
   if (address->segment != 0) {
     transport_t *route = world->routes[peer];
     COLL_TRY(route->ops->map(route, peer, address, &ptr));
   }
-  world->views[peer].buffers[buffer] = ptr;
+  view->buffers[buffer] = ptr;
   return COLL_OK;
 }
 
@@ -122,7 +128,8 @@ static coll_status_t receive_addresses(engine_exchange_t *exchange, bool *moved)
   if (!flight_call_is(head.call, exchange->call.id) || head.bytes != sizeof message) {
     return engine_mismatch(world, &exchange->call, exchange->call.id, peer, head.call);
   }
-  if (message.mappable == 0) exchange->mappable = false;
+  exchange->mapped = exchange->mapped && message.mapped != 0;
+  exchange->gets = exchange->gets && message.gets != 0;
   COLL_TRY(map_buffer(world, peer, PLAN_INPUT, &message.input));
   COLL_TRY(map_buffer(world, peer, PLAN_OUTPUT, &message.output));
   exchange->received++;
@@ -131,10 +138,12 @@ static coll_status_t receive_addresses(engine_exchange_t *exchange, bool *moved)
 }
 
 coll_status_t engine_exchange_advance(engine_exchange_t *exchange, bool *moved, bool *done,
-                                      bool *mappable) {
+                                      plan_reach_t *reach) {
   int others = exchange->world->size - 1;
-  address_message_t message = {
-      .input = exchange->input, .output = exchange->output, .mappable = exchange->own_mappable};
+  address_message_t message = {.input = exchange->input,
+                               .output = exchange->output,
+                               .mapped = exchange->own_mapped,
+                               .gets = exchange->world->gets};
   *moved = false;
   COLL_TRY(send_addresses(exchange, &message, moved));
   bool took = true;
@@ -144,7 +153,9 @@ coll_status_t engine_exchange_advance(engine_exchange_t *exchange, bool *moved, 
     *moved = *moved || took;
   }
   *done = exchange->sent == others && exchange->received == others;
-  *mappable = exchange->mappable;
+  *reach = exchange->mapped ? PLAN_REACH_USER
+           : exchange->gets ? PLAN_REACH_READ
+                            : PLAN_REACH_SCRATCH;
   return COLL_OK;
 }
 

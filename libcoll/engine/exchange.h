@@ -1,8 +1,8 @@
 /*
  * The address exchange at the start of a call that accesses peers' user memory: every rank sends
- * every other rank the identity of its call and the addresses of its buffers. It is also the
- * barrier that such plans rely on: no rank's memory is accessed before that rank has entered the
- * call.
+ * every other rank the identity of its call and the addresses of its buffers: in a segment that
+ * peers can map, or in its own process, for the transport's get. It is also the barrier that such
+ * plans rely on: no rank's memory is accessed before that rank has entered the call.
  */
 #ifndef ENGINE_EXCHANGE_H
 #define ENGINE_EXCHANGE_H
@@ -15,8 +15,9 @@ typedef struct engine_exchange {
   engine_world_t *world;
   engine_call_t call;                /* the call of this exchange */
   transport_address_t input, output; /* this rank's */
-  bool own_mappable;                 /* this rank's buffers can be mapped by its peers */
-  bool mappable;                     /* every rank's buffers, as far as received */
+  bool own_mapped;                   /* this rank's buffers can be mapped by its peers */
+  bool mapped;                       /* every rank's buffers, as far as received */
+  bool gets;                         /* every rank can get from its peers, as far as received */
   int sent, received;                /* number of peers done, in order of distance from this rank */
 } engine_exchange_t;
 
@@ -25,11 +26,12 @@ coll_status_t engine_exchange_begin(engine_exchange_t *exchange, engine_world_t 
                                     const engine_call_t *call, size_t input_bytes,
                                     size_t output_bytes);
 
-/* Never blocks. *done: the messages of all peers were received. Then *mappable is the same on every
- * rank; if true, the world's views hold every rank's buffers. COLL_ERROR_MISMATCH if a peer is in a
- * different call. */
+/* Never blocks. *done: the messages of all peers were received. Then *reach is the furthest reach
+ * that the buffers of all ranks allow, the same on every rank: USER if all can be mapped, READ if
+ * every rank can get what it cannot map, else SCRATCH. From READ on, the world's views hold every
+ * rank's buffers. COLL_ERROR_MISMATCH if a peer is in a different call. */
 coll_status_t engine_exchange_advance(engine_exchange_t *exchange, bool *moved, bool *done,
-                                      bool *mappable);
+                                      plan_reach_t *reach);
 
 /* The peers whose messages have not arrived (bit r % 64 for rank r). */
 uint64_t engine_exchange_missing(const engine_exchange_t *exchange);

@@ -8,6 +8,7 @@
 
 #include "engine/message.h"
 #include "engine/mismatch.h"
+#include "engine/pull.h"
 
 /* Sets the addresses of this rank's INPUT and OUTPUT to those of the current call. */
 BASE_INLINE void engine_lane_set_own(engine_run_t *run, const void *input, void *output) {
@@ -52,6 +53,8 @@ BASE_INLINE coll_status_t engine_lane_act(engine_run_t *run, const engine_action
   switch (action->kind) {
     case ENGINE_COPY: return engine_compute_copy(run, action);
     case ENGINE_REDUCE: return engine_compute_reduce(run, action);
+    case ENGINE_PULL_COPY: return engine_pull_copy(run, action, done);
+    case ENGINE_PULL_REDUCE: return engine_pull_reduce(run, action, done);
     case ENGINE_SEND: return engine_message_send(run, action, done);
     case ENGINE_MCAST_SEND: return engine_message_mcast_send(run, action, done);
     case ENGINE_SEND_PIECES: return engine_message_send_pieces(run, action, done);

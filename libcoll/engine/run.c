@@ -35,11 +35,12 @@ static char *shifted(const void *buffer, size_t shift) {
 static coll_status_t set_peer_addresses(engine_run_t *run, size_t shift) {
   const engine_bound_t *bound = &run->bound;
   for (size_t i = ENGINE_BASES_OWN; i < bound->base_count; i++) {
-    const engine_base_t *base = &bound->bases[i];
+    engine_base_t *base = &bound->bases[i];
     if (base->buffer == PLAN_SCRATCH) continue;
-    char *buffer = run->world->views[base->rank].buffers[base->buffer];
-    if (buffer == NULL) return fail_unmapped(run, base);
-    bound->addresses[i] = buffer + shift;
+    const engine_view_t *view = &run->world->views[base->rank];
+    if (view->buffers[base->buffer] == NULL) return fail_unmapped(run, base);
+    base->is_remote = view->is_remote[base->buffer];
+    bound->addresses[i] = view->buffers[base->buffer] + shift;
   }
   return COLL_OK;
 }
@@ -63,7 +64,7 @@ BASE_INLINE void start_lanes(engine_run_t *run) {
  * passes, peers' user buffers, uneven blocks. */
 static bool is_restartable(const engine_run_t *run) {
   const plan_t *plan = run->bound.plan;
-  return plan->lanes == 1 && plan->reach != PLAN_REACH_USER &&
+  return plan->lanes == 1 && !plan_reach_exchanges(plan->reach) &&
          run->pass.count == run->call->count && !engine_call_is_uneven(run->call);
 }
 
@@ -80,7 +81,7 @@ BASE_INLINE coll_status_t enter_first_pass(engine_run_t *run) {
   start_lanes(run);
   engine_lane_set_own(run, run->call->input, run->call->output);
   if (run->bound.windows > 1) engine_lane_set_scratch(run, run->call->id);
-  return run->bound.plan->reach == PLAN_REACH_USER ? set_peer_addresses(run, 0) : COLL_OK;
+  return plan_reach_exchanges(run->bound.plan->reach) ? set_peer_addresses(run, 0) : COLL_OK;
 }
 
 /* Uneven blocks end in different passes, so each pass is bound again. */

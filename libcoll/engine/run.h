@@ -18,10 +18,10 @@
 bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t element_bytes);
 
 /* Begins a call. All arguments must stay unchanged until the run is done. Requires engine_run_fits
- * and, for PLAN_REACH_USER, an address exchange that found all memory mappable. The call may have 0
- * elements: its ranks then exchange empty messages, which detects mismatched calls. `run` is zeroed
- * or from an earlier call, whose binding is reused if plan, count and element size are the same and
- * blocks are even. */
+ * and, if the plan's reach exchanges addresses, an address exchange that found such a reach. The
+ * call may have 0 elements: its ranks then exchange empty messages, which detects mismatched calls.
+ * `run` is zeroed or from an earlier call, whose binding is reused if plan, count and element size
+ * are the same and blocks are even. */
 coll_status_t engine_run_begin(engine_run_t *run, const engine_world_t *world, const plan_t *plan,
                                const plan_program_t *program, const engine_call_t *call);
 

@@ -10,14 +10,16 @@
 #include "plan/room.h"
 #include "transport/ops.h"
 
-/* The addresses of a rank's buffers in this process; NULL where they are not mapped. */
+/* The addresses of a rank's buffers; NULL where there is none or it could not be mapped. */
 typedef struct engine_view {
   char *buffers[PLAN_BUFFER_COUNT];
+  bool is_remote[PLAN_BUFFER_COUNT]; /* an address in the rank's own process: only for get */
 } engine_view_t;
 
 typedef struct engine_world {
   int rank, size;
   transport_t **routes; /* [size]: the transport to each rank, including this rank */
+  bool gets;            /* get of the routes can read the memory of every peer */
   const device_ops_t *device;
   plan_room_t room;
   engine_view_t *views; /* [size]; SCRATCH of all ranks is always mapped; INPUT and OUTPUT of peers

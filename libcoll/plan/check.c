@@ -27,7 +27,15 @@ static coll_status_t refuse(const location_t *at, const char *format, ...) {
                    at->lane, at->step, why);
 }
 
-static coll_status_t check_span(const location_t *at, const plan_span_t *span) {
+typedef enum access { READS, WRITES } access_t;
+
+/* The least reach of a plan in which a rank may access a peer's buffer. */
+static plan_reach_t reach_of(plan_buffer_t buffer, access_t access) {
+  if (buffer == PLAN_SCRATCH) return PLAN_REACH_SCRATCH;
+  return access == READS ? PLAN_REACH_READ : PLAN_REACH_USER;
+}
+
+static coll_status_t check_span(const location_t *at, const plan_span_t *span, access_t access) {
   const plan_t *plan = at->plan;
   if ((unsigned)span->buffer >= PLAN_BUFFER_COUNT) return refuse(at, "no such buffer");
   if (span->rank < 0 || span->rank >= plan->shape.size) {
@@ -38,18 +46,17 @@ static coll_status_t check_span(const location_t *at, const plan_span_t *span) {
     return refuse(at, "%s[%d +%d] of rank %d is outside its %d chunks",
                   plan_buffer_name(span->buffer), span->first, span->count, span->rank, chunks);
   }
-  if (span->rank != at->rank) {
-    bool user = span->buffer != PLAN_SCRATCH;
-    if (plan->reach == PLAN_REACH_OWN || (user && plan->reach != PLAN_REACH_USER)) {
-      return refuse(at, "touches rank %d's %s, beyond the plan's reach '%s'", span->rank,
-                    plan_buffer_name(span->buffer), plan_reach_name(plan->reach));
-    }
+  if (span->rank != at->rank && plan->reach < reach_of(span->buffer, access)) {
+    return refuse(at, "%s rank %d's %s, beyond the plan's reach '%s'",
+                  access == READS ? "reads" : "writes", span->rank, plan_buffer_name(span->buffer),
+                  plan_reach_name(plan->reach));
   }
   return COLL_OK;
 }
 
-static coll_status_t check_own_span(const location_t *at, const plan_span_t *span) {
-  COLL_TRY(check_span(at, span));
+static coll_status_t check_own_span(const location_t *at, const plan_span_t *span,
+                                    access_t access) {
+  COLL_TRY(check_span(at, span, access));
   if (span->rank != at->rank) return refuse(at, "a message must be to or from this rank's memory");
   if (span->count > at->plan->message_chunks) {
     return refuse(at, "a message of %d chunks, where the header says at most %d", span->count,
@@ -60,7 +67,7 @@ static coll_status_t check_own_span(const location_t *at, const plan_span_t *spa
 
 static coll_status_t check_pair(const location_t *at, const plan_span_t *dst,
                                 const plan_span_t *src) {
-  COLL_TRY(check_span(at, src));
+  COLL_TRY(check_span(at, src, READS));
   if (src->count != dst->count) {
     return refuse(at, "%d chunks into %d", src->count, dst->count);
   }
@@ -79,7 +86,7 @@ static coll_status_t check_reduce(const location_t *at, const plan_step_t *step)
     return refuse(at, "reduce sources %d +%d outside the program's %zu", first, count,
                   program->source_count);
   }
-  COLL_TRY(check_span(at, &step->reduce.dst));
+  COLL_TRY(check_span(at, &step->reduce.dst, WRITES));
   for (int32_t i = 0; i < count; i++) {
     COLL_TRY(check_pair(at, &step->reduce.dst, &program->sources[first + i]));
   }
@@ -114,7 +121,7 @@ static coll_status_t check_after(const location_t *at, const plan_step_t *step) 
 static coll_status_t check_step(const location_t *at, const plan_step_t *step) {
   switch (step->kind) {
     case PLAN_COPY:
-      COLL_TRY(check_span(at, &step->copy.dst));
+      COLL_TRY(check_span(at, &step->copy.dst, WRITES));
       COLL_TRY(check_pair(at, &step->copy.dst, &step->copy.src));
       if (step->copy.dst.rank != at->rank && step->copy.src.rank != at->rank) {
         return refuse(at, "copies between two other ranks");
@@ -123,10 +130,10 @@ static coll_status_t check_step(const location_t *at, const plan_step_t *step) {
     case PLAN_REDUCE: return check_reduce(at, step);
     case PLAN_SEND:
       COLL_TRY(check_peer(at, step->send.peer));
-      return check_own_span(at, &step->send.src);
+      return check_own_span(at, &step->send.src, READS);
     case PLAN_RECV:
       COLL_TRY(check_peer(at, step->recv.peer));
-      return check_own_span(at, &step->recv.dst);
+      return check_own_span(at, &step->recv.dst, WRITES);
     case PLAN_SIGNAL: return check_signal_peer(at, step->signal.peer);
     case PLAN_WAIT: return check_signal_peer(at, step->wait.peer);
     case PLAN_AFTER: return check_after(at, step);

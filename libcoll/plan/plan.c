@@ -155,7 +155,7 @@ const char *plan_step_kind_name(plan_step_kind_t kind) {
 }
 
 const char *plan_reach_name(plan_reach_t reach) {
-  static const char *const names[PLAN_REACH_COUNT] = {"own", "scratch", "user"};
+  static const char *const names[PLAN_REACH_COUNT] = {"own", "scratch", "read", "user"};
   return (unsigned)reach < PLAN_REACH_COUNT ? names[reach] : "?";
 }
 

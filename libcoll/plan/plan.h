@@ -112,14 +112,22 @@ typedef struct plan_program {
   size_t source_count, source_capacity;
 } plan_program_t;
 
-/* Which memory of peers a plan loads or stores. */
+/* Which memory of peers a plan accesses. From PLAN_REACH_READ on, no rank starts before all ranks
+ * have entered the call (the engine's address exchange). */
 typedef enum plan_reach {
   PLAN_REACH_OWN,     /* none: messages only; runs over any transport */
   PLAN_REACH_SCRATCH, /* SCRATCH: peers must be mapped, user memory need not be; may use signals */
-  PLAN_REACH_USER,    /* INPUT or OUTPUT too: user memory must be mapped; no rank starts before all
-                         ranks have entered the call (the engine's address exchange) */
+  PLAN_REACH_READ,    /* INPUT or OUTPUT too, but only as sources of copies and reductions (the plan
+                         pulls): user memory must be mapped, or readable by the transport's get */
+  PLAN_REACH_USER,    /* INPUT or OUTPUT, also as destinations (the plan pushes): user memory must
+                         be mapped */
   PLAN_REACH_COUNT
 } plan_reach_t;
+
+/* Whether ranks exchange the addresses of their buffers before a plan of this reach starts. */
+static inline bool plan_reach_exchanges(plan_reach_t reach) {
+  return reach >= PLAN_REACH_READ;
+}
 
 /* What a reducing plan guarantees about the order of its reductions; each value includes those
  * before it. It depends on the collective and the number of ranks, not on the root. */

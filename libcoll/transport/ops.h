@@ -44,6 +44,7 @@ typedef struct transport_head {
 } transport_head_t;
 
 #define TRANSPORT_REASON_BYTES 480
+#define TRANSPORT_WHY_BYTES 160
 
 /* Why a communicator was aborted. */
 typedef struct transport_reason {
@@ -174,6 +175,20 @@ typedef struct transport_ops {
   /* Maps a peer's memory into this process: valid until the transport is destroyed or the peer
    * frees the memory. *ptr is NULL if it cannot be mapped. The address is not zero. [NULL] */
   coll_status_t (*map)(transport_t *t, int peer, const transport_address_t *address, void **ptr);
+
+  /* Finds out, by trying, whether this rank can get from every peer. If not, `why` is a sentence
+   * about the first that it cannot, without a full stop. All ranks of the communicator have created
+   * their transports. [false] */
+  bool (*probe_get)(transport_t *t, char why[TRANSPORT_WHY_BYTES]);
+
+  /* Copies [address, address + bytes) of the peer's own address space, which the peer must not
+   * free, into this rank's memory. Blocks while it copies. What it has copied is the peer's memory
+   * of this call only if afterwards peer_state still is HERE and the communicator is not aborted,
+   * which the caller checks. *done is false if the peer's process no longer has memory. Called only
+   * after probe_get was true. COLL_ERROR_SYSTEM: the peer's process has no such memory.
+   * [COLL_ERROR_UNSUPPORTED] */
+  coll_status_t (*get)(transport_t *t, int peer, void *dst, uint64_t address, size_t bytes,
+                       bool *done);
 
   /* A rank's scratch memory as mapped in this process, this rank's own included. *bytes is the same
    * on every rank. Owned by the transport. [NULL and 0: ranks cannot map each other] */

@@ -3,6 +3,7 @@
  * nothing. Transports copy them, so that no caller has to test a slot for NULL.
  */
 #include <sched.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "transport/ops.h"
@@ -102,6 +103,17 @@ static coll_status_t unsupported_map(transport_t *t, int peer, const transport_a
   return COLL_OK;
 }
 
+static bool unsupported_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
+  snprintf(why, TRANSPORT_WHY_BYTES, "transport %s cannot read peers' memory", t->ops->name);
+  return false;
+}
+
+static coll_status_t unsupported_get(transport_t *t, int peer, void *dst, uint64_t address,
+                                     size_t bytes, bool *done) {
+  (void)peer, (void)dst, (void)address, (void)bytes, (void)done;
+  return unsupported(t, "read peers' memory");
+}
+
 static void unsupported_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
   (void)t, (void)rank;
   *ptr = NULL;
@@ -167,6 +179,8 @@ const transport_ops_t transport_unsupported = {
     .pending_out = unsupported_pending,
     .address = unsupported_address,
     .map = unsupported_map,
+    .probe_get = unsupported_probe_get,
+    .get = unsupported_get,
     .scratch = unsupported_scratch,
     .arm = unsupported_arm,
     .sleep = unsupported_sleep,

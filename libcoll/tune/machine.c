@@ -14,7 +14,8 @@ const tune_machine_t tune_machine_builtin = {
                  [TUNE_LINES] = 20000,
                  [TUNE_FLAG] = 12000,
                  [TUNE_STEP] = 15000,
-                 [TUNE_SWITCH] = 1500000},
+                 [TUNE_SWITCH] = 1500000,
+                 [TUNE_GET_CALL] = 600000},
     .move_ps = {[TUNE_LOAD] = {5000, 10000, 20000, 20000},
                 [TUNE_STORE] = {5000, 12000, 35000, 35000},
                 [TUNE_LOAD_FAR] = {6000, 12000, 20000, 20000},
@@ -23,6 +24,7 @@ const tune_machine_t tune_machine_builtin = {
                 [TUNE_PUSH] = {14000, 12000, 14000, 16000},
                 [TUNE_PULL] = {14000, 12000, 14000, 16000},
                 [TUNE_NEAR] = {5000, 5000, 5000, 5000},
+                [TUNE_GET] = {60000, 40000, 30000, 30000},
                 [TUNE_FOLD] = {4000, 4000, 4000, 4000}},
 };
 
@@ -45,15 +47,15 @@ uint64_t tune_machine_move_ps(const tune_machine_t *machine, tune_move_t move, s
 }
 
 const char *tune_fixed_name(tune_fixed_t fixed) {
-  static const char *const names[TUNE_FIXED_COUNT] = {"call",  "entry", "hop",  "message",
-                                                      "lines", "flag",  "step", "switch"};
+  static const char *const names[TUNE_FIXED_COUNT] = {"call", "entry", "hop",    "message", "lines",
+                                                      "flag", "step",  "switch", "get_call"};
   assert((unsigned)fixed < TUNE_FIXED_COUNT);
   return names[fixed];
 }
 
 const char *tune_move_name(tune_move_t move) {
   static const char *const names[TUNE_MOVE_COUNT] = {
-      "load", "store", "load_far", "store_far", "along", "push", "pull", "near", "fold"};
+      "load", "store", "load_far", "store_far", "along", "push", "pull", "near", "get", "fold"};
   assert((unsigned)move < TUNE_MOVE_COUNT);
   return names[move];
 }

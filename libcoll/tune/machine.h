@@ -10,15 +10,16 @@
 #include <stdint.h>
 
 typedef enum tune_fixed {
-  TUNE_CALL,    /* a call without any steps */
-  TUNE_ENTRY,   /* the address exchange with one peer */
-  TUNE_HOP,     /* latency from a store by one core to its detection by a core that polls for it */
-  TUNE_MESSAGE, /* one end of a message, without its bytes */
-  TUNE_LINES,   /* extra cost of one end of a message that does not fit in the cache line of its
-                   flag */
-  TUNE_FLAG,    /* one end of a signal */
-  TUNE_STEP,    /* a copy or a reduction, without its bytes */
-  TUNE_SWITCH,  /* a context switch between two ranks of a core */
+  TUNE_CALL,     /* a call without any steps */
+  TUNE_ENTRY,    /* the address exchange with one peer */
+  TUNE_HOP,      /* latency from a store by one core to its detection by a core that polls for it */
+  TUNE_MESSAGE,  /* one end of a message, without its bytes */
+  TUNE_LINES,    /* extra cost of one end of a message that does not fit in the cache line of its
+                    flag */
+  TUNE_FLAG,     /* one end of a signal */
+  TUNE_STEP,     /* a copy or a reduction, without its bytes */
+  TUNE_SWITCH,   /* a context switch between two ranks of a core */
+  TUNE_GET_CALL, /* a get (transport/ops.h), without its bytes */
   TUNE_FIXED_COUNT
 } tune_fixed_t;
 
@@ -32,6 +33,7 @@ typedef enum tune_move {
   TUNE_PUSH,  /* store data that a peer loads next (message slots, shared scratch) */
   TUNE_PULL,  /* load data that a peer has just stored */
   TUNE_NEAR,  /* load or store data near in this core's cache: scratch that no peer accesses */
+  TUNE_GET,   /* beyond loading a peer's mapped memory: getting memory that is not mapped */
   TUNE_FOLD,  /* compute with one more operand of a reduction (fold), excluding its load */
   TUNE_MOVE_COUNT
 } tune_move_t;

@@ -47,6 +47,7 @@ static void add(tune_counts_t *counts, const tune_counts_t *more) {
   counts->messages += more->messages;
   counts->flags += more->flags;
   counts->steps += more->steps;
+  counts->gets += more->gets;
   for (int move = 0; move < TUNE_MOVE_COUNT; move++) counts->chunks[move] += more->chunks[move];
 }
 
@@ -68,10 +69,13 @@ static void count_load(const plan_t *plan, int32_t rank, const plan_span_t *span
   int64_t near = span->buffer == PLAN_SCRATCH ? span->count : 0;
   if (span->rank != rank) {
     counts->chunks[span->buffer == PLAN_INPUT ? TUNE_LOAD_FAR : TUNE_PULL] += span->count;
+    bool may_get = plan->reach == PLAN_REACH_READ && span->buffer != PLAN_SCRATCH;
+    counts->chunks[TUNE_GET] += may_get ? span->count : 0;
+    counts->gets += may_get;
     return;
   }
   for (int32_t i = 0; span->buffer != PLAN_SCRATCH && i < span->count; i++) {
-    near += plan->reach != PLAN_REACH_USER && touched->chunks[span->buffer][span->first + i];
+    near += !plan_reach_exchanges(plan->reach) && touched->chunks[span->buffer][span->first + i];
   }
   counts->chunks[TUNE_NEAR] += near;
   counts->chunks[TUNE_LOAD] += span->count - near;
@@ -306,7 +310,7 @@ static bool pass_may_begin(walk_t *walk, int32_t rank, size_t pass) {
   chain_t latest;
   if (!has_ended(walk, rank, pass, &latest)) return false;
   bool exchanges_addresses =
-      walk->plan->reach == PLAN_REACH_USER && walk->regime != TUNE_OVERSUBSCRIBED && pass > 0;
+      plan_reach_exchanges(walk->plan->reach) && walk->regime != TUNE_OVERSUBSCRIBED && pass > 0;
   for (int32_t peer = 0; exchanges_addresses && peer < walk->plan->shape.size; peer++) {
     chain_t theirs;
     if (peer == rank) continue;
@@ -465,7 +469,8 @@ static tune_counts_t times(const tune_counts_t *counts, int64_t factor, int64_t 
   tune_counts_t product = {.hops = counts->hops * factor / divisor,
                            .messages = counts->messages * factor / divisor,
                            .flags = counts->flags * factor / divisor,
-                           .steps = counts->steps * factor / divisor};
+                           .steps = counts->steps * factor / divisor,
+                           .gets = counts->gets * factor / divisor};
   for (int move = 0; move < TUNE_MOVE_COUNT; move++) {
     product.chunks[move] = counts->chunks[move] * factor / divisor;
   }

@@ -15,6 +15,7 @@ typedef struct tune_counts {
   int64_t messages; /* ends of */
   int64_t flags;    /* ends of signals */
   int64_t steps;    /* copies and reductions */
+  int64_t gets;     /* of plans that pull: spans that are loaded from peers' INPUT or OUTPUT */
   int64_t chunks[TUNE_MOVE_COUNT];
 } tune_counts_t;
 

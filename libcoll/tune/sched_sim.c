@@ -61,7 +61,7 @@ static const plan_t *plan_of(const sched_sim_t *sim, int call) {
  * it. */
 static bool may_begin(const sched_sim_t *sim, int call) {
   const plan_t *plan = plan_of(sim, call);
-  if (plan->reach != PLAN_REACH_USER) return true;
+  if (!plan_reach_exchanges(plan->reach)) return true;
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
     if (sim->ranks[rank].call < call) return false;
   }

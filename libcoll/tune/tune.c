@@ -68,6 +68,7 @@ static tune_term_t term_of(tune_move_t move) {
   switch (move) {
     case TUNE_LOAD_FAR:
     case TUNE_STORE_FAR:
+    case TUNE_GET:
     case TUNE_ALONG: return TUNE_TERM_FAR;
     case TUNE_PUSH:
     case TUNE_PULL: return TUNE_TERM_SHARED;
@@ -94,7 +95,7 @@ static uint64_t move_ps(const pricing_t *pricing, tune_move_t move) {
   const tune_machine_t *machine = pricing->machine;
   size_t used = buffer_bytes(pricing->call);
   if (term_of(move) != TUNE_TERM_SHARED) return tune_machine_move_ps(machine, move, used);
-  if (pricing->profile->reach != PLAN_REACH_USER) {
+  if (!plan_reach_exchanges(pricing->profile->reach)) {
     return tune_machine_move_ps(machine, move, (size_t)part_bytes_of(pricing));
   }
   uint64_t stored_ps = tune_machine_move_ps(machine, move, used);
@@ -105,6 +106,11 @@ static uint64_t move_ps(const pricing_t *pricing, tune_move_t move) {
 static uint64_t bytes_ps(const pricing_t *pricing, tune_move_t move, int64_t chunks) {
   uint64_t bytes = (uint64_t)chunks * part_bytes_of(pricing), kib_ps = move_ps(pricing, move);
   return bytes / 1024 * kib_ps + bytes % 1024 * kib_ps / 1024;
+}
+
+/* Whether the call's plan gets what it reads: its memory may be unmapped. */
+static bool is_by_get(const pricing_t *pricing) {
+  return pricing->call->reach == PLAN_REACH_READ;
 }
 
 static void price(const pricing_t *pricing, const tune_counts_t *counts,
@@ -119,8 +125,11 @@ static void price(const pricing_t *pricing, const tune_counts_t *counts,
   term_ps[TUNE_TERM_MESSAGES] = (uint64_t)counts->messages * (fixed_ps[TUNE_MESSAGE] + lines_ps) +
                                 (uint64_t)counts->flags * fixed_ps[TUNE_FLAG];
   term_ps[TUNE_TERM_STEPS] = (uint64_t)counts->steps * fixed_ps[TUNE_STEP];
+  if (is_by_get(pricing)) {
+    term_ps[TUNE_TERM_STEPS] += (uint64_t)counts->gets * fixed_ps[TUNE_GET_CALL];
+  }
   for (int move = 0; move < TUNE_MOVE_COUNT; move++) {
-    if (counts->chunks[move] == 0) continue;
+    if (counts->chunks[move] == 0 || (move == TUNE_GET && !is_by_get(pricing))) continue;
     term_ps[term_of((tune_move_t)move)] +=
         bytes_ps(pricing, (tune_move_t)move, counts->chunks[move]);
   }
@@ -233,7 +242,7 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
   }
   const uint32_t *fixed_ps = machine->fixed_ps;
   estimate.term_ps[TUNE_TERM_CALL] = pricing.ranks_per_core * fixed_ps[TUNE_CALL];
-  if (profile->reach == PLAN_REACH_USER) {
+  if (plan_reach_exchanges(profile->reach)) {
     estimate.term_ps[TUNE_TERM_ENTRY] = price_entry(&pricing);
   }
   estimate.passes = pricing.passes;

@@ -70,7 +70,7 @@ static coll_status_t start_lane(verify_run_t *run, int32_t rank, int32_t number)
   lane->at = (verify_site_t){.rank = rank, .lane = number};
   COLL_TRY(watch(plan, lane));
   COLL_TRY(verify_view_create(&run->clocks, verify_lane_number(plan, rank, number), &lane->view));
-  bool exchanges_addresses = plan->reach == PLAN_REACH_USER;
+  bool exchanges_addresses = plan_reach_exchanges(plan->reach);
   int32_t from = exchanges_addresses ? 0 : rank,
           to = exchanges_addresses ? plan->shape.size : rank + 1;
   for (int32_t other = from; other < to; other++) {

@@ -181,11 +181,13 @@ static bool begin_call(rank_t *sim) {
     sim->state = RANK_DONE;
     return true;
   }
-  if (sim->plan->reach != PLAN_REACH_USER) {
+  if (!plan_reach_exchanges(sim->plan->reach)) {
     return begin_run(sim);
   }
   size_t element = base_dtype_bytes(q->dtype);
   sim->state = RANK_EXCHANGING;
+  bool pulls = sim->plan->reach == PLAN_REACH_READ;
+  faults_hide_memory(fleet->ends[sim->rank], pulls && random_below(&fleet->random, 2) == 0);
   coll_status_t status = engine_exchange_begin(&sim->exchange, &sim->world, &sim->call,
                                                question_input_elements(q, sim->rank) * element,
                                                question_output_elements(q, sim->rank) * element);
@@ -215,15 +217,16 @@ static bool end_call(rank_t *sim) {
 
 /* Advances a rank by one call of the engine. *moved: it made progress. */
 static bool advance(rank_t *sim, bool *moved) {
-  bool done = false, mappable;
+  bool done = false;
+  plan_reach_t reach;
   *moved = true;
   switch (sim->state) {
     case RANK_IDLE: return begin_call(sim);
     case RANK_EXCHANGING:
-      if (engine_exchange_advance(&sim->exchange, moved, &done, &mappable) != COLL_OK) {
+      if (engine_exchange_advance(&sim->exchange, moved, &done, &reach) != COLL_OK) {
         return fail(sim, base_last_error());
       }
-      if (done && !mappable) return fail(sim, "memory of threads cannot be mapped");
+      if (done && reach < sim->plan->reach) return fail(sim, "a buffer cannot be accessed");
       return !done || begin_run(sim);
     case RANK_RUNNING:
       if (engine_run_advance(&sim->run, moved, &done) != COLL_OK) {
@@ -271,7 +274,8 @@ static bool create_rank(fleet_t *fleet, int rank) {
   sim->fleet = fleet;
   sim->rank = rank;
   if (transport_self_create(rank, options->size, end->slot_bytes, &self) != COLL_OK) return false;
-  *world = (engine_world_t){.rank = rank, .size = options->size, .device = &device_host_portable};
+  *world = (engine_world_t){
+      .rank = rank, .size = options->size, .gets = true, .device = &device_host_portable};
   world->room.slot_bytes = options->slot_bytes > 0 ? options->slot_bytes : end->slot_bytes;
   world->room.mcast_bytes = end->mcast_bytes;
   if (end->mcast_bytes > 0 && options->slot_bytes > 0)

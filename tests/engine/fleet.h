@@ -2,7 +2,8 @@
  * Runs all ranks of a communicator in one thread. Each rank makes a series of calls with the
  * engine, over transports that randomly refuse operations; a seed determines which rank is advanced
  * next. As soon as a call of a rank is done, the rank checks its result, overwrites and frees its
- * buffers and starts its next call, whatever its peers are doing.
+ * buffers and starts its next call, whatever its peers are doing. Where plans only read peers'
+ * buffers, a random half of the ranks announce theirs as not mappable.
  */
 #ifndef TESTS_ENGINE_FLEET_H
 #define TESTS_ENGINE_FLEET_H

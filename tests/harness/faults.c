@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "verify/random.h"
 
@@ -19,6 +20,7 @@ typedef struct faults {
   port_t *ports; /* [size * TRANSPORT_CHANNELS] */
   uint64_t random;
   int refuse_percent;
+  bool hides, are_threads;
   long steps_left; /* steps until it kills itself; negative: never */
 } faults_t;
 
@@ -142,7 +144,33 @@ static coll_status_t faults_mcast_take(transport_t *t, int peer) {
 
 static coll_status_t faults_address(transport_t *t, const void *ptr, size_t bytes,
                                     transport_address_t *address) {
-  return inner_of(t)->ops->address(inner_of(t), ptr, bytes, address);
+  if (!self_of(t)->hides) return inner_of(t)->ops->address(inner_of(t), ptr, bytes, address);
+  *address = (transport_address_t){0};
+  return COLL_OK;
+}
+
+static bool faults_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
+  return inner_of(t)->ops->probe_get(inner_of(t), why);
+}
+
+/* Never refuses, as a get that is not done is never repeated in a call that succeeds. Threads,
+ * whose transport has no get, copy. */
+static coll_status_t faults_get(transport_t *t, int peer, void *dst, uint64_t address, size_t bytes,
+                                bool *done) {
+  faults_t *f = self_of(t);
+  if (f->steps_left == 0) raise(SIGKILL);
+  if (!f->are_threads) {
+    coll_status_t status = f->inner->ops->get(f->inner, peer, dst, address, bytes, done);
+    return count(f, status, *done);
+  }
+  memcpy(dst, (const void *)(uintptr_t)address, bytes);
+  *done = true;
+  return count(f, COLL_OK, true);
+}
+
+void faults_hide_memory(transport_t *t, bool hides) {
+  self_of(t)->are_threads = true;
+  self_of(t)->hides = hides;
 }
 
 static coll_status_t faults_map(transport_t *t, int peer, const transport_address_t *address,
@@ -217,6 +245,8 @@ static const transport_ops_t faults_ops = {
     .pending_out = faults_pending_out,
     .address = faults_address,
     .map = faults_map,
+    .probe_get = faults_probe_get,
+    .get = faults_get,
     .scratch = faults_scratch,
     .arm = faults_arm,
     .sleep = faults_sleep,

@@ -14,7 +14,10 @@
  * ready", below 100. Aborts the program if memory is out. */
 transport_t *faults_wrap(transport_t *inner, uint64_t seed, int refuse_percent);
 
-/* After `steps` messages and signals, the process kills itself (SIGKILL) at the next one. */
+/* For ranks that are threads: users' memory is announced as not mappable, and get copies it. */
+void faults_hide_memory(transport_t *t, bool hides);
+
+/* After `steps` messages, signals and gets, the process kills itself (SIGKILL) at the next one. */
 void faults_die_after(transport_t *t, long steps);
 
 #endif

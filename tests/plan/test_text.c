@@ -180,7 +180,7 @@ static const struct {
      "small.plan:12: 'order' is given twice"},
     {"reach user\n", "reach own\n",
      "small.plan:18: plan allreduce/pair: rank 0 lane 1 step 2: "
-     "touches rank 1's output"},
+     "writes rank 1's output"},
     {"rank 0 in-place", "rank 2", "small.plan:12: expected a rank from 0 to 1, found '2'"},
     {"rank 0 in-place", "rank 0 inplace",
      "small.plan:12: expected the end of the line, found "

@@ -284,7 +284,7 @@ static bool all_inside(const brute_t *brute) {
 static bool lane_can_move(brute_t *brute, const lane_t *lane) {
   const plan_step_t *step = step_at(brute, lane);
   if (step == NULL || brute->calls[lane->rank] != CALL_INSIDE) return false;
-  if (brute->plan->reach == PLAN_REACH_USER && !all_inside(brute)) return false;
+  if (plan_reach_exchanges(brute->plan->reach) && !all_inside(brute)) return false;
   if (lane->phase > 0) return true;
   const fifo_t *fifo;
   switch (step->kind) {
@@ -428,7 +428,7 @@ bool brute_can_move(brute_t *brute, int32_t actor) {
   if (actor < brute->lane_count) return lane_can_move(brute, &brute->lanes[actor]);
   int32_t rank = actor - brute->lane_count;
   if (brute->calls[rank] == CALL_OUTSIDE) return true;
-  bool may_leave = brute->plan->reach != PLAN_REACH_USER || all_inside(brute);
+  bool may_leave = !plan_reach_exchanges(brute->plan->reach) || all_inside(brute);
   return brute->calls[rank] == CALL_INSIDE && may_leave && lanes_done(brute, rank);
 }
 

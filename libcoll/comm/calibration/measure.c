@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "algo/algo.h"
 #include "base/atomics.h"
@@ -22,6 +23,7 @@
 #include "comm/fastpath.h"
 #include "comm/plan_cache.h"
 #include "topo/machine.h"
+#include "transport/shm/get.h"
 #include "transport/shm/memory.h"
 
 #define POOL_BYTES ((size_t)16 << 20)    /* a side's source buffers; its destination buffers */
@@ -42,11 +44,11 @@
 typedef enum probe { ONE_ROUND, LONGER, TWO_ROUNDS, FLAGS, MAPPED, PROBE_COUNT } probe_t;
 
 /* Ways to move bytes; HANDED comes last. */
-typedef enum move { OWN, FAR, PUSHED, SUM, SUM_FOR_BOTH, HANDED, MOVE_COUNT } move_t;
+typedef enum move { OWN, FAR, PUSHED, SUM, SUM_FOR_BOTH, GOT, HANDED, MOVE_COUNT } move_t;
 
 /* Minimum of all rounds, in picoseconds; 0: not timed yet. */
 typedef struct timings {
-  int64_t trip, calls[PROBE_COUNT];
+  int64_t trip, get, calls[PROBE_COUNT];
   int64_t moves[MOVE_COUNT][TUNE_SIZES]; /* per KiB */
 } timings_t;
 
@@ -150,6 +152,17 @@ static void copy_to_far(void *context, size_t size) {
   }
 }
 
+/* As copy_far, but through the kernel, as if the peer were another process. */
+static void get_far(void *context, size_t size) {
+  side_t *side = context;
+  for (size_t i = 0; i < calls_of(size); i++) {
+    size_t at = next_pair(side, size);
+    uint64_t from = (uint64_t)(uintptr_t)(peer_of(side)->sources + at);
+    bool gone;
+    if (shm_get(getpid(), side->dests + at, from, size, &gone) != COLL_OK) return;
+  }
+}
+
 static void reduce_far(void *context, size_t size) {
   side_t *side = context;
   for (size_t i = 0; i < calls_of(size); i++) {
@@ -189,6 +202,7 @@ static calibration_work_t *const moves[MOVE_COUNT] = {[OWN] = copy_own,
                                                       [PUSHED] = copy_to_far,
                                                       [SUM] = reduce_far,
                                                       [SUM_FOR_BOTH] = reduce_for_both,
+                                                      [GOT] = get_far,
                                                       [HANDED] = hand_over};
 
 static void keep_min(int64_t *min, int64_t ps) {
@@ -231,6 +245,15 @@ static void time_size(side_t *side, int index) {
 static void trips(void *context, size_t count) {
   side_t *side = context;
   for (size_t i = 0; i < count; i++) calibration_pair_trip(&side->thread);
+}
+
+static void gets(void *context, size_t count) {
+  side_t *side = context;
+  uint64_t from = (uint64_t)(uintptr_t)peer_of(side)->sources;
+  bool gone;
+  for (size_t i = 0; i < count; i++) {
+    if (shm_get(getpid(), side->dests, from, TUNE_LINE_BYTES, &gone) != COLL_OK) return;
+  }
 }
 
 static void syncs(void *context, size_t count) {
@@ -309,6 +332,7 @@ static void price_steps(side_t *side) {
   fixed_ps[TUNE_LINES] = cost(clamp(line, 1, INT32_MAX));
   fixed_ps[TUNE_CALL] = cost(call);
   fixed_ps[TUNE_FLAG] = cost(flag);
+  fixed_ps[TUNE_GET_CALL] = cost(side->timings.get);
   fixed_ps[TUNE_ENTRY] = cost(clamp(entry, min, INT32_MAX));
 }
 
@@ -338,6 +362,7 @@ static void price_moves(side_t *side, int index) {
   move_ps[TUNE_STORE][index] = cost(store);
   move_ps[TUNE_LOAD_FAR][index] = cost(clamp(far - store, load, far));
   move_ps[TUNE_STORE_FAR][index] = cost(clamp(pushed - load, store, pushed));
+  move_ps[TUNE_GET][index] = cost(clamp(timed[GOT][index] - far, 0, UINT32_MAX));
   move_ps[TUNE_FOLD][index] = cost(clamp(sum - far - load, 0, own));
   move_ps[TUNE_NEAR][index] = index == 0 ? cost(own / 2) : move_ps[TUNE_NEAR][0];
   price_handed(side, index);
@@ -373,6 +398,7 @@ static void bind_to_one_thread(side_t *side) {
 static void time_round(side_t *side) {
   timings_t *timings = &side->timings;
   keep_min(&timings->trip, (int64_t)(time_of(side, trips, TRIPS) * 500 / TRIPS));
+  keep_min(&timings->get, (int64_t)(time_of(side, gets, TRIPS) * 1000 / TRIPS));
   for (int probe = 0; probe < PROBE_COUNT; probe++) {
     keep_min(&timings->calls[probe], call_ps(side, (probe_t)probe));
   }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "comm/rendezvous/launcher.h"
@@ -110,4 +111,9 @@ coll_status_t rendezvous_environment(int *rank, int *size, rendezvous_address_t 
   *rank = (int)found_rank;
   *size = (int)found_size;
   return COLL_OK;
+}
+
+int rendezvous_launcher_pid(void) {
+  const launcher_t *launcher = find_launcher();
+  return launcher != NULL ? comm_launcher_pid(launcher->rank) : (int)getppid();
 }

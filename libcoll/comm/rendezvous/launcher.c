@@ -55,11 +55,20 @@ static bool read_process(int64_t pid, process_t *process) {
   return process->start[0] != '\0';
 }
 
-void comm_launcher_identity(const char *variable, char identity[COMM_LAUNCHER_BYTES]) {
+static process_t find_launcher(const char *variable) {
   process_t process = {.pid = getppid()}, parent;
   read_process(process.pid, &process);
   while (has_variable(process.pid, variable) && read_process(process.parent, &parent)) {
     process = parent;
   }
+  return process;
+}
+
+int comm_launcher_pid(const char *variable) {
+  return (int)find_launcher(variable).pid;
+}
+
+void comm_launcher_identity(const char *variable, char identity[COMM_LAUNCHER_BYTES]) {
+  process_t process = find_launcher(variable);
   snprintf(identity, COMM_LAUNCHER_BYTES, "process %d of %s", (int)process.pid, process.start);
 }

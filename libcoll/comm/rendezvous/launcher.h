@@ -12,4 +12,7 @@
  * too. */
 void comm_launcher_identity(const char *variable, char identity[COMM_LAUNCHER_BYTES]);
 
+/* Its pid. */
+int comm_launcher_pid(const char *variable);
+
 #endif

@@ -71,4 +71,7 @@ coll_status_t rendezvous_check(rendezvous_link_t *link);
 coll_status_t rendezvous_finish(rendezvous_link_t *link, coll_status_t status, uint64_t deadline_ns,
                                 int *failed_rank);
 
+/* The pid of the launcher that started this rank, or of the parent if no launcher has set ranks. */
+int rendezvous_launcher_pid(void);
+
 #endif

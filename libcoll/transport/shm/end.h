@@ -51,6 +51,8 @@ typedef struct shm {
   bool one_process; /* all ranks are threads of this process: an address is valid for every rank */
   shm_mesh_t mesh;  /* sockets is NULL if all ends were created together in one process */
   shm_buffers_t buffers;
+  uint64_t probe; /* the number of this rank's shm_probe_t */
+  int *pids;      /* [size]: of the peers' processes, as this process sees them; NULL: not probed */
   uint32_t doorbell_seen; /* value of the doorbell at arm, for the sleep after it */
   uint32_t arm_count;     /* number of calls of arm */
 } shm_t;

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "transport/ops.h"
+#include "transport/shm/get.h"
 #include "transport/shm/sched_hint.h"
 
 #define SHM_LINE_PAIR 128
@@ -64,6 +65,7 @@ typedef struct shm_control {
   _Atomic uint32_t left;                             /* owner: it has destroyed the communicator */
   /* Futex word. Any rank adds 1, only while the owner sleeps. */
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t doorbell;
+  shm_probe_t probe;        /* owner: before the communicator is complete */
   shm_hint_t sched_hint;    /* owner */
   flight_recorder_t flight; /* owner */
   /* Owner: its reason for aborting, written before it sets `aborted` in the head. */

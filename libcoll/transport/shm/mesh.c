@@ -323,6 +323,14 @@ coll_status_t shm_mesh_recv(shm_mesh_t *mesh, int peer, uint64_t deadline_ns, sh
   return COLL_OK;
 }
 
+int shm_mesh_pid(const shm_mesh_t *mesh, int peer) {
+  struct ucred credentials = {0};
+  socklen_t length = sizeof credentials;
+  int fd = mesh->sockets[peer];
+  bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0;
+  return known ? credentials.pid : 0;
+}
+
 bool shm_mesh_hung_up(const shm_mesh_t *mesh, int peer) {
   struct pollfd pollers[] = {{.fd = mesh->sockets[peer], .events = POLLRDHUP},
                              {.fd = mesh->processes[peer], .events = POLLIN}};

@@ -72,6 +72,9 @@ coll_status_t shm_mesh_send(shm_mesh_t *mesh, int peer, const shm_note_t *note, 
 coll_status_t shm_mesh_recv(shm_mesh_t *mesh, int peer, uint64_t deadline_ns, shm_note_t *note,
                             int *fd, bool *got);
 
+/* The pid of the peer's process in this process's pid namespace; 0 if it is not visible there. */
+int shm_mesh_pid(const shm_mesh_t *mesh, int peer);
+
 /* Returns whether the peer has closed its end or its process has exited. The process is checked
  * too, because a child that the peer forked keeps the socket open. */
 bool shm_mesh_hung_up(const shm_mesh_t *mesh, int peer);

@@ -3,11 +3,14 @@
 #include "transport/shm/shm.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "transport/shm/end.h"
 
@@ -150,6 +153,41 @@ static coll_status_t shm_map(transport_t *t, int peer, const transport_address_t
   return shm_buffers_import(&s->buffers, &s->mesh, peer, address, ptr);
 }
 
+static bool probe_peer(shm_t *s, int peer, char why[TRANSPORT_WHY_BYTES]) {
+  int pid = shm_mesh_pid(&s->mesh, peer);
+  s->pids[peer] = pid;
+  if (pid > 0 && shm_get_works(pid, &shm_end_control(s, peer)->probe)) return true;
+  snprintf(why, TRANSPORT_WHY_BYTES, "rank %d cannot read the memory of rank %d (pid %d): %s",
+           s->transport.rank, peer, pid,
+           pid > 0 ? strerrordesc_np(errno) : "it is in another pid namespace");
+  return false;
+}
+
+static bool shm_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
+  shm_t *s = shm_end_of(t);
+  if (s->mesh.sockets == NULL || s->one_process) {
+    snprintf(why, TRANSPORT_WHY_BYTES, "all ranks are threads of one process");
+    return false;
+  }
+  size_t size = (size_t)t->size;
+  if (s->pids == NULL && base_alloc(size, sizeof(int), "pids", (void **)&s->pids) != COLL_OK) {
+    snprintf(why, TRANSPORT_WHY_BYTES, "no memory");
+    return false;
+  }
+  for (int peer = 0; peer < t->size; peer++) {
+    if (peer != t->rank && !probe_peer(s, peer, why)) return false;
+  }
+  return true;
+}
+
+static coll_status_t shm_get_from(transport_t *t, int peer, void *dst, uint64_t address,
+                                  size_t bytes, bool *done) {
+  bool gone;
+  coll_status_t status = shm_get(shm_end_of(t)->pids[peer], dst, address, bytes, &gone);
+  *done = !gone;
+  return status;
+}
+
 static void shm_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
   shm_t *s = shm_end_of(t);
   *ptr = shm_layout_scratch(&s->layout, s->segment->base, rank);
@@ -226,6 +264,7 @@ static void shm_destroy(transport_t *t) {
   shm_mesh_close(&s->mesh);
   shm_buffers_close(&s->buffers);
   shm_segment_release(s->segment);
+  free(s->pids);
   free(s->unseen);
   free(s->mcast);
   free(s->fifos);
@@ -249,6 +288,8 @@ static const transport_ops_t shm_ops = {
     .pending_out = shm_shutdown_pending_out,
     .address = shm_address,
     .map = shm_map,
+    .probe_get = shm_probe_get,
+    .get = shm_get_from,
     .scratch = shm_scratch,
     .arm = shm_arm,
     .sleep = shm_sleep,
@@ -270,6 +311,9 @@ static void locate_fifos(shm_t *s) {
   int rank = s->transport.rank;
   s->transport.abort_word = &shm_layout_head(base)->aborted;
   s->transport.flight = &shm_layout_control(layout, base, rank)->flight;
+  s->probe = base_clock_now_ns() ^ (uint64_t)(uintptr_t)s;
+  shm_layout_control(layout, base, rank)->probe =
+      (shm_probe_t){.address = (uint64_t)(uintptr_t)&s->probe, .number = s->probe};
   flight_begin(s->transport.flight, shm_layout_head(base)->directory.communicator, rank);
   for (int peer = 0; peer < s->transport.size; peer++) {
     s->mcast[peer] = (shm_mcast_state_t){.taken = shm_layout_taken(layout, base, rank, peer),

@@ -1,0 +1,25 @@
+/*
+ * Actions that read peers' INPUT and OUTPUT: directly where the memory is mapped in this process,
+ * else by the transport's get. Which of the two holds is known per buffer once the addresses are
+ * exchanged, and may differ between the calls and the peers of one bound program.
+ *
+ * A reduction gets its operands block by block into a buffer that stays in the cache, and reduces
+ * each block from there.
+ */
+#ifndef ENGINE_PULL_H
+#define ENGINE_PULL_H
+
+#include "engine/compute.h"
+
+/* Allocates the buffer for operands that are not mapped, if the bound program has reductions that
+ * pull. */
+coll_status_t engine_pull_prepare(engine_bound_t *bound);
+
+/* Copies from a peer's buffer, or reduces operands of which some are in peers' buffers. Not *done:
+ * a peer has exited or the communicator is aborted; the call is about to fail, and the destination
+ * is unspecified. */
+coll_status_t engine_pull_copy(const engine_run_t *run, const engine_action_t *action, bool *done);
+coll_status_t engine_pull_reduce(const engine_run_t *run, const engine_action_t *action,
+                                 bool *done);
+
+#endif
