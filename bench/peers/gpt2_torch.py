@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """A GPT-2 in PyTorch as a user would write it, the peer of bench/step, with autocast,
 scaled_dot_product_attention, clip_grad_norm_ and fused AdamW with libtrain's settings
-(model/optimizer.h).
+(model/optimizer.h). Releases from 1.13 on work: where the attention or the fused AdamW is missing,
+the attention is written out and AdamW is the default one. Where torch.compile or the loss scaling
+of fp16 is missing, the exit code is 69 (EX_UNAVAILABLE).
 
 Without --text: takes an untimed step on random tokens, prints a line of JSON that describes the
 setup, and answers each line "steps N" on standard input with {"ms": [...]}, until it ends.
@@ -10,6 +12,7 @@ With --text: loads --weights and prints {"losses": [...]} of --steps steps on th
 sequence of a step starts where that of bench/step does (step_rank.h)."""
 import argparse
 import contextlib
+import functools
 import json
 import math
 import os
@@ -23,6 +26,18 @@ from torch.nn import functional as F
 RATE, BETAS, EPSILON, DECAY, NORM_MAX = 1e-4, (0.9, 0.95), 1e-8, 0.1, 1.0
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+
+
+@functools.lru_cache(1)
+def future(length):
+    return torch.ones(length, length, dtype=torch.bool).triu(1)
+
+
+def causal_attention(queries, keys, values):
+    if hasattr(F, "scaled_dot_product_attention"):  # from 2.0 on
+        return F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+    scores = (queries / math.sqrt(queries.shape[-1])) @ keys.transpose(-2, -1)
+    return scores.masked_fill(future(scores.shape[-1]), -math.inf).softmax(-1) @ values
 
 
 class Block(nn.Module):
@@ -40,7 +55,7 @@ class Block(nn.Module):
         batch, length, width = x.shape
         heads = (part.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
                  for part in self.attn["c_attn"](x).split(width, dim=2))
-        out = F.scaled_dot_product_attention(*heads, is_causal=True)
+        out = causal_attention(*heads)
         return self.attn["c_proj"](out.transpose(1, 2).reshape(batch, length, width))
 
     def forward(self, x):
@@ -127,14 +142,15 @@ def text_batch(options, text, step):
 # ---- training ------------------------------------------------------------------------------------
 
 def optimizer_of(model):
-    groups = [{"params": [p for p in model.parameters() if p.dim() == 2], "weight_decay": DECAY},
-              {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0}]
-    for fused in (True, False):  # releases before 2.4 have no fused AdamW for processors
-        try:
-            return torch.optim.AdamW(groups, lr=RATE, betas=BETAS, eps=EPSILON, fused=fused), fused
-        except RuntimeError:
-            pass
-    raise RuntimeError("AdamW is not available")
+    def made(**more):  # a constructor that fails has changed the groups
+        groups = [{"params": [p for p in model.parameters() if p.dim() == 2],
+                   "weight_decay": DECAY},
+                  {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0}]
+        return torch.optim.AdamW(groups, lr=RATE, betas=BETAS, eps=EPSILON, **more)
+    try:
+        return made(fused=True), True
+    except (RuntimeError, TypeError):  # releases before 2.4 have none for processors
+        return made(), False
 
 
 class Trainer:
@@ -200,8 +216,21 @@ def print_losses(options, trainer):
                            for step in range(options.steps)]})
 
 
+def missing(options):
+    """What this release lacks, as a sentence; None if it has everything."""
+    if options.compile and not hasattr(torch, "compile"):
+        return "PyTorch %s has no torch.compile" % torch.__version__
+    if options.precision == "fp16" and not hasattr(torch.amp, "GradScaler"):
+        return "PyTorch %s has no loss scaling for processors" % torch.__version__
+    return None
+
+
 def main():
     options = parse_arguments()
+    lacks = missing(options)
+    if lacks:
+        print(lacks, file=sys.stderr)
+        sys.exit(os.EX_UNAVAILABLE)
     torch.manual_seed(1)
     if options.threads:
         torch.set_num_threads(options.threads)
