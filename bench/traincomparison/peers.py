@@ -31,9 +31,14 @@ def row_name(row):
     return "%s:%dx%d" % row
 
 
+class Unavailable(configurations.Failure):
+    """A program cannot do what is asked for in the release that is installed."""
+
+
 class Peer:
     """A running program. Raises configurations.Failure, with the last line that it printed to
-    standard error, when it ends or does not answer in time."""
+    standard error, when it ends or does not answer in time; Unavailable if its exit code is
+    os.EX_UNAVAILABLE."""
 
     def __init__(self, command, environment=None):
         self.errors = tempfile.TemporaryFile(mode="w+", encoding="utf-8")
@@ -60,6 +65,8 @@ class Peer:
         line = self.process.stdout.readline()
         if not line:
             self.process.wait()
+            if self.process.returncode == os.EX_UNAVAILABLE:
+                raise Unavailable(self.last_error())
             raise configurations.Failure("exit code %d: %s" % (self.process.returncode,
                                                                self.last_error()))
         return json.loads(line)

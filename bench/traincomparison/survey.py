@@ -2,17 +2,19 @@
 and each round times every one of them, in random order. Their times in ms are kept per round:
 
     {"row": "gpt2:4x64", "precision": "bf16", "times_ms": {NAME: [one per round]},
-     "limit_ms": [one per round], "bound": {NAME: bool}, "failures": {NAME: reason}}
+     "limit_ms": [one per round], "bound": {NAME: bool}, "failures": {NAME: reason},
+     "left_out": {NAME: reason}}
 
-A program that fails is dropped with its times, so that all lists have the same length and ratios
-are of the same round."""
+A program is left out where it cannot do what the group is about. One that fails is dropped with its
+times, so that all lists have the same length and ratios are of the same round."""
 import collections
 import contextlib
 import random
 import statistics
+import tempfile
 
 from comparison import configurations
-from traincomparison import peers
+from traincomparison import llmc, peers
 
 OURS, OURS_FLOAT32 = "libtrain", "libtrain float32"
 KINDS = ("eager", "compiled")
@@ -26,9 +28,9 @@ class Group:
     def __init__(self, options, row, precision, effort, say):
         self.options, self.row, self.precision, self.effort = options, row, precision, effort
         self.say, self.random = say, random.Random("%s %s %s" % (effort.seed, row, precision))
-        self.running = {}
+        self.running, self.files = {}, contextlib.ExitStack()
         self.found = {"row": peers.row_name(row), "precision": precision, "times_ms": {},
-                      "limit_ms": [], "bound": {}, "failures": {}}
+                      "limit_ms": [], "bound": {}, "failures": {}, "left_out": {}}
 
     # ---- start -----------------------------------------------------------------------------------
 
@@ -42,22 +44,45 @@ class Group:
         both[1 - best].close()
         return best
 
-    def start_torch(self, python, kind):
-        """Starts PyTorch with bound and unbound threads and keeps the faster one."""
-        how = (python, self.options.torch_program, self.running[OURS].setup["config"], self.row,
-               self.precision, kind == "compiled", self.effort.threads)
+    def keep_faster(self, start):
+        """Starts a program with unbound and bound threads by start(bound), and returns the faster
+        one and whether it is bound."""
         with contextlib.ExitStack() as stack:
             both = []
             for bound in (False, True):
-                both.append(peers.start_torch(*how, bound))
+                both.append(start(bound))
                 stack.callback(both[-1].close)
             best = self.trial(both)
             stack.pop_all()
-        name = "PyTorch %s %s" % (both[best].setup["version"].split("+")[0], kind)
+        return both[best], best == 1
+
+    def start_torch(self, python, kind):
+        how = (python, self.options.torch_program, self.running[OURS].setup["config"], self.row,
+               self.precision, kind == "compiled", self.effort.threads)
+        peer, bound = self.keep_faster(lambda bound: peers.start_torch(*how, bound))
+        name = "PyTorch %s %s" % (peer.setup["version"].split("+")[0], kind)
         while name in self.running:
             name += "'"  # two interpreters with the same release
-        self.running[name] = both[best]
-        self.found["bound"][name] = best == 1
+        self.running[name], self.found["bound"][name] = peer, bound
+
+    def start_llmc(self):
+        program = self.options.llmc
+        reason = program.reason_to_leave_out(self.row, self.precision)
+        if reason:
+            raise peers.Unavailable(reason)
+        folder = self.files.enter_context(tempfile.TemporaryDirectory())
+        llmc.write_inputs(folder, self.options.build, self.row.preset, self.row.length)
+        self.running[llmc.NAME], self.found["bound"][llmc.NAME] = self.keep_faster(
+            lambda bound: llmc.Peer(program.path, folder, self.effort.threads, bound))
+
+    def start_peer(self, name, start, *how):
+        self.say("%s %s: starting %s" % (self.found["row"], self.precision, name))
+        try:
+            start(*how)
+        except peers.Unavailable as reason:
+            self.found["left_out"][name] = str(reason)
+        except configurations.Failure as failure:
+            self.found["failures"][name] = str(failure)
 
     def start(self):
         def start_ours(name, precision):
@@ -68,16 +93,14 @@ class Group:
             start_ours(OURS_FLOAT32, "float32")
         for python in self.options.python:
             for kind in self.effort.kinds:
-                self.say("%s %s: starting %s (%s)" % (self.found["row"], self.precision, python,
-                                                      kind))
-                try:
-                    self.start_torch(python, kind)
-                except configurations.Failure as failure:
-                    self.found["failures"]["%s %s" % (python, kind)] = str(failure)
+                self.start_peer("%s %s" % (python, kind), self.start_torch, python, kind)
+        if self.options.llmc:
+            self.start_peer(llmc.NAME, self.start_llmc)
 
     def close(self):
         for peer in self.running.values():
             peer.close()
+        self.files.close()
 
     # ---- rounds ----------------------------------------------------------------------------------
 

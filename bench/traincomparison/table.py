@@ -66,6 +66,8 @@ def group_lines(group):
         yield "  %-26s %9.1f %9.1f" % ("limit", statistics.median(limits), min(limits))
     for name, reason in group["failures"].items():
         yield "  %s failed: %s" % (name, reason)
+    for name, reason in group.get("left_out", {}).items():
+        yield "  %s left out: %s" % (name, reason)
     yield ""
 
 
