@@ -1,3 +1,4 @@
+/* Permits reads by peers once per process, and probes reads of peers once per communicator. */
 #include "comm/access.h"
 
 #include <pthread.h>

@@ -247,7 +247,7 @@ static void trips(void *context, size_t count) {
   for (size_t i = 0; i < count; i++) calibration_pair_trip(&side->thread);
 }
 
-static void gets(void *context, size_t count) {
+static void short_gets(void *context, size_t count) {
   side_t *side = context;
   uint64_t from = (uint64_t)(uintptr_t)peer_of(side)->sources;
   bool gone;
@@ -362,7 +362,8 @@ static void price_moves(side_t *side, int index) {
   move_ps[TUNE_STORE][index] = cost(store);
   move_ps[TUNE_LOAD_FAR][index] = cost(clamp(far - store, load, far));
   move_ps[TUNE_STORE_FAR][index] = cost(clamp(pushed - load, store, pushed));
-  move_ps[TUNE_GET][index] = cost(clamp(timed[GOT][index] - far, 0, UINT32_MAX));
+  int64_t get_call = side->timings.get / (int64_t)(tune_sizes[index] / 1024);
+  move_ps[TUNE_GET][index] = cost(clamp(timed[GOT][index] - get_call - far, 0, UINT32_MAX));
   move_ps[TUNE_FOLD][index] = cost(clamp(sum - far - load, 0, own));
   move_ps[TUNE_NEAR][index] = index == 0 ? cost(own / 2) : move_ps[TUNE_NEAR][0];
   price_handed(side, index);
@@ -398,7 +399,7 @@ static void bind_to_one_thread(side_t *side) {
 static void time_round(side_t *side) {
   timings_t *timings = &side->timings;
   keep_min(&timings->trip, (int64_t)(time_of(side, trips, TRIPS) * 500 / TRIPS));
-  keep_min(&timings->get, (int64_t)(time_of(side, gets, TRIPS) * 1000 / TRIPS));
+  keep_min(&timings->get, (int64_t)(time_of(side, short_gets, TRIPS) * 1000 / TRIPS));
   for (int probe = 0; probe < PROBE_COUNT; probe++) {
     keep_min(&timings->calls[probe], call_ps(side, (probe_t)probe));
   }

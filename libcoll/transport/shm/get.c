@@ -41,10 +41,9 @@ bool shm_get_works(int pid, const shm_probe_t *probe) {
 }
 
 void shm_get_permit(int launcher) {
-  int scope = 0;
   FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "r");
   if (file == NULL) return;
-  bool is_restricted = fscanf(file, "%d", &scope) == 1 && scope == 1;
+  bool is_restricted = fgetc(file) == '1';
   fclose(file);
   if (is_restricted) prctl(PR_SET_PTRACER, (unsigned long)launcher, 0, 0, 0);
 }
