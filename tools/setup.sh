@@ -1,8 +1,8 @@
 # Functions of tools/run and tools/test: install packages, build, exit with a one-line error.
 # Sourced by bash with `program` and `root` set. Works on a fresh Debian 12 or Ubuntu 24.04.
 
-# Required packages, each with a command, header or pkg-config module that shows that it
-# is installed.
+# Required packages, each with a command, header, pkg-config or Python module that shows that
+# it is installed.
 needs=(
   "gcc command:cc"
   "libc6-dev header:stdio.h"
@@ -37,6 +37,7 @@ have() {
     command:*) command -v "${1#command:}" > /dev/null ;;
     module:*) pkg-config --exists "${1#module:}" 2> /dev/null ;;
     header:*) printf '#include <%s>\n' "${1#header:}" | cc -E -x c - > /dev/null 2>&1 ;;
+    python:*) python3 -c "import ${1#python:}" 2> /dev/null ;;
   esac
 }
 

@@ -6,59 +6,39 @@ import os
 import statistics
 import tempfile
 
-from comparison import figures
+from comparison import figures, peers
 
 RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
                   "MASTER_PORT", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 ITERATIONS_MAX = 20000
 
-FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo"}
-
-# Open MPI: parameters of mpirun --mca.
-OPENMPI = {
-    "default": {},
-    "copy": {"btl_vader_single_copy_mechanism": "none", "btl_vader_eager_limit": "32768",
-             "btl_vader_max_send_size": "131072"},
-    "coll-sm": {"coll_sm_priority": "100", "coll_sm_fragment_size": "65536"},
-    "ucx": {"pml": "ucx", "opal_common_ucx_tls": "any", "opal_common_ucx_devices": "any"},
-}
-OPENMPI_OVERSUBSCRIBED = {"yield": {"mpi_yield_when_idle": "1"}}
-
-# MPICH: environment variables. Its collectives in shared memory are on by default.
-MPICH = {"default": {}, "posix": {"UCX_TLS": "posix,self"}}
-
-# Gloo: its algorithms for an allreduce.
-GLOO = {"default": {}, "bcube": {"GLOO_ALGORITHM": "bcube"}}
-
 
 class Configuration:
     """name: "coll", "malloc" or "family/setting". command() returns an argv; `environment` is added
-    to that of this process; `collectives`: those that the library supports."""
+    to that of this process."""
 
-    def __init__(self, name, launch, program, environment=None, arguments=(),
-                 collectives=figures.COLLECTIVES):
+    def __init__(self, name, launch, program, environment=None, arguments=()):
         self.name = name
-        self.launch, self.program = launch, program
+        self.launch, self.program = launch, list(program)
         self.environment = environment or {}
         self.arguments = list(arguments)
-        self.collectives = collectives
         self.library = None  # name and version that the program prints, once it has run
 
     def command(self, collective, sizes, time_ms):
-        line = self.launch + [self.program, collective, "--sizes", ",".join(map(str, sizes)),
-                              "-n", str(ITERATIONS_MAX), "--time-ms", str(time_ms)]
+        line = [*self.launch, *self.program, collective, "--sizes", ",".join(map(str, sizes)),
+                "-n", str(ITERATIONS_MAX), "--time-ms", str(time_ms)]
         return line + self.arguments
 
     def describe(self):
         return {"command": [os.path.basename(word) if os.path.isabs(word) else word
-                            for word in self.launch + [self.program] + self.arguments],
+                            for word in self.launch + self.program + self.arguments],
                 "environment": self.environment, "library": self.library}
 
     def read_line(self, record):
         """{bytes: (us, wrong)} of a line that a peer prints."""
         if "library" in record:
-            self.library = record["library"].replace("Version: ", "")
+            self.library = " ".join(record["library"].replace("Version: ", "").split())
             return {}
         return {record["bytes"]: (statistics.median(record["batch_us"]), record["wrong"])}
 
@@ -113,7 +93,7 @@ class Ours(Configuration):
 
 
 class Gloo(Configuration):
-    """Gloo. Its ranks find each other through files in a folder, which must be empty."""
+    """Gloo. Its ranks find each other through a file in a folder, which must be empty."""
 
     def run(self, runner, collective, sizes, time_ms):
         with tempfile.TemporaryDirectory() as folder:
@@ -140,10 +120,6 @@ def own_cores():
     return cores
 
 
-def mca(parameters):
-    return [word for name, value in parameters.items() for word in ("--mca", name, value)]
-
-
 def placements(ranks, cores):
     """{suffix of a setting: argument of `pin`}. With enough cores, one core per rank. With
     fewer: blocks of ranks of equal size on each core, as collrun binds them, or unbound
@@ -156,51 +132,34 @@ def placements(ranks, cores):
     return {"": ",".join(str(core) for core in cores for _ in range(share)), "-any": "any"}
 
 
-def make(root, build, ranks, memories, peers, quick):
+def make(root, build, ranks, memories, families, quick):
     """All configurations, libcoll first, with the binding of collrun; peers also unbound."""
     made = []
     for suffix, cpus in placements(ranks, own_cores()).items():
-        ours = memories if suffix == "" else []
-        placed = make_placed(root, build, ranks, ours, peers, quick, cpus)
-        for configuration in placed:
-            if configuration.name not in memories:
-                configuration.name += suffix
-        made += placed
+        pin = [os.path.join(root, "bench", "peers", "pin"), cpus]
+        if not suffix:
+            made += make_ours(build, ranks, memories, pin)
+        for family in families:
+            made += make_peer(root, build, ranks, family, quick, pin, suffix)
     return made
 
 
-def make_placed(root, build, ranks, memories, peers, quick, cpus):
+def make_ours(build, ranks, memories, pin):
+    launch = [os.path.join(build, "tools", "collrun"), "-n", str(ranks), "--bind", "none", *pin]
+    program = [os.path.join(build, "bench", "collbench")]
+    return [Ours(memory, launch, program, arguments=["--mem", memory, "--place", "out"])
+            for memory in memories]
+
+
+def make_peer(root, build, ranks, family, quick, pin, suffix):
     oversubscribed = ranks > len(own_cores())
-    pin = [os.path.join(root, "bench", "peers", "pin"), cpus]
-    program = {name: os.path.join(build, "bench", name)
-               for name in ("collbench", "peer-openmpi", "peer-mpich", "peer-gloo")}
-    count = ["-n", str(ranks)]
-    collrun = [os.path.join(build, "tools", "collrun"), *count, "--bind", "none", *pin]
-    made = [Ours(memory, collrun, program["collbench"],
-                  arguments=["--mem", memory, "--place", "out"]) for memory in memories]
-    if "openmpi" in peers:
-        allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        settings = dict(OPENMPI, **(OPENMPI_OVERSUBSCRIBED if oversubscribed else {}))
-        for setting, parameters in settings.items():
-            launch = ["mpirun.openmpi", *count, "--bind-to", "none"]
-            launch += (["--oversubscribe"] if oversubscribed else []) + mca(parameters) + pin
-            made.append(Configuration("openmpi/" + setting, launch, program["peer-openmpi"],
-                                      allowed))
-    if "mpich" in peers:
-        for setting, variables in MPICH.items():
-            launch = ["mpirun.mpich", *count, "-bind-to", "none", *pin]
-            made.append(Configuration("mpich/" + setting, launch, program["peer-mpich"], variables))
-    if "gloo" in peers:
-        for setting, variables in GLOO.items():
-            collectives = ("allreduce",) if variables else tuple(
-                c for c in figures.COLLECTIVES if c != "reduce_scatter")
-            made.append(Gloo("gloo/" + setting, collrun, program["peer-gloo"], variables,
-                              collectives=collectives))
-    return made[:len(memories)] + [c for c in made[len(memories):]
-                                    if not quick or c.name in QUICK]
-
-
-QUICK = ("openmpi/default", "openmpi/copy", "openmpi/coll-sm", "mpich/default", "mpich/posix")
+    kind = Gloo if family == "gloo" else Configuration
+    made = []
+    for setting, parameters in peers.settings(family, oversubscribed, quick).items():
+        launch, environment = peers.launch(build, family, ranks, oversubscribed, parameters)
+        made.append(kind("%s/%s%s" % (family, setting, suffix), launch + pin,
+                         peers.program(root, build, family), environment))
+    return made
 
 
 def limit_command(build, ranks, collective, sizes):

@@ -51,8 +51,14 @@ def best_settings(row):
     return best
 
 
+def best_peer(row):
+    """(time in us, configuration) of the fastest peer and its setting; None without peers."""
+    return min(best_settings(row).values(), default=None)
+
+
 def best_peer_us(row):
-    return min((time for time, _ in best_settings(row).values()), default=None)
+    best = best_peer(row)
+    return best and best[0]
 
 
 # ---- round by round ------------------------------------------------------------------------------

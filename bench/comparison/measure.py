@@ -100,7 +100,7 @@ class Survey:
         latency: CoreLatency."""
         self.build, self.ranks, self.collective = build, ranks, collective
         self.sizes = sorted({figures.size_for(collective, ranks, size) for size in sizes})
-        self.running = [c for c in found if collective in c.collectives]
+        self.running = list(found)
         self.rounds, self.time_ms = effort
         self.latency = latency
         self.failures = []

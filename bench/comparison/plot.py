@@ -5,7 +5,7 @@ import math
 from xml.sax.saxutils import escape
 
 from comparison import figures, table
-from comparison.configurations import FAMILIES
+from comparison.peers import FAMILIES
 
 COLUMNS = 2
 PANEL_WIDTH, PANEL_HEIGHT = 452, 270
@@ -15,7 +15,7 @@ LABEL_GAP, RATIO_GAP = 14, 30
 
 INK, SOFT, FAINT, SHADE = "#1d2433", "#667085", "#e6e9ef", "#f1f3f7"
 COLORS = {"coll": "#0b5fd0", "malloc": "#58a6ee", "openmpi": "#d9622b", "mpich": "#2f8f5b",
-          "gloo": "#9457a8", "limit": "#8a93a3"}
+          "intelmpi": "#c2a200", "gloo": "#9457a8", "limit": "#8a93a3"}
 NAMES = dict(figures.OURS, limit="limit", **FAMILIES)
 WIDTHS = {"coll": 2.6, "malloc": 2.6, "limit": 1.2}
 

@@ -1,6 +1,6 @@
 """The figures as aligned text: a block per collective, then one line per target."""
 from comparison import figures
-from comparison.configurations import FAMILIES
+from comparison.peers import FAMILIES
 
 GREEN, RED, BOLD, DIM, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[1m", "\x1b[2m", "\x1b[0m"
 MEMORY_NAMES = {"coll": "coll_mem", "malloc": "malloc"}
@@ -56,12 +56,23 @@ class Block:
         settings = [name.split("/")[1] for row in rows
                     for _, name in figures.best_settings(row).values()]
         self.setting_width = max(map(len, settings), default=0)
+        self.best_width = max(len(text) for text in ["best peer", *map(self.best_text, rows)])
+
+    @staticmethod
+    def best_text(row):
+        """"Open MPI, copy": the best peer and its setting."""
+        best = figures.best_peer(row)
+        if best is None:
+            return "-"
+        family, setting = best[1].split("/")
+        return "%s, %s" % (FAMILIES[family], setting)
 
     def head(self):
         cells = ["%10s" % "size"]
         cells += ["%9s" % MEMORY_NAMES[memory] for memory in self.memories]
-        cells += ["%8s %-*s" % (FAMILIES[family], self.setting_width, "")
+        cells += ["%9s %-*s" % (FAMILIES[family], self.setting_width, "")
                   for family in self.families]
+        cells.append("%-*s" % (self.best_width, "best peer"))
         cells += ["%8s       " % MEMORY_NAMES[memory] for memory in self.memories]
         cells += ["%8s" % MEMORY_NAMES[memory] for memory in self.memories]
         cells += ["%8s %6s" % (MEMORY_NAMES[memory], "") for memory in self.memories]
@@ -70,7 +81,7 @@ class Block:
     def over_head(self):
         """Headings of the groups of columns."""
         ours = 10 + 11 * len(self.memories)
-        peers = (11 + self.setting_width) * len(self.families)
+        peers = (12 + self.setting_width) * len(self.families) + 2 + self.best_width
         ratios, possible = 17 * len(self.memories), 10 * len(self.memories)
         return "%-*s%-*s%-*s%-*s  %s" % (
             ours, " " * 12 + "time (us)", peers, "  best setting of each peer", ratios,
@@ -84,8 +95,9 @@ class Block:
         best = figures.best_settings(row)
         for family in self.families:
             time, name = best.get(family, (None, "/"))
-            cells.append("%8s %s" % (time_text(time), paint("%-*s" % (
+            cells.append("%9s %s" % (time_text(time), paint("%-*s" % (
                 self.setting_width, name.split("/")[1]), DIM)))
+        cells.append("%-*s" % (self.best_width, self.best_text(row)))
         for memory in self.memories:
             verdict = figures.verdict(row, memory)
             cells.append("%8s %s" % (times_text(figures.ratio(row, memory)), paint(

@@ -1,7 +1,7 @@
 /*
  * Measures another library ("peer") in the way that collbench measures libcoll: the same command
  * line, sizes, buffers, values, checks and batches. The program of a peer starts its ranks, fills
- * in peers_library_t and calls peers_measure. The header works in C++ too.
+ * in peers_library_t and calls peers_measure. gloo_torch.py declares the same types.
  */
 #ifndef BENCH_PEERS_MEASURE_H
 #define BENCH_PEERS_MEASURE_H
@@ -10,10 +10,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* One call with float32 and, if it reduces, sum. count: as in the function of coll.h. */
 typedef struct peers_call {
@@ -38,10 +34,7 @@ typedef struct peers_library {
  * of place. Rank 0 prints one JSON object per line: first {"library"}, then for each row
  * {"collective", "bytes", "wrong", "batch_us"}; batch_us has the times of the slowest rank. Returns
  * the exit code. If it is not 0, other ranks may wait forever. */
+__attribute__((visibility("default"))) /* gloo_torch.py loads it */
 int peers_measure(int argc, char **argv, const peers_library_t *library);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

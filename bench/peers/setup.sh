@@ -1,27 +1,39 @@
 #!/usr/bin/env bash
-# setup.sh BUILD PEER...: installs the packages of the named peers that are missing (as root or with
-# sudo), then builds collbench, collrun, limit and the programs of the peers in the build folder.
+# setup.sh [--optional] [--python PYTHON] BUILD PEER...: installs the libraries of the named peers
+# into BUILD/peers (install.sh), then builds collbench, collrun, limit and the programs of the peers
+# in the build folder.
+#   --optional: a peer that cannot be installed is left out, with a message
+#   --python: an interpreter that has PyTorch, for gloo
 set -euo pipefail
 
 program=bench/compare
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 . "$root/tools/setup.sh"
+needs+=("python3-venv python:ensurepip")
 
+optional='' python=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --optional) optional=yes ;;
+    --python) python=$2 && shift ;;
+    *) break ;;
+  esac
+  shift
+done
 build=$1
 shift
-targets=(bench/collbench bench/limit tools/collrun)
-for peer in "$@"; do
-  case $peer in
-    openmpi)
-      needs+=("openmpi-bin command:mpirun.openmpi" "libopenmpi-dev module:ompi-c") ;;
-    mpich) needs+=("mpich command:mpirun.mpich" "libmpich-dev module:mpich") ;;
-    gloo) needs+=("g++ command:g++" "libgloo-dev header:gloo/config.h") ;;
-    *) fail "unknown peer '$peer'; the peers are openmpi, mpich and gloo" ;;
-  esac
-  targets+=("bench/peer-$peer")
-done
 
 configure_tree "$build"
+targets=(bench/collbench bench/limit tools/collrun)
+for peer in "$@"; do
+  if reason=$(bash "$root/bench/peers/install.sh" "$build/peers" "$peer" "$python"); then
+    [ "$peer" = gloo ] && targets+=(bench/libpeers_measure.so) || targets+=("bench/peer-$peer")
+  else
+    [ -n "$optional" ] || fail "cannot install $peer: $reason"
+    echo "$program: $peer is left out, because it cannot be installed: $reason" >&2
+  fi
+done
+
 # A build folder that was configured before the peers were installed has no targets for them.
 if ! ninja -C "$build" -n "${targets[@]}" > /dev/null 2>&1; then
   meson setup --reconfigure "$build" "$root" > "$build/reconfigure.log" 2>&1 ||

@@ -36,7 +36,9 @@ class Times(unittest.TestCase):
                        mpich_default=[25])
         self.assertEqual(figures.best_settings(measured),
                          {"openmpi": (19, "openmpi/ucx"), "mpich": (25, "mpich/default")})
+        self.assertEqual(figures.best_peer(measured), (19, "openmpi/ucx"))
         self.assertEqual(figures.best_peer_us(measured), 19)
+        self.assertIsNone(figures.best_peer(row(coll=[1])))
 
     def test_ratio(self):
         measured = row(coll=[2], malloc=[4], mpich_default=[30], openmpi_default=[20])
@@ -250,9 +252,9 @@ class Measuring(unittest.TestCase):
 
     def test_a_peer_s_batches(self):
         peer = configurations.Configuration("mpich/default", [], "peer")
-        output = '{"library":"M"}\nnoise\n{"bytes":4,"wrong":0,"batch_us":[9,1,2]}\n'
+        output = '{"library":"M  Version:   5"}\nnoise\n{"bytes":4,"wrong":0,"batch_us":[9,1,2]}\n'
         self.assertEqual(peer.run(lambda *_: output, "allreduce", [4], 30), {4: 2})
-        self.assertEqual(peer.library, "M")
+        self.assertEqual(peer.library, "M 5")
 
 
 class CoreLatencies(unittest.TestCase):
@@ -350,6 +352,7 @@ class Shown(unittest.TestCase):
                  for line in text.splitlines() if " KiB " in line or " MiB " in line}
         self.assertTrue(any("12.0x pass" in line and "6.00x pass" in line
                             for line in lines.values()))
+        self.assertEqual(text.count("Open MPI, copy"), len(self.ROWS))
         self.assertEqual(len({len(line) for line in text.splitlines()[3:7]}), 1)
 
     def test_table_shows_beyond(self):
