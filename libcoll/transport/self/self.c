@@ -164,6 +164,15 @@ static bool self_aborted(transport_t *t, transport_reason_t *reason) {
   return true;
 }
 
+static bool self_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
+  return transport_unsupported.probe_get(t, why);
+}
+
+static coll_status_t self_get(transport_t *t, int peer, void *dst, uint64_t address, size_t bytes,
+                              bool *done) {
+  return transport_unsupported.get(t, peer, dst, address, bytes, done);
+}
+
 static void self_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
   transport_unsupported.scratch(t, rank, ptr, bytes);
 }
@@ -222,6 +231,8 @@ static const transport_ops_t self_ops = {
     .pending_out = self_pending_out,
     .address = self_address,
     .map = self_map,
+    .probe_get = self_probe_get,
+    .get = self_get,
     .scratch = self_scratch,
     .arm = self_no_op,
     .sleep = self_sleep,
