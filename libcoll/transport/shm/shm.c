@@ -180,12 +180,21 @@ static bool shm_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
   return true;
 }
 
+BASE_COLD static coll_status_t fail_get(const transport_t *t, int peer, coll_status_t status) {
+  char text[TRANSPORT_WHY_BYTES];
+  snprintf(text, sizeof text, "%s", base_last_error());
+  return base_fail(status,
+                   "rank %d: the buffer of rank %d: %s; it must be mapped and readable until the "
+                   "call returns",
+                   t->rank, peer, text);
+}
+
 static coll_status_t shm_get_from(transport_t *t, int peer, void *dst, uint64_t address,
                                   size_t bytes, bool *done) {
   bool gone;
   coll_status_t status = shm_get(shm_end_of(t)->pids[peer], dst, address, bytes, &gone);
   *done = !gone;
-  return status;
+  return status == COLL_OK ? COLL_OK : fail_get(t, peer, status);
 }
 
 static void shm_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
