@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -242,6 +243,22 @@ void harness_barrier(void) {
 
 void harness_progress(void) {
   atomic_fetch_add(&run->progress, 1);
+}
+
+bool harness_can_read_processes(void) {
+  static int number = 4711; /* the child has a copy of it */
+  int copy = 0;
+  pid_t pid = fork();
+  if (pid == 0) {
+    for (;;) pause();
+  }
+  struct iovec to = {&copy, sizeof copy}, from = {&number, sizeof number};
+  bool can = pid > 0 && process_vm_readv(pid, &to, 1, &from, 1, 0) == (ssize_t)sizeof copy;
+  if (pid > 0) {
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+  }
+  return can;
 }
 
 bool harness_full(void) {

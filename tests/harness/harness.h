@@ -63,6 +63,10 @@ bool harness_run_threads(int size, int timeout_ms, harness_body_t body, void *co
 /* Whether tests that sample a matrix must run all of it: tools/test --full. */
 bool harness_full(void);
 
+/* Whether the system permits a process to read the memory of its children (process_vm_readv). Some
+ * sandboxes do not; there, tests of such reads are skipped. */
+bool harness_can_read_processes(void);
+
 /* ---- for bodies -----------------------------------------------------------------------------*/
 
 /* Stores the text in the result and returns 1, which the body should return. Later calls do not

@@ -8,6 +8,7 @@
 
 #include <criterion/criterion.h>
 
+#include "harness/harness.h"
 #include "transport/ops.h"
 
 /* How a test creates connected transports. */
@@ -75,6 +76,11 @@ int transport_case_death(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_aborts_at_once(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_abort_wakes(const transport_fixture_t *fixture, transport_t **end);
+/* gets.c */
+int transport_case_gets(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_get_kinds(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_get_death(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_no_gets(const transport_fixture_t *fixture, transport_t **end);
 /* records.c */
 int transport_case_records(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_pending_in(const transport_fixture_t *fixture, transport_t **end);
@@ -174,6 +180,25 @@ int transport_case_pending_out(const transport_fixture_t *fixture, transport_t *
   }                                                           \
   Test(suite, wakes_a_sleeper_for_an_abort) {                 \
     run(&(fixture), 2, transport_case_abort_wakes);           \
+  }
+
+/* Cases of transports that read the memory of other processes, but not of threads. They are skipped
+ * where the system forbids such reads. */
+#define TRANSPORT_KIT_GETS(suite, fixture)                                            \
+  Test(suite##_processes, gets_exact_bytes) {                                         \
+    if (!harness_can_read_processes()) cr_skip_test("the system forbids such reads"); \
+    transport_kit_processes(&(fixture), 3, transport_case_gets);                      \
+  }                                                                                   \
+  Test(suite##_processes, gets_every_kind_of_memory) {                                \
+    if (!harness_can_read_processes()) cr_skip_test("the system forbids such reads"); \
+    transport_kit_processes(&(fixture), 3, transport_case_get_kinds);                 \
+  }                                                                                   \
+  Test(suite##_processes, gets_nothing_from_the_dead) {                               \
+    if (!harness_can_read_processes()) cr_skip_test("the system forbids such reads"); \
+    transport_kit_with_death(&(fixture), 3, transport_case_get_death);                \
+  }                                                                                   \
+  Test(suite##_threads, gets_nothing_from_threads) {                                  \
+    transport_kit_threads(&(fixture), 3, transport_case_no_gets);                     \
   }
 
 #define TRANSPORT_KIT(suite, fixture)                                       \

@@ -1,10 +1,12 @@
 /* Runs the kit on the transports of this build, and tests the defaults of transport_unsupported. */
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "harness/harness.h"
 #include "transport/kit.h"
 #include "transport/self/self.h"
+#include "transport/shm/get.h"
 #include "transport/shm/memory.h"
 #include "transport/shm/shm.h"
 
@@ -24,11 +26,16 @@ static const transport_fixture_t self_fixture = {
 
 TRANSPORT_KIT_ANY(self, self_fixture, transport_kit_threads, 1)
 
+Test(self_threads, gets_nothing) {
+  transport_kit_threads(&self_fixture, 1, transport_case_no_gets);
+}
+
 /* ---- shm ------------------------------------------------------------------------------------*/
 
 static coll_status_t shm_join(int rank, int size, void *board, transport_t **end) {
   shm_mesh_name_t *names = board;
   shm_mesh_t mesh;
+  shm_get_permit(getppid());
   uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(10000000000) * HARNESS_PATIENCE;
   COLL_TRY(shm_mesh_listen(&mesh, &names[rank]));
   harness_barrier();
@@ -47,6 +54,7 @@ static const transport_fixture_t shm_fixture = {
 };
 
 TRANSPORT_KIT(shm, shm_fixture)
+TRANSPORT_KIT_GETS(shm, shm_fixture)
 
 /* With more ranks slots are shorter, and a message takes more of them. */
 Test(shm, holds_the_p2p_capacity_with_many_ranks) {
@@ -72,6 +80,7 @@ Test(unsupported, reports_unsupported_for_operations) {
   cr_assert_eq(t.ops->take(port), COLL_ERROR_UNSUPPORTED);
   cr_assert_eq(t.ops->signal(port, &call, &done), COLL_ERROR_UNSUPPORTED);
   cr_assert_eq(t.ops->wait(port, &call, &done), COLL_ERROR_UNSUPPORTED);
+  cr_assert_eq(t.ops->get(&t, 0, NULL, 0, 0, &done), COLL_ERROR_UNSUPPORTED);
 }
 
 Test(unsupported, returns_nothing_elsewhere) {
@@ -98,6 +107,8 @@ Test(unsupported, returns_nothing_elsewhere) {
   cr_assert_not(t.ops->pending_out(&port, &call));
   cr_assert_null(t.ops->recorder(&t, 0));
   t.ops->publish(&t);
+  char why[TRANSPORT_WHY_BYTES] = "";
+  cr_assert_not(t.ops->probe_get(&t, why));
   t.ops->abort(&t, &reason);
   cr_assert_not(t.ops->aborted(&t, &reason));
   t.ops->destroy(&t);

@@ -65,6 +65,12 @@ void standin_expect_failed(void);
 #define cr_expect(condition, ...) \
   STANDIN_CHECK(standin_expect_failed, condition, #condition, __VA_ARGS__)
 #define cr_assert_fail(...) STANDIN_CHECK(standin_fail, false, "reached", __VA_ARGS__)
+/* In the body of a test. */
+#define cr_skip_test(...)     \
+  do {                        \
+    cr_log_info(__VA_ARGS__); \
+    return;                   \
+  } while (0)
 #define cr_log_info(...) ((void)printf("# " __VA_ARGS__), (void)printf("\n"))
 
 #define cr_assert_not(condition, ...) cr_assert(!(condition), __VA_ARGS__)
