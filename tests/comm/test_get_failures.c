@@ -1,0 +1,345 @@
+/*
+ * What may go wrong while ranks read each other's ordinary memory: memory that cannot be read, and
+ * ranks that die or abort. A call that returns COLL_OK must have the right bytes.
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "comm/comm.h"
+#include "comm/pulls.h"
+#include "harness/faults.h"
+#include "harness/party.h"
+#include "verify/random.h"
+
+#define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
+#define MS_NS 1000000u
+#define TIMEOUT_MS 20000
+
+/* On the harness's board. */
+typedef struct note {
+  _Atomic uint64_t ended_ns; /* time at which the victim was last alive, or aborted; or 0 */
+  _Atomic int unreadable;    /* ranks whose call returned COLL_ERROR_SYSTEM */
+} note_t;
+
+static bool can_run(void) {
+  unsetenv("COLL_GET");
+  setenv("COLL_TUNE", "builtin", 1);
+  return harness_can_read_processes();
+}
+
+static coll_status_t fail_for_certain(party_rank_t *self, coll_status_t status) {
+  while (status == COLL_OK) status = coll_barrier(self->comm, NULL);
+  return status;
+}
+
+/* ---- memory that cannot be read -------------------------------------------------------------*/
+
+#define BLOCK_BYTES ((size_t)64 << 10)
+
+typedef enum damage { UNMAPPED, FORBIDDEN, HALF_UNMAPPED, DAMAGES } damage_t;
+
+typedef struct damaged {
+  coll_collective_t collective;
+  const char *algo; /* one by which rank 1 does not read the block that only peers can ask for */
+  damage_t damage;
+} damaged_t;
+
+enum { SIZE = 3, CULPRIT = 1 };
+
+/* The root of a call that reads rank 1's block. */
+static int root_of(coll_collective_t collective) {
+  return collective == COLL_GATHER ? 0 : CULPRIT;
+}
+
+/* Rank 1 calls in place where it can, so that it does not read its own block. */
+static char *input_of(const party_rank_t *self, coll_collective_t collective, char *in, char *out) {
+  if (collective == COLL_ALLGATHER) return out + (size_t)self->rank * BLOCK_BYTES;
+  return collective == COLL_BROADCAST ? out : in;
+}
+
+static void damage_block(char *block, damage_t damage) {
+  if (damage == UNMAPPED) munmap(block, BLOCK_BYTES);
+  if (damage == FORBIDDEN) mprotect(block, BLOCK_BYTES, PROT_NONE);
+  if (damage == HALF_UNMAPPED) munmap(block + BLOCK_BYTES / 2, BLOCK_BYTES / 2);
+}
+
+static int pass_damaged_memory(party_rank_t *self) {
+  const damaged_t *damaged = self->context;
+  note_t *note = harness_board();
+  char *memory = mmap(NULL, (2 * SIZE + 2) * BLOCK_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  PARTY_REQUIRE(memory != MAP_FAILED, "no memory");
+  char *out = memory + SIZE * BLOCK_BYTES;
+  char *in = input_of(self, damaged->collective, memory, out);
+  const question_t q = {.collective = damaged->collective,
+                        .size = SIZE,
+                        .root = root_of(damaged->collective),
+                        .count = BLOCK_BYTES,
+                        .dtype = COLL_UINT8};
+  PARTY_OK(coll_comm_algo_set(self->comm, damaged->collective, damaged->algo));
+  PARTY_OK(party_call(self->comm, self->rank, &q, in, out, NULL));
+  if (self->rank == CULPRIT) damage_block(in, damaged->damage);
+  coll_status_t status = party_call(self->comm, self->rank, &q, in, out, NULL);
+  status = fail_for_certain(self, status);
+  const char *sentence = coll_last_error(self->comm);
+  if (status == COLL_ERROR_SYSTEM) atomic_fetch_add(&note->unreadable, 1);
+  PARTY_REQUIRE(status == COLL_ERROR_SYSTEM || status == COLL_ERROR_RANK_LOST, "%s: %s",
+                coll_status_string(status), sentence);
+  PARTY_REQUIRE(strstr(sentence, "the buffer of rank 1: cannot read") != NULL,
+                "it does not name the buffer: %s", sentence);
+  harness_barrier();
+  PARTY_REQUIRE(atomic_load(&note->unreadable) > 0, "no rank could not read");
+  return 0;
+}
+
+Test(get_failures, of_memory_that_cannot_be_read) {
+  static const damaged_t cases[] = {{COLL_GATHER, "mapped_pull", 0},
+                                    {COLL_BROADCAST, "mapped", 0},
+                                    {COLL_ALLGATHER, "mapped", 0}};
+  if (!can_run()) cr_skip_test("the system forbids such reads");
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (int damage = 0; damage < DAMAGES; damage++) {
+      harness_result_t result;
+      damaged_t damaged = cases[i];
+      damaged.damage = (damage_t)damage;
+      cr_assert(party_processes(SIZE, TIMEOUT_MS, pass_damaged_memory, &damaged, &result),
+                "case %d, damage %d: %s", (int)i, damage, result.text);
+    }
+  }
+}
+
+/* ---- a death at every step ------------------------------------------------------------------*/
+
+typedef struct death {
+  int victim;
+  coll_collective_t collective;
+  const char *algo;
+  long steps; /* that the victim survives */
+} death_t;
+
+/* Checks of every survivor after a failed call. */
+static int check_told(party_rank_t *self, int victim, coll_status_t status) {
+  const note_t *note = harness_board();
+  uint64_t now_ns = base_clock_now_ns(), ended_ns = atomic_load(&note->ended_ns);
+  char name[32];
+  snprintf(name, sizeof name, "rank %d", victim);
+  const char *sentence = coll_last_error(self->comm);
+  PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s: %s", coll_status_string(status), sentence);
+  PARTY_REQUIRE(self->rank == victim || strstr(sentence + strlen("rank 0: "), name) != NULL,
+                "it names not %s: %s", name, sentence);
+  PARTY_REQUIRE(ended_ns == 0 || now_ns < ended_ns + GRACE_NS, "detected after %d ms",
+                (int)((now_ns - ended_ns) / MS_NS));
+  PARTY_REQUIRE(coll_barrier(self->comm, NULL) == COLL_ERROR_RANK_LOST, "a call works");
+  return 0;
+}
+
+/* Wraps the victim's transports, so that it kills itself after the given number of steps. */
+static void set_trap(party_rank_t *self, long steps) {
+  struct coll_comm *comm = self->comm;
+  transport_t *trap = faults_wrap(comm->local, 1, 0);
+  faults_die_after(trap, steps);
+  for (int peer = 0; peer < self->size; peer++) {
+    if (peer != self->rank) comm->world.routes[peer] = trap;
+  }
+}
+
+static void *allocate(size_t bytes) {
+  void *memory = malloc(bytes + 1);
+  if (memory == NULL) abort();
+  return memset(memory, 0xee, bytes);
+}
+
+static int die_at_step(party_rank_t *self) {
+  const death_t *death = self->context;
+  note_t *note = harness_board();
+  char wrong[QUESTION_TEXT_BYTES];
+  const question_t q = {.collective = death->collective,
+                        .size = self->size,
+                        .root = 1,
+                        .count = 40000, /* several blocks of a reduction */
+                        .dtype = COLL_FLOAT32,
+                        .op = COLL_SUM,
+                        .seed = 3};
+  char *in = allocate(question_input_elements(&q, self->rank) * sizeof(float));
+  char *out = allocate(question_output_elements(&q, self->rank) * sizeof(float));
+  question_fill(&q, self->rank, in);
+  PARTY_REQUIRE(self->comm->world.gets, "it cannot get");
+  PARTY_OK(coll_comm_algo_set(self->comm, death->collective, death->algo));
+  harness_barrier(); /* all ranks have found that they can get from the victim */
+  if (self->rank == death->victim) {
+    set_trap(self, death->steps);
+    atomic_store(&note->ended_ns, base_clock_now_ns());
+    party_call(self->comm, self->rank, &q, in, out, NULL);
+    self->comm = NULL; /* it exits without destroying the communicator: destroying is not dying */
+    return 0;
+  }
+  coll_status_t status = party_call(self->comm, self->rank, &q, in, out, NULL);
+  if (status == COLL_OK) {
+    PARTY_REQUIRE(question_answered(&q, self->rank, out, wrong), "%s", wrong);
+    PARTY_REQUIRE(strcmp(coll_comm_algo_used(self->comm, q.collective), death->algo) == 0,
+                  "another algorithm ran");
+  } else {
+    memset(in, 0xee, question_input_elements(&q, self->rank) * sizeof(float));
+  }
+  return check_told(self, death->victim, fail_for_certain(self, status));
+}
+
+static void expect_survivors(int victim, const char *what, long step,
+                             const harness_result_t *result) {
+  for (int rank = 0; rank < result->size; rank++) {
+    const harness_rank_t *end = &result->ranks[rank];
+    if (rank == victim) continue;
+    cr_assert(end->end == HARNESS_RETURNED && end->value == 0, "%s [%s, %ld]", result->text, what,
+              step);
+  }
+}
+
+/* Kills the victim at one step after the other, until it survives all of them. */
+static void die_through(death_t death) {
+  enum { STEPS_MAX = 200 };
+  for (death.steps = 0; death.steps < STEPS_MAX; death.steps++) {
+    harness_result_t result;
+    party_processes(SIZE, TIMEOUT_MS, die_at_step, &death, &result);
+    expect_survivors(death.victim, death.algo, death.steps, &result);
+    if (result.ranks[death.victim].end == HARNESS_RETURNED) return;
+  }
+  cr_assert_fail("%s takes more than %d steps", death.algo, STEPS_MAX);
+}
+
+/* Without a root all ranks do the same, and one victim is enough. */
+static void die_by_algos_that_pull(coll_collective_t collective) {
+  const char *algo;
+  int pulling = 0;
+  bool one_victim = !base_collective_is_rooted(collective) && !harness_full();
+  if (!can_run()) cr_skip_test("the system forbids such reads");
+  for (int i = 0; (algo = coll_algo_name(collective, i)) != NULL; i++) {
+    if (reach_of(collective, algo, SIZE) != PLAN_REACH_READ) continue;
+    pulling++;
+    for (int victim = 0; victim < SIZE; victim++) {
+      if (one_victim && victim != i % SIZE) continue;
+      die_through((death_t){.victim = victim, .collective = collective, .algo = algo});
+    }
+  }
+  cr_assert_gt(pulling, 0);
+}
+
+#define DIE_THROUGH(name, collective)           \
+  Test(get_failures, at_every_step_of_##name) { \
+    die_by_algos_that_pull(collective);         \
+  }
+
+DIE_THROUGH(allreduce, COLL_ALLREDUCE)
+DIE_THROUGH(reduce, COLL_REDUCE)
+DIE_THROUGH(reduce_scatter, COLL_REDUCE_SCATTER)
+DIE_THROUGH(allgather, COLL_ALLGATHER)
+DIE_THROUGH(broadcast, COLL_BROADCAST)
+DIE_THROUGH(gather, COLL_GATHER)
+DIE_THROUGH(scatter, COLL_SCATTER)
+DIE_THROUGH(alltoall, COLL_ALLTOALL)
+
+/* ---- the end of a rank during large calls ---------------------------------------------------*/
+
+enum { LARGE_RANKS = 4 };
+#define LARGE_BLOCK (((size_t)16 << 20) / HARNESS_PATIENCE / 8) /* words: 64 MiB in total */
+
+typedef struct ending {
+  int victim;
+  bool aborts; /* it calls coll_comm_abort, instead of dying */
+  const char *algo;
+  uint64_t seed;
+  coll_comm_t comm; /* of the rank that ends */
+} ending_t;
+
+static void *end_soon(void *argument) {
+  const ending_t *ending = argument;
+  note_t *note = harness_board();
+  uint64_t random = ending->seed;
+  uint64_t delay_us = (uint64_t)random_below(&random, 60000 * HARNESS_PATIENCE);
+  base_clock_sleep_ns(1000u * delay_us);
+  atomic_store(&note->ended_ns, base_clock_now_ns());
+  if (!ending->aborts) raise(SIGKILL);
+  coll_comm_abort(ending->comm);
+  return NULL;
+}
+
+static uint64_t word_of(int rank, uint64_t call) {
+  return random_mix((call + 1) * LARGE_RANKS + (uint64_t)rank);
+}
+
+static void fill_block(uint64_t *block, uint64_t first) {
+  for (size_t i = 0; i < LARGE_BLOCK; i++) block[i] = first + i;
+}
+
+static bool is_block(const uint64_t *block, uint64_t first) {
+  uint64_t difference = 0;
+  for (size_t i = 0; i < LARGE_BLOCK; i++) difference |= block[i] ^ (first + i);
+  return difference == 0;
+}
+
+/* Allgathers blocks that change from call to call, until one fails. Then the block is overwritten
+ * at once: a peer that still reads it must not take it for the call's. */
+static int gather_until_failure(party_rank_t *self, uint64_t *in, uint64_t *out, bool in_place,
+                                coll_status_t *status) {
+  uint64_t *own = in_place ? out + (size_t)self->rank * LARGE_BLOCK : in;
+  for (uint64_t call = 0; *status == COLL_OK; call++) {
+    fill_block(own, word_of(self->rank, call));
+    *status = coll_allgather(own, out, LARGE_BLOCK, COLL_UINT64, self->comm, NULL);
+    if (*status != COLL_OK) memset(own, 0xee, LARGE_BLOCK * sizeof *own);
+    for (int rank = 0; rank < self->size && *status == COLL_OK; rank++) {
+      PARTY_REQUIRE(is_block(out + (size_t)rank * LARGE_BLOCK, word_of(rank, call)),
+                    "call %d returned COLL_OK with a wrong block of rank %d", (int)call, rank);
+    }
+  }
+  return 0;
+}
+
+static int end_within_call(party_rank_t *self) {
+  ending_t *ending = self->context;
+  pthread_t ender;
+  coll_status_t status = COLL_OK;
+  uint64_t *in = allocate(LARGE_BLOCK * sizeof *in);
+  uint64_t *out = allocate(LARGE_BLOCK * LARGE_RANKS * sizeof *out);
+  bool ends = self->rank == ending->victim;
+  PARTY_REQUIRE(self->comm->world.gets, "it cannot get");
+  PARTY_OK(coll_comm_algo_set(self->comm, COLL_ALLGATHER, ending->algo));
+  harness_barrier();
+  ending->comm = self->comm;
+  if (ends) pthread_create(&ender, NULL, end_soon, ending);
+  PARTY_TRY(gather_until_failure(self, in, out, ending->seed % 2 == 0, &status));
+  PARTY_TRY(check_told(self, ending->victim, status));
+  if (ends) pthread_join(ender, NULL);
+  free(in);
+  free(out);
+  return 0;
+}
+
+static void end_often(bool aborts, int times) {
+  if (!can_run()) cr_skip_test("the system forbids such reads");
+  if (harness_full()) times *= 10;
+  for (int i = 0; i < times; i++) {
+    harness_result_t result;
+    ending_t ending = {.victim = i % LARGE_RANKS,
+                       .aborts = aborts,
+                       .algo = i % 3 == 0 ? NULL : "mapped",
+                       .seed = (uint64_t)(i + 1)};
+    party_processes(LARGE_RANKS, TIMEOUT_MS, end_within_call, &ending, &result);
+    expect_survivors(aborts ? -1 : ending.victim, "seed", (long)ending.seed, &result);
+    if (!aborts) cr_assert_eq(result.ranks[ending.victim].end, HARNESS_KILLED, "%s", result.text);
+  }
+}
+
+Test(get_failures, of_a_rank_killed_within_large_calls) {
+  end_often(false, 8);
+}
+
+Test(get_failures, of_a_rank_that_aborts_within_large_calls) {
+  end_often(true, 8);
+}
