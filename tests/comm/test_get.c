@@ -315,3 +315,32 @@ Test(get, is_silent_without_debug) {
   run_sandbox(2, text, sizeof text);
   cr_assert_str_eq(text, "");
 }
+
+/* A system that forbids gets would time system calls that fail at once, and keep these times for
+ * programs that may get. */
+static int measure_body(int rank, int size, void *context) {
+  (void)size, (void)context;
+  coll_unique_id_t *id = harness_board();
+  coll_comm_t comm;
+  PARTY_TRY(forbid_reads());
+  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  harness_barrier();
+  PARTY_OK(coll_comm_create(id, rank, size, NULL, &comm));
+  const tune_machine_t *builtin = &tune_machine_builtin;
+  PARTY_REQUIRE(comm->costs.fixed_ps[TUNE_GET_CALL] == builtin->fixed_ps[TUNE_GET_CALL],
+                "a get costs %u ps", comm->costs.fixed_ps[TUNE_GET_CALL]);
+  for (int i = 0; i < TUNE_SIZES; i++) {
+    PARTY_REQUIRE(comm->costs.move_ps[TUNE_GET][i] == builtin->move_ps[TUNE_GET][i],
+                  "a KiB of a get costs %u ps", comm->costs.move_ps[TUNE_GET][i]);
+  }
+  PARTY_OK(coll_comm_destroy(comm));
+  return 0;
+}
+
+Test(get, is_not_priced_where_it_is_forbidden) {
+  harness_result_t result;
+  reset_knobs();
+  setenv("COLL_TUNE", "auto", 1);
+  setenv("XDG_CACHE_HOME", "/proc/nowhere", 1); /* so that costs are measured */
+  cr_assert(harness_run(2, TIMEOUT_MS, measure_body, NULL, &result), "%s", result.text);
+}
