@@ -98,14 +98,17 @@ static int ask_everything(party_rank_t *self) {
   return 0;
 }
 
-#define SWEEP(size)                                                                            \
-  Test(sweep, processes_##size) {                                                              \
-    harness_result_t result;                                                                   \
-    cr_assert(party_processes(size, 60000, ask_everything, NULL, &result), "%s", result.text); \
-  }                                                                                            \
-  Test(sweep, threads_##size) {                                                                \
-    harness_result_t result;                                                                   \
-    cr_assert(party_threads(size, 60000, ask_everything, NULL, &result), "%s", result.text);   \
+#define TIMEOUT_MS 200000 /* eight ranks on two cores, beside other tests */
+
+#define SWEEP(size)                                                                               \
+  Test(sweep, processes_##size) {                                                                 \
+    harness_result_t result;                                                                      \
+    cr_assert(party_processes(size, TIMEOUT_MS, ask_everything, NULL, &result), "%s",             \
+              result.text);                                                                       \
+  }                                                                                               \
+  Test(sweep, threads_##size) {                                                                   \
+    harness_result_t result;                                                                      \
+    cr_assert(party_threads(size, TIMEOUT_MS, ask_everything, NULL, &result), "%s", result.text); \
   }
 
 SWEEP(1)
