@@ -319,7 +319,13 @@ COLL_API coll_status_t coll_op_destroy(coll_op_t op, coll_comm_t comm);
  * Memory from coll_mem_alloc can be mapped by the other ranks of this machine, which makes large
  * calls faster. It is page-aligned, zeroed and never has a name in a file system. coll_mem_register
  * promises that other memory stays allocated until it is deregistered; calls use the same fast way
- * wherever peers can map it. */
+ * wherever peers can map it.
+ *
+ * Large calls with other memory read it from the peers' processes where the system permits that
+ * (COLL_GET). So buffers must be mapped and readable until the call returns, also send buffers that
+ * the process itself has not touched yet; a peer that cannot read one fails with
+ * COLL_ERROR_SYSTEM. After a failed call, memory from coll_mem_alloc may still be written, and all
+ * buffers read, by peers until their calls have returned too. */
 COLL_API coll_status_t coll_mem_alloc(size_t bytes, void **ptr);
 COLL_API coll_status_t coll_mem_free(void *ptr);
 COLL_API coll_status_t coll_mem_register(coll_comm_t comm, void *ptr, size_t bytes,
