@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "engine/large.h"
 #include "engine/pull.h"
 
 #define LIVENESS_STEPS_MAX 256 /* longer lanes are not searched for later reads of a span */
@@ -298,8 +299,22 @@ static coll_status_t bind_store_fence(binder_t *b) {
 
 /* ---- messages -------------------------------------------------------------------------------*/
 
+/* Whether the message of the span, over all passes, is large (large.h). A send of memory that the
+ * program overwrites cannot be read later; such programs are in place. */
+static bool is_large(const binder_t *b, const engine_action_t *action) {
+  const engine_call_t *call = b->layout.call;
+  if (!engine_call_may_be_large(call) || b->program->in_place) return false;
+  size_t elements = engine_call_is_uneven(call) ? action->pair_count : call->count;
+  bool is_told_apart = action->bytes > sizeof(transport_address_t) || b->layout.pass.first > 0;
+  return action->operand_count == 1 && is_told_apart &&
+         elements * call->element_bytes > ENGINE_LARGE_BYTES_MIN;
+}
+
 /* The kind of send or receive, once its pieces are known. */
 static engine_action_kind_t message_kind(const binder_t *b, const engine_action_t *action) {
+  if (is_large(b, action)) {
+    return action->kind == ENGINE_SEND ? ENGINE_SEND_LARGE : ENGINE_RECV_LARGE;
+  }
   bool plain = action->operand_count == 1 && !engine_call_is_uneven(b->layout.call);
   if (action->kind == ENGINE_SEND) {
     return !plain ? ENGINE_SEND_PIECES : action->multicast ? ENGINE_MCAST_SEND : ENGINE_SEND;
@@ -468,6 +483,19 @@ static coll_status_t bind_send(binder_t *b, size_t *steps) {
   return bind_message(b, ENGINE_SEND, send->send.peer, &send->send.src);
 }
 
+/* Ends the lane with a wait for the readers of its large messages. */
+static coll_status_t bind_awaits(binder_t *b, size_t first) {
+  size_t end = b->bound->action_count;
+  for (size_t i = first; i < end; i++) {
+    const engine_action_t *send = &b->bound->actions[i];
+    if (send->kind != ENGINE_SEND_LARGE) continue;
+    engine_action_t action = begin_action(b, ENGINE_AWAIT_READ);
+    action.peer = send->peer;
+    COLL_TRY(add_action(b, &action));
+  }
+  return COLL_OK;
+}
+
 /* ---- all steps ------------------------------------------------------------------------------*/
 
 static coll_status_t bind_synchronization(binder_t *b) {
@@ -573,6 +601,7 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
     b.channel = call->channel + lane;
     size_t steps, first = bound->action_count;
     for (b.step = 0; b.step < b.lane->count; b.step += steps) COLL_TRY(bind_step(&b, &steps));
+    COLL_TRY(bind_awaits(&b, first));
     bound->lane_ends[lane] = bound->action_count;
     number_phases(bound->actions + first, bound->action_count - first);
   }

@@ -28,11 +28,14 @@ typedef enum engine_action_kind {
   ENGINE_PULL_REDUCE, /* with operands in peers' INPUT or OUTPUT */
   ENGINE_SEND,        /* one contiguous piece, whose size every call of the shape knows */
   ENGINE_MCAST_SEND,  /* the same, to all peers: a row of a multicast plan */
+  ENGINE_SEND_LARGE,  /* its address, or a part of it (large.h) */
+  ENGINE_AWAIT_READ,  /* for the peer to have read the large message of this rank */
   ENGINE_SEND_PIECES, /* a send or multicast of several pieces, of none, or of a size that differs
                          by peer */
   ENGINE_RECV,        /* into one contiguous piece, copied by the transport */
   ENGINE_RECV_FETCH,  /* into one piece, copied by device->fetch, where the message is long or the
                          call stores more to the buffer */
+  ENGINE_RECV_LARGE,  /* by its address, or a part of it (large.h) */
   ENGINE_RECV_PIECES, /* into several pieces, or none */
   ENGINE_MCAST_RECV,
   ENGINE_RECV_REDUCE,
@@ -122,6 +125,8 @@ typedef struct engine_bound {
 /* Whether the action waits for a message or signal of a peer. */
 static inline bool engine_action_waits(const engine_action_t *action) {
   switch (action->kind) {
+    case ENGINE_AWAIT_READ:
+    case ENGINE_RECV_LARGE:
     case ENGINE_RECV:
     case ENGINE_RECV_FETCH:
     case ENGINE_RECV_PIECES:

@@ -6,7 +6,7 @@
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
 
-#include "engine/message.h"
+#include "engine/large.h"
 #include "engine/mismatch.h"
 #include "engine/pull.h"
 
@@ -57,6 +57,9 @@ BASE_INLINE coll_status_t engine_lane_act(engine_run_t *run, const engine_action
     case ENGINE_PULL_REDUCE: return engine_pull_reduce(run, action, done);
     case ENGINE_SEND: return engine_message_send(run, action, done);
     case ENGINE_MCAST_SEND: return engine_message_mcast_send(run, action, done);
+    case ENGINE_SEND_LARGE: return engine_large_send(run, action, done);
+    case ENGINE_AWAIT_READ: return engine_large_await(run, action, done);
+    case ENGINE_RECV_LARGE: return engine_large_recv(run, action, done);
     case ENGINE_SEND_PIECES: return engine_message_send_pieces(run, action, done);
     case ENGINE_RECV: return engine_message_recv(run, action, done);
     case ENGINE_RECV_FETCH: return engine_message_recv_fetch(run, action, done);

@@ -8,8 +8,7 @@
 #include "engine/compute.h"
 #include "engine/mismatch.h"
 
-/* The call's identity as sent, with the pair's count where counts differ by pair. */
-static flight_call_t id_of(const engine_call_t *call, const engine_action_t *action) {
+flight_call_t engine_message_id(const engine_call_t *call, const engine_action_t *action) {
   flight_call_t id = call->id;
   if (engine_call_is_uneven(call)) id.count = call->history + action->pair_count;
   return id;
@@ -57,12 +56,12 @@ static coll_status_t send_from(const engine_action_t *action, const char *data, 
 coll_status_t engine_message_send_pieces(const engine_run_t *run, const engine_action_t *action,
                                          bool *done) {
   if (action->operand_count > 1) COLL_TRY(pack(run, action));
-  return send_from(action, data_of(run, action), id_of(run->call, action), done);
+  return send_from(action, data_of(run, action), engine_message_id(run->call, action), done);
 }
 
 coll_status_t engine_message_check_id(const engine_run_t *run, const engine_action_t *action,
                                       const engine_peer_t *peer, const transport_head_t *head) {
-  flight_call_t id = id_of(run->call, action);
+  flight_call_t id = engine_message_id(run->call, action);
   if (flight_call_is(head->call, id) && head->bytes == action->bytes) return COLL_OK;
   return engine_mismatch(run->world, run->call, id, peer->rank, head->call);
 }

@@ -4,6 +4,10 @@
 
 #include "engine/compute.h"
 
+/* The identity of the action's message: the call's, with the pair's count where counts differ by
+ * pair. */
+flight_call_t engine_message_id(const engine_call_t *call, const engine_action_t *action);
+
 /* Checks that the received message is the one that the action expects; COLL_ERROR_MISMATCH if not.
  * check_id: the slow path, which also handles counts that differ by pair, and creates the error. */
 BASE_APART coll_status_t engine_message_check_id(const engine_run_t *run,

@@ -8,8 +8,9 @@
 
 #define BUFFER_BYTES ((size_t)256 << 10) /* a part of the smallest second-level caches */
 #define BLOCK_BYTES_MAX ((size_t)64 << 10)
-#define BLOCK_BYTES_MIN ((size_t)4 << 10) /* a page: less costs a system call for hardly any data \
-                                           */
+#define BLOCK_BYTES_MIN                                                     \
+  ((size_t)4 << 10) /* a page: less costs a system call for hardly any data \
+                     */
 
 static const engine_base_t *base_of(const engine_run_t *run, const engine_operand_t *operand) {
   return &run->bound.bases[operand->base];
@@ -23,18 +24,20 @@ static coll_status_t get(const engine_run_t *run, const engine_operand_t *source
   return route->ops->get(route, peer, dst, address, bytes, done);
 }
 
-/* Whether the peers' memory was still theirs in this call when it had been read: a rank that leaves
- * a call because of an error first aborts the communicator, or dies. */
-static bool is_confirmed(const engine_run_t *run, const engine_action_t *action) {
+/* Whether the memory that was read was still the peer's in this call: a rank that leaves a call
+ * because of an error first aborts the communicator, or dies. */
+static bool is_here(transport_t *route, int peer) {
   /* the reads come before the checks below */
   atomic_thread_fence(memory_order_acquire);
+  /* acquire: pairs with the release of a rank that aborts, before it returns from its call */
+  if (atomic_load_explicit(route->abort_word, memory_order_acquire) != 0) return false;
+  return route->ops->peer_state(route, peer) == TRANSPORT_PEER_HERE;
+}
+
+static bool is_confirmed(const engine_run_t *run, const engine_action_t *action) {
   for (int i = action->dst_count; i < action->operand_count; i++) {
     const engine_base_t *base = base_of(run, &action->operands[i]);
-    if (!base->is_remote) continue;
-    transport_t *route = run->world->routes[base->rank];
-    /* acquire: pairs with the release of a rank that aborts, before it returns from its call */
-    if (atomic_load_explicit(route->abort_word, memory_order_acquire) != 0) return false;
-    if (route->ops->peer_state(route, base->rank) != TRANSPORT_PEER_HERE) return false;
+    if (base->is_remote && !is_here(run->world->routes[base->rank], base->rank)) return false;
   }
   return true;
 }
@@ -43,6 +46,15 @@ static bool is_confirmed(const engine_run_t *run, const engine_action_t *action)
 static coll_status_t confirm(const engine_run_t *run, const engine_action_t *action,
                              coll_status_t status, bool *done) {
   *done = *done && is_confirmed(run, action);
+  return *done ? status : COLL_OK;
+}
+
+coll_status_t engine_pull_get(const engine_peer_t *peer, void *dst, uint64_t address, size_t bytes,
+                              bool *done) {
+  transport_t *route = peer->route;
+  *done = true;
+  coll_status_t status = route->ops->get(route, peer->rank, dst, address, bytes, done);
+  *done = *done && is_here(route, peer->rank);
   return *done ? status : COLL_OK;
 }
 

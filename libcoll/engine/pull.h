@@ -15,6 +15,10 @@
  * pull. */
 coll_status_t engine_pull_prepare(engine_bound_t *bound);
 
+/* Copies from the peer's own address space by the transport's get. Not *done: as below. */
+coll_status_t engine_pull_get(const engine_peer_t *peer, void *dst, uint64_t address, size_t bytes,
+                              bool *done);
+
 /* Copies from a peer's buffer, or reduces operands of which some are in peers' buffers. Not *done:
  * a peer has exited or the communicator is aborted; the call is about to fail, and the destination
  * is unspecified. */

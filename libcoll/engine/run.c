@@ -3,10 +3,10 @@
 #include "engine/run.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "base/inline.h"
 #include "engine/lane.h"
-#include "engine/message.h"
 
 /* Elements of a block per pass, and the grain of chunk boundaries. */
 static size_t measure_pass(const engine_world_t *world, const plan_t *plan, size_t element_bytes,
@@ -61,11 +61,12 @@ BASE_INLINE void start_lanes(engine_run_t *run) {
 }
 
 /* Whether the call has none of what engine_run_restart does not handle: several lanes, several
- * passes, peers' user buffers, uneven blocks. */
+ * passes, peers' user buffers, uneven blocks, large messages. */
 static bool is_restartable(const engine_run_t *run) {
   const plan_t *plan = run->bound.plan;
   return plan->lanes == 1 && !plan_reach_exchanges(plan->reach) &&
-         run->pass.count == run->call->count && !engine_call_is_uneven(run->call);
+         run->pass.count == run->call->count && !engine_call_is_uneven(run->call) &&
+         !engine_call_may_be_large(run->call);
 }
 
 static coll_status_t enter_pass(engine_run_t *run) {
@@ -119,6 +120,7 @@ coll_status_t engine_run_begin(engine_run_t *run, const engine_world_t *world, c
   run->world = world;
   run->call = call;
   run->messages_arrived = 0;
+  if (engine_call_may_be_large(call)) COLL_TRY(engine_large_begin(run));
   if (!is_bound_for(bound, plan, program, call)) return bind_first(run, plan, program);
   run->pass.grain = bound->pass.grain;
   set_pass(run, 0);
@@ -129,6 +131,8 @@ coll_status_t engine_run_begin(engine_run_t *run, const engine_world_t *world, c
 
 void engine_run_free(engine_run_t *run) {
   engine_bound_free(&run->bound);
+  free(run->large);
+  run->large = NULL;
 }
 
 /* ---- progress ---------------------------------------------------------------------------------*/
@@ -186,7 +190,10 @@ static int peers_of(const engine_run_t *run, const engine_action_t *action,
 
 /* Whether the message or signal of the peer has arrived, as far as can be checked without receiving
  * it. */
-static bool has_arrived(const engine_action_t *action, const engine_peer_t *peer) {
+static bool has_arrived(const engine_run_t *run, const engine_action_t *action,
+                        const engine_peer_t *peer) {
+  if (action->kind == ENGINE_AWAIT_READ && !engine_large_is_awaited(run, action)) return true;
+  if (action->kind == ENGINE_AWAIT_READ) return peer->route->ops->signaled(peer->port);
   if (action->kind == ENGINE_WAIT) return peer->route->ops->signaled(peer->port);
   return engine_message_is_here(action, peer);
 }
@@ -200,7 +207,7 @@ static uint64_t missing_ranks_of(const engine_run_t *run, int lane) {
     int count = peers_of(run, action, &peers);
     for (int p = 0; p < count; p++) {
       uint64_t bit = UINT64_C(1) << peers[p].rank % 64;
-      if ((seen & bit) == 0 && !has_arrived(action, &peers[p])) missing |= bit;
+      if ((seen & bit) == 0 && !has_arrived(run, action, &peers[p])) missing |= bit;
       seen |= bit;
     }
   }
@@ -226,7 +233,7 @@ void engine_run_standstill(const engine_run_t *run, uint32_t *progress, uint64_t
 static int32_t awaited_rank(const engine_run_t *run, const engine_action_t *action) {
   const engine_peer_t *peers;
   int count = peers_of(run, action, &peers), at = 0;
-  while (at + 1 < count && has_arrived(action, &peers[at])) at++;
+  while (at + 1 < count && has_arrived(run, action, &peers[at])) at++;
   return peers[at].rank;
 }
 

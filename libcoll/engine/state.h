@@ -14,6 +14,8 @@ typedef struct engine_run {
   const engine_action_t *next[PLAN_LANES_MAX], *end[PLAN_LANES_MAX]; /* the next action and the end,
                                                                         per lane */
   uint32_t messages_arrived; /* messages of the current ENGINE_RECV_REDUCE that have arrived */
+  unsigned char *large;      /* [world->size]: state of large messages (large.h); NULL before the
+                                first call that may have any */
   bool can_restart;          /* the next call may begin by engine_run_restart (lane.h) */
 } engine_run_t;
 

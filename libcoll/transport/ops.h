@@ -181,6 +181,10 @@ typedef struct transport_ops {
    * their transports. [false] */
   bool (*probe_get)(transport_t *t, char why[TRANSPORT_WHY_BYTES]);
 
+  /* Whether the peer's probe_get was true, as far as known here: false before it has probed.
+   * [false] */
+  bool (*peer_gets)(transport_t *t, int peer);
+
   /* Copies [address, address + bytes) of the peer's own address space, which the peer must not
    * free, into this rank's memory. Blocks while it copies. What it has copied is the peer's memory
    * of this call only if afterwards peer_state still is HERE and the communicator is not aborted,

@@ -108,6 +108,11 @@ static bool unsupported_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES])
   return false;
 }
 
+static bool unsupported_peer_gets(transport_t *t, int peer) {
+  (void)t, (void)peer;
+  return false;
+}
+
 static coll_status_t unsupported_get(transport_t *t, int peer, void *dst, uint64_t address,
                                      size_t bytes, bool *done) {
   (void)peer, (void)dst, (void)address, (void)bytes, (void)done;
@@ -180,6 +185,7 @@ const transport_ops_t transport_unsupported = {
     .address = unsupported_address,
     .map = unsupported_map,
     .probe_get = unsupported_probe_get,
+    .peer_gets = unsupported_peer_gets,
     .get = unsupported_get,
     .scratch = unsupported_scratch,
     .arm = unsupported_arm,

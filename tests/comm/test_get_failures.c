@@ -42,12 +42,12 @@ static coll_status_t fail_for_certain(party_rank_t *self, coll_status_t status) 
 
 /* ---- memory that cannot be read -------------------------------------------------------------*/
 
-#define BLOCK_BYTES ((size_t)64 << 10)
+#define BLOCK_BYTES ((size_t)512 << 10) /* larger than messages that do not wait */
 
 typedef enum damage { UNMAPPED, FORBIDDEN, HALF_UNMAPPED, DAMAGES } damage_t;
 
 typedef struct damaged {
-  coll_collective_t collective;
+  coll_collective_t collective; /* COLL_SENDRECV: every rank sends to the next one */
   const char *algo; /* one by which rank 1 does not read the block that only peers can ask for */
   damage_t damage;
 } damaged_t;
@@ -103,7 +103,8 @@ static int pass_damaged_memory(party_rank_t *self) {
 Test(get_failures, of_memory_that_cannot_be_read) {
   static const damaged_t cases[] = {{COLL_GATHER, "mapped_pull", 0},
                                     {COLL_BROADCAST, "mapped", 0},
-                                    {COLL_ALLGATHER, "mapped", 0}};
+                                    {COLL_ALLGATHER, "mapped", 0},
+                                    {COLL_SENDRECV, NULL, 0}};
   if (!can_run()) cr_skip_test("the system forbids such reads");
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     for (int damage = 0; damage < DAMAGES; damage++) {
@@ -164,7 +165,8 @@ static int die_at_step(party_rank_t *self) {
   const question_t q = {.collective = death->collective,
                         .size = self->size,
                         .root = 1,
-                        .count = 40000, /* several blocks of a reduction */
+                        /* large messages; several blocks of a reduction */
+                        .count = death->algo == NULL ? 100000 : 40000,
                         .dtype = COLL_FLOAT32,
                         .op = COLL_SUM,
                         .seed = 3};
@@ -184,8 +186,8 @@ static int die_at_step(party_rank_t *self) {
   coll_status_t status = party_call(self->comm, self->rank, &q, in, out, NULL);
   if (status == COLL_OK) {
     PARTY_REQUIRE(question_answered(&q, self->rank, out, wrong), "%s", wrong);
-    PARTY_REQUIRE(strcmp(coll_comm_algo_used(self->comm, q.collective), death->algo) == 0,
-                  "another algorithm ran");
+    const char *used = coll_comm_algo_used(self->comm, q.collective);
+    PARTY_REQUIRE(death->algo == NULL || strcmp(used, death->algo) == 0, "%s ran", used);
   } else {
     memset(in, 0xee, question_input_elements(&q, self->rank) * sizeof(float));
   }
@@ -208,10 +210,11 @@ static void die_through(death_t death) {
   for (death.steps = 0; death.steps < STEPS_MAX; death.steps++) {
     harness_result_t result;
     party_processes(SIZE, TIMEOUT_MS, die_at_step, &death, &result);
-    expect_survivors(death.victim, death.algo, death.steps, &result);
+    expect_survivors(death.victim, death.algo == NULL ? "messages" : death.algo, death.steps,
+                     &result);
     if (result.ranks[death.victim].end == HARNESS_RETURNED) return;
   }
-  cr_assert_fail("%s takes more than %d steps", death.algo, STEPS_MAX);
+  cr_assert_fail("collective %d takes more than %d steps", (int)death.collective, STEPS_MAX);
 }
 
 /* Without a root all ranks do the same, and one victim is enough. */
@@ -245,6 +248,22 @@ DIE_THROUGH(gather, COLL_GATHER)
 DIE_THROUGH(scatter, COLL_SCATTER)
 DIE_THROUGH(alltoall, COLL_ALLTOALL)
 
+static void die_by_large_messages(coll_collective_t collective) {
+  if (!can_run()) cr_skip_test("the system forbids such reads");
+  for (int victim = 0; victim < SIZE; victim++) {
+    die_through((death_t){.victim = victim, .collective = collective});
+    if (!harness_full()) break;
+  }
+}
+
+Test(get_failures, at_every_step_of_sendrecv) {
+  die_by_large_messages(COLL_SENDRECV);
+}
+
+Test(get_failures, at_every_step_of_alltoallv) {
+  die_by_large_messages(COLL_ALLTOALLV);
+}
+
 /* ---- the end of a rank during large calls ---------------------------------------------------*/
 
 enum { LARGE_RANKS = 4 };
@@ -254,6 +273,7 @@ typedef struct ending {
   int victim;
   bool aborts; /* it calls coll_comm_abort, instead of dying */
   const char *algo;
+  bool sends; /* large messages, instead of an allgather */
   uint64_t seed;
   coll_comm_t comm; /* of the rank that ends */
 } ending_t;
@@ -284,16 +304,31 @@ static bool is_block(const uint64_t *block, uint64_t first) {
   return difference == 0;
 }
 
-/* Allgathers blocks that change from call to call, until one fails. Then the block is overwritten
- * at once: a peer that still reads it must not take it for the call's. */
+/* Sends the block to the next rank, and receives the previous rank's at its place of `out`. */
+static coll_status_t shift(party_rank_t *self, const uint64_t *own, uint64_t *out) {
+  int next = (self->rank + 1) % self->size, previous = (self->rank + self->size - 1) % self->size;
+  coll_status_t status = coll_group_start();
+  if (status != COLL_OK) return status;
+  coll_send(own, LARGE_BLOCK, COLL_UINT64, next, self->comm, NULL);
+  coll_recv(out + (size_t)previous * LARGE_BLOCK, LARGE_BLOCK, COLL_UINT64, previous, self->comm,
+            NULL);
+  return coll_group_end();
+}
+
+/* Allgathers (or shifts) blocks that change from call to call, until one fails. Then the block is
+ * overwritten at once: a peer that still reads it must not take it for the call's. */
 static int gather_until_failure(party_rank_t *self, uint64_t *in, uint64_t *out, bool in_place,
                                 coll_status_t *status) {
+  bool shifts = ((const ending_t *)self->context)->sends;
+  int previous = (self->rank + self->size - 1) % self->size;
   uint64_t *own = in_place ? out + (size_t)self->rank * LARGE_BLOCK : in;
   for (uint64_t call = 0; *status == COLL_OK; call++) {
     fill_block(own, word_of(self->rank, call));
-    *status = coll_allgather(own, out, LARGE_BLOCK, COLL_UINT64, self->comm, NULL);
+    *status = shifts ? shift(self, own, out)
+                     : coll_allgather(own, out, LARGE_BLOCK, COLL_UINT64, self->comm, NULL);
     if (*status != COLL_OK) memset(own, 0xee, LARGE_BLOCK * sizeof *own);
     for (int rank = 0; rank < self->size && *status == COLL_OK; rank++) {
+      if (shifts && rank != previous) continue;
       PARTY_REQUIRE(is_block(out + (size_t)rank * LARGE_BLOCK, word_of(rank, call)),
                     "call %d returned COLL_OK with a wrong block of rank %d", (int)call, rank);
     }
@@ -329,6 +364,7 @@ static void end_often(bool aborts, int times) {
     ending_t ending = {.victim = i % LARGE_RANKS,
                        .aborts = aborts,
                        .algo = i % 3 == 0 ? NULL : "mapped",
+                       .sends = i % 4 == 3,
                        .seed = (uint64_t)(i + 1)};
     party_processes(LARGE_RANKS, TIMEOUT_MS, end_within_call, &ending, &result);
     expect_survivors(aborts ? -1 : ending.victim, "seed", (long)ending.seed, &result);

@@ -182,6 +182,7 @@ static bool begin_call(rank_t *sim) {
     return true;
   }
   if (!plan_reach_exchanges(sim->plan->reach)) {
+    faults_hide_memory(fleet->ends[sim->rank], random_below(&fleet->random, 2) == 0);
     return begin_run(sim);
   }
   size_t element = base_dtype_bytes(q->dtype);

@@ -3,7 +3,8 @@
  * engine, over transports that randomly refuse operations; a seed determines which rank is advanced
  * next. As soon as a call of a rank is done, the rank checks its result, overwrites and frees its
  * buffers and starts its next call, whatever its peers are doing. Where plans only read peers'
- * buffers, a random half of the ranks announce theirs as not mappable.
+ * buffers, and in calls with large messages, a random half of the ranks announce theirs as not
+ * mappable.
  */
 #ifndef TESTS_ENGINE_FLEET_H
 #define TESTS_ENGINE_FLEET_H

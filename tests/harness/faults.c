@@ -153,6 +153,10 @@ static bool faults_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
   return inner_of(t)->ops->probe_get(inner_of(t), why);
 }
 
+static bool faults_peer_gets(transport_t *t, int peer) {
+  return self_of(t)->are_threads || inner_of(t)->ops->peer_gets(inner_of(t), peer);
+}
+
 /* Never refuses, as a get that is not done is never repeated in a call that succeeds. Threads,
  * whose transport has no get, copy. */
 static coll_status_t faults_get(transport_t *t, int peer, void *dst, uint64_t address, size_t bytes,
@@ -246,6 +250,7 @@ static const transport_ops_t faults_ops = {
     .address = faults_address,
     .map = faults_map,
     .probe_get = faults_probe_get,
+    .peer_gets = faults_peer_gets,
     .get = faults_get,
     .scratch = faults_scratch,
     .arm = faults_arm,

@@ -168,6 +168,10 @@ static bool self_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
   return transport_unsupported.probe_get(t, why);
 }
 
+static bool self_peer_gets(transport_t *t, int peer) {
+  return transport_unsupported.peer_gets(t, peer);
+}
+
 static coll_status_t self_get(transport_t *t, int peer, void *dst, uint64_t address, size_t bytes,
                               bool *done) {
   return transport_unsupported.get(t, peer, dst, address, bytes, done);
@@ -232,6 +236,7 @@ static const transport_ops_t self_ops = {
     .address = self_address,
     .map = self_map,
     .probe_get = self_probe_get,
+    .peer_gets = self_peer_gets,
     .get = self_get,
     .scratch = self_scratch,
     .arm = self_no_op,

@@ -66,6 +66,7 @@ typedef struct shm_control {
   /* Futex word. Any rank adds 1, only while the owner sleeps. */
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t doorbell;
   shm_probe_t probe;        /* owner: before the communicator is complete */
+  _Atomic uint32_t gets;    /* owner: it can read the memory of all peers */
   shm_hint_t sched_hint;    /* owner */
   flight_recorder_t flight; /* owner */
   /* Owner: its reason for aborting, written before it sets `aborted` in the head. */

@@ -177,7 +177,14 @@ static bool shm_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
   for (int peer = 0; peer < t->size; peer++) {
     if (peer != t->rank && !probe_peer(s, peer, why)) return false;
   }
+  /* relaxed: a peer that does not see it yet sends messages instead */
+  atomic_store_explicit(&shm_end_control(s, t->rank)->gets, 1, memory_order_relaxed);
   return true;
+}
+
+static bool shm_peer_gets(transport_t *t, int peer) {
+  const shm_control_t *control = shm_end_control(shm_end_of(t), peer);
+  return atomic_load_explicit(&control->gets, memory_order_relaxed) != 0;
 }
 
 BASE_COLD static coll_status_t fail_get(const transport_t *t, int peer, coll_status_t status) {
@@ -298,6 +305,7 @@ static const transport_ops_t shm_ops = {
     .address = shm_address,
     .map = shm_map,
     .probe_get = shm_probe_get,
+    .peer_gets = shm_peer_gets,
     .get = shm_get_from,
     .scratch = shm_scratch,
     .arm = shm_arm,
