@@ -17,6 +17,7 @@
 #include "comm/access.h"
 #include "comm/plan_cache.h"
 #include "comm/process.h"
+#include "comm/quiesce.h"
 #include "flight/process.h"
 #include "topo/host.h"
 #include "transport/self/self.h"
@@ -290,6 +291,7 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
                           struct coll_comm **comm) {
   comm_record_t own, *records = NULL;
   shm_mesh_t mesh;
+  COLL_TRY(comm_quiesce(rank, settings->timeout_ns));
   COLL_TRY(base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records));
   coll_status_t status = comm_listen(&mesh, &own);
   if (status != COLL_OK) goto free_records;

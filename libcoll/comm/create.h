@@ -24,9 +24,9 @@ typedef struct comm_record {
 
 _Static_assert(sizeof(comm_record_t) <= RENDEZVOUS_RECORD_MAX, "a record must fit its message");
 
-/* Joins the rendezvous at `address` as rank `rank` of `size`. address NULL: size is 1 and there is
- * no rendezvous. All ranks use the costs of rank 0. COLL_ERROR_MISMATCH on all ranks if their
- * settings differ. */
+/* Waits for calls of failed communicators (quiesce.h), then joins the rendezvous at `address` as
+ * rank `rank` of `size`. address NULL: size is 1 and there is no rendezvous. All ranks use the
+ * costs of rank 0. COLL_ERROR_MISMATCH on all ranks if their settings differ. */
 coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size,
                           const comm_settings_t *settings, const tune_machine_t *costs,
                           struct coll_comm **comm);

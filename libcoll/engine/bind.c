@@ -10,10 +10,10 @@
 
 #include "base/memory.h"
 #include "engine/large.h"
+#include "engine/liveness.h"
 #include "engine/pull.h"
 
-#define LIVENESS_STEPS_MAX 256 /* longer lanes are not searched for later reads of a span */
-#define FETCH_BYTES_MIN 2048   /* smallest message for which device->fetch pays off */
+#define FETCH_BYTES_MIN 2048 /* smallest message for which device->fetch pays off */
 #define WINDOW_BYTES_MIN                                                \
   4096 /* smaller windows would be reused while still cached by another \
           core */
@@ -95,48 +95,6 @@ static coll_status_t add_action(binder_t *b, const engine_action_t *action) {
   return COLL_OK;
 }
 
-/* ---- later reads of stored data -------------------------------------------------------------*/
-
-static bool overlap(const plan_span_t *a, const plan_span_t *b) {
-  return a->rank == b->rank && a->buffer == b->buffer && a->first < b->first + b->count &&
-         b->first < a->first + a->count;
-}
-
-static bool covers(const plan_span_t *a, const plan_span_t *b) {
-  return a->rank == b->rank && a->buffer == b->buffer && a->first <= b->first &&
-         a->first + a->count >= b->first + b->count;
-}
-
-static bool reads(const plan_program_t *program, const plan_step_t *step, const plan_span_t *span) {
-  switch (step->kind) {
-    case PLAN_COPY: return overlap(&step->copy.src, span);
-    case PLAN_SEND: return overlap(&step->send.src, span);
-    case PLAN_REDUCE:
-      for (int32_t i = 0; i < step->reduce.source_count; i++) {
-        if (overlap(&program->sources[step->reduce.first_source + i], span)) return true;
-      }
-      return false;
-    default: return false;
-  }
-}
-
-static bool overwrites(const plan_step_t *step, const plan_span_t *span) {
-  switch (step->kind) {
-    case PLAN_COPY: return covers(&step->copy.dst, span);
-    case PLAN_RECV: return covers(&step->recv.dst, span);
-    case PLAN_REDUCE: return covers(&step->reduce.dst, span);
-    default: return false;
-  }
-}
-
-static bool is_read_later(const binder_t *b, size_t step, const plan_span_t *span) {
-  for (; step < b->lane->count; step++) {
-    if (reads(b->program, &b->lane->steps[step], span)) return true;
-    if (overwrites(&b->lane->steps[step], span)) return false;
-  }
-  return false;
-}
-
 static bool only_receives(const plan_t *plan, const plan_program_t *program) {
   for (int lane = 0; lane < plan->lanes; lane++) {
     const plan_lane_t *steps = &program->lanes[lane];
@@ -187,9 +145,9 @@ static int32_t cached_dsts_of(const operation_t *op) {
 static bool is_not_read_again(const binder_t *b, const operation_t *op, int32_t cached_dsts) {
   const plan_t *plan = b->layout.plan;
   if (plan->reach != PLAN_REACH_OWN) return true;
-  if (plan->lanes != 1 || b->lane->count > LIVENESS_STEPS_MAX) return false;
+  if (plan->lanes != 1 || b->lane->count > ENGINE_LIVENESS_STEPS_MAX) return false;
   for (int32_t d = cached_dsts; d < op->dst_count; d++) {
-    if (is_read_later(b, op->end, op->dsts[d])) return false;
+    if (engine_is_read_later(b->program, b->lane, op->end, op->dsts[d])) return false;
   }
   return true;
 }
@@ -378,14 +336,14 @@ static bool is_read_by_reduction_only(const binder_t *b, const fused_recv_t *fus
   for (int32_t i = 0; i < op->source_count; i++) {
     if (same_span(&op->sources[i], span)) {
       reads_found++;
-    } else if (overlap(&op->sources[i], span)) {
+    } else if (engine_spans_overlap(&op->sources[i], span)) {
       return false;
     }
   }
   for (int32_t i = 0; i < op->dst_count; i++) {
-    if (overlap(op->dsts[i], span)) return false;
+    if (engine_spans_overlap(op->dsts[i], span)) return false;
   }
-  return reads_found > 0 && !is_read_later(b, op->end, span);
+  return reads_found > 0 && !engine_is_read_later(b->program, b->lane, op->end, span);
 }
 
 /* Whether the message of the RECV can be read in the transport's buffer: the transport supports it,
@@ -409,7 +367,7 @@ static bool can_fuse(const binder_t *b, const fused_recv_t *fused) {
     return false; /* nothing to reduce; the empty messages are only
                      compared */
   if (fused->end - fused->first > 1 && plan->depth >= PLAN_DEPTH_MAX) return false;
-  if (b->lane->count > LIVENESS_STEPS_MAX || pieces_of(b, &fused->op) != 1) return false;
+  if (b->lane->count > ENGINE_LIVENESS_STEPS_MAX || pieces_of(b, &fused->op) != 1) return false;
   for (size_t step = fused->first; step < fused->end; step++) {
     if (!can_fuse_recv(b, fused, step) || !is_read_by_reduction_only(b, fused, step)) return false;
   }

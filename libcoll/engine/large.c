@@ -44,7 +44,8 @@ static coll_status_t find_address(const engine_run_t *run, const engine_action_t
   *readable = true;
   if (address->segment != 0) return COLL_OK;
   address->offset = (uint64_t)(uintptr_t)data;
-  *readable = route->ops->peer_gets(route, action->peer.rank);
+  *readable = bytes_of(run, action) >= run->world->large_get_min &&
+              route->ops->peer_gets(route, action->peer.rank);
   return COLL_OK;
 }
 

@@ -20,6 +20,8 @@ typedef struct engine_world {
   int rank, size;
   transport_t **routes; /* [size]: the transport to each rank, including this rank */
   bool gets;            /* get of the routes can read the memory of every peer */
+  size_t large_get_min; /* from this size in bytes on, a get of a large message that is not mapped
+                           costs less than messages (large.h) */
   const device_ops_t *device;
   plan_room_t room;
   engine_view_t *views; /* [size]; SCRATCH of all ranks is always mapped; INPUT and OUTPUT of peers

@@ -325,7 +325,8 @@ COLL_API coll_status_t coll_op_destroy(coll_op_t op, coll_comm_t comm);
  * (COLL_GET). So buffers must be mapped and readable until the call returns, also send buffers that
  * the process itself has not touched yet; a peer that cannot read one fails with
  * COLL_ERROR_SYSTEM. After a failed call, memory from coll_mem_alloc may still be written, and all
- * buffers read, by peers until their calls have returned too. */
+ * buffers read, by peers until their calls have returned too: until the same ranks have created
+ * another communicator, which waits for that. */
 COLL_API coll_status_t coll_mem_alloc(size_t bytes, void **ptr);
 COLL_API coll_status_t coll_mem_free(void *ptr);
 COLL_API coll_status_t coll_mem_register(coll_comm_t comm, void *ptr, size_t bytes,

@@ -42,7 +42,7 @@ static coll_status_t fail_for_certain(party_rank_t *self, coll_status_t status) 
 
 /* ---- memory that cannot be read -------------------------------------------------------------*/
 
-#define BLOCK_BYTES ((size_t)512 << 10) /* larger than messages that do not wait */
+#define BLOCK_BYTES ((size_t)8 << 20) /* a message that is read by builtin costs */
 
 typedef enum damage { UNMAPPED, FORBIDDEN, HALF_UNMAPPED, DAMAGES } damage_t;
 
@@ -166,7 +166,7 @@ static int die_at_step(party_rank_t *self) {
                         .size = self->size,
                         .root = 1,
                         /* large messages; several blocks of a reduction */
-                        .count = death->algo == NULL ? 100000 : 40000,
+                        .count = death->algo == NULL ? 3000000 : 40000,
                         .dtype = COLL_FLOAT32,
                         .op = COLL_SUM,
                         .seed = 3};

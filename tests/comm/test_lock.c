@@ -1,10 +1,13 @@
 /*
- * The ticket lock: batches that hold tickets on two communicators in opposite orders.
+ * The ticket lock: batches that hold tickets on two communicators in opposite orders; communicators
+ * that failed with calls under way.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "comm/batch.h"
 #include "comm/lock.h"
 #include "harness/harness.h"
@@ -58,4 +61,31 @@ Test(lock, serves_batches_with_crossed_tickets) {
     }
   }
   for (int c = 0; c < 2; c++) coll_comm_destroy(crossed.comms[c]);
+}
+
+static void *create_another(void *done) {
+  coll_unique_id_t id;
+  coll_comm_t comm;
+  cr_assert_eq(coll_unique_id_create(&id), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(coll_comm_create(&id, 0, 1, NULL, &comm), COLL_OK, "%s", base_last_error());
+  atomic_store((_Atomic int *)done, 1);
+  coll_comm_destroy(comm);
+  return NULL;
+}
+
+/* Until then the call may store to memory of peers. */
+Test(lock, creation_waits_for_calls_of_failed_communicators) {
+  coll_comm_t failed;
+  pthread_t creator;
+  _Atomic int done = 0;
+  cr_assert_eq(coll_comm_create_local(1, &failed), COLL_OK, "%s", base_last_error());
+  comm_lock_take(failed, comm_lock_ticket(failed));
+  coll_comm_abort(failed);
+  cr_assert_eq(pthread_create(&creator, NULL, create_another, &done), 0);
+  base_clock_sleep_ns(200000000u);
+  cr_assert_eq(atomic_load(&done), 0, "it did not wait");
+  comm_lock_release(failed);
+  pthread_join(creator, NULL);
+  cr_assert_eq(atomic_load(&done), 1);
+  coll_comm_destroy(failed);
 }

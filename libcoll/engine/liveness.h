@@ -1,0 +1,18 @@
+/*
+ * Whether data that a program stores is read again by later steps of its lane.
+ */
+#ifndef ENGINE_LIVENESS_H
+#define ENGINE_LIVENESS_H
+
+#include "plan/plan.h"
+
+#define ENGINE_LIVENESS_STEPS_MAX 256 /* longer lanes are not to be searched */
+
+/* Whether two spans have chunks in common. */
+bool engine_spans_overlap(const plan_span_t *a, const plan_span_t *b);
+
+/* Whether a step of the lane from `step` on reads the span, before one overwrites all of it. */
+bool engine_is_read_later(const plan_program_t *program, const plan_lane_t *lane, size_t step,
+                          const plan_span_t *span);
+
+#endif
