@@ -144,7 +144,7 @@ coll_status_t engine_large_recv(engine_run_t *run, const engine_action_t *action
   *done = true;
   if ((*state & READ) == 0) {
     transport_address_t address;
-    bool got_address;
+    bool got_address = false;
     COLL_TRY(receive(run, action, &address, &got_address, done));
     if (!*done || !got_address) return COLL_OK;
     COLL_TRY(read_buffer(run, action, &address, done));
