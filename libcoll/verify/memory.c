@@ -1,4 +1,4 @@
-/* One array of cells for all ranks. Reads are list entries from a pool. */
+/* One numbering of cells for all ranks, in pages. Reads are list entries from a pool. */
 #include "verify/memory.h"
 
 #include <inttypes.h>
@@ -7,17 +7,27 @@
 
 #include "base/memory.h"
 
-#define CELLS_MAX ((size_t)1 << 27) /* memory limit for a hostile plan file: 3 GB */
-#define NO_READ (-1)
+/* Limits for a hostile plan file. */
+#define CELLS_MAX ((size_t)INT32_MAX) /* a table of 64 MB */
+#define PAGES_MAX ((size_t)1 << 19)   /* 3 GB of cells */
 
-/* Assigns cells to the buffers, rank by rank. */
+#define PAGE_CELLS ((size_t)256)
+#define NO_READ 0
+#define SEARCH_LENGTH 4 /* shorter lists of reads are always searched for covered ones */
+
+/* ---- layout ---- */
+
+/* Numbers the cells of the buffers, rank by rank. */
 static coll_status_t lay_out(verify_memory_t *memory, size_t *cells) {
   const plan_t *plan = memory->plan;
-  size_t next = 0;
+  memory->scratch_vectors = plan->scratch_chunks / plan->parts;
+  if (plan->scratch_chunks % plan->parts != 0) memory->scratch_vectors++;
+  size_t next = 0, scratch = (size_t)memory->scratch_vectors * (size_t)plan->parts;
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
     for (int buffer = 0; buffer < PLAN_BUFFER_COUNT; buffer++) {
+      bool is_scratch = buffer == PLAN_SCRATCH;
       memory->base[rank][buffer] = next;
-      next += (size_t)plan_chunks(plan, rank, (plan_buffer_t)buffer);
+      next += is_scratch ? scratch : (size_t)plan_chunks(plan, rank, (plan_buffer_t)buffer);
     }
   }
   if (next > CELLS_MAX) {
@@ -28,49 +38,78 @@ static coll_status_t lay_out(verify_memory_t *memory, size_t *cells) {
   return COLL_OK;
 }
 
-static void start(verify_memory_t *memory, const verify_values_t *values, int32_t rank) {
+verify_place_t verify_memory_place(const verify_memory_t *memory, verify_place_t place) {
+  if (place.buffer != PLAN_INPUT || !memory->plan->programs[place.rank].in_place) return place;
+  int32_t output = plan_alias(memory->plan, place.rank, place.chunk);
+  if (output < 0) return place;
+  return (verify_place_t){.rank = place.rank, .buffer = PLAN_OUTPUT, .chunk = output};
+}
+
+/* The number of the cell behind a place. */
+static size_t number_of(const verify_memory_t *memory, verify_place_t place) {
+  verify_place_t at = verify_memory_place(memory, place);
+  size_t first = memory->base[at.rank][at.buffer];
+  int32_t parts = memory->plan->parts, vectors = memory->scratch_vectors;
+  if (at.buffer != PLAN_SCRATCH || vectors == 1 || parts == 1) return first + (size_t)at.chunk;
+  return first + (size_t)(at.chunk % parts) * (size_t)vectors + (size_t)(at.chunk / parts);
+}
+
+static coll_status_t make_page(verify_memory_t *memory, verify_cell_t **page) {
+  if (memory->pages_made == PAGES_MAX) {
+    return base_fail(COLL_ERROR_MEMORY, "the plan uses more than the %zu chunks that are verified",
+                     PAGES_MAX * PAGE_CELLS);
+  }
+  memory->pages_made++;
+  return base_alloc(PAGE_CELLS, sizeof **page, "cells", (void **)page);
+}
+
+/* The cell behind a place. */
+static coll_status_t find_cell(verify_memory_t *memory, verify_place_t place,
+                               verify_cell_t **cell) {
+  size_t number = number_of(memory, place);
+  verify_cell_t **page = &memory->pages[number / PAGE_CELLS];
+  if (*page == NULL) COLL_TRY(make_page(memory, page));
+  *cell = &(*page)[number % PAGE_CELLS];
+  return COLL_OK;
+}
+
+static coll_status_t start(verify_memory_t *memory, const verify_values_t *values, int32_t rank) {
   const plan_t *plan = memory->plan;
   verify_epoch_t started = {.lane = (uint32_t)(rank * plan->lanes), .count = 1};
-  for (int buffer = 0; buffer < PLAN_BUFFER_COUNT; buffer++) {
-    int32_t chunks = plan_chunks(plan, rank, (plan_buffer_t)buffer);
-    for (int32_t chunk = 0; chunk < chunks; chunk++) {
-      memory->cells[memory->base[rank][buffer] + (size_t)chunk] =
-          (verify_cell_t){.write = started, .write_step = VERIFY_AT_START, .reads = NO_READ};
-    }
-  }
+  memory->calls[rank] = (verify_call_t){.event = started, .step = VERIFY_AT_START};
   int32_t inputs = plan_chunks(plan, rank, PLAN_INPUT);
   for (int32_t chunk = 0; chunk < inputs; chunk++) {
     verify_place_t place = {.rank = rank, .buffer = PLAN_INPUT, .chunk = chunk};
-    memory->cells[verify_memory_cell(memory, place)].value = verify_value_leaf(values, rank, chunk);
+    verify_cell_t *cell = NULL;
+    COLL_TRY(find_cell(memory, place, &cell));
+    cell->value = verify_value_leaf(values, rank, chunk);
   }
+  return COLL_OK;
 }
 
 coll_status_t verify_memory_create(const plan_t *plan, const verify_values_t *values,
                                    verify_report_t *report, verify_memory_t *memory) {
-  *memory = (verify_memory_t){.plan = plan, .report = report, .free_reads = NO_READ};
-  COLL_TRY(
-      base_alloc((size_t)plan->shape.size, sizeof *memory->base, "cells", (void **)&memory->base));
-  size_t cells = 0;
+  *memory = (verify_memory_t){.plan = plan, .report = report, .read_count = 1};
+  size_t ranks = (size_t)plan->shape.size, cells = 0;
+  COLL_TRY(base_alloc(ranks, sizeof *memory->base, "cells", (void **)&memory->base));
+  COLL_TRY(base_alloc(ranks, sizeof *memory->calls, "calls", (void **)&memory->calls));
   COLL_TRY(lay_out(memory, &cells));
-  COLL_TRY(base_alloc(cells, sizeof *memory->cells, "cells", (void **)&memory->cells));
-  for (int32_t rank = 0; rank < plan->shape.size; rank++) start(memory, values, rank);
+  size_t pages = (cells + PAGE_CELLS - 1) / PAGE_CELLS;
+  COLL_TRY(base_alloc(pages, sizeof *memory->pages, "cells", (void **)&memory->pages));
+  memory->page_count = pages;
+  for (int32_t rank = 0; rank < plan->shape.size; rank++) COLL_TRY(start(memory, values, rank));
   return COLL_OK;
 }
 
 void verify_memory_free(verify_memory_t *memory) {
+  for (size_t i = 0; i < memory->page_count; i++) free(memory->pages[i]);
+  free(memory->pages);
   free(memory->base);
-  free(memory->cells);
+  free(memory->calls);
   free(memory->reads);
 }
 
-size_t verify_memory_cell(const verify_memory_t *memory, verify_place_t place) {
-  const plan_t *plan = memory->plan;
-  if (place.buffer == PLAN_INPUT && plan->programs[place.rank].in_place) {
-    int32_t output = plan_alias(plan, place.rank, place.chunk);
-    if (output >= 0) return memory->base[place.rank][PLAN_OUTPUT] + (size_t)output;
-  }
-  return memory->base[place.rank][place.buffer] + (size_t)place.chunk;
-}
+/* ---- accesses ---- */
 
 static verify_site_t site_of(const verify_memory_t *memory, verify_epoch_t epoch, int32_t step) {
   int32_t lanes = memory->plan->lanes;
@@ -102,8 +141,10 @@ static coll_status_t race(const verify_memory_t *memory, verify_site_t site, con
 static coll_status_t check_against_write(const verify_memory_t *memory, verify_site_t site,
                                          const verify_view_t *view, const char *what,
                                          verify_place_t place, const verify_cell_t *cell) {
-  if (verify_view_covers(view, cell->write)) return COLL_OK;
-  return race(memory, site, what, place, site_of(memory, cell->write, cell->write_step), "writes");
+  verify_call_t last = {.event = cell->write, .step = cell->write_step};
+  if (last.event.count == 0) last = memory->calls[place.rank];
+  if (verify_view_covers(view, last.event)) return COLL_OK;
+  return race(memory, site, what, place, site_of(memory, last.event, last.step), "writes");
 }
 
 static void free_read(verify_memory_t *memory, int32_t index) {
@@ -124,9 +165,10 @@ static coll_status_t new_read(verify_memory_t *memory, int32_t *index) {
 }
 
 /* Removes the reads that are ordered before this one: an access that is ordered after this one is
- * ordered after them too. */
-static void forget_covered_reads(verify_memory_t *memory, const verify_view_t *view,
-                                 verify_cell_t *cell) {
+ * ordered after them too. Returns the number of reads that are left. */
+static int32_t forget_covered_reads(verify_memory_t *memory, const verify_view_t *view,
+                                    verify_cell_t *cell) {
+  int32_t left = 0;
   int32_t *link = &cell->reads;
   while (*link != NO_READ) {
     int32_t index = *link;
@@ -136,34 +178,55 @@ static void forget_covered_reads(verify_memory_t *memory, const verify_view_t *v
       free_read(memory, index);
     } else {
       link = &read->next;
+      left++;
     }
   }
+  return left;
+}
+
+/* Adds a read to the cell's list. The list is searched for covered reads only when it has doubled
+ * since the last search, as many ranks may read a chunk at the same time. */
+static coll_status_t add_read(verify_memory_t *memory, verify_site_t site,
+                              const verify_view_t *view, verify_cell_t *cell) {
+  int32_t length = 0, kept = 0, index = NO_READ;
+  if (cell->reads != NO_READ) {
+    const verify_read_t *first = &memory->reads[cell->reads];
+    length = first->length;
+    kept = first->kept;
+  }
+  if (length < SEARCH_LENGTH || length >= 2 * kept) {
+    length = kept = forget_covered_reads(memory, view, cell);
+  }
+  COLL_TRY(new_read(memory, &index));
+  memory->reads[index] = (verify_read_t){.epoch = view->now,
+                                         .step = site.step,
+                                         .next = cell->reads,
+                                         .length = length + 1,
+                                         .kept = kept};
+  cell->reads = index;
+  return COLL_OK;
 }
 
 coll_status_t verify_memory_read(verify_memory_t *memory, verify_site_t site,
                                  const verify_view_t *view, verify_place_t place,
                                  verify_value_t *value) {
-  verify_cell_t *cell = &memory->cells[verify_memory_cell(memory, place)];
+  verify_cell_t *cell = NULL;
+  COLL_TRY(find_cell(memory, place, &cell));
   COLL_TRY(check_against_write(memory, site, view, "reads", place, cell));
   if (cell->value == VERIFY_UNDEFINED) {
     return verify_reject(memory->plan, memory->report, VERIFY_UNWRITTEN, site,
                          "reads %s[%d] of rank %d, which was never written",
                          plan_buffer_name(place.buffer), place.chunk, place.rank);
   }
-  forget_covered_reads(memory, view, cell);
-  int32_t index = NO_READ;
-  COLL_TRY(new_read(memory, &index));
-  memory->reads[index] =
-      (verify_read_t){.epoch = view->now, .step = site.step, .next = cell->reads};
-  cell->reads = index;
+  COLL_TRY(add_read(memory, site, view, cell));
   *value = cell->value;
   return COLL_OK;
 }
 
-static coll_status_t overwrite(verify_memory_t *memory, verify_site_t site,
-                               const verify_view_t *view, verify_place_t place,
-                               verify_value_t value) {
-  verify_cell_t *cell = &memory->cells[verify_memory_cell(memory, place)];
+/* Checks a write against all earlier accesses and forgets them. */
+static coll_status_t check_write(verify_memory_t *memory, verify_site_t site,
+                                 const verify_view_t *view, verify_place_t place,
+                                 verify_cell_t *cell) {
   COLL_TRY(check_against_write(memory, site, view, "writes", place, cell));
   while (cell->reads != NO_READ) {
     verify_read_t read = memory->reads[cell->reads];
@@ -173,9 +236,6 @@ static coll_status_t overwrite(verify_memory_t *memory, verify_site_t site,
     free_read(memory, cell->reads);
     cell->reads = read.next;
   }
-  cell->value = value;
-  cell->write = view->now;
-  cell->write_step = site.step;
   return COLL_OK;
 }
 
@@ -191,21 +251,48 @@ coll_status_t verify_memory_write(verify_memory_t *memory, verify_site_t site,
                            place.chunk, place.rank);
     }
   }
-  return overwrite(memory, site, view, place, value);
+  verify_cell_t *cell = NULL;
+  COLL_TRY(find_cell(memory, place, &cell));
+  COLL_TRY(check_write(memory, site, view, place, cell));
+  cell->value = value;
+  cell->write = view->now;
+  cell->write_step = site.step;
+  return COLL_OK;
 }
 
-coll_status_t verify_memory_end(verify_memory_t *memory, int32_t rank, const verify_view_t *view) {
+/* Ends the accesses to one buffer of a rank. Pages that do not exist have none. */
+static coll_status_t end_buffer(verify_memory_t *memory, int32_t rank, plan_buffer_t buffer,
+                                const verify_view_t *view) {
   verify_site_t site = {.rank = rank, .lane = 0, .step = VERIFY_AT_END};
-  for (int buffer = 0; buffer < PLAN_BUFFER_COUNT; buffer++) {
-    int32_t chunks = plan_chunks(memory->plan, rank, (plan_buffer_t)buffer);
-    for (int32_t chunk = 0; chunk < chunks; chunk++) {
-      verify_place_t place = {.rank = rank, .buffer = (plan_buffer_t)buffer, .chunk = chunk};
-      COLL_TRY(overwrite(memory, site, view, place, verify_memory_peek(memory, place)));
+  int32_t chunks = plan_chunks(memory->plan, rank, buffer), parts = memory->plan->parts;
+  int32_t vectors = buffer == PLAN_SCRATCH ? memory->scratch_vectors : 1;
+  int64_t stored = buffer == PLAN_SCRATCH ? (int64_t)vectors * parts : chunks;
+  for (int64_t i = 0; i < stored; i++) {
+    int64_t chunk = vectors > 1 ? i % vectors * parts + i / vectors : i;
+    verify_place_t place = {.rank = rank, .buffer = buffer, .chunk = (int32_t)chunk};
+    size_t number = number_of(memory, place);
+    verify_cell_t *page = memory->pages[number / PAGE_CELLS];
+    if (page == NULL) {
+      i += (int64_t)(PAGE_CELLS - 1 - number % PAGE_CELLS);
+      continue;
     }
+    verify_cell_t *cell = &page[number % PAGE_CELLS];
+    COLL_TRY(check_write(memory, site, view, place, cell));
+    cell->write = (verify_epoch_t){0}; /* the event of the call */
   }
   return COLL_OK;
 }
 
+coll_status_t verify_memory_end(verify_memory_t *memory, int32_t rank, const verify_view_t *view) {
+  for (int buffer = 0; buffer < PLAN_BUFFER_COUNT; buffer++) {
+    COLL_TRY(end_buffer(memory, rank, (plan_buffer_t)buffer, view));
+  }
+  memory->calls[rank] = (verify_call_t){.event = view->now, .step = VERIFY_AT_END};
+  return COLL_OK;
+}
+
 verify_value_t verify_memory_peek(const verify_memory_t *memory, verify_place_t place) {
-  return memory->cells[verify_memory_cell(memory, place)].value;
+  size_t number = number_of(memory, place);
+  const verify_cell_t *page = memory->pages[number / PAGE_CELLS];
+  return page != NULL ? page[number % PAGE_CELLS].value : VERIFY_UNDEFINED;
 }

@@ -36,10 +36,12 @@ static coll_status_t operands_reserve(verify_run_t *run, int32_t count) {
  * shift, the step would overwrite chunks before it reads them. */
 static coll_status_t check_overlap(verify_run_t *run, const verify_lane_t *lane,
                                    const plan_span_t *dst, const plan_span_t *src) {
-  size_t dst_first = verify_memory_cell(&run->memory, place_of(dst, 0));
+  if (src->rank != dst->rank) return COLL_OK;
+  verify_place_t first = verify_memory_place(&run->memory, place_of(dst, 0));
   for (int32_t i = 0; i < src->count; i++) {
-    size_t cell = verify_memory_cell(&run->memory, place_of(src, i));
-    if (cell - dst_first < (size_t)dst->count && cell != dst_first + (size_t)i) {
+    verify_place_t place = verify_memory_place(&run->memory, place_of(src, i));
+    int32_t index = place.chunk - first.chunk;
+    if (place.buffer == first.buffer && index >= 0 && index < dst->count && index != i) {
       return verify_reject(run->plan, run->report, VERIFY_RACE, lane->at,
                            "%s[%d] of rank %d is both read and, as another chunk, written by it",
                            plan_buffer_name(src->buffer), src->first + i, src->rank);
@@ -212,6 +214,7 @@ coll_status_t verify_step_run(verify_run_t *run, verify_lane_t *lane, bool *done
   const plan_step_t *step =
       &run->plan->programs[lane->at.rank].lanes[lane->at.lane].steps[lane->at.step];
   *done = true;
+  if (step->kind != PLAN_SIGNAL) verify_view_advance(&lane->view);
   switch (step->kind) {
     case PLAN_COPY: return run_copy(run, lane, step);
     case PLAN_REDUCE: return run_reduce(run, lane, step);

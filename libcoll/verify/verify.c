@@ -1,6 +1,6 @@
 /*
- * Sets up the symbolic run, runs lanes round-robin until all have ended or none can continue, and
- * ends each rank's call when its last lane has ended.
+ * Sets up the symbolic run, runs each lane as far as it can continue until all have ended or none
+ * can, and ends each rank's call when its last lane has ended.
  */
 #include "verify/verify.h"
 
@@ -27,28 +27,28 @@ static int compare_steps(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-/* The steps of lane `number` that `after` steps of other lanes of the rank name, one entry per
- * naming step. */
-static size_t collect_watched(const plan_t *plan, int32_t rank, int32_t number,
-                              verify_watched_t *watched) {
-  size_t found = 0;
-  for (int32_t other = 0; other < plan->lanes; other++) {
-    const plan_lane_t *lane = &plan->programs[rank].lanes[other];
+/* Counts the `after` steps of the rank that name each of its lanes or, where `watched` exists, adds
+ * an entry for each. */
+static void collect_watched(const plan_t *plan, int32_t rank, verify_lane_t lanes[]) {
+  for (int32_t number = 0; number < plan->lanes; number++) {
+    const plan_lane_t *lane = &plan->programs[rank].lanes[number];
     for (size_t i = 0; i < lane->count; i++) {
       const plan_step_t *step = &lane->steps[i];
-      if (step->kind != PLAN_AFTER || step->after.lane != number) continue;
-      if (watched != NULL) watched[found] = (verify_watched_t){.step = step->after.step};
-      found++;
+      if (step->kind != PLAN_AFTER) continue;
+      verify_lane_t *named = &lanes[step->after.lane];
+      if (named->watched != NULL) {
+        named->watched[named->watched_count] = (verify_watched_t){.step = step->after.step};
+      }
+      named->watched_count++;
     }
   }
-  return found;
 }
 
-static coll_status_t watch(const plan_t *plan, verify_lane_t *lane) {
-  size_t count = collect_watched(plan, lane->at.rank, lane->at.lane, NULL);
-  COLL_TRY(base_alloc(count, sizeof *lane->watched, "steps", (void **)&lane->watched));
-  collect_watched(plan, lane->at.rank, lane->at.lane, lane->watched);
+/* Sorts the entries and makes those that name the same step one. */
+static void merge_watched(verify_lane_t *lane) {
+  size_t count = lane->watched_count;
   qsort(lane->watched, count, sizeof *lane->watched, compare_steps);
+  lane->watched_count = 0;
   for (size_t i = 0; i < count; i++) {
     verify_watched_t *last = &lane->watched[lane->watched_count];
     if (lane->watched_count == 0 || lane->watched[i].step != last[-1].step) {
@@ -57,38 +57,78 @@ static coll_status_t watch(const plan_t *plan, verify_lane_t *lane) {
     }
     lane->watched[lane->watched_count - 1].users++;
   }
+}
+
+/* Finds the steps of a rank's lanes that `after` steps name. */
+static coll_status_t watch(const plan_t *plan, int32_t rank, verify_lane_t lanes[]) {
+  if (plan->lanes == 1) return COLL_OK;
+  collect_watched(plan, rank, lanes);
+  for (int32_t number = 0; number < plan->lanes; number++) {
+    verify_lane_t *lane = &lanes[number];
+    COLL_TRY(
+        base_alloc(lane->watched_count, sizeof *lane->watched, "steps", (void **)&lane->watched));
+    lane->watched_count = 0;
+  }
+  collect_watched(plan, rank, lanes);
+  for (int32_t number = 0; number < plan->lanes; number++) merge_watched(&lanes[number]);
   return COLL_OK;
 }
 
 /* ---- start, steps, end ---- */
 
-/* The entry of a rank into the call is event 1 of its lane 0. All its lanes have observed it. Where
- * the engine exchanges addresses first, they have observed the entries of all ranks. */
-static coll_status_t start_lane(verify_run_t *run, int32_t rank, int32_t number) {
+/* What every lane has observed at the start: where the engine exchanges addresses first, the
+ * entries of all ranks. The entry of a rank into the call is event 1 of its lane 0. */
+static coll_status_t observe_entries(verify_run_t *run, verify_view_t *entered) {
   const plan_t *plan = run->plan;
-  verify_lane_t *lane = &run->lanes[verify_lane_number(plan, rank, number)];
-  lane->at = (verify_site_t){.rank = rank, .lane = number};
-  COLL_TRY(watch(plan, lane));
-  COLL_TRY(verify_view_create(&run->clocks, verify_lane_number(plan, rank, number), &lane->view));
-  bool exchanges_addresses = plan_reach_exchanges(plan->reach);
-  int32_t from = exchanges_addresses ? 0 : rank,
-          to = exchanges_addresses ? plan->shape.size : rank + 1;
-  for (int32_t other = from; other < to; other++) {
-    verify_epoch_t started = {.lane = verify_lane_number(plan, other, 0), .count = 1};
-    COLL_TRY(verify_view_see(&run->clocks, &lane->view, started));
+  int32_t observed = plan_reach_exchanges(plan->reach) ? plan->shape.size : 0;
+  *entered = verify_view_create(VERIFY_NO_LANE);
+  for (int32_t rank = 0; rank < observed; rank++) {
+    verify_epoch_t started = {.lane = verify_lane_number(plan, rank, 0), .count = 1};
+    COLL_TRY(verify_view_see(&run->clocks, entered, started));
   }
+  return COLL_OK;
+}
+
+/* All lanes of a rank have observed its entry. */
+static coll_status_t start_lane(verify_run_t *run, int32_t rank, int32_t number,
+                                const verify_view_t *entered) {
+  const plan_t *plan = run->plan;
+  uint32_t global = verify_lane_number(plan, rank, number);
+  verify_lane_t *lane = &run->lanes[global];
+  verify_epoch_t started = {.lane = verify_lane_number(plan, rank, 0), .count = 1};
+  lane->at = (verify_site_t){.rank = rank, .lane = number};
+  lane->view = verify_view_copy(entered, global);
+  COLL_TRY(verify_view_see(&run->clocks, &lane->view, started));
   lane->view.now.count = 2;
   verify_run_wake(run, rank, number);
   return COLL_OK;
 }
 
+static coll_status_t start_all(verify_run_t *run) {
+  verify_view_t entered;
+  COLL_TRY(observe_entries(run, &entered));
+  for (int32_t rank = 0; rank < run->plan->shape.size; rank++) {
+    run->lanes_left[rank] = run->plan->lanes;
+    COLL_TRY(watch(run->plan, rank, &run->lanes[verify_lane_number(run->plan, rank, 0)]));
+    for (int32_t lane = 0; lane < run->plan->lanes; lane++) {
+      COLL_TRY(start_lane(run, rank, lane, &entered));
+    }
+  }
+  verify_view_drop(&run->clocks, &entered);
+  return COLL_OK;
+}
+
 static coll_status_t end_rank(verify_run_t *run, int32_t rank) {
   verify_lane_t *first = &run->lanes[verify_lane_number(run->plan, rank, 0)];
+  verify_view_advance(&first->view);
   for (int32_t lane = 1; lane < run->plan->lanes; lane++) {
     COLL_TRY(verify_view_acquire(&run->clocks, &first->view, &first[lane].view));
+    verify_view_drop(&run->clocks, &first[lane].view);
   }
   COLL_TRY(verify_memory_end(&run->memory, rank, &first->view));
-  return verify_expected_check(&run->expected, rank, &first->view);
+  COLL_TRY(verify_expected_check(&run->expected, rank, &first->view));
+  verify_view_drop(&run->clocks, &first->view);
+  return COLL_OK;
 }
 
 /* The lane's current step has run: wakes lanes that wait for it by `after`. */
@@ -104,22 +144,18 @@ static void finish_step(verify_run_t *run, verify_lane_t *lane) {
   run->report->steps++;
 }
 
-/* Runs one step of a lane, unless it is blocked. */
+/* Runs a lane until it is blocked or has ended. */
 static coll_status_t run_lane(verify_run_t *run, verify_lane_t *lane) {
   size_t count = run->plan->programs[lane->at.rank].lanes[lane->at.lane].count;
-  bool done = false;
-  if ((size_t)lane->at.step < count) {
+  while ((size_t)lane->at.step < count) {
+    bool done = false;
     COLL_TRY(verify_step_run(run, lane, &done));
     if (!done) return COLL_OK;
     finish_step(run, lane);
   }
-  if ((size_t)lane->at.step < count) {
-    verify_run_wake(run, lane->at.rank, lane->at.lane);
-  } else if (!lane->ended) {
-    lane->ended = true;
-    if (--run->lanes_left[lane->at.rank] == 0) return end_rank(run, lane->at.rank);
-  }
-  return COLL_OK;
+  if (lane->ended) return COLL_OK;
+  lane->ended = true;
+  return --run->lanes_left[lane->at.rank] == 0 ? end_rank(run, lane->at.rank) : COLL_OK;
 }
 
 static coll_status_t run_all(verify_run_t *run) {
@@ -133,11 +169,17 @@ static coll_status_t run_all(verify_run_t *run) {
 
 /* ---- set-up ---- */
 
+/* Whether any check asks what one lane has observed of another: not if no memory is accessed by two
+ * lanes, except for a barrier, whose result is that order. */
+static bool needs_clocks(const plan_t *plan) {
+  return plan->reach != PLAN_REACH_OWN || plan->lanes > 1 || plan->shape.collective == COLL_BARRIER;
+}
+
 static coll_status_t create(verify_run_t *run) {
   const plan_t *plan = run->plan;
   size_t ranks = (size_t)plan->shape.size;
   run->lane_count = ranks * (size_t)plan->lanes;
-  verify_clocks_init(run->lane_count, &run->clocks);
+  verify_clocks_init(run->lane_count, needs_clocks(plan), &run->clocks);
   COLL_TRY(verify_values_create(plan, &run->values));
   COLL_TRY(verify_memory_create(plan, &run->values, run->report, &run->memory));
   COLL_TRY(verify_channels_create(&run->channels));
@@ -145,11 +187,7 @@ static coll_status_t create(verify_run_t *run) {
   COLL_TRY(base_alloc(run->lane_count, sizeof *run->lanes, "lanes", (void **)&run->lanes));
   COLL_TRY(base_alloc(run->lane_count, sizeof *run->queue, "lanes", (void **)&run->queue));
   COLL_TRY(base_alloc(ranks, sizeof *run->lanes_left, "lanes", (void **)&run->lanes_left));
-  for (int32_t rank = 0; rank < plan->shape.size; rank++) {
-    run->lanes_left[rank] = plan->lanes;
-    for (int32_t lane = 0; lane < plan->lanes; lane++) COLL_TRY(start_lane(run, rank, lane));
-  }
-  return COLL_OK;
+  return start_all(run);
 }
 
 static void destroy(verify_run_t *run) {

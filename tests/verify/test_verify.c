@@ -76,20 +76,26 @@ static const struct {
      "rank 0 lane 0 step 0 (after): waits for rank 0 lane 1 (at step 1, after) to complete a step, "
      "which waits for rank 0 lane 0 (at step 0, after) to complete a step; no lane can continue"},
 
-    {SAMPLE_PUSH, "  copy 1.scratch[0+1] <- input[0+1]\n",
-     "  copy 1.scratch[0+1] <- scratch[0+1]\n", VERIFY_UNWRITTEN, 0, 0, 2,
-     "rank 0 lane 0 step 2 (copy): reads scratch[0] of rank 0, which was never written"},
+    {SAMPLE_PUSH, "  copy 1.scratch[0+1] <- input[0+1]\n", "  copy 1.scratch[0+1] <- output[1+1]\n",
+     VERIFY_UNWRITTEN, 0, 0, 2,
+     "rank 0 lane 0 step 2 (copy): reads output[1] of rank 0, which was never written"},
 
-    {SAMPLE_PAIR, "  after 0:1\n", "  after 0:0\n", VERIFY_RACE, 0, 1, 1,
-     "rank 0 lane 1 step 1 (reduce): "},
+    {SAMPLE_PAIR, "  after 0:1\n", "  after 0:0\n", VERIFY_UNWRITTEN, 0, 1, 1,
+     "rank 0 lane 1 step 1 (reduce): reads scratch[0] of rank 0, which was never written"},
+    {SAMPLE_PAIR, "  after 0:1\n  reduce output[0+2] <- scratch",
+     "  after 0:0\n  reduce output[0+2] <- scratch", VERIFY_RACE, 1, 1, 1,
+     "rank 1 lane 1 step 1 (reduce): reads scratch[0] of rank 1, which rank 1 lane 0 step 1 (recv) "
+     "writes, and nothing orders the two"},
     {SAMPLE_PUSH, "  wait 1\n  copy 1.scratch[0+1] <- input[0+1]\n",
      "  copy 1.scratch[0+1] <- input[0+1]\n  wait 1\n", VERIFY_RACE, 0, 0, 1,
      "rank 0 lane 0 step 1 (copy): writes scratch[0] of rank 1, and nothing orders that after the "
      "start of rank 1's call"},
-    {SAMPLE_ONESHOT, "  wait 1\nrank", "rank", VERIFY_RACE, 0, 0, -1,
-     "the end of rank 0's call: input[0] of rank 0 may be returned to the caller before rank 1 "
-     "lane 0 step 0 "
-     "(reduce) reads it"},
+    {SAMPLE_ONESHOT, "  wait 1\nrank", "rank", VERIFY_RACE, 1, 0, 0,
+     "rank 1 lane 0 step 0 (reduce): reads input[0] of rank 0, and nothing orders that before the "
+     "end of rank 0's call"},
+    {SAMPLE_ONESHOT, "  wait 0\nend", "end", VERIFY_RACE, 1, 0, -1,
+     "the end of rank 1's call: input[0] of rank 1 may be returned to the caller before rank 0 "
+     "lane 0 step 0 (reduce) reads it"},
     {SAMPLE_PAIR, "  reduce output[0+2] <- input[0+2], scratch[0+2]\n",
      "  copy output[0+2] <- input[0+2]\n  copy output[0+1] <- output[0+1]\n", VERIFY_CONTRIBUTION,
      0, 0, -1, "the end of rank 0's call: output[0] of rank 0 lacks rank 1's input[0]"},
@@ -109,8 +115,8 @@ static const struct {
      "the end of rank 0's call: may leave the barrier before rank 1 has entered it"},
 
     {SAMPLE_PAIR, "scratch[0+2], input[0+2]\n", "input[0+2], scratch[0+2]\n", VERIFY_NOT_IDENTICAL,
-     1, 0, -1,
-     "the end of rank 1's call: output[0] of rank 1 and of rank 0 are reduced in "
+     0, 0, -1,
+     "the end of rank 0's call: output[0] of rank 0 and of rank 1 are reduced in "
      "different orders"},
 };
 
