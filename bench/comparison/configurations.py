@@ -79,13 +79,17 @@ def checked(times, sizes):
 
 
 class Ours(Configuration):
-    """libcoll, measured by collbench, which writes a JSON file."""
+    """libcoll, measured by collbench, which writes a JSON file. Each launch measures the costs by
+    which the library chooses algorithms: the host may have moved the cores since an earlier one
+    stored its costs in the cache folder."""
 
     def run(self, runner, collective, sizes, time_ms):
-        with tempfile.NamedTemporaryFile(suffix=".json") as file:
-            line = self.command(collective, sizes, time_ms) + ["--json", file.name]
-            runner(line, self.environment)
-            document = json.load(file)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rows.json")
+            line = self.command(collective, sizes, time_ms) + ["--json", path]
+            runner(line, dict(self.environment, XDG_CACHE_HOME=folder))
+            with open(path, encoding="utf-8") as file:
+                document = json.load(file)
         self.library = "libcoll " + document["libcoll"]
         return checked({row["bytes"]: (row["out_of_place"]["time_us"],
                                        row["out_of_place"]["wrong"])
