@@ -99,3 +99,10 @@ coll_status_t topo_layout_set_domains(topo_layout_t *layout, const int32_t domai
   int32_t domains;
   return number_groups(layout->size, domain_of, layout->domain_of, &domains);
 }
+
+bool topo_layout_is_mapped(const topo_layout_t *layout) {
+  for (int32_t rank = 1; layout != NULL && rank < layout->size; rank++) {
+    if (layout->domain_of[rank] != layout->domain_of[0]) return false;
+  }
+  return true;
+}

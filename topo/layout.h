@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/status.h"
 #include "topo/graph.h"
@@ -60,6 +61,9 @@ static inline bool topo_layout_shares_memory(const topo_layout_t *layout, int32_
   return layout == NULL || layout->domain_of[a] == layout->domain_of[b];
 }
 
+/* Whether all ranks can. */
+bool topo_layout_is_mapped(const topo_layout_t *layout);
+
 /* Reads a short description, as tests and tools give it:
  *   "hosts:3+5"          hosts of 3 and 5 ranks
  *   "hosts:4x2"          four hosts of two ranks
@@ -68,5 +72,9 @@ static inline bool topo_layout_shares_memory(const topo_layout_t *layout, int32_
  *   "grid:4x4"  "grid:2x3x4"  "mesh:3x5"    every rank its own host
  * COLL_ERROR_INVALID names the wrong part. The description must be of `size` ranks. */
 coll_status_t topo_layout_parse(const char *text, int32_t size, topo_layout_t **layout);
+
+/* A table with a row for each rank: its group of each level, its mapping domain, its coordinates.
+ */
+void topo_layout_print(const topo_layout_t *layout, FILE *out);
 
 #endif

@@ -10,6 +10,8 @@
 #include "plan/emit.h"
 #include "plan/plan.h"
 
+typedef struct algo_composition algo_composition_t;
+
 typedef struct algo {
   const char *name; /* "ring"; unique within the collective */
   coll_collective_t collective;
@@ -22,6 +24,10 @@ typedef struct algo {
   /* Only for reductions: the order that the plans state (plan_order_t). `order` holds for any
    * number of ranks; `power_order`, where it is stricter, for powers of two. */
   plan_order_t order, power_order;
+
+  /* Composed of one-dimensional algorithms (compose.h); outline and build are NULL. NULL: it is
+   * one-dimensional. */
+  const algo_composition_t *composition;
 
   /* outline and build are called for two ranks or more only. The plan of a single rank is always a
    * copy of INPUT to OUTPUT. */
@@ -44,11 +50,22 @@ static inline bool algo_has_root(const algo_t *algo) {
 /* The order that the algorithm's plans for `size` ranks state. */
 plan_order_t algo_order(const algo_t *algo, int size);
 
+/* Whether the algorithm is of use where the shape's ranks are. Composed algorithms work without a
+ * layout too, but among ranks of one host they only add steps. */
+bool algo_suits(const algo_t *algo, const plan_shape_t *shape);
+
+/* *legal: its plans access no memory outside of a rank's mapping domain. Signals may go to all
+ * ranks. */
+coll_status_t algo_is_legal(const algo_t *algo, const plan_shape_t *shape, bool *legal);
+
 /* The collective's index-th algorithm, or NULL past the end. */
 const algo_t *algo_at(coll_collective_t collective, int index);
 
 /* Finds an algorithm by name. COLL_ERROR_INVALID names the most similar existing name. */
 coll_status_t algo_find(coll_collective_t collective, const char *name, const algo_t **algo);
+
+/* Builds a plan of the header only. Owned by the caller: plan_free. */
+coll_status_t algo_outline(const algo_t *algo, const plan_shape_t *shape, plan_t **plan);
 
 /* Builds the plan of one rank (or ALGO_ALL_RANKS) and checks it by plan_check_program. in_place is
  * set in every program built. Owned by the caller: plan_free. */

@@ -23,6 +23,15 @@ extern const algo_t algo_allreduce_circulant, algo_reduce_scatter_circulant,
 extern const algo_t algo_allreduce_butterfly, algo_allreduce_halving_doubling,
     algo_reduce_scatter_halving, algo_allgather_doubling;
 
+/* composed.c */
+extern const algo_t algo_allreduce_hierarchical, algo_reduce_hierarchical,
+    algo_reduce_scatter_hierarchical, algo_allgather_hierarchical, algo_broadcast_hierarchical,
+    algo_gather_hierarchical, algo_scatter_hierarchical, algo_alltoall_hierarchical,
+    algo_barrier_hierarchical, algo_allreduce_torus2d, algo_reduce_torus2d,
+    algo_reduce_scatter_torus2d, algo_allgather_torus2d, algo_broadcast_torus2d,
+    algo_allreduce_torus3d, algo_reduce_torus3d, algo_reduce_scatter_torus3d,
+    algo_allgather_torus3d, algo_broadcast_torus3d, algo_allreduce_blueconnect;
+
 /* direct.c */
 extern const algo_t algo_allreduce_direct, algo_reduce_direct;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "algo/common.h"
+#include "algo/compose.h"
 #include "algo/list.h"
 #include "base/names.h"
 #include "base/text.h"
@@ -26,6 +27,10 @@ static const algo_t *const algos[] = {
     &algo_allreduce_mapped_by_two,
     &algo_allreduce_staged_by_two,
     &algo_allreduce_staged_by_two_push,
+    &algo_allreduce_hierarchical,
+    &algo_allreduce_torus2d,
+    &algo_allreduce_torus3d,
+    &algo_allreduce_blueconnect,
     &algo_reduce_binomial,
     &algo_reduce_chain,
     &algo_reduce_reduce_scatter_gather,
@@ -35,12 +40,18 @@ static const algo_t *const algos[] = {
     &algo_reduce_mapped,
     &algo_reduce_mapped_pull,
     &algo_reduce_staged,
+    &algo_reduce_hierarchical,
+    &algo_reduce_torus2d,
+    &algo_reduce_torus3d,
     &algo_reduce_scatter_ring,
     &algo_reduce_scatter_halving,
     &algo_reduce_scatter_circulant,
     &algo_reduce_scatter_allpairs,
     &algo_reduce_scatter_mapped,
     &algo_reduce_scatter_staged,
+    &algo_reduce_scatter_hierarchical,
+    &algo_reduce_scatter_torus2d,
+    &algo_reduce_scatter_torus3d,
     &algo_allgather_ring,
     &algo_allgather_doubling,
     &algo_allgather_circulant,
@@ -48,6 +59,9 @@ static const algo_t *const algos[] = {
     &algo_allgather_mapped,
     &algo_allgather_mapped_push,
     &algo_allgather_staged,
+    &algo_allgather_hierarchical,
+    &algo_allgather_torus2d,
+    &algo_allgather_torus3d,
     &algo_broadcast_binomial,
     &algo_broadcast_chain,
     &algo_broadcast_scatter_allgather,
@@ -55,24 +69,31 @@ static const algo_t *const algos[] = {
     &algo_broadcast_mapped,
     &algo_broadcast_mapped_shares,
     &algo_broadcast_staged,
+    &algo_broadcast_hierarchical,
+    &algo_broadcast_torus2d,
+    &algo_broadcast_torus3d,
     &algo_gather_binomial,
     &algo_gather_linear,
     &algo_gather_mapped,
     &algo_gather_mapped_pull,
     &algo_gather_staged,
+    &algo_gather_hierarchical,
     &algo_scatter_binomial,
     &algo_scatter_linear,
     &algo_scatter_mapped,
     &algo_scatter_staged,
+    &algo_scatter_hierarchical,
     &algo_alltoall_pairwise,
     &algo_alltoall_bruck,
     &algo_alltoall_allpairs,
     &algo_alltoall_mapped,
     &algo_alltoall_staged,
+    &algo_alltoall_hierarchical,
     &algo_alltoallv_pairwise,
     &algo_barrier_dissemination,
     &algo_barrier_tournament,
     &algo_barrier_allpairs,
+    &algo_barrier_hierarchical,
     &algo_sendrecv_direct,
 };
 
@@ -110,16 +131,57 @@ plan_order_t algo_order(const algo_t *algo, int size) {
   return order;
 }
 
-static coll_status_t build_program(const algo_t *algo, plan_t *plan, int rank, bool in_place) {
+bool algo_suits(const algo_t *algo, const plan_shape_t *shape) {
+  const topo_layout_t *layout = shape->layout;
+  if (algo->composition == NULL) return true;
+  if (layout == NULL) return false;
+  return layout->dims > 1 || (layout->levels > 0 && layout->level[layout->levels - 1].groups > 1);
+}
+
+/* `composer`: of a composed algorithm for two ranks or more, else NULL. */
+static coll_status_t build_program(const algo_t *algo, algo_composer_t *composer, plan_t *plan,
+                                   int rank, bool in_place) {
   plan_emitter_t e = {.plan = plan, .program = &plan->programs[rank], .rank = rank};
   e.program->in_place = in_place;
-  if (plan->shape.size > 1) {
-    algo->build(&e);
-  } else {
+  if (plan->shape.size == 1) {
     algo_copy_through(&e);
+  } else if (composer != NULL) {
+    algo_compose_build(&e, composer);
+  } else {
+    algo->build(&e);
   }
   COLL_TRY(e.status);
   return plan_check_program(plan, rank);
+}
+
+/* Fills in the header, and makes a composed algorithm's composer. */
+static coll_status_t outline(const algo_t *algo, plan_t *plan, algo_composer_t **composer) {
+  *composer = NULL;
+  plan->order = algo_order(algo, plan->shape.size);
+  if (plan->shape.size == 1) return COLL_OK;
+  if (algo->composition != NULL) return algo_composer_create(plan, algo->composition, composer);
+  algo->outline(plan);
+  return COLL_OK;
+}
+
+coll_status_t algo_outline(const algo_t *algo, const plan_shape_t *shape, plan_t **plan) {
+  algo_composer_t *composer;
+  assert(shape->collective == algo->collective);
+  COLL_TRY(plan_create(shape, algo->name, plan));
+  coll_status_t status = outline(algo, *plan, &composer);
+  algo_composer_free(composer);
+  if (status != COLL_OK) plan_free(*plan);
+  return status;
+}
+
+coll_status_t algo_is_legal(const algo_t *algo, const plan_shape_t *shape, bool *legal) {
+  *legal = true;
+  if (topo_layout_is_mapped(shape->layout) || algo->collective == COLL_BARRIER) return COLL_OK;
+  plan_t *plan;
+  COLL_TRY(algo_outline(algo, shape, &plan));
+  *legal = plan->reach == PLAN_REACH_OWN;
+  plan_free(plan);
+  return COLL_OK;
 }
 
 coll_status_t algo_build(const algo_t *algo, const plan_shape_t *shape, int rank, bool in_place,
@@ -128,14 +190,14 @@ coll_status_t algo_build(const algo_t *algo, const plan_shape_t *shape, int rank
   assert(rank == ALGO_ALL_RANKS || (rank >= 0 && rank < shape->size));
   plan_t *made = NULL;
   COLL_TRY(plan_create(shape, algo->name, &made));
-  made->order = algo_order(algo, shape->size);
-  if (shape->size > 1) algo->outline(made);
-  coll_status_t status = COLL_OK;
+  algo_composer_t *composer;
+  coll_status_t status = outline(algo, made, &composer);
   int first = rank == ALGO_ALL_RANKS ? 0 : rank;
   int last = rank == ALGO_ALL_RANKS ? shape->size - 1 : rank;
   for (int each = first; each <= last && status == COLL_OK; each++) {
-    status = build_program(algo, made, each, in_place);
+    status = build_program(algo, composer, made, each, in_place);
   }
+  algo_composer_free(composer);
   if (status != COLL_OK) {
     plan_free(made);
     return status;

@@ -103,9 +103,10 @@ struct coll_comm {
   engine_world_t world;
   transport_t *local; /* to the ranks of this machine; today these are all ranks */
   transport_t *self;
-  int executors; /* ranks that execute calls in rotation (tune/sched_sim.h) */
-  int cores;     /* number of hardware threads that the ranks may run on, in total; at least 1 */
-  bool bound;    /* the first and the last rank are bound to disjoint sets of cores */
+  topo_layout_t *layout; /* where the ranks are; NULL: on one host, with nothing known of it */
+  int executors;         /* ranks that execute calls in rotation (tune/sched_sim.h) */
+  int cores;  /* number of hardware threads that the ranks may run on, in total; at least 1 */
+  bool bound; /* the first and the last rank are bound to disjoint sets of cores */
   tune_machine_t costs; /* the same on every rank */
   bool reproducible;    /* results depend on values, dtype, op and size only; same on all ranks */
   int spin_limit;       /* polls before a waiting rank yields its core */

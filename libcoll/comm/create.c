@@ -126,6 +126,7 @@ void comm_destroy(struct coll_comm *comm) {
   comm->magic = 0;
   comm_plans_free(comm);
   comm_pairs_free(comm);
+  topo_layout_free(comm->layout);
   if (comm->self != NULL) comm->self->ops->destroy(comm->self);
   comm->local->ops->destroy(comm->local);
   pthread_mutex_destroy(&comm->lock);

@@ -33,7 +33,8 @@ static coll_status_t get_plan(struct coll_comm *comm, const algo_t *algo, int ro
   COLL_TRY(base_grow((void **)&comm->plans, &comm->plan_capacity, comm->plan_count + 1,
                      sizeof(comm_plan_t *), "the cache of plans"));
   COLL_TRY(base_alloc(1, sizeof *found, "a cached plan", (void **)&found));
-  plan_shape_t shape = {.collective = algo->collective, .size = comm->size, .root = root};
+  plan_shape_t shape = {
+      .collective = algo->collective, .size = comm->size, .root = root, .layout = comm->layout};
   coll_status_t status = algo_build(algo, &shape, comm->rank, in_place, &found->plan);
   if (status != COLL_OK) {
     free(found);
@@ -70,7 +71,8 @@ static coll_status_t make_profiles(struct coll_comm *comm, coll_collective_t col
   while (algo_at(collective, count) != NULL) count++;
   COLL_TRY(base_alloc((size_t)count, sizeof *profiles, "profiles", (void **)&profiles));
   for (int i = 0; i < count; i++) {
-    coll_status_t status = tune_profile_make(algo_at(collective, i), comm->size, &profiles[i]);
+    coll_status_t status =
+        tune_profile_make(algo_at(collective, i), comm->size, comm->layout, &profiles[i]);
     if (status == COLL_OK && comm->size > comm->cores) {
       status = tune_sched_sim(&profiles[i], comm->size, comm->cores);
     }
@@ -159,27 +161,40 @@ void comm_note_reach(struct coll_comm *comm, coll_collective_t collective, size_
       (comm_expectation_t){.calls = EXPECTED_CALLS, .reach = (uint8_t)reach};
 }
 
+/* *plan: of the forced algorithm, or NULL if that does not support the call. */
+static coll_status_t forced_plan(struct coll_comm *comm, const comm_traits_t *traits,
+                                 const comm_plan_t **plan) {
+  coll_collective_t collective = traits->collective;
+  size_t element_bytes = base_dtype_bytes(traits->dtype);
+  tune_order_t order = tune_order_of(collective, traits->dtype, traits->op, comm->reproducible);
+  const algo_t *algo;
+  const comm_plan_t *forced;
+  bool legal;
+  *plan = NULL;
+  if (comm->forced[collective] == NULL) return COLL_OK;
+  COLL_TRY(algo_find(collective, comm->forced[collective], &algo));
+  const plan_shape_t shape = {
+      .collective = collective, .size = comm->size, .root = traits->root, .layout = comm->layout};
+  COLL_TRY(algo_is_legal(algo, &shape, &legal));
+  if (!legal) return COLL_OK;
+  COLL_TRY(get_plan(comm, algo, traits->root, traits->in_place, &forced));
+  if (forced->plan->reach <= traits->reach && forced->fits[element_bytes] &&
+      tune_order_allows(order, forced->plan->order)) {
+    *plan = forced;
+  }
+  return COLL_OK;
+}
+
 /* The plan of the forced algorithm if it supports the call, else the tuner's choice. bytes: per
  * block. */
 static coll_status_t choose_plan(struct coll_comm *comm, const comm_traits_t *traits, size_t bytes,
                                  const comm_plan_t **plan) {
-  coll_collective_t collective = traits->collective;
-  size_t element_bytes = base_dtype_bytes(traits->dtype);
   /* without memory to map there are no addresses to exchange */
   comm_traits_t within = *traits;
   if (bytes == 0 && plan_reach_exchanges(within.reach)) within.reach = PLAN_REACH_SCRATCH;
-  tune_order_t order = tune_order_of(collective, traits->dtype, traits->op, comm->reproducible);
   const algo_t *algo;
-  if (comm->forced[collective] != NULL) {
-    const comm_plan_t *forced;
-    COLL_TRY(algo_find(collective, comm->forced[collective], &algo));
-    COLL_TRY(get_plan(comm, algo, traits->root, traits->in_place, &forced));
-    if (forced->plan->reach <= within.reach && forced->fits[element_bytes] &&
-        tune_order_allows(order, forced->plan->order)) {
-      *plan = forced;
-      return COLL_OK;
-    }
-  }
+  COLL_TRY(forced_plan(comm, &within, plan));
+  if (*plan != NULL) return COLL_OK;
   COLL_TRY(tune_algorithm(comm, &within, bytes, &algo));
   return get_plan(comm, algo, traits->root, traits->in_place, plan);
 }

@@ -41,8 +41,8 @@ static coll_status_t find_address(const engine_run_t *run, const engine_action_t
   transport_t *route = action->peer.route;
   const char *data = engine_address(run, action->operands);
   COLL_TRY(route->ops->address(route, data, bytes_of(run, action), address));
-  *readable = true;
-  if (address->segment != 0) return COLL_OK;
+  *readable = topo_layout_shares_memory(run->world->layout, run->world->rank, action->peer.rank);
+  if (!*readable || address->segment != 0) return COLL_OK;
   address->offset = (uint64_t)(uintptr_t)data;
   *readable = bytes_of(run, action) >= run->world->large_get_min &&
               route->ops->peer_gets(route, action->peer.rank);

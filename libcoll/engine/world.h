@@ -18,8 +18,9 @@ typedef struct engine_view {
 
 typedef struct engine_world {
   int rank, size;
-  transport_t **routes; /* [size]: the transport to each rank, including this rank */
-  bool gets;            /* get of the routes can read the memory of every peer */
+  transport_t **routes;        /* [size]: the transport to each rank, including this rank */
+  const topo_layout_t *layout; /* of the ranks, or NULL; lives as long as the world */
+  bool gets;                   /* get of the routes can read the memory of every peer */
   size_t large_get_min; /* from this size in bytes on, a get of a large message that is not mapped
                            costs less than messages (large.h) */
   const device_ops_t *device;

@@ -51,6 +51,12 @@ static coll_status_t check_span(const location_t *at, const plan_span_t *span, a
                   access == READS ? "reads" : "writes", span->rank, plan_buffer_name(span->buffer),
                   plan_reach_name(plan->reach));
   }
+  if (!topo_layout_shares_memory(plan->shape.layout, at->rank, span->rank)) {
+    return refuse(at,
+                  "%s rank %d's %s, which is not mapped: it is on another host or in another "
+                  "container",
+                  access == READS ? "reads" : "writes", span->rank, plan_buffer_name(span->buffer));
+  }
   return COLL_OK;
 }
 

@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "topo/layout.h"
 
 #define PLAN_LANES_MAX 2
 #define PLAN_DEPTH_MAX 4 /* FIFO slots that every transport provides per channel */
@@ -142,9 +143,11 @@ typedef enum plan_order {
 /* What a plan is built for. */
 typedef struct plan_shape {
   coll_collective_t collective;
-  int32_t size; /* ranks, >= 1 */
-  int32_t root; /* the root of a rooted collective; for others, the executor rank
-                   (algo_t.by_executor), or 0 */
+  int32_t size;                /* ranks, >= 1 */
+  int32_t root;                /* the root of a rooted collective; for others, the executor rank
+                                  (algo_t.by_executor), or 0 */
+  const topo_layout_t *layout; /* where the ranks are; lives as long as the plan. NULL: all of them
+                                  share memory, and no rank is nearer to one than to another */
 } plan_shape_t;
 
 /* Everything but the programs follows from the shape and the algorithm, so ranks that build only
@@ -236,11 +239,11 @@ size_t plan_part_offset(size_t count, int32_t parts, int32_t part, size_t grain)
  * `chunk`, or -1 if that chunk lies outside OUTPUT. */
 int32_t plan_alias(const plan_t *plan, int rank, int32_t chunk);
 
-/* Checks the structure of one rank's program: spans in bounds and on legal ranks, chunk numbers
- * congruent, peers, lanes, depth, reach and message sizes within the header's values, and at most
- * PLAN_SIGNALS_MAX signals of a lane to a peer. Runs after every builder and importer.
- * COLL_ERROR_INVALID names rank, lane, step and the error. It proves nothing about the result: the
- * verifier does. */
+/* Checks the structure of one rank's program: spans in bounds, on legal ranks and in the rank's
+ * mapping domain, chunk numbers congruent, peers, lanes, depth, reach and message sizes within the
+ * header's values, and at most PLAN_SIGNALS_MAX signals of a lane to a peer. Runs after every
+ * builder and importer. COLL_ERROR_INVALID names rank, lane, step and the error. It proves nothing
+ * about the result: the verifier does. */
 coll_status_t plan_check_program(const plan_t *plan, int rank);
 
 /* Checks one step of a plan whose header is valid. */

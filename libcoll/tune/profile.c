@@ -446,7 +446,8 @@ static coll_status_t count_program(const plan_t *plan, int32_t rank, tune_counts
 }
 
 static coll_status_t profile_whole(tune_profile_t *profile, int size) {
-  plan_shape_t shape = {.collective = profile->algo->collective, .size = size};
+  plan_shape_t shape = {
+      .collective = profile->algo->collective, .size = size, .layout = profile->layout};
   plan_t *plan;
   COLL_TRY(algo_build(profile->algo, &shape, ALGO_ALL_RANKS, false, &plan));
   coll_status_t status = COLL_OK;
@@ -480,7 +481,8 @@ static tune_counts_t times(const tune_counts_t *counts, int64_t factor, int64_t 
 static coll_status_t profile_sample(tune_profile_t *profile, int size) {
   const int ranks[] = {0, 1, 2, size / 2, size - 1};
   enum { RANKS = sizeof ranks / sizeof ranks[0] };
-  plan_shape_t shape = {.collective = profile->algo->collective, .size = size};
+  plan_shape_t shape = {
+      .collective = profile->algo->collective, .size = size, .layout = profile->layout};
   for (int i = 0; i < RANKS; i++) {
     plan_t *plan;
     COLL_TRY(algo_build(profile->algo, &shape, ranks[i], false, &plan));
@@ -503,10 +505,26 @@ static coll_status_t profile_sample(tune_profile_t *profile, int size) {
   return COLL_OK;
 }
 
-coll_status_t tune_profile_make(const algo_t *algo, int size, tune_profile_t *profile) {
-  plan_shape_t shape = {.collective = algo->collective, .size = size};
-  tune_profile_t made = {.algo = algo};
+static coll_status_t verdict_of(const algo_t *algo, const plan_shape_t *shape,
+                                tune_verdict_t *verdict) {
+  bool legal;
+  *verdict = TUNE_UNSUITED;
+  if (!algo_suits(algo, shape)) return COLL_OK;
+  COLL_TRY(algo_is_legal(algo, shape, &legal));
+  *verdict = legal ? TUNE_POSSIBLE : TUNE_NOT_MAPPED;
+  return COLL_OK;
+}
+
+coll_status_t tune_profile_make(const algo_t *algo, int size, const topo_layout_t *layout,
+                                tune_profile_t *profile) {
+  plan_shape_t shape = {.collective = algo->collective, .size = size, .layout = layout};
+  tune_profile_t made = {.algo = algo, .layout = layout};
   plan_t *plan;
+  COLL_TRY(verdict_of(algo, &shape, &made.verdict));
+  if (made.verdict != TUNE_POSSIBLE) {
+    *profile = made;
+    return COLL_OK;
+  }
   COLL_TRY(algo_build(algo, &shape, 0, false, &plan));
   made.load = plan_load_of(plan);
   made.reach = plan->reach;

@@ -29,8 +29,20 @@ typedef enum tune_regime {
 
 #define TUNE_SIM_CALLS 8
 
+typedef enum tune_verdict {
+  TUNE_POSSIBLE,
+  TUNE_TOO_FAR,     /* the plan's reach exceeds that of the call */
+  TUNE_NO_ROOM,     /* a chunk of one element does not fit the slots or scratch */
+  TUNE_OTHER_ORDER, /* the plan does not have the required reduction order */
+  TUNE_UNSUITED,    /* algo_suits: no */
+  TUNE_NOT_MAPPED   /* algo_is_legal: no */
+} tune_verdict_t;
+
 typedef struct tune_profile {
   const algo_t *algo;
+  const topo_layout_t *layout;
+  tune_verdict_t
+      verdict; /* POSSIBLE, UNSUITED or NOT_MAPPED; in the last two cases all below is 0 */
   plan_load_t load;
   plan_reach_t reach;
   plan_order_t order;
@@ -48,8 +60,10 @@ typedef struct tune_profile {
 
 /* Profiles an algorithm. Up to TUNE_WHOLE ranks, all ranks are counted. For more, a sample of ranks
  * is counted, and the longest chain is taken to be the longest program of the sample. The call is
- * out of place with root 0: other calls differ by the copies of one rank at most. */
+ * out of place with root 0: other calls differ by the copies of one rank at most. The layout (or
+ * NULL) must live as long as the profile. */
 #define TUNE_WHOLE 16
-coll_status_t tune_profile_make(const algo_t *algo, int size, tune_profile_t *profile);
+coll_status_t tune_profile_make(const algo_t *algo, int size, const topo_layout_t *layout,
+                                tune_profile_t *profile);
 
 #endif

@@ -278,9 +278,12 @@ coll_status_t tune_sched_sim(tune_profile_t *profile, int size, int cores) {
                      .cores = cores};
   int64_t before = 0, switches = 0, cached_loads = 0;
   coll_status_t status = COLL_OK;
-  if (size > TUNE_WHOLE) return COLL_OK;
+  if (size > TUNE_WHOLE || profile->verdict != TUNE_POSSIBLE) return COLL_OK;
   for (int executor = 0; executor < sim.executors && status == COLL_OK; executor++) {
-    plan_shape_t shape = {.collective = profile->algo->collective, .size = size, .root = executor};
+    plan_shape_t shape = {.collective = profile->algo->collective,
+                          .size = size,
+                          .root = executor,
+                          .layout = profile->layout};
     status = algo_build(profile->algo, &shape, ALGO_ALL_RANKS, false, &sim.plans[executor]);
   }
   /* The first and the last calls differ from the others, so the result is the difference of two

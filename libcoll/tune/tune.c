@@ -224,7 +224,8 @@ static uint64_t price_entry(const pricing_t *pricing) {
 
 tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_t *profile,
                               const tune_call_t *call) {
-  tune_estimate_t estimate = {.verdict = TUNE_POSSIBLE};
+  tune_estimate_t estimate = {.verdict = profile->verdict};
+  if (estimate.verdict != TUNE_POSSIBLE) return estimate;
   if (pass_bytes_max(profile, call) == 0) estimate.verdict = TUNE_NO_ROOM;
   if (profile->reach > call->reach) estimate.verdict = TUNE_TOO_FAR;
   if (!tune_order_allows(call->order, profile->order)) estimate.verdict = TUNE_OTHER_ORDER;

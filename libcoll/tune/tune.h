@@ -38,13 +38,6 @@ typedef struct tune_call {
   plan_room_t room;
 } tune_call_t;
 
-typedef enum tune_verdict {
-  TUNE_POSSIBLE,
-  TUNE_TOO_FAR,    /* the plan's reach exceeds that of the call */
-  TUNE_NO_ROOM,    /* a chunk of one element does not fit the slots or scratch */
-  TUNE_OTHER_ORDER /* the plan does not have the required reduction order */
-} tune_verdict_t;
-
 /* The terms of a call's price. */
 typedef enum tune_term {
   TUNE_TERM_CALL,

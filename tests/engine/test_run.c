@@ -8,7 +8,7 @@
 #include "engine/fleet.h"
 #include "verify/random.h"
 
-#define ALGOS_MAX 64
+#define ALGOS_MAX 192
 #define GROUP_SIZE_MAX 9
 #define ROUNDS 6 /* series per number of ranks */
 

@@ -18,7 +18,7 @@ static field_t field_of(coll_collective_t collective, int size) {
   field_t field = {.count = 0};
   const algo_t *algo;
   while ((algo = algo_at(collective, field.count)) != NULL) {
-    cr_assert_eq(tune_profile_make(algo, size, &field.profiles[field.count]), COLL_OK, "%s",
+    cr_assert_eq(tune_profile_make(algo, size, NULL, &field.profiles[field.count]), COLL_OK, "%s",
                  base_last_error());
     field.count++;
   }
@@ -129,7 +129,7 @@ static void check_cheapest(const field_t *field, const tune_call_t *call) {
     bool fits =
         (size_t)profile->load.message_chunks * call->element_bytes <= slot_bytes &&
         (size_t)profile->load.scratch_chunks * call->element_bytes <= call->room.scratch_bytes;
-    bool possible = profile->reach <= call->reach && fits;
+    bool possible = profile->verdict == TUNE_POSSIBLE && profile->reach <= call->reach && fits;
     cr_assert_eq(estimate.verdict == TUNE_POSSIBLE, possible, "%s", profile->algo->name);
     if (!possible) {
       cr_assert_eq(estimate.total_ps, 0);
@@ -215,7 +215,7 @@ Test(tune, a_large_call_takes_several_passes) {
   const algo_t *algo;
   tune_profile_t ring;
   cr_assert_eq(algo_find(COLL_ALLREDUCE, "ring", &algo), COLL_OK);
-  cr_assert_eq(tune_profile_make(algo, 4, &ring), COLL_OK);
+  cr_assert_eq(tune_profile_make(algo, 4, NULL, &ring), COLL_OK);
   tune_call_t call = call_of(COLL_ALLREDUCE, 1 << 20, 4, PLAN_REACH_OWN);
   tune_estimate_t estimate = tune_estimate(&tune_machine_builtin, &ring, &call);
   cr_expect_eq(estimate.passes, 8); /* four parts of one slot each */
@@ -233,7 +233,7 @@ Test(tune, ranks_that_do_not_wait_run_ahead) {
   tune_profile_t sent;
   const algo_t *algo;
   cr_assert_eq(algo_find(COLL_BROADCAST, "chain", &algo), COLL_OK);
-  cr_assert_eq(tune_profile_make(algo, 8, &sent), COLL_OK);
+  cr_assert_eq(tune_profile_make(algo, 8, NULL, &sent), COLL_OK);
   tune_call_t call = call_of(COLL_BROADCAST, 4, 8, PLAN_REACH_OWN);
   uint64_t time_ps = tune_estimate(&tune_machine_builtin, &sent, &call).total_ps;
   cr_expect_lt(time_ps, 7 * (uint64_t)tune_machine_builtin.fixed_ps[TUNE_HOP],
@@ -245,7 +245,7 @@ Test(tune, executors_should_not_share_a_core) {
   tune_profile_t profile;
   const algo_t *algo;
   cr_assert_eq(algo_find(COLL_ALLREDUCE, "mapped_by_two", &algo), COLL_OK);
-  cr_assert_eq(tune_profile_make(algo, 8, &profile), COLL_OK);
+  cr_assert_eq(tune_profile_make(algo, 8, NULL, &profile), COLL_OK);
   cr_assert_eq(tune_sched_sim(&profile, 8, 2), COLL_OK);
   tune_call_t call = call_of(COLL_ALLREDUCE, 1 << 20, 8, PLAN_REACH_USER);
   call.cores = 2;

@@ -11,8 +11,7 @@
 static coll_status_t reach_of(const algo_t *algo, const char **reach) {
   plan_shape_t shape = {.collective = algo->collective, .size = 8};
   plan_t *plan = NULL;
-  COLL_TRY(plan_create(&shape, algo->name, &plan));
-  algo->outline(plan);
+  COLL_TRY(algo_outline(algo, &shape, &plan));
   *reach = plan_reach_name(plan->reach);
   plan_free(plan);
   return COLL_OK;

@@ -1,0 +1,97 @@
+/*
+ * What all compositions share: the grid, the lines of phases, and the header.
+ */
+#include "algo/compose.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+int32_t algo_compose_coordinate(const algo_composer_t *composer, int32_t rank, int32_t dim) {
+  return algo_grid_coordinate(composer->grid, composer->grid->position[rank], dim);
+}
+
+algo_phase_t algo_compose_line(const plan_emitter_t *e, const algo_composer_t *composer,
+                               coll_collective_t collective, int32_t dim) {
+  const algo_grid_t *grid = composer->grid;
+  int32_t stride = algo_grid_stride(grid, dim);
+  int32_t index = algo_compose_coordinate(composer, e->rank, dim);
+  int32_t first = grid->position[e->rank] - index * stride;
+  for (int32_t i = 0; i < grid->extents[dim]; i++) {
+    composer->line[i] = grid->ranks[first + i * stride];
+  }
+  bool is_rooted = base_collective_is_rooted(collective);
+  return (algo_phase_t){
+      .algo = composer->by->along[collective],
+      .size = grid->extents[dim],
+      .index = index,
+      .ranks = composer->line,
+      .root = is_rooted ? algo_compose_coordinate(composer, e->plan->shape.root, dim) : 0,
+      .block_chunks = 1};
+}
+
+coll_status_t algo_compose_needs(const algo_composer_t *composer, coll_collective_t collective,
+                                 int32_t dim, bool in_one_block, algo_needs_t *needs) {
+  bool is_rooted = base_collective_is_rooted(collective);
+  int32_t root = is_rooted ? algo_compose_coordinate(composer, composer->plan->shape.root, dim) : 0;
+  return algo_phase_needs(composer->by->along[collective], composer->grid->extents[dim], root,
+                          in_one_block, needs);
+}
+
+static void raise_to(int32_t *value, int32_t least) {
+  if (*value < least) *value = least;
+}
+
+void algo_compose_allow(plan_t *plan, const algo_needs_t *needs, int32_t unit) {
+  raise_to(&plan->lanes, needs->lanes);
+  raise_to(&plan->depth, needs->depth);
+  raise_to(&plan->message_chunks, needs->message_chunks * unit);
+}
+
+static bool is_of_vector(coll_collective_t collective) {
+  return collective == COLL_ALLREDUCE || collective == COLL_REDUCE ||
+         collective == COLL_BROADCAST || collective == COLL_BARRIER;
+}
+
+coll_status_t algo_composer_create(plan_t *plan, const algo_composition_t *by,
+                                   algo_composer_t **composer) {
+  size_t size = (size_t)plan->shape.size;
+  algo_composer_t *made;
+  COLL_TRY(base_alloc(1, sizeof *made, "a composed plan", (void **)&made));
+  made->by = by;
+  made->plan = plan;
+  plan->lanes = 1;
+  coll_status_t status = algo_grid_create(&plan->shape, by->grid, &made->grid);
+  if (status == COLL_OK) {
+    status = base_alloc(size, sizeof *made->line, "a composed plan", (void **)&made->line);
+  }
+  if (status == COLL_OK) {
+    status = base_alloc(size, sizeof *made->at, "a composed plan", (void **)&made->at);
+  }
+  if (status == COLL_OK) {
+    status = is_of_vector(plan->shape.collective) ? algo_compose_vector_outline(made)
+                                                  : algo_compose_blocks_outline(made);
+  }
+  if (status != COLL_OK) {
+    algo_composer_free(made);
+    return status;
+  }
+  *composer = made;
+  return COLL_OK;
+}
+
+void algo_composer_free(algo_composer_t *composer) {
+  if (composer == NULL) return;
+  algo_grid_free(composer->grid);
+  free(composer->line);
+  free(composer->at);
+  free(composer);
+}
+
+void algo_compose_build(plan_emitter_t *e, algo_composer_t *composer) {
+  if (is_of_vector(e->plan->shape.collective)) {
+    algo_compose_vector_build(e, composer);
+  } else {
+    algo_compose_blocks_build(e, composer);
+  }
+}

@@ -1,0 +1,86 @@
+/*
+ * The composed algorithms: which grid, and which one-dimensional algorithm along each dimension.
+ */
+#include "algo/compose.h"
+#include "algo/list.h"
+
+/* ---- hierarchical ---------------------------------------------------------------------------
+ * The levels of the layout. Between hosts, where a message costs most, allreduce takes few rounds;
+ * inside, rings move the least. */
+
+static const algo_composition_t hierarchical = {
+    .grid = ALGO_GRID_NESTED,
+    .along =
+        {
+            [COLL_ALLREDUCE] = &algo_allreduce_circulant,
+            [COLL_REDUCE] = &algo_reduce_binomial,
+            [COLL_REDUCE_SCATTER] = &algo_reduce_scatter_ring,
+            [COLL_ALLGATHER] = &algo_allgather_ring,
+            [COLL_BROADCAST] = &algo_broadcast_binomial,
+            [COLL_GATHER] = &algo_gather_binomial,
+            [COLL_SCATTER] = &algo_scatter_binomial,
+            [COLL_ALLTOALL] = &algo_alltoall_pairwise,
+            [COLL_BARRIER] = &algo_barrier_dissemination,
+        },
+};
+
+static const char karonis_2000[] =
+    "Karonis, de Supinski, Foster, Gropp, Lusk & Bresnahan, Exploiting hierarchy in parallel "
+    "computer networks to optimize collective operation performance, 2000";
+
+/* ---- torus2d, torus3d -----------------------------------------------------------------------
+ * Rings along each dimension of a torus: messages between neighbours only. */
+
+#define RINGS                                                                                   \
+  {                                                                                             \
+    [COLL_ALLREDUCE] = &algo_allreduce_ring, [COLL_REDUCE] = &algo_reduce_chain,                \
+    [COLL_REDUCE_SCATTER] = &algo_reduce_scatter_ring, [COLL_ALLGATHER] = &algo_allgather_ring, \
+    [COLL_BROADCAST] = &algo_broadcast_chain,                                                   \
+  }
+
+static const algo_composition_t torus2d = {.grid = ALGO_GRID_2D, .along = RINGS};
+static const algo_composition_t torus3d = {.grid = ALGO_GRID_3D, .along = RINGS};
+
+static const char mikami_2018[] =
+    "Mikami, Suganuma, U-chupala, Tanaka & Kageyama, Massively distributed SGD: ImageNet/ResNet-50 "
+    "training in a flash, 2018";
+
+static const char jain_2010[] =
+    "Jain & Sabharwal, Optimal bucket algorithms for large MPI collectives on torus interconnects, "
+    "2010";
+
+/* ---- blueconnect ----------------------------------------------------------------------------
+ * Rings along each level of the layout, between hosts too. */
+
+static const algo_composition_t blueconnect = {.grid = ALGO_GRID_NESTED, .along = RINGS};
+
+static const char cho_2019[] =
+    "Cho, Finkler, Serrano, Kung & Hunter, BlueConnect: Decomposing all-reduce for deep learning "
+    "on heterogeneous network hierarchy, 2019";
+
+/* ---- rows -----------------------------------------------------------------------------------*/
+
+#define ROW(group, of, source) \
+  { .name = #group, .collective = of, .paper = source, .composition = &group, }
+
+const algo_t algo_allreduce_hierarchical = ROW(hierarchical, COLL_ALLREDUCE, karonis_2000);
+const algo_t algo_reduce_hierarchical = ROW(hierarchical, COLL_REDUCE, karonis_2000);
+const algo_t algo_reduce_scatter_hierarchical =
+    ROW(hierarchical, COLL_REDUCE_SCATTER, karonis_2000);
+const algo_t algo_allgather_hierarchical = ROW(hierarchical, COLL_ALLGATHER, karonis_2000);
+const algo_t algo_broadcast_hierarchical = ROW(hierarchical, COLL_BROADCAST, karonis_2000);
+const algo_t algo_gather_hierarchical = ROW(hierarchical, COLL_GATHER, karonis_2000);
+const algo_t algo_scatter_hierarchical = ROW(hierarchical, COLL_SCATTER, karonis_2000);
+const algo_t algo_alltoall_hierarchical = ROW(hierarchical, COLL_ALLTOALL, karonis_2000);
+const algo_t algo_barrier_hierarchical = ROW(hierarchical, COLL_BARRIER, karonis_2000);
+const algo_t algo_allreduce_torus2d = ROW(torus2d, COLL_ALLREDUCE, mikami_2018);
+const algo_t algo_reduce_torus2d = ROW(torus2d, COLL_REDUCE, mikami_2018);
+const algo_t algo_reduce_scatter_torus2d = ROW(torus2d, COLL_REDUCE_SCATTER, mikami_2018);
+const algo_t algo_allgather_torus2d = ROW(torus2d, COLL_ALLGATHER, mikami_2018);
+const algo_t algo_broadcast_torus2d = ROW(torus2d, COLL_BROADCAST, mikami_2018);
+const algo_t algo_allreduce_torus3d = ROW(torus3d, COLL_ALLREDUCE, jain_2010);
+const algo_t algo_reduce_torus3d = ROW(torus3d, COLL_REDUCE, jain_2010);
+const algo_t algo_reduce_scatter_torus3d = ROW(torus3d, COLL_REDUCE_SCATTER, jain_2010);
+const algo_t algo_allgather_torus3d = ROW(torus3d, COLL_ALLGATHER, jain_2010);
+const algo_t algo_broadcast_torus3d = ROW(torus3d, COLL_BROADCAST, jain_2010);
+const algo_t algo_allreduce_blueconnect = ROW(blueconnect, COLL_ALLREDUCE, cho_2019);
