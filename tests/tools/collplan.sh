@@ -195,10 +195,39 @@ run 2 && grep -q Examples err && run 0 --help && grep -q 'collplan verify' out &
   done && [ "$command" = stats ]
 ok "help teaches by example"
 
+# ---- layouts
+
+run 0 verify all -n 8 --layout hosts:3+5 && ! grep -q REJECTED out &&
+  grep -q '^allreduce  *hierarchical ' out && ! grep -q '^allreduce  *mapped_by_two ' out
+ok "verify --layout proves what can run among hosts"
+
+run 0 show allreduce --algo hierarchical -n 8 --layout hosts:3+5 && cp out placed.plan &&
+  run 0 verify placed.plan && run 0 show allreduce --algo hierarchical -n 8 --layout hosts:4x2 &&
+  ! cmp -s out placed.plan
+ok "show --layout: plans follow the layout"
+
+refused "plan allreduce/mapped_by_two: rank 0 lane 0 step 0: reads rank 2's input, which is not" \
+  show allreduce --algo mapped_by_two -n 4 --layout hosts:2x2 &&
+  refused "layout hosts:2x2: it has 4 ranks, but there are 5" stats allreduce -n 5 \
+    --layout hosts:2x2 &&
+  refused "layout hosts:2x: give hosts as 4x2 or 3+5" verify all -n 4 --layout hosts:2x &&
+  refused "layout rows:2: it must begin with hosts:" verify all -n 4 --layout rows:2 &&
+  refused "layout grid:2x2/numa:2: nothing may follow a grid" verify all -n 4 \
+    --layout grid:2x2/numa:2 &&
+  refused "layout hosts: a colon is missing" verify all -n 4 --layout hosts &&
+  refused "layout hosts:4x1/core:2: the parts of a host are package: or numa:" verify all -n 4 \
+    --layout hosts:4x1/core:2 &&
+  refused "layout hosts:2+0+2: give hosts as" verify all -n 4 --layout hosts:2+0+2
+ok "wrong layouts"
+
 # ---- stats
 
 run 0 stats allreduce -n 8 &&
   awk '$1 == "ring" && $3 == 14 && $5 == 14 && $7 == 1.75 { found = 1 } END { exit !found }' out
 ok "stats: a ring of 8 takes 14 rounds and sends 7/4 of the vector"
+
+run 0 stats allreduce -n 16 --layout grid:4x4 &&
+  awk '$1 == "torus2d" && $3 == 12 && $7 == 1.875 { found = 1 } END { exit !found }' out
+ok "stats: a torus of 4x4 takes 12 rounds and sends 15/8 of the vector"
 
 tap_end

@@ -38,6 +38,12 @@ coll_status_t collplan_algo(coll_collective_t collective, const char *name, cons
  * given. The caller frees *counts. */
 coll_status_t collplan_parse_ranks(const char *text, int32_t **counts, size_t *count);
 
+/* The help of --layout, and the layout of `size` ranks that its value describes; NULL for no value.
+ * Owned by the caller: topo_layout_free. */
+#define COLLPLAN_LAYOUT_HELP \
+  "where the ranks are: hosts:4x8, hosts:3+5, hosts:2x8/numa:2, grid:4x4, mesh:3x5"
+coll_status_t collplan_layout(const char *text, int32_t size, topo_layout_t **layout);
+
 /* COLL_ERROR_INVALID unless root is a rank of `size` and is 0 or plans of the algorithm have a root
  * or an executor rank. algo NULL: any algorithm of the collective. */
 coll_status_t collplan_check_root(coll_collective_t collective, const algo_t *algo, int64_t root,

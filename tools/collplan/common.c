@@ -116,6 +116,11 @@ coll_status_t collplan_parse_ranks(const char *text, int32_t **counts, size_t *c
   return COLL_OK;
 }
 
+coll_status_t collplan_layout(const char *text, int32_t size, topo_layout_t **layout) {
+  *layout = NULL;
+  return text == NULL ? COLL_OK : topo_layout_parse(text, size, layout);
+}
+
 static bool some_has_root(coll_collective_t collective) {
   const algo_t *algo;
   for (int i = 0; (algo = algo_at(collective, i)) != NULL; i++) {

@@ -8,7 +8,8 @@
 #include "tools/collplan/picture.h"
 
 typedef struct request {
-  const char *word, *algo, *svg;
+  const char *word, *algo, *svg, *layout_text;
+  topo_layout_t *layout;
   int64_t ranks, root, rank; /* rank -1: all */
   bool in_place;
 } request_t;
@@ -21,8 +22,10 @@ static coll_status_t make_plan(const request_t *request, plan_t **plan) {
   }
   COLL_TRY(collplan_algo(collective, request->algo, &algo));
   COLL_TRY(collplan_check_root(collective, algo, request->root, (int32_t)request->ranks));
-  plan_shape_t shape = {
-      .collective = collective, .size = (int32_t)request->ranks, .root = (int32_t)request->root};
+  plan_shape_t shape = {.collective = collective,
+                        .size = (int32_t)request->ranks,
+                        .root = (int32_t)request->root,
+                        .layout = request->layout};
   return algo_build(algo, &shape, ALGO_ALL_RANKS, request->in_place, plan);
 }
 
@@ -60,14 +63,16 @@ static coll_status_t print(const request_t *request, const plan_t *plan) {
   return plan_text_write_rank(plan, (int)request->rank, stdout);
 }
 
-static coll_status_t show(const request_t *request) {
+static coll_status_t show(request_t *request) {
   plan_t *plan = NULL;
   if (request->svg != NULL && request->rank >= 0) {
     return base_fail(COLL_ERROR_INVALID, "--svg draws all ranks; leave out --rank");
   }
-  COLL_TRY(make_plan(request, &plan));
-  coll_status_t status = print(request, plan);
+  COLL_TRY(collplan_layout(request->layout_text, (int32_t)request->ranks, &request->layout));
+  coll_status_t status = make_plan(request, &plan);
+  if (status == COLL_OK) status = print(request, plan);
   plan_free(plan);
+  topo_layout_free(request->layout);
   return status;
 }
 
@@ -87,6 +92,8 @@ int collplan_show(int argc, char **argv) {
        PLAN_RANKS_MAX - 1, NULL},
       {0, "svg", BASE_OPTION_TEXT, &request.svg, "FILE", "a picture instead (-: standard output)",
        0, 0, NULL},
+      {0, "layout", BASE_OPTION_TEXT, &request.layout_text, "TEXT", COLLPLAN_LAYOUT_HELP, 0, 0,
+       NULL},
   };
   const base_command_t command = {
       .name = "collplan show",
@@ -100,6 +107,8 @@ int collplan_show(int argc, char **argv) {
           "      what the root alone does\n"
           "  collplan show allreduce --algo ring -n 8 --svg ring.svg\n"
           "      a picture for a browser\n"
+          "  collplan show allreduce --algo hierarchical -n 8 --layout hosts:3+5\n"
+          "      two hosts, three ranks on the first\n"
           "  collplan show my.plan --svg my.svg\n"
           "      a plan written by hand\n",
       .options = options,

@@ -80,7 +80,8 @@ static coll_status_t print_row(const plan_t *plan) {
   return COLL_OK;
 }
 
-static coll_status_t print_table(coll_collective_t collective, int32_t size, int32_t root) {
+static coll_status_t print_table(coll_collective_t collective, int32_t size, int32_t root,
+                                 const topo_layout_t *layout) {
   const algo_t *algo;
   printf(
       "%s, %d rank%s: the most that any rank has; volumes in blocks (a block is the count of "
@@ -89,9 +90,14 @@ static coll_status_t print_table(coll_collective_t collective, int32_t size, int
   printf("%-21s %-8s %6s %6s %8s %7s %8s %8s %8s %8s\n", "algorithm", "reach", "rounds", "steps",
          "messages", "signals", "sent", "mapped", "reduced", "scratch");
   for (int i = 0; (algo = algo_at(collective, i)) != NULL; i++) {
-    plan_shape_t shape = {
-        .collective = collective, .size = size, .root = algo_has_root(algo) ? root : 0};
+    plan_shape_t shape = {.collective = collective,
+                          .size = size,
+                          .root = algo_has_root(algo) ? root : 0,
+                          .layout = layout};
     plan_t *plan = NULL;
+    bool legal;
+    COLL_TRY(algo_is_legal(algo, &shape, &legal));
+    if (!legal) continue;
     COLL_TRY(algo_build(algo, &shape, ALGO_ALL_RANKS, false, &plan));
     coll_status_t status = print_row(plan);
     plan_free(plan);
@@ -102,11 +108,14 @@ static coll_status_t print_table(coll_collective_t collective, int32_t size, int
 
 int collplan_stats(int argc, char **argv) {
   int64_t ranks = 8, root = 0;
+  const char *layout_text = NULL;
+  topo_layout_t *layout = NULL;
   bool helped = false;
   const base_option_t options[] = {
       {'n', "ranks", BASE_OPTION_INTEGER, &ranks, "N", "number of ranks", 1, PLAN_RANKS_MAX, NULL},
       {0, "root", BASE_OPTION_INTEGER, &root, "R", "the root, or the executor rank", 0,
        PLAN_RANKS_MAX - 1, NULL},
+      {0, "layout", BASE_OPTION_TEXT, &layout_text, "TEXT", COLLPLAN_LAYOUT_HELP, 0, 0, NULL},
   };
   const base_command_t command = {
       .name = "collplan stats",
@@ -115,7 +124,10 @@ int collplan_stats(int argc, char **argv) {
           "Counts what each algorithm of a collective costs: rounds (messages or signals "
           "that follow one\nanother), and per rank messages, signals, volume sent, volume "
           "loaded from or stored to mapped\npeers, volume reduced, scratch.",
-      .examples = "  collplan stats allreduce -n 8\n      8 ranks, out of place\n",
+      .examples =
+          "  collplan stats allreduce -n 8\n      8 ranks, out of place\n"
+          "  collplan stats allreduce -n 8 --layout hosts:2x4\n"
+          "      the algorithms that can run among two hosts\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
   const char *words[COLLPLAN_WORDS_MAX];
@@ -128,6 +140,8 @@ int collplan_stats(int argc, char **argv) {
   }
   if (status == COLL_OK) status = base_collective_find(words[0], &collective);
   if (status == COLL_OK) status = collplan_check_root(collective, NULL, root, (int32_t)ranks);
-  if (status == COLL_OK) status = print_table(collective, (int32_t)ranks, (int32_t)root);
+  if (status == COLL_OK) status = collplan_layout(layout_text, (int32_t)ranks, &layout);
+  if (status == COLL_OK) status = print_table(collective, (int32_t)ranks, (int32_t)root, layout);
+  topo_layout_free(layout);
   return status == COLL_OK ? 0 : collplan_fail();
 }

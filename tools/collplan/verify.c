@@ -11,7 +11,7 @@
 #include "tools/collplan/collplan.h"
 
 typedef struct request {
-  const char *algo, *ranks;
+  const char *algo, *ranks, *layout;
   int64_t root; /* -1: first, middle and last */
   int32_t *sizes;
   size_t size_count;
@@ -71,29 +71,51 @@ static coll_status_t prove_shape(const algo_t *algo, const plan_shape_t *shape, 
   return COLL_OK;
 }
 
+/* Whether the algorithm was named, not just one of all. */
+static bool is_named(const request_t *request) {
+  return request->algo != NULL && strcmp(request->algo, "all") != 0;
+}
+
 static coll_status_t prove_size(const request_t *request, const algo_t *algo, int32_t size,
-                                row_t *row) {
+                                const topo_layout_t *layout, row_t *row) {
   int32_t roots[] = {0, size / 2, size - 1};
   size_t count = algo_has_root(algo) ? 3 : 1;
   if (request->root >= 0) {
-    bool named = request->algo != NULL && strcmp(request->algo, "all") != 0;
-    COLL_TRY(collplan_check_root(algo->collective, named ? algo : NULL, request->root, size));
+    COLL_TRY(collplan_check_root(algo->collective, is_named(request) ? algo : NULL, request->root,
+                                 size));
     if (algo_has_root(algo)) roots[0] = (int32_t)request->root;
     count = 1;
   }
   for (size_t i = 0; i < count; i++) {
     if (i > 0 && roots[i] == roots[i - 1]) continue;
-    plan_shape_t shape = {.collective = algo->collective, .size = size, .root = roots[i]};
+    plan_shape_t shape = {
+        .collective = algo->collective, .size = size, .root = roots[i], .layout = layout};
     COLL_TRY(prove_shape(algo, &shape, row));
   }
   return COLL_OK;
 }
 
+/* Plans that cannot be built where memory is not mapped are left out, unless they are named. */
+static coll_status_t prove_placed(const request_t *request, const algo_t *algo, int32_t size,
+                                  row_t *row) {
+  topo_layout_t *layout;
+  bool legal;
+  COLL_TRY(collplan_layout(request->layout, size, &layout));
+  const plan_shape_t shape = {.collective = algo->collective, .size = size, .layout = layout};
+  coll_status_t status = algo_is_legal(algo, &shape, &legal);
+  if (status == COLL_OK && (legal || is_named(request))) {
+    status = prove_size(request, algo, size, layout, row);
+  }
+  topo_layout_free(layout);
+  return status;
+}
+
 static coll_status_t prove_algo(request_t *request, const algo_t *algo) {
   row_t row = {0};
   for (size_t i = 0; i < request->size_count; i++) {
-    COLL_TRY(prove_size(request, algo, request->sizes[i], &row));
+    COLL_TRY(prove_placed(request, algo, request->sizes[i], &row));
   }
+  if (row.plans == 0) return COLL_OK;
   print_row(request, base_collective_name(algo->collective), algo->name, request->ranks, &row);
   request->rejected += row.rejected;
   return COLL_OK;
@@ -159,6 +181,7 @@ int collplan_verify(int argc, char **argv) {
       {0, "root", BASE_OPTION_INTEGER, &request.root, "R",
        "the root, or the executor rank; -1: the first, middle and last rank", -1,
        PLAN_RANKS_MAX - 1, NULL},
+      {0, "layout", BASE_OPTION_TEXT, &request.layout, "TEXT", COLLPLAN_LAYOUT_HELP, 0, 0, NULL},
   };
   const base_command_t command = {
       .name = "collplan verify",
@@ -171,6 +194,8 @@ int collplan_verify(int argc, char **argv) {
           "  collplan verify all -n 1-16\n      everything the library can build\n"
           "  collplan verify reduce --algo binomial -n 2,4,8 --root 1\n"
           "      one algorithm\n"
+          "  collplan verify all -n 32 --layout hosts:4x8\n"
+          "      what can run among four hosts of eight ranks\n"
           "  collplan show allreduce --algo ring -n 4 | collplan verify -\n"
           "      a plan as text, from standard input\n",
       .options = options,
