@@ -26,6 +26,7 @@ typedef struct comm_peer {
 typedef struct comm_pair {
   uint64_t calls; /* calls begun */
   plan_step_t step;
+  plan_lane_t lane;
   plan_program_t program;
   plan_t plan;
   engine_run_t run;

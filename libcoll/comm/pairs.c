@@ -19,7 +19,8 @@ BASE_COLD static coll_status_t make_pair(const struct coll_comm *comm, bool send
   } else {
     made->step = (plan_step_t){.kind = PLAN_RECV, .recv = {.peer = peer, .dst = span}};
   }
-  made->program.lanes[0] = (plan_lane_t){.steps = &made->step, .count = 1};
+  made->lane = (plan_lane_t){.steps = &made->step, .count = 1};
+  made->program.lanes = &made->lane;
   made->plan = (plan_t){.shape = {.collective = COLL_SENDRECV, .size = comm->size},
                         .algorithm = "pair",
                         .parts = 1,

@@ -12,11 +12,9 @@
 #include "engine/large.h"
 #include "engine/liveness.h"
 #include "engine/pull.h"
+#include "engine/windows.h"
 
 #define FETCH_BYTES_MIN 2048 /* smallest message for which device->fetch pays off */
-#define WINDOW_BYTES_MIN                                                \
-  4096 /* smaller windows would be reused while still cached by another \
-          core */
 
 /* The state of the translation. */
 typedef struct binder {
@@ -26,8 +24,8 @@ typedef struct binder {
   bool only_receives; /* the program only receives: no sends, copies or reductions */
   engine_layout_t layout;
   const plan_lane_t *lane;
-  int channel;
   size_t step;
+  bool lacks_port; /* a channel of the plan could not be made */
 } binder_t;
 
 /* ---- adding to the lists --------------------------------------------------------------------*/
@@ -81,10 +79,24 @@ static engine_action_t begin_action(const binder_t *b, engine_action_kind_t kind
       .kind = kind, .step = (uint32_t)b->step, .first = (uint32_t)b->bound->operand_count};
 }
 
-static engine_peer_t peer_of(const binder_t *b, int32_t rank) {
+/* channel: of the plan. A transport that cannot make the channel has no port: binding fails. */
+static engine_peer_t peer_of(binder_t *b, int32_t rank, int32_t channel) {
   transport_t *route = b->world->routes[rank];
-  return (engine_peer_t){
-      .rank = rank, .route = route, .port = route->ops->port(route, rank, b->channel)};
+  int number = b->layout.call->channel + transport_channel_of(channel);
+  engine_peer_t peer = {
+      .rank = rank, .route = route, .port = route->ops->port(route, rank, number)};
+  if (peer.port == NULL) b->lacks_port = true;
+  return peer;
+}
+
+/* The other end of signals of the current lane. */
+static engine_peer_t signal_peer_of(binder_t *b, int32_t rank) {
+  return peer_of(b, rank, (int32_t)(b->lane - b->program->lanes));
+}
+
+static engine_peer_t sender_of(binder_t *b, size_t step) {
+  const plan_step_t *recv = &b->lane->steps[step];
+  return peer_of(b, recv->recv.peer, recv->recv.channel);
 }
 
 static coll_status_t add_action(binder_t *b, const engine_action_t *action) {
@@ -173,12 +185,12 @@ static int32_t pulled_from(const binder_t *b, const plan_span_t sources[], int32
   return -1;
 }
 
-static engine_action_t begin_operation(const binder_t *b, const operation_t *op) {
+static engine_action_t begin_operation(binder_t *b, const operation_t *op) {
   engine_action_t action = begin_action(b, op->kind);
   int32_t peer = pulled_from(b, op->sources, op->source_count);
   if (peer < 0) return action;
   action.kind = op->kind == ENGINE_COPY ? ENGINE_PULL_COPY : ENGINE_PULL_REDUCE;
-  action.peer = peer_of(b, peer);
+  action.peer = peer_of(b, peer, 0);
   return action;
 }
 
@@ -294,7 +306,7 @@ static size_t message_hint_of(const binder_t *b, const plan_span_t *span, size_t
 /* Both ends leave out empty messages, with two exceptions: the first message of a pair that
  * compares counts, and all messages of a call of 0 elements, by which the ranks compare their
  * calls. */
-static coll_status_t bind_message(binder_t *b, engine_action_kind_t kind, int32_t peer,
+static coll_status_t bind_message(binder_t *b, engine_action_kind_t kind, engine_peer_t peer,
                                   const plan_span_t *span) {
   const engine_layout_t *layout = &b->layout;
   const engine_call_t *call = layout->call;
@@ -302,7 +314,7 @@ static coll_status_t bind_message(binder_t *b, engine_action_kind_t kind, int32_
       span->buffer == PLAN_INPUT ? &call->input_blocks : &call->output_blocks;
   engine_action_t action = begin_action(b, kind);
   int32_t pieces = engine_span_pieces(layout, span);
-  action.peer = peer_of(b, peer);
+  action.peer = peer;
   action.multicast = layout->plan->multicast;
   if (blocks->counts != NULL) action.pair_count = blocks->counts[span->first];
   for (int32_t i = 0; i < pieces; i++) {
@@ -366,7 +378,7 @@ static bool can_fuse(const binder_t *b, const fused_recv_t *fused) {
   if (b->layout.call->count == 0)
     return false; /* nothing to reduce; the empty messages are only
                      compared */
-  if (fused->end - fused->first > 1 && plan->depth >= PLAN_DEPTH_MAX) return false;
+  if (fused->end - fused->first > 1 && plan->depth >= TRANSPORT_DEPTH) return false;
   if (b->lane->count > ENGINE_LIVENESS_STEPS_MAX || pieces_of(b, &fused->op) != 1) return false;
   for (size_t step = fused->first; step < fused->end; step++) {
     if (!can_fuse_recv(b, fused, step) || !is_read_by_reduction_only(b, fused, step)) return false;
@@ -404,10 +416,10 @@ static coll_status_t bind_fused_recv(binder_t *b, const fused_recv_t *fused) {
   if (bound->action_count == before) return COLL_OK;
   engine_action_t *action = &bound->actions[before];
   action->multicast = b->layout.plan->multicast;
-  action->peer = peer_of(b, b->lane->steps[fused->first].recv.peer);
+  action->peer = sender_of(b, fused->first);
   action->senders = (uint32_t)bound->sender_count;
   for (size_t step = fused->first; step < fused->end; step++) {
-    COLL_TRY(add_sender(bound, peer_of(b, b->lane->steps[step].recv.peer)));
+    COLL_TRY(add_sender(bound, sender_of(b, step)));
     read_from_message(b, fused, action, step - fused->first);
     action->sender_count++;
   }
@@ -429,7 +441,7 @@ static coll_status_t bind_recv(binder_t *b, size_t *steps) {
       return bind_fused_recv(b, &fused);
     }
   }
-  return bind_message(b, ENGINE_RECV, recv->recv.peer, &recv->recv.dst);
+  return bind_message(b, ENGINE_RECV, sender_of(b, b->step), &recv->recv.dst);
 }
 
 /* The action of the first send of a multicast row stands for the whole row. */
@@ -438,7 +450,8 @@ static coll_status_t bind_send(binder_t *b, size_t *steps) {
   bool multicast = b->layout.plan->multicast;
   *steps = multicast ? (size_t)b->layout.plan->shape.size - 1 : 1;
   COLL_TRY(bind_store_fence(b));
-  return bind_message(b, ENGINE_SEND, send->send.peer, &send->send.src);
+  engine_peer_t peer = peer_of(b, send->send.peer, send->send.channel);
+  return bind_message(b, ENGINE_SEND, peer, &send->send.src);
 }
 
 /* Ends the lane with a wait for the readers of its large messages. */
@@ -466,7 +479,7 @@ static coll_status_t bind_synchronization(binder_t *b) {
     bool signals = step->kind == PLAN_SIGNAL;
     if (signals) COLL_TRY(bind_store_fence(b));
     action.kind = signals ? ENGINE_SIGNAL : ENGINE_WAIT;
-    action.peer = peer_of(b, signals ? step->signal.peer : step->wait.peer);
+    action.peer = signal_peer_of(b, signals ? step->signal.peer : step->wait.peer);
   }
   return add_action(b, &action);
 }
@@ -517,30 +530,18 @@ static void number_phases(engine_action_t actions[], size_t count) {
   }
 }
 
-/* Divides SCRATCH into windows. There is only one window where no peer accesses SCRATCH, as it is
- * then best reused while cached; where a call has several passes, as these fill SCRATCH anyway; and
- * where blocks are uneven, as ranks do not know each other's counts. */
-static void divide_scratch(engine_bound_t *bound, const engine_layout_t *layout,
-                           size_t room_bytes) {
-  size_t parts = (size_t)layout->plan->parts, chunks = (size_t)layout->plan->scratch_chunks;
-  size_t needed = (chunks + parts - 1) / parts * layout->pass.count * layout->call->element_bytes;
-  bool shared = layout->plan->reach == PLAN_REACH_SCRATCH;
-  bool whole = layout->pass.count == layout->call->count && !engine_call_is_uneven(layout->call);
-  bound->windows = 1;
-  bound->window_bytes = base_round_up(needed, WINDOW_BYTES_MIN);
-  if (!shared || !whole || needed < WINDOW_BYTES_MIN) return;
-  if (bound->window_bytes < room_bytes) {
-    bound->windows = (uint32_t)(room_bytes / bound->window_bytes);
-  }
+static coll_status_t reserve_lanes(engine_bound_t *bound, size_t lanes) {
+  COLL_TRY(base_grow((void **)&bound->lane_ends, &bound->lane_capacity, lanes,
+                     sizeof *bound->lane_ends, "a program's lanes"));
+  return base_grow((void **)&bound->cursors, &bound->cursor_capacity, lanes, sizeof *bound->cursors,
+                   "a program's lanes");
 }
 
-/* Faults in the pages of SCRATCH that the windows will use. */
-static void populate_scratch(const engine_bound_t *bound, const engine_world_t *world) {
-  for (size_t i = ENGINE_BASES_OWN; i < bound->base_count; i++) {
-    const engine_base_t *base = &bound->bases[i];
-    if (base->buffer != PLAN_SCRATCH) continue;
-    base_populate(world->views[base->rank].buffers[PLAN_SCRATCH], world->room.scratch_bytes);
-  }
+static coll_status_t fail_channels(const engine_world_t *world, const plan_t *plan) {
+  return base_fail(COLL_ERROR_UNSUPPORTED,
+                   "rank %d: plan %s uses more channels between two ranks than the transport can "
+                   "make for %d ranks",
+                   world->rank, plan->algorithm, world->size);
 }
 
 coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, const plan_t *plan,
@@ -554,20 +555,20 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
   bound->plan = NULL;
   bound->base_count = bound->operand_count = bound->action_count = bound->sender_count = 0;
   COLL_TRY(add_own_bases(bound, world->rank));
+  COLL_TRY(reserve_lanes(bound, (size_t)plan->lanes));
   for (int lane = 0; lane < plan->lanes; lane++) {
     b.lane = &program->lanes[lane];
-    b.channel = call->channel + lane;
     size_t steps, first = bound->action_count;
     for (b.step = 0; b.step < b.lane->count; b.step += steps) COLL_TRY(bind_step(&b, &steps));
     COLL_TRY(bind_awaits(&b, first));
     bound->lane_ends[lane] = bound->action_count;
     number_phases(bound->actions + first, bound->action_count - first);
   }
+  if (b.lacks_port) return fail_channels(world, plan);
   set_operand_pointers(bound);
   COLL_TRY(add_message_addresses(bound));
   COLL_TRY(engine_pull_prepare(bound));
-  divide_scratch(bound, &b.layout, world->room.scratch_bytes);
-  if (bound->windows > 1) populate_scratch(bound, world);
+  engine_windows_divide(bound, &b.layout, world);
   bound->plan = plan;
   bound->program = program;
   bound->call_count = call->count;
@@ -583,5 +584,7 @@ void engine_bound_free(engine_bound_t *bound) {
   free(bound->senders);
   free(bound->pulled);
   free(bound->actions);
+  free(bound->lane_ends);
+  free(bound->cursors);
   *bound = (engine_bound_t){0};
 }

@@ -95,6 +95,11 @@ typedef struct engine_action {
   size_t pair_count; /* elements of the message, where counts differ by pair of ranks */
 } engine_action_t;
 
+/* How far a lane has come: its next action and the end of its actions. */
+typedef struct engine_cursor {
+  const engine_action_t *next, *end;
+} engine_cursor_t;
+
 typedef struct engine_bound {
   /* The shape of call that it is bound for; plan NULL: none. */
   const plan_t *plan;
@@ -119,7 +124,9 @@ typedef struct engine_bound {
   size_t pulled_bytes;
   engine_action_t *actions; /* actions of lane l: [lane_ends[l - 1], lane_ends[l]) */
   size_t action_count, action_capacity;
-  size_t lane_ends[PLAN_LANES_MAX];
+  size_t *lane_ends;
+  engine_cursor_t *cursors; /* of lanes, in the order of lane_ends; [0] is not used */
+  size_t lane_capacity, cursor_capacity;
 } engine_bound_t;
 
 /* Whether the action waits for a message or signal of a peer. */

@@ -42,8 +42,8 @@ BASE_INLINE coll_status_t engine_lane_wait(const engine_run_t *run, const engine
 
 /* Whether the other lane has completed the step. */
 BASE_INLINE bool engine_lane_is_after(const engine_run_t *run, const engine_action_t *action) {
-  const engine_action_t *next = run->next[action->other];
-  return next == run->end[action->other] || next->step > action->after;
+  engine_cursor_t other = engine_cursor_of(run, action->other);
+  return other.next == other.end || other.next->step > action->after;
 }
 
 BASE_INLINE coll_status_t engine_lane_act(engine_run_t *run, const engine_action_t *action,
@@ -74,9 +74,10 @@ BASE_INLINE coll_status_t engine_lane_act(engine_run_t *run, const engine_action
   return COLL_OK;
 }
 
-/* Runs the lane's actions until one is blocked. polls: how often a blocked action is retried. */
-BASE_INLINE coll_status_t engine_lane_advance(engine_run_t *run, int lane, int polls) {
-  const engine_action_t *action = run->next[lane], *end = run->end[lane];
+/* Runs the actions of a lane of the run until one is blocked. polls: how often a blocked action is
+ * retried. */
+BASE_INLINE coll_status_t engine_lane_advance(engine_run_t *run, engine_cursor_t *lane, int polls) {
+  const engine_action_t *action = lane->next, *end = lane->end;
   coll_status_t status = COLL_OK;
   while (action < end) {
     bool done;
@@ -88,7 +89,7 @@ BASE_INLINE coll_status_t engine_lane_advance(engine_run_t *run, int lane, int p
       break;
     }
   }
-  run->next[lane] = action;
+  lane->next = action;
   return status;
 }
 
@@ -101,11 +102,11 @@ BASE_INLINE coll_status_t engine_lane_advance(engine_run_t *run, int lane, int p
 BASE_INLINE bool engine_run_restart(engine_run_t *run, const engine_call_t *call,
                                     coll_status_t *status) {
   run->bound.calls++;
-  run->next[0] = run->bound.actions;
+  run->first.next = run->bound.actions;
   engine_lane_set_own(run, call->input, call->output);
   if (run->bound.windows > 1) engine_lane_set_scratch(run, call->id);
-  *status = engine_lane_advance(run, 0, run->world->polls);
-  return run->next[0] == run->end[0];
+  *status = engine_lane_advance(run, &run->first, run->world->polls);
+  return run->first.next == run->first.end;
 }
 
 #endif

@@ -55,8 +55,9 @@ BASE_INLINE void start_lanes(engine_run_t *run) {
   const engine_bound_t *bound = &run->bound;
   const engine_action_t *next = bound->actions;
   for (int lane = 0; lane < bound->plan->lanes; lane++) {
-    run->next[lane] = next;
-    run->end[lane] = next = bound->actions + bound->lane_ends[lane];
+    const engine_action_t *end = bound->actions + bound->lane_ends[lane];
+    *engine_cursor_at(run, lane) = (engine_cursor_t){.next = next, .end = end};
+    next = end;
   }
 }
 
@@ -143,10 +144,11 @@ static coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
   int lanes = run->bound.plan->lanes, polls = lanes > 1 ? 1 : run->world->polls;
   *pass_done = true;
   for (int lane = 0; lane < lanes; lane++) {
-    const engine_action_t *before = run->next[lane];
-    COLL_TRY(engine_lane_advance(run, lane, polls));
-    if (run->next[lane] != before) *moved = true;
-    if (run->next[lane] < run->end[lane]) *pass_done = false;
+    engine_cursor_t *cursor = engine_cursor_at(run, lane);
+    const engine_action_t *before = cursor->next;
+    COLL_TRY(engine_lane_advance(run, cursor, polls));
+    if (cursor->next != before) *moved = true;
+    if (cursor->next < cursor->end) *pass_done = false;
   }
   return COLL_OK;
 }
@@ -201,7 +203,8 @@ static bool has_arrived(const engine_run_t *run, const engine_action_t *action,
 /* The ranks whose messages or signals the lane's current group of adjacent waits lacks. */
 static uint64_t missing_ranks_of(const engine_run_t *run, int lane) {
   uint64_t missing = 0, seen = 0;
-  for (const engine_action_t *action = run->next[lane]; action < run->end[lane]; action++) {
+  engine_cursor_t cursor = engine_cursor_of(run, lane);
+  for (const engine_action_t *action = cursor.next; action < cursor.end; action++) {
     if (!engine_action_waits(action)) break;
     const engine_peer_t *peers;
     int count = peers_of(run, action, &peers);
@@ -221,8 +224,9 @@ void engine_run_standstill(const engine_run_t *run, uint32_t *progress, uint64_t
   uint32_t phase = 0;
   *missing = 0;
   for (int lane = 0; lane < bound->plan->lanes; lane++) {
-    if (run->next[lane] == run->end[lane]) continue;
-    const engine_action_t *action = run->next[lane];
+    engine_cursor_t cursor = engine_cursor_of(run, lane);
+    if (cursor.next == cursor.end) continue;
+    const engine_action_t *action = cursor.next;
     if (action->phase > phase) phase = action->phase;
     *missing |= missing_ranks_of(run, lane);
   }
@@ -240,8 +244,9 @@ static int32_t awaited_rank(const engine_run_t *run, const engine_action_t *acti
 void engine_run_waits_for(const engine_run_t *run, base_ranks_t *ranks) {
   const engine_bound_t *bound = &run->bound;
   for (int lane = 0; lane < bound->plan->lanes; lane++) {
-    if (run->next[lane] == run->end[lane]) continue;
-    const engine_action_t *action = run->next[lane];
+    engine_cursor_t cursor = engine_cursor_of(run, lane);
+    if (cursor.next == cursor.end) continue;
+    const engine_action_t *action = cursor.next;
     if (action->peer.route == NULL) continue;
     if (action->multicast && !engine_action_waits(action)) { /* blocked until all peers have
                                                                 received an earlier message */

@@ -10,13 +10,21 @@ typedef struct engine_run {
   const engine_world_t *world;
   const engine_call_t *call;
   engine_bound_t bound;
-  engine_pass_t pass;                                                /* the current pass */
-  const engine_action_t *next[PLAN_LANES_MAX], *end[PLAN_LANES_MAX]; /* the next action and the end,
-                                                                        per lane */
+  engine_pass_t pass;        /* the current pass */
+  engine_cursor_t first;     /* of lane 0; those of the others are in bound.cursors */
   uint32_t messages_arrived; /* messages of the current ENGINE_RECV_REDUCE that have arrived */
   unsigned char *large;      /* [world->size]: state of large messages (large.h); NULL before the
                                 first call that may have any */
   bool can_restart;          /* the next call may begin by engine_run_restart (lane.h) */
 } engine_run_t;
+
+/* The cursor of a lane. Lane 0's, the only one in most plans, is in the run itself. */
+static inline engine_cursor_t *engine_cursor_at(engine_run_t *run, int lane) {
+  return lane == 0 ? &run->first : &run->bound.cursors[lane];
+}
+
+static inline engine_cursor_t engine_cursor_of(const engine_run_t *run, int lane) {
+  return lane == 0 ? run->first : run->bound.cursors[lane];
+}
 
 #endif

@@ -3,7 +3,9 @@
  */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/memory.h"
 #include "base/names.h"
 #include "plan/plan.h"
 
@@ -107,6 +109,17 @@ static coll_status_t check_peer(const location_t *at, int32_t peer) {
   return COLL_OK;
 }
 
+static coll_status_t check_channel(const location_t *at, int32_t peer, int32_t channel) {
+  COLL_TRY(check_peer(at, peer));
+  if (channel < 0 || channel >= PLAN_CHANNELS_MAX) {
+    return refuse(at, "channel %d: channels are 0 to %d", channel, PLAN_CHANNELS_MAX - 1);
+  }
+  if (at->plan->multicast && channel != 0) {
+    return refuse(at, "multicast messages have channel 0, not %d", channel);
+  }
+  return COLL_OK;
+}
+
 static coll_status_t check_signal_peer(const location_t *at, int32_t peer) {
   COLL_TRY(check_peer(at, peer));
   if (at->plan->reach == PLAN_REACH_OWN) return refuse(at, "signals need a reach beyond 'own'");
@@ -135,10 +148,10 @@ static coll_status_t check_step(const location_t *at, const plan_step_t *step) {
       return COLL_OK;
     case PLAN_REDUCE: return check_reduce(at, step);
     case PLAN_SEND:
-      COLL_TRY(check_peer(at, step->send.peer));
+      COLL_TRY(check_channel(at, step->send.peer, step->send.channel));
       return check_own_span(at, &step->send.src, READS);
     case PLAN_RECV:
-      COLL_TRY(check_peer(at, step->recv.peer));
+      COLL_TRY(check_channel(at, step->recv.peer, step->recv.channel));
       return check_own_span(at, &step->recv.dst, WRITES);
     case PLAN_SIGNAL: return check_signal_peer(at, step->signal.peer);
     case PLAN_WAIT: return check_signal_peer(at, step->wait.peer);
@@ -165,7 +178,6 @@ static coll_status_t check_header(const plan_t *plan) {
 
 coll_status_t plan_check_step(const plan_t *plan, int rank, int lane, size_t step) {
   location_t at = {.plan = plan, .rank = rank, .lane = lane, .step = step};
-  if (lane >= plan->lanes) return refuse(&at, "a lane beyond the header's %d", plan->lanes);
   return check_step(&at, &plan->programs[rank].lanes[lane].steps[step]);
 }
 
@@ -216,14 +228,99 @@ static coll_status_t check_signals(const plan_t *plan, int rank, int lane) {
   return COLL_OK;
 }
 
+/* ---- the ends of FIFOs ----------------------------------------------------------------------*/
+
+/* A lane's use of one end of a FIFO. */
+typedef struct fifo_end {
+  bool sends;
+  int32_t peer, channel;
+  int lane;
+  size_t step;
+} fifo_end_t;
+
+static int compare_fifos(const fifo_end_t *a, const fifo_end_t *b) {
+  if (a->sends != b->sends) return a->sends ? 1 : -1;
+  if (a->peer != b->peer) return a->peer < b->peer ? -1 : 1;
+  return (a->channel > b->channel) - (a->channel < b->channel);
+}
+
+static int compare_ends(const void *left, const void *right) {
+  const fifo_end_t *a = left, *b = right;
+  int order = compare_fifos(a, b);
+  if (order != 0) return order;
+  if (a->lane != b->lane) return a->lane < b->lane ? -1 : 1;
+  return a->step < b->step ? -1 : a->step > b->step;
+}
+
+static bool is_message(const plan_step_t *step) {
+  return step->kind == PLAN_SEND || step->kind == PLAN_RECV;
+}
+
+static fifo_end_t end_of(const plan_step_t *step, int lane, size_t index) {
+  bool sends = step->kind == PLAN_SEND;
+  return (fifo_end_t){.sends = sends,
+                      .peer = sends ? step->send.peer : step->recv.peer,
+                      .channel = sends ? step->send.channel : step->recv.channel,
+                      .lane = lane,
+                      .step = index};
+}
+
+/* Number of messages; *plain: each has the channel of its lane's number, so no two lanes meet. */
+static size_t count_messages(const plan_t *plan, int rank, bool *plain) {
+  size_t count = 0;
+  *plain = true;
+  for (int lane = 0; lane < plan->lanes; lane++) {
+    const plan_lane_t *steps = &plan->programs[rank].lanes[lane];
+    for (size_t i = 0; i < steps->count; i++) {
+      if (!is_message(&steps->steps[i])) continue;
+      count++;
+      *plain = *plain && end_of(&steps->steps[i], lane, i).channel == lane;
+    }
+  }
+  return count;
+}
+
+static coll_status_t check_ends(const plan_t *plan, int rank, fifo_end_t ends[], size_t count) {
+  size_t found = 0;
+  for (int lane = 0; lane < plan->lanes; lane++) {
+    const plan_lane_t *steps = &plan->programs[rank].lanes[lane];
+    for (size_t i = 0; i < steps->count; i++) {
+      if (is_message(&steps->steps[i])) ends[found++] = end_of(&steps->steps[i], lane, i);
+    }
+  }
+  qsort(ends, count, sizeof *ends, compare_ends);
+  for (size_t i = 1; i < count; i++) {
+    const fifo_end_t *a = &ends[i - 1], *b = &ends[i];
+    if (a->lane == b->lane || compare_fifos(a, b) != 0) continue;
+    location_t at = {.plan = plan, .rank = rank, .lane = b->lane, .step = b->step};
+    return refuse(&at,
+                  "lane %d %s rank %d on channel %d too: each end of a FIFO belongs to one lane",
+                  a->lane, b->sends ? "sends to" : "receives from", b->peer, b->channel);
+  }
+  return COLL_OK;
+}
+
+/* No two lanes may use the same end of a FIFO: which message each gets would depend on time. */
+static coll_status_t check_fifos(const plan_t *plan, int rank) {
+  bool plain;
+  fifo_end_t *ends = NULL;
+  size_t count = plan->lanes > 1 ? count_messages(plan, rank, &plain) : 0;
+  if (count == 0 || plain) return COLL_OK;
+  COLL_TRY(base_alloc(count, sizeof *ends, "the ends of FIFOs", (void **)&ends));
+  coll_status_t status = check_ends(plan, rank, ends, count);
+  free(ends);
+  return status;
+}
+
 coll_status_t plan_check_program(const plan_t *plan, int rank) {
   COLL_TRY(check_header(plan));
-  for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
+  for (int lane = 0; lane < plan->lanes; lane++) {
     size_t count = plan->programs[rank].lanes[lane].count;
     for (size_t step = 0; step < count; step++) {
       COLL_TRY(plan_check_step(plan, rank, lane, step));
     }
     if (plan->reach != PLAN_REACH_OWN) COLL_TRY(check_signals(plan, rank, lane));
   }
+  COLL_TRY(check_fifos(plan, rank));
   return plan->multicast ? check_rows(plan, rank) : COLL_OK;
 }

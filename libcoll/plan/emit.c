@@ -36,7 +36,7 @@ plan_span_t plan_peer_scratch(int32_t rank, int32_t first, int32_t count) {
 }
 
 static int32_t append(plan_emitter_t *e, int lane, plan_step_t step) {
-  assert(lane >= 0 && lane < PLAN_LANES_MAX);
+  assert(lane >= 0 && lane < e->plan->lanes);
   if (e->status != COLL_OK) return -1;
   plan_lane_t *steps = &e->program->lanes[lane];
   e->status = base_grow((void **)&steps->steps, &steps->capacity, steps->count + 1, sizeof step,
@@ -71,14 +71,28 @@ int32_t plan_emit_reduce(plan_emitter_t *e, int lane, plan_span_t dst, const pla
           .reduce = {.dst = dst, .first_source = (int32_t)first, .source_count = source_count}});
 }
 
-int32_t plan_emit_send(plan_emitter_t *e, int lane, int32_t peer, plan_span_t src) {
+int32_t plan_emit_send_on(plan_emitter_t *e, int lane, int32_t peer, int32_t channel,
+                          plan_span_t src) {
   if (src.count == 0) return -1;
-  return append(e, lane, (plan_step_t){.kind = PLAN_SEND, .send = {.peer = peer, .src = src}});
+  return append(
+      e, lane,
+      (plan_step_t){.kind = PLAN_SEND, .send = {.peer = peer, .channel = channel, .src = src}});
+}
+
+int32_t plan_emit_recv_on(plan_emitter_t *e, int lane, int32_t peer, int32_t channel,
+                          plan_span_t dst) {
+  if (dst.count == 0) return -1;
+  return append(
+      e, lane,
+      (plan_step_t){.kind = PLAN_RECV, .recv = {.peer = peer, .channel = channel, .dst = dst}});
+}
+
+int32_t plan_emit_send(plan_emitter_t *e, int lane, int32_t peer, plan_span_t src) {
+  return plan_emit_send_on(e, lane, peer, lane, src);
 }
 
 int32_t plan_emit_recv(plan_emitter_t *e, int lane, int32_t peer, plan_span_t dst) {
-  if (dst.count == 0) return -1;
-  return append(e, lane, (plan_step_t){.kind = PLAN_RECV, .recv = {.peer = peer, .dst = dst}});
+  return plan_emit_recv_on(e, lane, peer, lane, dst);
 }
 
 int32_t plan_emit_signal(plan_emitter_t *e, int lane, int32_t peer) {

@@ -28,8 +28,13 @@ plan_span_t plan_peer_scratch(int32_t rank, int32_t first, int32_t count);
 int32_t plan_emit_copy(plan_emitter_t *e, int lane, plan_span_t dst, plan_span_t src);
 int32_t plan_emit_reduce(plan_emitter_t *e, int lane, plan_span_t dst, const plan_span_t sources[],
                          int32_t source_count);
+/* Messages of a lane use the channel of the same number; plan_emit_*_on: another channel. */
 int32_t plan_emit_send(plan_emitter_t *e, int lane, int32_t peer, plan_span_t src);
 int32_t plan_emit_recv(plan_emitter_t *e, int lane, int32_t peer, plan_span_t dst);
+int32_t plan_emit_send_on(plan_emitter_t *e, int lane, int32_t peer, int32_t channel,
+                          plan_span_t src);
+int32_t plan_emit_recv_on(plan_emitter_t *e, int lane, int32_t peer, int32_t channel,
+                          plan_span_t dst);
 int32_t plan_emit_signal(plan_emitter_t *e, int lane, int32_t peer);
 int32_t plan_emit_wait(plan_emitter_t *e, int lane, int32_t peer);
 int32_t plan_emit_after(plan_emitter_t *e, int lane, int32_t other_lane, int32_t step);

@@ -31,8 +31,35 @@ coll_status_t plan_create(const plan_shape_t *shape, const char *algorithm, plan
   made->shape = *shape;
   snprintf(made->algorithm, sizeof made->algorithm, "%s", algorithm);
   made->parts = 1;
-  made->lanes = 1;
+  status = plan_set_lanes(made, 1);
+  if (status != COLL_OK) {
+    plan_free(made);
+    return status;
+  }
   *plan = made;
+  return COLL_OK;
+}
+
+static coll_status_t set_lanes(plan_program_t *program, int32_t before, int32_t lanes) {
+  plan_lane_t *made = NULL;
+  COLL_TRY(base_alloc((size_t)lanes, sizeof *made, "a program's lanes", (void **)&made));
+  for (int32_t lane = 0; lane < before && lane < lanes; lane++) made[lane] = program->lanes[lane];
+  for (int32_t lane = lanes; lane < before; lane++) free(program->lanes[lane].steps);
+  free(program->lanes);
+  program->lanes = made;
+  return COLL_OK;
+}
+
+/* Should memory end halfway, each program has at least the smaller number of lanes. */
+coll_status_t plan_set_lanes(plan_t *plan, int32_t lanes) {
+  int32_t before = plan->lanes;
+  assert(lanes >= 1 && lanes <= PLAN_LANES_MAX);
+  if (lanes == before) return COLL_OK;
+  if (lanes < before) plan->lanes = lanes;
+  for (int32_t rank = 0; rank < plan->shape.size; rank++) {
+    COLL_TRY(set_lanes(&plan->programs[rank], before, lanes));
+  }
+  plan->lanes = lanes;
   return COLL_OK;
 }
 
@@ -40,7 +67,8 @@ void plan_free(plan_t *plan) {
   if (plan == NULL) return;
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
     plan_program_t *program = &plan->programs[rank];
-    for (int lane = 0; lane < PLAN_LANES_MAX; lane++) free(program->lanes[lane].steps);
+    for (int lane = 0; lane < plan->lanes; lane++) free(program->lanes[lane].steps);
+    free(program->lanes);
     free(program->sources);
   }
   free(plan->programs);
@@ -109,8 +137,12 @@ static bool steps_equal(const plan_program_t *of_a, const plan_step_t *a,
       return spans_equal(&a->copy.dst, &b->copy.dst) && spans_equal(&a->copy.src, &b->copy.src);
     case PLAN_REDUCE:
       return spans_equal(&a->reduce.dst, &b->reduce.dst) && sources_equal(of_a, a, of_b, b);
-    case PLAN_SEND: return a->send.peer == b->send.peer && spans_equal(&a->send.src, &b->send.src);
-    case PLAN_RECV: return a->recv.peer == b->recv.peer && spans_equal(&a->recv.dst, &b->recv.dst);
+    case PLAN_SEND:
+      return a->send.peer == b->send.peer && a->send.channel == b->send.channel &&
+             spans_equal(&a->send.src, &b->send.src);
+    case PLAN_RECV:
+      return a->recv.peer == b->recv.peer && a->recv.channel == b->recv.channel &&
+             spans_equal(&a->recv.dst, &b->recv.dst);
     case PLAN_SIGNAL: return a->signal.peer == b->signal.peer;
     case PLAN_WAIT: return a->wait.peer == b->wait.peer;
     case PLAN_AFTER: return a->after.lane == b->after.lane && a->after.step == b->after.step;
@@ -119,8 +151,8 @@ static bool steps_equal(const plan_program_t *of_a, const plan_step_t *a,
   return false;
 }
 
-static bool programs_equal(const plan_program_t *a, const plan_program_t *b) {
-  for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
+static bool programs_equal(int32_t lanes, const plan_program_t *a, const plan_program_t *b) {
+  for (int lane = 0; lane < lanes; lane++) {
     if (a->lanes[lane].count != b->lanes[lane].count) return false;
     for (size_t i = 0; i < a->lanes[lane].count; i++) {
       if (!steps_equal(a, &a->lanes[lane].steps[i], b, &b->lanes[lane].steps[i])) return false;
@@ -138,7 +170,7 @@ bool plan_equal(const plan_t *a, const plan_t *b) {
     return false;
   }
   for (int32_t rank = 0; rank < a->shape.size; rank++) {
-    if (!programs_equal(&a->programs[rank], &b->programs[rank])) return false;
+    if (!programs_equal(a->lanes, &a->programs[rank], &b->programs[rank])) return false;
   }
   return true;
 }

@@ -30,8 +30,9 @@
 #include "base/status.h"
 #include "topo/layout.h"
 
-#define PLAN_LANES_MAX 2
-#define PLAN_DEPTH_MAX 4 /* FIFO slots that every transport provides per channel */
+#define PLAN_LANES_MAX 128
+#define PLAN_CHANNELS_MAX 128
+#define PLAN_DEPTH_MAX 128
 /* Signals that a lane may send one peer in a plan, and that every transport buffers per channel. So
  * no signal waits for buffer space forever. Ranks form a Kahn network: whether they all terminate
  * does not depend on the schedule. (A FIFO of bounded depth is two channels of such a network: one
@@ -61,7 +62,7 @@ typedef enum plan_step_kind {
   PLAN_REDUCE, /* dst = the canonical expression over src_0 … src_k, rounded to the dtype once at
                   the end; one pass; dst may equal one of the sources */
   PLAN_SEND,   /* sends src to peer; complete when src may be overwritten */
-  PLAN_RECV,   /* receives the next message of (peer, this rank, this lane) into dst */
+  PLAN_RECV,   /* receives the next message of (peer, this rank, channel) into dst */
   PLAN_SIGNAL, /* release: what this lane has done so far is visible after the peer's matching
                   wait */
   PLAN_WAIT,   /* acquire: waits for the next signal of (peer, this rank, this lane) */
@@ -69,8 +70,10 @@ typedef enum plan_step_kind {
   PLAN_STEP_KIND_COUNT
 } plan_step_kind_t;
 
-/* Messages and signals are two separate FIFOs per (source rank, destination rank, lane): the n-th
- * send matches the n-th recv of that lane, the n-th signal the n-th wait. */
+/* Messages are in one FIFO per (source rank, destination rank, channel): the n-th send matches the
+ * n-th recv. Each end of a FIFO belongs to one lane, not necessarily of the same number. Signals
+ * are in one FIFO per (source rank, destination rank, lane): the n-th signal matches the n-th wait.
+ */
 typedef struct plan_step {
   plan_step_kind_t kind;
   union {
@@ -82,11 +85,11 @@ typedef struct plan_step {
       int32_t first_source, source_count; /* >= 1 entries of the program's sources[] */
     } reduce;
     struct {
-      int32_t peer;
+      int32_t peer, channel;
       plan_span_t src; /* this rank's own */
     } send;
     struct {
-      int32_t peer;
+      int32_t peer, channel;
       plan_span_t dst; /* this rank's own */
     } recv;
     struct {
@@ -108,7 +111,7 @@ typedef struct plan_lane {
  * peers observe: ranks that call in place and ranks that do not can take part in the same call. */
 typedef struct plan_program {
   bool in_place;
-  plan_lane_t lanes[PLAN_LANES_MAX];
+  plan_lane_t *lanes; /* [plan->lanes]; made by plan_set_lanes */
   plan_span_t *sources;
   size_t source_count, source_capacity;
 } plan_program_t;
@@ -157,7 +160,7 @@ typedef struct plan {
   char algorithm[PLAN_NAME_BYTES];
   int32_t parts;          /* chunks per block, >= 1 */
   int32_t scratch_chunks; /* per rank */
-  int32_t lanes;          /* 1..PLAN_LANES_MAX */
+  int32_t lanes;          /* 1..PLAN_LANES_MAX; changed by plan_set_lanes */
   int32_t depth;          /* FIFO depth that the plan needs in order not to deadlock,
                              0..PLAN_DEPTH_MAX */
   int32_t message_chunks; /* largest message, in chunks; 0 without messages */
@@ -169,8 +172,13 @@ typedef struct plan {
   plan_program_t *programs; /* [shape.size]; programs that were not built are empty */
 } plan_t;
 
-/* Creates an empty plan with space for every program. Owned by the caller until plan_free. */
+/* Creates an empty plan of one lane with space for every program. Owned by the caller until
+ * plan_free. */
 coll_status_t plan_create(const plan_shape_t *shape, const char *algorithm, plan_t **plan);
+
+/* Changes the number of lanes (1..PLAN_LANES_MAX) of every program. The steps of lanes that remain
+ * are kept, those of others are freed. */
+coll_status_t plan_set_lanes(plan_t *plan, int32_t lanes);
 void plan_free(plan_t *plan);
 
 /* How many blocks a rank has of a buffer. */
@@ -240,10 +248,11 @@ size_t plan_part_offset(size_t count, int32_t parts, int32_t part, size_t grain)
 int32_t plan_alias(const plan_t *plan, int rank, int32_t chunk);
 
 /* Checks the structure of one rank's program: spans in bounds, on legal ranks and in the rank's
- * mapping domain, chunk numbers congruent, peers, lanes, depth, reach and message sizes within the
- * header's values, and at most PLAN_SIGNALS_MAX signals of a lane to a peer. Runs after every
- * builder and importer. COLL_ERROR_INVALID names rank, lane, step and the error. It proves nothing
- * about the result: the verifier does. */
+ * mapping domain, chunk numbers congruent, peers, channels, lanes, depth, reach and message sizes
+ * within the header's values and limits, each end of a FIFO in one lane, and at most
+ * PLAN_SIGNALS_MAX signals of a lane to a peer. Runs after every builder and importer.
+ * COLL_ERROR_INVALID names rank, lane, step and the error. It proves nothing about the result: the
+ * verifier does. */
 coll_status_t plan_check_program(const plan_t *plan, int rank);
 
 /* Checks one step of a plan whose header is valid. */

@@ -19,7 +19,13 @@ static void write_reduce(const plan_program_t *program, int rank, const plan_ste
   }
 }
 
-void plan_text_write_step(const plan_t *plan, int rank, const plan_step_t *step, FILE *out) {
+static void write_peer(int32_t peer, int32_t channel, int lane, FILE *out) {
+  fprintf(out, "%d", peer);
+  if (channel != lane) fprintf(out, ":%d", channel);
+}
+
+void plan_text_write_step(const plan_t *plan, int rank, int lane, const plan_step_t *step,
+                          FILE *out) {
   fprintf(out, "%s ", plan_step_kind_name(step->kind));
   switch (step->kind) {
     case PLAN_COPY:
@@ -29,11 +35,13 @@ void plan_text_write_step(const plan_t *plan, int rank, const plan_step_t *step,
       break;
     case PLAN_REDUCE: write_reduce(&plan->programs[rank], rank, step, out); break;
     case PLAN_SEND:
-      fprintf(out, "%d <- ", step->send.peer);
+      write_peer(step->send.peer, step->send.channel, lane, out);
+      fputs(" <- ", out);
       write_span(&step->send.src, rank, out);
       break;
     case PLAN_RECV:
-      fprintf(out, "%d -> ", step->recv.peer);
+      write_peer(step->recv.peer, step->recv.channel, lane, out);
+      fputs(" -> ", out);
       write_span(&step->recv.dst, rank, out);
       break;
     case PLAN_SIGNAL: fprintf(out, "%d", step->signal.peer); break;
@@ -60,7 +68,7 @@ static void write_program(const plan_t *plan, int rank, FILE *out) {
     if (plan->lanes > 1) fprintf(out, "lane %d\n", lane);
     for (size_t i = 0; i < program->lanes[lane].count; i++) {
       fputs("  ", out);
-      plan_text_write_step(plan, rank, &program->lanes[lane].steps[i], out);
+      plan_text_write_step(plan, rank, lane, &program->lanes[lane].steps[i], out);
       fputc('\n', out);
     }
   }

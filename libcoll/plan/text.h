@@ -18,7 +18,7 @@
  *       copy output[0+2] <- input[0+2]              # chunks 0 and 1
  *       reduce output[0+1] <- input[0+1], 1.input[0+1]  # 1.: rank 1's memory
  *       send 1 <- output[1+1]
- *       recv 1 -> scratch[0+1]
+ *       recv 1:5 -> scratch[0+1]  # on channel 5; default: the channel of the lane's number
  *       signal 1
  *       wait 1
  *       after 1:4              # step 4 of lane 1, counted from 0
@@ -43,8 +43,9 @@
 coll_status_t plan_text_write(const plan_t *plan, FILE *out);
 coll_status_t plan_text_write_rank(const plan_t *plan, int rank, FILE *out);
 
-/* Writes one step as its line, without indentation or newline. */
-void plan_text_write_step(const plan_t *plan, int rank, const plan_step_t *step, FILE *out);
+/* Writes one step of the lane as its line, without indentation or newline. */
+void plan_text_write_step(const plan_t *plan, int rank, int lane, const plan_step_t *step,
+                          FILE *out);
 
 /* Reads a plan and checks it by plan_check_program. COLL_ERROR_INVALID states `file_name:line:`,
  * what was found and what was expected. Memory use is bounded by a constant and the length of the

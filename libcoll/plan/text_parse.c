@@ -272,9 +272,13 @@ static coll_status_t make_plan(reader_t *reader) {
       .collective = reader->collective, .size = values[FIELD_RANKS], .root = values[FIELD_ROOT]};
   plan_t *plan = NULL;
   COLL_TRY(plan_create(&shape, reader->algorithm, &plan));
+  coll_status_t status = plan_set_lanes(plan, values[FIELD_LANES]);
+  if (status != COLL_OK) {
+    plan_free(plan);
+    return status;
+  }
   plan->parts = values[FIELD_PARTS];
   plan->scratch_chunks = values[FIELD_SCRATCH];
-  plan->lanes = values[FIELD_LANES];
   plan->depth = values[FIELD_DEPTH];
   plan->message_chunks = values[FIELD_MESSAGE];
   plan->multicast = values[FIELD_MULTICAST] != 0;
@@ -315,6 +319,14 @@ static coll_status_t take_peer(reader_t *reader, int32_t *peer) {
   return take_number(reader, "a rank", 0, reader->plan->shape.size - 1, peer);
 }
 
+/* "1", or "1:5" for channel 5. */
+static coll_status_t take_channel(reader_t *reader, int32_t *peer, int32_t *channel) {
+  COLL_TRY(take_peer(reader, peer));
+  *channel = reader->lane;
+  if (!accept(reader, ":")) return COLL_OK;
+  return take_number(reader, "a channel", 0, PLAN_CHANNELS_MAX - 1, channel);
+}
+
 static coll_status_t take_sources(reader_t *reader, plan_step_t *step) {
   plan_program_t *program = &reader->plan->programs[reader->rank];
   step->reduce.first_source = (int32_t)program->source_count;
@@ -339,11 +351,11 @@ static coll_status_t take_operands(reader_t *reader, plan_step_t *step) {
       COLL_TRY(expect(reader, "<-"));
       return take_sources(reader, step);
     case PLAN_SEND:
-      COLL_TRY(take_peer(reader, &step->send.peer));
+      COLL_TRY(take_channel(reader, &step->send.peer, &step->send.channel));
       COLL_TRY(expect(reader, "<-"));
       return take_span(reader, &step->send.src);
     case PLAN_RECV:
-      COLL_TRY(take_peer(reader, &step->recv.peer));
+      COLL_TRY(take_channel(reader, &step->recv.peer, &step->recv.channel));
       COLL_TRY(expect(reader, "->"));
       return take_span(reader, &step->recv.dst);
     case PLAN_SIGNAL: return take_peer(reader, &step->signal.peer);
@@ -394,7 +406,7 @@ static coll_status_t read_step(reader_t *reader, const char *word) {
 static coll_status_t check_rank(reader_t *reader) {
   if (reader->rank < 0) return COLL_OK;
   const plan_program_t *program = &reader->plan->programs[reader->rank];
-  for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
+  for (int lane = 0; lane < reader->plan->lanes; lane++) {
     for (size_t step = 0; step < program->lanes[lane].count; step++) {
       if (plan_check_step(reader->plan, reader->rank, lane, step) == COLL_OK) continue;
       reader->number = reader->lines[lane].numbers[step];

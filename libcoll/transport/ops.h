@@ -29,9 +29,19 @@
 #include "flight/recorder.h"
 #include "plan/plan.h"
 
-/* FIFOs per ordered pair of ranks: one per lane of a plan, and one for coll_send and coll_recv. */
-#define TRANSPORT_CHANNELS (PLAN_LANES_MAX + 1)
-#define TRANSPORT_CHANNEL_P2P PLAN_LANES_MAX
+/* FIFOs per ordered pair of ranks that exist from the start: the first channels of plans, and one
+ * for coll_send and coll_recv. The others, up to TRANSPORT_CHANNELS_MAX in all, are made by the
+ * first call of `port` for them. */
+#define TRANSPORT_CHANNELS 3
+#define TRANSPORT_CHANNEL_P2P 2
+#define TRANSPORT_CHANNELS_MAX (PLAN_CHANNELS_MAX + 1)
+
+/* The transport's channel for a channel of a plan. */
+static inline int transport_channel_of(int plan_channel) {
+  return plan_channel < TRANSPORT_CHANNEL_P2P ? plan_channel : plan_channel + 1;
+}
+
+#define TRANSPORT_DEPTH 4 /* messages that every FIFO holds at least */
 
 /* Minimum capacity of the P2P channel while the receiver takes nothing; coll.h promises it. */
 #define TRANSPORT_P2P_MESSAGES 64
@@ -86,12 +96,12 @@ typedef struct transport_ops {
   /* ==== required ==============================================================================*/
 
   /* Returns the port to the peer on the channel, the same pointer in every call; NULL if the
-   * transport does not reach that peer. */
+   * transport does not reach that peer or cannot make the channel. */
   transport_port_t *(*port)(transport_t *t, int peer, int channel);
 
   /* Appends one message of head->bytes <= slot_bytes to the FIFO to the peer. *done: the bytes are
    * copied and the caller may reuse the buffer. Not *done: the FIFO is full and is unchanged. The
-   * FIFO holds at least PLAN_DEPTH_MAX messages. data may be NULL if head->bytes is 0. */
+   * FIFO holds at least TRANSPORT_DEPTH messages. data may be NULL if head->bytes is 0. */
   coll_status_t (*send)(transport_port_t *port, const void *data, const transport_head_t *head,
                         bool *done);
 
@@ -157,7 +167,7 @@ typedef struct transport_ops {
   coll_status_t (*take)(transport_port_t *port);
 
   /* Multicast: one message that all peers read, in a FIFO of its own per sender with room for at
-   * least PLAN_DEPTH_MAX. mcast_send copies the data as send does; not *done: a peer has no room.
+   * least TRANSPORT_DEPTH. mcast_send copies the data as send does; not *done: a peer has no room.
    * mcast_peek and mcast_take are peek and take for the sender `peer`. Called only if
    * transport_t.mcast_bytes > 0. [COLL_ERROR_UNSUPPORTED] */
   coll_status_t (*mcast_send)(transport_t *t, const void *data, const transport_head_t *head,

@@ -238,11 +238,13 @@ static size_t number_of(const walk_t *walk, size_t lane, size_t done) {
   return done / steps * walk->count + walk->first[lane] + done % steps;
 }
 
-static size_t channel_of(const walk_t *walk, int32_t source, int32_t destination, size_t lane,
+/* number: a message's channel, which in builders' plans is below the number of lanes, or a signal's
+ * lane. */
+static size_t channel_of(const walk_t *walk, int32_t source, int32_t destination, size_t number,
                          bool is_signal) {
   size_t ranks = (size_t)walk->plan->shape.size, lanes = (size_t)walk->plan->lanes;
   size_t pair = (size_t)source * ranks + (size_t)destination;
-  return (pair * lanes + lane % lanes) * 2 + (size_t)is_signal;
+  return (pair * lanes + number % lanes) * 2 + (size_t)is_signal;
 }
 
 static void push(walk_t *walk, size_t channel, size_t number) {
@@ -276,7 +278,9 @@ static bool take_input(walk_t *walk, size_t lane, const plan_step_t *step, size_
                        chain_t *chain) {
   int32_t rank = (int32_t)(lane / (size_t)walk->plan->lanes);
   switch (step->kind) {
-    case PLAN_RECV: return take(walk, channel_of(walk, step->recv.peer, rank, lane, false), chain);
+    case PLAN_RECV:
+      return take(walk, channel_of(walk, step->recv.peer, rank, (size_t)step->recv.channel, false),
+                  chain);
     case PLAN_WAIT: return take(walk, channel_of(walk, step->wait.peer, rank, lane, true), chain);
     case PLAN_AFTER: {
       size_t other = (size_t)(rank * walk->plan->lanes + step->after.lane);
@@ -339,7 +343,7 @@ static bool try_step(walk_t *walk, size_t lane) {
   size_t number = number_of(walk, lane, done);
   walk->ends[number] = chain;
   if (step->kind == PLAN_SEND) {
-    push(walk, channel_of(walk, rank, step->send.peer, lane, false), number);
+    push(walk, channel_of(walk, rank, step->send.peer, (size_t)step->send.channel, false), number);
   } else if (step->kind == PLAN_SIGNAL) {
     push(walk, channel_of(walk, rank, step->signal.peer, lane, true), number);
   }

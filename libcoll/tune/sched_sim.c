@@ -7,27 +7,32 @@
 #include "tune/sched_sim.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 
-#define WARMUPS 2 /* calls until the schedule is periodic */
+#define WARMUPS 2   /* calls until the schedule is periodic */
+#define SIM_DEPTH 4 /* messages per FIFO: what transports provide */
 
 typedef struct sim_rank {
-  int call;                    /* current call, from 0 */
-  size_t next[PLAN_LANES_MAX]; /* step */
+  int call;     /* current call, from 0 */
+  size_t *next; /* [lanes]: step */
 } sim_rank_t;
 
 typedef struct sched_sim {
   plan_t *plans[TUNE_EXECUTORS_MAX]; /* plan of each executor rank, used by calls in rotation */
   int executors, cores;
+  int32_t lanes;     /* of the plans */
   sim_rank_t *ranks; /* [ranks] */
   int64_t *pending;  /* per channel: messages or signals that were sent and not yet received */
 } sched_sim_t;
 
-static int64_t *channel_of(const sched_sim_t *sim, int32_t source, int32_t destination, int lane,
-                           bool is_signal) {
+/* number: a message's channel, which in builders' plans is below the number of lanes, or a signal's
+ * lane. */
+static int64_t *channel_of(const sched_sim_t *sim, int32_t source, int32_t destination,
+                           int32_t number, bool is_signal) {
   int32_t size = sim->plans[0]->shape.size;
-  return &sim->pending[((source * size + destination) * PLAN_LANES_MAX + lane) * 2 + is_signal];
+  return &sim->pending[((source * size + destination) * sim->lanes + number) * 2 + is_signal];
 }
 
 static bool take(int64_t *channel) {
@@ -40,13 +45,13 @@ static bool do_step(const sched_sim_t *sim, int32_t rank, int lane, const plan_s
   const sim_rank_t *rank_state = &sim->ranks[rank];
   switch (step->kind) {
     case PLAN_SEND: {
-      int64_t *channel = channel_of(sim, rank, step->send.peer, lane, false);
-      if (*channel == PLAN_DEPTH_MAX) return false;
+      int64_t *channel = channel_of(sim, rank, step->send.peer, step->send.channel, false);
+      if (*channel == SIM_DEPTH) return false;
       ++*channel;
       return true;
     }
     case PLAN_SIGNAL: ++*channel_of(sim, rank, step->signal.peer, lane, true); return true;
-    case PLAN_RECV: return take(channel_of(sim, step->recv.peer, rank, lane, false));
+    case PLAN_RECV: return take(channel_of(sim, step->recv.peer, rank, step->recv.channel, false));
     case PLAN_WAIT: return take(channel_of(sim, step->wait.peer, rank, lane, true));
     case PLAN_AFTER: return rank_state->next[step->after.lane] > (size_t)step->after.step;
     default: return true;
@@ -100,7 +105,8 @@ static bool run_rank(const sched_sim_t *sim, int32_t rank, int calls) {
   while (rank_state->call < calls && ended) {
     moved = advance(sim, rank, &ended) || ended || moved;
     if (!ended) break;
-    *rank_state = (sim_rank_t){.call = rank_state->call + 1};
+    rank_state->call++;
+    memset(rank_state->next, 0, (size_t)sim->lanes * sizeof *rank_state->next);
   }
   return moved;
 }
@@ -175,13 +181,18 @@ static coll_status_t switches_of(const sched_sim_t *sim, core_t cores[], int cal
 
 /* Simulates from the initial state, in which all ranks are at the first call. */
 static coll_status_t simulate(sched_sim_t *sim, int calls, int64_t *switches) {
+  static const char what[] = "a scheduling simulation";
   core_t *cores = NULL;
-  size_t size = (size_t)sim->plans[0]->shape.size;
-  coll_status_t status =
-      base_alloc(size, sizeof *sim->ranks, "a scheduling simulation", (void **)&sim->ranks);
+  size_t *next = NULL;
+  size_t size = (size_t)sim->plans[0]->shape.size, lanes = (size_t)sim->lanes;
+  coll_status_t status = base_alloc(size, sizeof *sim->ranks, what, (void **)&sim->ranks);
+  if (status == COLL_OK) status = base_alloc(size * lanes, sizeof *next, what, (void **)&next);
+  for (size_t rank = 0; status == COLL_OK && rank < size; rank++) {
+    sim->ranks[rank].next = next + rank * lanes;
+  }
   if (status == COLL_OK) {
-    status = base_alloc(size * size * PLAN_LANES_MAX * 2, sizeof *sim->pending,
-                        "a scheduling simulation", (void **)&sim->pending);
+    status =
+        base_alloc(size * size * lanes * 2, sizeof *sim->pending, what, (void **)&sim->pending);
   }
   if (status == COLL_OK) {
     status =
@@ -189,6 +200,7 @@ static coll_status_t simulate(sched_sim_t *sim, int calls, int64_t *switches) {
   }
   if (status == COLL_OK) status = switches_of(sim, cores, calls, switches);
   free(cores);
+  free(next);
   free(sim->pending);
   free(sim->ranks);
   sim->pending = NULL; /* simulate() is called again */
@@ -197,9 +209,9 @@ static coll_status_t simulate(sched_sim_t *sim, int calls, int64_t *switches) {
 }
 
 /* The number of chunks that a program loads and stores. */
-static int64_t work_of(const plan_program_t *program) {
+static int64_t work_of(const plan_program_t *program, int32_t lanes) {
   int64_t work = 0;
-  for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
+  for (int lane = 0; lane < lanes; lane++) {
     for (size_t i = 0; i < program->lanes[lane].count; i++) {
       const plan_step_t *step = &program->lanes[lane].steps[i];
       if (step->kind == PLAN_COPY) work += 2 * step->copy.dst.count;
@@ -216,7 +228,7 @@ static int64_t work_of(const plan_program_t *program) {
 static bool is_uneven(const plan_t *plan) {
   int64_t max = 0, sum = 0;
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
-    int64_t work = work_of(&plan->programs[rank]);
+    int64_t work = work_of(&plan->programs[rank], plan->lanes);
     sum += work;
     if (work > max) max = work;
   }
@@ -286,6 +298,7 @@ coll_status_t tune_sched_sim(tune_profile_t *profile, int size, int cores) {
                           .layout = profile->layout};
     status = algo_build(profile->algo, &shape, ALGO_ALL_RANKS, false, &sim.plans[executor]);
   }
+  if (status == COLL_OK) sim.lanes = sim.plans[0]->lanes;
   /* The first and the last calls differ from the others, so the result is the difference of two
    * simulations. */
   if (status == COLL_OK) status = simulate(&sim, WARMUPS, &before);

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 
 #define TABLE_MIN 256 /* a power of two */
+#define NUMBERS (PLAN_CHANNELS_MAX > PLAN_LANES_MAX ? PLAN_CHANNELS_MAX : PLAN_LANES_MAX)
 
 coll_status_t verify_channels_create(verify_channels_t *channels) {
   *channels = (verify_channels_t){.size = TABLE_MIN};
@@ -22,9 +23,9 @@ void verify_channels_free(verify_channels_t *channels) {
 }
 
 /* Never 0. */
-static uint64_t key_of(bool signal, int32_t source, int32_t destination, int32_t lane) {
+static uint64_t key_of(bool signal, int32_t source, int32_t destination, int32_t number) {
   uint64_t pair = (uint64_t)source * PLAN_RANKS_MAX + (uint64_t)destination;
-  return 1 + (pair * PLAN_LANES_MAX + (uint64_t)lane) * 2 + (signal ? 1 : 0);
+  return 1 + (pair * NUMBERS + (uint64_t)number) * 2 + (signal ? 1 : 0);
 }
 
 static verify_channel_t *slot_of(verify_channel_t *table, size_t size, uint64_t key) {
@@ -50,12 +51,13 @@ static coll_status_t keep_sparse(verify_channels_t *channels) {
 }
 
 coll_status_t verify_channel_find(verify_channels_t *channels, bool signal, int32_t source,
-                                  int32_t destination, int32_t lane, verify_channel_t **channel) {
+                                  int32_t destination, int32_t number, verify_channel_t **channel) {
   COLL_TRY(keep_sparse(channels));
-  uint64_t key = key_of(signal, source, destination, lane);
+  uint64_t key = key_of(signal, source, destination, number);
   verify_channel_t *slot = slot_of(channels->table, channels->size, key);
   if (slot->key == 0) {
     slot->key = key;
+    slot->source_lane = slot->destination_lane = -1;
     channels->used++;
   }
   *channel = slot;

@@ -1,6 +1,7 @@
 /*
- * The FIFOs: one of messages and one of signals per (source rank, destination rank, lane), created
- * at first use. A message carries the values that were sent and the sender's vector clock.
+ * The FIFOs: one of messages per (source rank, destination rank, channel) and one of signals per
+ * (source rank, destination rank, lane), created at first use. A message carries the values that
+ * were sent and the sender's vector clock.
  */
 #ifndef VERIFY_CHANNELS_H
 #define VERIFY_CHANNELS_H
@@ -22,6 +23,7 @@ typedef struct verify_channel {
   uint64_t key; /* 0: an unused slot */
   verify_message_t *head, *tail;
   size_t pushed, popped;
+  int32_t source_lane, destination_lane; /* that use its ends; -1: not known yet */
 } verify_channel_t;
 
 typedef struct verify_channels {
@@ -32,10 +34,11 @@ typedef struct verify_channels {
 coll_status_t verify_channels_create(verify_channels_t *channels);
 void verify_channels_free(verify_channels_t *channels);
 
-/* The channel of messages (or signals) from `source` to `destination` on `lane`. The pointer is
+/* The FIFO of messages on channel `number` (or of signals of lane `number`) from `source` to
+ * `destination`. The pointer is
  * valid until the next call. */
 coll_status_t verify_channel_find(verify_channels_t *channels, bool signal, int32_t source,
-                                  int32_t destination, int32_t lane, verify_channel_t **channel);
+                                  int32_t destination, int32_t number, verify_channel_t **channel);
 
 /* Appends a message of `count` values, which the caller fills in. */
 coll_status_t verify_channel_push(verify_channel_t *channel, int32_t count,

@@ -119,11 +119,12 @@ static coll_status_t run_send(verify_run_t *run, verify_lane_t *lane, const plan
     COLL_TRY(row_has_room(run, lane, done));
     if (!*done) return COLL_OK;
   }
-  COLL_TRY(
-      verify_channel_find(&run->channels, false, lane->at.rank, peer, lane->at.lane, &channel));
+  COLL_TRY(verify_channel_find(&run->channels, false, lane->at.rank, peer, step->send.channel,
+                               &channel));
+  channel->source_lane = lane->at.lane;
   if (!lane->is_pushed && channel->pushed - channel->popped < room) {
     COLL_TRY(push_span(run, lane, channel, &step->send.src));
-    verify_run_wake(run, peer, lane->at.lane);
+    if (channel->destination_lane >= 0) verify_run_wake(run, peer, channel->destination_lane);
     lane->is_pushed = true;
   }
   *done = lane->is_pushed && channel->pushed - channel->popped <= depth;
@@ -161,19 +162,20 @@ static coll_status_t take(verify_run_t *run, verify_lane_t *lane, verify_message
   return COLL_OK;
 }
 
-/* Runs a recv into `dst` or, if NULL, a wait. */
-static coll_status_t run_take(verify_run_t *run, verify_lane_t *lane, int32_t peer,
+/* Runs a recv into `dst` or, if NULL, a wait. number: the channel or, of a wait, the lane. */
+static coll_status_t run_take(verify_run_t *run, verify_lane_t *lane, int32_t peer, int32_t number,
                               const plan_span_t *dst, bool *done) {
   verify_channel_t *channel = NULL;
-  COLL_TRY(verify_channel_find(&run->channels, dst == NULL, peer, lane->at.rank, lane->at.lane,
-                               &channel));
+  COLL_TRY(verify_channel_find(&run->channels, dst == NULL, peer, lane->at.rank, number, &channel));
+  channel->destination_lane = lane->at.lane;
   *done = channel->head != NULL;
   if (!*done) return COLL_OK;
+  int32_t sender = channel->source_lane;
   verify_message_t *message = verify_channel_pop(channel);
   coll_status_t status = take(run, lane, message, dst);
   verify_view_drop(&run->clocks, &message->view);
   free(message);
-  if (dst != NULL) verify_run_wake(run, peer, lane->at.lane);
+  if (dst != NULL) verify_run_wake(run, peer, sender);
   return status;
 }
 
@@ -219,9 +221,10 @@ coll_status_t verify_step_run(verify_run_t *run, verify_lane_t *lane, bool *done
     case PLAN_COPY: return run_copy(run, lane, step);
     case PLAN_REDUCE: return run_reduce(run, lane, step);
     case PLAN_SEND: return run_send(run, lane, step, done);
-    case PLAN_RECV: return run_take(run, lane, step->recv.peer, &step->recv.dst, done);
+    case PLAN_RECV:
+      return run_take(run, lane, step->recv.peer, step->recv.channel, &step->recv.dst, done);
     case PLAN_SIGNAL: return run_signal(run, lane, step->signal.peer);
-    case PLAN_WAIT: return run_take(run, lane, step->wait.peer, NULL, done);
+    case PLAN_WAIT: return run_take(run, lane, step->wait.peer, lane->at.lane, NULL, done);
     case PLAN_AFTER: return run_after(run, lane, step, done);
     case PLAN_STEP_KIND_COUNT: break;
   }

@@ -112,8 +112,9 @@ static int fused_receives(const plan_step_t *last, plan_reach_t reach) {
        .reduce = {.dst = chunk(PLAN_OUTPUT, 0), .first_source = 0, .source_count = 2}},
       *last};
   plan_span_t sources[] = {chunk(PLAN_INPUT, 0), chunk(PLAN_SCRATCH, 0)};
-  plan_program_t program = {
-      .lanes = {{.steps = steps, .count = 3}}, .sources = sources, .source_count = 2};
+  plan_program_t program = {.lanes = (plan_lane_t[]){{.steps = steps, .count = 3}},
+                            .sources = sources,
+                            .source_count = 2};
   plan_t plan = {.shape = {COLL_ALLREDUCE, SIZE, 0}, .parts = 1, .lanes = 1, .reach = reach};
   plan.message_chunks = plan.scratch_chunks = 1;
   fixture_t fixture;
@@ -140,7 +141,7 @@ Test(bind, does_not_fuse_a_receive_that_is_read_again) {
 static engine_action_t receive_of(size_t in_pass, size_t in_call, plan_step_t next, bool peeks) {
   plan_step_t steps[] = {{.kind = PLAN_RECV, .recv = {.peer = 1, .dst = chunk(PLAN_OUTPUT, 0)}},
                          next};
-  plan_program_t program = {.lanes = {{.steps = steps, .count = 2}}};
+  plan_program_t program = {.lanes = (plan_lane_t[]){{.steps = steps, .count = 2}}};
   plan_t plan = {
       .shape = {COLL_BROADCAST, SIZE, 1}, .parts = 1, .lanes = 1, .reach = PLAN_REACH_OWN};
   fixture_t fixture;
@@ -190,7 +191,7 @@ static bool fences_before(plan_step_t notifies, plan_reach_t reach, size_t in_pa
   plan_step_t steps[] = {
       {.kind = PLAN_COPY, .copy = {.dst = chunk(PLAN_OUTPUT, 0), .src = chunk(PLAN_INPUT, 0)}},
       notifies};
-  plan_program_t program = {.lanes = {{.steps = steps, .count = 2}}};
+  plan_program_t program = {.lanes = (plan_lane_t[]){{.steps = steps, .count = 2}}};
   plan_t plan = {.shape = {COLL_BROADCAST, SIZE, 0}, .parts = 1, .lanes = 1, .reach = reach};
   fixture_t fixture;
   set_fixture(&fixture, 100, true);

@@ -53,8 +53,9 @@ static void run_from(plan_step_t first, bool back, plan_reach_t reach) {
                          {.kind = PLAN_COPY, .copy = {.dst = out, .src = temporary}},
                          {.kind = PLAN_COPY, .copy = {.dst = temporary, .src = out}}};
   plan_span_t source = in;
-  plan_program_t program = {
-      .lanes = {{.steps = steps, .count = back ? 3 : 2}}, .sources = &source, .source_count = 1};
+  plan_program_t program = {.lanes = (plan_lane_t[]){{.steps = steps, .count = back ? 3 : 2}},
+                            .sources = &source,
+                            .source_count = 1};
   plan_t plan = {
       .shape = {COLL_ALLREDUCE, 1, 0}, .reach = reach, .parts = 1, .lanes = 1, .scratch_chunks = 1};
   engine_call_t call = {

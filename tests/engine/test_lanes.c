@@ -20,7 +20,8 @@ Test(lanes, wait_for_each_other) {
   plan_step_t first[] = {{.kind = PLAN_AFTER, .after = {.lane = 1, .step = 0}},
                          copy(PLAN_OUTPUT, PLAN_SCRATCH)};
   plan_step_t second[] = {copy(PLAN_SCRATCH, PLAN_INPUT)};
-  plan_program_t program = {.lanes = {{.steps = first, .count = 2}, {.steps = second, .count = 1}}};
+  plan_program_t program = {
+      .lanes = (plan_lane_t[]){{.steps = first, .count = 2}, {.steps = second, .count = 1}}};
   plan_t plan = {.shape = {COLL_ALLREDUCE, 1, 0}, .parts = 1, .lanes = 2, .scratch_chunks = 1};
   char input[COUNT], output[COUNT] = {0};
   engine_call_t call = {
@@ -36,12 +37,15 @@ Test(lanes, wait_for_each_other) {
 /* Rank 0 sends its two chunks over two lanes; rank 1 receives the second one first. */
 Test(lanes, have_fifos_of_their_own) {
   plan_step_t steps[2][2], late[2];
-  plan_program_t programs[2] = {{0}};
+  plan_lane_t lanes[2][2] = {{{0}}};
+  plan_program_t programs[2] = {{.lanes = lanes[0]}, {.lanes = lanes[1]}};
   plan_t plan = {
       .shape = {COLL_BROADCAST, 2, 0}, .parts = 2, .lanes = 2, .depth = 1, .message_chunks = 1};
   for (int lane = 0; lane < 2; lane++) {
-    steps[0][lane] = (plan_step_t){.kind = PLAN_SEND, .send = {1, chunk(0, PLAN_INPUT, lane)}};
-    steps[1][lane] = (plan_step_t){.kind = PLAN_RECV, .recv = {0, chunk(1, PLAN_OUTPUT, lane)}};
+    steps[0][lane] =
+        (plan_step_t){.kind = PLAN_SEND, .send = {1, lane, chunk(0, PLAN_INPUT, lane)}};
+    steps[1][lane] =
+        (plan_step_t){.kind = PLAN_RECV, .recv = {0, lane, chunk(1, PLAN_OUTPUT, lane)}};
     programs[0].lanes[lane] = (plan_lane_t){.steps = &steps[0][lane], .count = 1};
   }
   late[0] = (plan_step_t){.kind = PLAN_AFTER, .after = {.lane = 1, .step = 0}};

@@ -19,7 +19,7 @@ static bool allows_restart(plan_reach_t reach, int lanes, size_t count) {
   static char input[2 * ALONE_SLOT_BYTES], output[2 * ALONE_SLOT_BYTES];
   plan_step_t step = {.kind = PLAN_COPY,
                       .copy = {.dst = whole(0, PLAN_OUTPUT), .src = whole(0, PLAN_INPUT)}};
-  plan_program_t program = {.lanes = {{.steps = &step, .count = 1}}};
+  plan_program_t program = {.lanes = (plan_lane_t[]){{.steps = &step, .count = 1}}};
   plan_t plan = {.shape = shape, .reach = reach, .parts = 1, .lanes = lanes, .scratch_chunks = 1};
   engine_call_t call = {
       .input = input, .output = output, .count = count, .element_bytes = 1, .id = {1, 2}};
@@ -46,6 +46,7 @@ typedef struct side {
   transport_t *end, *routes[PAIR];
   engine_world_t world;
   plan_step_t step;
+  plan_lane_t lane;
   plan_program_t program;
   engine_call_t call;
   engine_run_t run;
@@ -65,11 +66,12 @@ static void open_side(side_t *side, int rank, transport_t *end) {
                    .call = {.count = COUNT, .element_bytes = 1}};
   side->routes[1 - rank] = end;
   if (rank == 0) {
-    side->step = (plan_step_t){.kind = PLAN_SEND, .send = {1, whole(0, PLAN_INPUT)}};
+    side->step = (plan_step_t){.kind = PLAN_SEND, .send = {1, 0, whole(0, PLAN_INPUT)}};
   } else {
-    side->step = (plan_step_t){.kind = PLAN_RECV, .recv = {0, whole(1, PLAN_OUTPUT)}};
+    side->step = (plan_step_t){.kind = PLAN_RECV, .recv = {0, 0, whole(1, PLAN_OUTPUT)}};
   }
-  side->program.lanes[0] = (plan_lane_t){.steps = &side->step, .count = 1};
+  side->lane = (plan_lane_t){.steps = &side->step, .count = 1};
+  side->program.lanes = &side->lane;
   for (int i = 0; rank == 0 && i < 3 * COUNT; i++) side->data[i / COUNT][i % COUNT] = (char)i;
 }
 

@@ -14,7 +14,8 @@ static const plan_step_t step = {
     .kind = PLAN_COPY,
     .copy = {.dst = {.rank = 0, .buffer = PLAN_SCRATCH, .first = 0, .count = 1},
              .src = {.rank = 0, .buffer = PLAN_INPUT, .first = 0, .count = 1}}};
-static const plan_program_t program = {.lanes = {{.steps = (plan_step_t *)&step, .count = 1}}};
+static const plan_program_t program = {
+    .lanes = (plan_lane_t[]){{.steps = (plan_step_t *)&step, .count = 1}}};
 static const plan_t plan = {.shape = {COLL_BROADCAST, 1, 0},
                             .reach = PLAN_REACH_SCRATCH,
                             .parts = 1,

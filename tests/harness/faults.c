@@ -17,7 +17,7 @@ typedef struct port {
 typedef struct faults {
   transport_t transport;
   transport_t *inner;
-  port_t *ports; /* [size * TRANSPORT_CHANNELS] */
+  port_t *ports; /* [size * TRANSPORT_CHANNELS_MAX] */
   uint64_t random;
   int refuse_percent;
   bool hides, are_threads;
@@ -54,7 +54,7 @@ static const transport_ops_t *ops_of(const port_t *port) {
 
 static transport_port_t *faults_port(transport_t *t, int peer, int channel) {
   faults_t *f = self_of(t);
-  port_t *port = &f->ports[peer * TRANSPORT_CHANNELS + channel];
+  port_t *port = &f->ports[peer * TRANSPORT_CHANNELS_MAX + channel];
   *port = (port_t){.port = {t}, .inner = f->inner->ops->port(f->inner, peer, channel)};
   return &port->port;
 }
@@ -269,7 +269,7 @@ static const transport_ops_t faults_ops = {
 transport_t *faults_wrap(transport_t *inner, uint64_t seed, int refuse_percent) {
   faults_t *f = calloc(1, sizeof *f);
   if (f == NULL) abort();
-  f->ports = calloc((size_t)inner->size * TRANSPORT_CHANNELS, sizeof *f->ports);
+  f->ports = calloc((size_t)inner->size * TRANSPORT_CHANNELS_MAX, sizeof *f->ports);
   if (f->ports == NULL) abort();
   f->transport = *inner;
   f->transport.ops = &faults_ops;

@@ -6,11 +6,12 @@
 
 #include "plan/plan.h"
 
-enum { STEPS_MAX = 3 * PLAN_SIGNALS_MAX };
+enum { LANES = 2, STEPS_MAX = 3 * PLAN_SIGNALS_MAX };
 
 /* Rank 0's program in a barrier of 3 ranks. */
 typedef struct fixture {
-  plan_step_t steps[PLAN_LANES_MAX][STEPS_MAX];
+  plan_step_t steps[LANES][STEPS_MAX];
+  plan_lane_t lanes[LANES];
   plan_program_t programs[3];
   plan_t plan;
 } fixture_t;
@@ -19,10 +20,11 @@ static void set_fixture(fixture_t *fixture) {
   *fixture = (fixture_t){.plan = {.shape = {COLL_BARRIER, 3, 0},
                                   .algorithm = "signals",
                                   .parts = 1,
-                                  .lanes = 2,
+                                  .lanes = LANES,
                                   .reach = PLAN_REACH_SCRATCH,
                                   .programs = fixture->programs}};
-  for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
+  fixture->programs[0].lanes = fixture->lanes;
+  for (int lane = 0; lane < LANES; lane++) {
     fixture->programs[0].lanes[lane].steps = fixture->steps[lane];
   }
 }
@@ -38,7 +40,7 @@ static void add(fixture_t *fixture, int lane, plan_step_kind_t kind, int32_t pee
 Test(check, allows_the_maximum_of_signals_per_lane_and_peer) {
   fixture_t fixture;
   set_fixture(&fixture);
-  for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
+  for (int lane = 0; lane < LANES; lane++) {
     add(&fixture, lane, PLAN_SIGNAL, 1, PLAN_SIGNALS_MAX);
     add(&fixture, lane, PLAN_SIGNAL, 2, PLAN_SIGNALS_MAX);
     add(&fixture, lane, PLAN_WAIT, 1, PLAN_SIGNALS_MAX);
@@ -47,7 +49,7 @@ Test(check, allows_the_maximum_of_signals_per_lane_and_peer) {
 }
 
 Test(check, rejects_one_signal_more_than_the_maximum) {
-  for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
+  for (int lane = 0; lane < LANES; lane++) {
     fixture_t fixture;
     char place[32];
     set_fixture(&fixture);

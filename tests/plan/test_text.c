@@ -105,7 +105,7 @@ Test(plan_text, order_of_sources_does_not_matter) {
   plan_t *plan = NULL;
   cr_assert_eq(plan_create(&shape, "alternating", &plan), COLL_OK);
   plan->parts = 2;
-  plan->lanes = 2;
+  cr_assert_eq(plan_set_lanes(plan, 2), COLL_OK);
   plan_emitter_t e = {.plan = plan, .program = &plan->programs[0]};
   for (int32_t i = 0; i < 4; i++) {
     plan_span_t source = plan_input(&e, i / 2, 1);
@@ -172,7 +172,7 @@ static const struct {
     {"root 0\n", "root 2\n", "small.plan:12: root 2 is not one of the 2 ranks"},
     {"root 0\n", "ranks 2\n", "small.plan:4: 'ranks' is given twice"},
     {"parts 2\n", "parts 2147483647\n", "small.plan:5: expected parts from 1 to 65536"},
-    {"depth 1\n", "depth one\n", "small.plan:8: expected depth from 0 to 4, found 'one'"},
+    {"depth 1\n", "depth one\n", "small.plan:8: expected depth from 0 to 128, found 'one'"},
     {"reach user\n", "reach far\n", "small.plan:10: expected own, scratch or user, found 'far'"},
     {"reach user\n", "reach user\norder rising\n",
      "small.plan:11: expected fixed, canonical or exact, found 'rising'"},

@@ -80,7 +80,7 @@ int transport_case_mcast_full(const transport_fixture_t *fixture, transport_t **
         count += done;
       }
       if (phase == 1) WIRE_REQUIRE(count == 0, "it overwrote messages that were not taken");
-      if (phase == 0) WIRE_REQUIRE(count >= PLAN_DEPTH_MAX, "holds only %d messages", (int)count);
+      if (phase == 0) WIRE_REQUIRE(count >= TRANSPORT_DEPTH, "holds only %d messages", (int)count);
       if (phase == 2)
         WIRE_REQUIRE(count == *capacity, "has room for %d messages, not as many as before",
                      (int)count);

@@ -60,7 +60,7 @@ int transport_case_full(const transport_fixture_t *fixture, transport_t **end) {
         WIRE_TRY(wire_send_try(t, receiver, channel, count, 100, &done));
         count += done;
       }
-      WIRE_REQUIRE(count >= PLAN_DEPTH_MAX, "holds only %d messages", (int)count);
+      WIRE_REQUIRE(count >= TRANSPORT_DEPTH, "holds only %d messages", (int)count);
       *held = count;
     }
     harness_barrier();
@@ -96,7 +96,7 @@ static int transfer_long(transport_t *t, bool sends, int peer, uint64_t count) {
 }
 
 /* A receiver takes all but a few messages and then does something else: with those few, the FIFO
- * still has room for PLAN_DEPTH_MAX in total. */
+ * still has room for TRANSPORT_DEPTH in total. */
 int transport_case_depth(const transport_fixture_t *fixture, transport_t **end) {
   enum { ROUNDS = 40 };
   (void)fixture;
@@ -104,12 +104,12 @@ int transport_case_depth(const transport_fixture_t *fixture, transport_t **end) 
   int sender = 0, receiver = t->size - 1;
   uint64_t sent = 0, received = 0;
   for (uint64_t round = 0; round < ROUNDS; round++) {
-    while (sent - received < PLAN_DEPTH_MAX) {
+    while (sent - received < TRANSPORT_DEPTH) {
       if (t->rank == sender) WIRE_TRY(transfer_long(t, true, receiver, sent));
       sent++;
     }
     harness_barrier();
-    uint64_t left = round * round / 3 % PLAN_DEPTH_MAX;
+    uint64_t left = round * round / 3 % TRANSPORT_DEPTH;
     while (sent - received > left) {
       if (t->rank == receiver) WIRE_TRY(transfer_long(t, false, sender, received));
       received++;

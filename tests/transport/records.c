@@ -179,8 +179,8 @@ int transport_case_pending_in(const transport_fixture_t *fixture, transport_t **
 
 /* Number of messages sent on each channel and number of those taken; message n has number n. */
 enum { SENT_MAX = 40 };
-static const int sent_on[] = {PLAN_DEPTH_MAX, PLAN_DEPTH_MAX, SENT_MAX};
-static const int taken_on[] = {PLAN_DEPTH_MAX, 1, 17};
+static const int sent_on[] = {TRANSPORT_DEPTH, TRANSPORT_DEPTH, SENT_MAX};
+static const int taken_on[] = {TRANSPORT_DEPTH, 1, 17};
 
 _Static_assert(sizeof sent_on / sizeof sent_on[0] == TRANSPORT_CHANNELS, "one each");
 

@@ -169,19 +169,19 @@ static size_function *const size_functions[] = {longest, odd_and_long, inline_on
                                                 around_hot};
 
 /* After any sequence of puts and takes, at any position in the ring, a sender is refused only while
- * PLAN_DEPTH_MAX messages are not taken. */
+ * TRANSPORT_DEPTH messages are not taken. */
 static void hold_the_depth(int ranks, int channel, size_function *size, unsigned seed) {
   enum { STEPS = 3000 };
   pair_t p;
   make_pair(&p, ranks, channel);
   for (int step = 0; step < STEPS; step++) {
     uint64_t waiting = p.put - p.taken;
-    uint64_t most = step / 500 % 2 == 0 ? PLAN_DEPTH_MAX : UINT64_MAX;
+    uint64_t most = step / 500 % 2 == 0 ? TRANSPORT_DEPTH : UINT64_MAX;
     p.out.policy.store = step / 250 % 2 == 0 ? SHM_STORE_CACHED : SHM_STORE_NONTEMPORAL;
     p.hot = (unsigned)rand_r(&seed) % 16 < 8 * (unsigned)(step / 125 % 3);
     if (waiting < most && rand_r(&seed) % 16 < 9) {
       bool done = put(&p, size(&p.layout, &seed));
-      cr_assert(done || waiting >= PLAN_DEPTH_MAX, "%d ranks, channel %d: full with %d messages",
+      cr_assert(done || waiting >= TRANSPORT_DEPTH, "%d ranks, channel %d: full with %d messages",
                 ranks, channel, (int)waiting);
     } else if (waiting > 0) {
       take(&p);
@@ -342,7 +342,7 @@ static void run_across_overflow(int channel) {
     do {
       p.hot = (unsigned)rand_r(&seed) % 4 < (unsigned)round % 4;
     } while (put(&p, any(&p.layout, &seed)));
-    cr_assert_geq(p.put - p.taken, PLAN_DEPTH_MAX);
+    cr_assert_geq(p.put - p.taken, TRANSPORT_DEPTH);
     take_all(&p);
   }
   free_pair(&p);

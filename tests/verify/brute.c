@@ -11,6 +11,7 @@
 #include "random.h"
 
 #define SLOTS_MAX 8 /* slots of a FIFO, independent of the plan's depth */
+#define DEPTH_MAX 4 /* of the plans that are run */
 #define RUNS_MAX 16 /* partial results of a reduction, of 1, 2, 4, … operands each */
 
 /* The contents of a chunk: `sum` identifies the contributions in it, `hash` also the expression,
@@ -41,13 +42,14 @@ typedef enum call { CALL_OUTSIDE, CALL_INSIDE, CALL_LEFT } call_t;
 struct brute {
   const plan_t *plan;
   int32_t ranks, lane_count, actor_count;
+  int32_t numbers_per_pair;            /* channels, or lanes if there are more */
   size_t (*offset)[PLAN_BUFFER_COUNT]; /* of each rank's buffers in memory[] */
   size_t (*extent)[2];                 /* [ranks]: first cell and past the last */
   size_t cells;
   number_t *memory;
   call_t *calls; /* [ranks] */
   lane_t *lanes;
-  fifo_t *fifos;     /* [ranks * ranks * lanes] */
+  fifo_t *fifos;     /* [ranks * ranks * numbers_per_pair] */
   number_t *numbers; /* storage of the FIFOs' slots */
   number_t *agreed;  /* [parts]: the allreduce result of the first rank that finished */
   bool has_agreed;
@@ -251,8 +253,8 @@ static lane_t *lane_of(const brute_t *brute, int32_t rank, int32_t lane) {
   return &brute->lanes[rank * brute->plan->lanes + lane];
 }
 
-static fifo_t *fifo_of(brute_t *brute, int32_t source, int32_t destination, int32_t lane) {
-  return &brute->fifos[(source * brute->ranks + destination) * brute->plan->lanes + lane];
+static fifo_t *fifo_of(brute_t *brute, int32_t source, int32_t destination, int32_t number) {
+  return &brute->fifos[(source * brute->ranks + destination) * brute->numbers_per_pair + number];
 }
 
 static void advance(lane_t *lane) {
@@ -266,12 +268,16 @@ static int32_t chunk_order(const lane_t *lane, int32_t index, int32_t count) {
 }
 
 /* Depth 0: the sender's lane, if its next step is the matching send. */
-static lane_t *meeting_sender(const brute_t *brute, const lane_t *lane, int32_t peer) {
-  lane_t *sender = lane_of(brute, peer, lane->lane);
-  const plan_step_t *step = step_at(brute, sender);
-  bool is_there = brute->calls[peer] == CALL_INSIDE && step != NULL && step->kind == PLAN_SEND &&
-                  step->send.peer == lane->rank;
-  return is_there ? sender : NULL;
+static lane_t *meeting_sender(const brute_t *brute, const lane_t *lane, const plan_step_t *recv) {
+  int32_t peer = recv->recv.peer;
+  for (int32_t number = 0; number < brute->plan->lanes; number++) {
+    lane_t *sender = lane_of(brute, peer, number);
+    const plan_step_t *step = step_at(brute, sender);
+    bool is_there = brute->calls[peer] == CALL_INSIDE && step != NULL && step->kind == PLAN_SEND &&
+                    step->send.peer == lane->rank && step->send.channel == recv->recv.channel;
+    if (is_there) return sender;
+  }
+  return NULL;
 }
 
 static bool all_inside(const brute_t *brute) {
@@ -289,11 +295,11 @@ static bool lane_can_move(brute_t *brute, const lane_t *lane) {
   const fifo_t *fifo;
   switch (step->kind) {
     case PLAN_SEND:
-      fifo = fifo_of(brute, lane->rank, step->send.peer, lane->lane);
+      fifo = fifo_of(brute, lane->rank, step->send.peer, step->send.channel);
       return fifo->pushed - fifo->popped < brute->depth;
     case PLAN_RECV:
-      if (brute->depth == 0) return meeting_sender(brute, lane, step->recv.peer) != NULL;
-      fifo = fifo_of(brute, step->recv.peer, lane->rank, lane->lane);
+      if (brute->depth == 0) return meeting_sender(brute, lane, step) != NULL;
+      fifo = fifo_of(brute, step->recv.peer, lane->rank, step->recv.channel);
       return fifo->pushed > fifo->popped;
     case PLAN_WAIT: return fifo_of(brute, step->wait.peer, lane->rank, lane->lane)->signals > 0;
     case PLAN_AFTER: return lane_of(brute, lane->rank, step->after.lane)->step > step->after.step;
@@ -347,7 +353,7 @@ static void move_reduce(brute_t *brute, lane_t *lane, const plan_step_t *step) {
 
 static void move_send(brute_t *brute, lane_t *lane, const plan_step_t *step) {
   const plan_span_t *src = &step->send.src;
-  fifo_t *fifo = fifo_of(brute, lane->rank, step->send.peer, lane->lane);
+  fifo_t *fifo = fifo_of(brute, lane->rank, step->send.peer, step->send.channel);
   int32_t slot = fifo->pushed % SLOTS_MAX;
   int32_t index = chunk_order(lane, lane->phase, src->count);
   fifo->slots[slot].numbers[index] = *span_cell(brute, src, index);
@@ -366,7 +372,7 @@ static bool fits(brute_t *brute, const plan_span_t *dst, int32_t count, int32_t 
 
 /* Depth 0: copies the data directly from the sender's to the receiver's memory. */
 static void move_meeting(brute_t *brute, lane_t *lane, const plan_step_t *step) {
-  lane_t *sender = meeting_sender(brute, lane, step->recv.peer);
+  lane_t *sender = meeting_sender(brute, lane, step);
   const plan_span_t *src = &step_at(brute, sender)->send.src;
   if (!fits(brute, &step->recv.dst, src->count, src->first % brute->plan->parts)) return;
   move_copy(brute, lane, &step->recv.dst, src);
@@ -377,7 +383,7 @@ static void move_meeting(brute_t *brute, lane_t *lane, const plan_step_t *step) 
 
 static void move_recv(brute_t *brute, lane_t *lane, const plan_step_t *step) {
   const plan_span_t *dst = &step->recv.dst;
-  fifo_t *fifo = fifo_of(brute, step->recv.peer, lane->rank, lane->lane);
+  fifo_t *fifo = fifo_of(brute, step->recv.peer, lane->rank, step->recv.channel);
   int32_t slot = fifo->popped % SLOTS_MAX;
   if (!fits(brute, dst, fifo->slots[slot].count, fifo->slots[slot].part)) return;
   int32_t index = chunk_order(lane, lane->phase, dst->count);
@@ -448,7 +454,7 @@ void brute_move(brute_t *brute, int32_t actor) {
 void brute_reset(brute_t *brute, uint64_t seed) {
   uint64_t state = seed;
   int32_t more = random_below(&state, 4);
-  brute->depth = brute->plan->depth + (more == 3 ? SLOTS_MAX - PLAN_DEPTH_MAX : more);
+  brute->depth = brute->plan->depth + (more == 3 ? SLOTS_MAX - DEPTH_MAX : more);
   if (seed % 2 == 0) brute->depth = brute->plan->depth;
   brute->poison = random_next(&state);
   brute->fault = BRUTE_RIGHT;
@@ -458,7 +464,7 @@ void brute_reset(brute_t *brute, uint64_t seed) {
     *lane = (lane_t){.rank = i / brute->plan->lanes, .lane = i % brute->plan->lanes};
     lane->is_backwards = random_next(&state) % 2 == 1;
   }
-  for (int32_t i = 0; i < brute->ranks * brute->ranks * brute->plan->lanes; i++) {
+  for (int32_t i = 0; i < brute->ranks * brute->ranks * brute->numbers_per_pair; i++) {
     fifo_t *fifo = &brute->fifos[i];
     fifo->pushed = fifo->popped = fifo->signals = 0;
   }
@@ -474,7 +480,7 @@ brute_fault_t brute_judge(brute_t *brute) {
     if (brute->calls[rank] != CALL_LEFT) return BRUTE_HANG;
     check_poison(brute, rank, CALL_LEFT);
   }
-  for (int32_t i = 0; i < brute->ranks * brute->ranks * brute->plan->lanes; i++) {
+  for (int32_t i = 0; i < brute->ranks * brute->ranks * brute->numbers_per_pair; i++) {
     const fifo_t *fifo = &brute->fifos[i];
     if (fifo->pushed != fifo->popped || fifo->signals != 0) return BRUTE_LEFTOVER;
   }
@@ -484,9 +490,26 @@ brute_fault_t brute_judge(brute_t *brute) {
 /* ---- create, free
  * ----------------------------------------------------------------------------------- */
 
+static int32_t numbers_per_pair(const plan_t *plan) {
+  int32_t most = plan->lanes;
+  for (int32_t i = 0; i < plan->shape.size * plan->lanes; i++) {
+    const plan_lane_t *lane = &plan->programs[i / plan->lanes].lanes[i % plan->lanes];
+    for (size_t at = 0; at < lane->count; at++) {
+      const plan_step_t *step = &lane->steps[at];
+      int32_t channel = step->kind == PLAN_SEND   ? step->send.channel
+                        : step->kind == PLAN_RECV ? step->recv.channel
+                                                  : 0;
+      if (channel >= most) most = channel + 1;
+    }
+  }
+  return most;
+}
+
 brute_t *brute_create(const plan_t *plan) {
   brute_t *brute = array(1, sizeof *brute);
-  size_t ranks = (size_t)plan->shape.size, fifos = ranks * ranks * (size_t)plan->lanes;
+  size_t ranks = (size_t)plan->shape.size;
+  brute->numbers_per_pair = numbers_per_pair(plan);
+  size_t fifos = ranks * ranks * (size_t)brute->numbers_per_pair;
   size_t message = (size_t)plan->message_chunks;
   brute->plan = plan;
   brute->ranks = plan->shape.size;

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "random.h"
+
+enum { LANES = 2 }; /* of mutants */
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
@@ -21,7 +24,8 @@ plan_t *mutate_clone(const plan_t *plan) {
   clone->programs = copy_of(plan->programs, ranks, sizeof *plan->programs, 0);
   for (size_t rank = 0; rank < ranks; rank++) {
     plan_program_t *program = &clone->programs[rank];
-    for (int i = 0; i < PLAN_LANES_MAX; i++) {
+    program->lanes = copy_of(program->lanes, (size_t)plan->lanes, sizeof *program->lanes, 0);
+    for (int i = 0; i < plan->lanes; i++) {
       plan_lane_t *lane = &program->lanes[i];
       lane->capacity = lane->count + 8;
       lane->steps = copy_of(lane->steps, lane->count, sizeof *lane->steps, 8);
@@ -74,7 +78,7 @@ static bool has_peer(const plan_step_t *step) {
 static int32_t visit(plan_t *plan, is_victim_t qualifies, int32_t skip, victim_t *victim) {
   int32_t found = 0;
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
-    for (int lane = 0; lane < PLAN_LANES_MAX; lane++) {
+    for (int lane = 0; lane < plan->lanes; lane++) {
       plan_lane_t *steps = &plan->programs[rank].lanes[lane];
       for (size_t i = 0; i < steps->count; i++) {
         if (!qualifies(&steps->steps[i]) || found++ != skip) continue;
@@ -116,8 +120,8 @@ static int32_t other_rank(const plan_t *plan, int32_t rank, uint64_t *random) {
 /* ---- lists of steps ------------------------------------------------------------------------- */
 
 /* Adjusts the `after` steps of the rank when a step is inserted (+1) or removed (-1). */
-static void renumber(plan_program_t *program, int lane, size_t index, int by) {
-  for (int other = 0; other < PLAN_LANES_MAX; other++) {
+static void renumber(plan_t *plan, plan_program_t *program, int lane, size_t index, int by) {
+  for (int other = 0; other < plan->lanes; other++) {
     for (size_t i = 0; i < program->lanes[other].count; i++) {
       plan_step_t *step = &program->lanes[other].steps[i];
       if (step->kind != PLAN_AFTER || step->after.lane != lane) continue;
@@ -126,16 +130,21 @@ static void renumber(plan_program_t *program, int lane, size_t index, int by) {
   }
 }
 
-static void remove_step(plan_program_t *program, int lane, size_t index) {
+static void remove_step(plan_t *plan, plan_program_t *program, int lane, size_t index) {
   plan_lane_t *steps = &program->lanes[lane];
   memmove(&steps->steps[index], &steps->steps[index + 1],
           (--steps->count - index) * sizeof *steps->steps);
-  renumber(program, lane, index, -1);
+  renumber(plan, program, lane, index, -1);
 }
 
-static void insert_step(plan_program_t *program, int lane, size_t index, plan_step_t step) {
+static void insert_step(plan_t *plan, plan_program_t *program, int lane, size_t index,
+                        plan_step_t step) {
   plan_lane_t *steps = &program->lanes[lane];
-  renumber(program, lane, index, +1);
+  if (base_grow((void **)&steps->steps, &steps->capacity, steps->count + 1, sizeof step, "steps") !=
+      COLL_OK) {
+    abort();
+  }
+  renumber(plan, program, lane, index, +1);
   memmove(&steps->steps[index + 1], &steps->steps[index],
           (steps->count++ - index) * sizeof *steps->steps);
   steps->steps[index] = step;
@@ -144,14 +153,14 @@ static void insert_step(plan_program_t *program, int lane, size_t index, plan_st
 static bool drop(plan_t *plan, is_victim_t qualifies, uint64_t *random) {
   victim_t victim;
   if (!pick(plan, qualifies, random, &victim)) return false;
-  remove_step(victim.program, victim.lane, victim.index);
+  remove_step(plan, victim.program, victim.lane, victim.index);
   return true;
 }
 
 static bool duplicate(plan_t *plan, uint64_t *random) {
   victim_t victim;
   if (!pick(plan, is_any, random, &victim)) return false;
-  insert_step(victim.program, victim.lane, victim.index, *victim.step);
+  insert_step(plan, victim.program, victim.lane, victim.index, *victim.step);
   return true;
 }
 
@@ -160,11 +169,13 @@ static bool relocate(plan_t *plan, int distance, uint64_t *random) {
   victim_t victim;
   if (!pick(plan, is_any, random, &victim)) return false;
   plan_step_t step = *victim.step;
-  int lane = (victim.lane + distance) % PLAN_LANES_MAX;
-  remove_step(victim.program, victim.lane, victim.index);
+  int lane = (victim.lane + distance) % LANES;
+  if (distance != 0 && plan->lanes < LANES && plan_set_lanes(plan, LANES) != COLL_OK) abort();
+  if (distance != 0 && step.kind == PLAN_SEND) step.send.channel = lane;
+  if (distance != 0 && step.kind == PLAN_RECV) step.recv.channel = lane;
+  remove_step(plan, victim.program, victim.lane, victim.index);
   size_t index = (size_t)random_below(random, (int32_t)victim.program->lanes[lane].count + 1);
-  insert_step(victim.program, lane, index, step);
-  if (distance != 0) plan->lanes = PLAN_LANES_MAX;
+  insert_step(plan, victim.program, lane, index, step);
   return true;
 }
 

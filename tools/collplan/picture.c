@@ -250,7 +250,7 @@ static void write_tooltip(const picture_t *picture, const timeline_step_t *step)
   size_t bytes = 0;
   FILE *stream = open_memstream(&text, &bytes);
   if (stream == NULL) return;
-  plan_text_write_step(picture->plan, step->rank, step->step, stream);
+  plan_text_write_step(picture->plan, step->rank, step->lane, step->step, stream);
   fclose(stream);
   fprintf(picture->out, "<title>rank %d lane %d step %d: ", step->rank, step->lane, step->index);
   for (const char *at = text; at != NULL && *at != '\0'; at++) {

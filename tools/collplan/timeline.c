@@ -40,22 +40,26 @@ static coll_status_t collect(timeline_t *timeline) {
 /* One end of a message or signal. The sort order puts the ends of one channel both_start, sources
  * before sinks, each in program order. */
 typedef struct end {
-  int32_t source, destination, lane;
+  int32_t source, destination, number; /* number: the channel, or a signal's lane */
   bool is_signal, is_sink;
   size_t step;
 } end_t;
 
 static bool end_of(const timeline_step_t *step, size_t number, end_t *end) {
-  *end =
-      (end_t){.source = step->rank, .destination = step->rank, .lane = step->lane, .step = number};
+  *end = (end_t){
+      .source = step->rank, .destination = step->rank, .number = step->lane, .step = number};
   switch (step->step->kind) {
-    case PLAN_SEND: end->destination = step->step->send.peer; return true;
+    case PLAN_SEND:
+      end->destination = step->step->send.peer;
+      end->number = step->step->send.channel;
+      return true;
     case PLAN_SIGNAL:
       end->destination = step->step->signal.peer;
       end->is_signal = true;
       return true;
     case PLAN_RECV:
       end->source = step->step->recv.peer;
+      end->number = step->step->recv.channel;
       end->is_sink = true;
       return true;
     case PLAN_WAIT:
@@ -69,7 +73,7 @@ static bool end_of(const timeline_step_t *step, size_t number, end_t *end) {
 static int compare_channels(const end_t *a, const end_t *b) {
   if (a->source != b->source) return a->source < b->source ? -1 : 1;
   if (a->destination != b->destination) return a->destination < b->destination ? -1 : 1;
-  if (a->lane != b->lane) return a->lane < b->lane ? -1 : 1;
+  if (a->number != b->number) return a->number < b->number ? -1 : 1;
   return (int)a->is_signal - (int)b->is_signal;
 }
 

@@ -12,7 +12,7 @@
 
 #define SLOTS 8
 
-_Static_assert(SLOTS >= PLAN_DEPTH_MAX, "a FIFO must hold the depth that plans may state");
+_Static_assert(SLOTS >= TRANSPORT_DEPTH, "a FIFO must hold the depth that plans may state");
 
 typedef struct channel {
   transport_port_t port;
@@ -47,7 +47,7 @@ static char *slot_of(const channel_t *channel, uint64_t message) {
 static transport_port_t *self_port(transport_t *t, int peer, int channel) {
   assert(peer == t->rank);
   (void)peer;
-  return &self_of(t)->channels[channel].port;
+  return channel < TRANSPORT_CHANNELS ? &self_of(t)->channels[channel].port : NULL;
 }
 
 static coll_status_t self_send(transport_port_t *port, const void *data,

@@ -43,7 +43,8 @@ typedef struct shm {
   transport_t transport;
   shm_layout_t layout;
   shm_segment_t *segment;
-  shm_fifo_t *fifos;                /* [size * TRANSPORT_CHANNELS] */
+  shm_fifo_t *fifos;    /* [size * TRANSPORT_CHANNELS] */
+  shm_fifo_t **further; /* [size * layout.further_channels]: those in use; NULL before the first */
   shm_mcast_state_t *mcast;         /* [size] */
   uint64_t mcast_sent, mcast_taken; /* sent by this rank; taken by every peer, at the last check */
   shm_unseen_t *unseen;             /* [size] */

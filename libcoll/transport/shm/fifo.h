@@ -10,8 +10,8 @@
  * populates the pages of the whole ring, on either side. Short payloads may use the hot slots
  * behind the ring's bytes instead (hot.h), which leaves the position unchanged.
  *
- * A ring always has room for PLAN_DEPTH_MAX (4) messages of slot_bytes that were not taken, however
- * late the receiver acknowledges. The unacknowledged part is always less than half of the
+ * A ring always has room for TRANSPORT_DEPTH (4) messages of slot_bytes that were not taken,
+ * however late the receiver acknowledges. The unacknowledged part is always less than half of the
  * descriptors and less than SHM_UNACKED_SLOTS (2) slots of bytes. Descriptors: with 3 messages not
  * taken, a 4th finds one in the other half. Bytes: 4 messages take at most 4 slots, padding
  * included, plus the unacknowledged 2, plus less than 1 that is unused at the end of the ring,
@@ -43,12 +43,12 @@
 /* Lines of the expected payload that are prefetched while its descriptor is polled. */
 #define SHM_PREFETCH_LINES 4
 
-_Static_assert(SHM_UNACKED_SLOTS + PLAN_DEPTH_MAX + 1 <= SHM_SLOTS,
-               "a ring must hold PLAN_DEPTH_MAX messages");
+_Static_assert(SHM_UNACKED_SLOTS + TRANSPORT_DEPTH + 1 <= SHM_SLOTS,
+               "a ring must hold TRANSPORT_DEPTH messages");
 _Static_assert(1.0 / SHM_PADDED_DIVISOR + 2.0 / SHM_PADDING_DIVISOR <= 1,
                "the longest padded payload and double padding must fit a slot");
 _Static_assert(SHM_INLINE_BYTES <= BASE_MOVE_SHORT, "base_move_short copies inline payloads");
-_Static_assert(SHM_DESCS_MIN / 2 >= PLAN_DEPTH_MAX, "and as many descriptors");
+_Static_assert(SHM_DESCS_MIN / 2 >= TRANSPORT_DEPTH, "and as many descriptors");
 _Static_assert(SHM_DESC_STRIDE % 2 == 1, "an odd stride uses every descriptor");
 
 /* Private to the sender. */

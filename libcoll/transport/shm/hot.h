@@ -7,7 +7,7 @@
  * A slot is reused once the message that it held last is taken. Every SHM_HOT_ACK_INTERVAL-th
  * descriptor has wants_ack set: the receiver acknowledges as soon as it takes that message. A
  * sender without a free slot therefore has at least 6 messages not taken, which is more than plans
- * may have in flight without an acknowledgement (PLAN_DEPTH_MAX), and it will get one.
+ * may have in flight without an acknowledgement (TRANSPORT_DEPTH), and it will get one.
  */
 #ifndef TRANSPORT_SHM_HOT_H
 #define TRANSPORT_SHM_HOT_H
@@ -27,8 +27,8 @@
 #define SHM_HOT_PREFETCHED_MAX 256u
 #define SHM_HOT_REPLY_MAX 640u
 
-_Static_assert(SHM_HOT_SLOTS - SHM_HOT_ACK_INTERVAL >= PLAN_DEPTH_MAX,
-               "hot slots must hold PLAN_DEPTH_MAX messages");
+_Static_assert(SHM_HOT_SLOTS - SHM_HOT_ACK_INTERVAL >= TRANSPORT_DEPTH,
+               "hot slots must hold TRANSPORT_DEPTH messages");
 _Static_assert(SHM_HOT_SLOTS % SHM_HOT_ACK_INTERVAL == 0,
                "the same slots want an acknowledgement each time around");
 

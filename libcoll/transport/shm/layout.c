@@ -31,6 +31,7 @@
   ((size_t)480 << 10) /* for 2 ranks, whose ring of 1 MiB needs the rest */
 #define MAIN_RING_BYTES_MAX ((uint32_t)1 << 20) /* a common size of L2 caches */
 #define REGION_BYTES_MAX ((size_t)2 << 20)      /* limit for growing the rings of channel 0 */
+#define FURTHER_BYTES_MAX ((size_t)1 << 40)     /* addresses for further channels; of 2^47 */
 
 _Static_assert(SHM_DESCS_MIN * sizeof(shm_slot_t) % SHM_LINE_PAIR == 0 &&
                    SLOT_BYTES_MIN % SHM_LINE_PAIR == 0,
@@ -93,6 +94,21 @@ static size_t ring_offset(const shm_layout_t *layout, int channel) {
   return bytes;
 }
 
+/* Places the further channels behind the regions. */
+static void compute_further(shm_layout_t *layout) {
+  size_t size = (size_t)layout->size, pairs = size * (size - 1), channels;
+  layout->further_offset =
+      base_round_up(layout->regions_offset + size * layout->region_bytes, PAGE_BYTES);
+  layout->further_stride =
+      base_round_up(sizeof(shm_signals_t) + shm_layout_ring_stride(layout, 1), SHM_LINE_PAIR);
+  channels = TRANSPORT_CHANNELS_MAX - TRANSPORT_CHANNELS;
+  if (channels * pairs > FURTHER_BYTES_MAX / layout->further_stride) {
+    channels = FURTHER_BYTES_MAX / layout->further_stride / pairs;
+  }
+  layout->further_channels = (int)channels;
+  layout->segment_bytes = layout->further_offset + channels * pairs * layout->further_stride;
+}
+
 /* Computes all offsets from the sizes of the rings. */
 static void compute_offsets(shm_layout_t *layout) {
   size_t size = (size_t)layout->size, peers = size - 1;
@@ -109,7 +125,7 @@ static void compute_offsets(shm_layout_t *layout) {
   layout->region_bytes = layout->scratch_offset + layout->scratch_bytes;
   layout->regions_offset =
       base_round_up(MCAST_OFFSET + size * SHM_MCAST_SLOTS * sizeof(shm_slot_t), PAGE_BYTES);
-  layout->segment_bytes = layout->regions_offset + size * layout->region_bytes;
+  compute_further(layout);
 }
 
 /* Size of a region if its P2P rings were as short as those of the other channels. The longer P2P
@@ -162,8 +178,18 @@ shm_control_t *shm_layout_control(const shm_layout_t *layout, void *base, int ow
   return (shm_control_t *)(void *)region(layout, base, owner);
 }
 
+/* The signals of a further channel, followed by its ring. */
+static char *further(const shm_layout_t *layout, void *base, int owner, int source, int channel) {
+  size_t pair = (size_t)owner * (size_t)(layout->size - 1) + peer_index(owner, source);
+  size_t index = pair * (size_t)layout->further_channels + (size_t)(channel - TRANSPORT_CHANNELS);
+  return (char *)base + layout->further_offset + index * layout->further_stride;
+}
+
 shm_signals_t *shm_layout_signals(const shm_layout_t *layout, void *base, int owner, int source,
                                   int channel) {
+  if (channel >= TRANSPORT_CHANNELS) {
+    return (shm_signals_t *)(void *)further(layout, base, owner, source, channel);
+  }
   char *signals = region(layout, base, owner) + layout->signals_offset;
   return (shm_signals_t *)(void *)signals + peer_index(owner, source) * TRANSPORT_CHANNELS +
          channel;
@@ -171,6 +197,10 @@ shm_signals_t *shm_layout_signals(const shm_layout_t *layout, void *base, int ow
 
 shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel) {
+  if (channel >= TRANSPORT_CHANNELS) {
+    char *signals = further(layout, base, owner, source, channel);
+    return (shm_ring_t *)(void *)(signals + sizeof(shm_signals_t));
+  }
   char *rings = region(layout, base, owner) + layout->rings_offset;
   return (shm_ring_t *)(void *)(rings +
                                 peer_index(owner, source) *

@@ -8,6 +8,8 @@
  *              messages taken, flags of the FIFOs used by peers, payloads of its own multicast
  *              messages; then per source rank and channel a ring of signals and a ring of messages;
  *              then scratch
+ *   further    per rank, source rank and further channel (TRANSPORT_CHANNELS and more) a ring of
+ *              signals and a ring of messages: addresses without memory until they are used
  *
  * A rank's region holds what is sent to it alone. The multicast slots of all ranks are adjacent,
  * because small calls poll all of them and few pages need few TLB entries. Structures written by
@@ -30,7 +32,7 @@
 #define SHM_SLOTS 8 /* minimum size of a ring, in payloads of slot_bytes */
 #define SHM_DESCS_MIN 8
 #define SHM_PADDING_DIVISOR 8 /* padding is at most slot_bytes / this */
-#define SHM_MCAST_SLOTS 8     /* per rank; at least PLAN_DEPTH_MAX */
+#define SHM_MCAST_SLOTS 8     /* per rank; at least TRANSPORT_DEPTH */
 #define SHM_MCAST_BYTES ((size_t)32 << 10)
 #define SHM_POPULATED_RANKS_MAX 16    /* see shm_layout_populates */
 #define SHM_POPULATED_P2P_RANKS_MAX 4 /* P2P rings are longer */
@@ -45,8 +47,8 @@
 #define SHM_HOT_BYTES 1024u
 #define SHM_HOT_STRIDE (SHM_HOT_BYTES + SHM_LINE_PAIR)
 
-_Static_assert(SHM_MCAST_SLOTS >= PLAN_DEPTH_MAX && SHM_MCAST_SLOTS * 64 % SHM_LINE_PAIR == 0,
-               "a multicast FIFO must hold PLAN_DEPTH_MAX messages, in whole pairs of lines");
+_Static_assert(SHM_MCAST_SLOTS >= TRANSPORT_DEPTH && SHM_MCAST_SLOTS * 64 % SHM_LINE_PAIR == 0,
+               "a multicast FIFO must hold TRANSPORT_DEPTH messages, in whole pairs of lines");
 
 typedef struct shm_head {
   /* 0, or 1 + the rank whose region holds the reason for the abort. Any rank writes it, by
@@ -149,6 +151,9 @@ typedef struct shm_layout {
   size_t signals_offset, rings_offset, scratch_offset; /* within a rank's region */
   size_t scratch_bytes;
   size_t region_bytes;
+  int further_channels; /* numbered from TRANSPORT_CHANNELS on; their rings are those of channel 1
+                         */
+  size_t further_offset, further_stride; /* in the segment; from one channel to the next */
   size_t segment_bytes;
 } shm_layout_t;
 
@@ -175,7 +180,8 @@ static inline size_t shm_layout_ring_stride(const shm_layout_t *layout, int chan
          layout->ring_bytes[channel] + shm_layout_hot_bytes(layout, channel);
 }
 
-/* Parts of rank `owner`'s region in the segment at `base`; `source` and `channel` name the FIFO. */
+/* Parts of rank `owner`'s region in the segment at `base`; `source` and `channel` name the FIFO.
+ * Signals and rings also of further channels. */
 shm_head_t *shm_layout_head(void *base);
 shm_control_t *shm_layout_control(const shm_layout_t *layout, void *base, int owner);
 shm_signals_t *shm_layout_signals(const shm_layout_t *layout, void *base, int owner, int source,

@@ -18,8 +18,50 @@ BASE_COLD void shm_end_mark_used(const shm_fifo_t *fifo) {
   atomic_store_explicit(fifo->used_out, 1, memory_order_relaxed);
 }
 
+/* Sets up a FIFO. Rings of further channels are like those of channel 1, and share its flags. */
+static void locate_fifo(shm_t *s, int peer, int channel, shm_fifo_t *fifo) {
+  const shm_layout_t *layout = &s->layout;
+  void *base = s->segment->base;
+  int rank = s->transport.rank, like = channel < TRANSPORT_CHANNELS ? channel : 1;
+  fifo->port.transport = &s->transport;
+  shm_outgoing_init(&fifo->out, layout, like, shm_layout_ring(layout, base, peer, rank, channel));
+  shm_incoming_init(&fifo->in, layout, like, shm_layout_ring(layout, base, rank, peer, channel));
+  fifo->signals_out = shm_layout_signals(layout, base, peer, rank, channel);
+  fifo->signals_in = shm_layout_signals(layout, base, rank, peer, channel);
+  fifo->signals_full_at = SHM_SIGNALS;
+  fifo->used_out = shm_layout_used(layout, base, peer, rank, like);
+  fifo->used_in = shm_layout_used(layout, base, rank, peer, like);
+  fifo->peer = shm_layout_control(layout, base, peer);
+  fifo->bit = UINT64_C(1) << peer % 64;
+}
+
+/* The port of a further channel, which is made here; NULL: it cannot be. */
+BASE_COLD static transport_port_t *further_port(shm_t *s, int peer, int channel) {
+  int channels = s->layout.further_channels, index = channel - TRANSPORT_CHANNELS;
+  shm_fifo_t *fifo = NULL;
+  if (index >= channels) return NULL;
+  if (s->further == NULL && base_alloc((size_t)(s->transport.size * channels), sizeof(shm_fifo_t *),
+                                       "channels", (void **)&s->further) != COLL_OK) {
+    return NULL;
+  }
+  shm_fifo_t **slot = &s->further[peer * channels + index];
+  if (*slot == NULL) {
+    if (base_alloc(1, sizeof *fifo, "a channel", (void **)&fifo) != COLL_OK) return NULL;
+    locate_fifo(s, peer, channel, fifo);
+    *slot = fifo;
+  }
+  return &(*slot)->port;
+}
+
+static void free_further(shm_t *s) {
+  size_t count = (size_t)s->transport.size * (size_t)s->layout.further_channels;
+  for (size_t i = 0; s->further != NULL && i < count; i++) free(s->further[i]);
+  free(s->further);
+}
+
 static transport_port_t *shm_port(transport_t *t, int peer, int channel) {
   assert(peer != t->rank);
+  if (channel >= TRANSPORT_CHANNELS) return further_port(shm_end_of(t), peer, channel);
   return &shm_end_fifo(shm_end_of(t), peer, channel)->port;
 }
 
@@ -283,6 +325,7 @@ static void shm_destroy(transport_t *t) {
   free(s->pids);
   free(s->unseen);
   free(s->mcast);
+  free_further(s);
   free(s->fifos);
   free(s);
 }
@@ -337,19 +380,7 @@ static void locate_fifos(shm_t *s) {
                                          .taken_by = shm_layout_taken(layout, base, peer, rank),
                                          .control = shm_layout_control(layout, base, peer)};
     for (int channel = 0; peer != rank && channel < TRANSPORT_CHANNELS; channel++) {
-      shm_fifo_t *fifo = shm_end_fifo(s, peer, channel);
-      fifo->port.transport = &s->transport;
-      shm_outgoing_init(&fifo->out, layout, channel,
-                        shm_layout_ring(layout, base, peer, rank, channel));
-      shm_incoming_init(&fifo->in, layout, channel,
-                        shm_layout_ring(layout, base, rank, peer, channel));
-      fifo->signals_out = shm_layout_signals(layout, base, peer, rank, channel);
-      fifo->signals_in = shm_layout_signals(layout, base, rank, peer, channel);
-      fifo->signals_full_at = SHM_SIGNALS;
-      fifo->used_out = shm_layout_used(layout, base, peer, rank, channel);
-      fifo->used_in = shm_layout_used(layout, base, rank, peer, channel);
-      fifo->peer = shm_layout_control(layout, base, peer);
-      fifo->bit = UINT64_C(1) << peer % 64;
+      locate_fifo(s, peer, channel, shm_end_fifo(s, peer, channel));
     }
   }
 }

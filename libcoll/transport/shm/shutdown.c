@@ -55,8 +55,18 @@ bool shm_shutdown_aborted(transport_t *t, transport_reason_t *reason) {
   return true;
 }
 
+static void ack_further(shm_t *s) {
+  size_t count = (size_t)s->transport.size * (size_t)s->layout.further_channels;
+  for (size_t i = 0; s->further != NULL && i < count; i++) {
+    if (s->further[i] != NULL && s->further[i]->in.received > 0) {
+      shm_incoming_ack(&s->further[i]->in);
+    }
+  }
+}
+
 /* Acknowledges everything taken, so that senders know which messages were not. */
 static void ack_all(shm_t *s) {
+  ack_further(s);
   for (int peer = 0; peer < s->transport.size; peer++) {
     for (int channel = 0; peer != s->transport.rank && channel < TRANSPORT_CHANNELS; channel++) {
       shm_fifo_t *fifo = shm_end_fifo(s, peer, channel);
