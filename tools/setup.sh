@@ -15,6 +15,7 @@ needs=(
   "libopenblas-dev module:openblas"
   "libdnnl-dev header:oneapi/dnnl/dnnl.h"
   "libjansson-dev module:jansson"
+  "libexpat1-dev module:expat"
   "libcriterion-dev module:criterion"
 )
 meson_min=1.0

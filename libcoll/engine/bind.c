@@ -85,7 +85,7 @@ static engine_peer_t peer_of(binder_t *b, int32_t rank, int32_t channel) {
   int number = b->layout.call->channel + transport_channel_of(channel);
   engine_peer_t peer = {
       .rank = rank, .route = route, .port = route->ops->port(route, rank, number)};
-  if (peer.port == NULL) b->lacks_port = true;
+  if (peer.port == NULL && number >= TRANSPORT_CHANNELS) b->lacks_port = true;
   return peer;
 }
 

@@ -1,4 +1,4 @@
-/* collplan: lists, prints, draws and verifies the plans of collectives. */
+/* collplan: lists, prints, draws, verifies and converts the plans of collectives. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +29,8 @@ static const char usage[] =
     "  show     a plan as text or as a picture\n"
     "  verify   the proof, or where it fails\n"
     "  stats    what the algorithms cost\n"
+    "  import   a schedule in MSCCL's XML as a plan\n"
+    "  export   a plan as such a schedule\n"
     "\n"
     "collplan COMMAND --help says more. Exit codes: 0 done, 1 a plan was rejected, 2 wrong "
     "usage.\n";
@@ -36,10 +38,9 @@ static const char usage[] =
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"list", collplan_list},
-                {"show", collplan_show},
-                {"verify", collplan_verify},
-                {"stats", collplan_stats}};
+} commands[] = {{"list", collplan_list},     {"show", collplan_show},
+                {"verify", collplan_verify}, {"stats", collplan_stats},
+                {"import", collplan_import}, {"export", collplan_export}};
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

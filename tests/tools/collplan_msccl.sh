@@ -1,0 +1,81 @@
+#!/bin/sh
+# collplan import and export: a small schedule comes back unchanged, wrong ones are refused with
+# file and line. TAP on standard output.
+collplan=$1
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+number=0
+
+check() { # name, whether it holds (0)
+  number=$((number + 1))
+  if [ "$2" -eq 0 ]; then echo "ok $number - $1"; else echo "not ok $number - $1"; fi
+}
+
+# Both ranks send half of their input, reduce the other half and pass the sum back.
+schedule() {
+  cat << XML
+<algo name="halves" proto="Simple" nchannels="2" nchunksperloop="2" ngpus="2" coll="allreduce"
+      inplace="1" outofplace="0">
+  <gpu id="0" i_chunks="2" o_chunks="0" s_chunks="1">
+    <tb id="0" send="1" recv="1" chan="1">
+      <step s="0" type="s" srcbuf="i" srcoff="1" dstbuf="i" dstoff="1" cnt="1"/>
+      <step s="1" type="rrcs" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1"/>
+      <step s="2" type="r" srcbuf="i" srcoff="1" dstbuf="i" dstoff="1" cnt="1"/>
+    </tb>
+  </gpu>
+  <gpu id="1" i_chunks="2" o_chunks="0" s_chunks="1">
+    <tb id="4" send="-1" recv="-1" chan="0">
+      <step s="0" type="re" srcbuf="s" srcoff="0" dstbuf="i" dstoff="1" cnt="1" depid="7" deps="1"/>
+    </tb>
+    <tb id="7" send="0" recv="0" chan="1">
+      <step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1"/>
+      <step s="1" type="r" srcbuf="i" srcoff="1" dstbuf="s" dstoff="0" cnt="1" hasdep="1"/>
+      <step s="2" type="r" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1"/>
+      <step s="3" type="s" srcbuf="i" srcoff="1" dstbuf="i" dstoff="1" cnt="1" depid="4" deps="0"/>
+    </tb>
+  </gpu>
+</algo>
+XML
+}
+
+# The schedule with one text replaced is refused with this error.
+refused() { # name, sed expression, pattern
+  schedule | sed "$2" > "$folder/wrong.xml"
+  "$collplan" import "$folder/wrong.xml" > "$folder/out" 2> "$folder/error"
+  code=$?
+  [ "$code" -ne 0 ] && [ ! -s "$folder/out" ] && grep -q "wrong.xml:$3" "$folder/error"
+  result=$?
+  check "$1" "$result"
+  [ "$result" -eq 0 ] || sed 's/^/# /' "$folder/error"
+}
+
+echo 1..15
+schedule > "$folder/right.xml"
+"$collplan" import "$folder/right.xml" > "$folder/first.plan"
+check "imports a schedule" $?
+"$collplan" verify "$folder/first.plan" > /dev/null
+check "what it prints is proved" $?
+grep -q 'send 1:1 <- output\[1+1\]' "$folder/first.plan"
+check "thread blocks keep their channel, and INPUT in place is OUTPUT" $?
+"$collplan" export --msccl "$folder/first.plan" > "$folder/again.xml" &&
+  "$collplan" import "$folder/again.xml" | cmp -s - "$folder/first.plan"
+check "import, export, import gives the same bytes" $?
+"$collplan" export allreduce --algo ring -n 5 --msccl | "$collplan" import - > /dev/null
+check "an exported ring is proved" $?
+"$collplan" export broadcast --algo binomial -n 7 --msccl | "$collplan" import - > /dev/null
+check "an exported tree, whose lanes have several peers, is proved" $?
+
+refused "a deadlock" 's/cnt="1" hasdep="1"/cnt="1" depid="4" deps="0"/' '[0-9]*: deadlock: '
+refused "undefined data" '5s/srcbuf="i" srcoff="1"/srcbuf="s" srcoff="0"/' '5: unwritten: '
+refused "a race" 's/ depid="7" deps="1"//' '[0-9]*: '
+refused "a missing rank" 's/<gpu id="1"/<gpu id="0"/' '10: gpu 0 again'
+refused "a chunk past the buffer" 's/srcoff="1" dstbuf="s"/srcoff="1" dstbuf="o"/;
+s/dstoff="0" cnt="1" hasdep/dstoff="2" cnt="1" hasdep/' '16: \
+  '
+refused "a dependency on no step" 's/deps="1"/deps="9"/' '12: waits for step 9 of tb 7'
+refused "a send without a peer" 's/send="1"/send="-1"/' \
+  '5: s in tb 0 of gpu 0, which sends to no rank'
+refused "a cut-off file" '18,$d' '18: not well-formed XML'
+"$collplan" export gather -n 4 --msccl > "$folder/out" 2> "$folder/error"
+[ $? -ne 0 ] && grep -q 'schedules of MSCCL have no gather' "$folder/error"
+check "a collective that MSCCL does not have" $?

@@ -1,0 +1,145 @@
+/* collplan import and export: other people's schedules as plans, and plans as such schedules. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/text.h"
+#include "tools/collplan/collplan.h"
+#include "tools/collplan/msccl.h"
+#include "verify/verify.h"
+
+/* ---- import ---------------------------------------------------------------------------------*/
+
+/* States the rejected step by the file's line. */
+static coll_status_t reject(const char *name, const msccl_lines_t *lines,
+                            const verify_report_t *report) {
+  bool has_step = report->rank >= 0 && report->lane >= 0 && report->step >= 0;
+  int line = has_step ? msccl_line_of(lines, report->rank, report->lane, report->step) : 1;
+  return msccl_refuse(name, line, "%s: %s", verify_verdict_name(report->verdict), report->text);
+}
+
+/* Proves the plan, and sets its depth to the least of some that suffices. A plan that cannot be
+ * stuck at a depth cannot be at a greater one. */
+static coll_status_t prove(const char *name, const msccl_lines_t *lines, plan_t *plan) {
+  static const int32_t depths[] = {1, 2, 4, 8, 16, 32, 64, PLAN_DEPTH_MAX};
+  verify_report_t report;
+  for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
+    plan->depth = depths[i];
+    COLL_TRY(verify_plan(plan, &report));
+    if (report.verdict == VERIFY_PROVED) return COLL_OK;
+    if (report.verdict != VERIFY_DEADLOCK) break;
+  }
+  return reject(name, lines, &report);
+}
+
+static coll_status_t import(FILE *in, const char *name) {
+  msccl_file_t file;
+  msccl_lines_t lines = {0};
+  plan_t *plan = NULL;
+  coll_status_t status = msccl_parse(in, name, &file);
+  if (status == COLL_OK) status = msccl_import(&file, &plan, &lines);
+  if (status == COLL_OK) status = prove(name, &lines, plan);
+  if (status == COLL_OK) status = plan_text_write(plan, stdout);
+  plan_free(plan);
+  msccl_lines_free(&lines);
+  msccl_file_free(&file);
+  return status;
+}
+
+static coll_status_t import_file(const char *name) {
+  if (strcmp(name, "-") == 0) return import(stdin, "standard input");
+  FILE *in = fopen(name, "r");
+  if (in == NULL) return base_fail_errno(COLL_ERROR_INVALID, "cannot open %s", name);
+  coll_status_t status = import(in, name);
+  fclose(in);
+  return status;
+}
+
+int collplan_import(int argc, char **argv) {
+  bool helped = false;
+  const base_command_t command = {
+      .name = "collplan import",
+      .usage = "FILE.xml",
+      .summary =
+          "Reads a schedule in MSCCL's XML, proves it and prints it as a plan in text. A "
+          "schedule that is\nwrong is refused with the line of the step and the reason.",
+      .examples =
+          "  collplan import allreduce.xml > allreduce.plan\n"
+          "      a plan that verify, show and export read\n",
+      .option_count = 0};
+  const char *words[COLLPLAN_WORDS_MAX];
+  size_t word_count = 0;
+  coll_status_t status = collplan_parse(&command, argc, argv, words, &word_count, &helped);
+  if (status == COLL_OK && helped) return 0;
+  if (status == COLL_OK && word_count != 1) {
+    status = base_fail(COLL_ERROR_INVALID, "import: name one file (collplan import --help)");
+  }
+  if (status == COLL_OK) status = import_file(words[0]);
+  return status == COLL_OK ? 0 : collplan_fail();
+}
+
+/* ---- export ---------------------------------------------------------------------------------*/
+
+typedef struct request {
+  const char *algo;
+  int64_t ranks, root;
+  bool msccl, in_place;
+} request_t;
+
+static coll_status_t make_plan(const request_t *request, const char *word, plan_t **plan) {
+  coll_collective_t collective;
+  const algo_t *algo = NULL;
+  if (!collplan_is_collective(word, &collective)) return collplan_load(word, plan);
+  COLL_TRY(collplan_algo(collective, request->algo, &algo));
+  COLL_TRY(collplan_check_root(collective, algo, request->root, (int32_t)request->ranks));
+  plan_shape_t shape = {
+      .collective = collective, .size = (int32_t)request->ranks, .root = (int32_t)request->root};
+  return algo_build(algo, &shape, ALGO_ALL_RANKS, request->in_place, plan);
+}
+
+static coll_status_t export(const request_t *request, const char *word) {
+  plan_t *plan = NULL;
+  if (!request->msccl) {
+    return base_fail(COLL_ERROR_INVALID, "export: name the format, --msccl");
+  }
+  COLL_TRY(make_plan(request, word, &plan));
+  coll_status_t status = msccl_export(plan, stdout);
+  plan_free(plan);
+  return status;
+}
+
+int collplan_export(int argc, char **argv) {
+  request_t request = {.ranks = 4};
+  bool helped = false;
+  const base_option_t options[] = {
+      {0, "msccl", BASE_OPTION_FLAG, &request.msccl, NULL, "as MSCCL's XML", 0, 0, NULL},
+      {0, "algo", BASE_OPTION_TEXT, &request.algo, "NAME", "the algorithm; else the first listed",
+       0, 0, NULL},
+      {'n', "ranks", BASE_OPTION_INTEGER, &request.ranks, "N", "number of ranks", 1, PLAN_RANKS_MAX,
+       NULL},
+      {0, "root", BASE_OPTION_INTEGER, &request.root, "R", "the root", 0, PLAN_RANKS_MAX - 1, NULL},
+      {0, "in-place", BASE_OPTION_FLAG, &request.in_place, NULL,
+       "as for calls whose input and output overlap", 0, 0, NULL},
+  };
+  const base_command_t command = {
+      .name = "collplan export",
+      .usage = "COLLECTIVE|FILE --msccl [options]",
+      .summary =
+          "Prints a plan that only passes messages as a schedule of MSCCL. Reductions of "
+          "several operands become\nchains, a lane with several peers several thread blocks.",
+      .examples =
+          "  collplan export allreduce --algo ring -n 8 --msccl > ring.xml\n"
+          "      for MSCCL's runtime\n",
+      .options = options,
+      .option_count = sizeof options / sizeof options[0]};
+  const char *words[COLLPLAN_WORDS_MAX];
+  size_t word_count = 0;
+  coll_status_t status = collplan_parse(&command, argc, argv, words, &word_count, &helped);
+  if (status == COLL_OK && helped) return 0;
+  if (status == COLL_OK && word_count != 1) {
+    status = base_fail(COLL_ERROR_INVALID,
+                       "export: name one collective or plan file (collplan export --help)");
+  }
+  if (status == COLL_OK) status = export(&request, words[0]);
+  return status == COLL_OK ? 0 : collplan_fail();
+}
