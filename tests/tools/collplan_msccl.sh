@@ -69,9 +69,8 @@ refused "a deadlock" 's/cnt="1" hasdep="1"/cnt="1" depid="4" deps="0"/' '[0-9]*:
 refused "undefined data" '5s/srcbuf="i" srcoff="1"/srcbuf="s" srcoff="0"/' '5: unwritten: '
 refused "a race" 's/ depid="7" deps="1"//' '[0-9]*: '
 refused "a missing rank" 's/<gpu id="1"/<gpu id="0"/' '10: gpu 0 again'
-refused "a chunk past the buffer" 's/srcoff="1" dstbuf="s"/srcoff="1" dstbuf="o"/;
-s/dstoff="0" cnt="1" hasdep/dstoff="2" cnt="1" hasdep/' '16: \
-  '
+refused "a chunk past the buffer" 's/dstoff="0" cnt="1" hasdep/dstoff="2" cnt="1" hasdep/' \
+  '16: r of chunks 2 to 2 of buffer s of gpu 1'
 refused "a dependency on no step" 's/deps="1"/deps="9"/' '12: waits for step 9 of tb 7'
 refused "a send without a peer" 's/send="1"/send="-1"/' \
   '5: s in tb 0 of gpu 0, which sends to no rank'
