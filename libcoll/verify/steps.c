@@ -134,6 +134,8 @@ static coll_status_t run_send(verify_run_t *run, verify_lane_t *lane, const plan
 
 static coll_status_t check_message(verify_run_t *run, const verify_lane_t *lane,
                                    const plan_span_t *dst, const verify_message_t *message) {
+  int32_t part = dst->first % run->plan->parts;
+  if (message->count == dst->count && message->part == part) return COLL_OK;
   char sender[80];
   verify_site_describe(run->plan, message->sender, sender, sizeof sender);
   if (message->count != dst->count) {
@@ -141,14 +143,10 @@ static coll_status_t check_message(verify_run_t *run, const verify_lane_t *lane,
                          "receives %d chunks, but the message of %s has %d", dst->count, sender,
                          message->count);
   }
-  int32_t part = dst->first % run->plan->parts;
-  if (message->part != part) {
-    return verify_reject(run->plan, run->report, VERIFY_SIZE, lane->at,
-                         "starts at part %d of a block, but the message of %s at part %d, whose "
-                         "size differs",
-                         part, sender, message->part);
-  }
-  return COLL_OK;
+  return verify_reject(run->plan, run->report, VERIFY_SIZE, lane->at,
+                       "starts at part %d of a block, but the message of %s at part %d, whose "
+                       "size differs",
+                       part, sender, message->part);
 }
 
 static coll_status_t take(verify_run_t *run, verify_lane_t *lane, verify_message_t *message,

@@ -68,7 +68,8 @@ static uint64_t hash_operands(const verify_value_t operands[], uint32_t count) {
     hash = (hash ^ operands[i]) * 0x9e3779b97f4a7c15u;
     hash ^= hash >> 29;
   }
-  return hash;
+  hash *= 0xbf58476d1ce4e5b9u; /* the table uses the low bits, the products fill the high ones */
+  return hash ^ hash >> 32;
 }
 
 /* The table slot of this list of operands, or the empty slot to insert it in. */
