@@ -82,6 +82,20 @@ int32_t algo_tree_span(int32_t position, int32_t size);     /* positions in the 
 int32_t algo_tree_distance(int32_t position, int32_t size); /* to the farthest child; 0: a leaf */
 int32_t algo_tree_widest(int32_t size);                     /* longest subtree below the root */
 
+/* ---- rings (ring.c) --------------------------------------------------------------------------
+ * The part of a lane in an algorithm of one or two rings. Its chunk c, of p, is chunk
+ * first + stride * c of the p chunks or blocks; of a single block, chunk `first`. */
+
+typedef struct algo_ring {
+  int lane;
+  int32_t direction;     /* messages go to the rank + direction: 1 or -1 */
+  int32_t first, stride; /* stride: 1, or the plan's parts */
+} algo_ring_t;
+
+void algo_ring_allreduce(plan_emitter_t *e, const algo_ring_t *ring);
+void algo_ring_reduce_scatter(plan_emitter_t *e, const algo_ring_t *ring);
+void algo_ring_allgather(plan_emitter_t *e, const algo_ring_t *ring);
+
 /* ---- recursive halving and doubling (halving.c) ----------------------------------------------
  * Among the ranks base..base+size-1, size a power of two, over the chunks of OUTPUT. */
 
@@ -97,6 +111,19 @@ void algo_doubling_allgather(plan_emitter_t *e, int32_t base, int32_t size);
 /* The segment of the index-th of `size` ranks after recursive halving of `parts` chunks. It
  * contains the segment, among 2*size ranks, of every index that is equal modulo size. */
 algo_run_t algo_halving_segment(int32_t parts, int32_t size, int32_t index);
+
+/* Extra ranks, of an allreduce among more ranks than take part in the rounds: receives the vector
+ * of rank `extra` and reduces it. Returns the buffer of this rank's operand from then on: OUTPUT.
+ */
+plan_buffer_t algo_extra_reduce(plan_emitter_t *e, int32_t extra);
+
+/* The whole allreduce program of an extra rank, for which `member` takes part. */
+void algo_extra_allreduce(plan_emitter_t *e, int32_t member);
+
+/* Sends or receives the blocks that rank `extra` lacks at the end of an allgather: those on both
+ * sides of its own. */
+void algo_move_other_blocks(plan_emitter_t *e, int32_t extra, int32_t peer,
+                            void (*pieces)(plan_emitter_t *, int32_t, plan_span_t));
 
 /* ---- circulant graphs (circulant.c) ----------------------------------------------------------*/
 

@@ -54,15 +54,24 @@ void algo_doubling_allgather(plan_emitter_t *e, int32_t base, int32_t size) {
   }
 }
 
-/* Receives and reduces the vector of the extra rank `power` above this one, if there is one.
- * Returns the buffer of this rank's operand from then on. */
-static plan_buffer_t reduce_extra(plan_emitter_t *e, int32_t power) {
-  int32_t extra = e->rank + power, parts = e->plan->parts;
-  if (extra >= e->plan->shape.size) return PLAN_INPUT;
+plan_buffer_t algo_extra_reduce(plan_emitter_t *e, int32_t extra) {
+  int32_t parts = e->plan->parts;
   algo_recv_pieces(e, extra, plan_scratch(e, 0, parts));
   algo_reduce_pair(e, extra, plan_output(e, 0, parts), plan_input(e, 0, parts),
                    plan_scratch(e, 0, parts));
   return PLAN_OUTPUT;
+}
+
+void algo_extra_allreduce(plan_emitter_t *e, int32_t member) {
+  algo_send_pieces(e, member, plan_input(e, 0, e->plan->parts));
+  algo_recv_pieces(e, member, plan_output(e, 0, e->plan->parts));
+}
+
+/* Receives and reduces the vector of the extra rank `power` above this one, if there is one.
+ * Returns the buffer of this rank's operand from then on. */
+static plan_buffer_t reduce_extra(plan_emitter_t *e, int32_t power) {
+  int32_t extra = e->rank + power;
+  return extra < e->plan->shape.size ? algo_extra_reduce(e, extra) : PLAN_INPUT;
 }
 
 static void send_to_extra(plan_emitter_t *e, int32_t power) {
@@ -70,12 +79,6 @@ static void send_to_extra(plan_emitter_t *e, int32_t power) {
   if (extra < e->plan->shape.size) {
     algo_send_pieces(e, extra, plan_output(e, 0, e->plan->parts));
   }
-}
-
-/* The whole allreduce program of an extra rank. */
-static void run_extra(plan_emitter_t *e, int32_t power) {
-  algo_send_pieces(e, e->rank - power, plan_input(e, 0, e->plan->parts));
-  algo_recv_pieces(e, e->rank - power, plan_output(e, 0, e->plan->parts));
 }
 
 /* ---- allreduce: butterfly --------------------------------------------------------------------
@@ -89,7 +92,7 @@ static void butterfly_outline(plan_t *plan) {
 static void butterfly_build(plan_emitter_t *e) {
   int32_t power = algo_power_below(e->plan->shape.size);
   if (e->rank >= power) {
-    run_extra(e, power);
+    algo_extra_allreduce(e, e->rank - power);
     return;
   }
   plan_buffer_t held = reduce_extra(e, power);
@@ -126,7 +129,7 @@ static void halving_doubling_outline(plan_t *plan) {
 static void halving_doubling_build(plan_emitter_t *e) {
   int32_t power = algo_power_below(e->plan->shape.size);
   if (e->rank >= power) {
-    run_extra(e, power);
+    algo_extra_allreduce(e, e->rank - power);
     return;
   }
   algo_halving_reduce_scatter(e, 0, power, reduce_extra(e, power));
@@ -241,10 +244,8 @@ static void doubling_rounds(plan_emitter_t *e, int32_t power) {
   }
 }
 
-/* Sends or receives the blocks that rank `extra` lacks at the end: those on both sides of its
- * own. */
-static void move_other_blocks(plan_emitter_t *e, int32_t extra, int32_t peer,
-                              void (*pieces)(plan_emitter_t *, int32_t, plan_span_t)) {
+void algo_move_other_blocks(plan_emitter_t *e, int32_t extra, int32_t peer,
+                            void (*pieces)(plan_emitter_t *, int32_t, plan_span_t)) {
   pieces(e, peer, plan_output(e, 0, extra));
   pieces(e, peer, plan_output(e, extra + 1, e->plan->shape.size - extra - 1));
 }
@@ -254,12 +255,12 @@ static void doubling_build(plan_emitter_t *e) {
   plan_emit_input_to_output(e, 0, e->rank, 0, 1);
   if (e->rank >= power) {
     plan_emit_send(e, 0, e->rank - power, plan_input(e, 0, 1));
-    move_other_blocks(e, e->rank, e->rank - power, algo_recv_pieces);
+    algo_move_other_blocks(e, e->rank, e->rank - power, algo_recv_pieces);
     return;
   }
   if (extra < size) plan_emit_recv(e, 0, extra, plan_output(e, extra, 1));
   doubling_rounds(e, power);
-  if (extra < size) move_other_blocks(e, extra, extra, algo_send_pieces);
+  if (extra < size) algo_move_other_blocks(e, extra, extra, algo_send_pieces);
 }
 
 const algo_t algo_allgather_doubling = {

@@ -9,6 +9,12 @@
 /* barrier.c */
 extern const algo_t algo_barrier_dissemination, algo_barrier_tournament, algo_barrier_allpairs;
 
+/* bine.c */
+extern const algo_t algo_broadcast_bine, algo_reduce_bine, algo_gather_bine, algo_scatter_bine;
+
+/* bine_butterfly.c */
+extern const algo_t algo_reduce_scatter_bine, algo_allgather_bine;
+
 /* bruck.c */
 extern const algo_t algo_alltoall_bruck;
 
@@ -42,6 +48,10 @@ extern const algo_t algo_allreduce_mapped_by_two, algo_allreduce_staged_by_two,
 /* inorder.c */
 extern const algo_t algo_reduce_inorder;
 
+/* line.c */
+extern const algo_t algo_allreduce_line, algo_reduce_scatter_line, algo_allgather_line,
+    algo_broadcast_line, algo_reduce_line;
+
 /* linear.c */
 extern const algo_t algo_allreduce_allpairs, algo_reduce_scatter_allpairs, algo_allgather_allpairs,
     algo_alltoall_allpairs, algo_broadcast_linear, algo_gather_linear, algo_scatter_linear,
@@ -57,6 +67,9 @@ extern const algo_t algo_allreduce_oneshot, algo_allreduce_twophase_push,
 /* pairwise.c */
 extern const algo_t algo_alltoall_pairwise, algo_alltoallv_pairwise;
 
+/* pat.c */
+extern const algo_t algo_reduce_scatter_pat, algo_allgather_pat;
+
 /* rabenseifner.c */
 extern const algo_t algo_allreduce_rabenseifner;
 
@@ -70,6 +83,9 @@ extern const algo_t algo_broadcast_scatter_allgather, algo_reduce_reduce_scatter
 extern const algo_t algo_allreduce_staged, algo_reduce_staged, algo_reduce_scatter_staged,
     algo_allgather_staged, algo_alltoall_staged, algo_broadcast_staged, algo_gather_staged,
     algo_scatter_staged;
+
+/* swing.c */
+extern const algo_t algo_allreduce_swing;
 
 /* tree.c */
 extern const algo_t algo_allreduce_tree, algo_broadcast_binomial, algo_reduce_binomial,

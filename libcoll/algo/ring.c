@@ -10,24 +10,32 @@ static const char chan_2007[] =
     "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, practice, and "
     "experience, 2007";
 
-static int32_t next_rank(const plan_emitter_t *e) {
-  return algo_mod(e->rank + 1, e->plan->shape.size);
+/* A ring of one lane over every stride-th chunk, or over a run of chunks (algo_ring_t in common.h).
+ * Chunk c of the ring, modulo p. */
+static int32_t chunk_of(const plan_emitter_t *e, const algo_ring_t *ring, int32_t c) {
+  return ring->first + ring->stride * algo_mod(c, e->plan->shape.size);
 }
 
-static int32_t previous_rank(const plan_emitter_t *e) {
-  return algo_mod(e->rank - 1, e->plan->shape.size);
+static int32_t next_rank(const plan_emitter_t *e, const algo_ring_t *ring) {
+  return algo_mod(e->rank + ring->direction, e->plan->shape.size);
 }
 
-/* p - 1 rounds. Rank r sends chunk `first` of OUTPUT first, then in each round the chunk it
- * received last. */
-static void allgather_rounds(plan_emitter_t *e, int32_t first) {
-  int32_t size = e->plan->shape.size;
-  for (int32_t round = 0; round < size - 1; round++) {
-    int32_t out = algo_mod(first - round, size), in = algo_mod(first - round - 1, size);
-    plan_emit_send(e, 0, next_rank(e), plan_output(e, out, 1));
-    plan_emit_recv(e, 0, previous_rank(e), plan_output(e, in, 1));
+static int32_t previous_rank(const plan_emitter_t *e, const algo_ring_t *ring) {
+  return algo_mod(e->rank - ring->direction, e->plan->shape.size);
+}
+
+/* p - 1 rounds. Rank r sends chunk `own` of OUTPUT first, then in each round the chunk it received
+ * last. */
+static void allgather_rounds(plan_emitter_t *e, const algo_ring_t *ring, int32_t own) {
+  for (int32_t round = 0; round < e->plan->shape.size - 1; round++) {
+    int32_t out = chunk_of(e, ring, own - ring->direction * round);
+    int32_t in = chunk_of(e, ring, own - ring->direction * (round + 1));
+    plan_emit_send(e, ring->lane, next_rank(e, ring), plan_output(e, out, 1));
+    plan_emit_recv(e, ring->lane, previous_rank(e, ring), plan_output(e, in, 1));
   }
 }
+
+static const algo_ring_t single = {.direction = 1, .stride = 1};
 
 /* ---- allreduce -------------------------------------------------------------------------------
  * Patarasuk & Yuan 2009. 2(p-1) rounds of one chunk, 1/p of the vector: the volume 2n(p-1)/p per
@@ -39,16 +47,21 @@ static void allreduce_outline(plan_t *plan) {
   algo_outline_messages(plan, size, size, 1);
 }
 
-static void allreduce_build(plan_emitter_t *e) {
-  int32_t size = e->plan->shape.size;
-  for (int32_t round = 0; round < size - 1; round++) {
-    int32_t out = algo_mod(e->rank - round, size), in = algo_mod(e->rank - round - 1, size);
+void algo_ring_allreduce(plan_emitter_t *e, const algo_ring_t *ring) {
+  for (int32_t round = 0; round < e->plan->shape.size - 1; round++) {
+    int32_t out = chunk_of(e, ring, e->rank - ring->direction * round);
+    int32_t in = chunk_of(e, ring, e->rank - ring->direction * (round + 1));
     plan_span_t sources[2] = {plan_scratch(e, in, 1), plan_input(e, in, 1)};
-    plan_emit_send(e, 0, next_rank(e), algo_own(e, round == 0 ? PLAN_INPUT : PLAN_OUTPUT, out, 1));
-    plan_emit_recv(e, 0, previous_rank(e), sources[0]);
-    plan_emit_reduce(e, 0, plan_output(e, in, 1), sources, 2);
+    plan_emit_send(e, ring->lane, next_rank(e, ring),
+                   algo_own(e, round == 0 ? PLAN_INPUT : PLAN_OUTPUT, out, 1));
+    plan_emit_recv(e, ring->lane, previous_rank(e, ring), sources[0]);
+    plan_emit_reduce(e, ring->lane, plan_output(e, in, 1), sources, 2);
   }
-  allgather_rounds(e, e->rank + 1);
+  allgather_rounds(e, ring, e->rank + ring->direction);
+}
+
+static void allreduce_build(plan_emitter_t *e) {
+  algo_ring_allreduce(e, &single);
 }
 
 const algo_t algo_allreduce_ring = {
@@ -70,17 +83,23 @@ static void reduce_scatter_outline(plan_t *plan) {
   algo_outline_messages(plan, 1, 1, 1);
 }
 
-static void reduce_scatter_build(plan_emitter_t *e) {
-  int32_t size = e->plan->shape.size;
-  plan_span_t in_transit = plan_scratch(e, 0, 1);
-  for (int32_t round = 0; round < size - 1; round++) {
-    bool is_last = round == size - 2;
-    int32_t out = algo_mod(e->rank - round - 1, size), in = algo_mod(e->rank - round - 2, size);
+void algo_ring_reduce_scatter(plan_emitter_t *e, const algo_ring_t *ring) {
+  plan_span_t in_transit = plan_scratch(e, ring->first, 1);
+  for (int32_t round = 0; round < e->plan->shape.size - 1; round++) {
+    bool is_last = round == e->plan->shape.size - 2;
+    int32_t out = chunk_of(e, ring, e->rank - ring->direction * (round + 1));
+    int32_t in = chunk_of(e, ring, e->rank - ring->direction * (round + 2));
     plan_span_t sources[2] = {in_transit, plan_input(e, in, 1)};
-    plan_emit_send(e, 0, next_rank(e), round == 0 ? plan_input(e, out, 1) : in_transit);
-    plan_emit_recv(e, 0, previous_rank(e), in_transit);
-    plan_emit_reduce(e, 0, is_last ? plan_output(e, 0, 1) : in_transit, sources, 2);
+    plan_emit_send(e, ring->lane, next_rank(e, ring),
+                   round == 0 ? plan_input(e, out, 1) : in_transit);
+    plan_emit_recv(e, ring->lane, previous_rank(e, ring), in_transit);
+    plan_emit_reduce(e, ring->lane, is_last ? plan_output(e, ring->first, 1) : in_transit, sources,
+                     2);
   }
+}
+
+static void reduce_scatter_build(plan_emitter_t *e) {
+  algo_ring_reduce_scatter(e, &single);
 }
 
 const algo_t algo_reduce_scatter_ring = {
@@ -98,9 +117,13 @@ static void allgather_outline(plan_t *plan) {
   algo_outline_messages(plan, 1, 0, 1);
 }
 
+void algo_ring_allgather(plan_emitter_t *e, const algo_ring_t *ring) {
+  plan_emit_input_to_output(e, ring->lane, chunk_of(e, ring, e->rank), ring->first, 1);
+  allgather_rounds(e, ring, e->rank);
+}
+
 static void allgather_build(plan_emitter_t *e) {
-  plan_emit_input_to_output(e, 0, e->rank, 0, 1);
-  allgather_rounds(e, e->rank);
+  algo_ring_allgather(e, &single);
 }
 
 const algo_t algo_allgather_ring = {

@@ -143,9 +143,12 @@ static void put_step(writer_t *w, const plan_program_t *program, const plan_step
 static const char *write_program(const plan_t *plan, writer_t *w) {
   const plan_program_t *program = &plan->programs[w->rank];
   w->text[0] = '\0';
-  for (size_t i = 0; i < program->lanes[0].count; i++) {
-    const plan_step_t *step = &program->lanes[0].steps[i];
-    if (!w->seen_only || !is_local(w, program, step)) put_step(w, program, step);
+  for (int lane = 0; lane < plan->lanes; lane++) {
+    if (lane > 0) put(w, "%slane %d", w->used > 0 ? "; " : "", lane);
+    for (size_t i = 0; i < program->lanes[lane].count; i++) {
+      const plan_step_t *step = &program->lanes[lane].steps[i];
+      if (!w->seen_only || !is_local(w, program, step)) put_step(w, program, step);
+    }
   }
   return w->text;
 }
@@ -206,8 +209,10 @@ static void count_step(test_traffic_t *t, const plan_program_t *program, const p
 test_traffic_t test_traffic_rank(const plan_t *plan, int rank) {
   const plan_program_t *program = &plan->programs[rank];
   test_traffic_t t = {0};
-  for (size_t i = 0; i < program->lanes[0].count; i++) {
-    count_step(&t, program, &program->lanes[0].steps[i], rank);
+  for (int lane = 0; lane < plan->lanes; lane++) {
+    for (size_t i = 0; i < program->lanes[lane].count; i++) {
+      count_step(&t, program, &program->lanes[lane].steps[i], rank);
+    }
   }
   return t;
 }

@@ -18,7 +18,7 @@ enum { EVERY_SIZE_TO = 24, SIZES_BEYOND = 1 };
 enum { EVERY_SIZE_TO = 64, SIZES_BEYOND = 5 };
 #endif
 
-enum { STEPS_MAX = 500000 }; /* of a plan, all ranks: limits the test to seconds */
+enum { STEPS_MAX = 1000000 }; /* of a plan, all ranks: limits the test to seconds */
 
 static void prove(const algo_t *algo, int size, int root, test_mode_t mode) {
   plan_t *plan = test_plan_build(algo, size, root, mode);
@@ -90,8 +90,9 @@ static void remove_step(plan_lane_t *lane, size_t index) {
 
 /* The index of the step of `rank` that matches the peer's n-th (from 0) step of that kind with
  * it. */
-static size_t matching(const plan_t *plan, int rank, plan_step_kind_t kind, int peer, int n) {
-  const plan_lane_t *lane = &plan->programs[rank].lanes[0];
+static size_t matching(const plan_t *plan, int rank, plan_step_kind_t kind, int peer, int n,
+                       int number) {
+  const plan_lane_t *lane = &plan->programs[rank].lanes[number];
   for (size_t i = 0; i < lane->count; i++) {
     const plan_step_t *step = &lane->steps[i];
     int32_t with = step->kind == PLAN_RECV ? step->recv.peer : step->wait.peer;
@@ -103,8 +104,8 @@ static size_t matching(const plan_t *plan, int rank, plan_step_kind_t kind, int 
 
 /* Removes the index-th step of the rank's program and its match; false if it is neither send nor
  * signal. */
-static bool remove_pair(plan_t *plan, int rank, size_t index) {
-  plan_lane_t *lane = &plan->programs[rank].lanes[0];
+static bool remove_pair(plan_t *plan, int rank, int number, size_t index) {
+  plan_lane_t *lane = &plan->programs[rank].lanes[number];
   plan_step_kind_t kind = lane->steps[index].kind;
   if (kind != PLAN_SEND && kind != PLAN_SIGNAL) return false;
   int peer = kind == PLAN_SEND ? lane->steps[index].send.peer : lane->steps[index].signal.peer;
@@ -114,16 +115,17 @@ static bool remove_pair(plan_t *plan, int rank, size_t index) {
     int with = step->kind == PLAN_SEND ? step->send.peer : step->signal.peer;
     if (step->kind == kind && with == peer) earlier++;
   }
-  remove_step(&plan->programs[peer].lanes[0],
-              matching(plan, peer, kind == PLAN_SEND ? PLAN_RECV : PLAN_WAIT, rank, earlier));
+  remove_step(
+      &plan->programs[peer].lanes[number],
+      matching(plan, peer, kind == PLAN_SEND ? PLAN_RECV : PLAN_WAIT, rank, earlier, number));
   remove_step(lane, index);
   return true;
 }
 
-static void check_is_needed(const algo_t *algo, int size, int rank, size_t index) {
+static void check_is_needed(const algo_t *algo, int size, int rank, int lane, size_t index) {
   plan_t *plan = test_plan_build(algo, size, 0, TEST_IN_PLACE);
   verify_report_t report;
-  if (remove_pair(plan, rank, index)) {
+  if (remove_pair(plan, rank, lane, index)) {
     cr_assert_eq(verify_plan(plan, &report), COLL_OK, "%s", base_last_error());
     cr_assert_neq(report.verdict, VERIFY_PROVED, "%s/%s of %d: step %zu of rank %d is not needed",
                   base_collective_name(algo->collective), algo->name, size, index, rank);
@@ -135,8 +137,12 @@ static void every_pair_is_needed(const algo_t *algo) {
   for (int size = 2; size <= 8; size++) {
     plan_t *plan = test_plan_build(algo, size, 0, TEST_IN_PLACE);
     for (int rank = 0; rank < size; rank++) {
-      size_t steps = plan->programs[rank].lanes[0].count;
-      for (size_t index = 0; index < steps; index++) check_is_needed(algo, size, rank, index);
+      for (int lane = 0; lane < plan->lanes; lane++) {
+        size_t steps = plan->programs[rank].lanes[lane].count;
+        for (size_t index = 0; index < steps; index++) {
+          check_is_needed(algo, size, rank, lane, index);
+        }
+      }
     }
     plan_free(plan);
   }

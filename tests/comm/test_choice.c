@@ -18,7 +18,7 @@
 
 /* ---- alike ----------------------------------------------------------------------------------*/
 
-enum { SIZES = 14, REACHES = 2, ALGOS_MAX = 32 };
+enum { SIZES = 14, REACHES = 2, ALGOS_MAX = 64 };
 
 /* What a rank computes: the costs, and the algorithm for every collective, size and kind of memory.
  */

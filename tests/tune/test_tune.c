@@ -7,7 +7,7 @@
 #include "tune/sched_sim.h"
 #include "tune/tune.h"
 
-enum { ALGOS_MAX = 32 };
+enum { ALGOS_MAX = 64 };
 
 typedef struct field {
   tune_profile_t profiles[ALGOS_MAX];
