@@ -73,6 +73,14 @@ bool topo_layout_is_mapped(const topo_layout_t *layout);
  * COLL_ERROR_INVALID names the wrong part. The description must be of `size` ranks. */
 coll_status_t topo_layout_parse(const char *text, int32_t size, topo_layout_t **layout);
 
+/* *part: the layout of count >= 1 of the ranks, in that order, as ranks 0 to count - 1. A grid is
+ * kept only if these are all ranks in their order. NULL of NULL. Owned by the caller. */
+coll_status_t topo_layout_select(const topo_layout_t *layout, const int32_t ranks[], int32_t count,
+                                 topo_layout_t **part);
+
+/* Differs, but for chance, if the layouts do. 0 for NULL only. */
+uint64_t topo_layout_digest(const topo_layout_t *layout);
+
 /* A table with a row for each rank: its group of each level, its mapping domain, its coordinates.
  */
 void topo_layout_print(const topo_layout_t *layout, FILE *out);

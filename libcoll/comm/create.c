@@ -15,6 +15,7 @@
 #include "base/descriptors.h"
 #include "base/memory.h"
 #include "comm/access.h"
+#include "comm/placement.h"
 #include "comm/plan_cache.h"
 #include "comm/process.h"
 #include "comm/quiesce.h"
@@ -233,6 +234,12 @@ coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_reco
 static coll_status_t check_agreed(int rank, int size, const comm_record_t records[]) {
   for (int peer = 1; peer < size; peer++) {
     int32_t first = records[0].agreed.reproducible, other = records[peer].agreed.reproducible;
+    if (records[0].agreed.layout != records[peer].agreed.layout) {
+      return base_fail(COLL_ERROR_MISMATCH,
+                       "rank %d: COLL_TOPO_FILE places the ranks of rank 0 and of rank %d "
+                       "differently: give all ranks the same file",
+                       rank, peer);
+    }
     if (other == first) continue;
     return base_fail(COLL_ERROR_MISMATCH,
                      "rank %d: rank 0 creates the communicator with reproducible %d, but rank %d "
@@ -291,12 +298,16 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
                           const comm_settings_t *settings, const tune_machine_t *costs,
                           struct coll_comm **comm) {
   comm_record_t own, *records = NULL;
+  topo_layout_t *layout;
   shm_mesh_t mesh;
   COLL_TRY(comm_quiesce(rank, settings->timeout_ns));
-  COLL_TRY(base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records));
-  coll_status_t status = comm_listen(&mesh, &own);
+  COLL_TRY(comm_placement_read(settings->topo_file, size, &layout));
+  coll_status_t status =
+      base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records);
+  if (status == COLL_OK) status = comm_listen(&mesh, &own);
   if (status != COLL_OK) goto free_records;
   own.agreed = settings->agreed;
+  own.agreed.layout = topo_layout_digest(layout);
   own.costs = *costs;
   if (address == NULL) {
     records[0] = own;
@@ -306,9 +317,12 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
   }
   if (status == COLL_OK) {
     (*comm)->limits = settings->limits;
+    comm_placement_set(*comm, layout);
+    layout = NULL;
     comm_access_find(*comm, &settings->access);
   }
 free_records:
+  topo_layout_free(layout);
   free(records);
   return status;
 }
@@ -331,6 +345,18 @@ static coll_status_t assemble_all(transport_t *const ends[], int size, int cores
   return COLL_OK;
 }
 
+/* Gives each communicator the layout of the file. On failure destroys all. */
+static coll_status_t place_all(int size, const char *topo_file, struct coll_comm *made[]) {
+  coll_status_t status = COLL_OK;
+  for (int rank = 0; rank < size && status == COLL_OK; rank++) {
+    topo_layout_t *layout;
+    status = comm_placement_read(topo_file, size, &layout);
+    if (status == COLL_OK) comm_placement_set(made[rank], layout);
+  }
+  for (int rank = 0; rank < size && status != COLL_OK; rank++) comm_destroy(made[rank]);
+  return status;
+}
+
 coll_status_t comm_create_local(int size, int cores, const comm_settings_t *settings,
                                 const tune_machine_t *costs, struct coll_comm *comms[]) {
   size_t count = (size_t)size;
@@ -340,6 +366,7 @@ coll_status_t comm_create_local(int size, int cores, const comm_settings_t *sett
   coll_status_t status = base_alloc(count, sizeof *ends, "transports", (void **)&ends);
   if (status == COLL_OK) status = transport_shm_create_local(size, ends);
   if (status == COLL_OK) status = assemble_all(ends, size, cores, costs, made);
+  if (status == COLL_OK) status = place_all(size, settings->topo_file, made);
   for (int rank = 0; rank < size && status == COLL_OK; rank++) {
     made[rank]->limits = settings->limits;
     made[rank]->reproducible = settings->agreed.reproducible != 0;

@@ -56,6 +56,11 @@ static const base_knob_t knobs[] = {
      .words = get_words,
      .help = "whether ranks read buffers that are not memory of coll_mem_alloc directly from their "
              "peers' processes: auto (where the system permits it and it is faster) or off"},
+    {.name = "COLL_TOPO_FILE",
+     .kind = BASE_KNOB_TEXT,
+     .fallback = "",
+     .help = "a file of colltopo: the library behaves as if the ranks were on its hosts, filled "
+             "evenly in order; must be the same on all ranks"},
     {.name = "COLL_DEBUG",
      .kind = BASE_KNOB_INTEGER,
      .fallback = "0",
@@ -72,6 +77,7 @@ enum {
   KNOB_HANG,
   KNOB_CALL_TIMEOUT,
   KNOB_GET,
+  KNOB_TOPO_FILE,
   KNOB_DEBUG,
   KNOB_COUNT
 };
@@ -141,7 +147,8 @@ static coll_status_t read_access(comm_access_t *access) {
 
 coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings_t *settings) {
   coll_comm_config_t full;
-  comm_settings_t made = {.address = base_knob_text(&knobs[KNOB_ADDRESS])};
+  comm_settings_t made = {.address = base_knob_text(&knobs[KNOB_ADDRESS]),
+                          .topo_file = base_knob_text(&knobs[KNOB_TOPO_FILE])};
   COLL_TRY(read_config(config, &full));
   COLL_TRY(read_limit(KNOB_TIMEOUT, full.create_timeout_ms, &made.timeout_ns));
   COLL_TRY(read_limit(KNOB_HANG, full.hang_ms, &made.limits.hang_ns));

@@ -11,13 +11,15 @@
  * which are compared when it is created. */
 typedef struct comm_agreed {
   int32_t reproducible; /* COLL_REPRODUCIBLE: 0 or 1 */
+  uint64_t layout;      /* digest of the layout that COLL_TOPO_FILE gives; 0 without a file */
 } comm_agreed_t;
 
 typedef struct comm_settings {
-  const char *address;  /* COLL_INTERFACE_ADDRESS */
-  uint64_t timeout_ns;  /* COLL_TIMEOUT_MS */
-  comm_limits_t limits; /* COLL_HANG_MS, COLL_CALL_TIMEOUT_MS */
-  comm_agreed_t agreed;
+  const char *address;   /* COLL_INTERFACE_ADDRESS */
+  uint64_t timeout_ns;   /* COLL_TIMEOUT_MS */
+  comm_limits_t limits;  /* COLL_HANG_MS, COLL_CALL_TIMEOUT_MS */
+  comm_agreed_t agreed;  /* layout: filled in when the file is read */
+  const char *topo_file; /* COLL_TOPO_FILE; "": none */
   comm_access_t access;
 } comm_settings_t;
 

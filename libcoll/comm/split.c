@@ -16,6 +16,7 @@
 #include "comm/batch.h"
 #include "comm/create.h"
 #include "comm/lock.h"
+#include "comm/placement.h"
 
 #define CAUSE_NS 1000000000u /* how long to wait until the parent shows why a peer disconnected */
 #define CHECK_NS 10000000u
@@ -78,6 +79,7 @@ static coll_status_t make_request(const struct coll_comm *parent, shm_mesh_t *me
   COLL_TRY(comm_listen(mesh, &own->record));
   own->record.costs = parent->costs;
   own->record.agreed.reproducible = parent->reproducible;
+  own->record.agreed.layout = topo_layout_digest(parent->layout);
   return COLL_OK;
 }
 
@@ -137,17 +139,31 @@ static coll_status_t find_cause(health_t *health, coll_status_t status) {
 
 /* ---- the child ------------------------------------------------------------------------------*/
 
+/* The members' part of the parent's layout. */
+static coll_status_t layout_of(const struct coll_comm *parent, const request_t members[], int count,
+                               topo_layout_t **layout) {
+  int32_t *ranks;
+  COLL_TRY(base_alloc((size_t)count, sizeof *ranks, "members of a split", (void **)&ranks));
+  for (int i = 0; i < count; i++) ranks[i] = members[i].rank;
+  coll_status_t status = topo_layout_select(parent->layout, ranks, count, layout);
+  free(ranks);
+  return status;
+}
+
 static coll_status_t connect_members(shm_mesh_t *mesh, const request_t members[], int count,
                                      health_t *health, struct coll_comm **child) {
   const shm_mesh_watch_t watch = {.fd = -1, .check = check_parent, .context = health};
   comm_record_t *records = NULL;
   comm_settings_t settings;
+  topo_layout_t *layout = NULL;
   int rank = 0;
   coll_status_t status = comm_settings_read(NULL, &settings);
+  if (status == COLL_OK) status = layout_of(health->parent, members, count, &layout);
   if (status == COLL_OK) {
     status = base_alloc((size_t)count, sizeof *records, "records of ranks", (void **)&records);
   }
   if (status != COLL_OK) {
+    topo_layout_free(layout);
     shm_mesh_close(mesh);
     return status;
   }
@@ -157,7 +173,12 @@ static coll_status_t connect_members(shm_mesh_t *mesh, const request_t members[]
   }
   uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
   status = comm_connect(mesh, rank, count, records, members[0].session, deadline_ns, &watch, child);
-  if (status == COLL_OK) (*child)->limits = health->parent->limits;
+  if (status == COLL_OK) {
+    (*child)->limits = health->parent->limits;
+    comm_placement_set(*child, layout);
+  } else {
+    topo_layout_free(layout);
+  }
   free(records);
   bool disconnected = status == COLL_ERROR_RANK_LOST && health->failed_rank == health->parent->rank;
   return disconnected ? find_cause(health, status) : status;

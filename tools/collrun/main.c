@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tools/collrun/job.h"
+#include "tools/collrun/layout.h"
 #include "tools/collrun/settings.h"
 
 enum { EXIT_USAGE = 2 };
@@ -66,6 +67,10 @@ int main(int argc, char **argv) {
   int port = 0, exit_code = EXIT_USAGE;
   coll_status_t status = collrun_settings_parse(argc, argv, &settings, &help_printed);
   if (status == COLL_OK && help_printed) return 0;
+  if (status == COLL_OK && settings.show_layout) {
+    status = collrun_layout_print(settings.ranks);
+    if (status == COLL_OK) return 0;
+  }
   if (status == COLL_OK) status = find_port(settings.port, &port);
   if (status == COLL_OK) status = prepare_output(&settings);
   if (status == COLL_OK) {

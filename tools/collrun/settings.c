@@ -46,6 +46,8 @@ static coll_status_t parse(int argc, char **argv, raw_t *raw, collrun_settings_t
        "put \"[rank] \" before every line of output"},
       {0, "output", BASE_OPTION_TEXT, &settings->output, "DIR",
        "write each rank's output to DIR/rank-N.out and DIR/rank-N.err"},
+      {0, "show-layout", BASE_OPTION_FLAG, &settings->show_layout, NULL,
+       "print where COLL_TOPO_FILE places the ranks, and run nothing"},
       {0, "port", BASE_OPTION_INTEGER, &raw->port, "PORT", "MASTER_PORT; 0: any free port", 0,
        65535},
       {0, "grace-ms", BASE_OPTION_INTEGER, &raw->grace_ms, "MS",
@@ -67,7 +69,7 @@ coll_status_t collrun_settings_parse(int argc, char **argv, collrun_settings_t *
   if (raw.ranks == 0) {
     return base_fail(COLL_ERROR_INVALID, "give the number of ranks: collrun -n 4 PROGRAM");
   }
-  if (first == argc) {
+  if (first == argc && !parsed.show_layout) {
     return base_fail(COLL_ERROR_INVALID, "no program given: collrun -n %d PROGRAM", (int)raw.ranks);
   }
   if (parsed.prefix && parsed.output != NULL) {

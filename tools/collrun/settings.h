@@ -13,6 +13,7 @@ typedef struct collrun_settings {
   int grace_ms;
   bool bind;
   bool prefix;
+  bool show_layout;   /* print where COLL_TOPO_FILE places the ranks; run nothing */
   const char *output; /* folder for rank-N.out and rank-N.err, or NULL */
   char **program;     /* argv of every rank, NULL-terminated */
 } collrun_settings_t;

@@ -473,8 +473,8 @@ static bool measure_in(bench_t *bench, tune_machine_t *costs) {
   bool measured = false;
   if (shm_memory_alloc(bytes, &memory) == COLL_OK) { /* the same kind as users' mapped memory */
     bench->memory = memory;
-    if (comm_create_local(2, 2, &(comm_settings_t){0}, &tune_machine_builtin, bench->comms) ==
-        COLL_OK) {
+    if (comm_create_local(2, 2, &(comm_settings_t){.topo_file = ""}, &tune_machine_builtin,
+                          bench->comms) == COLL_OK) {
       measured = measure_both(bench, costs);
       for (int i = 0; i < 2; i++) comm_destroy(bench->comms[i]);
     }

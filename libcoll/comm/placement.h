@@ -1,0 +1,20 @@
+/*
+ * Where the ranks of a communicator are: from the file that COLL_TOPO_FILE names (colltopo makes
+ * such files), or from the parent of a split. Without a file nothing is known, and all ranks are
+ * taken to be on one host.
+ */
+#ifndef COMM_PLACEMENT_H
+#define COMM_PLACEMENT_H
+
+#include "topo/layout.h"
+
+struct coll_comm;
+
+/* *layout: of `size` ranks on the hosts of the file; NULL if file_name is "". Owned by the caller.
+ * COLL_ERROR_INVALID names the file and line. */
+coll_status_t comm_placement_read(const char *file_name, int size, topo_layout_t **layout);
+
+/* Gives the communicator the layout and takes it over. Before its first call. */
+void comm_placement_set(struct coll_comm *comm, topo_layout_t *layout);
+
+#endif
