@@ -49,6 +49,25 @@ static const char jain_2010[] =
     "Jain & Sabharwal, Optimal bucket algorithms for large MPI collectives on torus interconnects, "
     "2010";
 
+/* ---- mesh2d ---------------------------------------------------------------------------------
+ * Lines along both dimensions of a mesh, whose first and last ranks have no link. */
+
+static const algo_composition_t mesh2d = {
+    .grid = ALGO_GRID_2D,
+    .along =
+        {
+            [COLL_ALLREDUCE] = &algo_allreduce_line,
+            [COLL_REDUCE] = &algo_reduce_line,
+            [COLL_REDUCE_SCATTER] = &algo_reduce_scatter_line,
+            [COLL_ALLGATHER] = &algo_allgather_line,
+            [COLL_BROADCAST] = &algo_broadcast_line,
+        },
+};
+
+static const char barnett_1993[] =
+    "Barnett, Littlefield, Payne & van de Geijn, Global combine on mesh architectures with "
+    "wormhole routing, 1993";
+
 /* ---- blueconnect ----------------------------------------------------------------------------
  * Rings along each level of the layout, between hosts too. */
 
@@ -84,3 +103,8 @@ const algo_t algo_reduce_scatter_torus3d = ROW(torus3d, COLL_REDUCE_SCATTER, jai
 const algo_t algo_allgather_torus3d = ROW(torus3d, COLL_ALLGATHER, jain_2010);
 const algo_t algo_broadcast_torus3d = ROW(torus3d, COLL_BROADCAST, jain_2010);
 const algo_t algo_allreduce_blueconnect = ROW(blueconnect, COLL_ALLREDUCE, cho_2019);
+const algo_t algo_allreduce_mesh2d = ROW(mesh2d, COLL_ALLREDUCE, barnett_1993);
+const algo_t algo_reduce_mesh2d = ROW(mesh2d, COLL_REDUCE, barnett_1993);
+const algo_t algo_reduce_scatter_mesh2d = ROW(mesh2d, COLL_REDUCE_SCATTER, barnett_1993);
+const algo_t algo_allgather_mesh2d = ROW(mesh2d, COLL_ALLGATHER, barnett_1993);
+const algo_t algo_broadcast_mesh2d = ROW(mesh2d, COLL_BROADCAST, barnett_1993);

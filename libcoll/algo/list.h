@@ -15,6 +15,10 @@ extern const algo_t algo_broadcast_bine, algo_reduce_bine, algo_gather_bine, alg
 /* bine_butterfly.c */
 extern const algo_t algo_reduce_scatter_bine, algo_allgather_bine;
 
+/* biring.c */
+extern const algo_t algo_allreduce_biring, algo_reduce_scatter_biring, algo_allgather_biring,
+    algo_broadcast_biring;
+
 /* bruck.c */
 extern const algo_t algo_alltoall_bruck;
 
@@ -36,10 +40,15 @@ extern const algo_t algo_allreduce_hierarchical, algo_reduce_hierarchical,
     algo_barrier_hierarchical, algo_allreduce_torus2d, algo_reduce_torus2d,
     algo_reduce_scatter_torus2d, algo_allgather_torus2d, algo_broadcast_torus2d,
     algo_allreduce_torus3d, algo_reduce_torus3d, algo_reduce_scatter_torus3d,
-    algo_allgather_torus3d, algo_broadcast_torus3d, algo_allreduce_blueconnect;
+    algo_allgather_torus3d, algo_broadcast_torus3d, algo_allreduce_blueconnect,
+    algo_allreduce_mesh2d, algo_reduce_mesh2d, algo_reduce_scatter_mesh2d, algo_allgather_mesh2d,
+    algo_broadcast_mesh2d;
 
 /* direct.c */
 extern const algo_t algo_allreduce_direct, algo_reduce_direct;
+
+/* double_tree.c */
+extern const algo_t algo_allreduce_double_tree, algo_broadcast_double_tree, algo_reduce_double_tree;
 
 /* executors.c */
 extern const algo_t algo_allreduce_mapped_by_two, algo_allreduce_staged_by_two,

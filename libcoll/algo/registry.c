@@ -13,6 +13,7 @@
 
 static const algo_t *const algos[] = {
     &algo_allreduce_ring,
+    &algo_allreduce_biring,
     &algo_allreduce_butterfly,
     &algo_allreduce_allpairs,
     &algo_allreduce_direct,
@@ -21,6 +22,7 @@ static const algo_t *const algos[] = {
     &algo_allreduce_tree,
     &algo_allreduce_circulant,
     &algo_allreduce_swing,
+    &algo_allreduce_double_tree,
     &algo_allreduce_line,
     &algo_allreduce_oneshot,
     &algo_allreduce_twophase_push,
@@ -32,10 +34,12 @@ static const algo_t *const algos[] = {
     &algo_allreduce_hierarchical,
     &algo_allreduce_torus2d,
     &algo_allreduce_torus3d,
+    &algo_allreduce_mesh2d,
     &algo_allreduce_blueconnect,
     &algo_reduce_binomial,
     &algo_reduce_chain,
     &algo_reduce_bine,
+    &algo_reduce_double_tree,
     &algo_reduce_line,
     &algo_reduce_reduce_scatter_gather,
     &algo_reduce_inorder,
@@ -47,7 +51,9 @@ static const algo_t *const algos[] = {
     &algo_reduce_hierarchical,
     &algo_reduce_torus2d,
     &algo_reduce_torus3d,
+    &algo_reduce_mesh2d,
     &algo_reduce_scatter_ring,
+    &algo_reduce_scatter_biring,
     &algo_reduce_scatter_halving,
     &algo_reduce_scatter_circulant,
     &algo_reduce_scatter_bine,
@@ -59,7 +65,9 @@ static const algo_t *const algos[] = {
     &algo_reduce_scatter_hierarchical,
     &algo_reduce_scatter_torus2d,
     &algo_reduce_scatter_torus3d,
+    &algo_reduce_scatter_mesh2d,
     &algo_allgather_ring,
+    &algo_allgather_biring,
     &algo_allgather_doubling,
     &algo_allgather_circulant,
     &algo_allgather_bine,
@@ -72,9 +80,12 @@ static const algo_t *const algos[] = {
     &algo_allgather_hierarchical,
     &algo_allgather_torus2d,
     &algo_allgather_torus3d,
+    &algo_allgather_mesh2d,
     &algo_broadcast_binomial,
     &algo_broadcast_chain,
+    &algo_broadcast_biring,
     &algo_broadcast_bine,
+    &algo_broadcast_double_tree,
     &algo_broadcast_line,
     &algo_broadcast_scatter_allgather,
     &algo_broadcast_linear,
@@ -84,6 +95,7 @@ static const algo_t *const algos[] = {
     &algo_broadcast_hierarchical,
     &algo_broadcast_torus2d,
     &algo_broadcast_torus3d,
+    &algo_broadcast_mesh2d,
     &algo_gather_binomial,
     &algo_gather_bine,
     &algo_gather_linear,
@@ -168,14 +180,26 @@ static coll_status_t build_program(const algo_t *algo, algo_composer_t *composer
   return plan_check_program(plan, rank);
 }
 
+/* Makes the lanes that the outline has written into the header of a plan of one lane. */
+static coll_status_t make_lanes(plan_t *plan) {
+  int32_t lanes = plan->lanes;
+  plan->lanes = 1;
+  return plan_set_lanes(plan, lanes);
+}
+
 /* Fills in the header, and makes a composed algorithm's composer. */
 static coll_status_t outline(const algo_t *algo, plan_t *plan, algo_composer_t **composer) {
+  coll_status_t status = COLL_OK;
   *composer = NULL;
   plan->order = algo_order(algo, plan->shape.size);
   if (plan->shape.size == 1) return COLL_OK;
-  if (algo->composition != NULL) return algo_composer_create(plan, algo->composition, composer);
-  algo->outline(plan);
-  return COLL_OK;
+  if (algo->composition != NULL) {
+    status = algo_composer_create(plan, algo->composition, composer);
+  } else {
+    algo->outline(plan);
+  }
+  coll_status_t made = make_lanes(plan);
+  return status == COLL_OK ? made : status;
 }
 
 coll_status_t algo_outline(const algo_t *algo, const plan_shape_t *shape, plan_t **plan) {

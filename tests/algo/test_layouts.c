@@ -212,11 +212,12 @@ static void expect_neighbours(coll_collective_t collective, const char *name, co
   topo_layout_free(layout);
 }
 
-Test(layouts, a_torus_is_crossed_between_neighbours_only) {
+Test(layouts, torus_and_mesh_are_crossed_between_neighbours_only) {
   const coll_collective_t collectives[] = {COLL_ALLREDUCE, COLL_REDUCE_SCATTER, COLL_ALLGATHER,
                                            COLL_REDUCE, COLL_BROADCAST};
   for (size_t i = 0; i < sizeof collectives / sizeof collectives[0]; i++) {
     expect_neighbours(collectives[i], "torus2d", "grid:4x5", 20);
     expect_neighbours(collectives[i], "torus3d", "grid:3x4x2", 24);
+    expect_neighbours(collectives[i], "mesh2d", "mesh:4x5", 20);
   }
 }
