@@ -1,0 +1,41 @@
+#!/bin/sh
+# Tests the colltopo executable. Usage: colltopo.sh PATH-TO-COLLTOPO. Prints TAP.
+colltopo=$1
+. "$(dirname "$0")/../harness/tap.sh"
+cd "$dir" || exit 1
+
+# run CODE ARGUMENTS...: true if colltopo exits with CODE. Output is written to out, err.
+run() {
+  wanted=$1
+  shift
+  "$colltopo" "$@" >out 2>err </dev/null
+  got=$?
+  [ "$got" -eq "$wanted" ] || { echo "# exit code $got, wanted $wanted"; return 1; }
+}
+
+for kind in dgx-a100 dgx-h100 gb200-nvl72 mi300x laptop; do
+  for fabric in rail spine-leaf:2,2 torus:2x2 mesh:4x1x1; do
+    run 0 make $kind --hosts 4 --fabric $fabric && cp out made.json && run 0 check made.json &&
+      grep -q '^made.json: host 4, ' out
+    ok "$kind with $fabric is made and accepted"
+  done
+done
+
+run 0 make dgx-h100 --hosts 4 --fabric rail && cp out dgx4.json && run 0 layout dgx4.json -n 16 &&
+  [ "$(grep -c 'host2/gpu' out)" = 4 ] && grep -q '15 *host3 *host3/gpu3' out
+ok "16 ranks on four hosts"
+
+head -c 3000 dgx4.json >cut.json
+run 1 check cut.json && grep -q 'cut.json:[0-9]*: the file ends in the middle' err
+ok "a cut-off file is rejected"
+
+run 2 make dgx-h200 && grep -q "did you mean 'dgx-[ah]100'" err &&
+  run 2 make laptop --hosts 4 --fabric torus:3x2 && grep -q 'do not multiply to 4 hosts' err &&
+  run 2 make laptop --fabric ring && grep -q "no fabric 'ring'" err &&
+  run 2 shwo && grep -q 'no command' err
+ok "wrong usage"
+
+run 0 --help && grep -q Examples out && run 0 make --help && grep -q 'data sheet' out &&
+  run 0 check --help && run 0 layout --help
+ok "help teaches by example"
+tap_end
