@@ -1,0 +1,125 @@
+/* COLL_TOPO_FILE: the ranks behave as if they were on the hosts of the file. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm/comm.h"
+#include "harness/party.h"
+
+static char file_name[] = "/tmp/test_placement_XXXXXX";
+
+/* Writes a file of `hosts` hosts that contain nothing, and sets COLL_TOPO_FILE. */
+static void use_hosts(int hosts) {
+  int fd = mkstemp(file_name);
+  cr_assert_geq(fd, 0);
+  FILE *out = fdopen(fd, "w");
+  fprintf(out, "{\"nodes\": [");
+  for (int i = 0; i < hosts; i++) {
+    fprintf(out, "%s\n{\"name\": \"host%d\", \"kind\": \"host\"}", i > 0 ? "," : "", i);
+  }
+  fprintf(out, "], \"links\": []}\n");
+  cr_assert_eq(fclose(out), 0);
+  setenv("COLL_TOPO_FILE", file_name, 1);
+}
+
+static void remove_file(void) {
+  unlink(file_name);
+}
+
+TestSuite(placement, .fini = remove_file);
+
+/* Five ranks on two hosts: 3 + 2. Whatever algorithm is asked for, results are right, and what runs
+ * keeps to its host's memory. */
+static int ask_all(party_rank_t *self) {
+  const topo_layout_t *layout = self->comm->layout;
+  PARTY_REQUIRE(layout != NULL && layout->level[0].groups == 2, "there are not two hosts");
+  for (int rank = 0; rank < self->size; rank++) {
+    PARTY_REQUIRE(layout->domain_of[rank] == (rank < 3 ? 0 : 1), "rank %d is elsewhere", rank);
+  }
+  int composed = 0;
+  for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
+    const char *name;
+    for (int i = 0; (name = coll_algo_name((coll_collective_t)c, i)) != NULL; i++) {
+      const question_t q = {.collective = (coll_collective_t)c,
+                            .size = self->size,
+                            .root = c % self->size,
+                            .count = 1001,
+                            .dtype = COLL_FLOAT32,
+                            .op = COLL_SUM,
+                            .seed = 1};
+      PARTY_OK(coll_comm_algo_set(self->comm, q.collective, name));
+      PARTY_TRY(party_ask(self, &q, &(party_style_t){.coll_memory = i % 2 == 0}));
+      const char *used = coll_comm_algo_used(self->comm, q.collective);
+      composed += strcmp(used, "hierarchical") == 0;
+      PARTY_REQUIRE(strstr(used, "mapped") == NULL && strstr(used, "staged") == NULL &&
+                        strstr(used, "twophase") == NULL,
+                    "%s ran", used);
+    }
+  }
+  PARTY_REQUIRE(composed >= 9, "hierarchical ran %d times", composed);
+  return 0;
+}
+
+Test(placement, every_algorithm_keeps_to_its_host) {
+  use_hosts(2);
+  PARTY_RUN(5, 60000, ask_all, NULL);
+}
+
+/* The odd ranks of 3 + 2: ranks 1 and 3, each alone on its host. */
+static int split_by_parity(party_rank_t *self) {
+  coll_comm_t child;
+  int32_t one = 1, sum = 0;
+  PARTY_OK(coll_comm_split(self->comm, self->rank % 2, 0, &child));
+  const topo_layout_t *layout = child->layout;
+  PARTY_REQUIRE(layout != NULL && layout->size == child->size, "the child has no layout");
+  PARTY_REQUIRE(layout->level[0].groups == 2, "it has %d hosts", (int)layout->level[0].groups);
+  PARTY_REQUIRE(layout->domain_of[child->size - 1] == 1, "all are on one host");
+  PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_INT32, COLL_SUM, child, NULL));
+  PARTY_REQUIRE(sum == child->size, "the sum is %d", (int)sum);
+  PARTY_OK(coll_comm_destroy(child));
+  return 0;
+}
+
+Test(placement, a_split_keeps_it) {
+  use_hosts(2);
+  PARTY_RUN(5, 20000, split_by_parity, NULL);
+}
+
+static int never_runs(party_rank_t *self) {
+  return harness_fail("rank %d has a communicator", self->rank);
+}
+
+Test(placement, a_wrong_file_is_refused) {
+  harness_result_t result;
+  use_hosts(0);
+  cr_assert(!party_processes(2, 10000, never_runs, NULL, &result));
+  cr_assert(strstr(result.text, file_name) != NULL, "%s", result.text);
+  setenv("COLL_TOPO_FILE", "/nowhere/file.json", 1);
+  cr_assert(!party_processes(2, 10000, never_runs, NULL, &result));
+  cr_assert(strstr(result.text, "/nowhere/file.json") != NULL, "%s", result.text);
+}
+
+/* Rank 1 reads no file. */
+static int files_differ(int rank, int size, void *context) {
+  coll_unique_id_t *id = harness_board();
+  coll_comm_t comm;
+  (void)context;
+  if (rank == 1) unsetenv("COLL_TOPO_FILE");
+  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  harness_barrier();
+  coll_status_t status = coll_comm_create(id, rank, size, NULL, &comm);
+  PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "%s", coll_status_string(status));
+  PARTY_REQUIRE(strstr(coll_last_error(NULL),
+                       "COLL_TOPO_FILE places the ranks of rank 0 and of "
+                       "rank 1 differently") != NULL,
+                "%s", coll_last_error(NULL));
+  return 0;
+}
+
+Test(placement, different_files_of_ranks_are_refused) {
+  harness_result_t result;
+  use_hosts(2);
+  cr_assert(harness_run(3, 20000, files_differ, NULL, &result), "%s", result.text);
+}
