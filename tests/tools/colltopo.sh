@@ -25,6 +25,17 @@ run 0 make dgx-h100 --hosts 4 --fabric rail && cp out dgx4.json && run 0 layout 
   [ "$(grep -c 'host2/gpu' out)" = 4 ] && grep -q '15 *host3 *host3/gpu3' out
 ok "16 ranks on four hosts"
 
+run 0 show dgx4.json && grep -q '^host0 ... host3  (4 alike, each host' out &&
+  grep -q '^    pci0 ... pci3  (4 alike, each pci-switch)' out &&
+  grep -q '^      gpu0  (gpu: H100' out && grep -q 'nvlink' out
+ok "show folds what is alike"
+
+run 0 paths dgx4.json host0/gpu0 host2/gpu0 && grep -q 'nic0' out &&
+  tail -1 out | grep -q 'GB/s, .* links' && run 0 paths dgx4.json host0/gpu0 host0/gpu0 &&
+  run 2 paths dgx4.json host0/gpu0 host9/gpu0 && grep -q "no node 'host9/gpu0'; did you mean" err &&
+  run 2 paths dgx4.json host0/gpu0 && grep -q 'usage: colltopo paths FILE A B' err
+ok "paths between two nodes"
+
 head -c 3000 dgx4.json >cut.json
 run 1 check cut.json && grep -q 'cut.json:[0-9]*: the file ends in the middle' err
 ok "a cut-off file is rejected"

@@ -1,0 +1,28 @@
+/* The commands of colltopo and what they share. */
+#ifndef COLLTOPO_COLLTOPO_H
+#define COLLTOPO_COLLTOPO_H
+
+#include "base/options.h"
+#include "topo/graph.h"
+
+#define COLLTOPO_EXIT_REJECTED 1 /* a file is wrong */
+#define COLLTOPO_EXIT_USAGE 2
+
+/* Each runs with argv[0] as its own name and returns the exit code. */
+int colltopo_make(int argc, char **argv);
+int colltopo_check(int argc, char **argv);
+int colltopo_show(int argc, char **argv);
+int colltopo_layout(int argc, char **argv);
+int colltopo_paths(int argc, char **argv);
+
+/* Prints the last error as "colltopo: sentence" and returns the code. */
+int colltopo_fail(int code);
+
+/* Parses options and exactly `count` words, in any order. */
+coll_status_t colltopo_parse(const base_command_t *command, int argc, char **argv,
+                             const char *words[], int count, bool *helped);
+
+/* Reads the graph in a file ("-": standard input). The caller frees *graph. */
+coll_status_t colltopo_load(const char *file_name, topo_graph_t **graph);
+
+#endif

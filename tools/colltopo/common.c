@@ -1,0 +1,34 @@
+/* What the commands share. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/colltopo/colltopo.h"
+#include "topo/json.h"
+
+int colltopo_fail(int code) {
+  fflush(stdout);
+  fprintf(stderr, "colltopo: %s\n", base_last_error());
+  return code;
+}
+
+coll_status_t colltopo_parse(const base_command_t *command, int argc, char **argv,
+                             const char *words[], int count, bool *helped) {
+  int found = 0;
+  for (int at = 0, first = 0; at < argc;) {
+    COLL_TRY(base_options_parse(command, argc - at, argv + at, &first, helped));
+    at += first;
+    if (*helped || at >= argc) break;
+    if (found == count) {
+      return base_fail(COLL_ERROR_INVALID, "%s: '%s' is a word too many (%s --help)", command->name,
+                       argv[at], command->name);
+    }
+    words[found++] = argv[at];
+  }
+  if (*helped || found == count) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID, "usage: %s %s", command->name, command->usage);
+}
+
+coll_status_t colltopo_load(const char *file_name, topo_graph_t **graph) {
+  if (strcmp(file_name, "-") == 0) return topo_graph_read(stdin, "standard input", graph);
+  return topo_graph_load(file_name, graph);
+}
