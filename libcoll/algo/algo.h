@@ -25,6 +25,10 @@ typedef struct algo {
    * number of ranks; `power_order`, where it is stricter, for powers of two. */
   plan_order_t order, power_order;
 
+  /* Its lanes use both directions of every link at once. Where the lanes of a rank share a core,
+   * that gains nothing. */
+  bool two_way;
+
   /* Composed of one-dimensional algorithms (compose.h); outline and build are NULL. NULL: it is
    * one-dimensional. */
   const algo_composition_t *composition;
@@ -50,8 +54,9 @@ static inline bool algo_has_root(const algo_t *algo) {
 /* The order that the algorithm's plans for `size` ranks state. */
 plan_order_t algo_order(const algo_t *algo, int size);
 
-/* Whether the algorithm is of use where the shape's ranks are. Composed algorithms work without a
- * layout too, but among ranks of one host they only add steps. */
+/* Whether the algorithm is of use where the shape's ranks are. All work everywhere; but among ranks
+ * of one host, composed ones only add steps. The costs (tune/machine.h) do not know links yet, so
+ * two-way algorithms are not chosen. */
 bool algo_suits(const algo_t *algo, const plan_shape_t *shape);
 
 /* *legal: its plans access no memory outside of a rank's mapping domain. Signals may go to all

@@ -40,6 +40,7 @@ const algo_t algo_allreduce_biring = {
     .name = "biring",
     .collective = COLL_ALLREDUCE,
     .paper = jain_2010,
+    .two_way = true,
     .outline = allreduce_outline,
     .build = allreduce_build,
 };
@@ -66,6 +67,7 @@ const algo_t algo_reduce_scatter_biring = {
     .name = "biring",
     .collective = COLL_REDUCE_SCATTER,
     .paper = jain_2010,
+    .two_way = true,
     .outline = reduce_scatter_outline,
     .build = reduce_scatter_build,
 };
@@ -85,6 +87,7 @@ const algo_t algo_allgather_biring = {
     .name = "biring",
     .collective = COLL_ALLGATHER,
     .paper = jain_2010,
+    .two_way = true,
     .outline = halves_outline,
     .build = allgather_build,
 };
@@ -109,6 +112,7 @@ const algo_t algo_broadcast_biring = {
     .name = "biring",
     .collective = COLL_BROADCAST,
     .paper = jain_2010,
+    .two_way = true,
     .outline = halves_outline,
     .build = broadcast_build,
 };

@@ -120,6 +120,7 @@ const algo_t algo_allreduce_double_tree = {
     .name = "double_tree",
     .collective = COLL_ALLREDUCE,
     .paper = sanders_2009,
+    .two_way = true,
     .outline = allreduce_outline,
     .build = allreduce_build,
 };
@@ -144,6 +145,7 @@ const algo_t algo_broadcast_double_tree = {
     .name = "double_tree",
     .collective = COLL_BROADCAST,
     .paper = sanders_2009,
+    .two_way = true,
     .outline = broadcast_outline,
     .build = broadcast_build,
 };
@@ -161,6 +163,7 @@ const algo_t algo_reduce_double_tree = {
     .name = "double_tree",
     .collective = COLL_REDUCE,
     .paper = sanders_2009,
+    .two_way = true,
     .outline = reduce_outline,
     .build = reduce_build,
 };

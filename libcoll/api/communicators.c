@@ -211,7 +211,7 @@ static const char *ruled_out(tune_verdict_t verdict) {
   switch (verdict) {
     case TUNE_TOO_FAR: return "reaches into users' memory that is not mapped";
     case TUNE_OTHER_ORDER: return "reduces in an order that is not reproducible";
-    case TUNE_UNSUITED: return "is composed for several hosts or a grid";
+    case TUNE_UNSUITED: return "gains only between several hosts";
     case TUNE_NOT_MAPPED: return "reaches into memory of other hosts";
     case TUNE_NO_ROOM: return "has no room in slots and scratch";
     default: return NULL;

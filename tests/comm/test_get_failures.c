@@ -86,6 +86,7 @@ static int pass_damaged_memory(party_rank_t *self) {
                         .dtype = COLL_UINT8};
   PARTY_OK(coll_comm_algo_set(self->comm, damaged->collective, damaged->algo));
   PARTY_OK(party_call(self->comm, self->rank, &q, in, out, NULL));
+  harness_barrier(); /* a failure of the next call ends this one on ranks that are still in it */
   if (self->rank == CULPRIT) damage_block(in, damaged->damage);
   coll_status_t status = party_call(self->comm, self->rank, &q, in, out, NULL);
   status = fail_for_certain(self, status);

@@ -31,7 +31,9 @@
   ((size_t)480 << 10) /* for 2 ranks, whose ring of 1 MiB needs the rest */
 #define MAIN_RING_BYTES_MAX ((uint32_t)1 << 20) /* a common size of L2 caches */
 #define REGION_BYTES_MAX ((size_t)2 << 20)      /* limit for growing the rings of channel 0 */
-#define FURTHER_BYTES_MAX ((size_t)1 << 40)     /* addresses for further channels; of 2^47 */
+/* Memory for further channels. None: no plan of the library has any, and files of that size exceed
+ * the limits of some users (RLIMIT_FSIZE, RLIMIT_AS). */
+#define FURTHER_BYTES_MAX ((size_t)0)
 
 _Static_assert(SHM_DESCS_MIN * sizeof(shm_slot_t) % SHM_LINE_PAIR == 0 &&
                    SLOT_BYTES_MIN % SHM_LINE_PAIR == 0,
