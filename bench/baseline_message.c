@@ -30,12 +30,13 @@ void bench_baseline_plan(coll_collective_t which, size_t call_bytes, int ranks, 
   switch (which) {
     case COLL_ALLREDUCE:
     case COLL_REDUCE:
+    case COLL_SENDRECV:
     case COLL_BROADCAST: b->bytes = call_bytes; break;
     case COLL_ALLTOALL: b->bytes = block * (size_t)(ranks - 1); break;
     default: b->bytes = block; break;
   }
   bool reduces = which == COLL_ALLREDUCE || which == COLL_REDUCE || which == COLL_REDUCE_SCATTER;
-  if (!reduces && (even || !rooted)) plan_local_copy(which, block, b);
+  if (!reduces && which != COLL_SENDRECV && (even || !rooted)) plan_local_copy(which, block, b);
 }
 
 void bench_baseline_set_ring(bench_baseline_t *b, bool many) {

@@ -108,7 +108,13 @@ static void push_part(builder_t *m) {
 static void copy_block(builder_t *m, int rank, size_t dst_offset, int source, size_t at) {
   to(m, BENCH_RECV, rank, dst_offset);
   from(m, BENCH_SEND, source, at);
-  add_op(m, m->call->collective == COLL_BROADCAST ? m->call->bytes : block_bytes(m));
+  coll_collective_t which = m->call->collective;
+  bool is_whole = which == COLL_BROADCAST || which == COLL_SENDRECV;
+  add_op(m, is_whole ? m->call->bytes : block_bytes(m));
+}
+
+static int previous_rank(const builder_t *m, int rank) {
+  return (rank + m->call->ranks - 1) % m->call->ranks;
 }
 
 /* The copies of one rank: of what it receives (pull) or sends (push). */
@@ -118,6 +124,10 @@ static void copy_for_rank(builder_t *m, int rank, bench_method_t method) {
     case COLL_BROADCAST: copy_block(m, rank, 0, 0, 0); return;
     case COLL_GATHER: copy_block(m, 0, own, rank, 0); return;
     case COLL_SCATTER: copy_block(m, rank, 0, 0, own); return;
+    case COLL_SENDRECV:
+      if (method == BENCH_PULL) copy_block(m, rank, 0, previous_rank(m, rank), 0);
+      if (method == BENCH_PUSH) copy_block(m, (rank + 1) % m->call->ranks, 0, rank, 0);
+      return;
     default: break;
   }
   for (int i = 0; i < m->call->ranks; i++) {
@@ -212,6 +222,16 @@ static void stage_blocks(builder_t *m, int rank) {
   }
 }
 
+/* A message to the next rank and one from the previous. A single rank is both. */
+static void stage_shift(builder_t *m, int rank) {
+  if (m->call->ranks == 1) {
+    copy_block(m, 0, 0, 0, 0);
+    return;
+  }
+  copy_to_slot(m, rank, 0, m->call->bytes);
+  copy_from_slot(m, rank, 0, previous_rank(m, rank), m->call->bytes);
+}
+
 static void stage_root(builder_t *m) {
   coll_collective_t which = m->call->collective;
   size_t block = block_bytes(m);
@@ -244,6 +264,8 @@ static void make_staged(builder_t *m) {
     if (!is_own_share(m, rank)) continue;
     if (which == COLL_ALLREDUCE) {
       stage_allreduce(m, rank);
+    } else if (which == COLL_SENDRECV) {
+      stage_shift(m, rank);
     } else if (!rooted) {
       stage_blocks(m, rank);
     } else if (rank == 0) {
@@ -258,7 +280,7 @@ static void make_staged(builder_t *m) {
 
 bool bench_lower_bound_differs(coll_collective_t collective, bench_method_t method) {
   return method != BENCH_PULL || collective == COLL_ALLGATHER || collective == COLL_BROADCAST ||
-         collective == COLL_ALLTOALL;
+         collective == COLL_ALLTOALL || collective == COLL_SENDRECV;
 }
 
 coll_status_t bench_copy_list_make(const bench_lower_bound_call_t *call, bench_method_t method,

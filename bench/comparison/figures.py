@@ -18,7 +18,7 @@ import statistics
 KIB, MIB = 1 << 10, 1 << 20
 
 COLLECTIVES = ("allreduce", "reduce_scatter", "reduce", "allgather", "broadcast", "alltoall",
-               "gather", "scatter")
+               "gather", "scatter", "sendrecv")
 PER_RANK = {"reduce_scatter", "allgather", "alltoall", "gather", "scatter"}
 ROOTED = {"reduce", "broadcast", "gather", "scatter"}
 
@@ -134,7 +134,7 @@ def reached(row, memory):
 
 PASS, FAIL, BEYOND = "pass", "FAIL", "beyond"
 Target = collections.namedtuple("Target", "collectives ranks min_bytes max_bytes times")
-MOVING = ("allgather", "broadcast", "alltoall", "gather", "scatter")
+MOVING = ("allgather", "broadcast", "alltoall", "gather", "scatter", "sendrecv")
 TARGETS = (
     Target(("allreduce",), (2,), 4, KIB, {"coll": 3, "malloc": 3}),
     Target(("allreduce",), (2,), 4 * KIB, 256 * KIB, {"coll": 10, "malloc": 4}),

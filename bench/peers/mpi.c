@@ -17,13 +17,21 @@ static const char *error_text(int code) {
 
 static bool supports(void *context, coll_collective_t collective) {
   (void)context;
-  return collective != COLL_ALLTOALLV && collective != COLL_SENDRECV;
+  return collective != COLL_ALLTOALLV;
 }
 
-/* context: this rank's number, so that a timed call need not ask MPI for it. */
+/* Sends to the next rank and receives from the previous one. */
+static const char *shift(const peers_library_t *library, int count, const void *send, void *recv) {
+  int next = (library->rank + 1) % library->ranks;
+  int previous = (library->rank + library->ranks - 1) % library->ranks;
+  return error_text(MPI_Sendrecv(send, count, MPI_FLOAT, next, 0, recv, count, MPI_FLOAT, previous,
+                                 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+}
+
+/* context: the library, so that a timed call need not ask MPI for this rank's number. */
 static const char *call(void *context, const peers_call_t *call, const void *send, void *recv) {
   MPI_Comm comm = MPI_COMM_WORLD;
-  const int *rank = context;
+  const peers_library_t *library = context;
   if (call->count > INT_MAX) return "more elements than an MPI count holds";
   int count = (int)call->count, root = call->root;
   switch (call->collective) {
@@ -41,12 +49,13 @@ static const char *call(void *context, const peers_call_t *call, const void *sen
       return error_text(MPI_Gather(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, root, comm));
     case COLL_SCATTER:
       return error_text(MPI_Scatter(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, root, comm));
+    case COLL_SENDRECV: return shift(library, count, send, recv);
     case COLL_BARRIER: return error_text(MPI_Barrier(comm));
     case COLL_BROADCAST: break;
     default: return "MPI is not measured with this collective";
   }
   /* MPI_Bcast has one buffer, so out of place the root copies its input to it. */
-  if (*rank == root) memcpy(recv, send, call->count * sizeof(float));
+  if (library->rank == root) memcpy(recv, send, call->count * sizeof(float));
   return error_text(MPI_Bcast(recv, count, MPI_FLOAT, root, comm));
 }
 
@@ -72,7 +81,7 @@ int main(int argc, char **argv) {
   }
   peers_library_t library = {
       .name = version, .supports = supports, .call = call, .barrier = barrier, .max = max};
-  library.context = &library.rank;
+  library.context = &library;
   MPI_Comm_rank(MPI_COMM_WORLD, &library.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &library.ranks);
   int code = peers_measure(argc, argv, &library);

@@ -136,6 +136,7 @@ static void without_root(size_t size, size_t chunk) {
   run(COLL_ALLREDUCE, size, chunk, PAIR(0, 0), PAIR(size, size), 0);
   run(COLL_REDUCE_SCATTER, size, chunk, PAIR(0, 0), PAIR(half, half), 0);
   run(COLL_ALLGATHER, size, chunk, PAIR(half, half), PAIR(half, half), 0);
+  run(COLL_SENDRECV, size, chunk, PAIR(0, 0), PAIR(size, size), 0);
   run(COLL_ALLTOALL, size, chunk, PAIR(half, half), PAIR(half, half), half);
 }
 

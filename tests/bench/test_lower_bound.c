@@ -53,8 +53,9 @@ static void run_all(world_t *world, bench_method_t method) {
 
 static void check(const world_t *world, const char *what) {
   bench_buffer_layout_t layout;
-  bool per_rank = world->call.collective != COLL_ALLREDUCE &&
-                  world->call.collective != COLL_REDUCE && world->call.collective != COLL_BROADCAST;
+  bool per_rank =
+      world->call.collective != COLL_ALLREDUCE && world->call.collective != COLL_REDUCE &&
+      world->call.collective != COLL_BROADCAST && world->call.collective != COLL_SENDRECV;
   size_t count = world->call.bytes / sizeof(float);
   if (per_rank) count /= (size_t)world->call.ranks;
   cr_assert_eq(bench_buffer_layout_make(world->call.ranks, &layout), COLL_OK);
@@ -94,7 +95,7 @@ static void run(coll_collective_t collective, int ranks, int workers, bench_meth
 
 static const coll_collective_t all[] = {COLL_ALLREDUCE, COLL_REDUCE,   COLL_REDUCE_SCATTER,
                                         COLL_ALLGATHER, COLL_ALLTOALL, COLL_BROADCAST,
-                                        COLL_GATHER,    COLL_SCATTER};
+                                        COLL_GATHER,    COLL_SCATTER,  COLL_SENDRECV};
 enum { ALL = sizeof all / sizeof all[0] };
 
 Test(lower_bound, pull_and_push_make_the_result) {
@@ -139,7 +140,7 @@ Test(lower_bound, staged_copies_are_minimal) {
     double loads, stores, staged;
   } rows[] = {{COLL_ALLREDUCE, 2, 2, 2}, {COLL_REDUCE_SCATTER, 2, 1, 1}, {COLL_REDUCE, 2, 1, 1},
               {COLL_ALLGATHER, 1, 2, 1}, {COLL_ALLTOALL, 2, 2, 1},       {COLL_BROADCAST, 1, 2, 1},
-              {COLL_GATHER, 1, 1, 0.5},  {COLL_SCATTER, 1, 1, 0.5}};
+              {COLL_GATHER, 1, 1, 0.5},  {COLL_SCATTER, 1, 1, 0.5},      {COLL_SENDRECV, 2, 2, 2}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     coll_collective_t which = rows[i].collective;
     double size = COUNT * sizeof(float), slack = 128 / size; /* parts are rounded to 64 bytes */
