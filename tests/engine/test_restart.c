@@ -19,7 +19,7 @@ static bool allows_restart(plan_reach_t reach, int lanes, size_t count) {
   static char input[2 * ALONE_SLOT_BYTES], output[2 * ALONE_SLOT_BYTES];
   plan_step_t step = {.kind = PLAN_COPY,
                       .copy = {.dst = whole(0, PLAN_OUTPUT), .src = whole(0, PLAN_INPUT)}};
-  plan_program_t program = {.lanes = (plan_lane_t[]){{.steps = &step, .count = 1}}};
+  plan_program_t program = {.lanes = (plan_lane_t[2]){{.steps = &step, .count = 1}}};
   plan_t plan = {.shape = shape, .reach = reach, .parts = 1, .lanes = lanes, .scratch_chunks = 1};
   engine_call_t call = {
       .input = input, .output = output, .count = count, .element_bytes = 1, .id = {1, 2}};
