@@ -9,10 +9,9 @@
 typedef struct topo_placement {
   topo_layout_t *layout;
   int32_t *host_of;
-  int32_t *gpu_of;  /* TOPO_NONE where the host has none; shared if ranks outnumber GPUs */
-  int32_t *core_of; /* first core, TOPO_NONE if none is assigned (topo_share_of) */
-  int32_t
-      *core_count; /* cores, in order of nodes, of those that are near the GPU if there is one */
+  int32_t *gpu_of;     /* TOPO_NONE where the host has none; shared if ranks outnumber GPUs */
+  int32_t *core_of;    /* first core, TOPO_NONE if none is assigned (topo_share_of) */
+  int32_t *core_count; /* cores in the order of nodes, of those near the GPU if there is one */
 } topo_placement_t;
 
 /* Fills the hosts evenly with contiguous blocks of ranks; the first hosts take the remainder. Fewer

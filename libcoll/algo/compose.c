@@ -38,14 +38,14 @@ coll_status_t algo_compose_needs(const algo_composer_t *composer, coll_collectiv
                           in_one_block, needs);
 }
 
-static void raise_to(int32_t *value, int32_t least) {
+void algo_compose_raise(int32_t *value, int32_t least) {
   if (*value < least) *value = least;
 }
 
 void algo_compose_allow(plan_t *plan, const algo_needs_t *needs, int32_t unit) {
-  raise_to(&plan->lanes, needs->lanes);
-  raise_to(&plan->depth, needs->depth);
-  raise_to(&plan->message_chunks, needs->message_chunks * unit);
+  algo_compose_raise(&plan->lanes, needs->lanes);
+  algo_compose_raise(&plan->depth, needs->depth);
+  algo_compose_raise(&plan->message_chunks, needs->message_chunks * unit);
 }
 
 static bool is_of_vector(coll_collective_t collective) {

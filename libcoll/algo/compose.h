@@ -49,6 +49,9 @@ int32_t algo_compose_coordinate(const algo_composer_t *composer, int32_t rank, i
 coll_status_t algo_compose_needs(const algo_composer_t *composer, coll_collective_t collective,
                                  int32_t dim, bool in_one_block, algo_needs_t *needs);
 
+/* *value = the larger of both. */
+void algo_compose_raise(int32_t *value, int32_t least);
+
 /* Makes the header allow for a phase whose chunks are runs of `unit` chunks. */
 void algo_compose_allow(plan_t *plan, const algo_needs_t *needs, int32_t unit);
 

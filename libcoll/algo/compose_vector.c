@@ -18,10 +18,6 @@ static int32_t multiple_of(int32_t a, int32_t b) {
   return a / x * b;
 }
 
-static void raise_to(int32_t *value, int32_t least) {
-  if (*value < least) *value = least;
-}
-
 /* Reduce-scatter cuts the block, and allgather the same parts of it; then allreduce. */
 static coll_status_t allreduce_outline(const algo_composer_t *composer) {
   plan_t *plan = composer->plan;
@@ -42,8 +38,8 @@ static coll_status_t allreduce_outline(const algo_composer_t *composer) {
     length /= grid->extents[d];
     algo_compose_allow(plan, &scatter[d], length / scatter[d].parts);
     algo_compose_allow(plan, &gather[d], length / gather[d].parts);
-    raise_to(&areas, scatter[d].scratch_chunks);
-    raise_to(&areas, gather[d].scratch_chunks);
+    algo_compose_raise(&areas, scatter[d].scratch_chunks);
+    algo_compose_raise(&areas, gather[d].scratch_chunks);
   }
   algo_compose_allow(plan, &top, length / top.parts);
   plan->scratch_chunks = areas * plan->parts;
@@ -60,7 +56,7 @@ static coll_status_t whole_outline(const algo_composer_t *composer) {
   for (int32_t d = 0; d < grid->dims; d++) {
     COLL_TRY(algo_compose_needs(composer, plan->shape.collective, d, true, &needs[d]));
     plan->parts = multiple_of(plan->parts, needs[d].parts);
-    raise_to(&areas, needs[d].scratch_chunks);
+    algo_compose_raise(&areas, needs[d].scratch_chunks);
   }
   for (int32_t d = 0; d < grid->dims; d++) {
     algo_compose_allow(plan, &needs[d], plan->parts / needs[d].parts);
@@ -83,11 +79,11 @@ coll_status_t algo_compose_vector_outline(const algo_composer_t *composer) {
     return COLL_OK;
   }
   if (has_extras) {
-    raise_to(&plan->depth, 1);
-    raise_to(&plan->message_chunks, 1);
+    algo_compose_raise(&plan->depth, 1);
+    algo_compose_raise(&plan->message_chunks, 1);
   }
   if (has_extras && base_collective_reduces(collective)) {
-    raise_to(&plan->scratch_chunks, plan->parts); /* what arrives from extras */
+    algo_compose_raise(&plan->scratch_chunks, plan->parts); /* what arrives from extras */
   }
   bool holds = has_extras || composer->grid->dims > 1;
   if (collective == COLL_REDUCE && holds) plan->scratch_chunks += plan->parts; /* held_block */

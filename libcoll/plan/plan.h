@@ -120,7 +120,8 @@ typedef struct plan_program {
  * have entered the call (the engine's address exchange). */
 typedef enum plan_reach {
   PLAN_REACH_OWN,     /* none: messages only; runs over any transport */
-  PLAN_REACH_SCRATCH, /* SCRATCH: peers must be mapped, user memory need not be; may use signals */
+  PLAN_REACH_SCRATCH, /* SCRATCH: where a plan accesses it, the peer must be mapped; user memory
+                         need not be; may use signals, to all ranks */
   PLAN_REACH_READ,    /* INPUT or OUTPUT too, but only as sources of copies and reductions (the plan
                          pulls): user memory must be mapped, or readable by the transport's get */
   PLAN_REACH_USER,    /* INPUT or OUTPUT, also as destinations (the plan pushes): user memory must
