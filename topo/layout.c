@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "topo/fabric.h"
 
 coll_status_t topo_layout_create(int32_t size, topo_layout_t **layout) {
   *layout = NULL;
@@ -22,6 +23,7 @@ void topo_layout_free(topo_layout_t *layout) {
   if (layout == NULL) return;
   for (int32_t i = 0; i < layout->levels; i++) free(layout->level[i].group_of);
   free(layout->domain_of);
+  topo_fabric_free(layout->fabric);
   free(layout);
 }
 

@@ -36,6 +36,8 @@ typedef struct topo_layout {
   int32_t extents[TOPO_GRID_DIMS_MAX]; /* their product is size; rank r has the r-th coordinates in
                                           row-major order, the last dimension fastest */
   bool wraps;                          /* torus; false: mesh, no link from last to first */
+  struct topo_fabric *fabric;          /* the links between ranks (topo/fabric.h), owned; NULL:
+                                          nothing is known of them */
 } topo_layout_t;
 
 /* Creates a layout without levels and grid, one mapping domain. Owned by the caller until

@@ -1,7 +1,9 @@
 /* The layout of some of the ranks, and a digest by which ranks compare their layouts. */
 #include <stdlib.h>
 
+#include "base/digest.h"
 #include "base/memory.h"
+#include "topo/fabric.h"
 #include "topo/layout.h"
 
 /* ---- some of the ranks ----------------------------------------------------------------------*/
@@ -33,6 +35,7 @@ static coll_status_t add_parts(const topo_layout_t *layout, const int32_t ranks[
   }
   number_part(layout->domain_of, ranks, count, group_of);
   COLL_TRY(topo_layout_set_domains(part, group_of));
+  COLL_TRY(topo_fabric_select(layout->fabric, ranks, count, &part->fabric));
   if (layout->dims == 0 || !are_all_in_order(layout, ranks, count)) return COLL_OK;
   return topo_layout_set_grid(part, layout->dims, layout->extents, layout->wraps);
 }
@@ -54,25 +57,22 @@ coll_status_t topo_layout_select(const topo_layout_t *layout, const int32_t rank
 
 /* ---- digest ---------------------------------------------------------------------------------*/
 
-/* FNV-1a (Fowler, Noll & Vo), a word at a time. */
-static uint64_t fold(uint64_t digest, uint64_t word) {
-  return (digest ^ word) * UINT64_C(0x100000001b3);
-}
-
 uint64_t topo_layout_digest(const topo_layout_t *layout) {
-  uint64_t digest = UINT64_C(0xcbf29ce484222325);
+  uint64_t digest = BASE_DIGEST_START;
   if (layout == NULL) return 0;
-  digest = fold(digest, (uint64_t)layout->size);
+  digest = base_digest_fold(digest, (uint64_t)layout->size);
   for (int32_t i = 0; i < layout->levels; i++) {
-    digest = fold(digest, (uint64_t)layout->level[i].kind);
+    digest = base_digest_fold(digest, (uint64_t)layout->level[i].kind);
     for (int32_t rank = 0; rank < layout->size; rank++) {
-      digest = fold(digest, (uint64_t)layout->level[i].group_of[rank]);
+      digest = base_digest_fold(digest, (uint64_t)layout->level[i].group_of[rank]);
     }
   }
   for (int32_t rank = 0; rank < layout->size; rank++) {
-    digest = fold(digest, (uint64_t)layout->domain_of[rank]);
+    digest = base_digest_fold(digest, (uint64_t)layout->domain_of[rank]);
   }
-  for (int32_t d = 0; d < layout->dims; d++) digest = fold(digest, (uint64_t)layout->extents[d]);
-  digest = fold(digest, layout->wraps);
+  for (int32_t d = 0; d < layout->dims; d++)
+    digest = base_digest_fold(digest, (uint64_t)layout->extents[d]);
+  digest = base_digest_fold(digest, layout->wraps);
+  digest = base_digest_fold(digest, topo_fabric_digest(layout->fabric));
   return digest != 0 ? digest : 1;
 }

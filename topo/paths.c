@@ -77,7 +77,7 @@ typedef struct search {
   double least_width; /* links below it are ignored */
   double *cost;       /* [nodes]: INFINITY: not reached */
   int32_t *by_link;   /* [nodes]: the last link to it */
-  bool *done;         /* [nodes] */
+  int32_t *order;     /* [nodes]: how many nodes were done before; TOPO_NONE: not done */
   entry_t *heap;
   size_t heap_count, heap_capacity;
 } search_t;
@@ -129,24 +129,59 @@ static coll_status_t visit(search_t *search, int32_t node) {
   return COLL_OK;
 }
 
-/* Fills in cost and by_link of the nodes up to `to`. */
+/* Fills in cost and by_link of the nodes up to `to`; of all, if it is TOPO_NONE. */
 static coll_status_t run(search_t *search, int32_t from, int32_t to) {
   const topo_graph_t *graph = search->paths->graph;
   for (size_t i = 0; i < graph->node_count; i++) {
     search->cost[i] = INFINITY;
-    search->done[i] = false;
+    search->order[i] = TOPO_NONE;
   }
+  int32_t done = 0;
   search->heap_count = 0;
   search->cost[from] = search->by_width ? -INFINITY : 0;
   COLL_TRY(push(search, search->cost[from], from));
   while (search->heap_count > 0) {
     int32_t node = pop(search).node;
-    if (search->done[node]) continue;
-    search->done[node] = true;
+    if (search->order[node] != TOPO_NONE) continue;
+    search->order[node] = done++;
     if (node == to) return COLL_OK;
     if (node == from || forwards(graph->nodes[node].kind)) COLL_TRY(visit(search, node));
   }
   return COLL_OK;
+}
+
+/* Whether the path of lowest latency to `node` may end with the link. Nodes at the same distance
+ * are told apart by their order, so that links without latency make no loop. */
+static bool may_end(const search_t *search, int32_t from, const topo_link_t *link, int32_t node) {
+  int32_t before = other_end(link, node);
+  return search->order[before] != TOPO_NONE && search->order[before] < search->order[node] &&
+         (before == from || forwards(search->paths->graph->nodes[before].kind)) &&
+         topo_link_width(link) >= search->least_width &&
+         search->cost[before] + link->latency_us == search->cost[node];
+}
+
+/* Of the links by which an equally good path reaches `node`, selects one by the lowest digit of the
+ * flow, and removes that digit. */
+static void select_link(search_t *search, int32_t from, int32_t node, int32_t *flow) {
+  const topo_paths_t *paths = search->paths;
+  int32_t count = 0, wanted;
+  for (size_t i = paths->first[node]; i < paths->first[node + 1]; i++) {
+    count += may_end(search, from, &paths->graph->links[paths->links[i]], node);
+  }
+  if (count < 2) return;
+  wanted = *flow % count;
+  *flow /= count;
+  for (size_t i = paths->first[node]; i < paths->first[node + 1]; i++) {
+    if (!may_end(search, from, &paths->graph->links[paths->links[i]], node)) continue;
+    if (wanted-- == 0) search->by_link[node] = paths->links[i];
+  }
+}
+
+static void select_path(search_t *search, int32_t from, int32_t to, int32_t flow) {
+  for (int32_t node = to; node != from;) {
+    select_link(search, from, node, &flow);
+    node = other_end(&search->paths->graph->links[search->by_link[node]], node);
+  }
 }
 
 /* Follows by_link back from `to`. */
@@ -177,7 +212,8 @@ static coll_status_t trace(const search_t *search, int32_t from, int32_t to, top
   return COLL_OK;
 }
 
-static coll_status_t find(search_t *search, int32_t from, int32_t to, topo_path_t *path) {
+static coll_status_t find(search_t *search, int32_t from, int32_t to, int32_t flow,
+                          topo_path_t *path) {
   const topo_node_t *nodes = search->paths->graph->nodes;
   COLL_TRY(run(search, from, to));
   if (search->cost[to] == INFINITY) {
@@ -187,26 +223,50 @@ static coll_status_t find(search_t *search, int32_t from, int32_t to, topo_path_
   search->least_width = -search->cost[to];
   search->by_width = false;
   COLL_TRY(run(search, from, to));
+  select_path(search, from, to, flow);
   return trace(search, from, to, path);
+}
+
+static void search_close(search_t *search) {
+  free(search->cost);
+  free(search->by_link);
+  free(search->order);
+  free(search->heap);
+}
+
+/* To be closed also on failure. */
+static coll_status_t search_open(search_t *search, const topo_paths_t *paths) {
+  size_t count = paths->graph->node_count;
+  *search = (search_t){.paths = paths};
+  COLL_TRY(base_alloc(count, sizeof *search->cost, "a path", (void **)&search->cost));
+  COLL_TRY(base_alloc(count, sizeof *search->by_link, "a path", (void **)&search->by_link));
+  return base_alloc(count, sizeof *search->order, "a path", (void **)&search->order);
+}
+
+coll_status_t topo_path_find_flow(const topo_paths_t *paths, int32_t from, int32_t to, int32_t flow,
+                                  topo_path_t *path) {
+  search_t search;
+  coll_status_t status = search_open(&search, paths);
+  search.by_width = true;
+  if (status == COLL_OK) status = find(&search, from, to, flow, path);
+  search_close(&search);
+  return status;
+}
+
+coll_status_t topo_paths_reach(const topo_paths_t *paths, int32_t from, bool reached[]) {
+  search_t search;
+  coll_status_t status = search_open(&search, paths);
+  if (status == COLL_OK) status = run(&search, from, TOPO_NONE);
+  for (size_t i = 0; status == COLL_OK && i < paths->graph->node_count; i++) {
+    reached[i] = search.order[i] != TOPO_NONE;
+  }
+  search_close(&search);
+  return status;
 }
 
 coll_status_t topo_path_find(const topo_paths_t *paths, int32_t from, int32_t to,
                              topo_path_t *path) {
-  size_t count = paths->graph->node_count;
-  search_t search = {.paths = paths, .by_width = true};
-  coll_status_t status = base_alloc(count, sizeof *search.cost, "a path", (void **)&search.cost);
-  if (status == COLL_OK) {
-    status = base_alloc(count, sizeof *search.by_link, "a path", (void **)&search.by_link);
-  }
-  if (status == COLL_OK) {
-    status = base_alloc(count, sizeof *search.done, "a path", (void **)&search.done);
-  }
-  if (status == COLL_OK) status = find(&search, from, to, path);
-  free(search.cost);
-  free(search.by_link);
-  free(search.done);
-  free(search.heap);
-  return status;
+  return topo_path_find_flow(paths, from, to, 0, path);
 }
 
 void topo_path_free(topo_path_t *path) {

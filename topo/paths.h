@@ -24,9 +24,18 @@ typedef struct topo_path {
   double latency_us;      /* sum of the links' */
 } topo_path_t;
 
+/* reached[nodes]: the nodes to which there is a path. */
+coll_status_t topo_paths_reach(const topo_paths_t *paths, int32_t from, bool reached[]);
+
 /* The caller calls topo_path_free. COLL_ERROR_INVALID: no links connect the nodes. */
 coll_status_t topo_path_find(const topo_paths_t *paths, int32_t from, int32_t to,
                              topo_path_t *path);
+
+/* The same, but of several such paths the one that `flow` >= 0 selects, as switches divide traffic
+ * among equal paths. With the number of the destination as the flow, this is the D-mod-k routing of
+ * fat trees (Zahavi 2010), by which a permutation of hosts loads all links equally. */
+coll_status_t topo_path_find_flow(const topo_paths_t *paths, int32_t from, int32_t to, int32_t flow,
+                                  topo_path_t *path);
 void topo_path_free(topo_path_t *path);
 
 /* GB/s per direction of a link's parallel links together. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "topo/fabric.h"
 #include "topo/machine.h"
 
 /* The nearest container of one of two kinds, or TOPO_NONE. */
@@ -140,6 +141,49 @@ coll_status_t topo_place(const topo_graph_t *graph, int32_t ranks, topo_placemen
   if (status == COLL_OK) status = add_levels(graph, placement, group_of);
   free(group_of);
   if (status != COLL_OK) topo_placement_free(placement);
+  return status;
+}
+
+static bool has_links(const topo_graph_t *graph, int32_t node) {
+  for (size_t i = 0; i < graph->link_count; i++) {
+    if (graph->links[i].a == node || graph->links[i].b == node) return true;
+  }
+  return false;
+}
+
+int32_t topo_placement_node(const topo_placement_t *placement, const topo_graph_t *graph,
+                            int32_t rank) {
+  int32_t gpu = placement->gpu_of[rank], core = placement->core_of[rank];
+  int32_t node = gpu != TOPO_NONE ? gpu : core;
+  while (node != TOPO_NONE && !has_links(graph, node)) node = graph->nodes[node].parent;
+  return node != TOPO_NONE ? node : placement->host_of[rank];
+}
+
+coll_status_t topo_placement_add_fabric(topo_placement_t *placement, topo_graph_t *graph) {
+  topo_layout_t *layout = placement->layout;
+  int32_t *node_of = NULL;
+  topo_fabric_t *fabric;
+  bool connected = false;
+  coll_status_t status = COLL_OK;
+  if (placement->gpu_of[0] != TOPO_NONE || !topo_layout_is_mapped(layout)) {
+    status = base_alloc((size_t)layout->size, sizeof *node_of, "a placement", (void **)&node_of);
+  }
+  if (node_of == NULL) {
+    topo_graph_free(graph);
+    return status;
+  }
+  for (int32_t rank = 0; rank < layout->size; rank++) {
+    node_of[rank] = topo_placement_node(placement, graph, rank);
+  }
+  status = topo_fabric_create(graph, layout->size, node_of, &fabric);
+  free(node_of);
+  COLL_TRY(status);
+  status = topo_fabric_is_connected(fabric, &connected);
+  if (status == COLL_OK && connected) {
+    layout->fabric = fabric;
+  } else {
+    topo_fabric_free(fabric);
+  }
   return status;
 }
 

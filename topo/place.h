@@ -20,6 +20,16 @@ typedef struct topo_placement {
  * package or NUMA node; mapping domains are the hosts. The grid is taken over if every host has
  * one rank. COLL_ERROR_INVALID if ranks < 1. The caller calls topo_placement_free. */
 coll_status_t topo_place(const topo_graph_t *graph, int32_t ranks, topo_placement_t *placement);
+/* The node from which data of the rank leaves: its GPU, else its core, else the nearest container
+ * of that which has links; its host if nothing has. */
+int32_t topo_placement_node(const topo_placement_t *placement, const topo_graph_t *graph,
+                            int32_t rank);
+
+/* Gives the layout the links of the graph, if all ranks are connected by them and the costs of
+ * memory do not say more: if the ranks have GPUs or several hosts. Takes the graph over, also on
+ * failure. */
+coll_status_t topo_placement_add_fabric(topo_placement_t *placement, topo_graph_t *graph);
+
 void topo_placement_free(topo_placement_t *placement);
 
 #endif

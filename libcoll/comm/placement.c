@@ -12,12 +12,17 @@ coll_status_t comm_placement_read(const char *file_name, int size, topo_layout_t
   if (file_name[0] == '\0') return COLL_OK;
   COLL_TRY(topo_graph_load(file_name, &graph));
   coll_status_t status = topo_place(graph, size, &placement);
-  topo_graph_free(graph);
-  COLL_TRY(status);
-  *layout = placement.layout;
-  placement.layout = NULL;
+  if (status != COLL_OK) {
+    topo_graph_free(graph);
+    return status;
+  }
+  status = topo_placement_add_fabric(&placement, graph);
+  if (status == COLL_OK) {
+    *layout = placement.layout;
+    placement.layout = NULL;
+  }
   topo_placement_free(&placement);
-  return COLL_OK;
+  return status;
 }
 
 void comm_placement_set(struct coll_comm *comm, topo_layout_t *layout) {

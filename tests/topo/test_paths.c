@@ -83,7 +83,7 @@ Test(paths, are_the_best_of_all) {
         best_t best = {0};
         topo_path_t path;
         try_all(graph, from, to, 1u << from, (best_t){.width = INFINITY}, &best);
-        coll_status_t status = topo_path_find(paths, from, to, &path);
+        coll_status_t status = topo_path_find_flow(paths, from, to, below(6), &path);
         cr_assert_eq(status == COLL_OK, best.width > 0, "%d to %d", (int)from, (int)to);
         if (status != COLL_OK) {
           apart++;
