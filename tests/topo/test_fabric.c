@@ -4,6 +4,7 @@
 
 #include "topo/fabric.h"
 #include "topo/kinds.h"
+#include "topo/paths.h"
 #include "topo/place.h"
 
 static topo_layout_t *layout_of(const char *kind, int hosts, const char *fabric, int ranks) {
