@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "base/names.h"
+#include "tune/step_counts.h"
 
 /* The clock rates: approximate proportions of current machines. */
 static const struct {
@@ -42,168 +43,6 @@ static int64_t time_of(const tune_counts_t *counts, tune_regime_t regime) {
   return time;
 }
 
-static void add(tune_counts_t *counts, const tune_counts_t *more) {
-  counts->hops += more->hops;
-  counts->messages += more->messages;
-  counts->flags += more->flags;
-  counts->steps += more->steps;
-  counts->gets += more->gets;
-  for (int move = 0; move < TUNE_MOVE_COUNT; move++) counts->chunks[move] += more->chunks[move];
-}
-
-/* ---- one step -------------------------------------------------------------------------------*/
-
-/* The chunks of INPUT and OUTPUT that a rank has loaded or stored in the current pass. */
-typedef struct touched {
-  bool *chunks[PLAN_SCRATCH]; /* [INPUT], [OUTPUT] */
-} touched_t;
-
-static void touch(touched_t *touched, const plan_span_t *span) {
-  for (int32_t i = 0; i < span->count; i++) touched->chunks[span->buffer][span->first + i] = true;
-}
-
-/* Passes through slots and scratch fit a cache, so data is near (TUNE_NEAR) once it was
- * accessed. */
-static void count_load(const plan_t *plan, int32_t rank, const plan_span_t *span,
-                       touched_t *touched, tune_counts_t *counts) {
-  int64_t near = span->buffer == PLAN_SCRATCH ? span->count : 0;
-  if (span->rank != rank) {
-    counts->chunks[span->buffer == PLAN_INPUT ? TUNE_LOAD_FAR : TUNE_PULL] += span->count;
-    bool may_get = plan->reach == PLAN_REACH_READ && span->buffer != PLAN_SCRATCH;
-    counts->chunks[TUNE_GET] += may_get ? span->count : 0;
-    counts->gets += may_get;
-    return;
-  }
-  for (int32_t i = 0; span->buffer != PLAN_SCRATCH && i < span->count; i++) {
-    near += !plan_reach_exchanges(plan->reach) && touched->chunks[span->buffer][span->first + i];
-  }
-  counts->chunks[TUNE_NEAR] += near;
-  counts->chunks[TUNE_LOAD] += span->count - near;
-  if (span->buffer != PLAN_SCRATCH) touch(touched, span);
-}
-
-static void count_store(const plan_t *plan, int32_t rank, const plan_span_t *span, bool is_merged,
-                        touched_t *touched, tune_counts_t *counts) {
-  tune_move_t far = is_merged ? TUNE_ALONG : TUNE_STORE_FAR;
-  tune_move_t move = span->rank == rank ? TUNE_STORE : far;
-  if (span->buffer == PLAN_SCRATCH) {
-    move = span->rank != rank || plan->reach != PLAN_REACH_OWN ? TUNE_PUSH : TUNE_NEAR;
-  } else if (span->rank == rank) {
-    touch(touched, span);
-  }
-  counts->chunks[move] += span->count;
-}
-
-static bool same_span(const plan_span_t *a, const plan_span_t *b) {
-  return a->rank == b->rank && a->buffer == b->buffer && a->first == b->first &&
-         a->count == b->count;
-}
-
-/* The preceding reduction whose result this step copies, as the engine stores both at once; NULL if
- * there is none. */
-static const plan_step_t *merged_reduction(const plan_lane_t *lane, size_t index) {
-  const plan_span_t *src = &lane->steps[index].copy.src;
-  while (index-- > 0) {
-    const plan_step_t *before = &lane->steps[index];
-    if (before->kind == PLAN_REDUCE) return same_span(&before->reduce.dst, src) ? before : NULL;
-    if (before->kind != PLAN_COPY || !same_span(&before->copy.src, src)) return NULL;
-  }
-  return NULL;
-}
-
-static bool is_source(const plan_program_t *program, const plan_step_t *reduce,
-                      const plan_span_t *span) {
-  for (int32_t i = 0; i < reduce->reduce.source_count; i++) {
-    if (same_span(&program->sources[reduce->reduce.first_source + i], span)) return true;
-  }
-  return false;
-}
-
-/* Whether the message of the RECV at `index` is received into scratch and is a source of the
- * reduction that follows it, directly or after other RECVs: the engine then reads it in the
- * transport's buffer (fused receive). */
-static bool is_read_in_place(const plan_t *plan, const plan_program_t *program,
-                             const plan_lane_t *lane, size_t index) {
-  if (plan->reach != PLAN_REACH_OWN || plan->lanes != 1) return false;
-  const plan_span_t *dst = &lane->steps[index].recv.dst;
-  while (index < lane->count && lane->steps[index].kind == PLAN_RECV) index++;
-  if (index == lane->count || lane->steps[index].kind != PLAN_REDUCE) return false;
-  return dst->buffer == PLAN_SCRATCH && is_source(program, &lane->steps[index], dst);
-}
-
-/* Whether the source of the reduction at `index` is such a message. */
-static bool source_is_message(const plan_t *plan, const plan_program_t *program,
-                              const plan_lane_t *lane, size_t index, const plan_span_t *source) {
-  while (index-- > 0 && lane->steps[index].kind == PLAN_RECV) {
-    if (!same_span(source, &lane->steps[index].recv.dst)) continue;
-    return is_read_in_place(plan, program, lane, index);
-  }
-  return false;
-}
-
-static tune_counts_t counts_of(const plan_t *plan, int32_t rank, const plan_lane_t *lane,
-                               size_t index, touched_t *touched) {
-  const plan_program_t *program = &plan->programs[rank];
-  const plan_step_t *step = &lane->steps[index];
-  const plan_step_t *reduction = step->kind == PLAN_COPY ? merged_reduction(lane, index) : NULL;
-  tune_counts_t counts = {0};
-  switch (step->kind) {
-    case PLAN_COPY:
-      if (reduction == NULL) {
-        count_load(plan, rank, &step->copy.src, touched, &counts);
-        counts.steps = 1;
-      }
-      count_store(plan, rank, &step->copy.dst,
-                  reduction != NULL && reduction->reduce.source_count > 1, touched, &counts);
-      break;
-    case PLAN_REDUCE:
-      for (int32_t i = 0; i < step->reduce.source_count; i++) {
-        const plan_span_t *source = &program->sources[step->reduce.first_source + i];
-        if (source_is_message(plan, program, lane, index, source)) continue;
-        count_load(plan, rank, source, touched, &counts);
-      }
-      count_store(plan, rank, &step->reduce.dst, false, touched, &counts);
-      counts.chunks[TUNE_FOLD] += (int64_t)(step->reduce.source_count - 1) * step->reduce.dst.count;
-      counts.steps = 1;
-      break;
-    case PLAN_SEND:
-      if (plan->multicast && !plan_begins_row(plan, rank, step)) break;
-      count_load(plan, rank, &step->send.src, touched, &counts);
-      counts.chunks[TUNE_PUSH] += step->send.src.count;
-      counts.messages = 1;
-      break;
-    case PLAN_RECV:
-      counts.chunks[TUNE_PULL] += step->recv.dst.count;
-      counts.messages = 1;
-      if (is_read_in_place(plan, program, lane, index)) break;
-      count_store(plan, rank, &step->recv.dst, false, touched, &counts);
-      break;
-    case PLAN_SIGNAL:
-    case PLAN_WAIT: counts.flags = 1; break;
-    case PLAN_AFTER:
-    case PLAN_STEP_KIND_COUNT: break;
-  }
-  return counts;
-}
-
-static coll_status_t touched_create(const plan_t *plan, int32_t rank, touched_t *touched) {
-  for (int buffer = 0; buffer < PLAN_SCRATCH; buffer++) {
-    size_t count = (size_t)plan_chunks(plan, rank, (plan_buffer_t)buffer);
-    COLL_TRY(base_alloc(count + 1, sizeof(bool), "a profile", (void **)&touched->chunks[buffer]));
-  }
-  return COLL_OK;
-}
-
-static void touched_forget(const plan_t *plan, int32_t rank, touched_t *touched) {
-  for (int buffer = 0; buffer < PLAN_SCRATCH; buffer++) {
-    memset(touched->chunks[buffer], 0, (size_t)plan_chunks(plan, rank, (plan_buffer_t)buffer));
-  }
-}
-
-static void touched_free(touched_t *touched) {
-  for (int buffer = 0; buffer < PLAN_SCRATCH; buffer++) free(touched->chunks[buffer]);
-}
-
 /* ---- all ranks side by side -----------------------------------------------------------------*/
 
 #define NONE SIZE_MAX
@@ -218,14 +57,14 @@ typedef struct walk {
   const plan_t *plan;
   tune_regime_t regime;
   int passes;
-  size_t lanes, count;   /* lanes of all ranks; steps of all lanes in one pass */
-  size_t *first;         /* [lanes + 1]: number of each lane's first step */
-  size_t *next;          /* [lanes]: steps done, over all passes */
-  chain_t *ends;         /* [passes * count] */
-  chain_t *begun;        /* [ranks]: the chain at the start of the current pass */
-  touched_t *touched;    /* [ranks] */
-  size_t *queue;         /* [passes * count]: the next message or signal of the same channel */
-  size_t *heads, *tails; /* per channel: the oldest message not yet received; the latest */
+  size_t lanes, count;     /* lanes of all ranks; steps of all lanes in one pass */
+  size_t *first;           /* [lanes + 1]: number of each lane's first step */
+  size_t *next;            /* [lanes]: steps done, over all passes */
+  chain_t *ends;           /* [passes * count] */
+  chain_t *begun;          /* [ranks]: the chain at the start of the current pass */
+  tune_touched_t *touched; /* [ranks] */
+  size_t *queue;           /* [passes * count]: the next message or signal of the same channel */
+  size_t *heads, *tails;   /* per channel: the oldest message not yet received; the latest */
 } walk_t;
 
 static size_t lane_steps(const walk_t *walk, size_t lane) {
@@ -335,10 +174,10 @@ static bool try_step(walk_t *walk, size_t lane) {
   chain_t chain = index == 0 ? walk->begun[rank] : walk->ends[number_of(walk, lane, done - 1)];
   if (!take_input(walk, lane, step, pass, &chain)) return false;
   if (index == 0 && lane % (size_t)plan->lanes == 0) {
-    touched_forget(plan, rank, &walk->touched[rank]);
+    tune_touched_forget(plan, rank, &walk->touched[rank]);
   }
-  tune_counts_t counts = counts_of(plan, rank, steps, index, &walk->touched[rank]);
-  add(&chain.counts, &counts);
+  tune_counts_t counts = tune_step_counts(plan, rank, steps, index, &walk->touched[rank]);
+  tune_counts_add(&chain.counts, &counts);
   chain.time += time_of(&counts, walk->regime);
   size_t number = number_of(walk, lane, done);
   walk->ends[number] = chain;
@@ -396,16 +235,16 @@ static coll_status_t open_walk(walk_t *walk) {
   COLL_TRY(base_alloc(channels, sizeof(size_t), "a profile", (void **)&walk->heads));
   COLL_TRY(base_alloc(channels, sizeof(size_t), "a profile", (void **)&walk->tails));
   for (size_t i = 0; i < channels; i++) walk->heads[i] = NONE;
-  COLL_TRY(base_alloc(ranks, sizeof(touched_t), "a profile", (void **)&walk->touched));
+  COLL_TRY(base_alloc(ranks, sizeof(tune_touched_t), "a profile", (void **)&walk->touched));
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
-    COLL_TRY(touched_create(plan, rank, &walk->touched[rank]));
+    COLL_TRY(tune_touched_create(plan, rank, &walk->touched[rank]));
   }
   return COLL_OK;
 }
 
 static void close_walk(walk_t *walk) {
   for (int32_t rank = 0; walk->touched != NULL && rank < walk->plan->shape.size; rank++) {
-    touched_free(&walk->touched[rank]);
+    tune_touched_free(&walk->touched[rank]);
   }
   free(walk->touched);
   free(walk->tails);
@@ -431,20 +270,20 @@ static coll_status_t walk_all(const plan_t *plan, tune_regime_t regime, int pass
 /* Counts one rank's program. hops: receives and waits that do not directly follow another one. */
 static coll_status_t count_program(const plan_t *plan, int32_t rank, tune_counts_t *sum) {
   tune_counts_t counts = {0};
-  touched_t touched = {{NULL}};
-  coll_status_t status = touched_create(plan, rank, &touched);
+  tune_touched_t touched = {{NULL}};
+  coll_status_t status = tune_touched_create(plan, rank, &touched);
   for (int32_t i = 0; i < plan->lanes && status == COLL_OK; i++) {
     const plan_lane_t *lane = &plan->programs[rank].lanes[i];
     bool waited = false;
     for (size_t at = 0; at < lane->count; at++) {
-      tune_counts_t step = counts_of(plan, rank, lane, at, &touched);
+      tune_counts_t step = tune_step_counts(plan, rank, lane, at, &touched);
       bool waits = lane->steps[at].kind == PLAN_RECV || lane->steps[at].kind == PLAN_WAIT;
       step.hops = waits && !waited;
       waited = waits;
-      add(&counts, &step);
+      tune_counts_add(&counts, &step);
     }
   }
-  touched_free(&touched);
+  tune_touched_free(&touched);
   *sum = counts;
   return status;
 }
@@ -464,22 +303,10 @@ static coll_status_t profile_whole(tune_profile_t *profile, int size) {
   for (int32_t rank = 0; rank < size && status == COLL_OK; rank++) {
     tune_counts_t counts = {0};
     status = count_program(plan, rank, &counts);
-    add(&profile->all, &counts);
+    tune_counts_add(&profile->all, &counts);
   }
   plan_free(plan);
   return status;
-}
-
-static tune_counts_t times(const tune_counts_t *counts, int64_t factor, int64_t divisor) {
-  tune_counts_t product = {.hops = counts->hops * factor / divisor,
-                           .messages = counts->messages * factor / divisor,
-                           .flags = counts->flags * factor / divisor,
-                           .steps = counts->steps * factor / divisor,
-                           .gets = counts->gets * factor / divisor};
-  for (int move = 0; move < TUNE_MOVE_COUNT; move++) {
-    product.chunks[move] = counts->chunks[move] * factor / divisor;
-  }
-  return product;
 }
 
 static coll_status_t profile_sample(tune_profile_t *profile, int size) {
@@ -494,7 +321,7 @@ static coll_status_t profile_sample(tune_profile_t *profile, int size) {
     coll_status_t status = count_program(plan, ranks[i], &counts);
     plan_free(plan);
     COLL_TRY(status);
-    add(&profile->all, &counts);
+    tune_counts_add(&profile->all, &counts);
     for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
       tune_counts_t *max = &profile->once[regime];
       if (time_of(&counts, (tune_regime_t)regime) > time_of(max, (tune_regime_t)regime)) {
@@ -503,9 +330,9 @@ static coll_status_t profile_sample(tune_profile_t *profile, int size) {
     }
   }
   for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
-    profile->twice[regime] = times(&profile->once[regime], 2, 1);
+    profile->twice[regime] = tune_counts_times(&profile->once[regime], 2, 1);
   }
-  profile->all = times(&profile->all, size, RANKS);
+  profile->all = tune_counts_times(&profile->all, size, RANKS);
   return COLL_OK;
 }
 

@@ -8,6 +8,8 @@
 
 #include <assert.h>
 
+#include "tune/price.h"
+
 /* ---- order ----------------------------------------------------------------------------------*/
 
 static bool is_integer(coll_dtype_t dtype) {
@@ -33,18 +35,6 @@ bool tune_order_allows(tune_order_t order, plan_order_t stated) {
 
 /* ---- estimates ------------------------------------------------------------------------------*/
 
-typedef struct pricing {
-  const tune_machine_t *machine;
-  const tune_profile_t *profile;
-  const tune_call_t *call;
-  uint64_t passes;
-  uint64_t ranks_per_core; /* 1 where every rank has a core */
-} pricing_t;
-
-static uint64_t divide_up(uint64_t value, uint64_t divisor) {
-  return (value + divisor - 1) / divisor;
-}
-
 /* The most bytes of a block that a pass carries; 0: the plan does not fit. */
 static uint64_t pass_bytes_max(const tune_profile_t *profile, const tune_call_t *call) {
   size_t grain, bytes;
@@ -62,93 +52,14 @@ static uint64_t share_of(uint64_t value, uint64_t part, uint64_t whole) {
   return whole > 0 ? (uint64_t)((product_t)value * part / whole) : 0;
 }
 
-/* ---- prices ---------------------------------------------------------------------------------*/
-
-static tune_term_t term_of(tune_move_t move) {
-  switch (move) {
-    case TUNE_LOAD_FAR:
-    case TUNE_STORE_FAR:
-    case TUNE_GET:
-    case TUNE_ALONG: return TUNE_TERM_FAR;
-    case TUNE_PUSH:
-    case TUNE_PULL: return TUNE_TERM_SHARED;
-    default: return TUNE_TERM_OWN;
-  }
-}
-
-/* The memory that the call uses: the larger of a rank's buffers, in bytes. */
-static size_t buffer_bytes(const tune_call_t *call) {
-  plan_shape_t shape = {.collective = call->collective, .size = call->size};
-  int32_t input = plan_blocks(&shape, 0, PLAN_INPUT), output = plan_blocks(&shape, 0, PLAN_OUTPUT);
-  return call->bytes * (size_t)(input > output ? input : output);
-}
-
-/* The size of a chunk in one pass, in bytes. */
-static uint64_t part_bytes_of(const pricing_t *pricing) {
-  return divide_up(pricing->call->bytes, pricing->passes * (uint64_t)pricing->profile->load.parts);
-}
-
-/* Data in slots and scratch is reused per pass, so its price depends on the chunk size, not on the
- * call's size. Loading a peer's user memory that was just stored is at least as expensive as
- * loading data stored earlier. */
-static uint64_t move_ps(const pricing_t *pricing, tune_move_t move) {
-  const tune_machine_t *machine = pricing->machine;
-  size_t used = buffer_bytes(pricing->call);
-  if (term_of(move) != TUNE_TERM_SHARED) return tune_machine_move_ps(machine, move, used);
-  if (!plan_reach_exchanges(pricing->profile->reach)) {
-    return tune_machine_move_ps(machine, move, (size_t)part_bytes_of(pricing));
-  }
-  uint64_t stored_ps = tune_machine_move_ps(machine, move, used);
-  uint64_t lay_ps = tune_machine_move_ps(machine, TUNE_LOAD_FAR, used);
-  return stored_ps > lay_ps ? stored_ps : lay_ps;
-}
-
-static uint64_t bytes_ps(const pricing_t *pricing, tune_move_t move, int64_t chunks) {
-  uint64_t bytes = (uint64_t)chunks * part_bytes_of(pricing), kib_ps = move_ps(pricing, move);
-  return bytes / 1024 * kib_ps + bytes % 1024 * kib_ps / 1024;
-}
-
-/* Whether the call's plan gets what it reads: its memory may be unmapped. */
-static bool is_by_get(const pricing_t *pricing) {
-  return pricing->call->reach == PLAN_REACH_READ;
-}
-
-static void price(const pricing_t *pricing, const tune_counts_t *counts,
-                  uint64_t term_ps[TUNE_TERM_COUNT]) {
-  const uint32_t *fixed_ps = pricing->machine->fixed_ps;
-  uint64_t hop_ps = fixed_ps[TUNE_HOP];
-  if (pricing->ranks_per_core > 1) hop_ps += pricing->ranks_per_core * fixed_ps[TUNE_SWITCH];
-  for (int term = 0; term < TUNE_TERM_COUNT; term++) term_ps[term] = 0;
-  term_ps[TUNE_TERM_HOPS] = (uint64_t)counts->hops * hop_ps;
-  uint64_t longest = part_bytes_of(pricing) * (uint64_t)pricing->profile->load.message_chunks;
-  uint64_t lines_ps = longest >= TUNE_LINE_BYTES ? fixed_ps[TUNE_LINES] : 0;
-  term_ps[TUNE_TERM_MESSAGES] = (uint64_t)counts->messages * (fixed_ps[TUNE_MESSAGE] + lines_ps) +
-                                (uint64_t)counts->flags * fixed_ps[TUNE_FLAG];
-  term_ps[TUNE_TERM_STEPS] = (uint64_t)counts->steps * fixed_ps[TUNE_STEP];
-  if (is_by_get(pricing)) {
-    term_ps[TUNE_TERM_STEPS] += (uint64_t)counts->gets * fixed_ps[TUNE_GET_CALL];
-  }
-  for (int move = 0; move < TUNE_MOVE_COUNT; move++) {
-    if (counts->chunks[move] == 0 || (move == TUNE_GET && !is_by_get(pricing))) continue;
-    term_ps[term_of((tune_move_t)move)] +=
-        bytes_ps(pricing, (tune_move_t)move, counts->chunks[move]);
-  }
-}
-
-static uint64_t sum_of(const uint64_t term_ps[TUNE_TERM_COUNT]) {
-  uint64_t sum = 0;
-  for (int term = 0; term < TUNE_TERM_COUNT; term++) sum += term_ps[term];
-  return sum;
-}
-
 /* The cost that a call adds to a sequence of calls: for each pass, what a second pass adds to the
  * chain of the first. The terms are divided in the proportions of the chain of two passes. */
-static uint64_t price_steady(const pricing_t *pricing, tune_regime_t regime,
+static uint64_t price_steady(const tune_pricing_t *pricing, tune_regime_t regime,
                              uint64_t term_ps[TUNE_TERM_COUNT]) {
   uint64_t once_ps[TUNE_TERM_COUNT], twice_ps[TUNE_TERM_COUNT], sum_ps = 0;
-  price(pricing, &pricing->profile->once[regime], once_ps);
-  price(pricing, &pricing->profile->twice[regime], twice_ps);
-  uint64_t first_ps = sum_of(once_ps), both_ps = sum_of(twice_ps);
+  tune_price(pricing, &pricing->profile->once[regime], once_ps);
+  tune_price(pricing, &pricing->profile->twice[regime], twice_ps);
+  uint64_t first_ps = tune_price_sum(once_ps), both_ps = tune_price_sum(twice_ps);
   uint64_t steady_ps = both_ps > first_ps ? pricing->passes * (both_ps - first_ps) : 0;
   for (int term = 0; term < TUNE_TERM_COUNT; term++) {
     term_ps[term] = share_of(steady_ps, twice_ps[term], both_ps);
@@ -160,38 +71,38 @@ static uint64_t price_steady(const pricing_t *pricing, tune_regime_t regime,
 
 /* The chain of two consecutive calls, halved: the first pass of the first call, and for every other
  * pass what a second pass adds. */
-static uint64_t price_chain(const pricing_t *pricing, tune_regime_t regime,
+static uint64_t price_chain(const tune_pricing_t *pricing, tune_regime_t regime,
                             uint64_t term_ps[TUNE_TERM_COUNT]) {
   uint64_t twice_ps[TUNE_TERM_COUNT];
-  price(pricing, &pricing->profile->once[regime], term_ps);
-  price(pricing, &pricing->profile->twice[regime], twice_ps);
+  tune_price(pricing, &pricing->profile->once[regime], term_ps);
+  tune_price(pricing, &pricing->profile->twice[regime], twice_ps);
   for (int term = 0; term < TUNE_TERM_COUNT; term++) {
     uint64_t more_ps = twice_ps[term] > term_ps[term] ? twice_ps[term] - term_ps[term] : 0;
     term_ps[term] = (term_ps[term] + (2 * pricing->passes - 1) * more_ps) / 2;
   }
-  return sum_of(term_ps);
+  return tune_price_sum(term_ps);
 }
 
-static void price_own_cores(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COUNT]) {
+static void price_own_cores(const tune_pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COUNT]) {
   uint64_t longest_ps = 0;
   for (int regime = TUNE_SMALL; regime <= TUNE_LARGE; regime++) {
     uint64_t chain_ps[TUNE_TERM_COUNT];
     if (price_steady(pricing, (tune_regime_t)regime, chain_ps) < longest_ps) continue;
-    longest_ps = sum_of(chain_ps);
+    longest_ps = tune_price_sum(chain_ps);
     for (int term = 0; term < TUNE_TERM_COUNT; term++) term_ps[term] = chain_ps[term];
   }
 }
 
 /* The cost of arrivals that come from another core's cache. */
-static uint64_t transfer_ps(const pricing_t *pricing, uint64_t arrivals) {
+static uint64_t transfer_ps(const tune_pricing_t *pricing, uint64_t arrivals) {
   uint64_t others = (uint64_t)pricing->call->size - 1, near = pricing->ranks_per_core - 1;
   return arrivals * (others - near) * pricing->machine->fixed_ps[TUNE_HOP] / others;
 }
 
-static void price_oversubscribed(const pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COUNT]) {
+static void price_oversubscribed(const tune_pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COUNT]) {
   uint64_t chain_ps[TUNE_TERM_COUNT];
   price_chain(pricing, TUNE_OVERSUBSCRIBED, chain_ps);
-  price(pricing, &pricing->profile->all, term_ps);
+  tune_price(pricing, &pricing->profile->all, term_ps);
   /* Arrivals that are waited for by adjacent waits overlap. */
   term_ps[TUNE_TERM_MESSAGES] += transfer_ps(pricing, (uint64_t)pricing->profile->all.hops);
   /* Ranks that do more work than others and are not bound to cores may run on the same core. */
@@ -209,7 +120,7 @@ static void price_oversubscribed(const pricing_t *pricing, uint64_t term_ps[TUNE
 
 /* The cost of the address exchange. It was measured between two ranks, which use messages; each
  * further peer adds one message per rank, or about the same cost of a multicast. */
-static uint64_t price_entry(const pricing_t *pricing) {
+static uint64_t price_entry(const tune_pricing_t *pricing) {
   const uint32_t *fixed_ps = pricing->machine->fixed_ps;
   uint64_t others = (uint64_t)pricing->call->size - 1, ranks_per_core = pricing->ranks_per_core;
   if (others == 0) return 0;
@@ -231,11 +142,12 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
   if (!tune_order_allows(call->order, profile->order)) estimate.verdict = TUNE_OTHER_ORDER;
   if (estimate.verdict != TUNE_POSSIBLE) return estimate;
   uint64_t ranks = (uint64_t)call->size, cores = (uint64_t)call->cores;
-  const pricing_t pricing = {.machine = machine,
-                             .profile = profile,
-                             .call = call,
-                             .passes = passes_of(profile, call),
-                             .ranks_per_core = ranks > cores ? divide_up(ranks, cores) : 1};
+  const tune_pricing_t pricing = {
+      .machine = machine,
+      .profile = profile,
+      .call = call,
+      .passes = passes_of(profile, call),
+      .ranks_per_core = ranks > cores ? tune_divide_up(ranks, cores) : 1};
   if (pricing.ranks_per_core > 1) {
     price_oversubscribed(&pricing, estimate.term_ps);
   } else {
@@ -247,7 +159,7 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
     estimate.term_ps[TUNE_TERM_ENTRY] = price_entry(&pricing);
   }
   estimate.passes = pricing.passes;
-  estimate.total_ps = sum_of(estimate.term_ps);
+  estimate.total_ps = tune_price_sum(estimate.term_ps);
   return estimate;
 }
 
