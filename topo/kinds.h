@@ -17,11 +17,18 @@ const char *topo_kind_of_machine(int index, const char **source);
  *                      architecture, one unit)
  *   "spine-leaf:L,S"   hosts in contiguous blocks on L leaf switches; S spine switches; as much
  *                      bandwidth up as down
+ *   "fat-tree:K"       switches of K ports in three stages, K^3/4 ports for NICs (Al-Fares,
+ * Loukissas & Vahdat, A scalable, commodity data center network architecture, 2008)
+ *   "dragonfly:P,A,H"  groups of A routers with P NICs and H links to other groups each (Kim,
+ * Dally, Scott & Abts, Technology-driven, highly-scalable dragonfly topology, 2008); as many groups
+ * as the NICs need, at most A H + 1, and the links of a group divided evenly among the others
+ *   "dragonfly"        the smallest with A = 2 P = 2 H
  *   "torus:4x4"        hosts are the routers; a link has the bandwidth of all NICs of a host
  *   "mesh:4x4x2"       divided by the directions; a mesh has no links from last to first
  *   NULL or ""         none
  *
- * COLL_ERROR_INVALID: unknown kind or fabric, or extents that do not multiply to the hosts. */
+ * COLL_ERROR_INVALID: unknown kind or fabric, extents that do not multiply to the hosts,
+ * or a fabric with too few ports. */
 coll_status_t topo_make(const char *kind, int32_t hosts, const char *fabric, topo_graph_t **graph);
 
 #endif

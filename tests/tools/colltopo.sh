@@ -14,7 +14,7 @@ run() {
 }
 
 for kind in dgx-a100 dgx-h100 gb200-nvl72 mi300x laptop; do
-  for fabric in rail spine-leaf:2,2 torus:2x2 mesh:4x1x1; do
+  for fabric in rail spine-leaf:2,2 fat-tree:8 dragonfly dragonfly:2,4,2 torus:2x2 mesh:4x1x1; do
     run 0 make $kind --hosts 4 --fabric $fabric && cp out made.json && run 0 check made.json &&
       grep -q '^made.json: host 4, ' out
     ok "$kind with $fabric is made and accepted"

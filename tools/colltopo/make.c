@@ -12,8 +12,9 @@ int colltopo_make(int argc, char **argv) {
   bool helped = false;
   const base_option_t options[] = {
       {0, "hosts", BASE_OPTION_INTEGER, &hosts, "N", "number of hosts", 1, TOPO_HOSTS_MAX, NULL},
-      {0, "fabric", BASE_OPTION_TEXT, &fabric, "F", "rail, spine-leaf:L,S, torus:AxB[xC], mesh:AxB",
-       0, 0, NULL},
+      {0, "fabric", BASE_OPTION_TEXT, &fabric, "F",
+       "rail, spine-leaf:L,S, fat-tree:K, dragonfly[:P,A,H], torus:AxB[xC], mesh:AxB[xC]", 0, 0,
+       NULL},
   };
   char summary[4096] = "Prints a known machine as JSON. Kinds, and sources of their numbers:";
   const char *source, *name;
@@ -27,7 +28,9 @@ int colltopo_make(int argc, char **argv) {
       .summary = summary,
       .examples =
           "  colltopo make dgx-a100 --hosts 8 --fabric spine-leaf:4,2\n      two hosts on "
-          "each leaf switch\n",
+          "each leaf switch\n"
+          "  colltopo make laptop --hosts 72 --fabric dragonfly:2,4,2\n      nine groups of four "
+          "routers\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
   if (colltopo_parse(&command, argc, argv, &kind, 1, &helped) != COLL_OK)
