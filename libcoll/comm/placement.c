@@ -28,4 +28,5 @@ coll_status_t comm_placement_read(const char *file_name, int size, topo_layout_t
 void comm_placement_set(struct coll_comm *comm, topo_layout_t *layout) {
   comm->layout = layout;
   comm->world.layout = layout;
+  if (!topo_layout_is_mapped(layout)) comm->world.room.mcast_bytes = 0; /* is in shared memory */
 }

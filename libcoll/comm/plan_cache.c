@@ -73,7 +73,8 @@ static coll_status_t make_profiles(struct coll_comm *comm, coll_collective_t col
   for (int i = 0; i < count; i++) {
     coll_status_t status =
         tune_profile_make(algo_at(collective, i), comm->size, comm->layout, &profiles[i]);
-    if (status == COLL_OK && comm->size > comm->cores) {
+    bool simulates_links = comm->layout != NULL && comm->layout->fabric != NULL;
+    if (status == COLL_OK && comm->size > comm->cores && !simulates_links) {
       status = tune_sched_sim(&profiles[i], comm->size, comm->cores);
     }
     if (status != COLL_OK) {
@@ -112,7 +113,8 @@ static coll_status_t tune_algorithm(struct coll_comm *comm, const comm_traits_t 
   uint8_t *chosen = &tuning->chosen[ordered][call.reach][log][class];
   if (*chosen == 0) {
     COLL_TRY(make_profiles(comm, collective));
-    int best = tune_choose(&comm->costs, tuning->profiles, tuning->count, &call);
+    int best;
+    COLL_TRY(tune_choose(&comm->costs, tuning->profiles, tuning->count, &call, &best));
     if (best < 0) {
       return base_fail(COLL_ERROR_UNSUPPORTED,
                        "rank %d: no algorithm for %s among %d ranks fits its message slots",
@@ -137,7 +139,7 @@ coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective
                      tuning->count);
   }
   tune_call_t call = tune_call_of(comm, &traits, bytes);
-  *estimate = tune_estimate(&comm->costs, &tuning->profiles[index], &call);
+  COLL_TRY(tune_estimate(&comm->costs, &tuning->profiles[index], &call, estimate));
   *chosen = tuning->profiles[index].algo == algo;
   return COLL_OK;
 }

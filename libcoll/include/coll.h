@@ -361,7 +361,7 @@ COLL_API const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t col
 
 /* The estimated time of a call with one of the algorithms, and its parts: counts of operations in
  * the algorithm's plan times their costs on this machine (COLL_TUNE). */
-#define COLL_ESTIMATE_TERMS 8
+#define COLL_ESTIMATE_TERMS 9
 typedef struct coll_estimate {
   const char *algo;
   const char *ruled_out; /* why the algorithm does not support such a call, else NULL */

@@ -11,8 +11,7 @@
 
 #include "base/memory.h"
 
-#define WARMUPS 2   /* calls until the schedule is periodic */
-#define SIM_DEPTH 4 /* messages per FIFO: what transports provide */
+#define WARMUPS 2 /* calls until the schedule is periodic */
 
 typedef struct sim_rank {
   int call;     /* current call, from 0 */
@@ -46,7 +45,7 @@ static bool do_step(const sched_sim_t *sim, int32_t rank, int lane, const plan_s
   switch (step->kind) {
     case PLAN_SEND: {
       int64_t *channel = channel_of(sim, rank, step->send.peer, step->send.channel, false);
-      if (*channel == SIM_DEPTH) return false;
+      if (*channel == TUNE_DEPTH) return false;
       ++*channel;
       return true;
     }

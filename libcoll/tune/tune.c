@@ -7,8 +7,11 @@
 #include "tune/tune.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "tune/price.h"
+#include "base/memory.h"
+#include "tune/link_sim.h"
 
 /* ---- order ----------------------------------------------------------------------------------*/
 
@@ -133,14 +136,32 @@ static uint64_t price_entry(const tune_pricing_t *pricing) {
          switches * fixed_ps[TUNE_SWITCH];
 }
 
-tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_t *profile,
-                              const tune_call_t *call) {
-  tune_estimate_t estimate = {.verdict = profile->verdict};
-  if (estimate.verdict != TUNE_POSSIBLE) return estimate;
-  if (pass_bytes_max(profile, call) == 0) estimate.verdict = TUNE_NO_ROOM;
-  if (profile->reach > call->reach) estimate.verdict = TUNE_TOO_FAR;
-  if (!tune_order_allows(call->order, profile->order)) estimate.verdict = TUNE_OTHER_ORDER;
-  if (estimate.verdict != TUNE_POSSIBLE) return estimate;
+static coll_status_t price_links(const tune_pricing_t *pricing, tune_estimate_t *estimate) {
+  const plan_shape_t shape = {.collective = pricing->call->collective,
+                              .size = pricing->call->size,
+                              .layout = pricing->profile->layout};
+  tune_link_times_t times;
+  plan_t *plan;
+  COLL_TRY(algo_build(pricing->profile->algo, &shape, ALGO_ALL_RANKS, false, &plan));
+  coll_status_t status = tune_link_sim(pricing, plan, &times);
+  plan_free(plan);
+  COLL_TRY(status);
+  memcpy(estimate->term_ps, times.term_ps, sizeof estimate->term_ps);
+  estimate->bottleneck = times.bottleneck;
+  return COLL_OK;
+}
+
+static tune_verdict_t verdict_of(const tune_profile_t *profile, const tune_call_t *call) {
+  if (profile->verdict != TUNE_POSSIBLE) return profile->verdict;
+  if (!tune_order_allows(call->order, profile->order)) return TUNE_OTHER_ORDER;
+  if (profile->reach > call->reach) return TUNE_TOO_FAR;
+  return pass_bytes_max(profile, call) == 0 ? TUNE_NO_ROOM : TUNE_POSSIBLE;
+}
+
+coll_status_t tune_estimate(const tune_machine_t *machine, const tune_profile_t *profile,
+                            const tune_call_t *call, tune_estimate_t *estimate) {
+  *estimate = (tune_estimate_t){.verdict = verdict_of(profile, call), .bottleneck.wire = -1};
+  if (estimate->verdict != TUNE_POSSIBLE) return COLL_OK;
   uint64_t ranks = (uint64_t)call->size, cores = (uint64_t)call->cores;
   const tune_pricing_t pricing = {
       .machine = machine,
@@ -148,19 +169,21 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
       .call = call,
       .passes = passes_of(profile, call),
       .ranks_per_core = ranks > cores ? tune_divide_up(ranks, cores) : 1};
-  if (pricing.ranks_per_core > 1) {
-    price_oversubscribed(&pricing, estimate.term_ps);
+  if (profile->layout != NULL && profile->layout->fabric != NULL) {
+    COLL_TRY(price_links(&pricing, estimate));
+  } else if (pricing.ranks_per_core > 1) {
+    price_oversubscribed(&pricing, estimate->term_ps);
   } else {
-    price_own_cores(&pricing, estimate.term_ps);
+    price_own_cores(&pricing, estimate->term_ps);
   }
   const uint32_t *fixed_ps = machine->fixed_ps;
-  estimate.term_ps[TUNE_TERM_CALL] = pricing.ranks_per_core * fixed_ps[TUNE_CALL];
+  estimate->term_ps[TUNE_TERM_CALL] = pricing.ranks_per_core * fixed_ps[TUNE_CALL];
   if (plan_reach_exchanges(profile->reach)) {
-    estimate.term_ps[TUNE_TERM_ENTRY] = price_entry(&pricing);
+    estimate->term_ps[TUNE_TERM_ENTRY] = price_entry(&pricing);
   }
-  estimate.passes = pricing.passes;
-  estimate.total_ps = tune_price_sum(estimate.term_ps);
-  return estimate;
+  estimate->passes = pricing.passes;
+  estimate->total_ps = tune_price_sum(estimate->term_ps);
+  return COLL_OK;
 }
 
 /* The tie-breaker among plans of about equal price: the steps of all passes on the chain for small
@@ -174,23 +197,21 @@ static uint64_t steps_of(const tune_profile_t *profile, const tune_call_t *call,
   return passes * steps + ((uint64_t)inexact << 62);
 }
 
-int tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], int count,
-                const tune_call_t *call) {
+int tune_choose_of(const tune_profile_t profiles[], const tune_estimate_t estimates[], int count,
+                   const tune_call_t *call) {
   int best = -1;
   uint64_t least_ps = UINT64_MAX, fewest = UINT64_MAX;
   for (int i = 0; i < count; i++) {
-    tune_estimate_t estimate = tune_estimate(machine, &profiles[i], call);
-    if (estimate.verdict == TUNE_POSSIBLE && estimate.total_ps < least_ps) {
-      least_ps = estimate.total_ps;
+    if (estimates[i].verdict == TUNE_POSSIBLE && estimates[i].total_ps < least_ps) {
+      least_ps = estimates[i].total_ps;
     }
   }
   for (int i = 0; i < count; i++) {
-    tune_estimate_t estimate = tune_estimate(machine, &profiles[i], call);
-    if (estimate.verdict != TUNE_POSSIBLE) continue;
+    if (estimates[i].verdict != TUNE_POSSIBLE) continue;
     uint64_t as_good_ps =
         least_ps / (profiles[i].switches > 0 ? TUNE_AS_GOOD_SIMULATED : TUNE_AS_GOOD);
-    if (estimate.total_ps - least_ps > as_good_ps) continue;
-    uint64_t steps = steps_of(&profiles[i], call, estimate.passes);
+    if (estimates[i].total_ps - least_ps > as_good_ps) continue;
+    uint64_t steps = steps_of(&profiles[i], call, estimates[i].passes);
     if (steps >= fewest) continue;
     best = i;
     fewest = steps;
@@ -198,9 +219,22 @@ int tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], 
   return best;
 }
 
+coll_status_t tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], int count,
+                          const tune_call_t *call, int *best) {
+  tune_estimate_t *estimates;
+  coll_status_t status = COLL_OK;
+  COLL_TRY(base_alloc((size_t)count, sizeof *estimates, "estimates", (void **)&estimates));
+  for (int i = 0; i < count && status == COLL_OK; i++) {
+    status = tune_estimate(machine, &profiles[i], call, &estimates[i]);
+  }
+  if (status == COLL_OK) *best = tune_choose_of(profiles, estimates, count, call);
+  free(estimates);
+  return status;
+}
+
 const char *tune_term_name(tune_term_t term) {
-  static const char *const names[TUNE_TERM_COUNT] = {"call",  "entry", "hops", "messages",
-                                                     "steps", "own",   "far",  "shared"};
+  static const char *const names[TUNE_TERM_COUNT] = {"call", "entry", "hops",   "messages", "steps",
+                                                     "own",  "far",   "shared", "links"};
   assert((unsigned)term < TUNE_TERM_COUNT);
   return names[term];
 }

@@ -48,18 +48,29 @@ typedef enum tune_term {
   TUNE_TERM_OWN,      /* bytes of a rank's own memory */
   TUNE_TERM_FAR,      /* bytes of peers' user memory */
   TUNE_TERM_SHARED,   /* bytes through slots and shared scratch */
+  TUNE_TERM_LINKS,    /* the way of data over links between ranks, and waiting for links */
   TUNE_TERM_COUNT
 } tune_term_t;
+
+/* The wire of the layout's fabric (topo/fabric.h) that is busy for longest during a call. */
+typedef struct tune_bottleneck {
+  int32_t wire; /* -1: none is used */
+  uint64_t bytes, busy_ps;
+} tune_bottleneck_t;
 
 typedef struct tune_estimate {
   tune_verdict_t verdict; /* the rest is 0 unless the algorithm is possible */
   uint64_t passes;
   uint64_t term_ps[TUNE_TERM_COUNT];
-  uint64_t total_ps; /* their sum */
+  uint64_t total_ps;            /* their sum */
+  tune_bottleneck_t bottleneck; /* where the layout has a fabric */
 } tune_estimate_t;
 
-tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_t *profile,
-                              const tune_call_t *call);
+/* Where the profile's layout has a fabric, the call is simulated (link_sim.h), and the estimate is
+ * of one call that all ranks start at once; else it is what the call adds to a sequence of such
+ * calls. Fails only for lack of memory, or if links are missing. */
+coll_status_t tune_estimate(const tune_machine_t *machine, const tune_profile_t *profile,
+                            const tune_call_t *call, tune_estimate_t *estimate);
 
 /* Estimates are accurate to a few percent. Among plans whose price exceeds the lowest by at most
  * 1/TUNE_AS_GOOD, the one with the fewest steps is chosen; with oversubscription, the one with the
@@ -68,9 +79,14 @@ tune_estimate_t tune_estimate(const tune_machine_t *machine, const tune_profile_
 #define TUNE_AS_GOOD 24
 #define TUNE_AS_GOOD_SIMULATED 64
 
-/* Index of the best profile in this sense, the first among equals; -1 if none is possible. */
-int tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], int count,
-                const tune_call_t *call);
+/* *best: index of the best profile in this sense, the first among equals; -1 if none is possible.
+ */
+coll_status_t tune_choose(const tune_machine_t *machine, const tune_profile_t profiles[], int count,
+                          const tune_call_t *call, int *best);
+
+/* The same, of estimates that were made before. */
+int tune_choose_of(const tune_profile_t profiles[], const tune_estimate_t estimates[], int count,
+                   const tune_call_t *call);
 
 /* Whether a plan that states the order `stated` may serve calls that require `order`. */
 bool tune_order_allows(tune_order_t order, plan_order_t stated);

@@ -9,6 +9,20 @@
 
 enum { ALGOS_MAX = 64 };
 
+static tune_estimate_t estimate_of(const tune_machine_t *machine, const tune_profile_t *profile,
+                                   const tune_call_t *call) {
+  tune_estimate_t estimate;
+  cr_assert_eq(tune_estimate(machine, profile, call, &estimate), COLL_OK);
+  return estimate;
+}
+
+static int choose_of(const tune_machine_t *machine, const tune_profile_t profiles[], int count,
+                     const tune_call_t *call) {
+  int best;
+  cr_assert_eq(tune_choose(machine, profiles, count, call, &best), COLL_OK);
+  return best;
+}
+
 typedef struct field {
   tune_profile_t profiles[ALGOS_MAX];
   int count;
@@ -39,7 +53,7 @@ static tune_call_t call_of(coll_collective_t collective, size_t bytes, int size,
 }
 
 static const tune_profile_t *chosen(const field_t *field, const tune_call_t *call) {
-  int index = tune_choose(&tune_machine_builtin, field->profiles, field->count, call);
+  int index = choose_of(&tune_machine_builtin, field->profiles, field->count, call);
   cr_assert(index >= 0 && index < field->count);
   return &field->profiles[index];
 }
@@ -120,11 +134,11 @@ static void each_call(void (*check)(const field_t *field, const tune_call_t *cal
 }
 
 static void check_cheapest(const field_t *field, const tune_call_t *call) {
-  int index = tune_choose(&tune_machine_builtin, field->profiles, field->count, call);
+  int index = choose_of(&tune_machine_builtin, field->profiles, field->count, call);
   uint64_t least_ps = UINT64_MAX, total_ps[ALGOS_MAX] = {0};
   for (int i = 0; i < field->count; i++) {
     const tune_profile_t *profile = &field->profiles[i];
-    tune_estimate_t estimate = tune_estimate(&tune_machine_builtin, profile, call);
+    tune_estimate_t estimate = estimate_of(&tune_machine_builtin, profile, call);
     size_t slot_bytes = profile->load.multicast ? call->room.mcast_bytes : call->room.slot_bytes;
     bool fits =
         (size_t)profile->load.message_chunks * call->element_bytes <= slot_bytes &&
@@ -157,9 +171,9 @@ Test(tune, chooses_the_cheapest_possible) {
 
 static void check_same(const field_t *field, const tune_call_t *call) {
   for (int i = 0; i < field->count; i++) {
-    tune_estimate_t first = tune_estimate(&tune_machine_builtin, &field->profiles[i], call);
+    tune_estimate_t first = estimate_of(&tune_machine_builtin, &field->profiles[i], call);
     tune_profile_t copy = field->profiles[i];
-    tune_estimate_t second = tune_estimate(&tune_machine_builtin, &copy, call);
+    tune_estimate_t second = estimate_of(&tune_machine_builtin, &copy, call);
     cr_assert_arr_eq(&first, &second, sizeof first);
   }
 }
@@ -175,14 +189,14 @@ static void check_growth(const field_t *field, const tune_call_t *call) {
   tighter.cores = 1;
   for (int i = 0; i < field->count; i++) {
     const tune_profile_t *profile = &field->profiles[i];
-    tune_estimate_t estimate = tune_estimate(&tune_machine_builtin, profile, call);
+    tune_estimate_t estimate = estimate_of(&tune_machine_builtin, profile, call);
     if (estimate.verdict != TUNE_POSSIBLE) continue;
-    cr_assert_geq(tune_estimate(&tune_machine_builtin, profile, &larger).total_ps,
-                  estimate.total_ps, "%s %s among %d: %zu bytes cost more than %zu",
+    cr_assert_geq(estimate_of(&tune_machine_builtin, profile, &larger).total_ps, estimate.total_ps,
+                  "%s %s among %d: %zu bytes cost more than %zu",
                   base_collective_name(call->collective), profile->algo->name, call->size,
                   call->bytes, larger.bytes);
-    cr_assert_geq(tune_estimate(&tune_machine_builtin, profile, &tighter).total_ps,
-                  estimate.total_ps, "%s %s among %d: %d cores cost more than one",
+    cr_assert_geq(estimate_of(&tune_machine_builtin, profile, &tighter).total_ps, estimate.total_ps,
+                  "%s %s among %d: %d cores cost more than one",
                   base_collective_name(call->collective), profile->algo->name, call->size,
                   call->cores);
   }
@@ -217,14 +231,14 @@ Test(tune, a_large_call_takes_several_passes) {
   cr_assert_eq(algo_find(COLL_ALLREDUCE, "ring", &algo), COLL_OK);
   cr_assert_eq(tune_profile_make(algo, 4, NULL, &ring), COLL_OK);
   tune_call_t call = call_of(COLL_ALLREDUCE, 1 << 20, 4, PLAN_REACH_OWN);
-  tune_estimate_t estimate = tune_estimate(&tune_machine_builtin, &ring, &call);
+  tune_estimate_t estimate = estimate_of(&tune_machine_builtin, &ring, &call);
   cr_expect_eq(estimate.passes, 8); /* four parts of one slot each */
   cr_expect_geq(estimate.term_ps[TUNE_TERM_MESSAGES],
                 8 * 2 * 6 * (uint64_t)tune_machine_builtin.fixed_ps[TUNE_MESSAGE]);
   call.bytes = 128 << 10;
-  cr_expect_eq(tune_estimate(&tune_machine_builtin, &ring, &call).passes, 1);
+  cr_expect_eq(estimate_of(&tune_machine_builtin, &ring, &call).passes, 1);
   call.bytes++;
-  cr_expect_eq(tune_estimate(&tune_machine_builtin, &ring, &call).passes, 2);
+  cr_expect_eq(estimate_of(&tune_machine_builtin, &ring, &call).passes, 2);
 }
 
 /* A call costs a sequence of calls the work of its busiest rank, not the path from the first rank
@@ -235,7 +249,7 @@ Test(tune, ranks_that_do_not_wait_run_ahead) {
   cr_assert_eq(algo_find(COLL_BROADCAST, "chain", &algo), COLL_OK);
   cr_assert_eq(tune_profile_make(algo, 8, NULL, &sent), COLL_OK);
   tune_call_t call = call_of(COLL_BROADCAST, 4, 8, PLAN_REACH_OWN);
-  uint64_t time_ps = tune_estimate(&tune_machine_builtin, &sent, &call).total_ps;
+  uint64_t time_ps = estimate_of(&tune_machine_builtin, &sent, &call).total_ps;
   cr_expect_lt(time_ps, 7 * (uint64_t)tune_machine_builtin.fixed_ps[TUNE_HOP],
                "%lu ps, as if no rank ran ahead", time_ps);
 }
@@ -249,9 +263,9 @@ Test(tune, executors_should_not_share_a_core) {
   cr_assert_eq(tune_sched_sim(&profile, 8, 2), COLL_OK);
   tune_call_t call = call_of(COLL_ALLREDUCE, 1 << 20, 8, PLAN_REACH_USER);
   call.cores = 2;
-  tune_estimate_t apart, anywhere = tune_estimate(&tune_machine_builtin, &profile, &call);
+  tune_estimate_t apart, anywhere = estimate_of(&tune_machine_builtin, &profile, &call);
   call.bound = true;
-  apart = tune_estimate(&tune_machine_builtin, &profile, &call);
+  apart = estimate_of(&tune_machine_builtin, &profile, &call);
   uint64_t far_ps = apart.term_ps[TUNE_TERM_FAR];
   cr_expect(far_ps > 0);
   cr_expect_leq(anywhere.term_ps[TUNE_TERM_FAR] - 2 * far_ps, 1);
@@ -290,9 +304,9 @@ static void required_order_is_respected(coll_collective_t collective, int size, 
       cr_expect_eq(chosen(&field, &call)->order, PLAN_ORDER_EXACT);
       call.order = TUNE_ORDER_PREFER_EXACT;
       const tune_profile_t *preferred = chosen(&field, &call);
-      uint64_t cost_ps = tune_estimate(&tune_machine_builtin, preferred, &call).total_ps;
+      uint64_t cost_ps = estimate_of(&tune_machine_builtin, preferred, &call).total_ps;
       for (int i = 0; i < field.count; i++) {
-        tune_estimate_t other = tune_estimate(&tune_machine_builtin, &field.profiles[i], &call);
+        tune_estimate_t other = estimate_of(&tune_machine_builtin, &field.profiles[i], &call);
         if (other.verdict != TUNE_POSSIBLE) continue;
         cr_expect_leq(cost_ps, other.total_ps + other.total_ps / TUNE_AS_GOOD);
         bool as_good = other.total_ps <= cost_ps && field.profiles[i].order == PLAN_ORDER_EXACT;
