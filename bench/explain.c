@@ -72,6 +72,10 @@ static void print_estimate(const coll_estimate_t *estimate, FILE *out) {
     fputs(i > 0 ? "  " : " ", out);
     print_us(out, 9, estimate->term_us[i]);
   }
+  if (estimate->link[0] != '\0') {
+    fprintf(out, "  %s busy %.0f %%", estimate->link,
+            100 * estimate->link_busy_us / estimate->time_us);
+  }
   fputc('\n', out);
 }
 
@@ -93,9 +97,10 @@ static json_t *describe(const coll_estimate_t *estimate) {
   for (int i = 0; i < COLL_ESTIMATE_TERMS; i++) {
     json_object_set_new(terms, coll_estimate_term(i), json_real(estimate->term_us[i]));
   }
-  return json_pack("{s:s, s:s?, s:b, s:f, s:o}", "algo", estimate->algo, "ruled_out",
+  return json_pack("{s:s, s:s?, s:b, s:f, s:o, s:s, s:f, s:f}", "algo", estimate->algo, "ruled_out",
                    estimate->ruled_out, "chosen", estimate->chosen, "time_us", estimate->time_us,
-                   "terms_us", terms);
+                   "terms_us", terms, "link", estimate->link, "link_bytes", estimate->link_bytes,
+                   "link_busy_us", estimate->link_busy_us);
 }
 
 static json_t *describe_row(const bench_row_t *row, const explained_t *explained) {

@@ -1,6 +1,7 @@
 /*
  * The functions of coll.h that create, query and destroy communicators.
  */
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -13,6 +14,7 @@
 #include "comm/lock.h"
 #include "comm/plan_cache.h"
 #include "comm/split.h"
+#include "topo/fabric.h"
 
 #define ID_MAGIC 0x6c6962636f6c6c69u
 
@@ -218,6 +220,18 @@ static const char *ruled_out(tune_verdict_t verdict) {
   }
 }
 
+/* The link that is busy for longest. */
+static void describe_link(const struct coll_comm *comm, const tune_bottleneck_t *bottleneck,
+                          coll_estimate_t *estimate) {
+  if (bottleneck->wire < 0) return;
+  const topo_fabric_t *fabric = comm->layout->fabric;
+  snprintf(estimate->link, sizeof estimate->link, "%s to %s",
+           topo_fabric_wire_from(fabric, bottleneck->wire)->name,
+           topo_fabric_wire_to(fabric, bottleneck->wire)->name);
+  estimate->link_bytes = (double)bottleneck->bytes;
+  estimate->link_busy_us = (double)bottleneck->busy_ps * 1e-6;
+}
+
 _Static_assert(COLL_ESTIMATE_TERMS == TUNE_TERM_COUNT, "coll.h has room for every term");
 
 coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective, size_t count,
@@ -246,6 +260,7 @@ coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
                                 .chosen = chosen,
                                 .time_us = (double)found.total_ps * 1e-6};
   for (int i = 0; i < TUNE_TERM_COUNT; i++) estimate->term_us[i] = (double)found.term_ps[i] * 1e-6;
+  describe_link(comm, &found.bottleneck, estimate);
   return COLL_OK;
 }
 

@@ -360,14 +360,19 @@ COLL_API coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t co
 COLL_API const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective);
 
 /* The estimated time of a call with one of the algorithms, and its parts: counts of operations in
- * the algorithm's plan times their costs on this machine (COLL_TUNE). */
+ * the algorithm's plan times their costs on this machine (COLL_TUNE). Where the links between ranks
+ * are known (COLL_TOPO_FILE), the call is simulated over them, and the link that is busy for
+ * longest is named. */
 #define COLL_ESTIMATE_TERMS 9
+#define COLL_ESTIMATE_LINK_BYTES 160
 typedef struct coll_estimate {
   const char *algo;
   const char *ruled_out; /* why the algorithm does not support such a call, else NULL */
   int chosen;            /* not 0: the library chooses it */
   double time_us;        /* the sum of the terms; 0 if it is ruled out */
   double term_us[COLL_ESTIMATE_TERMS];
+  char link[COLL_ESTIMATE_LINK_BYTES]; /* "host0/nic0 to leaf0"; "" where no link is known */
+  double link_bytes, link_busy_us;     /* what it carries during the call, and for how long */
 } coll_estimate_t;
 
 /* Name of the index-th term ("call", "hops", "shared"), or NULL past the end. */
