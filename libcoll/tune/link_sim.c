@@ -434,11 +434,7 @@ static void report(const link_sim_t *sim, tune_link_times_t *times) {
   for (size_t lane = 0; lane < sim->lanes; lane++) follow(&last, &sim->states[lane].chain);
   *times = (tune_link_times_t){.total_ps = last.time_ps};
   for (int term = 0; term < TUNE_TERM_COUNT; term++) times->term_ps[term] = last.term_ps[term];
-  int32_t busiest = tune_wires_busiest(&sim->wires);
-  times->bottleneck.wire = busiest;
-  if (busiest < 0) return;
-  times->bottleneck.bytes = sim->wires.loads[busiest].bytes;
-  times->bottleneck.busy_ps = sim->wires.loads[busiest].busy_ps;
+  times->bottleneck = tune_wires_bottleneck(&sim->wires);
 }
 
 static coll_status_t simulate(const tune_pricing_t *pricing, const plan_t *plan, uint64_t passes,

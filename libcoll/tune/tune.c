@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "tune/link_sim.h"
+#include "tune/link_rounds.h"
 
 /* ---- order ----------------------------------------------------------------------------------*/
 
@@ -136,16 +136,22 @@ static uint64_t price_entry(const tune_pricing_t *pricing) {
          switches * fixed_ps[TUNE_SWITCH];
 }
 
-static coll_status_t price_links(const tune_pricing_t *pricing, tune_estimate_t *estimate) {
+static coll_status_t simulate(const tune_pricing_t *pricing, tune_link_times_t *times) {
   const plan_shape_t shape = {.collective = pricing->call->collective,
                               .size = pricing->call->size,
                               .layout = pricing->profile->layout};
-  tune_link_times_t times;
   plan_t *plan;
   COLL_TRY(algo_build(pricing->profile->algo, &shape, ALGO_ALL_RANKS, false, &plan));
-  coll_status_t status = tune_link_sim(pricing, plan, &times);
+  coll_status_t status = tune_link_sim(pricing, plan, times);
   plan_free(plan);
-  COLL_TRY(status);
+  return status;
+}
+
+static coll_status_t price_links(const tune_pricing_t *pricing, tune_estimate_t *estimate) {
+  const tune_counts_t *all = &pricing->profile->all;
+  bool many = all->messages + all->flags + all->steps > TUNE_SIMULATED_MAX;
+  tune_link_times_t times;
+  COLL_TRY(many ? tune_link_rounds(pricing, &times) : simulate(pricing, &times));
   memcpy(estimate->term_ps, times.term_ps, sizeof estimate->term_ps);
   estimate->bottleneck = times.bottleneck;
   return COLL_OK;

@@ -19,6 +19,15 @@ void tune_wires_close(tune_wires_t *wires) {
   free(wires->loads);
 }
 
+uint64_t tune_wires_add(tune_wires_t *wires, int32_t wire, uint64_t bytes) {
+  tune_wire_load_t *load = &wires->loads[wire];
+  uint64_t kib_ps = wires->wires[wire].kib_ps;
+  uint64_t takes_ps = bytes / 1024 * kib_ps + bytes % 1024 * kib_ps / 1024;
+  load->busy_ps += takes_ps;
+  load->bytes += bytes;
+  return takes_ps;
+}
+
 coll_status_t tune_wires_send(tune_wires_t *wires, int32_t from, int32_t to, uint64_t bytes,
                               uint64_t now_ps, uint64_t *arrival_ps, bool *by_wire) {
   const int32_t *route;
@@ -26,29 +35,25 @@ coll_status_t tune_wires_send(tune_wires_t *wires, int32_t from, int32_t to, uin
   COLL_TRY(topo_fabric_route(wires->fabric, from, to, &route, &count));
   uint64_t head_ps = now_ps, tail_ps = now_ps;
   for (int32_t i = 0; i < count; i++) {
-    const topo_wire_t *wire = &wires->wires[route[i]];
-    tune_wire_load_t *load = &wires->loads[route[i]];
-    uint64_t takes_ps = bytes / 1024 * wire->kib_ps + bytes % 1024 * wire->kib_ps / 1024;
-    if (load->free_ps > head_ps) head_ps = load->free_ps;
-    load->free_ps = head_ps + takes_ps;
-    load->busy_ps += takes_ps;
-    load->bytes += bytes;
-    if (load->free_ps > tail_ps) tail_ps = load->free_ps;
-    head_ps += wire->latency_ps;
-    tail_ps += wire->latency_ps;
+    uint64_t latency_ps = wires->wires[route[i]].latency_ps,
+             *free_ps = &wires->loads[route[i]].free_ps;
+    if (*free_ps > head_ps) head_ps = *free_ps;
+    *free_ps = head_ps + tune_wires_add(wires, route[i], bytes);
+    if (*free_ps > tail_ps) tail_ps = *free_ps;
+    head_ps += latency_ps;
+    tail_ps += latency_ps;
   }
   *arrival_ps = tail_ps;
   *by_wire = count > 0;
   return COLL_OK;
 }
 
-int32_t tune_wires_busiest(const tune_wires_t *wires) {
-  int32_t busiest = -1;
-  uint64_t longest_ps = 0;
+tune_bottleneck_t tune_wires_bottleneck(const tune_wires_t *wires) {
+  tune_bottleneck_t bottleneck = {.wire = -1};
   for (int32_t i = 0; i < topo_fabric_wire_count(wires->fabric); i++) {
-    if (wires->loads[i].busy_ps <= longest_ps) continue;
-    longest_ps = wires->loads[i].busy_ps;
-    busiest = i;
+    const tune_wire_load_t *load = &wires->loads[i];
+    if (load->busy_ps <= bottleneck.busy_ps) continue;
+    bottleneck = (tune_bottleneck_t){.wire = i, .bytes = load->bytes, .busy_ps = load->busy_ps};
   }
-  return busiest;
+  return bottleneck;
 }

@@ -6,6 +6,7 @@
 #define TUNE_WIRES_H
 
 #include "topo/fabric.h"
+#include "tune/tune.h"
 
 typedef struct tune_wire_load {
   uint64_t free_ps; /* when all that was sent so far has entered the wire */
@@ -28,7 +29,10 @@ void tune_wires_close(tune_wires_t *wires);
 coll_status_t tune_wires_send(tune_wires_t *wires, int32_t from, int32_t to, uint64_t bytes,
                               uint64_t now_ps, uint64_t *arrival_ps, bool *by_wire);
 
-/* The wire that was busy for longest, the first of several; -1 if none was used. */
-int32_t tune_wires_busiest(const tune_wires_t *wires);
+/* Counts bytes on one wire, without a time; returns how long the wire needs for them. */
+uint64_t tune_wires_add(tune_wires_t *wires, int32_t wire, uint64_t bytes);
+
+/* The wire that was busy for longest, the first of several. */
+tune_bottleneck_t tune_wires_bottleneck(const tune_wires_t *wires);
 
 #endif

@@ -168,3 +168,31 @@ Test(link_sim, all_algorithms) {
     topo_layout_free(layouts[i]);
   }
 }
+
+/* Estimates by rounds of plans that are simulated as well. Rounds do not show where messages of
+ * several hosts meet, nor where ranks run ahead of others. */
+Test(link_sim, rounds_agree_with_the_simulation) {
+  static const char *const names[] = {"ring", "direct", "halving_doubling"};
+  topo_layout_t *layout = star(16, 2);
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t bytes = 4096; bytes <= 4 << 20; bytes *= 32) {
+      const algo_t *algo;
+      tune_profile_t profile;
+      tune_estimate_t simulated, by_rounds;
+      const tune_call_t call = {.collective = COLL_ALLREDUCE,
+                                .bytes = bytes,
+                                .element_bytes = 4,
+                                .size = 16,
+                                .cores = 16,
+                                .room = {(size_t)1 << 30, 0, (size_t)1 << 30}};
+      cr_assert_eq(algo_find(COLL_ALLREDUCE, names[i], &algo), COLL_OK);
+      cr_assert_eq(tune_profile_make(algo, 16, layout, &profile), COLL_OK);
+      cr_assert_eq(tune_estimate(&no_costs, &profile, &call, &simulated), COLL_OK);
+      profile.all.steps = TUNE_SIMULATED_MAX + 1;
+      cr_assert_eq(tune_estimate(&no_costs, &profile, &call, &by_rounds), COLL_OK);
+      double ratio = (double)by_rounds.total_ps / (double)simulated.total_ps;
+      cr_expect(ratio > 0.55 && ratio < 1.3, "%s of %zu bytes: %.2f", names[i], bytes, ratio);
+    }
+  }
+  topo_layout_free(layout);
+}
