@@ -29,6 +29,7 @@ static const char usage[] =
     "  show     a plan as text or as a picture\n"
     "  verify   the proof, or where it fails\n"
     "  stats    what the algorithms cost\n"
+    "  table    the same beside the formulas of the papers: docs/algorithms.md\n"
     "  import   a schedule in MSCCL's XML as a plan\n"
     "  export   a plan as such a schedule\n"
     "\n"
@@ -38,9 +39,9 @@ static const char usage[] =
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"list", collplan_list},     {"show", collplan_show},
-                {"verify", collplan_verify}, {"stats", collplan_stats},
-                {"import", collplan_import}, {"export", collplan_export}};
+} commands[] = {{"list", collplan_list},    {"show", collplan_show},   {"verify", collplan_verify},
+                {"stats", collplan_stats},  {"table", collplan_table}, {"import", collplan_import},
+                {"export", collplan_export}};
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
