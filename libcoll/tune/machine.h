@@ -54,6 +54,10 @@ typedef struct tune_machine {
  * depend on the machine. */
 extern const tune_machine_t tune_machine_builtin;
 
+/* The same for ranks whose buffers are a GPU's memory. Links are not included: they are the
+ * layout's. */
+extern const tune_machine_t tune_machine_gpu;
+
 /* Size classes: class 0 has sizes 0 and 1; each further power of two is divided into two
  * classes. */
 #define TUNE_CLASSES 128

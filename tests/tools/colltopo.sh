@@ -25,6 +25,30 @@ run 0 make dgx-h100 --hosts 4 --fabric rail && cp out dgx4.json && run 0 layout 
   [ "$(grep -c 'host2/gpu' out)" = 4 ] && grep -q '15 *host3 *host3/gpu3' out
 ok "16 ranks on four hosts"
 
+run 0 predict dgx4.json --sizes 1K,64M && grep -q 'allreduce among 32 ranks on 4 hosts' out &&
+  [ "$(grep -c 'host0/.* to .* %$' out)" = 2 ]
+ok "the algorithm of each size is predicted, with the busiest link"
+
+run 0 predict dgx4.json --collective allgather -n 16 --sizes 1M --all &&
+  awk '/^ / { us = $1 ~ /^[0-9]+$/ ? $3 : $2; if (n++ > 1 && us < last) exit 1; last = us }' out
+ok "all algorithms are listed from fast to slow"
+
+run 0 predict dgx4.json --sizes 1M --json && python3 -c '
+import json
+for row in json.load(open("out"))["rows"]:
+    for algo in row["algorithms"]:
+        assert abs(sum(algo["terms_us"].values()) - algo["time_us"]) < 1e-6 * algo["time_us"]
+'
+ok "the terms of a prediction add up"
+
+"$colltopo" make laptop >laptop.json
+run 2 predict laptop.json -n 4 && grep -q 'one host without GPUs' err
+ok "one host without GPUs is measured, not predicted"
+
+run 2 predict dgx4.json --collective sums && grep -q "no collective 'sums'\|sums" err &&
+  run 2 predict dgx4.json --sizes 1K,,2K && grep -q 'want up to' err
+ok "a wrong collective and wrong sizes are refused"
+
 run 0 show dgx4.json && grep -q '^host0 ... host3  (4 alike, each host' out &&
   grep -q '^    pci0 ... pci3  (4 alike, each pci-switch)' out &&
   grep -q '^      gpu0  (gpu: H100' out && grep -q 'nvlink' out

@@ -14,6 +14,7 @@ int colltopo_check(int argc, char **argv);
 int colltopo_show(int argc, char **argv);
 int colltopo_layout(int argc, char **argv);
 int colltopo_paths(int argc, char **argv);
+int colltopo_predict(int argc, char **argv);
 
 /* Prints the last error as "colltopo: sentence" and returns the code. */
 int colltopo_fail(int code);

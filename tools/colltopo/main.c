@@ -23,6 +23,8 @@ static const char usage[] =
     "      the widest path between two nodes\n"
     "  colltopo layout dgx4.json -n 16\n"
     "      groups of ranks, and the host, GPU and cores of each rank\n"
+    "  colltopo predict dgx4.json --collective allreduce\n"
+    "      the algorithm that is chosen for each size, and the time\n"
     "\n"
     "Commands:\n"
     "  make     a known machine as JSON: dgx-a100 dgx-h100 gb200-nvl72 mi300x laptop\n"
@@ -30,6 +32,7 @@ static const char usage[] =
     "  show     hosts as a tree, and the links\n"
     "  paths    the widest path between two nodes\n"
     "  layout   where ranks are placed\n"
+    "  predict  the fastest algorithm for each size\n"
     "\n"
     "colltopo COMMAND --help says more. Exit codes: 0 done, 1 a file was rejected, 2 wrong "
     "usage.\n";
@@ -37,11 +40,9 @@ static const char usage[] =
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"make", colltopo_make},
-                {"check", colltopo_check},
-                {"show", colltopo_show},
-                {"paths", colltopo_paths},
-                {"layout", colltopo_layout}};
+} commands[] = {{"make", colltopo_make},     {"check", colltopo_check},
+                {"show", colltopo_show},     {"paths", colltopo_paths},
+                {"layout", colltopo_layout}, {"predict", colltopo_predict}};
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
