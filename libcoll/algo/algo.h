@@ -25,8 +25,8 @@ typedef struct algo {
    * number of ranks; `power_order`, where it is stricter, for powers of two. */
   plan_order_t order, power_order;
 
-  /* Its lanes use both directions of every link at once. Where the lanes of a rank share a core,
-   * that gains nothing. */
+  /* Its lanes use both directions of every link at once, which gains something only where links
+   * are known to the layout: the lanes of a rank share a core. */
   bool two_way;
 
   /* Composed of one-dimensional algorithms (compose.h); outline and build are NULL. NULL: it is

@@ -159,7 +159,7 @@ plan_order_t algo_order(const algo_t *algo, int size) {
 
 bool algo_suits(const algo_t *algo, const plan_shape_t *shape) {
   const topo_layout_t *layout = shape->layout;
-  if (algo->two_way) return false;
+  if (algo->two_way && (layout == NULL || layout->fabric == NULL)) return false;
   if (algo->composition == NULL) return true;
   if (layout == NULL) return false;
   return layout->dims > 1 || (layout->levels > 0 && layout->level[layout->levels - 1].groups > 1);
