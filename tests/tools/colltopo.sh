@@ -60,6 +60,38 @@ run 0 paths dgx4.json host0/gpu0 host2/gpu0 && grep -q 'nic0' out &&
   run 2 paths dgx4.json host0/gpu0 && grep -q 'usage: colltopo paths FILE A B' err
 ok "paths between two nodes"
 
+is_xml() { python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$1"; }
+
+for made in 'dgx-a100' 'dgx-h100 --hosts 4 --fabric rail' \
+  'mi300x --hosts 2 --fabric spine-leaf:2,2' \
+  'gb200-nvl72 --hosts 16 --fabric fat-tree:8' 'dgx-a100 --hosts 16 --fabric dragonfly' \
+  'laptop --hosts 12 --fabric torus:2x2x3' 'laptop --hosts 4 --fabric mesh:4' \
+  'gb200-nvl72 --hosts 36 --fabric rail' 'dgx-h100 --hosts 64 --fabric spine-leaf:8,4'; do
+  # shellcheck disable=SC2086
+  "$colltopo" make $made >made.json && run 0 draw made.json && is_xml out &&
+    grep -q 'prefers-color-scheme:dark' out && ! grep -qwE 'nan|inf' out
+  ok "a picture of $made"
+done
+
+run 0 draw dgx4.json && [ "$(grep -c '<rect class="host"' out)" = 4 ] &&
+  [ "$(grep -c '<rect class="gpu" .*<title>' out)" = 32 ] &&
+  [ "$(grep -c '<rect class="nic" .*<title>' out)" = 32 ] &&
+  [ "$(grep '<path class="infiniband" .* d="' out | grep -v 'h20"' | grep -o M | wc -l)" = 32 ] &&
+  grep -q 'nvlink 18 x 25 GB/s' out
+ok "a picture has all boxes and links, and a legend"
+
+python3 - <<'END' && run 0 draw evil.json && is_xml out && grep -q 'a&lt;b&amp;&quot;' out
+import json
+json.dump({"nodes": [{"name": 'a<b&"', "kind": "host", "model": "<g/>"}], "links": []},
+          open("evil.json", "w"))
+END
+ok "names cannot break a picture"
+
+"$colltopo" make dgx-h100 --hosts 64 --fabric spine-leaf:8,4 >big.json && run 0 draw big.json &&
+  [ "$(grep -c '<rect class="host"' out)" = 1 ] && grep -q '>8 x leaf<' out &&
+  grep -q 'infiniband 512 x 50 GB/s' out
+ok "of many hosts one is drawn, and switches are added up"
+
 head -c 3000 dgx4.json >cut.json
 run 1 check cut.json && grep -q 'cut.json:[0-9]*: the file ends in the middle' err
 ok "a cut-off file is rejected"

@@ -19,6 +19,8 @@ static const char usage[] =
     "      what the file contains, or the line that is wrong and why\n"
     "  colltopo show dgx4.json\n"
     "      hosts and what they contain as a tree, and the links\n"
+    "  colltopo draw dgx4.json > dgx4.svg\n"
+    "      a picture: hosts as boxes, links as wide as they are fast\n"
     "  colltopo paths dgx4.json host0/gpu0 host1/gpu0\n"
     "      the widest path between two nodes\n"
     "  colltopo layout dgx4.json -n 16\n"
@@ -30,6 +32,7 @@ static const char usage[] =
     "  make     a known machine as JSON: dgx-a100 dgx-h100 gb200-nvl72 mi300x laptop\n"
     "  check    the rules of a file\n"
     "  show     hosts as a tree, and the links\n"
+    "  draw     a picture of them\n"
     "  paths    the widest path between two nodes\n"
     "  layout   where ranks are placed\n"
     "  predict  the fastest algorithm for each size\n"
@@ -40,9 +43,10 @@ static const char usage[] =
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"make", colltopo_make},     {"check", colltopo_check},
-                {"show", colltopo_show},     {"paths", colltopo_paths},
-                {"layout", colltopo_layout}, {"predict", colltopo_predict}};
+} commands[] = {{"make", colltopo_make},      {"check", colltopo_check},
+                {"show", colltopo_show},      {"draw", colltopo_draw},
+                {"paths", colltopo_paths},    {"layout", colltopo_layout},
+                {"predict", colltopo_predict}};
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
