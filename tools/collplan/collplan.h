@@ -16,6 +16,7 @@ int collplan_show(int argc, char **argv);
 int collplan_verify(int argc, char **argv);
 int collplan_stats(int argc, char **argv);
 int collplan_table(int argc, char **argv);
+int collplan_draw(int argc, char **argv);
 int collplan_import(int argc, char **argv);
 int collplan_export(int argc, char **argv);
 

@@ -17,6 +17,8 @@ static const char usage[] =
     "      the steps of all ranks, as text that loads back\n"
     "  collplan show allreduce --algo ring -n 8 --svg ring.svg\n"
     "      the same as a picture: ranks downwards, time to the right\n"
+    "  collplan draw allreduce --algo ring -n 8 --topology dgx.json > ring.svg\n"
+    "      the load of every link, step by step\n"
     "  collplan verify allreduce -n 1-64\n"
     "      proves every algorithm for every rank count up to 64\n"
     "  collplan verify my.plan\n"
@@ -27,6 +29,7 @@ static const char usage[] =
     "Commands:\n"
     "  list     collectives and algorithms\n"
     "  show     a plan as text or as a picture\n"
+    "  draw     a plan over machines, step by step, as a picture\n"
     "  verify   the proof, or where it fails\n"
     "  stats    what the algorithms cost\n"
     "  table    the same beside the formulas of the papers: docs/algorithms.md\n"
@@ -39,9 +42,9 @@ static const char usage[] =
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"list", collplan_list},    {"show", collplan_show},   {"verify", collplan_verify},
-                {"stats", collplan_stats},  {"table", collplan_table}, {"import", collplan_import},
-                {"export", collplan_export}};
+} commands[] = {{"list", collplan_list},     {"show", collplan_show},    {"draw", collplan_draw},
+                {"verify", collplan_verify}, {"stats", collplan_stats},  {"table", collplan_table},
+                {"import", collplan_import}, {"export", collplan_export}};
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

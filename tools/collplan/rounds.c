@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "tools/collplan/timeline.h"
 
 typedef struct lane_clock {
   size_t next;       /* step */
@@ -72,18 +71,29 @@ static int64_t run(clocks_t *clocks) {
   return last;
 }
 
-coll_status_t rounds_count(const plan_t *plan, int64_t *rounds) {
-  timeline_t timeline;
-  clocks_t clocks = {.timeline = &timeline};
+coll_status_t rounds_create(const plan_t *plan, rounds_t *rounds) {
+  rounds_t made = {0};
   size_t lanes = (size_t)(plan->shape.size * plan->lanes);
-  COLL_TRY(timeline_create(plan, (timeline_cost_t){.step = 0, .hop = 1}, &timeline));
+  COLL_TRY(timeline_create(plan, (timeline_cost_t){.step = 0, .hop = 1}, &made.timeline));
+  clocks_t clocks = {.timeline = &made.timeline};
   coll_status_t status = base_alloc(lanes, sizeof *clocks.lanes, "rounds", (void **)&clocks.lanes);
   if (status == COLL_OK) {
-    status = base_alloc(timeline.count + 1, sizeof *clocks.done, "rounds", (void **)&clocks.done);
+    status = base_alloc(made.timeline.count + 1, sizeof *made.done, "rounds", (void **)&made.done);
   }
-  if (status == COLL_OK) *rounds = run(&clocks);
+  if (status == COLL_OK) {
+    clocks.done = made.done;
+    made.last = run(&clocks);
+  }
   free(clocks.lanes);
-  free(clocks.done);
-  timeline_free(&timeline);
-  return status;
+  if (status != COLL_OK) {
+    rounds_free(&made);
+    return status;
+  }
+  *rounds = made;
+  return COLL_OK;
+}
+
+void rounds_free(rounds_t *rounds) {
+  timeline_free(&rounds->timeline);
+  free(rounds->done);
 }

@@ -2,11 +2,19 @@
 #ifndef COLLPLAN_ROUNDS_H
 #define COLLPLAN_ROUNDS_H
 
-#include "plan/plan.h"
+#include "tools/collplan/timeline.h"
 
-/* The time of the last receive or wait if each lane of a rank can send one message and receive one
- * at the same time, each takes one unit of time, and so does a signal, of which a lane can send any
- * number at once. No FIFO is ever full. COLL_ERROR_INVALID for a plan that deadlocks. */
-coll_status_t rounds_count(const plan_t *plan, int64_t *rounds);
+/* Each lane of a rank can send one message and receive one at the same time, each takes one unit of
+ * time, and so does a signal, of which a lane can send any number at once. No FIFO is ever full. */
+typedef struct rounds {
+  timeline_t timeline; /* its times are not used */
+  int64_t *done; /* [timeline.count]: when a message or signal arrives; of other steps, when the
+                    lane's last receive or wait was complete */
+  int64_t last;  /* receive or wait */
+} rounds_t;
+
+/* The plan must outlive the rounds. COLL_ERROR_INVALID for a plan that deadlocks. */
+coll_status_t rounds_create(const plan_t *plan, rounds_t *rounds);
+void rounds_free(rounds_t *rounds);
 
 #endif

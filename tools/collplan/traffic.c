@@ -94,7 +94,10 @@ coll_status_t traffic_count(const plan_t *plan, int64_t block_bytes, traffic_t *
     return base_fail(COLL_ERROR_INVALID, "%s: %lld bytes are not %d equal chunks", plan->algorithm,
                      (long long)block_bytes, (int)plan->parts);
   }
-  COLL_TRY(rounds_count(plan, &traffic->rounds));
+  rounds_t rounds;
+  COLL_TRY(rounds_create(plan, &rounds));
+  traffic->rounds = rounds.last;
+  rounds_free(&rounds);
   coll_status_t status = base_alloc(size, sizeof *counter.sent, "traffic", (void **)&counter.sent);
   if (status == COLL_OK) {
     status = base_alloc(links, sizeof *counter.slow, "traffic", (void **)&counter.slow);

@@ -58,7 +58,7 @@ static coll_status_t draw(const topo_graph_t *graph, const char *file) {
   topo_graph_t *folded = NULL;
   scene_t scene;
   if (topo_graph_count(graph, TOPO_HOST) > SCENE_HOSTS_MAX) COLL_TRY(fold_graph(graph, &folded));
-  coll_status_t status = scene_create(folded != NULL ? folded : graph, &scene);
+  coll_status_t status = scene_create(folded != NULL ? folded : graph, 0, &scene);
   if (status == COLL_OK) {
     write_scene(graph, &scene, file);
     scene_free(&scene);

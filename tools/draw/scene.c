@@ -10,12 +10,12 @@
 static double column_for(size_t hosts) {
   if (hosts <= 1) return 64;
   if (hosts <= 2) return 40;
-  return hosts <= 4 ? 26 : 18;
+  return hosts <= 4 ? 26 : SCENE_COLUMN_MIN;
 }
 
-coll_status_t scene_create(const topo_graph_t *graph, scene_t *scene) {
+coll_status_t scene_create(const topo_graph_t *graph, double column, scene_t *scene) {
   size_t hosts = topo_graph_count(graph, TOPO_HOST), nodes = graph->node_count;
-  scene_t made = {.graph = graph, .column = column_for(hosts)};
+  scene_t made = {.graph = graph, .column = column > 0 ? column : column_for(hosts)};
   memset(scene, 0, sizeof *scene);
   if (hosts > SCENE_HOSTS_MAX) {
     return base_fail(COLL_ERROR_INVALID, "a picture of %zu hosts cannot be read (at most %d)",

@@ -32,9 +32,11 @@ typedef struct scene {
   scene_curve_t *curves; /* [link_count] */
 } scene_t;
 
-/* The graph must live as long as the scene. Unset fields are 0. Owned by the caller until
- * scene_free. COLL_ERROR_INVALID: more than SCENE_HOSTS_MAX hosts. */
-coll_status_t scene_create(const topo_graph_t *graph, scene_t *scene);
+#define SCENE_COLUMN_MIN 18
+
+/* The graph must live as long as the scene. column 0: as wide as the number of hosts allows. Owned
+ * by the caller until scene_free. COLL_ERROR_INVALID: more than SCENE_HOSTS_MAX hosts. */
+coll_status_t scene_create(const topo_graph_t *graph, double column, scene_t *scene);
 void scene_free(scene_t *scene);
 
 /* ---- for scene_*.c --------------------------------------------------------------------------*/

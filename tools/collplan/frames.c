@@ -1,0 +1,119 @@
+/* Adds up the spans that move, along the routes of the fabric. */
+#include "tools/collplan/frames.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "tools/collplan/rounds.h"
+
+typedef struct counter {
+  const plan_t *plan;
+  topo_fabric_t *fabric;
+  frames_t *frames;
+  double chunk; /* in sizes of the largest buffer */
+} counter_t;
+
+static double largest_buffer(const plan_t *plan) {
+  int32_t most = 1;
+  for (int32_t rank = 0; rank < plan->shape.size; rank++) {
+    int32_t in = plan_chunks(plan, rank, PLAN_INPUT), out = plan_chunks(plan, rank, PLAN_OUTPUT);
+    most = in > most ? in : most;
+    most = out > most ? out : most;
+  }
+  return most;
+}
+
+static coll_status_t count(const counter_t *counter, int64_t round, int32_t from, int32_t to,
+                           int32_t chunks) {
+  const int32_t *wires;
+  int32_t hops;
+  if (from == to) return COLL_OK;
+  COLL_TRY(topo_fabric_route(counter->fabric, from, to, &wires, &hops));
+  double *load = &counter->frames->load[(round - 1) * counter->frames->wires];
+  for (int32_t i = 0; i < hops; i++) load[wires[i]] += chunks * counter->chunk;
+  return COLL_OK;
+}
+
+static coll_status_t count_step(const counter_t *counter, const timeline_step_t *at, int64_t done) {
+  const plan_step_t *step = at->step;
+  const plan_program_t *program = &counter->plan->programs[at->rank];
+  const plan_span_t *dst = &step->copy.dst, *source = &step->copy.src;
+  int32_t sources = 1;
+  if (step->kind == PLAN_SEND) {
+    return count(counter, done, at->rank, step->send.peer, step->send.src.count);
+  }
+  if (step->kind != PLAN_COPY && step->kind != PLAN_REDUCE) return COLL_OK;
+  if (step->kind == PLAN_REDUCE) {
+    dst = &step->reduce.dst;
+    source = &program->sources[step->reduce.first_source];
+    sources = step->reduce.source_count;
+  }
+  for (int32_t i = 0; i < sources; i++) {
+    COLL_TRY(count(counter, done + 1, source[i].rank, at->rank, dst->count));
+  }
+  return count(counter, done + 1, at->rank, dst->rank, dst->count);
+}
+
+/* GB/s of a wire. */
+static double rate_of(const frames_t *frames, int32_t wire) {
+  return 1024e3 / (double)topo_fabric_wire(frames->fabric, wire).kib_ps;
+}
+
+static void find_busiest(frames_t *frames) {
+  int32_t used = 0;
+  for (int32_t round = 0; round < frames->count; round++) {
+    double most = 0;
+    for (int32_t wire = 0; wire < frames->wires; wire++) {
+      double time = frames->load[round * frames->wires + wire] / rate_of(frames, wire);
+      most = time > most ? time : most;
+    }
+    frames->total += most;
+    frames->busiest = most > frames->busiest ? most : frames->busiest;
+    if (most > 0) used = round + 1;
+  }
+  frames->count = used;
+}
+
+static coll_status_t fill(const counter_t *counter, const rounds_t *rounds) {
+  for (size_t i = 0; i < rounds->timeline.count; i++) {
+    COLL_TRY(count_step(counter, &rounds->timeline.steps[i], rounds->done[i]));
+  }
+  return COLL_OK;
+}
+
+coll_status_t frames_create(const plan_t *plan, topo_fabric_t *fabric, frames_t *frames) {
+  rounds_t rounds;
+  *frames = (frames_t){.fabric = fabric, .wires = topo_fabric_wire_count(fabric)};
+  COLL_TRY(rounds_create(plan, &rounds));
+  frames->count = (int32_t)rounds.last + 1; /* loads may follow the last receive */
+  size_t cells = (size_t)frames->count * (size_t)(frames->wires + 1);
+  const counter_t counter = {
+      .plan = plan, .fabric = fabric, .frames = frames, .chunk = 1 / largest_buffer(plan)};
+  coll_status_t status =
+      base_alloc(cells, sizeof *frames->load, "a picture", (void **)&frames->load);
+  if (status == COLL_OK) status = fill(&counter, &rounds);
+  rounds_free(&rounds);
+  if (status != COLL_OK) {
+    frames_free(frames);
+    return status;
+  }
+  find_busiest(frames);
+  return COLL_OK;
+}
+
+void frames_free(frames_t *frames) {
+  free(frames->load);
+  frames->load = NULL;
+}
+
+double frames_total(const frames_t *frames, int32_t round, topo_class_t link_class) {
+  double total = 0;
+  int32_t first = round < 0 ? 0 : round, last = round < 0 ? frames->count - 1 : round;
+  for (int32_t r = first; r <= last; r++) {
+    for (int32_t wire = 0; wire < frames->wires; wire++) {
+      if (topo_fabric_wire(frames->fabric, wire).link_class != link_class) continue;
+      total += frames->load[r * frames->wires + wire];
+    }
+  }
+  return total;
+}
