@@ -11,25 +11,30 @@
 
 /* ---- plans -----------------------------------------------------------------------------------*/
 
-static plan_t *build(const algo_t *algo, int size, int root, bool in_place) {
-  plan_shape_t shape = {.collective = algo->collective, .size = size, .root = root};
+static plan_t *build(const algo_t *algo, const plan_shape_t *shape, bool in_place) {
   plan_t *plan = NULL;
-  coll_status_t status = algo_build(algo, &shape, ALGO_ALL_RANKS, in_place, &plan);
-  cr_assert_eq(status, COLL_OK, "%s of %d, root %d: %s", algo->name, size, root, base_last_error());
+  coll_status_t status = algo_build(algo, shape, ALGO_ALL_RANKS, in_place, &plan);
+  cr_assert_eq(status, COLL_OK, "%s of %d, root %d: %s", algo->name, shape->size, shape->root,
+               base_last_error());
   return plan;
 }
 
-plan_t *test_plan_build(const algo_t *algo, int size, int root, test_mode_t mode) {
-  plan_t *plan = build(algo, size, root, mode == TEST_IN_PLACE);
+plan_t *test_plan_shape(const algo_t *algo, const plan_shape_t *shape, test_mode_t mode) {
+  plan_t *plan = build(algo, shape, mode == TEST_IN_PLACE);
   if (mode != TEST_MIXED) return plan;
-  plan_t *in_place = build(algo, size, root, true);
-  for (int rank = 0; rank < size; rank += 2) {
+  plan_t *in_place = build(algo, shape, true);
+  for (int rank = 0; rank < shape->size; rank += 2) {
     plan_program_t program = plan->programs[rank];
     plan->programs[rank] = in_place->programs[rank];
     in_place->programs[rank] = program;
   }
   plan_free(in_place);
   return plan;
+}
+
+plan_t *test_plan_build(const algo_t *algo, int size, int root, test_mode_t mode) {
+  const plan_shape_t shape = {.collective = algo->collective, .size = size, .root = root};
+  return test_plan_shape(algo, &shape, mode);
 }
 
 plan_t *test_plan_named(coll_collective_t collective, const char *name, int size, int root,

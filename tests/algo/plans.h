@@ -13,6 +13,7 @@ typedef enum test_mode {
 } test_mode_t;
 
 /* Builds the plan of all ranks. Fails the test if it cannot be built. Owned by the caller. */
+plan_t *test_plan_shape(const algo_t *algo, const plan_shape_t *shape, test_mode_t mode);
 plan_t *test_plan_build(const algo_t *algo, int size, int root, test_mode_t mode);
 plan_t *test_plan_named(coll_collective_t collective, const char *name, int size, int root,
                         test_mode_t mode);
