@@ -16,6 +16,11 @@ typedef struct topo_wire {
   uint64_t latency_ps;
 } topo_wire_t;
 
+/* How long the wire needs for that many bytes, without its latency. */
+static inline uint64_t topo_wire_ps(const topo_wire_t *wire, uint64_t bytes) {
+  return bytes / 1024 * wire->kib_ps + bytes % 1024 * wire->kib_ps / 1024;
+}
+
 typedef struct topo_fabric topo_fabric_t;
 
 /* Takes the graph over, also on failure; it must be valid (topo_graph_check). node_of[size]: the

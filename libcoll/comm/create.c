@@ -237,7 +237,7 @@ static coll_status_t check_agreed(int rank, int size, const comm_record_t record
     if (records[0].agreed.layout != records[peer].agreed.layout) {
       return base_fail(COLL_ERROR_MISMATCH,
                        "rank %d: COLL_TOPO_FILE places the ranks of rank 0 and of rank %d "
-                       "differently: give all ranks the same file",
+                       "differently: give all ranks the same file and COLL_TOPO_PACED",
                        rank, peer);
     }
     if (other == first) continue;
@@ -307,7 +307,7 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
   if (status == COLL_OK) status = comm_listen(&mesh, &own);
   if (status != COLL_OK) goto free_records;
   own.agreed = settings->agreed;
-  own.agreed.layout = topo_layout_digest(layout);
+  own.agreed.layout = comm_placement_digest(layout, settings->topo_paced);
   own.costs = *costs;
   if (address == NULL) {
     records[0] = own;
@@ -317,10 +317,11 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
   }
   if (status == COLL_OK) {
     (*comm)->limits = settings->limits;
-    comm_placement_set(*comm, layout);
+    status = comm_placement_set(*comm, layout, settings->topo_paced);
     layout = NULL;
-    comm_access_find(*comm, &settings->access);
+    if (status != COLL_OK) comm_destroy(*comm);
   }
+  if (status == COLL_OK) comm_access_find(*comm, &settings->access);
 free_records:
   topo_layout_free(layout);
   free(records);
@@ -346,12 +347,13 @@ static coll_status_t assemble_all(transport_t *const ends[], int size, int cores
 }
 
 /* Gives each communicator the layout of the file. On failure destroys all. */
-static coll_status_t place_all(int size, const char *topo_file, struct coll_comm *made[]) {
+static coll_status_t place_all(int size, const comm_settings_t *settings,
+                               struct coll_comm *made[]) {
   coll_status_t status = COLL_OK;
   for (int rank = 0; rank < size && status == COLL_OK; rank++) {
     topo_layout_t *layout;
-    status = comm_placement_read(topo_file, size, &layout);
-    if (status == COLL_OK) comm_placement_set(made[rank], layout);
+    status = comm_placement_read(settings->topo_file, size, &layout);
+    if (status == COLL_OK) status = comm_placement_set(made[rank], layout, settings->topo_paced);
   }
   for (int rank = 0; rank < size && status != COLL_OK; rank++) comm_destroy(made[rank]);
   return status;
@@ -366,7 +368,7 @@ coll_status_t comm_create_local(int size, int cores, const comm_settings_t *sett
   coll_status_t status = base_alloc(count, sizeof *ends, "transports", (void **)&ends);
   if (status == COLL_OK) status = transport_shm_create_local(size, ends);
   if (status == COLL_OK) status = assemble_all(ends, size, cores, costs, made);
-  if (status == COLL_OK) status = place_all(size, settings->topo_file, made);
+  if (status == COLL_OK) status = place_all(size, settings, made);
   for (int rank = 0; rank < size && status == COLL_OK; rank++) {
     made[rank]->limits = settings->limits;
     made[rank]->reproducible = settings->agreed.reproducible != 0;

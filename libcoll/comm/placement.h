@@ -14,7 +14,12 @@ struct coll_comm;
  * COLL_ERROR_INVALID names the file and line. */
 coll_status_t comm_placement_read(const char *file_name, int size, topo_layout_t **layout);
 
-/* Gives the communicator the layout and takes it over. Before its first call. */
-void comm_placement_set(struct coll_comm *comm, topo_layout_t *layout);
+/* Gives the communicator the layout and takes it over. Before its first call. paced: its messages
+ * take as long as the links of the layout's fabric do. On failure the communicator can only be
+ * destroyed. COLL_ERROR_INVALID: the layout has no links to pace. */
+coll_status_t comm_placement_set(struct coll_comm *comm, topo_layout_t *layout, bool paced);
+
+/* By which ranks compare layout and pacing. */
+uint64_t comm_placement_digest(const topo_layout_t *layout, bool paced);
 
 #endif

@@ -61,6 +61,12 @@ static const base_knob_t knobs[] = {
      .fallback = "",
      .help = "a file of colltopo: the library behaves as if the ranks were on its hosts, filled "
              "evenly in order; must be the same on all ranks"},
+    {.name = "COLL_TOPO_PACED",
+     .kind = BASE_KNOB_INTEGER,
+     .fallback = "0",
+     .max = 1,
+     .help = "1: messages take as long as the links of COLL_TOPO_FILE do, to measure on a network "
+             "that is not there; must be the same on all ranks"},
     {.name = "COLL_DEBUG",
      .kind = BASE_KNOB_INTEGER,
      .fallback = "0",
@@ -78,6 +84,7 @@ enum {
   KNOB_CALL_TIMEOUT,
   KNOB_GET,
   KNOB_TOPO_FILE,
+  KNOB_TOPO_PACED,
   KNOB_DEBUG,
   KNOB_COUNT
 };
@@ -145,6 +152,13 @@ static coll_status_t read_access(comm_access_t *access) {
   return COLL_OK;
 }
 
+static coll_status_t read_flag(int knob, bool *set) {
+  int64_t value;
+  COLL_TRY(base_knob_integer(&knobs[knob], &value));
+  *set = value != 0;
+  return COLL_OK;
+}
+
 coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings_t *settings) {
   coll_comm_config_t full;
   comm_settings_t made = {.address = base_knob_text(&knobs[KNOB_ADDRESS]),
@@ -155,6 +169,7 @@ coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings
   COLL_TRY(read_limit(KNOB_CALL_TIMEOUT, full.call_timeout_ms, &made.limits.timeout_ns));
   COLL_TRY(read_reproducible(full.reproducible, &made.agreed.reproducible));
   COLL_TRY(read_access(&made.access));
+  COLL_TRY(read_flag(KNOB_TOPO_PACED, &made.topo_paced));
   *settings = made;
   return COLL_OK;
 }

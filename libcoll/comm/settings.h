@@ -11,7 +11,8 @@
  * which are compared when it is created. */
 typedef struct comm_agreed {
   int32_t reproducible; /* COLL_REPRODUCIBLE: 0 or 1 */
-  uint64_t layout;      /* digest of the layout that COLL_TOPO_FILE gives; 0 without a file */
+  uint64_t layout;      /* digest of the layout that COLL_TOPO_FILE gives, and of whether its
+                           links are paced; 0 without a file */
 } comm_agreed_t;
 
 typedef struct comm_settings {
@@ -20,6 +21,7 @@ typedef struct comm_settings {
   comm_limits_t limits;  /* COLL_HANG_MS, COLL_CALL_TIMEOUT_MS */
   comm_agreed_t agreed;  /* layout: filled in when the file is read */
   const char *topo_file; /* COLL_TOPO_FILE; "": none */
+  bool topo_paced;       /* COLL_TOPO_PACED */
   comm_access_t access;
 } comm_settings_t;
 

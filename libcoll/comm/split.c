@@ -79,7 +79,7 @@ static coll_status_t make_request(const struct coll_comm *parent, shm_mesh_t *me
   COLL_TRY(comm_listen(mesh, &own->record));
   own->record.costs = parent->costs;
   own->record.agreed.reproducible = parent->reproducible;
-  own->record.agreed.layout = topo_layout_digest(parent->layout);
+  own->record.agreed.layout = comm_placement_digest(parent->layout, parent->paced);
   return COLL_OK;
 }
 
@@ -175,7 +175,8 @@ static coll_status_t connect_members(shm_mesh_t *mesh, const request_t members[]
   status = comm_connect(mesh, rank, count, records, members[0].session, deadline_ns, &watch, child);
   if (status == COLL_OK) {
     (*child)->limits = health->parent->limits;
-    comm_placement_set(*child, layout);
+    status = comm_placement_set(*child, layout, health->parent->paced);
+    if (status != COLL_OK) comm_destroy(*child);
   } else {
     topo_layout_free(layout);
   }

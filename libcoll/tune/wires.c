@@ -21,8 +21,7 @@ void tune_wires_close(tune_wires_t *wires) {
 
 uint64_t tune_wires_add(tune_wires_t *wires, int32_t wire, uint64_t bytes) {
   tune_wire_load_t *load = &wires->loads[wire];
-  uint64_t kib_ps = wires->wires[wire].kib_ps;
-  uint64_t takes_ps = bytes / 1024 * kib_ps + bytes % 1024 * kib_ps / 1024;
+  uint64_t takes_ps = topo_wire_ps(&wires->wires[wire], bytes);
   load->busy_ps += takes_ps;
   load->bytes += bytes;
   return takes_ps;

@@ -5,13 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "comm/comm.h"
 #include "harness/party.h"
 
 static char file_name[] = "/tmp/test_placement_XXXXXX";
 
-/* Writes a file of `hosts` hosts that contain nothing, and sets COLL_TOPO_FILE. */
-static void use_hosts(int hosts) {
+/* Writes a file of `hosts` hosts that contain nothing, and sets COLL_TOPO_FILE. linked: a switch
+ * links them. */
+static void use_file(int hosts, bool linked) {
   int fd = mkstemp(file_name);
   cr_assert_geq(fd, 0);
   FILE *out = fdopen(fd, "w");
@@ -19,13 +21,26 @@ static void use_hosts(int hosts) {
   for (int i = 0; i < hosts; i++) {
     fprintf(out, "%s\n{\"name\": \"host%d\", \"kind\": \"host\"}", i > 0 ? "," : "", i);
   }
-  fprintf(out, "], \"links\": []}\n");
+  if (linked) fprintf(out, ",\n{\"name\": \"hub\", \"kind\": \"switch\"}");
+  fprintf(out, "], \"links\": [");
+  for (int i = 0; i < hosts && linked; i++) {
+    fprintf(out,
+            "%s\n{\"a\": \"host%d\", \"b\": \"hub\", \"class\": \"ethernet\", \"count\": 1, "
+            "\"gigabytes_per_s\": 1.0, \"latency_us\": 20.0}",
+            i > 0 ? "," : "", i);
+  }
+  fprintf(out, "]}\n");
   cr_assert_eq(fclose(out), 0);
   setenv("COLL_TOPO_FILE", file_name, 1);
 }
 
+static void use_hosts(int hosts) {
+  use_file(hosts, false);
+}
+
 static void remove_file(void) {
   unlink(file_name);
+  unsetenv("COLL_TOPO_PACED");
 }
 
 TestSuite(placement, .fini = remove_file);
@@ -67,6 +82,24 @@ Test(placement, every_algorithm_keeps_to_its_host) {
   PARTY_RUN(5, 60000, ask_all, NULL);
 }
 
+/* The same over links, whose times are kept: a barrier takes two routes of two links or more. */
+static int ask_all_paced(party_rank_t *self) {
+  PARTY_REQUIRE(self->comm->paced, "links are not paced");
+  for (int i = 0; i < 5; i++) {
+    uint64_t start_ns = base_clock_now_ns();
+    PARTY_OK(coll_barrier(self->comm, NULL));
+    uint64_t took_ns = base_clock_now_ns() - start_ns;
+    PARTY_REQUIRE(i == 0 || took_ns >= 40000, "a barrier takes %d ns only", (int)took_ns);
+  }
+  return ask_all(self);
+}
+
+Test(placement, every_algorithm_is_right_over_paced_links) {
+  use_file(2, true);
+  setenv("COLL_TOPO_PACED", "1", 1);
+  PARTY_RUN(5, 60000, ask_all_paced, NULL);
+}
+
 /* The odd ranks of 3 + 2: ranks 1 and 3, each alone on its host. */
 static int split_by_parity(party_rank_t *self) {
   coll_comm_t child;
@@ -99,6 +132,14 @@ Test(placement, a_wrong_file_is_refused) {
   setenv("COLL_TOPO_FILE", "/nowhere/file.json", 1);
   cr_assert(!party_processes(2, 10000, never_runs, NULL, &result));
   cr_assert(strstr(result.text, "/nowhere/file.json") != NULL, "%s", result.text);
+}
+
+Test(placement, pacing_needs_links) {
+  harness_result_t result;
+  use_hosts(2);
+  setenv("COLL_TOPO_PACED", "1", 1);
+  cr_assert(!party_processes(2, 10000, never_runs, NULL, &result));
+  cr_assert(strstr(result.text, "there are no links to pace") != NULL, "%s", result.text);
 }
 
 /* Rank 1 reads no file. */

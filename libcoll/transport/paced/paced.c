@@ -1,0 +1,477 @@
+/*
+ * Messages and signals travel through the inner transport at once. Beside them, in scratch memory
+ * of the sender, travel their numbers and times of arrival, before which the receiver does not look
+ * at them.
+ */
+#include "transport/paced/paced.h"
+
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "transport/paced/link_clock.h"
+
+/* In flight on a FIFO: as few messages as every transport must hold, as credits of a network are
+ * few. On the p2p channel as many as the inner transport holds, up to this. */
+#define P2P_IN_FLIGHT 512
+#define SIGNALS_IN_FLIGHT PLAN_SIGNALS_MAX
+
+#define CREDIT_POLL_NS 20000u /* a receiver does not wake the sender that it gives room to */
+#define YIELD_NS_MAX 50000u
+#define TIMER_SLACK_NS 1000u
+
+/* One direction of a port, in the sender's scratch memory. The sender writes `sent` and the times,
+ * the receiver `taken`. */
+typedef struct paced_fifo {
+  _Atomic uint32_t sent, taken;
+  uint64_t arrival_ns[]; /* [capacity]: of number n: [n % capacity] */
+} paced_fifo_t;
+
+/* One end of such a direction. */
+typedef struct paced_end {
+  paced_fifo_t *fifo;
+  uint32_t capacity;
+} paced_end_t;
+
+typedef struct paced_port {
+  transport_port_t base;
+  transport_port_t *inner;
+  paced_end_t messages_out, messages_in, signals_out, signals_in;
+  const int32_t *wires; /* of the route to the peer */
+  int32_t wire_count;
+  bool message_counted, signal_counted; /* that the inner transport has had no room for yet */
+} paced_port_t;
+
+typedef struct paced {
+  transport_t base;
+  transport_t *inner;
+  topo_fabric_t *fabric;
+  paced_wire_t *free_ns; /* in scratch memory of rank 0 */
+  unsigned char **fifos; /* [size]: the ranks' shared memory */
+  paced_port_t **ports;  /* [size * TRANSPORT_CHANNELS]: NULL until asked for */
+  uint64_t wake_ns;      /* the earliest known arrival; UINT64_MAX: none known */
+} paced_t;
+
+static paced_t *paced_of(transport_t *t) {
+  return (paced_t *)t;
+}
+
+static paced_port_t *port_of(transport_port_t *port) {
+  return (paced_port_t *)port;
+}
+
+/* ---- shared memory --------------------------------------------------------------------------*/
+
+static uint32_t capacity_of(int channel, bool is_signal) {
+  if (is_signal) return SIGNALS_IN_FLIGHT;
+  return channel == TRANSPORT_CHANNEL_P2P ? P2P_IN_FLIGHT : TRANSPORT_DEPTH;
+}
+
+static size_t fifo_bytes(int channel, bool is_signal) {
+  return sizeof(paced_fifo_t) + capacity_of(channel, is_signal) * sizeof(uint64_t);
+}
+
+/* Offset of a FIFO among those to the same rank; channel TRANSPORT_CHANNELS: the bytes of all. */
+static size_t fifo_offset(int channel, bool is_signal) {
+  size_t offset = is_signal ? fifo_bytes(channel, false) : 0;
+  for (int before = 0; before < channel; before++) {
+    offset += fifo_bytes(before, false) + fifo_bytes(before, true);
+  }
+  return offset;
+}
+
+static size_t fifos_bytes(int size) {
+  return (size_t)size * fifo_offset(TRANSPORT_CHANNELS, false);
+}
+
+static paced_end_t end_of(const paced_t *paced, int from, int to, int channel, bool is_signal) {
+  size_t offset =
+      (size_t)to * fifo_offset(TRANSPORT_CHANNELS, false) + fifo_offset(channel, is_signal);
+  return (paced_end_t){.fifo = (paced_fifo_t *)(void *)(paced->fifos[from] + offset),
+                       .capacity = capacity_of(channel, is_signal)};
+}
+
+/* ---- times ----------------------------------------------------------------------------------*/
+
+static void wake_at(transport_port_t *port, uint64_t ns) {
+  paced_t *paced = paced_of(port->transport);
+  if (ns < paced->wake_ns) paced->wake_ns = ns;
+}
+
+/* relaxed: this rank's own count; acquire: the receiver has read what the slot held before. */
+static bool has_credit(paced_port_t *port, const paced_end_t *end) {
+  uint32_t sent = atomic_load_explicit(&end->fifo->sent, memory_order_relaxed);
+  uint32_t taken = atomic_load_explicit(&end->fifo->taken, memory_order_acquire);
+  if (sent - taken < end->capacity) return true;
+  wake_at(&port->base, base_clock_now_ns() + CREDIT_POLL_NS);
+  return false;
+}
+
+/* Claims the route, and counts what is about to be sent: the inner transport may wake the receiver,
+ * which then looks at the number. */
+static void count_sent(paced_port_t *port, const paced_end_t *end, size_t bytes) {
+  paced_t *paced = paced_of(port->base.transport);
+  uint32_t sent = atomic_load_explicit(&end->fifo->sent, memory_order_relaxed);
+  end->fifo->arrival_ns[sent % end->capacity] = paced_claim(
+      paced->free_ns, paced->fabric, port->wires, port->wire_count, bytes, base_clock_now_ns());
+  /* release: the time before the number */
+  atomic_store_explicit(&end->fifo->sent, sent + 1, memory_order_release);
+}
+
+static bool has_arrived(paced_port_t *port, const paced_end_t *end) {
+  uint32_t taken = atomic_load_explicit(&end->fifo->taken, memory_order_relaxed);
+  if (atomic_load_explicit(&end->fifo->sent, memory_order_acquire) == taken) return false;
+  uint64_t arrival_ns = end->fifo->arrival_ns[taken % end->capacity];
+  if (base_clock_now_ns() >= arrival_ns) return true;
+  wake_at(&port->base, arrival_ns);
+  return false;
+}
+
+/* release: this rank has read the time. */
+static void count_taken(const paced_end_t *end) {
+  uint32_t taken = atomic_load_explicit(&end->fifo->taken, memory_order_relaxed);
+  atomic_store_explicit(&end->fifo->taken, taken + 1, memory_order_release);
+}
+
+/* ---- messages and signals -------------------------------------------------------------------*/
+
+static coll_status_t paced_send(transport_port_t *base, const void *data,
+                                const transport_head_t *head, bool *done) {
+  paced_port_t *port = port_of(base);
+  *done = false;
+  if (!port->message_counted) {
+    if (!has_credit(port, &port->messages_out)) return COLL_OK;
+    count_sent(port, &port->messages_out, head->bytes);
+  }
+  COLL_TRY(port->inner->transport->ops->send(port->inner, data, head, done));
+  port->message_counted = !*done;
+  return COLL_OK;
+}
+
+static coll_status_t paced_recv(transport_port_t *base, void *data, size_t capacity,
+                                transport_head_t *head, bool *done) {
+  paced_port_t *port = port_of(base);
+  *done = false;
+  if (!has_arrived(port, &port->messages_in)) return COLL_OK;
+  COLL_TRY(port->inner->transport->ops->recv(port->inner, data, capacity, head, done));
+  if (*done) count_taken(&port->messages_in);
+  return COLL_OK;
+}
+
+static coll_status_t paced_peek(transport_port_t *base, const void **data, transport_head_t *head,
+                                bool *done) {
+  paced_port_t *port = port_of(base);
+  *done = false;
+  if (!has_arrived(port, &port->messages_in)) return COLL_OK;
+  return port->inner->transport->ops->peek(port->inner, data, head, done);
+}
+
+static coll_status_t paced_take(transport_port_t *base) {
+  paced_port_t *port = port_of(base);
+  COLL_TRY(port->inner->transport->ops->take(port->inner));
+  count_taken(&port->messages_in);
+  return COLL_OK;
+}
+
+static coll_status_t paced_signal(transport_port_t *base, const flight_call_t *call, bool *done) {
+  paced_port_t *port = port_of(base);
+  *done = false;
+  if (!port->signal_counted) {
+    if (!has_credit(port, &port->signals_out)) return COLL_OK;
+    count_sent(port, &port->signals_out, 0);
+  }
+  COLL_TRY(port->inner->transport->ops->signal(port->inner, call, done));
+  port->signal_counted = !*done;
+  return COLL_OK;
+}
+
+static coll_status_t paced_wait(transport_port_t *base, flight_call_t *call, bool *arrived) {
+  paced_port_t *port = port_of(base);
+  *arrived = false;
+  if (!has_arrived(port, &port->signals_in)) return COLL_OK;
+  COLL_TRY(port->inner->transport->ops->wait(port->inner, call, arrived));
+  if (*arrived) count_taken(&port->signals_in);
+  return COLL_OK;
+}
+
+/* What has been counted may not be in the inner transport yet. */
+static bool paced_signaled(transport_port_t *base) {
+  paced_port_t *port = port_of(base);
+  return has_arrived(port, &port->signals_in) && port->inner->transport->ops->signaled(port->inner);
+}
+
+/* ---- sleeping -------------------------------------------------------------------------------*/
+
+static void paced_arm(transport_t *t) {
+  paced_of(t)->wake_ns = UINT64_MAX;
+  paced_of(t)->inner->ops->arm(paced_of(t)->inner);
+}
+
+/* Wakes up for arrivals to the µs; the kernel's default is 50 µs. */
+static void refine_timer(void) {
+  static _Thread_local bool refined;
+  if (refined) return;
+  refined = true;
+  (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
+}
+
+static void paced_sleep(transport_t *t, uint64_t timeout_ns) {
+  paced_t *paced = paced_of(t);
+  uint64_t now_ns = base_clock_now_ns();
+  refine_timer();
+  if (paced->wake_ns <= now_ns) return;
+  if (paced->wake_ns - now_ns < timeout_ns) timeout_ns = paced->wake_ns - now_ns;
+  paced->inner->ops->sleep(paced->inner, timeout_ns);
+}
+
+static void paced_disarm(transport_t *t) {
+  paced_of(t)->inner->ops->disarm(paced_of(t)->inner);
+}
+
+/* Where the next arrival is known, gives the core up until then, as no other rank can bring it
+ * sooner. */
+static void paced_yield(transport_t *t) {
+  paced_t *paced = paced_of(t);
+  uint64_t now_ns = base_clock_now_ns(), wake_ns = paced->wake_ns;
+  paced->wake_ns = UINT64_MAX;
+  if (wake_ns == UINT64_MAX || wake_ns <= now_ns) {
+    paced->inner->ops->yield(paced->inner);
+    return;
+  }
+  refine_timer();
+  base_clock_sleep_ns(wake_ns - now_ns < YIELD_NS_MAX ? wake_ns - now_ns : YIELD_NS_MAX);
+}
+
+/* ---- what the inner transport does ----------------------------------------------------------*/
+
+static bool is_on_the_way(paced_end_t end, uint64_t now_ns) {
+  uint32_t sent = atomic_load_explicit(&end.fifo->sent, memory_order_acquire);
+  uint32_t taken = atomic_load_explicit(&end.fifo->taken, memory_order_relaxed);
+  for (; taken != sent; taken++) {
+    if (end.fifo->arrival_ns[taken % end.capacity] > now_ns) return true;
+  }
+  return false;
+}
+
+/* A peer whose last messages have not arrived is still here: what it sent can be received before it
+ * is found to have left. */
+static transport_peer_state_t paced_peer_state(transport_t *t, int peer) {
+  const paced_t *paced = paced_of(t);
+  transport_peer_state_t state = paced->inner->ops->peer_state(paced->inner, peer);
+  uint64_t now_ns = base_clock_now_ns();
+  for (int channel = 0; state != TRANSPORT_PEER_HERE && channel < TRANSPORT_CHANNELS; channel++) {
+    if (is_on_the_way(end_of(paced, peer, t->rank, channel, false), now_ns) ||
+        is_on_the_way(end_of(paced, peer, t->rank, channel, true), now_ns)) {
+      return TRANSPORT_PEER_HERE;
+    }
+  }
+  return state;
+}
+
+static const flight_recorder_t *paced_recorder(transport_t *t, int rank) {
+  return paced_of(t)->inner->ops->recorder(paced_of(t)->inner, rank);
+}
+
+static void paced_publish(transport_t *t) {
+  paced_of(t)->inner->ops->publish(paced_of(t)->inner);
+}
+
+static void paced_abort(transport_t *t, const transport_reason_t *reason) {
+  paced_of(t)->inner->ops->abort(paced_of(t)->inner, reason);
+}
+
+static bool paced_aborted(transport_t *t, transport_reason_t *reason) {
+  return paced_of(t)->inner->ops->aborted(paced_of(t)->inner, reason);
+}
+
+static bool paced_pending_in(transport_port_t *port, flight_call_t *call) {
+  transport_port_t *inner = port_of(port)->inner;
+  return inner->transport->ops->pending_in(inner, call);
+}
+
+static bool paced_pending_out(transport_port_t *port, flight_call_t *call) {
+  transport_port_t *inner = port_of(port)->inner;
+  return inner->transport->ops->pending_out(inner, call);
+}
+
+static coll_status_t paced_address(transport_t *t, const void *ptr, size_t bytes,
+                                   transport_address_t *address) {
+  return paced_of(t)->inner->ops->address(paced_of(t)->inner, ptr, bytes, address);
+}
+
+static coll_status_t paced_map(transport_t *t, int peer, const transport_address_t *address,
+                               void **ptr) {
+  return paced_of(t)->inner->ops->map(paced_of(t)->inner, peer, address, ptr);
+}
+
+static bool paced_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
+  return paced_of(t)->inner->ops->probe_get(paced_of(t)->inner, why);
+}
+
+static bool paced_peer_gets(transport_t *t, int peer) {
+  return paced_of(t)->inner->ops->peer_gets(paced_of(t)->inner, peer);
+}
+
+static coll_status_t paced_get(transport_t *t, int peer, void *dst, uint64_t address, size_t bytes,
+                               bool *done) {
+  return paced_of(t)->inner->ops->get(paced_of(t)->inner, peer, dst, address, bytes, done);
+}
+
+static void paced_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
+  const paced_t *paced = paced_of(t);
+  paced->inner->ops->scratch(paced->inner, rank, ptr, bytes);
+  *bytes -= transport_paced_bytes(t->size, paced->fabric);
+}
+
+/* Not called, as mcast_bytes is 0. */
+static coll_status_t paced_mcast_send(transport_t *t, const void *data,
+                                      const transport_head_t *head, bool *done) {
+  return transport_unsupported.mcast_send(t, data, head, done);
+}
+
+static coll_status_t paced_mcast_peek(transport_t *t, int peer, const void **data,
+                                      transport_head_t *head, bool *done) {
+  return transport_unsupported.mcast_peek(t, peer, data, head, done);
+}
+
+static coll_status_t paced_mcast_take(transport_t *t, int peer) {
+  return transport_unsupported.mcast_take(t, peer);
+}
+
+static transport_yield_hint_t paced_yield_hint(transport_t *t, uint64_t progress,
+                                               uint64_t missing) {
+  return paced_of(t)->inner->ops->yield_hint(paced_of(t)->inner, progress, missing);
+}
+
+/* ---- ports ----------------------------------------------------------------------------------*/
+
+static coll_status_t make_port(paced_t *paced, transport_port_t *inner, int peer, int channel,
+                               paced_port_t **port) {
+  paced_port_t *made;
+  int own = paced->base.rank;
+  COLL_TRY(base_alloc(1, sizeof *made, "a port", (void **)&made));
+  *made = (paced_port_t){.base.transport = &paced->base,
+                         .inner = inner,
+                         .messages_out = end_of(paced, own, peer, channel, false),
+                         .messages_in = end_of(paced, peer, own, channel, false),
+                         .signals_out = end_of(paced, own, peer, channel, true),
+                         .signals_in = end_of(paced, peer, own, channel, true)};
+  coll_status_t status =
+      topo_fabric_route(paced->fabric, paced->base.rank, peer, &made->wires, &made->wire_count);
+  if (status != COLL_OK) {
+    free(made);
+    return status;
+  }
+  *port = made;
+  return COLL_OK;
+}
+
+static transport_port_t *paced_port(transport_t *t, int peer, int channel) {
+  paced_t *paced = paced_of(t);
+  if (channel >= TRANSPORT_CHANNELS) return NULL;
+  paced_port_t **port = &paced->ports[peer * TRANSPORT_CHANNELS + channel];
+  if (*port != NULL) return &(*port)->base;
+  transport_port_t *inner = paced->inner->ops->port(paced->inner, peer, channel);
+  if (inner == NULL || make_port(paced, inner, peer, channel, port) != COLL_OK) return NULL;
+  return &(*port)->base;
+}
+
+/* ---- creation -------------------------------------------------------------------------------*/
+
+size_t transport_paced_bytes(int size, const topo_fabric_t *fabric) {
+  size_t bytes = fifos_bytes(size) + (size_t)topo_fabric_wire_count(fabric) * sizeof(paced_wire_t);
+  return base_round_up(bytes, 4096);
+}
+
+static void paced_free(paced_t *paced) {
+  int ports = paced->ports != NULL ? paced->base.size * TRANSPORT_CHANNELS : 0;
+  for (int i = 0; i < ports; i++) free(paced->ports[i]);
+  free(paced->ports);
+  free(paced->fifos);
+  free(paced);
+}
+
+static void paced_destroy(transport_t *t) {
+  paced_of(t)->inner->ops->destroy(paced_of(t)->inner);
+  paced_free(paced_of(t));
+}
+
+static const transport_ops_t paced_ops = {
+    .name = "paced",
+    .port = paced_port,
+    .send = paced_send,
+    .recv = paced_recv,
+    .signal = paced_signal,
+    .wait = paced_wait,
+    .signaled = paced_signaled,
+    .arm = paced_arm,
+    .sleep = paced_sleep,
+    .disarm = paced_disarm,
+    .peer_state = paced_peer_state,
+    .recorder = paced_recorder,
+    .publish = paced_publish,
+    .abort = paced_abort,
+    .aborted = paced_aborted,
+    .pending_in = paced_pending_in,
+    .pending_out = paced_pending_out,
+    .destroy = paced_destroy,
+    .peek = paced_peek,
+    .take = paced_take,
+    .mcast_send = paced_mcast_send,
+    .mcast_peek = paced_mcast_peek,
+    .mcast_take = paced_mcast_take,
+    .yield_hint = paced_yield_hint,
+    .address = paced_address,
+    .map = paced_map,
+    .probe_get = paced_probe_get,
+    .peer_gets = paced_peer_gets,
+    .get = paced_get,
+    .scratch = paced_scratch,
+    .yield = paced_yield,
+};
+
+static coll_status_t find_memory(paced_t *paced) {
+  const transport_t *inner = paced->inner;
+  size_t used = transport_paced_bytes(inner->size, paced->fabric);
+  for (int rank = 0; rank < inner->size; rank++) {
+    void *scratch;
+    size_t bytes;
+    inner->ops->scratch(paced->inner, rank, &scratch, &bytes);
+    if (scratch == NULL || bytes <= used) {
+      return base_fail(COLL_ERROR_INVALID,
+                       "rank %d: links of %d ranks cannot be paced in %zu bytes of scratch memory; "
+                       "give COLL_TOPO_FILE a smaller topology",
+                       inner->rank, inner->size, bytes);
+    }
+    paced->fifos[rank] = (unsigned char *)scratch + bytes - used;
+  }
+  paced->free_ns = (paced_wire_t *)(void *)(paced->fifos[0] + fifos_bytes(inner->size));
+  return COLL_OK;
+}
+
+coll_status_t transport_paced_create(transport_t *inner, topo_fabric_t *fabric,
+                                     transport_t **paced) {
+  paced_t *made;
+  COLL_TRY(base_alloc(1, sizeof *made, "a paced transport", (void **)&made));
+  made->base = *inner;
+  made->base.ops = &paced_ops;
+  made->base.mcast_bytes = 0; /* is in shared memory */
+  made->inner = inner;
+  made->fabric = fabric;
+  made->wake_ns = UINT64_MAX;
+  size_t size = (size_t)inner->size;
+  coll_status_t status =
+      base_alloc(size, sizeof *made->fifos, "a paced transport", (void **)&made->fifos);
+  if (status == COLL_OK) {
+    status = base_alloc(size * TRANSPORT_CHANNELS, sizeof *made->ports, "a paced transport",
+                        (void **)&made->ports);
+  }
+  if (status == COLL_OK) status = find_memory(made);
+  if (status != COLL_OK) {
+    paced_free(made);
+    return status;
+  }
+  *paced = &made->base;
+  return COLL_OK;
+}

@@ -1,0 +1,204 @@
+/* The kit on the paced transport, and the times of what it carries. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "transport/kit.h"
+#include "transport/paced/paced.h"
+#include "transport/shm/memory.h"
+#include "transport/shm/shm.h"
+
+#define LATENCY_US 20.0 /* of each of the two links of a route */
+#define GIGABYTES_PER_S 0.05
+
+/* Freed when the next ones are made: a rank of a case may still use its own. */
+static topo_fabric_t *fabrics[HARNESS_RANKS_MAX];
+
+/* A switch, to which each host is linked; every `ranks_per_host` ranks have one host. */
+static coll_status_t make_star(int size, int ranks_per_host, bool is_slow, topo_fabric_t **fabric) {
+  topo_graph_t *graph;
+  int32_t hub, node_of[HARNESS_RANKS_MAX];
+  COLL_TRY(topo_graph_create("star", &graph));
+  COLL_TRY(topo_graph_add_node(graph, TOPO_SWITCH, TOPO_NONE, "hub", &hub));
+  for (int rank = 0; rank < size; rank++) {
+    char name[16];
+    if (rank % ranks_per_host > 0) {
+      node_of[rank] = node_of[rank - 1];
+      continue;
+    }
+    snprintf(name, sizeof name, "host%d", rank);
+    COLL_TRY(topo_graph_add_node(graph, TOPO_HOST, TOPO_NONE, name, &node_of[rank]));
+    const topo_link_t link = {.a = node_of[rank],
+                              .b = hub,
+                              .link_class = TOPO_CLASS_ETHERNET,
+                              .count = 1,
+                              .gigabytes_per_s = is_slow ? GIGABYTES_PER_S : 1e6,
+                              .latency_us = is_slow ? LATENCY_US : 0};
+    COLL_TRY(topo_graph_add_link(graph, &link));
+  }
+  return topo_fabric_create(graph, size, node_of, fabric);
+}
+
+static coll_status_t make(int size, int ranks_per_host, bool is_slow, transport_t *ends[]) {
+  COLL_TRY(transport_shm_create_local(size, ends));
+  for (int rank = 0; rank < size; rank++) {
+    topo_fabric_free(fabrics[rank]);
+    COLL_TRY(make_star(size, ranks_per_host, is_slow, &fabrics[rank]));
+    COLL_TRY(transport_paced_create(ends[rank], fabrics[rank], &ends[rank]));
+  }
+  return COLL_OK;
+}
+
+static coll_status_t make_apart(int size, transport_t *ends[]) {
+  return make(size, 1, true, ends);
+}
+
+static coll_status_t make_pairs(int size, transport_t *ends[]) {
+  return make(size, 2, true, ends);
+}
+
+/* The kit expects that what was sent before a barrier is there after it. */
+static coll_status_t make_fast(int size, transport_t *ends[]) {
+  return make(size, 1, false, ends);
+}
+
+static const transport_fixture_t paced_fixture = {
+    .size_max = HARNESS_RANKS_MAX,
+    .maps = true,
+    .has_scratch = true,
+    .make = make_fast,
+    .alloc = shm_memory_alloc,
+    .release = shm_memory_free,
+};
+
+TRANSPORT_KIT_ANY(paced, paced_fixture, transport_kit_threads, 2)
+TRANSPORT_KIT_PEERS(paced, paced_fixture, transport_kit_threads)
+
+/* ---- times ----------------------------------------------------------------------------------*/
+
+/* Sends `bytes` from rank 0 to each of the receivers at once, and returns the time in us until each
+ * has them. All ends are this thread's. */
+static void exchange(transport_t *ends[], const int from[], const int to[], int count, size_t bytes,
+                     double us[]) {
+  static char data[1 << 16];
+  uint64_t start_ns = base_clock_now_ns();
+  const transport_head_t head = {.bytes = bytes};
+  bool arrived[8] = {false};
+  for (int i = 0; i < count; i++) {
+    bool done;
+    transport_port_t *port = ends[from[i]]->ops->port(ends[from[i]], to[i], 0);
+    cr_assert_eq(port->transport->ops->send(port, data, &head, &done), COLL_OK);
+    cr_assert(done);
+  }
+  for (int left = count; left > 0;) {
+    for (int i = 0; i < count; i++) {
+      transport_head_t found;
+      transport_port_t *port = ends[to[i]]->ops->port(ends[to[i]], from[i], 0);
+      if (arrived[i]) continue;
+      cr_assert_eq(port->transport->ops->recv(port, data, sizeof data, &found, &arrived[i]),
+                   COLL_OK);
+      if (!arrived[i]) continue;
+      us[i] = (double)(base_clock_now_ns() - start_ns) * 1e-3;
+      left--;
+    }
+  }
+}
+
+static double transfer_us(size_t bytes) {
+  return (double)bytes * 1e-3 / GIGABYTES_PER_S;
+}
+
+static void destroy(transport_t *ends[], int size) {
+  for (int rank = 0; rank < size; rank++) ends[rank]->ops->destroy(ends[rank]);
+}
+
+/* The least of several times: the thread may be delayed, but never early. */
+enum { REPEATS = 20 };
+
+Test(paced_times, one_message_takes_latency_and_bandwidth) {
+  transport_t *ends[2];
+  cr_assert_eq(make_apart(2, ends), COLL_OK);
+  for (size_t bytes = 0; bytes <= 8192; bytes += 4096) {
+    double expected_us = 2 * LATENCY_US + transfer_us(bytes), least_us = 1e9;
+    for (int i = 0; i < REPEATS; i++) {
+      double us;
+      exchange(ends, (int[]){0}, (int[]){1}, 1, bytes, &us);
+      cr_assert_geq(us, expected_us - 0.1);
+      if (us < least_us) least_us = us;
+    }
+    cr_expect_leq(least_us, expected_us * 1.25 + 10, "%zu bytes: %.1f us, not %.1f", bytes,
+                  least_us, expected_us);
+  }
+  destroy(ends, 2);
+}
+
+/* least_us[i]: of the i-th of `count` messages sent at once. */
+static void exchange_repeatedly(transport_t *ends[], const int from[], const int to[], int count,
+                                double least_us[]) {
+  for (int i = 0; i < count; i++) least_us[i] = 1e9;
+  for (int repeat = 0; repeat < REPEATS; repeat++) {
+    double us[8];
+    exchange(ends, from, to, count, 8192, us);
+    for (int i = 0; i < count; i++) least_us[i] = us[i] < least_us[i] ? us[i] : least_us[i];
+  }
+}
+
+Test(paced_times, ranks_of_a_host_share_its_link) {
+  transport_t *ends[4];
+  double us[2], alone_us = 2 * LATENCY_US + transfer_us(8192);
+  cr_assert_eq(make_pairs(4, ends), COLL_OK);
+  exchange_repeatedly(ends, (int[]){0, 1}, (int[]){2, 3}, 2, us);
+  cr_expect_leq(us[0], alone_us + transfer_us(8192) / 2);
+  cr_expect_geq(us[1], alone_us + transfer_us(8192) - 0.1);
+  cr_expect_leq(us[1], alone_us + transfer_us(8192) * 1.5);
+  destroy(ends, 4);
+}
+
+Test(paced_times, hosts_do_not_share_links) {
+  transport_t *ends[4];
+  double us[2], alone_us = 2 * LATENCY_US + transfer_us(8192);
+  cr_assert_eq(make_apart(4, ends), COLL_OK);
+  exchange_repeatedly(ends, (int[]){0, 1}, (int[]){2, 3}, 2, us);
+  cr_expect_leq(us[0], alone_us + transfer_us(8192) / 2);
+  cr_expect_leq(us[1], alone_us + transfer_us(8192) / 2);
+  destroy(ends, 4);
+}
+
+/* Each direction of a link carries its own. */
+Test(paced_times, directions_do_not_share) {
+  transport_t *ends[2];
+  double us[2], alone_us = 2 * LATENCY_US + transfer_us(8192);
+  cr_assert_eq(make_apart(2, ends), COLL_OK);
+  exchange_repeatedly(ends, (int[]){0, 1}, (int[]){1, 0}, 2, us);
+  cr_expect_leq(us[1], alone_us + transfer_us(8192) / 2);
+  destroy(ends, 2);
+}
+
+Test(paced_times, ranks_of_a_host_are_not_paced) {
+  transport_t *ends[2];
+  double us[1];
+  cr_assert_eq(make_pairs(2, ends), COLL_OK);
+  exchange_repeatedly(ends, (int[]){0}, (int[]){1}, 1, us);
+  cr_expect_lt(us[0], 2 * LATENCY_US);
+  destroy(ends, 2);
+}
+
+/* What has been sent can be received after its sender has left, also if it arrives later. */
+Test(paced_times, the_last_message_outlives_its_sender) {
+  transport_t *ends[2];
+  char data[8];
+  bool done;
+  transport_head_t head = {.bytes = sizeof data};
+  cr_assert_eq(make_apart(2, ends), COLL_OK);
+  transport_port_t *out = ends[0]->ops->port(ends[0], 1, 0);
+  transport_port_t *in = ends[1]->ops->port(ends[1], 0, 0);
+  cr_assert_eq(out->transport->ops->send(out, data, &head, &done), COLL_OK);
+  ends[0]->ops->destroy(ends[0]);
+  for (done = false; !done;) {
+    transport_peer_state_t state = ends[1]->ops->peer_state(ends[1], 0);
+    cr_assert_eq(in->transport->ops->recv(in, data, sizeof data, &head, &done), COLL_OK);
+    cr_assert(done || state == TRANSPORT_PEER_HERE);
+  }
+  cr_assert_eq(ends[1]->ops->peer_state(ends[1], 0), TRANSPORT_PEER_LEFT);
+  ends[1]->ops->destroy(ends[1]);
+}
