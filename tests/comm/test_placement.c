@@ -82,15 +82,14 @@ Test(placement, every_algorithm_keeps_to_its_host) {
   PARTY_RUN(5, 60000, ask_all, NULL);
 }
 
-/* The same over links, whose times are kept: a barrier takes two routes of two links or more. */
+/* The same over links, whose times are kept. A barrier takes a route of two links or more; a rank
+ * that is late for the first may find it complete. */
 static int ask_all_paced(party_rank_t *self) {
   PARTY_REQUIRE(self->comm->paced, "links are not paced");
-  for (int i = 0; i < 5; i++) {
-    uint64_t start_ns = base_clock_now_ns();
-    PARTY_OK(coll_barrier(self->comm, NULL));
-    uint64_t took_ns = base_clock_now_ns() - start_ns;
-    PARTY_REQUIRE(i == 0 || took_ns >= 40000, "a barrier takes %d ns only", (int)took_ns);
-  }
+  uint64_t start_ns = base_clock_now_ns();
+  for (int i = 0; i < 5; i++) PARTY_OK(coll_barrier(self->comm, NULL));
+  uint64_t took_ns = base_clock_now_ns() - start_ns;
+  PARTY_REQUIRE(took_ns >= 4 * 40000, "five barriers take %d ns only", (int)took_ns);
   return ask_all(self);
 }
 
