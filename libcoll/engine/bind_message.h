@@ -1,0 +1,24 @@
+/*
+ * Binding of sends and receives.
+ */
+#ifndef ENGINE_BIND_MESSAGE_H
+#define ENGINE_BIND_MESSAGE_H
+
+#include "engine/binder.h"
+
+/* Placeholder for the base of an action's first message until the number of bases is known. */
+#define ENGINE_BASE_MESSAGES UINT32_C(0x80000000)
+
+/* The action of the first send of a multicast row stands for the whole row. *steps: the number of
+ * steps covered. */
+coll_status_t engine_bind_send(engine_binder_t *b, size_t *steps);
+
+/* Fuses the adjacent RECVs from the current one on with the reduction that follows, if possible;
+ * else binds the current RECV alone. *steps: the number of steps covered. */
+coll_status_t engine_bind_recv(engine_binder_t *b, size_t *steps);
+
+/* Ends the lane with a wait for the readers of its large messages. first: the lane's first
+ * action. */
+coll_status_t engine_bind_awaits(engine_binder_t *b, size_t first);
+
+#endif
