@@ -11,9 +11,9 @@
 
 static char file_name[] = "/tmp/test_placement_XXXXXX";
 
-/* Writes a file of `hosts` hosts that contain nothing, and sets COLL_TOPO_FILE. linked: a switch
- * links them. */
-static void use_file(int hosts, bool linked) {
+/* Writes a file of `hosts` hosts that contain nothing, and sets COLL_TOPO_FILE. latency_us: of the
+ * links to a switch; 0: none. */
+static void use_file(int hosts, double latency_us) {
   int fd = mkstemp(file_name);
   cr_assert_geq(fd, 0);
   FILE *out = fdopen(fd, "w");
@@ -21,13 +21,13 @@ static void use_file(int hosts, bool linked) {
   for (int i = 0; i < hosts; i++) {
     fprintf(out, "%s\n{\"name\": \"host%d\", \"kind\": \"host\"}", i > 0 ? "," : "", i);
   }
-  if (linked) fprintf(out, ",\n{\"name\": \"hub\", \"kind\": \"switch\"}");
+  if (latency_us > 0) fprintf(out, ",\n{\"name\": \"hub\", \"kind\": \"switch\"}");
   fprintf(out, "], \"links\": [");
-  for (int i = 0; i < hosts && linked; i++) {
+  for (int i = 0; i < hosts && latency_us > 0; i++) {
     fprintf(out,
             "%s\n{\"a\": \"host%d\", \"b\": \"hub\", \"class\": \"ethernet\", \"count\": 1, "
-            "\"gigabytes_per_s\": 1.0, \"latency_us\": 20.0}",
-            i > 0 ? "," : "", i);
+            "\"gigabytes_per_s\": 1.0, \"latency_us\": %.1f}",
+            i > 0 ? "," : "", i, latency_us);
   }
   fprintf(out, "]}\n");
   cr_assert_eq(fclose(out), 0);
@@ -35,7 +35,7 @@ static void use_file(int hosts, bool linked) {
 }
 
 static void use_hosts(int hosts) {
-  use_file(hosts, false);
+  use_file(hosts, 0);
 }
 
 static void remove_file(void) {
@@ -94,9 +94,21 @@ static int ask_all_paced(party_rank_t *self) {
 }
 
 Test(placement, every_algorithm_is_right_over_paced_links) {
-  use_file(2, true);
+  use_file(2, 20);
   setenv("COLL_TOPO_PACED", "1", 1);
   PARTY_RUN(5, 60000, ask_all_paced, NULL);
+}
+
+/* A message takes longer than ranks sleep before they search for deadlocks. */
+static int synchronize(party_rank_t *self) {
+  for (int i = 0; i < 3; i++) PARTY_OK(coll_barrier(self->comm, NULL));
+  return 0;
+}
+
+Test(placement, ranks_wait_for_slow_links) {
+  use_file(2, 50000);
+  setenv("COLL_TOPO_PACED", "1", 1);
+  PARTY_RUN(2, 60000, synchronize, NULL);
 }
 
 /* The odd ranks of 3 + 2: ranks 1 and 3, each alone on its host. */

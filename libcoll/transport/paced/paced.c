@@ -10,29 +10,12 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "transport/paced/fifo.h"
 #include "transport/paced/link_clock.h"
 
-/* In flight on a FIFO: as few messages as every transport must hold, as credits of a network are
- * few. On the p2p channel as many as the inner transport holds, up to this. */
-#define P2P_IN_FLIGHT 512
-#define SIGNALS_IN_FLIGHT PLAN_SIGNALS_MAX
-
-#define CREDIT_POLL_NS 20000u /* a receiver does not wake the sender that it gives room to */
-#define YIELD_NS_MAX 50000u
+#define CREDIT_POLL_NS 50000u /* a receiver does not wake the sender that it gives room to */
+#define QUIET_NS_MAX 1000000u
 #define TIMER_SLACK_NS 1000u
-
-/* One direction of a port, in the sender's scratch memory. The sender writes `sent` and the times,
- * the receiver `taken`. */
-typedef struct paced_fifo {
-  _Atomic uint32_t sent, taken;
-  uint64_t arrival_ns[]; /* [capacity]: of number n: [n % capacity] */
-} paced_fifo_t;
-
-/* One end of such a direction. */
-typedef struct paced_end {
-  paced_fifo_t *fifo;
-  uint32_t capacity;
-} paced_end_t;
 
 typedef struct paced_port {
   transport_port_t base;
@@ -49,8 +32,9 @@ typedef struct paced {
   topo_fabric_t *fabric;
   paced_wire_t *free_ns; /* in scratch memory of rank 0 */
   unsigned char **fifos; /* [size]: the ranks' shared memory */
-  paced_port_t **ports;  /* [size * TRANSPORT_CHANNELS]: NULL until asked for */
+  paced_port_t **ports;  /* [size * PACED_CHANNELS]: NULL until asked for */
   uint64_t wake_ns;      /* the earliest known arrival; UINT64_MAX: none known */
+  uint64_t quiet_ns;     /* nothing that peers send from now on arrives before that has passed */
 } paced_t;
 
 static paced_t *paced_of(transport_t *t) {
@@ -61,35 +45,8 @@ static paced_port_t *port_of(transport_port_t *port) {
   return (paced_port_t *)port;
 }
 
-/* ---- shared memory --------------------------------------------------------------------------*/
-
-static uint32_t capacity_of(int channel, bool is_signal) {
-  if (is_signal) return SIGNALS_IN_FLIGHT;
-  return channel == TRANSPORT_CHANNEL_P2P ? P2P_IN_FLIGHT : TRANSPORT_DEPTH;
-}
-
-static size_t fifo_bytes(int channel, bool is_signal) {
-  return sizeof(paced_fifo_t) + capacity_of(channel, is_signal) * sizeof(uint64_t);
-}
-
-/* Offset of a FIFO among those to the same rank; channel TRANSPORT_CHANNELS: the bytes of all. */
-static size_t fifo_offset(int channel, bool is_signal) {
-  size_t offset = is_signal ? fifo_bytes(channel, false) : 0;
-  for (int before = 0; before < channel; before++) {
-    offset += fifo_bytes(before, false) + fifo_bytes(before, true);
-  }
-  return offset;
-}
-
-static size_t fifos_bytes(int size) {
-  return (size_t)size * fifo_offset(TRANSPORT_CHANNELS, false);
-}
-
 static paced_end_t end_of(const paced_t *paced, int from, int to, int channel, bool is_signal) {
-  size_t offset =
-      (size_t)to * fifo_offset(TRANSPORT_CHANNELS, false) + fifo_offset(channel, is_signal);
-  return (paced_end_t){.fifo = (paced_fifo_t *)(void *)(paced->fifos[from] + offset),
-                       .capacity = capacity_of(channel, is_signal)};
+  return paced_end_of(paced->fifos[from], to, channel, is_signal);
 }
 
 /* ---- times ----------------------------------------------------------------------------------*/
@@ -99,12 +56,11 @@ static void wake_at(transport_port_t *port, uint64_t ns) {
   if (ns < paced->wake_ns) paced->wake_ns = ns;
 }
 
-/* relaxed: this rank's own count; acquire: the receiver has read what the slot held before. */
 static bool has_credit(paced_port_t *port, const paced_end_t *end) {
-  uint32_t sent = atomic_load_explicit(&end->fifo->sent, memory_order_relaxed);
-  uint32_t taken = atomic_load_explicit(&end->fifo->taken, memory_order_acquire);
-  if (sent - taken < end->capacity) return true;
-  wake_at(&port->base, base_clock_now_ns() + CREDIT_POLL_NS);
+  uint64_t oldest_ns;
+  if (paced_end_has_room(end, &oldest_ns)) return true;
+  uint64_t poll_ns = base_clock_now_ns() + CREDIT_POLL_NS;
+  wake_at(&port->base, oldest_ns > poll_ns ? oldest_ns : poll_ns);
   return false;
 }
 
@@ -112,26 +68,16 @@ static bool has_credit(paced_port_t *port, const paced_end_t *end) {
  * which then looks at the number. */
 static void count_sent(paced_port_t *port, const paced_end_t *end, size_t bytes) {
   paced_t *paced = paced_of(port->base.transport);
-  uint32_t sent = atomic_load_explicit(&end->fifo->sent, memory_order_relaxed);
-  end->fifo->arrival_ns[sent % end->capacity] = paced_claim(
-      paced->free_ns, paced->fabric, port->wires, port->wire_count, bytes, base_clock_now_ns());
-  /* release: the time before the number */
-  atomic_store_explicit(&end->fifo->sent, sent + 1, memory_order_release);
+  paced_end_send(end, paced_claim(paced->free_ns, paced->fabric, port->wires, port->wire_count,
+                                  bytes, base_clock_now_ns()));
 }
 
 static bool has_arrived(paced_port_t *port, const paced_end_t *end) {
-  uint32_t taken = atomic_load_explicit(&end->fifo->taken, memory_order_relaxed);
-  if (atomic_load_explicit(&end->fifo->sent, memory_order_acquire) == taken) return false;
-  uint64_t arrival_ns = end->fifo->arrival_ns[taken % end->capacity];
+  uint64_t arrival_ns;
+  if (!paced_end_first(end, &arrival_ns)) return false;
   if (base_clock_now_ns() >= arrival_ns) return true;
   wake_at(&port->base, arrival_ns);
   return false;
-}
-
-/* release: this rank has read the time. */
-static void count_taken(const paced_end_t *end) {
-  uint32_t taken = atomic_load_explicit(&end->fifo->taken, memory_order_relaxed);
-  atomic_store_explicit(&end->fifo->taken, taken + 1, memory_order_release);
 }
 
 /* ---- messages and signals -------------------------------------------------------------------*/
@@ -155,7 +101,7 @@ static coll_status_t paced_recv(transport_port_t *base, void *data, size_t capac
   *done = false;
   if (!has_arrived(port, &port->messages_in)) return COLL_OK;
   COLL_TRY(port->inner->transport->ops->recv(port->inner, data, capacity, head, done));
-  if (*done) count_taken(&port->messages_in);
+  if (*done) paced_end_take(&port->messages_in);
   return COLL_OK;
 }
 
@@ -170,7 +116,7 @@ static coll_status_t paced_peek(transport_port_t *base, const void **data, trans
 static coll_status_t paced_take(transport_port_t *base) {
   paced_port_t *port = port_of(base);
   COLL_TRY(port->inner->transport->ops->take(port->inner));
-  count_taken(&port->messages_in);
+  paced_end_take(&port->messages_in);
   return COLL_OK;
 }
 
@@ -191,7 +137,7 @@ static coll_status_t paced_wait(transport_port_t *base, flight_call_t *call, boo
   *arrived = false;
   if (!has_arrived(port, &port->signals_in)) return COLL_OK;
   COLL_TRY(port->inner->transport->ops->wait(port->inner, call, arrived));
-  if (*arrived) count_taken(&port->signals_in);
+  if (*arrived) paced_end_take(&port->signals_in);
   return COLL_OK;
 }
 
@@ -229,27 +175,26 @@ static void paced_disarm(transport_t *t) {
   paced_of(t)->inner->ops->disarm(paced_of(t)->inner);
 }
 
-/* Where the next arrival is known, gives the core up until then, as no other rank can bring it
- * sooner. */
+/* Gives the core up until the next arrival that is known, or that is possible. */
 static void paced_yield(transport_t *t) {
   paced_t *paced = paced_of(t);
-  uint64_t now_ns = base_clock_now_ns(), wake_ns = paced->wake_ns;
+  uint64_t now_ns = base_clock_now_ns(), until_ns = now_ns + paced->quiet_ns;
+  if (paced->wake_ns < until_ns) until_ns = paced->wake_ns;
   paced->wake_ns = UINT64_MAX;
-  if (wake_ns == UINT64_MAX || wake_ns <= now_ns) {
+  if (until_ns <= now_ns) {
     paced->inner->ops->yield(paced->inner);
     return;
   }
   refine_timer();
-  base_clock_sleep_ns(wake_ns - now_ns < YIELD_NS_MAX ? wake_ns - now_ns : YIELD_NS_MAX);
+  base_clock_sleep_ns(until_ns - now_ns);
 }
 
 /* ---- what the inner transport does ----------------------------------------------------------*/
 
-static bool is_on_the_way(paced_end_t end, uint64_t now_ns) {
-  uint32_t sent = atomic_load_explicit(&end.fifo->sent, memory_order_acquire);
-  uint32_t taken = atomic_load_explicit(&end.fifo->taken, memory_order_relaxed);
-  for (; taken != sent; taken++) {
-    if (end.fifo->arrival_ns[taken % end.capacity] > now_ns) return true;
+static bool is_under_way(const paced_t *paced, int peer, uint64_t now_ns) {
+  for (int i = 0; i < 2 * PACED_CHANNELS; i++) {
+    paced_end_t end = end_of(paced, peer, paced->base.rank, i / 2, i % 2 == 1);
+    if (paced_end_is_under_way(&end, now_ns)) return true;
   }
   return false;
 }
@@ -259,22 +204,27 @@ static bool is_on_the_way(paced_end_t end, uint64_t now_ns) {
 static transport_peer_state_t paced_peer_state(transport_t *t, int peer) {
   const paced_t *paced = paced_of(t);
   transport_peer_state_t state = paced->inner->ops->peer_state(paced->inner, peer);
-  uint64_t now_ns = base_clock_now_ns();
-  for (int channel = 0; state != TRANSPORT_PEER_HERE && channel < TRANSPORT_CHANNELS; channel++) {
-    if (is_on_the_way(end_of(paced, peer, t->rank, channel, false), now_ns) ||
-        is_on_the_way(end_of(paced, peer, t->rank, channel, true), now_ns)) {
-      return TRANSPORT_PEER_HERE;
-    }
+  if (state != TRANSPORT_PEER_HERE && is_under_way(paced, peer, base_clock_now_ns())) {
+    return TRANSPORT_PEER_HERE;
   }
   return state;
 }
 
-static const flight_recorder_t *paced_recorder(transport_t *t, int rank) {
-  return paced_of(t)->inner->ops->recorder(paced_of(t)->inner, rank);
+/* A rank that has not received what is under way to it can go on whatever its peers do, which the
+ * search for deadlocks must not miss: it has polled and found nothing. */
+static void paced_publish(transport_t *t) {
+  const paced_t *paced = paced_of(t);
+  uint64_t now_ns = base_clock_now_ns();
+  bool may_go_on = false;
+  for (int peer = 0; peer < t->size && !may_go_on; peer++) {
+    may_go_on = peer != t->rank && is_under_way(paced, peer, now_ns);
+  }
+  if (may_go_on) flight_wait_end(t->flight);
+  paced->inner->ops->publish(paced->inner);
 }
 
-static void paced_publish(transport_t *t) {
-  paced_of(t)->inner->ops->publish(paced_of(t)->inner);
+static const flight_recorder_t *paced_recorder(transport_t *t, int rank) {
+  return paced_of(t)->inner->ops->recorder(paced_of(t)->inner, rank);
 }
 
 static void paced_abort(transport_t *t, const transport_reason_t *reason) {
@@ -369,8 +319,8 @@ static coll_status_t make_port(paced_t *paced, transport_port_t *inner, int peer
 
 static transport_port_t *paced_port(transport_t *t, int peer, int channel) {
   paced_t *paced = paced_of(t);
-  if (channel >= TRANSPORT_CHANNELS) return NULL;
-  paced_port_t **port = &paced->ports[peer * TRANSPORT_CHANNELS + channel];
+  if (channel >= PACED_CHANNELS) return NULL;
+  paced_port_t **port = &paced->ports[peer * PACED_CHANNELS + channel];
   if (*port != NULL) return &(*port)->base;
   transport_port_t *inner = paced->inner->ops->port(paced->inner, peer, channel);
   if (inner == NULL || make_port(paced, inner, peer, channel, port) != COLL_OK) return NULL;
@@ -380,12 +330,13 @@ static transport_port_t *paced_port(transport_t *t, int peer, int channel) {
 /* ---- creation -------------------------------------------------------------------------------*/
 
 size_t transport_paced_bytes(int size, const topo_fabric_t *fabric) {
-  size_t bytes = fifos_bytes(size) + (size_t)topo_fabric_wire_count(fabric) * sizeof(paced_wire_t);
+  size_t bytes =
+      paced_fifos_bytes(size) + (size_t)topo_fabric_wire_count(fabric) * sizeof(paced_wire_t);
   return base_round_up(bytes, 4096);
 }
 
 static void paced_free(paced_t *paced) {
-  int ports = paced->ports != NULL ? paced->base.size * TRANSPORT_CHANNELS : 0;
+  int ports = paced->ports != NULL ? paced->base.size * PACED_CHANNELS : 0;
   for (int i = 0; i < ports; i++) free(paced->ports[i]);
   free(paced->ports);
   free(paced->fifos);
@@ -446,7 +397,25 @@ static coll_status_t find_memory(paced_t *paced) {
     }
     paced->fifos[rank] = (unsigned char *)scratch + bytes - used;
   }
-  paced->free_ns = (paced_wire_t *)(void *)(paced->fifos[0] + fifos_bytes(inner->size));
+  paced->free_ns = (paced_wire_t *)(void *)(paced->fifos[0] + paced_fifos_bytes(inner->size));
+  return COLL_OK;
+}
+
+/* The least latency from any peer to this rank; 0 from one that shares the node. */
+static coll_status_t find_quiet(paced_t *paced) {
+  uint64_t least_ps = (uint64_t)QUIET_NS_MAX * 1000;
+  for (int peer = 0; peer < paced->base.size; peer++) {
+    const int32_t *wires;
+    int32_t count;
+    uint64_t latency_ps = 0;
+    if (peer == paced->base.rank) continue;
+    COLL_TRY(topo_fabric_route(paced->fabric, peer, paced->base.rank, &wires, &count));
+    for (int32_t i = 0; i < count; i++) {
+      latency_ps += topo_fabric_wire(paced->fabric, wires[i]).latency_ps;
+    }
+    if (latency_ps < least_ps) least_ps = latency_ps;
+  }
+  paced->quiet_ns = least_ps / 1000;
   return COLL_OK;
 }
 
@@ -464,10 +433,11 @@ coll_status_t transport_paced_create(transport_t *inner, topo_fabric_t *fabric,
   coll_status_t status =
       base_alloc(size, sizeof *made->fifos, "a paced transport", (void **)&made->fifos);
   if (status == COLL_OK) {
-    status = base_alloc(size * TRANSPORT_CHANNELS, sizeof *made->ports, "a paced transport",
+    status = base_alloc(size * PACED_CHANNELS, sizeof *made->ports, "a paced transport",
                         (void **)&made->ports);
   }
   if (status == COLL_OK) status = find_memory(made);
+  if (status == COLL_OK) status = find_quiet(made);
   if (status != COLL_OK) {
     paced_free(made);
     return status;
