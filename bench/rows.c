@@ -2,7 +2,6 @@
 #include "bench/rows.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "base/status.h"
@@ -74,9 +73,8 @@ static coll_status_t add_dtypes(const bench_settings_t *settings, bench_row_t ro
 static coll_status_t add_algos(const bench_settings_t *settings, bench_row_t row, int ranks,
                                bench_rows_t *rows) {
   if (settings->algo == NULL) return add_dtypes(settings, row, ranks, rows);
-  bool all = strcmp(settings->algo, "all") == 0;
   for (int i = 0; (row.algo = coll_algo_name(row.collective, i)) != NULL; i++) {
-    if (all || strcmp(row.algo, settings->algo) == 0) {
+    if (bench_settings_select_algo(settings, row.algo)) {
       COLL_TRY(add_dtypes(settings, row, ranks, rows));
     }
   }

@@ -51,10 +51,10 @@ static bool has_form(const bench_runner_t *runner, const bench_row_t *row, bool 
   return runner->settings->places[BENCH_IN_PLACE] && bench_collective_in_place(row->collective);
 }
 
-/* The number of buffer pairs: one for checks, more for timing. */
+/* The number of buffer pairs: one for checks and for single calls, more for timing. */
 static int pair_count_of(const bench_runner_t *runner, const bench_row_t *row) {
   size_t bytes = coll_dtype_bytes(row->dtype);
-  if (runner->settings->iterations == 0) return 1;
+  if (runner->settings->iterations == 0 || runner->settings->together) return 1;
   return bench_buffer_pool_pairs(runner->layout.send_elements * bytes,
                                  runner->layout.recv_elements * bytes);
 }
@@ -173,7 +173,7 @@ static coll_status_t timed_max(void *context, double *value) {
 static coll_status_t time_form(bench_runner_t *runner, const form_t *form, rank_report_t *report) {
   const bench_settings_t *settings = runner->settings;
   const bench_timing_options_t options = {settings->warmups, settings->iterations,
-                                          settings->time_ms};
+                                          settings->time_ms, settings->together};
   timed_form_t context = {.runner = runner, .call = &form->call};
   const bench_timed_calls_t timed = {.context = &context,
                                      .call = timed_call,

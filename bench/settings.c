@@ -46,7 +46,8 @@ static const char summary[] =
     "time: timed calls run back to back in up to 10 batches. The time of a batch is the mean per\n"
     "call of the slowest rank. The time shown is the median of the batches, so a disturbed batch\n"
     "does not count. Calls rotate among 2 to 16 pairs of buffers (as many as fit 32 MiB), because\n"
-    "one pair used again and again stays in the cache and gives times that are too good.\n"
+    "one pair used again and again stays in the cache and gives times that are too good. With\n"
+    "--together, all ranks start each call at a time that they agree on, on one pair of buffers.\n"
     "algbw: size / time. busbw: algbw times 2(n-1)/n for allreduce, (n-1)/n for reduce_scatter,\n"
     "allgather, gather, scatter and alltoall, the share of the bytes that leave the rank for\n"
     "alltoallv, and 1 for the others, so that it compares to the speed of the hardware at any\n"
@@ -188,24 +189,50 @@ static coll_status_t parse_collective(const char *word, bench_settings_t *settin
                    base_text_nearest(word, names, COLL_COLLECTIVE_COUNT + 1));
 }
 
-/* Checks that at least one of the selected collectives has the algorithm of --algo. */
+/* Whether `name` is one of the words of a list with commas. */
+static bool is_listed(const char *list, const char *name) {
+  size_t length = strlen(name);
+  for (const char *word = list;; word++) {
+    size_t bytes = strcspn(word, ",");
+    if (bytes == length && strncmp(word, name, length) == 0) return true;
+    word += bytes;
+    if (*word == '\0') return false;
+  }
+}
+
+bool bench_settings_select_algo(const bench_settings_t *settings, const char *name) {
+  return strcmp(settings->algo, "all") == 0 || is_listed(settings->algo, name);
+}
+
+static bool is_one_of(const char *word, const char *const words[], size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(words[i], word) == 0) return true;
+  }
+  return false;
+}
+
+/* Checks that one of the selected collectives has each of the algorithms of --algo. */
 static coll_status_t check_algo(const bench_settings_t *settings) {
   enum { MAX_NAMES = 256 };
   const char *names[MAX_NAMES];
   size_t count = 0;
-  if (settings->algo == NULL) return COLL_OK;
   for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) {
     const char *name;
     if (!settings->collectives[i]) continue;
     for (int k = 0; (name = coll_algo_name((coll_collective_t)i, k)) != NULL; k++) {
-      if (strcmp(name, settings->algo) == 0) return COLL_OK;
       if (count < MAX_NAMES - 1) names[count++] = name;
     }
   }
-  if (strcmp(settings->algo, "all") == 0) return COLL_OK;
   names[count++] = "all";
-  return base_fail(COLL_ERROR_INVALID, "unknown algorithm '%s'; did you mean '%s'?", settings->algo,
-                   base_text_nearest(settings->algo, names, count));
+  for (const char *rest = settings->algo; rest != NULL; rest = strchr(rest, ',')) {
+    char word[ITEM_BYTES];
+    rest += *rest == ',';
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(rest, ","), rest);
+    if (is_one_of(word, names, count)) continue;
+    return base_fail(COLL_ERROR_INVALID, "unknown algorithm '%s'; did you mean '%s'?", word,
+                     base_text_nearest(word, names, count));
+  }
+  return COLL_OK;
 }
 
 static void choose_dtypes(int word, bool dtypes[COLL_DTYPE_COUNT]) {
@@ -299,11 +326,13 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
       {'r', "root", BASE_OPTION_TEXT, &raw->root, "RANK", "root of rooted collectives, or all"},
       {'u', "unalign", BASE_OPTION_INTEGER, &raw->misalign, "N", "begin buffers N elements later",
        0, 4096},
-      {0, "algo", BASE_OPTION_TEXT, &settings->algo, "NAME",
-       "use this algorithm, or all: each in turn"},
+      {0, "algo", BASE_OPTION_TEXT, &settings->algo, "LIST",
+       "use these algorithms in turn, such as ring,tree; or all"},
       {0, "mem", BASE_OPTION_WORD, &raw->memory, "KIND", "buffers from malloc or coll_mem_alloc",
        .words = memory_words},
       {0, "stream", BASE_OPTION_FLAG, &settings->stream, NULL, "queue the calls on a host stream"},
+      {0, "together", BASE_OPTION_FLAG, &settings->together, NULL,
+       "start each timed call on all ranks at the same time, on one machine"},
       {0, "threads", BASE_OPTION_INTEGER, &raw->threads, "N",
        "run N ranks as threads of this process; 0: the launcher starts the ranks", 0, 4096},
       {0, "print", BASE_OPTION_WORD, &raw->print, "HOW",

@@ -22,7 +22,7 @@ typedef struct bench_settings {
   size_t size_count;
   size_t *counts; /* elements as passed to the call, run after the sizes; owned */
   size_t count_count;
-  const char *algo; /* NULL: the library chooses; "all": every one */
+  const char *algo; /* NULL: the library chooses; "all": every one; or names, with commas */
   int root;         /* or BENCH_ROOT_ALL */
   bool places[BENCH_PLACE_COUNT];
   int iterations, warmups, checks;
@@ -30,6 +30,7 @@ typedef struct bench_settings {
   size_t misalign; /* elements that buffers begin after an aligned address */
   int threads; /* number of ranks as threads of this process; 0: the launcher starts the ranks */
   bool coll_memory, stream;
+  bool together;    /* all ranks start each timed call at the same time */
   bool explain;     /* show predicted times instead of measuring */
   bool brief;       /* one line per collective and algorithm */
   const char *json; /* file, or NULL */
@@ -40,6 +41,9 @@ typedef struct bench_settings {
 coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *settings,
                                    bool *help_printed);
 void bench_settings_free(bench_settings_t *settings);
+
+/* Whether the algorithm is one of those of --algo. */
+bool bench_settings_select_algo(const bench_settings_t *settings, const char *name);
 
 /* Name of a reduction of the benchmark; "none" for BENCH_OP_NONE. */
 const char *bench_op_name(int op);

@@ -8,6 +8,8 @@
 
 #include <coll.h>
 
+#include <stdbool.h>
+
 #define BENCH_BATCHES_MAX 10
 
 /* The calls of one rank. All ranks make the same calls in the same order. */
@@ -18,7 +20,7 @@ typedef struct bench_timed_calls {
   coll_status_t (*call)(void *context, int pair);
   coll_status_t (*complete)(void *context); /* returns when all calls so far are complete */
   coll_status_t (*barrier)(void *context);  /* returns when every rank has called it */
-  /* Sets *value to the maximum over all ranks. Called only with a time limit. */
+  /* Sets *value to the maximum over all ranks. Called only with a time limit, or if together. */
   coll_status_t (*max)(void *context, double *value);
   int pair_count; /* pairs of buffers, used in rotation */
 } bench_timed_calls_t;
@@ -26,6 +28,8 @@ typedef struct bench_timed_calls {
 typedef struct bench_timing_options {
   int warmups, iterations; /* numbers of calls: untimed, timed */
   int time_ms;             /* limit for the timed calls; it also sets the warm-up. 0: no limit */
+  bool together;           /* not back to back: all ranks start each call at the same time, by the
+                              clock of the machine that they share */
 } bench_timing_options_t;
 
 /* Makes the calls. batch_us, with room for BENCH_BATCHES_MAX, gets the time per call of each batch

@@ -97,7 +97,7 @@ static coll_status_t timed_max(void *context, double *value) {
 static coll_status_t time_row(session_t *session, double *batch_us, int *batches) {
   const bench_settings_t *settings = session->settings;
   const bench_timing_options_t options = {settings->warmups, settings->iterations,
-                                          settings->time_ms};
+                                          settings->time_ms, settings->together};
   const bench_timed_calls_t timed = {.context = session,
                                      .call = timed_call,
                                      .complete = timed_complete,

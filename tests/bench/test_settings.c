@@ -84,6 +84,7 @@ Test(settings, every_algorithm_once) {
   size_t algorithms = 0;
   while (coll_algo_name(COLL_ALLREDUCE, (int)algorithms) != NULL) algorithms++;
   cr_assert_eq(row_count("allreduce --sizes 8,16 --algo all", 2), 2 * algorithms);
+  cr_assert_eq(row_count("allreduce --sizes 8,16 --algo ring,butterfly", 2), 4);
   cr_assert_eq(row_count("all --sizes 8", 2), COLL_COLLECTIVE_COUNT);
 }
 
@@ -97,6 +98,7 @@ Test(settings, errors_name_the_mistake) {
       {"allreduce -d floot32", "did you mean 'float32'"},
       {"allreduce -o premulsun", "did you mean 'premulsum'"},
       {"allreduce --algo zzzring", "did you mean 'ring'"},
+      {"allreduce --algo butterfly,rin", "'rin'; did you mean 'ring'"},
       {"allreduce --itres 5", "did you mean --iters"},
       {"allreduce -b 1M -e 1K", "larger than -e"},
       {"allreduce -b 0 -e 8", "cannot be multiplied"},

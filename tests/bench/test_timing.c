@@ -1,6 +1,7 @@
 /* Runs the timing loop on fake calls, which only record their buffer pair. */
 #include <criterion/criterion.h>
 
+#include "base/clock.h"
 #include "bench/timing.h"
 
 enum { CALLS_MAX = 2000 };
@@ -8,7 +9,9 @@ enum { CALLS_MAX = 2000 };
 typedef struct log {
   int pairs[CALLS_MAX];
   int calls, completions, barriers;
-  int fails_at; /* the call that fails; -1: none */
+  int fails_at;     /* the call that fails; -1: none */
+  double agreed_us; /* the latest result of max */
+  bool early;       /* a call has begun before that */
 } log_t;
 
 static coll_status_t call(void *context, int pair) {
@@ -16,6 +19,7 @@ static coll_status_t call(void *context, int pair) {
   cr_assert_lt(log->calls, CALLS_MAX);
   if (log->calls == log->fails_at) return COLL_ERROR_RANK_LOST;
   log->pairs[log->calls++] = pair;
+  log->early = log->early || (double)base_clock_now_ns() * 1e-3 < log->agreed_us;
   return COLL_OK;
 }
 
@@ -31,21 +35,26 @@ static coll_status_t barrier(void *context) {
 
 /* Pretends that another rank was slower by that much. */
 static coll_status_t max(void *context, double *value) {
-  (void)context;
   *value += 1000;
+  ((log_t *)context)->agreed_us = *value;
   return COLL_OK;
 }
 
-static coll_status_t run(log_t *log, int pair_count, const bench_timing_options_t *options,
-                         int *batches) {
+static coll_status_t run_timed(log_t *log, int pair_count, const bench_timing_options_t *options,
+                               int *batches, double batch_us[BENCH_BATCHES_MAX]) {
   const bench_timed_calls_t timed = {.context = log,
                                      .call = call,
                                      .complete = complete,
                                      .barrier = barrier,
                                      .max = max,
                                      .pair_count = pair_count};
-  double batch_us[BENCH_BATCHES_MAX];
   return bench_timing_run(&timed, options, batch_us, batches);
+}
+
+static coll_status_t run(log_t *log, int pair_count, const bench_timing_options_t *options,
+                         int *batches) {
+  double batch_us[BENCH_BATCHES_MAX];
+  return run_timed(log, pair_count, options, batches, batch_us);
 }
 
 static void assert_rotation(const log_t *log, int pair_count) {
@@ -84,6 +93,20 @@ Test(timing, makes_few_calls_if_they_are_slow) {
   cr_assert_eq(batches, 5, "%d batches", batches);
   cr_assert_eq(log.calls, 4 + 4 + 5);
   assert_rotation(&log, 4);
+}
+
+/* The ranks agree on a start a millisecond later than this one proposes, which is no part of the
+ * times. */
+Test(timing, waits_for_a_common_start) {
+  static const bench_timing_options_t options = {.iterations = 25, .together = true};
+  log_t log = {.fails_at = -1};
+  int batches;
+  double batch_us[BENCH_BATCHES_MAX];
+  cr_assert_eq(run_timed(&log, 2, &options, &batches, batch_us), COLL_OK);
+  cr_assert_eq(log.calls, 25);
+  cr_assert_not(log.early);
+  cr_assert_eq(batches, BENCH_BATCHES_MAX);
+  cr_assert_lt(bench_timing_median(batch_us, batches), 900);
 }
 
 Test(timing, stops_at_the_call_that_fails) {
