@@ -115,13 +115,15 @@ static double cost_over(const search_t *search, double cost, const topo_link_t *
   return -topo_link_width(link) > cost ? -topo_link_width(link) : cost;
 }
 
-static coll_status_t visit(search_t *search, int32_t node) {
+/* `to`: the end of the path. Of nodes that do not forward, no other is of use. */
+static coll_status_t visit(search_t *search, int32_t node, int32_t to) {
   const topo_paths_t *paths = search->paths;
   for (size_t i = paths->first[node]; i < paths->first[node + 1]; i++) {
     const topo_link_t *link = &paths->graph->links[paths->links[i]];
     int32_t next = other_end(link, node);
     double cost = cost_over(search, search->cost[node], link);
     if (topo_link_width(link) < search->least_width || cost >= search->cost[next]) continue;
+    if (next != to && to != TOPO_NONE && !forwards(paths->graph->nodes[next].kind)) continue;
     search->cost[next] = cost;
     search->by_link[next] = paths->links[i];
     COLL_TRY(push(search, cost, next));
@@ -145,7 +147,9 @@ static coll_status_t run(search_t *search, int32_t from, int32_t to) {
     if (search->order[node] != TOPO_NONE) continue;
     search->order[node] = done++;
     if (node == to) return COLL_OK;
-    if (node == from || forwards(graph->nodes[node].kind)) COLL_TRY(visit(search, node));
+    if (node == from || forwards(graph->nodes[node].kind)) {
+      COLL_TRY(visit(search, node, to));
+    }
   }
   return COLL_OK;
 }
