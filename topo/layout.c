@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "topo/fabric.h"
+#include "topo/rings.h"
 
 coll_status_t topo_layout_create(int32_t size, topo_layout_t **layout) {
   *layout = NULL;
@@ -24,6 +25,7 @@ void topo_layout_free(topo_layout_t *layout) {
   for (int32_t i = 0; i < layout->levels; i++) free(layout->level[i].group_of);
   free(layout->domain_of);
   topo_fabric_free(layout->fabric);
+  topo_rings_free(layout->rings);
   free(layout);
 }
 

@@ -38,6 +38,8 @@ typedef struct topo_layout {
   bool wraps;                          /* torus; false: mesh, no link from last to first */
   struct topo_fabric *fabric;          /* the links between ranks (topo/fabric.h), owned; NULL:
                                           nothing is known of them */
+  struct topo_rings *rings;            /* over disjoint paths (topo/rings.h), owned; NULL: none are
+                                          known to be faster than the ranks in order */
 } topo_layout_t;
 
 /* Creates a layout without levels and grid, one mapping domain. Owned by the caller until
@@ -75,8 +77,9 @@ bool topo_layout_is_mapped(const topo_layout_t *layout);
  * COLL_ERROR_INVALID names the wrong part. The description must be of `size` ranks. */
 coll_status_t topo_layout_parse(const char *text, int32_t size, topo_layout_t **layout);
 
-/* *part: the layout of count >= 1 of the ranks, in that order, as ranks 0 to count - 1. A grid is
- * kept only if these are all ranks in their order. NULL of NULL. Owned by the caller. */
+/* *part: the layout of count >= 1 of the ranks, in that order, as ranks 0 to count - 1. A grid
+ * and rings are kept only if these are all ranks in their order. NULL of NULL. Owned by the caller.
+ */
 coll_status_t topo_layout_select(const topo_layout_t *layout, const int32_t ranks[], int32_t count,
                                  topo_layout_t **part);
 

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "topo/fabric.h"
 #include "topo/layout.h"
+#include "topo/rings.h"
 
 /* ---- some of the ranks ----------------------------------------------------------------------*/
 
@@ -36,7 +37,9 @@ static coll_status_t add_parts(const topo_layout_t *layout, const int32_t ranks[
   number_part(layout->domain_of, ranks, count, group_of);
   COLL_TRY(topo_layout_set_domains(part, group_of));
   COLL_TRY(topo_fabric_select(layout->fabric, ranks, count, &part->fabric));
-  if (layout->dims == 0 || !are_all_in_order(layout, ranks, count)) return COLL_OK;
+  if (!are_all_in_order(layout, ranks, count)) return COLL_OK;
+  COLL_TRY(topo_rings_copy(layout->rings, &part->rings));
+  if (layout->dims == 0) return COLL_OK;
   return topo_layout_set_grid(part, layout->dims, layout->extents, layout->wraps);
 }
 
@@ -74,5 +77,6 @@ uint64_t topo_layout_digest(const topo_layout_t *layout) {
     digest = base_digest_fold(digest, (uint64_t)layout->extents[d]);
   digest = base_digest_fold(digest, layout->wraps);
   digest = base_digest_fold(digest, topo_fabric_digest(layout->fabric));
+  digest = base_digest_fold(digest, topo_rings_digest(layout->rings));
   return digest != 0 ? digest : 1;
 }

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "topo/fabric.h"
 #include "topo/machine.h"
+#include "topo/rings.h"
 
 /* The nearest container of one of two kinds, or TOPO_NONE. */
 static int32_t container(const topo_graph_t *graph, int32_t node, topo_kind_t kind,
@@ -181,6 +182,7 @@ coll_status_t topo_placement_add_fabric(topo_placement_t *placement, topo_graph_
   status = topo_fabric_is_connected(fabric, &connected);
   if (status == COLL_OK && connected) {
     layout->fabric = fabric;
+    status = topo_rings_find(fabric, layout->size, &layout->rings);
   } else {
     topo_fabric_free(fabric);
   }

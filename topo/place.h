@@ -25,9 +25,9 @@ coll_status_t topo_place(const topo_graph_t *graph, int32_t ranks, topo_placemen
 int32_t topo_placement_node(const topo_placement_t *placement, const topo_graph_t *graph,
                             int32_t rank);
 
-/* Gives the layout the links of the graph, if all ranks are connected by them and the costs of
- * memory do not say more: if the ranks have GPUs or several hosts. Takes the graph over, also on
- * failure. */
+/* Gives the layout the links of the graph, and the rings over them, if all ranks are connected by
+ * them and the costs of memory do not say more: if the ranks have GPUs or several hosts. Takes the
+ * graph over, also on failure. */
 coll_status_t topo_placement_add_fabric(topo_placement_t *placement, topo_graph_t *graph);
 
 void topo_placement_free(topo_placement_t *placement);

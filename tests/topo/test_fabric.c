@@ -2,22 +2,11 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "layouts.h"
 #include "topo/fabric.h"
 #include "topo/kinds.h"
 #include "topo/paths.h"
 #include "topo/place.h"
-
-static topo_layout_t *layout_of(const char *kind, int hosts, const char *fabric, int ranks) {
-  topo_graph_t *graph;
-  topo_placement_t placement;
-  cr_assert_eq(topo_make(kind, hosts, fabric, &graph), COLL_OK, "%s", base_last_error());
-  cr_assert_eq(topo_place(graph, ranks, &placement), COLL_OK);
-  cr_assert_eq(topo_placement_add_fabric(&placement, graph), COLL_OK);
-  topo_layout_t *layout = placement.layout;
-  placement.layout = NULL;
-  topo_placement_free(&placement);
-  return layout;
-}
 
 static int32_t route_of(topo_layout_t *layout, int32_t from, int32_t to, const int32_t **wires) {
   int32_t count;
@@ -26,7 +15,7 @@ static int32_t route_of(topo_layout_t *layout, int32_t from, int32_t to, const i
 }
 
 Test(fabric, routes_lead_from_rank_to_rank) {
-  topo_layout_t *layout = layout_of("dgx-h100", 2, "rail", 16);
+  topo_layout_t *layout = test_layout_of("dgx-h100", 2, "rail", 16);
   const topo_graph_t *graph = topo_fabric_graph(layout->fabric);
   for (int32_t from = 0; from < 16; from++) {
     for (int32_t to = 0; to < 16; to++) {
@@ -47,7 +36,7 @@ Test(fabric, routes_lead_from_rank_to_rank) {
 /* Every host sends to the one at the same place below the other leaf switch: with as many spine
  * switches as hosts below a leaf, no wire is used twice. */
 Test(fabric, a_permutation_loads_all_spines) {
-  topo_layout_t *layout = layout_of("laptop", 8, "spine-leaf:4,4", 8);
+  topo_layout_t *layout = test_layout_of("laptop", 8, "spine-leaf:4,4", 8);
   int32_t uses[1024] = {0};
   for (int32_t from = 0; from < 8; from++) {
     const int32_t *wires;
@@ -63,7 +52,7 @@ Test(fabric, a_permutation_loads_all_spines) {
 }
 
 Test(fabric, wires_have_the_speed_of_their_links) {
-  topo_layout_t *layout = layout_of("laptop", 2, "spine-leaf:1,1", 2);
+  topo_layout_t *layout = test_layout_of("laptop", 2, "spine-leaf:1,1", 2);
   const topo_graph_t *graph = topo_fabric_graph(layout->fabric);
   for (size_t i = 0; i < graph->link_count; i++) {
     if (graph->links[i].link_class != TOPO_CLASS_ETHERNET) continue;
@@ -77,12 +66,12 @@ Test(fabric, wires_have_the_speed_of_their_links) {
 }
 
 Test(fabric, a_part_keeps_the_routes) {
-  topo_layout_t *layout = layout_of("dgx-a100", 2, "rail", 16), *part;
+  topo_layout_t *layout = test_layout_of("dgx-a100", 2, "rail", 16), *part;
   const int32_t ranks[] = {15, 2, 9};
   cr_assert_eq(topo_layout_select(layout, ranks, 3, &part), COLL_OK);
   cr_assert_neq(topo_layout_digest(layout), topo_layout_digest(part));
   topo_layout_free(layout);
-  layout = layout_of("dgx-a100", 2, "rail", 16);
+  layout = test_layout_of("dgx-a100", 2, "rail", 16);
   for (int32_t from = 0; from < 3; from++) {
     for (int32_t to = 0; to < 3; to++) {
       const int32_t *of_whole, *of_part;
@@ -99,15 +88,15 @@ Test(fabric, a_part_keeps_the_routes) {
 }
 
 Test(fabric, slower_links_are_another_layout) {
-  topo_layout_t *fast = layout_of("dgx-h100", 2, "rail", 16);
-  topo_layout_t *slow = layout_of("dgx-a100", 2, "rail", 16);
+  topo_layout_t *fast = test_layout_of("dgx-h100", 2, "rail", 16);
+  topo_layout_t *slow = test_layout_of("dgx-a100", 2, "rail", 16);
   cr_assert_neq(topo_layout_digest(fast), topo_layout_digest(slow));
   topo_layout_free(fast);
   topo_layout_free(slow);
 }
 
 Test(fabric, one_host_without_gpus_has_none) {
-  topo_layout_t *layout = layout_of("laptop", 1, "", 4);
+  topo_layout_t *layout = test_layout_of("laptop", 1, "", 4);
   cr_assert_null(layout->fabric);
   topo_layout_free(layout);
 }
