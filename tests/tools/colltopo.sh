@@ -25,6 +25,16 @@ run 0 make dgx-h100 --hosts 4 --fabric rail && cp out dgx4.json && run 0 layout 
   [ "$(grep -c 'host2/gpu' out)" = 4 ] && grep -q '15 *host3 *host3/gpu3' out
 ok "16 ranks on four hosts"
 
+run 0 record && cp out here.json && run 0 check here.json && grep -q '^here.json: host 1, ' out &&
+  grep -q 'core [1-9]' out && run 0 record --out also.json && [ ! -s out ] &&
+  cmp here.json also.json && run 0 layout here.json -n 2
+ok "this machine is recorded, to standard output or a file"
+
+run 2 record --out /nowhere/x.json && grep -q 'cannot write /nowhere/x.json: No such file' err &&
+  run 2 record here.json && grep -q 'a word too many' err && run 0 record --help &&
+  grep -q Examples out
+ok "wrong usage of record"
+
 run 0 predict dgx4.json --sizes 1K,64M && grep -q 'allreduce among 32 ranks on 4 hosts' out &&
   [ "$(grep -c 'host0/.* to .* %$' out)" = 2 ]
 ok "the algorithm of each size is predicted, with the busiest link"

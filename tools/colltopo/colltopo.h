@@ -10,6 +10,7 @@
 
 /* Each runs with argv[0] as its own name and returns the exit code. */
 int colltopo_make(int argc, char **argv);
+int colltopo_record(int argc, char **argv);
 int colltopo_check(int argc, char **argv);
 int colltopo_show(int argc, char **argv);
 int colltopo_draw(int argc, char **argv);

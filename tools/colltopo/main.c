@@ -15,6 +15,8 @@ static const char usage[] =
     "      four machines whose NICs are joined by rails\n"
     "  colltopo make laptop --hosts 16 --fabric torus:4x4 > torus.json\n"
     "      a grid of hosts\n"
+    "  colltopo record > here.json\n"
+    "      this machine\n"
     "  colltopo check dgx4.json\n"
     "      what the file contains, or the line that is wrong and why\n"
     "  colltopo show dgx4.json\n"
@@ -30,6 +32,7 @@ static const char usage[] =
     "\n"
     "Commands:\n"
     "  make     a known machine as JSON: dgx-a100 dgx-h100 gb200-nvl72 mi300x laptop\n"
+    "  record   this machine as JSON\n"
     "  check    the rules of a file\n"
     "  show     hosts as a tree, and the links\n"
     "  draw     a picture of them\n"
@@ -43,10 +46,10 @@ static const char usage[] =
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"make", colltopo_make},      {"check", colltopo_check},
-                {"show", colltopo_show},      {"draw", colltopo_draw},
-                {"paths", colltopo_paths},    {"layout", colltopo_layout},
-                {"predict", colltopo_predict}};
+} commands[] = {{"make", colltopo_make},     {"record", colltopo_record},
+                {"check", colltopo_check},   {"show", colltopo_show},
+                {"draw", colltopo_draw},     {"paths", colltopo_paths},
+                {"layout", colltopo_layout}, {"predict", colltopo_predict}};
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
