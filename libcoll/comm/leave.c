@@ -44,6 +44,7 @@ static coll_status_t check_port(const struct coll_comm *comm, int peer, int chan
   transport_port_t *port = route->ops->port(route, peer, channel);
   flight_call_t call;
   int rank = comm->rank;
+  if (port == NULL) return COLL_OK;
   if (route->ops->pending_in(port, &call)) {
     return is_pair(call) ? fail_unreceived(comm, peer, rank, call)
                          : fail_unmatched(comm, peer, rank);
@@ -68,7 +69,9 @@ static coll_status_t check_multicast(const struct coll_comm *comm, int peer) {
 static coll_status_t check_peers(const struct coll_comm *comm) {
   for (int peer = 0; peer < comm->size; peer++) {
     if (peer == comm->rank) continue;
-    for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
+    transport_t *route = comm->world.routes[peer];
+    int channels = route->ops->channels(route, peer);
+    for (int channel = 0; channel < channels; channel++) {
       COLL_TRY(check_port(comm, peer, channel));
     }
     COLL_TRY(check_multicast(comm, peer));

@@ -5,6 +5,7 @@
 #include "engine/bind.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -106,10 +107,11 @@ static coll_status_t reserve_lanes(engine_bound_t *bound, size_t lanes) {
 }
 
 static coll_status_t fail_channels(const engine_world_t *world, const plan_t *plan) {
+  char why[200];
+  snprintf(why, sizeof why, "%s", base_last_error());
   return base_fail(COLL_ERROR_UNSUPPORTED,
-                   "rank %d: plan %s uses more channels between two ranks than the transport can "
-                   "make for %d ranks",
-                   world->rank, plan->algorithm, world->size);
+                   "rank %d: plan %s needs a channel that the transport cannot make: %s",
+                   world->rank, plan->algorithm, why);
 }
 
 coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, const plan_t *plan,

@@ -30,8 +30,8 @@
 #include "plan/plan.h"
 
 /* FIFOs per ordered pair of ranks that exist from the start: the first channels of plans, and one
- * for coll_send and coll_recv. The others, up to TRANSPORT_CHANNELS_MAX in all, are made by the
- * first call of `port` for them. */
+ * for coll_send and coll_recv. The others ("further channels"), up to TRANSPORT_CHANNELS_MAX in
+ * all, are made by the first call of `port` for them. */
 #define TRANSPORT_CHANNELS 3
 #define TRANSPORT_CHANNEL_P2P 2
 #define TRANSPORT_CHANNELS_MAX (PLAN_CHANNELS_MAX + 1)
@@ -96,7 +96,8 @@ typedef struct transport_ops {
   /* ==== required ==============================================================================*/
 
   /* Returns the port to the peer on the channel, the same pointer in every call; NULL if the
-   * transport does not reach that peer or cannot make the channel. */
+   * transport does not reach that peer or cannot make the channel. For a further channel base_fail
+   * says why. */
   transport_port_t *(*port)(transport_t *t, int peer, int channel);
 
   /* Appends one message of head->bytes <= slot_bytes to the FIFO to the peer. *done: the bytes are
@@ -158,6 +159,10 @@ typedef struct transport_ops {
   void (*destroy)(transport_t *t);
 
   /* ==== optional; the default of transport_unsupported in brackets ============================ */
+
+  /* The number of channels from 0 on among which are all that this rank or the peer has sent
+   * anything on. [TRANSPORT_CHANNELS: no further channels] */
+  int (*channels)(transport_t *t, int peer);
 
   /* Zero-copy receive. peek returns the oldest message from the peer in the transport's memory,
    * aligned for any element and unchanged until take; take releases it. Called only if

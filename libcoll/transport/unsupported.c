@@ -18,6 +18,11 @@ static transport_port_t *unsupported_port(transport_t *t, int peer, int channel)
   return NULL;
 }
 
+static int unsupported_channels(transport_t *t, int peer) {
+  (void)t, (void)peer;
+  return TRANSPORT_CHANNELS;
+}
+
 static coll_status_t unsupported_send(transport_port_t *port, const void *data,
                                       const transport_head_t *head, bool *done) {
   (void)data, (void)head, (void)done;
@@ -170,6 +175,7 @@ static void unsupported_destroy(transport_t *t) {
 const transport_ops_t transport_unsupported = {
     .name = "unsupported",
     .port = unsupported_port,
+    .channels = unsupported_channels,
     .send = unsupported_send,
     .recv = unsupported_recv,
     .peek = unsupported_peek,

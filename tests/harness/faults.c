@@ -56,7 +56,11 @@ static transport_port_t *faults_port(transport_t *t, int peer, int channel) {
   faults_t *f = self_of(t);
   port_t *port = &f->ports[peer * TRANSPORT_CHANNELS_MAX + channel];
   *port = (port_t){.port = {t}, .inner = f->inner->ops->port(f->inner, peer, channel)};
-  return &port->port;
+  return port->inner != NULL ? &port->port : NULL;
+}
+
+static int faults_channels(transport_t *t, int peer) {
+  return inner_of(t)->ops->channels(inner_of(t), peer);
 }
 
 static coll_status_t faults_send(transport_port_t *outer, const void *data,
@@ -235,6 +239,7 @@ static void faults_destroy(transport_t *t) {
 static const transport_ops_t faults_ops = {
     .name = "faults",
     .port = faults_port,
+    .channels = faults_channels,
     .send = faults_send,
     .recv = faults_recv,
     .peek = faults_peek,

@@ -52,6 +52,9 @@ int transport_case_sizes(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_truncation(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_channels(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_all_pairs(const transport_fixture_t *fixture, transport_t **end);
+/* channels.c */
+int transport_case_further(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_further_pending(const transport_fixture_t *fixture, transport_t **end);
 /* p2p_capacity.c */
 int transport_case_p2p_capacity(const transport_fixture_t *fixture, transport_t **end);
 /* mcast.c */
@@ -144,6 +147,12 @@ int transport_case_pending_out(const transport_fixture_t *fixture, transport_t *
 #define TRANSPORT_KIT_PEERS(suite, fixture, run)              \
   Test(suite, carries_all_pairs_at_once) {                    \
     run(&(fixture), 4, transport_case_all_pairs);             \
+  }                                                           \
+  Test(suite, makes_further_channels) {                       \
+    run(&(fixture), 4, transport_case_further);               \
+  }                                                           \
+  Test(suite, finds_messages_on_unused_channels) {            \
+    run(&(fixture), 3, transport_case_further_pending);       \
   }                                                           \
   Test(suite, publishes_with_signals) {                       \
     run(&(fixture), 2, transport_case_publishes);             \

@@ -74,7 +74,7 @@ static void check_separation(int size) {
     end = shm_layout_taken(&layout, base, owner, size - 1) + 1;
     const void *used = shm_layout_used(&layout, base, owner, 0, 0);
     cr_assert(follows(used, end) && (uintptr_t)used % PAIR == 0);
-    end = shm_layout_used(&layout, base, owner, size - 1, TRANSPORT_CHANNELS - 1) + 1;
+    end = shm_layout_used(&layout, base, owner, size - 1, TRANSPORT_CHANNELS) + 1;
     for (uint64_t message = 0; layout.mcast_bytes > 0 && message < SHM_MCAST_SLOTS; message++) {
       const void *bytes = shm_layout_mcast_bytes(&layout, base, owner, message);
       cr_assert(follows(bytes, end) && (uintptr_t)bytes % PAIR == 0);
@@ -105,6 +105,30 @@ static void check_separation(int size) {
     end = (const char *)scratch + layout.scratch_bytes;
   }
   cr_assert_leq((uintptr_t)end, layout.segment_bytes);
+}
+
+/* The FIFOs of a further channel follow each other without a gap or an overlap. */
+static void check_further(int size) {
+  shm_layout_t layout;
+  char *part = NULL;
+  const void *end = part;
+  shm_layout_compute(size, &layout);
+  for (int owner = 0; owner < size; owner++) {
+    for (int source = 0; source < size; source++) {
+      if (source == owner) continue;
+      const shm_signals_t *signals = shm_layout_further_signals(&layout, part, owner, source);
+      shm_ring_t *ring = shm_layout_further_ring(&layout, part, owner, source);
+      cr_assert(follows(signals, end) && (uintptr_t)signals % PAIR == 0);
+      cr_assert(follows(ring, signals + 1) && (uintptr_t)ring % PAIR == 0);
+      end = shm_layout_ring_bytes(&layout, 1, ring) + layout.ring_bytes[1];
+    }
+  }
+  cr_assert_leq((uintptr_t)end, layout.further_bytes);
+}
+
+Test(layout, gives_further_channels_lines_of_their_own) {
+  static const int sizes[] = {2, 3, 7, 64};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) check_further(sizes[i]);
 }
 
 Test(layout, gives_every_writer_lines_of_its_own) {

@@ -1,5 +1,6 @@
 /* Runs the kit on the transports of this build, and tests the defaults of transport_unsupported. */
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -9,6 +10,7 @@
 #include "transport/shm/get.h"
 #include "transport/shm/memory.h"
 #include "transport/shm/shm.h"
+#include "transport/wire.h"
 
 /* ---- self -----------------------------------------------------------------------------------*/
 
@@ -64,6 +66,30 @@ Test(shm, holds_the_p2p_capacity_with_many_ranks) {
   }
 }
 
+/* Where files may not grow, a further channel is refused with the limit; others still work. */
+Test(shm, refuses_further_channels_beyond_the_limit_on_files) {
+  transport_t *ends[2];
+  const struct rlimit limit = {.rlim_cur = 16 << 20, .rlim_max = 16 << 20};
+  cr_assert_eq(transport_shm_create_local(2, ends), COLL_OK);
+  cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  cr_assert_null(ends[0]->ops->port(ends[0], 1, TRANSPORT_CHANNELS_MAX - 1));
+  cr_assert_not_null(strstr(base_last_error(), "16777216 bytes"), "%s", base_last_error());
+  cr_assert_not_null(ends[0]->ops->port(ends[0], 1, TRANSPORT_CHANNELS));
+  cr_assert_eq(wire_send(ends[0], 1, TRANSPORT_CHANNELS, 1, 100), 0);
+  cr_assert_eq(wire_expect(ends[1], 0, TRANSPORT_CHANNELS, 1, 100), 0);
+  for (int i = 0; i < 2; i++) ends[i]->ops->destroy(ends[i]);
+}
+
+Test(shm, has_the_highest_channel) {
+  transport_t *ends[2];
+  int channel = TRANSPORT_CHANNELS_MAX - 1;
+  cr_assert_eq(transport_shm_create_local(2, ends), COLL_OK);
+  cr_assert_eq(wire_send(ends[1], 0, channel, 1, WIRE_BYTES_MAX), 0);
+  cr_assert_eq(wire_expect(ends[0], 1, channel, 1, WIRE_BYTES_MAX), 0);
+  cr_assert_eq(ends[0]->ops->channels(ends[0], 1), TRANSPORT_CHANNELS_MAX);
+  for (int i = 0; i < 2; i++) ends[i]->ops->destroy(ends[i]);
+}
+
 /* ---- unsupported ----------------------------------------------------------------------------*/
 
 Test(unsupported, reports_unsupported_for_operations) {
@@ -92,6 +118,7 @@ Test(unsupported, returns_nothing_elsewhere) {
   transport_port_t port = {&t};
   flight_call_t call;
   cr_assert_null(t.ops->port(&t, 0, 0));
+  cr_assert_eq(t.ops->channels(&t, 0), TRANSPORT_CHANNELS);
   cr_assert_eq(t.ops->address(&t, &t, sizeof t, &address), COLL_OK);
   cr_assert(address.segment == 0 && address.offset == 0);
   cr_assert_eq(t.ops->map(&t, 0, &address, &ptr), COLL_OK);

@@ -11,9 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Channels of a pair of ranks: more than the inner transport has from the start, for plans that
- * send over several paths at once. */
-#define PACED_CHANNELS 16
+/* Channels of a pair of ranks: for plans of 16 lanes, and the p2p channel. */
+#define PACED_CHANNELS 17
 
 /* The sender writes `sent` and the times, the receiver `taken`. */
 typedef struct paced_fifo {

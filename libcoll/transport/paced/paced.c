@@ -319,12 +319,19 @@ static coll_status_t make_port(paced_t *paced, transport_port_t *inner, int peer
 
 static transport_port_t *paced_port(transport_t *t, int peer, int channel) {
   paced_t *paced = paced_of(t);
-  if (channel >= PACED_CHANNELS) return NULL;
+  if (channel >= PACED_CHANNELS) {
+    base_fail(COLL_ERROR_UNSUPPORTED, "links are paced for %d channels only", PACED_CHANNELS);
+    return NULL;
+  }
   paced_port_t **port = &paced->ports[peer * PACED_CHANNELS + channel];
   if (*port != NULL) return &(*port)->base;
   transport_port_t *inner = paced->inner->ops->port(paced->inner, peer, channel);
   if (inner == NULL || make_port(paced, inner, peer, channel, port) != COLL_OK) return NULL;
   return &(*port)->base;
+}
+
+static int paced_channels(transport_t *t, int peer) {
+  return paced_of(t)->inner->ops->channels(paced_of(t)->inner, peer);
 }
 
 /* ---- creation -------------------------------------------------------------------------------*/
@@ -351,6 +358,7 @@ static void paced_destroy(transport_t *t) {
 static const transport_ops_t paced_ops = {
     .name = "paced",
     .port = paced_port,
+    .channels = paced_channels,
     .send = paced_send,
     .recv = paced_recv,
     .signal = paced_signal,

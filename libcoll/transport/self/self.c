@@ -47,7 +47,9 @@ static char *slot_of(const channel_t *channel, uint64_t message) {
 static transport_port_t *self_port(transport_t *t, int peer, int channel) {
   assert(peer == t->rank);
   (void)peer;
-  return channel < TRANSPORT_CHANNELS ? &self_of(t)->channels[channel].port : NULL;
+  if (channel < TRANSPORT_CHANNELS) return &self_of(t)->channels[channel].port;
+  base_fail(COLL_ERROR_UNSUPPORTED, "a rank has %d channels to itself", TRANSPORT_CHANNELS);
+  return NULL;
 }
 
 static coll_status_t self_send(transport_port_t *port, const void *data,
@@ -164,6 +166,10 @@ static bool self_aborted(transport_t *t, transport_reason_t *reason) {
   return true;
 }
 
+static int self_channels(transport_t *t, int peer) {
+  return transport_unsupported.channels(t, peer);
+}
+
 static bool self_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
   return transport_unsupported.probe_get(t, why);
 }
@@ -221,6 +227,7 @@ static void self_destroy(transport_t *t) {
 static const transport_ops_t self_ops = {
     .name = "self",
     .port = self_port,
+    .channels = self_channels,
     .send = self_send,
     .recv = self_recv,
     .peek = self_peek,

@@ -19,7 +19,9 @@ typedef struct shm_fifo {
   shm_outgoing_t out;
   shm_incoming_t in;
   shm_signals_t *signals_out, *signals_in;
-  shm_used_t *used_out, *used_in; /* set before the first message or signal of that direction */
+  /* Set to at least used_mark before the first message or signal of that direction. */
+  shm_used_t *used_out, *used_in;
+  uint8_t used_mark;
   shm_control_t *peer;
   uint64_t bit;                            /* the peer's bit in a set of ranks: 1 << peer % 64 */
   uint32_t signals_sent, signals_received; /* modulo 2^32 */
@@ -39,12 +41,17 @@ typedef struct shm_mcast_state {
   uint64_t received;
 } shm_mcast_state_t;
 
+/* A further channel that this rank uses. */
+typedef struct shm_channel {
+  shm_fifo_t *fifos; /* [size]; that of this rank is unused. NULL: the channel is not in use */
+} shm_channel_t;
+
 typedef struct shm {
   transport_t transport;
   shm_layout_t layout;
   shm_segment_t *segment;
-  shm_fifo_t *fifos;    /* [size * TRANSPORT_CHANNELS] */
-  shm_fifo_t **further; /* [size * layout.further_channels]: those in use; NULL before the first */
+  shm_fifo_t *fifos; /* [size * TRANSPORT_CHANNELS] */
+  shm_channel_t further[SHM_FURTHER_CHANNELS];
   shm_mcast_state_t *mcast;         /* [size] */
   uint64_t mcast_sent, mcast_taken; /* sent by this rank; taken by every peer, at the last check */
   shm_unseen_t *unseen;             /* [size] */
@@ -77,6 +84,26 @@ static inline shm_fifo_t *shm_fifo_at(transport_port_t *port) {
 
 /* Records that the FIFO is in use. Called before its first message or signal. */
 BASE_COLD void shm_end_mark_used(const shm_fifo_t *fifo);
+
+/* Whether the peer has sent anything on the FIFO. */
+static inline bool shm_end_is_used(const shm_fifo_t *fifo) {
+  /* acquire: the peer sets it before it sends */
+  return atomic_load_explicit(fifo->used_in, memory_order_acquire) >= fifo->used_mark;
+}
+
+/* ---- channels.c ------------------------------------------------------------------------------*/
+
+/* Sets up the FIFOs of the channels that exist from the start. */
+void shm_channels_locate(shm_t *s);
+
+/* The slots port and channels of transport_ops_t. */
+transport_port_t *shm_channels_port(transport_t *t, int peer, int channel);
+int shm_channels_count(transport_t *t, int peer);
+
+/* Acknowledges everything received. */
+void shm_channels_ack(shm_t *s);
+
+void shm_channels_free(shm_t *s);
 
 /* Called after a send or signal: wakes the peer if it sleeps. */
 BASE_INLINE void shm_end_notify(const shm_fifo_t *fifo) {

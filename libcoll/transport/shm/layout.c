@@ -31,9 +31,6 @@
   ((size_t)480 << 10) /* for 2 ranks, whose ring of 1 MiB needs the rest */
 #define MAIN_RING_BYTES_MAX ((uint32_t)1 << 20) /* a common size of L2 caches */
 #define REGION_BYTES_MAX ((size_t)2 << 20)      /* limit for growing the rings of channel 0 */
-/* Memory for further channels. None: no plan of the library has any, and files of that size exceed
- * the limits of some users (RLIMIT_FSIZE, RLIMIT_AS). */
-#define FURTHER_BYTES_MAX ((size_t)0)
 
 _Static_assert(SHM_DESCS_MIN * sizeof(shm_slot_t) % SHM_LINE_PAIR == 0 &&
                    SLOT_BYTES_MIN % SHM_LINE_PAIR == 0,
@@ -96,19 +93,11 @@ static size_t ring_offset(const shm_layout_t *layout, int channel) {
   return bytes;
 }
 
-/* Places the further channels behind the regions. */
 static void compute_further(shm_layout_t *layout) {
-  size_t size = (size_t)layout->size, pairs = size * (size - 1), channels;
-  layout->further_offset =
-      base_round_up(layout->regions_offset + size * layout->region_bytes, PAGE_BYTES);
+  size_t size = (size_t)layout->size, pairs = size * (size - 1);
   layout->further_stride =
       base_round_up(sizeof(shm_signals_t) + shm_layout_ring_stride(layout, 1), SHM_LINE_PAIR);
-  channels = TRANSPORT_CHANNELS_MAX - TRANSPORT_CHANNELS;
-  if (channels * pairs > FURTHER_BYTES_MAX / layout->further_stride) {
-    channels = FURTHER_BYTES_MAX / layout->further_stride / pairs;
-  }
-  layout->further_channels = (int)channels;
-  layout->segment_bytes = layout->further_offset + channels * pairs * layout->further_stride;
+  layout->further_bytes = pairs * layout->further_stride;
 }
 
 /* Computes all offsets from the sizes of the rings. */
@@ -118,7 +107,7 @@ static void compute_offsets(shm_layout_t *layout) {
   layout->used_offset =
       base_round_up(layout->taken_offset + size * sizeof(shm_taken_t), SHM_LINE_PAIR);
   layout->mcast_offset = base_round_up(
-      layout->used_offset + size * TRANSPORT_CHANNELS * sizeof(shm_used_t), SHM_LINE_PAIR);
+      layout->used_offset + size * (TRANSPORT_CHANNELS + 1) * sizeof(shm_used_t), SHM_LINE_PAIR);
   layout->signals_offset = layout->mcast_offset + SHM_MCAST_SLOTS * layout->mcast_bytes;
   layout->rings_offset =
       layout->signals_offset + peers * TRANSPORT_CHANNELS * sizeof(shm_signals_t);
@@ -127,7 +116,8 @@ static void compute_offsets(shm_layout_t *layout) {
   layout->region_bytes = layout->scratch_offset + layout->scratch_bytes;
   layout->regions_offset =
       base_round_up(MCAST_OFFSET + size * SHM_MCAST_SLOTS * sizeof(shm_slot_t), PAGE_BYTES);
-  compute_further(layout);
+  layout->segment_bytes =
+      base_round_up(layout->regions_offset + size * layout->region_bytes, PAGE_BYTES);
 }
 
 /* Size of a region if its P2P rings were as short as those of the other channels. The longer P2P
@@ -160,6 +150,7 @@ void shm_layout_compute(int size, shm_layout_t *layout) {
     *main_ring *= 2;
     compute_offsets(layout);
   }
+  compute_further(layout);
 }
 
 static char *region(const shm_layout_t *layout, void *base, int owner) {
@@ -180,18 +171,8 @@ shm_control_t *shm_layout_control(const shm_layout_t *layout, void *base, int ow
   return (shm_control_t *)(void *)region(layout, base, owner);
 }
 
-/* The signals of a further channel, followed by its ring. */
-static char *further(const shm_layout_t *layout, void *base, int owner, int source, int channel) {
-  size_t pair = (size_t)owner * (size_t)(layout->size - 1) + peer_index(owner, source);
-  size_t index = pair * (size_t)layout->further_channels + (size_t)(channel - TRANSPORT_CHANNELS);
-  return (char *)base + layout->further_offset + index * layout->further_stride;
-}
-
 shm_signals_t *shm_layout_signals(const shm_layout_t *layout, void *base, int owner, int source,
                                   int channel) {
-  if (channel >= TRANSPORT_CHANNELS) {
-    return (shm_signals_t *)(void *)further(layout, base, owner, source, channel);
-  }
   char *signals = region(layout, base, owner) + layout->signals_offset;
   return (shm_signals_t *)(void *)signals + peer_index(owner, source) * TRANSPORT_CHANNELS +
          channel;
@@ -199,10 +180,6 @@ shm_signals_t *shm_layout_signals(const shm_layout_t *layout, void *base, int ow
 
 shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel) {
-  if (channel >= TRANSPORT_CHANNELS) {
-    char *signals = further(layout, base, owner, source, channel);
-    return (shm_ring_t *)(void *)(signals + sizeof(shm_signals_t));
-  }
   char *rings = region(layout, base, owner) + layout->rings_offset;
   return (shm_ring_t *)(void *)(rings +
                                 peer_index(owner, source) *
@@ -228,7 +205,18 @@ shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner,
 shm_used_t *shm_layout_used(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel) {
   char *used = region(layout, base, owner) + layout->used_offset;
-  return (shm_used_t *)(void *)used + source * TRANSPORT_CHANNELS + channel;
+  return (shm_used_t *)(void *)used + source * (TRANSPORT_CHANNELS + 1) + channel;
+}
+
+/* The signals of a FIFO, followed by its ring. */
+shm_signals_t *shm_layout_further_signals(const shm_layout_t *layout, void *part, int owner,
+                                          int source) {
+  size_t pair = (size_t)owner * (size_t)(layout->size - 1) + peer_index(owner, source);
+  return (shm_signals_t *)(void *)((char *)part + pair * layout->further_stride);
+}
+
+shm_ring_t *shm_layout_further_ring(const shm_layout_t *layout, void *part, int owner, int source) {
+  return (shm_ring_t *)(void *)(shm_layout_further_signals(layout, part, owner, source) + 1);
 }
 
 void shm_layout_write_directory(const shm_layout_t *layout, void *base, uint64_t communicator) {

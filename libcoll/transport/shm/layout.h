@@ -8,8 +8,10 @@
  *              messages taken, flags of the FIFOs used by peers, payloads of its own multicast
  *              messages; then per source rank and channel a ring of signals and a ring of messages;
  *              then scratch
- *   further    per rank, source rank and further channel (TRANSPORT_CHANNELS and more) a ring of
- *              signals and a ring of messages: addresses without memory until they are used
+ *
+ * Behind it, further channels (TRANSPORT_CHANNELS and more) have a part of the segment each, per
+ * rank and source rank a ring of signals and a ring of messages. The segment grows by a part when
+ * a rank first uses the channel (channels.c).
  *
  * A rank's region holds what is sent to it alone. The multicast slots of all ranks are adjacent,
  * because small calls poll all of them and few pages need few TLB entries. Structures written by
@@ -90,9 +92,13 @@ typedef struct shm_signals {
 _Static_assert(SHM_SIGNALS >= PLAN_SIGNALS_MAX,
                "a ring must hold the signals that plans may have in flight");
 
-/* Set by a peer before it sends anything to the owner on a FIFO. A rank that leaves checks only the
+/* Set by a peer before it sends anything to the owner on a FIFO: 1, or for the further channels,
+ * which share one, the number of those up to the highest in use. A rank that leaves checks only the
  * FIFOs that were used, because reading the others would touch all their memory. */
 typedef _Atomic uint8_t shm_used_t;
+
+#define SHM_FURTHER_CHANNELS (TRANSPORT_CHANNELS_MAX - TRANSPORT_CHANNELS)
+_Static_assert(SHM_FURTHER_CHANNELS <= UINT8_MAX, "shm_used_t holds their number");
 
 typedef struct shm_desc {
   flight_call_t call;
@@ -151,10 +157,10 @@ typedef struct shm_layout {
   size_t signals_offset, rings_offset, scratch_offset; /* within a rank's region */
   size_t scratch_bytes;
   size_t region_bytes;
-  int further_channels; /* numbered from TRANSPORT_CHANNELS on; their rings are those of channel 1
-                         */
-  size_t further_offset, further_stride; /* in the segment; from one channel to the next */
-  size_t segment_bytes;
+  size_t segment_bytes; /* without further channels */
+  /* Of a further channel, whose rings are like those of channel 1: bytes from one FIFO to the next,
+   * and of all FIFOs. */
+  size_t further_stride, further_bytes;
 } shm_layout_t;
 
 void shm_layout_compute(int size, shm_layout_t *layout);
@@ -180,8 +186,7 @@ static inline size_t shm_layout_ring_stride(const shm_layout_t *layout, int chan
          layout->ring_bytes[channel] + shm_layout_hot_bytes(layout, channel);
 }
 
-/* Parts of rank `owner`'s region in the segment at `base`; `source` and `channel` name the FIFO.
- * Signals and rings also of further channels. */
+/* Parts of rank `owner`'s region in the segment at `base`; `source` and `channel` name the FIFO. */
 shm_head_t *shm_layout_head(void *base);
 shm_control_t *shm_layout_control(const shm_layout_t *layout, void *base, int owner);
 shm_signals_t *shm_layout_signals(const shm_layout_t *layout, void *base, int owner, int source,
@@ -194,8 +199,14 @@ shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, i
 shm_slot_t *shm_layout_mcast(void *base, int source, uint64_t message);
 void *shm_layout_mcast_bytes(const shm_layout_t *layout, void *base, int source, uint64_t message);
 shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner, int source);
+/* channel TRANSPORT_CHANNELS: of all further channels. */
 shm_used_t *shm_layout_used(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel);
+
+/* The same in the part of a further channel at `part`. */
+shm_signals_t *shm_layout_further_signals(const shm_layout_t *layout, void *part, int owner,
+                                          int source);
+shm_ring_t *shm_layout_further_ring(const shm_layout_t *layout, void *part, int owner, int source);
 
 void *shm_layout_scratch(const shm_layout_t *layout, void *base, int owner);
 

@@ -14,57 +14,6 @@
 #include "base/memory.h"
 #include "transport/shm/end.h"
 
-BASE_COLD void shm_end_mark_used(const shm_fifo_t *fifo) {
-  atomic_store_explicit(fifo->used_out, 1, memory_order_relaxed);
-}
-
-/* Sets up a FIFO. Rings of further channels are like those of channel 1, and share its flags. */
-static void locate_fifo(shm_t *s, int peer, int channel, shm_fifo_t *fifo) {
-  const shm_layout_t *layout = &s->layout;
-  void *base = s->segment->base;
-  int rank = s->transport.rank, like = channel < TRANSPORT_CHANNELS ? channel : 1;
-  fifo->port.transport = &s->transport;
-  shm_outgoing_init(&fifo->out, layout, like, shm_layout_ring(layout, base, peer, rank, channel));
-  shm_incoming_init(&fifo->in, layout, like, shm_layout_ring(layout, base, rank, peer, channel));
-  fifo->signals_out = shm_layout_signals(layout, base, peer, rank, channel);
-  fifo->signals_in = shm_layout_signals(layout, base, rank, peer, channel);
-  fifo->signals_full_at = SHM_SIGNALS;
-  fifo->used_out = shm_layout_used(layout, base, peer, rank, like);
-  fifo->used_in = shm_layout_used(layout, base, rank, peer, like);
-  fifo->peer = shm_layout_control(layout, base, peer);
-  fifo->bit = UINT64_C(1) << peer % 64;
-}
-
-/* The port of a further channel, which is made here; NULL: it cannot be. */
-BASE_COLD static transport_port_t *further_port(shm_t *s, int peer, int channel) {
-  int channels = s->layout.further_channels, index = channel - TRANSPORT_CHANNELS;
-  shm_fifo_t *fifo = NULL;
-  if (index >= channels) return NULL;
-  if (s->further == NULL && base_alloc((size_t)(s->transport.size * channels), sizeof(shm_fifo_t *),
-                                       "channels", (void **)&s->further) != COLL_OK) {
-    return NULL;
-  }
-  shm_fifo_t **slot = &s->further[peer * channels + index];
-  if (*slot == NULL) {
-    if (base_alloc(1, sizeof *fifo, "a channel", (void **)&fifo) != COLL_OK) return NULL;
-    locate_fifo(s, peer, channel, fifo);
-    *slot = fifo;
-  }
-  return &(*slot)->port;
-}
-
-static void free_further(shm_t *s) {
-  size_t count = (size_t)s->transport.size * (size_t)s->layout.further_channels;
-  for (size_t i = 0; s->further != NULL && i < count; i++) free(s->further[i]);
-  free(s->further);
-}
-
-static transport_port_t *shm_port(transport_t *t, int peer, int channel) {
-  assert(peer != t->rank);
-  if (channel >= TRANSPORT_CHANNELS) return further_port(shm_end_of(t), peer, channel);
-  return &shm_end_fifo(shm_end_of(t), peer, channel)->port;
-}
-
 BASE_APART static coll_status_t send_long(shm_fifo_t *fifo, const void *data,
                                           const transport_head_t *head, bool *done) {
   assert(head->bytes <= fifo->port.transport->slot_bytes);
@@ -325,14 +274,15 @@ static void shm_destroy(transport_t *t) {
   free(s->pids);
   free(s->unseen);
   free(s->mcast);
-  free_further(s);
+  shm_channels_free(s);
   free(s->fifos);
   free(s);
 }
 
 static const transport_ops_t shm_ops = {
     .name = "shm",
-    .port = shm_port,
+    .port = shm_channels_port,
+    .channels = shm_channels_count,
     .send = shm_send,
     .recv = shm_recv,
     .peek = shm_peek,
@@ -364,8 +314,8 @@ static const transport_ops_t shm_ops = {
     .destroy = shm_destroy,
 };
 
-/* Sets up the FIFOs once the segment is mapped. */
-static void locate_fifos(shm_t *s) {
+/* Finds this rank's parts of the segment once it is mapped. */
+static void locate_parts(shm_t *s) {
   const shm_layout_t *layout = &s->layout;
   void *base = s->segment->base;
   int rank = s->transport.rank;
@@ -379,10 +329,8 @@ static void locate_fifos(shm_t *s) {
     s->mcast[peer] = (shm_mcast_state_t){.taken = shm_layout_taken(layout, base, rank, peer),
                                          .taken_by = shm_layout_taken(layout, base, peer, rank),
                                          .control = shm_layout_control(layout, base, peer)};
-    for (int channel = 0; peer != rank && channel < TRANSPORT_CHANNELS; channel++) {
-      locate_fifo(s, peer, channel, shm_end_fifo(s, peer, channel));
-    }
   }
+  shm_channels_locate(s);
 }
 
 static coll_status_t create_end(int rank, int size, shm_t **end) {
@@ -470,7 +418,7 @@ coll_status_t transport_shm_create(shm_mesh_t *mesh, bool one_process, uint64_t 
     shm_destroy(&s->transport);
     return status;
   }
-  locate_fifos(s);
+  locate_parts(s);
   *t = &s->transport;
   return COLL_OK;
 }
@@ -489,7 +437,7 @@ coll_status_t transport_shm_create_local(int size, transport_t *ends[]) {
     s->one_process = true;
     s->segment = segment;
     shm_segment_retain(segment);
-    locate_fifos(s);
+    locate_parts(s);
     ends[created] = &s->transport;
   }
   while (status != COLL_OK && created > 0) shm_destroy(ends[--created]);

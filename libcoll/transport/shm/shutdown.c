@@ -4,8 +4,7 @@
 bool shm_shutdown_pending_in(transport_port_t *port, flight_call_t *call) {
   const shm_fifo_t *fifo = shm_fifo_at(port);
   transport_head_t head;
-  /* acquire: the peer sets it before it sends */
-  if (atomic_load_explicit(fifo->used_in, memory_order_acquire) == 0) return false;
+  if (!shm_end_is_used(fifo)) return false;
   const shm_signal_t *signal = shm_signals_next(fifo);
   bool message = shm_incoming_poll(&fifo->in, &head) != NULL;
   if (message) *call = head.call;
@@ -55,29 +54,9 @@ bool shm_shutdown_aborted(transport_t *t, transport_reason_t *reason) {
   return true;
 }
 
-static void ack_further(shm_t *s) {
-  size_t count = (size_t)s->transport.size * (size_t)s->layout.further_channels;
-  for (size_t i = 0; s->further != NULL && i < count; i++) {
-    if (s->further[i] != NULL && s->further[i]->in.received > 0) {
-      shm_incoming_ack(&s->further[i]->in);
-    }
-  }
-}
-
-/* Acknowledges everything taken, so that senders know which messages were not. */
-static void ack_all(shm_t *s) {
-  ack_further(s);
-  for (int peer = 0; peer < s->transport.size; peer++) {
-    for (int channel = 0; peer != s->transport.rank && channel < TRANSPORT_CHANNELS; channel++) {
-      shm_fifo_t *fifo = shm_end_fifo(s, peer, channel);
-      if (fifo->in.received > 0) shm_incoming_ack(&fifo->in);
-    }
-  }
-}
-
 void shm_shutdown(shm_t *s) {
   transport_t *t = &s->transport;
-  ack_all(s);
+  shm_channels_ack(s); /* so that senders know which messages were not taken */
   /* release: a rank that sees `left` sees what this rank has sent and acknowledged */
   atomic_store_explicit(&shm_end_control(s, t->rank)->left, 1, memory_order_release);
   for (int peer = 0; peer < t->size; peer++) {
