@@ -1,28 +1,22 @@
-/*
- * The file is read as a whole. It is written under a temporary name and renamed, so that concurrent
- * readers see all of it or nothing. If two processes save at the same time, one may undo the
- * other's addition, which is then measured again.
- */
+/* The file is read as a whole and replaced as a whole. If two processes save at the same time, one
+ * may undo the other's addition, which is then measured again. */
 #include "topo/cost_cache.h"
 
 #include <coll.h>
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cache_file.h"
 #include "base/processor.h"
 #include "base/text.h"
 
 #define FORMAT 10
 #define NAME_BYTES 32
 #define KEY_BYTES 512
-#define PATH_BYTES 1024
 #define FILE_BYTES (KEY_BYTES + TOPO_COST_CACHE_MAX * (NAME_BYTES + 24))
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -47,29 +41,11 @@ static void write_key(const char *variant, char key[KEY_BYTES]) {
            sysconf(_SC_LEVEL2_CACHE_SIZE), sysconf(_SC_LEVEL3_CACHE_SIZE), variant);
 }
 
-/* The user's cache folder; created if it is missing. */
-static bool find_folder(char path[PATH_BYTES]) {
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  int length;
-  if (cache != NULL && cache[0] == '/') {
-    length = snprintf(path, PATH_BYTES, "%s", cache);
-  } else if (home != NULL && home[0] == '/') {
-    length = snprintf(path, PATH_BYTES, "%s/.cache", home);
-  } else {
-    return false;
-  }
-  if (length + 64 >= PATH_BYTES) return false;
-  mkdir(path, 0700);
-  snprintf(path + length, (size_t)(PATH_BYTES - length), "/libcoll");
-  return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
-static bool find_file(const char *key, char path[PATH_BYTES]) {
-  if (!find_folder(path)) return false;
-  size_t length = strlen(path);
-  snprintf(path + length, PATH_BYTES - length, "/machine-%016" PRIx64,
+static bool find_file(const char *key, char path[BASE_CACHE_PATH_BYTES]) {
+  char name[32];
+  snprintf(name, sizeof name, "machine-%016" PRIx64,
            base_text_hash(BASE_TEXT_HASH_OF_NOTHING, key));
-  return true;
+  return base_cache_file(name, path);
 }
 
 /* ---- entries --------------------------------------------------------------------------------*/
@@ -80,7 +56,7 @@ typedef struct entry {
 } entry_t;
 
 typedef struct cache {
-  char key[KEY_BYTES], path[PATH_BYTES];
+  char key[KEY_BYTES], path[BASE_CACHE_PATH_BYTES];
   bool has_path;
   entry_t entries[TOPO_COST_CACHE_MAX];
   size_t count;
@@ -143,17 +119,13 @@ bool topo_cost_cache_load(const char *variant, const char *const names[], size_t
 }
 
 static void write_file(const cache_t *cache) {
-  char aside[PATH_BYTES + 32], text[FILE_BYTES];
+  char text[FILE_BYTES];
   size_t length = (size_t)snprintf(text, sizeof text, "%s", cache->key);
   for (size_t i = 0; i < cache->count; i++) {
     length += (size_t)snprintf(text + length, sizeof text - length, "%s %" PRId64 "\n",
                                cache->entries[i].name, cache->entries[i].value);
   }
-  snprintf(aside, sizeof aside, "%s.%ld", cache->path, (long)getpid());
-  int file = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0) return;
-  bool written = write(file, text, length) == (ssize_t)length;
-  if (close(file) != 0 || !written || rename(aside, cache->path) != 0) unlink(aside);
+  base_cache_write(cache->path, text, length);
 }
 
 void topo_cost_cache_save(const char *variant, const char *const names[], size_t count,

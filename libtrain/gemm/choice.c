@@ -9,18 +9,16 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cache_file.h"
 #include "base/processor.h"
 #include "base/text.h"
 
 #define FORMAT 1 /* of the file, and version of what is measured */
-#define PATH_BYTES 1024
 #define LINE_BYTES 512
 
 /* Optimized and other builds measure different rates. */
@@ -34,41 +32,22 @@
 
 typedef struct choice_file {
   char key[LINE_BYTES]; /* the first line */
-  char path[PATH_BYTES];
+  char path[BASE_CACHE_PATH_BYTES];
 } choice_file_t;
 
-/* The user's cache folder; created if it is missing. */
-static bool find_folder(char path[PATH_BYTES]) {
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  int length;
-  if (cache != NULL && cache[0] == '/') {
-    length = snprintf(path, PATH_BYTES, "%s", cache);
-  } else if (home != NULL && home[0] == '/') {
-    length = snprintf(path, PATH_BYTES, "%s/.cache", home);
-  } else {
-    return false;
-  }
-  if (length + 64 >= PATH_BYTES) return false;
-  mkdir(path, 0700);
-  snprintf(path + length, (size_t)(PATH_BYTES - length), "/libcoll");
-  return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
 static bool find_file(const char *variant, choice_file_t *file) {
-  char processor[128];
+  char processor[128], name[32];
   base_processor_name(processor, sizeof processor);
   snprintf(file->key, sizeof file->key, "products %d, %s build, %s, %.250s\n", FORMAT, BUILD,
            processor, variant);
-  if (!find_folder(file->path)) return false;
-  size_t length = strlen(file->path);
-  snprintf(file->path + length, PATH_BYTES - length, "/gemm-%016" PRIx64,
+  snprintf(name, sizeof name, "gemm-%016" PRIx64,
            base_text_hash(BASE_TEXT_HASH_OF_NOTHING, file->key));
-  return true;
+  return base_cache_file(name, file->path);
 }
 
 /* Waits for the lock, which closing the descriptor releases. -1 if the folder is not writable. */
 static int lock(const choice_file_t *file) {
-  char path[PATH_BYTES + 8];
+  char path[BASE_CACHE_PATH_BYTES + 8];
   snprintf(path, sizeof path, "%s.lock", file->path);
   int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (descriptor < 0) return -1;
@@ -124,7 +103,7 @@ static void copy_lines(const choice_file_t *file, FILE *to) {
 
 /* If it cannot be written, the choice is measured again in the next run. */
 static void add(const choice_file_t *file, const char *question, const train_choice_t *choice) {
-  char aside[PATH_BYTES + 8];
+  char aside[BASE_CACHE_PATH_BYTES + 8];
   snprintf(aside, sizeof aside, "%s.new", file->path);
   FILE *stream = fopen(aside, "we");
   if (stream == NULL) return;
