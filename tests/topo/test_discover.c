@@ -1,12 +1,15 @@
 /* What sysfs and NVML add to hwloc's graph of the sample machine; and this machine's graph. */
 #include <criterion/criterion.h>
+#include <ftw.h>
 #include <hwloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/topo/tree.h"
 #include "topo/check.h"
 #include "topo/discover.h"
+#include "topo/discover_cache.h"
 #include "topo/hwloc_graph.h"
 
 static char root[TREE_BYTES];
@@ -97,4 +100,36 @@ Test(discover, this_machine_has_a_graph) {
   cr_assert_eq(topo_graph_check(graph, NULL), COLL_OK, "%s", base_last_error());
   cr_assert(topo_graph_count(graph, TOPO_CORE) > 0);
   topo_graph_free(graph);
+}
+
+static int cut_off(const char *path, const struct stat *status, int kind, struct FTW *info) {
+  (void)info;
+  return kind == FTW_F ? truncate(path, status->st_size / 2) : 0;
+}
+
+/* Cuts off what is in the cache folder. */
+static void damage_files(void) {
+  cr_assert_eq(nftw(root, cut_off, 8, FTW_PHYS), 0);
+}
+
+Test(discover, the_graph_is_cached_until_the_file_is_damaged) {
+  topo_graph_t *graph, *again;
+  bool was_cached;
+  char text[TOPO_SUMMARY_BYTES], summary[TOPO_SUMMARY_BYTES];
+  tree_make(root);
+  setenv("XDG_CACHE_HOME", root, 1);
+  cr_assert_eq(topo_discover_cached(&graph, &was_cached), COLL_OK, "%s", base_last_error());
+  cr_assert_not(was_cached);
+  cr_assert_eq(topo_discover_cached(&again, &was_cached), COLL_OK);
+  cr_assert(was_cached);
+  cr_assert_str_eq(topo_graph_summary(again, text), topo_graph_summary(graph, summary));
+  cr_assert(strncmp(text, "1 host, ", 8) == 0, "%s", text);
+  topo_graph_free(again);
+  damage_files();
+  cr_assert_eq(topo_discover_cached(&again, &was_cached), COLL_OK);
+  cr_assert_not(was_cached);
+  cr_assert_eq(again->node_count, graph->node_count);
+  topo_graph_free(again);
+  topo_graph_free(graph);
+  tree_remove(root);
 }
