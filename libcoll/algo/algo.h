@@ -29,6 +29,9 @@ typedef struct algo {
    * are known to the layout: the lanes of a rank share a core. */
   bool two_way;
 
+  /* It is a ring, or several, in the orders of the layout's rings (topo/rings.h). */
+  bool over_rings;
+
   /* Composed of one-dimensional algorithms (compose.h); outline and build are NULL. NULL: it is
    * one-dimensional. */
   const algo_composition_t *composition;
@@ -55,8 +58,9 @@ static inline bool algo_has_root(const algo_t *algo) {
 plan_order_t algo_order(const algo_t *algo, int size);
 
 /* Whether the algorithm is of use where the shape's ranks are. All work everywhere; but among ranks
- * of one host, composed ones only add steps. The costs (tune/machine.h) do not know links yet, so
- * two-way algorithms are not chosen. */
+ * of one host, composed ones only add steps, and without rings of the layout, algorithms over rings
+ * are a ring. The costs (tune/machine.h) do not know links yet, so two-way algorithms are not
+ * chosen. */
 bool algo_suits(const algo_t *algo, const plan_shape_t *shape);
 
 /* *legal: its plans access no memory outside of a rank's mapping domain. Signals may go to all

@@ -32,7 +32,8 @@ static void allreduce_build(plan_emitter_t *e) {
     algo_ring_allreduce(e, &(algo_ring_t){.lane = lane,
                                           .direction = directions[lane],
                                           .first = lane * e->plan->shape.size,
-                                          .stride = 1});
+                                          .stride = 1,
+                                          .position = e->rank});
   }
 }
 
@@ -48,8 +49,12 @@ const algo_t algo_allreduce_biring = {
 /* ---- reduce-scatter and allgather ------------------------------------------------------------
  * p - 1 rounds of two messages, each half a block. */
 
-static algo_ring_t half_blocks(int lane) {
-  return (algo_ring_t){.lane = lane, .direction = directions[lane], .first = lane, .stride = LANES};
+static algo_ring_t half_blocks(const plan_emitter_t *e, int lane) {
+  return (algo_ring_t){.lane = lane,
+                       .direction = directions[lane],
+                       .first = lane,
+                       .stride = LANES,
+                       .position = e->rank};
 }
 
 static void reduce_scatter_outline(plan_t *plan) {
@@ -58,7 +63,7 @@ static void reduce_scatter_outline(plan_t *plan) {
 
 static void reduce_scatter_build(plan_emitter_t *e) {
   for (int lane = 0; lane < LANES; lane++) {
-    algo_ring_t ring = half_blocks(lane);
+    algo_ring_t ring = half_blocks(e, lane);
     algo_ring_reduce_scatter(e, &ring);
   }
 }
@@ -78,7 +83,7 @@ static void halves_outline(plan_t *plan) {
 
 static void allgather_build(plan_emitter_t *e) {
   for (int lane = 0; lane < LANES; lane++) {
-    algo_ring_t ring = half_blocks(lane);
+    algo_ring_t ring = half_blocks(e, lane);
     algo_ring_allgather(e, &ring);
   }
 }
@@ -97,14 +102,9 @@ const algo_t algo_allgather_biring = {
  * ranks work on different passes at the same time. */
 
 static void broadcast_build(plan_emitter_t *e) {
-  int32_t size = e->plan->shape.size;
   for (int lane = 0; lane < LANES; lane++) {
-    int32_t direction = directions[lane];
-    int32_t position = algo_mod(direction * (e->rank - e->plan->shape.root), size);
-    plan_span_t held = algo_own(e, position == 0 ? PLAN_INPUT : PLAN_OUTPUT, lane, 1);
-    if (position > 0) plan_emit_recv(e, lane, algo_mod(e->rank - direction, size), held);
-    if (position < size - 1) plan_emit_send(e, lane, algo_mod(e->rank + direction, size), held);
-    if (position == 0) plan_emit_input_to_output(e, lane, lane, lane, 1);
+    algo_ring_t ring = half_blocks(e, lane);
+    algo_ring_broadcast(e, &ring);
   }
 }
 

@@ -83,18 +83,24 @@ int32_t algo_tree_distance(int32_t position, int32_t size); /* to the farthest c
 int32_t algo_tree_widest(int32_t size);                     /* longest subtree below the root */
 
 /* ---- rings (ring.c) --------------------------------------------------------------------------
- * The part of a lane in an algorithm of one or two rings. Its chunk c, of p, is chunk
- * first + stride * c of the p chunks or blocks; of a single block, chunk `first`. */
+ * The part of a lane in an algorithm of one or more rings. The chunk of rank r, of p, is chunk
+ * first + stride * r of the p chunks or blocks; of a single block, chunk `first`. */
 
 typedef struct algo_ring {
   int lane;
-  int32_t direction;     /* messages go to the rank + direction: 1 or -1 */
+  int32_t direction;     /* messages go to the next rank of the order, or to the one before: 1 or
+                            -1 */
   int32_t first, stride; /* stride: 1, or the plan's parts */
+  const int32_t *order;  /* [size]: the ranks in the order of the ring; NULL: by number */
+  int32_t position;      /* of this rank in the order */
 } algo_ring_t;
 
 void algo_ring_allreduce(plan_emitter_t *e, const algo_ring_t *ring);
 void algo_ring_reduce_scatter(plan_emitter_t *e, const algo_ring_t *ring);
 void algo_ring_allgather(plan_emitter_t *e, const algo_ring_t *ring);
+
+/* A chain around the ring that ends before the root, of chunk `first` of a broadcast. */
+void algo_ring_broadcast(plan_emitter_t *e, const algo_ring_t *ring);
 
 /* ---- recursive halving and doubling (halving.c) ----------------------------------------------
  * Among the ranks base..base+size-1, size a power of two, over the chunks of OUTPUT. */

@@ -73,6 +73,10 @@ extern const algo_t algo_allreduce_oneshot, algo_allreduce_twophase_push,
     algo_broadcast_mapped_shares, algo_gather_mapped, algo_gather_mapped_pull,
     algo_reduce_mapped_pull, algo_scatter_mapped, algo_alltoall_mapped;
 
+/* multiring.c */
+extern const algo_t algo_allreduce_multiring, algo_reduce_scatter_multiring,
+    algo_allgather_multiring, algo_broadcast_multiring;
+
 /* pairwise.c */
 extern const algo_t algo_alltoall_pairwise, algo_alltoallv_pairwise;
 

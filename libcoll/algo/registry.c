@@ -14,6 +14,7 @@
 static const algo_t *const algos[] = {
     &algo_allreduce_ring,
     &algo_allreduce_biring,
+    &algo_allreduce_multiring,
     &algo_allreduce_butterfly,
     &algo_allreduce_allpairs,
     &algo_allreduce_direct,
@@ -54,6 +55,7 @@ static const algo_t *const algos[] = {
     &algo_reduce_mesh2d,
     &algo_reduce_scatter_ring,
     &algo_reduce_scatter_biring,
+    &algo_reduce_scatter_multiring,
     &algo_reduce_scatter_halving,
     &algo_reduce_scatter_circulant,
     &algo_reduce_scatter_bine,
@@ -68,6 +70,7 @@ static const algo_t *const algos[] = {
     &algo_reduce_scatter_mesh2d,
     &algo_allgather_ring,
     &algo_allgather_biring,
+    &algo_allgather_multiring,
     &algo_allgather_doubling,
     &algo_allgather_circulant,
     &algo_allgather_bine,
@@ -84,6 +87,7 @@ static const algo_t *const algos[] = {
     &algo_broadcast_binomial,
     &algo_broadcast_chain,
     &algo_broadcast_biring,
+    &algo_broadcast_multiring,
     &algo_broadcast_bine,
     &algo_broadcast_double_tree,
     &algo_broadcast_line,
@@ -160,6 +164,7 @@ plan_order_t algo_order(const algo_t *algo, int size) {
 bool algo_suits(const algo_t *algo, const plan_shape_t *shape) {
   const topo_layout_t *layout = shape->layout;
   if (algo->two_way && (layout == NULL || layout->fabric == NULL)) return false;
+  if (algo->over_rings) return layout != NULL && layout->rings != NULL;
   if (algo->composition == NULL) return true;
   if (layout == NULL) return false;
   return layout->dims > 1 || (layout->levels > 0 && layout->level[layout->levels - 1].groups > 1);

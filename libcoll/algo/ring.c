@@ -11,21 +11,27 @@ static const char chan_2007[] =
     "experience, 2007";
 
 /* A ring of one lane over every stride-th chunk, or over a run of chunks (algo_ring_t in common.h).
- * Chunk c of the ring, modulo p. */
-static int32_t chunk_of(const plan_emitter_t *e, const algo_ring_t *ring, int32_t c) {
-  return ring->first + ring->stride * algo_mod(c, e->plan->shape.size);
+ * The rank at a position, modulo p. */
+static int32_t rank_at(const plan_emitter_t *e, const algo_ring_t *ring, int32_t position) {
+  int32_t within = algo_mod(position, e->plan->shape.size);
+  return ring->order != NULL ? ring->order[within] : within;
+}
+
+/* The chunk of the rank at a position. */
+static int32_t chunk_of(const plan_emitter_t *e, const algo_ring_t *ring, int32_t position) {
+  return ring->first + ring->stride * rank_at(e, ring, position);
 }
 
 static int32_t next_rank(const plan_emitter_t *e, const algo_ring_t *ring) {
-  return algo_mod(e->rank + ring->direction, e->plan->shape.size);
+  return rank_at(e, ring, ring->position + ring->direction);
 }
 
 static int32_t previous_rank(const plan_emitter_t *e, const algo_ring_t *ring) {
-  return algo_mod(e->rank - ring->direction, e->plan->shape.size);
+  return rank_at(e, ring, ring->position - ring->direction);
 }
 
-/* p - 1 rounds. Rank r sends chunk `own` of OUTPUT first, then in each round the chunk it received
- * last. */
+/* p - 1 rounds. Each rank sends the chunk of position `own` of OUTPUT first, then in each round the
+ * chunk it received last. */
 static void allgather_rounds(plan_emitter_t *e, const algo_ring_t *ring, int32_t own) {
   for (int32_t round = 0; round < e->plan->shape.size - 1; round++) {
     int32_t out = chunk_of(e, ring, own - ring->direction * round);
@@ -35,7 +41,9 @@ static void allgather_rounds(plan_emitter_t *e, const algo_ring_t *ring, int32_t
   }
 }
 
-static const algo_ring_t single = {.direction = 1, .stride = 1};
+static algo_ring_t single(const plan_emitter_t *e) {
+  return (algo_ring_t){.direction = 1, .stride = 1, .position = e->rank};
+}
 
 /* ---- allreduce -------------------------------------------------------------------------------
  * Patarasuk & Yuan 2009. 2(p-1) rounds of one chunk, 1/p of the vector: the volume 2n(p-1)/p per
@@ -49,19 +57,20 @@ static void allreduce_outline(plan_t *plan) {
 
 void algo_ring_allreduce(plan_emitter_t *e, const algo_ring_t *ring) {
   for (int32_t round = 0; round < e->plan->shape.size - 1; round++) {
-    int32_t out = chunk_of(e, ring, e->rank - ring->direction * round);
-    int32_t in = chunk_of(e, ring, e->rank - ring->direction * (round + 1));
+    int32_t out = chunk_of(e, ring, ring->position - ring->direction * round);
+    int32_t in = chunk_of(e, ring, ring->position - ring->direction * (round + 1));
     plan_span_t sources[2] = {plan_scratch(e, in, 1), plan_input(e, in, 1)};
     plan_emit_send(e, ring->lane, next_rank(e, ring),
                    algo_own(e, round == 0 ? PLAN_INPUT : PLAN_OUTPUT, out, 1));
     plan_emit_recv(e, ring->lane, previous_rank(e, ring), sources[0]);
     plan_emit_reduce(e, ring->lane, plan_output(e, in, 1), sources, 2);
   }
-  allgather_rounds(e, ring, e->rank + ring->direction);
+  allgather_rounds(e, ring, ring->position + ring->direction);
 }
 
 static void allreduce_build(plan_emitter_t *e) {
-  algo_ring_allreduce(e, &single);
+  algo_ring_t ring = single(e);
+  algo_ring_allreduce(e, &ring);
 }
 
 const algo_t algo_allreduce_ring = {
@@ -87,8 +96,8 @@ void algo_ring_reduce_scatter(plan_emitter_t *e, const algo_ring_t *ring) {
   plan_span_t in_transit = plan_scratch(e, ring->first, 1);
   for (int32_t round = 0; round < e->plan->shape.size - 1; round++) {
     bool is_last = round == e->plan->shape.size - 2;
-    int32_t out = chunk_of(e, ring, e->rank - ring->direction * (round + 1));
-    int32_t in = chunk_of(e, ring, e->rank - ring->direction * (round + 2));
+    int32_t out = chunk_of(e, ring, ring->position - ring->direction * (round + 1));
+    int32_t in = chunk_of(e, ring, ring->position - ring->direction * (round + 2));
     plan_span_t sources[2] = {in_transit, plan_input(e, in, 1)};
     plan_emit_send(e, ring->lane, next_rank(e, ring),
                    round == 0 ? plan_input(e, out, 1) : in_transit);
@@ -99,7 +108,8 @@ void algo_ring_reduce_scatter(plan_emitter_t *e, const algo_ring_t *ring) {
 }
 
 static void reduce_scatter_build(plan_emitter_t *e) {
-  algo_ring_reduce_scatter(e, &single);
+  algo_ring_t ring = single(e);
+  algo_ring_reduce_scatter(e, &ring);
 }
 
 const algo_t algo_reduce_scatter_ring = {
@@ -118,12 +128,13 @@ static void allgather_outline(plan_t *plan) {
 }
 
 void algo_ring_allgather(plan_emitter_t *e, const algo_ring_t *ring) {
-  plan_emit_input_to_output(e, ring->lane, chunk_of(e, ring, e->rank), ring->first, 1);
-  allgather_rounds(e, ring, e->rank);
+  plan_emit_input_to_output(e, ring->lane, chunk_of(e, ring, ring->position), ring->first, 1);
+  allgather_rounds(e, ring, ring->position);
 }
 
 static void allgather_build(plan_emitter_t *e) {
-  algo_ring_allgather(e, &single);
+  algo_ring_t ring = single(e);
+  algo_ring_allgather(e, &ring);
 }
 
 const algo_t algo_allgather_ring = {
@@ -133,3 +144,16 @@ const algo_t algo_allgather_ring = {
     .outline = allgather_outline,
     .build = allgather_build,
 };
+
+/* ---- broadcast -------------------------------------------------------------------------------
+ * p - 1 rounds; ranks work on different passes at the same time. */
+
+void algo_ring_broadcast(plan_emitter_t *e, const algo_ring_t *ring) {
+  int32_t size = e->plan->shape.size, root = ring->position;
+  while (rank_at(e, ring, root) != e->plan->shape.root) root--;
+  int32_t behind = algo_mod(ring->direction * (ring->position - root), size);
+  plan_span_t held = algo_own(e, behind == 0 ? PLAN_INPUT : PLAN_OUTPUT, ring->first, 1);
+  if (behind > 0) plan_emit_recv(e, ring->lane, previous_rank(e, ring), held);
+  if (behind < size - 1) plan_emit_send(e, ring->lane, next_rank(e, ring), held);
+  if (behind == 0) plan_emit_input_to_output(e, ring->lane, ring->first, ring->first, 1);
+}

@@ -11,6 +11,8 @@
 
 #include "base/names.h"
 #include "plans.h"
+#include "tests/topo/layouts.h"
+#include "topo/rings.h"
 #include "verify/verify.h"
 
 /* Under a sanitizer, small layouts are enough: it looks for errors in builders and verifier. */
@@ -203,6 +205,32 @@ static void all_algorithms(void) {
   }
 }
 
+/* Where there are rings over disjoint paths. */
+static void over_rings(void) {
+  static const struct {
+    const char *kind, *fabric;
+    int32_t hosts, ranks, rings;
+  } samples[] = {{"dgx-h100", "rail", 2, 16, 8},    {"dgx-h100", "rail", 3, 24, 8},
+                 {"dgx-h100", "rail", 4, 32, 8},    {"dgx-h100", "rail", 8, 64, 8},
+                 {"dgx-h100", "rail", 3, 20, 6},    {"mi300x", "", 1, 8, 7},
+                 {"mi300x", "rail", 2, 16, 8},      {"laptop", "torus:4x4", 16, 16, 4},
+                 {"laptop", "torus:3x5", 15, 15, 4}};
+  for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++) {
+    const algo_t *algo;
+    if (samples[i].ranks > RANKS_MAX) continue;
+    topo_layout_t *layout =
+        test_layout_of(samples[i].kind, samples[i].hosts, samples[i].fabric, samples[i].ranks);
+    cr_assert_eq(layout->rings->count, samples[i].rings);
+    for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
+      for (int a = 0; (algo = algo_at((coll_collective_t)c, a)) != NULL; a++) {
+        if (algo->over_rings) prove_roots(algo, layout, samples[i].kind, 32);
+      }
+    }
+    layouts_seen++;
+    topo_layout_free(layout);
+  }
+}
+
 static const struct {
   const char *name;
   void (*prove)(void);
@@ -216,6 +244,7 @@ static const struct {
     {"dealt hosts", dealt_hosts},
     {"nested", nested},
     {"all algorithms", all_algorithms},
+    {"over rings", over_rings},
 };
 
 enum { FAMILIES = sizeof families / sizeof families[0] };
