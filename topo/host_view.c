@@ -7,6 +7,8 @@
 
 #include "base/memory.h"
 
+#define PCIE_MAX_GBS 122.0 /* 16 lanes of 64 GT/s, less encoding */
+
 enum { BUSES = 255 }; /* of a PCI domain; bus 0 is not used */
 
 static coll_status_t find_host(const topo_graph_t *graph, const char *name, const char *format,
@@ -151,6 +153,18 @@ bool topo_host_view_is_root_device(const topo_host_view_t *view, int32_t node) {
   bool is_device = kind == TOPO_PCI_SWITCH || kind == TOPO_GPU || kind == TOPO_NIC;
   return is_device && view->nodes[node].is_inside &&
          nodes[nodes[node].parent].kind != TOPO_PCI_SWITCH;
+}
+
+double topo_host_view_uplink_gbs(const topo_host_view_t *view, int32_t node) {
+  int32_t uplink = view->nodes[node].uplink;
+  if (uplink == TOPO_NONE) return 0;
+  return view->graph->links[uplink].count * view->graph->links[uplink].gigabytes_per_s;
+}
+
+bool topo_host_view_is_root_complex(const topo_host_view_t *view, int32_t node) {
+  return view->graph->nodes[node].kind == TOPO_PCI_SWITCH &&
+         topo_host_view_is_root_device(view, node) &&
+         topo_host_view_uplink_gbs(view, node) > PCIE_MAX_GBS;
 }
 
 int32_t topo_link_other(const topo_link_t *link, int32_t node) {

@@ -41,6 +41,12 @@ void topo_host_view_free(topo_host_view_t *view);
 /* Whether the node is a PCI switch, GPU or NIC that no PCI switch contains. */
 bool topo_host_view_is_root_device(const topo_host_view_t *view, int32_t node);
 
+/* Whether a PCI switch is linked to the processors, and faster than PCIe 6.0 x16 can be. */
+bool topo_host_view_is_root_complex(const topo_host_view_t *view, int32_t node);
+
+/* GB/s per direction of the link of PCIe or memory with the parent; 0: there is none. */
+double topo_host_view_uplink_gbs(const topo_host_view_t *view, int32_t node);
+
 /* The end of the link that is not the node; TOPO_NONE if the link is not the node's. */
 int32_t topo_link_other(const topo_link_t *link, int32_t node);
 

@@ -213,13 +213,19 @@ static coll_status_t write_device(writer_t *w, int32_t node, int indent) {
     write_nic(w, node, indent);
     return COLL_OK;
   }
-  write_pci(w, node, indent, "0x060400");
-  fputs(">\n", w->out);
+  bool is_root_complex = topo_host_view_is_root_complex(&w->view, node);
+  if (is_root_complex) {
+    w->written[w->view.nodes[node].uplink] = true;
+    indent -= 2;
+  } else {
+    write_pci(w, node, indent, "0x060400");
+    fputs(">\n", w->out);
+  }
   for (int32_t child = w->view.nodes[node].first_child; child != TOPO_NONE;) {
     COLL_TRY(write_device(w, child, indent + 2));
     child = w->view.nodes[child].next_sibling;
   }
-  fprintf(w->out, "%*s</pci>\n", indent, "");
+  if (!is_root_complex) fprintf(w->out, "%*s</pci>\n", indent, "");
   return COLL_OK;
 }
 

@@ -106,6 +106,36 @@ head -c 3000 dgx4.json >cut.json
 run 1 check cut.json && grep -q 'cut.json:[0-9]*: the file ends in the middle' err
 ok "a cut-off file is rejected"
 
+# Bytes of a conversion and back are the same from the second time on; without switches beyond the
+# NICs nothing is lost.
+for made in 'dgx-a100 nccl' 'dgx-h100 nccl' 'gb200-nvl72 nccl' 'mi300x rccl'; do
+  to=${made#* }
+  "$colltopo" make "${made% *}" --fabric rail >one.json &&
+    run 0 convert one.json --to "$to" --out one.xml && run 0 check one.xml &&
+    cut -d: -f2 out >counts && run 0 check one.json && cut -d: -f2 out | cmp -s - counts &&
+    run 0 convert one.xml --out back.json && run 0 convert back.json --to "$to" &&
+    cmp -s out one.xml
+  ok "$made: there and back"
+  run 0 convert one.json --to hwloc --out one.xml && run 0 convert one.xml && cp out back.json &&
+    run 0 check back.json && grep -q 'host 1, package 2, numa 2,' out
+  ok "${made% *} to hwloc's XML and back"
+done
+
+run 1 convert dgx4.json --to nccl && grep -q 'has 4 hosts .* --host host0' err &&
+  run 1 convert dgx4.json --to nccl --host host9 && grep -q "no host is called 'host9'" err &&
+  run 0 convert dgx4.json --to nccl --host host2 && grep -q '<system version="1"' out &&
+  grep -q '^warning: 8 links of class infiniband are left out' err &&
+  run 1 convert dgx4.json --host host2 && grep -q 'is for formats of one host' err
+ok "one of several hosts"
+
+head -c 3000 one.xml >cut.xml && printf '  <!-- x -->\n<system version="1">\n<cpu/>' >bad.xml
+run 1 check bad.xml && grep -q 'bad.xml:3: <cpu> has no numaid; add' err &&
+  run 1 convert bad.xml --to hwloc --out none.xml && [ ! -e none.xml ] &&
+  run 1 check cut.xml && grep -q 'cut.xml' err && run 1 convert one.xml --from json &&
+  grep -q 'one.xml:1: not JSON' err && run 2 convert one.xml --to xml && run 0 convert --help &&
+  grep -q NCCL_TOPO_FILE out
+ok "files and formats that are wrong"
+
 run 2 make dgx-h200 && grep -q "did you mean 'dgx-[ah]100'" err &&
   run 2 make laptop --hosts 4 --fabric torus:3x2 && grep -q 'do not multiply to 4 hosts' err &&
   run 2 make laptop --fabric ring && grep -q "no fabric 'ring'" err &&

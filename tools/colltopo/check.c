@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "tools/colltopo/colltopo.h"
+#include "tools/colltopo/formats.h"
 
 int colltopo_check(int argc, char **argv) {
   bool helped = false;
@@ -10,14 +11,15 @@ int colltopo_check(int argc, char **argv) {
       .name = "colltopo check",
       .usage = "FILE",
       .summary =
-          "Reads a file (-: standard input) and prints what it contains, or the line that "
-          "is wrong and what to do.",
+          "Reads a file (-: standard input), ours or XML of NCCL or hwloc, and prints what it "
+          "contains, or\nthe line that is wrong and what to do.",
       .examples = "  colltopo check dgx4.json\n      4 hosts, 32 gpus, ...\n"};
   if (colltopo_parse(&command, argc, argv, &file, 1, &helped) != COLL_OK)
     return colltopo_fail(COLLTOPO_EXIT_USAGE);
   if (helped) return 0;
   topo_graph_t *graph;
-  if (colltopo_load(file, &graph) != COLL_OK) return colltopo_fail(COLLTOPO_EXIT_REJECTED);
+  if (colltopo_load_format(file, COLLTOPO_ANY, &graph) != COLL_OK)
+    return colltopo_fail(COLLTOPO_EXIT_REJECTED);
   printf("%s:", file);
   for (int kind = 0; kind < TOPO_KIND_COUNT; kind++) {
     size_t count = topo_graph_count(graph, (topo_kind_t)kind);

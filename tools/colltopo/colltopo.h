@@ -12,6 +12,7 @@
 int colltopo_make(int argc, char **argv);
 int colltopo_record(int argc, char **argv);
 int colltopo_check(int argc, char **argv);
+int colltopo_convert(int argc, char **argv);
 int colltopo_show(int argc, char **argv);
 int colltopo_draw(int argc, char **argv);
 int colltopo_layout(int argc, char **argv);

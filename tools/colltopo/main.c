@@ -19,6 +19,8 @@ static const char usage[] =
     "      this machine\n"
     "  colltopo check dgx4.json\n"
     "      what the file contains, or the line that is wrong and why\n"
+    "  colltopo convert dgx.xml --out dgx.json\n"
+    "      a topology file of NCCL, RCCL or hwloc; --to nccl, rccl or hwloc writes one\n"
     "  colltopo show dgx4.json\n"
     "      hosts and what they contain as a tree, and the links\n"
     "  colltopo draw dgx4.json > dgx4.svg\n"
@@ -34,6 +36,7 @@ static const char usage[] =
     "  make     a known machine as JSON: dgx-a100 dgx-h100 gb200-nvl72 mi300x laptop\n"
     "  record   this machine as JSON\n"
     "  check    the rules of a file\n"
+    "  convert  between our files and those of NCCL, RCCL and hwloc\n"
     "  show     hosts as a tree, and the links\n"
     "  draw     a picture of them\n"
     "  paths    the widest path between two nodes\n"
@@ -46,10 +49,10 @@ static const char usage[] =
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"make", colltopo_make},     {"record", colltopo_record},
-                {"check", colltopo_check},   {"show", colltopo_show},
-                {"draw", colltopo_draw},     {"paths", colltopo_paths},
-                {"layout", colltopo_layout}, {"predict", colltopo_predict}};
+} commands[] = {
+    {"make", colltopo_make},       {"record", colltopo_record}, {"check", colltopo_check},
+    {"convert", colltopo_convert}, {"show", colltopo_show},     {"draw", colltopo_draw},
+    {"paths", colltopo_paths},     {"layout", colltopo_layout}, {"predict", colltopo_predict}};
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
