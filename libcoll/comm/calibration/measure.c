@@ -19,6 +19,7 @@
 #include "comm/batch.h"
 #include "comm/calibration/costs.h"
 #include "comm/calibration/pair.h"
+#include "comm/calibration/price.h"
 #include "comm/create.h"
 #include "comm/fastpath.h"
 #include "comm/plan_cache.h"
@@ -26,10 +27,9 @@
 #include "transport/shm/get.h"
 #include "transport/shm/memory.h"
 
-#define POOL_BYTES ((size_t)16 << 20)    /* a side's source buffers; its destination buffers */
-#define SHARED_BYTES ((size_t)512 << 10) /* a side's buffer that the peer copies from */
-#define BUFFERS_MAX 16                   /* source and destination pairs, used in rotation */
-#define REPEAT_BYTES ((size_t)1 << 18)   /* moved by one repetition at least */
+#define POOL_BYTES ((size_t)16 << 20)  /* a side's source buffers; its destination buffers */
+#define BUFFERS_MAX 16                 /* source and destination pairs, used in rotation */
+#define REPEAT_BYTES ((size_t)1 << 18) /* moved by one repetition at least */
 #define ROUNDS 3
 #define DEADLINE_NS                                                            \
   3000000000 /* for all measurements; a machine this busy gives no usable ones \
@@ -38,26 +38,13 @@
 #define SWITCHES 100
 #define CALLS 20
 #define LINE_COUNT (TUNE_LINE_BYTES / sizeof(float))
-#define SWITCH_MAX_PS 2000000 /* no context switch takes longer: another process ran in between */
-
-/* Small calls that are timed, by algorithm. */
-typedef enum probe { ONE_ROUND, LONGER, TWO_ROUNDS, FLAGS, MAPPED, PROBE_COUNT } probe_t;
-
-/* Ways to move bytes; HANDED comes last. */
-typedef enum move { OWN, FAR, PUSHED, SUM, SUM_FOR_BOTH, GOT, HANDED, MOVE_COUNT } move_t;
-
-/* Minimum of all rounds, in picoseconds; 0: not timed yet. */
-typedef struct timings {
-  int64_t trip, get, calls[PROBE_COUNT];
-  int64_t moves[MOVE_COUNT][TUNE_SIZES]; /* per KiB */
-} timings_t;
 
 typedef struct side {
   _Alignas(128) calibration_thread_t thread; /* the sides' data are in different cache lines */
   char *sources, *dests, *shared;
   struct coll_comm *comm;
   struct bench *bench;
-  timings_t timings;
+  calibration_timings_t timings;
   tune_machine_t costs; /* as this side measured them; those of side 0 are used */
   size_t next;          /* offset of the buffers in use */
   size_t handed;        /* copies into `shared` so far */
@@ -66,16 +53,16 @@ typedef struct side {
 static const struct {
   const char *algo;
   size_t count; /* elements */
-} probes[PROBE_COUNT] = {[ONE_ROUND] = {"butterfly", 1},
-                         [LONGER] = {"butterfly", LINE_COUNT},
-                         [TWO_ROUNDS] = {"tree", 1},
-                         [FLAGS] = {"staged", 1},
-                         [MAPPED] = {"oneshot", 1}};
+} probes[CALIBRATION_PROBE_COUNT] = {[CALIBRATION_ONE_ROUND] = {"butterfly", 1},
+                                     [CALIBRATION_LONGER] = {"butterfly", LINE_COUNT},
+                                     [CALIBRATION_TWO_ROUNDS] = {"tree", 1},
+                                     [CALIBRATION_FLAGS] = {"staged", 1},
+                                     [CALIBRATION_MAPPED] = {"oneshot", 1}};
 
 typedef struct bench {
   side_t sides[2];
   topo_machine_t *machine;
-  tune_profile_t profiles[PROBE_COUNT];
+  tune_profile_t profiles[CALIBRATION_PROBE_COUNT];
   char *memory;
   struct coll_comm *comms[2];
   calibration_pair_t pair;
@@ -184,11 +171,11 @@ static void reduce_for_both(void *context, size_t size) {
 }
 
 /* Copies into `shared`, from where the peer copies on. Parts of it are used in rotation, as those
- * of scratch are. Only for sizes of which fits_shared is true. */
+ * of scratch are. Only for sizes of which calibration_fits_shared is true. */
 static void hand_over(void *context, size_t size) {
   side_t *side = context;
   size_t room = side->comm->world.room.scratch_bytes;
-  size_t parts = (room < SHARED_BYTES ? room : SHARED_BYTES) / size;
+  size_t parts = (room < CALIBRATION_SHARED_BYTES ? room : CALIBRATION_SHARED_BYTES) / size;
   for (size_t i = 0; i < calls_of(size); i++) {
     size_t at = next_pair(side, size), part = side->handed++ % parts * size;
     copy_part(side, side->shared + part, side->sources + at, size, 0);
@@ -198,13 +185,14 @@ static void hand_over(void *context, size_t size) {
   }
 }
 
-static calibration_work_t *const moves[MOVE_COUNT] = {[OWN] = copy_own,
-                                                      [FAR] = copy_far,
-                                                      [PUSHED] = copy_to_far,
-                                                      [SUM] = reduce_far,
-                                                      [SUM_FOR_BOTH] = reduce_for_both,
-                                                      [GOT] = get_far,
-                                                      [HANDED] = hand_over};
+static calibration_work_t *const moves[CALIBRATION_MOVE_COUNT] = {
+    [CALIBRATION_OWN] = copy_own,
+    [CALIBRATION_FAR] = copy_far,
+    [CALIBRATION_PUSHED] = copy_to_far,
+    [CALIBRATION_SUM] = reduce_far,
+    [CALIBRATION_SUM_FOR_BOTH] = reduce_for_both,
+    [CALIBRATION_GOT] = get_far,
+    [CALIBRATION_HANDED] = hand_over};
 
 static void keep_min(int64_t *min, int64_t ps) {
   if (*min == 0 || ps < *min) *min = ps;
@@ -214,7 +202,7 @@ static void keep_min(int64_t *min, int64_t ps) {
  * buffer has been used once. */
 static void time_moves(side_t *side, int index, int first, int count) {
   size_t size = tune_sizes[index], calls = calls_of(size), each = calls * (size_t)count;
-  uint64_t ns[MOVE_COUNT];
+  uint64_t ns[CALIBRATION_MOVE_COUNT];
   side->next = 0;
   int warmups = (int)((pairs_of(size) + each - 1) / each); /* every buffer once */
   calibration_pair_time(&side->thread, side, &moves[first], count, size, warmups, ns);
@@ -224,21 +212,19 @@ static void time_moves(side_t *side, int index, int first, int count) {
   }
 }
 
-_Static_assert(MOVE_COUNT <= CALIBRATION_WORKS_MAX, "all moves fit one measurement");
-
-static bool fits_shared(int index) {
-  return tune_sizes[index] <= SHARED_BYTES;
-}
+_Static_assert(CALIBRATION_MOVE_COUNT <= CALIBRATION_WORKS_MAX, "all moves fit one measurement");
 
 /* Sizes that fit a core's own cache are timed one move at a time, so that the buffers stay in it;
- * larger ones with all moves in rotation. HANDED is always timed alone, as the other moves would
- * evict from the shared cache what it has to find there. Sizes that do not fit `shared` are handed
- * over in parts of sizes that were timed before. */
+ * larger ones with all moves in rotation. CALIBRATION_HANDED is always timed alone, as the other
+ * moves would evict from the shared cache what it has to find there. Sizes that do not fit `shared`
+ * are handed over in parts of sizes that were timed before. */
 static void time_size(side_t *side, int index) {
-  bool near = tune_sizes[index] * BUFFERS_MAX <= SHARED_BYTES;
-  int together = near ? 1 : HANDED;
-  for (int first = 0; first < HANDED; first += together) time_moves(side, index, first, together);
-  if (fits_shared(index)) time_moves(side, index, HANDED, 1);
+  bool near = tune_sizes[index] * BUFFERS_MAX <= CALIBRATION_SHARED_BYTES;
+  int together = near ? 1 : CALIBRATION_HANDED;
+  for (int first = 0; first < CALIBRATION_HANDED; first += together) {
+    time_moves(side, index, first, together);
+  }
+  if (calibration_fits_shared(index)) time_moves(side, index, CALIBRATION_HANDED, 1);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------*/
@@ -289,91 +275,10 @@ static void small_calls(void *context, size_t elements) {
   }
 }
 
-static int64_t call_ps(side_t *side, probe_t probe) {
+static int64_t call_ps(side_t *side, calibration_probe_t probe) {
   const tune_profile_t *profile = &side->bench->profiles[probe];
   comm_force(side->comm, COLL_ALLREDUCE, profile->algo->name);
   return (int64_t)(time_of(side, small_calls, probes[probe].count) * 1000 / CALLS);
-}
-
-/* ---- costs ----------------------------------------------------------------------------------*/
-
-static int64_t clamp(int64_t value, int64_t min, int64_t max) {
-  return value < min ? min : value > max ? max : value;
-}
-
-static uint32_t cost(int64_t ps) {
-  return (uint32_t)clamp(ps, 1, UINT32_MAX);
-}
-
-static const tune_counts_t *counts_of(const side_t *side, probe_t probe) {
-  return &side->bench->profiles[probe].once[TUNE_SMALL];
-}
-
-/* The time of the probe's call, less its hops and steps. */
-static int64_t rest_of(const side_t *side, probe_t probe) {
-  const uint32_t *fixed_ps = side->costs.fixed_ps;
-  const tune_counts_t *counts = counts_of(side, probe);
-  return side->timings.calls[probe] - counts->hops * fixed_ps[TUNE_HOP] -
-         counts->steps * fixed_ps[TUNE_STEP];
-}
-
-static void price_steps(side_t *side) {
-  uint32_t *fixed_ps = side->costs.fixed_ps;
-  int64_t min = fixed_ps[TUNE_STEP], ps[PROBE_COUNT];
-  fixed_ps[TUNE_HOP] = cost(side->timings.trip);
-  for (int probe = 0; probe < PROBE_COUNT; probe++) ps[probe] = rest_of(side, (probe_t)probe);
-  int64_t rounds = counts_of(side, ONE_ROUND)->messages;
-  int64_t more_rounds = counts_of(side, TWO_ROUNDS)->messages - rounds;
-  int64_t message = clamp((ps[TWO_ROUNDS] - ps[ONE_ROUND]) / more_rounds, min, INT32_MAX);
-  int64_t call = clamp(ps[ONE_ROUND] - rounds * message, min, INT32_MAX);
-  int64_t flag = clamp((ps[FLAGS] - call) / counts_of(side, FLAGS)->flags, min / 4, message);
-  int64_t line = (ps[LONGER] - ps[ONE_ROUND]) / rounds;
-  int64_t entry = ps[MAPPED] - call - counts_of(side, MAPPED)->flags * flag - fixed_ps[TUNE_HOP];
-  fixed_ps[TUNE_MESSAGE] = cost(message);
-  fixed_ps[TUNE_LINES] = cost(clamp(line, 1, INT32_MAX));
-  fixed_ps[TUNE_CALL] = cost(call);
-  fixed_ps[TUNE_FLAG] = cost(flag);
-  if (side->bench->gets) fixed_ps[TUNE_GET_CALL] = cost(side->timings.get);
-  fixed_ps[TUNE_ENTRY] = cost(clamp(entry, min, INT32_MAX));
-}
-
-/* The cost of handing over beyond that of a copy, half of it for either end. */
-static void price_handed(side_t *side, int index) {
-  uint32_t *push = side->costs.move_ps[TUNE_PUSH], *pull = side->costs.move_ps[TUNE_PULL];
-  if (!fits_shared(index)) {
-    push[index] = push[index - 1];
-    pull[index] = pull[index - 1];
-    return;
-  }
-  int64_t own = side->timings.moves[OWN][index];
-  int64_t flags = 2 * (int64_t)(side->costs.fixed_ps[TUNE_HOP] / (tune_sizes[index] / 1024));
-  int64_t handed = clamp(side->timings.moves[HANDED][index] - own - flags, own / 4, UINT32_MAX);
-  push[index] = cost(handed / 2);
-  pull[index] = cost(handed - handed / 2);
-}
-
-/* Moves that differ in one kind of access give the cost of that access. */
-static void price_moves(side_t *side, int index) {
-  int64_t(*timed)[TUNE_SIZES] = side->timings.moves;
-  int64_t own = timed[OWN][index], far = timed[FAR][index], sum = timed[SUM][index];
-  int64_t both = 2 * timed[SUM_FOR_BOTH][index], pushed = timed[PUSHED][index];
-  int64_t load = clamp(sum - far, own / 8, own / 2), store = own - load;
-  uint32_t(*move_ps)[TUNE_SIZES] = side->costs.move_ps;
-  move_ps[TUNE_LOAD][index] = cost(load);
-  move_ps[TUNE_STORE][index] = cost(store);
-  move_ps[TUNE_LOAD_FAR][index] = cost(clamp(far - store, load, far));
-  move_ps[TUNE_STORE_FAR][index] = cost(clamp(pushed - load, store, pushed));
-  if (side->bench->gets) {
-    int64_t get_call = side->timings.get / (int64_t)(tune_sizes[index] / 1024);
-    move_ps[TUNE_GET][index] = cost(clamp(timed[GOT][index] - get_call - far, 0, UINT32_MAX));
-  }
-  move_ps[TUNE_FOLD][index] = cost(clamp(sum - far - load, 0, own));
-  move_ps[TUNE_NEAR][index] = index == 0 ? cost(own / 2) : move_ps[TUNE_NEAR][0];
-  price_handed(side, index);
-  /* A line in the peer's cache is fetched before it is written; others are written as one's own. */
-  int64_t pull = move_ps[TUNE_PULL][index], dearest = pull > store ? pull : store;
-  if (fits_shared(index)) dearest *= 2;
-  move_ps[TUNE_ALONG][index] = cost(clamp(both - sum, store / 2, dearest));
 }
 
 /* ---- the run --------------------------------------------------------------------------------*/
@@ -400,32 +305,34 @@ static void bind_to_one_thread(side_t *side) {
 }
 
 static void time_round(side_t *side) {
-  timings_t *timings = &side->timings;
+  calibration_timings_t *timings = &side->timings;
   keep_min(&timings->trip, (int64_t)(time_of(side, trips, TRIPS) * 500 / TRIPS));
   keep_min(&timings->get, (int64_t)(time_of(side, short_gets, TRIPS) * 1000 / TRIPS));
-  for (int probe = 0; probe < PROBE_COUNT; probe++) {
-    keep_min(&timings->calls[probe], call_ps(side, (probe_t)probe));
+  for (int probe = 0; probe < CALIBRATION_PROBE_COUNT; probe++) {
+    keep_min(&timings->calls[probe], call_ps(side, (calibration_probe_t)probe));
   }
   for (int i = 0; i < TUNE_SIZES; i++) time_size(side, i);
 }
 
 static void *measure_side(void *argument) {
   side_t *side = argument;
-  uint32_t *fixed_ps = side->costs.fixed_ps;
+  const bench_t *bench = side->bench;
+  const tune_counts_t *counts[CALIBRATION_PROBE_COUNT];
   bind_to(side, side->thread.number);
-  memset(side->sources, 0, 2 * POOL_BYTES + SHARED_BYTES);
+  memset(side->sources, 0, 2 * POOL_BYTES + CALIBRATION_SHARED_BYTES);
   for (int round = 0; round < ROUNDS; round++) time_round(side);
-  price_steps(side);
-  for (int i = 0; i < TUNE_SIZES; i++) price_moves(side, i);
   bind_to_one_thread(side);
   side->thread.shares_core = true;
-  uint64_t switches_ns = time_of(side, syncs, SWITCHES);
-  fixed_ps[TUNE_SWITCH] = cost(clamp((int64_t)(switches_ns * 1000 / SWITCHES), 0, SWITCH_MAX_PS));
+  side->timings.context_switch = (int64_t)(time_of(side, syncs, SWITCHES) * 1000 / SWITCHES);
+  for (int probe = 0; probe < CALIBRATION_PROBE_COUNT; probe++) {
+    counts[probe] = &bench->profiles[probe].once[TUNE_SMALL];
+  }
+  calibration_price(&side->timings, counts, bench->gets, &side->costs);
   return NULL;
 }
 
 static void prepare_side(bench_t *bench, int number) {
-  char *memory = bench->memory + (size_t)number * (2 * POOL_BYTES + SHARED_BYTES);
+  char *memory = bench->memory + (size_t)number * (2 * POOL_BYTES + CALIBRATION_SHARED_BYTES);
   bench->sides[number] = (side_t){.sources = memory,
                                   .dests = memory + POOL_BYTES,
                                   .shared = memory + 2 * POOL_BYTES,
@@ -444,7 +351,7 @@ static bool can_get(const bench_t *bench) {
 }
 
 static bool make_profiles(bench_t *bench) {
-  for (int probe = 0; probe < PROBE_COUNT; probe++) {
+  for (int probe = 0; probe < CALIBRATION_PROBE_COUNT; probe++) {
     const algo_t *algo;
     if (algo_find(COLL_ALLREDUCE, probes[probe].algo, &algo) != COLL_OK) return false;
     if (tune_profile_make(algo, 2, NULL, &bench->profiles[probe]) != COLL_OK) return false;
@@ -467,7 +374,7 @@ static bool measure_both(bench_t *bench, tune_machine_t *costs) {
 }
 
 static bool measure_in(bench_t *bench, tune_machine_t *costs) {
-  size_t bytes = 2 * (2 * POOL_BYTES + SHARED_BYTES);
+  size_t bytes = 2 * (2 * POOL_BYTES + CALIBRATION_SHARED_BYTES);
   if (topo_machine_create(&bench->machine) != COLL_OK) return false;
   void *memory;
   bool measured = false;
