@@ -1,70 +1,29 @@
 /*
  * The rendezvous server and its clients, in success and failure: ranks that are missing, duplicate,
- * inconsistent, slow or dead, unknown callers, and unreachable servers.
+ * inconsistent or dead, unknown callers, and unreachable servers.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/descriptors.h"
 #include "comm/rendezvous/rendezvous.h"
-#include "comm/rendezvous/server.h"
-#include "comm/rendezvous/wire.h"
 #include "harness/party.h"
+#include "rendezvous_scenario.h"
 
-#define KEY 815u
 #define RECORD_BYTES 24
 #define LATE_NS 100000000u
 
-/* One rendezvous: what each process does, and the result it must get. */
-typedef struct scenario {
-  rendezvous_address_t address;
-  int ranks[8], sizes[8]; /* rank that each process passes */
-  int timeout_ms;
-  int late;            /* process that joins after the others, or -1 */
-  int dies;            /* process that dies after its hello, or -1 */
-  int unknown_callers; /* number of connections made before those of the ranks */
-  bool garbage;        /* the unknown callers send bytes that are not a hello; else nothing */
-  int files;           /* the server's hard limit of open files; 0: unchanged */
-  char expected[64];   /* text in every error message */
-  coll_status_t status;
-} scenario_t;
-
-static scenario_t default_scenario(int size) {
-  scenario_t scenario = {.timeout_ms = 5000, .late = -1, .dies = -1};
-  snprintf(scenario.address.host, sizeof scenario.address.host, "127.0.0.1");
-  scenario.address.key = KEY;
-  for (int i = 0; i < size; i++) {
-    scenario.ranks[i] = i;
-    scenario.sizes[i] = size;
-  }
-  return scenario;
-}
-
-static int dial(const rendezvous_address_t *address) {
-  struct sockaddr_in target = {.sin_family = AF_INET, .sin_port = htons(address->port)};
-  inet_pton(AF_INET, address->host, &target.sin_addr);
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (connect(fd, (struct sockaddr *)&target, sizeof target) != 0) {
-    close(fd);
-    return -1;
-  }
-  return fd;
-}
-
-static int connect_unknown_callers(const scenario_t *scenario) {
+static int connect_unknown_callers(const rendezvous_scenario_t *scenario) {
   static char garbage[4096];
   memset(garbage, 0x77, sizeof garbage);
   for (int i = 0; i < scenario->unknown_callers; i++) {
-    int fd = dial(&scenario->address);
+    int fd = rendezvous_dial(&scenario->address);
     PARTY_REQUIRE(fd >= 0, "an unknown caller cannot connect");
     if (scenario->garbage && write(fd, garbage, sizeof garbage) < 0) return 1;
     /* never closed: this process holds all connections open */
@@ -85,7 +44,7 @@ static coll_status_t join_and_finish(const rendezvous_address_t *address,
 }
 
 /* A process that dies after it has sent its hello, while it waits for the other ranks. */
-static int die_meanwhile(const scenario_t *scenario, int rank, int size) {
+static int die_meanwhile(const rendezvous_scenario_t *scenario, int rank, int size) {
   char record[RECORD_BYTES] = "";
   rendezvous_rank_t own = {
       .rank = rank, .size = size, .record = record, .record_bytes = sizeof record};
@@ -111,7 +70,7 @@ static int check_records(char records[][RECORD_BYTES], int size) {
 
 /* Process 0 starts the server. */
 static int run_process(int process, int size, void *context) {
-  scenario_t scenario = *(scenario_t *)context;
+  rendezvous_scenario_t scenario = *(rendezvous_scenario_t *)context;
   rendezvous_address_t *shared = harness_board();
   uint64_t *sessions = (uint64_t *)(shared + 1);
   char record[RECORD_BYTES], records[100][RECORD_BYTES] = {""};
@@ -146,7 +105,7 @@ static int run_process(int process, int size, void *context) {
   return check_records(records, size);
 }
 
-static uint64_t run_scenario(int size, scenario_t *scenario) {
+static uint64_t run_scenario(int size, rendezvous_scenario_t *scenario) {
   harness_result_t result;
   uint64_t begin = base_clock_now_ns();
   cr_assert(harness_run(size, 20000, run_process, scenario, &result), "%s", result.text);
@@ -155,13 +114,13 @@ static uint64_t run_scenario(int size, scenario_t *scenario) {
 
 Test(rendezvous, sends_all_records_to_all) {
   for (int size = 1; size <= 8; size++) {
-    scenario_t scenario = default_scenario(size);
+    rendezvous_scenario_t scenario = rendezvous_scenario(size);
     run_scenario(size, &scenario);
   }
 }
 
 Test(rendezvous, names_the_missing) {
-  scenario_t scenario = default_scenario(5);
+  rendezvous_scenario_t scenario = rendezvous_scenario(5);
   scenario.ranks[2] = 4; /* rank 4 of 5, but only three ranks join */
   scenario.timeout_ms = 500;
   scenario.status = COLL_ERROR_TIMEOUT;
@@ -172,7 +131,7 @@ Test(rendezvous, names_the_missing) {
 
 /* More ranks than the server may have open files; few of them join. */
 Test(rendezvous, names_the_missing_of_more_ranks_than_files) {
-  scenario_t scenario = default_scenario(3);
+  rendezvous_scenario_t scenario = rendezvous_scenario(3);
   for (int i = 0; i < 3; i++) scenario.sizes[i] = 100;
   scenario.files = 40;
   scenario.timeout_ms = 500;
@@ -182,7 +141,7 @@ Test(rendezvous, names_the_missing_of_more_ranks_than_files) {
 }
 
 Test(rendezvous, names_two_processes_of_one_rank) {
-  scenario_t scenario = default_scenario(3);
+  rendezvous_scenario_t scenario = rendezvous_scenario(3);
   scenario.ranks[2] = 1;
   scenario.late = 2;
   scenario.status = COLL_ERROR_INVALID;
@@ -191,7 +150,7 @@ Test(rendezvous, names_two_processes_of_one_rank) {
 }
 
 Test(rendezvous, reports_different_sizes) {
-  scenario_t scenario = default_scenario(3);
+  rendezvous_scenario_t scenario = rendezvous_scenario(3);
   scenario.sizes[1] = 4;
   scenario.ranks[1] = 3;
   scenario.late = 1;
@@ -201,7 +160,7 @@ Test(rendezvous, reports_different_sizes) {
 }
 
 Test(rendezvous, names_a_rank_that_dies_while_others_join) {
-  scenario_t scenario = default_scenario(4);
+  rendezvous_scenario_t scenario = rendezvous_scenario(4);
   scenario.ranks[2] = 3; /* rank 2 never joins, so the others wait */
   scenario.dies = 2;
   scenario.timeout_ms = 8000;
@@ -212,14 +171,14 @@ Test(rendezvous, names_a_rank_that_dies_while_others_join) {
 }
 
 Test(rendezvous, ignores_unknown_callers) {
-  scenario_t scenario = default_scenario(3);
+  rendezvous_scenario_t scenario = rendezvous_scenario(3);
   scenario.unknown_callers = 5;
   scenario.garbage = true;
   cr_assert_lt(run_scenario(3, &scenario), 2000 * HARNESS_PATIENCE);
 }
 
 Test(rendezvous, ignores_silent_unknown_callers) {
-  scenario_t scenario = default_scenario(3);
+  rendezvous_scenario_t scenario = rendezvous_scenario(3);
   scenario.unknown_callers = 5;
   scenario.timeout_ms = 3000;
   uint64_t ms = run_scenario(3, &scenario);
@@ -228,7 +187,7 @@ Test(rendezvous, ignores_silent_unknown_callers) {
 
 /* The server disconnects the oldest callers to make room. */
 Test(rendezvous, ignores_more_silent_callers_than_it_holds) {
-  scenario_t scenario = default_scenario(3);
+  rendezvous_scenario_t scenario = rendezvous_scenario(3);
   scenario.unknown_callers = 200;
   cr_assert_lt(run_scenario(3, &scenario), 2000 * HARNESS_PATIENCE);
 }
@@ -241,7 +200,7 @@ typedef struct attempts {
 /* Two rendezvous on one port: in the first, rank 1 is missing until the others got the error. */
 static int join_at_second_attempt(int process, int size, void *context) {
   (void)context;
-  scenario_t scenario = default_scenario(size);
+  rendezvous_scenario_t scenario = rendezvous_scenario(size);
   attempts_t *attempts = harness_board();
   char record[RECORD_BYTES], records[8][RECORD_BYTES];
   uint64_t session;
@@ -272,184 +231,11 @@ Test(rendezvous, succeeds_on_a_port_where_one_has_just_failed) {
   cr_assert(harness_run(3, 20000, join_at_second_attempt, NULL, &result), "%s", result.text);
 }
 
-/* ---- one process that plays many ranks ------------------------------------------------------*/
-
-#define LONG_MS (20000 * HARNESS_PATIENCE)
-
-enum { CROWD = 1024, FEW_FILES = 32, HELLO_BYTES = sizeof(wire_hello_t) + RENDEZVOUS_RECORD_MAX };
-
-/* Sends bytes `from` to `to` of a rank's hello and record. */
-static bool send_part_of_hello(int fd, int rank, int size, int timeout_ms, size_t from, size_t to) {
-  struct {
-    wire_hello_t hello;
-    char record[RENDEZVOUS_RECORD_MAX];
-  } message = {.hello = {.magic = WIRE_MAGIC,
-                         .key = KEY,
-                         .rank = rank,
-                         .size = size,
-                         .timeout_ms = timeout_ms,
-                         .pid = (int32_t)getpid(),
-                         .record_bytes = RENDEZVOUS_RECORD_MAX}};
-  _Static_assert(sizeof message == HELLO_BYTES, "no padding between hello and record");
-  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
-  snprintf(message.record, sizeof message.record, "I am rank %d", rank);
-  return wire_send(fd, (const char *)&message + from, to - from, deadline_ns);
-}
-
-static bool send_hello(int fd, int rank, int size, int timeout_ms) {
-  return send_part_of_hello(fd, rank, size, timeout_ms, 0, HELLO_BYTES);
-}
-
-static bool receives_greeting(int fd) {
-  wire_greeting_t greeting;
-  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
-  return wire_recv(fd, &greeting, sizeof greeting, deadline_ns) && greeting.magic == WIRE_MAGIC &&
-         greeting.pid > 0;
-}
-
-/* After the greeting. */
-static bool receives_records(int fd, int size) {
-  static char records[CROWD][RENDEZVOUS_RECORD_MAX];
-  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
-  wire_answer_t answer;
-  char expected[32];
-  snprintf(expected, sizeof expected, "I am rank %d", size - 1);
-  return wire_recv(fd, &answer, sizeof answer, deadline_ns) && answer.status == COLL_OK &&
-         wire_recv(fd, records, (size_t)size * sizeof *records, deadline_ns) &&
-         strcmp(records[size - 1], expected) == 0;
-}
-
-static bool send_report(int fd) {
-  const wire_report_t report = {.status = COLL_OK};
-  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
-  return wire_send(fd, &report, sizeof report, deadline_ns);
-}
-
-static bool receives_verdict(int fd) {
-  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
-  wire_answer_t verdict;
-  return wire_recv(fd, &verdict, sizeof verdict, deadline_ns) && verdict.status == COLL_OK;
-}
-
-/* One of two callers pauses in the middle of its hello while the other is served. */
-Test(rendezvous, waits_for_a_rank_that_is_slow_to_send_its_hello) {
-  enum { HALF = 20 };
-  scenario_t scenario = default_scenario(2);
-  cr_assert_eq(rendezvous_server_start(&scenario.address), COLL_OK, "%s", base_last_error());
-  int slow = dial(&scenario.address), quick = dial(&scenario.address);
-  cr_assert(send_part_of_hello(slow, 0, 2, LONG_MS, 0, HALF));
-  cr_assert(send_hello(quick, 1, 2, LONG_MS));
-  cr_assert(receives_greeting(quick), "the quick one got no greeting");
-  base_clock_sleep_ns(600000000);
-  cr_assert(send_part_of_hello(slow, 0, 2, LONG_MS, HALF, HELLO_BYTES));
-  cr_assert(receives_greeting(slow) && receives_records(slow, 2), "the slow one got no records");
-  cr_assert(receives_records(quick, 2), "the quick one got no records");
-  cr_assert(send_report(quick) && send_report(slow));
-  cr_assert(receives_verdict(quick) && receives_verdict(slow));
-  close(slow);
-  close(quick);
-}
-
-/* Process 0 runs the server, with a soft limit of open files that is too low; process 1 plays all
- * ranks. */
-static int join_as_crowd(int process, int size, void *context) {
-  (void)size, (void)context;
-  static int lines[CROWD];
-  rendezvous_address_t *shared = harness_board();
-  struct rlimit limit;
-  getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = process == 0 ? FEW_FILES : limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-  if (process == 0) {
-    scenario_t scenario = default_scenario(0);
-    PARTY_OK(rendezvous_server_start(&scenario.address));
-    *shared = scenario.address;
-  }
-  harness_barrier();
-  for (int rank = 0; process == 1 && rank < CROWD; rank++) {
-    lines[rank] = dial(shared);
-    PARTY_REQUIRE(lines[rank] >= 0, "rank %d cannot connect", rank);
-    PARTY_REQUIRE(send_hello(lines[rank], rank, CROWD, LONG_MS), "rank %d's hello", rank);
-  }
-  for (int rank = CROWD - 1; process == 1 && rank >= 0; rank--) {
-    PARTY_REQUIRE(receives_greeting(lines[rank]) && receives_records(lines[rank], CROWD),
-                  "rank %d got no records", rank);
-    PARTY_REQUIRE(send_report(lines[rank]), "rank %d cannot report", rank);
-  }
-  for (int rank = CROWD - 1; process == 1 && rank >= 0; rank--) {
-    PARTY_REQUIRE(receives_verdict(lines[rank]), "rank %d got no verdict", rank);
-    close(lines[rank]); /* rank 0 gets the result last */
-  }
-  harness_barrier();
-  return 0;
-}
-
-Test(rendezvous, serves_a_thousand_ranks) {
-  harness_result_t result;
-  cr_assert(harness_run(2, 60000, join_as_crowd, NULL, &result), "%s", result.text);
-}
-
-static void *run_server(void *server) {
-  rendezvous_server_run(server);
-  return NULL;
-}
-
-static wire_answer_t answer_to(int fd) {
-  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
-  wire_answer_t answer;
-  if (!wire_recv(fd, &answer, sizeof answer, deadline_ns)) answer.status = -1;
-  return answer;
-}
-
-/* With socket buffers smaller than the records: one rank reads nothing and does not report. The
- * others get the records at once, and after their timeout an error that names that rank. */
-Test(rendezvous, serves_all_but_a_rank_that_is_stopped) {
-  enum { SIZE = 600, STOPPED = 400 };
-  static int lines[SIZE];
-  struct sockaddr_un address = {.sun_family = AF_UNIX}; /* the kernel chooses an address */
-  socklen_t bytes = sizeof(sa_family_t);
-  pthread_t thread;
-  rendezvous_server_t *server;
-  base_descriptors_make_room(SIZE + FEW_FILES); /* the server raises its own limit */
-  int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  cr_assert_eq(bind(listener, (struct sockaddr *)&address, bytes), 0);
-  cr_assert_eq(listen(listener, SIZE), 0);
-  bytes = sizeof address;
-  cr_assert_eq(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
-  cr_assert_eq(rendezvous_server_create(listener, KEY, true, &server), COLL_OK, "%s",
-               base_last_error());
-  cr_assert_eq(pthread_create(&thread, NULL, run_server, server), 0);
-  for (int rank = 0; rank < SIZE; rank++) {
-    lines[rank] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(connect(lines[rank], (struct sockaddr *)&address, bytes), 0);
-    cr_assert(send_hello(lines[rank], rank, SIZE, 4000 * HARNESS_PATIENCE), "rank %d's hello",
-              rank);
-  }
-  for (int rank = SIZE - 1; rank >= 0; rank--) {
-    if (rank == STOPPED) continue;
-    cr_assert(receives_greeting(lines[rank]) && receives_records(lines[rank], SIZE),
-              "rank %d got no records", rank);
-    cr_assert(send_report(lines[rank]), "rank %d cannot report", rank);
-  }
-  for (int rank = SIZE - 1; rank >= 0; rank--) {
-    if (rank == STOPPED) continue;
-    wire_answer_t verdict = answer_to(lines[rank]);
-    cr_assert_eq(verdict.status, COLL_ERROR_TIMEOUT, "rank %d: status %d", rank, verdict.status);
-    cr_assert_not_null(strstr(verdict.text, "rank 400 (pid"), "%s", verdict.text);
-    close(lines[rank]);
-  }
-  pthread_join(thread, NULL);
-  cr_assert_not(receives_greeting(lines[STOPPED]) && receives_records(lines[STOPPED], SIZE),
-                "the buffers hold all that a rank is sent");
-  close(lines[STOPPED]);
-  rendezvous_server_destroy(server);
-}
-
 /* ---- while the communicator is made ---------------------------------------------------------*/
 
 /* Rank 2 joins and then fails: all others get its error and its number. */
 static int fail_own_part(int process, int size, void *context) {
-  scenario_t scenario = *(scenario_t *)context;
+  rendezvous_scenario_t scenario = *(rendezvous_scenario_t *)context;
   rendezvous_address_t *shared = harness_board();
   char record[RECORD_BYTES] = "", records[8][RECORD_BYTES], expected[64];
   uint64_t session;
@@ -471,7 +257,7 @@ static int fail_own_part(int process, int size, void *context) {
 }
 
 Test(rendezvous, reports_a_failed_rank_to_all) {
-  scenario_t scenario = default_scenario(4);
+  rendezvous_scenario_t scenario = rendezvous_scenario(4);
   harness_result_t result;
   uint64_t begin_ns = base_clock_now_ns();
   cr_assert(harness_run(4, 20000, fail_own_part, &scenario, &result), "%s", result.text);
@@ -489,7 +275,7 @@ static coll_status_t join_alone(const rendezvous_address_t *address, int timeout
 }
 
 Test(rendezvous, reports_that_no_server_answers) {
-  scenario_t scenario = default_scenario(2);
+  rendezvous_scenario_t scenario = rendezvous_scenario(2);
   cr_assert_eq(rendezvous_server_start(&scenario.address), COLL_OK, "%s", base_last_error());
   rendezvous_address_t wrong = scenario.address;
   wrong.port = 1; /* no process listens there */
@@ -503,7 +289,7 @@ Test(rendezvous, reports_that_no_server_answers) {
 
 /* A key that the server does not know: it disconnects. */
 Test(rendezvous, disconnects_callers_without_the_key) {
-  scenario_t scenario = default_scenario(2);
+  rendezvous_scenario_t scenario = rendezvous_scenario(2);
   cr_assert_eq(rendezvous_server_start(&scenario.address), COLL_OK, "%s", base_last_error());
   rendezvous_address_t wrong = scenario.address;
   wrong.key++;
@@ -512,7 +298,7 @@ Test(rendezvous, disconnects_callers_without_the_key) {
 }
 
 Test(rendezvous, reports_a_port_in_use) {
-  scenario_t scenario = default_scenario(2);
+  rendezvous_scenario_t scenario = rendezvous_scenario(2);
   cr_assert_eq(rendezvous_server_start(&scenario.address), COLL_OK, "%s", base_last_error());
   rendezvous_address_t again = scenario.address;
   cr_assert_eq(rendezvous_server_start(&again), COLL_ERROR_SYSTEM);
@@ -526,7 +312,7 @@ static int lose_server(int process, int size, void *context) {
   rendezvous_address_t *shared = harness_board();
   char pid[32];
   if (process == 0) {
-    scenario_t scenario = default_scenario(2);
+    rendezvous_scenario_t scenario = rendezvous_scenario(2);
     PARTY_OK(rendezvous_server_start(&scenario.address));
     *shared = scenario.address;
     harness_barrier();
@@ -559,7 +345,7 @@ Test(rendezvous, names_the_server_that_died) {
  * network. */
 Test(rendezvous, ends_in_time_where_connections_are_dropped) {
   enum { CALLERS = 3 };
-  scenario_t scenario = default_scenario(2);
+  rendezvous_scenario_t scenario = rendezvous_scenario(2);
   struct sockaddr_in address = {.sin_family = AF_INET};
   socklen_t bytes = sizeof address;
   inet_pton(AF_INET, scenario.address.host, &address.sin_addr);

@@ -1,0 +1,32 @@
+/*
+ * One rendezvous of a test: what each process does, and the result it must get.
+ */
+#ifndef COMM_TEST_RENDEZVOUS_SCENARIO_H
+#define COMM_TEST_RENDEZVOUS_SCENARIO_H
+
+#include <stdbool.h>
+
+#include "comm/rendezvous/rendezvous.h"
+
+#define RENDEZVOUS_KEY 815u
+
+typedef struct rendezvous_scenario {
+  rendezvous_address_t address;
+  int ranks[8], sizes[8]; /* rank that each process passes */
+  int timeout_ms;
+  int late;            /* process that joins after the others, or -1 */
+  int dies;            /* process that dies after its hello, or -1 */
+  int unknown_callers; /* number of connections made before those of the ranks */
+  bool garbage;        /* the unknown callers send bytes that are not a hello; else nothing */
+  int files;           /* the server's hard limit of open files; 0: unchanged */
+  char expected[64];   /* text in every error message */
+  coll_status_t status;
+} rendezvous_scenario_t;
+
+/* Of ranks that all join on this host, within 5 s. */
+rendezvous_scenario_t rendezvous_scenario(int size);
+
+/* A connection to the server; -1: there is none. */
+int rendezvous_dial(const rendezvous_address_t *address);
+
+#endif
