@@ -18,18 +18,14 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "bench/baseline_message.h"
-#include "bench/buffer_layout.h"
-#include "bench/buffer_pool.h"
-#include "bench/collectives.h"
 #include "bench/copy_kernel.h"
+#include "bench/limit_buffers.h"
 #include "bench/lower_bound.h"
 #include "bench/timing.h"
 
 enum {
-  RANKS_MAX = BENCH_OPERANDS_MAX,
   FLAG_ITERATIONS = 20000,
   COPY_ITERATIONS_MIN = 10,
-  PAGE_BYTES = 4096,
   POLLS_BEFORE_YIELD = 200,        /* when the awaited rank has a core of its own */
   CELL_BYTES = 2 * BASE_CACHE_LINE /* the prefetcher loads lines in pairs */
 };
@@ -69,15 +65,6 @@ typedef struct rank_share {
   _Alignas(CELL_BYTES) char ring[RING_BYTES_MAX];
 } rank_share_t;
 
-/* The buffers of all ranks at one size, laid out as in collbench. */
-typedef struct buffers {
-  size_t call_bytes; /* rounded down to whole elements */
-  size_t send_bytes, recv_bytes;
-  int pair_count;
-  bench_buffer_pool_t send[RANKS_MAX], recv[RANKS_MAX];
-  size_t bytes; /* of all ranks together */
-} buffers_t;
-
 /* One rank. */
 typedef struct rank {
   const limit_settings_t *settings;
@@ -86,7 +73,7 @@ typedef struct rank {
   char *memory;         /* the buffers of all ranks, shared */
   int peers;            /* ranks that take part: all for flags, one per core for copies */
   uint32_t sequence, one_way_sequence;
-  buffers_t buffers;
+  limit_buffers_t buffers;
   bench_copy_list_t copies;
   void **addresses; /* of the operands, for each pair of buffers */
   bench_copy_kernel_t *kernel;
@@ -242,19 +229,15 @@ static coll_status_t run_copies(void *context, int pair) {
 /* ---- baseline message: with a root between rank 0, the root, and rank 1; else between ranks 0 and
  * 1, 2 and 3, and so on. A rank without a partner does nothing. */
 
-static char *data_of(const bench_buffer_pool_t *pool, int pair) {
-  return (char *)bench_buffer_pool_region(pool, pair) + BENCH_GUARD_BYTES;
-}
-
 static coll_status_t run_baseline(void *context, int pair) {
   rank_t *rank = context;
-  const buffers_t *buffers = &rank->buffers;
+  const limit_buffers_t *buffers = &rank->buffers;
   bool rooted = base_collective_is_rooted(rank->settings->collective);
   if ((rank->number ^ 1) >= (rooted ? 2 : rank->peers)) return COLL_OK;
   rank->baseline.store = rank->kernel;
   rank->baseline.receive = rank->receives_by_vectors ? bench_copy_vectors : rank->kernel;
-  bench_baseline_run(&rank->baseline, data_of(&buffers->send[rank->number], pair),
-                     data_of(&buffers->recv[rank->number], pair));
+  bench_baseline_run(&rank->baseline, limit_buffers_data(&buffers->send[rank->number], pair),
+                     limit_buffers_data(&buffers->recv[rank->number], pair));
   return COLL_OK;
 }
 
@@ -286,55 +269,25 @@ static double measure(rank_t *rank, coll_status_t (*call)(void *, int), int iter
 
 /* ---- buffers */
 
-/* Appends a pool of buffers to the memory. */
-static void add_pool(buffers_t *buffers, size_t bytes, char *memory, bench_buffer_pool_t *pool) {
-  size_t all = bench_buffer_pool_bytes(bytes, 0, buffers->pair_count);
-  *pool = (bench_buffer_pool_t){.bytes = all};
-  if (memory != NULL) pool->memory = (unsigned char *)memory + buffers->bytes;
-  bench_buffer_pool_divide(bytes, 0, pool);
-  buffers->bytes += base_round_up(all, PAGE_BYTES);
-}
-
-/* memory NULL: computes only the sizes. */
-static coll_status_t lay_out_buffers(const limit_settings_t *settings, size_t bytes, char *memory,
-                                     buffers_t *buffers) {
-  bench_buffer_layout_t layout;
-  coll_collective_t which = settings->collective;
-  size_t count = bench_collective_count(which, bytes, COLL_FLOAT32, settings->ranks);
-  COLL_TRY(bench_buffer_layout_make(settings->ranks, &layout));
-  bench_buffer_layout_describe(which, count, 0, 0, settings->ranks, false, &layout);
-  buffers->call_bytes = bench_collective_bytes(which, count, COLL_FLOAT32, settings->ranks);
-  buffers->send_bytes = layout.send_elements * sizeof(float);
-  buffers->recv_bytes = layout.recv_elements * sizeof(float);
-  bench_buffer_layout_free(&layout);
-  buffers->pair_count = bench_buffer_pool_pairs(buffers->send_bytes, buffers->recv_bytes);
-  buffers->bytes = 0;
-  for (int r = 0; r < settings->ranks; r++) {
-    add_pool(buffers, buffers->send_bytes, memory, &buffers->send[r]);
-    add_pool(buffers, buffers->recv_bytes, memory, &buffers->recv[r]);
-  }
-  return COLL_OK;
-}
-
 /* The process that copies for a rank writes its buffers first, which places them on the NUMA node
  * of its core. Then every process touches all pages, so that no timed call takes a page fault. */
 static void fill(rank_t *rank) {
-  buffers_t *buffers = &rank->buffers;
+  limit_buffers_t *buffers = &rank->buffers;
   for (int r = rank->number; r < rank->settings->ranks; r += rank->peers) {
     memset(buffers->send[r].memory, 1, buffers->send[r].bytes);
     memset(buffers->recv[r].memory, 1, buffers->recv[r].bytes);
   }
   (void)barrier(rank);
-  for (size_t at = 0; at < buffers->bytes; at += PAGE_BYTES) {
+  for (size_t at = 0; at < buffers->bytes; at += LIMIT_PAGE_BYTES) {
     (void)*(volatile char *)(rank->memory + at);
   }
 }
 
 static void *address_of(const rank_t *rank, const bench_operand_t *operand, int pair) {
-  const buffers_t *buffers = &rank->buffers;
+  const limit_buffers_t *buffers = &rank->buffers;
   if (operand->buffer == BENCH_SLOT) return rank->shares[operand->rank].ring;
   const bench_buffer_pool_t *pools = operand->buffer == BENCH_SEND ? buffers->send : buffers->recv;
-  return data_of(&pools[operand->rank], pair) + operand->offset;
+  return limit_buffers_data(&pools[operand->rank], pair) + operand->offset;
 }
 
 static coll_status_t resolve_operands(rank_t *rank) {
@@ -447,7 +400,7 @@ static double fastest_baseline(rank_t *rank) {
 
 static coll_status_t measure_size(rank_t *rank, size_t bytes, json_t *all) {
   double mapped_us = 0, staged_us = 0;
-  COLL_TRY(lay_out_buffers(rank->settings, bytes, rank->memory, &rank->buffers));
+  COLL_TRY(limit_buffers_lay_out(rank->settings, bytes, rank->memory, &rank->buffers));
   fill(rank);
   for (bench_method_t method = 0; method < BENCH_STAGED; method++) {
     double time_us;
@@ -513,14 +466,14 @@ static coll_status_t run_rank(rank_t *rank) {
 /* ---- shared memory */
 
 static size_t share_bytes(const limit_settings_t *settings) {
-  return base_round_up((size_t)settings->ranks * sizeof(rank_share_t), PAGE_BYTES);
+  return base_round_up((size_t)settings->ranks * sizeof(rank_share_t), LIMIT_PAGE_BYTES);
 }
 
 coll_status_t limit_memory_bytes(const limit_settings_t *settings, size_t *bytes) {
   size_t largest = 0;
   for (int i = 0; i < settings->size_count; i++) {
-    buffers_t buffers;
-    COLL_TRY(lay_out_buffers(settings, settings->sizes[i], NULL, &buffers));
+    limit_buffers_t buffers;
+    COLL_TRY(limit_buffers_lay_out(settings, settings->sizes[i], NULL, &buffers));
     if (buffers.bytes > largest) largest = buffers.bytes;
   }
   *bytes = share_bytes(settings) + largest;
