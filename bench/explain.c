@@ -43,7 +43,7 @@ static void print_head(const bench_settings_t *settings, const bench_row_t *row,
   fprintf(out, "#\n# %s among %d rank%s, buffers from %s: expected times in us\n",
           coll_collective_name(row->collective), ranks, ranks == 1 ? "" : "s",
           settings->coll_memory ? "coll_mem_alloc" : "malloc");
-  fprintf(out, "# %11s %12s  %-21s %10s =", "size (B)", "type", "algorithm", "time");
+  fprintf(out, "# %11s %12s  %-22s %10s =", "size (B)", "type", "algorithm", "time");
   const char *term;
   for (int i = 0; (term = coll_estimate_term(i)) != NULL; i++) {
     fprintf(out, "%s%9s", i > 0 ? " +" : " ", term);
@@ -62,10 +62,10 @@ static void print_us(FILE *out, int width, double us) {
 
 static void print_estimate(const coll_estimate_t *estimate, FILE *out) {
   if (estimate->ruled_out != NULL) {
-    fprintf(out, "  %-21s %10s   %s\n", estimate->algo, "-", estimate->ruled_out);
+    fprintf(out, "  %-22s %10s   %s\n", estimate->algo, "-", estimate->ruled_out);
     return;
   }
-  fprintf(out, "%s %-21s ", estimate->chosen ? "*" : " ", estimate->algo);
+  fprintf(out, "%s %-22s ", estimate->chosen ? "*" : " ", estimate->algo);
   print_us(out, 10, estimate->time_us);
   fputs("  ", out);
   for (int i = 0; i < COLL_ESTIMATE_TERMS; i++) {

@@ -25,8 +25,8 @@ typedef struct algo {
    * number of ranks; `power_order`, where it is stricter, for powers of two. */
   plan_order_t order, power_order;
 
-  /* Its lanes use both directions of every link at once, which gains something only where links
-   * are known to the layout: the lanes of a rank share a core. */
+  /* Its lanes use several links, or both directions of a link, at once, which gains something only
+   * where links are known to the layout: the lanes of a rank share a core. */
   bool two_way;
 
   /* It is a ring, or several, in the orders of the layout's rings (topo/rings.h). */
@@ -58,9 +58,8 @@ static inline bool algo_has_root(const algo_t *algo) {
 plan_order_t algo_order(const algo_t *algo, int size);
 
 /* Whether the algorithm is of use where the shape's ranks are. All work everywhere; but among ranks
- * of one host, composed ones only add steps, and without rings of the layout, algorithms over rings
- * are a ring. The costs (tune/machine.h) do not know links yet, so two-way algorithms are not
- * chosen. */
+ * of one host, composed ones only add steps; where no links are known, two-way ones; and without
+ * rings of the layout, algorithms over rings are a ring. */
 bool algo_suits(const algo_t *algo, const plan_shape_t *shape);
 
 /* *legal: its plans access no memory outside of a rank's mapping domain. Signals may go to all

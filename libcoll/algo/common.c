@@ -89,21 +89,29 @@ void algo_reduce_all(plan_emitter_t *e, plan_span_t dst, plan_buffer_t theirs, p
 }
 
 /* Calls emit_piece for successive pieces of `span`, each at most message_chunks long. */
-static void emit_pieces(plan_emitter_t *e, int32_t peer, plan_span_t span,
+static void emit_pieces(plan_emitter_t *e, int lane, int32_t peer, plan_span_t span,
                         int32_t (*emit_piece)(plan_emitter_t *, int, int32_t, plan_span_t)) {
   int32_t end = span.first + span.count;
   for (int32_t max = e->plan->message_chunks; span.first < end; span.first += span.count) {
     span.count = end - span.first < max ? end - span.first : max;
-    emit_piece(e, 0, peer, span);
+    emit_piece(e, lane, peer, span);
   }
 }
 
 void algo_send_pieces(plan_emitter_t *e, int32_t peer, plan_span_t src) {
-  emit_pieces(e, peer, src, plan_emit_send);
+  emit_pieces(e, 0, peer, src, plan_emit_send);
 }
 
 void algo_recv_pieces(plan_emitter_t *e, int32_t peer, plan_span_t dst) {
-  emit_pieces(e, peer, dst, plan_emit_recv);
+  emit_pieces(e, 0, peer, dst, plan_emit_recv);
+}
+
+void algo_send_pieces_by(plan_emitter_t *e, int lane, int32_t peer, plan_span_t src) {
+  emit_pieces(e, lane, peer, src, plan_emit_send);
+}
+
+void algo_recv_pieces_by(plan_emitter_t *e, int lane, int32_t peer, plan_span_t dst) {
+  emit_pieces(e, lane, peer, dst, plan_emit_recv);
 }
 
 void algo_multicast(plan_emitter_t *e, plan_span_t src) {

@@ -60,6 +60,8 @@ void algo_reduce_all(plan_emitter_t *e, plan_span_t dst, plan_buffer_t theirs, p
 /* Sends or receives a span as messages of at most message_chunks chunks each. */
 void algo_send_pieces(plan_emitter_t *e, int32_t peer, plan_span_t src);
 void algo_recv_pieces(plan_emitter_t *e, int32_t peer, plan_span_t dst);
+void algo_send_pieces_by(plan_emitter_t *e, int lane, int32_t peer, plan_span_t src);
+void algo_recv_pieces_by(plan_emitter_t *e, int lane, int32_t peer, plan_span_t dst);
 
 /* Sends the span to every peer: one row of a multicast plan (plan_t.multicast). */
 void algo_multicast(plan_emitter_t *e, plan_span_t src);

@@ -1,7 +1,8 @@
 /*
- * Compositions of collectives over a block of each rank. Blocks are never cut. Where groups differ
- * in size, or blocks of a group do not follow each other but must, one phase among all ranks does
- * it: a ring in the order of the grid sends between hosts what has to be sent, and no more.
+ * Compositions of collectives over a block of each rank. Blocks are cut by segments only: chunk c
+ * of each block belongs to segment c. Where groups differ in size, or blocks of a group do not
+ * follow each other but must, one phase among all ranks does it: a ring in the order of the grid
+ * sends between hosts what has to be sent, and no more.
  */
 #include "algo/common.h"
 #include "algo/compose.h"
@@ -43,7 +44,7 @@ static int32_t order_all(const algo_composer_t *composer, int32_t rank) {
 }
 
 /* A ring names single blocks only, so it can take the ranks in any order; others cannot. */
-static void build_one_phase(plan_emitter_t *e, const algo_composer_t *composer) {
+static void build_one_phase(plan_emitter_t *e, algo_composer_t *composer) {
   coll_collective_t collective = e->plan->shape.collective;
   algo_phase_t phase = {.algo = composer->by->along[collective],
                         .size = e->plan->shape.size,
@@ -53,7 +54,8 @@ static void build_one_phase(plan_emitter_t *e, const algo_composer_t *composer) 
                         .in_place = e->program->in_place,
                         .input = {.buffer = PLAN_INPUT},
                         .output = {.buffer = PLAN_OUTPUT},
-                        .block_chunks = 1};
+                        .block_chunks = 1,
+                        .stride = 1};
   if (collective == COLL_ALLGATHER || collective == COLL_REDUCE_SCATTER) {
     phase.index = order_all(composer, e->rank);
     algo_place_t *blocks = collective == COLL_ALLGATHER ? &phase.output : &phase.input;
@@ -61,16 +63,16 @@ static void build_one_phase(plan_emitter_t *e, const algo_composer_t *composer) 
   } else {
     for (int32_t i = 0; i < phase.size; i++) composer->line[i] = i;
   }
-  algo_emit_phase(e, &phase);
+  algo_compose_emit(e, composer, &phase);
 }
 
-static coll_status_t outline_one_phase(const algo_composer_t *composer) {
+static coll_status_t outline_one_phase(algo_composer_t *composer) {
   plan_t *plan = composer->plan;
   algo_needs_t needs;
   COLL_TRY(algo_phase_needs(composer->by->along[plan->shape.collective], plan->shape.size,
                             plan->shape.root, false, &needs));
   plan->scratch_chunks = needs.scratch_chunks;
-  algo_compose_allow(plan, &needs, 1);
+  algo_compose_allow(composer, &needs, 1);
   return COLL_OK;
 }
 
@@ -101,18 +103,34 @@ static int32_t held_blocks(const algo_composer_t *composer) {
   }
 }
 
-coll_status_t algo_compose_blocks_outline(const algo_composer_t *composer) {
-  plan_t *plan = composer->plan;
+/* The segment's chunk of a block. */
+static int32_t chunk_of(const algo_composer_t *composer, int32_t block) {
+  return block * composer->segments + composer->segment;
+}
+
+static coll_status_t outline_segment(algo_composer_t *composer) {
   int32_t most = 0;
-  if (!has_phases(composer)) return outline_one_phase(composer);
   for (int32_t d = 0; d < composer->grid->dims; d++) {
     algo_needs_t needs;
     int32_t unit = blocks_per_message(composer, d);
-    COLL_TRY(algo_compose_needs(composer, plan->shape.collective, d, false, &needs));
-    algo_compose_allow(plan, &needs, unit);
-    if (needs.scratch_chunks * unit > most) most = needs.scratch_chunks * unit;
+    COLL_TRY(algo_compose_needs(composer, composer->plan->shape.collective, d, false, &needs));
+    algo_compose_allow(composer, &needs, unit);
+    algo_compose_raise(&most, needs.scratch_chunks * unit);
   }
-  plan->scratch_chunks = held_blocks(composer) + most;
+  int32_t blocks = held_blocks(composer) + most;
+  if (blocks > 0) {
+    algo_compose_raise(&composer->plan->scratch_chunks, chunk_of(composer, blocks - 1) + 1);
+  }
+  return COLL_OK;
+}
+
+coll_status_t algo_compose_blocks_outline(algo_composer_t *composer) {
+  composer->plan->parts = composer->segments;
+  if (!has_phases(composer)) return outline_one_phase(composer);
+  for (int32_t segment = 0; segment < composer->segments; segment++) {
+    algo_compose_enter(composer, segment);
+    COLL_TRY(outline_segment(composer));
+  }
   return COLL_OK;
 }
 
@@ -120,7 +138,8 @@ coll_status_t algo_compose_blocks_outline(const algo_composer_t *composer) {
 static algo_phase_t phase_along(const plan_emitter_t *e, const algo_composer_t *composer,
                                 int32_t dim) {
   algo_phase_t phase = algo_compose_line(e, composer, e->plan->shape.collective, dim);
-  phase.scratch = held_blocks(composer);
+  phase.scratch = chunk_of(composer, held_blocks(composer));
+  phase.stride = composer->segments;
   return phase;
 }
 
@@ -132,40 +151,45 @@ static int32_t stripes_of(const algo_grid_t *grid, int32_t dim) {
   return grid->size / volume_from(grid, dim);
 }
 
-/* Sets composer->at to the stripe's blocks. */
+/* Sets composer->at to the segment's chunks of the stripe's blocks. */
 static void find_stripe(const algo_composer_t *composer, int32_t position, int32_t dim,
                         int32_t stripe) {
   const algo_grid_t *grid = composer->grid;
   int32_t stride = algo_grid_stride(grid, dim);
   int32_t first = stripe * volume_from(grid, dim) + position % stride;
   for (int32_t i = 0; i < grid->extents[dim]; i++) {
-    composer->at[i] = grid->ranks[first + i * stride];
+    composer->at[i] = chunk_of(composer, grid->ranks[first + i * stride]);
   }
+}
+
+/* The segment's chunks of the blocks from `block` on. */
+static algo_place_t place_at(const algo_composer_t *composer, plan_buffer_t buffer, int32_t block) {
+  return (algo_place_t){.buffer = buffer, .first = chunk_of(composer, block)};
 }
 
 /* The outermost dimension first: after a dimension, a rank has the blocks of all whose coordinates
  * behind that dimension are its own. So no block goes over a link between hosts twice. */
-static void allgather_build(plan_emitter_t *e, const algo_composer_t *composer) {
+static void allgather_build(plan_emitter_t *e, algo_composer_t *composer) {
   const algo_grid_t *grid = composer->grid;
   for (int32_t d = 0; d < grid->dims; d++) {
     for (int32_t stripe = 0; stripe < stripes_of(grid, d); stripe++) {
       algo_phase_t phase = phase_along(e, composer, d);
       find_stripe(composer, grid->position[e->rank], d, stripe);
       phase.output = (algo_place_t){.buffer = PLAN_OUTPUT, .at = composer->at};
-      phase.input = (algo_place_t){.buffer = PLAN_INPUT};
+      phase.input = place_at(composer, PLAN_INPUT, 0);
       phase.in_place = e->program->in_place;
       if (d > 0) {
         phase.input = (algo_place_t){.buffer = PLAN_OUTPUT, .first = composer->at[phase.index]};
         phase.in_place = true;
       }
-      algo_emit_phase(e, &phase);
+      algo_compose_emit(e, composer, &phase);
     }
   }
 }
 
 /* The mirror image: the innermost dimension first. SCRATCH has a block for each stripe of each
  * dimension but the outermost. */
-static void reduce_scatter_build(plan_emitter_t *e, const algo_composer_t *composer) {
+static void reduce_scatter_build(plan_emitter_t *e, algo_composer_t *composer) {
   const algo_grid_t *grid = composer->grid;
   int32_t from = 0, to = 0;
   for (int32_t d = grid->dims - 1; d >= 0; d--) {
@@ -175,12 +199,11 @@ static void reduce_scatter_build(plan_emitter_t *e, const algo_composer_t *compo
       algo_phase_t phase = phase_along(e, composer, d);
       find_stripe(composer, grid->position[e->rank], d, stripe);
       phase.input = is_first ? (algo_place_t){.buffer = PLAN_INPUT, .at = composer->at}
-                             : (algo_place_t){.buffer = PLAN_SCRATCH,
-                                              .first = from + stripe * grid->extents[d]};
-      phase.output = (algo_place_t){.buffer = PLAN_OUTPUT};
-      if (d > 0) phase.output = (algo_place_t){.buffer = PLAN_SCRATCH, .first = to + stripe};
+                             : place_at(composer, PLAN_SCRATCH, from + stripe * grid->extents[d]);
+      phase.output = d > 0 ? place_at(composer, PLAN_SCRATCH, to + stripe)
+                           : place_at(composer, PLAN_OUTPUT, 0);
       phase.in_place = is_first && d == 0 && e->program->in_place;
-      algo_emit_phase(e, &phase);
+      algo_compose_emit(e, composer, &phase);
     }
     from = to;
     to += stripes;
@@ -209,7 +232,7 @@ static algo_place_t place_of_run(const plan_emitter_t *e, const algo_composer_t 
   return (algo_place_t){.buffer = PLAN_SCRATCH, .first = first % whole};
 }
 
-static void gather_build(plan_emitter_t *e, const algo_composer_t *composer) {
+static void gather_build(plan_emitter_t *e, algo_composer_t *composer) {
   const algo_grid_t *grid = composer->grid;
   bool is_root = e->rank == e->plan->shape.root;
   for (int32_t d = grid->dims - 1; d >= 0 && is_in_plane(e, composer, d); d--) {
@@ -220,11 +243,11 @@ static void gather_build(plan_emitter_t *e, const algo_composer_t *composer) {
                            : place_of_run(e, composer, d + 1, PLAN_OUTPUT);
     phase.output = place_of_run(e, composer, d, PLAN_OUTPUT);
     phase.in_place = is_first ? is_root && e->program->in_place : true;
-    algo_emit_phase(e, &phase);
+    algo_compose_emit(e, composer, &phase);
   }
 }
 
-static void scatter_build(plan_emitter_t *e, const algo_composer_t *composer) {
+static void scatter_build(plan_emitter_t *e, algo_composer_t *composer) {
   const algo_grid_t *grid = composer->grid;
   bool is_root = e->rank == e->plan->shape.root;
   for (int32_t d = 0; d < grid->dims; d++) {
@@ -236,7 +259,7 @@ static void scatter_build(plan_emitter_t *e, const algo_composer_t *composer) {
     phase.output = is_last ? (algo_place_t){.buffer = PLAN_OUTPUT}
                            : place_of_run(e, composer, d + 1, PLAN_INPUT);
     phase.in_place = is_last ? is_root && e->program->in_place : true;
-    algo_emit_phase(e, &phase);
+    algo_compose_emit(e, composer, &phase);
   }
 }
 
@@ -245,7 +268,7 @@ static void scatter_build(plan_emitter_t *e, const algo_composer_t *composer) {
  * that dimension, then by their source's behind it; after it, by one destination coordinate less.
  * So the blocks that go to one rank follow each other, and messages between hosts are few. */
 
-static void alltoall_build(plan_emitter_t *e, const algo_composer_t *composer) {
+static void alltoall_build(plan_emitter_t *e, algo_composer_t *composer) {
   const algo_grid_t *grid = composer->grid;
   plan_buffer_t from = PLAN_INPUT;
   int32_t from_first = 0, to_first = 0;
@@ -259,7 +282,7 @@ static void alltoall_build(plan_emitter_t *e, const algo_composer_t *composer) {
       if (d > 0) {
         phase.output = (algo_place_t){.buffer = PLAN_SCRATCH, .first = to_first + run * volume};
       }
-      algo_emit_phase(e, &phase);
+      algo_compose_emit(e, composer, &phase);
     }
     from = PLAN_SCRATCH;
     from_first = to_first;
@@ -267,7 +290,7 @@ static void alltoall_build(plan_emitter_t *e, const algo_composer_t *composer) {
   }
 }
 
-void algo_compose_blocks_build(plan_emitter_t *e, const algo_composer_t *composer) {
+void algo_compose_blocks_build(plan_emitter_t *e, algo_composer_t *composer) {
   if (!has_phases(composer)) {
     build_one_phase(e, composer);
     return;

@@ -18,62 +18,84 @@ static int32_t multiple_of(int32_t a, int32_t b) {
   return a / x * b;
 }
 
+/* A phase of any segment: on blocks of one `blocks`-th of the segment each. */
+typedef struct phase_need {
+  algo_needs_t needs;
+  int32_t blocks;
+} phase_need_t;
+
+enum { NEEDS_MOST = ALGO_DIMS_MAX * 2 * ALGO_DIMS_MAX };
+
+typedef struct phase_needs {
+  phase_need_t each[NEEDS_MOST];
+  int32_t count;
+} phase_needs_t;
+
+static coll_status_t add_need(const algo_composer_t *composer, coll_collective_t collective,
+                              int32_t dim, int32_t blocks, phase_needs_t *all) {
+  phase_need_t *need = &all->each[all->count++];
+  need->blocks = blocks;
+  return algo_compose_needs(composer, collective, dim, true, &need->needs);
+}
+
 /* Reduce-scatter cuts the block, and allgather the same parts of it; then allreduce. */
-static coll_status_t allreduce_outline(const algo_composer_t *composer) {
-  plan_t *plan = composer->plan;
-  const algo_grid_t *grid = composer->grid;
-  algo_needs_t scatter[ALGO_DIMS_MAX], gather[ALGO_DIMS_MAX], top;
-  int32_t blocks = 1, pieces;
-  COLL_TRY(algo_compose_needs(composer, COLL_ALLREDUCE, 0, true, &top));
-  pieces = top.parts;
-  for (int32_t d = 1; d < grid->dims; d++) {
-    COLL_TRY(algo_compose_needs(composer, COLL_REDUCE_SCATTER, d, true, &scatter[d]));
-    COLL_TRY(algo_compose_needs(composer, COLL_ALLGATHER, d, true, &gather[d]));
-    pieces = multiple_of(pieces, multiple_of(scatter[d].parts, gather[d].parts));
-    blocks *= grid->extents[d];
+static coll_status_t add_allreduce(const algo_composer_t *composer, phase_needs_t *all) {
+  int32_t blocks = 1;
+  for (int32_t d = composer->grid->dims - 1; d > 0; d--) {
+    blocks *= composer->grid->extents[d];
+    COLL_TRY(add_need(composer, COLL_REDUCE_SCATTER, d, blocks, all));
+    COLL_TRY(add_need(composer, COLL_ALLGATHER, d, blocks, all));
   }
-  plan->parts = blocks * pieces;
-  int32_t length = plan->parts, areas = top.scratch_chunks;
-  for (int32_t d = grid->dims - 1; d > 0; d--) {
-    length /= grid->extents[d];
-    algo_compose_allow(plan, &scatter[d], length / scatter[d].parts);
-    algo_compose_allow(plan, &gather[d], length / gather[d].parts);
-    algo_compose_raise(&areas, scatter[d].scratch_chunks);
-    algo_compose_raise(&areas, gather[d].scratch_chunks);
-  }
-  algo_compose_allow(plan, &top, length / top.parts);
-  plan->scratch_chunks = areas * plan->parts;
-  return COLL_OK;
+  return add_need(composer, COLL_ALLREDUCE, 0, blocks, all);
 }
 
 /* Phases on the whole block, each along one dimension. */
-static coll_status_t whole_outline(const algo_composer_t *composer) {
-  plan_t *plan = composer->plan;
-  const algo_grid_t *grid = composer->grid;
-  algo_needs_t needs[ALGO_DIMS_MAX];
-  int32_t areas = 0;
-  plan->parts = 1;
-  for (int32_t d = 0; d < grid->dims; d++) {
-    COLL_TRY(algo_compose_needs(composer, plan->shape.collective, d, true, &needs[d]));
-    plan->parts = multiple_of(plan->parts, needs[d].parts);
-    algo_compose_raise(&areas, needs[d].scratch_chunks);
+static coll_status_t add_whole(const algo_composer_t *composer, phase_needs_t *all) {
+  for (int32_t d = 0; d < composer->grid->dims; d++) {
+    COLL_TRY(add_need(composer, composer->plan->shape.collective, d, 1, all));
   }
-  for (int32_t d = 0; d < grid->dims; d++) {
-    algo_compose_allow(plan, &needs[d], plan->parts / needs[d].parts);
-  }
-  plan->scratch_chunks = areas * plan->parts;
   return COLL_OK;
 }
 
-coll_status_t algo_compose_vector_outline(const algo_composer_t *composer) {
+/* The phases of all segments. Those that differ in direction only need the same. */
+static coll_status_t find_needs(algo_composer_t *composer, phase_needs_t *all) {
+  for (int32_t segment = 0; segment < composer->segments; segment += 2) {
+    if (segment > 0 && composer->grids[segment] == NULL) break;
+    algo_compose_enter(composer, segment);
+    if (composer->plan->shape.collective == COLL_ALLREDUCE) {
+      COLL_TRY(add_allreduce(composer, all));
+    } else {
+      COLL_TRY(add_whole(composer, all));
+    }
+  }
+  algo_compose_enter(composer, 0);
+  return COLL_OK;
+}
+
+/* Cuts the block into the segments, and each so that it suits all phases. */
+static coll_status_t phases_outline(algo_composer_t *composer) {
+  phase_needs_t all = {.count = 0};
+  int32_t length = 1, areas = 0;
+  COLL_TRY(find_needs(composer, &all));
+  for (int32_t i = 0; i < all.count; i++) {
+    const phase_need_t *need = &all.each[i];
+    length = multiple_of(length, need->blocks * need->needs.parts);
+    algo_compose_raise(&areas, need->needs.scratch_chunks);
+  }
+  for (int32_t i = 0; i < all.count; i++) {
+    const phase_need_t *need = &all.each[i];
+    algo_compose_allow(composer, &need->needs, length / need->blocks / need->needs.parts);
+  }
+  composer->plan->parts = composer->segments * length;
+  composer->plan->scratch_chunks = areas * composer->plan->parts;
+  return COLL_OK;
+}
+
+coll_status_t algo_compose_vector_outline(algo_composer_t *composer) {
   plan_t *plan = composer->plan;
   bool has_extras = composer->grid->members < plan->shape.size;
   coll_collective_t collective = plan->shape.collective;
-  if (collective == COLL_ALLREDUCE) {
-    COLL_TRY(allreduce_outline(composer));
-  } else {
-    COLL_TRY(whole_outline(composer));
-  }
+  COLL_TRY(phases_outline(composer));
   if (collective == COLL_BARRIER) {
     plan->reach = PLAN_REACH_SCRATCH;
     return COLL_OK;
@@ -110,9 +132,26 @@ static int32_t owner_of(const algo_composer_t *composer, int32_t rank) {
   return composer->grid->ranks[composer->grid->position[rank]];
 }
 
-/* The last block of SCRATCH. */
-static plan_span_t held_block(const plan_emitter_t *e) {
-  return plan_scratch(e, e->plan->scratch_chunks - e->plan->parts, e->plan->parts);
+/* The segment in a block of the buffer that begins at chunk `block`. */
+static plan_span_t segment_of(const plan_emitter_t *e, const algo_composer_t *composer,
+                              plan_buffer_t buffer, int32_t block) {
+  int32_t length = e->plan->parts / composer->segments;
+  return algo_own(e, buffer, block + composer->segment * length, length);
+}
+
+/* In the last block of SCRATCH. */
+static plan_span_t held_block(const plan_emitter_t *e, const algo_composer_t *composer) {
+  return segment_of(e, composer, PLAN_SCRATCH, e->plan->scratch_chunks - e->plan->parts);
+}
+
+static void send_span(plan_emitter_t *e, const algo_composer_t *composer, int32_t peer,
+                      plan_span_t src) {
+  algo_send_pieces_by(e, algo_compose_lane(composer), peer, src);
+}
+
+static void recv_span(plan_emitter_t *e, const algo_composer_t *composer, int32_t peer,
+                      plan_span_t dst) {
+  algo_recv_pieces_by(e, algo_compose_lane(composer), peer, dst);
 }
 
 /* Reduces the operands of the rank's extras and its own. Returns the buffer of the result, which is
@@ -120,12 +159,12 @@ static plan_span_t held_block(const plan_emitter_t *e) {
 static plan_span_t reduce_extras(plan_emitter_t *e, const algo_composer_t *composer,
                                  plan_span_t to) {
   int32_t size = e->plan->shape.size;
-  plan_span_t held = plan_input(e, 0, e->plan->parts);
+  plan_span_t held = segment_of(e, composer, PLAN_INPUT, 0);
   for (int32_t i = 0; (i = next_extra(e, composer, i)) < size; i++) {
-    plan_span_t arrived = plan_scratch(e, 0, e->plan->parts);
+    plan_span_t arrived = segment_of(e, composer, PLAN_SCRATCH, 0);
     plan_span_t sources[2] = {held, arrived};
-    algo_recv_pieces(e, i, arrived);
-    plan_emit_reduce(e, 0, to, sources, 2);
+    recv_span(e, composer, i, arrived);
+    plan_emit_reduce(e, algo_compose_lane(composer), to, sources, 2);
     held = to;
   }
   return held;
@@ -135,7 +174,7 @@ static void send_to_extras(plan_emitter_t *e, const algo_composer_t *composer, p
   int32_t size = e->plan->shape.size;
   for (int32_t i = 0; (i = next_extra(e, composer, i)) < size; i++) {
     if (base_collective_is_rooted(e->plan->shape.collective) && i == e->plan->shape.root) continue;
-    algo_send_pieces(e, i, result);
+    send_span(e, composer, i, result);
   }
 }
 
@@ -154,10 +193,11 @@ static algo_phase_t phase_on(const plan_emitter_t *e, const algo_composer_t *com
   return phase;
 }
 
-static void allreduce_build(plan_emitter_t *e, const algo_composer_t *composer) {
+static void allreduce_build(plan_emitter_t *e, algo_composer_t *composer) {
   const algo_grid_t *grid = composer->grid;
-  int32_t length = e->plan->parts, first = 0;
-  plan_span_t held = reduce_extras(e, composer, plan_output(e, 0, length));
+  plan_span_t result = segment_of(e, composer, PLAN_OUTPUT, 0);
+  plan_span_t held = reduce_extras(e, composer, result);
+  int32_t length = result.count, first = result.first;
   bool in_place = held.buffer == PLAN_OUTPUT || e->program->in_place;
   for (int32_t d = grid->dims - 1; d > 0; d--) {
     algo_phase_t phase = phase_on(e, composer, COLL_REDUCE_SCATTER, d, first);
@@ -167,7 +207,7 @@ static void allreduce_build(plan_emitter_t *e, const algo_composer_t *composer) 
     phase.input = (algo_place_t){.buffer = held.buffer, .first = first};
     first += phase.index * length;
     phase.output = (algo_place_t){.buffer = PLAN_OUTPUT, .first = first};
-    algo_emit_phase(e, &phase);
+    algo_compose_emit(e, composer, &phase);
     held.buffer = PLAN_OUTPUT;
     in_place = true;
   }
@@ -176,7 +216,7 @@ static void allreduce_build(plan_emitter_t *e, const algo_composer_t *composer) 
   top.in_place = in_place;
   top.input = (algo_place_t){.buffer = held.buffer, .first = first};
   top.output = (algo_place_t){.buffer = PLAN_OUTPUT, .first = first};
-  algo_emit_phase(e, &top);
+  algo_compose_emit(e, composer, &top);
   for (int32_t d = 1; d < grid->dims; d++) {
     algo_phase_t phase = phase_on(e, composer, COLL_ALLGATHER, d, 0);
     phase.in_place = true;
@@ -186,9 +226,9 @@ static void allreduce_build(plan_emitter_t *e, const algo_composer_t *composer) 
     phase.output = (algo_place_t){.buffer = PLAN_OUTPUT, .first = first};
     phase.block_chunks = length;
     length *= grid->extents[d];
-    algo_emit_phase(e, &phase);
+    algo_compose_emit(e, composer, &phase);
   }
-  send_to_extras(e, composer, plan_output(e, 0, e->plan->parts));
+  send_to_extras(e, composer, result);
 }
 
 /* Whether the rank is on the line of the root along the dimension, in all dimensions after it. */
@@ -199,42 +239,44 @@ static bool is_in_plane(const plan_emitter_t *e, const algo_composer_t *composer
 }
 
 /* Along each dimension to the root's coordinate, from the innermost on. */
-static void reduce_build(plan_emitter_t *e, const algo_composer_t *composer) {
+static void reduce_build(plan_emitter_t *e, algo_composer_t *composer) {
   const algo_grid_t *grid = composer->grid;
-  int32_t root = e->plan->shape.root, parts = e->plan->parts;
+  int32_t root = e->plan->shape.root;
   bool is_root = e->rank == root;
-  plan_span_t held = reduce_extras(e, composer, held_block(e));
+  plan_span_t between = held_block(e, composer);
+  plan_span_t held = reduce_extras(e, composer, between);
   for (int32_t d = grid->dims - 1; d >= 0 && is_in_plane(e, composer, d); d--) {
-    algo_phase_t phase = phase_on(e, composer, COLL_REDUCE, d, 0);
-    plan_span_t to = is_root && d == 0 ? plan_output(e, 0, parts) : held_block(e);
-    phase.block_chunks = parts;
+    algo_phase_t phase = phase_on(e, composer, COLL_REDUCE, d, held.first % e->plan->parts);
+    bool is_last = is_root && d == 0;
+    plan_span_t to = is_last ? segment_of(e, composer, PLAN_OUTPUT, 0) : between;
+    phase.block_chunks = to.count;
     phase.input = place_of(held);
     phase.output = place_of(to);
     phase.in_place =
         held.buffer == to.buffer ||
         (to.buffer == PLAN_OUTPUT && held.buffer == PLAN_INPUT && e->program->in_place);
-    algo_emit_phase(e, &phase);
+    algo_compose_emit(e, composer, &phase);
     held = to;
   }
-  if (e->rank == owner_of(composer, root) && !is_root) algo_send_pieces(e, root, held);
+  if (e->rank == owner_of(composer, root) && !is_root) send_span(e, composer, root, held);
 }
 
 /* The mirror image of reduce. */
-static void broadcast_build(plan_emitter_t *e, const algo_composer_t *composer) {
+static void broadcast_build(plan_emitter_t *e, algo_composer_t *composer) {
   const algo_grid_t *grid = composer->grid;
-  int32_t root = e->plan->shape.root, parts = e->plan->parts;
-  plan_span_t to = plan_output(e, 0, parts);
+  int32_t root = e->plan->shape.root;
+  plan_span_t to = segment_of(e, composer, PLAN_OUTPUT, 0);
   bool is_root = e->rank == root, is_first = true;
-  if (e->rank == owner_of(composer, root) && !is_root) algo_recv_pieces(e, root, to);
+  if (e->rank == owner_of(composer, root) && !is_root) recv_span(e, composer, root, to);
   for (int32_t d = 0; d < grid->dims; d++) {
     if (!is_in_plane(e, composer, d)) continue;
-    algo_phase_t phase = phase_on(e, composer, COLL_BROADCAST, d, 0);
+    algo_phase_t phase = phase_on(e, composer, COLL_BROADCAST, d, to.first);
     bool from_input = is_root && is_first;
-    phase.block_chunks = parts;
-    phase.input = place_of(from_input ? plan_input(e, 0, parts) : to);
+    phase.block_chunks = to.count;
+    phase.input = place_of(from_input ? segment_of(e, composer, PLAN_INPUT, 0) : to);
     phase.output = place_of(to);
     phase.in_place = from_input ? e->program->in_place : phase.index == phase.root;
-    algo_emit_phase(e, &phase);
+    algo_compose_emit(e, composer, &phase);
     is_first = false;
   }
   send_to_extras(e, composer, to);
@@ -242,36 +284,36 @@ static void broadcast_build(plan_emitter_t *e, const algo_composer_t *composer) 
 
 /* After the phase along a dimension, a rank knows that all have entered that its line's ranks knew
  * of. */
-static void barrier_build(plan_emitter_t *e, const algo_composer_t *composer) {
+static void barrier_build(plan_emitter_t *e, algo_composer_t *composer) {
   int32_t size = e->plan->shape.size;
   for (int32_t i = 0; (i = next_extra(e, composer, i)) < size; i++) plan_emit_wait(e, 0, i);
   for (int32_t d = composer->grid->dims - 1; d >= 0; d--) {
     algo_phase_t phase = algo_compose_line(e, composer, COLL_BARRIER, d);
-    algo_emit_phase(e, &phase);
+    algo_compose_emit(e, composer, &phase);
   }
   for (int32_t i = 0; (i = next_extra(e, composer, i)) < size; i++) plan_emit_signal(e, 0, i);
 }
 
 static void extra_build(plan_emitter_t *e, const algo_composer_t *composer) {
   coll_collective_t collective = e->plan->shape.collective;
-  int32_t owner = owner_of(composer, e->rank), parts = e->plan->parts;
+  int32_t owner = owner_of(composer, e->rank);
   bool is_root = e->rank == e->plan->shape.root;
   if (collective == COLL_BARRIER) {
     plan_emit_signal(e, 0, owner);
     plan_emit_wait(e, 0, owner);
     return;
   }
-  if (collective != COLL_BROADCAST || is_root) {
-    algo_send_pieces(e, owner, plan_input(e, 0, parts));
-  }
+  plan_span_t input = segment_of(e, composer, PLAN_INPUT, 0);
+  if (collective != COLL_BROADCAST || is_root) send_span(e, composer, owner, input);
   if (collective == COLL_BROADCAST && is_root) {
-    algo_copy_through(e);
+    plan_emit_input_to_output(e, algo_compose_lane(composer), input.first, input.first,
+                              input.count);
   } else if (collective != COLL_REDUCE || is_root) {
-    algo_recv_pieces(e, owner, plan_output(e, 0, parts));
+    recv_span(e, composer, owner, segment_of(e, composer, PLAN_OUTPUT, 0));
   }
 }
 
-void algo_compose_vector_build(plan_emitter_t *e, const algo_composer_t *composer) {
+void algo_compose_vector_build(plan_emitter_t *e, algo_composer_t *composer) {
   if (is_extra(composer, e->rank)) {
     extra_build(e, composer);
     return;

@@ -8,25 +8,32 @@
  * The levels of the layout. Between hosts, where a message costs most, allreduce takes few rounds;
  * inside, rings move the least. */
 
-static const algo_composition_t hierarchical = {
-    .grid = ALGO_GRID_NESTED,
-    .along =
-        {
-            [COLL_ALLREDUCE] = &algo_allreduce_circulant,
-            [COLL_REDUCE] = &algo_reduce_binomial,
-            [COLL_REDUCE_SCATTER] = &algo_reduce_scatter_ring,
-            [COLL_ALLGATHER] = &algo_allgather_ring,
-            [COLL_BROADCAST] = &algo_broadcast_binomial,
-            [COLL_GATHER] = &algo_gather_binomial,
-            [COLL_SCATTER] = &algo_scatter_binomial,
-            [COLL_ALLTOALL] = &algo_alltoall_pairwise,
-            [COLL_BARRIER] = &algo_barrier_dissemination,
-        },
-};
+#define FEW_ROUNDS_BETWEEN_HOSTS                                                                \
+  {                                                                                             \
+    [COLL_ALLREDUCE] = &algo_allreduce_circulant, [COLL_REDUCE] = &algo_reduce_binomial,        \
+    [COLL_REDUCE_SCATTER] = &algo_reduce_scatter_ring, [COLL_ALLGATHER] = &algo_allgather_ring, \
+    [COLL_BROADCAST] = &algo_broadcast_binomial, [COLL_GATHER] = &algo_gather_binomial,         \
+    [COLL_SCATTER] = &algo_scatter_binomial, [COLL_ALLTOALL] = &algo_alltoall_pairwise,         \
+    [COLL_BARRIER] = &algo_barrier_dissemination,                                               \
+  }
+
+static const algo_composition_t hierarchical = {.grid = ALGO_GRID_NESTED,
+                                                .along = FEW_ROUNDS_BETWEEN_HOSTS};
 
 static const char karonis_2000[] =
     "Karonis, de Supinski, Foster, Gropp, Lusk & Bresnahan, Exploiting hierarchy in parallel "
     "computer networks to optimize collective operation performance, 2000";
+
+/* ---- hierarchical_pipelined -----------------------------------------------------------------
+ * The same in segments that follow each other, so that links between hosts and inside them work at
+ * once: for long vectors, the slowest phase takes the time, instead of all of them. */
+
+static const algo_composition_t hierarchical_pipelined = {
+    .grid = ALGO_GRID_NESTED, .segmentation = ALGO_PIPELINED, .along = FEW_ROUNDS_BETWEEN_HOSTS};
+
+static const char luo_2020[] =
+    "Luo, Wu, Bosilca, Pei, Cao, Patinyasakdikul, Zhong & Dongarra, HAN: a hierarchical autotuned "
+    "collective communication framework, 2020";
 
 /* ---- torus2d, torus3d -----------------------------------------------------------------------
  * Rings along each dimension of a torus: messages between neighbours only. */
@@ -48,6 +55,17 @@ static const char mikami_2018[] =
 static const char jain_2010[] =
     "Jain & Sabharwal, Optimal bucket algorithms for large MPI collectives on torus interconnects, "
     "2010";
+
+/* ---- torus2d_multiport, torus3d_multiport ----------------------------------------------------
+ * The same in segments that use all links of a rank, in both directions, at once. */
+
+static const algo_composition_t torus2d_multiport = {
+    .grid = ALGO_GRID_2D, .segmentation = ALGO_MULTIPORT, .along = RINGS};
+static const algo_composition_t torus3d_multiport = {
+    .grid = ALGO_GRID_3D, .segmentation = ALGO_MULTIPORT, .along = RINGS};
+
+static const char sack_2015[] =
+    "Sack & Gropp, Collective algorithms for multiported torus networks, 2015";
 
 /* ---- mesh2d ---------------------------------------------------------------------------------
  * Lines along both dimensions of a mesh, whose first and last ranks have no link. */
@@ -81,8 +99,12 @@ static const char cho_2019[] =
 
 #define ROW(group, of, source) \
   { .name = #group, .collective = of, .paper = source, .composition = &group, }
+#define LANES_ROW(group, of, source) \
+  { .name = #group, .collective = of, .paper = source, .composition = &group, .two_way = true, }
 
 const algo_t algo_allreduce_hierarchical = ROW(hierarchical, COLL_ALLREDUCE, karonis_2000);
+const algo_t algo_allreduce_hierarchical_pipelined =
+    LANES_ROW(hierarchical_pipelined, COLL_ALLREDUCE, luo_2020);
 const algo_t algo_reduce_hierarchical = ROW(hierarchical, COLL_REDUCE, karonis_2000);
 const algo_t algo_reduce_scatter_hierarchical =
     ROW(hierarchical, COLL_REDUCE_SCATTER, karonis_2000);
@@ -102,6 +124,24 @@ const algo_t algo_reduce_torus3d = ROW(torus3d, COLL_REDUCE, jain_2010);
 const algo_t algo_reduce_scatter_torus3d = ROW(torus3d, COLL_REDUCE_SCATTER, jain_2010);
 const algo_t algo_allgather_torus3d = ROW(torus3d, COLL_ALLGATHER, jain_2010);
 const algo_t algo_broadcast_torus3d = ROW(torus3d, COLL_BROADCAST, jain_2010);
+const algo_t algo_allreduce_torus2d_multiport =
+    LANES_ROW(torus2d_multiport, COLL_ALLREDUCE, sack_2015);
+const algo_t algo_reduce_torus2d_multiport = LANES_ROW(torus2d_multiport, COLL_REDUCE, sack_2015);
+const algo_t algo_reduce_scatter_torus2d_multiport =
+    LANES_ROW(torus2d_multiport, COLL_REDUCE_SCATTER, sack_2015);
+const algo_t algo_allgather_torus2d_multiport =
+    LANES_ROW(torus2d_multiport, COLL_ALLGATHER, sack_2015);
+const algo_t algo_broadcast_torus2d_multiport =
+    LANES_ROW(torus2d_multiport, COLL_BROADCAST, sack_2015);
+const algo_t algo_allreduce_torus3d_multiport =
+    LANES_ROW(torus3d_multiport, COLL_ALLREDUCE, sack_2015);
+const algo_t algo_reduce_torus3d_multiport = LANES_ROW(torus3d_multiport, COLL_REDUCE, sack_2015);
+const algo_t algo_reduce_scatter_torus3d_multiport =
+    LANES_ROW(torus3d_multiport, COLL_REDUCE_SCATTER, sack_2015);
+const algo_t algo_allgather_torus3d_multiport =
+    LANES_ROW(torus3d_multiport, COLL_ALLGATHER, sack_2015);
+const algo_t algo_broadcast_torus3d_multiport =
+    LANES_ROW(torus3d_multiport, COLL_BROADCAST, sack_2015);
 const algo_t algo_allreduce_blueconnect = ROW(blueconnect, COLL_ALLREDUCE, cho_2019);
 const algo_t algo_allreduce_mesh2d = ROW(mesh2d, COLL_ALLREDUCE, barnett_1993);
 const algo_t algo_reduce_mesh2d = ROW(mesh2d, COLL_REDUCE, barnett_1993);

@@ -194,7 +194,7 @@ static int32_t scratch_place(const embedder_t *embedder, size_t at, int32_t chun
   const algo_phase_t *phase = embedder->phase;
   const plan_t *sub = embedder->sub;
   int32_t sub_parts = sub->parts, parts = embedder->e->plan->parts;
-  if (!phase->in_one_block) return phase->scratch + chunk * embedder->unit;
+  if (!phase->in_one_block) return phase->scratch + chunk * embedder->unit * phase->stride;
   if (differs_in_size(phase->algo, true)) {
     int32_t data = data_at(sub, phase->index, at, chunk, writes);
     return phase->scratch + phase->vector + data * embedder->unit;
@@ -213,10 +213,10 @@ static plan_span_t renamed(const embedder_t *embedder, size_t at, const plan_spa
     return to;
   }
   const algo_place_t *place = span->buffer == PLAN_INPUT ? &phase->input : &phase->output;
-  assert(place->at == NULL || (span->count == 1 && embedder->unit == 1));
+  int32_t unit = embedder->unit * phase->stride;
+  assert((place->at == NULL && phase->stride == 1) || to.count == 1);
   to.buffer = place->buffer;
-  to.first =
-      place->at != NULL ? place->at[span->first] : place->first + span->first * embedder->unit;
+  to.first = place->at != NULL ? place->at[span->first] : place->first + span->first * unit;
   return to;
 }
 
@@ -235,11 +235,12 @@ static void emit_reduce(const embedder_t *embedder, int lane, size_t at, const p
   free(sources);
 }
 
-static void emit_step(const embedder_t *embedder, int lane, size_t at) {
+static void emit_step(const embedder_t *embedder, int sub_lane, size_t at) {
   plan_emitter_t *e = embedder->e;
   const int32_t *ranks = embedder->phase->ranks;
+  int first_lane = embedder->phase->lane, lane = first_lane + sub_lane;
   const plan_program_t *program = &embedder->sub->programs[embedder->phase->index];
-  const plan_step_t *step = &program->lanes[lane].steps[at];
+  const plan_step_t *step = &program->lanes[sub_lane].steps[at];
   switch (step->kind) {
     case PLAN_COPY:
       plan_emit_copy(e, lane, renamed(embedder, at, &step->copy.dst, true),
@@ -256,21 +257,22 @@ static void emit_step(const embedder_t *embedder, int lane, size_t at) {
     case PLAN_SIGNAL: plan_emit_signal(e, lane, ranks[step->signal.peer]); return;
     case PLAN_WAIT: plan_emit_wait(e, lane, ranks[step->wait.peer]); return;
     case PLAN_AFTER:
-      plan_emit_after(e, lane, step->after.lane,
+      plan_emit_after(e, lane, first_lane + step->after.lane,
                       (int32_t)embedder->begun[step->after.lane] + step->after.step);
       return;
     case PLAN_STEP_KIND_COUNT: return;
   }
 }
 
-/* Makes each lane wait for the others' last steps. */
-static void join_lanes(plan_emitter_t *e) {
+/* Makes each lane of the phase wait for the last steps of the others. */
+static void join_lanes(plan_emitter_t *e, const algo_phase_t *phase) {
   int32_t last[PLAN_LANES_MAX];
-  for (int lane = 0; lane < e->plan->lanes; lane++) {
+  int end = phase->lane + phase->lanes;
+  for (int lane = phase->lane; lane < end; lane++) {
     last[lane] = (int32_t)e->program->lanes[lane].count - 1;
   }
-  for (int lane = 0; lane < e->plan->lanes; lane++) {
-    for (int other = 0; other < e->plan->lanes; other++) {
+  for (int lane = phase->lane; lane < end; lane++) {
+    for (int other = phase->lane; other < end; other++) {
       if (other != lane && last[other] >= 0) plan_emit_after(e, lane, other, last[other]);
     }
   }
@@ -286,9 +288,10 @@ void algo_emit_phase(plan_emitter_t *e, const algo_phase_t *phase) {
   embedder_t embedder = {
       .e = e, .phase = phase, .sub = sub, .unit = phase->block_chunks / sub->parts};
   assert(embedder.unit * sub->parts == phase->block_chunks);
-  if (e->plan->lanes > 1) join_lanes(e);
+  assert(sub->lanes <= phase->lanes);
+  join_lanes(e, phase);
   for (int lane = 0; lane < sub->lanes; lane++) {
-    embedder.begun[lane] = e->program->lanes[lane].count;
+    embedder.begun[lane] = e->program->lanes[phase->lane + lane].count;
   }
   for (int lane = 0; lane < sub->lanes; lane++) {
     size_t count = sub->programs[phase->index].lanes[lane].count;

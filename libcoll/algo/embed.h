@@ -25,11 +25,13 @@ typedef struct algo_phase {
   bool in_place;        /* the places of INPUT and OUTPUT overlap as in an in-place call */
   algo_place_t input, output;
   int32_t block_chunks; /* in a block of the phase; a multiple of the parts of its plan */
+  int32_t stride;       /* between chunks that follow each other; more than 1: of blocks of 1 */
   int32_t scratch;      /* first chunk of SCRATCH for the phase, a multiple of parts */
   bool in_one_block; /* what the phase works on is one block of the embedding plan, or parts of one,
                         from chunk `vector` of the block on; so its chunks differ in size, and
                         SCRATCH is used at places that are equal modulo parts */
   int32_t vector;
+  int32_t lane, lanes; /* the lanes of the embedding plan that it may use: `lanes` from `lane` on */
 } algo_phase_t;
 
 /* What a phase needs of the header. Depends on the algorithm, size and root only. */
@@ -45,7 +47,8 @@ typedef struct algo_needs {
 coll_status_t algo_phase_needs(const algo_t *algo, int32_t size, int32_t root, bool in_one_block,
                                algo_needs_t *needs);
 
-/* Emits the steps of this rank. A phase starts when all lanes have ended the phase before. */
+/* Emits the steps of this rank. A phase starts when all its lanes have ended what they did before.
+ */
 void algo_emit_phase(plan_emitter_t *e, const algo_phase_t *phase);
 
 #endif

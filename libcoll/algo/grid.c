@@ -218,29 +218,79 @@ static coll_status_t place(algo_grid_t *grid, const topo_layout_t *layout, algo_
   return COLL_OK;
 }
 
-coll_status_t algo_grid_create(const plan_shape_t *shape, algo_grid_kind_t kind,
-                               algo_grid_t **grid) {
-  algo_grid_t *made = NULL;
-  int32_t *sorted = NULL;
-  size_t size = (size_t)shape->size;
-  coll_status_t status = base_alloc(1, sizeof *made, "a grid", (void **)&made);
-  if (status == COLL_OK) {
-    made->size = shape->size;
-    status = base_alloc(size, sizeof *made->ranks, "a grid", (void **)&made->ranks);
-  }
+/* A grid without dimensions. Owned by the caller. */
+static coll_status_t grid_alloc(int32_t ranks, algo_grid_t **grid) {
+  algo_grid_t *made;
+  size_t size = (size_t)ranks;
+  COLL_TRY(base_alloc(1, sizeof *made, "a grid", (void **)&made));
+  made->size = ranks;
+  coll_status_t status = base_alloc(size, sizeof *made->ranks, "a grid", (void **)&made->ranks);
   if (status == COLL_OK) {
     status = base_alloc(size, sizeof *made->position, "a grid", (void **)&made->position);
   }
-  if (status == COLL_OK) status = base_alloc(size, sizeof *sorted, "a grid", (void **)&sorted);
-  if (status == COLL_OK) status = place(made, shape->layout, kind, sorted);
-  free(sorted);
   if (status != COLL_OK) {
     algo_grid_free(made);
     return status;
   }
-  made->is_ordered = made->members == made->size;
-  for (int32_t i = 0; i < made->members; i++) made->is_ordered &= made->ranks[i] == i;
   *grid = made;
+  return COLL_OK;
+}
+
+static void find_order(algo_grid_t *grid) {
+  grid->is_ordered = grid->members == grid->size;
+  for (int32_t i = 0; i < grid->members; i++) grid->is_ordered &= grid->ranks[i] == i;
+}
+
+coll_status_t algo_grid_create(const plan_shape_t *shape, algo_grid_kind_t kind,
+                               algo_grid_t **grid) {
+  algo_grid_t *made;
+  int32_t *sorted;
+  COLL_TRY(grid_alloc(shape->size, &made));
+  coll_status_t status =
+      base_alloc((size_t)shape->size, sizeof *sorted, "a grid", (void **)&sorted);
+  if (status == COLL_OK) {
+    status = place(made, shape->layout, kind, sorted);
+    free(sorted);
+  }
+  if (status != COLL_OK) {
+    algo_grid_free(made);
+    return status;
+  }
+  find_order(made);
+  *grid = made;
+  return COLL_OK;
+}
+
+/* The position in the turned grid of a position in the grid. */
+static int32_t turn_position(const algo_grid_t *grid, const algo_grid_t *turned, int32_t turn,
+                             bool reversed, int32_t position) {
+  int32_t at = 0;
+  for (int32_t d = 0; d < turned->dims; d++) {
+    int32_t extent = turned->extents[d];
+    int32_t from = (d + turned->dims - turn) % turned->dims;
+    int32_t coordinate = algo_grid_coordinate(grid, position, from);
+    at = at * extent + (reversed ? extent - 1 - coordinate : coordinate);
+  }
+  return at;
+}
+
+coll_status_t algo_grid_turn(const algo_grid_t *grid, int32_t turn, bool reversed,
+                             algo_grid_t **turned) {
+  algo_grid_t *made;
+  COLL_TRY(grid_alloc(grid->size, &made));
+  made->dims = grid->dims;
+  made->members = grid->members;
+  for (int32_t d = 0; d < grid->dims; d++) {
+    made->extents[(d + turn) % grid->dims] = grid->extents[d];
+  }
+  for (int32_t i = 0; i < grid->members; i++) {
+    made->ranks[turn_position(grid, made, turn, reversed, i)] = grid->ranks[i];
+  }
+  for (int32_t rank = 0; rank < grid->size; rank++) {
+    made->position[rank] = turn_position(grid, made, turn, reversed, grid->position[rank]);
+  }
+  find_order(made);
+  *turned = made;
   return COLL_OK;
 }
 

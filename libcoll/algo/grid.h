@@ -34,6 +34,12 @@ coll_status_t algo_grid_create(const plan_shape_t *shape, algo_grid_kind_t kind,
                                algo_grid_t **grid);
 void algo_grid_free(algo_grid_t *grid);
 
+/* The same ranks with the dimensions rotated, so that the last `turn` ones come first, and if
+ * `reversed`, each dimension in the opposite direction. Owned by the caller: algo_grid_free.
+ * COLL_ERROR_MEMORY. */
+coll_status_t algo_grid_turn(const algo_grid_t *grid, int32_t turn, bool reversed,
+                             algo_grid_t **turned);
+
 static inline bool algo_grid_is_extra(const algo_grid_t *grid, int32_t rank) {
   return grid->ranks[grid->position[rank]] != rank;
 }

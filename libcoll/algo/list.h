@@ -34,6 +34,13 @@ extern const algo_t algo_allreduce_butterfly, algo_allreduce_halving_doubling,
     algo_reduce_scatter_halving, algo_allgather_doubling;
 
 /* composed.c */
+extern const algo_t algo_allreduce_hierarchical_pipelined, algo_allreduce_torus2d_multiport,
+    algo_reduce_torus2d_multiport, algo_reduce_scatter_torus2d_multiport,
+    algo_allgather_torus2d_multiport, algo_broadcast_torus2d_multiport,
+    algo_allreduce_torus3d_multiport, algo_reduce_torus3d_multiport,
+    algo_reduce_scatter_torus3d_multiport, algo_allgather_torus3d_multiport,
+    algo_broadcast_torus3d_multiport;
+
 extern const algo_t algo_allreduce_hierarchical, algo_reduce_hierarchical,
     algo_reduce_scatter_hierarchical, algo_allgather_hierarchical, algo_broadcast_hierarchical,
     algo_gather_hierarchical, algo_scatter_hierarchical, algo_alltoall_hierarchical,

@@ -106,7 +106,7 @@ static bool is_local(const writer_t *w, const plan_program_t *program, const pla
   if (step->kind == PLAN_COPY) {
     return step->copy.dst.rank == w->rank && step->copy.src.rank == w->rank;
   }
-  if (step->kind != PLAN_REDUCE) return false;
+  if (step->kind != PLAN_REDUCE) return step->kind == PLAN_AFTER;
   bool local = step->reduce.dst.rank == w->rank;
   for (int32_t i = 0; i < step->reduce.source_count; i++) {
     local = local && program->sources[step->reduce.first_source + i].rank == w->rank;
@@ -141,6 +141,7 @@ static void put_step(writer_t *w, const plan_program_t *program, const plan_step
       break;
     case PLAN_SIGNAL: put(w, "%d", step->signal.peer); break;
     case PLAN_WAIT: put(w, "%d", step->wait.peer); break;
+    case PLAN_AFTER: put(w, "%d.%d", step->after.lane, step->after.step); break;
     default: cr_assert_fail("no builder here emits step kind %d", (int)step->kind);
   }
 }

@@ -18,7 +18,7 @@ enum { EVERY_SIZE_TO = 24, SIZES_BEYOND = 1 };
 enum { EVERY_SIZE_TO = 64, SIZES_BEYOND = 5 };
 #endif
 
-enum { STEPS_MAX = 1000000 }; /* of a plan, all ranks: limits the test to seconds */
+enum { STEPS_MAX = 1500000 }; /* of a plan, all ranks: limits the test to seconds */
 
 static void prove(const algo_t *algo, int size, int root, test_mode_t mode) {
   plan_t *plan = test_plan_build(algo, size, root, mode);

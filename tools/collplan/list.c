@@ -32,7 +32,7 @@ static coll_status_t print_row(const algo_t *algo) {
   COLL_TRY(reach_of(algo, &reach));
   snprintf(order, sizeof order, "%s%s", power_order_of(algo),
            algo->power_order > algo->order ? "*" : "");
-  printf("%-15s %-21s %-8s %-10s %s\n", base_collective_name(algo->collective), algo->name, reach,
+  printf("%-15s %-22s %-8s %-10s %s\n", base_collective_name(algo->collective), algo->name, reach,
          order, algo->paper);
   return COLL_OK;
 }
@@ -66,7 +66,7 @@ static coll_status_t walk(coll_collective_t wanted, json_t *list) {
 
 static coll_status_t list(coll_collective_t wanted, bool as_json) {
   if (!as_json) {
-    printf("%-15s %-21s %-8s %-10s %s\n", "collective", "algorithm", "reach", "order", "paper");
+    printf("%-15s %-22s %-8s %-10s %s\n", "collective", "algorithm", "reach", "order", "paper");
     return walk(wanted, NULL);
   }
   json_t *array = json_array();

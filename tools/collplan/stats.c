@@ -72,7 +72,7 @@ static coll_status_t print_row(const plan_t *plan) {
   COLL_TRY(timeline_create(plan, (timeline_cost_t){.step = 0, .hop = 1}, &timeline));
   load_t max = max_load(plan);
   double parts = plan->parts;
-  printf("%-21s %-8s %6" PRId64 " %6" PRId64 " %8" PRId64 " %7" PRId64 " %8.3f %8.3f %8.3f %8.3f\n",
+  printf("%-22s %-8s %6" PRId64 " %6" PRId64 " %8" PRId64 " %7" PRId64 " %8.3f %8.3f %8.3f %8.3f\n",
          plan->algorithm, plan_reach_name(plan->reach), timeline.end, max.steps, max.messages,
          max.signals, (double)max.sent / parts, (double)max.remote / parts,
          (double)max.reduced / parts, plan->scratch_chunks / parts);
@@ -87,7 +87,7 @@ static coll_status_t print_table(coll_collective_t collective, int32_t size, int
       "%s, %d rank%s: the most that any rank has; volumes in blocks (a block is the count of "
       "the call)\n\n",
       base_collective_name(collective), size, size == 1 ? "" : "s");
-  printf("%-21s %-8s %6s %6s %8s %7s %8s %8s %8s %8s\n", "algorithm", "reach", "rounds", "steps",
+  printf("%-22s %-8s %6s %6s %8s %7s %8s %8s %8s %8s\n", "algorithm", "reach", "rounds", "steps",
          "messages", "signals", "sent", "mapped", "reduced", "scratch");
   for (int i = 0; (algo = algo_at(collective, i)) != NULL; i++) {
     plan_shape_t shape = {.collective = collective,

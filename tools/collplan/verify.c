@@ -27,7 +27,7 @@ typedef struct row {
 } row_t;
 
 static void print_header(void) {
-  printf("%-15s %-21s %-12s %6s %10s %9s  %s\n", "collective", "algorithm", "ranks", "plans",
+  printf("%-15s %-22s %-12s %6s %10s %9s  %s\n", "collective", "algorithm", "ranks", "plans",
          "steps", "ms", "verdict");
 }
 
@@ -37,7 +37,7 @@ static void print_row(request_t *request, const char *collective, const char *al
   if (row->rejected > 0) snprintf(verdict, sizeof verdict, "%d REJECTED", row->rejected);
   if (!request->has_header) print_header();
   request->has_header = true;
-  printf("%-15s %-21s %-12s %6d %10zu %9.1f  %s\n", collective, algorithm, ranks, row->plans,
+  printf("%-15s %-22s %-12s %6d %10zu %9.1f  %s\n", collective, algorithm, ranks, row->plans,
          row->steps, (double)row->time_ns / 1e6, verdict);
   fflush(stdout);
 }
