@@ -90,9 +90,10 @@ class Pair:
 STEPS_OF_PAIR = 2  # beside one of each size
 
 
-def run_all(pairs, passes, repeats):
-    """The cells of all pairs. Cells that do not pass(cell) are measured again, up to `repeats`
-    times: what else runs on the machine makes calls slower, never faster."""
+def run_all(pairs, passes, repeats, show):
+    """The cells of all pairs, each given to show(cell) when it is done. Cells that do not
+    pass(cell) are measured again, up to `repeats` times: what else runs on the machine makes calls
+    slower, never faster."""
     progress = measure.Progress(sum(STEPS_OF_PAIR + len(pair.sizes) for pair in pairs))
     cells = []
     try:
@@ -104,6 +105,8 @@ def run_all(pairs, passes, repeats):
                 while not passes(cell) and cell["repeats"] < repeats:
                     cell["repeats"] += 1
                     pair.measure_contenders(cell)
+                progress.clear()
+                show(cell)
             cells += made
     finally:
         progress.clear()

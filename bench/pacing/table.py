@@ -47,11 +47,8 @@ def line(cell):
         "%.2f" % judged.ratio, "%.1f %%" % (100 * judged.unpaced), "ok" if judged.ok else "no")
 
 
-def lines(cells):
-    yield (LAYOUT % HEAD).rstrip()
-    yield (LAYOUT % UNITS).rstrip()
-    for cell in cells:
-        yield line(cell)
+def head():
+    return [(LAYOUT % HEAD).rstrip(), (LAYOUT % UNITS).rstrip()]
 
 
 def count_right(cells):
