@@ -2,10 +2,10 @@
 
     {"topology": "torus", "ranks": 16, "collective": "allreduce", "bytes": 65536,
      "chosen": "ring", "algorithms": {name: {"predicted_us", "once_us", "paced_us": [...],
-     "unpaced_us"}}}
+     "unpaced_us": [...]}}}
 
-predicted_us: the library's estimate. once_us: one call. paced_us: medians of several calls, one per
-launch, for the algorithms that were fast in one call or are predicted to be. unpaced_us: a median.
+predicted_us: the library's estimate. once_us: one call. paced_us, unpaced_us: medians of several
+calls, one per launch, for the chosen algorithm and those that were fast in one call.
 """
 import json
 import os
@@ -56,8 +56,8 @@ class Pair:
             cells.append({
                 "topology": self.topology, "ranks": self.ranks, "collective": self.collective,
                 "bytes": size, "chosen": next(one["algo"] for one in possible if one["chosen"]),
-                "algorithms": {one["algo"]: {"predicted_us": one["time_us"], "paced_us": []}
-                               for one in possible}})
+                "algorithms": {one["algo"]: {"predicted_us": one["time_us"], "paced_us": [],
+                                             "unpaced_us": []} for one in possible}})
         return cells
 
     def measure(self, cells, progress):
@@ -65,16 +65,11 @@ class Pair:
         where = "%s, %s: " % (self.topology, self.collective)
         names = sorted({name for cell in cells for name in cell["algorithms"]})
         once = self.time(names, self.sizes, 1)
-        progress.step(where + "every algorithm", 1)
-        unpaced = self.time(names, self.sizes, self.calls, False)
-        progress.step(where + "unpaced", 1)
+        progress.step(where + "every algorithm", STEPS_OF_SCAN)
         for cell in cells:
-            for name, found in list(cell["algorithms"].items()):
-                key = (name, cell["bytes"])
-                if key in once and key in unpaced:
-                    found["once_us"], found["unpaced_us"] = once[key], unpaced[key]
-                else:
-                    del cell["algorithms"][name]
+            found = cell["algorithms"]
+            cell["algorithms"] = {name: dict(found[name], once_us=once[name, cell["bytes"]])
+                                  for name in found if (name, cell["bytes"]) in once}
             self.measure_contenders(cell)
             progress.step(where + "%d bytes" % cell["bytes"], 1)
 
@@ -83,18 +78,19 @@ class Pair:
         limit = CONTENDER * min(one["once_us"] for one in found.values())
         names = [name for name, one in found.items()
                  if one["once_us"] <= limit or name == cell["chosen"]]
-        for (name, _), time_us in self.time(names, [cell["bytes"]], self.calls).items():
-            found[name]["paced_us"].append(time_us)
+        for key, paced in (("paced_us", True), ("unpaced_us", False)):
+            for (name, _), time_us in self.time(names, [cell["bytes"]], self.calls, paced).items():
+                found[name][key].append(time_us)
 
 
-STEPS_OF_PAIR = 2  # beside one of each size
+STEPS_OF_SCAN = 3
 
 
 def run_all(pairs, passes, repeats, show):
     """The cells of all pairs, each given to show(cell) when it is done. Cells that do not
     pass(cell) are measured again, up to `repeats` times: what else runs on the machine makes calls
     slower, never faster."""
-    progress = measure.Progress(sum(STEPS_OF_PAIR + len(pair.sizes) for pair in pairs))
+    progress = measure.Progress(sum(STEPS_OF_SCAN + len(pair.sizes) for pair in pairs))
     cells = []
     try:
         for pair in pairs:

@@ -8,24 +8,21 @@ SHARE_OF_CELLS = 0.90  # that must be right
 Judged = collections.namedtuple("Judged", "chosen_us fastest fastest_us ratio unpaced ok")
 
 
-def time_us(found):
-    """The least of the launches' medians; None if it was slow in one call."""
-    return min(found["paced_us"], default=None)
-
-
 def judge(cell):
-    times = {name: time_us(found) for name, found in cell["algorithms"].items()
-             if found["paced_us"]}
+    """Of the medians of an algorithm's launches the least counts."""
+    found = cell["algorithms"]
+    times = {name: min(one["paced_us"]) for name, one in found.items() if one["paced_us"]}
     fastest = min(times, key=times.get)
-    chosen_us = times[cell["chosen"]]
-    ratio = chosen_us / times[fastest]
-    unpaced = max(cell["algorithms"][name]["unpaced_us"] / times[name]
+    ratio = times[cell["chosen"]] / times[fastest]
+    unpaced = max(min(found[name]["unpaced_us"]) / times[name]
                   for name in (cell["chosen"], fastest))
-    return Judged(chosen_us, fastest, times[fastest], ratio, unpaced, ratio <= WITHIN)
+    return Judged(times[cell["chosen"]], fastest, times[fastest], ratio, unpaced, ratio <= WITHIN)
 
 
 def passes(cell):
-    return judge(cell).ok
+    """Whether there is no reason to measure it again."""
+    judged = judge(cell)
+    return judged.ok and judged.unpaced <= UNPACED_SHARE
 
 
 def size_text(size):

@@ -32,17 +32,15 @@ coll_status_t tune_wires_send(tune_wires_t *wires, int32_t from, int32_t to, uin
   const int32_t *route;
   int32_t count;
   COLL_TRY(topo_fabric_route(wires->fabric, from, to, &route, &count));
-  uint64_t head_ps = now_ps, tail_ps = now_ps;
+  uint64_t last_ps = now_ps, latency_ps = 0;
   for (int32_t i = 0; i < count; i++) {
-    uint64_t latency_ps = wires->wires[route[i]].latency_ps,
-             *free_ps = &wires->loads[route[i]].free_ps;
-    if (*free_ps > head_ps) head_ps = *free_ps;
-    *free_ps = head_ps + tune_wires_add(wires, route[i], bytes);
-    if (*free_ps > tail_ps) tail_ps = *free_ps;
-    head_ps += latency_ps;
-    tail_ps += latency_ps;
+    uint64_t *free_ps = &wires->loads[route[i]].free_ps;
+    if (*free_ps < now_ps) *free_ps = now_ps;
+    *free_ps += tune_wires_add(wires, route[i], bytes);
+    if (*free_ps > last_ps) last_ps = *free_ps;
+    latency_ps += wires->wires[route[i]].latency_ps;
   }
-  *arrival_ps = tail_ps;
+  *arrival_ps = last_ps + latency_ps;
   *by_wire = count > 0;
   return COLL_OK;
 }

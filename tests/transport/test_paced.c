@@ -164,6 +164,17 @@ Test(paced_times, hosts_do_not_share_links) {
   destroy(ends, 4);
 }
 
+/* The link to rank 2 is not kept free for the message of rank 0, which waits for rank 0's link. */
+Test(paced_times, links_do_not_wait_for_each_other) {
+  transport_t *ends[3];
+  double us[4], alone_us = 2 * LATENCY_US + transfer_us(8192);
+  cr_assert_eq(make_apart(3, ends), COLL_OK);
+  exchange_repeatedly(ends, (int[]){0, 0, 0, 1}, (int[]){1, 1, 2, 2}, 4, us);
+  cr_expect_geq(us[2], alone_us + 2 * transfer_us(8192) - 0.1);
+  cr_expect_leq(us[3], alone_us + 1.5 * transfer_us(8192));
+  destroy(ends, 3);
+}
+
 /* Each direction of a link carries its own. */
 Test(paced_times, directions_do_not_share) {
   transport_t *ends[2];

@@ -90,6 +90,15 @@ Test(link_sim, halving) {
   topo_layout_free(layout);
 }
 
+/* Each rank sends 7 blocks at once, over its own link and the others': no link is ever free before
+ * it has carried all of its blocks. */
+Test(link_sim, direct_alltoall) {
+  topo_layout_t *layout = star(8, 1);
+  cr_expect_eq(time_ps(layout, COLL_ALLTOALL, "allpairs", 65536),
+               UINT64_C(7) * 64 * KIB_PS + 2 * LATENCY_PS);
+  topo_layout_free(layout);
+}
+
 /* Eight rounds of pairs, in one of which a rank has no partner; where one waits for another that is
  * a round behind, both lose time. */
 Test(link_sim, pairwise_alltoall) {
