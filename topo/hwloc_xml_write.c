@@ -322,6 +322,25 @@ static int32_t package_of(const topo_graph_t *graph, int32_t node) {
   return node;
 }
 
+/* Numbers cores as they are written, package by package, then those of no package: hwloc orders
+ * objects by their first PU. */
+static void number_cores(writer_t *w) {
+  const topo_graph_t *graph = w->view.graph;
+  int32_t next = 0;
+  for (size_t i = 0; i < graph->node_count; i++) {
+    const topo_view_node_t *each = &w->view.nodes[i];
+    if (each->is_inside && graph->nodes[i].kind == TOPO_CORE) w->cores[each->cpu]++;
+  }
+  for (size_t i = 0; i <= graph->node_count; i++) { /* the last: no package */
+    int32_t package = i < graph->node_count ? (int32_t)i : TOPO_NONE;
+    if (package != TOPO_NONE && graph->nodes[i].kind != TOPO_PACKAGE) continue;
+    for (int32_t cpu = 0; cpu < w->view.cpu_count; cpu++) {
+      if (w->package[cpu] != package) continue;
+      for (int32_t core = 0; core < w->cores[cpu]; core++) w->core_cpu[next++] = cpu;
+    }
+  }
+}
+
 static coll_status_t prepare(writer_t *w) {
   const topo_graph_t *graph = w->view.graph;
   size_t cpus = (size_t)w->view.cpu_count, cores = (size_t)w->view.core_count;
@@ -338,12 +357,7 @@ static coll_status_t prepare(writer_t *w) {
   for (int32_t i = 0; i < w->view.cpu_count; i++) {
     w->package[i] = package_of(graph, w->view.cpus[i]);
   }
-  for (size_t i = 0; i < graph->node_count; i++) {
-    const topo_view_node_t *each = &w->view.nodes[i];
-    if (!each->is_inside || graph->nodes[i].kind != TOPO_CORE) continue;
-    w->cores[each->cpu]++;
-    w->core_cpu[each->number] = each->cpu;
-  }
+  number_cores(w);
   return COLL_OK;
 }
 

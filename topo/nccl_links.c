@@ -169,6 +169,11 @@ static coll_status_t link_pair(topo_nccl_reader_t *reader, const pair_t pairs[],
     sums[pairs[i].from == from ? 0 : 1] += pairs[i].count;
     if (pairs[i].gbs < gbs) gbs = pairs[i].gbs;
   }
+  if (sums[0] > INT32_MAX || sums[1] > INT32_MAX) {
+    return topo_nccl_refuse(reader->file, pairs[0].line, "'%s' has more than %d links to '%s'",
+                            reader->graph->nodes[from].name, INT32_MAX,
+                            reader->graph->nodes[to].name);
+  }
   if (sums[1] > 0 && sums[0] != sums[1]) {
     return topo_nccl_refuse(reader->file, pairs[count - 1].line,
                             "'%s' has %d links to '%s', which has %d back; correct one count",

@@ -10,7 +10,7 @@
 #include "topo/nccl_facts.h"
 #include "topo/nccl_parser.h"
 
-enum { LINKS_MAX = 1024, WIDTH_MAX = 32 };
+enum { WIDTH_MAX = 32 };
 
 /* ---- pci, gpu -------------------------------------------------------------------------------*/
 
@@ -126,7 +126,7 @@ coll_status_t topo_nccl_begin_nvlink(topo_nccl_parser_t *parser) {
   int64_t count;
   if (gpu->is_ignored) return COLL_OK;
   COLL_TRY(topo_nccl_take_text(parser, "target", &target));
-  COLL_TRY(topo_nccl_take_number(parser, "count", 1, LINKS_MAX, &count));
+  COLL_TRY(topo_nccl_take_number(parser, "count", 1, INT32_MAX, &count));
   topo_nccl_edge_t edge = {.from = gpu[-1].node,
                            .host = parser->host->node,
                            .cpu = TOPO_NONE,
@@ -153,7 +153,7 @@ coll_status_t topo_nccl_begin_c2c(topo_nccl_parser_t *parser) {
   topo_nccl_frame_t *gpu = topo_nccl_top(parser) - 1, *cpu = gpu;
   int64_t count, mbps;
   if (gpu->is_ignored) return COLL_OK;
-  COLL_TRY(topo_nccl_take_number(parser, "count", 1, LINKS_MAX, &count));
+  COLL_TRY(topo_nccl_take_number(parser, "count", 1, INT32_MAX, &count));
   COLL_TRY(topo_nccl_take_number(parser, "bw", 1, INT32_MAX, &mbps));
   gpu[-1].has_c2c = true;
   while (cpu->element != TOPO_NCCL_CPU) cpu--;

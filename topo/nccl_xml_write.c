@@ -29,6 +29,16 @@ static double total_gbs(const topo_link_t *link) {
   return link->count * link->gigabytes_per_s;
 }
 
+/* The nearest number that the format can have, with a warning if it is far. */
+static int32_t to_integer(const writer_t *w, const topo_node_t *node, double value) {
+  double nearest = fmin(fmax(round(value), 1), INT32_MAX);
+  if (differs(value, nearest)) {
+    topo_host_view_warn(&w->view, "a speed of '%s' is written as %.0f Mb/s or MB/s, not %g",
+                        node->name, nearest, value);
+  }
+  return (int32_t)nearest;
+}
+
 /* ---- pci ------------------------------------------------------------------------------------*/
 
 /* The attributes of a <pci> up to its link. */
@@ -120,8 +130,8 @@ static void write_nvlinks(writer_t *w, int32_t gpu, int indent, const topo_nccl_
     if (kind_of_other == TOPO_NVSWITCH || (kind_of_other == TOPO_GPU && is_inside)) {
       write_nvlink(w, link, other, indent, kind);
     } else if (is_inside && other == graph->nodes[gpu].parent && w->dialect == TOPO_NCCL_NVIDIA) {
-      fprintf(w->out, "%*s<c2c count=\"%d\" bw=\"%.0f\"/>\n", indent, "", (int)link->count,
-              link->gigabytes_per_s * 1000);
+      fprintf(w->out, "%*s<c2c count=\"%d\" bw=\"%d\"/>\n", indent, "", (int)link->count,
+              (int)to_integer(w, &graph->nodes[gpu], link->gigabytes_per_s * 1000));
     } else {
       continue;
     }
@@ -190,7 +200,8 @@ static void write_nic(writer_t *w, int32_t node, int indent) {
   topo_xml_write_text(w->out, "name", has_own ? nic->model : topo_node_short_name(nic));
   fprintf(w->out, " dev=\"%d\"", (int)number);
   if (link != NULL) {
-    fprintf(w->out, " speed=\"%.0f\" latency=\"%f\"", total_gbs(link) * 8000, link->latency_us);
+    fprintf(w->out, " speed=\"%d\" latency=\"%f\"", (int)to_integer(w, nic, total_gbs(link) * 8000),
+            link->latency_us);
     w->written[network] = is_port;
   } else if (!w->has_warned[TOPO_NIC]) {
     topo_host_view_warn(&w->view,

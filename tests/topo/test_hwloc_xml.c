@@ -75,14 +75,17 @@ Test(hwloc_xml, known_machines) {
 #define NODE(name, kind, parent) \
   "{\"name\": \"" name "\", \"kind\": \"" kind "\", \"parent\": \"" parent "\"},"
 
-/* NUMA nodes of a package, one of no package, memory without cores, devices everywhere, nested
- * switches, and a name that XML reserves. */
+/* NUMA nodes of a package, packages whose cores alternate, which hwloc wants in order, one of no
+ * package, memory without cores, devices everywhere, nested switches, and a name that XML reserves.
+ */
 static const char odd[] =
     "{\"nodes\": [{\"name\": \"h\", \"kind\": \"host\"},"  //
     NODE("p", "package", "h") NODE("n0", "numa", "p") NODE("n1", "numa", "p")
     NODE("n2", "numa", "h") NODE("n3", "numa", "h") NODE("n4", "numa", "p")
     NODE("c0", "core", "n0") NODE("c1", "core", "n1") NODE("c2", "core", "n2")
     NODE("c3", "core", "n0") NODE("c4", "core", "p")
+    NODE("q", "package", "h") NODE("c5", "core", "q")
+    NODE("c6", "core", "n0") NODE("c7", "core", "q")
     NODE("s0", "pci-switch", "n1") NODE("s1", "pci-switch", "s0")
     NODE("g0", "gpu", "s1") NODE("g1", "gpu", "n3") NODE("g2", "gpu", "h")
     NODE("a<\\\"&", "nic", "s1")
@@ -96,6 +99,7 @@ Test(hwloc_xml, uneven_hosts) {
                base_last_error());
   size_t counts[TOPO_KIND_COUNT];
   for (int i = 0; i < TOPO_KIND_COUNT; i++) counts[i] = topo_graph_count(graph, (topo_kind_t)i);
+  counts[TOPO_NUMA]++; /* that of the package without one */
   char *warnings, *text = written(graph, NULL, &warnings);
   expect_loaded(text, counts);
   free(text);
