@@ -86,6 +86,33 @@ static coll_status_t place_ranks(const topo_graph_t *graph, int32_t ranks,
   return COLL_OK;
 }
 
+/* ---- the order of ranks ---------------------------------------------------------------------
+ * Until here ranks are places: the first host has the first of them. */
+
+static void permute(int32_t values[], const int32_t rank_at[], int32_t size, int32_t scratch[]) {
+  for (int32_t place = 0; place < size; place++) scratch[rank_at[place]] = values[place];
+  memcpy(values, scratch, (size_t)size * sizeof *values);
+}
+
+/* scratch[3][ranks] */
+static coll_status_t order_ranks(topo_placement_t *placement, topo_map_t map, int32_t scratch[]) {
+  int32_t size = placement->layout->size, hosts = 0;
+  int32_t *count_of = scratch, *rank_at = scratch + size;
+  for (int32_t place = 0; place < size; place++) {
+    bool begins = place == 0 || placement->host_of[place] != placement->host_of[place - 1];
+    hosts += begins;
+    count_of[hosts - 1] = begins ? 1 : count_of[hosts - 1] + 1;
+  }
+  COLL_TRY(topo_map_ranks(map, hosts, count_of, size, rank_at));
+  permute(placement->host_of, rank_at, size, rank_at + size);
+  permute(placement->gpu_of, rank_at, size, rank_at + size);
+  permute(placement->core_of, rank_at, size, rank_at + size);
+  permute(placement->core_count, rank_at, size, rank_at + size);
+  return COLL_OK;
+}
+
+/* ---- layout ---------------------------------------------------------------------------------*/
+
 /* Group of each rank: the lowest rank with the same container. */
 static coll_status_t group_by(const topo_graph_t *graph, const topo_placement_t *placement,
                               topo_kind_t kind, int32_t group_of[], int32_t *groups) {
@@ -126,23 +153,32 @@ static coll_status_t add_levels(const topo_graph_t *graph, topo_placement_t *pla
   return topo_layout_set_grid(layout, grid->dims, grid->extents, grid->wraps);
 }
 
-coll_status_t topo_place(const topo_graph_t *graph, int32_t ranks, topo_placement_t *placement) {
-  int32_t *group_of = NULL;
+coll_status_t topo_place_mapped(const topo_graph_t *graph, int32_t ranks, topo_map_t map,
+                                topo_placement_t *placement) {
+  int32_t *scratch = NULL;
   size_t size = (size_t)ranks;
   memset(placement, 0, sizeof *placement);
   if (ranks < 1)
     return base_fail(COLL_ERROR_INVALID, "cannot place %d ranks; give 1 or more", ranks);
   coll_status_t status = topo_layout_create(ranks, &placement->layout);
   int32_t **arrays[] = {&placement->host_of, &placement->gpu_of, &placement->core_of,
-                        &placement->core_count, &group_of};
+                        &placement->core_count};
   for (size_t i = 0; status == COLL_OK && i < sizeof arrays / sizeof arrays[0]; i++) {
     status = base_alloc(size, sizeof(int32_t), "a placement", (void **)arrays[i]);
   }
+  if (status == COLL_OK) {
+    status = base_alloc(3 * size, sizeof *scratch, "a placement", (void **)&scratch);
+  }
   if (status == COLL_OK) status = place_ranks(graph, ranks, placement);
-  if (status == COLL_OK) status = add_levels(graph, placement, group_of);
-  free(group_of);
+  if (status == COLL_OK) status = order_ranks(placement, map, scratch);
+  if (status == COLL_OK) status = add_levels(graph, placement, scratch);
+  free(scratch);
   if (status != COLL_OK) topo_placement_free(placement);
   return status;
+}
+
+coll_status_t topo_place(const topo_graph_t *graph, int32_t ranks, topo_placement_t *placement) {
+  return topo_place_mapped(graph, ranks, TOPO_MAP_BY_HOST, placement);
 }
 
 static bool has_links(const topo_graph_t *graph, int32_t node) {

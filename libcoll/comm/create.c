@@ -235,10 +235,11 @@ static coll_status_t check_agreed(int rank, int size, const comm_record_t record
   for (int peer = 1; peer < size; peer++) {
     int32_t first = records[0].agreed.reproducible, other = records[peer].agreed.reproducible;
     if (records[0].agreed.layout != records[peer].agreed.layout) {
-      return base_fail(COLL_ERROR_MISMATCH,
-                       "rank %d: COLL_TOPO_FILE places the ranks of rank 0 and of rank %d "
-                       "differently: give all ranks the same file and COLL_TOPO_PACED",
-                       rank, peer);
+      return base_fail(
+          COLL_ERROR_MISMATCH,
+          "rank %d: COLL_TOPO_FILE places the ranks of rank 0 and of rank %d "
+          "differently: give all ranks the same file, COLL_TOPO_MAP and COLL_TOPO_PACED",
+          rank, peer);
     }
     if (other == first) continue;
     return base_fail(COLL_ERROR_MISMATCH,
@@ -301,7 +302,7 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
   topo_layout_t *layout;
   shm_mesh_t mesh;
   COLL_TRY(comm_quiesce(rank, settings->timeout_ns));
-  COLL_TRY(comm_placement_read(settings->topo_file, size, &layout));
+  COLL_TRY(comm_placement_read(settings->topo_file, settings->topo_map, size, &layout));
   coll_status_t status =
       base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records);
   if (status == COLL_OK) status = comm_listen(&mesh, &own);
@@ -352,7 +353,7 @@ static coll_status_t place_all(int size, const comm_settings_t *settings,
   coll_status_t status = COLL_OK;
   for (int rank = 0; rank < size && status == COLL_OK; rank++) {
     topo_layout_t *layout;
-    status = comm_placement_read(settings->topo_file, size, &layout);
+    status = comm_placement_read(settings->topo_file, settings->topo_map, size, &layout);
     if (status == COLL_OK) status = comm_placement_set(made[rank], layout, settings->topo_paced);
   }
   for (int rank = 0; rank < size && status != COLL_OK; rank++) comm_destroy(made[rank]);

@@ -8,13 +8,14 @@
 #include "topo/place.h"
 #include "transport/paced/paced.h"
 
-coll_status_t comm_placement_read(const char *file_name, int size, topo_layout_t **layout) {
+coll_status_t comm_placement_read(const char *file_name, topo_map_t map, int size,
+                                  topo_layout_t **layout) {
   topo_graph_t *graph;
   topo_placement_t placement;
   *layout = NULL;
   if (file_name[0] == '\0') return COLL_OK;
   COLL_TRY(topo_graph_load(file_name, &graph));
-  coll_status_t status = topo_place(graph, size, &placement);
+  coll_status_t status = topo_place_mapped(graph, size, map, &placement);
   if (status != COLL_OK) {
     topo_graph_free(graph);
     return status;

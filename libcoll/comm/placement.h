@@ -7,12 +7,14 @@
 #define COMM_PLACEMENT_H
 
 #include "topo/layout.h"
+#include "topo/map.h"
 
 struct coll_comm;
 
-/* *layout: of `size` ranks on the hosts of the file; NULL if file_name is "". Owned by the caller.
- * COLL_ERROR_INVALID names the file and line. */
-coll_status_t comm_placement_read(const char *file_name, int size, topo_layout_t **layout);
+/* *layout: of `size` ranks on the hosts of the file, in the order of the map; NULL if file_name is
+ * "". Owned by the caller. COLL_ERROR_INVALID names the file and line. */
+coll_status_t comm_placement_read(const char *file_name, topo_map_t map, int size,
+                                  topo_layout_t **layout);
 
 /* Gives the communicator the layout and takes it over. Before its first call. paced: its messages
  * take as long as the links of the layout's fabric do. On failure the communicator can only be

@@ -60,7 +60,13 @@ static const base_knob_t knobs[] = {
      .kind = BASE_KNOB_TEXT,
      .fallback = "",
      .help = "a file of colltopo: the library behaves as if the ranks were on its hosts, filled "
-             "evenly in order; must be the same on all ranks"},
+             "evenly; must be the same on all ranks"},
+    {.name = "COLL_TOPO_MAP",
+     .kind = BASE_KNOB_WORD,
+     .fallback = "by-host",
+     .words = topo_map_words,
+     .help = "how the ranks are given to the hosts of COLL_TOPO_FILE: by-host (contiguous blocks), "
+             "by-rail (in turn) or grid (tiles of a process grid); must be the same on all ranks"},
     {.name = "COLL_TOPO_PACED",
      .kind = BASE_KNOB_INTEGER,
      .fallback = "0",
@@ -84,6 +90,7 @@ enum {
   KNOB_CALL_TIMEOUT,
   KNOB_GET,
   KNOB_TOPO_FILE,
+  KNOB_TOPO_MAP,
   KNOB_TOPO_PACED,
   KNOB_DEBUG,
   KNOB_COUNT
@@ -152,6 +159,13 @@ static coll_status_t read_access(comm_access_t *access) {
   return COLL_OK;
 }
 
+static coll_status_t read_map(topo_map_t *map) {
+  int word;
+  COLL_TRY(base_knob_word(&knobs[KNOB_TOPO_MAP], &word));
+  *map = (topo_map_t)word;
+  return COLL_OK;
+}
+
 static coll_status_t read_flag(int knob, bool *set) {
   int64_t value;
   COLL_TRY(base_knob_integer(&knobs[knob], &value));
@@ -169,6 +183,7 @@ coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings
   COLL_TRY(read_limit(KNOB_CALL_TIMEOUT, full.call_timeout_ms, &made.limits.timeout_ns));
   COLL_TRY(read_reproducible(full.reproducible, &made.agreed.reproducible));
   COLL_TRY(read_access(&made.access));
+  COLL_TRY(read_map(&made.topo_map));
   COLL_TRY(read_flag(KNOB_TOPO_PACED, &made.topo_paced));
   *settings = made;
   return COLL_OK;

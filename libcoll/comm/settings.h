@@ -6,6 +6,7 @@
 #define COMM_SETTINGS_H
 
 #include "comm/comm.h"
+#include "topo/map.h"
 
 /* Settings that determine plans or results. All ranks of a communicator must have equal values,
  * which are compared when it is created. */
@@ -21,6 +22,7 @@ typedef struct comm_settings {
   comm_limits_t limits;  /* COLL_HANG_MS, COLL_CALL_TIMEOUT_MS */
   comm_agreed_t agreed;  /* layout: filled in when the file is read */
   const char *topo_file; /* COLL_TOPO_FILE; "": none */
+  topo_map_t topo_map;   /* COLL_TOPO_MAP */
   bool topo_paced;       /* COLL_TOPO_PACED */
   comm_access_t access;
 } comm_settings_t;

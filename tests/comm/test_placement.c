@@ -41,6 +41,7 @@ static void use_hosts(int hosts) {
 static void remove_file(void) {
   unlink(file_name);
   unsetenv("COLL_TOPO_PACED");
+  unsetenv("COLL_TOPO_MAP");
 }
 
 TestSuite(placement, .fini = remove_file);
@@ -153,12 +154,12 @@ Test(placement, pacing_needs_links) {
   cr_assert(strstr(result.text, "there are no links to pace") != NULL, "%s", result.text);
 }
 
-/* Rank 1 reads no file. */
-static int files_differ(int rank, int size, void *context) {
+/* context: the map of rank 1; NULL: it reads no file. */
+static int placements_differ(int rank, int size, void *context) {
   coll_unique_id_t *id = harness_board();
   coll_comm_t comm;
-  (void)context;
-  if (rank == 1) unsetenv("COLL_TOPO_FILE");
+  if (rank == 1 && context == NULL) unsetenv("COLL_TOPO_FILE");
+  if (rank == 1 && context != NULL) setenv("COLL_TOPO_MAP", context, 1);
   if (rank == 0) PARTY_OK(coll_unique_id_create(id));
   harness_barrier();
   coll_status_t status = coll_comm_create(id, rank, size, NULL, &comm);
@@ -173,5 +174,27 @@ static int files_differ(int rank, int size, void *context) {
 Test(placement, different_files_of_ranks_are_refused) {
   harness_result_t result;
   use_hosts(2);
-  cr_assert(harness_run(3, 20000, files_differ, NULL, &result), "%s", result.text);
+  cr_assert(harness_run(3, 20000, placements_differ, NULL, &result), "%s", result.text);
+}
+
+Test(placement, different_maps_of_ranks_are_refused) {
+  harness_result_t result;
+  use_hosts(2);
+  cr_assert(harness_run(3, 20000, placements_differ, "by-rail", &result), "%s", result.text);
+}
+
+/* Host 0 has the ranks 0, 2 and 4. */
+static int ask_by_rail(party_rank_t *self) {
+  const topo_layout_t *layout = self->comm->layout;
+  for (int rank = 0; rank < self->size; rank++) {
+    PARTY_REQUIRE(layout->domain_of[rank] == rank % 2, "rank %d is elsewhere", rank);
+  }
+  return 0;
+}
+
+Test(placement, ranks_are_on_hosts_in_turn) {
+  harness_result_t result;
+  use_hosts(2);
+  setenv("COLL_TOPO_MAP", "by-rail", 1);
+  cr_assert(party_processes(5, 20000, ask_by_rail, NULL, &result), "%s", result.text);
 }

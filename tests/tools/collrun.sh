@@ -184,6 +184,21 @@ ok "--output cannot be made"
 run 0 --help && grep -q 'collrun -n' out && [ ! -s err ]
 ok "--help"
 
+
+cat >two.json <<'END'
+{"nodes": [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}], "links": []}
+END
+COLL_TOPO_FILE=two.json run 0 -n 4 --show-layout &&
+  [ "$(awk 'NR > 1 { printf "%s", $2 }' out)" = 0011 ] &&
+  COLL_TOPO_FILE=two.json run 0 -n 4 --map by-rail --show-layout &&
+  [ "$(awk 'NR > 1 { printf "%s", $2 }' out)" = 0101 ]
+ok "--show-layout and --map"
+run 0 -n 1 --map grid printenv COLL_TOPO_MAP && [ "$(cat out)" = grid ] &&
+  COLL_TOPO_MAP=by-rail run 0 -n 1 printenv COLL_TOPO_MAP && [ "$(cat out)" = by-rail ]
+ok "ranks get the map, by default that of the environment"
+COLL_TOPO_MAP=rail run 2 -n 1 true && one_line && grep -q "did you mean 'by-rail'" err
+ok "a wrong COLL_TOPO_MAP"
+
 if command -v python3 >/dev/null 2>&1; then
   python3 -c 'import socket, time
 s = socket.socket(); s.bind(("", 0)); s.listen()

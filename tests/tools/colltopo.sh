@@ -25,6 +25,16 @@ run 0 make dgx-h100 --hosts 4 --fabric rail && cp out dgx4.json && run 0 layout 
   [ "$(grep -c 'host2/gpu' out)" = 4 ] && grep -q '15 *host3 *host3/gpu3' out
 ok "16 ranks on four hosts"
 
+run 0 layout dgx4.json -n 16 --map by-rail && grep -q '5 *host1 *host1/gpu1' out &&
+  run 0 layout dgx4.json -n 16 --map grid && grep -q '4 *host0 *host0/gpu2' out &&
+  run 0 paths dgx4.json 4 8 -n 16 --map by-rail && grep -q '^host0/gpu1$' out &&
+  grep -q '^ *host0/gpu2 ' out && run 2 paths dgx4.json 4 16 -n 16 && grep -q "no rank '16'" err &&
+  run 2 layout dgx4.json -n 16 --map rail && grep -q 'by-rail' err
+ok "ranks are mapped to hosts in turn or by tiles"
+
+run 0 predict dgx4.json -n 16 --map by-rail --sizes 64M && grep -q multiring out
+ok "rings over rails do not depend on the order of ranks"
+
 run 0 record && cp out here.json && run 0 check here.json && grep -q '^here.json: host 1, ' out &&
   grep -q 'core [1-9]' out && run 0 record --out also.json && [ ! -s out ] &&
   cmp here.json also.json && run 0 layout here.json -n 2

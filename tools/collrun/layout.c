@@ -7,7 +7,7 @@
 #include "topo/json.h"
 #include "topo/place.h"
 
-coll_status_t collrun_layout_print(int ranks) {
+coll_status_t collrun_layout_print(int ranks, topo_map_t map) {
   const char *file_name = getenv("COLL_TOPO_FILE");
   topo_graph_t *graph;
   topo_placement_t placement;
@@ -17,7 +17,7 @@ coll_status_t collrun_layout_print(int ranks) {
                      "this host");
   }
   COLL_TRY(topo_graph_load(file_name, &graph));
-  coll_status_t status = topo_place(graph, ranks, &placement);
+  coll_status_t status = topo_place_mapped(graph, ranks, map, &placement);
   if (status == COLL_OK) {
     topo_layout_print(placement.layout, stdout);
     topo_placement_free(&placement);

@@ -68,7 +68,7 @@ int main(int argc, char **argv) {
   coll_status_t status = collrun_settings_parse(argc, argv, &settings, &help_printed);
   if (status == COLL_OK && help_printed) return 0;
   if (status == COLL_OK && settings.show_layout) {
-    status = collrun_layout_print(settings.ranks);
+    status = collrun_layout_print(settings.ranks, settings.map);
     if (status == COLL_OK) return 0;
   }
   if (status == COLL_OK) status = find_port(settings.port, &port);

@@ -3,7 +3,9 @@
 
 #include <stddef.h>
 
+#include "base/knob.h"
 #include "base/options.h"
+#include "topo/map.h"
 
 #define RANKS_MAX 4096
 
@@ -28,10 +30,16 @@ static const char examples[] =
     "  collrun -n 4 --output logs ./train\n"
     "      each rank writes to logs/rank-N.out and logs/rank-N.err\n";
 
+/* The default of --map. */
+static const base_knob_t map_knob = {.name = "COLL_TOPO_MAP",
+                                     .kind = BASE_KNOB_WORD,
+                                     .fallback = "by-host",
+                                     .words = topo_map_words};
+
 /* Values from the option table, not yet checked. */
 typedef struct raw {
   int64_t ranks, port, grace_ms;
-  int bind;
+  int bind, map; /* map: topo_map_t */
 } raw_t;
 
 static coll_status_t parse(int argc, char **argv, raw_t *raw, collrun_settings_t *settings,
@@ -46,6 +54,10 @@ static coll_status_t parse(int argc, char **argv, raw_t *raw, collrun_settings_t
        "put \"[rank] \" before every line of output"},
       {0, "output", BASE_OPTION_TEXT, &settings->output, "DIR",
        "write each rank's output to DIR/rank-N.out and DIR/rank-N.err"},
+      {0, "map", BASE_OPTION_WORD, &raw->map, "HOW",
+       "which host of COLL_TOPO_FILE a rank is on: by-host (contiguous blocks), by-rail (in turn) "
+       "or grid (tiles of a process grid); sets COLL_TOPO_MAP",
+       .words = topo_map_words},
       {0, "show-layout", BASE_OPTION_FLAG, &settings->show_layout, NULL,
        "print where COLL_TOPO_FILE places the ranks, and run nothing"},
       {0, "port", BASE_OPTION_INTEGER, &raw->port, "PORT", "MASTER_PORT; 0: any free port", 0,
@@ -64,6 +76,7 @@ coll_status_t collrun_settings_parse(int argc, char **argv, collrun_settings_t *
   raw_t raw = {.grace_ms = 2500};
   collrun_settings_t parsed = {0};
   int first;
+  COLL_TRY(base_knob_word(&map_knob, &raw.map));
   COLL_TRY(parse(argc, argv, &raw, &parsed, &first, help_printed));
   if (*help_printed) return COLL_OK;
   if (raw.ranks == 0) {
@@ -80,6 +93,7 @@ coll_status_t collrun_settings_parse(int argc, char **argv, collrun_settings_t *
   parsed.port = (int)raw.port;
   parsed.grace_ms = (int)raw.grace_ms;
   parsed.bind = raw.bind == 0;
+  parsed.map = (topo_map_t)raw.map;
   parsed.program = argv + first;
   *settings = parsed;
   return COLL_OK;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "topo/map.h"
 
 typedef struct collrun_settings {
   int ranks;
@@ -14,6 +15,7 @@ typedef struct collrun_settings {
   bool bind;
   bool prefix;
   bool show_layout;   /* print where COLL_TOPO_FILE places the ranks; run nothing */
+  topo_map_t map;     /* COLL_TOPO_MAP of the ranks */
   const char *output; /* folder for rank-N.out and rank-N.err, or NULL */
   char **program;     /* argv of every rank, NULL-terminated */
 } collrun_settings_t;

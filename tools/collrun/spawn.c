@@ -110,6 +110,7 @@ static void exec_rank(const collrun_spawn_t *spawn, int rank, const streams_t *s
   set_number("LOCAL_WORLD_SIZE", settings->ranks);
   setenv("MASTER_ADDR", "127.0.0.1", 1);
   set_number("MASTER_PORT", spawn->port);
+  setenv("COLL_TOPO_MAP", topo_map_words[settings->map], 1);
   if (spawn->machine != NULL) {
     int cores = topo_machine_facts(spawn->machine).cores;
     /* Binding is an optimization: in a sandbox that forbids it the job still runs. */

@@ -26,6 +26,9 @@ int colltopo_fail(int code);
 coll_status_t colltopo_parse(const base_command_t *command, int argc, char **argv,
                              const char *words[], int count, bool *helped);
 
+/* --map: *map is a topo_map_t. */
+base_option_t colltopo_map_option(int *map);
+
 /* Reads the graph in a file ("-": standard input). The caller frees *graph. */
 coll_status_t colltopo_load(const char *file_name, topo_graph_t **graph);
 

@@ -4,6 +4,7 @@
 
 #include "tools/colltopo/colltopo.h"
 #include "topo/json.h"
+#include "topo/map.h"
 
 int colltopo_fail(int code) {
   fflush(stdout);
@@ -26,6 +27,17 @@ coll_status_t colltopo_parse(const base_command_t *command, int argc, char **arg
   }
   if (*helped || found == count) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID, "usage: %s %s", command->name, command->usage);
+}
+
+base_option_t colltopo_map_option(int *map) {
+  return (base_option_t){.name = "map",
+                         .kind = BASE_OPTION_WORD,
+                         .value = map,
+                         .value_name = "HOW",
+                         .help =
+                             "which host a rank is on: by-host (contiguous blocks), by-rail (in "
+                             "turn) or grid (tiles of a process grid)",
+                         .words = topo_map_words};
 }
 
 coll_status_t colltopo_load(const char *file_name, topo_graph_t **graph) {

@@ -20,26 +20,30 @@ static void print_ranks(const topo_graph_t *graph, const topo_placement_t *place
 
 int colltopo_layout(int argc, char **argv) {
   int64_t ranks = 1;
+  int map = TOPO_MAP_BY_HOST;
   bool helped = false;
   const char *file;
   const base_option_t options[] = {
-      {'n', "ranks", BASE_OPTION_INTEGER, &ranks, "N", "number of ranks", 1, 65536, NULL}};
+      {'n', "ranks", BASE_OPTION_INTEGER, &ranks, "N", "number of ranks", 1, 65536, NULL},
+      colltopo_map_option(&map)};
   const base_command_t command = {
       .name = "colltopo layout",
-      .usage = "FILE -n RANKS",
+      .usage = "FILE -n RANKS [--map HOW]",
       .summary =
           "Prints the groups of ranks that a job has on the hosts of a file, and the host, "
           "GPU and cores of each rank.",
-      .examples = "  colltopo layout dgx4.json -n 16\n      four ranks on each of four hosts\n",
+      .examples =
+          "  colltopo layout dgx4.json -n 16\n      four ranks on each of four hosts\n"
+          "  colltopo layout dgx4.json -n 16 --map by-rail\n      neighbours on different hosts\n",
       .options = options,
-      .option_count = 1};
+      .option_count = sizeof options / sizeof options[0]};
   if (colltopo_parse(&command, argc, argv, &file, 1, &helped) != COLL_OK)
     return colltopo_fail(COLLTOPO_EXIT_USAGE);
   if (helped) return 0;
   topo_graph_t *graph;
   topo_placement_t placement;
   if (colltopo_load(file, &graph) != COLL_OK) return colltopo_fail(COLLTOPO_EXIT_REJECTED);
-  coll_status_t status = topo_place(graph, (int32_t)ranks, &placement);
+  coll_status_t status = topo_place_mapped(graph, (int32_t)ranks, (topo_map_t)map, &placement);
   if (status == COLL_OK) {
     topo_layout_print(placement.layout, stdout);
     print_ranks(graph, &placement);

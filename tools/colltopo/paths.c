@@ -7,6 +7,7 @@
 #include "tools/colltopo/colltopo.h"
 #include "topo/check.h"
 #include "topo/paths.h"
+#include "topo/place.h"
 
 static coll_status_t refuse_name(const topo_graph_t *graph, const char *name) {
   const char **names;
@@ -18,10 +19,20 @@ static coll_status_t refuse_name(const topo_graph_t *graph, const char *name) {
   return status;
 }
 
+/* placement: NULL: the name is that of a node; else a rank. */
 static coll_status_t find_node(const topo_graph_t *graph, const topo_names_t *names,
-                               const char *name, int32_t *node) {
-  *node = topo_names_find(graph, names, name);
-  return *node != TOPO_NONE ? COLL_OK : refuse_name(graph, name);
+                               const topo_placement_t *placement, const char *name, int32_t *node) {
+  int64_t rank;
+  if (placement == NULL) {
+    *node = topo_names_find(graph, names, name);
+    return *node != TOPO_NONE ? COLL_OK : refuse_name(graph, name);
+  }
+  if (!base_text_integer(name, 0, placement->layout->size - 1, &rank)) {
+    return base_fail(COLL_ERROR_INVALID, "no rank '%s'; with --ranks give numbers from 0 to %d",
+                     name, (int)placement->layout->size - 1);
+  }
+  *node = topo_placement_node(placement, graph, (int32_t)rank);
+  return COLL_OK;
 }
 
 static coll_status_t find_path(const topo_graph_t *graph, int32_t from, int32_t to,
@@ -47,13 +58,14 @@ static void print_path(const topo_graph_t *graph, const topo_path_t *path) {
   }
 }
 
-static coll_status_t print_between(const topo_graph_t *graph, const char *const ends[2]) {
+static coll_status_t print_between(const topo_graph_t *graph, const topo_placement_t *placement,
+                                   const char *const ends[2]) {
   topo_names_t names;
   topo_path_t path;
   int32_t twin, from, to;
   COLL_TRY(topo_names_create(graph, &names, &twin));
-  coll_status_t status = find_node(graph, &names, ends[0], &from);
-  if (status == COLL_OK) status = find_node(graph, &names, ends[1], &to);
+  coll_status_t status = find_node(graph, &names, placement, ends[0], &from);
+  if (status == COLL_OK) status = find_node(graph, &names, placement, ends[1], &to);
   free(names.slots);
   COLL_TRY(status);
   COLL_TRY(find_path(graph, from, to, &path));
@@ -62,23 +74,43 @@ static coll_status_t print_between(const topo_graph_t *graph, const char *const 
   return COLL_OK;
 }
 
+/* ranks: 0: the ends are nodes. */
+static coll_status_t print_path_of(const topo_graph_t *graph, int32_t ranks, topo_map_t map,
+                                   const char *const ends[2]) {
+  topo_placement_t placement;
+  if (ranks == 0) return print_between(graph, NULL, ends);
+  COLL_TRY(topo_place_mapped(graph, ranks, map, &placement));
+  coll_status_t status = print_between(graph, &placement, ends);
+  topo_placement_free(&placement);
+  return status;
+}
+
 int colltopo_paths(int argc, char **argv) {
+  int64_t ranks = 0;
+  int map = TOPO_MAP_BY_HOST;
   bool helped = false;
   const char *words[3];
+  const base_option_t options[] = {{'n', "ranks", BASE_OPTION_INTEGER, &ranks, "N",
+                                    "A and B are two of N ranks instead of nodes", 1, 65536, NULL},
+                                   colltopo_map_option(&map)};
   const base_command_t command = {
       .name = "colltopo paths",
-      .usage = "FILE A B",
+      .usage = "FILE A B [--ranks N [--map HOW]]",
       .summary =
           "Prints the widest path from A to B and, of those, the one of lowest latency. GPUs and "
           "cores do\nnot forward. Bandwidths are per direction.",
-      .examples = "  colltopo paths dgx4.json host0/gpu0 host1/gpu0\n      between two hosts\n"};
+      .examples =
+          "  colltopo paths dgx4.json host0/gpu0 host1/gpu0\n      between two hosts\n"
+          "  colltopo paths dgx4.json 0 1 -n 16 --map by-rail\n      between two ranks\n",
+      .options = options,
+      .option_count = sizeof options / sizeof options[0]};
   if (colltopo_parse(&command, argc, argv, words, 3, &helped) != COLL_OK) {
     return colltopo_fail(COLLTOPO_EXIT_USAGE);
   }
   if (helped) return 0;
   topo_graph_t *graph;
   if (colltopo_load(words[0], &graph) != COLL_OK) return colltopo_fail(COLLTOPO_EXIT_REJECTED);
-  coll_status_t status = print_between(graph, words + 1);
+  coll_status_t status = print_path_of(graph, (int32_t)ranks, (topo_map_t)map, words + 1);
   topo_graph_free(graph);
   return status == COLL_OK ? 0 : colltopo_fail(COLLTOPO_EXIT_USAGE);
 }

@@ -22,6 +22,7 @@
 typedef struct settings {
   const char *collective_name, *sizes_text;
   int64_t ranks; /* 0: one per GPU, or per host */
+  int map;       /* topo_map_t */
   uint64_t message_bytes;
   bool all, json;
   coll_collective_t collective;
@@ -255,7 +256,8 @@ static coll_status_t predict_on(const char *file, const settings_t *settings, to
   size_t gpus = topo_graph_count(graph, TOPO_GPU), hosts = topo_graph_count(graph, TOPO_HOST);
   int64_t ranks = settings->ranks > 0 ? settings->ranks : (int64_t)(gpus > 0 ? gpus : hosts);
   topo_placement_t placement;
-  coll_status_t status = topo_place(graph, (int32_t)ranks, &placement);
+  coll_status_t status =
+      topo_place_mapped(graph, (int32_t)ranks, (topo_map_t)settings->map, &placement);
   if (status != COLL_OK) {
     topo_graph_free(graph);
     return status;
@@ -290,6 +292,7 @@ int colltopo_predict(int argc, char **argv) {
        "allreduce, allgather, ... (default allreduce)", 0, 0, NULL},
       {'n', "ranks", BASE_OPTION_INTEGER, &settings.ranks, "N",
        "number of ranks (default one per GPU, or per host)", 1, 65536, NULL},
+      colltopo_map_option(&settings.map),
       {0, "sizes", BASE_OPTION_TEXT, &settings.sizes_text, "LIST",
        "bytes of a rank's larger buffer (default " DEFAULT_SIZES ")", 0, 0, NULL},
       {0, "message", BASE_OPTION_BYTES, &settings.message_bytes, "BYTES",
