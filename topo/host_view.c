@@ -44,10 +44,14 @@ static coll_status_t check_depth(const topo_graph_t *graph, int32_t node) {
 /* Children, in the order of nodes. */
 static coll_status_t link_nodes(topo_host_view_t *view) {
   const topo_graph_t *graph = view->graph;
+  for (int32_t i = 0; i < (int32_t)graph->node_count; i++) {
+    int32_t parent = graph->nodes[i].parent;
+    view->nodes[i].is_inside =
+        i == view->host || (parent != TOPO_NONE && view->nodes[parent].is_inside);
+  }
   for (int32_t i = (int32_t)graph->node_count - 1; i >= 0; i--) {
     int32_t parent = graph->nodes[i].parent;
     topo_view_node_t *each = &view->nodes[i];
-    each->is_inside = topo_graph_host_of(graph, i) == view->host;
     if (!each->is_inside) continue;
     COLL_TRY(check_depth(graph, i));
     each->next_sibling = TOPO_NONE;

@@ -53,9 +53,11 @@ typedef enum topo_nccl_dialect {
  * Writes one host; `host` is its name, or NULL if the graph has one only. NUMA nodes and packages
  * without NUMA nodes become cpus, cores are numbered in the order of nodes, bus ids are made up.
  * What the format cannot express is left out, and a sentence about it written to `warnings`, a line
- * each: bandwidths of memory; other bandwidths of PCIe than those of a generation and a number of
- * lanes, and of NVLink than that of the GPU's model (the nearest are written); the network beyond
- * the NICs; NICs without a link to a network, whose speed is unknown.
+ * each: root complexes (PCI switches that are linked to the processors faster than PCIe can be),
+ * whose devices become those of the cpu; bandwidths of memory; other bandwidths of PCIe than those
+ * of a generation and a number of lanes, and of NVLink than that of the GPU's model (the nearest
+ * are written); the network beyond the NICs; NICs without a link to a network, whose speed is
+ * unknown.
  *
  * COLL_ERROR_INVALID: there are several hosts and `host` is NULL, or none of that name; a GPU is of
  * the other vendor; PCI switches are nested too deep. COLL_ERROR_SYSTEM: the stream cannot be

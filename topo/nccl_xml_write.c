@@ -118,7 +118,7 @@ static void write_nvlink(writer_t *w, const topo_link_t *link, int32_t other, in
   }
 }
 
-/* The NVLinks of a GPU; returns how many elements there are. */
+/* The NVLinks of a GPU, to others and to its cpu. */
 static void write_nvlinks(writer_t *w, int32_t gpu, int indent, const topo_nccl_gpu_t *kind) {
   const topo_graph_t *graph = w->view.graph;
   for (size_t i = 0; i < graph->link_count; i++) {
@@ -228,6 +228,12 @@ static coll_status_t write_device(writer_t *w, int32_t node, int indent) {
   if (is_root_complex) {
     w->written[w->view.nodes[node].uplink] = true;
     indent -= 2;
+    if (!w->has_warned[TOPO_PCI_SWITCH]) {
+      topo_host_view_warn(&w->view,
+                          "root complexes as '%s' are left out; cpus have what is in them",
+                          w->view.graph->nodes[node].name);
+    }
+    w->has_warned[TOPO_PCI_SWITCH] = true;
   } else {
     write_pci(w, node, indent, "0x060400");
     fputs(">\n", w->out);
