@@ -5,7 +5,7 @@ import os
 
 # class: (GB/s, us). Outer links are slower than inner ones, by about as much as in real clusters.
 NVLINK, PCIE, MEMORY = (0.020, 400), (0.008, 500), (0.010, 400)
-INFINIBAND, ETHERNET, TORUS = (0.004, 1500), (0.002, 1500), (0.004, 1000)
+INFINIBAND, ETHERNET, TORUS = (0.004, 1500), (0.002, 1500), (0.004, 1500)
 
 
 class Graph:

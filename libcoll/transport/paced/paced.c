@@ -210,14 +210,19 @@ static transport_peer_state_t paced_peer_state(transport_t *t, int peer) {
   return state;
 }
 
-/* A rank that has not received what is under way to it can go on whatever its peers do, which the
- * search for deadlocks must not miss: it has polled and found nothing. */
+static bool awaits_arrival(const paced_port_t *port, uint64_t now_ns) {
+  return port != NULL && (paced_end_is_under_way(&port->messages_in, now_ns) ||
+                          paced_end_is_under_way(&port->signals_in, now_ns));
+}
+
+/* A rank to whose ports something is under way can go on whatever its peers do, which the search
+ * for deadlocks must not miss: it has polled and found nothing. */
 static void paced_publish(transport_t *t) {
   const paced_t *paced = paced_of(t);
   uint64_t now_ns = base_clock_now_ns();
   bool may_go_on = false;
-  for (int peer = 0; peer < t->size && !may_go_on; peer++) {
-    may_go_on = peer != t->rank && is_under_way(paced, peer, now_ns);
+  for (int i = 0; i < t->size * PACED_CHANNELS && !may_go_on; i++) {
+    may_go_on = awaits_arrival(paced->ports[i], now_ns);
   }
   if (may_go_on) flight_wait_end(t->flight);
   paced->inner->ops->publish(paced->inner);

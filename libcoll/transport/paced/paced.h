@@ -5,7 +5,7 @@
  * does so after the latencies of its route.
  *
  * Memory that ranks map is not paced: it is within a host. Ranks that share a node of the fabric
- * have no links between them and are not paced either.
+ * have no links between them and are not paced either. Communicators do not share links.
  */
 #ifndef TRANSPORT_PACED_PACED_H
 #define TRANSPORT_PACED_PACED_H
