@@ -218,6 +218,8 @@ Test(layouts, torus_and_mesh_are_crossed_between_neighbours_only) {
   for (size_t i = 0; i < sizeof collectives / sizeof collectives[0]; i++) {
     expect_neighbours(collectives[i], "torus2d", "grid:4x5", 20);
     expect_neighbours(collectives[i], "torus3d", "grid:3x4x2", 24);
+    expect_neighbours(collectives[i], "torus2d_multiport", "grid:4x5", 20);
+    expect_neighbours(collectives[i], "torus3d_multiport", "grid:3x4x2", 24);
     expect_neighbours(collectives[i], "mesh2d", "mesh:4x5", 20);
   }
 }

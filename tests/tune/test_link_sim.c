@@ -139,6 +139,45 @@ Test(link_sim, hierarchical_spares_the_links) {
   topo_layout_free(layout);
 }
 
+/* A torus of 4 x 4 hosts. */
+static topo_layout_t *torus(void) {
+  topo_graph_t *graph;
+  topo_layout_t *layout;
+  int32_t node_of[16];
+  cr_assert_eq(topo_graph_create("torus", &graph), COLL_OK);
+  for (int32_t rank = 0; rank < 16; rank++) {
+    char name[16];
+    snprintf(name, sizeof name, "host%d", (int)rank);
+    cr_assert_eq(topo_graph_add_node(graph, TOPO_HOST, TOPO_NONE, name, &node_of[rank]), COLL_OK);
+  }
+  for (int32_t rank = 0; rank < 16; rank++) {
+    const int32_t next[2] = {rank / 4 * 4 + (rank + 1) % 4, (rank + 4) % 16};
+    for (int dim = 0; dim < 2; dim++) {
+      const topo_link_t link = {.a = node_of[rank],
+                                .b = node_of[next[dim]],
+                                .link_class = TOPO_CLASS_TORUS,
+                                .count = 1,
+                                .gigabytes_per_s = 0.1,
+                                .latency_us = 200};
+      cr_assert_eq(topo_graph_add_link(graph, &link), COLL_OK);
+    }
+  }
+  cr_assert_eq(topo_layout_parse("grid:4x4", 16, &layout), COLL_OK);
+  cr_assert_eq(topo_fabric_create(graph, 16, node_of, &layout->fabric), COLL_OK);
+  return layout;
+}
+
+/* Four segments over the four links of each rank: a quarter of the bytes in each round. */
+Test(link_sim, multiport_uses_all_links) {
+  topo_layout_t *layout = torus();
+  uint64_t rounds_ps = 12 * UINT64_C(1) * LATENCY_PS;
+  cr_expect_eq(time_ps(layout, COLL_ALLREDUCE, "torus2d", 1 << 20),
+               UINT64_C(6) * (256 + 64) * KIB_PS + rounds_ps);
+  cr_expect_eq(time_ps(layout, COLL_ALLREDUCE, "torus2d_multiport", 1 << 20),
+               UINT64_C(6) * (64 + 16) * KIB_PS + rounds_ps);
+  topo_layout_free(layout);
+}
+
 /* Further passes are extrapolated: as long as if all were simulated. */
 Test(link_sim, passes) {
   topo_layout_t *layout = star(4, 1);
