@@ -80,7 +80,7 @@ typedef struct comm_limits {
 /* How a rank may access its peers' memory. */
 typedef struct comm_access {
   bool get;     /* COLL_GET: read it by the transport's get where that works */
-  bool reports; /* COLL_DEBUG: report what works on standard error */
+  bool reports; /* COLL_DEBUG: report on standard error what was found */
 } comm_access_t;
 
 /* State of hang.c: the wait that is being measured. */

@@ -310,6 +310,7 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
   own.agreed = settings->agreed;
   own.agreed.layout = comm_placement_digest(layout, settings->topo_paced);
   own.costs = *costs;
+  own.home = comm_placement_home(settings->topo_file);
   if (address == NULL) {
     records[0] = own;
     status = comm_connect(&mesh, rank, size, records, 0, UINT64_MAX, NULL, comm);
@@ -318,11 +319,15 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
   }
   if (status == COLL_OK) {
     (*comm)->limits = settings->limits;
-    status = comm_placement_set(*comm, layout, settings->topo_paced);
+    status = comm_placement_bound(size, records, &layout);
+    if (status == COLL_OK) status = comm_placement_set(*comm, layout, settings->topo_paced);
     layout = NULL;
     if (status != COLL_OK) comm_destroy(*comm);
   }
-  if (status == COLL_OK) comm_access_find(*comm, &settings->access);
+  if (status == COLL_OK) {
+    comm_access_find(*comm, &settings->access);
+    comm_placement_report(*comm);
+  }
 free_records:
   topo_layout_free(layout);
   free(records);

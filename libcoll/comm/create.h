@@ -8,12 +8,14 @@
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/settings.h"
 #include "topo/cpus.h"
+#include "topo/home.h"
 #include "transport/shm/mesh.h"
 
 /* The information about itself that a rank sends to all others before they share memory. */
 typedef struct comm_record {
   char host[128]; /* ranks with equal text can share memory */
   int32_t pid;
+  topo_home_t home;   /* package and NUMA node of the cpus below (placement.h) */
   uint64_t process;   /* random; ranks with equal pid and process are threads of one process */
   uint64_t pid_space; /* pid namespace of the pid; 0: unknown */
   shm_mesh_name_t name;

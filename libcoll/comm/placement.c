@@ -1,11 +1,19 @@
-/* Reads the file, and places the ranks on its hosts. */
+/* Reads the file and places the ranks on its hosts, or groups ranks by their homes. */
 #include "comm/placement.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "base/digest.h"
+#include "base/memory.h"
 #include "comm/comm.h"
+#include "comm/create.h"
+#include "topo/cpus.h"
+#include "topo/discover_cache.h"
 #include "topo/fabric.h"
 #include "topo/json.h"
 #include "topo/place.h"
+#include "topo/sysfs.h"
 #include "transport/paced/paced.h"
 
 coll_status_t comm_placement_read(const char *file_name, topo_map_t map, int size,
@@ -27,6 +35,47 @@ coll_status_t comm_placement_read(const char *file_name, topo_map_t map, int siz
   }
   topo_placement_free(&placement);
   return status;
+}
+
+topo_home_t comm_placement_home(const char *file_name) {
+  if (file_name[0] != '\0') return (topo_home_t){TOPO_HOME_NONE, TOPO_HOME_NONE};
+  const topo_cpus_t cpus = topo_cpus_own();
+  return topo_home_of(TOPO_SYSFS, &cpus);
+}
+
+coll_status_t comm_placement_bound(int size, const comm_record_t *records, topo_layout_t **layout) {
+  topo_home_t *homes;
+  if (*layout != NULL || size == 1) return COLL_OK;
+  COLL_TRY(base_alloc((size_t)size, sizeof *homes, "homes of ranks", (void **)&homes));
+  for (int rank = 0; rank < size; rank++) homes[rank] = records[rank].home;
+  coll_status_t status = topo_home_layout(homes, size, layout);
+  free(homes);
+  return status;
+}
+
+/* Groups of the layout's levels, such as "2 packages, 4 numas". */
+static void describe(const topo_layout_t *layout, char *text, size_t bytes) {
+  size_t length = (size_t)snprintf(text, bytes, "%s", layout == NULL ? "one group" : "");
+  for (int32_t i = 0; layout != NULL && i < layout->levels && length < bytes; i++) {
+    length += (size_t)snprintf(text + length, bytes - length, "%s%d of %s", i > 0 ? ", " : "",
+                               layout->level[i].groups, topo_kind_name(layout->level[i].kind));
+  }
+}
+
+void comm_placement_report(const struct coll_comm *comm) {
+  topo_graph_t *graph;
+  bool was_cached;
+  char machine[TOPO_SUMMARY_BYTES], groups[128];
+  if (!comm->access.reports || comm->rank != 0) return;
+  describe(comm->layout, groups, sizeof groups);
+  if (topo_discover_cached(&graph, &was_cached) != COLL_OK) {
+    fprintf(stderr, "libcoll: %s\n", base_last_error());
+    return;
+  }
+  fprintf(stderr, "libcoll: this machine (%s): %s; groups of the %d ranks: %s\n",
+          was_cached ? "cached" : "discovered", topo_graph_summary(graph, machine), comm->size,
+          groups);
+  topo_graph_free(graph);
 }
 
 static coll_status_t pace(struct coll_comm *comm) {

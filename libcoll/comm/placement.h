@@ -1,20 +1,38 @@
 /*
  * Where the ranks of a communicator are: from the file that COLL_TOPO_FILE names (colltopo makes
- * such files), or from the parent of a split. Without a file nothing is known, and all ranks are
- * taken to be on one host.
+ * such files), from the parent of a split, or else as the ranks are bound on this host. Each rank
+ * puts the package and NUMA node that its cpus are in into its record, and all derive the same
+ * layout from the records of all. The graph of the machine itself is not sent: of one host, plans
+ * need groups of ranks only, as the costs of its memory are measured (comm/calibration/costs.h),
+ * and cpus are known to each rank alone. If the packages or NUMA nodes do not divide the ranks into
+ * groups of two and more, or a rank is bound to none, all ranks are taken to be equally near.
  */
 #ifndef COMM_PLACEMENT_H
 #define COMM_PLACEMENT_H
 
+#include "topo/home.h"
 #include "topo/layout.h"
 #include "topo/map.h"
 
 struct coll_comm;
+struct comm_record;
 
 /* *layout: of `size` ranks on the hosts of the file, in the order of the map; NULL if file_name is
  * "". Owned by the caller. COLL_ERROR_INVALID names the file and line. */
 coll_status_t comm_placement_read(const char *file_name, topo_map_t map, int size,
                                   topo_layout_t **layout);
+
+/* The home of this rank, for its record; none if the layout comes from a file. */
+topo_home_t comm_placement_home(const char *file_name);
+
+/* Replaces *layout by the layout of the records' homes, if it is NULL and they give one. Owned by
+ * the caller. COLL_ERROR_MEMORY. */
+coll_status_t comm_placement_bound(int size, const struct comm_record *records,
+                                   topo_layout_t **layout);
+
+/* Reports on standard error what this machine is and how the ranks are grouped, if the communicator
+ * reports such things (COLL_DEBUG) and this is rank 0. */
+void comm_placement_report(const struct coll_comm *comm);
 
 /* Gives the communicator the layout and takes it over. Before its first call. paced: its messages
  * take as long as the links of the layout's fabric do. On failure the communicator can only be

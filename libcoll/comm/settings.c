@@ -77,8 +77,9 @@ static const base_knob_t knobs[] = {
      .kind = BASE_KNOB_INTEGER,
      .fallback = "0",
      .max = 1,
-     .help = "1: report on standard error how the ranks of a communicator access their peers' "
-             "memory"},
+     .help =
+         "1: report on standard error what this machine is, how the ranks of a communicator are "
+         "grouped, and how they access their peers' memory"},
 };
 
 enum {

@@ -254,11 +254,13 @@ static void run_sandbox(unsigned forbidden, char *text, size_t capacity) {
   cr_assert(good, "%s; standard error: %s", result.text, text);
 }
 
-/* Each rank has printed one line: its own of `forms`, with the rank for %d. */
+/* Each rank has printed one line: its own of `forms`, with the rank for %d. Rank 0 has printed
+ * another, of the machine. */
 static void expect_lines(const char *text, const char *const forms[3]) {
   int lines = 0;
   for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++) lines++;
-  cr_assert_eq(lines, 3, "%s", text);
+  cr_assert_eq(lines, 4, "%s", text);
+  cr_assert_not_null(strstr(text, "libcoll: this machine ("), "%s", text);
   for (int rank = 0; rank < 3; rank++) {
     char start[100];
     snprintf(start, sizeof start, "libcoll: rank %d of 3 %s", rank, forms[rank]);

@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 #include "comm/comm.h"
+#include "comm/create.h"
+#include "comm/placement.h"
 #include "harness/party.h"
 
 static char file_name[] = "/tmp/test_placement_XXXXXX";
@@ -197,4 +199,27 @@ Test(placement, ranks_are_on_hosts_in_turn) {
   use_hosts(2);
   setenv("COLL_TOPO_MAP", "by-rail", 1);
   cr_assert(party_processes(5, 20000, ask_by_rail, NULL, &result), "%s", result.text);
+}
+
+/* Homes of ranks that are bound to two NUMA nodes, as their records have them. */
+Test(placement, bound_ranks_are_grouped_by_numa_node) {
+  static comm_record_t records[4];
+  topo_layout_t *layout = NULL, *same;
+  for (int rank = 0; rank < 4; rank++) records[rank].home = (topo_home_t){0, (int16_t)(rank / 2)};
+  cr_assert_eq(comm_placement_bound(4, records, &layout), COLL_OK, "%s", base_last_error());
+  cr_assert(layout != NULL && layout->levels == 1 && layout->level[0].kind == TOPO_NUMA);
+  cr_assert_eq(layout->level[0].group_of[2], 1);
+  same = layout;
+  cr_assert_eq(comm_placement_bound(4, records, &layout), COLL_OK);
+  cr_assert_eq(layout, same, "a layout of a file is kept");
+  topo_layout_free(layout);
+  layout = NULL;
+  records[3].home.numa = TOPO_HOME_NONE;
+  cr_assert_eq(comm_placement_bound(4, records, &layout), COLL_OK);
+  cr_assert_null(layout, "a rank that is not bound");
+}
+
+Test(placement, a_file_replaces_the_homes_of_ranks) {
+  topo_home_t home = comm_placement_home("file.json");
+  cr_assert(home.package == TOPO_HOME_NONE && home.numa == TOPO_HOME_NONE);
 }

@@ -28,6 +28,16 @@ has_exited() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/statu
 lines_in() { [ "$(wc -l <"$1" 2>/dev/null)" = "$2" ]; }
 now_ms() { date +%s%3N; }
 
+# ---- where ranks are
+
+export XDG_CACHE_HOME="$dir/cache"
+mkdir "$XDG_CACHE_HOME"
+run 0 -n 3 --show-layout && grep -q '^this machine (discovered): 1 host, .*core' out &&
+  [ "$(grep -c '^[0-2] ' out)" = 3 ] && run 0 -n 3 --bind none --show-layout &&
+  grep -q '^this machine (cached): 1 host, ' out
+ok "--show-layout prints this machine, and caches it"
+unset XDG_CACHE_HOME
+
 # ---- environment and streams
 
 run 0 -n 3 --prefix sh -c 'echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR' &&

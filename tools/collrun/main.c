@@ -68,7 +68,9 @@ int main(int argc, char **argv) {
   coll_status_t status = collrun_settings_parse(argc, argv, &settings, &help_printed);
   if (status == COLL_OK && help_printed) return 0;
   if (status == COLL_OK && settings.show_layout) {
-    status = collrun_layout_print(settings.ranks, settings.map);
+    topo_machine_t *machine = machine_to_bind_to(&settings);
+    status = collrun_layout_print(settings.ranks, settings.map, machine);
+    topo_machine_destroy(machine);
     if (status == COLL_OK) return 0;
   }
   if (status == COLL_OK) status = find_port(settings.port, &port);

@@ -59,7 +59,7 @@ static coll_status_t parse(int argc, char **argv, raw_t *raw, collrun_settings_t
        "or grid (tiles of a process grid); sets COLL_TOPO_MAP",
        .words = topo_map_words},
       {0, "show-layout", BASE_OPTION_FLAG, &settings->show_layout, NULL,
-       "print where COLL_TOPO_FILE places the ranks, and run nothing"},
+       "print where the ranks are, on COLL_TOPO_FILE or this machine, and run nothing"},
       {0, "port", BASE_OPTION_INTEGER, &raw->port, "PORT", "MASTER_PORT; 0: any free port", 0,
        65535},
       {0, "grace-ms", BASE_OPTION_INTEGER, &raw->grace_ms, "MS",

@@ -14,7 +14,7 @@ typedef struct collrun_settings {
   int grace_ms;
   bool bind;
   bool prefix;
-  bool show_layout;   /* print where COLL_TOPO_FILE places the ranks; run nothing */
+  bool show_layout;   /* print where the ranks are; run nothing */
   topo_map_t map;     /* COLL_TOPO_MAP of the ranks */
   const char *output; /* folder for rank-N.out and rank-N.err, or NULL */
   char **program;     /* argv of every rank, NULL-terminated */
