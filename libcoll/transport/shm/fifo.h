@@ -45,7 +45,9 @@
 
 _Static_assert(SHM_UNACKED_SLOTS + TRANSPORT_DEPTH + 1 <= SHM_SLOTS,
                "a ring must hold TRANSPORT_DEPTH messages");
-_Static_assert(1.0 / SHM_PADDED_DIVISOR + 2.0 / SHM_PADDING_DIVISOR <= 1,
+/* 1 / SHM_PADDED_DIVISOR + 2 / SHM_PADDING_DIVISOR <= 1 */
+_Static_assert(SHM_PADDING_DIVISOR + 2 * SHM_PADDED_DIVISOR <=
+                   SHM_PADDED_DIVISOR * SHM_PADDING_DIVISOR,
                "the longest padded payload and double padding must fit a slot");
 _Static_assert(SHM_INLINE_BYTES <= BASE_MOVE_SHORT, "base_move_short copies inline payloads");
 _Static_assert(SHM_DESCS_MIN / 2 >= TRANSPORT_DEPTH, "and as many descriptors");
