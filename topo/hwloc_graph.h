@@ -44,8 +44,10 @@ coll_status_t topo_graph_from_hwloc(struct hwloc_topology *topology, topo_graph_
 /* Sets what topo_graph_from_hwloc needs, before the topology is loaded. */
 void topo_hwloc_keep_io(struct hwloc_topology *topology);
 
-/* *graph: of a text in hwloc's XML format; it need not end in a null character. The caller frees
- * *graph. COLL_ERROR_INVALID: hwloc cannot read it; the message has the file's name. */
+/* *graph: of a text in hwloc's XML format; it need not end in a null character. hwloc does not
+ * check all that it reads, and crashes at some files, so a child process reads it. The caller frees
+ * *graph. COLL_ERROR_INVALID: hwloc cannot read it; the message has the file's name.
+ * COLL_ERROR_SYSTEM: no process can be made. */
 coll_status_t topo_graph_from_hwloc_xml(const char *text, size_t bytes, const char *file_name,
                                         topo_graph_t **graph);
 
