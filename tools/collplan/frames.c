@@ -4,13 +4,15 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "plan/transfers.h"
 #include "tools/collplan/rounds.h"
 
 typedef struct counter {
   const plan_t *plan;
   topo_fabric_t *fabric;
   frames_t *frames;
-  double chunk; /* in sizes of the largest buffer */
+  double chunk;  /* in sizes of the largest buffer */
+  int64_t round; /* of the step that is visited, from 1 on */
 } counter_t;
 
 static double largest_buffer(const plan_t *plan) {
@@ -23,35 +25,14 @@ static double largest_buffer(const plan_t *plan) {
   return most;
 }
 
-static coll_status_t count(const counter_t *counter, int64_t round, int32_t from, int32_t to,
-                           int32_t chunks) {
+static coll_status_t count(void *context, const plan_transfer_t *transfer) {
+  const counter_t *counter = context;
   const int32_t *wires;
   int32_t hops;
-  if (from == to) return COLL_OK;
-  COLL_TRY(topo_fabric_route(counter->fabric, from, to, &wires, &hops));
-  double *load = &counter->frames->load[(round - 1) * counter->frames->wires];
-  for (int32_t i = 0; i < hops; i++) load[wires[i]] += chunks * counter->chunk;
+  COLL_TRY(topo_fabric_route(counter->fabric, transfer->from, transfer->to, &wires, &hops));
+  double *load = &counter->frames->load[(counter->round - 1) * counter->frames->wires];
+  for (int32_t i = 0; i < hops; i++) load[wires[i]] += transfer->chunks * counter->chunk;
   return COLL_OK;
-}
-
-static coll_status_t count_step(const counter_t *counter, const timeline_step_t *at, int64_t done) {
-  const plan_step_t *step = at->step;
-  const plan_program_t *program = &counter->plan->programs[at->rank];
-  const plan_span_t *dst = &step->copy.dst, *source = &step->copy.src;
-  int32_t sources = 1;
-  if (step->kind == PLAN_SEND) {
-    return count(counter, done, at->rank, step->send.peer, step->send.src.count);
-  }
-  if (step->kind != PLAN_COPY && step->kind != PLAN_REDUCE) return COLL_OK;
-  if (step->kind == PLAN_REDUCE) {
-    dst = &step->reduce.dst;
-    source = &program->sources[step->reduce.first_source];
-    sources = step->reduce.source_count;
-  }
-  for (int32_t i = 0; i < sources; i++) {
-    COLL_TRY(count(counter, done + 1, source[i].rank, at->rank, dst->count));
-  }
-  return count(counter, done + 1, at->rank, dst->rank, dst->count);
 }
 
 /* GB/s of a wire. */
@@ -74,9 +55,11 @@ static void find_busiest(frames_t *frames) {
   frames->count = used;
 }
 
-static coll_status_t fill(const counter_t *counter, const rounds_t *rounds) {
+static coll_status_t fill(counter_t *counter, const rounds_t *rounds) {
   for (size_t i = 0; i < rounds->timeline.count; i++) {
-    COLL_TRY(count_step(counter, &rounds->timeline.steps[i], rounds->done[i]));
+    const timeline_step_t *at = &rounds->timeline.steps[i];
+    counter->round = rounds->done[i] + (at->step->kind != PLAN_SEND);
+    COLL_TRY(plan_visit_step(counter->plan, at->rank, at->step, count, counter));
   }
   return COLL_OK;
 }
@@ -87,7 +70,7 @@ coll_status_t frames_create(const plan_t *plan, topo_fabric_t *fabric, frames_t 
   COLL_TRY(rounds_create(plan, &rounds));
   frames->count = (int32_t)rounds.last + 1; /* loads may follow the last receive */
   size_t cells = (size_t)frames->count * (size_t)(frames->wires + 1);
-  const counter_t counter = {
+  counter_t counter = {
       .plan = plan, .fabric = fabric, .frames = frames, .chunk = 1 / largest_buffer(plan)};
   coll_status_t status =
       base_alloc(cells, sizeof *frames->load, "a picture", (void **)&frames->load);

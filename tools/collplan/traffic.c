@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "plan/transfers.h"
 #include "tools/collplan/rounds.h"
 
 typedef struct counter {
@@ -45,39 +46,12 @@ static void count_slow(const counter_t *counter, int32_t from, int32_t to, int64
   if (host_of[from] != host_of[to]) counter->slow[host_of[from]] += bytes;
 }
 
-static void count(const counter_t *counter, int32_t by, int32_t from, int32_t to, int32_t chunks) {
-  int64_t bytes = chunks * counter->chunk_bytes;
-  if (from == to) return;
-  counter->sent[by] += bytes;
-  count_slow(counter, from, to, bytes);
-}
-
-static void count_step(const counter_t *counter, int32_t rank, const plan_step_t *step) {
-  const plan_program_t *program = &counter->plan->programs[rank];
-  const plan_span_t *dst = &step->copy.dst, *source = &step->copy.src;
-  int32_t sources = 1;
-  if (step->kind == PLAN_SEND) {
-    count(counter, rank, rank, step->send.peer, step->send.src.count);
-    return;
-  }
-  if (step->kind != PLAN_COPY && step->kind != PLAN_REDUCE) return;
-  if (step->kind == PLAN_REDUCE) {
-    dst = &step->reduce.dst;
-    source = &program->sources[step->reduce.first_source];
-    sources = step->reduce.source_count;
-  }
-  for (int32_t i = 0; i < sources; i++) count(counter, rank, source[i].rank, rank, dst->count);
-  count(counter, rank, rank, dst->rank, dst->count);
-}
-
-static void count_all(const counter_t *counter) {
-  const plan_t *plan = counter->plan;
-  for (int32_t rank = 0; rank < plan->shape.size; rank++) {
-    for (int32_t lane = 0; lane < plan->lanes; lane++) {
-      const plan_lane_t *steps = &plan->programs[rank].lanes[lane];
-      for (size_t i = 0; i < steps->count; i++) count_step(counter, rank, &steps->steps[i]);
-    }
-  }
+static coll_status_t count(void *context, const plan_transfer_t *transfer) {
+  const counter_t *counter = context;
+  int64_t bytes = transfer->chunks * counter->chunk_bytes;
+  counter->sent[transfer->by] += bytes;
+  count_slow(counter, transfer->from, transfer->to, bytes);
+  return COLL_OK;
 }
 
 static int64_t most(const int64_t values[], size_t count) {
@@ -102,8 +76,8 @@ coll_status_t traffic_count(const plan_t *plan, int64_t block_bytes, traffic_t *
   if (status == COLL_OK) {
     status = base_alloc(links, sizeof *counter.slow, "traffic", (void **)&counter.slow);
   }
+  if (status == COLL_OK) status = plan_visit_transfers(plan, count, &counter);
   if (status == COLL_OK) {
-    count_all(&counter);
     traffic->sent = most(counter.sent, size);
     traffic->slow = layout == NULL ? -1 : most(counter.slow, links);
   }
