@@ -55,11 +55,33 @@ static coll_status_t run_reported(const bench_settings_t *settings, const bench_
   return status;
 }
 
-static coll_status_t run_rank(const bench_settings_t *settings, coll_comm_t comm, bool *wrong) {
+/* Loads the plan and keeps of the settings what it is right for. */
+static coll_status_t load_plan(coll_comm_t comm, bench_settings_t *settings) {
+  coll_plan_info_t info;
+  if (settings->plan == NULL) return COLL_OK;
+  COLL_TRY(bench_take_error(comm, coll_comm_plan_load(comm, settings->plan, &info)));
+  for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) {
+    if (!settings->collectives[i] || i == (int)info.collective) continue;
+    return base_fail(COLL_ERROR_INVALID, "%s is a plan of %s, not of %s", settings->plan,
+                     coll_collective_name(info.collective),
+                     coll_collective_name((coll_collective_t)i));
+  }
+  if (bench_collective_is_rooted(info.collective)) settings->root = info.root;
+  if (!info.out_of_place) settings->places[BENCH_OUT_OF_PLACE] = false;
+  if (!info.in_place) settings->places[BENCH_IN_PLACE] = false;
+  if (settings->places[BENCH_OUT_OF_PLACE] || settings->places[BENCH_IN_PLACE]) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID, "%s is right for calls %s only: change --place",
+                   settings->plan, info.in_place ? "in place" : "out of place");
+}
+
+static coll_status_t run_rank(const bench_settings_t *given, coll_comm_t comm, bool *wrong) {
+  bench_settings_t own = *given; /* the lists stay the caller's */
+  const bench_settings_t *settings = &own;
   bench_rows_t rows;
   bench_runner_t runner;
   int ranks;
   COLL_TRY(bench_take_error(comm, coll_comm_size(comm, &ranks)));
+  COLL_TRY(load_plan(comm, &own));
   COLL_TRY(bench_rows_make(settings, ranks, &rows));
   if (settings->explain) {
     coll_status_t explained = bench_explain(settings, &rows, comm, stdout);

@@ -264,6 +264,9 @@ static coll_status_t finish(const raw_t *raw, bool ranged, bench_settings_t *set
   if (settings->iterations == 0 && settings->checks == 0) {
     return base_fail(COLL_ERROR_INVALID, "-n 0 with -c 0 leaves nothing to do");
   }
+  if (settings->plan != NULL && (settings->algo != NULL || settings->explain)) {
+    return base_fail(COLL_ERROR_INVALID, "--plan excludes --algo and --explain");
+  }
   COLL_TRY(check_algo(settings));
   COLL_TRY(parse_root(raw->root, &settings->root));
   return parse_sizes(raw, ranged, settings);
@@ -328,6 +331,8 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
        0, 4096},
       {0, "algo", BASE_OPTION_TEXT, &settings->algo, "LIST",
        "use these algorithms in turn, such as ring,tree; or all"},
+      {0, "plan", BASE_OPTION_TEXT, &settings->plan, "FILE",
+       "verify and use this plan, as collplan show or import prints it"},
       {0, "mem", BASE_OPTION_WORD, &raw->memory, "KIND", "buffers from malloc or coll_mem_alloc",
        .words = memory_words},
       {0, "stream", BASE_OPTION_FLAG, &settings->stream, NULL, "queue the calls on a host stream"},

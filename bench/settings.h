@@ -23,6 +23,7 @@ typedef struct bench_settings {
   size_t *counts; /* elements as passed to the call, run after the sizes; owned */
   size_t count_count;
   const char *algo; /* NULL: the library chooses; "all": every one; or names, with commas */
+  const char *plan; /* a file with the plan to use, or NULL */
   int root;         /* or BENCH_ROOT_ALL */
   bool places[BENCH_PLACE_COUNT];
   int iterations, warmups, checks;

@@ -11,6 +11,7 @@
 #include "comm/calibration/costs.h"
 #include "comm/create.h"
 #include "comm/dump.h"
+#include "comm/loaded.h"
 #include "comm/lock.h"
 #include "comm/plan_cache.h"
 #include "comm/split.h"
@@ -199,6 +200,15 @@ coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective,
   comm_force(comm, collective, algo != NULL ? algo->name : NULL);
   comm_lock_release(comm);
   return COLL_OK;
+}
+
+coll_status_t coll_comm_plan_load(coll_comm_t comm, const char *path, coll_plan_info_t *info) {
+  COLL_TRY(comm_check(comm));
+  if (path == NULL || api_group_is_open()) {
+    return record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_plan_load: %s",
+                                         path == NULL ? "path is NULL" : "called inside a group"));
+  }
+  return record_result(comm, comm_loaded_read(comm, path, info));
 }
 
 const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective) {

@@ -19,7 +19,7 @@ typedef struct comm_call {
                      each; owned by the call. Otherwise NULL */
   struct comm_coalesced
       *coalesced;  /* the calls that this call replaces (coalesce.h), owned; or NULL */
-  bool splits;     /* it is the allgather of coll_comm_split */
+  int part_of;     /* it is the allgather of a call of this verb (FLIGHT_SPLIT ...); 0: of none */
   bool continues;  /* another collective of its communicator follows in its group */
   uint64_t scalar; /* scalar of a premul-sum at the time of the call: the bytes of one element */
 } comm_call_t;

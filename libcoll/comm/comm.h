@@ -128,6 +128,8 @@ struct coll_comm {
   comm_tuning_t tunings[COLL_COLLECTIVE_COUNT];
   const algo_t *used[COLL_COLLECTIVE_COUNT];
   const char *forced[COLL_COLLECTIVE_COUNT]; /* name of the algo_t that the user forced, or NULL */
+  struct comm_loaded *loaded[COLL_COLLECTIVE_COUNT]; /* the plan in use (loaded.h), or NULL */
+  struct comm_loaded *all_loaded;                    /* owned: these and earlier ones */
   base_ranks_t waits_for;                    /* scratch of watch.c */
   comm_deadlock_t deadlock;
   comm_limits_t limits; /* set before the first call */
@@ -195,7 +197,8 @@ coll_status_t comm_fail_finished(struct coll_comm *comm);
 /* Ends the communicator on all ranks because of failed_rank. Callable from any thread. */
 void comm_abort(struct coll_comm *comm, int failed_rank, const char *why);
 
-/* The name of the algorithm that the user forced for the call; NULL: none. */
+/* The name of the algorithm that the user forced for the call, or that it is of a loaded plan;
+ * NULL: neither. */
 const char *comm_forced_name(flight_call_t call);
 
 /* Returns COLL_ERROR_MISMATCH, with the text of flight_mismatch. */

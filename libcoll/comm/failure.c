@@ -11,6 +11,7 @@
 const char *comm_forced_name(flight_call_t call) {
   const flight_words_t words = flight_call_words(call);
   if (words.algo == 0 || words.verb >= COLL_COLLECTIVE_COUNT) return NULL;
+  if (words.algo == FLIGHT_ALGO_LOADED) return "a loaded plan";
   const algo_t *algo = algo_at((coll_collective_t)words.verb, words.algo - 1);
   return algo != NULL ? algo->name : NULL;
 }

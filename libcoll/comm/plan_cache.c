@@ -11,6 +11,7 @@
 #include "base/inline.h"
 #include "base/memory.h"
 #include "base/names.h"
+#include "comm/loaded.h"
 #include "engine/run.h"
 #include "tune/sched_sim.h"
 
@@ -57,6 +58,7 @@ void comm_plans_free(struct coll_comm *comm) {
     free(comm->plans[i]);
   }
   free(comm->plans);
+  comm_loaded_free(comm);
   for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) free(comm->tunings[i].profiles);
   for (size_t i = 0; i < COMM_CACHE_ENTRIES; i++) engine_run_free(&comm->cache[i].run);
 }
@@ -152,7 +154,8 @@ coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective
 plan_reach_t comm_expected_reach(struct coll_comm *comm, coll_collective_t collective,
                                  size_t bytes) {
   comm_expectation_t *expected = &comm->tunings[collective].expected[tune_class_of(bytes)];
-  if (expected->calls == 0 || comm->forced[collective] != NULL) return PLAN_REACH_USER;
+  bool forced = comm->forced[collective] != NULL || comm->loaded[collective] != NULL;
+  if (expected->calls == 0 || forced) return PLAN_REACH_USER;
   expected->calls--;
   return (plan_reach_t)expected->reach;
 }
@@ -163,14 +166,11 @@ void comm_note_reach(struct coll_comm *comm, coll_collective_t collective, size_
       (comm_expectation_t){.calls = EXPECTED_CALLS, .reach = (uint8_t)reach};
 }
 
-/* *plan: of the forced algorithm, or NULL if that does not support the call. */
+/* *plan: of the forced algorithm, if that is legal; else NULL. */
 static coll_status_t forced_plan(struct coll_comm *comm, const comm_traits_t *traits,
                                  const comm_plan_t **plan) {
   coll_collective_t collective = traits->collective;
-  size_t element_bytes = base_dtype_bytes(traits->dtype);
-  tune_order_t order = tune_order_of(collective, traits->dtype, traits->op, comm->reproducible);
   const algo_t *algo;
-  const comm_plan_t *forced;
   bool legal;
   *plan = NULL;
   if (comm->forced[collective] == NULL) return COLL_OK;
@@ -178,25 +178,28 @@ static coll_status_t forced_plan(struct coll_comm *comm, const comm_traits_t *tr
   const plan_shape_t shape = {
       .collective = collective, .size = comm->size, .root = traits->root, .layout = comm->layout};
   COLL_TRY(algo_is_legal(algo, &shape, &legal));
-  if (!legal) return COLL_OK;
-  COLL_TRY(get_plan(comm, algo, traits->root, traits->in_place, &forced));
-  if (forced->plan->reach <= traits->reach && forced->fits[element_bytes] &&
-      tune_order_allows(order, forced->plan->order)) {
-    *plan = forced;
-  }
-  return COLL_OK;
+  return legal ? get_plan(comm, algo, traits->root, traits->in_place, plan) : COLL_OK;
 }
 
-/* The plan of the forced algorithm if it supports the call, else the tuner's choice. bytes: per
- * block. */
+static bool supports(const struct coll_comm *comm, const comm_plan_t *cached,
+                     const comm_traits_t *traits) {
+  tune_order_t order =
+      tune_order_of(traits->collective, traits->dtype, traits->op, comm->reproducible);
+  return cached->plan->reach <= traits->reach && cached->fits[base_dtype_bytes(traits->dtype)] &&
+         tune_order_allows(order, cached->plan->order);
+}
+
+/* The loaded plan, or that of the forced algorithm, if it supports the call, else the tuner's
+ * choice. bytes: per block. */
 static coll_status_t choose_plan(struct coll_comm *comm, const comm_traits_t *traits, size_t bytes,
                                  const comm_plan_t **plan) {
   /* without memory to map there are no addresses to exchange */
   comm_traits_t within = *traits;
   if (bytes == 0 && plan_reach_exchanges(within.reach)) within.reach = PLAN_REACH_SCRATCH;
   const algo_t *algo;
-  COLL_TRY(forced_plan(comm, &within, plan));
-  if (*plan != NULL) return COLL_OK;
+  COLL_TRY(comm_loaded_find(comm, &within, plan));
+  if (*plan == NULL) COLL_TRY(forced_plan(comm, &within, plan));
+  if (*plan != NULL && supports(comm, *plan, &within)) return COLL_OK;
   COLL_TRY(tune_algorithm(comm, &within, bytes, &algo));
   return get_plan(comm, algo, traits->root, traits->in_place, plan);
 }
@@ -208,10 +211,11 @@ static int identity_op(const comm_traits_t *traits) {
   return traits->op == COMM_PREMUL ? FLIGHT_OP_PREMUL : (int)traits->op;
 }
 
-/* 1 + the index of the forced algorithm; 0: none. */
+/* flight_words_t.algo. */
 static int forced_index(const struct coll_comm *comm, coll_collective_t collective) {
   const char *forced = comm->forced[collective];
   int index = 0;
+  if (comm->loaded[collective] != NULL) return FLIGHT_ALGO_LOADED;
   while (forced != NULL && algo_at(collective, index)->name != forced) index++;
   return forced != NULL ? index + 1 : 0;
 }
@@ -266,5 +270,6 @@ coll_status_t comm_cache_lookup_executor(struct coll_comm *comm, comm_shape_t sh
 
 void comm_force(struct coll_comm *comm, coll_collective_t collective, const char *algo) {
   comm->forced[collective] = algo;
+  comm->loaded[collective] = NULL;
   for (size_t i = 0; i < COMM_CACHE_ENTRIES; i++) comm->cache[i].shape = (comm_shape_t){0};
 }

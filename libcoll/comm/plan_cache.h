@@ -28,7 +28,8 @@ BASE_INLINE coll_status_t comm_cache_lookup(struct coll_comm *comm, comm_shape_t
   return COLL_OK;
 }
 
-/* Forces an algorithm, by its name, for the calls it supports; NULL: the tuner chooses. */
+/* Forces an algorithm, by its name, for the calls it supports; NULL: the tuner chooses. No loaded
+ * plan (loaded.h) is used any more. */
 void comm_force(struct coll_comm *comm, coll_collective_t collective, const char *algo);
 
 /* The reach that all ranks expect the memory of the current call (`bytes` per block) to allow: what

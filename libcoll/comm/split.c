@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "comm/access.h"
-#include "comm/batch.h"
+#include "comm/allgather.h"
 #include "comm/create.h"
 #include "comm/lock.h"
 #include "comm/placement.h"
@@ -35,19 +35,6 @@ static int compare_requests(const void *left, const void *right) {
   const request_t *a = left, *b = right;
   if (a->key != b->key) return a->key < b->key ? -1 : 1;
   return a->rank < b->rank ? -1 : a->rank > b->rank;
-}
-
-/* An allgather of `bytes` from each of the parent's ranks. */
-static coll_status_t allgather(struct coll_comm *parent, const void *own, size_t bytes, void *all) {
-  const comm_traits_t traits = {
-      .collective = COLL_ALLGATHER, .dtype = COLL_UINT8, .reach = PLAN_REACH_SCRATCH};
-  const comm_call_t call = {.kind = COMM_COLLECTIVE,
-                            .comm = parent,
-                            .shape = comm_shape_make(traits, bytes),
-                            .send = own,
-                            .recv = all,
-                            .splits = true};
-  return comm_call_run(&call);
 }
 
 /* Moves the requests of `color` to the front and sorts them. Returns their number. */
@@ -203,7 +190,8 @@ static coll_status_t make_child(struct coll_comm *parent, shm_mesh_t *mesh, requ
     return status;
   }
   const char own = 0;
-  status = allgather(parent, &own, sizeof own, requests); /* reuses the buffer of the requests */
+  status = comm_allgather(parent, FLIGHT_SPLIT, &own, sizeof own,
+                          requests); /* reuses the buffer of the requests */
   if (status == COLL_OK) {
     if (made != NULL) comm_access_find(made, &parent->access);
     *child = made;
@@ -224,7 +212,7 @@ coll_status_t comm_split(struct coll_comm *parent, int color, int key, struct co
   }
   coll_status_t own_status = make_request(parent, &mesh, &own);
   own.failed = own_status != COLL_OK;
-  status = allgather(parent, &own, sizeof own, requests);
+  status = comm_allgather(parent, FLIGHT_SPLIT, &own, sizeof own, requests);
   if (status == COLL_OK) status = own_status;
   if (status == COLL_OK) status = check_all_can(parent, requests);
   if (status == COLL_OK) {

@@ -68,11 +68,11 @@ BASE_APART static coll_status_t look_up_within(comm_task_t *task, plan_reach_t r
   return COLL_OK;
 }
 
-/* Adds to the identity the membership in a group, and whether the call is a split. */
+/* Adds to the identity the membership in a group, and the call that it is a part of. */
 static flight_call_t identity_of(const comm_call_t *call, flight_call_t id) {
-  if (!call->splits && !call->continues && call->coalesced == NULL) return id;
+  if (call->part_of == 0 && !call->continues && call->coalesced == NULL) return id;
   flight_words_t words = flight_call_words(id);
-  if (call->splits) words.verb = FLIGHT_SPLIT;
+  if (call->part_of != 0) words.verb = call->part_of;
   words.continues = call->continues;
   words.coalesced = call->coalesced != NULL;
   return flight_call_make(&words);

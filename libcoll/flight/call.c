@@ -62,6 +62,7 @@ static const char *or_unknown(const char *name) {
 static const char *verb_name(int verb) {
   switch (verb) {
     case FLIGHT_SPLIT: return "split";
+    case FLIGHT_PLAN_LOAD: return "plan_load";
     case FLIGHT_SEND: return "send";
     case FLIGHT_RECV: return "recv";
     case COLL_SENDRECV: return "send/recv";
@@ -75,6 +76,7 @@ static const char *verb_name(int verb) {
 
 static void add_arguments(line_t *line, const flight_words_t *words) {
   if (words->verb == COLL_BARRIER || words->verb == FLIGHT_SPLIT) return;
+  if (words->verb == FLIGHT_PLAN_LOAD) return;
   add(line, "%s", or_unknown(base_dtype_name(words->dtype)));
   if (words->op == FLIGHT_OP_PREMUL) {
     add(line, ", premul_sum");

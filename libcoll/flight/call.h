@@ -25,6 +25,7 @@ typedef struct flight_call {
 /* Verbs: those of coll_collective_t, then calls without a plan of their own. */
 enum {
   FLIGHT_SPLIT = COLL_COLLECTIVE_COUNT,
+  FLIGHT_PLAN_LOAD,
   FLIGHT_SEND, /* root: the destination */
   FLIGHT_RECV, /* root: the source */
   FLIGHT_VERB_COUNT
@@ -33,6 +34,7 @@ enum {
 #define FLIGHT_OP_PREMUL 14
 #define FLIGHT_OP_NONE 15
 #define FLIGHT_ALGO_MAX 63
+#define FLIGHT_ALGO_LOADED FLIGHT_ALGO_MAX /* a plan of a file */
 
 /* The fields of flight_call_t.what: the position of the lowest bit of each. */
 enum {
@@ -58,7 +60,7 @@ typedef struct flight_words {
   int op; /* a built-in op, FLIGHT_OP_PREMUL or FLIGHT_OP_NONE */
   int root;
   size_t count;
-  int algo;       /* 1 + index of the forced algorithm; 0: none */
+  int algo;       /* 1 + index of the forced algorithm, or FLIGHT_ALGO_LOADED; 0: none */
   bool continues; /* its group has a later collective on the same communicator */
   bool coalesced; /* it replaces several small collectives of a group */
 } flight_words_t;

@@ -359,6 +359,30 @@ COLL_API coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t co
 /* The algorithm of the communicator's latest call of this collective, or "" if there was none. */
 COLL_API const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective);
 
+/* What coll_comm_plan_load has loaded. */
+#define COLL_PLAN_NAME_BYTES 64
+typedef struct coll_plan_info {
+  char name[COLL_PLAN_NAME_BYTES]; /* of its algorithm, as the file states it */
+  coll_collective_t collective;
+  int root;                   /* 0 if the collective has none */
+  int out_of_place, in_place; /* not 0: it is right for such calls */
+} coll_plan_info_t;
+
+/* Loads a plan from a file in the form that `collplan show` and `collplan import` print. It is used
+ * for all later calls of its collective, and of its root if it has one, on this communicator, until
+ * another is loaded or coll_comm_algo_set is called for the collective. Collective: every rank
+ * calls it, with the same file. The plan is verified first. On failure all ranks get an error and
+ * none uses the plan; the communicator still works. info may be NULL.
+ * COLL_ERROR_INVALID: the file is no right plan for as many ranks (the text says where and why),
+ * reduces in an order that a reproducible communicator does not allow, or another rank could not
+ * load it. COLL_ERROR_MISMATCH: the ranks' files differ. COLL_ERROR_SYSTEM: it cannot be read.
+ * COLL_ERROR_UNSUPPORTED: its messages do not fit.
+ * A plan for calls in place serves others too, by a copy of the input. A plan of reduce_scatter or
+ * scatter may be right for one kind of calls only; calls of the other kind then fail. For calls
+ * that it does not support otherwise (coll_comm_algo_set) the library chooses. */
+COLL_API coll_status_t coll_comm_plan_load(coll_comm_t comm, const char *path,
+                                           coll_plan_info_t *info);
+
 /* The estimated time of a call with one of the algorithms, and its parts: counts of operations in
  * the algorithm's plan times their costs on this machine (COLL_TUNE). Where the links between ranks
  * are known (COLL_TOPO_FILE), the call is simulated over them, and the link that is busy for

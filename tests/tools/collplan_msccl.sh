@@ -1,7 +1,9 @@
 #!/bin/sh
 # collplan import and export: a small schedule comes back unchanged, wrong ones are refused with
-# file and line. TAP on standard output.
+# file and line; what is proved runs. TAP on standard output.
 collplan=$1
+collrun=$2
+collbench=$3
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 number=0
@@ -49,7 +51,7 @@ refused() { # name, sed expression, pattern
   [ "$result" -eq 0 ] || sed 's/^/# /' "$folder/error"
 }
 
-echo 1..15
+echo 1..18
 schedule > "$folder/right.xml"
 "$collplan" import "$folder/right.xml" > "$folder/first.plan"
 check "imports a schedule" $?
@@ -64,6 +66,16 @@ check "import, export, import gives the same bytes" $?
 check "an exported ring is proved" $?
 "$collplan" export broadcast --algo binomial -n 7 --msccl | "$collplan" import - > /dev/null
 check "an exported tree, whose lanes have several peers, is proved" $?
+
+"$collrun" -n 2 "$collbench" allreduce --plan "$folder/first.plan" --counts 0,1,1001,100003 -n 0 \
+  > "$folder/out" 2> "$folder/error" && grep -q 'Wrong elements    : 0 OK' "$folder/out"
+check "an imported schedule runs with exact results" $?
+"$collrun" -n 2 "$collbench" allgather --plan "$folder/first.plan" 2> "$folder/error" > /dev/null
+[ $? -ne 0 ] && grep -q 'first.plan is a plan of allreduce, not of allgather' "$folder/error"
+check "collbench --plan refuses another collective" $?
+"$collrun" -n 3 "$collbench" allreduce --plan "$folder/first.plan" 2> "$folder/error" > /dev/null
+[ $? -ne 0 ] && grep -q 'the plan is for 2 ranks, but the communicator has 3' "$folder/error"
+check "and another number of ranks" $?
 
 refused "a deadlock" 's/cnt="1" hasdep="1"/cnt="1" depid="4" deps="0"/' '[0-9]*: deadlock: '
 refused "undefined data" '5s/srcbuf="i" srcoff="1"/srcbuf="s" srcoff="0"/' '5: unwritten: '
