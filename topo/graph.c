@@ -38,6 +38,32 @@ void topo_graph_free(topo_graph_t *graph) {
   free(graph);
 }
 
+coll_status_t topo_graph_copy(const topo_graph_t *graph, topo_graph_t **copy) {
+  topo_graph_t *made;
+  COLL_TRY(topo_graph_create(graph->name, &made));
+  made->grid = graph->grid;
+  coll_status_t status = base_grow((void **)&made->nodes, &made->node_capacity, graph->node_count,
+                                   sizeof *made->nodes, "a topology's nodes");
+  if (status == COLL_OK) {
+    status = base_grow((void **)&made->links, &made->link_capacity, graph->link_count,
+                       sizeof *made->links, "a topology's links");
+  }
+  if (status != COLL_OK) {
+    topo_graph_free(made);
+    return status;
+  }
+  made->node_count = graph->node_count;
+  made->link_count = graph->link_count;
+  if (graph->node_count > 0) {
+    memcpy(made->nodes, graph->nodes, graph->node_count * sizeof *made->nodes);
+  }
+  if (graph->link_count > 0) {
+    memcpy(made->links, graph->links, graph->link_count * sizeof *made->links);
+  }
+  *copy = made;
+  return COLL_OK;
+}
+
 coll_status_t topo_graph_add_node(topo_graph_t *graph, topo_kind_t kind, int32_t parent,
                                   const char *name, int32_t *node) {
   if (strlen(name) >= TOPO_NAME_BYTES) {

@@ -79,6 +79,9 @@ typedef struct topo_graph {
 coll_status_t topo_graph_create(const char *name, topo_graph_t **graph);
 void topo_graph_free(topo_graph_t *graph);
 
+/* *copy is owned by the caller. COLL_ERROR_MEMORY. */
+coll_status_t topo_graph_copy(const topo_graph_t *graph, topo_graph_t **copy);
+
 /* Adds a node without model; *node is its number. COLL_ERROR_INVALID: the name is too long, or
  * there are too many nodes. Uniqueness of names is checked by topo_graph_check. */
 coll_status_t topo_graph_add_node(topo_graph_t *graph, topo_kind_t kind, int32_t parent,

@@ -80,6 +80,16 @@ int32_t plan_chunks(const plan_t *plan, int rank, plan_buffer_t buffer) {
   return plan_blocks(&plan->shape, rank, buffer) * plan->parts;
 }
 
+int32_t plan_chunks_max(const plan_t *plan) {
+  int32_t most = 0;
+  for (int32_t rank = 0; rank < plan->shape.size; rank++) {
+    int32_t in = plan_chunks(plan, rank, PLAN_INPUT), out = plan_chunks(plan, rank, PLAN_OUTPUT);
+    most = in > most ? in : most;
+    most = out > most ? out : most;
+  }
+  return most;
+}
+
 size_t plan_part_offset(size_t count, int32_t parts, int32_t part, size_t grain) {
   assert(part >= 0 && part <= parts && grain >= 1);
   if (part == 0) return 0; /* avoids divisions for the ends of a block, the most frequent case */

@@ -240,6 +240,9 @@ static inline bool plan_has_blocks(coll_collective_t collective, bool at_root,
 /* Chunks in any of a rank's buffers, SCRATCH included. */
 int32_t plan_chunks(const plan_t *plan, int rank, plan_buffer_t buffer);
 
+/* Chunks of the largest INPUT or OUTPUT of any rank; 0 if there is none. */
+int32_t plan_chunks_max(const plan_t *plan);
+
 /* Offset of chunk `part` (0..parts) in a block of `count` elements, in elements. Boundaries are
  * multiples of `grain` elements (>= 1), so that two ranks do not share a cache line. */
 size_t plan_part_offset(size_t count, int32_t parts, int32_t part, size_t grain);

@@ -61,8 +61,50 @@ for row in json.load(open("out"))["rows"]:
 '
 ok "the terms of a prediction add up"
 
+"$colltopo" make dgx-h100 --hosts 8 --fabric rail >dgx8.json
+"$colltopo" make dgx-h100 >dgx1.json
+
+# traffic_is COLLECTIVE MAP CLASS TOTAL BUSIEST: the table in `out` has these bytes.
+traffic_is() {
+  python3 - "$@" <<'END'
+import sys
+collective, way, link_class, total, busiest = sys.argv[1:]
+lines = [line.split() for line in open("out")]
+column = lines[2].index(link_class) - 1
+row = [line for line in lines if line[0] == collective and line[2] == way][0]
+print("#", *row)
+sys.exit(row[column:column + 2] != [str(eval(total)), str(eval(busiest))])
+END
+}
+
+# A ring by-host leaves each of 8 hosts once, over a link to the switch and one from it; by-rail
+# every message does. On a grid of 8 x 8, by-host puts a row on a host, so that the 7 x 8 pairs of
+# one column are on different hosts.
+ring='2 * 63 * (64 << 20) // 64'
+run 0 traffic dgx8.json -n 64 --collective allreduce --algorithm ring &&
+  traffic_is allreduce by-host infiniband "8 * 2 * $ring" "$ring" &&
+  traffic_is allreduce by-rail infiniband "64 * 2 * $ring" "$ring" &&
+  traffic_is allreduce by-rail nvlink 0 0 &&
+  run 0 traffic dgx8.json --collective neighbours --bytes 1000 &&
+  traffic_is neighbours by-host infiniband '7 * 8 * 2 * 2 * 1000' 2000 &&
+  traffic_is neighbours grid infiniband '4 * 8 * 2 * 2 * 1000' 2000
+ok "bytes over links are those of the formulas, for each map"
+
+run 0 traffic dgx1.json -n 8 --collective allreduce --algorithm twophase_pull --bytes 8K &&
+  traffic_is allreduce by-rail nvlink '2 * 2 * 7 * 8192' '2 * 7 * 8192 // 8' &&
+  run 2 traffic dgx8.json --collective allreduce --algorithm twophase_pull &&
+  grep -q 'maps memory of other ranks' err
+ok "loads of peers' memory are traffic too"
+
+run 2 traffic dgx8.json --collective sums && grep -q "sums" err &&
+  run 2 traffic dgx8.json --algorithm ring && grep -q 'of which collective' err &&
+  run 2 traffic dgx8.json --collective neighbours --algorithm ring && grep -q 'leave one' err &&
+  run 2 traffic dgx8.json --svg /nowhere/x.svg && grep -q 'cannot write /nowhere/x.svg' err
+ok "wrong usage of traffic"
+
 "$colltopo" make laptop >laptop.json
-run 2 predict laptop.json -n 4 && grep -q 'one host without GPUs' err
+run 2 traffic laptop.json -n 4 && grep -q 'one host without GPUs' err &&
+  run 2 predict laptop.json -n 4 && grep -q 'one host without GPUs' err
 ok "one host without GPUs is measured, not predicted"
 
 run 2 predict dgx4.json --collective sums && grep -q "no collective 'sums'\|sums" err &&
@@ -99,6 +141,12 @@ run 0 draw dgx4.json && [ "$(grep -c '<rect class="host"' out)" = 4 ] &&
   [ "$(grep '<path class="infiniband" .* d="' out | grep -v 'h20"' | grep -o M | wc -l)" = 32 ] &&
   grep -q 'nvlink 18 x 25 GB/s' out
 ok "a picture has all boxes and links, and a legend"
+
+run 0 traffic dgx8.json --svg maps.svg && grep -q '^  neighbours  - *grid ' out &&
+  is_xml maps.svg && grep -q '>infiniband<' maps.svg &&
+  [ "$(grep -c '<rect x=.*<text' maps.svg)" = 75 ] &&
+  ! grep -qwE 'nan|inf|script' maps.svg
+ok "a picture of the traffic"
 
 python3 - <<'END' && run 0 draw evil.json && is_xml out && grep -q 'a&lt;b&amp;&quot;' out
 import json
@@ -153,6 +201,6 @@ run 2 make dgx-h200 && grep -q "did you mean 'dgx-[ah]100'" err &&
 ok "wrong usage"
 
 run 0 --help && grep -q Examples out && run 0 make --help && grep -q 'data sheet' out &&
-  run 0 check --help && run 0 layout --help
+  run 0 check --help && run 0 layout --help && run 0 traffic --help && grep -q Examples out
 ok "help teaches by example"
 tap_end

@@ -143,6 +143,23 @@ Test(graph, what_was_written_reads_and_writes_the_same) {
   topo_graph_free(read);
 }
 
+Test(graph, a_copy_writes_the_same) {
+  topo_graph_t *graph = machine(3, 2), *copy, *empty;
+  cr_assert_eq(topo_graph_copy(graph, &copy), COLL_OK, "%s", base_last_error());
+  char *first = written(graph);
+  topo_graph_free(graph);
+  char *second = written(copy);
+  cr_assert_str_eq(first, second);
+  free(first);
+  free(second);
+  topo_graph_free(copy);
+  cr_assert_eq(topo_graph_create("", &graph), COLL_OK);
+  cr_assert_eq(topo_graph_copy(graph, &empty), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(empty->node_count, 0);
+  topo_graph_free(graph);
+  topo_graph_free(empty);
+}
+
 Test(place, fills_hosts_evenly_in_contiguous_blocks) {
   topo_graph_t *graph = machine(3, 2);
   static const int32_t expected[] = {0, 0, 0, 1, 1, 2, 2};

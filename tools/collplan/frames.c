@@ -15,16 +15,6 @@ typedef struct counter {
   int64_t round; /* of the step that is visited, from 1 on */
 } counter_t;
 
-static double largest_buffer(const plan_t *plan) {
-  int32_t most = 1;
-  for (int32_t rank = 0; rank < plan->shape.size; rank++) {
-    int32_t in = plan_chunks(plan, rank, PLAN_INPUT), out = plan_chunks(plan, rank, PLAN_OUTPUT);
-    most = in > most ? in : most;
-    most = out > most ? out : most;
-  }
-  return most;
-}
-
 static coll_status_t count(void *context, const plan_transfer_t *transfer) {
   const counter_t *counter = context;
   const int32_t *wires;
@@ -70,8 +60,9 @@ coll_status_t frames_create(const plan_t *plan, topo_fabric_t *fabric, frames_t 
   COLL_TRY(rounds_create(plan, &rounds));
   frames->count = (int32_t)rounds.last + 1; /* loads may follow the last receive */
   size_t cells = (size_t)frames->count * (size_t)(frames->wires + 1);
+  int32_t chunks = plan_chunks_max(plan);
   counter_t counter = {
-      .plan = plan, .fabric = fabric, .frames = frames, .chunk = 1 / largest_buffer(plan)};
+      .plan = plan, .fabric = fabric, .frames = frames, .chunk = 1.0 / (chunks > 0 ? chunks : 1)};
   coll_status_t status =
       base_alloc(cells, sizeof *frames->load, "a picture", (void **)&frames->load);
   if (status == COLL_OK) status = fill(&counter, &rounds);

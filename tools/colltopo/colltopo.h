@@ -3,7 +3,7 @@
 #define COLLTOPO_COLLTOPO_H
 
 #include "base/options.h"
-#include "topo/graph.h"
+#include "topo/place.h"
 
 #define COLLTOPO_EXIT_REJECTED 1 /* a file is wrong */
 #define COLLTOPO_EXIT_USAGE 2
@@ -18,6 +18,7 @@ int colltopo_draw(int argc, char **argv);
 int colltopo_layout(int argc, char **argv);
 int colltopo_paths(int argc, char **argv);
 int colltopo_predict(int argc, char **argv);
+int colltopo_traffic(int argc, char **argv);
 
 /* Prints the last error as "colltopo: sentence" and returns the code. */
 int colltopo_fail(int code);
@@ -31,5 +32,11 @@ base_option_t colltopo_map_option(int *map);
 
 /* Reads the graph in a file ("-": standard input). The caller frees *graph. */
 coll_status_t colltopo_load(const char *file_name, topo_graph_t **graph);
+
+/* Places the ranks (0: one per GPU, or per host without GPUs) and adds the links between them.
+ * layout->fabric remains NULL for ranks of one host without GPUs. Takes the graph over, also on
+ * failure. COLL_ERROR_INVALID: no links connect all ranks. The caller calls topo_placement_free. */
+coll_status_t colltopo_place(topo_graph_t *graph, int64_t ranks, topo_map_t map,
+                             topo_placement_t *placement);
 
 #endif

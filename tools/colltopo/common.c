@@ -4,7 +4,6 @@
 
 #include "tools/colltopo/colltopo.h"
 #include "topo/json.h"
-#include "topo/map.h"
 
 int colltopo_fail(int code) {
   fflush(stdout);
@@ -43,4 +42,23 @@ base_option_t colltopo_map_option(int *map) {
 coll_status_t colltopo_load(const char *file_name, topo_graph_t **graph) {
   if (strcmp(file_name, "-") == 0) return topo_graph_read(stdin, "standard input", graph);
   return topo_graph_load(file_name, graph);
+}
+
+coll_status_t colltopo_place(topo_graph_t *graph, int64_t ranks, topo_map_t map,
+                             topo_placement_t *placement) {
+  size_t gpus = topo_graph_count(graph, TOPO_GPU), hosts = topo_graph_count(graph, TOPO_HOST);
+  if (ranks == 0) ranks = (int64_t)(gpus > 0 ? gpus : hosts);
+  coll_status_t status = topo_place_mapped(graph, (int32_t)ranks, map, placement);
+  if (status != COLL_OK) {
+    topo_graph_free(graph);
+    return status;
+  }
+  status = topo_placement_add_fabric(placement, graph);
+  if (status == COLL_OK && placement->layout->fabric == NULL &&
+      !topo_layout_is_mapped(placement->layout)) {
+    status = base_fail(COLL_ERROR_INVALID,
+                       "no links connect all ranks; add the network between the hosts");
+  }
+  if (status != COLL_OK) topo_placement_free(placement);
+  return status;
 }

@@ -31,6 +31,8 @@ static const char usage[] =
     "      groups of ranks, and the host, GPU and cores of each rank\n"
     "  colltopo predict dgx4.json --collective allreduce\n"
     "      the algorithm that is chosen for each size, and the time\n"
+    "  colltopo traffic dgx4.json --svg maps.svg\n"
+    "      bytes over each class of link, for each map of ranks to hosts\n"
     "\n"
     "Commands:\n"
     "  make     a known machine as JSON: dgx-a100 dgx-h100 gb200-nvl72 mi300x laptop\n"
@@ -42,6 +44,7 @@ static const char usage[] =
     "  paths    the widest path between two nodes\n"
     "  layout   where ranks are placed\n"
     "  predict  the fastest algorithm for each size\n"
+    "  traffic  bytes over each class of link, by map\n"
     "\n"
     "colltopo COMMAND --help says more. Exit codes: 0 done, 1 a file was rejected, 2 wrong "
     "usage.\n";
@@ -49,10 +52,11 @@ static const char usage[] =
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {
-    {"make", colltopo_make},       {"record", colltopo_record}, {"check", colltopo_check},
-    {"convert", colltopo_convert}, {"show", colltopo_show},     {"draw", colltopo_draw},
-    {"paths", colltopo_paths},     {"layout", colltopo_layout}, {"predict", colltopo_predict}};
+} commands[] = {{"make", colltopo_make},       {"record", colltopo_record},
+                {"check", colltopo_check},     {"convert", colltopo_convert},
+                {"show", colltopo_show},       {"draw", colltopo_draw},
+                {"paths", colltopo_paths},     {"layout", colltopo_layout},
+                {"predict", colltopo_predict}, {"traffic", colltopo_traffic}};
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "tools/colltopo/colltopo.h"
 #include "topo/fabric.h"
-#include "topo/place.h"
 #include "tune/tune.h"
 
 #define SIZES_MAX 64
@@ -254,22 +253,13 @@ static coll_status_t predict(prediction_t *prediction) {
 /* Takes the graph over. */
 static coll_status_t predict_on(const char *file, const settings_t *settings, topo_graph_t *graph) {
   size_t gpus = topo_graph_count(graph, TOPO_GPU), hosts = topo_graph_count(graph, TOPO_HOST);
-  int64_t ranks = settings->ranks > 0 ? settings->ranks : (int64_t)(gpus > 0 ? gpus : hosts);
   topo_placement_t placement;
-  coll_status_t status =
-      topo_place_mapped(graph, (int32_t)ranks, (topo_map_t)settings->map, &placement);
-  if (status != COLL_OK) {
-    topo_graph_free(graph);
-    return status;
-  }
-  status = topo_placement_add_fabric(&placement, graph);
-  if (status == COLL_OK && placement.layout->fabric == NULL) {
-    status =
-        base_fail(COLL_ERROR_INVALID, "%s",
-                  topo_layout_is_mapped(placement.layout)
-                      ? "all ranks are on one host without GPUs, whose costs are measured, not "
-                        "predicted; use collbench --explain there"
-                      : "no links connect all ranks; add the network between the hosts");
+  COLL_TRY(colltopo_place(graph, settings->ranks, (topo_map_t)settings->map, &placement));
+  coll_status_t status = COLL_OK;
+  if (placement.layout->fabric == NULL) {
+    status = base_fail(COLL_ERROR_INVALID,
+                       "all ranks are on one host without GPUs, whose costs are measured, not "
+                       "predicted; use collbench --explain there");
   }
   prediction_t prediction = {.file = file,
                              .settings = settings,
