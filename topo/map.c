@@ -75,6 +75,11 @@ static int32_t best_width(const grid_t *grid, int32_t rank_at[], int32_t host_of
   return best;
 }
 
+static int compare(const void *left, const void *right) {
+  int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
+  return (a > b) - (a < b);
+}
+
 static coll_status_t map_grid(int32_t hosts, const int32_t count_of[], int32_t size,
                               int32_t rank_at[]) {
   grid_t grid;
@@ -86,6 +91,9 @@ static coll_status_t map_grid(int32_t hosts, const int32_t count_of[], int32_t s
   }
   topo_map_extents(size, &grid.rows, &grid.columns);
   walk(&grid, best_width(&grid, rank_at, host_of), rank_at);
+  for (int32_t host = 0, first = 0; host < hosts; first += count_of[host++]) {
+    qsort(rank_at + first, (size_t)count_of[host], sizeof *rank_at, compare);
+  }
   free(host_of);
   return COLL_OK;
 }

@@ -1,6 +1,7 @@
 /*
  * In which order the ranks of a job are given to the hosts. The number of ranks of each host does
- * not depend on it.
+ * not depend on it. The ranks of a host take its places in their order, so that the i-th ranks of
+ * all hosts are on one rail, as algorithms over hosts assume.
  *
  *   by-host  contiguous blocks of ranks
  *   by-rail  rank r on host r modulo the hosts, as long as all have places left (Slurm's "cyclic"):

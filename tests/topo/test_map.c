@@ -28,6 +28,8 @@ static void host_of_ranks(topo_map_t map, int32_t size, int32_t hosts, int32_t h
       cr_assert(rank >= 0 && rank < size && host_of[rank] == -1, "%s, %d ranks, %d hosts: rank %d",
                 topo_map_words[map], (int)size, (int)hosts, (int)rank);
       host_of[rank] = host;
+      cr_assert(i == 0 || rank > rank_at[place - 1], "%s, %d ranks, %d hosts: rank %d out of order",
+                topo_map_words[map], (int)size, (int)hosts, (int)rank);
     }
   }
 }
