@@ -96,6 +96,10 @@ run 0 traffic dgx1.json -n 8 --collective allreduce --algorithm twophase_pull --
   grep -q 'maps memory of other ranks' err
 ok "loads of peers' memory are traffic too"
 
+run 0 traffic dgx8.json --collective barrier --svg none.svg && grep -q 'no bytes cross' out &&
+  run 0 traffic dgx8.json -n 1 && grep -q 'no bytes cross' out
+ok "signals and single ranks have no traffic"
+
 run 2 traffic dgx8.json --collective sums && grep -q "sums" err &&
   run 2 traffic dgx8.json --algorithm ring && grep -q 'of which collective' err &&
   run 2 traffic dgx8.json --collective neighbours --algorithm ring && grep -q 'leave one' err &&

@@ -52,7 +52,17 @@ static void print_head(const traffic_t *traffic) {
   printf("\n");
 }
 
+static bool uses_links(const traffic_t *traffic) {
+  bool uses = false;
+  for (int c = 0; c < TOPO_CLASS_COUNT; c++) uses = uses || traffic->is_used[c];
+  return uses;
+}
+
 static void print_table(const traffic_t *traffic) {
+  if (!uses_links(traffic)) {
+    printf("# no bytes cross any link\n");
+    return;
+  }
   print_head(traffic);
   for (int i = 0; i < traffic->count; i++) {
     const traffic_pattern_t *pattern = &traffic->patterns[i];
@@ -93,14 +103,12 @@ int colltopo_traffic(int argc, char **argv) {
       {'n', "ranks", BASE_OPTION_INTEGER, &settings.ranks, "N",
        "number of ranks (default one per GPU, or per host)", 1, PLAN_RANKS_MAX, NULL},
       {'c', "collective", BASE_OPTION_TEXT, &settings.collective, "NAME",
-       "allreduce, allgather, ..., or neighbours: each rank sends to the ranks beside it on a "
-       "near-square process grid (default allreduce by ring and by hierarchical, and neighbours)",
-       0, 0, NULL},
+       "allreduce, allgather, ..., or neighbours (default two allreduces and neighbours)", 0, 0,
+       NULL},
       {0, "algorithm", BASE_OPTION_TEXT, &settings.algorithm, "NAME",
        "of the collective (default the first that collplan list shows)", 0, 0, NULL},
       {0, "bytes", BASE_OPTION_BYTES, &settings.bytes, "BYTES",
-       "of a rank's largest buffer; of each message to a neighbour (default 64M)", 1,
-       (int64_t)1 << 40, NULL},
+       "of a rank's largest buffer; of each message to a neighbour", 1, (int64_t)1 << 40, NULL},
       {0, "svg", BASE_OPTION_TEXT, &settings.svg, "FILE", "also draw the table as bars", 0, 0,
        NULL}};
   const base_command_t command = {
@@ -108,7 +116,9 @@ int colltopo_traffic(int argc, char **argv) {
       .usage = "FILE [options]",
       .summary =
           "Prints the bytes that one call sends over the links of each class, and over the busiest "
-          "of them,\nfor each map of ranks to hosts (collrun --map).",
+          "of them,\nfor each map of ranks to hosts (collrun --map). Of neighbours, each rank "
+          "sends to those beside it\non a near-square process grid without wrap-around, which the "
+          "map grid serves.",
       .examples =
           "  colltopo traffic dgx8.json --svg maps.svg\n      a ring, hierarchical and neighbours; "
           "table and picture\n"
