@@ -14,8 +14,10 @@
 
 #define NONE SIZE_MAX
 
-/* Passes that are simulated; further ones are taken to last as long as the later of these. */
-enum { PASSES_FIRST = 2, PASSES_MAX = 4 };
+/* Passes that are simulated, at least; more while all their steps are at most STEPS_MAX. Plans of
+ * few steps need many passes: the FIFOs between all of their ranks have to fill before each further
+ * pass takes as long as the last. */
+enum { PASSES_MIN = 4, STEPS_MAX = TUNE_SIMULATED_MAX / 4 };
 
 /* A time, and the terms of the chain of steps that leads to it. */
 typedef struct chain {
@@ -429,44 +431,60 @@ static coll_status_t run(link_sim_t *sim) {
   return COLL_OK;
 }
 
-static void report(const link_sim_t *sim, tune_link_times_t *times) {
+/* When the last rank ends its first `passes` passes. */
+static chain_t last_end(const link_sim_t *sim, size_t passes) {
   chain_t last = {0};
-  for (size_t lane = 0; lane < sim->lanes; lane++) follow(&last, &sim->states[lane].chain);
-  *times = (tune_link_times_t){.total_ps = last.time_ps};
-  for (int term = 0; term < TUNE_TERM_COUNT; term++) times->term_ps[term] = last.term_ps[term];
-  times->bottleneck = tune_wires_bottleneck(&sim->wires);
+  for (size_t lane = 0; lane < sim->lanes; lane++) {
+    size_t steps = lane_steps(sim, lane);
+    if (steps > 0) follow(&last, &sim->ends[number_of(sim, lane, passes * steps - 1)]);
+  }
+  return last;
 }
 
-static coll_status_t simulate(const tune_pricing_t *pricing, const plan_t *plan, uint64_t passes,
-                              tune_link_times_t *times) {
-  link_sim_t sim = {.pricing = pricing, .plan = plan, .passes = passes};
+/* Full FIFOs repeat the same times with each TUNE_DEPTH passes. */
+static size_t period_of(size_t passes) {
+  size_t half = passes / 2;
+  return half > TUNE_DEPTH ? half / TUNE_DEPTH * TUNE_DEPTH : half;
+}
+
+/* Further passes last as long as the later half of those simulated. The terms grow in their
+ * proportions. */
+static void report(const link_sim_t *sim, tune_link_times_t *times) {
+  const chain_t last = last_end(sim, sim->passes);
+  size_t more = sim->pricing->passes - sim->passes, period = period_of(sim->passes);
+  uint64_t more_ps = 0;
+  if (more > 0) {
+    uint64_t period_ps = last.time_ps - last_end(sim, sim->passes - period).time_ps;
+    more_ps = tune_share(period_ps, more, period);
+  }
+  for (int term = 0; term < TUNE_TERM_COUNT; term++) {
+    times->term_ps[term] =
+        last.term_ps[term] + tune_share(more_ps, last.term_ps[term], last.time_ps);
+  }
+  times->total_ps = tune_price_sum(times->term_ps);
+  times->bottleneck = tune_wires_bottleneck(&sim->wires);
+  tune_bottleneck_t *bottleneck = &times->bottleneck;
+  bottleneck->bytes = tune_share(bottleneck->bytes, sim->pricing->passes, sim->passes);
+  bottleneck->busy_ps = tune_share(bottleneck->busy_ps, sim->pricing->passes, sim->passes);
+}
+
+static size_t simulated_passes(const tune_pricing_t *pricing, const plan_t *plan) {
+  size_t steps = 0, passes = PASSES_MIN;
+  for (int32_t rank = 0; rank < plan->shape.size; rank++) {
+    for (int32_t lane = 0; lane < plan->lanes; lane++) {
+      steps += plan->programs[rank].lanes[lane].count;
+    }
+  }
+  if (steps > 0 && STEPS_MAX / steps > passes) passes = STEPS_MAX / steps;
+  return pricing->passes < passes ? pricing->passes : passes;
+}
+
+coll_status_t tune_link_sim(const tune_pricing_t *pricing, const plan_t *plan,
+                            tune_link_times_t *times) {
+  link_sim_t sim = {.pricing = pricing, .plan = plan, .passes = simulated_passes(pricing, plan)};
   coll_status_t status = sim_open(&sim);
   if (status == COLL_OK) status = run(&sim);
   if (status == COLL_OK) report(&sim, times);
   sim_close(&sim);
   return status;
-}
-
-/* value, plus as much for each of `more` passes as between PASSES_FIRST and PASSES_MAX. */
-static uint64_t extrapolate(uint64_t first, uint64_t value, uint64_t more) {
-  return value > first ? value + more * (value - first) / (PASSES_MAX - PASSES_FIRST) : value;
-}
-
-coll_status_t tune_link_sim(const tune_pricing_t *pricing, const plan_t *plan,
-                            tune_link_times_t *times) {
-  uint64_t passes = pricing->passes;
-  if (passes <= PASSES_MAX) return simulate(pricing, plan, passes, times);
-  tune_link_times_t first;
-  COLL_TRY(simulate(pricing, plan, PASSES_FIRST, &first));
-  COLL_TRY(simulate(pricing, plan, PASSES_MAX, times));
-  times->total_ps = 0;
-  for (int term = 0; term < TUNE_TERM_COUNT; term++) {
-    times->term_ps[term] =
-        extrapolate(first.term_ps[term], times->term_ps[term], passes - PASSES_MAX);
-  }
-  times->total_ps = tune_price_sum(times->term_ps);
-  tune_bottleneck_t *bottleneck = &times->bottleneck;
-  bottleneck->bytes = bottleneck->bytes * passes / PASSES_MAX;
-  bottleneck->busy_ps = bottleneck->busy_ps * passes / PASSES_MAX;
-  return COLL_OK;
 }

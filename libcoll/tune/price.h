@@ -24,4 +24,11 @@ static inline uint64_t tune_divide_up(uint64_t value, uint64_t divisor) {
   return (value + divisor - 1) / divisor;
 }
 
+__extension__ typedef unsigned __int128 tune_product_t;
+
+/* value * part / whole; 0 if whole is. */
+static inline uint64_t tune_share(uint64_t value, uint64_t part, uint64_t whole) {
+  return whole > 0 ? (uint64_t)((tune_product_t)value * part / whole) : 0;
+}
+
 #endif

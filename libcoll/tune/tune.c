@@ -49,12 +49,6 @@ static uint64_t passes_of(const tune_profile_t *profile, const tune_call_t *call
   return call->bytes == 0 ? 1 : (call->bytes - 1) / pass_bytes_max(profile, call) + 1;
 }
 
-__extension__ typedef unsigned __int128 product_t;
-
-static uint64_t share_of(uint64_t value, uint64_t part, uint64_t whole) {
-  return whole > 0 ? (uint64_t)((product_t)value * part / whole) : 0;
-}
-
 /* The cost that a call adds to a sequence of calls: for each pass, what a second pass adds to the
  * chain of the first. The terms are divided in the proportions of the chain of two passes. */
 static uint64_t price_steady(const tune_pricing_t *pricing, tune_regime_t regime,
@@ -65,7 +59,7 @@ static uint64_t price_steady(const tune_pricing_t *pricing, tune_regime_t regime
   uint64_t first_ps = tune_price_sum(once_ps), both_ps = tune_price_sum(twice_ps);
   uint64_t steady_ps = both_ps > first_ps ? pricing->passes * (both_ps - first_ps) : 0;
   for (int term = 0; term < TUNE_TERM_COUNT; term++) {
-    term_ps[term] = share_of(steady_ps, twice_ps[term], both_ps);
+    term_ps[term] = tune_share(steady_ps, twice_ps[term], both_ps);
     sum_ps += term_ps[term];
   }
   term_ps[TUNE_TERM_STEPS] += steady_ps - sum_ps; /* rounding error */

@@ -195,6 +195,26 @@ Test(link_sim, passes) {
   topo_layout_free(layout);
 }
 
+/* A FIFO holds four messages, so over long links each four passes wait for one round. Where most of
+ * the passes are extrapolated, the last ones may be a part of four. */
+Test(link_sim, passes_wait_for_room_in_fifos) {
+  const size_t slot_bytes = 4096;
+  const uint64_t carry_ps = 4 * KIB_PS, round_ps = carry_ps + UINT64_C(2) * LATENCY_PS;
+  for (int32_t ranks = 2; ranks <= 8; ranks += 6) {
+    topo_layout_t *layout = star(ranks, 1);
+    for (uint64_t windows = 1; windows <= 10000; windows *= 10) {
+      tune_estimate_t estimate =
+          estimate_of(layout, COLL_BROADCAST, "chain", windows * 4 * slot_bytes, slot_bytes);
+      uint64_t rounds = windows + (uint64_t)ranks - 2, wrong_ps = windows > 100 ? round_ps : 0;
+      cr_assert_eq(estimate.passes, windows * 4);
+      cr_expect_geq(estimate.total_ps + wrong_ps, rounds * round_ps + 3 * carry_ps);
+      cr_expect_leq(estimate.total_ps, rounds * round_ps + 3 * carry_ps + wrong_ps);
+      cr_expect_eq(estimate.bottleneck.bytes, windows * 4 * slot_bytes);
+    }
+    topo_layout_free(layout);
+  }
+}
+
 /* Every algorithm ends, moves no less than a link must carry, and larger calls take longer. */
 Test(link_sim, all_algorithms) {
   topo_layout_t *layouts[] = {star(8, 1), star(8, 4), star(6, 2)};
