@@ -6,6 +6,7 @@ import os
 # class: (GB/s, us). Outer links are slower than inner ones, by about as much as in real clusters.
 NVLINK, PCIE, MEMORY = (0.020, 400), (0.008, 500), (0.010, 400)
 INFINIBAND, ETHERNET, TORUS = (0.004, 1500), (0.002, 1500), (0.004, 1500)
+RAILS_SLOWDOWN = 1.5  # of all links: with a NIC for each two GPUs, calls are short
 
 
 class Graph:
@@ -21,6 +22,11 @@ class Graph:
     def link(self, a, b, link_class, speed):
         self.links.append({"a": a, "b": b, "class": link_class, "gigabytes_per_s": speed[0],
                            "latency_us": speed[1]})
+
+    def slow_down(self, factor):
+        for link in self.links:
+            link["gigabytes_per_s"] /= factor
+            link["latency_us"] *= factor
 
     def text(self):
         parts = {"name": self.name, "nodes": self.nodes, "links": self.links}
@@ -54,6 +60,7 @@ def rails():
         switch = graph.node("rail%d" % rail, "switch")
         for nic in nics:
             graph.link(nic, switch, "infiniband", INFINIBAND)
+    graph.slow_down(RAILS_SLOWDOWN)
     return graph
 
 
