@@ -65,6 +65,10 @@ void comm_plans_free(struct coll_comm *comm) {
 
 /* ---- choosing -------------------------------------------------------------------------------*/
 
+static bool has_links(const struct coll_comm *comm) {
+  return comm->layout != NULL && comm->layout->fabric != NULL;
+}
+
 static coll_status_t make_profiles(struct coll_comm *comm, coll_collective_t collective) {
   comm_tuning_t *tuning = &comm->tunings[collective];
   if (tuning->profiles != NULL) return COLL_OK;
@@ -75,8 +79,7 @@ static coll_status_t make_profiles(struct coll_comm *comm, coll_collective_t col
   for (int i = 0; i < count; i++) {
     coll_status_t status =
         tune_profile_make(algo_at(collective, i), comm->size, comm->layout, &profiles[i]);
-    bool simulates_links = comm->layout != NULL && comm->layout->fabric != NULL;
-    if (status == COLL_OK && comm->size > comm->cores && !simulates_links) {
+    if (status == COLL_OK && comm->size > comm->cores && !has_links(comm)) {
       status = tune_sched_sim(&profiles[i], comm->size, comm->cores);
     }
     if (status != COLL_OK) {
@@ -103,14 +106,22 @@ static tune_call_t tune_call_of(const struct coll_comm *comm, const comm_traits_
       .room = comm->world.room};
 }
 
-/* The tuner's choice. All sizes of a class use the algorithm that is best for the smallest size of
- * the class. */
+/* The size for which the algorithm of all sizes of a class is best: its smallest, a power of two or
+ * half as much again, as most calls have. Over links, times of algorithms differ by more within a
+ * class, so it is the middle, which is at most a fifth away from any size of the class. */
+static size_t class_bytes(const struct coll_comm *comm, int class) {
+  size_t smallest = tune_class_bytes(class);
+  if (!has_links(comm) || class + 1 >= TUNE_CLASSES) return smallest;
+  return smallest + (tune_class_bytes(class + 1) - smallest) / 2;
+}
+
+/* The tuner's choice. */
 static coll_status_t tune_algorithm(struct coll_comm *comm, const comm_traits_t *traits,
                                     size_t bytes, const algo_t **algo) {
   coll_collective_t collective = traits->collective;
   comm_tuning_t *tuning = &comm->tunings[collective];
   int class = tune_class_of(bytes);
-  tune_call_t call = tune_call_of(comm, traits, tune_class_bytes(class));
+  tune_call_t call = tune_call_of(comm, traits, class_bytes(comm, class));
   int log = __builtin_ctz((unsigned)call.element_bytes), ordered = call.order != TUNE_ORDER_ANY;
   uint8_t *chosen = &tuning->chosen[ordered][call.reach][log][class];
   if (*chosen == 0) {
