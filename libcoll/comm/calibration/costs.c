@@ -3,7 +3,9 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <unistd.h>
 
+#include "comm/calibration/exclusive.h"
 #include "comm/create.h"
 #include "device/ops.h"
 #include "topo/cost_cache.h"
@@ -64,6 +66,24 @@ static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
 static tune_machine_t found; /* both guarded by `finding` */
 static bool is_found;
 
+#define EXCLUSIVE_NS UINT64_C(5000000000) /* longer than a measurement may take */
+
+/* The built-in costs where the machine is too busy. Another process may have measured while this
+ * one waited. */
+static void measure_or_load(const char *variant, tune_machine_t *costs) {
+  int exclusive = calibration_exclusive_begin(EXCLUSIVE_NS);
+  if (exclusive >= 0 && load(variant, costs)) {
+    close(exclusive);
+    return;
+  }
+  if (exclusive >= 0 && calibration_costs_measure(costs)) {
+    save(variant, costs);
+  } else {
+    *costs = tune_machine_builtin;
+  }
+  if (exclusive >= 0) close(exclusive);
+}
+
 coll_status_t calibration_costs_find(tune_machine_t *costs) {
   bool builtin;
   const device_ops_t *device;
@@ -74,13 +94,7 @@ coll_status_t calibration_costs_find(tune_machine_t *costs) {
   }
   COLL_TRY(device_host_open(&device));
   pthread_mutex_lock(&finding);
-  if (!is_found && !load(device->name, &found)) {
-    if (calibration_costs_measure(&found)) {
-      save(device->name, &found);
-    } else {
-      found = tune_machine_builtin;
-    }
-  }
+  if (!is_found && !load(device->name, &found)) measure_or_load(device->name, &found);
   is_found = true;
   *costs = found;
   pthread_mutex_unlock(&finding);
