@@ -133,6 +133,16 @@ static bool stays_in_host(topo_class_t link_class) {
          link_class == TOPO_CLASS_PCIE;
 }
 
+/* Times are computed in integer ps and must neither vanish nor overflow. */
+#define WIDTH_MIN 1e-6
+#define WIDTH_MAX 1e6
+#define LATENCY_US_MAX 1e6
+
+static bool is_in_range(const topo_link_t *link) {
+  double width = link->gigabytes_per_s * link->count;
+  return width >= WIDTH_MIN && width <= WIDTH_MAX && link->latency_us <= LATENCY_US_MAX;
+}
+
 static coll_status_t check_numbers(const topo_graph_t *graph, const topo_source_t *source,
                                    size_t i) {
   const topo_link_t *link = &graph->links[i];
@@ -142,6 +152,8 @@ static coll_status_t check_numbers(const topo_graph_t *graph, const topo_source_
                           ? "needs a bandwidth above 0 GB/s"
                       : !(link->latency_us >= 0.0) || !isfinite(link->latency_us)
                           ? "needs a latency of 0 us or more"
+                      : !is_in_range(link)
+                          ? "needs 1e-6 to 1e6 GB/s in all, and a latency of at most 1e6 us"
                           : NULL;
   if (fault == NULL) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID, "%sthe link of '%s' and '%s' %s", link_place(source, i).text,
