@@ -98,8 +98,16 @@ static bool is_in_place(const plan_t *plan) {
 static coll_status_t make_version(plan_t *plan, comm_version_t version, bool *possible) {
   *possible = true;
   if (version == COMM_COPYING) return plan_add_input_copies(plan, possible);
+  if (version == COMM_IN_PLACE && is_in_place(plan)) plan_rename_input(plan);
   set_in_place(plan, version == COMM_IN_PLACE);
   return COLL_OK;
+}
+
+/* Peers that read each other's buffers must know them by the same names: as OUTPUT, if the plan is
+ * one for calls in place. */
+static bool is_superfluous(const plan_t *plan, comm_version_t version, bool from_in_place) {
+  if (version == COMM_COPYING) return !from_in_place;
+  return version == COMM_OUT_OF_PLACE && from_in_place && plan_reach_exchanges(plan->reach);
 }
 
 /* *from_in_place: whether the file's plan is one for calls in place. */
@@ -111,20 +119,21 @@ static coll_status_t read_plans(const struct coll_comm *comm, FILE *file, const 
     COLL_TRY(read_plan(comm, file, path, &cached->plan));
     *from_in_place = is_in_place(cached->plan);
     COLL_TRY(make_version(cached->plan, version, &possible));
-    if (!possible || (version == COMM_COPYING && !*from_in_place)) {
+    if (!possible || is_superfluous(cached->plan, version, *from_in_place)) {
       plan_free(cached->plan);
       cached->plan = NULL;
       continue;
     }
     cached->algo = &loaded->algo;
-    cached->root = cached->plan->shape.root;
+    cached->root = loaded->root = cached->plan->shape.root;
     cached->in_place = version == COMM_IN_PLACE;
     find_fits(comm, cached);
   }
-  const plan_t *plan = loaded->plans[0].plan;
+  const comm_plan_t *any = &loaded->plans[COMM_IN_PLACE];
+  const plan_t *plan = any->plan;
   snprintf(loaded->name, sizeof loaded->name, "%s", plan->algorithm);
   loaded->algo = (algo_t){.name = loaded->name, .collective = plan->shape.collective};
-  if (loaded->plans[0].fits[1]) return COLL_OK;
+  if (any->fits[1]) return COLL_OK;
   return base_fail(COLL_ERROR_UNSUPPORTED,
                    "%s: messages of %d chunks or %d chunks of scratch do not fit the transport's "
                    "slots of %zu bytes and scratch of %zu bytes",
@@ -202,7 +211,7 @@ _Static_assert(PLAN_NAME_BYTES <= COLL_PLAN_NAME_BYTES, "coll.h has room for eve
 
 static void describe(const comm_loaded_t *loaded, coll_plan_info_t *info) {
   *info = (coll_plan_info_t){.collective = loaded->algo.collective,
-                             .root = loaded->plans[0].root,
+                             .root = loaded->root,
                              .out_of_place = plan_for(loaded, false)->plan != NULL,
                              .in_place = plan_for(loaded, true)->plan != NULL};
   snprintf(info->name, sizeof info->name, "%s", loaded->algo.name);
@@ -273,13 +282,21 @@ static coll_status_t fail_in_place(const struct coll_comm *comm, const comm_load
       base_collective_name(loaded->algo.collective), in_place ? "in place" : "out of place");
 }
 
+/* A rank without INPUT or OUTPUT never calls in place. */
+static bool can_be_in_place(const struct coll_comm *comm, const comm_traits_t *traits) {
+  bool at_root = comm->rank == traits->root;
+  return plan_has_blocks(traits->collective, at_root, PLAN_INPUT) &&
+         plan_has_blocks(traits->collective, at_root, PLAN_OUTPUT);
+}
+
 coll_status_t comm_loaded_find(const struct coll_comm *comm, const comm_traits_t *traits,
                                const comm_plan_t **plan) {
   const comm_loaded_t *loaded = comm->loaded[traits->collective];
   *plan = NULL;
   if (loaded == NULL) return COLL_OK;
   const comm_plan_t *found = plan_for(loaded, traits->in_place);
-  if (base_collective_is_rooted(traits->collective) && found->root != traits->root) return COLL_OK;
+  if (base_collective_is_rooted(traits->collective) && loaded->root != traits->root) return COLL_OK;
+  if (found->plan == NULL && !can_be_in_place(comm, traits)) found = plan_for(loaded, true);
   if (found->plan == NULL) return fail_in_place(comm, loaded, traits->in_place);
   *plan = found;
   return COLL_OK;

@@ -50,15 +50,29 @@ static plan_step_t copy_of_input(const plan_t *plan, int rank) {
                                 .src = {rank, PLAN_INPUT, 0, count}}};
 }
 
+/* copies: a step comes before those of each lane. */
+static void rename_program(const plan_t *plan, plan_program_t *program, bool copies) {
+  for (size_t i = 0; i < program->source_count; i++) rename_span(plan, &program->sources[i]);
+  for (int number = 0; number < plan->lanes; number++) {
+    plan_lane_t *lane = &program->lanes[number];
+    for (size_t i = 0; i < lane->count; i++) rename_step(plan, copies, &lane->steps[i]);
+  }
+}
+
+void plan_rename_input(plan_t *plan) {
+  for (int rank = 0; is_possible(&plan->shape) && rank < plan->shape.size; rank++) {
+    rename_program(plan, &plan->programs[rank], false);
+  }
+}
+
 /* Ranks that have no OUTPUT copy nothing, but peers' chunks have other names. */
 static coll_status_t change_program(plan_t *plan, int rank) {
   plan_program_t *program = &plan->programs[rank];
   bool copies = has_alias(plan, rank);
   program->in_place = false;
-  for (size_t i = 0; i < program->source_count; i++) rename_span(plan, &program->sources[i]);
+  rename_program(plan, program, copies);
   for (int number = 0; number < plan->lanes; number++) {
     plan_lane_t *lane = &program->lanes[number];
-    for (size_t i = 0; i < lane->count; i++) rename_step(plan, copies, &lane->steps[i]);
     if (!copies || (number > 0 && lane->count == 0)) continue;
     plan_step_t after = {.kind = PLAN_AFTER, .after = {.lane = 0, .step = 0}};
     COLL_TRY(put_first(lane, number == 0 ? copy_of_input(plan, rank) : after));

@@ -14,4 +14,8 @@
  */
 coll_status_t plan_add_input_copies(plan_t *plan, bool *changed);
 
+/* Names INPUT as plan_add_input_copies does, but copies nothing: the same plan for calls in place,
+ * whose ranks work together with ranks that copy. */
+void plan_rename_input(plan_t *plan);
+
 #endif

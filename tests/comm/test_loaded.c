@@ -40,8 +40,9 @@ static void remove_file(void) {
 
 TestSuite(loaded, .fini = remove_file);
 
-static int ask(party_rank_t *self, coll_collective_t collective, int root, bool in_place) {
-  for (size_t count = 0; count < 3000; count = 3 * count + 1) {
+static int ask_from(party_rank_t *self, coll_collective_t collective, int root, bool in_place,
+                    size_t first) {
+  for (size_t count = first; count < 3000; count = 3 * count + 1) {
     const question_t q = {.collective = collective,
                           .size = self->size,
                           .root = root,
@@ -52,6 +53,10 @@ static int ask(party_rank_t *self, coll_collective_t collective, int root, bool 
     PARTY_TRY(party_ask(self, &q, &(party_style_t){.in_place = in_place}));
   }
   return 0;
+}
+
+static int ask(party_rank_t *self, coll_collective_t collective, int root, bool in_place) {
+  return ask_from(self, collective, root, in_place, 0);
 }
 
 static bool is_used(const party_rank_t *self, coll_collective_t collective, const char *name) {
@@ -122,6 +127,50 @@ static int load_in_place(party_rank_t *self) {
 Test(loaded, in_place_serves_other_calls_by_copies_of_the_input) {
   write_text(in_place_only);
   PARTY_RUN(2, 20000, load_in_place, NULL);
+}
+
+/* Rank 1 reads the result at rank 0, which is the same memory as its input only if that is in
+ * place.
+ */
+static const char pull[] =
+    "plan allreduce pull\nranks 2\nroot 0\nparts 1\nscratch 0\nlanes 1\ndepth 0\nmessage 0\n"
+    "reach read\norder exact\n"
+    "rank 0 in-place\nwait 1\nreduce output[0+1] <- input[0+1], 1.input[0+1]\nsignal 1\nwait 1\n"
+    "rank 1 in-place\nsignal 0\nwait 0\ncopy output[0+1] <- 0.input[0+1]\nsignal 0\n"
+    "end\n";
+
+static int load_mixed(party_rank_t *self) {
+  PARTY_OK(coll_comm_plan_load(self->comm, file_name, NULL));
+  for (int in_place = 0; in_place < 4; in_place++) {
+    PARTY_TRY(ask(self, COLL_ALLREDUCE, 0, (in_place >> self->rank & 1) != 0));
+  }
+  return 0;
+}
+
+Test(loaded, serves_ranks_of_which_some_call_in_place) {
+  write_text(pull);
+  PARTY_RUN(2, 20000, load_mixed, NULL);
+}
+
+/* Ranks other than the root have no input, so they never call in place. */
+static const char scatter_in_place[] =
+    "plan scatter star\nranks 3\nroot 1\nparts 1\nscratch 0\nlanes 1\ndepth 1\nmessage 1\n"
+    "reach own\n"
+    "rank 0 in-place\nrecv 1 -> output[0+1]\n"
+    "rank 1 in-place\nsend 2 <- input[2+1]\nsend 0 <- input[0+1]\n"
+    "rank 2 in-place\nrecv 1 -> output[0+1]\n"
+    "end\n";
+
+static int load_scatter(party_rank_t *self) {
+  PARTY_OK(coll_comm_plan_load(self->comm, file_name, NULL));
+  PARTY_TRY(ask_from(self, COLL_SCATTER, 1, true, 1)); /* without elements no call is in place */
+  PARTY_REQUIRE(is_used(self, COLL_SCATTER, "star"), "the plan is not used");
+  return ask(self, COLL_SCATTER, 2, false);
+}
+
+Test(loaded, in_place_at_the_root_serves_all_ranks) {
+  write_text(scatter_in_place);
+  PARTY_RUN(3, 20000, load_scatter, NULL);
 }
 
 /* ---- plans that are refused -----------------------------------------------------------------*/
