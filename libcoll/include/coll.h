@@ -378,8 +378,9 @@ typedef struct coll_plan_info {
  * load it. COLL_ERROR_MISMATCH: the ranks' files differ. COLL_ERROR_SYSTEM: it cannot be read.
  * COLL_ERROR_UNSUPPORTED: its messages do not fit.
  * A plan for calls in place serves others too, by a copy of the input. A plan of reduce_scatter or
- * scatter may be right for one kind of calls only; calls of the other kind then fail. For calls
- * that it does not support otherwise (coll_comm_algo_set) the library chooses. */
+ * scatter may be right for one kind of calls only; calls of the other kind then fail (a call of 0
+ * elements is not in place). For calls that it does not support otherwise (coll_comm_algo_set) the
+ * library chooses. */
 COLL_API coll_status_t coll_comm_plan_load(coll_comm_t comm, const char *path,
                                            coll_plan_info_t *info);
 
