@@ -5,6 +5,7 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -241,11 +242,19 @@ static int sandbox_body(int rank, int size, void *context) {
   return 0;
 }
 
+/* A file for what all ranks print. They append, because writes at one shared offset can overwrite
+ * each other: Linux locks the offset of files that were opened by a path only. */
+static int open_output(void) {
+  int fd = memfd_create("stderr", 0);
+  cr_assert_geq(fd, 0);
+  cr_assert_eq(fcntl(fd, F_SETFL, O_APPEND), 0);
+  return fd;
+}
+
 /* What 3 ranks print on standard error. */
 static void run_sandbox(unsigned forbidden, char *text, size_t capacity) {
   harness_result_t result;
-  sandbox_t sandbox = {.forbidden = forbidden, .output = memfd_create("stderr", 0)};
-  cr_assert_geq(sandbox.output, 0);
+  sandbox_t sandbox = {.forbidden = forbidden, .output = open_output()};
   bool good = harness_run(3, TIMEOUT_MS, sandbox_body, &sandbox, &result);
   ssize_t bytes = pread(sandbox.output, text, capacity - 1, 0);
   close(sandbox.output);
