@@ -3,6 +3,7 @@
  * tells which; any other end is a crash of hwloc.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <hwloc.h>
 #include <limits.h>
 #include <signal.h>
@@ -16,8 +17,7 @@
 #include "topo/json.h"
 
 #define EXIT_BASE 100    /* the child's exit code is this and its status; sanitizers have others */
-#define READING_MAX_S 20 /* of a file that lstopo has written, hwloc reads megabytes in a second \
-                          */
+#define READING_MAX_S 20 /* hwloc reads megabytes in a second */
 
 static coll_status_t read_xml(hwloc_topology_t topology, const char *text, size_t bytes,
                               const char *file_name, topo_graph_t **graph) {
@@ -49,7 +49,13 @@ static coll_status_t convert(const char *text, size_t bytes, const char *file_na
 /* What the child does. Signals end it without a report. */
 static _Noreturn void run_child(const char *text, size_t bytes, const char *file_name, int fd) {
   static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM};
-  for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) signal(signals[i], SIG_DFL);
+  sigset_t fatal;
+  sigemptyset(&fatal);
+  for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+    signal(signals[i], SIG_DFL);
+    sigaddset(&fatal, signals[i]);
+  }
+  sigprocmask(SIG_UNBLOCK, &fatal, NULL);
   alarm(READING_MAX_S);
   FILE *out = fdopen(fd, "w");
   coll_status_t status = out == NULL ? base_fail_errno(COLL_ERROR_SYSTEM, "no stream to the parent")
@@ -108,10 +114,10 @@ static coll_status_t await_child(pid_t child, int fd, const char *file_name, top
   return status;
 }
 
-static coll_status_t read_in_child(const char *text, size_t bytes, const char *file_name,
-                                   topo_graph_t **graph) {
+static coll_status_t fork_reader(const char *text, size_t bytes, const char *file_name,
+                                 topo_graph_t **graph) {
   int ends[2];
-  if (pipe(ends) != 0) {
+  if (pipe2(ends, O_CLOEXEC) != 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "%s: no pipe to its reader", file_name);
   }
   pid_t child = fork();
@@ -127,6 +133,16 @@ static coll_status_t read_in_child(const char *text, size_t bytes, const char *f
     return status;
   }
   return await_child(child, ends[0], file_name, graph);
+}
+
+/* Where SIGCHLD is ignored, as a parent may have left it, Linux keeps no exit code of a child. */
+static coll_status_t read_in_child(const char *text, size_t bytes, const char *file_name,
+                                   topo_graph_t **graph) {
+  struct sigaction keep_codes = {.sa_handler = SIG_DFL}, before;
+  sigaction(SIGCHLD, &keep_codes, &before);
+  coll_status_t status = fork_reader(text, bytes, file_name, graph);
+  sigaction(SIGCHLD, &before, NULL);
+  return status;
 }
 
 /* A sentence of its own for the commonest damage. */

@@ -1,6 +1,7 @@
 /* Graphs as hwloc's XML: hwloc accepts it, and reading it back gives the same machine. */
 #include <criterion/criterion.h>
 #include <hwloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,16 @@ Test(hwloc_xml, uneven_hosts) {
   expect_loaded(text, counts);
   free(text);
   free(warnings);
+  topo_graph_free(graph);
+}
+
+/* As under a parent that does not wait for its children. */
+Test(hwloc_xml, is_read_where_children_are_ignored) {
+  topo_graph_t *graph;
+  signal(SIGCHLD, SIG_IGN);
+  cr_assert_eq(topo_make("laptop", 1, "rail", &graph), COLL_OK);
+  expect_kept(graph);
+  cr_assert(signal(SIGCHLD, SIG_DFL) == SIG_IGN, "what the caller set is left");
   topo_graph_free(graph);
 }
 
