@@ -47,8 +47,8 @@ typedef struct comm_tuning {
   int count;
   /* 1 + the index of the chosen profile; 0: not chosen yet. Indices: whether the call prescribes an
    * order of its reductions (for one element size, all calls that do prescribe the same), reach,
-   * log2 of the element size, size class of the block. */
-  uint8_t chosen[2][PLAN_REACH_COUNT][4][TUNE_CLASSES];
+   * log2 of the element size, fine size class of the block. */
+  uint8_t chosen[2][PLAN_REACH_COUNT][4][TUNE_FINE_CLASSES];
   comm_expectation_t expected[TUNE_CLASSES]; /* by size class */
 } comm_tuning_t;
 

@@ -108,11 +108,9 @@ static tune_call_t tune_call_of(const struct coll_comm *comm, const comm_traits_
 
 /* The size for which the algorithm of all sizes of a class is best: its smallest, a power of two or
  * half as much again, as most calls have. Over links, times of algorithms differ by more within a
- * class, so it is the middle, which is at most a fifth away from any size of the class. */
-static size_t class_bytes(const struct coll_comm *comm, int class) {
-  size_t smallest = tune_class_bytes(class);
-  if (!has_links(comm) || class + 1 >= TUNE_CLASSES) return smallest;
-  return smallest + (tune_class_bytes(class + 1) - smallest) / 2;
+ * class, so that classes are finer there. */
+static size_t class_bytes(const struct coll_comm *comm, size_t bytes) {
+  return has_links(comm) ? tune_fine_class_bytes(bytes) : tune_class_bytes(tune_class_of(bytes));
 }
 
 /* The tuner's choice. */
@@ -120,8 +118,8 @@ static coll_status_t tune_algorithm(struct coll_comm *comm, const comm_traits_t 
                                     size_t bytes, const algo_t **algo) {
   coll_collective_t collective = traits->collective;
   comm_tuning_t *tuning = &comm->tunings[collective];
-  int class = tune_class_of(bytes);
-  tune_call_t call = tune_call_of(comm, traits, class_bytes(comm, class));
+  tune_call_t call = tune_call_of(comm, traits, class_bytes(comm, bytes));
+  int class = tune_fine_class_of(call.bytes);
   int log = __builtin_ctz((unsigned)call.element_bytes), ordered = call.order != TUNE_ORDER_ANY;
   uint8_t *chosen = &tuning->chosen[ordered][call.reach][log][class];
   if (*chosen == 0) {

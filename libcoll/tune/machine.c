@@ -56,6 +56,12 @@ size_t tune_class_bytes(int class) {
   return ((size_t)2 + (size_t)(class % 2)) << (class / 2 - 1);
 }
 
+size_t tune_fine_class_bytes(size_t bytes) {
+  if (bytes < 16) return bytes < 2 ? 0 : bytes;
+  int below = 60 - __builtin_clzll((unsigned long long)bytes); /* bits after the first four */
+  return bytes >> below << below;
+}
+
 uint64_t tune_machine_move_ps(const tune_machine_t *machine, tune_move_t move, size_t bytes) {
   const uint32_t *ps = machine->move_ps[move];
   int class = tune_class_of(bytes), above = 0;

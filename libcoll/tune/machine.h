@@ -68,6 +68,15 @@ static inline int tune_class_of(size_t bytes) {
 }
 size_t tune_class_bytes(int class); /* smallest size of the class */
 
+/* Fine size classes: class 0 has sizes 0 and 1; each further power of two is divided into eight. */
+#define TUNE_FINE_CLASSES 512
+static inline int tune_fine_class_of(size_t bytes) {
+  if (bytes < 2) return 0;
+  int log = 63 - __builtin_clzll((unsigned long long)bytes);
+  return 8 * log + (int)((log < 3 ? bytes << (3 - log) : bytes >> (log - 3)) & 7);
+}
+size_t tune_fine_class_bytes(size_t bytes); /* smallest size of the class that has `bytes` */
+
 /* Price in picoseconds per KiB in calls that use `bytes` of memory. */
 uint64_t tune_machine_move_ps(const tune_machine_t *machine, tune_move_t move, size_t bytes);
 

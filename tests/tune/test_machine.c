@@ -14,6 +14,30 @@ Test(machine, a_class_covers_sizes_up_to_the_next) {
   cr_assert_eq(tune_class_of(SIZE_MAX), TUNE_CLASSES - 1);
 }
 
+Test(machine, fine_classes_divide_a_power_of_two_into_eight) {
+  for (size_t power = 16; power != 0; power <<= 1) {
+    int class = tune_fine_class_of(power);
+    cr_assert_lt(tune_fine_class_of(power - 1), class);
+    for (int part = 0; part < 8; part++) {
+      size_t smallest = power + power / 8 * (size_t)part, largest = smallest + (power / 8 - 1);
+      cr_assert_eq(tune_fine_class_of(smallest), class + part);
+      cr_assert_eq(tune_fine_class_of(largest), class + part);
+      cr_assert_eq(tune_fine_class_bytes(smallest), smallest);
+      cr_assert_eq(tune_fine_class_bytes(largest), smallest);
+    }
+  }
+  cr_assert_eq(tune_fine_class_of(SIZE_MAX), TUNE_FINE_CLASSES - 1);
+}
+
+Test(machine, small_fine_classes_cover_one_size_each) {
+  cr_assert_eq(tune_fine_class_of(0), tune_fine_class_of(1));
+  cr_assert_eq(tune_fine_class_bytes(1), tune_fine_class_bytes(0));
+  for (size_t bytes = 2; bytes < 16; bytes++) {
+    cr_assert_lt(tune_fine_class_of(bytes - 1), tune_fine_class_of(bytes));
+    cr_assert_eq(tune_fine_class_bytes(bytes), bytes);
+  }
+}
+
 Test(machine, small_classes_cover_one_size_each) {
   cr_assert_eq(tune_class_of(0), 0);
   cr_assert_eq(tune_class_of(1), 0);
