@@ -46,8 +46,19 @@ close_fd:
   return status;
 }
 
+/* The kernel ends a process that makes a file longer than its limit by SIGXFSZ. */
+static coll_status_t check_file_limit(size_t bytes, const char *what) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur) return COLL_OK;
+  return base_fail(COLL_ERROR_MEMORY,
+                   "%s needs %zu bytes of shared memory, but files may have %zu bytes; raise the "
+                   "limit (ulimit -f)",
+                   what, bytes, (size_t)limit.rlim_cur);
+}
+
 coll_status_t shm_segment_create(size_t bytes, const char *what, shm_segment_t **segment) {
   bytes = base_round_up(bytes, PAGE_BYTES);
+  COLL_TRY(check_file_limit(bytes, what));
   int fd = memfd_create("libcoll", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "cannot create shared memory for %s", what);
@@ -80,15 +91,8 @@ static size_t part_stride(size_t part_bytes) {
  * makes it shorter, if another process makes it longer at the same time. */
 static coll_status_t grow(const shm_segment_t *segment, size_t bytes) {
   struct stat file;
-  struct rlimit limit;
   if (fstat(segment->fd, &file) == 0 && (size_t)file.st_size >= bytes) return COLL_OK;
-  /* the kernel would end the process with SIGXFSZ */
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) {
-    return base_fail(COLL_ERROR_MEMORY,
-                     "shared memory would grow to %zu bytes, but files may have %zu bytes; raise "
-                     "the limit (ulimit -f)",
-                     bytes, (size_t)limit.rlim_cur);
-  }
+  COLL_TRY(check_file_limit(bytes, "a further channel"));
   ssize_t written;
   do {
     written = pwrite(segment->fd, "", 1, (off_t)bytes - 1);
