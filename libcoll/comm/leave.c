@@ -70,9 +70,10 @@ static coll_status_t check_peers(const struct coll_comm *comm) {
   for (int peer = 0; peer < comm->size; peer++) {
     if (peer == comm->rank) continue;
     transport_t *route = comm->world.routes[peer];
-    int channels = route->ops->channels(route, peer);
-    for (int channel = 0; channel < channels; channel++) {
+    int channel = route->ops->used_channel(route, peer, 0);
+    while (channel < TRANSPORT_CHANNELS_MAX) {
       COLL_TRY(check_port(comm, peer, channel));
+      channel = route->ops->used_channel(route, peer, channel + 1);
     }
     COLL_TRY(check_multicast(comm, peer));
   }

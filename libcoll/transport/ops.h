@@ -160,9 +160,10 @@ typedef struct transport_ops {
 
   /* ==== optional; the default of transport_unsupported in brackets ============================ */
 
-  /* The number of channels from 0 on among which are all that this rank or the peer has sent
-   * anything on. [TRANSPORT_CHANNELS: no further channels] */
-  int (*channels)(transport_t *t, int peer);
+  /* The first channel from `channel` on that this rank or the peer has sent anything on;
+   * TRANSPORT_CHANNELS_MAX: none. It may name a channel below TRANSPORT_CHANNELS that neither has.
+   * [those below TRANSPORT_CHANNELS: no further channels] */
+  int (*used_channel)(transport_t *t, int peer, int channel);
 
   /* Zero-copy receive. peek returns the oldest message from the peer in the transport's memory,
    * aligned for any element and unchanged until take; take releases it. Called only if

@@ -18,9 +18,9 @@ static transport_port_t *unsupported_port(transport_t *t, int peer, int channel)
   return NULL;
 }
 
-static int unsupported_channels(transport_t *t, int peer) {
+static int unsupported_used_channel(transport_t *t, int peer, int channel) {
   (void)t, (void)peer;
-  return TRANSPORT_CHANNELS;
+  return channel < TRANSPORT_CHANNELS ? channel : TRANSPORT_CHANNELS_MAX;
 }
 
 static coll_status_t unsupported_send(transport_port_t *port, const void *data,
@@ -175,7 +175,7 @@ static void unsupported_destroy(transport_t *t) {
 const transport_ops_t transport_unsupported = {
     .name = "unsupported",
     .port = unsupported_port,
-    .channels = unsupported_channels,
+    .used_channel = unsupported_used_channel,
     .send = unsupported_send,
     .recv = unsupported_recv,
     .peek = unsupported_peek,

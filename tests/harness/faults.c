@@ -59,8 +59,8 @@ static transport_port_t *faults_port(transport_t *t, int peer, int channel) {
   return port->inner != NULL ? &port->port : NULL;
 }
 
-static int faults_channels(transport_t *t, int peer) {
-  return inner_of(t)->ops->channels(inner_of(t), peer);
+static int faults_used_channel(transport_t *t, int peer, int channel) {
+  return inner_of(t)->ops->used_channel(inner_of(t), peer, channel);
 }
 
 static coll_status_t faults_send(transport_port_t *outer, const void *data,
@@ -239,7 +239,7 @@ static void faults_destroy(transport_t *t) {
 static const transport_ops_t faults_ops = {
     .name = "faults",
     .port = faults_port,
-    .channels = faults_channels,
+    .used_channel = faults_used_channel,
     .send = faults_send,
     .recv = faults_recv,
     .peek = faults_peek,

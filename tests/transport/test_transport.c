@@ -86,8 +86,19 @@ Test(shm, has_the_highest_channel) {
   cr_assert_eq(transport_shm_create_local(2, ends), COLL_OK);
   cr_assert_eq(wire_send(ends[1], 0, channel, 1, WIRE_BYTES_MAX), 0);
   cr_assert_eq(wire_expect(ends[0], 1, channel, 1, WIRE_BYTES_MAX), 0);
-  cr_assert_eq(ends[0]->ops->channels(ends[0], 1), TRANSPORT_CHANNELS_MAX);
+  cr_assert_eq(ends[0]->ops->used_channel(ends[0], 1, TRANSPORT_CHANNELS), channel);
+  cr_assert_eq(ends[0]->ops->used_channel(ends[0], 1, channel + 1), TRANSPORT_CHANNELS_MAX);
   for (int i = 0; i < 2; i++) ends[i]->ops->destroy(ends[i]);
+}
+
+/* Where files may not be as long as the shared memory, creation fails instead of the process. */
+Test(shm, refuses_creation_beyond_the_limit_on_files) {
+  transport_t *ends[2];
+  const struct rlimit limit = {.rlim_cur = 1 << 12, .rlim_max = 1 << 12};
+  cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  cr_assert_eq(transport_shm_create_local(2, ends), COLL_ERROR_MEMORY);
+  cr_assert_not_null(strstr(base_last_error(), "files may have 4096 bytes"), "%s",
+                     base_last_error());
 }
 
 /* ---- unsupported ----------------------------------------------------------------------------*/
@@ -118,7 +129,8 @@ Test(unsupported, returns_nothing_elsewhere) {
   transport_port_t port = {&t};
   flight_call_t call;
   cr_assert_null(t.ops->port(&t, 0, 0));
-  cr_assert_eq(t.ops->channels(&t, 0), TRANSPORT_CHANNELS);
+  cr_assert_eq(t.ops->used_channel(&t, 0, 1), 1);
+  cr_assert_eq(t.ops->used_channel(&t, 0, TRANSPORT_CHANNELS), TRANSPORT_CHANNELS_MAX);
   cr_assert_eq(t.ops->address(&t, &t, sizeof t, &address), COLL_OK);
   cr_assert(address.segment == 0 && address.offset == 0);
   cr_assert_eq(t.ops->map(&t, 0, &address, &ptr), COLL_OK);

@@ -335,8 +335,8 @@ static transport_port_t *paced_port(transport_t *t, int peer, int channel) {
   return &(*port)->base;
 }
 
-static int paced_channels(transport_t *t, int peer) {
-  return paced_of(t)->inner->ops->channels(paced_of(t)->inner, peer);
+static int paced_used_channel(transport_t *t, int peer, int channel) {
+  return paced_of(t)->inner->ops->used_channel(paced_of(t)->inner, peer, channel);
 }
 
 /* ---- creation -------------------------------------------------------------------------------*/
@@ -363,7 +363,7 @@ static void paced_destroy(transport_t *t) {
 static const transport_ops_t paced_ops = {
     .name = "paced",
     .port = paced_port,
-    .channels = paced_channels,
+    .used_channel = paced_used_channel,
     .send = paced_send,
     .recv = paced_recv,
     .signal = paced_signal,

@@ -166,8 +166,8 @@ static bool self_aborted(transport_t *t, transport_reason_t *reason) {
   return true;
 }
 
-static int self_channels(transport_t *t, int peer) {
-  return transport_unsupported.channels(t, peer);
+static int self_used_channel(transport_t *t, int peer, int channel) {
+  return transport_unsupported.used_channel(t, peer, channel);
 }
 
 static bool self_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
@@ -227,7 +227,7 @@ static void self_destroy(transport_t *t) {
 static const transport_ops_t self_ops = {
     .name = "self",
     .port = self_port,
-    .channels = self_channels,
+    .used_channel = self_used_channel,
     .send = self_send,
     .recv = self_recv,
     .peek = self_peek,

@@ -13,10 +13,8 @@
 #define LIKE_CHANNEL 1
 
 BASE_COLD void shm_end_mark_used(const shm_fifo_t *fifo) {
-  /* relaxed: this rank is the only writer, and what it sends next is released */
-  if (atomic_load_explicit(fifo->used_out, memory_order_relaxed) < fifo->used_mark) {
-    atomic_store_explicit(fifo->used_out, fifo->used_mark, memory_order_relaxed);
-  }
+  /* relaxed: what is sent next is released */
+  atomic_fetch_or_explicit(fifo->used_out, fifo->used_bit, memory_order_relaxed);
 }
 
 /* Sets up a FIFO, whose signals are set already. */
@@ -24,16 +22,14 @@ static void init_fifo(shm_t *s, int peer, int channel, shm_ring_t *out, shm_ring
                       shm_fifo_t *fifo) {
   const shm_layout_t *layout = &s->layout;
   void *base = s->segment->base;
-  bool further = channel >= TRANSPORT_CHANNELS;
-  int rank = s->transport.rank, like = further ? LIKE_CHANNEL : channel;
-  int flag = further ? TRANSPORT_CHANNELS : channel;
+  int rank = s->transport.rank, like = channel >= TRANSPORT_CHANNELS ? LIKE_CHANNEL : channel;
   fifo->port.transport = &s->transport;
   shm_outgoing_init(&fifo->out, layout, like, out);
   shm_incoming_init(&fifo->in, layout, like, in);
   fifo->signals_full_at = SHM_SIGNALS;
-  fifo->used_out = shm_layout_used(layout, base, peer, rank, flag);
-  fifo->used_in = shm_layout_used(layout, base, rank, peer, flag);
-  fifo->used_mark = further ? (uint8_t)(channel - TRANSPORT_CHANNELS + 1) : 1;
+  fifo->used_out = shm_layout_used(layout, base, peer, rank, channel);
+  fifo->used_in = shm_layout_used(layout, base, rank, peer, channel);
+  fifo->used_bit = UINT64_C(1) << channel % 64;
   fifo->peer = shm_layout_control(layout, base, peer);
   fifo->bit = UINT64_C(1) << peer % 64;
 }
@@ -94,15 +90,24 @@ transport_port_t *shm_channels_port(transport_t *t, int peer, int channel) {
   return &shm_end_fifo(shm_end_of(t), peer, channel)->port;
 }
 
-int shm_channels_count(transport_t *t, int peer) {
-  const shm_t *s = shm_end_of(t);
+/* The channels of the word that has `channel`, as bits. */
+static uint64_t used_bits(const shm_t *s, int peer, int channel) {
   void *base = s->segment->base;
-  /* acquire: the peer sets it before it sends; relaxed: this rank's own */
-  int in = atomic_load_explicit(
-      shm_layout_used(&s->layout, base, t->rank, peer, TRANSPORT_CHANNELS), memory_order_acquire);
-  int out = atomic_load_explicit(
-      shm_layout_used(&s->layout, base, peer, t->rank, TRANSPORT_CHANNELS), memory_order_relaxed);
-  return TRANSPORT_CHANNELS + (in > out ? in : out);
+  int rank = s->transport.rank;
+  const shm_used_t *in = shm_layout_used(&s->layout, base, rank, peer, channel);
+  const shm_used_t *out = shm_layout_used(&s->layout, base, peer, rank, channel);
+  /* acquire: the peer sets a bit before it sends; relaxed: this rank's own */
+  return atomic_load_explicit(in, memory_order_acquire) |
+         atomic_load_explicit(out, memory_order_relaxed);
+}
+
+int shm_channels_used(transport_t *t, int peer, int channel) {
+  while (channel < TRANSPORT_CHANNELS_MAX) {
+    uint64_t used = used_bits(shm_end_of(t), peer, channel) >> channel % 64;
+    if (used != 0) return channel + __builtin_ctzll(used);
+    channel = (channel / 64 + 1) * 64;
+  }
+  return TRANSPORT_CHANNELS_MAX;
 }
 
 /* ---- all channels ---------------------------------------------------------------------------*/

@@ -19,9 +19,9 @@ typedef struct shm_fifo {
   shm_outgoing_t out;
   shm_incoming_t in;
   shm_signals_t *signals_out, *signals_in;
-  /* Set to at least used_mark before the first message or signal of that direction. */
+  /* Their bit used_bit is set before the first message or signal of that direction. */
   shm_used_t *used_out, *used_in;
-  uint8_t used_mark;
+  uint64_t used_bit;
   shm_control_t *peer;
   uint64_t bit;                            /* the peer's bit in a set of ranks: 1 << peer % 64 */
   uint32_t signals_sent, signals_received; /* modulo 2^32 */
@@ -88,7 +88,7 @@ BASE_COLD void shm_end_mark_used(const shm_fifo_t *fifo);
 /* Whether the peer has sent anything on the FIFO. */
 static inline bool shm_end_is_used(const shm_fifo_t *fifo) {
   /* acquire: the peer sets it before it sends */
-  return atomic_load_explicit(fifo->used_in, memory_order_acquire) >= fifo->used_mark;
+  return (atomic_load_explicit(fifo->used_in, memory_order_acquire) & fifo->used_bit) != 0;
 }
 
 /* ---- channels.c ------------------------------------------------------------------------------*/
@@ -96,9 +96,9 @@ static inline bool shm_end_is_used(const shm_fifo_t *fifo) {
 /* Sets up the FIFOs of the channels that exist from the start. */
 void shm_channels_locate(shm_t *s);
 
-/* The slots port and channels of transport_ops_t. */
+/* The slots port and used_channel of transport_ops_t. */
 transport_port_t *shm_channels_port(transport_t *t, int peer, int channel);
-int shm_channels_count(transport_t *t, int peer);
+int shm_channels_used(transport_t *t, int peer, int channel);
 
 /* Acknowledges everything received. */
 void shm_channels_ack(shm_t *s);

@@ -107,7 +107,7 @@ static void compute_offsets(shm_layout_t *layout) {
   layout->used_offset =
       base_round_up(layout->taken_offset + size * sizeof(shm_taken_t), SHM_LINE_PAIR);
   layout->mcast_offset = base_round_up(
-      layout->used_offset + size * (TRANSPORT_CHANNELS + 1) * sizeof(shm_used_t), SHM_LINE_PAIR);
+      layout->used_offset + size * SHM_USED_WORDS * sizeof(shm_used_t), SHM_LINE_PAIR);
   layout->signals_offset = layout->mcast_offset + SHM_MCAST_SLOTS * layout->mcast_bytes;
   layout->rings_offset =
       layout->signals_offset + peers * TRANSPORT_CHANNELS * sizeof(shm_signals_t);
@@ -205,7 +205,7 @@ shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner,
 shm_used_t *shm_layout_used(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel) {
   char *used = region(layout, base, owner) + layout->used_offset;
-  return (shm_used_t *)(void *)used + source * (TRANSPORT_CHANNELS + 1) + channel;
+  return (shm_used_t *)(void *)used + source * SHM_USED_WORDS + channel / 64;
 }
 
 /* The signals of a FIFO, followed by its ring. */

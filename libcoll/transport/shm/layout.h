@@ -92,13 +92,13 @@ typedef struct shm_signals {
 _Static_assert(SHM_SIGNALS >= PLAN_SIGNALS_MAX,
                "a ring must hold the signals that plans may have in flight");
 
-/* Set by a peer before it sends anything to the owner on a FIFO: 1, or for the further channels,
- * which share one, the number of those up to the highest in use. A rank that leaves checks only the
- * FIFOs that were used, because reading the others would touch all their memory. */
-typedef _Atomic uint8_t shm_used_t;
-
 #define SHM_FURTHER_CHANNELS (TRANSPORT_CHANNELS_MAX - TRANSPORT_CHANNELS)
-_Static_assert(SHM_FURTHER_CHANNELS <= UINT8_MAX, "shm_used_t holds their number");
+
+/* A word of a set of channels. A peer sets a channel's bit before it sends anything to the owner on
+ * it. A rank that leaves checks only the FIFOs that were used, because reading the others would
+ * touch all their memory. */
+typedef _Atomic uint64_t shm_used_t;
+#define SHM_USED_WORDS ((TRANSPORT_CHANNELS_MAX + 63) / 64)
 
 typedef struct shm_desc {
   flight_call_t call;
@@ -199,7 +199,6 @@ shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, i
 shm_slot_t *shm_layout_mcast(void *base, int source, uint64_t message);
 void *shm_layout_mcast_bytes(const shm_layout_t *layout, void *base, int source, uint64_t message);
 shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner, int source);
-/* channel TRANSPORT_CHANNELS: of all further channels. */
 shm_used_t *shm_layout_used(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel);
 

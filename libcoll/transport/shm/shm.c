@@ -282,7 +282,7 @@ static void shm_destroy(transport_t *t) {
 static const transport_ops_t shm_ops = {
     .name = "shm",
     .port = shm_channels_port,
-    .channels = shm_channels_count,
+    .used_channel = shm_channels_used,
     .send = shm_send,
     .recv = shm_recv,
     .peek = shm_peek,
