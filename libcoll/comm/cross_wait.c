@@ -106,14 +106,12 @@ static bool publish_on(struct coll_comm *comm, void *context) {
   } else {
     flight_cross_wait_publish(own, &wait);
   }
-  comm->local->ops->publish(comm->local);
   return true;
 }
 
 static bool withdraw_from(struct coll_comm *comm, void *context) {
   (void)context;
   flight_cross_wait_end(comm->local->flight);
-  comm->local->ops->publish(comm->local);
   return true;
 }
 

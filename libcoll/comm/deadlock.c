@@ -101,8 +101,10 @@ static coll_status_t fail_deadlock(const struct coll_comm *comm, int count) {
   return base_fail(COLL_ERROR_MISMATCH, "ranks wait for each other, and none can go on: %s", text);
 }
 
+/* Where messages are on their way for unknown times, only the limits of hang.h end a wait. */
 coll_status_t comm_deadlock_check(struct coll_comm *comm) {
   comm_deadlock_t *deadlock = &comm->deadlock;
+  if (comm->local->delays) return COLL_OK;
   int count = find_reachable(comm);
   bool same = count > 0 && count == deadlock->count;
   if (same && have_polled(deadlock, count, &same)) {

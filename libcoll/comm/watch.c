@@ -17,11 +17,23 @@
 /* Sleeps between two checks of whether all threads of the process wait. */
 #define CROSS_WAIT_SLEEPS 4
 
+/* A wait is made visible to ranks of other hosts, which costs a message to each, if it lasts this
+ * long, and then each time that it has become a quarter longer. */
+#define SHOW_AFTER_NS 20000000u
+
 static bool checks_all_peers(int sleeps) {
   return sleeps % ALL_PEERS_SLEEPS == 0 || (sleeps & (sleeps - 1)) == 0;
 }
 
 /* ---- publishing -----------------------------------------------------------------------------*/
+
+static void show(comm_watch_t *watch, struct coll_comm *comm) {
+  uint64_t now_ns = base_clock_now_ns(), lasted_ns = now_ns - watch->begin_ns;
+  uint64_t shown_ns = watch->shown_ns > 0 ? watch->shown_ns - watch->begin_ns : 0;
+  if (lasted_ns < SHOW_AFTER_NS || lasted_ns < shown_ns + shown_ns / 4) return;
+  comm->local->ops->publish(comm->local);
+  watch->shown_ns = now_ns;
+}
 
 /* Publishes this rank's wait on one communicator. The first of its tasks under way names the call;
  * the set of ranks is the union over all of them. */
@@ -46,7 +58,7 @@ static void publish(comm_watch_t *watch, struct coll_comm *comm, comm_task_t tas
   first->published = true;
   if (collective) standstill.history = first->engine_call->history;
   flight_wait_publish(comm->local->flight, &standstill);
-  comm->local->ops->publish(comm->local);
+  show(watch, comm);
 }
 
 void comm_watch_end(comm_watch_t *watch) {
@@ -57,8 +69,9 @@ void comm_watch_end(comm_watch_t *watch) {
     struct coll_comm *comm = task->call->comm;
     task->published = false;
     flight_wait_end(comm->local->flight);
-    comm->local->ops->publish(comm->local);
+    if (watch->shown_ns > 0) comm->local->ops->publish(comm->local);
   }
+  watch->shown_ns = 0;
   watch->tasks = NULL;
 }
 
@@ -102,12 +115,12 @@ static coll_status_t confirm_loss(comm_watch_t *watch, struct coll_comm *comm, i
   return COLL_OK;
 }
 
-/* Whether the peer is needed: it is waited for, or has not completed the current collective. A rank
- * that completed this call and then left is not needed. If it does both between the two checks, the
- * next check of all peers sees both. */
+/* Whether the peer is needed: it is waited for, or has not completed the current collective, which
+ * only recorders of the same host show in time. A rank that completed this call and then left is
+ * not needed. If it does both between the two checks, the next check of all peers sees both. */
 static bool is_needed(const struct coll_comm *comm, const comm_task_t *collective, int peer) {
   if (base_ranks_has(&comm->waits_for, peer)) return true;
-  if (collective == NULL || peer == comm->rank) return false;
+  if (collective == NULL || peer == comm->rank || comm->local->delays) return false;
   const flight_recorder_t *recorder = comm->local->ops->recorder(comm->local, peer);
   return recorder != NULL && flight_completed(recorder) <= collective->number;
 }

@@ -16,6 +16,7 @@ typedef struct comm_watch {
   comm_task_t *tasks; /* their waits are published; NULL: none */
   size_t task_count;
   uint64_t begin_ns; /* when the wait was first published */
+  uint64_t shown_ns; /* when it was last made visible to ranks of other hosts; 0: never */
 } comm_watch_t;
 
 /* Called before the first sleep and after each sleep without progress. Fails, after it ended the

@@ -134,8 +134,9 @@ typedef struct transport_ops {
    * a peer sent before it left or died can still be received. */
   transport_peer_state_t (*peer_state)(transport_t *t, int peer);
 
-  /* A rank's flight recorder, this rank's own included; NULL if it cannot be read from here.
-   * Valid until the transport is destroyed. */
+  /* A rank's flight recorder, this rank's own included, as far as the rank has published it; NULL
+   * if it cannot be read from here. Valid until the transport is destroyed; only a further call
+   * makes sure that what was published meanwhile is in it. */
   const flight_recorder_t *(*recorder)(transport_t *t, int rank);
 
   /* Makes what this rank has written to its recorder visible to peers. */
@@ -210,8 +211,8 @@ typedef struct transport_ops {
   coll_status_t (*get)(transport_t *t, int peer, void *dst, uint64_t address, size_t bytes,
                        bool *done);
 
-  /* A rank's scratch memory as mapped in this process, this rank's own included. *bytes is the same
-   * on every rank. Owned by the transport. [NULL and 0: ranks cannot map each other] */
+  /* A rank's scratch memory as mapped in this process, this rank's own included; NULL: it cannot be
+   * mapped. *bytes is the same on every rank. Owned by the transport. [NULL and 0] */
   void (*scratch)(transport_t *t, int rank, void **ptr, size_t *bytes);
 
   /* Scheduling hint for wait loops of ranks that outnumber cores. Publishes this rank's progress (a
@@ -231,7 +232,9 @@ struct transport {
   size_t slot_bytes;  /* maximum length of a message; the same on every rank */
   size_t mcast_bytes; /* maximum length of a multicast message; 0: no multicast; as slot_bytes */
   bool peeks;         /* peek and take are implemented */
-  bool own_cores;     /* every rank has a core of its own; set by the owner of the transport */
+  bool delays;    /* what a rank has sent may still be on its way when peers see that it waits */
+  bool maps;      /* all ranks' scratch, and memory with an address, can be mapped */
+  bool own_cores; /* every rank has a core of its own; set by the owner of the transport */
   /* Nonzero once `aborted` would return true: a cheap check for any thread. Set with release. */
   const _Atomic uint32_t *abort_word;
   /* This rank's recorder. A field and not a slot because every call writes to it. */

@@ -214,6 +214,7 @@ int transport_case_get_death(const transport_fixture_t *fixture, transport_t **e
   bool done;
   if (own == NULL) abort();
   offer(t->rank, harness_board());
+  harness_barrier(); /* all ranks have created their transports */
   WIRE_TRY(require_probe(t));
   harness_barrier();
   if (t->rank == 0) {

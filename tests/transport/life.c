@@ -100,7 +100,10 @@ int transport_case_scratch(const transport_fixture_t *fixture, transport_t **end
   size_t bytes = 0;
   t->ops->scratch(t, t->rank, &first, &bytes);
   if (!fixture->has_scratch) {
-    WIRE_REQUIRE(first == NULL && bytes == 0, "scratch without mapping");
+    for (int r = 0; r < t->size; r++) {
+      if (r != t->rank) t->ops->scratch(t, r, &first, &bytes);
+      WIRE_REQUIRE(r == t->rank || first == NULL, "scratch of rank %d without mapping", r);
+    }
     return 0;
   }
   WIRE_REQUIRE(first != NULL && bytes >= 4096, "no scratch");

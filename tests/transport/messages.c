@@ -80,11 +80,12 @@ static int transfer_long(transport_t *t, bool sends, int peer, uint64_t count) {
   transport_head_t head = {.call = wire_id(count), .bytes = bytes};
   bool done = false;
   WIRE_REQUIRE(data != NULL, "out of memory");
-  if (sends) {
-    wire_fill(data, count, bytes);
-    t->ops->send(t->ops->port(t, peer, 0), data, &head, &done);
-  } else {
-    t->ops->recv(t->ops->port(t, peer, 0), data, bytes, &head, &done);
+  if (sends) wire_fill(data, count, bytes);
+  for (uint64_t deadline = wire_deadline_ns(); !done && base_clock_now_ns() < deadline;) {
+    if (sends)
+      t->ops->send(t->ops->port(t, peer, 0), data, &head, &done);
+    else
+      t->ops->recv(t->ops->port(t, peer, 0), data, bytes, &head, &done);
   }
   bool same = flight_call_is(head.call, wire_id(count)) && head.bytes == bytes &&
               wire_is(data, count, bytes);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "transport/kit.h"
 #include "transport/wire.h"
 
@@ -46,8 +47,10 @@ static int send_one(walk_t *w, size_t bytes) {
     size_t slot = bytes - at < t->slot_bytes ? bytes - at : t->slot_bytes;
     transport_head_t head = {.call = wire_id(w->sent), .bytes = slot};
     bool done = false;
-    WIRE_REQUIRE(t->ops->send(port, w->data + at, &head, &done) == COLL_OK, "send: %s",
-                 base_last_error());
+    for (uint64_t deadline = wire_deadline_ns(); !done && base_clock_now_ns() < deadline;) {
+      WIRE_REQUIRE(t->ops->send(port, w->data + at, &head, &done) == COLL_OK, "send: %s",
+                   base_last_error());
+    }
     WIRE_REQUIRE(done, "no room for byte %zu of %zu, with %d messages of %zu bytes before it", at,
                  bytes, (int)(w->sent - w->taken), w->on_way);
   }
@@ -62,8 +65,11 @@ static int take_one(walk_t *w, size_t bytes) {
     size_t slot = bytes - at < t->slot_bytes ? bytes - at : t->slot_bytes;
     transport_head_t head = {0};
     bool done = false;
-    WIRE_REQUIRE(t->ops->recv(port, w->data + at, slot, &head, &done) == COLL_OK && done,
-                 "message %d: byte %zu is missing", (int)w->taken, at);
+    for (uint64_t deadline = wire_deadline_ns(); !done && base_clock_now_ns() < deadline;) {
+      WIRE_REQUIRE(t->ops->recv(port, w->data + at, slot, &head, &done) == COLL_OK, "recv: %s",
+                   base_last_error());
+    }
+    WIRE_REQUIRE(done, "message %d: byte %zu is missing", (int)w->taken, at);
     WIRE_REQUIRE(head.bytes == slot && flight_call_is(head.call, wire_id(w->taken)),
                  "message %d: another message arrived", (int)w->taken);
   }

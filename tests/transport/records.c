@@ -34,8 +34,11 @@ static int expect_wait(transport_t *t, int peer, bool waits) {
   const flight_recorder_t *recorder;
   flight_standstill_t seen, expected = wait_of(peer, NULL);
   uint64_t deadline = wire_deadline_ns();
-  WIRE_TRY(find_recorder(t, peer, &recorder));
-  while (flight_wait_read(recorder, &seen) != waits && base_clock_now_ns() < deadline) wire_pause();
+  do {
+    WIRE_TRY(find_recorder(t, peer, &recorder));
+    if (flight_wait_read(recorder, &seen) == waits) break;
+    wire_pause();
+  } while (base_clock_now_ns() < deadline);
   WIRE_REQUIRE(flight_wait_read(recorder, &seen) == waits, "rank %d: rank %d %s", t->rank, peer,
                waits ? "does not wait" : "still waits");
   if (!waits) return 0;
@@ -94,10 +97,20 @@ int transport_case_records(const transport_fixture_t *fixture, transport_t **end
 
 /* ---- what was not taken ---------------------------------------------------------------------*/
 
+static bool is_pending(transport_t *t, bool in, transport_port_t *port, flight_call_t *call) {
+  return in ? t->ops->pending_in(port, call) : t->ops->pending_out(port, call);
+}
+
+/* A number below 0: nothing. */
 static int expect_pending(transport_t *t, bool in, int peer, int channel, int number) {
   transport_port_t *port = t->ops->port(t, peer, channel);
   flight_call_t call = {0};
-  bool found = in ? t->ops->pending_in(port, &call) : t->ops->pending_out(port, &call);
+  uint64_t deadline = wire_deadline_ns();
+  bool found = is_pending(t, in, port, &call);
+  while (!found && number >= 0 && base_clock_now_ns() < deadline) {
+    wire_pause();
+    found = is_pending(t, in, port, &call);
+  }
   const char *side = in ? "from" : "to";
   if (number < 0) {
     WIRE_REQUIRE(!found, "rank %d, channel %d: something is pending %s rank %d", t->rank, channel,

@@ -439,6 +439,7 @@ coll_status_t transport_paced_create(transport_t *inner, topo_fabric_t *fabric,
   made->base = *inner;
   made->base.ops = &paced_ops;
   made->base.mcast_bytes = 0; /* is in shared memory */
+  made->base.delays = true;
   made->inner = inner;
   made->fabric = fabric;
   made->wake_ns = UINT64_MAX;

@@ -357,7 +357,8 @@ static coll_status_t create_end(int rank, int size, shm_t **end) {
                                .size = size,
                                .slot_bytes = s->layout.slot_bytes,
                                .mcast_bytes = s->layout.mcast_bytes,
-                               .peeks = true};
+                               .peeks = true,
+                               .maps = true};
   s->mesh.listener = -1;
   *end = s;
   return COLL_OK;
