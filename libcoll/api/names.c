@@ -48,14 +48,17 @@ const char *coll_last_error(coll_comm_t comm) {
 }
 
 const char *coll_knob(int index) {
+  static const base_knob_t *(*const rooms[])(int) = {comm_knob, transport_knob, device_knob};
   static _Thread_local char line[LINE_BYTES];
-  int comm_knobs = 0;
-  while (comm_knob(comm_knobs) != NULL) comm_knobs++;
-  bool of_comm = index < comm_knobs;
-  const base_knob_t *knob = of_comm ? comm_knob(index) : device_knob(index - comm_knobs);
-  if (knob == NULL) return NULL;
-  base_knob_describe(knob, line, sizeof line);
-  return line;
+  for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
+    const base_knob_t *knob = rooms[i](index);
+    if (knob != NULL) {
+      base_knob_describe(knob, line, sizeof line);
+      return line;
+    }
+    for (int in_room = 0; rooms[i](in_room) != NULL; in_room++) index--;
+  }
+  return NULL;
 }
 
 void coll_version(int *major, int *minor, int *patch) {

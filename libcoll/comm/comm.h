@@ -130,7 +130,7 @@ struct coll_comm {
   const char *forced[COLL_COLLECTIVE_COUNT]; /* name of the algo_t that the user forced, or NULL */
   struct comm_loaded *loaded[COLL_COLLECTIVE_COUNT]; /* the plan in use (loaded.h), or NULL */
   struct comm_loaded *all_loaded;                    /* owned: these and earlier ones */
-  base_ranks_t waits_for;                    /* scratch of watch.c */
+  base_ranks_t waits_for;                            /* scratch of watch.c */
   comm_deadlock_t deadlock;
   comm_limits_t limits; /* set before the first call */
   comm_access_t access; /* set when the communicator is complete */

@@ -1,7 +1,7 @@
 /*
- * A communicator consists of a transport to the ranks of this machine, a transport from the rank to
- * itself, and pointers to every rank's scratch memory. Processes find each other through a
- * rendezvous, exchange records, and connect by a mesh of sockets (transport/shm/mesh.h).
+ * A communicator consists of a transport to the other ranks, a transport from the rank to itself,
+ * and pointers to the scratch memory of the ranks that share memory. Processes find each other
+ * through a rendezvous, exchange records, and connect (transport/connect.h).
  */
 #include "comm/create.h"
 
@@ -20,10 +20,8 @@
 #include "comm/process.h"
 #include "comm/quiesce.h"
 #include "flight/process.h"
-#include "topo/host.h"
 #include "transport/self/self.h"
 #include "transport/shm/memory.h"
-#include "transport/shm/shm.h"
 #include "tune/sched_sim.h"
 
 #define DESCRIPTORS_EACH 4 /* per peer: socket, pidfd, and a memfd that is being passed */
@@ -32,15 +30,29 @@
  * for a whole time slice to any other busy program. */
 #define SPIN_POLLS 1000
 
-_Static_assert(TOPO_HOST_BYTES <= sizeof(((comm_record_t *)0)->host), "a host's identity must fit");
-
-/* The number of cores that the ranks may run on, in total: ranks may be bound to different cores.
- */
-static int cores_of(int size, const comm_record_t records[]) {
+/* The number of cores of this host that its ranks may run on: they may be bound to different cores.
+ * *ranks: their number. */
+static int host_cores(int size, const comm_record_t records[], int rank, int *ranks) {
   topo_cpus_t cpus = {0};
-  for (int rank = 0; rank < size; rank++) topo_cpus_add(&cpus, &records[rank].cpus);
+  *ranks = 0;
+  for (int peer = 0; peer < size; peer++) {
+    if (!transport_same_host(&records[peer].name, &records[rank].name)) continue;
+    topo_cpus_add(&cpus, &records[peer].cpus);
+    ++*ranks;
+  }
   int count = topo_cpus_count(&cpus);
   return count > 0 ? count : 1;
+}
+
+/* The same for all hosts together. */
+static int cores_of(int size, const comm_record_t records[]) {
+  int cores = 0;
+  for (int rank = 0; rank < size; rank++) {
+    int ranks, first = 0;
+    while (!transport_same_host(&records[first].name, &records[rank].name)) first++;
+    if (first == rank) cores += host_cores(size, records, rank, &ranks);
+  }
+  return cores;
 }
 
 static bool are_disjoint(const topo_cpus_t *left, const topo_cpus_t *right) {
@@ -172,56 +184,41 @@ static void note_peers(struct coll_comm *comm, const comm_record_t records[]) {
   }
 }
 
-coll_status_t comm_listen(shm_mesh_t *mesh, comm_record_t *record) {
+coll_status_t comm_listen(transport_listener_t *listener, comm_record_t *record) {
   memset(record, 0, sizeof *record);
   pthread_once(&process_once, draw_process_number);
   record->pid = (int32_t)getpid();
   record->process = process_number;
   record->pid_space = flight_pid_space();
   record->cpus = topo_cpus_own();
-  COLL_TRY(topo_host_identity(record->host));
   comm_access_permit();
-  return shm_mesh_listen(mesh, &record->name);
+  return transport_listen(listener, &record->name);
 }
 
-static coll_status_t check_hosts(int rank, int size, const comm_record_t records[]) {
-  for (int peer = 0; peer < size; peer++) {
-    if (strncmp(records[peer].host, records[rank].host, sizeof records[rank].host) == 0) continue;
-    return base_fail(COLL_ERROR_UNSUPPORTED,
-                     "rank %d: rank %d runs on another host, and this build has no network "
-                     "transport: start all ranks on one machine",
-                     rank, peer);
-  }
-  return COLL_OK;
-}
-
-static coll_status_t connect_mesh(shm_mesh_t *mesh, int rank, int size,
-                                  const comm_record_t records[], uint64_t session,
-                                  uint64_t deadline_ns) {
-  shm_mesh_name_t *names = NULL;
-  COLL_TRY(check_hosts(rank, size, records));
-  size_t here = (size_t)count_of_process(size, records, rank);
-  base_descriptors_make_room(here * (size_t)size * DESCRIPTORS_EACH);
-  COLL_TRY(base_alloc((size_t)size, sizeof *names, "names of ranks", (void **)&names));
-  for (int peer = 0; peer < size; peer++) names[peer] = records[peer].name;
-  coll_status_t status = shm_mesh_connect(mesh, rank, size, names, session, deadline_ns);
-  free(names);
-  return status;
-}
-
-coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_record_t records[],
-                           uint64_t session, uint64_t deadline_ns, const shm_mesh_watch_t *watch,
-                           struct coll_comm **comm) {
+coll_status_t comm_connect(transport_listener_t *listener, int rank, int size,
+                           const comm_record_t records[], uint64_t session, uint64_t deadline_ns,
+                           const transport_watch_t *watch, struct coll_comm **comm) {
   transport_t *local;
   struct coll_comm *made;
-  mesh->watch = watch;
-  coll_status_t status = connect_mesh(mesh, rank, size, records, session, deadline_ns);
+  transport_name_t *names = NULL;
+  size_t here = (size_t)count_of_process(size, records, rank);
+  base_descriptors_make_room(here * (size_t)size * DESCRIPTORS_EACH);
+  coll_status_t status = base_alloc((size_t)size, sizeof *names, "names of ranks", (void **)&names);
   if (status != COLL_OK) {
-    shm_mesh_close(mesh);
+    transport_listener_close(listener);
     return status;
   }
-  COLL_TRY(transport_shm_create(mesh, count_of_process(size, records, rank) == size, deadline_ns,
-                                &local));
+  for (int peer = 0; peer < size; peer++) names[peer] = records[peer].name;
+  const transport_group_t group = {.rank = rank,
+                                   .size = size,
+                                   .names = names,
+                                   .one_process = here == (size_t)size,
+                                   .session = session,
+                                   .deadline_ns = deadline_ns,
+                                   .watch = watch};
+  status = transport_connect(listener, &group, &local);
+  free(names);
+  if (status != COLL_OK) return status;
   COLL_TRY(assemble(local, cores_of(size, records), &records[0].costs, &made));
   note_peers(made, records);
   made->reproducible = records[rank].agreed.reproducible != 0;
@@ -255,17 +252,18 @@ static coll_status_t check_link(void *link) {
 }
 
 /* Connects, and waits until all other ranks have connected. */
-static coll_status_t connect_joined(rendezvous_link_t *link, shm_mesh_t *mesh, int rank, int size,
-                                    const comm_record_t records[], uint64_t session,
-                                    uint64_t timeout_ns, struct coll_comm **comm) {
+static coll_status_t connect_joined(rendezvous_link_t *link, transport_listener_t *listener,
+                                    int rank, int size, const comm_record_t records[],
+                                    uint64_t session, uint64_t timeout_ns,
+                                    struct coll_comm **comm) {
   uint64_t deadline_ns = base_clock_now_ns() + timeout_ns;
-  const shm_mesh_watch_t watch = {.fd = link->fd, .check = check_link, .context = link};
+  const transport_watch_t watch = {.fd = link->fd, .check = check_link, .context = link};
   struct coll_comm *made = NULL;
   coll_status_t own = check_agreed(rank, size, records);
   if (own == COLL_OK) {
-    own = comm_connect(mesh, rank, size, records, session, deadline_ns, &watch, &made);
+    own = comm_connect(listener, rank, size, records, session, deadline_ns, &watch, &made);
   } else {
-    shm_mesh_close(mesh);
+    transport_listener_close(listener);
   }
   int failed_rank;
   coll_status_t status = rendezvous_finish(link, own, deadline_ns, &failed_rank);
@@ -280,7 +278,7 @@ static coll_status_t connect_joined(rendezvous_link_t *link, shm_mesh_t *mesh, i
 }
 
 static coll_status_t join(const rendezvous_address_t *address, int rank, int size,
-                          uint64_t timeout_ns, shm_mesh_t *mesh, comm_record_t *own,
+                          uint64_t timeout_ns, transport_listener_t *listener, comm_record_t *own,
                           comm_record_t records[], struct coll_comm **comm) {
   uint64_t session;
   rendezvous_link_t link;
@@ -289,10 +287,10 @@ static coll_status_t join(const rendezvous_address_t *address, int rank, int siz
   coll_status_t status =
       rendezvous_join(address, &caller, (int)(timeout_ns / 1000000u), records, &session, &link);
   if (status != COLL_OK) {
-    shm_mesh_close(mesh);
+    transport_listener_close(listener);
     return status;
   }
-  return connect_joined(&link, mesh, rank, size, records, session, timeout_ns, comm);
+  return connect_joined(&link, listener, rank, size, records, session, timeout_ns, comm);
 }
 
 coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size,
@@ -300,12 +298,12 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
                           struct coll_comm **comm) {
   comm_record_t own, *records = NULL;
   topo_layout_t *layout;
-  shm_mesh_t mesh;
+  transport_listener_t listener;
   COLL_TRY(comm_quiesce(rank, settings->timeout_ns));
   COLL_TRY(comm_placement_read(settings->topo_file, settings->topo_map, size, &layout));
   coll_status_t status =
       base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records);
-  if (status == COLL_OK) status = comm_listen(&mesh, &own);
+  if (status == COLL_OK) status = comm_listen(&listener, &own);
   if (status != COLL_OK) goto free_records;
   own.agreed = settings->agreed;
   own.agreed.layout = comm_placement_digest(layout, settings->topo_paced);
@@ -313,13 +311,13 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
   own.home = comm_placement_home(settings->topo_file);
   if (address == NULL) {
     records[0] = own;
-    status = comm_connect(&mesh, rank, size, records, 0, UINT64_MAX, NULL, comm);
+    status = comm_connect(&listener, rank, size, records, 0, UINT64_MAX, NULL, comm);
   } else {
-    status = join(address, rank, size, settings->timeout_ns, &mesh, &own, records, comm);
+    status = join(address, rank, size, settings->timeout_ns, &listener, &own, records, comm);
   }
   if (status == COLL_OK) {
     (*comm)->limits = settings->limits;
-    status = comm_placement_bound(size, records, &layout);
+    status = comm_placement_of_records(size, records, &layout);
     if (status == COLL_OK) status = comm_placement_set(*comm, layout, settings->topo_paced);
     layout = NULL;
     if (status != COLL_OK) comm_destroy(*comm);
@@ -372,7 +370,7 @@ coll_status_t comm_create_local(int size, int cores, const comm_settings_t *sett
   struct coll_comm **made = NULL;
   COLL_TRY(base_alloc(count, sizeof *made, "communicators", (void **)&made));
   coll_status_t status = base_alloc(count, sizeof *ends, "transports", (void **)&ends);
-  if (status == COLL_OK) status = transport_shm_create_local(size, ends);
+  if (status == COLL_OK) status = transport_connect_local(size, ends);
   if (status == COLL_OK) status = assemble_all(ends, size, cores, costs, made);
   if (status == COLL_OK) status = place_all(size, settings, made);
   for (int rank = 0; rank < size && status == COLL_OK; rank++) {

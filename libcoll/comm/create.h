@@ -9,16 +9,15 @@
 #include "comm/settings.h"
 #include "topo/cpus.h"
 #include "topo/home.h"
-#include "transport/shm/mesh.h"
+#include "transport/connect.h"
 
 /* The information about itself that a rank sends to all others before they share memory. */
 typedef struct comm_record {
-  char host[128]; /* ranks with equal text can share memory */
   int32_t pid;
   topo_home_t home;   /* package and NUMA node of the cpus below (placement.h) */
   uint64_t process;   /* random; ranks with equal pid and process are threads of one process */
   uint64_t pid_space; /* pid namespace of the pid; 0: unknown */
-  shm_mesh_name_t name;
+  transport_name_t name;
   topo_cpus_t cpus; /* cpus that the rank may run on */
   comm_agreed_t agreed;
   tune_machine_t costs; /* all ranks use those of rank 0 */
@@ -33,18 +32,18 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
                           const comm_settings_t *settings, const tune_machine_t *costs,
                           struct coll_comm **comm);
 
-/* Opens this rank's listening socket and fills in its record. The caller owns *mesh and frees it by
- * shm_mesh_close. */
-coll_status_t comm_listen(shm_mesh_t *mesh, comm_record_t *record);
+/* Opens this rank's listening sockets and fills in its record. The caller owns *listener and closes
+ * it by transport_listener_close. */
+coll_status_t comm_listen(transport_listener_t *listener, comm_record_t *record);
 
 /* Connects to the peers and makes the communicator, once the records of all ranks are known.
  * session: a number that is the same on these ranks and differs from that of every other
- * communicator. watch: reports failures of other ranks. Takes over *mesh, also on failure.
+ * communicator. watch: reports failures of other ranks. Takes over *listener, also on failure.
  * COLL_ERROR_RANK_LOST that does not come from the watch means only that a peer has disconnected,
  * possibly because a third rank failed. */
-coll_status_t comm_connect(shm_mesh_t *mesh, int rank, int size, const comm_record_t records[],
-                           uint64_t session, uint64_t deadline_ns, const shm_mesh_watch_t *watch,
-                           struct coll_comm **comm);
+coll_status_t comm_connect(transport_listener_t *listener, int rank, int size,
+                           const comm_record_t records[], uint64_t session, uint64_t deadline_ns,
+                           const transport_watch_t *watch, struct coll_comm **comm);
 
 /* Makes the communicators of `size` ranks that are threads of this process on `cores` cores. */
 coll_status_t comm_create_local(int size, int cores, const comm_settings_t *settings,

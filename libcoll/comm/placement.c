@@ -43,9 +43,32 @@ topo_home_t comm_placement_home(const char *file_name) {
   return topo_home_of(TOPO_SYSFS, &cpus);
 }
 
-coll_status_t comm_placement_bound(int size, const comm_record_t *records, topo_layout_t **layout) {
+/* host_of: the lowest rank of a rank's host. Returns the number of hosts. */
+static int32_t find_hosts(int size, const comm_record_t *records, int32_t host_of[]) {
+  int32_t hosts = 0;
+  for (int32_t rank = 0; rank < size; rank++) {
+    int32_t first = 0;
+    while (!transport_same_host(&records[first].name, &records[rank].name)) first++;
+    host_of[rank] = first;
+    hosts += first == rank;
+  }
+  return hosts;
+}
+
+static coll_status_t set_hosts(int size, const int32_t host_of[], topo_layout_t **layout) {
+  topo_layout_t *made;
+  COLL_TRY(topo_layout_create(size, &made));
+  coll_status_t status = topo_layout_add_level(made, TOPO_HOST, host_of);
+  if (status == COLL_OK) status = topo_layout_set_domains(made, host_of);
+  if (status == COLL_OK)
+    *layout = made;
+  else
+    topo_layout_free(made);
+  return status;
+}
+
+static coll_status_t set_homes(int size, const comm_record_t *records, topo_layout_t **layout) {
   topo_home_t *homes;
-  if (*layout != NULL || size == 1) return COLL_OK;
   COLL_TRY(base_alloc((size_t)size, sizeof *homes, "homes of ranks", (void **)&homes));
   for (int rank = 0; rank < size; rank++) homes[rank] = records[rank].home;
   coll_status_t status = topo_home_layout(homes, size, layout);
@@ -53,9 +76,22 @@ coll_status_t comm_placement_bound(int size, const comm_record_t *records, topo_
   return status;
 }
 
+coll_status_t comm_placement_of_records(int size, const comm_record_t *records,
+                                        topo_layout_t **layout) {
+  int32_t *host_of;
+  if (*layout != NULL || size == 1) return COLL_OK;
+  COLL_TRY(base_alloc((size_t)size, sizeof *host_of, "hosts of ranks", (void **)&host_of));
+  bool is_one_host = find_hosts(size, records, host_of) == 1;
+  coll_status_t status =
+      is_one_host ? set_homes(size, records, layout) : set_hosts(size, host_of, layout);
+  free(host_of);
+  return status;
+}
+
 /* Groups of the layout's levels, such as "2 packages, 4 numas". */
 static void describe(const topo_layout_t *layout, char *text, size_t bytes) {
-  size_t length = (size_t)snprintf(text, bytes, "%s", layout == NULL ? "one group" : "");
+  size_t length =
+      (size_t)snprintf(text, bytes, "%s", layout == NULL || layout->levels == 0 ? "one group" : "");
   for (int32_t i = 0; layout != NULL && i < layout->levels && length < bytes; i++) {
     length += (size_t)snprintf(text + length, bytes - length, "%s%d of %s", i > 0 ? ", " : "",
                                layout->level[i].groups, topo_kind_name(layout->level[i].kind));
@@ -98,8 +134,22 @@ static coll_status_t pace(struct coll_comm *comm) {
   return COLL_OK;
 }
 
+/* Each rank is a mapping domain of its own. */
+static coll_status_t set_unmapped(int size, topo_layout_t **layout) {
+  int32_t *domain_of;
+  if (*layout == NULL) COLL_TRY(topo_layout_create(size, layout));
+  COLL_TRY(base_alloc((size_t)size, sizeof *domain_of, "mapping domains", (void **)&domain_of));
+  for (int32_t rank = 0; rank < size; rank++) domain_of[rank] = rank;
+  coll_status_t status = topo_layout_set_domains(*layout, domain_of);
+  free(domain_of);
+  return status;
+}
+
 coll_status_t comm_placement_set(struct coll_comm *comm, topo_layout_t *layout, bool paced) {
+  coll_status_t status = COLL_OK;
+  if (!comm->local->maps && comm->size > 1) status = set_unmapped(comm->size, &layout);
   comm->layout = layout;
+  if (status != COLL_OK) return status;
   comm->world.layout = layout;
   if (!topo_layout_is_mapped(layout)) comm->world.room.mcast_bytes = 0; /* is in shared memory */
   return paced && comm->size > 1 ? pace(comm) : COLL_OK;

@@ -1,6 +1,7 @@
 /*
  * Where the ranks of a communicator are: from the file that COLL_TOPO_FILE names (colltopo makes
- * such files), from the parent of a split, or else as the ranks are bound on this host. Each rank
+ * such files), from the parent of a split, or else from the hosts of the ranks, or as they are
+ * bound on the only host. Each rank
  * puts the package and NUMA node that its cpus are in into its record, and all derive the same
  * layout from the records of all. The graph of the machine itself is not sent: of one host, plans
  * need groups of ranks only, as the costs of its memory are measured (comm/calibration/costs.h),
@@ -25,16 +26,17 @@ coll_status_t comm_placement_read(const char *file_name, topo_map_t map, int siz
 /* The home of this rank, for its record; none if the layout comes from a file. */
 topo_home_t comm_placement_home(const char *file_name);
 
-/* Replaces *layout by the layout of the records' homes, if it is NULL and they give one. Owned by
- * the caller. COLL_ERROR_MEMORY. */
-coll_status_t comm_placement_bound(int size, const struct comm_record *records,
-                                   topo_layout_t **layout);
+/* Replaces *layout, if it is NULL, by the layout of the records' hosts, or on one host by that of
+ * their homes if there is one. Owned by the caller. COLL_ERROR_MEMORY. */
+coll_status_t comm_placement_of_records(int size, const struct comm_record *records,
+                                        topo_layout_t **layout);
 
 /* Reports on standard error what this machine is and how the ranks are grouped, if the communicator
  * reports such things (COLL_DEBUG) and this is rank 0. */
 void comm_placement_report(const struct coll_comm *comm);
 
-/* Gives the communicator the layout and takes it over. Before its first call. paced: its messages
+/* Gives the communicator the layout and takes it over, less what its transport cannot map. Before
+ * its first call. paced: its messages
  * take as long as the links of the layout's fabric do. On failure the communicator can only be
  * destroyed. COLL_ERROR_INVALID: the layout has no links to pace. */
 coll_status_t comm_placement_set(struct coll_comm *comm, topo_layout_t *layout, bool paced);

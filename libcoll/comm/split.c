@@ -58,12 +58,12 @@ static coll_status_t check_all_can(const struct coll_comm *parent, const request
 }
 
 /* Fills in this rank's request. A rank that fails here must still take part in the allgather. */
-static coll_status_t make_request(const struct coll_comm *parent, shm_mesh_t *mesh,
+static coll_status_t make_request(const struct coll_comm *parent, transport_listener_t *listener,
                                   request_t *own) {
   if (getrandom(&own->session, sizeof own->session, 0) != (ssize_t)sizeof own->session) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a communicator");
   }
-  COLL_TRY(comm_listen(mesh, &own->record));
+  COLL_TRY(comm_listen(listener, &own->record));
   own->record.costs = parent->costs;
   own->record.agreed.reproducible = parent->reproducible;
   own->record.agreed.layout = comm_placement_digest(parent->layout, parent->paced);
@@ -92,7 +92,7 @@ static coll_status_t fail_finished(struct coll_comm *parent, health_t *health) {
   return comm_failure(parent);
 }
 
-/* The check of shm_mesh_watch_t. A failing rank ends the parent before it exits. So if the parent
+/* The check of transport_watch_t. A failing rank ends the parent before it exits. So if the parent
  * has ended, the rank named in its reason is the cause, not a rank that has exited since. */
 static coll_status_t check_parent(void *context) {
   health_t *health = context;
@@ -137,9 +137,9 @@ static coll_status_t layout_of(const struct coll_comm *parent, const request_t m
   return status;
 }
 
-static coll_status_t connect_members(shm_mesh_t *mesh, const request_t members[], int count,
-                                     health_t *health, struct coll_comm **child) {
-  const shm_mesh_watch_t watch = {.fd = -1, .check = check_parent, .context = health};
+static coll_status_t connect_members(transport_listener_t *listener, const request_t members[],
+                                     int count, health_t *health, struct coll_comm **child) {
+  const transport_watch_t watch = {.fd = -1, .check = check_parent, .context = health};
   comm_record_t *records = NULL;
   comm_settings_t settings;
   topo_layout_t *layout = NULL;
@@ -151,7 +151,7 @@ static coll_status_t connect_members(shm_mesh_t *mesh, const request_t members[]
   }
   if (status != COLL_OK) {
     topo_layout_free(layout);
-    shm_mesh_close(mesh);
+    transport_listener_close(listener);
     return status;
   }
   for (int i = 0; i < count; i++) {
@@ -159,7 +159,8 @@ static coll_status_t connect_members(shm_mesh_t *mesh, const request_t members[]
     if (members[i].rank == health->parent->rank) rank = i;
   }
   uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
-  status = comm_connect(mesh, rank, count, records, members[0].session, deadline_ns, &watch, child);
+  status =
+      comm_connect(listener, rank, count, records, members[0].session, deadline_ns, &watch, child);
   if (status == COLL_OK) {
     (*child)->limits = health->parent->limits;
     status = comm_placement_set(*child, layout, health->parent->paced);
@@ -174,16 +175,16 @@ static coll_status_t connect_members(shm_mesh_t *mesh, const request_t members[]
 
 /* Connects the ranks of this rank's color, if it has one, and waits until all ranks of the parent
  * have connected. If one of them fails, all fail. */
-static coll_status_t make_child(struct coll_comm *parent, shm_mesh_t *mesh, request_t requests[],
-                                int color, struct coll_comm **child) {
+static coll_status_t make_child(struct coll_comm *parent, transport_listener_t *listener,
+                                request_t requests[], int color, struct coll_comm **child) {
   health_t health = {.parent = parent, .failed_rank = parent->rank};
   struct coll_comm *made = NULL;
   coll_status_t status = COLL_OK;
   if (color < 0) {
-    shm_mesh_close(mesh);
+    transport_listener_close(listener);
   } else {
     int count = select_color(requests, parent->size, color);
-    status = connect_members(mesh, requests, count, &health, &made);
+    status = connect_members(listener, requests, count, &health, &made);
   }
   if (status != COLL_OK) {
     finish_parent(parent, status, health.failed_rank);
@@ -202,7 +203,7 @@ static coll_status_t make_child(struct coll_comm *parent, shm_mesh_t *mesh, requ
 }
 
 coll_status_t comm_split(struct coll_comm *parent, int color, int key, struct coll_comm **child) {
-  shm_mesh_t mesh = {.listener = -1};
+  transport_listener_t listener = transport_listener_none();
   request_t *requests = NULL, own = {.color = color, .key = key, .rank = parent->rank};
   coll_status_t status =
       base_alloc((size_t)parent->size, sizeof *requests, "split requests", (void **)&requests);
@@ -210,15 +211,15 @@ coll_status_t comm_split(struct coll_comm *parent, int color, int key, struct co
     finish_parent(parent, status, parent->rank);
     return status;
   }
-  coll_status_t own_status = make_request(parent, &mesh, &own);
+  coll_status_t own_status = make_request(parent, &listener, &own);
   own.failed = own_status != COLL_OK;
   status = comm_allgather(parent, FLIGHT_SPLIT, &own, sizeof own, requests);
   if (status == COLL_OK) status = own_status;
   if (status == COLL_OK) status = check_all_can(parent, requests);
   if (status == COLL_OK) {
-    status = make_child(parent, &mesh, requests, color, child);
+    status = make_child(parent, &listener, requests, color, child);
   } else {
-    shm_mesh_close(&mesh);
+    transport_listener_close(&listener);
   }
   free(requests);
   return status;

@@ -151,7 +151,7 @@ static void fail_on_another_rank(int waiting) {
   for (int rank = 0; rank < 2; rank++) {
     cr_assert_eq(shm_mesh_listen(&meshes[rank], &names[rank]), COLL_OK);
   }
-  const shm_mesh_watch_t watch = {.fd = -1, .check = fail_at_third_check, .context = &failure};
+  const transport_watch_t watch = {.fd = -1, .check = fail_at_third_check, .context = &failure};
   meshes[waiting].watch = &watch;
   fill_queue(&names[1 - waiting]);
   uint64_t began_ns = base_clock_now_ns();

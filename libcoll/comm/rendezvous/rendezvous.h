@@ -12,7 +12,7 @@
 #include "comm/rendezvous/wire.h"
 
 #define RENDEZVOUS_HOST_BYTES 64
-#define RENDEZVOUS_RECORD_MAX 512
+#define RENDEZVOUS_RECORD_MAX 768
 
 typedef struct rendezvous_address {
   char host[RENDEZVOUS_HOST_BYTES]; /* a numeric address or a host name */

@@ -59,7 +59,7 @@ coll_status_t shm_mesh_listen(shm_mesh_t *mesh, shm_mesh_name_t *name) {
  * polls[0] is reserved for the watch. *found: descriptors beside it that are ready. */
 static coll_status_t poll_watched(const shm_mesh_t *mesh, struct pollfd polls[], size_t count,
                                   uint64_t deadline_ns, int *found) {
-  const shm_mesh_watch_t *watch = mesh->watch;
+  const transport_watch_t *watch = mesh->watch;
   polls[0] = (struct pollfd){.fd = watch != NULL ? watch->fd : -1, .events = POLLIN};
   for (;;) {
     uint64_t now_ns = base_clock_now_ns(), until_ns = deadline_ns;

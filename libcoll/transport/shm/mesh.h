@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "transport/watch.h"
 
 #define SHM_MESH_NAME_BYTES 16
 
@@ -32,21 +33,12 @@ typedef struct shm_note {
   uint64_t bytes;
 } shm_note_t;
 
-/* Lets a rank that waits for its peers detect that creation has failed on another rank. */
-typedef struct shm_mesh_watch {
-  int fd; /* readable when check may report a failure; -1: none */
-  /* COLL_OK, or the failure with which creation ends. Called when fd is readable, and every 20 ms.
-   * */
-  coll_status_t (*check)(void *context);
-  void *context;
-} shm_mesh_watch_t;
-
 typedef struct shm_mesh {
   int rank, size;
-  int listener;                  /* -1 once connected */
-  int *sockets;                  /* [size]; -1 for this rank */
-  int *processes;                /* [size]: pidfds; -1 for this rank, and if the kernel has none */
-  const shm_mesh_watch_t *watch; /* during creation; NULL: none */
+  int listener;                   /* -1 once connected */
+  int *sockets;                   /* [size]; -1 for this rank */
+  int *processes;                 /* [size]: pidfds; -1 for this rank, and if the kernel has none */
+  const transport_watch_t *watch; /* during creation; NULL: none */
 } shm_mesh_t;
 
 /* Opens the listening socket. Owned by the caller: shm_mesh_close. */

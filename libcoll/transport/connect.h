@@ -1,0 +1,64 @@
+/*
+ * Connects the ranks of a new communicator: by shared memory if they are on one host, else by TCP.
+ * COLL_TRANSPORTS limits the choice. Two ranks are on one host if their host identities are equal
+ * (topo/host.h, or COLL_HOST_ID).
+ */
+#ifndef TRANSPORT_CONNECT_H
+#define TRANSPORT_CONNECT_H
+
+#include "base/knob.h"
+#include "topo/host.h"
+#include "transport/ops.h"
+#include "transport/shm/mesh.h"
+#include "transport/tcp/connect.h"
+#include "transport/watch.h"
+
+/* The room's knobs; NULL past the last. */
+const base_knob_t *transport_knob(int index);
+
+/* How a rank can be reached; exchanged by the communicator's bootstrap. */
+typedef struct transport_name {
+  char host[TOPO_HOST_BYTES];
+  shm_mesh_name_t shm; /* length 0: not by shared memory */
+  tcp_name_t tcp;      /* count 0: not by TCP */
+} transport_name_t;
+
+/* What a rank listens on. Closed by transport_listener_close, or taken over by transport_connect.
+ */
+typedef struct transport_listener {
+  shm_mesh_t mesh;
+  tcp_listener_t tcp;
+} transport_listener_t;
+
+/* A listener that listens on nothing. */
+transport_listener_t transport_listener_none(void);
+
+/* COLL_ERROR_INVALID: COLL_TRANSPORTS or COLL_HOST_ID is wrong. COLL_ERROR_SYSTEM. */
+coll_status_t transport_listen(transport_listener_t *listener, transport_name_t *name);
+void transport_listener_close(transport_listener_t *listener);
+
+/* Whether the two ranks are on one host. */
+bool transport_same_host(const transport_name_t *a, const transport_name_t *b);
+
+typedef struct transport_group {
+  int rank, size;
+  const transport_name_t *names; /* [size] */
+  bool one_process;              /* the ranks are threads of one process */
+  uint64_t session;              /* the same on all ranks, and different for every communicator */
+  uint64_t deadline_ns;
+  const transport_watch_t *watch; /* NULL: none */
+} transport_group_t;
+
+/* Creates this rank's end of a transport to all others. Takes over the listener, also on failure.
+ * COLL_ERROR_UNSUPPORTED: the ranks have no transport in common. COLL_ERROR_RANK_LOST: a peer has
+ * disconnected. COLL_ERROR_TIMEOUT: names a rank that did not connect. Otherwise a failure of the
+ * watch. */
+coll_status_t transport_connect(transport_listener_t *listener, const transport_group_t *group,
+                                transport_t **t);
+
+/* Creates all ends at once, for ranks that are threads of this process: ends[i] is rank i's, owned
+ * by the caller. COLL_ERROR_INVALID: COLL_TRANSPORTS is wrong. COLL_ERROR_SYSTEM,
+ * COLL_ERROR_MEMORY. */
+coll_status_t transport_connect_local(int size, transport_t *ends[]);
+
+#endif

@@ -1,0 +1,364 @@
+/*
+ * One loop serves all connections that are being made. The connecting rank sends a hello, the other
+ * replies, and the first confirms: so both know that the other has the same connection, although an
+ * attempt may be given up and made again at another address, or reach a host that is no rank's.
+ */
+#include "transport/tcp/connect.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+#define MAGIC \
+  UINT64_C(0x31706374636c6c31) /* changes with frames; differs in the other byte order */
+#define CONNECT_NS 1000000000u /* for a host to accept a connection */
+#define REPLY_NS 3000000000u   /* for a rank to answer */
+#define RETRY_NS 20000000u
+#define CALLERS_MAX 64 /* incoming connections that have not said who they are */
+#define POLL_MS 10
+
+typedef enum note_kind { NOTE_HELLO = 1, NOTE_REPLY, NOTE_CONFIRM } note_kind_t;
+
+typedef struct note {
+  uint64_t magic, session;
+  int32_t rank, kind;
+} note_t;
+
+typedef struct attempt {
+  int fd;              /* -1: none */
+  int peer;            /* -1: not known yet */
+  bool is_connecting;  /* it is not connected yet */
+  note_kind_t expects; /* the next note from the peer */
+  size_t received;     /* bytes of `note` */
+  note_t note;
+  uint64_t until_ns; /* when it is given up; without fd, when the next one is made */
+  int address;       /* of the peer's */
+} attempt_t;
+
+typedef struct connector {
+  const tcp_group_t *group;
+  int listener, open;
+  attempt_t *attempts;   /* [rank] to ranks below this one, then [CALLERS_MAX] from others */
+  struct pollfd *polled; /* of each attempt, then the listener, then the watch */
+  int *sockets;
+} connector_t;
+
+/* ---- addresses ------------------------------------------------------------------------------*/
+
+static bool address_of(const struct sockaddr *from, tcp_address_t *to) {
+  *to = (tcp_address_t){0};
+  if (from == NULL) return false;
+  if (from->sa_family == AF_INET) {
+    memcpy(to->bytes, &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
+    return true;
+  }
+  const struct sockaddr_in6 *wide = (const struct sockaddr_in6 *)(const void *)from;
+  to->is_ipv6 = from->sa_family == AF_INET6;
+  if (!to->is_ipv6 || IN6_IS_ADDR_LINKLOCAL(&wide->sin6_addr)) return false;
+  memcpy(to->bytes, &wide->sin6_addr, 16);
+  return true;
+}
+
+/* Those of interfaces that other hosts reach; if there are none, that of the loopback interface. */
+static coll_status_t find_addresses(tcp_name_t *name) {
+  struct ifaddrs *all;
+  if (getifaddrs(&all) != 0) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "the addresses of this host cannot be listed");
+  }
+  for (struct ifaddrs *each = all; each != NULL && name->count < TCP_ADDRESSES;
+       each = each->ifa_next) {
+    bool is_outer = (each->ifa_flags & IFF_UP) != 0 && (each->ifa_flags & IFF_LOOPBACK) == 0;
+    if (is_outer && address_of(each->ifa_addr, &name->addresses[name->count])) name->count++;
+  }
+  freeifaddrs(all);
+  if (name->count == 0) name->addresses[name->count++] = (tcp_address_t){.bytes = {127, 0, 0, 1}};
+  return COLL_OK;
+}
+
+static socklen_t sockaddr_of(const tcp_name_t *name, int index, struct sockaddr_storage *to) {
+  const tcp_address_t *from = &name->addresses[index];
+  memset(to, 0, sizeof *to);
+  if (from->is_ipv6) {
+    struct sockaddr_in6 *wide = (struct sockaddr_in6 *)(void *)to;
+    wide->sin6_family = AF_INET6;
+    wide->sin6_port = htons(name->port);
+    memcpy(&wide->sin6_addr, from->bytes, 16);
+    return sizeof *wide;
+  }
+  struct sockaddr_in *narrow = (struct sockaddr_in *)(void *)to;
+  narrow->sin_family = AF_INET;
+  narrow->sin_port = htons(name->port);
+  memcpy(&narrow->sin_addr, from->bytes, 4);
+  return sizeof *narrow;
+}
+
+/* ---- listening ------------------------------------------------------------------------------*/
+
+/* IPv6 with IPv4 in it, or where there is no IPv6, IPv4. */
+static int open_listener(uint16_t *port) {
+  struct sockaddr_in6 wide = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
+  struct sockaddr_in narrow = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+  socklen_t length = sizeof wide;
+  int zero = 0, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  bool is_bound = fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero) == 0 &&
+                  bind(fd, (struct sockaddr *)&wide, sizeof wide) == 0;
+  if (!is_bound) {
+    if (fd >= 0) close(fd);
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    is_bound = fd >= 0 && bind(fd, (struct sockaddr *)&narrow, sizeof narrow) == 0;
+  }
+  if (is_bound && listen(fd, SOMAXCONN) == 0 &&
+      getsockname(fd, (struct sockaddr *)&wide, &length) == 0) {
+    *port = ntohs(wide.sin6_port); /* at the same place in both */
+    return fd;
+  }
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+coll_status_t tcp_listen(tcp_listener_t *listener, tcp_name_t *name) {
+  memset(name, 0, sizeof *name);
+  listener->fd = open_listener(&name->port);
+  if (listener->fd < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot listen for other hosts");
+  coll_status_t status = find_addresses(name);
+  if (status != COLL_OK) tcp_listener_close(listener);
+  return status;
+}
+
+void tcp_listener_close(tcp_listener_t *listener) {
+  if (listener->fd >= 0) close(listener->fd);
+  listener->fd = -1;
+}
+
+/* ---- attempts -------------------------------------------------------------------------------*/
+
+/* The next attempt is made at the peer's next address. */
+static void give_up(const connector_t *c, attempt_t *attempt) {
+  if (attempt->fd >= 0) close(attempt->fd);
+  int peer = attempt - c->attempts < c->group->rank ? attempt->peer : -1;
+  int next = peer >= 0 ? (attempt->address + 1) % c->group->names[peer].count : 0;
+  *attempt = (attempt_t){
+      .fd = -1, .peer = peer, .address = next, .until_ns = base_clock_now_ns() + RETRY_NS};
+}
+
+/* The buffer of a socket without anything in it has room for a note. */
+static bool send_note(const connector_t *c, attempt_t *attempt, note_kind_t kind) {
+  const note_t note = {
+      .magic = MAGIC, .session = c->group->session, .rank = c->group->rank, .kind = kind};
+  return send(attempt->fd, &note, sizeof note, MSG_NOSIGNAL) == (ssize_t)sizeof note;
+}
+
+static void expect(attempt_t *attempt, note_kind_t kind) {
+  attempt->expects = kind;
+  attempt->received = 0;
+  attempt->until_ns = base_clock_now_ns() + REPLY_NS;
+}
+
+static void begin(const connector_t *c, attempt_t *attempt) {
+  struct sockaddr_storage to;
+  socklen_t length = sockaddr_of(&c->group->names[attempt->peer], attempt->address, &to);
+  attempt->fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  attempt->is_connecting = true;
+  attempt->until_ns = base_clock_now_ns() + CONNECT_NS;
+  if (attempt->fd < 0 ||
+      (connect(attempt->fd, (struct sockaddr *)&to, length) != 0 && errno != EINPROGRESS)) {
+    give_up(c, attempt);
+  }
+}
+
+static void finish_connecting(const connector_t *c, attempt_t *attempt) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  attempt->is_connecting = false;
+  expect(attempt, NOTE_REPLY);
+  if (getsockopt(attempt->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0 ||
+      !send_note(c, attempt, NOTE_HELLO)) {
+    give_up(c, attempt);
+  }
+}
+
+/* Whether the note is of a rank of this session with which this rank is not yet connected. */
+static bool is_valid(const connector_t *c, const attempt_t *attempt) {
+  const note_t *note = &attempt->note;
+  if (note->magic != MAGIC || note->session != c->group->session) return false;
+  if (note->kind != (int32_t)attempt->expects || note->rank < 0 || note->rank >= c->group->size) {
+    return false;
+  }
+  if (attempt->peer >= 0) return note->rank == attempt->peer;
+  return note->rank > c->group->rank && c->sockets[note->rank] < 0;
+}
+
+static void complete(connector_t *c, attempt_t *attempt) {
+  int peer = attempt->peer;
+  if (c->sockets[peer] >= 0) { /* by another attempt of the same peer */
+    give_up(c, attempt);
+    return;
+  }
+  c->sockets[peer] = attempt->fd;
+  c->open--;
+  *attempt = (attempt_t){.fd = -1, .peer = attempt - c->attempts < c->group->rank ? peer : -1};
+}
+
+static void handle_note(connector_t *c, attempt_t *attempt) {
+  bool good = is_valid(c, attempt);
+  attempt->peer = good ? attempt->note.rank : attempt->peer;
+  if (!good) {
+    give_up(c, attempt);
+  } else if (attempt->expects == NOTE_CONFIRM) {
+    complete(c, attempt);
+  } else if (attempt->expects == NOTE_REPLY) {
+    if (send_note(c, attempt, NOTE_CONFIRM))
+      complete(c, attempt);
+    else
+      give_up(c, attempt);
+  } else {
+    expect(attempt, NOTE_CONFIRM);
+    if (!send_note(c, attempt, NOTE_REPLY)) give_up(c, attempt);
+  }
+}
+
+/* No more than the note is read: what follows is the transport's. */
+static void receive_note(connector_t *c, attempt_t *attempt) {
+  ssize_t got = recv(attempt->fd, (char *)&attempt->note + attempt->received,
+                     sizeof attempt->note - attempt->received, 0);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
+  if (got <= 0) {
+    give_up(c, attempt);
+    return;
+  }
+  attempt->received += (size_t)got;
+  if (attempt->received == sizeof attempt->note) handle_note(c, attempt);
+}
+
+static void accept_callers(connector_t *c) {
+  attempt_t *oldest, *callers = c->attempts + c->group->rank;
+  for (int fd; (fd = accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) {
+    oldest = &callers[0];
+    for (int i = 0; i < CALLERS_MAX && oldest->fd >= 0; i++) {
+      if (callers[i].fd < 0 || callers[i].until_ns < oldest->until_ns) oldest = &callers[i];
+    }
+    if (oldest->fd >= 0) close(oldest->fd);
+    *oldest = (attempt_t){.fd = fd, .peer = -1};
+    expect(oldest, NOTE_HELLO);
+  }
+}
+
+/* ---- the loop -------------------------------------------------------------------------------*/
+
+static bool is_wanted(const connector_t *c, int index) {
+  return index < c->group->rank && c->sockets[c->attempts[index].peer] < 0;
+}
+
+static void serve(connector_t *c, int index, short events) {
+  attempt_t *attempt = &c->attempts[index];
+  if (attempt->fd < 0) {
+    if (is_wanted(c, index) && base_clock_now_ns() >= attempt->until_ns) begin(c, attempt);
+  } else if (events != 0) {
+    if (attempt->is_connecting)
+      finish_connecting(c, attempt);
+    else
+      receive_note(c, attempt);
+  } else if (base_clock_now_ns() > attempt->until_ns) {
+    give_up(c, attempt);
+  }
+}
+
+static void turn(connector_t *c) {
+  int count = c->group->rank + CALLERS_MAX;
+  const transport_watch_t *watch = c->group->watch;
+  for (int i = 0; i < count; i++) {
+    const attempt_t *attempt = &c->attempts[i];
+    c->polled[i] =
+        (struct pollfd){.fd = attempt->fd, .events = attempt->is_connecting ? POLLOUT : POLLIN};
+  }
+  c->polled[count] = (struct pollfd){.fd = c->listener, .events = POLLIN};
+  c->polled[count + 1] = (struct pollfd){.fd = watch != NULL ? watch->fd : -1, .events = POLLIN};
+  if (poll(c->polled, (nfds_t)count + 2, POLL_MS) < 0) return;
+  for (int i = 0; i < count; i++) serve(c, i, c->polled[i].revents);
+  if (c->polled[count].revents != 0) accept_callers(c);
+}
+
+static coll_status_t fail_late(const connector_t *c) {
+  int peer = 0;
+  while (peer == c->group->rank || c->sockets[peer] >= 0) peer++;
+  return base_fail(COLL_ERROR_TIMEOUT,
+                   "rank %d: no connection to rank %d: is a firewall between their hosts?",
+                   c->group->rank, peer);
+}
+
+static coll_status_t connect_until(connector_t *c, uint64_t deadline_ns) {
+  const transport_watch_t *watch = c->group->watch;
+  while (c->open > 0) {
+    turn(c);
+    if (c->open == 0) break;
+    if (watch != NULL) COLL_TRY(watch->check(watch->context));
+    if (base_clock_now_ns() >= deadline_ns) return fail_late(c);
+  }
+  return COLL_OK;
+}
+
+static void begin_all(connector_t *c) {
+  for (int i = 0; i < c->group->rank + CALLERS_MAX; i++) {
+    c->attempts[i] = (attempt_t){.fd = -1, .peer = i < c->group->rank ? i : -1};
+  }
+  for (int peer = 0; peer < c->group->size; peer++) c->sockets[peer] = -1;
+}
+
+static void close_all(connector_t *c, bool failed) {
+  for (int i = 0; i < c->group->rank + CALLERS_MAX; i++) {
+    if (c->attempts[i].fd >= 0) close(c->attempts[i].fd);
+  }
+  for (int peer = 0; failed && peer < c->group->size; peer++) {
+    if (c->sockets[peer] >= 0) close(c->sockets[peer]);
+    c->sockets[peer] = -1;
+  }
+}
+
+coll_status_t tcp_connect_all(tcp_listener_t *listener, const tcp_group_t *group, int sockets[]) {
+  size_t count = (size_t)group->rank + CALLERS_MAX;
+  connector_t c = {
+      .group = group, .listener = listener->fd, .open = group->size - 1, .sockets = sockets};
+  coll_status_t status = base_alloc(count, sizeof *c.attempts, "connections", (void **)&c.attempts);
+  if (status == COLL_OK) {
+    status = base_alloc(count + 2, sizeof *c.polled, "connections", (void **)&c.polled);
+  }
+  if (status == COLL_OK) {
+    begin_all(&c);
+    status = connect_until(&c, group->deadline_ns);
+    close_all(&c, status != COLL_OK);
+  }
+  free(c.polled);
+  free(c.attempts);
+  tcp_listener_close(listener);
+  return status;
+}
+
+coll_status_t tcp_connect_pair(int sockets[2]) {
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t length = sizeof at;
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockets[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockets[1] = -1;
+  if (listener >= 0 && bind(listener, (struct sockaddr *)&at, sizeof at) == 0 &&
+      listen(listener, 1) == 0 && getsockname(listener, (struct sockaddr *)&at, &length) == 0 &&
+      connect(sockets[0], (struct sockaddr *)&at, sizeof at) == 0) {
+    sockets[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+  }
+  coll_status_t status = COLL_OK;
+  if (sockets[1] < 0) {
+    status = base_fail_errno(COLL_ERROR_SYSTEM, "no connection over the loopback interface");
+    if (sockets[0] >= 0) close(sockets[0]);
+  }
+  if (listener >= 0) close(listener);
+  return status;
+}

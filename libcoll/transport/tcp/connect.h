@@ -1,0 +1,54 @@
+/*
+ * Connections between all pairs of ranks. Every rank listens on one port; the names of all ranks
+ * are exchanged by the bootstrap. A rank connects to those below it, and says who it is and what
+ * session it belongs to. A connection that does not is closed, and never waited for.
+ */
+#ifndef TRANSPORT_TCP_CONNECT_H
+#define TRANSPORT_TCP_CONNECT_H
+
+#include <stdint.h>
+
+#include "base/status.h"
+#include "transport/watch.h"
+
+#define TCP_ADDRESSES 4
+
+/* An address of a rank's host: IPv4 in the first four bytes, or IPv6. */
+typedef struct tcp_address {
+  uint8_t is_ipv6;
+  uint8_t bytes[16];
+} tcp_address_t;
+
+/* How a rank can be reached. */
+typedef struct tcp_name {
+  uint16_t port;
+  uint8_t count;
+  tcp_address_t addresses[TCP_ADDRESSES];
+} tcp_name_t;
+
+typedef struct tcp_listener {
+  int fd; /* -1: closed */
+} tcp_listener_t;
+
+/* Listens at all addresses of this host. Owned by the caller: tcp_listener_close. */
+coll_status_t tcp_listen(tcp_listener_t *listener, tcp_name_t *name);
+void tcp_listener_close(tcp_listener_t *listener);
+
+/* The ranks that connect. */
+typedef struct tcp_group {
+  int rank, size;
+  const tcp_name_t *names; /* [size] */
+  uint64_t session;        /* the same on all ranks; connections without it are closed */
+  uint64_t deadline_ns;
+  const transport_watch_t *watch; /* NULL: none */
+} tcp_group_t;
+
+/* Sets sockets[peer] for all peers; they are the caller's. Closes the listener, also on failure.
+ * COLL_ERROR_TIMEOUT: names a rank that could not be reached by the deadline. COLL_ERROR_SYSTEM,
+ * COLL_ERROR_MEMORY. Otherwise a failure of the watch. */
+coll_status_t tcp_connect_all(tcp_listener_t *listener, const tcp_group_t *group, int sockets[]);
+
+/* Two sockets that are connected over the loopback interface. They are the caller's. */
+coll_status_t tcp_connect_pair(int sockets[2]);
+
+#endif

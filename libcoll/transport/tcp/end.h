@@ -1,0 +1,165 @@
+/*
+ * State of one rank's end of the transport, private to the files of this folder. One thread at a
+ * time uses it, under the end's lock: beside the holder of the communicator's lock, any thread may
+ * abort.
+ */
+#ifndef TRANSPORT_TCP_END_H
+#define TRANSPORT_TCP_END_H
+
+#include <pthread.h>
+
+#include "transport/tcp/frame.h"
+
+/* A message that has arrived and was not taken. */
+typedef struct tcp_message {
+  struct tcp_message *next;
+  flight_call_t call;
+  size_t bytes;
+  _Alignas(16) char data[];
+} tcp_message_t;
+
+typedef struct tcp_peer tcp_peer_t;
+
+/* Both directions of one channel to one peer. Counts are modulo 2^32. */
+typedef struct tcp_fifo {
+  transport_port_t port;
+  tcp_peer_t *peer;
+  uint16_t channel;
+  bool used;            /* something was sent or has arrived */
+  bool want_sent;       /* and not yet answered */
+  bool wanted;          /* by the peer */
+  uint32_t limit;       /* messages that the receiver has not taken */
+  uint32_t sent, acked; /* messages, and those that the peer has taken, as far as known here */
+  uint32_t signals_sent, signals_acked;
+  uint32_t arrived, taken, told; /* messages; those whose taking the peer was told of */
+  uint32_t signals_arrived, signals_taken, signals_told;
+  tcp_message_t *oldest, *newest;        /* arrived and not taken */
+  flight_call_t signals[TCP_SIGNALS];    /* likewise; signal n at [n % TCP_SIGNALS] */
+  flight_call_t calls[TCP_P2P_MESSAGES]; /* of messages sent; message n at [n % limit] */
+} tcp_fifo_t;
+
+/* The connection to one peer. */
+struct tcp_peer {
+  struct tcp *end;
+  int rank;
+  int fd;                       /* -1: none, or closed */
+  transport_peer_state_t state; /* a peer that has left may still take what was sent to it */
+  tcp_fifo_t *fifos[TRANSPORT_CHANNELS_MAX]; /* NULL: not used */
+
+  /* Sending: what the socket did not accept. */
+  char *out;
+  size_t out_begin, out_end, out_capacity; /* [out_begin, out_end) is to be sent */
+  bool awaits_room;                        /* the wait set has the socket for writing too */
+  bool is_mute; /* the socket accepts nothing any more; what the peer sent can still arrive */
+
+  /* Receiving: the frame that has arrived in part. */
+  tcp_frame_t frame;
+  size_t frame_bytes;     /* of `frame` that have arrived */
+  tcp_message_t *payload; /* NULL: the frame is incomplete or has no payload */
+  size_t payload_bytes;   /* that have arrived */
+
+  flight_recorder_t *recorder; /* as the peer last published it; NULL: not asked for */
+  bool record_due;             /* this rank's recorder is to be sent when there is room */
+};
+
+typedef struct tcp {
+  transport_t transport;
+  pthread_mutex_t lock;
+  tcp_peer_t *peers;           /* [size]; that of this rank is unused */
+  int wait_set;                /* an epoll descriptor: all sockets, and `wakeup` */
+  int wakeup;                  /* an eventfd: another thread of this rank has aborted */
+  char *scratch;               /* [SCRATCH_BYTES] of tcp.c: this rank's own */
+  char *input;                 /* [TCP_INPUT_BYTES]: bytes that have just arrived */
+  flight_recorder_t *recorder; /* this rank's own */
+
+  int unsent;                         /* peers for which something is stored */
+  uint64_t arrivals, arrivals_at_arm; /* frames */
+
+  _Atomic uint32_t aborted; /* some rank aborts */
+  bool proposed;            /* a reason is known, which becomes the verdict if there is no other */
+  bool decided;             /* the reason is the verdict */
+  uint64_t proposed_ns;
+  transport_reason_t reason; /* the proposal, then the verdict */
+} tcp_t;
+
+#define TCP_INPUT_BYTES 8192
+
+static inline tcp_t *tcp_end_of(transport_t *t) {
+  return (tcp_t *)(void *)t;
+}
+
+static inline tcp_fifo_t *tcp_fifo_of(transport_port_t *port) {
+  return (tcp_fifo_t *)(void *)port;
+}
+
+/* ---- stream.c: bytes of one connection. The lock is held. ------------------------------------*/
+
+/* Sends a frame and its payload, or stores what the socket does not accept. Does nothing if there
+ * is no connection. COLL_ERROR_MEMORY. */
+coll_status_t tcp_stream_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload);
+
+/* Sends what was stored, as far as the socket accepts it. */
+void tcp_stream_flush(tcp_peer_t *peer);
+
+/* Sends this rank's flight recorder, once what was stored before is sent: a peer that receives
+ * slowly gets the latest state only. */
+void tcp_stream_publish(tcp_peer_t *peer);
+
+/* Receives all that has arrived. A peer whose connection ends, or that sends something else than
+ * frames, is lost. COLL_ERROR_MEMORY. */
+coll_status_t tcp_stream_receive(tcp_peer_t *peer);
+
+/* Closes the connection. */
+void tcp_stream_close(tcp_peer_t *peer, transport_peer_state_t state);
+
+/* ---- fifo.c: messages, signals and credits of one channel. The lock is held. -----------------*/
+
+/* The FIFO, which is made if there is none. COLL_ERROR_MEMORY. */
+coll_status_t tcp_fifo_find(tcp_peer_t *peer, int channel, tcp_fifo_t **fifo);
+
+/* *done is false, and nothing is sent, if the peer has not taken enough. */
+coll_status_t tcp_fifo_send(tcp_fifo_t *fifo, const void *data, const transport_head_t *head,
+                            bool *done);
+coll_status_t tcp_fifo_signal(tcp_fifo_t *fifo, const flight_call_t *call, bool *done);
+
+/* The oldest message that was not taken; NULL: none has arrived. */
+coll_status_t tcp_fifo_oldest(tcp_fifo_t *fifo, tcp_message_t **message);
+coll_status_t tcp_fifo_take(tcp_fifo_t *fifo);
+
+/* The oldest signal that was not taken. */
+coll_status_t tcp_fifo_signaled(tcp_fifo_t *fifo, const flight_call_t **call);
+coll_status_t tcp_fifo_take_signal(tcp_fifo_t *fifo);
+
+/* Tells the peer how much was taken. */
+coll_status_t tcp_fifo_credit(tcp_fifo_t *fifo);
+
+/* Takes over a complete frame. The payload belongs to the callee. COLL_ERROR_INVALID: no frame that
+ * the peer may send. */
+coll_status_t tcp_fifo_accept(tcp_peer_t *peer, const tcp_frame_t *frame, tcp_message_t *payload);
+
+void tcp_fifo_free(tcp_fifo_t *fifo);
+
+/* peer->recorder, of a rank without calls if it has published nothing. COLL_ERROR_MEMORY. */
+coll_status_t tcp_fifo_recorder(tcp_peer_t *peer);
+
+/* ---- abort.c: the lock is held ---------------------------------------------------------------*/
+
+/* This rank, or the peer `from`, has a reason to abort. */
+void tcp_abort_propose(tcp_t *end, int from, const transport_reason_t *reason);
+
+/* A rank has decided. */
+void tcp_abort_decide(tcp_t *end, const transport_reason_t *reason);
+
+/* Decides if the rank that should have has been silent for too long. `now`: at once, because this
+ * rank leaves. */
+void tcp_abort_check(tcp_t *end, bool now);
+
+/* ---- tcp.c -----------------------------------------------------------------------------------*/
+
+/* An end without connections. COLL_ERROR_MEMORY, COLL_ERROR_SYSTEM. */
+coll_status_t tcp_end_create(int rank, int size, uint64_t communicator, tcp_t **end);
+
+/* Gives it the connection to a peer, which it takes over, also on failure. */
+coll_status_t tcp_end_connect(tcp_t *end, int peer, int fd);
+
+#endif

@@ -1,0 +1,207 @@
+/* FIFOs of messages and signals whose room is granted by the receiver (frame.h). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "transport/tcp/end.h"
+
+coll_status_t tcp_fifo_find(tcp_peer_t *peer, int channel, tcp_fifo_t **fifo) {
+  tcp_fifo_t **place = &peer->fifos[channel];
+  if (*place == NULL) {
+    tcp_fifo_t *made = NULL;
+    COLL_TRY(base_alloc(1, sizeof *made, "a channel", (void **)&made));
+    made->port.transport = &peer->end->transport;
+    made->peer = peer;
+    made->channel = (uint16_t)channel;
+    made->limit = channel == TRANSPORT_CHANNEL_P2P ? TCP_P2P_MESSAGES : TCP_MESSAGES;
+    *place = made;
+  }
+  *fifo = *place;
+  return COLL_OK;
+}
+
+void tcp_fifo_free(tcp_fifo_t *fifo) {
+  if (fifo == NULL) return;
+  for (tcp_message_t *message = fifo->oldest, *next; message != NULL; message = next) {
+    next = message->next;
+    free(message);
+  }
+  free(fifo);
+}
+
+/* ---- sending --------------------------------------------------------------------------------*/
+
+static coll_status_t send_frame(tcp_fifo_t *fifo, tcp_kind_t kind, const flight_call_t *call,
+                                const void *payload, size_t bytes) {
+  const tcp_frame_t frame = {.kind = (uint8_t)kind,
+                             .channel = fifo->channel,
+                             .bytes = (uint32_t)bytes,
+                             .messages_taken = fifo->taken,
+                             .signals_taken = fifo->signals_taken,
+                             .call = call != NULL ? *call : (flight_call_t){0}};
+  fifo->told = fifo->taken;
+  fifo->signals_told = fifo->signals_taken;
+  fifo->wanted = false;
+  return tcp_stream_send(fifo->peer, &frame, payload);
+}
+
+coll_status_t tcp_fifo_credit(tcp_fifo_t *fifo) {
+  return send_frame(fifo, TCP_CREDIT, NULL, NULL, 0);
+}
+
+/* Asks the peer once to tell what it takes. */
+static coll_status_t want_room(tcp_fifo_t *fifo) {
+  if (fifo->want_sent) return COLL_OK;
+  fifo->want_sent = true;
+  return send_frame(fifo, TCP_WANT, NULL, NULL, 0);
+}
+
+coll_status_t tcp_fifo_send(tcp_fifo_t *fifo, const void *data, const transport_head_t *head,
+                            bool *done) {
+  if (fifo->sent - fifo->acked >= fifo->limit) COLL_TRY(tcp_stream_receive(fifo->peer));
+  *done = fifo->sent - fifo->acked < fifo->limit;
+  if (!*done) return want_room(fifo);
+  fifo->used = true;
+  fifo->calls[fifo->sent++ % fifo->limit] = head->call;
+  return send_frame(fifo, TCP_MESSAGE, &head->call, data, head->bytes);
+}
+
+coll_status_t tcp_fifo_signal(tcp_fifo_t *fifo, const flight_call_t *call, bool *done) {
+  if (fifo->signals_sent - fifo->signals_acked >= TCP_SIGNALS) {
+    COLL_TRY(tcp_stream_receive(fifo->peer));
+  }
+  *done = fifo->signals_sent - fifo->signals_acked < TCP_SIGNALS;
+  if (!*done) return want_room(fifo);
+  fifo->used = true;
+  fifo->signals_sent++;
+  return send_frame(fifo, TCP_SIGNAL, call, NULL, 0);
+}
+
+/* ---- taking ---------------------------------------------------------------------------------*/
+
+coll_status_t tcp_fifo_oldest(tcp_fifo_t *fifo, tcp_message_t **message) {
+  if (fifo->oldest == NULL) COLL_TRY(tcp_stream_receive(fifo->peer));
+  *message = fifo->oldest;
+  return COLL_OK;
+}
+
+/* Grants room, if enough was taken or the peer waits for it. */
+static coll_status_t grant(tcp_fifo_t *fifo) {
+  bool enough = fifo->taken - fifo->told >= fifo->limit / 4 ||
+                fifo->signals_taken - fifo->signals_told >= TCP_SIGNALS / 4;
+  return enough || fifo->wanted ? tcp_fifo_credit(fifo) : COLL_OK;
+}
+
+coll_status_t tcp_fifo_take(tcp_fifo_t *fifo) {
+  tcp_message_t *message = fifo->oldest;
+  fifo->oldest = message->next;
+  if (fifo->oldest == NULL) fifo->newest = NULL;
+  free(message);
+  fifo->taken++;
+  return grant(fifo);
+}
+
+coll_status_t tcp_fifo_signaled(tcp_fifo_t *fifo, const flight_call_t **call) {
+  if (fifo->signals_arrived == fifo->signals_taken) COLL_TRY(tcp_stream_receive(fifo->peer));
+  bool arrived = fifo->signals_arrived != fifo->signals_taken;
+  *call = arrived ? &fifo->signals[fifo->signals_taken % TCP_SIGNALS] : NULL;
+  return COLL_OK;
+}
+
+coll_status_t tcp_fifo_take_signal(tcp_fifo_t *fifo) {
+  fifo->signals_taken++;
+  return grant(fifo);
+}
+
+/* ---- arrival --------------------------------------------------------------------------------*/
+
+static coll_status_t accept_counts(tcp_fifo_t *fifo, const tcp_frame_t *frame) {
+  uint32_t messages = frame->messages_taken - fifo->acked;
+  uint32_t signals = frame->signals_taken - fifo->signals_acked;
+  if (messages > fifo->sent - fifo->acked) return COLL_ERROR_INVALID;
+  if (signals > fifo->signals_sent - fifo->signals_acked) return COLL_ERROR_INVALID;
+  fifo->acked += messages;
+  fifo->signals_acked += signals;
+  if (messages > 0 || signals > 0) fifo->want_sent = false;
+  return COLL_OK;
+}
+
+static coll_status_t accept_message(tcp_fifo_t *fifo, tcp_message_t *message) {
+  if (fifo->arrived - fifo->taken >= fifo->limit) {
+    free(message);
+    return COLL_ERROR_INVALID;
+  }
+  *(fifo->newest == NULL ? &fifo->oldest : &fifo->newest->next) = message;
+  fifo->newest = message;
+  fifo->arrived++;
+  return COLL_OK;
+}
+
+static coll_status_t accept_signal(tcp_fifo_t *fifo, const flight_call_t *call) {
+  if (fifo->signals_arrived - fifo->signals_taken >= TCP_SIGNALS) return COLL_ERROR_INVALID;
+  fifo->signals[fifo->signals_arrived++ % TCP_SIGNALS] = *call;
+  return COLL_OK;
+}
+
+static coll_status_t accept_want(tcp_fifo_t *fifo) {
+  fifo->wanted = true;
+  bool told = fifo->told == fifo->taken && fifo->signals_told == fifo->signals_taken;
+  return told ? COLL_OK : tcp_fifo_credit(fifo);
+}
+
+static coll_status_t accept_on_channel(tcp_peer_t *peer, const tcp_frame_t *frame,
+                                       tcp_message_t *payload) {
+  tcp_fifo_t *fifo;
+  coll_status_t status = tcp_fifo_find(peer, frame->channel, &fifo);
+  if (status == COLL_OK) status = accept_counts(fifo, frame);
+  if (status != COLL_OK) {
+    free(payload);
+    return status;
+  }
+  if (frame->kind == TCP_MESSAGE || frame->kind == TCP_SIGNAL) fifo->used = true;
+  if (frame->kind == TCP_MESSAGE) return accept_message(fifo, payload);
+  if (frame->kind == TCP_SIGNAL) return accept_signal(fifo, &frame->call);
+  return frame->kind == TCP_WANT ? accept_want(fifo) : COLL_OK;
+}
+
+static coll_status_t accept_reason(tcp_peer_t *peer, tcp_kind_t kind, const char *payload) {
+  transport_reason_t reason;
+  memcpy(&reason, payload, sizeof reason);
+  reason.text[sizeof reason.text - 1] = '\0';
+  if (reason.failed_rank < 0 || reason.failed_rank >= peer->end->transport.size) {
+    return COLL_ERROR_INVALID;
+  }
+  if (kind == TCP_PROPOSE) tcp_abort_propose(peer->end, peer->rank, &reason);
+  if (kind == TCP_VERDICT) tcp_abort_decide(peer->end, &reason);
+  return COLL_OK;
+}
+
+coll_status_t tcp_fifo_recorder(tcp_peer_t *peer) {
+  if (peer->recorder != NULL) return COLL_OK;
+  return base_alloc(1, sizeof *peer->recorder, "a flight recorder", (void **)&peer->recorder);
+}
+
+/* Word by word, because other threads may read the recorder meanwhile. */
+static coll_status_t accept_record(tcp_peer_t *peer, const char *payload) {
+  COLL_TRY(tcp_fifo_recorder(peer));
+  _Atomic uint64_t *words = (_Atomic uint64_t *)(void *)peer->recorder;
+  for (size_t i = 0; i < sizeof *peer->recorder / sizeof *words; i++) {
+    uint64_t word;
+    memcpy(&word, payload + i * sizeof word, sizeof word);
+    atomic_store_explicit(&words[i], word, memory_order_relaxed);
+  }
+  return COLL_OK;
+}
+
+coll_status_t tcp_fifo_accept(tcp_peer_t *peer, const tcp_frame_t *frame, tcp_message_t *payload) {
+  coll_status_t status = COLL_OK;
+  switch (frame->kind) {
+    case TCP_RECORD: status = accept_record(peer, payload->data); break;
+    case TCP_PROPOSE:
+    case TCP_VERDICT: status = accept_reason(peer, (tcp_kind_t)frame->kind, payload->data); break;
+    case TCP_LEAVE: peer->state = TRANSPORT_PEER_LEFT; break;
+    default: return accept_on_channel(peer, frame, payload);
+  }
+  free(payload);
+  return status;
+}

@@ -1,0 +1,54 @@
+/*
+ * What travels over a connection: frames, each with a payload behind it. Integers are in the byte
+ * order of the host, which is the same on all ranks (connect.h). A connection carries all channels
+ * of a pair of ranks.
+ *
+ * Flow control is by credits. A sender has at most TCP_MESSAGES (of the channel for point-to-point
+ * calls: TCP_P2P_MESSAGES) messages and TCP_SIGNALS signals on a channel that the receiver has not
+ * taken, so that what a receiver stores is bounded, and a full FIFO does not hold up the others.
+ * Every frame carries the counts of what its sender has taken on its channel.
+ */
+#ifndef TRANSPORT_TCP_FRAME_H
+#define TRANSPORT_TCP_FRAME_H
+
+#include <stdint.h>
+
+#include "transport/ops.h"
+
+typedef enum tcp_kind {
+  TCP_MESSAGE = 1,
+  TCP_SIGNAL,
+  TCP_CREDIT,  /* counts only */
+  TCP_WANT,    /* the sender waits for room: counts are wanted as soon as something is taken */
+  TCP_RECORD,  /* the sender's flight recorder */
+  TCP_PROPOSE, /* a reason for which the sender aborts the communicator */
+  TCP_VERDICT, /* the reason for which the communicator is aborted */
+  TCP_LEAVE    /* the last frame of a rank that leaves in good order */
+} tcp_kind_t;
+
+typedef struct tcp_frame {
+  uint8_t kind;
+  uint8_t unused;
+  uint16_t channel;
+  uint32_t bytes;                         /* of the payload */
+  uint32_t messages_taken, signals_taken; /* on this channel, modulo 2^32 */
+  flight_call_t call;
+} tcp_frame_t;
+
+_Static_assert(sizeof(tcp_frame_t) == 32, "its layout is the same on all hosts");
+
+#define TCP_SLOT_BYTES 65536
+#define TCP_MESSAGES 16
+#define TCP_P2P_MESSAGES 128
+#define TCP_SIGNALS 32
+
+/* The FIFO of plans and that of point-to-point calls have room for what ops.h and coll.h promise
+ * even if the sender knows only of every quarter that was taken. */
+_Static_assert(TRANSPORT_DEPTH + TCP_MESSAGES / 4 <= TCP_MESSAGES, "the depth fits");
+_Static_assert(PLAN_SIGNALS_MAX + TCP_SIGNALS / 4 <= TCP_SIGNALS, "so do signals");
+_Static_assert(TRANSPORT_P2P_MESSAGES + TRANSPORT_P2P_BYTES / TCP_SLOT_BYTES +
+                       TCP_P2P_MESSAGES / 4 <=
+                   TCP_P2P_MESSAGES,
+               "and point-to-point messages");
+
+#endif

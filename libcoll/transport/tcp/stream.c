@@ -1,0 +1,217 @@
+/* Output goes to the socket at once, as far as it is accepted, and the rest is stored. Payloads
+ * arrive in the memory of their messages; only the first bytes of a burst are copied there. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "transport/tcp/end.h"
+
+/* ---- sending --------------------------------------------------------------------------------*/
+
+static void await_room(tcp_peer_t *peer, bool awaits) {
+  if (peer->awaits_room == awaits) return;
+  struct epoll_event event = {.events = EPOLLIN | (awaits ? EPOLLOUT : 0),
+                              .data.u32 = (uint32_t)peer->rank};
+  epoll_ctl(peer->end->wait_set, EPOLL_CTL_MOD, peer->fd, &event);
+  peer->awaits_room = awaits;
+  peer->end->unsent += awaits ? 1 : -1;
+}
+
+static void drop_output(tcp_peer_t *peer) {
+  peer->out_begin = peer->out_end = 0;
+  if (peer->fd >= 0) await_room(peer, false);
+}
+
+/* What the socket accepts of the parts. */
+static size_t write_parts(tcp_peer_t *peer, struct iovec *parts, size_t count) {
+  struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+  ssize_t sent;
+  do {
+    sent = sendmsg(peer->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  if (sent >= 0) return (size_t)sent;
+  if (errno != EAGAIN && errno != EWOULDBLOCK) {
+    peer->is_mute = true;
+    drop_output(peer);
+  }
+  return 0;
+}
+
+static coll_status_t store(tcp_peer_t *peer, const void *data, size_t bytes) {
+  if (bytes == 0) return COLL_OK;
+  if (peer->out_begin > 0) {
+    peer->out_end -= peer->out_begin;
+    memmove(peer->out, peer->out + peer->out_begin, peer->out_end);
+    peer->out_begin = 0;
+  }
+  COLL_TRY(base_grow((void **)&peer->out, &peer->out_capacity, peer->out_end + bytes, 1,
+                     "messages that a socket does not accept yet"));
+  memcpy(peer->out + peer->out_end, data, bytes);
+  peer->out_end += bytes;
+  return COLL_OK;
+}
+
+void tcp_stream_flush(tcp_peer_t *peer) {
+  if (peer->fd < 0 || peer->out_begin == peer->out_end) return;
+  struct iovec part = {peer->out + peer->out_begin, peer->out_end - peer->out_begin};
+  peer->out_begin += write_parts(peer, &part, 1);
+  if (peer->out_begin != peer->out_end) return;
+  drop_output(peer);
+  if (peer->record_due) tcp_stream_publish(peer);
+}
+
+coll_status_t tcp_stream_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload) {
+  if (peer->fd < 0 || peer->is_mute) return COLL_OK;
+  struct iovec parts[] = {{(void *)(uintptr_t)frame, sizeof *frame},
+                          {(void *)(uintptr_t)payload, frame->bytes}};
+  size_t sent = 0;
+  tcp_stream_flush(peer);
+  if (peer->out_begin == peer->out_end) sent = write_parts(peer, parts, frame->bytes > 0 ? 2 : 1);
+  if (peer->is_mute || sent == sizeof *frame + frame->bytes) return COLL_OK;
+  for (int i = 0; i < 2; i++) {
+    size_t skipped = sent < parts[i].iov_len ? sent : parts[i].iov_len;
+    COLL_TRY(store(peer, (char *)parts[i].iov_base + skipped, parts[i].iov_len - skipped));
+    sent -= skipped;
+  }
+  await_room(peer, true);
+  return COLL_OK;
+}
+
+void tcp_stream_publish(tcp_peer_t *peer) {
+  const tcp_frame_t frame = {.kind = TCP_RECORD, .bytes = sizeof(flight_recorder_t)};
+  peer->record_due = peer->out_begin != peer->out_end;
+  if (!peer->record_due) (void)tcp_stream_send(peer, &frame, peer->end->recorder);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------*/
+
+void tcp_stream_close(tcp_peer_t *peer, transport_peer_state_t state) {
+  if (peer->fd < 0) return;
+  drop_output(peer);
+  close(peer->fd); /* which removes it from the wait set */
+  peer->fd = -1;
+  peer->state = state;
+  peer->end->arrivals++;
+  free(peer->payload);
+  peer->payload = NULL;
+}
+
+/* Whether a peer that is in order can send such a frame. */
+static bool is_frame(const tcp_peer_t *peer, const tcp_frame_t *frame) {
+  if (frame->channel >= TRANSPORT_CHANNELS_MAX) return false;
+  switch (frame->kind) {
+    case TCP_MESSAGE: return frame->bytes <= peer->end->transport.slot_bytes;
+    case TCP_RECORD: return frame->bytes == sizeof(flight_recorder_t);
+    case TCP_PROPOSE:
+    case TCP_VERDICT: return frame->bytes == sizeof(transport_reason_t);
+    case TCP_SIGNAL:
+    case TCP_CREDIT:
+    case TCP_WANT:
+    case TCP_LEAVE: return frame->bytes == 0;
+    default: return false;
+  }
+}
+
+static coll_status_t begin_payload(tcp_peer_t *peer) {
+  const tcp_frame_t *frame = &peer->frame;
+  peer->payload_bytes = 0;
+  if (frame->bytes == 0 && frame->kind != TCP_MESSAGE) return COLL_OK;
+  tcp_message_t *made = malloc(sizeof *made + frame->bytes);
+  if (made == NULL) {
+    return base_fail(COLL_ERROR_MEMORY, "no memory for a message of %zu bytes",
+                     (size_t)frame->bytes);
+  }
+  *made = (tcp_message_t){.call = frame->call, .bytes = frame->bytes};
+  peer->payload = made;
+  return COLL_OK;
+}
+
+/* Passes the frame on if it is complete. */
+static coll_status_t accept_frame(tcp_peer_t *peer) {
+  if (peer->frame_bytes < sizeof peer->frame || peer->payload_bytes < peer->frame.bytes) {
+    return COLL_OK;
+  }
+  tcp_message_t *payload = peer->payload;
+  peer->payload = NULL;
+  peer->frame_bytes = peer->payload_bytes = 0;
+  peer->end->arrivals++;
+  return tcp_fifo_accept(peer, &peer->frame, payload);
+}
+
+static size_t copy_some(void *to, size_t have, size_t want, const char *from, size_t bytes) {
+  size_t copied = bytes < want - have ? bytes : want - have;
+  memcpy((char *)to + have, from, copied);
+  return copied;
+}
+
+/* Takes the next part of a frame out of what has arrived. */
+static coll_status_t parse_part(tcp_peer_t *peer, const char *data, size_t bytes, size_t *parsed) {
+  if (peer->frame_bytes == sizeof peer->frame) {
+    *parsed = copy_some(peer->payload->data, peer->payload_bytes, peer->frame.bytes, data, bytes);
+    peer->payload_bytes += *parsed;
+    return accept_frame(peer);
+  }
+  *parsed = copy_some(&peer->frame, peer->frame_bytes, sizeof peer->frame, data, bytes);
+  peer->frame_bytes += *parsed;
+  if (peer->frame_bytes < sizeof peer->frame) return COLL_OK;
+  if (!is_frame(peer, &peer->frame)) return COLL_ERROR_INVALID;
+  COLL_TRY(begin_payload(peer));
+  return accept_frame(peer);
+}
+
+/* Bytes have arrived, the first `direct` of which in the payload. */
+static coll_status_t parse(tcp_peer_t *peer, size_t direct, size_t bytes) {
+  const char *input = peer->end->input;
+  if (direct > 0) {
+    peer->payload_bytes += direct;
+    COLL_TRY(accept_frame(peer));
+  }
+  for (size_t at = 0, parsed; at < bytes - direct; at += parsed) {
+    COLL_TRY(parse_part(peer, input + at, bytes - direct - at, &parsed));
+  }
+  return COLL_OK;
+}
+
+/* Reads once. *drained: nothing more has arrived. */
+static coll_status_t receive_some(tcp_peer_t *peer, bool *drained) {
+  size_t rest = peer->payload != NULL ? peer->frame.bytes - peer->payload_bytes : 0;
+  /* behind a payload only the next header, whose payload then arrives in its own memory */
+  size_t input_bytes = rest > 0 ? sizeof peer->frame : TCP_INPUT_BYTES;
+  struct iovec parts[2] = {{.iov_base = peer->end->input, .iov_len = input_bytes}};
+  if (rest > 0) {
+    parts[1] = parts[0];
+    parts[0] = (struct iovec){peer->payload->data + peer->payload_bytes, rest};
+  }
+  ssize_t got = readv(peer->fd, parts, rest > 0 ? 2 : 1);
+  *drained = got != (ssize_t)(rest + input_bytes);
+  if (got < 0 && errno == EINTR) *drained = false;
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return COLL_OK;
+  if (got <= 0) {
+    tcp_stream_close(peer, peer->state == TRANSPORT_PEER_LEFT ? peer->state : TRANSPORT_PEER_LOST);
+    return COLL_OK;
+  }
+  size_t direct = (size_t)got < rest ? (size_t)got : rest;
+  return parse(peer, direct, (size_t)got);
+}
+
+coll_status_t tcp_stream_receive(tcp_peer_t *peer) {
+  bool drained = false;
+  tcp_t *end = peer->end;
+  for (int rank = 0; end->unsent > 0 && rank < end->transport.size; rank++) {
+    tcp_stream_flush(&end->peers[rank]);
+  }
+  while (peer->fd >= 0 && !drained) {
+    coll_status_t status = receive_some(peer, &drained);
+    if (status == COLL_ERROR_INVALID) {
+      tcp_stream_close(peer, TRANSPORT_PEER_LOST);
+    } else if (status != COLL_OK) {
+      return status;
+    }
+  }
+  return COLL_OK;
+}

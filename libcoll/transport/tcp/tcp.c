@@ -1,0 +1,495 @@
+/* The slots of transport_ops_t. Each takes the end's lock, because other threads may abort. */
+#include "transport/tcp/tcp.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "transport/tcp/end.h"
+
+#define EVENTS_AT_ONCE 64
+#define SCRATCH_BYTES ((size_t)512 << 10)
+#define LEAVE_NS 2000000000u /* for peers to receive what this rank has sent before it leaves */
+#define LEAVE_POLL_MS 1
+#define VERDICT_POLL_MS 1
+/* More than a rank may send that then makes no calls for a while: what the socket does not accept
+ * is sent in later calls. The system may grant less. */
+#define SEND_BUFFER_BYTES (4 * TRANSPORT_P2P_BYTES)
+#define WAKEUP_EVENT UINT32_MAX /* in place of a rank */
+
+static tcp_t *lock(transport_t *t) {
+  tcp_t *end = tcp_end_of(t);
+  pthread_mutex_lock(&end->lock);
+  return end;
+}
+
+static coll_status_t unlock(tcp_t *end, coll_status_t status) {
+  pthread_mutex_unlock(&end->lock);
+  return status;
+}
+
+/* ---- messages and signals -------------------------------------------------------------------*/
+
+static transport_port_t *tcp_port(transport_t *t, int peer, int channel) {
+  tcp_fifo_t *fifo = NULL;
+  assert(peer != t->rank);
+  tcp_t *end = lock(t);
+  coll_status_t status = tcp_fifo_find(&end->peers[peer], channel, &fifo);
+  return unlock(end, status) == COLL_OK ? &fifo->port : NULL;
+}
+
+static int tcp_used_channel(transport_t *t, int peer, int channel) {
+  tcp_t *end = lock(t);
+  tcp_fifo_t *const *fifos = end->peers[peer].fifos;
+  (void)tcp_stream_receive(&end->peers[peer]);
+  while (channel < TRANSPORT_CHANNELS_MAX && (fifos[channel] == NULL || !fifos[channel]->used)) {
+    channel++;
+  }
+  unlock(end, COLL_OK);
+  return channel;
+}
+
+static coll_status_t tcp_send(transport_port_t *port, const void *data,
+                              const transport_head_t *head, bool *done) {
+  assert(head->bytes <= port->transport->slot_bytes);
+  tcp_t *end = lock(port->transport);
+  return unlock(end, tcp_fifo_send(tcp_fifo_of(port), data, head, done));
+}
+
+static coll_status_t tcp_peek(transport_port_t *port, const void **data, transport_head_t *head,
+                              bool *done) {
+  tcp_message_t *message = NULL;
+  tcp_t *end = lock(port->transport);
+  coll_status_t status = tcp_fifo_oldest(tcp_fifo_of(port), &message);
+  *done = message != NULL;
+  if (*done) {
+    *data = message->data;
+    *head = (transport_head_t){.call = message->call, .bytes = message->bytes};
+  }
+  return unlock(end, status);
+}
+
+static coll_status_t tcp_take(transport_port_t *port) {
+  tcp_t *end = lock(port->transport);
+  return unlock(end, tcp_fifo_take(tcp_fifo_of(port)));
+}
+
+static coll_status_t tcp_recv(transport_port_t *port, void *data, size_t capacity,
+                              transport_head_t *head, bool *done) {
+  const void *arrived = NULL;
+  COLL_TRY(tcp_peek(port, &arrived, head, done));
+  if (!*done) return COLL_OK;
+  size_t bytes = head->bytes < capacity ? head->bytes : capacity;
+  if (bytes > 0) memcpy(data, arrived, bytes);
+  return tcp_take(port);
+}
+
+static coll_status_t tcp_signal(transport_port_t *port, const flight_call_t *call, bool *done) {
+  tcp_t *end = lock(port->transport);
+  return unlock(end, tcp_fifo_signal(tcp_fifo_of(port), call, done));
+}
+
+static coll_status_t tcp_wait(transport_port_t *port, flight_call_t *call, bool *arrived) {
+  const flight_call_t *found = NULL;
+  tcp_fifo_t *fifo = tcp_fifo_of(port);
+  tcp_t *end = lock(port->transport);
+  coll_status_t status = tcp_fifo_signaled(fifo, &found);
+  *arrived = found != NULL;
+  if (*arrived) {
+    *call = *found;
+    status = tcp_fifo_take_signal(fifo);
+  }
+  return unlock(end, status);
+}
+
+static bool tcp_signaled(transport_port_t *port) {
+  const flight_call_t *found = NULL;
+  tcp_t *end = lock(port->transport);
+  coll_status_t status = tcp_fifo_signaled(tcp_fifo_of(port), &found);
+  return unlock(end, status) == COLL_OK && found != NULL;
+}
+
+static bool tcp_pending_in(transport_port_t *port, flight_call_t *call) {
+  const flight_call_t *signal = NULL;
+  tcp_message_t *message = NULL;
+  tcp_fifo_t *fifo = tcp_fifo_of(port);
+  tcp_t *end = lock(port->transport);
+  if (tcp_fifo_oldest(fifo, &message) == COLL_OK) (void)tcp_fifo_signaled(fifo, &signal);
+  bool pending = message != NULL || signal != NULL;
+  if (pending) *call = message != NULL ? message->call : *signal;
+  unlock(end, COLL_OK);
+  return pending;
+}
+
+static bool tcp_pending_out(transport_port_t *port, flight_call_t *call) {
+  tcp_fifo_t *fifo = tcp_fifo_of(port);
+  tcp_t *end = lock(port->transport);
+  (void)tcp_stream_receive(fifo->peer);
+  bool pending = fifo->peer->state == TRANSPORT_PEER_LEFT && fifo->sent != fifo->acked;
+  if (pending) *call = fifo->calls[fifo->acked % fifo->limit];
+  unlock(end, COLL_OK);
+  return pending;
+}
+
+/* ---- sleeping -------------------------------------------------------------------------------*/
+
+static void handle(tcp_t *end, const struct epoll_event *event) {
+  uint64_t count;
+  if (event->data.u32 == WAKEUP_EVENT) {
+    (void)!read(end->wakeup, &count, sizeof count);
+    return;
+  }
+  tcp_peer_t *peer = &end->peers[event->data.u32];
+  tcp_stream_flush(peer);
+  (void)tcp_stream_receive(peer);
+}
+
+/* Receives from all peers. Waits for something to arrive for at most timeout_ms. The lock is held
+ * but while it waits. */
+static void receive_all(tcp_t *end, int timeout_ms) {
+  struct epoll_event events[EVENTS_AT_ONCE];
+  if (timeout_ms > 0) pthread_mutex_unlock(&end->lock);
+  int count = epoll_wait(end->wait_set, events, EVENTS_AT_ONCE, timeout_ms);
+  if (timeout_ms > 0) pthread_mutex_lock(&end->lock);
+  for (int i = 0; i < count; i++) handle(end, &events[i]);
+  tcp_abort_check(end, false);
+}
+
+static void tcp_arm(transport_t *t) {
+  tcp_t *end = lock(t);
+  end->arrivals_at_arm = end->arrivals;
+  unlock(end, COLL_OK);
+}
+
+/* What has arrived since arm on another channel than the one that was polled is no longer in a
+ * socket. */
+static void tcp_sleep(transport_t *t, uint64_t timeout_ns) {
+  tcp_t *end = lock(t);
+  uint64_t ms = (timeout_ns + 999999) / 1000000;
+  if (end->arrivals == end->arrivals_at_arm) receive_all(end, ms < 60000 ? (int)ms : 60000);
+  unlock(end, COLL_OK);
+}
+
+static void tcp_disarm(transport_t *t) {
+  (void)t;
+}
+
+static transport_yield_hint_t tcp_yield_hint(transport_t *t, uint64_t progress, uint64_t missing) {
+  return transport_unsupported.yield_hint(t, progress, missing);
+}
+
+static void tcp_yield(transport_t *t) {
+  transport_unsupported.yield(t);
+}
+
+/* ---- peers ----------------------------------------------------------------------------------*/
+
+static transport_peer_state_t tcp_peer_state(transport_t *t, int rank) {
+  tcp_t *end = lock(t);
+  (void)tcp_stream_receive(&end->peers[rank]);
+  transport_peer_state_t state = end->peers[rank].state;
+  unlock(end, COLL_OK);
+  return state;
+}
+
+static const flight_recorder_t *tcp_recorder(transport_t *t, int rank) {
+  if (rank == t->rank) return t->flight;
+  tcp_t *end = lock(t);
+  (void)tcp_stream_receive(&end->peers[rank]);
+  (void)tcp_fifo_recorder(&end->peers[rank]);
+  const flight_recorder_t *found = end->peers[rank].recorder;
+  unlock(end, COLL_OK);
+  return found;
+}
+
+static void tcp_publish(transport_t *t) {
+  tcp_t *end = lock(t);
+  for (int rank = 0; rank < t->size; rank++) {
+    if (rank != t->rank) tcp_stream_publish(&end->peers[rank]);
+  }
+  unlock(end, COLL_OK);
+}
+
+static void tcp_abort(transport_t *t, const transport_reason_t *reason) {
+  tcp_t *end = lock(t);
+  tcp_abort_propose(end, t->rank, reason);
+  unlock(end, COLL_OK);
+}
+
+/* Waits for the verdict once there is a proposal. */
+static bool tcp_aborted(transport_t *t, transport_reason_t *reason) {
+  tcp_t *end = lock(t);
+  if (!end->proposed && !end->decided) receive_all(end, 0);
+  bool aborted = end->proposed || end->decided;
+  while (aborted && !end->decided) receive_all(end, VERDICT_POLL_MS);
+  if (aborted) *reason = end->reason;
+  unlock(end, COLL_OK);
+  return aborted;
+}
+
+/* ---- memory: that of peers cannot be mapped
+ * ----------------------------------------------------------*/
+
+static coll_status_t tcp_address(transport_t *t, const void *ptr, size_t bytes,
+                                 transport_address_t *address) {
+  return transport_unsupported.address(t, ptr, bytes, address);
+}
+
+static coll_status_t tcp_map(transport_t *t, int peer, const transport_address_t *address,
+                             void **ptr) {
+  return transport_unsupported.map(t, peer, address, ptr);
+}
+
+static bool tcp_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
+  return transport_unsupported.probe_get(t, why);
+}
+
+static bool tcp_peer_gets(transport_t *t, int peer) {
+  return transport_unsupported.peer_gets(t, peer);
+}
+
+static coll_status_t tcp_get(transport_t *t, int peer, void *dst, uint64_t address, size_t bytes,
+                             bool *done) {
+  return transport_unsupported.get(t, peer, dst, address, bytes, done);
+}
+
+static void tcp_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
+  *ptr = rank == t->rank ? tcp_end_of(t)->scratch : NULL;
+  *bytes = SCRATCH_BYTES;
+}
+
+static coll_status_t tcp_mcast_send(transport_t *t, const void *data, const transport_head_t *head,
+                                    bool *done) {
+  return transport_unsupported.mcast_send(t, data, head, done);
+}
+
+static coll_status_t tcp_mcast_peek(transport_t *t, int peer, const void **data,
+                                    transport_head_t *head, bool *done) {
+  return transport_unsupported.mcast_peek(t, peer, data, head, done);
+}
+
+static coll_status_t tcp_mcast_take(transport_t *t, int peer) {
+  return transport_unsupported.mcast_take(t, peer);
+}
+
+/* ---- leaving --------------------------------------------------------------------------------*/
+
+/* Whether the peer's host has not yet acknowledged all that was sent. */
+static bool is_unsent(const tcp_peer_t *peer) {
+  int queued = 0;
+  if (peer->fd < 0 || peer->is_mute) return false;
+  if (peer->out_begin != peer->out_end) return true;
+  return ioctl(peer->fd, SIOCOUTQ, &queued) == 0 && queued > 0;
+}
+
+static bool any_unsent(const tcp_t *end) {
+  for (int rank = 0; rank < end->transport.size; rank++) {
+    if (is_unsent(&end->peers[rank])) return true;
+  }
+  return false;
+}
+
+static void say_leave(tcp_peer_t *peer) {
+  const tcp_frame_t frame = {.kind = TCP_LEAVE};
+  for (int channel = 0; channel < TRANSPORT_CHANNELS_MAX; channel++) {
+    tcp_fifo_t *fifo = peer->fifos[channel];
+    if (fifo != NULL && fifo->used) (void)tcp_fifo_credit(fifo);
+  }
+  tcp_stream_publish(peer); /* so that the peer sees which calls this rank has completed */
+  (void)tcp_stream_send(peer, &frame, NULL);
+}
+
+/* A socket that is closed with something unread resets the connection, which discards what the
+ * peer's host has not acknowledged. */
+static void leave(tcp_t *end) {
+  uint64_t deadline_ns = base_clock_now_ns() + LEAVE_NS;
+  tcp_abort_check(end, true);
+  for (int rank = 0; rank < end->transport.size; rank++) {
+    if (end->peers[rank].fd >= 0) say_leave(&end->peers[rank]);
+  }
+  while (any_unsent(end) && base_clock_now_ns() < deadline_ns) receive_all(end, LEAVE_POLL_MS);
+}
+
+static void free_peer(tcp_peer_t *peer) {
+  tcp_stream_close(peer, TRANSPORT_PEER_LEFT);
+  for (int channel = 0; channel < TRANSPORT_CHANNELS_MAX; channel++) {
+    tcp_fifo_free(peer->fifos[channel]);
+  }
+  free(peer->recorder);
+  free(peer->out);
+}
+
+static void tcp_destroy(transport_t *t) {
+  tcp_t *end = lock(t);
+  leave(end);
+  for (int rank = 0; rank < t->size; rank++) free_peer(&end->peers[rank]);
+  unlock(end, COLL_OK);
+  if (end->wait_set >= 0) close(end->wait_set);
+  if (end->wakeup >= 0) close(end->wakeup);
+  pthread_mutex_destroy(&end->lock);
+  free(end->recorder);
+  free(end->scratch);
+  free(end->input);
+  free(end->peers);
+  free(end);
+}
+
+static const transport_ops_t tcp_ops = {
+    .name = "tcp",
+    .port = tcp_port,
+    .used_channel = tcp_used_channel,
+    .send = tcp_send,
+    .recv = tcp_recv,
+    .peek = tcp_peek,
+    .take = tcp_take,
+    .mcast_send = tcp_mcast_send,
+    .mcast_peek = tcp_mcast_peek,
+    .mcast_take = tcp_mcast_take,
+    .signal = tcp_signal,
+    .wait = tcp_wait,
+    .signaled = tcp_signaled,
+    .pending_in = tcp_pending_in,
+    .pending_out = tcp_pending_out,
+    .address = tcp_address,
+    .map = tcp_map,
+    .probe_get = tcp_probe_get,
+    .peer_gets = tcp_peer_gets,
+    .get = tcp_get,
+    .scratch = tcp_scratch,
+    .arm = tcp_arm,
+    .sleep = tcp_sleep,
+    .disarm = tcp_disarm,
+    .yield_hint = tcp_yield_hint,
+    .yield = tcp_yield,
+    .recorder = tcp_recorder,
+    .publish = tcp_publish,
+    .peer_state = tcp_peer_state,
+    .abort = tcp_abort,
+    .aborted = tcp_aborted,
+    .destroy = tcp_destroy,
+};
+
+/* ---- creation -------------------------------------------------------------------------------*/
+
+static coll_status_t open_wait_set(tcp_t *end) {
+  struct epoll_event event = {.events = EPOLLIN, .data.u32 = WAKEUP_EVENT};
+  end->wait_set = epoll_create1(EPOLL_CLOEXEC);
+  end->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (end->wait_set < 0 || end->wakeup < 0 ||
+      epoll_ctl(end->wait_set, EPOLL_CTL_ADD, end->wakeup, &event) != 0) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: nothing to wait on for its connections",
+                           end->transport.rank);
+  }
+  return COLL_OK;
+}
+
+static coll_status_t allocate(tcp_t *end, size_t size) {
+  COLL_TRY(base_alloc(size, sizeof *end->peers, "connections", (void **)&end->peers));
+  for (size_t rank = 0; rank < size; rank++) {
+    end->peers[rank] = (tcp_peer_t){.end = end, .rank = (int)rank, .fd = -1};
+  }
+  COLL_TRY(base_alloc(1, TCP_INPUT_BYTES, "received bytes", (void **)&end->input));
+  COLL_TRY(base_alloc(1, SCRATCH_BYTES, "scratch memory", (void **)&end->scratch));
+  return base_alloc(1, sizeof *end->recorder, "a flight recorder", (void **)&end->recorder);
+}
+
+coll_status_t tcp_end_create(int rank, int size, uint64_t communicator, tcp_t **end) {
+  tcp_t *made = NULL;
+  COLL_TRY(base_alloc(1, sizeof *made, "a TCP transport", (void **)&made));
+  made->transport = (transport_t){.ops = &tcp_ops,
+                                  .rank = rank,
+                                  .slot_bytes = TCP_SLOT_BYTES,
+                                  .peeks = true,
+                                  .delays = true,
+                                  .abort_word = &made->aborted};
+  made->wait_set = made->wakeup = -1;
+  pthread_mutex_init(&made->lock, NULL);
+  coll_status_t status = allocate(made, (size_t)size);
+  if (status == COLL_OK) {
+    made->transport.size = size;
+    made->transport.flight = made->recorder;
+    flight_begin(made->recorder, communicator, rank);
+    status = open_wait_set(made);
+  }
+  if (status != COLL_OK) {
+    tcp_destroy(&made->transport);
+    return status;
+  }
+  *end = made;
+  return COLL_OK;
+}
+
+coll_status_t tcp_end_connect(tcp_t *end, int peer, int fd) {
+  struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)peer};
+  int one = 1, bytes = (int)SEND_BUFFER_BYTES;
+  end->peers[peer].fd = fd;
+  (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+  if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0 ||
+      ioctl(fd, FIONBIO, &one) != 0 || epoll_ctl(end->wait_set, EPOLL_CTL_ADD, fd, &event) != 0) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: its connection to rank %d is unusable",
+                           end->transport.rank, peer);
+  }
+  return COLL_OK;
+}
+
+coll_status_t transport_tcp_create(tcp_listener_t *listener, const tcp_group_t *group,
+                                   transport_t **t) {
+  int *sockets = NULL;
+  tcp_t *end = NULL;
+  coll_status_t status =
+      base_alloc((size_t)group->size, sizeof *sockets, "connections", (void **)&sockets);
+  if (status == COLL_OK) status = tcp_end_create(group->rank, group->size, group->session, &end);
+  if (status == COLL_OK) {
+    status = tcp_connect_all(listener, group, sockets);
+  } else {
+    tcp_listener_close(listener);
+  }
+  for (int peer = 0; status == COLL_OK && peer < group->size; peer++) {
+    if (peer != group->rank) status = tcp_end_connect(end, peer, sockets[peer]);
+  }
+  free(sockets);
+  if (status != COLL_OK && end != NULL) tcp_destroy(&end->transport);
+  if (status == COLL_OK) *t = &end->transport;
+  return status;
+}
+
+static coll_status_t connect_pairs(int size, tcp_t *const made[]) {
+  for (int a = 0; a < size; a++) {
+    for (int b = 0; b < a; b++) {
+      int sockets[2];
+      COLL_TRY(tcp_connect_pair(sockets));
+      coll_status_t status = tcp_end_connect(made[a], b, sockets[0]);
+      coll_status_t other = tcp_end_connect(made[b], a, sockets[1]);
+      if (status != COLL_OK || other != COLL_OK) return COLL_ERROR_SYSTEM;
+    }
+  }
+  return COLL_OK;
+}
+
+coll_status_t transport_tcp_create_local(int size, transport_t *ends[]) {
+  tcp_t **made = NULL;
+  uint64_t communicator = base_clock_now_ns();
+  COLL_TRY(base_alloc((size_t)size, sizeof *made, "TCP transports", (void **)&made));
+  coll_status_t status = COLL_OK;
+  for (int rank = 0; rank < size && status == COLL_OK; rank++) {
+    status = tcp_end_create(rank, size, communicator, &made[rank]);
+  }
+  if (status == COLL_OK) status = connect_pairs(size, made);
+  for (int rank = 0; rank < size; rank++) {
+    if (status == COLL_OK) ends[rank] = &made[rank]->transport;
+    if (status != COLL_OK && made[rank] != NULL) tcp_destroy(&made[rank]->transport);
+  }
+  free(made);
+  return status;
+}

@@ -1,0 +1,21 @@
+/*
+ * Transport over TCP: between ranks that share no memory. One connection per pair of ranks carries
+ * all their channels. A rank that waits receives from the peer it waits for; a rank that sleeps
+ * receives from all.
+ */
+#ifndef TRANSPORT_TCP_TCP_H
+#define TRANSPORT_TCP_TCP_H
+
+#include "transport/ops.h"
+#include "transport/tcp/connect.h"
+
+/* Connects with every other rank, and creates this rank's end. The listener is closed, also on
+ * failure. Statuses: those of tcp_connect_all. */
+coll_status_t transport_tcp_create(tcp_listener_t *listener, const tcp_group_t *group,
+                                   transport_t **t);
+
+/* Creates all ends in this process, connected over the loopback interface: ends[i] is rank i's.
+ * COLL_ERROR_SYSTEM, COLL_ERROR_MEMORY. */
+coll_status_t transport_tcp_create_local(int size, transport_t *ends[]);
+
+#endif

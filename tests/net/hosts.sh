@@ -1,0 +1,57 @@
+# Hosts of a test: network namespaces h1, h2, ... of this machine, each with an interface eth0 of
+# address 10.77.0.N on one bridge. Their names begin with a prefix of this process, so that tests do
+# not meet.
+
+prefix=coll$$
+
+# hosts_may: whether this system lets us make them; prints why not.
+hosts_may() {
+  [ "$(id -u)" = 0 ] || { echo "network namespaces need root"; return 1; }
+  command -v ip >/dev/null || { echo "there is no ip (Debian: iproute2)"; return 1; }
+  ip netns add "${prefix}try" 2>/dev/null && ip netns del "${prefix}try" ||
+    { echo "this system makes no network namespaces"; return 1; }
+}
+
+# hosts_make N
+hosts_make() {
+  hosts=$1
+  ip netns add "${prefix}b"
+  ip -n "${prefix}b" link add br0 type bridge
+  ip -n "${prefix}b" link set br0 up
+  i=1
+  while [ $i -le "$hosts" ]; do
+    ip netns add "${prefix}h$i"
+    ip -n "${prefix}h$i" link set lo up
+    ip -n "${prefix}h$i" link add eth0 type veth peer name "h$i" netns "${prefix}b"
+    ip -n "${prefix}b" link set "h$i" master br0 up
+    ip -n "${prefix}h$i" addr add "10.77.0.$i/24" dev eth0
+    ip -n "${prefix}h$i" link set eth0 up
+    i=$((i + 1))
+  done
+}
+
+hosts_remove() {
+  for name in $(ip netns list | awk -v prefix="$prefix" 'index($1, prefix) == 1 { print $1 }'); do
+    ip netns del "$name"
+  done
+}
+
+# on_hosts HOSTS RANKS COMMAND...: RANKS ranks of the command on each of the first hosts, whose
+# output goes to out.RANK and err.RANK. The exit code is the largest.
+on_hosts() {
+  on=$1 each=$2 worst=0 pids=
+  shift 2
+  rank=0
+  while [ $rank -lt $((on * each)) ]; do
+    ip netns exec "${prefix}h$((rank / each + 1))" env RANK=$rank WORLD_SIZE=$((on * each)) \
+      MASTER_ADDR=10.77.0.1 MASTER_PORT=29555 "$@" >out.$rank 2>err.$rank </dev/null &
+    pids="$pids $!"
+    rank=$((rank + 1))
+  done
+  for pid in $pids; do
+    wait "$pid"
+    code=$?
+    [ $code -le $worst ] || worst=$code
+  done
+  return $worst
+}

@@ -1,0 +1,34 @@
+/* The kit on the TCP transport, over the loopback interface. */
+#include <criterion/criterion.h>
+
+#include "base/clock.h"
+#include "transport/kit.h"
+#include "transport/tcp/tcp.h"
+
+static coll_status_t join(int rank, int size, void *board, transport_t **end) {
+  tcp_name_t *names = board;
+  tcp_listener_t listener;
+  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(10000000000) * HARNESS_PATIENCE;
+  COLL_TRY(tcp_listen(&listener, &names[rank]));
+  harness_barrier();
+  const tcp_group_t group = {
+      .rank = rank, .size = size, .names = names, .session = 4711, .deadline_ns = deadline_ns};
+  return transport_tcp_create(&listener, &group, end);
+}
+
+static const transport_fixture_t fixture = {
+    .size_max = HARNESS_RANKS_MAX,
+    .make = transport_tcp_create_local,
+    .join = join,
+    .alloc = transport_kit_private_alloc,
+    .release = transport_kit_private_release,
+};
+
+TRANSPORT_KIT_ANY(tcp_threads, fixture, transport_kit_threads, 2)
+TRANSPORT_KIT_PEERS(tcp_threads, fixture, transport_kit_threads)
+TRANSPORT_KIT_ANY(tcp_processes, fixture, transport_kit_processes, 2)
+TRANSPORT_KIT_PEERS(tcp_processes, fixture, transport_kit_processes)
+
+Test(tcp_processes, detects_a_death) {
+  transport_kit_with_death(&fixture, 3, transport_case_death);
+}
