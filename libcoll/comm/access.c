@@ -44,7 +44,7 @@ void comm_access_find(struct coll_comm *comm, const comm_access_t *access) {
   comm->world.large_get_min = large_get_min(&comm->costs);
   comm->world.gets = access->get && local->ops->probe_get(local, why);
   if (!access->reports) return;
-  if (!local->maps) {
+  if (local->delays && !comm->paced) {
     fprintf(stderr, "libcoll: rank %d of %d sends to its peers over %s\n", comm->rank, comm->size,
             local->ops->name);
   } else if (comm->world.gets) {

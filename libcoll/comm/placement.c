@@ -59,7 +59,6 @@ static coll_status_t set_hosts(int size, const int32_t host_of[], topo_layout_t 
   topo_layout_t *made;
   COLL_TRY(topo_layout_create(size, &made));
   coll_status_t status = topo_layout_add_level(made, TOPO_HOST, host_of);
-  if (status == COLL_OK) status = topo_layout_set_domains(made, host_of);
   if (status == COLL_OK)
     *layout = made;
   else
@@ -76,15 +75,42 @@ static coll_status_t set_homes(int size, const comm_record_t *records, topo_layo
   return status;
 }
 
+/* domain_of: the lowest rank that shares memory with a rank, and does so in the layout too. Returns
+ * whether all ranks do. */
+static bool find_domains(int size, const comm_record_t *records, const topo_layout_t *layout,
+                         int32_t domain_of[]) {
+  bool all = true;
+  for (int32_t rank = 0; rank < size; rank++) {
+    int32_t first = 0;
+    while (!topo_layout_shares_memory(layout, first, rank) ||
+           !transport_share_memory(&records[first].name, &records[rank].name)) {
+      first++;
+    }
+    domain_of[rank] = first;
+    all = all && first == 0;
+  }
+  return all;
+}
+
+/* From the file's layout, if there is one, or the hosts or homes of the ranks. */
+static coll_status_t place(int size, const comm_record_t *records, int32_t scratch[],
+                           topo_layout_t **layout) {
+  if (*layout == NULL) {
+    bool is_one_host = find_hosts(size, records, scratch) == 1;
+    COLL_TRY(is_one_host ? set_homes(size, records, layout) : set_hosts(size, scratch, layout));
+  }
+  if (find_domains(size, records, *layout, scratch)) return COLL_OK;
+  if (*layout == NULL) COLL_TRY(topo_layout_create(size, layout));
+  return topo_layout_set_domains(*layout, scratch);
+}
+
 coll_status_t comm_placement_of_records(int size, const comm_record_t *records,
                                         topo_layout_t **layout) {
-  int32_t *host_of;
-  if (*layout != NULL || size == 1) return COLL_OK;
-  COLL_TRY(base_alloc((size_t)size, sizeof *host_of, "hosts of ranks", (void **)&host_of));
-  bool is_one_host = find_hosts(size, records, host_of) == 1;
-  coll_status_t status =
-      is_one_host ? set_homes(size, records, layout) : set_hosts(size, host_of, layout);
-  free(host_of);
+  int32_t *scratch;
+  if (size == 1) return COLL_OK;
+  COLL_TRY(base_alloc((size_t)size, sizeof *scratch, "groups of ranks", (void **)&scratch));
+  coll_status_t status = place(size, records, scratch, layout);
+  free(scratch);
   return status;
 }
 

@@ -27,7 +27,8 @@ coll_status_t comm_placement_read(const char *file_name, topo_map_t map, int siz
 topo_home_t comm_placement_home(const char *file_name);
 
 /* Replaces *layout, if it is NULL, by the layout of the records' hosts, or on one host by that of
- * their homes if there is one. Owned by the caller. COLL_ERROR_MEMORY. */
+ * their homes if there is one. Divides its mapping domains where ranks share no memory. Owned by
+ * the caller. COLL_ERROR_MEMORY. */
 coll_status_t comm_placement_of_records(int size, const struct comm_record *records,
                                         topo_layout_t **layout);
 

@@ -25,8 +25,8 @@ typedef struct engine_world {
                            costs less than messages (large.h) */
   const device_ops_t *device;
   plan_room_t room;
-  engine_view_t *views; /* [size]; SCRATCH of all ranks is always mapped; INPUT and OUTPUT of peers
-                           are set by the address exchange of the current collective */
+  engine_view_t *views; /* [size]; SCRATCH of ranks of this host is always mapped; INPUT and OUTPUT
+                           of peers are set by the address exchange of the current collective */
   char *packing;        /* buffer for messages of several pieces; holds a message of any size */
   int polls; /* how often a blocked action is retried per call of engine_run_advance, where the run
                 has nothing else to do; treated as at least 1 */

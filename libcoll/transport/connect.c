@@ -6,6 +6,7 @@
 
 #include "base/knob.h"
 #include "base/memory.h"
+#include "transport/mixed/mixed.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
 
@@ -88,7 +89,11 @@ bool transport_same_host(const transport_name_t *a, const transport_name_t *b) {
   return strncmp(a->host, b->host, sizeof a->host) == 0;
 }
 
-/* ---- connecting -----------------------------------------------------------------------------*/
+bool transport_share_memory(const transport_name_t *a, const transport_name_t *b) {
+  return a == b || (transport_same_host(a, b) && a->shm.length > 0 && b->shm.length > 0);
+}
+
+/* ---- shared memory and TCP ------------------------------------------------------------------*/
 
 static coll_status_t connect_shm(shm_mesh_t *mesh, const transport_group_t *group,
                                  transport_t **t) {
@@ -132,43 +137,141 @@ static coll_status_t connect_tcp(tcp_listener_t *listener, const transport_group
   return status;
 }
 
-/* The first rank that this one cannot reach by shared memory, or by TCP; -1: it reaches all. */
-static int first_without_shm(const transport_group_t *group) {
-  const transport_name_t *own = &group->names[group->rank];
+/* ---- both -----------------------------------------------------------------------------------*/
+
+/* The number of ranks that share memory with this one, itself included. number_of: their numbers
+ * among themselves, in the order of ranks; -1 for others. names: theirs. */
+static int find_local(const transport_group_t *group, int rank, int number_of[],
+                      transport_name_t names[]) {
+  int count = 0;
   for (int peer = 0; peer < group->size; peer++) {
-    const transport_name_t *name = &group->names[peer];
-    bool reached = transport_same_host(own, name) && own->shm.length > 0 && name->shm.length > 0;
-    if (!reached) return peer;
+    bool is_local = transport_share_memory(&group->names[rank], &group->names[peer]);
+    number_of[peer] = is_local ? count : -1;
+    if (is_local) names[count++] = group->names[peer];
+  }
+  return count;
+}
+
+/* What every part of every rank has room for. */
+static void find_room(const transport_group_t *group, int number_of[], transport_name_t names[],
+                      transport_mixed_parts_t *parts) {
+  transport_tcp_room(&parts->slot_bytes, &parts->scratch_bytes);
+  for (int rank = 0; rank < group->size; rank++) {
+    size_t slot_bytes, scratch_bytes;
+    int count = find_local(group, rank, number_of, names);
+    if (count == 1) continue;
+    transport_shm_room(count, &slot_bytes, &scratch_bytes);
+    if (slot_bytes < parts->slot_bytes) parts->slot_bytes = slot_bytes;
+    if (scratch_bytes < parts->scratch_bytes) parts->scratch_bytes = scratch_bytes;
+  }
+}
+
+/* Every host has its own session: the mesh of sockets knows its ranks by their numbers there. */
+static coll_status_t connect_local(shm_mesh_t *mesh, const transport_group_t *group,
+                                   const int number_of[], const transport_name_t names[], int count,
+                                   transport_t **local) {
+  transport_group_t ranks = *group;
+  ranks.rank = number_of[group->rank];
+  ranks.size = count;
+  ranks.names = names;
+  ranks.one_process = false;
+  *local = NULL;
+  if (count > 1) return connect_shm(mesh, &ranks, local);
+  shm_mesh_close(mesh);
+  return COLL_OK;
+}
+
+static coll_status_t connect_parts(transport_listener_t *listener, const transport_group_t *group,
+                                   int number_of[], transport_name_t names[], transport_t **t) {
+  transport_t *local = NULL, *net = NULL;
+  transport_mixed_parts_t parts = {.local_of = number_of};
+  find_room(group, number_of, names, &parts);
+  int count = find_local(group, group->rank, number_of, names);
+  coll_status_t status = connect_local(&listener->mesh, group, number_of, names, count, &local);
+  if (status != COLL_OK) {
+    tcp_listener_close(&listener->tcp);
+    return status;
+  }
+  status = connect_tcp(&listener->tcp, group, &net);
+  if (status != COLL_OK) {
+    if (local != NULL) local->ops->destroy(local);
+    return status;
+  }
+  parts.local = local;
+  parts.net = net;
+  return transport_mixed_create(&parts, t);
+}
+
+static coll_status_t connect_mixed(transport_listener_t *listener, const transport_group_t *group,
+                                   transport_t **t) {
+  int *number_of = NULL;
+  transport_name_t *names = NULL;
+  size_t size = (size_t)group->size;
+  coll_status_t status = base_alloc(size, sizeof *number_of, "ranks", (void **)&number_of);
+  if (status == COLL_OK) {
+    status = base_alloc(size, sizeof *names, "names of ranks", (void **)&names);
+  }
+  if (status == COLL_OK) {
+    status = connect_parts(listener, group, number_of, names, t);
+  } else {
+    transport_listener_close(listener);
+  }
+  free(names);
+  free(number_of);
+  return status;
+}
+
+/* ---- the choice -----------------------------------------------------------------------------*/
+
+/* The first rank that this one does not share memory with, or that cannot be reached by TCP; -1:
+ * there is none. */
+static int first_without_shm(const transport_group_t *group) {
+  for (int peer = 0; peer < group->size; peer++) {
+    if (!transport_share_memory(&group->names[group->rank], &group->names[peer])) return peer;
   }
   return -1;
 }
 
 static int first_without_tcp(const transport_group_t *group) {
-  if (group->names[group->rank].tcp.count == 0) return group->rank == 0 ? 1 : 0;
   for (int peer = 0; peer < group->size; peer++) {
     if (group->names[peer].tcp.count == 0) return peer;
   }
   return -1;
 }
 
-/* Every rank finds that all reach all by shared memory, or none does: it takes equal hosts. */
-coll_status_t transport_connect(transport_listener_t *listener, const transport_group_t *group,
-                                transport_t **t) {
-  int no_shm = first_without_shm(group), no_tcp = first_without_tcp(group);
-  if (group->size == 1 || no_shm < 0) {
-    tcp_listener_close(&listener->tcp);
-    return connect_shm(&listener->mesh, group, t);
+static bool any_share_memory(const transport_group_t *group) {
+  for (int rank = 0; rank < group->size; rank++) {
+    for (int peer = 0; peer < rank; peer++) {
+      if (transport_share_memory(&group->names[rank], &group->names[peer])) return true;
+    }
   }
-  shm_mesh_close(&listener->mesh);
-  if (no_tcp < 0) return connect_tcp(&listener->tcp, group, t);
-  tcp_listener_close(&listener->tcp);
+  return false;
+}
+
+static coll_status_t fail_unreached(const transport_group_t *group, int peer) {
+  const transport_name_t *own = &group->names[group->rank], *name = &group->names[peer];
   return base_fail(COLL_ERROR_UNSUPPORTED,
                    "rank %d has no transport to rank %d: they are on %s; set COLL_TRANSPORTS to "
                    "shm,tcp on all ranks",
-                   group->rank, no_shm,
-                   transport_same_host(&group->names[group->rank], &group->names[no_shm])
-                       ? "one host"
-                       : "different hosts");
+                   group->rank, peer,
+                   transport_same_host(own, name) ? "one host" : "different hosts");
+}
+
+/* That ranks share memory is an equivalence, so every rank finds that all do, or none does. */
+coll_status_t transport_connect(transport_listener_t *listener, const transport_group_t *group,
+                                transport_t **t) {
+  int no_shm = first_without_shm(group);
+  if (no_shm < 0) {
+    tcp_listener_close(&listener->tcp);
+    return connect_shm(&listener->mesh, group, t);
+  }
+  if (first_without_tcp(group) >= 0) {
+    transport_listener_close(listener);
+    return fail_unreached(group, no_shm);
+  }
+  if (any_share_memory(group)) return connect_mixed(listener, group, t);
+  shm_mesh_close(&listener->mesh);
+  return connect_tcp(&listener->tcp, group, t);
 }
 
 coll_status_t transport_connect_local(int size, transport_t *ends[]) {

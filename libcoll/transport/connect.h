@@ -1,5 +1,5 @@
 /*
- * Connects the ranks of a new communicator: by shared memory if they are on one host, else by TCP.
+ * Connects the ranks of a new communicator: by shared memory those of one host, else by TCP.
  * COLL_TRANSPORTS limits the choice. Two ranks are on one host if their host identities are equal
  * (topo/host.h, or COLL_HOST_ID).
  */
@@ -39,6 +39,9 @@ void transport_listener_close(transport_listener_t *listener);
 
 /* Whether the two ranks are on one host. */
 bool transport_same_host(const transport_name_t *a, const transport_name_t *b);
+
+/* Whether they are, and both may use shared memory. An equivalence. A rank does with itself. */
+bool transport_share_memory(const transport_name_t *a, const transport_name_t *b);
 
 typedef struct transport_group {
   int rank, size;

@@ -80,7 +80,7 @@ typedef struct transport transport_t;
 /* Both directions between this rank and one peer on one channel. Owned by the transport and valid
  * until its destruction. The port type of every transport begins with this struct. */
 typedef struct transport_port {
-  transport_t *transport;
+  transport_t *transport; /* that of the end, or one of which it consists */
 } transport_port_t;
 
 /* Whether a waiting rank should call yield. */
@@ -233,7 +233,7 @@ struct transport {
   size_t mcast_bytes; /* maximum length of a multicast message; 0: no multicast; as slot_bytes */
   bool peeks;         /* peek and take are implemented */
   bool delays;    /* what a rank has sent may still be on its way when peers see that it waits */
-  bool maps;      /* all ranks' scratch, and memory with an address, can be mapped */
+  bool maps;      /* scratch, and memory with an address, of ranks of the same host can be mapped */
   bool own_cores; /* every rank has a core of its own; set by the owner of the transport */
   /* Nonzero once `aborted` would return true: a cheap check for any thread. Set with release. */
   const _Atomic uint32_t *abort_word;

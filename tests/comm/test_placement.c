@@ -205,7 +205,10 @@ Test(placement, ranks_are_on_hosts_in_turn) {
 Test(placement, bound_ranks_are_grouped_by_numa_node) {
   static comm_record_t records[4];
   topo_layout_t *layout = NULL, *same;
-  for (int rank = 0; rank < 4; rank++) records[rank].home = (topo_home_t){0, (int16_t)(rank / 2)};
+  for (int rank = 0; rank < 4; rank++) {
+    records[rank].home = (topo_home_t){0, (int16_t)(rank / 2)};
+    records[rank].name.shm.length = 1;
+  }
   cr_assert_eq(comm_placement_of_records(4, records, &layout), COLL_OK, "%s", base_last_error());
   cr_assert(layout != NULL && layout->levels == 1 && layout->level[0].kind == TOPO_NUMA);
   cr_assert_eq(layout->level[0].group_of[2], 1);
@@ -223,14 +226,17 @@ Test(placement, ranks_of_several_hosts_are_grouped_by_host) {
   static comm_record_t records[5];
   static const char *const hosts[] = {"b", "a", "b", "c", "a"};
   static const int32_t groups[] = {0, 1, 0, 2, 1};
+  static const int32_t domains[] = {0, 1, 0, 2, 3}; /* rank 4 does not use shared memory */
   topo_layout_t *layout = NULL;
-  for (int rank = 0; rank < 5; rank++)
+  for (int rank = 0; rank < 5; rank++) {
     snprintf(records[rank].name.host, sizeof records[rank].name.host, "%s", hosts[rank]);
+    records[rank].name.shm.length = rank == 4 ? 0 : 1;
+  }
   cr_assert_eq(comm_placement_of_records(5, records, &layout), COLL_OK, "%s", base_last_error());
   cr_assert(layout != NULL && layout->levels == 1 && layout->level[0].kind == TOPO_HOST);
   for (int rank = 0; rank < 5; rank++) {
     cr_expect_eq(layout->level[0].group_of[rank], groups[rank]);
-    cr_expect_eq(layout->domain_of[rank], groups[rank]);
+    cr_expect_eq(layout->domain_of[rank], domains[rank]);
   }
   topo_layout_free(layout);
 }

@@ -36,7 +36,7 @@ right $?
 ok "ranks that are threads"
 
 COLL_DEBUG=1 on_two_hosts "$collbench" all --algo all --counts 1,1001 -n 1 -w 0
-right $? && grep -q 'groups of the 4 ranks: 2 of host' err && grep -q 'over tcp' err &&
+right $? && grep -q 'groups of the 4 ranks: 2 of host' err && grep -q 'over shm and tcp' err &&
   grep -q hierarchical out
 ok "ranks of two hosts: hosts are groups, and hierarchical algorithms run"
 

@@ -13,9 +13,10 @@
 
 /* How a test creates connected transports. */
 typedef struct transport_fixture {
-  int size_max;     /* maximum number of ranks; 1 for the self transport */
-  bool maps;        /* peers' memory can be mapped */
-  bool has_scratch; /* peers' scratch can be mapped */
+  int size_max;             /* maximum number of ranks; 1 for the self transport */
+  bool maps;                /* peers' memory can be mapped */
+  bool has_scratch;         /* peers' scratch can be mapped */
+  bool shares_some_scratch; /* that of some peers */
 
   /* Creates all ends in this process: ends[i] is rank i's. */
   coll_status_t (*make)(int size, transport_t *ends[]);

@@ -445,3 +445,14 @@ coll_status_t transport_shm_create_local(int size, transport_t *ends[]) {
   shm_segment_release(segment); /* each end has its own reference */
   return status;
 }
+
+void transport_shm_room(int size, size_t *slot_bytes, size_t *scratch_bytes) {
+  shm_layout_t layout;
+  shm_layout_compute(size, &layout);
+  *slot_bytes = layout.slot_bytes;
+  *scratch_bytes = layout.scratch_bytes;
+}
+
+void transport_shm_wake(transport_t *t) {
+  shm_wakeup_wake(shm_end_control(shm_end_of(t), t->rank));
+}

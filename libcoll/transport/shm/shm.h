@@ -19,4 +19,10 @@ coll_status_t transport_shm_create(shm_mesh_t *mesh, bool one_process, uint64_t 
  * by the caller. */
 coll_status_t transport_shm_create_local(int size, transport_t *ends[]);
 
+/* The length of messages, and scratch memory per rank, of a transport of `size` ranks. */
+void transport_shm_room(int size, size_t *slot_bytes, size_t *scratch_bytes);
+
+/* Ends a sleep of this rank. Any thread may call it. */
+void transport_shm_wake(transport_t *t);
+
 #endif

@@ -65,12 +65,13 @@ struct tcp_peer {
 typedef struct tcp {
   transport_t transport;
   pthread_mutex_t lock;
-  tcp_peer_t *peers;           /* [size]; that of this rank is unused */
-  int wait_set;                /* an epoll descriptor: all sockets, and `wakeup` */
-  int wakeup;                  /* an eventfd: another thread of this rank has aborted */
-  char *scratch;               /* [SCRATCH_BYTES] of tcp.c: this rank's own */
-  char *input;                 /* [TCP_INPUT_BYTES]: bytes that have just arrived */
-  flight_recorder_t *recorder; /* this rank's own */
+  tcp_peer_t *peers;                  /* [size]; that of this rank is unused */
+  int wait_set;                       /* an epoll descriptor: all sockets, and `wakeup` */
+  int wakeup;                         /* an eventfd: another thread of this rank has aborted */
+  char *scratch;                      /* [TCP_SCRATCH_BYTES]: this rank's own */
+  char *input;                        /* [TCP_INPUT_BYTES]: bytes that have just arrived */
+  flight_recorder_t *recorder;        /* this rank's own */
+  const flight_recorder_t *published; /* what publish sends: that, or of another transport */
 
   int unsent;                         /* peers for which something is stored */
   uint64_t arrivals, arrivals_at_arm; /* frames */
@@ -83,6 +84,8 @@ typedef struct tcp {
 } tcp_t;
 
 #define TCP_INPUT_BYTES 8192
+#define TCP_SCRATCH_BYTES ((size_t)512 << 10)
+#define TCP_WAKEUP_EVENT UINT32_MAX /* of `wakeup` in the wait set, in place of a rank */
 
 static inline tcp_t *tcp_end_of(transport_t *t) {
   return (tcp_t *)(void *)t;
@@ -156,10 +159,6 @@ void tcp_abort_check(tcp_t *end, bool now);
 
 /* ---- tcp.c -----------------------------------------------------------------------------------*/
 
-/* An end without connections. COLL_ERROR_MEMORY, COLL_ERROR_SYSTEM. */
-coll_status_t tcp_end_create(int rank, int size, uint64_t communicator, tcp_t **end);
-
-/* Gives it the connection to a peer, which it takes over, also on failure. */
-coll_status_t tcp_end_connect(tcp_t *end, int peer, int fd);
+extern const transport_ops_t tcp_ops;
 
 #endif

@@ -82,10 +82,22 @@ coll_status_t tcp_stream_send(tcp_peer_t *peer, const tcp_frame_t *frame, const 
   return COLL_OK;
 }
 
+/* Word by word, because other threads may write to the recorder meanwhile. */
+static void copy_recorder(const flight_recorder_t *from, flight_recorder_t *to) {
+  const _Atomic uint64_t *words = (const _Atomic uint64_t *)(const void *)from;
+  for (size_t i = 0; i < sizeof *from / sizeof *words; i++) {
+    uint64_t word = atomic_load_explicit(&words[i], memory_order_relaxed);
+    memcpy((char *)to + i * sizeof word, &word, sizeof word);
+  }
+}
+
 void tcp_stream_publish(tcp_peer_t *peer) {
   const tcp_frame_t frame = {.kind = TCP_RECORD, .bytes = sizeof(flight_recorder_t)};
+  flight_recorder_t copy;
   peer->record_due = peer->out_begin != peer->out_end;
-  if (!peer->record_due) (void)tcp_stream_send(peer, &frame, peer->end->recorder);
+  if (peer->record_due) return;
+  copy_recorder(peer->end->published, &copy);
+  (void)tcp_stream_send(peer, &frame, &copy);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------*/

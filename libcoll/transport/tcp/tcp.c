@@ -4,14 +4,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/sockios.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,14 +15,9 @@
 #include "transport/tcp/end.h"
 
 #define EVENTS_AT_ONCE 64
-#define SCRATCH_BYTES ((size_t)512 << 10)
 #define LEAVE_NS 2000000000u /* for peers to receive what this rank has sent before it leaves */
 #define LEAVE_POLL_MS 1
 #define VERDICT_POLL_MS 1
-/* More than a rank may send that then makes no calls for a while: what the socket does not accept
- * is sent in later calls. The system may grant less. */
-#define SEND_BUFFER_BYTES (4 * TRANSPORT_P2P_BYTES)
-#define WAKEUP_EVENT UINT32_MAX /* in place of a rank */
 
 static tcp_t *lock(transport_t *t) {
   tcp_t *end = tcp_end_of(t);
@@ -146,7 +137,7 @@ static bool tcp_pending_out(transport_port_t *port, flight_call_t *call) {
 
 static void handle(tcp_t *end, const struct epoll_event *event) {
   uint64_t count;
-  if (event->data.u32 == WAKEUP_EVENT) {
+  if (event->data.u32 == TCP_WAKEUP_EVENT) {
     (void)!read(end->wakeup, &count, sizeof count);
     return;
   }
@@ -266,7 +257,7 @@ static coll_status_t tcp_get(transport_t *t, int peer, void *dst, uint64_t addre
 
 static void tcp_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
   *ptr = rank == t->rank ? tcp_end_of(t)->scratch : NULL;
-  *bytes = SCRATCH_BYTES;
+  *bytes = TCP_SCRATCH_BYTES;
 }
 
 static coll_status_t tcp_mcast_send(transport_t *t, const void *data, const transport_head_t *head,
@@ -345,7 +336,7 @@ static void tcp_destroy(transport_t *t) {
   free(end);
 }
 
-static const transport_ops_t tcp_ops = {
+const transport_ops_t tcp_ops = {
     .name = "tcp",
     .port = tcp_port,
     .used_channel = tcp_used_channel,
@@ -380,116 +371,22 @@ static const transport_ops_t tcp_ops = {
     .destroy = tcp_destroy,
 };
 
-/* ---- creation -------------------------------------------------------------------------------*/
-
-static coll_status_t open_wait_set(tcp_t *end) {
-  struct epoll_event event = {.events = EPOLLIN, .data.u32 = WAKEUP_EVENT};
-  end->wait_set = epoll_create1(EPOLL_CLOEXEC);
-  end->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (end->wait_set < 0 || end->wakeup < 0 ||
-      epoll_ctl(end->wait_set, EPOLL_CTL_ADD, end->wakeup, &event) != 0) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: nothing to wait on for its connections",
-                           end->transport.rank);
-  }
-  return COLL_OK;
+void transport_tcp_room(size_t *slot_bytes, size_t *scratch_bytes) {
+  *slot_bytes = TCP_SLOT_BYTES;
+  *scratch_bytes = TCP_SCRATCH_BYTES;
 }
 
-static coll_status_t allocate(tcp_t *end, size_t size) {
-  COLL_TRY(base_alloc(size, sizeof *end->peers, "connections", (void **)&end->peers));
-  for (size_t rank = 0; rank < size; rank++) {
-    end->peers[rank] = (tcp_peer_t){.end = end, .rank = (int)rank, .fd = -1};
-  }
-  COLL_TRY(base_alloc(1, TCP_INPUT_BYTES, "received bytes", (void **)&end->input));
-  COLL_TRY(base_alloc(1, SCRATCH_BYTES, "scratch memory", (void **)&end->scratch));
-  return base_alloc(1, sizeof *end->recorder, "a flight recorder", (void **)&end->recorder);
+int transport_tcp_descriptor(transport_t *t) {
+  return tcp_end_of(t)->wait_set;
 }
 
-coll_status_t tcp_end_create(int rank, int size, uint64_t communicator, tcp_t **end) {
-  tcp_t *made = NULL;
-  COLL_TRY(base_alloc(1, sizeof *made, "a TCP transport", (void **)&made));
-  made->transport = (transport_t){.ops = &tcp_ops,
-                                  .rank = rank,
-                                  .slot_bytes = TCP_SLOT_BYTES,
-                                  .peeks = true,
-                                  .delays = true,
-                                  .abort_word = &made->aborted};
-  made->wait_set = made->wakeup = -1;
-  pthread_mutex_init(&made->lock, NULL);
-  coll_status_t status = allocate(made, (size_t)size);
-  if (status == COLL_OK) {
-    made->transport.size = size;
-    made->transport.flight = made->recorder;
-    flight_begin(made->recorder, communicator, rank);
-    status = open_wait_set(made);
-  }
-  if (status != COLL_OK) {
-    tcp_destroy(&made->transport);
-    return status;
-  }
-  *end = made;
-  return COLL_OK;
+bool transport_tcp_has_arrived(transport_t *t) {
+  tcp_t *end = lock(t);
+  bool arrived = end->arrivals != end->arrivals_at_arm;
+  unlock(end, COLL_OK);
+  return arrived;
 }
 
-coll_status_t tcp_end_connect(tcp_t *end, int peer, int fd) {
-  struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)peer};
-  int one = 1, bytes = (int)SEND_BUFFER_BYTES;
-  end->peers[peer].fd = fd;
-  (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-  if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0 ||
-      ioctl(fd, FIONBIO, &one) != 0 || epoll_ctl(end->wait_set, EPOLL_CTL_ADD, fd, &event) != 0) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: its connection to rank %d is unusable",
-                           end->transport.rank, peer);
-  }
-  return COLL_OK;
-}
-
-coll_status_t transport_tcp_create(tcp_listener_t *listener, const tcp_group_t *group,
-                                   transport_t **t) {
-  int *sockets = NULL;
-  tcp_t *end = NULL;
-  coll_status_t status =
-      base_alloc((size_t)group->size, sizeof *sockets, "connections", (void **)&sockets);
-  if (status == COLL_OK) status = tcp_end_create(group->rank, group->size, group->session, &end);
-  if (status == COLL_OK) {
-    status = tcp_connect_all(listener, group, sockets);
-  } else {
-    tcp_listener_close(listener);
-  }
-  for (int peer = 0; status == COLL_OK && peer < group->size; peer++) {
-    if (peer != group->rank) status = tcp_end_connect(end, peer, sockets[peer]);
-  }
-  free(sockets);
-  if (status != COLL_OK && end != NULL) tcp_destroy(&end->transport);
-  if (status == COLL_OK) *t = &end->transport;
-  return status;
-}
-
-static coll_status_t connect_pairs(int size, tcp_t *const made[]) {
-  for (int a = 0; a < size; a++) {
-    for (int b = 0; b < a; b++) {
-      int sockets[2];
-      COLL_TRY(tcp_connect_pair(sockets));
-      coll_status_t status = tcp_end_connect(made[a], b, sockets[0]);
-      coll_status_t other = tcp_end_connect(made[b], a, sockets[1]);
-      if (status != COLL_OK || other != COLL_OK) return COLL_ERROR_SYSTEM;
-    }
-  }
-  return COLL_OK;
-}
-
-coll_status_t transport_tcp_create_local(int size, transport_t *ends[]) {
-  tcp_t **made = NULL;
-  uint64_t communicator = base_clock_now_ns();
-  COLL_TRY(base_alloc((size_t)size, sizeof *made, "TCP transports", (void **)&made));
-  coll_status_t status = COLL_OK;
-  for (int rank = 0; rank < size && status == COLL_OK; rank++) {
-    status = tcp_end_create(rank, size, communicator, &made[rank]);
-  }
-  if (status == COLL_OK) status = connect_pairs(size, made);
-  for (int rank = 0; rank < size; rank++) {
-    if (status == COLL_OK) ends[rank] = &made[rank]->transport;
-    if (status != COLL_OK && made[rank] != NULL) tcp_destroy(&made[rank]->transport);
-  }
-  free(made);
-  return status;
+void transport_tcp_set_recorder(transport_t *t, const flight_recorder_t *recorder) {
+  tcp_end_of(t)->published = recorder;
 }

@@ -18,4 +18,18 @@ coll_status_t transport_tcp_create(tcp_listener_t *listener, const tcp_group_t *
  * COLL_ERROR_SYSTEM, COLL_ERROR_MEMORY. */
 coll_status_t transport_tcp_create_local(int size, transport_t *ends[]);
 
+/* The length of messages, and scratch memory per rank. */
+void transport_tcp_room(size_t *slot_bytes, size_t *scratch_bytes);
+
+/* ---- for transports that consist of this and another -----------------------------------------*/
+
+/* Readable when something has arrived, for poll and epoll. The transport's. */
+int transport_tcp_descriptor(transport_t *t);
+
+/* Whether something has arrived since arm that is no longer in a socket. */
+bool transport_tcp_has_arrived(transport_t *t);
+
+/* The recorder of this rank that publish sends, in place of its own. It outlives the transport. */
+void transport_tcp_set_recorder(transport_t *t, const flight_recorder_t *recorder);
+
 #endif

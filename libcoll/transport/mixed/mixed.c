@@ -1,0 +1,297 @@
+/* Slots about a peer go to the part that reaches it; ports belong to the parts. */
+#include "transport/mixed/mixed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "transport/mixed/alarm.h"
+#include "transport/shm/shm.h"
+#include "transport/tcp/tcp.h"
+
+#define WITHOUT_ALARM_NS 1000000u /* longest sleep if the network cannot end one */
+
+typedef struct mixed {
+  transport_t base;
+  transport_t *local, *net; /* local is NULL if this rank is alone on its host */
+  int *local_of;            /* [size] */
+  size_t scratch_bytes;
+  mixed_alarm_t alarm; /* unused without local */
+  bool is_alarm_set;
+} mixed_t;
+
+static mixed_t *mixed_of(transport_t *t) {
+  return (mixed_t *)(void *)t;
+}
+
+/* The part that reaches the peer, and the peer's number in it. */
+static transport_t *part_of(const mixed_t *m, int peer, int *number) {
+  bool is_local = m->local_of[peer] >= 0 && m->local != NULL;
+  *number = is_local ? m->local_of[peer] : peer;
+  return is_local ? m->local : m->net;
+}
+
+static const transport_ops_t *ops_of(const transport_port_t *port) {
+  return port->transport->ops;
+}
+
+/* ---- messages and signals -------------------------------------------------------------------*/
+
+static transport_port_t *mixed_port(transport_t *t, int peer, int channel) {
+  transport_t *part = part_of(mixed_of(t), peer, &peer);
+  return part->ops->port(part, peer, channel);
+}
+
+static int mixed_used_channel(transport_t *t, int peer, int channel) {
+  transport_t *part = part_of(mixed_of(t), peer, &peer);
+  return part->ops->used_channel(part, peer, channel);
+}
+
+static coll_status_t mixed_send(transport_port_t *port, const void *data,
+                                const transport_head_t *head, bool *done) {
+  return ops_of(port)->send(port, data, head, done);
+}
+
+static coll_status_t mixed_recv(transport_port_t *port, void *data, size_t capacity,
+                                transport_head_t *head, bool *done) {
+  return ops_of(port)->recv(port, data, capacity, head, done);
+}
+
+static coll_status_t mixed_peek(transport_port_t *port, const void **data, transport_head_t *head,
+                                bool *done) {
+  return ops_of(port)->peek(port, data, head, done);
+}
+
+static coll_status_t mixed_take(transport_port_t *port) {
+  return ops_of(port)->take(port);
+}
+
+static coll_status_t mixed_signal(transport_port_t *port, const flight_call_t *call, bool *done) {
+  return ops_of(port)->signal(port, call, done);
+}
+
+static coll_status_t mixed_wait(transport_port_t *port, flight_call_t *call, bool *arrived) {
+  return ops_of(port)->wait(port, call, arrived);
+}
+
+static bool mixed_signaled(transport_port_t *port) {
+  return ops_of(port)->signaled(port);
+}
+
+static bool mixed_pending_in(transport_port_t *port, flight_call_t *call) {
+  return ops_of(port)->pending_in(port, call);
+}
+
+static bool mixed_pending_out(transport_port_t *port, flight_call_t *call) {
+  return ops_of(port)->pending_out(port, call);
+}
+
+static coll_status_t mixed_mcast_send(transport_t *t, const void *data,
+                                      const transport_head_t *head, bool *done) {
+  return transport_unsupported.mcast_send(t, data, head, done);
+}
+
+static coll_status_t mixed_mcast_peek(transport_t *t, int peer, const void **data,
+                                      transport_head_t *head, bool *done) {
+  return transport_unsupported.mcast_peek(t, peer, data, head, done);
+}
+
+static coll_status_t mixed_mcast_take(transport_t *t, int peer) {
+  return transport_unsupported.mcast_take(t, peer);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------*/
+
+static coll_status_t mixed_address(transport_t *t, const void *ptr, size_t bytes,
+                                   transport_address_t *address) {
+  transport_t *local = mixed_of(t)->local;
+  if (local == NULL) return transport_unsupported.address(t, ptr, bytes, address);
+  return local->ops->address(local, ptr, bytes, address);
+}
+
+static coll_status_t mixed_map(transport_t *t, int peer, const transport_address_t *address,
+                               void **ptr) {
+  transport_t *part = part_of(mixed_of(t), peer, &peer);
+  return part->ops->map(part, peer, address, ptr);
+}
+
+static bool mixed_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
+  return transport_unsupported.probe_get(t, why);
+}
+
+static bool mixed_peer_gets(transport_t *t, int peer) {
+  return transport_unsupported.peer_gets(t, peer);
+}
+
+static coll_status_t mixed_get(transport_t *t, int peer, void *dst, uint64_t address, size_t bytes,
+                               bool *done) {
+  return transport_unsupported.get(t, peer, dst, address, bytes, done);
+}
+
+static void mixed_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
+  const mixed_t *m = mixed_of(t);
+  transport_t *part = part_of(m, rank, &rank);
+  part->ops->scratch(part, rank, ptr, bytes);
+  *bytes = m->scratch_bytes;
+}
+
+/* ---- sleeping -------------------------------------------------------------------------------*/
+
+static void mixed_arm(transport_t *t) {
+  mixed_t *m = mixed_of(t);
+  m->net->ops->arm(m->net);
+  if (m->local == NULL) return;
+  m->local->ops->arm(m->local);
+  m->is_alarm_set = mixed_alarm_set(&m->alarm);
+}
+
+static void mixed_sleep(transport_t *t, uint64_t timeout_ns) {
+  mixed_t *m = mixed_of(t);
+  if (m->local == NULL) {
+    m->net->ops->sleep(m->net, timeout_ns);
+    return;
+  }
+  if (transport_tcp_has_arrived(m->net)) return;
+  if (!m->is_alarm_set && timeout_ns > WITHOUT_ALARM_NS) timeout_ns = WITHOUT_ALARM_NS;
+  m->local->ops->sleep(m->local, timeout_ns);
+  m->net->ops->sleep(m->net, 0);
+}
+
+static void mixed_disarm(transport_t *t) {
+  mixed_t *m = mixed_of(t);
+  m->net->ops->disarm(m->net);
+  if (m->local != NULL) m->local->ops->disarm(m->local);
+}
+
+static void ring(void *context) {
+  transport_shm_wake(context);
+}
+
+static transport_yield_hint_t mixed_yield_hint(transport_t *t, uint64_t progress,
+                                               uint64_t missing) {
+  return transport_unsupported.yield_hint(t, progress, missing);
+}
+
+static void mixed_yield(transport_t *t) {
+  transport_unsupported.yield(t);
+}
+
+/* ---- peers ----------------------------------------------------------------------------------*/
+
+static transport_peer_state_t mixed_peer_state(transport_t *t, int peer) {
+  transport_t *part = part_of(mixed_of(t), peer, &peer);
+  return part->ops->peer_state(part, peer);
+}
+
+static const flight_recorder_t *mixed_recorder(transport_t *t, int rank) {
+  transport_t *part = part_of(mixed_of(t), rank, &rank);
+  return part->ops->recorder(part, rank);
+}
+
+static void mixed_publish(transport_t *t) {
+  transport_t *net = mixed_of(t)->net;
+  net->ops->publish(net);
+}
+
+static void mixed_abort(transport_t *t, const transport_reason_t *reason) {
+  transport_t *net = mixed_of(t)->net;
+  net->ops->abort(net, reason);
+}
+
+static bool mixed_aborted(transport_t *t, transport_reason_t *reason) {
+  transport_t *net = mixed_of(t)->net;
+  return net->ops->aborted(net, reason);
+}
+
+static void mixed_destroy(transport_t *t) {
+  mixed_t *m = mixed_of(t);
+  if (m->local != NULL) mixed_alarm_close(&m->alarm);
+  m->net->ops->destroy(m->net); /* which publishes the recorder in local's memory */
+  if (m->local != NULL) m->local->ops->destroy(m->local);
+  free(m->local_of);
+  free(m);
+}
+
+static const transport_ops_t mixed_ops = {
+    .name = "shm and tcp",
+    .port = mixed_port,
+    .used_channel = mixed_used_channel,
+    .send = mixed_send,
+    .recv = mixed_recv,
+    .peek = mixed_peek,
+    .take = mixed_take,
+    .mcast_send = mixed_mcast_send,
+    .mcast_peek = mixed_mcast_peek,
+    .mcast_take = mixed_mcast_take,
+    .signal = mixed_signal,
+    .wait = mixed_wait,
+    .signaled = mixed_signaled,
+    .pending_in = mixed_pending_in,
+    .pending_out = mixed_pending_out,
+    .address = mixed_address,
+    .map = mixed_map,
+    .probe_get = mixed_probe_get,
+    .peer_gets = mixed_peer_gets,
+    .get = mixed_get,
+    .scratch = mixed_scratch,
+    .arm = mixed_arm,
+    .sleep = mixed_sleep,
+    .disarm = mixed_disarm,
+    .yield_hint = mixed_yield_hint,
+    .yield = mixed_yield,
+    .recorder = mixed_recorder,
+    .publish = mixed_publish,
+    .peer_state = mixed_peer_state,
+    .abort = mixed_abort,
+    .aborted = mixed_aborted,
+    .destroy = mixed_destroy,
+};
+
+/* ---- creation -------------------------------------------------------------------------------*/
+
+/* The recorder is in memory that the ranks of this host share, under this rank's number among all.
+ */
+static flight_recorder_t *share_recorder(const mixed_t *m) {
+  if (m->local == NULL) return m->net->flight;
+  flight_recorder_t *flight = m->local->flight;
+  flight_begin(flight, atomic_load(&flight->communicator), m->net->rank);
+  transport_tcp_set_recorder(m->net, flight);
+  return flight;
+}
+
+static coll_status_t fill(mixed_t *m, const transport_mixed_parts_t *parts) {
+  size_t size = (size_t)parts->net->size;
+  COLL_TRY(base_alloc(size, sizeof *m->local_of, "ranks of this host", (void **)&m->local_of));
+  memcpy(m->local_of, parts->local_of, size * sizeof *m->local_of);
+  if (m->local == NULL) return COLL_OK;
+  return mixed_alarm_open(&m->alarm, transport_tcp_descriptor(m->net), ring, m->local);
+}
+
+coll_status_t transport_mixed_create(const transport_mixed_parts_t *parts, transport_t **t) {
+  mixed_t *made = NULL;
+  coll_status_t status = base_alloc(1, sizeof *made, "a mixed transport", (void **)&made);
+  if (status == COLL_OK) {
+    made->local = parts->local;
+    made->net = parts->net;
+    made->scratch_bytes = parts->scratch_bytes;
+    status = fill(made, parts);
+  }
+  if (status != COLL_OK) {
+    if (parts->local != NULL) parts->local->ops->destroy(parts->local);
+    parts->net->ops->destroy(parts->net);
+    if (made != NULL) free(made->local_of);
+    free(made);
+    return status;
+  }
+  made->base = (transport_t){.ops = &mixed_ops,
+                             .rank = made->net->rank,
+                             .size = made->net->size,
+                             .slot_bytes = parts->slot_bytes,
+                             .peeks = true,
+                             .delays = true,
+                             .maps = true,
+                             .abort_word = made->net->abort_word,
+                             .flight = share_recorder(made)};
+  *t = &made->base;
+  return COLL_OK;
+}

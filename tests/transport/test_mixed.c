@@ -1,0 +1,107 @@
+/* The kit on the transport that mixes shared memory and TCP: with every other rank on a second
+ * host, and with all on one. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "transport/connect.h"
+#include "transport/kit.h"
+#include "transport/mixed/mixed.h"
+#include "transport/shm/memory.h"
+#include "transport/shm/shm.h"
+#include "transport/tcp/tcp.h"
+
+enum { HOSTS = 2 };
+
+/* ---- ranks that are threads -----------------------------------------------------------------*/
+
+static coll_status_t make_end(int rank, int size, int hosts, transport_t *local, transport_t *net,
+                              transport_t **end) {
+  int local_of[HARNESS_RANKS_MAX];
+  transport_mixed_parts_t parts = {.local = local, .net = net, .local_of = local_of};
+  size_t slot_bytes = SIZE_MAX, scratch_bytes = SIZE_MAX;
+  for (int peer = 0; peer < size; peer++) {
+    local_of[peer] = peer % hosts == rank % hosts ? peer / hosts : -1;
+  }
+  transport_tcp_room(&parts.slot_bytes, &parts.scratch_bytes);
+  for (int host = 0; host < hosts; host++) {
+    int count = (size - host + hosts - 1) / hosts;
+    if (count > 1) transport_shm_room(count, &slot_bytes, &scratch_bytes);
+    if (slot_bytes < parts.slot_bytes) parts.slot_bytes = slot_bytes;
+    if (scratch_bytes < parts.scratch_bytes) parts.scratch_bytes = scratch_bytes;
+  }
+  return transport_mixed_create(&parts, end);
+}
+
+/* Rank r is on host r % hosts. */
+static coll_status_t make(int size, int hosts, transport_t *ends[]) {
+  transport_t *nets[HARNESS_RANKS_MAX], *locals[HARNESS_RANKS_MAX];
+  COLL_TRY(transport_tcp_create_local(size, nets));
+  for (int host = 0; host < hosts; host++) {
+    int count = (size - host + hosts - 1) / hosts;
+    locals[0] = NULL;
+    if (count > 1) COLL_TRY(transport_shm_create_local(count, locals));
+    for (int i = 0; i < count; i++) {
+      int rank = host + i * hosts;
+      COLL_TRY(make_end(rank, size, hosts, locals[i], nets[rank], &ends[rank]));
+    }
+  }
+  return COLL_OK;
+}
+
+static coll_status_t make_on_two_hosts(int size, transport_t *ends[]) {
+  return make(size, HOSTS, ends);
+}
+
+static coll_status_t make_on_one_host(int size, transport_t *ends[]) {
+  return make(size, 1, ends);
+}
+
+/* ---- ranks that are processes ---------------------------------------------------------------*/
+
+static coll_status_t join(int rank, int size, void *board, transport_t **end) {
+  transport_name_t *names = board;
+  transport_listener_t listener;
+  char host[16];
+  snprintf(host, sizeof host, "host%d", rank % HOSTS);
+  setenv("COLL_HOST_ID", host, 1);
+  COLL_TRY(transport_listen(&listener, &names[rank]));
+  harness_barrier();
+  const transport_group_t group = {
+      .rank = rank,
+      .size = size,
+      .names = names,
+      .session = 4711,
+      .deadline_ns = base_clock_now_ns() + UINT64_C(10000000000) * HARNESS_PATIENCE};
+  return transport_connect(&listener, &group, end);
+}
+
+static const transport_fixture_t two_hosts = {
+    .size_max = HARNESS_RANKS_MAX,
+    .shares_some_scratch = true,
+    .make = make_on_two_hosts,
+    .join = join,
+    .alloc = transport_kit_private_alloc,
+    .release = transport_kit_private_release,
+};
+
+static const transport_fixture_t one_host = {
+    .size_max = HARNESS_RANKS_MAX,
+    .maps = true,
+    .shares_some_scratch = true,
+    .make = make_on_one_host,
+    .alloc = shm_memory_alloc,
+    .release = shm_memory_free,
+};
+
+TRANSPORT_KIT_ANY(mixed_one_host, one_host, transport_kit_threads, 2)
+TRANSPORT_KIT_PEERS(mixed_one_host, one_host, transport_kit_threads)
+TRANSPORT_KIT_ANY(mixed_threads, two_hosts, transport_kit_threads, 2)
+TRANSPORT_KIT_PEERS(mixed_threads, two_hosts, transport_kit_threads)
+TRANSPORT_KIT_ANY(mixed_processes, two_hosts, transport_kit_processes, 2)
+TRANSPORT_KIT_PEERS(mixed_processes, two_hosts, transport_kit_processes)
+
+Test(mixed_processes, detects_a_death) {
+  transport_kit_with_death(&two_hosts, 3, transport_case_death);
+}
