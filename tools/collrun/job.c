@@ -24,6 +24,7 @@
 /* Time to wait for further output after the last rank has exited; processes that left the group of
  * a rank may still write. */
 #define DRAIN_MS 500
+#define NAME_BYTES (COLLRUN_HOST_BYTES + 32)
 
 /* All of these are forwarded, except SIGQUIT, which prints the table of ranks. */
 static const int handled_signals[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
@@ -39,7 +40,8 @@ typedef enum stage {
 
 typedef struct job {
   const collrun_settings_t *settings;
-  collrun_rank_t *ranks;
+  int count;                 /* of processes: ranks, or agents */
+  collrun_rank_t *ranks;     /* [count] */
   collrun_output_t *outputs; /* two per rank when output is prefixed, else none */
   struct pollfd *pollfds;
   size_t output_count;
@@ -47,6 +49,7 @@ typedef struct job {
   int signals; /* the signalfd */
   int running;
   int forwarded_signal; /* the latest forwarded signal that ends a process; 0: none */
+  bool is_orphaned;     /* as an agent: the collrun that started it has ended */
   int exit_code;
   stage_t stage;
   uint64_t deadline_ns;
@@ -78,7 +81,7 @@ static void write_all(const char *text, size_t bytes) {
 static void print_table(const job_t *job, bool always) {
   char *text = NULL;
   int communicators;
-  if (collrun_table_make(job->ranks, job->settings->ranks, &text, &communicators) != COLL_OK) {
+  if (collrun_table_make(job->ranks, job->count, &text, &communicators) != COLL_OK) {
     print_message("no table of ranks: %s", base_last_error());
   } else if (always || communicators > 0) {
     print_message("what the ranks do:");
@@ -88,7 +91,7 @@ static void print_table(const job_t *job, bool always) {
 }
 
 static void signal_all(const job_t *job, int number) {
-  for (int rank = 0; rank < job->settings->ranks; rank++) {
+  for (int rank = 0; rank < job->count; rank++) {
     if (job->ranks[rank].pid > 0) kill(-job->ranks[rank].pid, number);
   }
 }
@@ -98,23 +101,35 @@ static void set_deadline(job_t *job, stage_t stage, int64_t from_now_ms) {
   job->deadline_ns = base_clock_now_ns() + (uint64_t)from_now_ms * NS_PER_MS;
 }
 
+/* "rank 3", or "the agent of host a". */
+static void name_child(const job_t *job, int child, char name[NAME_BYTES]) {
+  const collrun_settings_t *settings = job->settings;
+  if (settings->hosts.count > 0) {
+    snprintf(name, NAME_BYTES, "the agent of host %s", settings->hosts.list[child].name);
+  } else {
+    snprintf(name, NAME_BYTES, "rank %d", settings->first_rank + child);
+  }
+}
+
 /* Prints the first failure, unless a forwarded signal ended the rank. */
 static void record_failure(job_t *job, int rank, const siginfo_t *end) {
   if (job->exit_code != 0) return;
   bool by_signal = end->si_code != CLD_EXITED;
   job->exit_code = by_signal ? 128 + end->si_status : end->si_status;
+  char name[NAME_BYTES];
+  name_child(job, rank, name);
   if (by_signal && end->si_status != job->forwarded_signal) {
-    print_message("rank %d (pid %d) was ended by signal %d (%s%s)", rank, (int)end->si_pid,
+    print_message("%s (pid %d) was ended by signal %d (%s%s)", name, (int)end->si_pid,
                   end->si_status, strsignal(end->si_status),
                   end->si_code == CLD_DUMPED ? ", core dumped" : "");
   } else if (!by_signal) {
-    print_message("rank %d (pid %d) exited with code %d", rank, (int)end->si_pid, end->si_status);
+    print_message("%s (pid %d) exited with code %d", name, (int)end->si_pid, end->si_status);
   }
   if (job->stage == STAGE_RUNNING) set_deadline(job, STAGE_GRACE, job->settings->grace_ms);
 }
 
 static int rank_of(const job_t *job, pid_t pid) {
-  for (int rank = 0; rank < job->settings->ranks; rank++) {
+  for (int rank = 0; rank < job->count; rank++) {
     if (job->ranks[rank].pid == pid) return rank;
   }
   return -1;
@@ -161,12 +176,17 @@ static void handle_signals(job_t *job) {
 static void print_running_ranks(const job_t *job) {
   char list[256] = "";
   size_t used = 0;
-  for (int rank = 0; rank < job->settings->ranks && used + 16 < sizeof list; rank++) {
+  for (int rank = 0; rank < job->count && used + 16 < sizeof list; rank++) {
     if (job->ranks[rank].pid == 0) continue;
-    used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", used > 0 ? ", " : "", rank);
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", used > 0 ? ", " : "",
+                             job->settings->first_rank + rank);
   }
-  print_message("stopping the ranks that still run: %s%s", list,
-                used + 16 < sizeof list ? "" : " ...");
+  if (job->settings->hosts.count > 0) {
+    print_message("stopping the ranks of the other hosts");
+  } else {
+    print_message("stopping the ranks that still run: %s%s", list,
+                  used + 16 < sizeof list ? "" : " ...");
+  }
 }
 
 static void handle_deadline(job_t *job) {
@@ -190,10 +210,31 @@ static int wait_ms(const job_t *job) {
   return (int)((job->deadline_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
+/* An agent's standard input has ended, or the terminal has input for rank 0. */
+static void handle_input(job_t *job) {
+  char unused[64];
+  if (!job->settings->is_agent) {
+    collrun_stdin_forward(&job->input);
+    return;
+  }
+  ssize_t got = read(STDIN_FILENO, unused, sizeof unused);
+  if (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN))) return;
+  job->is_orphaned = true;
+  job->forwarded_signal = SIGTERM;
+  signal_all(job, SIGTERM);
+  signal_all(job, SIGCONT);
+  set_deadline(job, STAGE_TERM, job->settings->grace_ms);
+}
+
+static struct pollfd input_pollfd(const job_t *job) {
+  if (!job->settings->is_agent) return collrun_stdin_pollfd(&job->input);
+  return (struct pollfd){.fd = job->is_orphaned ? -1 : STDIN_FILENO, .events = POLLIN};
+}
+
 /* One iteration of the loop. */
 static coll_status_t poll_once(job_t *job, int timeout_ms) {
   job->pollfds[0] = (struct pollfd){.fd = job->signals, .events = POLLIN};
-  job->pollfds[1] = collrun_stdin_pollfd(&job->input);
+  job->pollfds[1] = input_pollfd(job);
   struct pollfd *outputs = job->pollfds + 2;
   for (size_t i = 0; i < job->output_count; i++) {
     outputs[i] = (struct pollfd){.fd = job->outputs[i].from, .events = POLLIN};
@@ -202,7 +243,7 @@ static coll_status_t poll_once(job_t *job, int timeout_ms) {
   for (size_t i = 0; i < job->output_count; i++) {
     if (outputs[i].revents != 0) COLL_TRY(collrun_output_forward(&job->outputs[i]));
   }
-  if (job->pollfds[1].revents != 0) collrun_stdin_forward(&job->input);
+  if (job->pollfds[1].revents != 0) handle_input(job);
   if (job->pollfds[0].revents != 0) handle_signals(job);
   return COLL_OK;
 }
@@ -229,21 +270,22 @@ static coll_status_t wait_for_all(job_t *job) {
 }
 
 static coll_status_t start_all(job_t *job, const collrun_spawn_t *spawn, int *exit_code) {
-  for (int rank = 0; rank < job->settings->ranks; rank++) {
+  for (int rank = 0; rank < job->count; rank++) {
     collrun_rank_t *started = &job->ranks[rank];
     COLL_TRY(collrun_rank_spawn(spawn, rank, started, exit_code));
     job->running++;
-    if (rank == 0) job->input.to = started->in;
+    if (rank == 0 && job->settings->hosts.count == 0) job->input.to = started->in;
     if (started->out < 0) continue;
-    collrun_output_open(started->out, stdout, rank, &job->outputs[job->output_count++]);
-    collrun_output_open(started->err, stderr, rank, &job->outputs[job->output_count++]);
+    int number = job->settings->first_rank + rank;
+    collrun_output_open(started->out, stdout, number, &job->outputs[job->output_count++]);
+    collrun_output_open(started->err, stderr, number, &job->outputs[job->output_count++]);
   }
   return COLL_OK;
 }
 
 /* Kills the ranks that still run and closes all descriptors. */
 static void kill_all(job_t *job) {
-  for (int rank = 0; rank < job->settings->ranks; rank++) {
+  for (int rank = 0; rank < job->count; rank++) {
     pid_t pid = job->ranks[rank].pid;
     if (pid == 0) continue;
     kill(-pid, SIGKILL);
@@ -268,7 +310,7 @@ static coll_status_t open_signals(sigset_t *before, int *signals) {
 }
 
 static coll_status_t allocate(job_t *job) {
-  size_t ranks = (size_t)job->settings->ranks;
+  size_t ranks = (size_t)job->count;
   void *memory;
   COLL_TRY(base_alloc(ranks, sizeof(collrun_rank_t), "the ranks", &memory));
   job->ranks = memory;
@@ -280,9 +322,12 @@ static coll_status_t allocate(job_t *job) {
 }
 
 coll_status_t collrun_job_run(const collrun_settings_t *settings, const topo_machine_t *machine,
-                              int port, int *exit_code) {
-  job_t job = {.settings = settings, .input = {.to = -1}, .signals = -1};
-  collrun_spawn_t spawn = {.settings = settings, .machine = machine, .port = port};
+                              const collrun_address_t *address, int *exit_code) {
+  job_t job = {.settings = settings,
+               .count = collrun_children(settings),
+               .input = {.to = -1},
+               .signals = -1};
+  collrun_spawn_t spawn = {.settings = settings, .machine = machine, .address = *address};
   int failed_code = 2;
   coll_status_t status = allocate(&job);
   if (status != COLL_OK) goto free_memory;

@@ -14,6 +14,6 @@
  * + the number of the signal that ended it), 0 if none failed. On failure no rank is running, and
  * *exit_code is the exit code for collrun. */
 coll_status_t collrun_job_run(const collrun_settings_t *settings, const topo_machine_t *machine,
-                              int port, int *exit_code);
+                              const collrun_address_t *address, int *exit_code);
 
 #endif

@@ -1,5 +1,5 @@
-/* collrun: starts the ranks of a program on this machine. This file makes the checks that are
- * possible before any rank runs: the command line, the port, the output folder. */
+/* collrun: starts the ranks of a program on this machine or on several hosts. This file makes the
+ * checks that are possible before any rank runs: the command line, the port, the output folder. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -61,24 +61,54 @@ static topo_machine_t *machine_to_bind_to(const collrun_settings_t *settings) {
   return topo_machine_create(&machine) == COLL_OK ? machine : NULL;
 }
 
+/* Where the ranks find each other. */
+static coll_status_t find_address(const collrun_settings_t *settings, collrun_address_t *address) {
+  if (settings->hosts.count > 0) return collrun_agent_ask(settings, address);
+  snprintf(address->text, sizeof address->text, "%s",
+           settings->address != NULL ? settings->address : "127.0.0.1");
+  address->port = settings->port;
+  return settings->is_agent ? COLL_OK : find_port(settings->port, &address->port);
+}
+
+static coll_status_t print_address(const collrun_settings_t *settings) {
+  int port;
+  COLL_TRY(find_port(settings->port, &port));
+  return collrun_agent_print_address(port);
+}
+
+static coll_status_t print_layout(const collrun_settings_t *settings) {
+  topo_machine_t *machine = machine_to_bind_to(settings);
+  coll_status_t status = collrun_layout_print(settings->ranks, settings->map, machine);
+  topo_machine_destroy(machine);
+  return status;
+}
+
+static coll_status_t run_job(const collrun_settings_t *settings, int *exit_code) {
+  collrun_address_t address;
+  COLL_TRY(find_address(settings, &address));
+  COLL_TRY(prepare_output(settings));
+  topo_machine_t *machine = settings->hosts.count > 0 ? NULL : machine_to_bind_to(settings);
+  coll_status_t status = collrun_job_run(settings, machine, &address, exit_code);
+  topo_machine_destroy(machine);
+  return status;
+}
+
+static coll_status_t run(const collrun_settings_t *settings, int *exit_code) {
+  if (!settings->print_address && !settings->show_layout) return run_job(settings, exit_code);
+  COLL_TRY(settings->print_address ? print_address(settings) : print_layout(settings));
+  *exit_code = 0;
+  return COLL_OK;
+}
+
 int main(int argc, char **argv) {
   collrun_settings_t settings;
   bool help_printed;
-  int port = 0, exit_code = EXIT_USAGE;
+  int exit_code = EXIT_USAGE;
   coll_status_t status = collrun_settings_parse(argc, argv, &settings, &help_printed);
   if (status == COLL_OK && help_printed) return 0;
-  if (status == COLL_OK && settings.show_layout) {
-    topo_machine_t *machine = machine_to_bind_to(&settings);
-    status = collrun_layout_print(settings.ranks, settings.map, machine);
-    topo_machine_destroy(machine);
-    if (status == COLL_OK) return 0;
-  }
-  if (status == COLL_OK) status = find_port(settings.port, &port);
-  if (status == COLL_OK) status = prepare_output(&settings);
   if (status == COLL_OK) {
-    topo_machine_t *machine = machine_to_bind_to(&settings);
-    status = collrun_job_run(&settings, machine, port, &exit_code);
-    topo_machine_destroy(machine);
+    status = run(&settings, &exit_code);
+    collrun_settings_free(&settings);
   }
   if (status != COLL_OK) fprintf(stderr, "collrun: %s\n", base_last_error());
   fflush(stderr);

@@ -2,6 +2,7 @@
 #include "tools/collrun/settings.h"
 
 #include <stddef.h>
+#include <unistd.h>
 
 #include "base/knob.h"
 #include "base/options.h"
@@ -12,7 +13,8 @@
 static const char *const bind_words[] = {"core", "none", NULL};
 
 static const char summary[] =
-    "Starts N ranks of a program on this machine and waits for them. Each rank gets RANK,\n"
+    "Starts N ranks of a program on this machine, or on the hosts of --hosts, and waits for them.\n"
+    "Each rank gets RANK,\n"
     "WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment, as\n"
     "under torchrun. Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2,\n"
     "Ctrl-Z and SIGCONT are forwarded to every rank. SIGQUIT (Ctrl-\\) prints a table: the state\n"
@@ -28,7 +30,12 @@ static const char examples[] =
     "  collrun -n 4 --prefix ./train --steps 100\n"
     "      each line of output begins with the number of its rank\n"
     "  collrun -n 4 --output logs ./train\n"
-    "      each rank writes to logs/rank-N.out and logs/rank-N.err\n";
+    "      each rank writes to logs/rank-N.out and logs/rank-N.err\n"
+    "  collrun --hosts a:4,b:4 --prefix collbench allreduce -b 8 -e 64M\n"
+    "      four ranks on each of two hosts, started through ssh; collrun and the program are at\n"
+    "      the same paths there\n"
+    "  collrun --hosts h1:2,h2:2 --agent 'ip netns exec {host}' collbench barrier\n"
+    "      on hosts that are network namespaces of this machine\n";
 
 /* The default of --map. */
 static const base_knob_t map_knob = {.name = "COLL_TOPO_MAP",
@@ -38,15 +45,23 @@ static const base_knob_t map_knob = {.name = "COLL_TOPO_MAP",
 
 /* Values from the option table, not yet checked. */
 typedef struct raw {
-  int64_t ranks, port, grace_ms;
+  int64_t ranks, port, grace_ms, first_rank, world_size;
+  const char *hosts, *hostfile, *folder;
   int bind, map; /* map: topo_map_t */
 } raw_t;
 
 static coll_status_t parse(int argc, char **argv, raw_t *raw, collrun_settings_t *settings,
                            int *first, bool *help_printed) {
   const base_option_t options[] = {
-      {'n', "ranks", BASE_OPTION_INTEGER, &raw->ranks, "N", "number of ranks; required", 1,
-       RANKS_MAX},
+      {'n', "ranks", BASE_OPTION_INTEGER, &raw->ranks, "N",
+       "number of ranks; with --hosts it follows from the hosts", 1, RANKS_MAX},
+      {0, "hosts", BASE_OPTION_TEXT, &raw->hosts, "A:N,B:N",
+       "hosts, and the number of ranks on each (1 if not given)"},
+      {0, "hostfile", BASE_OPTION_TEXT, &raw->hostfile, "FILE",
+       "a file with a host on each line, as a:4 or a slots=4"},
+      {0, "agent", BASE_OPTION_TEXT, &settings->agent, "COMMAND", "what runs a command on {host}"},
+      {0, "address", BASE_OPTION_TEXT, &settings->address, "ADDRESS",
+       "MASTER_ADDR, at which rank 0 listens; otherwise the first host is asked"},
       {0, "bind", BASE_OPTION_WORD, &raw->bind, "HOW",
        "core: one or more cores per rank, or an equal number of ranks per core; none",
        .words = bind_words},
@@ -64,37 +79,84 @@ static coll_status_t parse(int argc, char **argv, raw_t *raw, collrun_settings_t
        65535},
       {0, "grace-ms", BASE_OPTION_INTEGER, &raw->grace_ms, "MS",
        "time from a failure to SIGTERM for the other ranks, and from that to SIGKILL", 0, 3600000},
+      {0, "print-address", BASE_OPTION_FLAG, &settings->print_address, NULL,
+       "print an address and a free port of this host, and run nothing"},
+      {0, "first-rank", BASE_OPTION_INTEGER, &raw->first_rank, "RANK",
+       "as the agent of another collrun: the number of the first rank", 0, RANKS_MAX - 1},
+      {0, "world-size", BASE_OPTION_INTEGER, &raw->world_size, "N",
+       "as the agent of another collrun: the number of ranks of all hosts", 0, RANKS_MAX},
+      {0, "folder", BASE_OPTION_TEXT, &raw->folder, "DIR", "the working folder of the ranks"},
   };
-  const base_command_t command = {"collrun", "-n N [options] PROGRAM [ARGUMENTS]",
+  const base_command_t command = {"collrun", "-n N | --hosts A:N,B:N [options] PROGRAM [ARGUMENTS]",
                                   summary,   examples,
                                   options,   sizeof options / sizeof options[0]};
   return base_options_parse(&command, argc, argv, first, help_printed);
 }
 
+static coll_status_t read_hosts(const raw_t *raw, collrun_settings_t *settings) {
+  if (raw->hosts != NULL && raw->hostfile != NULL) {
+    return base_fail(COLL_ERROR_INVALID, "--hosts and --hostfile exclude each other");
+  }
+  if (raw->hosts != NULL) COLL_TRY(collrun_hosts_parse(raw->hosts, &settings->hosts));
+  if (raw->hostfile != NULL) COLL_TRY(collrun_hosts_read(raw->hostfile, &settings->hosts));
+  settings->ranks = settings->hosts.count > 0 ? settings->hosts.ranks : (int)raw->ranks;
+  if (raw->ranks == 0 || raw->ranks == settings->ranks) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID, "-n %d, but the hosts have %d ranks: omit -n",
+                   (int)raw->ranks, settings->ranks);
+}
+
+static coll_status_t check(const raw_t *raw, const collrun_settings_t *settings, bool has_program) {
+  if (settings->ranks == 0) {
+    return base_fail(COLL_ERROR_INVALID, "give the number of ranks: collrun -n 4 PROGRAM");
+  }
+  if (!has_program && !settings->show_layout) {
+    return base_fail(COLL_ERROR_INVALID, "no program given: collrun -n %d PROGRAM",
+                     settings->ranks);
+  }
+  if (settings->prefix && settings->output != NULL) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "--prefix and --output exclude each other: files need no prefix");
+  }
+  if (raw->world_size > 0 && raw->first_rank + settings->ranks > raw->world_size) {
+    return base_fail(COLL_ERROR_INVALID, "ranks %d to %d do not exist among %d",
+                     (int)raw->first_rank, (int)raw->first_rank + settings->ranks - 1,
+                     (int)raw->world_size);
+  }
+  return COLL_OK;
+}
+
+static coll_status_t finish(const raw_t *raw, collrun_settings_t *settings) {
+  settings->port = (int)raw->port;
+  settings->grace_ms = (int)raw->grace_ms;
+  settings->bind = raw->bind == 0;
+  settings->map = (topo_map_t)raw->map;
+  settings->is_agent = raw->world_size > 0;
+  settings->first_rank = (int)raw->first_rank;
+  settings->world_size = settings->is_agent ? (int)raw->world_size : settings->ranks;
+  if (raw->folder == NULL || chdir(raw->folder) == 0) return COLL_OK;
+  return base_fail_errno(COLL_ERROR_SYSTEM, "--folder %s", raw->folder);
+}
+
 coll_status_t collrun_settings_parse(int argc, char **argv, collrun_settings_t *settings,
                                      bool *help_printed) {
   raw_t raw = {.grace_ms = 2500};
-  collrun_settings_t parsed = {0};
+  collrun_settings_t parsed = {.agent = "ssh -o BatchMode=yes {host}"};
   int first;
   COLL_TRY(base_knob_word(&map_knob, &raw.map));
   COLL_TRY(parse(argc, argv, &raw, &parsed, &first, help_printed));
   if (*help_printed) return COLL_OK;
-  if (raw.ranks == 0) {
-    return base_fail(COLL_ERROR_INVALID, "give the number of ranks: collrun -n 4 PROGRAM");
+  coll_status_t status = parsed.print_address ? COLL_OK : read_hosts(&raw, &parsed);
+  if (status == COLL_OK && !parsed.print_address) status = check(&raw, &parsed, first < argc);
+  if (status == COLL_OK) status = finish(&raw, &parsed);
+  if (status != COLL_OK) {
+    collrun_settings_free(&parsed);
+    return status;
   }
-  if (first == argc && !parsed.show_layout) {
-    return base_fail(COLL_ERROR_INVALID, "no program given: collrun -n %d PROGRAM", (int)raw.ranks);
-  }
-  if (parsed.prefix && parsed.output != NULL) {
-    return base_fail(COLL_ERROR_INVALID,
-                     "--prefix and --output exclude each other: files need no prefix");
-  }
-  parsed.ranks = (int)raw.ranks;
-  parsed.port = (int)raw.port;
-  parsed.grace_ms = (int)raw.grace_ms;
-  parsed.bind = raw.bind == 0;
-  parsed.map = (topo_map_t)raw.map;
   parsed.program = argv + first;
   *settings = parsed;
   return COLL_OK;
+}
+
+void collrun_settings_free(collrun_settings_t *settings) {
+  collrun_hosts_free(&settings->hosts);
 }

@@ -57,33 +57,38 @@ static coll_status_t open_file(const char *path, int flags, stream_pair_t *pair)
   return COLL_OK;
 }
 
-/* Rank 0 gets the standard input of collrun. Input from a terminal goes through a pipe, because the
- * terminal would stop rank 0, which is in a background process group, at its first read. */
-static coll_status_t open_input(int rank, stream_pair_t *pair) {
-  if (rank != 0) return open_file("/dev/null", O_RDONLY, pair);
+/* An agent gets a pipe that ends with collrun. Rank 0 gets the standard input of collrun. Input
+ * from a terminal goes through a pipe, because the terminal would stop rank 0, which is in a
+ * background process group, at its first read. */
+static coll_status_t open_input(const collrun_settings_t *settings, int child,
+                                stream_pair_t *pair) {
+  if (settings->hosts.count > 0) return open_pipe(true, pair);
+  if (settings->is_agent || child != 0) return open_file("/dev/null", O_RDONLY, pair);
   if (isatty(STDIN_FILENO)) return open_pipe(true, pair);
   *pair = (stream_pair_t){-1, -1};
   return COLL_OK;
 }
 
-static coll_status_t open_output(const collrun_settings_t *settings, int rank, const char *suffix,
+static coll_status_t open_output(const collrun_settings_t *settings, int child, const char *suffix,
                                  stream_pair_t *pair) {
-  if (settings->prefix) return open_pipe(false, pair);
   *pair = (stream_pair_t){-1, -1};
+  if (settings->hosts.count > 0) return COLL_OK;
+  if (settings->prefix) return open_pipe(false, pair);
   if (settings->output == NULL) return COLL_OK;
   char path[PATH_BYTES];
-  int length = snprintf(path, sizeof path, "%s/rank-%d.%s", settings->output, rank, suffix);
+  int length = snprintf(path, sizeof path, "%s/rank-%d.%s", settings->output,
+                        settings->first_rank + child, suffix);
   if (length >= (int)sizeof path) {
     return base_fail(COLL_ERROR_INVALID, "--output %s: the path is too long", settings->output);
   }
   return open_file(path, O_WRONLY | O_CREAT | O_TRUNC, pair);
 }
 
-static coll_status_t open_streams(const collrun_settings_t *settings, int rank,
+static coll_status_t open_streams(const collrun_settings_t *settings, int child,
                                   streams_t *streams) {
-  coll_status_t status = open_input(rank, &streams->in);
-  if (status == COLL_OK) status = open_output(settings, rank, "out", &streams->out);
-  if (status == COLL_OK) status = open_output(settings, rank, "err", &streams->err);
+  coll_status_t status = open_input(settings, child, &streams->in);
+  if (status == COLL_OK) status = open_output(settings, child, "out", &streams->out);
+  if (status == COLL_OK) status = open_output(settings, child, "err", &streams->err);
   if (status != COLL_OK) {
     close_child_ends(streams);
     close_parent_ends(streams);
@@ -97,28 +102,37 @@ static void set_number(const char *name, int value) {
   setenv(name, text, 1);
 }
 
-/* Runs in the child. Returns only on failure, with errno set. */
-static void exec_rank(const collrun_spawn_t *spawn, int rank, const streams_t *streams) {
+static void set_environment(const collrun_spawn_t *spawn, int child) {
+  const collrun_settings_t *settings = spawn->settings;
+  set_number("RANK", settings->first_rank + child);
+  set_number("WORLD_SIZE", settings->world_size);
+  set_number("LOCAL_RANK", child);
+  set_number("LOCAL_WORLD_SIZE", settings->ranks);
+  setenv("MASTER_ADDR", spawn->address.text, 1);
+  set_number("MASTER_PORT", spawn->address.port);
+  setenv("COLL_TOPO_MAP", topo_map_words[settings->map], 1);
+}
+
+/* Runs in the child. Returns only on failure, with errno set. command: of an agent, or NULL. */
+static void exec_child(const collrun_spawn_t *spawn, int child, char **command,
+                       const streams_t *streams) {
   const collrun_settings_t *settings = spawn->settings;
   if (setpgid(0, 0) != 0) return;
   if (streams->in.child >= 0 && dup2(streams->in.child, STDIN_FILENO) < 0) return;
   if (streams->out.child >= 0 && dup2(streams->out.child, STDOUT_FILENO) < 0) return;
   if (streams->err.child >= 0 && dup2(streams->err.child, STDERR_FILENO) < 0) return;
-  set_number("RANK", rank);
-  set_number("WORLD_SIZE", settings->ranks);
-  set_number("LOCAL_RANK", rank);
-  set_number("LOCAL_WORLD_SIZE", settings->ranks);
-  setenv("MASTER_ADDR", "127.0.0.1", 1);
-  set_number("MASTER_PORT", spawn->port);
-  setenv("COLL_TOPO_MAP", topo_map_words[settings->map], 1);
-  if (spawn->machine != NULL) {
-    int cores = topo_machine_facts(spawn->machine).cores;
-    /* Binding is an optimization: in a sandbox that forbids it the job still runs. */
-    (void)topo_machine_bind(spawn->machine, topo_share_of(cores, rank, settings->ranks));
+  if (command == NULL) {
+    set_environment(spawn, child);
+    command = settings->program;
+    if (spawn->machine != NULL) {
+      int cores = topo_machine_facts(spawn->machine).cores;
+      /* Binding is an optimization: in a sandbox that forbids it the job still runs. */
+      (void)topo_machine_bind(spawn->machine, topo_share_of(cores, child, settings->ranks));
+    }
   }
   signal(SIGPIPE, SIG_DFL);
   sigprocmask(SIG_SETMASK, &spawn->signal_mask, NULL);
-  execvp(settings->program[0], settings->program);
+  execvp(command[0], command);
 }
 
 /* Asks the kernel to kill this process when its parent dies; exits if the parent has died already.
@@ -147,31 +161,31 @@ static coll_status_t wait_for_exec(int report, const char *program, int *exit_co
   return got == (ssize_t)sizeof error ? exec_failed(program, error, exit_code) : COLL_OK;
 }
 
-coll_status_t collrun_rank_spawn(const collrun_spawn_t *spawn, int rank, collrun_rank_t *started,
-                                 int *exit_code) {
-  *exit_code = EXIT_USAGE;
+static coll_status_t spawn_command(const collrun_spawn_t *spawn, int child, char **command,
+                                   collrun_rank_t *started, int *exit_code) {
   streams_t streams = {{-1, -1}, {-1, -1}, {-1, -1}};
-  COLL_TRY(open_streams(spawn->settings, rank, &streams));
+  COLL_TRY(open_streams(spawn->settings, child, &streams));
+  coll_status_t status = COLL_OK;
   int report[2];
   pid_t pid = -1;
-  coll_status_t status = COLL_OK;
   if (pipe2(report, O_CLOEXEC) != 0) {
-    status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot create a pipe for rank %d", rank);
+    status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot start process %d", child);
     goto close_streams;
   }
   pid_t parent = getpid();
   pid = fork();
   if (pid == 0) {
     die_with_parent(parent);
-    exec_rank(spawn, rank, &streams);
+    exec_child(spawn, child, command, &streams);
     int error = errno;
     ssize_t written = write(report[1], &error, sizeof error);
     _exit(written == (ssize_t)sizeof error ? EXIT_NOT_FOUND : EXIT_USAGE);
   }
-  if (pid < 0) status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot start rank %d", rank);
+  if (pid < 0) status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot start process %d", child);
   close(report[1]);
   if (status == COLL_OK) {
-    status = wait_for_exec(report[0], spawn->settings->program[0], exit_code);
+    const char *program = command != NULL ? command[0] : spawn->settings->program[0];
+    status = wait_for_exec(report[0], program, exit_code);
     if (status != COLL_OK) waitpid(pid, NULL, 0);
   }
   close(report[0]);
@@ -184,4 +198,16 @@ close_streams:
   }
   *started = (collrun_rank_t){pid, streams.in.parent, streams.out.parent, streams.err.parent};
   return COLL_OK;
+}
+
+coll_status_t collrun_rank_spawn(const collrun_spawn_t *spawn, int child, collrun_rank_t *started,
+                                 int *exit_code) {
+  char **command = NULL;
+  *exit_code = EXIT_USAGE;
+  if (spawn->settings->hosts.count > 0) {
+    COLL_TRY(collrun_agent_command(spawn->settings, child, &spawn->address, &command));
+  }
+  coll_status_t status = spawn_command(spawn, child, command, started, exit_code);
+  collrun_agent_free(command);
+  return status;
 }

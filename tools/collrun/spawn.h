@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "base/status.h"
+#include "tools/collrun/agent.h"
 #include "tools/collrun/settings.h"
 #include "topo/machine.h"
 
@@ -16,8 +17,8 @@
 typedef struct collrun_spawn {
   const collrun_settings_t *settings;
   const topo_machine_t *machine; /* NULL: do not bind */
-  int port;
-  sigset_t signal_mask; /* of collrun, before it blocked any signal */
+  collrun_address_t address;     /* where the ranks find each other */
+  sigset_t signal_mask;          /* of collrun, before it blocked any signal */
 } collrun_spawn_t;
 
 /* A running rank. The descriptors are collrun's ends of its pipes; -1: no pipe. */
@@ -26,9 +27,15 @@ typedef struct collrun_rank {
   int in, out, err;
 } collrun_rank_t;
 
-/* Returns when the program runs in the new process. On failure *exit_code is the exit code for
- * collrun: 127 if the program was not found, 126 if it cannot be executed, else 2. */
-coll_status_t collrun_rank_spawn(const collrun_spawn_t *spawn, int rank, collrun_rank_t *started,
+/* The processes that collrun starts: agents, or ranks, which it numbers from 0 here. */
+static inline int collrun_children(const collrun_settings_t *settings) {
+  return settings->hosts.count > 0 ? settings->hosts.count : settings->ranks;
+}
+
+/* Starts a rank, or the agent of a host. Returns when the program runs in the new process. On
+ * failure *exit_code is the exit code for collrun: 127 if the program was not found, 126 if it
+ * cannot be executed, else 2. */
+coll_status_t collrun_rank_spawn(const collrun_spawn_t *spawn, int child, collrun_rank_t *started,
                                  int *exit_code);
 
 #endif

@@ -1,3 +1,4 @@
+/* The descriptor is watched for one event at a time, from mixed_alarm_set on. */
 #include "transport/mixed/alarm.h"
 
 #include <errno.h>

@@ -1,0 +1,103 @@
+#!/bin/sh
+# collrun --hosts, with agents that run on this machine: environment, output, failures, and that
+# nothing is left behind; and with network namespaces as hosts, where the system has them.
+# Usage: collrun_hosts.sh COLLRUN COLLBENCH. Prints TAP.
+collrun=$(realpath "$1")
+collbench=$(realpath "$2")
+. "$(dirname "$0")/../harness/tap.sh"
+. "$(dirname "$0")/hosts.sh"
+cd "$dir" || exit 1
+export COLL_TUNE=builtin
+
+# run CODE ARGUMENTS...: true if the exit code of collrun is CODE. Writes the output to out and err.
+run() {
+  expected=$1
+  shift
+  "$collrun" "$@" >out 2>err </dev/null
+  got=$?
+  [ "$got" -eq "$expected" ] || { echo "# exit code $got, expected $expected"; return 1; }
+}
+
+right() { grep -q '^# Wrong elements *: 0 OK$' out; }
+
+here='env AGENT_OF={host}'
+
+# shellcheck disable=SC2016
+run 0 --hosts a:2,b --agent "$here" --prefix \
+  sh -c 'echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $AGENT_OF $COLL_HOST_ID' &&
+  [ "$(sort out)" = "[0] 0/3 0/2 a a
+[1] 1/3 1/2 a a
+[2] 2/3 0/1 b b" ]
+ok "the environment of every rank"
+
+COLL_DEBUG=1 run 0 --hosts a:2,b:2 --agent "$here" "$collbench" all --counts 1,1001 -n 1 -w 0 &&
+  right && grep -q 'groups of the 4 ranks: 2 of host' err
+ok "variables of the library reach the ranks, and collectives are right"
+
+printf '# a comment\na slots=1\n\nb:2 # two\n' >hosts
+run 0 --hostfile hosts --agent "$here" --output logs sh -c 'echo $RANK' &&
+  [ "$(cat logs/rank-0.out logs/rank-1.out logs/rank-2.out | tr '\n' ' ')" = '0 1 2 ' ]
+ok "hosts of a file, and a file for each rank"
+
+# shellcheck disable=SC2016
+run 7 --hosts a:1,b:1 --agent "$here" --grace-ms 300 sh -c '[ $RANK = 0 ] || exit 7; sleep 60' &&
+  grep -q 'rank 1 (pid [0-9]*) exited with code 7' err &&
+  grep -q 'the agent of host b (pid [0-9]*) exited with code 7' err
+ok "a rank that fails ends those of the other hosts"
+
+"$collrun" --hosts a:1,b:1 --agent "$here" --grace-ms 300 \
+  sh -c 'echo $$ >pid.$RANK; exec sleep 61' >out 2>err </dev/null &
+pid=$!
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+  [ -s pid.0 ] && [ -s pid.1 ] && break
+  sleep 0.1
+done
+kill -9 $pid
+wait $pid 2>/dev/null
+gone=1
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+  kill -0 "$(cat pid.0)" 2>/dev/null || kill -0 "$(cat pid.1)" 2>/dev/null || { gone=0; break; }
+  sleep 0.1
+done
+[ $gone = 0 ]
+ok "nothing is left when collrun is killed"
+
+mkdir bin
+printf '#!/bin/sh\nshift 2\necho "$1" >>asked\nshift\nexec sh -c "$*"\n' >bin/ssh
+chmod +x bin/ssh
+# shellcheck disable=SC2016
+PATH="$dir/bin:$PATH" run 0 --hosts a,b sh -c 'printf "%s\n" "$1" "it'"'"'s"' - \
+  'two  words; $HOME' &&
+  [ "$(grep -cx "it's" out)" = 2 ] && [ "$(grep -cFx 'two  words; $HOME' out)" = 2 ] &&
+  [ "$(sort -u asked | tr '\n' ' ')" = 'a b ' ]
+ok "ssh is the default, and a remote shell gets the words as they are"
+
+run 2 --hosts a,b --agent 'false' true && grep -q 'host a: its agent could not run collrun' err
+ok "an agent that does not work"
+run 2 --hosts a,b --agent 'no-such-agent {host}' true && grep -q 'no-such-agent: No such file' err
+ok "an agent that does not exist"
+run 2 --hosts a:x true && grep -q "host a has 'x' ranks" err &&
+  run 2 --hosts a,a true && grep -q 'host a is named twice' err &&
+  run 2 --hosts , true && grep -q "a host's name has" err
+ok "hosts that are written wrong"
+printf 'a\nb slot=3\n' >hosts
+run 2 --hostfile hosts true && grep -q "hosts:2: 'slot=3' is not understood" err &&
+  run 2 --hostfile missing true && grep -q 'missing: No such file' err
+ok "a file of hosts that is wrong"
+run 2 -n 3 --hosts a,b true && grep -q 'the hosts have 2 ranks' err
+ok "another number of ranks than the hosts have"
+
+if why=$(hosts_may); then
+  trap 'hosts_remove; rm -rf "$dir"' EXIT
+  hosts_make 2
+  run 0 --hosts h1:2,h2:2 --agent "ip netns exec $prefix{host}" "$collbench" all --algo all \
+    --counts 1,1001 -n 0 -w 1 && right
+  ok "two namespaces of two ranks: every collective and algorithm"
+  COLL_TRANSPORTS=tcp run 0 --hosts h1:2,h2:2 --agent "ip netns exec $prefix{host}" "$collbench" \
+    all --algo all --counts 1,1001 -n 0 -w 1 && right
+  ok "the same over TCP alone"
+else
+  ok "two namespaces of two ranks # SKIP $why"
+fi
+
+tap_end

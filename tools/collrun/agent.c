@@ -1,0 +1,247 @@
+/* The command of an agent: the words of --agent with the host's name, then collrun with options,
+ * then the program. A remote shell splits the command again, so for ssh the words are quoted. */
+#include "tools/collrun/agent.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <limits.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+
+#define WORD_BYTES (2 * PATH_MAX)
+
+extern char **environ;
+
+/* ---- words ----------------------------------------------------------------------------------*/
+
+typedef struct words {
+  char **list; /* NULL-terminated, each allocated */
+  size_t count, capacity;
+  bool quotes; /* for a remote shell */
+} words_t;
+
+static coll_status_t append(words_t *words, const char *text) {
+  COLL_TRY(base_grow((void **)&words->list, &words->capacity, words->count + 2, sizeof *words->list,
+                     "a command"));
+  words->list[words->count] = strdup(text);
+  if (words->list[words->count] == NULL) return base_fail(COLL_ERROR_MEMORY, "no memory");
+  words->list[++words->count] = NULL;
+  return COLL_OK;
+}
+
+/* 'word', with each ' in it written as '\''. */
+static coll_status_t append_quoted(words_t *words, const char *text) {
+  char *quoted, *to;
+  COLL_TRY(base_alloc(4 * strlen(text) + 3, 1, "a command", (void **)&quoted));
+  to = quoted;
+  *to++ = '\'';
+  for (; *text != '\0'; text++) {
+    if (*text == '\'')
+      to = stpcpy(to, "'\\''");
+    else
+      *to++ = *text;
+  }
+  *to = '\'';
+  coll_status_t status = append(words, quoted);
+  free(quoted);
+  return status;
+}
+
+static coll_status_t add(words_t *words, const char *text) {
+  return words->quotes ? append_quoted(words, text) : append(words, text);
+}
+
+static coll_status_t add_number(words_t *words, const char *option, int value) {
+  char text[16];
+  snprintf(text, sizeof text, "%d", value);
+  COLL_TRY(add(words, option));
+  return add(words, text);
+}
+
+/* ---- the command ----------------------------------------------------------------------------*/
+
+/* The words of --agent; {host} in them is the host's name. */
+static coll_status_t add_agent(words_t *words, const char *agent, const char *host) {
+  char *copy = strdup(agent), *rest = copy, *word, text[WORD_BYTES];
+  coll_status_t status = copy != NULL ? COLL_OK : base_fail(COLL_ERROR_MEMORY, "no memory");
+  while (status == COLL_OK && (word = strsep(&rest, " ")) != NULL) {
+    const char *place = strstr(word, "{host}");
+    if (word[0] == '\0') continue;
+    if (place == NULL) {
+      snprintf(text, sizeof text, "%s", word);
+    } else {
+      snprintf(text, sizeof text, "%.*s%s%s", (int)(place - word), word, host, place + 6);
+    }
+    status = append(words, text);
+  }
+  free(copy);
+  return status;
+}
+
+/* The library's variables, which ssh does not pass on. */
+static coll_status_t add_environment(words_t *words, const char *host) {
+  char text[WORD_BYTES];
+  COLL_TRY(add(words, "env"));
+  for (char **each = environ; *each != NULL; each++) {
+    bool is_ours = strncmp(*each, "COLL_", 5) == 0 || strncmp(*each, "LIBTRAIN_", 9) == 0;
+    if (is_ours && strncmp(*each, "COLL_HOST_ID=", 13) != 0) COLL_TRY(add(words, *each));
+  }
+  snprintf(text, sizeof text, "COLL_HOST_ID=%s", host);
+  return add(words, text);
+}
+
+static coll_status_t begin(const collrun_settings_t *settings, int host, words_t *words) {
+  char path[PATH_MAX];
+  const char *name = settings->hosts.list[host].name;
+  ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  if (length < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "the path of collrun is unknown");
+  path[length] = '\0';
+  COLL_TRY(add_agent(words, settings->agent, name));
+  words->quotes = words->count > 0 && (strcmp(words->list[0], "ssh") == 0 ||
+                                       strcmp(words->list[0], "/usr/bin/ssh") == 0);
+  COLL_TRY(add_environment(words, name));
+  return add(words, path);
+}
+
+static coll_status_t fill(const collrun_settings_t *settings, int index,
+                          const collrun_address_t *address, words_t *words) {
+  char folder[PATH_MAX];
+  const collrun_host_t *host = &settings->hosts.list[index];
+  if (getcwd(folder, sizeof folder) == NULL) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "the working folder is unknown");
+  }
+  COLL_TRY(begin(settings, index, words));
+  COLL_TRY(add_number(words, "-n", host->ranks));
+  COLL_TRY(add_number(words, "--first-rank", host->first));
+  COLL_TRY(add_number(words, "--world-size", settings->hosts.ranks));
+  COLL_TRY(add_number(words, "--port", address->port));
+  COLL_TRY(add_number(words, "--grace-ms", settings->grace_ms));
+  COLL_TRY(add(words, "--address"));
+  COLL_TRY(add(words, address->text));
+  COLL_TRY(add(words, "--folder"));
+  COLL_TRY(add(words, folder));
+  COLL_TRY(add(words, "--bind"));
+  COLL_TRY(add(words, settings->bind ? "core" : "none"));
+  COLL_TRY(add(words, "--map"));
+  COLL_TRY(add(words, topo_map_words[settings->map]));
+  if (settings->prefix) COLL_TRY(add(words, "--prefix"));
+  if (settings->output != NULL) {
+    COLL_TRY(add(words, "--output"));
+    COLL_TRY(add(words, settings->output));
+  }
+  COLL_TRY(add(words, "--"));
+  for (char **each = settings->program; *each != NULL; each++) COLL_TRY(add(words, *each));
+  return COLL_OK;
+}
+
+coll_status_t collrun_agent_command(const collrun_settings_t *settings, int host,
+                                    const collrun_address_t *address, char ***command) {
+  words_t words = {0};
+  coll_status_t status = fill(settings, host, address, &words);
+  if (status == COLL_OK)
+    *command = words.list;
+  else
+    collrun_agent_free(words.list);
+  return status;
+}
+
+void collrun_agent_free(char **command) {
+  for (char **each = command; each != NULL && *each != NULL; each++) free(*each);
+  free(command);
+}
+
+/* ---- addresses ------------------------------------------------------------------------------*/
+
+coll_status_t collrun_agent_print_address(int port) {
+  struct ifaddrs *all;
+  char text[COLLRUN_ADDRESS_BYTES] = "127.0.0.1";
+  if (getifaddrs(&all) != 0) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "the addresses of this host cannot be listed");
+  }
+  for (struct ifaddrs *each = all; each != NULL; each = each->ifa_next) {
+    bool is_outer = (each->ifa_flags & IFF_UP) != 0 && (each->ifa_flags & IFF_LOOPBACK) == 0;
+    if (!is_outer || each->ifa_addr == NULL || each->ifa_addr->sa_family != AF_INET) continue;
+    const struct sockaddr_in *found = (const struct sockaddr_in *)(const void *)each->ifa_addr;
+    inet_ntop(AF_INET, &found->sin_addr, text, sizeof text);
+    break;
+  }
+  freeifaddrs(all);
+  printf("%s %d\n", text, port);
+  return COLL_OK;
+}
+
+/* "10.0.0.1 4711" and a newline. */
+static bool read_address(char *text, collrun_address_t *address) {
+  char *port = strchr(text, ' ');
+  int64_t number;
+  if (port == NULL || port - text >= COLLRUN_ADDRESS_BYTES) return false;
+  *port++ = '\0';
+  port[strcspn(port, "\n")] = '\0';
+  if (!base_text_integer(port, 1, 65535, &number)) return false;
+  memcpy(address->text, text, strlen(text) + 1);
+  address->port = (int)number;
+  return true;
+}
+
+static coll_status_t await_answer(const char *host, int from, pid_t child,
+                                  collrun_address_t *address) {
+  char text[256] = "";
+  size_t bytes = 0;
+  ssize_t got;
+  int end = 0;
+  while (bytes + 1 < sizeof text &&
+         ((got = read(from, text + bytes, sizeof text - 1 - bytes)) > 0 ||
+          (got < 0 && errno == EINTR))) {
+    if (got > 0) bytes += (size_t)got;
+  }
+  while (waitpid(child, &end, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(end) && WEXITSTATUS(end) == 0 && read_address(text, address)) return COLL_OK;
+  return base_fail(COLL_ERROR_SYSTEM,
+                   "host %s: its agent could not run collrun there (exit code %d; its own message "
+                   "is above); collrun has to be at the same path on all hosts",
+                   host, WIFEXITED(end) ? WEXITSTATUS(end) : 128 + WTERMSIG(end));
+}
+
+static coll_status_t run_and_read(const char *host, char **command, collrun_address_t *address) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return base_fail_errno(COLL_ERROR_SYSTEM, "no pipe");
+  pid_t child = fork();
+  if (child == 0) {
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+    dup2(ends[1], STDOUT_FILENO);
+    execvp(command[0], command);
+    fprintf(stderr, "collrun: %s: %s\n", command[0], strerror(errno));
+    _exit(127);
+  }
+  close(ends[1]);
+  coll_status_t status = child < 0 ? base_fail_errno(COLL_ERROR_SYSTEM, "host %s: no process", host)
+                                   : await_answer(host, ends[0], child, address);
+  close(ends[0]);
+  return status;
+}
+
+coll_status_t collrun_agent_ask(const collrun_settings_t *settings, collrun_address_t *address) {
+  words_t words = {0};
+  const char *host = settings->hosts.list[0].name;
+  coll_status_t status = begin(settings, 0, &words);
+  if (status == COLL_OK) status = add(&words, "--print-address");
+  if (status == COLL_OK) status = run_and_read(host, words.list, address);
+  collrun_agent_free(words.list);
+  if (status != COLL_OK) return status;
+  if (settings->port != 0) address->port = settings->port;
+  if (settings->address != NULL) {
+    snprintf(address->text, sizeof address->text, "%s", settings->address);
+  }
+  return COLL_OK;
+}

@@ -1,0 +1,30 @@
+/* The hosts of a job: --hosts a:4,b:4, or a file with a host on each line. */
+#ifndef COLLRUN_HOSTS_H
+#define COLLRUN_HOSTS_H
+
+#include "base/status.h"
+
+#define COLLRUN_HOST_BYTES 128 /* as long as COLL_HOST_ID may be */
+
+typedef struct collrun_host {
+  char name[COLLRUN_HOST_BYTES];
+  int first, ranks; /* its ranks are [first, first + ranks) */
+} collrun_host_t;
+
+typedef struct collrun_hosts {
+  collrun_host_t *list;
+  int count; /* 0: the job runs on this machine */
+  int ranks; /* of all hosts */
+} collrun_hosts_t;
+
+/* Reads "a:4,b:4"; without a number a host has one rank. Owned by the caller: collrun_hosts_free.
+ * COLL_ERROR_INVALID names the wrong part. */
+coll_status_t collrun_hosts_parse(const char *text, collrun_hosts_t *hosts);
+
+/* Reads a file with a host on each line, as "a", "a:4" or "a slots=4"; # begins a comment.
+ * COLL_ERROR_INVALID names the line. COLL_ERROR_SYSTEM: the file cannot be read. */
+coll_status_t collrun_hosts_read(const char *file_name, collrun_hosts_t *hosts);
+
+void collrun_hosts_free(collrun_hosts_t *hosts);
+
+#endif
