@@ -21,7 +21,7 @@
 
 #define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
 
-enum { STEPS_TO_HELLO = 11, MISSING_MS = 300 };
+enum { STEPS_TO_HELLO = 15, MISSING_MS = 300 };
 
 /* ---- counting system calls ------------------------------------------------------------------*/
 
