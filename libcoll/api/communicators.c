@@ -142,7 +142,7 @@ coll_status_t coll_comm_size(coll_comm_t comm, int *size) {
 
 coll_status_t coll_comm_error(coll_comm_t comm) {
   COLL_TRY(comm_check(comm));
-  return record_result(comm, comm_failure(comm));
+  return record_result(comm, comm_poll_failure(comm));
 }
 
 coll_status_t coll_comm_abort(coll_comm_t comm) {

@@ -214,6 +214,9 @@ BASE_INLINE coll_status_t comm_failure(struct coll_comm *comm) {
   return comm_is_usable(comm) ? COLL_OK : comm_fail_finished(comm);
 }
 
+/* The same for a rank that may make no calls for long, so that nothing else receives an abort. */
+coll_status_t comm_poll_failure(struct coll_comm *comm);
+
 /* The pair for sends to the peer or receives from it; created on first use. */
 coll_status_t comm_pair_of(struct coll_comm *comm, bool sends, int peer, comm_pair_t **pair);
 void comm_pairs_free(struct coll_comm *comm);

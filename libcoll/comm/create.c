@@ -44,13 +44,17 @@ static int host_cores(int size, const comm_record_t records[], int rank, int *ra
   return count > 0 ? count : 1;
 }
 
-/* The same for all hosts together. */
-static int cores_of(int size, const comm_record_t records[]) {
+/* The same for all hosts together. *own_cores: no host has more ranks than cores. */
+static int cores_of(int size, const comm_record_t records[], bool *own_cores) {
   int cores = 0;
+  *own_cores = true;
   for (int rank = 0; rank < size; rank++) {
     int ranks, first = 0;
     while (!transport_same_host(&records[first].name, &records[rank].name)) first++;
-    if (first == rank) cores += host_cores(size, records, rank, &ranks);
+    if (first != rank) continue;
+    int here = host_cores(size, records, rank, &ranks);
+    *own_cores = *own_cores && ranks <= here;
+    cores += here;
   }
   return cores;
 }
@@ -93,8 +97,8 @@ static coll_status_t allocate(struct coll_comm *comm) {
 }
 
 /* Makes the communicator. Takes over its transport, also on failure. */
-static coll_status_t assemble(transport_t *local, int cores, const tune_machine_t *costs,
-                              struct coll_comm **comm) {
+static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
+                              const tune_machine_t *costs, struct coll_comm **comm) {
   struct coll_comm *made = NULL;
   coll_status_t status = base_alloc(1, sizeof *made, "a communicator", (void **)&made);
   if (status != COLL_OK) {
@@ -107,7 +111,7 @@ static coll_status_t assemble(transport_t *local, int cores, const tune_machine_
   made->cores = cores;
   made->executors = tune_executors(local->size, cores);
   made->costs = *costs;
-  local->own_cores = local->size <= cores;
+  local->own_cores = own_cores;
   made->spin_limit = local->own_cores ? SPIN_POLLS : 0;
   made->world =
       (engine_world_t){.rank = local->rank,
@@ -200,6 +204,7 @@ coll_status_t comm_connect(transport_listener_t *listener, int rank, int size,
                            const transport_watch_t *watch, struct coll_comm **comm) {
   transport_t *local;
   struct coll_comm *made;
+  bool own_cores;
   transport_name_t *names = NULL;
   size_t here = (size_t)count_of_process(size, records, rank);
   base_descriptors_make_room(here * (size_t)size * DESCRIPTORS_EACH);
@@ -219,7 +224,8 @@ coll_status_t comm_connect(transport_listener_t *listener, int rank, int size,
   status = transport_connect(listener, &group, &local);
   free(names);
   if (status != COLL_OK) return status;
-  COLL_TRY(assemble(local, cores_of(size, records), &records[0].costs, &made));
+  int cores = cores_of(size, records, &own_cores);
+  COLL_TRY(assemble(local, cores, own_cores, &records[0].costs, &made));
   note_peers(made, records);
   made->reproducible = records[rank].agreed.reproducible != 0;
   made->bound = are_disjoint(&records[0].cpus, &records[size - 1].cpus);
@@ -318,8 +324,10 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
   if (status == COLL_OK) {
     (*comm)->limits = settings->limits;
     status = comm_placement_of_records(size, records, &layout);
-    if (status == COLL_OK) status = comm_placement_set(*comm, layout, settings->topo_paced);
-    layout = NULL;
+    if (status == COLL_OK) {
+      status = comm_placement_set(*comm, layout, settings->topo_paced);
+      layout = NULL;
+    }
     if (status != COLL_OK) comm_destroy(*comm);
   }
   if (status == COLL_OK) {
@@ -336,7 +344,7 @@ free_records:
 static coll_status_t assemble_all(transport_t *const ends[], int size, int cores,
                                   const tune_machine_t *costs, struct coll_comm *made[]) {
   for (int rank = 0; rank < size; rank++) {
-    coll_status_t status = assemble(ends[rank], cores, costs, &made[rank]);
+    coll_status_t status = assemble(ends[rank], cores, size <= cores, costs, &made[rank]);
     if (status != COLL_OK) {
       for (int left = rank + 1; left < size; left++) ends[left]->ops->destroy(ends[left]);
       while (rank > 0) comm_destroy(made[--rank]);

@@ -110,6 +110,12 @@ coll_status_t comm_fail_finished(struct coll_comm *comm) {
   return fail_with_reason(comm, &reason);
 }
 
+coll_status_t comm_poll_failure(struct coll_comm *comm) {
+  transport_reason_t reason;
+  (void)comm->local->ops->aborted(comm->local, &reason);
+  return comm_failure(comm);
+}
+
 void comm_abort(struct coll_comm *comm, int failed_rank, const char *why) {
   transport_reason_t reason = {.failed_rank = failed_rank, .status = COLL_ERROR_RANK_LOST};
   snprintf(reason.text, sizeof reason.text, "%s", why);

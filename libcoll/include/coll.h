@@ -181,9 +181,10 @@ COLL_API coll_status_t coll_comm_abort(coll_comm_t comm);
 COLL_API coll_status_t coll_comm_dump(coll_comm_t comm, const char *path);
 
 /* Waits until the calls queued on this rank are done, and frees the communicator, also if an error
- * is returned for it. Does not wait for other ranks. COLL_ERROR_MISMATCH: a message was never
- * received, or calls did not match and no earlier call on this rank returned that. No
- * coll_comm_abort of this communicator may still be running. */
+ * is returned for it. Does not wait for other ranks; between hosts, until theirs have received what
+ * this rank has sent, at most a minute. COLL_ERROR_MISMATCH: a message was never received, or calls
+ * did not match and no earlier call on this rank returned that. No coll_comm_abort of this
+ * communicator may still be running. */
 COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
 
 /* ---- calls that match ------------------------------------------------------------------------

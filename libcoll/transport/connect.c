@@ -166,7 +166,7 @@ static void find_room(const transport_group_t *group, int number_of[], transport
   }
 }
 
-/* Every host has its own session: the mesh of sockets knows its ranks by their numbers there. */
+/* The ranks of this host, under their numbers here. */
 static coll_status_t connect_local(shm_mesh_t *mesh, const transport_group_t *group,
                                    const int number_of[], const transport_name_t names[], int count,
                                    transport_t **local) {

@@ -147,7 +147,7 @@ typedef struct transport_ops {
   void (*abort)(transport_t *t, const transport_reason_t *reason);
 
   /* Returns whether any rank has aborted the communicator, and copies the reason. Any thread may
-   * call it. */
+   * call it. May wait until the ranks have agreed on the reason. */
   bool (*aborted)(transport_t *t, transport_reason_t *reason);
 
   /* For a rank that is about to destroy the transport. pending_in: returns whether a message or

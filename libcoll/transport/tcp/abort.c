@@ -1,21 +1,23 @@
 /*
  * All ranks report one reason, although several may abort at the same time. A rank that aborts
  * sends its reason to all. The lowest rank that is still there decides for the first that it knows,
- * and sends the verdict to all. Where it is silent, for it makes no calls, the others decide
- * without it.
+ * and sends the verdict to all. Where it is silent, for it makes no calls, the next one decides
+ * after a while.
  */
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "transport/tcp/end.h"
 
-#define VERDICT_NS 500000000u
+#define VERDICT_NS 300000000u
 
-static bool decides(const tcp_t *end) {
+/* The ranks that decide before this one. */
+static int count_lower(const tcp_t *end) {
+  int count = 0;
   for (int rank = 0; rank < end->transport.rank; rank++) {
-    if (end->peers[rank].state == TRANSPORT_PEER_HERE) return false;
+    count += end->peers[rank].state == TRANSPORT_PEER_HERE;
   }
-  return true;
+  return count;
 }
 
 /* A peer that cannot be told finds out that this rank has left. */
@@ -26,11 +28,15 @@ static void broadcast(tcp_t *end, tcp_kind_t kind) {
   }
 }
 
-/* release: pairs with readers of abort_word in other threads. Ends a sleep of this rank too. */
-static void stop(tcp_t *end) {
+void tcp_abort_wake(const tcp_t *end) {
   uint64_t one = 1;
-  atomic_store_explicit(&end->aborted, 1, memory_order_release);
   (void)!write(end->wakeup, &one, sizeof one);
+}
+
+/* release: pairs with readers of abort_word in other threads. */
+static void stop(tcp_t *end) {
+  atomic_store_explicit(&end->aborted, 1, memory_order_release);
+  tcp_abort_wake(end);
 }
 
 void tcp_abort_decide(tcp_t *end, const transport_reason_t *reason) {
@@ -55,8 +61,9 @@ void tcp_abort_propose(tcp_t *end, int from, const transport_reason_t *reason) {
 
 void tcp_abort_check(tcp_t *end, bool now) {
   if (!end->proposed || end->decided) return;
-  bool silent = base_clock_now_ns() - end->proposed_ns > VERDICT_NS;
-  if (now || silent || decides(end)) {
+  uint64_t waited_ns = base_clock_now_ns() - end->proposed_ns;
+  int lower = count_lower(end);
+  if (now || lower == 0 || waited_ns > VERDICT_NS * (uint64_t)lower) {
     const transport_reason_t reason = end->reason;
     tcp_abort_decide(end, &reason);
   }

@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #define MAGIC \
   UINT64_C(0x31706374636c6c31) /* changes with frames; differs in the other byte order */
@@ -69,6 +71,27 @@ static bool address_of(const struct sockaddr *from, tcp_address_t *to) {
   return true;
 }
 
+/* The speed of an interface in Mb/s as its driver states it; 0: it does not. */
+static uint32_t speed_of(const char *interface) {
+  char path[64 + IFNAMSIZ], text[16] = "";
+  int64_t speed = 0;
+  snprintf(path, sizeof path, "/sys/class/net/%s/speed", interface);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return 0;
+  bool got = fgets(text, sizeof text, file) != NULL;
+  fclose(file);
+  text[strcspn(text, "\n")] = '\0';
+  return got && base_text_integer(text, 1, UINT32_MAX, &speed) ? (uint32_t)speed : 0;
+}
+
+static void add_address(const struct ifaddrs *from, tcp_name_t *name) {
+  bool is_outer = (from->ifa_flags & IFF_RUNNING) != 0 && (from->ifa_flags & IFF_LOOPBACK) == 0;
+  if (!is_outer || !address_of(from->ifa_addr, &name->addresses[name->count])) return;
+  uint32_t speed = speed_of(from->ifa_name);
+  if (speed > name->megabits) name->megabits = speed;
+  name->count++;
+}
+
 /* Those of interfaces that other hosts reach; if there are none, that of the loopback interface. */
 static coll_status_t find_addresses(tcp_name_t *name) {
   struct ifaddrs *all;
@@ -77,8 +100,7 @@ static coll_status_t find_addresses(tcp_name_t *name) {
   }
   for (struct ifaddrs *each = all; each != NULL && name->count < TCP_ADDRESSES;
        each = each->ifa_next) {
-    bool is_outer = (each->ifa_flags & IFF_UP) != 0 && (each->ifa_flags & IFF_LOOPBACK) == 0;
-    if (is_outer && address_of(each->ifa_addr, &name->addresses[name->count])) name->count++;
+    add_address(each, name);
   }
   freeifaddrs(all);
   if (name->count == 0) name->addresses[name->count++] = (tcp_address_t){.bytes = {127, 0, 0, 1}};
@@ -217,12 +239,14 @@ static void handle_note(connector_t *c, attempt_t *attempt) {
   } else if (attempt->expects == NOTE_CONFIRM) {
     complete(c, attempt);
   } else if (attempt->expects == NOTE_REPLY) {
-    if (send_note(c, attempt, NOTE_CONFIRM))
+    if (base_clock_now_ns() < attempt->until_ns && send_note(c, attempt, NOTE_CONFIRM))
       complete(c, attempt);
     else
       give_up(c, attempt);
   } else {
     expect(attempt, NOTE_CONFIRM);
+    /* the caller may be slow to answer, and ends the connection if it gives up */
+    attempt->until_ns = c->group->deadline_ns;
     if (!send_note(c, attempt, NOTE_REPLY)) give_up(c, attempt);
   }
 }
@@ -240,16 +264,21 @@ static void receive_note(connector_t *c, attempt_t *attempt) {
   if (attempt->received == sizeof attempt->note) handle_note(c, attempt);
 }
 
-static void accept_callers(connector_t *c) {
-  attempt_t *oldest, *callers = c->attempts + c->group->rank;
-  for (int fd; (fd = accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) {
-    oldest = &callers[0];
-    for (int i = 0; i < CALLERS_MAX && oldest->fd >= 0; i++) {
-      if (callers[i].fd < 0 || callers[i].until_ns < oldest->until_ns) oldest = &callers[i];
-    }
-    if (oldest->fd >= 0) close(oldest->fd);
-    *oldest = (attempt_t){.fd = fd, .peer = -1};
-    expect(oldest, NOTE_HELLO);
+/* A caller for whom there is no room waits in the system's queue. */
+static attempt_t *free_caller(const connector_t *c) {
+  attempt_t *callers = c->attempts + c->group->rank;
+  int i = 0;
+  while (i < CALLERS_MAX && callers[i].fd >= 0) i++;
+  return i < CALLERS_MAX ? &callers[i] : NULL;
+}
+
+static void accept_callers(const connector_t *c) {
+  attempt_t *caller;
+  while ((caller = free_caller(c)) != NULL) {
+    int fd = accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) return;
+    *caller = (attempt_t){.fd = fd, .peer = -1};
+    expect(caller, NOTE_HELLO);
   }
 }
 
@@ -281,7 +310,8 @@ static void turn(connector_t *c) {
     c->polled[i] =
         (struct pollfd){.fd = attempt->fd, .events = attempt->is_connecting ? POLLOUT : POLLIN};
   }
-  c->polled[count] = (struct pollfd){.fd = c->listener, .events = POLLIN};
+  int listener = free_caller(c) != NULL ? c->listener : -1;
+  c->polled[count] = (struct pollfd){.fd = listener, .events = POLLIN};
   c->polled[count + 1] = (struct pollfd){.fd = watch != NULL ? watch->fd : -1, .events = POLLIN};
   if (poll(c->polled, (nfds_t)count + 2, POLL_MS) < 0) return;
   for (int i = 0; i < count; i++) serve(c, i, c->polled[i].revents);

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "transport/watch.h"
 
-#define TCP_ADDRESSES 4
+#define TCP_ADDRESSES 8
 
 /* An address of a rank's host: IPv4 in the first four bytes, or IPv6. */
 typedef struct tcp_address {
@@ -24,6 +24,7 @@ typedef struct tcp_name {
   uint16_t port;
   uint8_t count;
   tcp_address_t addresses[TCP_ADDRESSES];
+  uint32_t megabits; /* per second, of the fastest of these interfaces; 0: not known */
 } tcp_name_t;
 
 typedef struct tcp_listener {

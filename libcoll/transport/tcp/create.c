@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -15,6 +16,9 @@
 /* More than a rank may send that then makes no calls for a while: what the socket does not accept
  * is sent in later calls. The system may grant less. */
 #define SEND_BUFFER_BYTES (4 * TRANSPORT_P2P_BYTES)
+
+/* A host that does not answer for 30 s on an idle connection is lost. */
+enum { KEEPALIVE_IDLE_S = 10, KEEPALIVE_INTERVAL_S = 5, KEEPALIVE_PROBES = 4 };
 
 static coll_status_t open_wait_set(tcp_t *end) {
   struct epoll_event event = {.events = EPOLLIN, .data.u32 = TCP_WAKEUP_EVENT};
@@ -70,8 +74,13 @@ static coll_status_t end_create(int rank, int size, uint64_t communicator, tcp_t
 static coll_status_t end_connect(tcp_t *end, int peer, int fd) {
   struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)peer};
   int one = 1, bytes = (int)SEND_BUFFER_BYTES;
+  int idle_s = KEEPALIVE_IDLE_S, interval_s = KEEPALIVE_INTERVAL_S, probes = KEEPALIVE_PROBES;
   end->peers[peer].fd = fd;
   (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+  (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
   if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0 ||
       ioctl(fd, FIONBIO, &one) != 0 || epoll_ctl(end->wait_set, EPOLL_CTL_ADD, fd, &event) != 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: its connection to rank %d is unusable",
@@ -92,8 +101,13 @@ coll_status_t transport_tcp_create(tcp_listener_t *listener, const tcp_group_t *
   } else {
     tcp_listener_close(listener);
   }
-  for (int peer = 0; status == COLL_OK && peer < group->size; peer++) {
-    if (peer != group->rank) status = end_connect(end, peer, sockets[peer]);
+  bool connected = status == COLL_OK;
+  for (int peer = 0; connected && peer < group->size; peer++) {
+    if (peer == group->rank) continue;
+    if (status == COLL_OK)
+      status = end_connect(end, peer, sockets[peer]);
+    else
+      close(sockets[peer]);
   }
   free(sockets);
   if (status != COLL_OK && end != NULL) tcp_ops.destroy(&end->transport);

@@ -75,6 +75,8 @@ typedef struct tcp {
 
   int unsent;                         /* peers for which something is stored */
   uint64_t arrivals, arrivals_at_arm; /* frames */
+  bool is_armed;                      /* `sleeper` sleeps, or is about to */
+  pthread_t sleeper;
 
   _Atomic uint32_t aborted; /* some rank aborts */
   bool proposed;            /* a reason is known, which becomes the verdict if there is no other */
@@ -144,6 +146,9 @@ void tcp_fifo_free(tcp_fifo_t *fifo);
 
 /* peer->recorder, of a rank without calls if it has published nothing. COLL_ERROR_MEMORY. */
 coll_status_t tcp_fifo_recorder(tcp_peer_t *peer);
+
+/* Ends a sleep of this rank. */
+void tcp_abort_wake(const tcp_t *end);
 
 /* ---- abort.c: the lock is held ---------------------------------------------------------------*/
 

@@ -2,8 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "transport/tcp/end.h"
+
+#define SAME_CLOCK_NS 1000000000 /* closer clocks are one, and the rest the message's time */
 
 coll_status_t tcp_fifo_find(tcp_peer_t *peer, int channel, tcp_fifo_t **fifo) {
   tcp_fifo_t **place = &peer->fifos[channel];
@@ -39,9 +42,9 @@ static coll_status_t send_frame(tcp_fifo_t *fifo, tcp_kind_t kind, const flight_
                              .messages_taken = fifo->taken,
                              .signals_taken = fifo->signals_taken,
                              .call = call != NULL ? *call : (flight_call_t){0}};
+  if (fifo->told != fifo->taken || fifo->signals_told != fifo->signals_taken) fifo->wanted = false;
   fifo->told = fifo->taken;
   fifo->signals_told = fifo->signals_taken;
-  fifo->wanted = false;
   return tcp_stream_send(fifo->peer, &frame, payload);
 }
 
@@ -181,8 +184,23 @@ coll_status_t tcp_fifo_recorder(tcp_peer_t *peer) {
   return base_alloc(1, sizeof *peer->recorder, "a flight recorder", (void **)&peer->recorder);
 }
 
+static void shift(_Atomic uint64_t *ns, uint64_t by) {
+  uint64_t old = atomic_load_explicit(ns, memory_order_relaxed);
+  if (old != 0) atomic_store_explicit(ns, old + by, memory_order_relaxed);
+}
+
+/* Every host has a clock of its own. */
+static void shift_clock(flight_recorder_t *recorder, uint64_t by) {
+  shift(&recorder->wait.begin_ns, by);
+  shift(&recorder->cross_wait.begin_ns, by);
+  for (int i = 0; i < FLIGHT_ENTRIES; i++) {
+    shift(&recorder->entries[i].wait_begin_ns, by);
+    shift(&recorder->entries[i].wait_end_ns, by);
+  }
+}
+
 /* Word by word, because other threads may read the recorder meanwhile. */
-static coll_status_t accept_record(tcp_peer_t *peer, const char *payload) {
+static coll_status_t accept_record(tcp_peer_t *peer, uint64_t clock_ns, const char *payload) {
   COLL_TRY(tcp_fifo_recorder(peer));
   _Atomic uint64_t *words = (_Atomic uint64_t *)(void *)peer->recorder;
   for (size_t i = 0; i < sizeof *peer->recorder / sizeof *words; i++) {
@@ -190,13 +208,17 @@ static coll_status_t accept_record(tcp_peer_t *peer, const char *payload) {
     memcpy(&word, payload + i * sizeof word, sizeof word);
     atomic_store_explicit(&words[i], word, memory_order_relaxed);
   }
+  int64_t behind_ns = (int64_t)(base_clock_now_ns() - clock_ns);
+  if (behind_ns > SAME_CLOCK_NS || behind_ns < -SAME_CLOCK_NS) {
+    shift_clock(peer->recorder, (uint64_t)behind_ns);
+  }
   return COLL_OK;
 }
 
 coll_status_t tcp_fifo_accept(tcp_peer_t *peer, const tcp_frame_t *frame, tcp_message_t *payload) {
   coll_status_t status = COLL_OK;
   switch (frame->kind) {
-    case TCP_RECORD: status = accept_record(peer, payload->data); break;
+    case TCP_RECORD: status = accept_record(peer, frame->call.count, payload->data); break;
     case TCP_PROPOSE:
     case TCP_VERDICT: status = accept_reason(peer, (tcp_kind_t)frame->kind, payload->data); break;
     case TCP_LEAVE: peer->state = TRANSPORT_PEER_LEFT; break;

@@ -32,7 +32,7 @@ typedef struct tcp_frame {
   uint16_t channel;
   uint32_t bytes;                         /* of the payload */
   uint32_t messages_taken, signals_taken; /* on this channel, modulo 2^32 */
-  flight_call_t call;
+  flight_call_t call;                     /* TCP_RECORD: count is the sender's clock in ns */
 } tcp_frame_t;
 
 _Static_assert(sizeof(tcp_frame_t) == 32, "its layout is the same on all hosts");

@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "transport/tcp/end.h"
 
@@ -73,13 +74,20 @@ coll_status_t tcp_stream_send(tcp_peer_t *peer, const tcp_frame_t *frame, const 
   tcp_stream_flush(peer);
   if (peer->out_begin == peer->out_end) sent = write_parts(peer, parts, frame->bytes > 0 ? 2 : 1);
   if (peer->is_mute || sent == sizeof *frame + frame->bytes) return COLL_OK;
-  for (int i = 0; i < 2; i++) {
+  coll_status_t status = COLL_OK;
+  for (int i = 0; i < 2 && status == COLL_OK; i++) {
     size_t skipped = sent < parts[i].iov_len ? sent : parts[i].iov_len;
-    COLL_TRY(store(peer, (char *)parts[i].iov_base + skipped, parts[i].iov_len - skipped));
+    status = store(peer, (char *)parts[i].iov_base + skipped, parts[i].iov_len - skipped);
     sent -= skipped;
   }
-  await_room(peer, true);
-  return COLL_OK;
+  if (status == COLL_OK) {
+    await_room(peer, true);
+  } else { /* the peer cannot make sense of what would follow */
+    peer->is_mute = true;
+    drop_output(peer);
+    shutdown(peer->fd, SHUT_WR);
+  }
+  return status;
 }
 
 /* Word by word, because other threads may write to the recorder meanwhile. */
@@ -92,7 +100,9 @@ static void copy_recorder(const flight_recorder_t *from, flight_recorder_t *to) 
 }
 
 void tcp_stream_publish(tcp_peer_t *peer) {
-  const tcp_frame_t frame = {.kind = TCP_RECORD, .bytes = sizeof(flight_recorder_t)};
+  const tcp_frame_t frame = {.kind = TCP_RECORD,
+                             .bytes = sizeof(flight_recorder_t),
+                             .call = {.count = base_clock_now_ns()}};
   flight_recorder_t copy;
   peer->record_due = peer->out_begin != peer->out_end;
   if (peer->record_due) return;
@@ -102,13 +112,19 @@ void tcp_stream_publish(tcp_peer_t *peer) {
 
 /* ---- receiving ------------------------------------------------------------------------------*/
 
+/* If another thread than the one that sleeps has received it, the socket does not end the sleep. */
+static void note_arrival(tcp_t *end) {
+  end->arrivals++;
+  if (end->is_armed && !pthread_equal(end->sleeper, pthread_self())) tcp_abort_wake(end);
+}
+
 void tcp_stream_close(tcp_peer_t *peer, transport_peer_state_t state) {
   if (peer->fd < 0) return;
   drop_output(peer);
   close(peer->fd); /* which removes it from the wait set */
   peer->fd = -1;
   peer->state = state;
-  peer->end->arrivals++;
+  note_arrival(peer->end);
   free(peer->payload);
   peer->payload = NULL;
 }
@@ -151,7 +167,7 @@ static coll_status_t accept_frame(tcp_peer_t *peer) {
   tcp_message_t *payload = peer->payload;
   peer->payload = NULL;
   peer->frame_bytes = peer->payload_bytes = 0;
-  peer->end->arrivals++;
+  note_arrival(peer->end);
   return tcp_fifo_accept(peer, &peer->frame, payload);
 }
 
@@ -219,11 +235,9 @@ coll_status_t tcp_stream_receive(tcp_peer_t *peer) {
   }
   while (peer->fd >= 0 && !drained) {
     coll_status_t status = receive_some(peer, &drained);
-    if (status == COLL_ERROR_INVALID) {
-      tcp_stream_close(peer, TRANSPORT_PEER_LOST);
-    } else if (status != COLL_OK) {
-      return status;
-    }
+    if (status == COLL_OK) continue;
+    tcp_stream_close(peer, TRANSPORT_PEER_LOST); /* what follows cannot be understood */
+    if (status != COLL_ERROR_INVALID) return status;
   }
   return COLL_OK;
 }

@@ -15,7 +15,10 @@
 #include "transport/tcp/end.h"
 
 #define EVENTS_AT_ONCE 64
-#define LEAVE_NS 2000000000u /* for peers to receive what this rank has sent before it leaves */
+/* How long a rank that leaves waits until its peers' hosts have received what it has sent, and in a
+ * communicator that has failed. */
+#define LEAVE_NS 60000000000u
+#define LEAVE_FAILED_NS 1000000000u
 #define LEAVE_POLL_MS 1
 #define VERDICT_POLL_MS 1
 
@@ -160,6 +163,8 @@ static void receive_all(tcp_t *end, int timeout_ms) {
 static void tcp_arm(transport_t *t) {
   tcp_t *end = lock(t);
   end->arrivals_at_arm = end->arrivals;
+  end->is_armed = true;
+  end->sleeper = pthread_self();
   unlock(end, COLL_OK);
 }
 
@@ -173,7 +178,9 @@ static void tcp_sleep(transport_t *t, uint64_t timeout_ns) {
 }
 
 static void tcp_disarm(transport_t *t) {
-  (void)t;
+  tcp_t *end = lock(t);
+  end->is_armed = false;
+  unlock(end, COLL_OK);
 }
 
 static transport_yield_hint_t tcp_yield_hint(transport_t *t, uint64_t progress, uint64_t missing) {
@@ -279,7 +286,7 @@ static coll_status_t tcp_mcast_take(transport_t *t, int peer) {
 /* Whether the peer's host has not yet acknowledged all that was sent. */
 static bool is_unsent(const tcp_peer_t *peer) {
   int queued = 0;
-  if (peer->fd < 0 || peer->is_mute) return false;
+  if (peer->fd < 0 || peer->is_mute || peer->state != TRANSPORT_PEER_HERE) return false;
   if (peer->out_begin != peer->out_end) return true;
   return ioctl(peer->fd, SIOCOUTQ, &queued) == 0 && queued > 0;
 }
@@ -304,8 +311,8 @@ static void say_leave(tcp_peer_t *peer) {
 /* A socket that is closed with something unread resets the connection, which discards what the
  * peer's host has not acknowledged. */
 static void leave(tcp_t *end) {
-  uint64_t deadline_ns = base_clock_now_ns() + LEAVE_NS;
   tcp_abort_check(end, true);
+  uint64_t deadline_ns = base_clock_now_ns() + (end->decided ? LEAVE_FAILED_NS : LEAVE_NS);
   for (int rank = 0; rank < end->transport.size; rank++) {
     if (end->peers[rank].fd >= 0) say_leave(&end->peers[rank]);
   }
