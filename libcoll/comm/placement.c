@@ -13,6 +13,7 @@
 #include "topo/fabric.h"
 #include "topo/json.h"
 #include "topo/place.h"
+#include "topo/star.h"
 #include "topo/sysfs.h"
 #include "transport/paced/paced.h"
 
@@ -55,14 +56,27 @@ static int32_t find_hosts(int size, const comm_record_t *records, int32_t host_o
   return hosts;
 }
 
-static coll_status_t set_hosts(int size, const int32_t host_of[], topo_layout_t **layout) {
+/* The links between the hosts, as far as ranks know them. */
+static coll_status_t set_links(int size, const comm_record_t *records, const int32_t host_of[],
+                               topo_layout_t *layout) {
+  double *speeds;
+  COLL_TRY(base_alloc((size_t)size, sizeof *speeds, "links of hosts", (void **)&speeds));
+  for (int rank = 0; rank < size; rank++) {
+    speeds[rank] = (double)records[rank].name.tcp.megabits / 8000;
+  }
+  coll_status_t status = topo_star_fabric(size, host_of, speeds, &layout->fabric);
+  free(speeds);
+  return status;
+}
+
+static coll_status_t set_hosts(int size, const comm_record_t *records, const int32_t host_of[],
+                               topo_layout_t **layout) {
   topo_layout_t *made;
   COLL_TRY(topo_layout_create(size, &made));
   coll_status_t status = topo_layout_add_level(made, TOPO_HOST, host_of);
-  if (status == COLL_OK)
-    *layout = made;
-  else
-    topo_layout_free(made);
+  if (status == COLL_OK) status = set_links(size, records, host_of, made);
+  if (status != COLL_OK) topo_layout_free(made);
+  if (status == COLL_OK) *layout = made;
   return status;
 }
 
@@ -97,7 +111,8 @@ static coll_status_t place(int size, const comm_record_t *records, int32_t scrat
                            topo_layout_t **layout) {
   if (*layout == NULL) {
     bool is_one_host = find_hosts(size, records, scratch) == 1;
-    COLL_TRY(is_one_host ? set_homes(size, records, layout) : set_hosts(size, scratch, layout));
+    COLL_TRY(is_one_host ? set_homes(size, records, layout)
+                         : set_hosts(size, records, scratch, layout));
   }
   if (find_domains(size, records, *layout, scratch)) return COLL_OK;
   if (*layout == NULL) COLL_TRY(topo_layout_create(size, layout));

@@ -10,6 +10,7 @@
 #include "comm/create.h"
 #include "comm/placement.h"
 #include "harness/party.h"
+#include "topo/fabric.h"
 
 static char file_name[] = "/tmp/test_placement_XXXXXX";
 
@@ -222,6 +223,20 @@ Test(placement, bound_ranks_are_grouped_by_numa_node) {
   cr_assert_null(layout, "a rank that is not bound");
 }
 
+/* Two links between ranks of two hosts, of which the first is as fast as rank 0 says. */
+static void expect_links(const topo_layout_t *layout) {
+  const int32_t *wires;
+  int32_t count;
+  cr_assert_not_null(layout->fabric);
+  cr_assert_eq(topo_fabric_route(layout->fabric, 0, 1, &wires, &count), COLL_OK);
+  cr_assert_eq(count, 2);
+  const topo_wire_t first = topo_fabric_wire(layout->fabric, wires[0]);
+  const topo_wire_t second = topo_fabric_wire(layout->fabric, wires[1]);
+  cr_expect_eq(first.kib_ps, 10 * second.kib_ps, "%d, %d", (int)first.kib_ps, (int)second.kib_ps);
+  cr_assert_eq(topo_fabric_route(layout->fabric, 0, 2, &wires, &count), COLL_OK);
+  cr_assert_eq(count, 0, "ranks of one host have links");
+}
+
 Test(placement, ranks_of_several_hosts_are_grouped_by_host) {
   static comm_record_t records[5];
   static const char *const hosts[] = {"b", "a", "b", "c", "a"};
@@ -231,6 +246,7 @@ Test(placement, ranks_of_several_hosts_are_grouped_by_host) {
   for (int rank = 0; rank < 5; rank++) {
     snprintf(records[rank].name.host, sizeof records[rank].name.host, "%s", hosts[rank]);
     records[rank].name.shm.length = rank == 4 ? 0 : 1;
+    records[rank].name.tcp.megabits = rank % 2 == 0 ? 1000 : 0; /* 0: taken as 10000 */
   }
   cr_assert_eq(comm_placement_of_records(5, records, &layout), COLL_OK, "%s", base_last_error());
   cr_assert(layout != NULL && layout->levels == 1 && layout->level[0].kind == TOPO_HOST);
@@ -238,6 +254,7 @@ Test(placement, ranks_of_several_hosts_are_grouped_by_host) {
     cr_expect_eq(layout->level[0].group_of[rank], groups[rank]);
     cr_expect_eq(layout->domain_of[rank], domains[rank]);
   }
+  expect_links(layout);
   topo_layout_free(layout);
 }
 
