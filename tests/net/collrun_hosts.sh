@@ -45,30 +45,34 @@ run 7 --hosts a:1,b:1 --agent "$here" --grace-ms 300 sh -c '[ $RANK = 0 ] || exi
   grep -q 'the agent of host b (pid [0-9]*) exited with code 7' err
 ok "a rank that fails ends those of the other hosts"
 
+# Waits up to 10 s for the condition.
+eventually() {
+  until_s=$(($(date +%s) + 10))
+  until "$@"; do
+    [ "$(date +%s)" -lt "$until_s" ] || return 1
+    sleep 0.1
+  done
+}
+
+started() { [ -s pid.0 ] && [ -s pid.1 ]; }
+has_ended() { ! kill -0 "$1" 2>/dev/null; }
+
+# shellcheck disable=SC2016
 "$collrun" --hosts a:1,b:1 --agent "$here" --grace-ms 300 \
   sh -c 'echo $$ >pid.$RANK; exec sleep 61' >out 2>err </dev/null &
 pid=$!
-for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-  [ -s pid.0 ] && [ -s pid.1 ] && break
-  sleep 0.1
-done
-kill -9 $pid
-wait $pid 2>/dev/null
-gone=1
-for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-  kill -0 "$(cat pid.0)" 2>/dev/null || kill -0 "$(cat pid.1)" 2>/dev/null || { gone=0; break; }
-  sleep 0.1
-done
-[ $gone = 0 ]
+eventually started && kill -9 $pid && eventually has_ended "$(cat pid.0)" &&
+  eventually has_ended "$(cat pid.1)"
 ok "nothing is left when collrun is killed"
 
 mkdir bin
-printf '#!/bin/sh\nshift 2\necho "$1" >>asked\nshift\nexec sh -c "$*"\n' >bin/ssh
+printf '#!/bin/sh\necho welcome\nshift 2\necho "$1" >>asked\nshift\nexec sh -c "$*"\n' >bin/ssh
 chmod +x bin/ssh
 # shellcheck disable=SC2016
 PATH="$dir/bin:$PATH" run 0 --hosts a,b sh -c 'printf "%s\n" "$1" "it'"'"'s"' - \
   'two  words; $HOME' &&
-  [ "$(grep -cx "it's" out)" = 2 ] && [ "$(grep -cFx 'two  words; $HOME' out)" = 2 ] &&
+  [ "$(grep -cx "it's" out)" = 2 ] && [ "$(grep -c welcome out)" = 2 ] &&
+  [ "$(grep -cFx 'two  words; $HOME' out)" = 2 ] &&
   [ "$(sort -u asked | tr '\n' ' ')" = 'a b ' ]
 ok "ssh is the default, and a remote shell gets the words as they are"
 
@@ -78,7 +82,8 @@ run 2 --hosts a,b --agent 'no-such-agent {host}' true && grep -q 'no-such-agent:
 ok "an agent that does not exist"
 run 2 --hosts a:x true && grep -q "host a has 'x' ranks" err &&
   run 2 --hosts a,a true && grep -q 'host a is named twice' err &&
-  run 2 --hosts , true && grep -q "a host's name has" err
+  run 2 --hosts a,-oX true && grep -q 'begins with -' err && run 2 --hosts , true &&
+  grep -q "a host's name has" err
 ok "hosts that are written wrong"
 printf 'a\nb slot=3\n' >hosts
 run 2 --hostfile hosts true && grep -q "hosts:2: 'slot=3' is not understood" err &&

@@ -18,6 +18,8 @@
 #include "base/text.h"
 
 #define WORD_BYTES (2 * PATH_MAX)
+#define MARK "collrun-address "
+#define ANSWER_BYTES 65536 /* with what a remote shell prints */
 
 extern char **environ;
 
@@ -69,6 +71,17 @@ static coll_status_t add_number(words_t *words, const char *option, int value) {
 
 /* ---- the command ----------------------------------------------------------------------------*/
 
+bool collrun_agent_is_ssh(const collrun_settings_t *settings) {
+  const char *at = settings->hosts.count > 0 ? settings->agent : "";
+  while (*at != '\0') {
+    size_t length = strcspn(at, " ");
+    bool is_last_part = length == 3 || (length > 3 && at[length - 4] == '/');
+    if (is_last_part && strncmp(at + length - 3, "ssh", 3) == 0) return true;
+    at += length + strspn(at + length, " ");
+  }
+  return false;
+}
+
 /* The words of --agent; {host} in them is the host's name. */
 static coll_status_t add_agent(words_t *words, const char *agent, const char *host) {
   char *copy = strdup(agent), *rest = copy, *word, text[WORD_BYTES];
@@ -106,8 +119,7 @@ static coll_status_t begin(const collrun_settings_t *settings, int host, words_t
   if (length < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "the path of collrun is unknown");
   path[length] = '\0';
   COLL_TRY(add_agent(words, settings->agent, name));
-  words->quotes = words->count > 0 && (strcmp(words->list[0], "ssh") == 0 ||
-                                       strcmp(words->list[0], "/usr/bin/ssh") == 0);
+  words->quotes = collrun_agent_is_ssh(settings);
   COLL_TRY(add_environment(words, name));
   return add(words, path);
 }
@@ -175,34 +187,37 @@ coll_status_t collrun_agent_print_address(int port) {
     break;
   }
   freeifaddrs(all);
-  printf("%s %d\n", text, port);
+  printf(MARK "%s %d\n", text, port);
   return COLL_OK;
 }
 
-/* "10.0.0.1 4711" and a newline. */
+/* A line such as "collrun-address 10.0.0.1 4711". A remote shell may print others. */
 static bool read_address(char *text, collrun_address_t *address) {
-  char *port = strchr(text, ' ');
   int64_t number;
-  if (port == NULL || port - text >= COLLRUN_ADDRESS_BYTES) return false;
+  char *at = strstr(text, MARK);
+  if (at == NULL) return false;
+  at += strlen(MARK);
+  char *port = strchr(at, ' ');
+  if (port == NULL || port - at >= COLLRUN_ADDRESS_BYTES) return false;
   *port++ = '\0';
   port[strcspn(port, "\n")] = '\0';
   if (!base_text_integer(port, 1, 65535, &number)) return false;
-  memcpy(address->text, text, strlen(text) + 1);
+  memcpy(address->text, at, strlen(at) + 1);
   address->port = (int)number;
   return true;
 }
 
 static coll_status_t await_answer(const char *host, int from, pid_t child,
                                   collrun_address_t *address) {
-  char text[256] = "";
+  char text[ANSWER_BYTES] = "";
   size_t bytes = 0;
   ssize_t got;
   int end = 0;
-  while (bytes + 1 < sizeof text &&
-         ((got = read(from, text + bytes, sizeof text - 1 - bytes)) > 0 ||
-          (got < 0 && errno == EINTR))) {
+  while ((got = read(from, text + bytes, sizeof text - 1 - bytes)) > 0 ||
+         (got < 0 && errno == EINTR)) {
     if (got > 0) bytes += (size_t)got;
   }
+  close(from);
   while (waitpid(child, &end, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(end) && WEXITSTATUS(end) == 0 && read_address(text, address)) return COLL_OK;
@@ -227,16 +242,17 @@ static coll_status_t run_and_read(const char *host, char **command, collrun_addr
   close(ends[1]);
   coll_status_t status = child < 0 ? base_fail_errno(COLL_ERROR_SYSTEM, "host %s: no process", host)
                                    : await_answer(host, ends[0], child, address);
-  close(ends[0]);
+  if (child < 0) close(ends[0]);
   return status;
 }
 
 coll_status_t collrun_agent_ask(const collrun_settings_t *settings, collrun_address_t *address) {
   words_t words = {0};
   const char *host = settings->hosts.list[0].name;
-  coll_status_t status = begin(settings, 0, &words);
-  if (status == COLL_OK) status = add(&words, "--print-address");
-  if (status == COLL_OK) status = run_and_read(host, words.list, address);
+  bool is_given = settings->address != NULL && settings->port != 0;
+  coll_status_t status = is_given ? COLL_OK : begin(settings, 0, &words);
+  if (status == COLL_OK && !is_given) status = add(&words, "--print-address");
+  if (status == COLL_OK && !is_given) status = run_and_read(host, words.list, address);
   collrun_agent_free(words.list);
   if (status != COLL_OK) return status;
   if (settings->port != 0) address->port = settings->port;

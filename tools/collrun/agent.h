@@ -17,10 +17,13 @@ typedef struct collrun_address {
   int port;
 } collrun_address_t;
 
+/* Whether --agent goes through ssh, so that a remote shell splits the command into words. */
+bool collrun_agent_is_ssh(const collrun_settings_t *settings);
+
 /* The first address of this host that others reach, and a free port; printed for agent_ask. */
 coll_status_t collrun_agent_print_address(int port);
 
-/* Asks the first host for its address, with its agent, unless --address gives one.
+/* Asks the first host for its address, with its agent, unless --address and --port give one.
  * COLL_ERROR_SYSTEM: the agent does not work there. */
 coll_status_t collrun_agent_ask(const collrun_settings_t *settings, collrun_address_t *address);
 

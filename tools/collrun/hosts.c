@@ -20,6 +20,9 @@ static coll_status_t add(collrun_hosts_t *hosts, const char *where, const char *
                      "%s: a host's name has 1 to %d characters; write hosts as a:4,b:4", where,
                      COLLRUN_HOST_BYTES - 1);
   }
+  if (name[0] == '-') {
+    return base_fail(COLL_ERROR_INVALID, "%s: no host's name begins with -", where);
+  }
   if (ranks != NULL && !base_text_integer(ranks, 1, RANKS_MAX, &count)) {
     return base_fail(COLL_ERROR_INVALID,
                      "%s: host %.*s has '%s' ranks; give a number from 1 to %d, as in a:4", where,

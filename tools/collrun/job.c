@@ -161,7 +161,9 @@ static void handle_signal(job_t *job, int number) {
     return;
   }
   bool pauses = number == SIGTSTP || number == SIGCONT;
-  if (!pauses && number != SIGUSR1 && number != SIGUSR2) job->forwarded_signal = number;
+  bool ends = !pauses && number != SIGUSR1 && number != SIGUSR2;
+  if (!ends && collrun_agent_is_ssh(job->settings)) return; /* it would end or stop ssh alone */
+  if (ends) job->forwarded_signal = number;
   signal_all(job, number);
   if (number == SIGTSTP) raise(SIGSTOP);
 }
@@ -219,6 +221,9 @@ static void handle_input(job_t *job) {
   }
   ssize_t got = read(STDIN_FILENO, unused, sizeof unused);
   if (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN))) return;
+  print_message(
+      "standard input has ended: the collrun that started this agent is gone, or --agent "
+      "passes no input on (docker exec needs -i)");
   job->is_orphaned = true;
   job->forwarded_signal = SIGTERM;
   signal_all(job, SIGTERM);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,35 +12,40 @@
 #include "tools/collrun/layout.h"
 #include "tools/collrun/settings.h"
 
-enum { EXIT_USAGE = 2 };
+/* Below the ports that Linux gives to programs that ask for any. */
+enum { EXIT_USAGE = 2, PORT_FIRST = 20000, PORT_COUNT = 12000, PORT_TRIES = 200 };
 
-/* Finds a free port: `wanted`, or with 0 one that the kernel chooses. Another program may still
- * take it before rank 0 listens on it. */
-static coll_status_t find_port(int wanted, int *port) {
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot create a socket");
+/* Whether this process can listen on the port; errno otherwise. */
+static bool is_free(int port) {
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+  if (fd < 0) return false;
   /* As in a server: a port with connections in TIME_WAIT counts as free. */
-  int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   struct sockaddr_in address = {.sin_family = AF_INET,
-                                .sin_port = htons((uint16_t)wanted),
+                                .sin_port = htons((uint16_t)port),
                                 .sin_addr.s_addr = htonl(INADDR_ANY)};
-  socklen_t bytes = sizeof address;
-  coll_status_t status = COLL_OK;
-  if (bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, 1) != 0 ||
-      getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) {
-    if (errno == EADDRINUSE) {
-      status = base_fail(COLL_ERROR_SYSTEM,
-                         "port %d is in use; give another one, or omit --port to get a free one",
-                         wanted);
-    } else {
-      status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot use port %d", wanted);
-    }
-  } else {
-    *port = ntohs(address.sin_port);
-  }
+  bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0;
+  int error = errno;
   close(fd);
-  return status;
+  errno = error;
+  return is_free;
+}
+
+/* `wanted`, or with 0 a free one. Another program may still take it before rank 0 listens on it; so
+ * it is not one of those that the system gives to programs that ask for any. */
+static coll_status_t find_port(int wanted, int *port) {
+  uint16_t random;
+  *port = wanted;
+  for (int i = 0; wanted == 0 && i < PORT_TRIES; i++) {
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) break;
+    *port = PORT_FIRST + random % PORT_COUNT;
+    if (is_free(*port)) return COLL_OK;
+  }
+  if (wanted == 0) return base_fail_errno(COLL_ERROR_SYSTEM, "there is no free port");
+  if (is_free(wanted)) return COLL_OK;
+  if (errno != EADDRINUSE) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot use port %d", wanted);
+  return base_fail(COLL_ERROR_SYSTEM,
+                   "port %d is in use; give another one, or omit --port to get a free one", wanted);
 }
 
 static coll_status_t prepare_output(const collrun_settings_t *settings) {
