@@ -1,6 +1,6 @@
 # Hosts of a test: network namespaces h1, h2, ... of this machine, each with an interface eth0 of
-# address 10.77.0.N on one bridge. Their names begin with a prefix of this process, so that tests do
-# not meet.
+# address 10.77.0.N on one bridge. Their names begin with a prefix of this process, so that tests
+# that run at the same time have different ones.
 
 prefix=coll$$
 
