@@ -277,5 +277,6 @@ coll_status_t transport_connect(transport_listener_t *listener, const transport_
 coll_status_t transport_connect_local(int size, transport_t *ends[]) {
   bool shm, tcp;
   COLL_TRY(read_transports(&shm, &tcp));
-  return shm ? transport_shm_create_local(size, ends) : transport_tcp_create_local(size, ends);
+  return shm ? transport_shm_create_local(size, ends)
+             : transport_tcp_create_local(size, NULL, ends);
 }

@@ -37,7 +37,7 @@ static coll_status_t make_end(int rank, int size, int hosts, transport_t *local,
 /* Rank r is on host r % hosts. */
 static coll_status_t make(int size, int hosts, transport_t *ends[]) {
   transport_t *nets[HARNESS_RANKS_MAX], *locals[HARNESS_RANKS_MAX];
-  COLL_TRY(transport_tcp_create_local(size, nets));
+  COLL_TRY(transport_tcp_create_local(size, NULL, nets));
   for (int host = 0; host < hosts; host++) {
     int count = (size - host + hosts - 1) / hosts;
     locals[0] = NULL;

@@ -16,9 +16,13 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   return transport_tcp_create(&listener, &group, end);
 }
 
+static coll_status_t make(int size, transport_t *ends[]) {
+  return transport_tcp_create_local(size, NULL, ends);
+}
+
 static const transport_fixture_t fixture = {
     .size_max = HARNESS_RANKS_MAX,
-    .make = transport_tcp_create_local,
+    .make = make,
     .join = join,
     .alloc = transport_kit_private_alloc,
     .release = transport_kit_private_release,

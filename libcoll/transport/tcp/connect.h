@@ -6,6 +6,7 @@
 #ifndef TRANSPORT_TCP_CONNECT_H
 #define TRANSPORT_TCP_CONNECT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -42,6 +43,8 @@ typedef struct tcp_group {
   uint64_t session;        /* the same on all ranks; connections without it are closed */
   uint64_t deadline_ns;
   const transport_watch_t *watch; /* NULL: none */
+  struct tcp_fabric *fabric;      /* of this rank; NULL: none */
+  const bool *has_fabric;         /* [size]: the rank has the same; unused without one */
 } tcp_group_t;
 
 /* Sets sockets[peer] for all peers; they are the caller's. Closes the listener, also on failure.

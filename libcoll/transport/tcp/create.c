@@ -89,13 +89,39 @@ static coll_status_t end_connect(tcp_t *end, int peer, int fd) {
   return COLL_OK;
 }
 
+/* The peers have the same fabric where has_fabric says so; NULL: all have. Takes it over, also on
+ * failure. */
+static coll_status_t attach(tcp_t *end, tcp_fabric_t *fabric, const bool has_fabric[]) {
+  struct epoll_event event = {.events = EPOLLIN, .data.u32 = TCP_FABRIC_EVENT};
+  const transport_t *t = &end->transport;
+  if (fabric == NULL) return COLL_OK;
+  fabric->end = end;
+  fabric->rank = t->rank;
+  fabric->size = t->size;
+  end->fabric = fabric;
+  if (epoll_ctl(end->wait_set, EPOLL_CTL_ADD, fabric->descriptor, &event) != 0) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot wait for %s", t->rank,
+                           fabric->ops->name);
+  }
+  for (int peer = 0; peer < t->size; peer++) {
+    end->peers[peer].has_fabric = peer != t->rank && (has_fabric == NULL || has_fabric[peer]);
+  }
+  return COLL_OK;
+}
+
 coll_status_t transport_tcp_create(tcp_listener_t *listener, const tcp_group_t *group,
                                    transport_t **t) {
   int *sockets = NULL;
   tcp_t *end = NULL;
-  coll_status_t status =
-      base_alloc((size_t)group->size, sizeof *sockets, "connections", (void **)&sockets);
-  if (status == COLL_OK) status = end_create(group->rank, group->size, group->session, &end);
+  coll_status_t status = end_create(group->rank, group->size, group->session, &end);
+  if (status == COLL_OK) {
+    status = attach(end, group->fabric, group->has_fabric);
+  } else if (group->fabric != NULL) {
+    group->fabric->ops->destroy(group->fabric);
+  }
+  if (status == COLL_OK) {
+    status = base_alloc((size_t)group->size, sizeof *sockets, "connections", (void **)&sockets);
+  }
   if (status == COLL_OK) {
     status = tcp_connect_all(listener, group, sockets);
   } else {
@@ -115,32 +141,41 @@ coll_status_t transport_tcp_create(tcp_listener_t *listener, const tcp_group_t *
   return status;
 }
 
-static coll_status_t connect_pairs(int size, tcp_t *const made[]) {
+static coll_status_t connect_pairs(int size, transport_t *const ends[]) {
   for (int a = 0; a < size; a++) {
     for (int b = 0; b < a; b++) {
       int sockets[2];
       COLL_TRY(tcp_connect_pair(sockets));
-      coll_status_t status = end_connect(made[a], b, sockets[0]);
-      coll_status_t other = end_connect(made[b], a, sockets[1]);
+      coll_status_t status = end_connect(tcp_end_of(ends[a]), b, sockets[0]);
+      coll_status_t other = end_connect(tcp_end_of(ends[b]), a, sockets[1]);
       if (status != COLL_OK || other != COLL_OK) return COLL_ERROR_SYSTEM;
     }
   }
   return COLL_OK;
 }
 
-coll_status_t transport_tcp_create_local(int size, transport_t *ends[]) {
-  tcp_t **made = NULL;
+static coll_status_t create_one_of(int rank, int size, uint64_t communicator,
+                                   tcp_fabric_t *const fabrics[], transport_t **t) {
+  tcp_t *end = NULL;
+  coll_status_t status = end_create(rank, size, communicator, &end);
+  *t = status == COLL_OK ? &end->transport : NULL;
+  if (fabrics == NULL) return status;
+  if (status == COLL_OK) return attach(end, fabrics[rank], NULL);
+  fabrics[rank]->ops->destroy(fabrics[rank]);
+  return status;
+}
+
+coll_status_t transport_tcp_create_local(int size, tcp_fabric_t *const fabrics[],
+                                         transport_t *ends[]) {
   uint64_t communicator = base_clock_now_ns();
-  COLL_TRY(base_alloc((size_t)size, sizeof *made, "TCP transports", (void **)&made));
   coll_status_t status = COLL_OK;
-  for (int rank = 0; rank < size && status == COLL_OK; rank++) {
-    status = end_create(rank, size, communicator, &made[rank]);
-  }
-  if (status == COLL_OK) status = connect_pairs(size, made);
   for (int rank = 0; rank < size; rank++) {
-    if (status == COLL_OK) ends[rank] = &made[rank]->transport;
-    if (status != COLL_OK && made[rank] != NULL) tcp_ops.destroy(&made[rank]->transport);
+    coll_status_t own = create_one_of(rank, size, communicator, fabrics, &ends[rank]);
+    if (status == COLL_OK) status = own;
   }
-  free(made);
+  if (status == COLL_OK) status = connect_pairs(size, ends);
+  for (int rank = 0; status != COLL_OK && rank < size; rank++) {
+    if (ends[rank] != NULL) ends[rank]->ops->destroy(ends[rank]);
+  }
   return status;
 }

@@ -8,17 +8,27 @@
 
 #include <pthread.h>
 
+#include "transport/tcp/fabric.h"
 #include "transport/tcp/frame.h"
 
 /* A message that has arrived and was not taken. */
-typedef struct tcp_message {
+struct tcp_message {
   struct tcp_message *next;
   flight_call_t call;
   size_t bytes;
+  void (*release)(tcp_message_t *message, void *owner); /* NULL: free */
+  void *owner;
   _Alignas(16) char data[];
-} tcp_message_t;
+};
 
 typedef struct tcp_peer tcp_peer_t;
+
+/* A frame that waits for the ones before it. */
+typedef struct tcp_early {
+  struct tcp_early *next;
+  tcp_frame_t frame;
+  tcp_message_t *message;
+} tcp_early_t;
 
 /* Both directions of one channel to one peer. Counts are modulo 2^32. */
 typedef struct tcp_fifo {
@@ -58,11 +68,18 @@ struct tcp_peer {
   tcp_message_t *payload; /* NULL: the frame is incomplete or has no payload */
   size_t payload_bytes;   /* that have arrived */
 
+  /* The fabric, which both ranks have. */
+  bool has_fabric;                 /* as the names of the ranks say */
+  bool is_asked;                   /* to connect */
+  bool sends_by_fabric;            /* this rank has said TCP_SWITCH */
+  bool comes_by_fabric;            /* the peer has */
+  tcp_early_t *early, *early_last; /* frames that were faster than the peer's TCP_SWITCH */
+
   flight_recorder_t *recorder; /* as the peer last published it; NULL: not asked for */
   bool record_due;             /* this rank's recorder is to be sent when there is room */
 };
 
-typedef struct tcp {
+struct tcp {
   transport_t transport;
   pthread_mutex_t lock;
   tcp_peer_t *peers;                  /* [size]; that of this rank is unused */
@@ -73,8 +90,11 @@ typedef struct tcp {
   flight_recorder_t *recorder;        /* this rank's own */
   const flight_recorder_t *published; /* what publish sends: that, or of another transport */
 
+  tcp_fabric_t *fabric; /* NULL: none */
+
   int unsent;                         /* peers for which something is stored */
   uint64_t arrivals, arrivals_at_arm; /* frames */
+  bool fabric_is_due;                 /* as it said at arm */
   bool is_armed;                      /* `sleeper` sleeps, or is about to */
   pthread_t sleeper;
 
@@ -83,11 +103,13 @@ typedef struct tcp {
   bool decided;             /* the reason is the verdict */
   uint64_t proposed_ns;
   transport_reason_t reason; /* the proposal, then the verdict */
-} tcp_t;
+};
 
 #define TCP_INPUT_BYTES 8192
 #define TCP_SCRATCH_BYTES ((size_t)512 << 10)
-#define TCP_WAKEUP_EVENT UINT32_MAX /* of `wakeup` in the wait set, in place of a rank */
+/* In the wait set, in place of a rank: `wakeup`, and the fabric's descriptor. */
+#define TCP_WAKEUP_EVENT UINT32_MAX
+#define TCP_FABRIC_EVENT (UINT32_MAX - 1)
 
 static inline tcp_t *tcp_end_of(transport_t *t) {
   return (tcp_t *)(void *)t;
@@ -116,6 +138,43 @@ coll_status_t tcp_stream_receive(tcp_peer_t *peer);
 
 /* Closes the connection. */
 void tcp_stream_close(tcp_peer_t *peer, transport_peer_state_t state);
+
+/* Frees a message, or returns its memory to the fabric that owns it. NULL is allowed. */
+void tcp_message_release(tcp_message_t *message);
+
+/* Whether a peer that is in order can send such a frame. */
+bool tcp_stream_is_frame(const tcp_peer_t *peer, const tcp_frame_t *frame);
+
+/* Something has arrived, or a peer is gone. */
+void tcp_stream_note_arrival(tcp_t *end);
+
+/* ---- route.c: by the socket or the fabric. The lock is held. ---------------------------------*/
+
+/* As tcp_stream_send. */
+coll_status_t tcp_route_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload);
+
+/* Receives what has arrived from a peer on the way that its messages take. COLL_ERROR_MEMORY, or a
+ * failure of the fabric. */
+coll_status_t tcp_route_receive(tcp_peer_t *peer);
+
+/* Receives what has arrived on both ways. */
+coll_status_t tcp_route_receive_all(tcp_peer_t *peer);
+
+/* A frame TCP_NOTE or TCP_SWITCH has arrived. */
+coll_status_t tcp_route_accept(tcp_peer_t *peer, const tcp_frame_t *frame,
+                               const tcp_message_t *payload);
+
+/* Whether something is stored here that is to be sent to the peer. */
+bool tcp_route_is_stored(const tcp_peer_t *peer);
+
+/* Whether something that was sent has not yet reached the peer's host. */
+bool tcp_route_is_unsent(const tcp_peer_t *peer);
+
+/* The socket has ended: what has come by the fabric is received first. */
+void tcp_route_end(tcp_peer_t *peer);
+
+/* Frees what this file has stored. */
+void tcp_route_free(tcp_peer_t *peer);
 
 /* ---- fifo.c: messages, signals and credits of one channel. The lock is held. -----------------*/
 

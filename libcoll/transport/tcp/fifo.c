@@ -27,7 +27,7 @@ void tcp_fifo_free(tcp_fifo_t *fifo) {
   if (fifo == NULL) return;
   for (tcp_message_t *message = fifo->oldest, *next; message != NULL; message = next) {
     next = message->next;
-    free(message);
+    tcp_message_release(message);
   }
   free(fifo);
 }
@@ -45,7 +45,7 @@ static coll_status_t send_frame(tcp_fifo_t *fifo, tcp_kind_t kind, const flight_
   if (fifo->told != fifo->taken || fifo->signals_told != fifo->signals_taken) fifo->wanted = false;
   fifo->told = fifo->taken;
   fifo->signals_told = fifo->signals_taken;
-  return tcp_stream_send(fifo->peer, &frame, payload);
+  return tcp_route_send(fifo->peer, &frame, payload);
 }
 
 coll_status_t tcp_fifo_credit(tcp_fifo_t *fifo) {
@@ -61,7 +61,7 @@ static coll_status_t want_room(tcp_fifo_t *fifo) {
 
 coll_status_t tcp_fifo_send(tcp_fifo_t *fifo, const void *data, const transport_head_t *head,
                             bool *done) {
-  if (fifo->sent - fifo->acked >= fifo->limit) COLL_TRY(tcp_stream_receive(fifo->peer));
+  if (fifo->sent - fifo->acked >= fifo->limit) COLL_TRY(tcp_route_receive(fifo->peer));
   *done = fifo->sent - fifo->acked < fifo->limit;
   if (!*done) return want_room(fifo);
   fifo->used = true;
@@ -71,7 +71,7 @@ coll_status_t tcp_fifo_send(tcp_fifo_t *fifo, const void *data, const transport_
 
 coll_status_t tcp_fifo_signal(tcp_fifo_t *fifo, const flight_call_t *call, bool *done) {
   if (fifo->signals_sent - fifo->signals_acked >= TCP_SIGNALS) {
-    COLL_TRY(tcp_stream_receive(fifo->peer));
+    COLL_TRY(tcp_route_receive(fifo->peer));
   }
   *done = fifo->signals_sent - fifo->signals_acked < TCP_SIGNALS;
   if (!*done) return want_room(fifo);
@@ -83,7 +83,7 @@ coll_status_t tcp_fifo_signal(tcp_fifo_t *fifo, const flight_call_t *call, bool 
 /* ---- taking ---------------------------------------------------------------------------------*/
 
 coll_status_t tcp_fifo_oldest(tcp_fifo_t *fifo, tcp_message_t **message) {
-  if (fifo->oldest == NULL) COLL_TRY(tcp_stream_receive(fifo->peer));
+  if (fifo->oldest == NULL) COLL_TRY(tcp_route_receive(fifo->peer));
   *message = fifo->oldest;
   return COLL_OK;
 }
@@ -99,13 +99,13 @@ coll_status_t tcp_fifo_take(tcp_fifo_t *fifo) {
   tcp_message_t *message = fifo->oldest;
   fifo->oldest = message->next;
   if (fifo->oldest == NULL) fifo->newest = NULL;
-  free(message);
+  tcp_message_release(message);
   fifo->taken++;
   return grant(fifo);
 }
 
 coll_status_t tcp_fifo_signaled(tcp_fifo_t *fifo, const flight_call_t **call) {
-  if (fifo->signals_arrived == fifo->signals_taken) COLL_TRY(tcp_stream_receive(fifo->peer));
+  if (fifo->signals_arrived == fifo->signals_taken) COLL_TRY(tcp_route_receive(fifo->peer));
   bool arrived = fifo->signals_arrived != fifo->signals_taken;
   *call = arrived ? &fifo->signals[fifo->signals_taken % TCP_SIGNALS] : NULL;
   return COLL_OK;
@@ -131,7 +131,7 @@ static coll_status_t accept_counts(tcp_fifo_t *fifo, const tcp_frame_t *frame) {
 
 static coll_status_t accept_message(tcp_fifo_t *fifo, tcp_message_t *message) {
   if (fifo->arrived - fifo->taken >= fifo->limit) {
-    free(message);
+    tcp_message_release(message);
     return COLL_ERROR_INVALID;
   }
   *(fifo->newest == NULL ? &fifo->oldest : &fifo->newest->next) = message;
@@ -158,7 +158,7 @@ static coll_status_t accept_on_channel(tcp_peer_t *peer, const tcp_frame_t *fram
   coll_status_t status = tcp_fifo_find(peer, frame->channel, &fifo);
   if (status == COLL_OK) status = accept_counts(fifo, frame);
   if (status != COLL_OK) {
-    free(payload);
+    tcp_message_release(payload);
     return status;
   }
   if (frame->kind == TCP_MESSAGE || frame->kind == TCP_SIGNAL) fifo->used = true;
@@ -222,8 +222,10 @@ coll_status_t tcp_fifo_accept(tcp_peer_t *peer, const tcp_frame_t *frame, tcp_me
     case TCP_PROPOSE:
     case TCP_VERDICT: status = accept_reason(peer, (tcp_kind_t)frame->kind, payload->data); break;
     case TCP_LEAVE: peer->state = TRANSPORT_PEER_LEFT; break;
+    case TCP_NOTE:
+    case TCP_SWITCH: status = tcp_route_accept(peer, frame, payload); break;
     default: return accept_on_channel(peer, frame, payload);
   }
-  free(payload);
+  tcp_message_release(payload);
   return status;
 }

@@ -23,7 +23,9 @@ typedef enum tcp_kind {
   TCP_RECORD,  /* the sender's flight recorder */
   TCP_PROPOSE, /* a reason for which the sender aborts the communicator */
   TCP_VERDICT, /* the reason for which the communicator is aborted */
-  TCP_LEAVE    /* the last frame of a rank that leaves in good order */
+  TCP_LEAVE,   /* the last frame of a rank that leaves in good order */
+  TCP_NOTE,    /* from a rank's fabric to the peer's */
+  TCP_SWITCH   /* further frames of the sender come by its fabric, but for notes and aborts */
 } tcp_kind_t;
 
 typedef struct tcp_frame {

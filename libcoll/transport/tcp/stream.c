@@ -104,16 +104,16 @@ void tcp_stream_publish(tcp_peer_t *peer) {
                              .bytes = sizeof(flight_recorder_t),
                              .call = {.count = base_clock_now_ns()}};
   flight_recorder_t copy;
-  peer->record_due = peer->out_begin != peer->out_end;
+  peer->record_due = tcp_route_is_stored(peer);
   if (peer->record_due) return;
   copy_recorder(peer->end->published, &copy);
-  (void)tcp_stream_send(peer, &frame, &copy);
+  (void)tcp_route_send(peer, &frame, &copy);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------*/
 
 /* If another thread than the one that sleeps has received it, the socket does not end the sleep. */
-static void note_arrival(tcp_t *end) {
+void tcp_stream_note_arrival(tcp_t *end) {
   end->arrivals++;
   if (end->is_armed && !pthread_equal(end->sleeper, pthread_self())) tcp_abort_wake(end);
 }
@@ -124,13 +124,13 @@ void tcp_stream_close(tcp_peer_t *peer, transport_peer_state_t state) {
   close(peer->fd); /* which removes it from the wait set */
   peer->fd = -1;
   peer->state = state;
-  note_arrival(peer->end);
-  free(peer->payload);
+  if (peer->has_fabric) peer->end->fabric->ops->disconnect(peer->end->fabric, peer->rank);
+  tcp_stream_note_arrival(peer->end);
+  tcp_message_release(peer->payload);
   peer->payload = NULL;
 }
 
-/* Whether a peer that is in order can send such a frame. */
-static bool is_frame(const tcp_peer_t *peer, const tcp_frame_t *frame) {
+bool tcp_stream_is_frame(const tcp_peer_t *peer, const tcp_frame_t *frame) {
   if (frame->channel >= TRANSPORT_CHANNELS_MAX) return false;
   switch (frame->kind) {
     case TCP_MESSAGE: return frame->bytes <= peer->end->transport.slot_bytes;
@@ -140,7 +140,9 @@ static bool is_frame(const tcp_peer_t *peer, const tcp_frame_t *frame) {
     case TCP_SIGNAL:
     case TCP_CREDIT:
     case TCP_WANT:
+    case TCP_SWITCH:
     case TCP_LEAVE: return frame->bytes == 0;
+    case TCP_NOTE: return frame->bytes > 0 && frame->bytes <= TCP_NOTE_BYTES;
     default: return false;
   }
 }
@@ -149,13 +151,8 @@ static coll_status_t begin_payload(tcp_peer_t *peer) {
   const tcp_frame_t *frame = &peer->frame;
   peer->payload_bytes = 0;
   if (frame->bytes == 0 && frame->kind != TCP_MESSAGE) return COLL_OK;
-  tcp_message_t *made = malloc(sizeof *made + frame->bytes);
-  if (made == NULL) {
-    return base_fail(COLL_ERROR_MEMORY, "no memory for a message of %zu bytes",
-                     (size_t)frame->bytes);
-  }
-  *made = (tcp_message_t){.call = frame->call, .bytes = frame->bytes};
-  peer->payload = made;
+  COLL_TRY(tcp_message_create(frame->bytes, &peer->payload));
+  peer->payload->call = frame->call;
   return COLL_OK;
 }
 
@@ -167,7 +164,7 @@ static coll_status_t accept_frame(tcp_peer_t *peer) {
   tcp_message_t *payload = peer->payload;
   peer->payload = NULL;
   peer->frame_bytes = peer->payload_bytes = 0;
-  note_arrival(peer->end);
+  tcp_stream_note_arrival(peer->end);
   return tcp_fifo_accept(peer, &peer->frame, payload);
 }
 
@@ -187,7 +184,7 @@ static coll_status_t parse_part(tcp_peer_t *peer, const char *data, size_t bytes
   *parsed = copy_some(&peer->frame, peer->frame_bytes, sizeof peer->frame, data, bytes);
   peer->frame_bytes += *parsed;
   if (peer->frame_bytes < sizeof peer->frame) return COLL_OK;
-  if (!is_frame(peer, &peer->frame)) return COLL_ERROR_INVALID;
+  if (!tcp_stream_is_frame(peer, &peer->frame)) return COLL_ERROR_INVALID;
   COLL_TRY(begin_payload(peer));
   return accept_frame(peer);
 }
@@ -220,7 +217,7 @@ static coll_status_t receive_some(tcp_peer_t *peer, bool *drained) {
   if (got < 0 && errno == EINTR) *drained = false;
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return COLL_OK;
   if (got <= 0) {
-    tcp_stream_close(peer, peer->state == TRANSPORT_PEER_LEFT ? peer->state : TRANSPORT_PEER_LOST);
+    tcp_route_end(peer);
     return COLL_OK;
   }
   size_t direct = (size_t)got < rest ? (size_t)got : rest;

@@ -3,11 +3,9 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -46,7 +44,7 @@ static transport_port_t *tcp_port(transport_t *t, int peer, int channel) {
 static int tcp_used_channel(transport_t *t, int peer, int channel) {
   tcp_t *end = lock(t);
   tcp_fifo_t *const *fifos = end->peers[peer].fifos;
-  (void)tcp_stream_receive(&end->peers[peer]);
+  (void)tcp_route_receive(&end->peers[peer]);
   while (channel < TRANSPORT_CHANNELS_MAX && (fifos[channel] == NULL || !fifos[channel]->used)) {
     channel++;
   }
@@ -129,7 +127,7 @@ static bool tcp_pending_in(transport_port_t *port, flight_call_t *call) {
 static bool tcp_pending_out(transport_port_t *port, flight_call_t *call) {
   tcp_fifo_t *fifo = tcp_fifo_of(port);
   tcp_t *end = lock(port->transport);
-  (void)tcp_stream_receive(fifo->peer);
+  (void)tcp_route_receive(fifo->peer);
   bool pending = fifo->peer->state == TRANSPORT_PEER_LEFT && fifo->sent != fifo->acked;
   if (pending) *call = fifo->calls[fifo->acked % fifo->limit];
   unlock(end, COLL_OK);
@@ -144,6 +142,7 @@ static void handle(tcp_t *end, const struct epoll_event *event) {
     (void)!read(end->wakeup, &count, sizeof count);
     return;
   }
+  if (event->data.u32 == TCP_FABRIC_EVENT) return;
   tcp_peer_t *peer = &end->peers[event->data.u32];
   tcp_stream_flush(peer);
   (void)tcp_stream_receive(peer);
@@ -157,6 +156,7 @@ static void receive_all(tcp_t *end, int timeout_ms) {
   int count = epoll_wait(end->wait_set, events, EVENTS_AT_ONCE, timeout_ms);
   if (timeout_ms > 0) pthread_mutex_lock(&end->lock);
   for (int i = 0; i < count; i++) handle(end, &events[i]);
+  if (end->fabric != NULL) (void)end->fabric->ops->progress(end->fabric);
   tcp_abort_check(end, false);
 }
 
@@ -165,6 +165,7 @@ static void tcp_arm(transport_t *t) {
   end->arrivals_at_arm = end->arrivals;
   end->is_armed = true;
   end->sleeper = pthread_self();
+  end->fabric_is_due = end->fabric != NULL && !end->fabric->ops->arm(end->fabric);
   unlock(end, COLL_OK);
 }
 
@@ -173,6 +174,7 @@ static void tcp_arm(transport_t *t) {
 static void tcp_sleep(transport_t *t, uint64_t timeout_ns) {
   tcp_t *end = lock(t);
   uint64_t ms = (timeout_ns + 999999) / 1000000;
+  if (end->fabric_is_due) ms = 0;
   if (end->arrivals == end->arrivals_at_arm) receive_all(end, ms < 60000 ? (int)ms : 60000);
   unlock(end, COLL_OK);
 }
@@ -195,7 +197,7 @@ static void tcp_yield(transport_t *t) {
 
 static transport_peer_state_t tcp_peer_state(transport_t *t, int rank) {
   tcp_t *end = lock(t);
-  (void)tcp_stream_receive(&end->peers[rank]);
+  (void)tcp_route_receive_all(&end->peers[rank]);
   transport_peer_state_t state = end->peers[rank].state;
   unlock(end, COLL_OK);
   return state;
@@ -204,7 +206,7 @@ static transport_peer_state_t tcp_peer_state(transport_t *t, int rank) {
 static const flight_recorder_t *tcp_recorder(transport_t *t, int rank) {
   if (rank == t->rank) return t->flight;
   tcp_t *end = lock(t);
-  (void)tcp_stream_receive(&end->peers[rank]);
+  (void)tcp_route_receive_all(&end->peers[rank]);
   (void)tcp_fifo_recorder(&end->peers[rank]);
   const flight_recorder_t *found = end->peers[rank].recorder;
   unlock(end, COLL_OK);
@@ -283,17 +285,9 @@ static coll_status_t tcp_mcast_take(transport_t *t, int peer) {
 
 /* ---- leaving --------------------------------------------------------------------------------*/
 
-/* Whether the peer's host has not yet acknowledged all that was sent. */
-static bool is_unsent(const tcp_peer_t *peer) {
-  int queued = 0;
-  if (peer->fd < 0 || peer->is_mute || peer->state != TRANSPORT_PEER_HERE) return false;
-  if (peer->out_begin != peer->out_end) return true;
-  return ioctl(peer->fd, SIOCOUTQ, &queued) == 0 && queued > 0;
-}
-
 static bool any_unsent(const tcp_t *end) {
   for (int rank = 0; rank < end->transport.size; rank++) {
-    if (is_unsent(&end->peers[rank])) return true;
+    if (tcp_route_is_unsent(&end->peers[rank])) return true;
   }
   return false;
 }
@@ -305,7 +299,7 @@ static void say_leave(tcp_peer_t *peer) {
     if (fifo != NULL && fifo->used) (void)tcp_fifo_credit(fifo);
   }
   tcp_stream_publish(peer); /* so that the peer sees which calls this rank has completed */
-  (void)tcp_stream_send(peer, &frame, NULL);
+  (void)tcp_route_send(peer, &frame, NULL);
 }
 
 /* A socket that is closed with something unread resets the connection, which discards what the
@@ -324,6 +318,7 @@ static void free_peer(tcp_peer_t *peer) {
   for (int channel = 0; channel < TRANSPORT_CHANNELS_MAX; channel++) {
     tcp_fifo_free(peer->fifos[channel]);
   }
+  tcp_route_free(peer);
   free(peer->recorder);
   free(peer->out);
 }
@@ -332,6 +327,7 @@ static void tcp_destroy(transport_t *t) {
   tcp_t *end = lock(t);
   leave(end);
   for (int rank = 0; rank < t->size; rank++) free_peer(&end->peers[rank]);
+  if (end->fabric != NULL) end->fabric->ops->destroy(end->fabric);
   unlock(end, COLL_OK);
   if (end->wait_set >= 0) close(end->wait_set);
   if (end->wakeup >= 0) close(end->wakeup);
@@ -389,7 +385,7 @@ int transport_tcp_descriptor(transport_t *t) {
 
 bool transport_tcp_has_arrived(transport_t *t) {
   tcp_t *end = lock(t);
-  bool arrived = end->arrivals != end->arrivals_at_arm;
+  bool arrived = end->arrivals != end->arrivals_at_arm || end->fabric_is_due;
   unlock(end, COLL_OK);
   return arrived;
 }

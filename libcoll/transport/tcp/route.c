@@ -1,0 +1,183 @@
+/* Which way a frame goes: by the socket of the pair, or by the fabric (fabric.h). */
+#include <linux/sockios.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "base/memory.h"
+#include "transport/tcp/end.h"
+
+/* ---- sending --------------------------------------------------------------------------------*/
+
+/* Aborts go by the socket even if the fabric no longer works. */
+static bool is_for_socket(const tcp_frame_t *frame) {
+  return frame->kind == TCP_NOTE || frame->kind == TCP_SWITCH || frame->kind == TCP_PROPOSE ||
+         frame->kind == TCP_VERDICT;
+}
+
+static coll_status_t ask_to_connect(tcp_peer_t *peer) {
+  tcp_fabric_t *fabric = peer->end->fabric;
+  if (!peer->has_fabric || peer->is_asked || peer->fd < 0) return COLL_OK;
+  peer->is_asked = true;
+  return fabric->ops->connect(fabric, peer->rank);
+}
+
+coll_status_t tcp_route_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload) {
+  tcp_fabric_t *fabric = peer->end->fabric;
+  bool is_data = frame->kind == TCP_MESSAGE || frame->kind == TCP_SIGNAL;
+  if (is_data) COLL_TRY(ask_to_connect(peer));
+  if (!peer->sends_by_fabric || is_for_socket(frame)) return tcp_stream_send(peer, frame, payload);
+  return peer->fd >= 0 ? fabric->ops->send(fabric, peer->rank, frame, payload) : COLL_OK;
+}
+
+coll_status_t tcp_fabric_tell(tcp_t *end, int peer, const void *note, size_t bytes) {
+  const tcp_frame_t frame = {.kind = TCP_NOTE, .bytes = (uint32_t)bytes};
+  return tcp_stream_send(&end->peers[peer], &frame, note);
+}
+
+coll_status_t tcp_fabric_ready(tcp_t *end, int peer) {
+  const tcp_frame_t frame = {.kind = TCP_SWITCH};
+  if (end->peers[peer].sends_by_fabric) return COLL_OK;
+  COLL_TRY(tcp_stream_send(&end->peers[peer], &frame, NULL));
+  end->peers[peer].sends_by_fabric = true;
+  return COLL_OK;
+}
+
+bool tcp_route_is_stored(const tcp_peer_t *peer) {
+  const tcp_fabric_t *fabric = peer->end->fabric;
+  if (peer->out_begin != peer->out_end) return true;
+  return peer->sends_by_fabric && fabric->ops->is_unsent(fabric, peer->rank);
+}
+
+bool tcp_route_is_unsent(const tcp_peer_t *peer) {
+  int queued = 0;
+  if (peer->fd < 0 || peer->state != TRANSPORT_PEER_HERE) return false;
+  if (tcp_route_is_stored(peer)) return !peer->is_mute || peer->sends_by_fabric;
+  return !peer->is_mute && ioctl(peer->fd, SIOCOUTQ, &queued) == 0 && queued > 0;
+}
+
+/* ---- receiving ------------------------------------------------------------------------------*/
+
+static coll_status_t progress(tcp_t *end) {
+  return end->fabric != NULL ? end->fabric->ops->progress(end->fabric) : COLL_OK;
+}
+
+coll_status_t tcp_route_receive(tcp_peer_t *peer) {
+  if (peer->comes_by_fabric && peer->fd >= 0) return progress(peer->end);
+  return tcp_route_receive_all(peer);
+}
+
+coll_status_t tcp_route_receive_all(tcp_peer_t *peer) {
+  COLL_TRY(tcp_stream_receive(peer));
+  COLL_TRY(progress(peer->end));
+  if (peer->record_due && !tcp_route_is_stored(peer)) tcp_stream_publish(peer);
+  return COLL_OK;
+}
+
+static coll_status_t accept_early(tcp_peer_t *peer) {
+  coll_status_t status = COLL_OK;
+  while (status == COLL_OK && peer->early != NULL) {
+    tcp_early_t *first = peer->early;
+    peer->early = first->next;
+    status = tcp_fifo_accept(peer, &first->frame, first->message);
+    free(first);
+  }
+  return status;
+}
+
+coll_status_t tcp_route_accept(tcp_peer_t *peer, const tcp_frame_t *frame,
+                               const tcp_message_t *payload) {
+  tcp_fabric_t *fabric = peer->end->fabric;
+  if (fabric == NULL || !peer->has_fabric) return COLL_ERROR_INVALID;
+  if (frame->kind == TCP_NOTE) {
+    return fabric->ops->hear(fabric, peer->rank, payload->data, payload->bytes);
+  }
+  peer->comes_by_fabric = true;
+  return accept_early(peer);
+}
+
+static coll_status_t keep_early(tcp_peer_t *peer, const tcp_frame_t *frame,
+                                tcp_message_t *message) {
+  tcp_early_t *made = NULL;
+  coll_status_t status = base_alloc(1, sizeof *made, "a frame", (void **)&made);
+  if (status != COLL_OK) {
+    tcp_message_release(message);
+    return status;
+  }
+  *made = (tcp_early_t){.frame = *frame, .message = message};
+  *(peer->early == NULL ? &peer->early : &peer->early_last->next) = made;
+  peer->early_last = made;
+  return COLL_OK;
+}
+
+coll_status_t tcp_fabric_arrived(tcp_t *end, int rank, const tcp_frame_t *frame,
+                                 tcp_message_t *message) {
+  tcp_peer_t *peer = &end->peers[rank];
+  if (peer->fd < 0 || is_for_socket(frame) || !tcp_stream_is_frame(peer, frame)) {
+    tcp_message_release(message);
+    tcp_fabric_lost(end, rank);
+    return COLL_OK;
+  }
+  if (message != NULL) message->call = frame->call;
+  if (!peer->comes_by_fabric) return keep_early(peer, frame, message);
+  tcp_stream_note_arrival(end);
+  coll_status_t status = tcp_fifo_accept(peer, frame, message);
+  if (status != COLL_ERROR_INVALID) return status;
+  tcp_fabric_lost(end, rank);
+  return COLL_OK;
+}
+
+/* ---- the end of a connection ----------------------------------------------------------------*/
+
+void tcp_fabric_lost(tcp_t *end, int peer) {
+  tcp_stream_close(&end->peers[peer], TRANSPORT_PEER_LOST);
+}
+
+void tcp_route_end(tcp_peer_t *peer) {
+  if (peer->comes_by_fabric) (void)progress(peer->end);
+  tcp_stream_close(peer,
+                   peer->state == TRANSPORT_PEER_LEFT ? TRANSPORT_PEER_LEFT : TRANSPORT_PEER_LOST);
+}
+
+void tcp_route_free(tcp_peer_t *peer) {
+  while (peer->early != NULL) {
+    tcp_early_t *first = peer->early;
+    peer->early = first->next;
+    tcp_message_release(first->message);
+    free(first);
+  }
+}
+
+/* ---- messages -------------------------------------------------------------------------------*/
+
+_Static_assert(offsetof(tcp_message_t, data) == TCP_MESSAGE_HEAD_BYTES, "fabrics rely on it");
+
+coll_status_t tcp_message_create(size_t bytes, tcp_message_t **message) {
+  tcp_message_t *made = malloc(sizeof *made + bytes);
+  if (made == NULL) {
+    return base_fail(COLL_ERROR_MEMORY, "no memory for a message of %zu bytes", bytes);
+  }
+  *made = (tcp_message_t){.bytes = bytes};
+  *message = made;
+  return COLL_OK;
+}
+
+tcp_message_t *tcp_message_place(void *memory, size_t bytes,
+                                 void (*release)(tcp_message_t *message, void *owner),
+                                 void *owner) {
+  tcp_message_t *message = memory;
+  *message = (tcp_message_t){.bytes = bytes, .release = release, .owner = owner};
+  return message;
+}
+
+void *tcp_message_data(tcp_message_t *message) {
+  return message->data;
+}
+
+void tcp_message_release(tcp_message_t *message) {
+  if (message == NULL || message->release == NULL) {
+    free(message);
+  } else {
+    message->release(message, message->owner);
+  }
+}
