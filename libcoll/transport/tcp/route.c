@@ -129,14 +129,19 @@ coll_status_t tcp_fabric_arrived(tcp_t *end, int rank, const tcp_frame_t *frame,
 
 /* ---- the end of a connection ----------------------------------------------------------------*/
 
+/* A peer that has said that it leaves does not become lost. */
+static void close_peer(tcp_peer_t *peer) {
+  tcp_stream_close(peer,
+                   peer->state == TRANSPORT_PEER_LEFT ? TRANSPORT_PEER_LEFT : TRANSPORT_PEER_LOST);
+}
+
 void tcp_fabric_lost(tcp_t *end, int peer) {
-  tcp_stream_close(&end->peers[peer], TRANSPORT_PEER_LOST);
+  close_peer(&end->peers[peer]);
 }
 
 void tcp_route_end(tcp_peer_t *peer) {
   if (peer->comes_by_fabric) (void)progress(peer->end);
-  tcp_stream_close(peer,
-                   peer->state == TRANSPORT_PEER_LEFT ? TRANSPORT_PEER_LEFT : TRANSPORT_PEER_LOST);
+  close_peer(peer);
 }
 
 void tcp_route_free(tcp_peer_t *peer) {
