@@ -27,27 +27,20 @@ enum { KNOB_TRANSPORTS, KNOB_HOST_ID, KNOB_COUNT };
 _Static_assert(sizeof knobs / sizeof knobs[0] == KNOB_COUNT, "one name per knob");
 
 const base_knob_t *transport_knob(int index) {
-  return index >= 0 && index < KNOB_COUNT ? &knobs[index] : NULL;
+  if (index >= 0 && index < KNOB_COUNT) return &knobs[index];
+  index -= KNOB_COUNT;
+  for (int i = 0; index >= 0 && transport_fabric_kind(i) != NULL; i++) {
+    int count = 0;
+    const base_knob_t *(*knob)(int) = transport_fabric_kind(i)->knob;
+    while (knob(count) != NULL) count++;
+    if (index < count) return knob(index);
+    index -= count;
+  }
+  return NULL;
 }
 
-static coll_status_t read_transports(bool *shm, bool *tcp) {
-  const char *text = base_knob_text(&knobs[KNOB_TRANSPORTS]);
-  *shm = *tcp = false;
-  for (const char *at = text; *at != '\0';) {
-    size_t length = strcspn(at, ",");
-    if (length == 3 && strncmp(at, "shm", 3) == 0) {
-      *shm = true;
-    } else if (length == 3 && strncmp(at, "tcp", 3) == 0) {
-      *tcp = true;
-    } else {
-      break;
-    }
-    at += length;
-    if (*at == '\0') return COLL_OK;
-    at++;
-  }
-  return base_fail(COLL_ERROR_INVALID,
-                   "COLL_TRANSPORTS is \"%s\": give shm, tcp or both, separated by commas", text);
+static coll_status_t read_transports(transport_choice_t *choice) {
+  return transport_choice_read(base_knob_text(&knobs[KNOB_TRANSPORTS]), choice);
 }
 
 static coll_status_t read_host(char host[TOPO_HOST_BYTES]) {
@@ -67,21 +60,39 @@ transport_listener_t transport_listener_none(void) {
   return (transport_listener_t){.mesh = {.listener = -1}, .tcp = {.fd = -1}};
 }
 
+/* Between hosts sockets are needed also where a fabric carries the messages. */
+static coll_status_t listen_between_hosts(const transport_choice_t *choice,
+                                          transport_listener_t *listener, transport_name_t *name) {
+  int kind;
+  COLL_TRY(transport_fabric_open(choice, &kind, &listener->fabric, listener->why_none,
+                                 sizeof listener->why_none));
+  name->fabric = (uint8_t)(kind + 1);
+  name->sockets = choice->tcp;
+  if (name->fabric == 0 && !choice->tcp) return COLL_OK;
+  return tcp_listen(&listener->tcp, &name->tcp);
+}
+
 coll_status_t transport_listen(transport_listener_t *listener, transport_name_t *name) {
-  bool shm, tcp;
+  transport_choice_t choice;
   memset(name, 0, sizeof *name);
   *listener = transport_listener_none();
-  COLL_TRY(read_transports(&shm, &tcp));
+  COLL_TRY(read_transports(&choice));
   COLL_TRY(read_host(name->host));
-  if (shm) COLL_TRY(shm_mesh_listen(&listener->mesh, &name->shm));
-  coll_status_t status = tcp ? tcp_listen(&listener->tcp, &name->tcp) : COLL_OK;
+  if (choice.shm) COLL_TRY(shm_mesh_listen(&listener->mesh, &name->shm));
+  coll_status_t status = listen_between_hosts(&choice, listener, name);
   if (status != COLL_OK) transport_listener_close(listener);
   return status;
 }
 
+static void close_net(transport_listener_t *listener) {
+  tcp_listener_close(&listener->tcp);
+  if (listener->fabric != NULL) listener->fabric->ops->destroy(listener->fabric);
+  listener->fabric = NULL;
+}
+
 void transport_listener_close(transport_listener_t *listener) {
   shm_mesh_close(&listener->mesh);
-  tcp_listener_close(&listener->tcp);
+  close_net(listener);
   *listener = transport_listener_none();
 }
 
@@ -116,24 +127,44 @@ static coll_status_t connect_shm(shm_mesh_t *mesh, const transport_group_t *grou
   return transport_shm_create(mesh, group->one_process, group->deadline_ns, t);
 }
 
-static coll_status_t connect_tcp(tcp_listener_t *listener, const transport_group_t *group,
-                                 transport_t **t) {
-  tcp_name_t *names = NULL;
-  coll_status_t status =
-      base_alloc((size_t)group->size, sizeof *names, "names of ranks", (void **)&names);
-  if (status != COLL_OK) {
-    tcp_listener_close(listener);
-    return status;
+/* What the peers' names say: how they listen, and whether they have this rank's fabric. */
+typedef struct net_names {
+  tcp_name_t *tcp;
+  bool *has_fabric;
+} net_names_t;
+
+static coll_status_t gather_names(const transport_group_t *group, net_names_t *names) {
+  size_t size = (size_t)group->size;
+  COLL_TRY(base_alloc(size, sizeof *names->tcp, "names of ranks", (void **)&names->tcp));
+  COLL_TRY(
+      base_alloc(size, sizeof *names->has_fabric, "names of ranks", (void **)&names->has_fabric));
+  for (int peer = 0; peer < group->size; peer++) {
+    names->tcp[peer] = group->names[peer].tcp;
+    names->has_fabric[peer] = group->names[peer].fabric == group->names[group->rank].fabric;
   }
-  for (int peer = 0; peer < group->size; peer++) names[peer] = group->names[peer].tcp;
-  const tcp_group_t ranks = {.rank = group->rank,
-                             .size = group->size,
-                             .names = names,
-                             .session = group->session,
-                             .deadline_ns = group->deadline_ns,
-                             .watch = group->watch};
-  status = transport_tcp_create(listener, &ranks, t);
-  free(names);
+  return COLL_OK;
+}
+
+static coll_status_t connect_net(transport_listener_t *listener, const transport_group_t *group,
+                                 transport_t **t) {
+  net_names_t names = {0};
+  coll_status_t status = gather_names(group, &names);
+  if (status == COLL_OK) {
+    const tcp_group_t ranks = {.rank = group->rank,
+                               .size = group->size,
+                               .names = names.tcp,
+                               .session = group->session,
+                               .deadline_ns = group->deadline_ns,
+                               .watch = group->watch,
+                               .fabric = listener->fabric,
+                               .has_fabric = names.has_fabric};
+    listener->fabric = NULL; /* is taken over */
+    status = transport_tcp_create(&listener->tcp, &ranks, t);
+  } else {
+    close_net(listener);
+  }
+  free(names.tcp);
+  free(names.has_fabric);
   return status;
 }
 
@@ -189,10 +220,10 @@ static coll_status_t connect_parts(transport_listener_t *listener, const transpo
   int count = find_local(group, group->rank, number_of, names);
   coll_status_t status = connect_local(&listener->mesh, group, number_of, names, count, &local);
   if (status != COLL_OK) {
-    tcp_listener_close(&listener->tcp);
+    close_net(listener);
     return status;
   }
-  status = connect_tcp(&listener->tcp, group, &net);
+  status = connect_net(listener, group, &net);
   if (status != COLL_OK) {
     if (local != NULL) local->ops->destroy(local);
     return status;
@@ -223,8 +254,7 @@ static coll_status_t connect_mixed(transport_listener_t *listener, const transpo
 
 /* ---- the choice -----------------------------------------------------------------------------*/
 
-/* The first rank that this one does not share memory with, or that cannot be reached by TCP; -1:
- * there is none. */
+/* The first rank that this one does not share memory with; -1: there is none. */
 static int first_without_shm(const transport_group_t *group) {
   for (int peer = 0; peer < group->size; peer++) {
     if (!transport_share_memory(&group->names[group->rank], &group->names[peer])) return peer;
@@ -232,11 +262,28 @@ static int first_without_shm(const transport_group_t *group) {
   return -1;
 }
 
-static int first_without_tcp(const transport_group_t *group) {
-  for (int peer = 0; peer < group->size; peer++) {
-    if (group->names[peer].tcp.count == 0) return peer;
+/* Whether messages can go between two ranks. */
+static bool can_send(const transport_name_t *a, const transport_name_t *b) {
+  if (transport_share_memory(a, b)) return true;
+  if (a->tcp.count == 0 || b->tcp.count == 0) return false;
+  return (a->sockets && b->sockets) || (a->fabric != 0 && a->fabric == b->fabric);
+}
+
+static bool all_have_sockets(const transport_group_t *group) {
+  int peer = 0;
+  while (peer < group->size && group->names[peer].sockets) peer++;
+  return peer == group->size;
+}
+
+/* The first two ranks that cannot send to each other, which all ranks find. */
+static bool find_unreached(const transport_group_t *group, int pair[2]) {
+  if (all_have_sockets(group)) return false;
+  for (pair[0] = 0; pair[0] < group->size; pair[0]++) {
+    for (pair[1] = pair[0] + 1; pair[1] < group->size; pair[1]++) {
+      if (!can_send(&group->names[pair[0]], &group->names[pair[1]])) return true;
+    }
   }
-  return -1;
+  return false;
 }
 
 static bool any_share_memory(const transport_group_t *group) {
@@ -248,35 +295,74 @@ static bool any_share_memory(const transport_group_t *group) {
   return false;
 }
 
-static coll_status_t fail_unreached(const transport_group_t *group, int peer) {
-  const transport_name_t *own = &group->names[group->rank], *name = &group->names[peer];
+static coll_status_t fail_unreached(const transport_listener_t *listener,
+                                    const transport_group_t *group, const int pair[2]) {
+  const transport_name_t *a = &group->names[pair[0]], *b = &group->names[pair[1]];
+  const char *why = listener->why_none;
   return base_fail(COLL_ERROR_UNSUPPORTED,
                    "rank %d has no transport to rank %d: they are on %s; set COLL_TRANSPORTS to "
-                   "shm,tcp on all ranks",
-                   group->rank, peer,
-                   transport_same_host(own, name) ? "one host" : "different hosts");
+                   "shm,tcp on all ranks%s%s",
+                   pair[0], pair[1], transport_same_host(a, b) ? "one host" : "different hosts",
+                   why[0] != '\0' ? "; here " : "", why);
 }
 
 /* That ranks share memory is an equivalence, so every rank finds that all do, or none does. */
 coll_status_t transport_connect(transport_listener_t *listener, const transport_group_t *group,
                                 transport_t **t) {
-  int no_shm = first_without_shm(group);
-  if (no_shm < 0) {
-    tcp_listener_close(&listener->tcp);
+  int pair[2];
+  if (first_without_shm(group) < 0) {
+    close_net(listener);
     return connect_shm(&listener->mesh, group, t);
   }
-  if (first_without_tcp(group) >= 0) {
+  if (find_unreached(group, pair)) {
+    coll_status_t status = fail_unreached(listener, group, pair);
     transport_listener_close(listener);
-    return fail_unreached(group, no_shm);
+    return status;
   }
   if (any_share_memory(group)) return connect_mixed(listener, group, t);
   shm_mesh_close(&listener->mesh);
-  return connect_tcp(&listener->tcp, group, t);
+  return connect_net(listener, group, t);
+}
+
+/* The ranks' fabrics, if all can open one of the same kind; else none. */
+static coll_status_t open_local(const transport_choice_t *choice, int size, tcp_fabric_t *fabrics[],
+                                char *why, size_t bytes) {
+  int first = -1, kind = -1, count = 0;
+  coll_status_t status = COLL_OK;
+  while (count < size && status == COLL_OK && kind == first) {
+    status = transport_fabric_open(choice, &kind, &fabrics[count], why, bytes);
+    if (count == 0) first = kind;
+    if (status != COLL_OK || kind < 0) break;
+    count++;
+  }
+  if (count == size && kind == first) return status;
+  while (count > 0) {
+    count--;
+    fabrics[count]->ops->destroy(fabrics[count]);
+  }
+  fabrics[0] = NULL;
+  return status;
+}
+
+static coll_status_t connect_local_net(const transport_choice_t *choice, int size,
+                                       transport_t *ends[]) {
+  tcp_fabric_t **fabrics = NULL;
+  char why[TRANSPORT_NONE_BYTES];
+  if (choice->fabric_count == 0) return transport_tcp_create_local(size, NULL, ends);
+  COLL_TRY(base_alloc((size_t)size, sizeof *fabrics, "fabrics", (void **)&fabrics));
+  coll_status_t status = open_local(choice, size, fabrics, why, sizeof why);
+  bool opened = status == COLL_OK && fabrics[0] != NULL;
+  if (status == COLL_OK && !opened && !choice->tcp) {
+    status = base_fail(COLL_ERROR_UNSUPPORTED, "the ranks have no transport: %s", why);
+  }
+  if (status == COLL_OK) status = transport_tcp_create_local(size, opened ? fabrics : NULL, ends);
+  free(fabrics);
+  return status;
 }
 
 coll_status_t transport_connect_local(int size, transport_t *ends[]) {
-  bool shm, tcp;
-  COLL_TRY(read_transports(&shm, &tcp));
-  return shm ? transport_shm_create_local(size, ends)
-             : transport_tcp_create_local(size, NULL, ends);
+  transport_choice_t choice;
+  COLL_TRY(read_transports(&choice));
+  return choice.shm ? transport_shm_create_local(size, ends)
+                    : connect_local_net(&choice, size, ends);
 }

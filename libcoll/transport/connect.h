@@ -1,13 +1,14 @@
 /*
- * Connects the ranks of a new communicator: by shared memory those of one host, else by TCP.
- * COLL_TRANSPORTS limits the choice. Two ranks are on one host if their host identities are equal
- * (topo/host.h, or COLL_HOST_ID).
+ * Connects the ranks of a new communicator: by shared memory those of one host, else by a fabric
+ * that both have (fabrics.h) or by TCP. COLL_TRANSPORTS limits the choice. Two ranks are on one
+ * host if their host identities are equal (topo/host.h, or COLL_HOST_ID).
  */
 #ifndef TRANSPORT_CONNECT_H
 #define TRANSPORT_CONNECT_H
 
 #include "base/knob.h"
 #include "topo/host.h"
+#include "transport/fabrics.h"
 #include "transport/ops.h"
 #include "transport/shm/mesh.h"
 #include "transport/tcp/connect.h"
@@ -20,14 +21,20 @@ const base_knob_t *transport_knob(int index);
 typedef struct transport_name {
   char host[TOPO_HOST_BYTES];
   shm_mesh_name_t shm; /* length 0: not by shared memory */
-  tcp_name_t tcp;      /* count 0: not by TCP */
+  tcp_name_t tcp;      /* count 0: not between hosts */
+  uint8_t fabric;      /* 1 + the index of its kind: the one that it has opened; 0: none */
+  uint8_t sockets;     /* 1: they may carry messages too */
 } transport_name_t;
+
+#define TRANSPORT_NONE_BYTES 512
 
 /* What a rank listens on. Closed by transport_listener_close, or taken over by transport_connect.
  */
 typedef struct transport_listener {
   shm_mesh_t mesh;
   tcp_listener_t tcp;
+  tcp_fabric_t *fabric;                /* NULL: none */
+  char why_none[TRANSPORT_NONE_BYTES]; /* of each fabric that could not be opened, why */
 } transport_listener_t;
 
 /* A listener that listens on nothing. */

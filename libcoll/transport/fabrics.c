@@ -1,0 +1,78 @@
+/* The table of fabrics, and the choice among all transports. */
+#include "transport/fabrics.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const transport_fabric_kind_t kinds[] = {{NULL}};
+
+enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] - 1 };
+
+_Static_assert(KIND_COUNT <= TRANSPORT_FABRICS_MAX, "a choice has room for all");
+
+const transport_fabric_kind_t *transport_fabric_kind(int index) {
+  return index >= 0 && index < KIND_COUNT ? &kinds[index] : NULL;
+}
+
+static bool is_name(const char *text, size_t length, const char *name) {
+  return strlen(name) == length && strncmp(text, name, length) == 0;
+}
+
+static bool add_fabric(const char *text, size_t length, transport_choice_t *choice) {
+  int kind = 0;
+  while (kind < KIND_COUNT && !is_name(text, length, kinds[kind].name)) kind++;
+  if (kind == KIND_COUNT) return false;
+  for (int i = 0; i < choice->fabric_count; i++) {
+    if (choice->fabrics[i] == kind) return true;
+  }
+  choice->fabrics[choice->fabric_count++] = kind;
+  return true;
+}
+
+static coll_status_t fail_name(const char *text) {
+  char names[128] = "shm, tcp";
+  for (int i = 0; i < KIND_COUNT; i++) {
+    size_t length = strlen(names);
+    snprintf(names + length, sizeof names - length, ", %s", kinds[i].name);
+  }
+  return base_fail(COLL_ERROR_INVALID,
+                   "COLL_TRANSPORTS is \"%s\": give one or more of %s, separated by commas", text,
+                   names);
+}
+
+coll_status_t transport_choice_read(const char *text, transport_choice_t *choice) {
+  const char *at = text;
+  *choice = (transport_choice_t){0};
+  for (;;) {
+    size_t length = strcspn(at, ",");
+    if (is_name(at, length, "shm")) {
+      choice->shm = true;
+    } else if (is_name(at, length, "tcp")) {
+      choice->tcp = true;
+    } else if (!add_fabric(at, length, choice)) {
+      return fail_name(text);
+    }
+    if (at[length] == '\0') return COLL_OK;
+    at += length + 1;
+  }
+}
+
+coll_status_t transport_fabric_open(const transport_choice_t *choice, int *kind,
+                                    tcp_fabric_t **fabric, char *why, size_t bytes) {
+  *kind = -1;
+  *fabric = NULL;
+  if (bytes > 0) why[0] = '\0';
+  for (int i = 0; i < choice->fabric_count; i++) {
+    const transport_fabric_kind_t *tried = &kinds[choice->fabrics[i]];
+    coll_status_t status = tried->open(fabric);
+    if (status == COLL_ERROR_INVALID) return status;
+    if (status == COLL_OK) {
+      *kind = choice->fabrics[i];
+      return COLL_OK;
+    }
+    size_t length = strlen(why);
+    snprintf(why + length, bytes - length, "%s%s: %s", length > 0 ? "; " : "", tried->name,
+             base_last_error());
+  }
+  return COLL_OK;
+}
