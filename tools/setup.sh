@@ -14,6 +14,7 @@ needs=(
   "libhwloc-dev module:hwloc"
   "libopenblas-dev module:openblas"
   "libdnnl-dev header:oneapi/dnnl/dnnl.h"
+  "libsodium-dev module:libsodium"
   "libjansson-dev module:jansson"
   "libexpat1-dev module:expat"
   "libcriterion-dev module:criterion"
