@@ -3,7 +3,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "api/submit.h"
 #include "base/memory.h"
@@ -42,10 +41,7 @@ coll_status_t coll_unique_id_create(coll_unique_id_t *id) {
     return base_fail(COLL_ERROR_INVALID, "COLL_INTERFACE_ADDRESS=%s is too long", address);
   }
   memcpy(made.address.host, address, strlen(address) + 1);
-  size_t key_bytes = sizeof made.address.key;
-  if (getrandom(&made.address.key, key_bytes, 0) != (ssize_t)key_bytes) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a unique id");
-  }
+  COLL_TRY(base_secret_create(&made.address.secret));
   COLL_TRY(rendezvous_server_start(&made.address));
   memset(id, 0, sizeof *id);
   memcpy(id->internal, &made, sizeof made);
@@ -93,6 +89,7 @@ coll_status_t coll_comm_create_env(coll_comm_t *comm) {
   if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_create_env: comm is NULL");
   COLL_TRY(comm_settings_read(NULL, &settings));
   COLL_TRY(rendezvous_environment(&rank, &size, &server));
+  if (size > 1) COLL_TRY(rendezvous_secret_find(&server));
   if (size > 1 && rank == 0) COLL_TRY(rendezvous_server_start(&server));
   COLL_TRY(find_costs(rank, size, &costs));
   return comm_create(size > 1 ? &server : NULL, rank, size, &settings, &costs, comm);

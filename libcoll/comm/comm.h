@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "base/ranks.h"
+#include "base/secret.h"
 #include "comm/cache_entry.h"
 #include "engine/world.h"
 #include "tune/tune.h"
@@ -152,6 +153,8 @@ struct coll_comm {
   int premul_made; /* number of premul-sums ever created */
 
   comm_link_t link;
+
+  base_secret_t secret; /* of its ranks; those of splits are derived from it */
 };
 
 #define COMM_MAGIC 0x6c6962636f6c6c31u /* "libcoll1" */

@@ -158,6 +158,7 @@ void comm_destroy(struct coll_comm *comm) {
   free(comm->world.views);
   free(comm->world.routes);
   free(comm->peers);
+  base_secret_wipe(&comm->secret);
   free(comm);
 }
 
@@ -199,9 +200,16 @@ coll_status_t comm_listen(transport_listener_t *listener, comm_record_t *record)
   return transport_listen(listener, &record->name);
 }
 
+comm_session_t comm_session_of(uint64_t number, const base_secret_t *secret) {
+  return (comm_session_t){
+      .number = number,
+      .secret = base_secret_derive(secret, "communicator", &number, sizeof number)};
+}
+
 coll_status_t comm_connect(transport_listener_t *listener, int rank, int size,
-                           const comm_record_t records[], uint64_t session, uint64_t deadline_ns,
-                           const transport_watch_t *watch, struct coll_comm **comm) {
+                           const comm_record_t records[], const comm_session_t *session,
+                           uint64_t deadline_ns, const transport_watch_t *watch,
+                           struct coll_comm **comm) {
   transport_t *local;
   struct coll_comm *made;
   bool own_cores;
@@ -218,7 +226,8 @@ coll_status_t comm_connect(transport_listener_t *listener, int rank, int size,
                                    .size = size,
                                    .names = names,
                                    .one_process = here == (size_t)size,
-                                   .session = session,
+                                   .session = session->number,
+                                   .secret = &session->secret,
                                    .deadline_ns = deadline_ns,
                                    .watch = watch};
   status = transport_connect(listener, &group, &local);
@@ -227,6 +236,7 @@ coll_status_t comm_connect(transport_listener_t *listener, int rank, int size,
   int cores = cores_of(size, records, &own_cores);
   COLL_TRY(assemble(local, cores, own_cores, &records[0].costs, &made));
   note_peers(made, records);
+  made->secret = session->secret;
   made->reproducible = records[rank].agreed.reproducible != 0;
   made->bound = are_disjoint(&records[0].cpus, &records[size - 1].cpus);
   *comm = made;
@@ -260,7 +270,7 @@ static coll_status_t check_link(void *link) {
 /* Connects, and waits until all other ranks have connected. */
 static coll_status_t connect_joined(rendezvous_link_t *link, transport_listener_t *listener,
                                     int rank, int size, const comm_record_t records[],
-                                    uint64_t session, uint64_t timeout_ns,
+                                    const comm_session_t *session, uint64_t timeout_ns,
                                     struct coll_comm **comm) {
   uint64_t deadline_ns = base_clock_now_ns() + timeout_ns;
   const transport_watch_t watch = {.fd = link->fd, .check = check_link, .context = link};
@@ -286,17 +296,18 @@ static coll_status_t connect_joined(rendezvous_link_t *link, transport_listener_
 static coll_status_t join(const rendezvous_address_t *address, int rank, int size,
                           uint64_t timeout_ns, transport_listener_t *listener, comm_record_t *own,
                           comm_record_t records[], struct coll_comm **comm) {
-  uint64_t session;
+  uint64_t number;
   rendezvous_link_t link;
   const rendezvous_rank_t caller = {
       .rank = rank, .size = size, .record = own, .record_bytes = sizeof *own};
   coll_status_t status =
-      rendezvous_join(address, &caller, (int)(timeout_ns / 1000000u), records, &session, &link);
+      rendezvous_join(address, &caller, (int)(timeout_ns / 1000000u), records, &number, &link);
   if (status != COLL_OK) {
     transport_listener_close(listener);
     return status;
   }
-  return connect_joined(&link, listener, rank, size, records, session, timeout_ns, comm);
+  const comm_session_t session = comm_session_of(number, &address->secret);
+  return connect_joined(&link, listener, rank, size, records, &session, timeout_ns, comm);
 }
 
 coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size,
@@ -316,8 +327,9 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
   own.costs = *costs;
   own.home = comm_placement_home(settings->topo_file);
   if (address == NULL) {
+    const comm_session_t alone = {0};
     records[0] = own;
-    status = comm_connect(&listener, rank, size, records, 0, UINT64_MAX, NULL, comm);
+    status = comm_connect(&listener, rank, size, records, &alone, UINT64_MAX, NULL, comm);
   } else {
     status = join(address, rank, size, settings->timeout_ns, &listener, &own, records, comm);
   }

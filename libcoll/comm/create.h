@@ -25,6 +25,15 @@ typedef struct comm_record {
 
 _Static_assert(sizeof(comm_record_t) <= RENDEZVOUS_RECORD_MAX, "a record must fit its message");
 
+/* What the ranks of one communicator have in common and those of others have not. */
+typedef struct comm_session {
+  uint64_t number;
+  base_secret_t secret;
+} comm_session_t;
+
+/* That of a number. secret: of all that make a communicator with such a number. */
+comm_session_t comm_session_of(uint64_t number, const base_secret_t *secret);
+
 /* Waits for calls of failed communicators (quiesce.h), then joins the rendezvous at `address` as
  * rank `rank` of `size`. address NULL: size is 1 and there is no rendezvous. All ranks use the
  * costs of rank 0. COLL_ERROR_MISMATCH on all ranks if their settings differ. */
@@ -37,13 +46,13 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
 coll_status_t comm_listen(transport_listener_t *listener, comm_record_t *record);
 
 /* Connects to the peers and makes the communicator, once the records of all ranks are known.
- * session: a number that is the same on these ranks and differs from that of every other
- * communicator. watch: reports failures of other ranks. Takes over *listener, also on failure.
- * COLL_ERROR_RANK_LOST that does not come from the watch means only that a peer has disconnected,
- * possibly because a third rank failed. */
+ * session: the same on these ranks. watch: reports failures of other ranks. Takes over *listener,
+ * also on failure. COLL_ERROR_RANK_LOST that does not come from the watch means only that a peer
+ * has disconnected, possibly because a third rank failed. */
 coll_status_t comm_connect(transport_listener_t *listener, int rank, int size,
-                           const comm_record_t records[], uint64_t session, uint64_t deadline_ns,
-                           const transport_watch_t *watch, struct coll_comm **comm);
+                           const comm_record_t records[], const comm_session_t *session,
+                           uint64_t deadline_ns, const transport_watch_t *watch,
+                           struct coll_comm **comm);
 
 /* Makes the communicators of `size` ranks that are threads of this process on `cores` cores. */
 coll_status_t comm_create_local(int size, int cores, const comm_settings_t *settings,

@@ -159,8 +159,8 @@ static coll_status_t connect_members(transport_listener_t *listener, const reque
     if (members[i].rank == health->parent->rank) rank = i;
   }
   uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
-  status =
-      comm_connect(listener, rank, count, records, members[0].session, deadline_ns, &watch, child);
+  const comm_session_t session = comm_session_of(members[0].session, &health->parent->secret);
+  status = comm_connect(listener, rank, count, records, &session, deadline_ns, &watch, child);
   if (status == COLL_OK) {
     (*child)->limits = health->parent->limits;
     status = comm_placement_set(*child, layout, health->parent->paced);

@@ -154,6 +154,7 @@ static coll_status_t connect_net(transport_listener_t *listener, const transport
                                .size = group->size,
                                .names = names.tcp,
                                .session = group->session,
+                               .secret = group->secret,
                                .deadline_ns = group->deadline_ns,
                                .watch = group->watch,
                                .fabric = listener->fabric,

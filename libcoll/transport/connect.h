@@ -7,6 +7,7 @@
 #define TRANSPORT_CONNECT_H
 
 #include "base/knob.h"
+#include "base/secret.h"
 #include "topo/host.h"
 #include "transport/fabrics.h"
 #include "transport/ops.h"
@@ -55,6 +56,7 @@ typedef struct transport_group {
   const transport_name_t *names; /* [size] */
   bool one_process;              /* the ranks are threads of one process */
   uint64_t session;              /* the same on all ranks, and different for every communicator */
+  const base_secret_t *secret;   /* likewise */
   uint64_t deadline_ns;
   const transport_watch_t *watch; /* NULL: none */
 } transport_group_t;

@@ -4,14 +4,20 @@
 #include "rendezvous_scenario.h"
 
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/handshake.h"
+#include "harness/harness.h"
+
 rendezvous_scenario_t rendezvous_scenario(int size) {
   rendezvous_scenario_t scenario = {.timeout_ms = 5000, .late = -1, .dies = -1};
   snprintf(scenario.address.host, sizeof scenario.address.host, "127.0.0.1");
-  scenario.address.key = RENDEZVOUS_KEY;
+  scenario.address.job = RENDEZVOUS_JOB;
+  scenario.address.secret = (base_secret_t){.bytes = {8, 15}};
   for (int i = 0; i < size; i++) {
     scenario.ranks[i] = i;
     scenario.sizes[i] = size;
@@ -19,10 +25,21 @@ rendezvous_scenario_t rendezvous_scenario(int size) {
   return scenario;
 }
 
+bool rendezvous_shake_hands(int fd, const rendezvous_address_t *address) {
+  char purpose[RENDEZVOUS_PURPOSE_BYTES];
+  base_handshake_t handshake;
+  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
+  rendezvous_purpose(address, purpose);
+  return base_handshake_begin_caller(&handshake, fd, &address->secret, purpose) ==
+             BASE_HANDSHAKE_UNDER_WAY &&
+         base_handshake_finish(&handshake, fd, deadline_ns) == BASE_HANDSHAKE_DONE;
+}
+
 int rendezvous_dial(const rendezvous_address_t *address) {
   struct sockaddr_in target = {.sin_family = AF_INET, .sin_port = htons(address->port)};
   inet_pton(AF_INET, address->host, &target.sin_addr);
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (connect(fd, (struct sockaddr *)&target, sizeof target) != 0) {
     close(fd);
     return -1;

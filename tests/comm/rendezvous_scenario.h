@@ -8,7 +8,7 @@
 
 #include "comm/rendezvous/rendezvous.h"
 
-#define RENDEZVOUS_KEY 815u
+#define RENDEZVOUS_JOB 815u
 
 typedef struct rendezvous_scenario {
   rendezvous_address_t address;
@@ -28,5 +28,8 @@ rendezvous_scenario_t rendezvous_scenario(int size);
 
 /* A connection to the server; -1: there is none. */
 int rendezvous_dial(const rendezvous_address_t *address);
+
+/* Proves on it that this process knows the secret. */
+bool rendezvous_shake_hands(int fd, const rendezvous_address_t *address);
 
 #endif

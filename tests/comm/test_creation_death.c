@@ -21,7 +21,7 @@
 
 #define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
 
-enum { STEPS_TO_HELLO = 15, MISSING_MS = 300 };
+enum { STEPS_TO_HELLO = 25, SENDS_TO_HELLO = 3, MISSING_MS = 300 };
 
 /* ---- counting system calls ------------------------------------------------------------------*/
 
@@ -38,6 +38,7 @@ static record_t *record_of_run(void) {
 }
 
 static _Atomic int steps_left = -1; /* steps until the process kills itself; -1: never */
+static _Atomic int sends;
 static _Thread_local int own_rank = -1;
 
 static void step(void) {
@@ -74,11 +75,13 @@ ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags);
 int __real_connect(int fd, const struct sockaddr *address, socklen_t bytes);
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes);
 
-/* The first message of a rank is its hello. */
+/* The handshake is two messages; the next one is the hello. */
 ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags) {
   step();
   ssize_t result = __real_send(fd, data, bytes, flags);
-  if (atomic_load(&steps_left) >= 0 && result > 0) atomic_store(&record_of_run()->introduced, 1);
+  if (atomic_load(&steps_left) >= 0 && result > 0 && ++sends >= SENDS_TO_HELLO) {
+    atomic_store(&record_of_run()->introduced, 1);
+  }
   step();
   return result;
 }

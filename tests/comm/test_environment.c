@@ -109,7 +109,7 @@ Test(environment, of_steps_of_an_allocation) {
   set("SLURM_STEP_ID", "0");
   found_t first = look();
   set("SLURM_STEP_ID", "1");
-  cr_assert_neq(look().address.key, first.address.key, "two steps are one job");
+  cr_assert_neq(look().address.job, first.address.job, "two steps are one job");
 }
 
 /* What a child process reads from its environment. */
@@ -135,11 +135,11 @@ Test(environment, distinguishes_jobs_by_their_launcher) {
   set("PMI_SIZE", "4");
   found_t here = look(), first = look_in_a_child(), second = look_in_a_child();
   cr_assert(first.status == COLL_OK && first.rank == 1 && first.size == 4);
-  cr_assert_eq(first.address.key, second.address.key, "ranks of one job have different keys");
+  cr_assert_eq(first.address.job, second.address.job, "ranks of one job have different jobs");
   cr_assert_eq(first.address.port, second.address.port);
-  cr_assert_neq(here.address.key, first.address.key, "a rank that another process has started");
+  cr_assert_neq(here.address.job, first.address.job, "a rank that another process has started");
   set("MASTER_PORT", "999");
-  cr_assert_eq(look().address.key, look_in_a_child().address.key,
+  cr_assert_eq(look().address.job, look_in_a_child().address.job,
                "with MASTER_PORT set, the launcher does not count");
 }
 

@@ -177,7 +177,7 @@ static int die_at_step(party_rank_t *self) {
   PARTY_REQUIRE(self->comm->world.gets, "it cannot get");
   PARTY_OK(coll_comm_algo_set(self->comm, death->collective, death->algo));
   self->comm->world.large_get_min = 1; /* even where copies through slots cost less */
-  harness_barrier(); /* all ranks have found that they can get from the victim */
+  harness_barrier();                   /* all ranks have found that they can get from the victim */
   if (self->rank == death->victim) {
     set_trap(self, death->steps);
     atomic_store(&note->ended_ns, base_clock_now_ns());

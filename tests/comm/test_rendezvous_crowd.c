@@ -27,7 +27,6 @@ static bool send_part_of_hello(int fd, int rank, int size, int timeout_ms, size_
     wire_hello_t hello;
     char record[RENDEZVOUS_RECORD_MAX];
   } message = {.hello = {.magic = WIRE_MAGIC,
-                         .key = RENDEZVOUS_KEY,
                          .rank = rank,
                          .size = size,
                          .timeout_ms = timeout_ms,
@@ -80,6 +79,8 @@ Test(rendezvous, waits_for_a_rank_that_is_slow_to_send_its_hello) {
   rendezvous_scenario_t scenario = rendezvous_scenario(2);
   cr_assert_eq(rendezvous_server_start(&scenario.address), COLL_OK, "%s", base_last_error());
   int slow = rendezvous_dial(&scenario.address), quick = rendezvous_dial(&scenario.address);
+  cr_assert(rendezvous_shake_hands(slow, &scenario.address));
+  cr_assert(rendezvous_shake_hands(quick, &scenario.address));
   cr_assert(send_part_of_hello(slow, 0, 2, LONG_MS, 0, HALF));
   cr_assert(send_hello(quick, 1, 2, LONG_MS));
   cr_assert(receives_greeting(quick), "the quick one got no greeting");
@@ -112,6 +113,7 @@ static int join_as_crowd(int process, int size, void *context) {
   for (int rank = 0; process == 1 && rank < CROWD; rank++) {
     lines[rank] = rendezvous_dial(shared);
     PARTY_REQUIRE(lines[rank] >= 0, "rank %d cannot connect", rank);
+    PARTY_REQUIRE(rendezvous_shake_hands(lines[rank], shared), "rank %d is no rank", rank);
     PARTY_REQUIRE(send_hello(lines[rank], rank, CROWD, LONG_MS), "rank %d's hello", rank);
   }
   for (int rank = CROWD - 1; process == 1 && rank >= 0; rank--) {
@@ -153,18 +155,20 @@ Test(rendezvous, serves_all_but_a_rank_that_is_stopped) {
   socklen_t bytes = sizeof(sa_family_t);
   pthread_t thread;
   rendezvous_server_t *server;
+  const rendezvous_scenario_t scenario = rendezvous_scenario(0);
   base_descriptors_make_room(SIZE + FEW_FILES); /* the server raises its own limit */
   int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   cr_assert_eq(bind(listener, (struct sockaddr *)&address, bytes), 0);
   cr_assert_eq(listen(listener, SIZE), 0);
   bytes = sizeof address;
   cr_assert_eq(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
-  cr_assert_eq(rendezvous_server_create(listener, RENDEZVOUS_KEY, true, &server), COLL_OK, "%s",
+  cr_assert_eq(rendezvous_server_create(listener, &scenario.address, true, &server), COLL_OK, "%s",
                base_last_error());
   cr_assert_eq(pthread_create(&thread, NULL, run_server, server), 0);
   for (int rank = 0; rank < SIZE; rank++) {
     lines[rank] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     cr_assert_eq(connect(lines[rank], (struct sockaddr *)&address, bytes), 0);
+    cr_assert(rendezvous_shake_hands(lines[rank], &scenario.address), "rank %d is no rank", rank);
     cr_assert(send_hello(lines[rank], rank, SIZE, 4000 * HARNESS_PATIENCE), "rank %d's hello",
               rank);
   }

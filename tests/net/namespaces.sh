@@ -27,4 +27,20 @@ on_hosts 3 3 "$collbench" all --counts 77 -n 2 -w 1
 right $?
 ok "three hosts of three ranks"
 
+auth=
+on_hosts 2 1 "$collbench" barrier -n 1
+[ $? -ne 0 ] && grep -q '10.77.0.1, which other hosts reach, but have no secret' err.0
+ok "ranks of two hosts without a secret are refused"
+
+COLL_INSECURE=1 on_hosts 2 1 "$collbench" barrier -n 1
+right $?
+ok "unless the user says that they may"
+
+unset auth
+chmod 644 auth
+COLL_AUTH_FILE=auth RANK=0 WORLD_SIZE=2 MASTER_ADDR=10.77.0.1 MASTER_PORT=29555 "$collbench" \
+  barrier -n 1 >out 2>err </dev/null
+[ $? -ne 0 ] && grep -q 'COLL_AUTH_FILE=auth can be read or written by others (mode 644)' err
+ok "a secret that others can read is refused"
+
 tap_end

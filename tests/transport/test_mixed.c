@@ -68,11 +68,13 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   setenv("COLL_HOST_ID", host, 1);
   COLL_TRY(transport_listen(&listener, &names[rank]));
   harness_barrier();
+  const base_secret_t secret = {.bytes = {47, 11}};
   const transport_group_t group = {
       .rank = rank,
       .size = size,
       .names = names,
       .session = 4711,
+      .secret = &secret,
       .deadline_ns = base_clock_now_ns() + UINT64_C(10000000000) * HARNESS_PATIENCE};
   return transport_connect(&listener, &group, end);
 }

@@ -11,8 +11,13 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(10000000000) * HARNESS_PATIENCE;
   COLL_TRY(tcp_listen(&listener, &names[rank]));
   harness_barrier();
-  const tcp_group_t group = {
-      .rank = rank, .size = size, .names = names, .session = 4711, .deadline_ns = deadline_ns};
+  const base_secret_t secret = {.bytes = {47, 11}};
+  const tcp_group_t group = {.rank = rank,
+                             .size = size,
+                             .names = names,
+                             .session = 4711,
+                             .secret = &secret,
+                             .deadline_ns = deadline_ns};
   return transport_tcp_create(&listener, &group, end);
 }
 

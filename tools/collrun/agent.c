@@ -106,7 +106,9 @@ static coll_status_t add_environment(words_t *words, const char *host) {
   COLL_TRY(add(words, "env"));
   for (char **each = environ; *each != NULL; each++) {
     bool is_ours = strncmp(*each, "COLL_", 5) == 0 || strncmp(*each, "LIBTRAIN_", 9) == 0;
-    if (is_ours && strncmp(*each, "COLL_HOST_ID=", 13) != 0) COLL_TRY(add(words, *each));
+    bool is_of_host =
+        strncmp(*each, "COLL_HOST_ID=", 13) == 0 || strncmp(*each, "COLL_SECRET_SOCKET=", 19) == 0;
+    if (is_ours && !is_of_host) COLL_TRY(add(words, *each));
   }
   snprintf(text, sizeof text, "COLL_HOST_ID=%s", host);
   return add(words, text);

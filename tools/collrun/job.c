@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "tools/collrun/output_forward.h"
+#include "tools/collrun/secret.h"
 #include "tools/collrun/stdin_forward.h"
 #include "tools/collrun/table.h"
 
@@ -24,6 +25,7 @@
 /* Time to wait for further output after the last rank has exited; processes that left the group of
  * a rank may still write. */
 #define DRAIN_MS 500
+#define OTHER_POLLFDS 3 /* signals, input, callers for the secret; then the outputs */
 #define NAME_BYTES (COLLRUN_HOST_BYTES + 32)
 
 /* All of these are forwarded, except SIGQUIT, which prints the table of ranks. */
@@ -46,6 +48,7 @@ typedef struct job {
   struct pollfd *pollfds;
   size_t output_count;
   collrun_stdin_t input;
+  collrun_secret_t secret;
   int signals; /* the signalfd */
   int running;
   int forwarded_signal; /* the latest forwarded signal that ends a process; 0: none */
@@ -240,14 +243,16 @@ static struct pollfd input_pollfd(const job_t *job) {
 static coll_status_t poll_once(job_t *job, int timeout_ms) {
   job->pollfds[0] = (struct pollfd){.fd = job->signals, .events = POLLIN};
   job->pollfds[1] = input_pollfd(job);
-  struct pollfd *outputs = job->pollfds + 2;
+  job->pollfds[2] = (struct pollfd){.fd = job->secret.listener, .events = POLLIN};
+  struct pollfd *outputs = job->pollfds + OTHER_POLLFDS;
   for (size_t i = 0; i < job->output_count; i++) {
     outputs[i] = (struct pollfd){.fd = job->outputs[i].from, .events = POLLIN};
   }
-  if (poll(job->pollfds, 2 + job->output_count, timeout_ms) <= 0) return COLL_OK;
+  if (poll(job->pollfds, OTHER_POLLFDS + job->output_count, timeout_ms) <= 0) return COLL_OK;
   for (size_t i = 0; i < job->output_count; i++) {
     if (outputs[i].revents != 0) COLL_TRY(collrun_output_forward(&job->outputs[i]));
   }
+  if (job->pollfds[2].revents != 0) collrun_secret_serve(&job->secret);
   if (job->pollfds[1].revents != 0) handle_input(job);
   if (job->pollfds[0].revents != 0) handle_signals(job);
   return COLL_OK;
@@ -280,6 +285,7 @@ static coll_status_t start_all(job_t *job, const collrun_spawn_t *spawn, int *ex
     COLL_TRY(collrun_rank_spawn(spawn, rank, started, exit_code));
     job->running++;
     if (rank == 0 && job->settings->hosts.count == 0) job->input.to = started->in;
+    if (job->settings->hosts.count > 0) collrun_secret_send(&job->secret, started->in);
     if (started->out < 0) continue;
     int number = job->settings->first_rank + rank;
     collrun_output_open(started->out, stdout, number, &job->outputs[job->output_count++]);
@@ -321,7 +327,7 @@ static coll_status_t allocate(job_t *job) {
   job->ranks = memory;
   COLL_TRY(base_alloc(2 * ranks, sizeof(collrun_output_t), "the output of the ranks", &memory));
   job->outputs = memory;
-  COLL_TRY(base_alloc(2 + 2 * ranks, sizeof(struct pollfd), "the poll list", &memory));
+  COLL_TRY(base_alloc(OTHER_POLLFDS + 2 * ranks, sizeof(struct pollfd), "the poll list", &memory));
   job->pollfds = memory;
   return COLL_OK;
 }
@@ -331,11 +337,15 @@ coll_status_t collrun_job_run(const collrun_settings_t *settings, const topo_mac
   job_t job = {.settings = settings,
                .count = collrun_children(settings),
                .input = {.to = -1},
+               .secret = {.listener = -1},
                .signals = -1};
   collrun_spawn_t spawn = {.settings = settings, .machine = machine, .address = *address};
   int failed_code = 2;
   coll_status_t status = allocate(&job);
   if (status != COLL_OK) goto free_memory;
+  status = collrun_secret_open(settings->is_agent, settings->hosts.count == 0, &job.secret);
+  if (status != COLL_OK) goto free_memory;
+  spawn.secret_socket = job.secret.name;
   status = open_signals(&spawn.signal_mask, &job.signals);
   if (status != COLL_OK) goto free_memory;
   status = start_all(&job, &spawn, &failed_code);
@@ -343,6 +353,7 @@ coll_status_t collrun_job_run(const collrun_settings_t *settings, const topo_mac
   kill_all(&job);
   close(job.signals);
 free_memory:
+  collrun_secret_close(&job.secret);
   free(job.pollfds);
   free(job.outputs);
   free(job.ranks);

@@ -108,6 +108,7 @@ static void set_environment(const collrun_spawn_t *spawn, int child) {
   set_number("WORLD_SIZE", settings->world_size);
   set_number("LOCAL_RANK", child);
   set_number("LOCAL_WORLD_SIZE", settings->ranks);
+  setenv("COLL_SECRET_SOCKET", spawn->secret_socket, 1);
   setenv("MASTER_ADDR", spawn->address.text, 1);
   set_number("MASTER_PORT", spawn->address.port);
   setenv("COLL_TOPO_MAP", topo_map_words[settings->map], 1);

@@ -18,6 +18,7 @@ typedef struct collrun_spawn {
   const collrun_settings_t *settings;
   const topo_machine_t *machine; /* NULL: do not bind */
   collrun_address_t address;     /* where the ranks find each other */
+  const char *secret_socket;     /* of the socket at which ranks ask for the secret */
   sigset_t signal_mask;          /* of collrun, before it blocked any signal */
 } collrun_spawn_t;
 

@@ -1,19 +1,23 @@
 /*
- * Connections to a rendezvous server whose hello and record are incomplete. A complete one makes
- * the caller a member, or is answered with the reason why not.
+ * Connections to a rendezvous server whose handshake, hello or record is incomplete. A complete one
+ * makes the caller a member, or is answered with the reason why not.
  */
 #ifndef COMM_RENDEZVOUS_CALLERS_H
 #define COMM_RENDEZVOUS_CALLERS_H
 
 #include "comm/rendezvous/server_state.h"
 
-/* Takes one connection from the listening socket. */
+/* Whether there is room for one more, if need be in place of one that has not proved in time that
+ * it is a rank. */
+bool rendezvous_callers_have_room(const rendezvous_server_t *server);
+
+/* Takes one connection from the listening socket. There is room. */
 void rendezvous_callers_accept(rendezvous_server_t *server);
 
 /* Receives from those that have sent something. polls: one per caller. */
 void rendezvous_callers_serve(rendezvous_server_t *server, const struct pollfd polls[]);
 
-/* Hangs up on the oldest `count`, so that they call again. */
-void rendezvous_callers_drop(rendezvous_server_t *server, int count);
+/* Hangs up on all, so that they call again. */
+void rendezvous_callers_drop_all(rendezvous_server_t *server);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/deadline.h"
+#include "base/handshake.h"
 #include "comm/rendezvous/rendezvous.h"
 
 #define RETRY_MIN_NS 200000u /* pause between attempts to connect; doubles each time */
@@ -28,6 +29,8 @@ typedef struct call {
   const rendezvous_address_t *address;
   const rendezvous_rank_t *own;
   struct addrinfo *resolved;
+  char purpose[RENDEZVOUS_PURPOSE_BYTES];
+  base_handshake_state_t state; /* how the last handshake ended */
   uint64_t deadline_ns;
   uint64_t up_ns;      /* the latest time at which a server is known to have been there; 0: never */
   uint64_t refused_ns; /* connections refused for so long after up_ns: the server has died */
@@ -115,7 +118,6 @@ static bool exchange_hello(const call_t *call, int fd, wire_greeting_t *greeting
   uint64_t answer_ns = call->deadline_ns + ANSWER_SLACK_NS;
   int left_ms = base_deadline_left_ms(call->deadline_ns);
   wire_hello_t hello = {.magic = WIRE_MAGIC,
-                        .key = call->address->key,
                         .rank = call->own->rank,
                         .size = call->own->size,
                         .timeout_ms = left_ms > 0 ? left_ms : 1,
@@ -129,7 +131,31 @@ static bool exchange_hello(const call_t *call, int fd, wire_greeting_t *greeting
   return sent && received && greeting->magic == WIRE_MAGIC;
 }
 
+static bool shake_hands(call_t *call, int fd, wire_greeting_t *greeting) {
+  base_handshake_t handshake;
+  *greeting = (wire_greeting_t){0};
+  call->state = base_handshake_begin_caller(&handshake, fd, &call->address->secret, call->purpose);
+  if (call->state == BASE_HANDSHAKE_UNDER_WAY) {
+    call->state = base_handshake_finish(&handshake, fd, call->deadline_ns + ANSWER_SLACK_NS);
+  }
+  if (call->state == BASE_HANDSHAKE_RETRY) greeting->magic = WIRE_RETRY;
+  return call->state == BASE_HANDSHAKE_DONE;
+}
+
+static coll_status_t fail_version(const call_t *call) {
+  return base_fail(COLL_ERROR_INVALID,
+                   "rank %d: the rendezvous server at %s port %u has another version of the "
+                   "library: install the same one for all ranks",
+                   call->own->rank, call->address->host, (unsigned)call->address->port);
+}
+
 static coll_status_t fail_no_answer(const call_t *call) {
+  if (call->state == BASE_HANDSHAKE_REFUSED) {
+    return base_fail(COLL_ERROR_TIMEOUT,
+                     "rank %d: what listens at %s port %u does not know this job's secret: it is "
+                     "another job's or another program, or COLL_AUTH_FILE differs between ranks",
+                     call->own->rank, call->address->host, (unsigned)call->address->port);
+  }
   return base_fail(COLL_ERROR_TIMEOUT,
                    "rank %d: the rendezvous server at %s port %u gave no answer: did rank 0 end, "
                    "or does another program listen there?",
@@ -142,10 +168,12 @@ static coll_status_t call_until_greeted(call_t *call, rendezvous_link_t *link) {
   for (uint64_t pause_ns = HANG_UP_MIN_NS;; pause_ns *= pause_ns < HANG_UP_MAX_NS ? 2 : 1) {
     wire_greeting_t greeting;
     COLL_TRY(connect_until(call, link));
-    bool greeted = exchange_hello(call, link->fd, &greeting);
+    bool greeted =
+        shake_hands(call, link->fd, &greeting) && exchange_hello(call, link->fd, &greeting);
     if (greeting.magic == WIRE_MAGIC) link->server_pid = (int)greeting.pid;
     if (greeted) return COLL_OK;
     close(link->fd);
+    if (call->state == BASE_HANDSHAKE_VERSION) return fail_version(call);
     uint64_t now_ns = base_clock_now_ns();
     call->up_ns = greeting.magic == WIRE_RETRY ? 0 : now_ns; /* 0: the next server may take long */
     if (now_ns + pause_ns >= call->deadline_ns) return fail_no_answer(call);
@@ -184,6 +212,7 @@ coll_status_t rendezvous_join(const rendezvous_address_t *address, const rendezv
                  .refused_ns = address->pid != 0 ? REFUSED_NS : REFUSED_LATER_NS};
   *link = (rendezvous_link_t){
       .fd = -1, .rank = own->rank, .server_pid = (int)address->pid, .server_rank = -1};
+  rendezvous_purpose(address, call.purpose);
   COLL_TRY(resolve(address, &call.resolved));
   coll_status_t status = call_until_greeted(&call, link);
   freeaddrinfo(call.resolved);

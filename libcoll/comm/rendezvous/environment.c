@@ -89,8 +89,7 @@ static coll_status_t find_address(const launcher_t *launcher, rendezvous_address
     if (job == 0) job = hash_of_launcher(launcher);
     port = PORT_FIRST + (int64_t)(job % PORT_COUNT);
   }
-  /* The key keeps ranks of different jobs on one port apart. */
-  *address = (rendezvous_address_t){.port = (uint16_t)port, .key = job};
+  *address = (rendezvous_address_t){.port = (uint16_t)port, .job = job};
   if (host == NULL) host = "127.0.0.1";
   int length = snprintf(address->host, sizeof address->host, "%s", host);
   if (length < (int)sizeof address->host) return COLL_OK;

@@ -89,8 +89,7 @@ coll_status_t rendezvous_server_start(rendezvous_address_t *address) {
   int listener = -1;
   COLL_TRY(listen_at(address, &listener));
   uint16_t port = port_of(listener);
-  coll_status_t status =
-      rendezvous_server_create(listener, address->key, address->port == 0, &server);
+  coll_status_t status = rendezvous_server_create(listener, address, address->port == 0, &server);
   if (status != COLL_OK) {
     close(listener);
     return status;

@@ -8,6 +8,7 @@
 #ifndef COMM_RENDEZVOUS_RENDEZVOUS_H
 #define COMM_RENDEZVOUS_RENDEZVOUS_H
 
+#include "base/secret.h"
 #include "base/status.h"
 #include "comm/rendezvous/wire.h"
 
@@ -18,7 +19,8 @@ typedef struct rendezvous_address {
   char host[RENDEZVOUS_HOST_BYTES]; /* a numeric address or a host name */
   uint16_t port;
   int32_t pid;  /* of the server, which is already listening; 0: not known, it may come later */
-  uint64_t key; /* the server hangs up on callers that do not know it */
+  uint64_t job; /* tells servers of several jobs on one port apart; may be known to anyone */
+  base_secret_t secret; /* the server hangs up on callers that do not know it */
 } rendezvous_address_t;
 
 /* Listens at address->host and starts the server. The port is address->port, or, if that is 0, a
@@ -26,6 +28,16 @@ typedef struct rendezvous_address {
  * second, because the server of a rendezvous that failed keeps its port for a moment.
  * COLL_ERROR_SYSTEM: the port is in use, or a resource is missing. */
 coll_status_t rendezvous_server_start(rendezvous_address_t *address);
+
+/* Sets address->secret, where the launcher has not: from collrun, or from the file COLL_AUTH_FILE.
+ * None if all ranks are on this host, because they meet at a loopback address, or if COLL_INSECURE
+ * is 1. COLL_ERROR_INVALID: there is no secret, or the file is wrong. COLL_ERROR_SYSTEM. */
+coll_status_t rendezvous_secret_find(rendezvous_address_t *address);
+
+/* The purpose of handshakes at the address. */
+#define RENDEZVOUS_PURPOSE_BYTES 40
+void rendezvous_purpose(const rendezvous_address_t *address,
+                        char purpose[RENDEZVOUS_PURPOSE_BYTES]);
 
 /* This process's rank, the number of ranks and the address, from the launcher's environment
  * variables; one rank if there is no launcher. *address is set only if *size > 1.

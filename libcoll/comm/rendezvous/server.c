@@ -25,6 +25,7 @@
 #define UNUSED_NS 3600000000000u   /* lifetime of a server that no rank joins */
 #define SENDING_NS 5000000000u     /* with no member taking in anything, sending is given up */
 #define FAILING_NS 500000000u      /* the same once the rendezvous has failed */
+#define ROOM_NS 20000000u          /* between looks for a caller that can be hung up on */
 #define REPORT_SLACK_NS 1000000000 /* the ranks' own timeouts come first */
 
 void rendezvous_server_fail(rendezvous_server_t *server, coll_status_t status, int rank,
@@ -165,7 +166,8 @@ static coll_status_t fill_polls(rendezvous_server_t *server, poll_counts_t *coun
     *next++ = (struct pollfd){.fd = server->callers[i].fd, .events = POLLIN};
   }
   if (server->listener >= 0) {
-    *next++ = (struct pollfd){.fd = server->listener, .events = POLLIN};
+    bool has_room = rendezvous_callers_have_room(server);
+    *next++ = (struct pollfd){.fd = has_room ? server->listener : -1, .events = POLLIN};
   }
   counts->all = (int)(next - server->polls);
   return COLL_OK;
@@ -181,8 +183,12 @@ static bool serve_once(rendezvous_server_t *server, uint64_t deadline_ns) {
     return false;
   }
   const struct pollfd *polls = server->polls;
-  int found = poll(server->polls, (nfds_t)counts.all, base_deadline_left_ms(deadline_ns));
+  uint64_t room_ns = base_clock_now_ns() + ROOM_NS;
+  bool is_full = server->listener >= 0 && polls[counts.all - 1].fd < 0 && room_ns < deadline_ns;
+  int left_ms = base_deadline_left_ms(is_full ? room_ns : deadline_ns);
+  int found = poll(server->polls, (nfds_t)counts.all, left_ms);
   if (found < 0 && errno == EINTR) return true;
+  if (found == 0 && is_full) return true;
   if (found < 0) {
     rendezvous_server_fail(server, COLL_ERROR_SYSTEM, -1, "the rendezvous server cannot poll: %s",
                            strerror(errno));
@@ -221,7 +227,7 @@ static void await_joins(rendezvous_server_t *server) {
 static void stop_listening(rendezvous_server_t *server) {
   if (server->listener >= 0) close(server->listener);
   server->listener = -1;
-  rendezvous_callers_drop(server, server->caller_count);
+  rendezvous_callers_drop_all(server);
 }
 
 static void fail_unreported(rendezvous_server_t *server) {
@@ -293,13 +299,14 @@ void rendezvous_server_run(rendezvous_server_t *server) {
   send_verdict(server);
 }
 
-coll_status_t rendezvous_server_create(int listener, uint64_t key, bool own_port,
-                                       rendezvous_server_t **server) {
+coll_status_t rendezvous_server_create(int listener, const rendezvous_address_t *address,
+                                       bool own_port, rendezvous_server_t **server) {
   rendezvous_server_t *made = NULL;
   COLL_TRY(base_alloc(1, sizeof *made, "a rendezvous server", (void **)&made));
   made->listener = listener;
   (void)fcntl(listener, F_SETFL, O_NONBLOCK); /* a caller may be gone before it is accepted */
-  made->key = key;
+  made->secret = address->secret;
+  rendezvous_purpose(address, made->purpose);
   made->own_port = own_port;
   made->deadline_ns = base_clock_now_ns() + UNUSED_NS;
   if (getrandom(&made->verdict.session, sizeof(uint64_t), 0) != (ssize_t)sizeof(uint64_t)) {
@@ -316,6 +323,7 @@ void rendezvous_server_destroy(rendezvous_server_t *server) {
   for (int rank = 0; rank < server->size; rank++) {
     if (server->members[rank].fd >= 0) close(server->members[rank].fd);
   }
+  base_secret_wipe(&server->secret);
   free(server->members);
   free(server->records);
   free(server->polls);

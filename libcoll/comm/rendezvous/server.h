@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "comm/rendezvous/rendezvous.h"
 
 typedef struct rendezvous_server rendezvous_server_t;
 
@@ -16,11 +17,11 @@ typedef struct rendezvous_server rendezvous_server_t;
  * may need, to tell late ranks why. */
 #define RENDEZVOUS_LINGER_NS 300000000u
 
-/* On success takes over the listening socket. own_port: no other rendezvous will use the port, so
- * after a failure the server may listen until the ranks' timeout. Freed by
- * rendezvous_server_destroy. COLL_ERROR_MEMORY, COLL_ERROR_SYSTEM. */
-coll_status_t rendezvous_server_create(int listener, uint64_t key, bool own_port,
-                                       rendezvous_server_t **server);
+/* On success takes over the listening socket. address: its job and secret. own_port: no other
+ * rendezvous will use the port, so after a failure the server may listen until the ranks' timeout.
+ * Freed by rendezvous_server_destroy. COLL_ERROR_MEMORY, COLL_ERROR_SYSTEM. */
+coll_status_t rendezvous_server_create(int listener, const rendezvous_address_t *address,
+                                       bool own_port, rendezvous_server_t **server);
 
 /* Runs one rendezvous. Returns when every rank that can still receive has got the verdict, or if no
  * rank joins within an hour. */

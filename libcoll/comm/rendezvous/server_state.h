@@ -7,14 +7,18 @@
 
 #include <poll.h>
 
+#include "base/handshake.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/rendezvous/server.h"
 #include "comm/rendezvous/wire.h"
 
-#define RENDEZVOUS_CALLERS_MAX 64 /* when full, the oldest is hung up on: ranks call again */
+#define RENDEZVOUS_CALLERS_MAX 512 /* when full, the oldest stranger is hung up on */
 
 typedef struct rendezvous_caller {
   int fd;
+  uint64_t since_ns;
+  base_handshake_t handshake;
+  bool is_known; /* the handshake is done: it is a rank */
   size_t received;
   struct {
     wire_hello_t hello;
@@ -33,7 +37,8 @@ typedef struct rendezvous_member {
 
 struct rendezvous_server {
   int listener; /* -1: closed */
-  uint64_t key;
+  base_secret_t secret;
+  char purpose[RENDEZVOUS_PURPOSE_BYTES];
   bool own_port;
   rendezvous_caller_t callers[RENDEZVOUS_CALLERS_MAX]; /* oldest first */
   int caller_count;

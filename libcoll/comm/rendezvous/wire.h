@@ -2,11 +2,12 @@
  * The messages of the rendezvous protocol, and transfers with a deadline. Messages are fixed C
  * structures, sent between hosts of one byte order.
  *
- * A rank connects and sends a hello and its record. The server replies with a greeting. When all
- * ranks have joined, it sends each an answer with status COLL_OK, followed by all records. The rank
- * connects to its peers and sends a report. When all reports have arrived, the server sends each
- * rank a second answer, the verdict. If a rank fails or disconnects before that, the next answer
- * that the others receive carries the failure.
+ * A rank connects, both sides prove that they know the secret (base/handshake.h), and the rank
+ * sends a hello and its record. The server replies with a greeting. When all ranks have joined, it
+ * sends each an answer with status COLL_OK, followed by all records. The rank connects to its peers
+ * and sends a report. When all reports have arrived, the server sends each rank a second answer,
+ * the verdict. If a rank fails or disconnects before that, the next answer that the others receive
+ * carries the failure.
  */
 #ifndef COMM_RENDEZVOUS_WIRE_H
 #define COMM_RENDEZVOUS_WIRE_H
@@ -21,9 +22,9 @@
                        */
 #define WIRE_TEXT_BYTES 448
 
-/* From a rank; its record follows. */
+/* From a rank, behind the handshake; its record follows. */
 typedef struct wire_hello {
-  uint64_t magic, key;
+  uint64_t magic;
   int32_t rank, size;
   int32_t timeout_ms; /* time that the rank still waits */
   int32_t pid;

@@ -1,7 +1,9 @@
 /*
- * One loop serves all connections that are being made. The connecting rank sends a hello, the other
- * replies, and the first confirms: so both know that the other has the same connection, although an
- * attempt may be given up and made again at another address, or reach a host that is no rank's.
+ * One loop serves all connections that are being made. Behind the handshake the connecting rank
+ * sends a hello, the other replies, and the first confirms: so both know that the other has the
+ * same connection, although an attempt may be given up and made again at another address, or reach
+ * a host that is no rank's. Of connections from strangers there is a limited number at a time, and
+ * the oldest is closed when there is no room for another.
  */
 #include "transport/tcp/connect.h"
 
@@ -9,6 +11,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/handshake.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -26,7 +30,10 @@
 #define CONNECT_NS 1000000000u /* for a host to accept a connection */
 #define REPLY_NS 3000000000u   /* for a rank to answer */
 #define RETRY_NS 20000000u
-#define CALLERS_MAX 64 /* incoming connections that have not said who they are */
+#define CALLERS_MAX 256         /* incoming connections that have not said who they are */
+#define SILENT_NS 20000000u     /* without a word, after which one may be closed for another */
+#define UNPROVEN_NS 1000000000u /* the same without a proof that it knows the secret */
+#define PURPOSE "ranks"
 #define POLL_MS 10
 
 typedef enum note_kind { NOTE_HELLO = 1, NOTE_REPLY, NOTE_CONFIRM } note_kind_t;
@@ -37,12 +44,15 @@ typedef struct note {
 } note_t;
 
 typedef struct attempt {
-  int fd;              /* -1: none */
-  int peer;            /* -1: not known yet */
-  bool is_connecting;  /* it is not connected yet */
+  int fd;             /* -1: none */
+  int peer;           /* -1: not known yet */
+  bool is_connecting; /* it is not connected yet */
+  bool is_known;      /* the handshake is done */
+  base_handshake_t handshake;
   note_kind_t expects; /* the next note from the peer */
   size_t received;     /* bytes of `note` */
   note_t note;
+  uint64_t since_ns; /* of a caller: when it was accepted */
   uint64_t until_ns; /* when it is given up; without fd, when the next one is made */
   int address;       /* of the peer's */
 } attempt_t;
@@ -189,7 +199,9 @@ static void expect(attempt_t *attempt, note_kind_t kind) {
 static void begin(const connector_t *c, attempt_t *attempt) {
   struct sockaddr_storage to;
   socklen_t length = sockaddr_of(&c->group->names[attempt->peer], attempt->address, &to);
+  int on = 1; /* the proof and the hello are sent one after the other */
   attempt->fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (attempt->fd >= 0) setsockopt(attempt->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   attempt->is_connecting = true;
   attempt->until_ns = base_clock_now_ns() + CONNECT_NS;
   if (attempt->fd < 0 ||
@@ -202,9 +214,24 @@ static void finish_connecting(const connector_t *c, attempt_t *attempt) {
   int error = 0;
   socklen_t length = sizeof error;
   attempt->is_connecting = false;
-  expect(attempt, NOTE_REPLY);
+  attempt->until_ns = base_clock_now_ns() + REPLY_NS;
   if (getsockopt(attempt->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0 ||
-      !send_note(c, attempt, NOTE_HELLO)) {
+      base_handshake_begin_caller(&attempt->handshake, attempt->fd, c->group->secret, PURPOSE) !=
+          BASE_HANDSHAKE_UNDER_WAY) {
+    give_up(c, attempt);
+  }
+}
+
+/* The one that has connected says who it is once the other has proved that it is a rank. */
+static void continue_handshake(const connector_t *c, attempt_t *attempt) {
+  base_handshake_state_t state = base_handshake_continue(&attempt->handshake, attempt->fd);
+  if (state == BASE_HANDSHAKE_UNDER_WAY) return;
+  attempt->is_known = state == BASE_HANDSHAKE_DONE;
+  if (attempt->is_known && attempt->handshake.is_listener) {
+    expect(attempt, NOTE_HELLO);
+  } else if (attempt->is_known && send_note(c, attempt, NOTE_HELLO)) {
+    expect(attempt, NOTE_REPLY);
+  } else {
     give_up(c, attempt);
   }
 }
@@ -264,12 +291,23 @@ static void receive_note(connector_t *c, attempt_t *attempt) {
   if (attempt->received == sizeof attempt->note) handle_note(c, attempt);
 }
 
-/* A caller for whom there is no room waits in the system's queue. */
+static bool is_stranger(const attempt_t *caller, uint64_t now_ns) {
+  uint64_t allowed_ns = caller->handshake.has_answered ? UNPROVEN_NS : SILENT_NS;
+  return !caller->is_known && now_ns > caller->since_ns + allowed_ns;
+}
+
+/* Room for a caller, or the oldest that may be closed for it. NULL: it waits in the system's queue.
+ */
 static attempt_t *free_caller(const connector_t *c) {
-  attempt_t *callers = c->attempts + c->group->rank;
-  int i = 0;
-  while (i < CALLERS_MAX && callers[i].fd >= 0) i++;
-  return i < CALLERS_MAX ? &callers[i] : NULL;
+  attempt_t *callers = c->attempts + c->group->rank, *oldest = NULL;
+  uint64_t now_ns = base_clock_now_ns();
+  for (int i = 0; i < CALLERS_MAX; i++) {
+    attempt_t *caller = &callers[i];
+    if (caller->fd < 0) return caller;
+    bool is_older = oldest == NULL || caller->since_ns < oldest->since_ns;
+    if (is_older && is_stranger(caller, now_ns)) oldest = caller;
+  }
+  return oldest;
 }
 
 static void accept_callers(const connector_t *c) {
@@ -277,8 +315,10 @@ static void accept_callers(const connector_t *c) {
   while ((caller = free_caller(c)) != NULL) {
     int fd = accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) return;
-    *caller = (attempt_t){.fd = fd, .peer = -1};
-    expect(caller, NOTE_HELLO);
+    if (caller->fd >= 0) close(caller->fd);
+    uint64_t now_ns = base_clock_now_ns();
+    *caller = (attempt_t){.fd = fd, .peer = -1, .since_ns = now_ns, .until_ns = now_ns + REPLY_NS};
+    base_handshake_begin_listener(&caller->handshake, c->group->secret, PURPOSE);
   }
 }
 
@@ -295,8 +335,9 @@ static void serve(connector_t *c, int index, short events) {
   } else if (events != 0) {
     if (attempt->is_connecting)
       finish_connecting(c, attempt);
-    else
-      receive_note(c, attempt);
+    else if (!attempt->is_known)
+      continue_handshake(c, attempt);
+    if (attempt->fd >= 0 && attempt->is_known) receive_note(c, attempt);
   } else if (base_clock_now_ns() > attempt->until_ns) {
     give_up(c, attempt);
   }

@@ -1,7 +1,8 @@
 /*
  * Connections between all pairs of ranks. Every rank listens on one port; the names of all ranks
- * are exchanged by the bootstrap. A rank connects to those below it, and says who it is and what
- * session it belongs to. A connection that does not is closed, and never waited for.
+ * are exchanged by the bootstrap. A rank connects to those below it; both prove that they know the
+ * communicator's secret (base/handshake.h), and say who they are and what session they belong to. A
+ * connection that does not is closed, and never waited for.
  */
 #ifndef TRANSPORT_TCP_CONNECT_H
 #define TRANSPORT_TCP_CONNECT_H
@@ -9,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/secret.h"
 #include "base/status.h"
 #include "transport/watch.h"
 
@@ -39,8 +41,9 @@ void tcp_listener_close(tcp_listener_t *listener);
 /* The ranks that connect. */
 typedef struct tcp_group {
   int rank, size;
-  const tcp_name_t *names; /* [size] */
-  uint64_t session;        /* the same on all ranks; connections without it are closed */
+  const tcp_name_t *names;     /* [size] */
+  uint64_t session;            /* the same on all ranks */
+  const base_secret_t *secret; /* likewise; who does not know it is hung up on */
   uint64_t deadline_ns;
   const transport_watch_t *watch; /* NULL: none */
   struct tcp_fabric *fabric;      /* of this rank; NULL: none */

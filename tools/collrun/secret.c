@@ -1,0 +1,93 @@
+/* The socket has an abstract name, so that nothing is left in a file system. */
+#include "tools/collrun/secret.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define HEX_BYTES (2 * (size_t)BASE_SECRET_BYTES)
+
+static coll_status_t fail_input(void) {
+  return base_fail(
+      COLL_ERROR_SYSTEM,
+      "standard input has no secret of the job: an agent is started by collrun --hosts");
+}
+
+/* No byte behind the line is read. */
+static coll_status_t read_line(base_secret_t *secret) {
+  char line[HEX_BYTES + 1];
+  size_t got = 0, bytes = 0;
+  while (got < sizeof line) {
+    ssize_t more = read(STDIN_FILENO, line + got, sizeof line - got);
+    if (more < 0 && errno == EINTR) continue;
+    if (more <= 0) return fail_input();
+    got += (size_t)more;
+  }
+  bool good = sodium_hex2bin(secret->bytes, sizeof secret->bytes, line, HEX_BYTES, NULL, &bytes,
+                             NULL) == 0 &&
+              bytes == sizeof secret->bytes && line[HEX_BYTES] == '\n';
+  sodium_memzero(line, sizeof line);
+  return good ? COLL_OK : fail_input();
+}
+
+void collrun_secret_send(const collrun_secret_t *secret, int to) {
+  char line[HEX_BYTES + 1];
+  sodium_bin2hex(line, sizeof line, secret->secret.bytes, sizeof secret->secret.bytes);
+  line[HEX_BYTES] = '\n';
+  (void)!write(to, line, sizeof line); /* an agent that has ended is noticed by its exit code */
+  sodium_memzero(line, sizeof line);
+}
+
+/* The kernel chooses the name. */
+static coll_status_t listen_for_ranks(collrun_secret_t *secret) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  socklen_t length = sizeof(sa_family_t);
+  secret->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  bool listens = secret->listener >= 0 &&
+                 bind(secret->listener, (struct sockaddr *)&address, length) == 0 &&
+                 listen(secret->listener, SOMAXCONN) == 0;
+  length = sizeof address;
+  if (!listens || getsockname(secret->listener, (struct sockaddr *)&address, &length) != 0) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot listen for ranks that ask for the secret");
+  }
+  size_t bytes = length - offsetof(struct sockaddr_un, sun_path) - 1;
+  snprintf(secret->name, sizeof secret->name, "@%.*s", (int)bytes, address.sun_path + 1);
+  return COLL_OK;
+}
+
+coll_status_t collrun_secret_open(bool is_agent, bool starts_ranks, collrun_secret_t *secret) {
+  *secret = (collrun_secret_t){.listener = -1};
+  COLL_TRY(is_agent ? read_line(&secret->secret) : base_secret_create(&secret->secret));
+  coll_status_t status = starts_ranks ? listen_for_ranks(secret) : COLL_OK;
+  if (status != COLL_OK) collrun_secret_close(secret);
+  return status;
+}
+
+static bool is_ours(int fd) {
+  struct ucred caller;
+  socklen_t length = sizeof caller;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &caller, &length) == 0 &&
+         (caller.uid == geteuid() || caller.uid == 0);
+}
+
+void collrun_secret_serve(const collrun_secret_t *secret) {
+  int fd;
+  while ((fd = accept4(secret->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+    if (is_ours(fd)) {
+      (void)send(fd, secret->secret.bytes, sizeof secret->secret.bytes,
+                 MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    close(fd);
+  }
+}
+
+void collrun_secret_close(collrun_secret_t *secret) {
+  if (secret->listener >= 0) close(secret->listener);
+  base_secret_wipe(&secret->secret);
+  secret->listener = -1;
+}
