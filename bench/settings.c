@@ -37,7 +37,7 @@ static const char summary[] =
     "Measures a collective over the ranks of a launcher (collrun, torchrun, mpirun, srun) or over\n"
     "threads, and checks every element of its results. COLLECTIVE is allreduce, reduce,\n"
     "reduce_scatter, allgather, broadcast, gather, scatter, alltoall, alltoallv, barrier,\n"
-    "sendrecv or all.\n"
+    "sendrecv or all; or several of them, with commas.\n"
     "\n"
     "size: the larger of a rank's two buffers in bytes, rounded down to whole elements.\n"
     "count: the count of the call. It stands for one rank's block where a buffer holds one block\n"
@@ -176,19 +176,6 @@ static coll_status_t parse_root(const char *text, int *root) {
   return COLL_OK;
 }
 
-static coll_status_t parse_collective(const char *word, bench_settings_t *settings) {
-  const char *names[COLL_COLLECTIVE_COUNT + 1];
-  for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) {
-    names[i] = coll_collective_name((coll_collective_t)i);
-    settings->collectives[i] = strcmp(word, "all") == 0 || strcmp(word, names[i]) == 0;
-    if (strcmp(word, names[i]) == 0) return COLL_OK;
-  }
-  if (strcmp(word, "all") == 0) return COLL_OK;
-  names[COLL_COLLECTIVE_COUNT] = "all";
-  return base_fail(COLL_ERROR_INVALID, "unknown collective '%s'; did you mean '%s'?", word,
-                   base_text_nearest(word, names, COLL_COLLECTIVE_COUNT + 1));
-}
-
 /* Whether `name` is one of the words of a list with commas. */
 static bool is_listed(const char *list, const char *name) {
   size_t length = strlen(name);
@@ -209,6 +196,26 @@ static bool is_one_of(const char *word, const char *const words[], size_t count)
     if (strcmp(words[i], word) == 0) return true;
   }
   return false;
+}
+
+/* A name, several with commas, or all. */
+static coll_status_t parse_collectives(const char *list, bench_settings_t *settings) {
+  const char *names[COLL_COLLECTIVE_COUNT + 1];
+  for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) {
+    names[i] = coll_collective_name((coll_collective_t)i);
+    settings->collectives[i] = strcmp(list, "all") == 0 || is_listed(list, names[i]);
+  }
+  names[COLL_COLLECTIVE_COUNT] = "all";
+  if (strcmp(list, "all") == 0) return COLL_OK;
+  for (const char *rest = list; rest != NULL; rest = strchr(rest, ',')) {
+    char word[ITEM_BYTES];
+    rest += *rest == ',';
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(rest, ","), rest);
+    if (is_one_of(word, names, COLL_COLLECTIVE_COUNT)) continue;
+    return base_fail(COLL_ERROR_INVALID, "unknown collective '%s'; did you mean '%s'?", word,
+                     base_text_nearest(word, names, COLL_COLLECTIVE_COUNT + 1));
+  }
+  return COLL_OK;
 }
 
 /* Checks that one of the selected collectives has each of the algorithms of --algo. */
@@ -282,8 +289,8 @@ static coll_status_t parse_words(const base_command_t *command, int argc, char *
     at += first;
     if (*help_printed || at >= argc) break;
     if (*collective != NULL) {
-      return base_fail(COLL_ERROR_INVALID, "one collective at a time: '%s' and '%s'", *collective,
-                       argv[at]);
+      return base_fail(COLL_ERROR_INVALID, "one collective, or several with commas: '%s' and '%s'",
+                       *collective, argv[at]);
     }
     *collective = argv[at];
   }
@@ -384,7 +391,7 @@ coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *sett
   if (collective == NULL) {
     return base_fail(COLL_ERROR_INVALID, "name a collective: collbench allreduce (see --help)");
   }
-  COLL_TRY(parse_collective(collective, &parsed));
+  COLL_TRY(parse_collectives(collective, &parsed));
   bool ranged = raw.begin != untouched.begin || raw.end != untouched.end ||
                 raw.factor != untouched.factor || raw.step != untouched.step;
   coll_status_t status = finish(&raw, ranged, &parsed);

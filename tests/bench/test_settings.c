@@ -86,6 +86,7 @@ Test(settings, every_algorithm_once) {
   cr_assert_eq(row_count("allreduce --sizes 8,16 --algo all", 2), 2 * algorithms);
   cr_assert_eq(row_count("allreduce --sizes 8,16 --algo ring,butterfly", 2), 4);
   cr_assert_eq(row_count("all --sizes 8", 2), COLL_COLLECTIVE_COUNT);
+  cr_assert_eq(row_count("allreduce,alltoall --sizes 8,16", 2), 4);
 }
 
 Test(settings, errors_name_the_mistake) {
@@ -94,7 +95,8 @@ Test(settings, errors_name_the_mistake) {
   } wrong[] = {
       {"", "name a collective"},
       {"allredcue", "did you mean 'allreduce'"},
-      {"allreduce gather", "one collective"},
+      {"allreduce gather", "several with commas"},
+      {"allgather,allredcue", "'allredcue'; did you mean 'allreduce'"},
       {"allreduce -d floot32", "did you mean 'float32'"},
       {"allreduce -o premulsun", "did you mean 'premulsum'"},
       {"allreduce --algo zzzring", "did you mean 'ring'"},
