@@ -1,0 +1,188 @@
+/* limit_net: what collectives between hosts take over plain TCP sockets, without a library: as many
+ * processes move the same bytes between the hosts, and pass over memory as often as the call must.
+ * Measured like the peers (peers/measure.h), once with each variant that may be the best for a
+ * size: how to wait, and how many sockets with which buffers. */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "base/text.h"
+#include "bench/limit_links.h"
+#include "bench/limit_moves.h"
+#include "bench/peers/measure.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+#define DEFAULT_PORT 29600
+
+static const limit_variant_t variants[] = {
+    {"sockets, poll", false, 0, 1, SIZE_MAX, 0, SIZE_MAX},
+    {"sockets, spin", true, 0, 1, SIZE_MAX, 0, SIZE_MAX},
+    {"sockets, spin, calls of 16 KiB", true, 0, 1, 16 * KIB, 32 * KIB, 2 * MIB},
+    {"sockets, poll, two per pair", false, 0, 2, SIZE_MAX, 256 * KIB, SIZE_MAX},
+    {"sockets, spin, two per pair", true, 0, 2, SIZE_MAX, 256 * KIB, 8 * MIB},
+    {"sockets, poll, large buffers", false, LIMIT_LARGE_SOCKET, 1, SIZE_MAX, 256 * KIB, 8 * MIB},
+};
+enum { VARIANTS = sizeof variants / sizeof variants[0], SIZES_MAX = 64, WORDS_MAX = 64 };
+
+static const char usage[] =
+    "limit_net COLLECTIVES --sizes LIST [options]: measures plain TCP sockets between hosts.\n"
+    "RANK and WORLD_SIZE: as of collrun. BENCH_ADDRESSES: the IPv4 addresses of the hosts, with\n"
+    "commas. BENCH_PORT: of rank 0; rank r has that + r (29600). BENCH_VARIANTS: how many "
+    "variants\n"
+    "are tried (all). The options are those of collbench. Rank 0 prints JSON, a line for each "
+    "variant, collective and size. With more than\n"
+    "one rank per host the ranks of a host exchange nothing, so -c must be 0.\n";
+
+/* ---- the library that is measured */
+
+static const char *to_message(coll_status_t status) {
+  return status == COLL_OK ? NULL : base_last_error();
+}
+
+static bool supports(void *context, coll_collective_t collective) {
+  (void)context;
+  return limit_moves_support(collective);
+}
+
+static const char *call(void *context, const peers_call_t *call, const void *send, void *recv) {
+  return to_message(limit_moves_call(context, call->collective, call->count, send, recv));
+}
+
+static const char *max(void *context, double *values, int count) {
+  const limit_moves_t *moves = context;
+  return to_message(limit_links_max(moves->links, values, count));
+}
+
+static const char *barrier(void *context) {
+  double nothing = 0;
+  return max(context, &nothing, 1);
+}
+
+/* ---- command line */
+
+typedef struct command {
+  char *words[WORDS_MAX + 1];
+  int count;
+  int sizes_at; /* index of the list of sizes */
+  size_t sizes[SIZES_MAX];
+  int size_count;
+} command_t;
+
+static coll_status_t parse_sizes(command_t *command) {
+  for (const char *at = command->words[command->sizes_at]; *at != '\0';) {
+    char item[24];
+    uint64_t bytes;
+    size_t length = strcspn(at, ",");
+    snprintf(item, sizeof item, "%.*s", (int)length, at);
+    if (command->size_count == SIZES_MAX || !base_text_bytes(item, &bytes)) {
+      return base_fail(COLL_ERROR_INVALID,
+                       "--sizes: '%s' is not a list such as 4,16K of at most %d", at, SIZES_MAX);
+    }
+    command->sizes[command->size_count++] = (size_t)bytes;
+    at += length + (at[length] == ',');
+  }
+  return COLL_OK;
+}
+
+static coll_status_t parse(int argc, char **argv, command_t *command) {
+  *command = (command_t){.count = argc};
+  if (argc > WORDS_MAX) return base_fail(COLL_ERROR_INVALID, "more than %d words", WORDS_MAX);
+  for (int i = 0; i < argc; i++) {
+    command->words[i] = argv[i];
+    if (i > 0 && strcmp(argv[i - 1], "--sizes") == 0) command->sizes_at = i;
+  }
+  if (command->sizes_at == 0) return base_fail(COLL_ERROR_INVALID, "give --sizes LIST");
+  return parse_sizes(command);
+}
+
+/* The sizes of the variant as a list. False: none. */
+static bool list_sizes(const command_t *command, const limit_variant_t *variant, char *list,
+                       size_t list_bytes) {
+  size_t used = 0;
+  for (int i = 0; i < command->size_count; i++) {
+    size_t size = command->sizes[i];
+    if (size < variant->min_bytes || size > variant->max_bytes) continue;
+    used += (size_t)snprintf(list + used, list_bytes - used, "%s%zu", used > 0 ? "," : "", size);
+  }
+  return used > 0;
+}
+
+static size_t largest_size(const command_t *command) {
+  size_t largest = 0;
+  for (int i = 0; i < command->size_count; i++) {
+    if (command->sizes[i] > largest) largest = command->sizes[i];
+  }
+  return largest;
+}
+
+static coll_status_t integer_of(const char *name, int64_t otherwise, int64_t most, int *value) {
+  const char *text = getenv(name);
+  int64_t number = otherwise;
+  bool good = text == NULL ? otherwise >= 0 : base_text_integer(text, 0, most, &number);
+  *value = (int)number;
+  return good ? COLL_OK : base_fail(COLL_ERROR_INVALID, "%s is not set, or no number", name);
+}
+
+/* ---- running */
+
+static int run_variant(command_t *command, limit_moves_t *moves, const limit_variant_t *variant) {
+  char list[SIZES_MAX * 24];
+  peers_library_t library = {.name = variant->name,
+                             .rank = moves->links->rank,
+                             .ranks = moves->links->ranks,
+                             .context = moves,
+                             .supports = supports,
+                             .call = call,
+                             .barrier = barrier,
+                             .max = max};
+  if (!list_sizes(command, variant, list, sizeof list)) return 0;
+  command->words[command->sizes_at] = list;
+  moves->variant = variant;
+  return peers_measure(command->count, command->words, &library);
+}
+
+static int run(command_t *command, const limit_links_t *links) {
+  cpu_set_t cores;
+  limit_moves_t moves;
+  int tried;
+  if (integer_of("BENCH_VARIANTS", VARIANTS, VARIANTS, &tried) != COLL_OK) return 2;
+  if (limit_moves_make(links, largest_size(command), &moves) != COLL_OK) return 1;
+  bool known = sched_getaffinity(0, sizeof cores, &cores) == 0;
+  moves.yields = !known || links->ranks > CPU_COUNT(&cores);
+  int code = 0;
+  for (int i = 0; code == 0 && i < tried; i++) {
+    code = run_variant(command, &moves, &variants[i]);
+  }
+  free(moves.scratch);
+  return code;
+}
+
+static coll_status_t open_links(limit_links_t *links) {
+  const char *addresses = getenv("BENCH_ADDRESSES");
+  int rank, ranks, port;
+  COLL_TRY(integer_of("RANK", -1, LIMIT_LINKS_RANKS_MAX, &rank));
+  COLL_TRY(integer_of("WORLD_SIZE", -1, LIMIT_LINKS_RANKS_MAX, &ranks));
+  COLL_TRY(integer_of("BENCH_PORT", DEFAULT_PORT, UINT16_MAX - LIMIT_LINKS_RANKS_MAX, &port));
+  if (addresses == NULL || rank >= ranks) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "BENCH_ADDRESSES is not set, or RANK not below WORLD_SIZE");
+  }
+  return limit_links_open(addresses, port, rank, ranks, links);
+}
+
+int main(int argc, char **argv) {
+  command_t command;
+  limit_links_t links = {0};
+  if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+    return fputs(usage, stdout) == EOF;
+  }
+  coll_status_t status = parse(argc, argv, &command);
+  if (status == COLL_OK) status = open_links(&links);
+  int code = status == COLL_OK ? run(&command, &links) : 2;
+  if (code != 0) fprintf(stderr, "limit_net: %s\n", base_last_error());
+  limit_links_close(&links);
+  return code;
+}
