@@ -11,6 +11,9 @@ the call, without waiting, where ranks access each other's buffers (mapped) or s
 (staged). crossing_us: the minimal copies with waiting, between two ranks through shared slots;
 missing with fewer cores than ranks. barrier_us, round_trip_us, one_way_us: a barrier of flags, a
 flag and its reply, one of a stream of flags in one direction.
+
+Rows of ranks on several hosts also have "hosts"; their limit has socket_us alone, of
+bench/limit_net.
 """
 import collections
 import statistics
@@ -112,6 +115,8 @@ def staged_us(row):
 def limit_us(row, memory):
     """The lower bound of the time: flags and minimal copies. Buffers that peers can map may be
     staged as well."""
+    if "socket_us" in row.get("limit", {}):
+        return median_of(row, "socket_us")
     if "mapped_us" not in row.get("limit", {}):
         return None
     staged = staged_us(row)
@@ -146,6 +151,10 @@ TARGETS = (
 )
 LIMIT_TARGET = Target(("allreduce", "reduce_scatter", "allgather"), (2,), 16 * MIB, 64 * MIB,
                       {"coll": 0.8})
+# Between hosts: level with every peer or ahead, and from 1 MiB on that share of what plain sockets
+# reach.
+NET_TARGET = Target(COLLECTIVES, (), 4, 64 * MIB, {"coll": 1})
+NET_LIMIT_SHARE = 0.85
 
 
 def fits(target, row):
@@ -154,6 +163,8 @@ def fits(target, row):
 
 
 def target_of(row):
+    if "hosts" in row:
+        return NET_TARGET
     return next((target for target in TARGETS if fits(target, row)), None)
 
 
@@ -171,6 +182,10 @@ def verdict(row, memory):
 
 def limit_verdict(row, memory):
     share = reached(row, memory)
+    if share is not None and "hosts" in row:
+        if row["bytes"] < MIB:
+            return None
+        return PASS if share >= NET_LIMIT_SHARE else FAIL
     if share is None or memory not in LIMIT_TARGET.times or not fits(LIMIT_TARGET, row):
         return None
     return PASS if share >= LIMIT_TARGET.times[memory] else FAIL

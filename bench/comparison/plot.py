@@ -75,8 +75,8 @@ def line(x1, y1, x2, y2, color, width=1.0):
 class Panel:
     """The panel of one block of rows, at (left, top)."""
 
-    def __init__(self, rows, left, top):
-        self.rows, self.left, self.top = rows, left, top
+    def __init__(self, rows, left, top, note):
+        self.rows, self.left, self.top, self.note = rows, left, top, note
         self.series = series_of(rows)
         times = [time for points in self.series.values() for _, time in points]
         self.low = math.floor(math.log10(min(times)))
@@ -99,7 +99,7 @@ class Panel:
     def draw_frame(self):
         row, bottom = self.rows[0], self.top + PANEL_HEIGHT
         yield text(self.left, self.top - 16, row["collective"], "name")
-        yield text(self.left + PANEL_WIDTH, self.top - 16, "%d ranks" % row["ranks"], "note", "end")
+        yield text(self.left + PANEL_WIDTH, self.top - 16, self.note, "note", "end")
         if "limit" in self.series:
             first, last = self.series["limit"][0][0], self.series["limit"][-1][0]
             yield '<polygon points="%.1f,%.1f %s %.1f,%.1f" fill="%s"/>' % (
@@ -153,10 +153,15 @@ class Panel:
             yield from part()
 
 
-def draw(document, notes):
-    """Returns the SVG. notes: lines below the title."""
-    blocks = [block for block in table.blocks_of(document["rows"]) if series_of(block)]
-    columns = min(COLUMNS, len(blocks))
+def ranks_text(row):
+    return "%d ranks" % row["ranks"]
+
+
+def draw(document, notes, blocks=None, note_of=ranks_text, columns=COLUMNS):
+    """Returns the SVG. notes: lines below the title; blocks: the rows of each panel (those of
+    table.blocks_of); note_of(row): what a panel says of its rows."""
+    blocks = [block for block in blocks or table.blocks_of(document["rows"]) if series_of(block)]
+    columns = max(min(columns, len(blocks)), 1)
     cell_width = MARGIN_LEFT + PANEL_WIDTH + MARGIN_RIGHT
     cell_height = MARGIN_TOP + PANEL_HEIGHT + MARGIN_BOTTOM
     width = columns * cell_width + 24
@@ -172,5 +177,5 @@ def draw(document, notes):
     for index, block in enumerate(blocks):
         left = index % columns * cell_width + MARGIN_LEFT
         top = HEAD_HEIGHT + index // columns * cell_height + MARGIN_TOP
-        parts.extend(Panel(block, left, top).draw())
+        parts.extend(Panel(block, left, top, note_of(block[0])).draw())
     return "\n".join(parts + ["</svg>"])

@@ -24,7 +24,7 @@ build=$1
 shift
 
 configure_tree "$build"
-targets=(bench/collbench bench/limit tools/collrun)
+targets=(bench/collbench bench/limit bench/limit_net tools/collrun)
 for peer in "$@"; do
   if reason=$(bash "$root/bench/peers/install.sh" "$build/peers" "$peer" "$python"); then
     [ "$peer" = gloo ] && targets+=(bench/libpeers_measure.so) || targets+=("bench/peer-$peer")

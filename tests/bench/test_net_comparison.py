@@ -1,0 +1,292 @@
+"""Tests of bench/compare --net: commands of the launchers, rounds, texts and plot; and with network
+namespaces, where the system has them, a measurement without peers. Prints TAP.
+
+    test_net_comparison.py BENCH-FOLDER BUILD-FOLDER
+
+"""
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+import xml.etree.ElementTree
+
+import tap
+
+BUILD = sys.argv.pop(2)
+BENCH = sys.argv.pop(1)
+ROOT = os.path.dirname(BENCH)
+sys.path.insert(0, BENCH)
+from comparison import configurations, figures, measure as one_host  # noqa: E402
+from netcomparison import command, contenders, hierarchy, hosts, measure, report  # noqa: E402
+
+
+class NoHosts:
+    """In place of hosts.Hosts."""
+    names, addresses, file = ["h1", "h2", "h3"], ["10.0.0.1", "10.0.0.2", "10.0.0.3"], "/hosts"
+    counters = hosts.Traffic(0, 0)
+
+    def __init__(self):
+        self.shapes = []
+
+    def shape(self, gbit):
+        self.shapes.append(gbit)
+
+    def traffic(self):
+        return self.counters
+
+    @staticmethod
+    def end_processes():
+        pass
+
+
+def layout_of(count=2, per_host=2):
+    return contenders.Layout(NoHosts(), count, per_host)
+
+
+class Scripted(contenders.Contender):
+    """Gives times in turn; a Failure is raised."""
+
+    def __init__(self, name, *launches):
+        super().__init__(name, ["launch"], ["program"])
+        self.launches = list(launches)
+
+    def run_all(self, _runner, collectives, sizes, time_ms):
+        found = self.launches.pop(0)
+        if isinstance(found, configurations.Failure):
+            raise found
+        return found
+
+
+def progress():
+    made = one_host.Progress(1)
+    made.shown, made.said = False, []
+    made.say = made.said.append
+    return made
+
+
+class Commands(unittest.TestCase):
+    def words(self, family, setting, layout):
+        made = {one.name: one for one in contenders.make(ROOT, "/build", layout, [family])}
+        one = made["%s/%s" % (family, setting)]
+        return " ".join(one.launch), one.environment
+
+    def test_launchers_know_hosts_and_agent(self):
+        for family, setting, has in (
+                ("openmpi", "ucx", "--host h1:2,h2:2 -n 4"), ("mpich", "ofi", "-hosts h1:2,h2:2"),
+                ("intelmpi", "tcp", "-hosts h1,h2 -ppn 2 -n 4")):
+            words, environment = self.words(family, setting, layout_of())
+            self.assertIn(has, words)
+            self.assertTrue(words.startswith(os.path.join(BENCH, "peers", "on_host") + " h1 "))
+            self.assertEqual(environment["BENCH_HOSTS"], "/hosts")
+        words, environment = self.words("gloo", "tcp", layout_of(3, 1))
+        self.assertIn("--hosts h1:1,h2:1,h3:1", words)
+        self.assertEqual(environment["GLOO_SOCKET_IFNAME"], "eth0")
+
+    def test_more_ranks_than_cores_yield(self):
+        many = layout_of(3, len(configurations.own_cores()) + 1)
+        self.assertIn("mpi_yield_when_idle 1", self.words("openmpi", "tcp", many)[0])
+        self.assertEqual(self.words("intelmpi", "tcp", many)[1]["I_MPI_THREAD_YIELD"], "2")
+
+    def test_the_limit_gets_addresses_and_no_checks_inside_a_host(self):
+        limit = contenders.make(ROOT, "/build", layout_of(3, 2), [])[-1]
+        self.assertEqual(limit.environment["BENCH_ADDRESSES"], "10.0.0.1,10.0.0.2,10.0.0.3")
+        self.assertEqual(limit.arguments, ["-c", "0"])
+        self.assertEqual(contenders.make(ROOT, "/build", layout_of(2, 1), [])[-1].arguments, [])
+
+    def test_options(self):
+        self.assertEqual(command.layout_list("2x1,16x4"), [(2, 1), (16, 4)])
+        self.assertEqual(command.link_list("0,10"), [0, 10])
+        for parse, text in ((command.layout_list, "1x2"), (command.layout_list, "2"),
+                            (command.link_list, "fast"), (command.link_list, "-1")):
+            with self.assertRaises(command.argparse.ArgumentTypeError, msg=text):
+                parse(text)
+        options = command.parse(ROOT, ["--quick"])
+        self.assertEqual((options.layouts, options.links, options.name), ([(2, 1), (2, 2)], [0],
+                                                                          None))
+        full = command.parse(ROOT, [])
+        self.assertEqual((full.links, full.name), ([0, 10, 1], "net"))
+        self.assertLess(len(command.sizes_of(full, 1)), len(command.sizes_of(full, 10)))
+
+
+class Launches(unittest.TestCase):
+    def test_several_collectives_and_the_fastest_variant(self):
+        output = ('{"library":"sockets, poll"}\n'
+                  '{"collective":"allreduce","bytes":4,"wrong":0,"batch_us":[9,8,7]}\n'
+                  '{"collective":"alltoall","bytes":8,"wrong":0,"batch_us":[3]}\n'
+                  '{"library":"sockets, spin"}\n'
+                  '{"collective":"allreduce","bytes":4,"wrong":0,"batch_us":[2,1,3]}\n')
+        one = contenders.Contender("limit", ["launch"], ["limit_net"])
+        lines = []
+
+        def runner(line, _environment):
+            lines.append(line)
+            return output
+        self.assertEqual(one.run_all(runner, ["allreduce", "alltoall"], [4, 8], 15),
+                         {("allreduce", 4): 2, ("alltoall", 8): 3})
+        self.assertEqual(lines[0][:5], ["launch", "limit_net", "allreduce,alltoall", "--sizes",
+                                        "4,8"])
+
+    def test_wrong_results_are_failures(self):
+        one = contenders.Contender("mpich/ofi", [], ["peer"])
+        for output in ('{"collective":"alltoall","bytes":8,"wrong":2,"batch_us":[3]}\n', ""):
+            with self.assertRaises(configurations.Failure):
+                one.run_all(lambda *_, text=output: text, ["alltoall"], [8], 15)
+
+    def test_bytes_that_cross_the_network(self):
+        layout, one = layout_of(2, 1), contenders.Contender("mpich/ofi", [], ["peer"])
+        calls = measure.CHECK_CALLS + measure.CHECK_WARMUPS
+
+        def run_with(wire):
+            def run(_command, _environment, _seconds):
+                NoHosts.counters = hosts.Traffic(NoHosts.counters.wire + wire * calls, 0)
+                return ""
+            return unittest.mock.patch.object(one_host, "run_command", run)
+        with run_with(2.01 * measure.CHECK_BYTES):
+            found = measure.check_traffic(layout, one)
+        self.assertAlmostEqual(found["wire"] / measure.CHECK_BYTES, 2.01)
+        with run_with(0.5 * measure.CHECK_BYTES), self.assertRaises(configurations.Failure):
+            measure.check_traffic(layout, one)
+
+
+class Rounds(unittest.TestCase):
+    def survey(self, rounds, layout=None):
+        return measure.Survey(layout or layout_of(2, 1), 10, ["allreduce", "sendrecv"], [4, 4096],
+                              (rounds, 15))
+
+    def test_rows_of_rounds(self):
+        survey = self.survey(2)
+        key, other = ("allreduce", 4), ("allreduce", 4096)
+        found = [Scripted("coll", {key: 1, other: 9}, {key: 3, other: 9}),
+                 Scripted("mpich/ofi", {key: 5, other: 9}, {key: 5, other: 9}),
+                 Scripted("mpich/ucx", {key: 50, other: 90}),
+                 Scripted("limit", {key: 1, other: 8}, {key: 2, other: 8, ("alltoall", 4): 1})]
+        rows = survey.run(found, progress())
+        row = next(row for row in rows if (row["collective"], row["bytes"]) == key)
+        self.assertEqual(row["times_us"], {"coll": [1, 3], "mpich/ofi": [5, 5], "mpich/ucx": [50]})
+        self.assertEqual(row["limit"], {"socket_us": [1, 2]})
+        self.assertEqual((row["hosts"], row["per_host"], row["gbit"], row["ranks"]), (2, 1, 10, 2))
+        self.assertEqual(survey.layout.hosts.shapes, [10])
+        self.assertAlmostEqual(figures.ratio(row, "coll"), (5 + 5 / 3) / 2)
+        self.assertAlmostEqual(figures.reached(row, "coll"), (1 + 2 / 3) / 2)
+
+    def test_a_failure_ends_a_contender_alone(self):
+        survey, key = self.survey(2), ("allreduce", 4)
+        failure = configurations.Failure("no end")
+        failure.times = {key: 7}
+        said = progress()
+        rows = survey.run([Scripted("coll", {key: 1}, {key: 1}), Scripted("gloo/tcp", failure)],
+                          said)
+        self.assertEqual(rows[0]["times_us"], {"coll": [1, 1], "gloo/tcp": [7]})
+        self.assertIn("no end", survey.failures[0]["reason"])
+        self.assertIn("2x1, 10 Gbit/s", said.said[0])
+
+    def test_sizes_of_whole_elements(self):
+        survey = measure.Survey(layout_of(), 0, ["allreduce", "allgather", "sendrecv"], [4], (1, 9))
+        self.assertEqual(list(survey.rows), [("allreduce", 4), ("allgather", 16)])
+        self.assertEqual(survey.sizes, [4, 16])
+
+
+def row(size=1 << 20, coll=(10,), peer=(20,), limit=(9,), **more):
+    return {"ranks": 4, "hosts": 2, "per_host": 2, "gbit": 10, "collective": "allreduce",
+            "bytes": size, "times_us": {"coll": list(coll), "openmpi/ucx": list(peer)},
+            "limit": {"socket_us": list(limit)}, **more}
+
+
+def document_of(rows, cells=()):
+    return {"rows": rows, "algorithms": list(cells), "began": "now", "revision": "r",
+            "machine": {"processor": "P", "cores": 2, "caches": {}},
+            "load": {"before": 0, "after": 1},
+            "settings": {"rounds": 1, "collectives": ["allreduce"]},
+            "contenders": {"coll": {"library": "libcoll 1"}, "openmpi/ucx": {"library": "O 5"}},
+            "traffic": [{"layout": "2x2", "contender": "coll", "wire": 2.5 * figures.MIB,
+                         "loopback": 0, "least": 2 * figures.MIB}]}
+
+
+CELL = {"hosts": 2, "per_host": 2, "gbit": 1, "bytes": 65536, "chosen": "torus2d", "algorithms": {
+    "ring": {"predicted_us": 4000, "measured_us": [6000, 5000, 7000]},
+    "hierarchical": {"predicted_us": 2000, "measured_us": [3000]},
+    "torus2d": {"predicted_us": 1000, "measured_us": [3300]}}}
+
+
+class Texts(unittest.TestCase):
+    def test_verdicts(self):
+        self.assertIs(figures.verdict(row(), "coll"), figures.PASS)
+        self.assertIs(figures.verdict(row(coll=[21], limit=[19]), "coll"), figures.FAIL)
+        self.assertIs(figures.verdict(row(coll=[21], limit=[22]), "coll"), figures.BEYOND)
+        self.assertIs(figures.limit_verdict(row(), "coll"), figures.PASS)
+        self.assertIs(figures.limit_verdict(row(coll=[11]), "coll"), figures.FAIL)
+        self.assertIsNone(figures.limit_verdict(row(size=64), "coll"))
+
+    def test_text(self):
+        rows = [row(), row(size=64, coll=[40]), row(size=64, per_host=1, ranks=2, gbit=0)]
+        text = report.text_of(document_of(rows, [CELL]))
+        for words in ("allreduce, 2x2, 10 Gbit/s", "allreduce, 2x1, unshaped", "Open MPI, ucx",
+                      "2 of 3 rows level with the best peer", "1 of 1 rows of 1 MiB and more",
+                      "libcoll 1, O 5", "0.50x", "coll                2.50      2.00      0.00"):
+            self.assertIn(words, text)
+
+    def test_algorithms(self):
+        words = hierarchy.line(CELL).split()
+        self.assertEqual(words, ["2x2", "1", "Gbit/s", "64", "KiB", "4.00", "6.00", "2.00", "3.00",
+                                 "2.00", "torus2d", "1.00", "3.30", "1.10"])
+
+    def test_plot(self):
+        document = document_of([row(), row(size=64), row(size=64, gbit=0), row(gbit=0)])
+        tree = xml.etree.ElementTree.fromstring(report.draw(document))
+        texts = ["".join(one.itertext()) for one in tree.iter() if one.tag.endswith("text")]
+        self.assertIn("2x2, 10 Gbit/s", texts)
+        self.assertIn("2x2, unshaped", texts)
+
+
+@contextlib.contextmanager
+def real_hosts(count):
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            made = hosts.Hosts(count, folder).__enter__()
+        except (hosts.Unavailable, OSError) as reason:
+            raise unittest.SkipTest(str(reason)) from None
+        try:
+            yield made
+        finally:
+            made.remove()
+
+
+class Namespaces(unittest.TestCase):
+    def test_a_measurement(self):
+        with real_hosts(2) as made:
+            for per_host in (1, 2):
+                layout = contenders.Layout(made, 2, per_host)
+                ours, limit = contenders.make(ROOT, BUILD, layout, [])
+                found = measure.check_traffic(layout, ours)
+                self.assertLess(found["loopback"], measure.CHECK_BYTES / 10)
+                survey = measure.Survey(layout, 0, ["allreduce", "alltoall"], [4, 65536], (1, 5))
+                rows = survey.run([ours, limit], progress())
+                self.assertEqual((len(rows), survey.failures), (4, []))
+                for one in rows:
+                    self.assertGreater(figures.time_us(one, "coll"), 0)
+                    self.assertGreater(figures.limit_us(one, "coll"), 0)
+
+    def test_shaped_links_are_slow(self):
+        with real_hosts(2) as made:
+            layout = contenders.Layout(made, 2, 1)
+            ours, _ = contenders.make(ROOT, BUILD, layout, [])
+            survey = measure.Survey(layout, 1, ["sendrecv"], [4 << 20], (1, 5))
+            time_us = survey.run([ours], progress())[0]["times_us"]["coll"][0]
+            self.assertGreater(time_us, 0.8 * (4 << 20) * 8e-3)
+            made.shape(0)
+            run = subprocess.run(["tc", "-n", made.names[0], "qdisc", "show", "dev", "eth0"],
+                                 capture_output=True, text=True, check=True)
+            self.assertNotIn("tbf", run.stdout)
+
+    def test_nothing_is_left(self):
+        with real_hosts(2) as made:
+            names = [*made.names, made.bridge]
+            self.assertTrue(all(name in hosts.ip("netns", "list") for name in names))
+        self.assertFalse(any(name in hosts.ip("netns", "list") for name in names))
+
+
+if __name__ == "__main__":
+    tap.run()
