@@ -189,14 +189,15 @@ static coll_status_t parse_part(tcp_peer_t *peer, const char *data, size_t bytes
   return accept_frame(peer);
 }
 
-/* Bytes have arrived, the first `direct` of which in the payload. */
+/* Bytes have arrived, the first `direct` of which in the payload. What follows a frame that ends
+ * the connection, as notes can, is dropped. */
 static coll_status_t parse(tcp_peer_t *peer, size_t direct, size_t bytes) {
   const char *input = peer->end->input;
   if (direct > 0) {
     peer->payload_bytes += direct;
     COLL_TRY(accept_frame(peer));
   }
-  for (size_t at = 0, parsed; at < bytes - direct; at += parsed) {
+  for (size_t at = 0, parsed; at < bytes - direct && peer->fd >= 0; at += parsed) {
     COLL_TRY(parse_part(peer, input + at, bytes - direct - at, &parsed));
   }
   return COLL_OK;
