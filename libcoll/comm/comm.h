@@ -197,6 +197,10 @@ BASE_INLINE bool comm_is_usable(struct coll_comm *comm) {
 /* Returns the failure that ended the communicator and makes it this thread's last error. */
 coll_status_t comm_fail_finished(struct coll_comm *comm);
 
+/* "rank 3 (pid 17) died", or why it is lost otherwise. */
+#define COMM_LOSS_BYTES 256
+void comm_describe_loss(const struct coll_comm *comm, int peer, char text[COMM_LOSS_BYTES]);
+
 /* Ends the communicator on all ranks because of failed_rank. Callable from any thread. */
 void comm_abort(struct coll_comm *comm, int failed_rank, const char *why);
 

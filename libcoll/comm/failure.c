@@ -73,6 +73,17 @@ static const char *without_reporter(const transport_reason_t *reason) {
   return text != NULL ? text + 2 : reason->text;
 }
 
+void comm_describe_loss(const struct coll_comm *comm, int peer, char text[COMM_LOSS_BYTES]) {
+  char why[TRANSPORT_WHY_BYTES];
+  int pid = (int)comm->peers[peer].pid;
+  comm->local->ops->why_lost(comm->local, peer, why);
+  if (why[0] == '\0')
+    snprintf(text, COMM_LOSS_BYTES, "rank %d (pid %d) died", peer, pid);
+  else
+    snprintf(text, COMM_LOSS_BYTES, "rank %d (pid %d) is lost, because its host %s", peer, pid,
+             why);
+}
+
 /* Fails with the reason that another rank gave. For a mismatch or timeout all ranks return its text
  * unchanged. */
 static coll_status_t fail_with_reason(const struct coll_comm *comm,
@@ -87,9 +98,10 @@ static coll_status_t fail_with_reason(const struct coll_comm *comm,
                      "rank %d: this rank aborted the communicator; destroy it", comm->rank);
   }
   if (local->ops->peer_state(local, failed) == TRANSPORT_PEER_LOST) {
-    return base_fail(COLL_ERROR_RANK_LOST,
-                     "rank %d: rank %d (pid %d) died; the communicator is finished", comm->rank,
-                     failed, pid);
+    char loss[COMM_LOSS_BYTES];
+    comm_describe_loss(comm, failed, loss);
+    return base_fail(COLL_ERROR_RANK_LOST, "rank %d: %s; the communicator is finished", comm->rank,
+                     loss);
   }
   if (reason->status == COLL_ERROR_RANK_LOST &&
       begins_with_rank(without_reporter(reason), failed)) {

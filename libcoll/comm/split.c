@@ -104,9 +104,10 @@ static coll_status_t check_parent(void *context) {
     if (local->ops->peer_state(local, peer) != TRANSPORT_PEER_LOST) continue;
     if (!comm_is_usable(parent)) return fail_finished(parent, health);
     health->failed_rank = peer;
-    return base_fail(COLL_ERROR_RANK_LOST,
-                     "rank %d: rank %d (pid %d) died while the communicator was being split",
-                     parent->rank, peer, (int)parent->peers[peer].pid);
+    char loss[COMM_LOSS_BYTES];
+    comm_describe_loss(parent, peer, loss);
+    return base_fail(COLL_ERROR_RANK_LOST, "rank %d: %s while the communicator was being split",
+                     parent->rank, loss);
   }
   return COLL_OK;
 }

@@ -85,11 +85,12 @@ static coll_status_t fail_peer_left(struct coll_comm *comm, int peer,
   flight_call_describe(own.call, comm_forced_name(own.call), text, sizeof text);
   coll_status_t status;
   if (state == TRANSPORT_PEER_LOST) {
+    char loss[COMM_LOSS_BYTES];
+    comm_describe_loss(comm, peer, loss);
     status = base_fail(COLL_ERROR_RANK_LOST,
-                       "rank %d: rank %d (pid %d) died while call %llu, %s, was under way; the "
-                       "communicator is finished",
-                       comm->rank, peer, (int)comm->peers[peer].pid, (unsigned long long)own.number,
-                       text);
+                       "rank %d: %s while call %llu, %s, was under way; the communicator is "
+                       "finished",
+                       comm->rank, loss, (unsigned long long)own.number, text);
   } else {
     status = base_fail(COLL_ERROR_MISMATCH,
                        "rank %d is in call %llu, %s, but rank %d (pid %d) is in destroy(): all "

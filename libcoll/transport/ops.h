@@ -72,7 +72,7 @@ typedef struct transport_address {
 typedef enum transport_peer_state {
   TRANSPORT_PEER_HERE, /* no failure detected */
   TRANSPORT_PEER_LEFT, /* destroyed its transport in good order */
-  TRANSPORT_PEER_LOST  /* its process exited without that */
+  TRANSPORT_PEER_LOST  /* its process exited without that, or cannot be reached */
 } transport_peer_state_t;
 
 typedef struct transport transport_t;
@@ -188,6 +188,10 @@ typedef struct transport_ops {
    * cheap. The memory stays the caller's. [a zero address] */
   coll_status_t (*address)(transport_t *t, const void *ptr, size_t bytes,
                            transport_address_t *address);
+
+  /* Why peer_state found the peer lost: a part of a sentence without a full stop that begins with
+   * the address of its host. "": its process has ended. [""] */
+  void (*why_lost)(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]);
 
   /* Maps a peer's memory into this process: valid until the transport is destroyed or the peer
    * frees the memory. *ptr is NULL if it cannot be mapped. The address is not zero. [NULL] */

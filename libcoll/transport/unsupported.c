@@ -159,6 +159,11 @@ static transport_peer_state_t unsupported_peer_state(transport_t *t, int peer) {
   return TRANSPORT_PEER_HERE;
 }
 
+static void unsupported_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
+  (void)t, (void)peer;
+  why[0] = '\0';
+}
+
 static void unsupported_abort(transport_t *t, const transport_reason_t *reason) {
   (void)t, (void)reason;
 }
@@ -202,6 +207,7 @@ const transport_ops_t transport_unsupported = {
     .recorder = unsupported_recorder,
     .publish = unsupported_publish,
     .peer_state = unsupported_peer_state,
+    .why_lost = unsupported_why_lost,
     .abort = unsupported_abort,
     .aborted = unsupported_aborted,
     .destroy = unsupported_destroy,

@@ -218,6 +218,10 @@ static void faults_publish(transport_t *t) {
   inner_of(t)->ops->publish(inner_of(t));
 }
 
+static void faults_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
+  inner_of(t)->ops->why_lost(inner_of(t), peer, why);
+}
+
 static transport_peer_state_t faults_peer_state(transport_t *t, int peer) {
   return inner_of(t)->ops->peer_state(inner_of(t), peer);
 }
@@ -266,6 +270,7 @@ static const transport_ops_t faults_ops = {
     .recorder = faults_recorder,
     .publish = faults_publish,
     .peer_state = faults_peer_state,
+    .why_lost = faults_why_lost,
     .abort = faults_abort,
     .aborted = faults_aborted,
     .destroy = faults_destroy,

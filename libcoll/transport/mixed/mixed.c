@@ -183,6 +183,11 @@ static transport_peer_state_t mixed_peer_state(transport_t *t, int peer) {
   return part->ops->peer_state(part, peer);
 }
 
+static void mixed_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
+  transport_t *part = part_of(mixed_of(t), peer, &peer);
+  part->ops->why_lost(part, peer, why);
+}
+
 static const flight_recorder_t *mixed_recorder(transport_t *t, int rank) {
   transport_t *part = part_of(mixed_of(t), rank, &rank);
   return part->ops->recorder(part, rank);
@@ -242,6 +247,7 @@ static const transport_ops_t mixed_ops = {
     .recorder = mixed_recorder,
     .publish = mixed_publish,
     .peer_state = mixed_peer_state,
+    .why_lost = mixed_why_lost,
     .abort = mixed_abort,
     .aborted = mixed_aborted,
     .destroy = mixed_destroy,

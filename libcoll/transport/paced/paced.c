@@ -201,6 +201,11 @@ static bool is_under_way(const paced_t *paced, int peer, uint64_t now_ns) {
 
 /* A peer whose last messages have not arrived is still here: what it sent can be received before it
  * is found to have left. */
+static void paced_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
+  transport_t *inner = ((paced_t *)(void *)t)->inner;
+  inner->ops->why_lost(inner, peer, why);
+}
+
 static transport_peer_state_t paced_peer_state(transport_t *t, int peer) {
   const paced_t *paced = paced_of(t);
   transport_peer_state_t state = paced->inner->ops->peer_state(paced->inner, peer);
@@ -373,6 +378,7 @@ static const transport_ops_t paced_ops = {
     .sleep = paced_sleep,
     .disarm = paced_disarm,
     .peer_state = paced_peer_state,
+    .why_lost = paced_why_lost,
     .recorder = paced_recorder,
     .publish = paced_publish,
     .abort = paced_abort,

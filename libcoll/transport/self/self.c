@@ -204,6 +204,10 @@ static void self_publish(transport_t *t) {
   transport_unsupported.publish(t);
 }
 
+static void self_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
+  transport_unsupported.why_lost(t, peer, why);
+}
+
 static transport_peer_state_t self_peer_state(transport_t *t, int peer) {
   (void)t, (void)peer;
   return TRANSPORT_PEER_HERE;
@@ -254,6 +258,7 @@ static const transport_ops_t self_ops = {
     .recorder = self_recorder,
     .publish = self_publish,
     .peer_state = self_peer_state,
+    .why_lost = self_why_lost,
     .abort = self_abort,
     .aborted = self_aborted,
     .destroy = self_destroy,

@@ -279,6 +279,10 @@ static void shm_destroy(transport_t *t) {
   free(s);
 }
 
+static void shm_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
+  transport_unsupported.why_lost(t, peer, why);
+}
+
 static const transport_ops_t shm_ops = {
     .name = "shm",
     .port = shm_channels_port,
@@ -309,6 +313,7 @@ static const transport_ops_t shm_ops = {
     .recorder = shm_recorder,
     .publish = shm_publish,
     .peer_state = shm_shutdown_peer_state,
+    .why_lost = shm_why_lost,
     .abort = shm_shutdown_abort,
     .aborted = shm_shutdown_aborted,
     .destroy = shm_destroy,

@@ -17,8 +17,9 @@
  * is sent in later calls. The system may grant less. */
 #define SEND_BUFFER_BYTES (4 * TRANSPORT_P2P_BYTES)
 
-/* A host that does not answer for 30 s on an idle connection is lost. */
-enum { KEEPALIVE_IDLE_S = 10, KEEPALIVE_INTERVAL_S = 5, KEEPALIVE_PROBES = 4 };
+/* A host that does not answer for 3 s on an idle connection is lost; on one that is not, health.c
+ * finds that. */
+enum { KEEPALIVE_IDLE_S = 1, KEEPALIVE_INTERVAL_S = 1, KEEPALIVE_PROBES = 2 };
 
 static coll_status_t open_wait_set(tcp_t *end) {
   struct epoll_event event = {.events = EPOLLIN, .data.u32 = TCP_WAKEUP_EVENT};
@@ -86,7 +87,7 @@ static coll_status_t end_connect(tcp_t *end, int peer, int fd) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: its connection to rank %d is unusable",
                            end->transport.rank, peer);
   }
-  return COLL_OK;
+  return tcp_health_add(&end->peers[peer]);
 }
 
 /* The peers have the same fabric where has_fabric says so; NULL: all have. Takes it over, also on

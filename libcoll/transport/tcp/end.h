@@ -7,6 +7,7 @@
 #define TRANSPORT_TCP_END_H
 
 #include <pthread.h>
+#include <sys/socket.h>
 
 #include "transport/tcp/fabric.h"
 #include "transport/tcp/frame.h"
@@ -22,6 +23,22 @@ struct tcp_message {
 };
 
 typedef struct tcp_peer tcp_peer_t;
+
+/* Why a peer is lost. */
+typedef enum tcp_loss {
+  TCP_LOSS_PROCESS, /* its process has ended */
+  TCP_LOSS_SILENT,  /* its host does not answer */
+  TCP_LOSS_BLOCKED  /* its host answers, but nothing that is sent arrives */
+} tcp_loss_t;
+
+/* An address of peers. */
+typedef struct tcp_host {
+  struct sockaddr_storage address;
+  socklen_t address_bytes;
+  int probe;            /* a connection that was begun to see whether the host answers; -1: none */
+  uint64_t asked_ns;    /* since when it has not answered; 0: it has */
+  uint64_t answered_ns; /* when it last did */
+} tcp_host_t;
 
 /* A frame that waits for the ones before it. */
 typedef struct tcp_early {
@@ -53,6 +70,9 @@ struct tcp_peer {
   struct tcp *end;
   int rank;
   int fd;                       /* -1: none, or closed */
+  int host;                     /* its address in tcp_t.hosts */
+  tcp_loss_t loss;              /* if it is lost */
+  uint64_t checked_ns;          /* when health.c last looked at the connection */
   transport_peer_state_t state; /* a peer that has left may still take what was sent to it */
   tcp_fifo_t *fifos[TRANSPORT_CHANNELS_MAX]; /* NULL: not used */
 
@@ -82,7 +102,9 @@ struct tcp_peer {
 struct tcp {
   transport_t transport;
   pthread_mutex_t lock;
-  tcp_peer_t *peers;                  /* [size]; that of this rank is unused */
+  tcp_peer_t *peers; /* [size]; that of this rank is unused */
+  tcp_host_t *hosts; /* [host_count] */
+  size_t host_count, host_capacity;
   int wait_set;                       /* an epoll descriptor: all sockets, and `wakeup` */
   int wakeup;                         /* an eventfd: another thread of this rank has aborted */
   char *scratch;                      /* [TCP_SCRATCH_BYTES]: this rank's own */
@@ -208,6 +230,21 @@ coll_status_t tcp_fifo_recorder(tcp_peer_t *peer);
 
 /* Ends a sleep of this rank. */
 void tcp_abort_wake(const tcp_t *end);
+
+/* ---- health.c: the lock is held --------------------------------------------------------------*/
+
+/* Notes the address of a peer that is connected. COLL_ERROR_SYSTEM, COLL_ERROR_MEMORY. */
+coll_status_t tcp_health_add(tcp_peer_t *peer);
+void tcp_health_free(tcp_t *end);
+
+/* For wait loops: the peer is lost, with all of its host, if the host does not answer. */
+void tcp_health_check(tcp_peer_t *peer);
+
+/* Its connection has failed with an errno. */
+void tcp_health_failed(tcp_peer_t *peer, int error);
+
+/* Why it was lost: "" if its process has ended. */
+void tcp_health_describe(const tcp_peer_t *peer, char why[TRANSPORT_WHY_BYTES]);
 
 /* ---- abort.c: the lock is held ---------------------------------------------------------------*/
 

@@ -217,6 +217,7 @@ static coll_status_t receive_some(tcp_peer_t *peer, bool *drained) {
   *drained = got != (ssize_t)(rest + input_bytes);
   if (got < 0 && errno == EINTR) *drained = false;
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return COLL_OK;
+  if (got < 0) tcp_health_failed(peer, errno);
   if (got <= 0) {
     tcp_route_end(peer);
     return COLL_OK;

@@ -198,9 +198,16 @@ static void tcp_yield(transport_t *t) {
 static transport_peer_state_t tcp_peer_state(transport_t *t, int rank) {
   tcp_t *end = lock(t);
   (void)tcp_route_receive_all(&end->peers[rank]);
+  tcp_health_check(&end->peers[rank]);
   transport_peer_state_t state = end->peers[rank].state;
   unlock(end, COLL_OK);
   return state;
+}
+
+static void tcp_why_lost(transport_t *t, int rank, char why[TRANSPORT_WHY_BYTES]) {
+  tcp_t *end = lock(t);
+  tcp_health_describe(&end->peers[rank], why);
+  unlock(end, COLL_OK);
 }
 
 static const flight_recorder_t *tcp_recorder(transport_t *t, int rank) {
@@ -285,11 +292,14 @@ static coll_status_t tcp_mcast_take(transport_t *t, int peer) {
 
 /* ---- leaving --------------------------------------------------------------------------------*/
 
-static bool any_unsent(const tcp_t *end) {
+static bool any_unsent(tcp_t *end) {
+  bool any = false;
   for (int rank = 0; rank < end->transport.size; rank++) {
-    if (tcp_route_is_unsent(&end->peers[rank])) return true;
+    bool is_unsent = tcp_route_is_unsent(&end->peers[rank]);
+    if (is_unsent) tcp_health_check(&end->peers[rank]);
+    any = any || is_unsent;
   }
-  return false;
+  return any;
 }
 
 static void say_leave(tcp_peer_t *peer) {
@@ -332,6 +342,7 @@ static void tcp_destroy(transport_t *t) {
   if (end->wait_set >= 0) close(end->wait_set);
   if (end->wakeup >= 0) close(end->wakeup);
   pthread_mutex_destroy(&end->lock);
+  tcp_health_free(end);
   free(end->recorder);
   free(end->scratch);
   free(end->input);
@@ -369,6 +380,7 @@ const transport_ops_t tcp_ops = {
     .recorder = tcp_recorder,
     .publish = tcp_publish,
     .peer_state = tcp_peer_state,
+    .why_lost = tcp_why_lost,
     .abort = tcp_abort,
     .aborted = tcp_aborted,
     .destroy = tcp_destroy,

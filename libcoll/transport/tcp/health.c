@@ -1,0 +1,163 @@
+/*
+ * Whether hosts are still there. A process that is stopped, or does not receive, is not lost, and
+ * its host's kernel answers for it. On a connection on which nothing is under way, the kernel finds
+ * out by itself (keepalive, create.c). Where something was sent and not acknowledged for a while,
+ * retransmissions become rare, and a receiver without room may be slow to answer for good reason:
+ * then another connection to the host is begun, which its kernel accepts or refuses at once. Only
+ * if that is not answered either, its ranks are lost.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "transport/tcp/end.h"
+
+#define CHECK_NS 100000000u       /* between looks at a connection */
+#define SUSPECT_MS 500            /* without an acknowledgement of what was sent */
+#define UNANSWERED_NS 2000000000u /* after which a host is lost */
+#define ANSWERED_NS 1000000000u   /* for which an answer counts */
+#define BLOCKED_MS 15000          /* what is sent does not arrive, although the host answers */
+
+/* ---- hosts ----------------------------------------------------------------------------------*/
+
+/* The address without the port. */
+static bool is_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b) {
+  if (a->ss_family != b->ss_family) return false;
+  if (a->ss_family == AF_INET) {
+    return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr ==
+           ((const struct sockaddr_in *)(const void *)b)->sin_addr.s_addr;
+  }
+  return memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
+                &((const struct sockaddr_in6 *)(const void *)b)->sin6_addr,
+                sizeof(struct in6_addr)) == 0;
+}
+
+coll_status_t tcp_health_add(tcp_peer_t *peer) {
+  tcp_t *end = peer->end;
+  struct sockaddr_storage address;
+  socklen_t length = sizeof address;
+  memset(&address, 0, sizeof address);
+  if (getpeername(peer->fd, (struct sockaddr *)&address, &length) != 0) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: the address of rank %d is unknown",
+                           end->transport.rank, peer->rank);
+  }
+  size_t index = 0;
+  while (index < end->host_count && !is_same(&end->hosts[index].address, &address)) index++;
+  peer->host = (int)index;
+  if (index < end->host_count) return COLL_OK;
+  COLL_TRY(
+      base_grow((void **)&end->hosts, &end->host_capacity, index + 1, sizeof *end->hosts, "hosts"));
+  end->hosts[end->host_count++] =
+      (tcp_host_t){.address = address, .address_bytes = length, .probe = -1};
+  return COLL_OK;
+}
+
+static void end_probe(tcp_host_t *host) {
+  if (host->probe >= 0) close(host->probe);
+  host->probe = -1;
+}
+
+void tcp_health_free(tcp_t *end) {
+  for (size_t i = 0; i < end->host_count; i++) end_probe(&end->hosts[i]);
+  free(end->hosts);
+}
+
+/* ---- asking a host --------------------------------------------------------------------------*/
+
+/* Refused or not, an answer is one. */
+static void begin_probe(tcp_host_t *host) {
+  host->probe = socket(host->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (host->probe < 0) return;
+  int got = connect(host->probe, (const struct sockaddr *)&host->address, host->address_bytes);
+  if (got != 0 && errno != EINPROGRESS) end_probe(host);
+}
+
+typedef enum answer { ANSWER_NONE, ANSWER_GIVEN, ANSWER_FAILED } answer_t;
+
+static answer_t look_at_probe(const tcp_host_t *host) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  struct pollfd polled = {.fd = host->probe, .events = POLLOUT};
+  if (host->probe < 0) return ANSWER_FAILED;
+  if (poll(&polled, 1, 0) != 1) return ANSWER_NONE;
+  (void)getsockopt(host->probe, SOL_SOCKET, SO_ERROR, &error, &length);
+  return error == 0 || error == ECONNREFUSED ? ANSWER_GIVEN : ANSWER_FAILED;
+}
+
+/* Whether the host has not answered for too long. Asks it, unless it has answered lately. */
+static bool is_gone(tcp_host_t *host, uint64_t now_ns) {
+  if (now_ns < host->answered_ns + ANSWERED_NS) return false;
+  if (host->asked_ns == 0) host->asked_ns = now_ns;
+  answer_t answer = look_at_probe(host);
+  if (answer == ANSWER_GIVEN) {
+    host->answered_ns = now_ns;
+    host->asked_ns = 0;
+  }
+  if (answer != ANSWER_NONE) end_probe(host);
+  if (answer == ANSWER_FAILED) begin_probe(host);
+  if (answer == ANSWER_GIVEN) return false;
+  return now_ns > host->asked_ns + UNANSWERED_NS;
+}
+
+static void lose_host(tcp_t *end, int host, tcp_loss_t loss) {
+  end_probe(&end->hosts[host]);
+  for (int rank = 0; rank < end->transport.size; rank++) {
+    tcp_peer_t *peer = &end->peers[rank];
+    if (peer->fd < 0 || peer->host != host) continue;
+    peer->loss = loss;
+    tcp_stream_close(peer, TRANSPORT_PEER_LOST);
+  }
+}
+
+/* ---- connections ----------------------------------------------------------------------------*/
+
+void tcp_health_check(tcp_peer_t *peer) {
+  struct tcp_info info;
+  socklen_t length = sizeof info;
+  uint64_t now_ns = base_clock_now_ns();
+  if (peer->fd < 0 || now_ns < peer->checked_ns + CHECK_NS) return;
+  peer->checked_ns = now_ns;
+  memset(&info, 0, sizeof info);
+  if (getsockopt(peer->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
+  bool is_silent = info.tcpi_last_ack_recv > SUSPECT_MS && info.tcpi_last_data_recv > SUSPECT_MS;
+  bool is_due = info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0;
+  if (!is_silent || !is_due) return;
+  if (is_gone(&peer->end->hosts[peer->host], now_ns)) {
+    lose_host(peer->end, peer->host, TCP_LOSS_SILENT);
+  } else if (info.tcpi_retransmits > 0 && info.tcpi_last_ack_recv > BLOCKED_MS) {
+    peer->loss = TCP_LOSS_BLOCKED;
+    tcp_stream_close(peer, TRANSPORT_PEER_LOST);
+  }
+}
+
+void tcp_health_failed(tcp_peer_t *peer, int error) {
+  bool is_silent = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
+  if (is_silent) lose_host(peer->end, peer->host, TCP_LOSS_SILENT);
+}
+
+void tcp_health_describe(const tcp_peer_t *peer, char why[TRANSPORT_WHY_BYTES]) {
+  char text[INET6_ADDRSTRLEN] = "?";
+  why[0] = '\0';
+  if (peer->loss == TCP_LOSS_PROCESS) return;
+  const struct sockaddr_storage *address = &peer->end->hosts[peer->host].address;
+  const void *bytes =
+      address->ss_family == AF_INET
+          ? (const void *)&((const struct sockaddr_in *)(const void *)address)->sin_addr
+          : &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+  inet_ntop(address->ss_family, bytes, text, sizeof text);
+  snprintf(why, TRANSPORT_WHY_BYTES, "%s %s",
+           text[0] == ':' && strncmp(text, "::ffff:", 7) == 0 ? text + 7 : text,
+           peer->loss == TCP_LOSS_SILENT
+               ? "has not answered for some seconds"
+               : "answers, but what is sent to it does not arrive (a firewall, or too small an MTU "
+                 "on the way)");
+}
