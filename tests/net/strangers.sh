@@ -26,7 +26,8 @@ job() {
   begin=$(date +%s%N)
   # shellcheck disable=SC2016
   COLL_TRANSPORTS=$1 ip netns exec "${prefix}h1" "$collrun" -n $ranks --port $port --bind none \
-    sh -c '[ $RANK = 0 ] || sleep 1; exec "$@"' - "$collbench" allreduce --counts 100 -n 1 -w 0 >out 2>err </dev/null
+    sh -c '[ $RANK = 0 ] || sleep 1; exec "$@"' - "$collbench" allreduce --counts 100 \
+    -n 1 -w 0 >out 2>err </dev/null
   code=$?
   ms=$((($(date +%s%N) - begin) / 1000000))
   return $code

@@ -25,7 +25,7 @@
 #define SUSPECT_MS 500            /* without an acknowledgement of what was sent */
 #define UNANSWERED_NS 2000000000u /* after which a host is lost */
 #define ANSWERED_NS 1000000000u   /* for which an answer counts */
-#define BLOCKED_MS 15000          /* what is sent does not arrive, although the host answers */
+#define BLOCKED_NS 15000000000u   /* what is sent does not arrive, although the host answers */
 
 /* ---- hosts ----------------------------------------------------------------------------------*/
 
@@ -120,6 +120,11 @@ static void lose_host(tcp_t *end, int host, tcp_loss_t loss) {
 
 /* ---- connections ----------------------------------------------------------------------------*/
 
+static bool is_due(const struct tcp_info *info) {
+  return info->tcpi_unacked > 0 || info->tcpi_notsent_bytes > 0;
+}
+
+/* A receiver without room is asked for it (tcpi_probes), and nothing is sent to it again. */
 void tcp_health_check(tcp_peer_t *peer) {
   struct tcp_info info;
   socklen_t length = sizeof info;
@@ -128,12 +133,13 @@ void tcp_health_check(tcp_peer_t *peer) {
   peer->checked_ns = now_ns;
   memset(&info, 0, sizeof info);
   if (getsockopt(peer->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
+  if (info.tcpi_bytes_acked != peer->acked_bytes || !is_due(&info)) peer->acked_ns = now_ns;
+  peer->acked_bytes = info.tcpi_bytes_acked;
   bool is_silent = info.tcpi_last_ack_recv > SUSPECT_MS && info.tcpi_last_data_recv > SUSPECT_MS;
-  bool is_due = info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0;
-  if (!is_silent || !is_due) return;
-  if (is_gone(&peer->end->hosts[peer->host], now_ns)) {
+  if (!is_due(&info)) return;
+  if (is_silent && is_gone(&peer->end->hosts[peer->host], now_ns)) {
     lose_host(peer->end, peer->host, TCP_LOSS_SILENT);
-  } else if (info.tcpi_retransmits > 0 && info.tcpi_last_ack_recv > BLOCKED_MS) {
+  } else if (info.tcpi_retransmits > 0 && now_ns > peer->acked_ns + BLOCKED_NS) {
     peer->loss = TCP_LOSS_BLOCKED;
     tcp_stream_close(peer, TRANSPORT_PEER_LOST);
   }
