@@ -261,6 +261,12 @@ bool harness_can_read_processes(void) {
   return can;
 }
 
+int harness_machine_patience(void) {
+  const char *text = getenv("COLL_TEST_PATIENCE");
+  int patience = text != NULL ? (int)strtol(text, NULL, 10) : 1;
+  return patience > 0 ? patience : 1;
+}
+
 bool harness_full(void) {
   return getenv("COLL_TEST_FULL") != NULL;
 }

@@ -15,12 +15,17 @@
 #define HARNESS_BOARD_BYTES 65536
 #define HARNESS_SENTENCE_BYTES 256
 
-/* The slowdown of this build against a plain one; time limits are multiplied by it. */
+/* The slowdown of this build against a plain one. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define HARNESS_PATIENCE 10
+#define HARNESS_BUILD_PATIENCE 10
 #else
-#define HARNESS_PATIENCE 1
+#define HARNESS_BUILD_PATIENCE 1
 #endif
+
+/* That, times the slowdown of the machine, which COLL_TEST_PATIENCE says of one that is emulated.
+ * Time limits are multiplied by it. */
+#define HARNESS_PATIENCE (HARNESS_BUILD_PATIENCE * harness_machine_patience())
+int harness_machine_patience(void);
 
 typedef int (*harness_body_t)(int rank, int size, void *context);
 

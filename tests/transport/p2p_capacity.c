@@ -10,7 +10,9 @@
 #include "transport/kit.h"
 #include "transport/wire.h"
 
-enum { ROUNDS = 120 / HARNESS_PATIENCE, CHANNEL = TRANSPORT_CHANNEL_P2P };
+enum { CHANNEL = TRANSPORT_CHANNEL_P2P };
+
+#define ROUNDS (120 / HARNESS_PATIENCE)
 
 typedef struct walk {
   transport_t *t;
