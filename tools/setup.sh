@@ -17,6 +17,7 @@ needs=(
   "libsodium-dev module:libsodium"
   "libjansson-dev module:jansson"
   "libexpat1-dev module:expat"
+  "libibverbs-dev header:infiniband/verbs.h"
   "libcriterion-dev module:criterion"
 )
 meson_min=1.0

@@ -13,9 +13,9 @@
 static const base_knob_t knobs[] = {
     {.name = "COLL_TRANSPORTS",
      .kind = BASE_KNOB_TEXT,
-     .fallback = "shm,tcp",
+     .fallback = "shm,verbs,tcp",
      .help = "the transports that may be used, separated by commas: shm (shared memory, between "
-             "ranks of one host), tcp"},
+             "ranks of one host), verbs (RDMA, between ranks that have devices), tcp"},
     {.name = "COLL_HOST_ID",
      .kind = BASE_KNOB_TEXT,
      .fallback = "",

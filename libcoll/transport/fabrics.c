@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const transport_fabric_kind_t kinds[] = {{NULL}};
+#include "transport/verbs/verbs.h"
+
+static const transport_fabric_kind_t kinds[] = {
+    {"verbs", transport_verbs_open, transport_verbs_knob}, {NULL}};
 
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] - 1 };
 

@@ -45,7 +45,7 @@ COLL_TRANSPORTS=shm on_two_hosts "$collbench" barrier -n 1
 ok "shared memory alone does not reach another host"
 
 COLL_TRANSPORTS=shm,tpc "$collrun" -n 2 "$collbench" barrier -n 1 >out 2>err </dev/null
-[ $? -ne 0 ] && grep -q 'COLL_TRANSPORTS is "shm,tpc": give one or more of shm, tcp' err
+[ $? -ne 0 ] && grep -q 'COLL_TRANSPORTS is "shm,tpc": give one or more of shm, tcp, verbs' err
 ok "a wrong name of a transport is refused"
 
 COLL_HOST_ID=$(printf '%0200d' 1) "$collrun" -n 2 "$collbench" barrier -n 1 >out 2>err </dev/null

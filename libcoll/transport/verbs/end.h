@@ -1,0 +1,177 @@
+/*
+ * State of one rank's fabric, private to the files of this folder. The lock of the end that it is
+ * attached to is held in every call.
+ *
+ * Receiving: all pairs share VERBS_RECV_BUFFERS buffers. A large payload stays where it has arrived
+ * until it is taken, as long as the device keeps half of the buffers; else it is copied, so that no
+ * rank can take room from the others for longer than until the next progress. A sender that finds
+ * no buffer is told by the receiver's device to try again, without end.
+ *
+ * Sending: frames that fit are sent inline, others from registered memory (buffers.c). So many can
+ * be in flight that the messages of a rank that then makes no calls still arrive; further frames
+ * are stored.
+ */
+#ifndef TRANSPORT_VERBS_END_H
+#define TRANSPORT_VERBS_END_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "transport/tcp/fabric.h"
+#include "transport/verbs/device.h"
+#include "transport/verbs/lib.h"
+
+/* 6 MiB; 8 MiB is what users may register on many systems. */
+#define VERBS_RECV_BUFFERS 96
+
+#define VERBS_PAIR_SENDS 256 /* in flight to one peer */
+#define VERBS_SENDS 4096     /* to all */
+
+_Static_assert(VERBS_PAIR_SENDS >= TCP_P2P_MESSAGES + TCP_P2P_MESSAGES / 2,
+               "point-to-point messages and what goes with them");
+
+#define VERBS_KEEP_BYTES 1024 /* a payload of fewer bytes is copied */
+
+/* A buffer for receiving: the frame, the head of the message, and the payload, which begins a line
+ * of the cache. */
+#define VERBS_DATA_AT 128
+#define VERBS_HEAD_AT (VERBS_DATA_AT - TCP_MESSAGE_HEAD_BYTES)
+#define VERBS_FRAME_AT (VERBS_HEAD_AT - sizeof(tcp_frame_t))
+#define VERBS_BUFFER_BYTES (VERBS_DATA_AT + TCP_SLOT_BYTES)
+
+typedef enum verbs_state {
+  VERBS_NONE,
+  VERBS_TOLD,      /* the peer has been told of this rank's queue pair */
+  VERBS_CONNECTED, /* and has told of its own */
+  VERBS_PROBED,    /* both are connected, and a first packet is on its way */
+  VERBS_READY,     /* which has arrived */
+  VERBS_CLOSED     /* not used, or not any more */
+} verbs_state_t;
+
+/* A frame that waits until more can be sent; its payload is behind it. */
+typedef struct verbs_stored {
+  struct verbs_stored *next;
+  tcp_frame_t frame;
+  char payload[];
+} verbs_stored_t;
+
+typedef struct verbs_pair {
+  verbs_state_t state;
+  struct ibv_qp *qp; /* NULL: none */
+  uint32_t psn;      /* of this rank's first packet */
+  size_t inline_bytes;
+  int in_flight;
+  verbs_stored_t *oldest, *newest;
+} verbs_pair_t;
+
+/* A buffer for sending: the frame and its payload. */
+typedef struct verbs_buffer {
+  struct verbs_buffer *next; /* of those that are free */
+  uint32_t lkey;
+  int kind; /* of its length */
+  _Alignas(16) char data[];
+} verbs_buffer_t;
+
+/* Memory that consists of buffers of one kind. */
+typedef struct verbs_chunk {
+  char *memory;
+  size_t bytes;
+  struct ibv_mr *mr;
+  int kind;
+} verbs_chunk_t;
+
+#define VERBS_BUFFER_KINDS 3
+#define VERBS_CHUNKS 64 /* at most; 16 MiB if a third is for the longest messages */
+
+/* Something in flight. */
+typedef struct verbs_send {
+  int peer;
+  verbs_buffer_t *buffer; /* NULL: inline */
+} verbs_send_t;
+
+typedef struct verbs {
+  tcp_fabric_t fabric;
+  const verbs_lib_t *lib;
+  verbs_settings_t settings;
+  verbs_device_t device;
+  struct ibv_pd *pd;
+  struct ibv_comp_channel *channel;
+  struct ibv_cq *cq; /* of everything */
+  struct ibv_srq *srq;
+  struct ibv_mr *mr; /* of `memory` */
+  char *memory;      /* the buffers for receiving */
+  bool is_armed;     /* an event is due, or will be */
+
+  verbs_pair_t *pairs; /* [size]; NULL: not attached, or none used yet */
+  int *peer_of;        /* [peer_slots], by the number of the queue pair; -1: free */
+  int peer_slots;      /* a power of two */
+
+  int posted; /* buffers that the device may write to */
+  verbs_buffer_t *free_buffers[VERBS_BUFFER_KINDS];
+  verbs_chunk_t chunks[VERBS_CHUNKS];
+  int chunk_count;
+  verbs_send_t sends[VERBS_SENDS];
+  int free_sends[VERBS_SENDS], free_send_count;
+  int stored; /* pairs that have stored something */
+} verbs_t;
+
+static inline verbs_t *verbs_of(tcp_fabric_t *fabric) {
+  return (verbs_t *)(void *)fabric;
+}
+
+/* ---- pair.c: connections ---------------------------------------------------------------------*/
+
+/* The slots of the same names. */
+coll_status_t verbs_connect(tcp_fabric_t *fabric, int peer);
+coll_status_t verbs_hear(tcp_fabric_t *fabric, int peer, const void *note, size_t bytes);
+void verbs_disconnect(tcp_fabric_t *fabric, int peer);
+
+/* The peer of a queue pair; -1: none. */
+int verbs_peer_of(const verbs_t *verbs, uint32_t number);
+
+/* The first packet has arrived, or never will. */
+coll_status_t verbs_probed(verbs_t *verbs, int peer, bool arrived, const char *why);
+
+/* Says on standard error what has happened to the connection to a peer. */
+void verbs_report(const verbs_t *verbs, int peer, const char *what, const char *why);
+
+void verbs_pairs_destroy(verbs_t *verbs);
+
+/* ---- send.c ----------------------------------------------------------------------------------*/
+
+/* The slot of the same name. */
+coll_status_t verbs_send(tcp_fabric_t *fabric, int peer, const tcp_frame_t *frame,
+                         const void *payload);
+
+/* Sends a packet without a frame. */
+coll_status_t verbs_probe(verbs_t *verbs, int peer);
+
+/* What was in flight is so no longer. */
+coll_status_t verbs_sent(verbs_t *verbs, const struct ibv_wc *wc);
+
+/* Sends what was stored, as far as possible. */
+coll_status_t verbs_flush(verbs_t *verbs);
+
+/* Frees what is stored for a peer. */
+void verbs_drop_stored(verbs_t *verbs, verbs_pair_t *pair);
+
+/* ---- buffers.c -------------------------------------------------------------------------------*/
+
+/* A buffer for a frame with such a payload; NULL: all are in flight. COLL_ERROR_SYSTEM: the system
+ * allows none at all. */
+coll_status_t verbs_buffer_take(verbs_t *verbs, size_t payload_bytes, verbs_buffer_t **buffer);
+void verbs_buffer_free(verbs_t *verbs, verbs_buffer_t *buffer);
+void verbs_buffers_destroy(verbs_t *verbs);
+
+/* ---- recv.c ----------------------------------------------------------------------------------*/
+
+/* Gives all buffers to the device. */
+coll_status_t verbs_post_all(verbs_t *verbs);
+
+/* Passes on what has arrived in a buffer. */
+coll_status_t verbs_received(verbs_t *verbs, const struct ibv_wc *wc);
+
+/* In wr_id of what is received, beside the buffer's number; sends have their index in `sends`. */
+#define VERBS_RECEIVED (UINT64_C(1) << 32)
+
+#endif

@@ -1,0 +1,152 @@
+/* The kit on RDMA devices, where this machine has one, and the choice among devices anywhere. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "transport/kit.h"
+#include "transport/tcp/tcp.h"
+#include "transport/verbs/choose.h"
+#include "transport/verbs/verbs.h"
+
+/* ---- the kit --------------------------------------------------------------------------------*/
+
+static coll_status_t join(int rank, int size, void *board, transport_t **end) {
+  tcp_name_t *names = board;
+  tcp_listener_t listener;
+  tcp_fabric_t *fabric;
+  bool has_fabric[HARNESS_RANKS_MAX];
+  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(10000000000) * HARNESS_PATIENCE;
+  for (int peer = 0; peer < size; peer++) has_fabric[peer] = true;
+  COLL_TRY(tcp_listen(&listener, &names[rank]));
+  COLL_TRY(transport_verbs_open(&fabric));
+  harness_barrier();
+  const base_secret_t secret = {.bytes = {47, 11}};
+  const tcp_group_t group = {.rank = rank,
+                             .size = size,
+                             .names = names,
+                             .session = 4711,
+                             .secret = &secret,
+                             .deadline_ns = deadline_ns,
+                             .fabric = fabric,
+                             .has_fabric = has_fabric};
+  return transport_tcp_create(&listener, &group, end);
+}
+
+static coll_status_t make(int size, transport_t *ends[]) {
+  tcp_fabric_t *fabrics[HARNESS_RANKS_MAX];
+  for (int rank = 0; rank < size; rank++) COLL_TRY(transport_verbs_open(&fabrics[rank]));
+  return transport_tcp_create_local(size, fabrics, ends);
+}
+
+static const transport_fixture_t fixture = {
+    .size_max = HARNESS_RANKS_MAX,
+    .make = make,
+    .join = join,
+    .alloc = transport_kit_private_alloc,
+    .release = transport_kit_private_release,
+};
+
+static void skip_without_device(void) {
+  tcp_fabric_t *fabric;
+  if (transport_verbs_open(&fabric) != COLL_OK) cr_skip_test("%s", base_last_error());
+  fabric->ops->destroy(fabric);
+}
+
+TestSuite(verbs_threads, .init = skip_without_device);
+TestSuite(verbs_processes, .init = skip_without_device);
+
+TRANSPORT_KIT_ANY(verbs_threads, fixture, transport_kit_threads, 2)
+TRANSPORT_KIT_PEERS(verbs_threads, fixture, transport_kit_threads)
+TRANSPORT_KIT_ANY(verbs_processes, fixture, transport_kit_processes, 2)
+TRANSPORT_KIT_PEERS(verbs_processes, fixture, transport_kit_processes)
+
+Test(verbs_processes, detects_a_death) {
+  transport_kit_with_death(&fixture, 3, transport_case_death);
+}
+
+/* ---- the choice of a device -----------------------------------------------------------------*/
+
+Test(verbs_hca, an_empty_list_allows_all) {
+  cr_assert(verbs_hca_allows("", "mlx5_0", 1));
+}
+
+Test(verbs_hca, names_are_prefixes) {
+  cr_assert(verbs_hca_allows("mlx5", "mlx5_0", 1));
+  cr_assert(verbs_hca_allows("mlx5_1", "mlx5_10", 2));
+  cr_assert_not(verbs_hca_allows("mlx5_1", "mlx5_0", 1));
+  cr_assert(verbs_hca_allows("mlx4_0,mlx5_1", "mlx5_1", 1));
+}
+
+Test(verbs_hca, equals_asks_for_the_whole_name) {
+  cr_assert_not(verbs_hca_allows("=mlx5_1", "mlx5_10", 1));
+  cr_assert(verbs_hca_allows("=mlx5_1", "mlx5_1", 1));
+  cr_assert_not(verbs_hca_allows("=mlx5_0,mlx5_1", "mlx5_10", 1), "for all elements");
+  cr_assert(verbs_hca_allows("mlx5_0,=mlx5_1", "mlx5_00", 1), "for that element");
+}
+
+Test(verbs_hca, ports) {
+  cr_assert(verbs_hca_allows("mlx5_0:2", "mlx5_0", 2));
+  cr_assert_not(verbs_hca_allows("mlx5_0:2", "mlx5_0", 1));
+  cr_assert_not(verbs_hca_allows("^mlx5_0:2", "mlx5_0", 2));
+  cr_assert(verbs_hca_allows("^mlx5_0:2", "mlx5_0", 1));
+}
+
+Test(verbs_hca, a_caret_excludes) {
+  cr_assert_not(verbs_hca_allows("^mlx5_1,mlx5_2", "mlx5_2", 1), "all elements");
+  cr_assert(verbs_hca_allows("^mlx5_1,mlx5_2", "mlx5_3", 1));
+  cr_assert_not(verbs_hca_allows("^=mlx5_1", "mlx5_1", 1));
+  cr_assert(verbs_hca_allows("^=mlx5_1", "mlx5_10", 1));
+  cr_assert(verbs_hca_allows("mlx5_0:1,^mlx5_1", "mlx5_0", 1), "that element");
+  cr_assert_not(verbs_hca_allows("mlx5_0:1,^mlx5_1", "mlx5_1", 1));
+  cr_assert_not(verbs_hca_allows("mlx5,^mlx5_1", "mlx5_1", 1));
+  cr_assert_not(verbs_hca_allows("mlx5_0,^mlx5_1", "mlx5_2", 1), "it is not asked for");
+}
+
+Test(verbs_hca, what_is_a_list) {
+  static const char *const lists[] = {"", "mlx5_0", "^mlx5_0:1,=mlx5_1", "^=rxe0:255"};
+  static const char *const others[] = {",", "mlx5_0,",    "mlx5_0:", "mlx5_0:0", "mlx5_0:x", "^",
+                                       "=", "mlx5_0:256", ":1",      "a,,b",     "a:1:2"};
+  for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+    cr_assert(verbs_hca_is_list(lists[i]), "\"%s\"", lists[i]);
+  }
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    cr_assert_not(verbs_hca_is_list(others[i]), "\"%s\"", others[i]);
+  }
+}
+
+Test(verbs_hca, a_wrong_list_is_refused) {
+  tcp_fabric_t *fabric;
+  setenv("COLL_IB_HCA", "mlx5_0:port", 1);
+  cr_assert_eq(transport_verbs_open(&fabric), COLL_ERROR_INVALID);
+  cr_assert(strstr(base_last_error(), "COLL_IB_HCA is \"mlx5_0:port\""), "%s", base_last_error());
+}
+
+/* ---- the choice of an address ---------------------------------------------------------------*/
+
+static const uint8_t link_local[16] = {0xfe, 0x80, [15] = 1};
+static const uint8_t global[16] = {0x20, 0x01, 0x0d, 0xb8, [15] = 1};
+static const uint8_t ipv4[16] = {[10] = 0xff, 0xff, 10, 9, 0, 1};
+static const uint8_t nothing[16] = {0};
+
+static verbs_gid_t gid_of(const uint8_t bytes[16], bool is_v2) {
+  verbs_gid_t gid = {.is_v2 = is_v2};
+  memcpy(gid.bytes, bytes, sizeof gid.bytes);
+  return gid;
+}
+
+Test(verbs_gid, version_2_and_ipv4_come_first) {
+  const verbs_gid_t gids[] = {gid_of(link_local, false), gid_of(link_local, true),
+                              gid_of(global, true),      gid_of(ipv4, false),
+                              gid_of(ipv4, true),        gid_of(ipv4, true)};
+  cr_assert_eq(verbs_gid_choose(gids, 6), 4);
+  cr_assert_eq(verbs_gid_choose(gids, 4), 2, "then other addresses of version 2");
+  cr_assert_eq(verbs_gid_choose(gids, 2), 1, "link-local ones last");
+  cr_assert_eq(verbs_gid_choose(gids, 1), 0, "then version 1");
+}
+
+Test(verbs_gid, an_empty_entry_is_no_address) {
+  const verbs_gid_t gids[] = {gid_of(nothing, true), gid_of(link_local, false)};
+  cr_assert_eq(verbs_gid_choose(gids, 2), 1);
+  cr_assert_eq(verbs_gid_choose(gids, 1), -1);
+  cr_assert_eq(verbs_gid_choose(gids, 0), -1);
+}
