@@ -40,6 +40,15 @@ typedef struct tcp_host {
   uint64_t answered_ns; /* when it last did */
 } tcp_host_t;
 
+/* The memory of a caller for the next message of a channel. */
+typedef struct tcp_direct {
+  int channel;
+  char *data; /* [capacity] */
+  size_t capacity;
+  bool done;             /* a message has arrived there */
+  transport_head_t head; /* its header */
+} tcp_direct_t;
+
 /* A frame that waits for the ones before it. */
 typedef struct tcp_early {
   struct tcp_early *next;
@@ -87,8 +96,10 @@ struct tcp_peer {
   /* Receiving: the frame that has arrived in part. */
   tcp_frame_t frame;
   size_t frame_bytes;     /* of `frame` that have arrived */
-  tcp_message_t *payload; /* NULL: the frame is incomplete or has no payload */
+  char *place;            /* of its payload; NULL: not chosen yet, or it has none */
+  tcp_message_t *payload; /* whose memory that is; NULL: `direct` */
   size_t payload_bytes;   /* that have arrived */
+  tcp_direct_t *direct;   /* during a call that receives into the caller's memory, else NULL */
 
   /* The fabric, which both ranks have. */
   bool has_fabric;                 /* as the names of the ranks say */
@@ -160,6 +171,11 @@ void tcp_stream_publish(tcp_peer_t *peer);
  * frames, is lost. COLL_ERROR_MEMORY. */
 coll_status_t tcp_stream_receive(tcp_peer_t *peer);
 
+/* The same, but if the next message of a channel, of which none has arrived, is complete and fits,
+ * it arrives in the caller's memory; what comes behind it may be left in the socket. If it is
+ * incomplete, that memory has been written to. */
+coll_status_t tcp_stream_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct);
+
 /* Closes the connection. */
 void tcp_stream_close(tcp_peer_t *peer, transport_peer_state_t state);
 
@@ -180,6 +196,9 @@ coll_status_t tcp_route_send(tcp_peer_t *peer, const tcp_frame_t *frame, const v
 /* Receives what has arrived from a peer on the way that its messages take. COLL_ERROR_MEMORY, or a
  * failure of the fabric. */
 coll_status_t tcp_route_receive(tcp_peer_t *peer);
+
+/* The same, as tcp_stream_receive_direct where messages come by the socket. */
+coll_status_t tcp_route_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct);
 
 /* Receives what has arrived on both ways. */
 coll_status_t tcp_route_receive_all(tcp_peer_t *peer);
@@ -214,6 +233,10 @@ coll_status_t tcp_fifo_signal(tcp_fifo_t *fifo, const flight_call_t *call, bool 
 coll_status_t tcp_fifo_oldest(tcp_fifo_t *fifo, tcp_message_t **message);
 coll_status_t tcp_fifo_take(tcp_fifo_t *fifo);
 
+/* Takes it into the caller's memory (ops.h: recv). */
+coll_status_t tcp_fifo_recv(tcp_fifo_t *fifo, void *data, size_t capacity, transport_head_t *head,
+                            bool *done);
+
 /* The oldest signal that was not taken. */
 coll_status_t tcp_fifo_signaled(tcp_fifo_t *fifo, const flight_call_t **call);
 coll_status_t tcp_fifo_take_signal(tcp_fifo_t *fifo);
@@ -224,6 +247,9 @@ coll_status_t tcp_fifo_credit(tcp_fifo_t *fifo);
 /* Takes over a complete frame. The payload belongs to the callee. COLL_ERROR_INVALID: no frame that
  * the peer may send. */
 coll_status_t tcp_fifo_accept(tcp_peer_t *peer, const tcp_frame_t *frame, tcp_message_t *payload);
+
+/* Takes note of a message that has arrived in peer->direct. */
+coll_status_t tcp_fifo_accept_direct(tcp_peer_t *peer, const tcp_frame_t *frame);
 
 void tcp_fifo_free(tcp_fifo_t *fifo);
 

@@ -104,6 +104,20 @@ coll_status_t tcp_fifo_take(tcp_fifo_t *fifo) {
   return grant(fifo);
 }
 
+coll_status_t tcp_fifo_recv(tcp_fifo_t *fifo, void *data, size_t capacity, transport_head_t *head,
+                            bool *done) {
+  tcp_direct_t direct = {.channel = fifo->channel, .data = data, .capacity = capacity};
+  if (fifo->oldest == NULL) COLL_TRY(tcp_route_receive_direct(fifo->peer, &direct));
+  *head = direct.head;
+  *done = direct.done || fifo->oldest != NULL;
+  if (direct.done || !*done) return COLL_OK;
+  const tcp_message_t *message = fifo->oldest;
+  *head = (transport_head_t){.call = message->call, .bytes = message->bytes};
+  size_t bytes = message->bytes < capacity ? message->bytes : capacity;
+  if (bytes > 0) memcpy(data, message->data, bytes);
+  return tcp_fifo_take(fifo);
+}
+
 coll_status_t tcp_fifo_signaled(tcp_fifo_t *fifo, const flight_call_t **call) {
   if (fifo->signals_arrived == fifo->signals_taken) COLL_TRY(tcp_route_receive(fifo->peer));
   bool arrived = fifo->signals_arrived != fifo->signals_taken;
@@ -138,6 +152,16 @@ static coll_status_t accept_message(tcp_fifo_t *fifo, tcp_message_t *message) {
   fifo->newest = message;
   fifo->arrived++;
   return COLL_OK;
+}
+
+coll_status_t tcp_fifo_accept_direct(tcp_peer_t *peer, const tcp_frame_t *frame) {
+  tcp_fifo_t *fifo = peer->fifos[frame->channel];
+  COLL_TRY(accept_counts(fifo, frame));
+  if (fifo->arrived - fifo->taken >= fifo->limit) return COLL_ERROR_INVALID;
+  fifo->used = true;
+  fifo->arrived++;
+  fifo->taken++;
+  return grant(fifo);
 }
 
 static coll_status_t accept_signal(tcp_fifo_t *fifo, const flight_call_t *call) {

@@ -62,16 +62,27 @@ static coll_status_t progress(tcp_t *end) {
   return end->fabric != NULL ? end->fabric->ops->progress(end->fabric) : COLL_OK;
 }
 
-coll_status_t tcp_route_receive(tcp_peer_t *peer) {
-  if (peer->comes_by_fabric && peer->fd >= 0) return progress(peer->end);
-  return tcp_route_receive_all(peer);
+/* What else is to be done when the socket was read. */
+static coll_status_t finish_receiving(tcp_peer_t *peer) {
+  COLL_TRY(progress(peer->end));
+  if (peer->record_due && !tcp_route_is_stored(peer)) tcp_stream_publish(peer);
+  return COLL_OK;
 }
 
 coll_status_t tcp_route_receive_all(tcp_peer_t *peer) {
   COLL_TRY(tcp_stream_receive(peer));
-  COLL_TRY(progress(peer->end));
-  if (peer->record_due && !tcp_route_is_stored(peer)) tcp_stream_publish(peer);
-  return COLL_OK;
+  return finish_receiving(peer);
+}
+
+coll_status_t tcp_route_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct) {
+  if (peer->comes_by_fabric && peer->fd >= 0) return progress(peer->end);
+  COLL_TRY(tcp_stream_receive_direct(peer, direct));
+  return finish_receiving(peer);
+}
+
+coll_status_t tcp_route_receive(tcp_peer_t *peer) {
+  if (peer->comes_by_fabric && peer->fd >= 0) return progress(peer->end);
+  return tcp_route_receive_all(peer);
 }
 
 static coll_status_t accept_early(tcp_peer_t *peer) {

@@ -128,6 +128,7 @@ void tcp_stream_close(tcp_peer_t *peer, transport_peer_state_t state) {
   tcp_stream_note_arrival(peer->end);
   tcp_message_release(peer->payload);
   peer->payload = NULL;
+  peer->place = NULL;
 }
 
 bool tcp_stream_is_frame(const tcp_peer_t *peer, const tcp_frame_t *frame) {
@@ -147,25 +148,56 @@ bool tcp_stream_is_frame(const tcp_peer_t *peer, const tcp_frame_t *frame) {
   }
 }
 
-static coll_status_t begin_payload(tcp_peer_t *peer) {
+/* The first message of the channel that a caller waits for arrives in the caller's memory. */
+static bool is_for_caller(const tcp_peer_t *peer) {
+  const tcp_direct_t *direct = peer->direct;
   const tcp_frame_t *frame = &peer->frame;
-  peer->payload_bytes = 0;
-  if (frame->bytes == 0 && frame->kind != TCP_MESSAGE) return COLL_OK;
-  COLL_TRY(tcp_message_create(frame->bytes, &peer->payload));
-  peer->payload->call = frame->call;
+  return direct != NULL && direct->data != NULL && !direct->done && frame->kind == TCP_MESSAGE &&
+         frame->channel == direct->channel && frame->bytes <= direct->capacity &&
+         peer->fifos[frame->channel]->oldest == NULL;
+}
+
+/* Called when the first byte of the payload is there, so that a caller may come before it. */
+static coll_status_t choose_place(tcp_peer_t *peer) {
+  if (is_for_caller(peer)) {
+    peer->place = peer->direct->data;
+    return COLL_OK;
+  }
+  COLL_TRY(tcp_message_create(peer->frame.bytes, &peer->payload));
+  peer->payload->call = peer->frame.call;
+  peer->place = peer->payload->data;
   return COLL_OK;
+}
+
+/* A message that has arrived in part does not wait in the memory of a caller. */
+static coll_status_t move_from_caller(tcp_peer_t *peer) {
+  const char *from = peer->place;
+  if (from == NULL || peer->payload != NULL) return COLL_OK;
+  COLL_TRY(tcp_message_create(peer->frame.bytes, &peer->payload));
+  peer->payload->call = peer->frame.call;
+  peer->place = peer->payload->data;
+  memcpy(peer->place, from, peer->payload_bytes);
+  return COLL_OK;
+}
+
+static coll_status_t accept_for_caller(tcp_peer_t *peer) {
+  peer->direct->done = true;
+  peer->direct->head = (transport_head_t){.call = peer->frame.call, .bytes = peer->frame.bytes};
+  return tcp_fifo_accept_direct(peer, &peer->frame);
 }
 
 /* Passes the frame on if it is complete. */
 static coll_status_t accept_frame(tcp_peer_t *peer) {
-  if (peer->frame_bytes < sizeof peer->frame || peer->payload_bytes < peer->frame.bytes) {
-    return COLL_OK;
-  }
+  const tcp_frame_t *frame = &peer->frame;
+  if (peer->frame_bytes < sizeof *frame || peer->payload_bytes < frame->bytes) return COLL_OK;
+  if (frame->kind == TCP_MESSAGE && frame->bytes == 0) COLL_TRY(choose_place(peer));
   tcp_message_t *payload = peer->payload;
+  bool is_for_caller = peer->place != NULL && payload == NULL;
   peer->payload = NULL;
+  peer->place = NULL;
   peer->frame_bytes = peer->payload_bytes = 0;
   tcp_stream_note_arrival(peer->end);
-  return tcp_fifo_accept(peer, &peer->frame, payload);
+  return is_for_caller ? accept_for_caller(peer) : tcp_fifo_accept(peer, frame, payload);
 }
 
 static size_t copy_some(void *to, size_t have, size_t want, const char *from, size_t bytes) {
@@ -177,7 +209,8 @@ static size_t copy_some(void *to, size_t have, size_t want, const char *from, si
 /* Takes the next part of a frame out of what has arrived. */
 static coll_status_t parse_part(tcp_peer_t *peer, const char *data, size_t bytes, size_t *parsed) {
   if (peer->frame_bytes == sizeof peer->frame) {
-    *parsed = copy_some(peer->payload->data, peer->payload_bytes, peer->frame.bytes, data, bytes);
+    if (peer->place == NULL) COLL_TRY(choose_place(peer));
+    *parsed = copy_some(peer->place, peer->payload_bytes, peer->frame.bytes, data, bytes);
     peer->payload_bytes += *parsed;
     return accept_frame(peer);
   }
@@ -185,7 +218,7 @@ static coll_status_t parse_part(tcp_peer_t *peer, const char *data, size_t bytes
   peer->frame_bytes += *parsed;
   if (peer->frame_bytes < sizeof peer->frame) return COLL_OK;
   if (!tcp_stream_is_frame(peer, &peer->frame)) return COLL_ERROR_INVALID;
-  COLL_TRY(begin_payload(peer));
+  peer->payload_bytes = 0;
   return accept_frame(peer);
 }
 
@@ -203,15 +236,25 @@ static coll_status_t parse(tcp_peer_t *peer, size_t direct, size_t bytes) {
   return COLL_OK;
 }
 
+/* Behind a payload, and where a long message is expected, only a header is read, whose payload then
+ * arrives at its place. */
+static size_t input_bytes_of(const tcp_peer_t *peer, size_t rest) {
+  bool is_long = peer->direct != NULL && peer->direct->capacity >= TCP_INPUT_BYTES / 2;
+  return rest > 0  ? sizeof peer->frame
+         : is_long ? sizeof peer->frame - peer->frame_bytes
+                   : TCP_INPUT_BYTES;
+}
+
 /* Reads once. *drained: nothing more has arrived. */
 static coll_status_t receive_some(tcp_peer_t *peer, bool *drained) {
-  size_t rest = peer->payload != NULL ? peer->frame.bytes - peer->payload_bytes : 0;
-  /* behind a payload only the next header, whose payload then arrives in its own memory */
-  size_t input_bytes = rest > 0 ? sizeof peer->frame : TCP_INPUT_BYTES;
+  bool has_frame = peer->frame_bytes == sizeof peer->frame;
+  size_t rest = has_frame ? peer->frame.bytes - peer->payload_bytes : 0;
+  size_t input_bytes = input_bytes_of(peer, rest);
+  if (has_frame && peer->place == NULL) COLL_TRY(choose_place(peer));
   struct iovec parts[2] = {{.iov_base = peer->end->input, .iov_len = input_bytes}};
   if (rest > 0) {
     parts[1] = parts[0];
-    parts[0] = (struct iovec){peer->payload->data + peer->payload_bytes, rest};
+    parts[0] = (struct iovec){peer->place + peer->payload_bytes, rest};
   }
   ssize_t got = readv(peer->fd, parts, rest > 0 ? 2 : 1);
   *drained = got != (ssize_t)(rest + input_bytes);
@@ -234,9 +277,19 @@ coll_status_t tcp_stream_receive(tcp_peer_t *peer) {
   }
   while (peer->fd >= 0 && !drained) {
     coll_status_t status = receive_some(peer, &drained);
+    if (peer->direct != NULL && peer->direct->done) drained = true;
     if (status == COLL_OK) continue;
     tcp_stream_close(peer, TRANSPORT_PEER_LOST); /* what follows cannot be understood */
     if (status != COLL_ERROR_INVALID) return status;
   }
   return COLL_OK;
+}
+
+coll_status_t tcp_stream_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct) {
+  peer->direct = direct;
+  coll_status_t status = tcp_stream_receive(peer);
+  peer->direct = NULL;
+  coll_status_t moved = move_from_caller(peer);
+  if (moved != COLL_OK) tcp_stream_close(peer, TRANSPORT_PEER_LOST);
+  return status != COLL_OK ? status : moved;
 }

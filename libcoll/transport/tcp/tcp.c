@@ -79,12 +79,8 @@ static coll_status_t tcp_take(transport_port_t *port) {
 
 static coll_status_t tcp_recv(transport_port_t *port, void *data, size_t capacity,
                               transport_head_t *head, bool *done) {
-  const void *arrived = NULL;
-  COLL_TRY(tcp_peek(port, &arrived, head, done));
-  if (!*done) return COLL_OK;
-  size_t bytes = head->bytes < capacity ? head->bytes : capacity;
-  if (bytes > 0) memcpy(data, arrived, bytes);
-  return tcp_take(port);
+  tcp_t *end = lock(port->transport);
+  return unlock(end, tcp_fifo_recv(tcp_fifo_of(port), data, capacity, head, done));
 }
 
 static coll_status_t tcp_signal(transport_port_t *port, const flight_call_t *call, bool *done) {
