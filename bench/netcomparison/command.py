@@ -6,12 +6,14 @@ per host.
 All contenders run in turn, in several rounds; a ratio is the median of the ratios of the rounds.
 Every peer uses TCP between the hosts and, except Gloo, shared memory inside one; the counters of
 the interfaces, which are part of the results, show that. Peers run with several settings in the
-first round, and with those near their best in later rounds. With more ranks than cores they yield.
+first round, and with those near their best in later rounds, unless they are far behind. With more ranks than cores they yield.
 The settings are in bench/netcomparison/contenders.py.
 
 The limit (bench/limit_net) is the time of as many processes that move the same bytes between the
 hosts over plain sockets, and pass over memory as often as the call must; the fastest of some
-variants. With several ranks per host, it exchanges nothing inside a host."""
+variants. With several ranks per host, it exchanges nothing inside a host.
+
+Results are checked in the first round."""
 import argparse
 import json
 import os
@@ -31,8 +33,10 @@ EXAMPLES = """examples:
 """
 COLLECTIVES = ["allreduce", "allgather", "reduce_scatter", "alltoall", "sendrecv"]
 SIZES = figures.parse_sizes("4,1K,16K,64K,256K,1M,4M,64M")
-FEWER_SIZES = figures.parse_sizes("4,1K,64K,1M,16M")  # over shaped links
-FEWEST_SIZES = figures.parse_sizes("4,64K,1M,4M")  # over slow ones, where time is proportional
+# Where more ranks share the cores, or links are shaped; and where links are so slow that larger
+# calls take proportionally longer.
+FEWER_SIZES = figures.parse_sizes("4,1K,64K,1M,16M")
+FEWEST_SIZES = figures.parse_sizes("4,64K,1M,4M")
 QUICK_SIZES = figures.parse_sizes("4,64K,1M")
 HIERARCHY_SIZES = figures.parse_sizes("64K,1M,16M")
 
@@ -67,7 +71,7 @@ def parse(root, words):
     add("--layouts", type=layout_list, help="hosts x ranks per host (2x1,2x2,4x2)")
     add("--links", type=link_list, help="Gbit/s, 0: unshaped (0,10,1)")
     add("--sizes", type=arguments.size_list, help="4,1K or 4..64M, by factors of four "
-        "(4,1K,16K,64K,256K,1M,4M,64M; fewer over shaped links)")
+        "(4,1K,16K,64K,256K,1M,4M,64M; fewer over shaped links or with more ranks)")
     add("--collectives", type=arguments.word_list(COLLECTIVES), default=COLLECTIVES,
         help="a list (%s)" % ",".join(COLLECTIVES))
     add("--peers", type=arguments.word_list(tuple(peers.FAMILIES)),
@@ -99,12 +103,12 @@ def with_defaults(options):
     return options
 
 
-def sizes_of(options, gbit):
+def sizes_of(options, layout, gbit):
     if options.sizes or options.quick:
         return options.sizes or QUICK_SIZES
-    if gbit == 0:
+    if gbit == 0 and layout.per_host == 1:
         return SIZES
-    return FEWEST_SIZES if gbit <= measure.SLOW_GBIT else FEWER_SIZES
+    return FEWEST_SIZES if 0 < gbit <= measure.SLOW_GBIT else FEWER_SIZES
 
 
 def check_all(layout, running, document, progress):
@@ -140,7 +144,7 @@ def take(root, options, hosts, document):
                                        for contender in running[layout]})
     for gbit in options.links:
         for layout in layouts:
-            survey = measure.Survey(layout, gbit, options.collectives, sizes_of(options, gbit),
+            survey = measure.Survey(layout, gbit, options.collectives, sizes_of(options, layout, gbit),
                                     (options.rounds, options.time_ms))
             document["rows"] += survey.run(running[layout], progress)
             document["failures"] += survey.failures

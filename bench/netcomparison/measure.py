@@ -5,6 +5,7 @@ from netcomparison import contenders
 from netcomparison.hosts import link_text, since
 
 LAUNCH_SECONDS_MAX, CHECK_SECONDS_MAX = 150, 60
+BEHIND_MAX = 2.5  # times as slow as the best peer
 SLOW_GBIT = 2  # the links are so slow that variants of sockets do not matter
 CHECK_BYTES, CHECK_CALLS, CHECK_WARMUPS = 1 << 20, 20, 5
 FEWEST_BYTES = 0.95  # of those that must cross the network
@@ -59,14 +60,16 @@ class Survey:
             else:
                 row["times_us"].setdefault(contender.name, []).append(time_us)
 
-    def drop_slow_settings(self, running):
-        """Those that are near the peer's best in no row."""
+    def drop_slow(self, running):
+        """Drops settings that are near the peer's best in no row, and peers that are far behind the
+        best one in every row."""
         near = {"coll", contenders.LIMIT}
         for row in self.rows.values():
             best = figures.best_settings(row)
             near |= {name for name in row["times_us"] if name not in figures.OURS
-                     and figures.time_us(row, name)
-                     <= measure.SLOWER_MAX * best[figures.family_of(name)][0]}
+                     and figures.time_us(row, name) <= min(
+                         measure.SLOWER_MAX * best[figures.family_of(name)][0],
+                         BEHIND_MAX * figures.best_peer_us(row))}
         return [contender for contender in running if contender.name in near]
 
     def run(self, running, progress):
@@ -80,7 +83,8 @@ class Survey:
         for number in range(self.rounds):
             for contender in running[::-1 if number % 2 else 1]:
                 try:
-                    times = contender.run_all(runner, self.collectives, self.sizes, self.time_ms)
+                    times = contender.run_all(runner, self.collectives, self.sizes, self.time_ms,
+                                              1 if number == 0 else 0)
                 except configurations.Failure as failure:
                     self.fail(contender, failure, progress)
                     times = failure.times
@@ -88,7 +92,7 @@ class Survey:
                 self.record(contender, times)
                 progress.step("%s, round %d: %s" % (self.where(), number + 1, contender.name), 1)
             if number == 0:
-                running = self.drop_slow_settings(running)
+                running = self.drop_slow(running)
         return list(self.rows.values())
 
 
@@ -103,8 +107,7 @@ def check_traffic(layout, contender):
     """{"wire", "loopback": bytes per call of an allreduce of CHECK_BYTES, "least"}. Raises Failure
     if fewer bytes than must crossed the links: the contender found another way."""
     line = [*contender.launch, *contender.program, "allreduce", "--sizes", str(CHECK_BYTES), "-n",
-            str(CHECK_CALLS), "-w", str(CHECK_WARMUPS), *contender.arguments]
-    line += [] if "-c" in contender.arguments else ["-c", "0"]
+            str(CHECK_CALLS), "-w", str(CHECK_WARMUPS), "-c", "0", *contender.arguments]
     before = layout.hosts.traffic()
     with contender.prepared() as environment:
         run_command(layout.hosts, line, environment, CHECK_SECONDS_MAX)

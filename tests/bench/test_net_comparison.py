@@ -51,9 +51,10 @@ class Scripted(contenders.Contender):
 
     def __init__(self, name, *launches):
         super().__init__(name, ["launch"], ["program"])
-        self.launches = list(launches)
+        self.launches, self.checks = list(launches), []
 
-    def run_all(self, _runner, collectives, sizes, time_ms):
+    def run_all(self, _runner, collectives, sizes, time_ms, checks):
+        self.checks.append(checks)
         found = self.launches.pop(0)
         if isinstance(found, configurations.Failure):
             raise found
@@ -90,11 +91,10 @@ class Commands(unittest.TestCase):
         self.assertIn("mpi_yield_when_idle 1", self.words("openmpi", "tcp", many)[0])
         self.assertEqual(self.words("intelmpi", "tcp", many)[1]["I_MPI_THREAD_YIELD"], "2")
 
-    def test_the_limit_gets_addresses_and_no_checks_inside_a_host(self):
+    def test_the_limit_gets_addresses_and_checks_nothing(self):
         limit = contenders.make(ROOT, "/build", layout_of(3, 2), [])[-1]
         self.assertEqual(limit.environment["BENCH_ADDRESSES"], "10.0.0.1,10.0.0.2,10.0.0.3")
-        self.assertEqual(limit.arguments, ["-c", "0"])
-        self.assertEqual(contenders.make(ROOT, "/build", layout_of(2, 1), [])[-1].arguments, [])
+        self.assertEqual(limit.line(["allreduce"], [4], 15, 1)[-2:], ["-c", "0"])
 
     def test_options(self):
         self.assertEqual(command.layout_list("2x1,16x4"), [(2, 1), (16, 4)])
@@ -108,7 +108,8 @@ class Commands(unittest.TestCase):
                                                                           None))
         full = command.parse(ROOT, [])
         self.assertEqual((full.links, full.name), ([0, 10, 1], "net"))
-        self.assertLess(len(command.sizes_of(full, 1)), len(command.sizes_of(full, 10)))
+        counts = [len(command.sizes_of(full, layout_of(2, 1), gbit)) for gbit in (0, 10, 1)]
+        self.assertEqual(counts, sorted(counts, reverse=True))
 
 
 class Launches(unittest.TestCase):
@@ -124,7 +125,7 @@ class Launches(unittest.TestCase):
         def runner(line, _environment):
             lines.append(line)
             return output
-        self.assertEqual(one.run_all(runner, ["allreduce", "alltoall"], [4, 8], 15),
+        self.assertEqual(one.run_all(runner, ["allreduce", "alltoall"], [4, 8], 15, 1),
                          {("allreduce", 4): 2, ("alltoall", 8): 3})
         self.assertEqual(lines[0][:5], ["launch", "limit_net", "allreduce,alltoall", "--sizes",
                                         "4,8"])
@@ -133,7 +134,7 @@ class Launches(unittest.TestCase):
         one = contenders.Contender("mpich/ofi", [], ["peer"])
         for output in ('{"collective":"alltoall","bytes":8,"wrong":2,"batch_us":[3]}\n', ""):
             with self.assertRaises(configurations.Failure):
-                one.run_all(lambda *_, text=output: text, ["alltoall"], [8], 15)
+                one.run_all(lambda *_, text=output: text, ["alltoall"], [8], 15, 1)
 
     def test_bytes_that_cross_the_network(self):
         layout, one = layout_of(2, 1), contenders.Contender("mpich/ofi", [], ["peer"])
@@ -169,6 +170,7 @@ class Rounds(unittest.TestCase):
         self.assertEqual(row["limit"], {"socket_us": [1, 2]})
         self.assertEqual((row["hosts"], row["per_host"], row["gbit"], row["ranks"]), (2, 1, 10, 2))
         self.assertEqual(survey.layout.hosts.shapes, [10])
+        self.assertEqual(found[0].checks, [1, 0])
         self.assertAlmostEqual(figures.ratio(row, "coll"), (5 + 5 / 3) / 2)
         self.assertAlmostEqual(figures.reached(row, "coll"), (1 + 2 / 3) / 2)
 
