@@ -19,7 +19,7 @@
 
 static const limit_variant_t variants[] = {
     {"sockets, poll", false, 0, 1, SIZE_MAX, 0, SIZE_MAX},
-    {"sockets, spin", true, 0, 1, SIZE_MAX, 0, SIZE_MAX},
+    {"sockets, spin", true, 0, 1, SIZE_MAX, 0, 8 * MIB},
     {"sockets, spin, calls of 16 KiB", true, 0, 1, 16 * KIB, 32 * KIB, 2 * MIB},
     {"sockets, poll, two per pair", false, 0, 2, SIZE_MAX, 256 * KIB, SIZE_MAX},
     {"sockets, spin, two per pair", true, 0, 2, SIZE_MAX, 256 * KIB, 8 * MIB},

@@ -6,8 +6,8 @@ per host.
 All contenders run in turn, in several rounds; a ratio is the median of the ratios of the rounds.
 Every peer uses TCP between the hosts and, except Gloo, shared memory inside one; the counters of
 the interfaces, which are part of the results, show that. Peers run with several settings in the
-first round, and with those near their best in later rounds, unless they are far behind. With more ranks than cores they yield.
-The settings are in bench/netcomparison/contenders.py.
+first round, and with those near their best in later rounds, unless they are far behind. With more
+ranks than cores they yield. The settings are in bench/netcomparison/contenders.py.
 
 The limit (bench/limit_net) is the time of as many processes that move the same bytes between the
 hosts over plain sockets, and pass over memory as often as the call must; the fastest of some
@@ -33,8 +33,8 @@ EXAMPLES = """examples:
 """
 COLLECTIVES = ["allreduce", "allgather", "reduce_scatter", "alltoall", "sendrecv"]
 SIZES = figures.parse_sizes("4,1K,16K,64K,256K,1M,4M,64M")
-# Where more ranks share the cores, or links are shaped; and where links are so slow that larger
-# calls take proportionally longer.
+# Where more ranks share the cores, or links are shaped; and where both hold or larger calls take
+# proportionally longer.
 FEWER_SIZES = figures.parse_sizes("4,1K,64K,1M,16M")
 FEWEST_SIZES = figures.parse_sizes("4,64K,1M,4M")
 QUICK_SIZES = figures.parse_sizes("4,64K,1M")
@@ -106,9 +106,9 @@ def with_defaults(options):
 def sizes_of(options, layout, gbit):
     if options.sizes or options.quick:
         return options.sizes or QUICK_SIZES
-    if gbit == 0 and layout.per_host == 1:
-        return SIZES
-    return FEWEST_SIZES if 0 < gbit <= measure.SLOW_GBIT else FEWER_SIZES
+    reasons = (gbit > 0) + (0 < gbit <= measure.SLOW_GBIT) + (layout.per_host > 1) \
+        + (layout.count > 2)
+    return (SIZES, FEWER_SIZES)[reasons] if reasons < 2 else FEWEST_SIZES
 
 
 def check_all(layout, running, document, progress):
@@ -138,21 +138,22 @@ def take(root, options, hosts, document):
                for layout in layouts}
     launches = sum(len(made) for made in running.values())
     progress = one_host.Progress(launches * (1 + options.rounds * len(options.links)))
+    if not options.no_algorithms and "allreduce" in options.collectives:
+        compare_algorithms(root, options, layouts, document, progress)
     for layout in layouts:
         running[layout] = check_all(layout, running[layout], document, progress)
         document["contenders"].update({contender.name: contender.describe()
                                        for contender in running[layout]})
     for gbit in options.links:
         for layout in layouts:
-            survey = measure.Survey(layout, gbit, options.collectives, sizes_of(options, layout, gbit),
+            survey = measure.Survey(layout, gbit, options.collectives,
+                                    sizes_of(options, layout, gbit),
                                     (options.rounds, options.time_ms))
             document["rows"] += survey.run(running[layout], progress)
             document["failures"] += survey.failures
             document["contenders"].update({contender.name: contender.describe()
                                            for contender in running[layout]})
             progress.say("measured %s" % survey.where())
-    if not options.no_algorithms and "allreduce" in options.collectives:
-        compare_algorithms(root, options, layouts, document, progress)
     progress.clear()
 
 
