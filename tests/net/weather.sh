@@ -119,4 +119,40 @@ lost 25000
 ok "packets that are too large for a hop are noticed"
 said "MTU black hole"
 
+# refused: a job that cannot be made said so in time.
+refused() { [ $code -ne 0 ] && [ $took -lt 12000 ] && grep -Eq 'rank [0-3]: ' err; }
+
+# start SETUP: runs a job on the hosts of hosts_make, each rank behind a shell command.
+start() {
+  began=$(now_ms)
+  COLL_TIMEOUT_MS=4000 timeout 60 "$collrun" --hosts "${prefix}h1:2,${prefix}h2:2" \
+    --agent 'ip netns exec {host}' --address 10.77.0.1 --port 23456 sh -c "$1"'; exec "$@"' - \
+    "$collbench" allreduce --counts 100003 -n 1 >out 2>err </dev/null
+  code=$?
+  took=$(($(now_ms) - began))
+  hosts_remove
+}
+
+hosts_make 2
+on_bridge link set h1 type bridge_slave isolated on
+on_bridge link set h2 type bridge_slave isolated on
+start :
+[ $code -ne 0 ] && [ $took -lt 12000 ] &&
+  grep -Eq 'rank [23]: no rendezvous server answers at 10.77.0.1' err
+ok "a firewall that drops: a sentence"
+said "firewall drops"
+
+hosts_make 2
+ip netns exec "${prefix}h2" sysctl -qw net.ipv4.ip_local_port_range='40000 40000'
+start :
+exact || refused
+ok "no ports: a sentence"
+said "ports exhausted"
+
+hosts_make 2
+start 'ulimit -n 12'
+exact || refused
+ok "no descriptors: a sentence"
+said "descriptors exhausted"
+
 tap_end
