@@ -44,6 +44,10 @@ COLL_TRANSPORTS=shm on_two_hosts "$collbench" barrier -n 1
 [ $? -ne 0 ] && grep -q 'rank 0 has no transport to rank 2: they are on different hosts' err
 ok "shared memory alone does not reach another host"
 
+COLL_IB_HCA=none COLL_TRANSPORTS=shm,verbs on_two_hosts "$collbench" barrier -n 1
+[ $? -ne 0 ] && grep -q 'rank 0 has no transport to rank 2: .*; here verbs: ' err
+ok "RDMA without a device is refused, and the message says why there is none"
+
 COLL_TRANSPORTS=shm,tpc "$collrun" -n 2 "$collbench" barrier -n 1 >out 2>err </dev/null
 [ $? -ne 0 ] && grep -q 'COLL_TRANSPORTS is "shm,tpc": give one or more of shm, tcp, verbs' err
 ok "a wrong name of a transport is refused"

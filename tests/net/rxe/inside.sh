@@ -1,0 +1,47 @@
+#!/bin/sh
+# What rxe.sh runs in the virtual machine.
+# Usage: inside.sh TEST_VERBS COLLBENCH COLLRUN. Prints TAP.
+test_verbs=$1 collbench=$2 collrun=$3
+here=$(dirname "$0")
+. "$here/devices.sh"
+. "$here/../../harness/tap.sh"
+cd "$dir" || exit 1
+export COLL_TUNE=builtin COLL_TEST_PATIENCE=10
+
+# on_two_hosts COMMAND...: two ranks, each on a host of its own with a device of its own.
+on_two_hosts() {
+  # shellcheck disable=SC2016
+  "$collrun" -n 2 sh -c 'COLL_HOST_ID=h$RANK COLL_IB_HCA=rxe$RANK exec "$@"' - "$@" \
+    >out 2>err </dev/null
+}
+
+right() { [ "$1" -eq 0 ] && grep -q '^# Wrong elements *: 0 OK$' out; }
+
+devices_make >out 2>err
+ok "two devices"
+
+timeout 200 "$test_verbs" -j2 >out 2>err
+ok "the conformance kit"
+
+before=$(devices_count sent_pkts)
+COLL_TRANSPORTS=shm,verbs on_two_hosts "$collbench" all --algo all --counts 1,1001 -n 0
+right $? && packets=$(($(devices_count sent_pkts) - before)) && [ "$packets" -gt 1000 ]
+ok "every collective and algorithm, over the devices"
+echo "# $packets packets"
+
+COLL_TRANSPORTS=shm,verbs,tcp on_two_hosts "$collbench" allreduce --counts 1M -n 1 -w 1
+right $? && [ ! -s err ]
+ok "large messages"
+
+before=$(devices_count sent_pkts)
+COLL_TRANSPORTS=tcp on_two_hosts "$collbench" allreduce --counts 77 -n 1 -w 0
+right $? && [ "$(devices_count sent_pkts)" -eq "$before" ]
+ok "sockets alone leave the devices alone"
+
+# shellcheck disable=SC2016
+COLL_TRANSPORTS=shm,verbs on_two_hosts sh -c '[ $RANK -eq 1 ] || exec "$@"
+  "$@" & sleep 4; kill -9 $!; wait; exit 0' - "$collbench" allreduce --counts 64 -n 1000000
+[ $? -ne 0 ] && grep -q 'rank 1 .*died' err
+ok "a rank that is killed is named"
+
+tap_end
