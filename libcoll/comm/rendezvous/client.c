@@ -3,7 +3,7 @@
  * greeting, waits for the records, and later reports and waits for the verdict.
  */
 #include <errno.h>
-#include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/handshake.h"
+#include "comm/rendezvous/dial.h"
 #include "comm/rendezvous/rendezvous.h"
 
 #define RETRY_MIN_NS 200000u /* pause between attempts to connect; doubles each time */
@@ -28,51 +29,14 @@
 typedef struct call {
   const rendezvous_address_t *address;
   const rendezvous_rank_t *own;
-  struct addrinfo *resolved;
+  dial_targets_t targets;
+  int turn; /* the target that is tried first */
   char purpose[RENDEZVOUS_PURPOSE_BYTES];
   base_handshake_state_t state; /* how the last handshake ended */
   uint64_t deadline_ns;
   uint64_t up_ns;      /* the latest time at which a server is known to have been there; 0: never */
   uint64_t refused_ns; /* connections refused for so long after up_ns: the server has died */
 } call_t;
-
-static coll_status_t resolve(const rendezvous_address_t *address, struct addrinfo **found) {
-  char port[8];
-  struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-  snprintf(port, sizeof port, "%u", (unsigned)address->port);
-  int error = getaddrinfo(address->host, port, &hints, found);
-  if (error == 0) return COLL_OK;
-  return base_fail(COLL_ERROR_INVALID, "cannot resolve the rendezvous server's host '%s': %s",
-                   address->host, gai_strerror(error));
-}
-
-/* While no server listens on a port of the ephemeral range, the kernel may choose that port as the
- * local one of a connection to it: TCP then connects the socket to itself. */
-static bool connected_to_itself(int fd) {
-  struct sockaddr_storage own, peer;
-  socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
-  memset(&own, 0, sizeof own);
-  memset(&peer, 0, sizeof peer);
-  return getsockname(fd, (struct sockaddr *)&own, &own_bytes) == 0 &&
-         getpeername(fd, (struct sockaddr *)&peer, &peer_bytes) == 0 && own_bytes == peer_bytes &&
-         memcmp(&own, &peer, own_bytes) == 0;
-}
-
-/* Tries each resolved address once. A connection to an address that does not answer would block
- * for minutes, hence the limit. */
-static int connect_once(const struct addrinfo *addresses, uint64_t deadline_ns) {
-  for (const struct addrinfo *each = addresses; each != NULL; each = each->ai_next) {
-    int fd = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) continue;
-    base_deadline_limit(fd, deadline_ns);
-    bool connected = connect(fd, each->ai_addr, each->ai_addrlen) == 0;
-    if (connected && !connected_to_itself(fd)) return fd;
-    int error = connected ? ECONNREFUSED : errno == EINPROGRESS ? ETIMEDOUT : errno;
-    close(fd);
-    errno = error;
-  }
-  return -1;
-}
 
 /* The connection was closed without an answer, or nobody listens any more: the server's process has
  * ended. */
@@ -94,7 +58,7 @@ static coll_status_t connect_until(const call_t *call, rendezvous_link_t *link) 
   const rendezvous_address_t *address = call->address;
   for (uint64_t pause_ns = RETRY_MIN_NS;; pause_ns *= pause_ns < RETRY_MAX_NS ? 2 : 1) {
     int on = 1;
-    link->fd = connect_once(call->resolved, call->deadline_ns);
+    link->fd = dial_once(&call->targets, call->turn, call->deadline_ns);
     if (link->fd >= 0) {
       setsockopt(link->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       return COLL_OK;
@@ -177,6 +141,7 @@ static coll_status_t call_until_greeted(call_t *call, rendezvous_link_t *link) {
     uint64_t now_ns = base_clock_now_ns();
     call->up_ns = greeting.magic == WIRE_RETRY ? 0 : now_ns; /* 0: the next server may take long */
     if (now_ns + pause_ns >= call->deadline_ns) return fail_no_answer(call);
+    call->turn++; /* another of its addresses may be the right one */
     base_clock_sleep_ns(pause_ns);
   }
 }
@@ -213,9 +178,8 @@ coll_status_t rendezvous_join(const rendezvous_address_t *address, const rendezv
   *link = (rendezvous_link_t){
       .fd = -1, .rank = own->rank, .server_pid = (int)address->pid, .server_rank = -1};
   rendezvous_purpose(address, call.purpose);
-  COLL_TRY(resolve(address, &call.resolved));
+  COLL_TRY(dial_resolve(address, &call.targets));
   coll_status_t status = call_until_greeted(&call, link);
-  freeaddrinfo(call.resolved);
   if (status != COLL_OK) return status;
   status = receive_records(&call, link, records, session);
   if (status != COLL_OK) {

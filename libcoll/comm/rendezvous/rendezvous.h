@@ -16,7 +16,8 @@
 #define RENDEZVOUS_RECORD_MAX 768
 
 typedef struct rendezvous_address {
-  char host[RENDEZVOUS_HOST_BYTES]; /* a numeric address or a host name */
+  char host[RENDEZVOUS_HOST_BYTES]; /* a numeric address or a host name; for callers also several,
+                                       with commas between them */
   uint16_t port;
   int32_t pid;  /* of the server, which is already listening; 0: not known, it may come later */
   uint64_t job; /* tells servers of several jobs on one port apart; may be known to anyone */

@@ -1,0 +1,28 @@
+/*
+ * Connections to a server that may have several addresses, of which some may lead nowhere, or to
+ * another host: of a network that only the server's host is on, or of a bridge that every host has.
+ */
+#ifndef COMM_RENDEZVOUS_DIAL_H
+#define COMM_RENDEZVOUS_DIAL_H
+
+#include <sys/socket.h>
+
+#include "comm/rendezvous/rendezvous.h"
+
+#define DIAL_TARGETS 8 /* more are left out */
+
+typedef struct dial_targets {
+  int count;
+  socklen_t lengths[DIAL_TARGETS];
+  struct sockaddr_storage at[DIAL_TARGETS];
+} dial_targets_t;
+
+/* Resolves the names in address->host. COLL_ERROR_INVALID: none of them can be. */
+coll_status_t dial_resolve(const rendezvous_address_t *address, dial_targets_t *targets);
+
+/* Tries each target once, beginning with `first`; several of them at the same time, if one does not
+ * answer soon. Returns a connected socket, or -1 with errno: at the deadline, or earlier if all
+ * have failed. */
+int dial_once(const dial_targets_t *targets, int first, uint64_t deadline_ns);
+
+#endif
