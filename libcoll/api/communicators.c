@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "api/submit.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/names.h"
 #include "comm/calibration/costs.h"
 #include "comm/create.h"
 #include "comm/dump.h"
+#include "comm/launch/launch.h"
 #include "comm/loaded.h"
 #include "comm/lock.h"
 #include "comm/plan_cache.h"
@@ -85,14 +87,20 @@ coll_status_t coll_comm_create_env(coll_comm_t *comm) {
   rendezvous_address_t server = {0};
   tune_machine_t costs;
   comm_settings_t settings;
-  int rank, size;
+  launch_t launch;
   if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_create_env: comm is NULL");
   COLL_TRY(comm_settings_read(NULL, &settings));
-  COLL_TRY(rendezvous_environment(&rank, &size, &server));
-  if (size > 1) COLL_TRY(rendezvous_secret_find(&server));
-  if (size > 1 && rank == 0) COLL_TRY(rendezvous_server_start(&server));
-  COLL_TRY(find_costs(rank, size, &costs));
-  return comm_create(size > 1 ? &server : NULL, rank, size, &settings, &costs, comm);
+  uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
+  COLL_TRY(launch_find(deadline_ns, &launch));
+  if (launch.size > 1) COLL_TRY(launch_meet(&launch, deadline_ns, &server));
+  if (launch.size > 1 && launch.rank == 0 && settings.access.reports) {
+    launch_report(&launch, &server);
+  }
+  COLL_TRY(find_costs(launch.rank, launch.size, &costs));
+  coll_status_t status = comm_create(launch.size > 1 ? &server : NULL, launch.rank, launch.size,
+                                     &settings, &costs, comm);
+  base_secret_wipe(&server.secret);
+  return status;
 }
 
 coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]) {

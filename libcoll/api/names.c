@@ -6,6 +6,7 @@
 #include "base/knob.h"
 #include "base/names.h"
 #include "comm/create.h"
+#include "comm/launch/launch.h"
 #include "comm/rendezvous/secret_source.h"
 
 #define LINE_BYTES 512
@@ -49,8 +50,8 @@ const char *coll_last_error(coll_comm_t comm) {
 }
 
 const char *coll_knob(int index) {
-  static const base_knob_t *(*const rooms[])(int) = {comm_knob, rendezvous_knob, transport_knob,
-                                                     device_knob};
+  static const base_knob_t *(*const rooms[])(int) = {comm_knob, launch_knob, rendezvous_knob,
+                                                     transport_knob, device_knob};
   static _Thread_local char line[LINE_BYTES];
   for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
     const base_knob_t *knob = rooms[i](index);

@@ -4,13 +4,13 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "comm/rendezvous/rendezvous.h"
+#include "comm/launch/launch.h"
 #include "transport/shm/get.h"
 
 static pthread_once_t permit_once = PTHREAD_ONCE_INIT;
 
 static void permit(void) {
-  shm_get_permit(rendezvous_launcher_pid());
+  shm_get_permit(launch_pid());
 }
 
 /* Once, so that what the program itself permits later stays. */

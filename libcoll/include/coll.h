@@ -145,9 +145,10 @@ COLL_API coll_status_t coll_unique_id_create(coll_unique_id_t *id);
 COLL_API coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
                                         const coll_comm_config_t *config, coll_comm_t *comm);
 
-/* Like coll_comm_create, with rank, size and server address from the launcher's environment
- * variables: torchrun's (RANK WORLD_SIZE MASTER_ADDR MASTER_PORT), else Open MPI's, PMI's or
- * Slurm's. If none of them is set, this process is the only rank. */
+/* Like coll_comm_create, with rank, size and server address from the launcher: the user's variables
+ * COLL_RANK, COLL_SIZE and COLL_ADDRESS, else collrun, torchrun, Open MPI's mpirun, MPICH's mpiexec
+ * or srun (docs/launch.md). Every rank of the job calls it, equally often. If no launcher has
+ * started this process, it is the only rank. */
 COLL_API coll_status_t coll_comm_create_env(coll_comm_t *comm);
 
 /* Makes a communicator whose ranks are threads of this process: comms[i] belongs to rank i, and

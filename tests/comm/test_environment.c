@@ -1,4 +1,4 @@
-/* Rank, size and rendezvous address from launchers' environment variables. */
+/* Rank, size and rendezvous address from launchers' environment variables, and their precedence. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -8,24 +8,38 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "comm/create.h"
-#include "comm/rendezvous/launcher.h"
+#include "comm/launch/ancestor.h"
+#include "comm/launch/launch.h"
 #include "harness/party.h"
 
-static const char *const names[] = {"RANK",
+static const char *const names[] = {"COLL_LAUNCHER",
+                                    "COLL_RANK",
+                                    "COLL_SIZE",
+                                    "COLL_ADDRESS",
+                                    "RANK",
                                     "WORLD_SIZE",
                                     "MASTER_ADDR",
                                     "MASTER_PORT",
                                     "TORCHELASTIC_USE_AGENT_STORE",
                                     "PMI_RANK",
                                     "PMI_SIZE",
+                                    "PMI_FD",
+                                    "PMI_PORT",
+                                    "PMIX_RANK",
                                     "PMIX_NAMESPACE",
                                     "OMPI_COMM_WORLD_RANK",
                                     "OMPI_COMM_WORLD_SIZE",
+                                    "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                    "MPI_LOCALNRANKS",
                                     "SLURM_PROCID",
                                     "SLURM_NTASKS",
                                     "SLURM_JOB_ID",
                                     "SLURM_STEP_ID",
+                                    "SLURM_STEP_NUM_NODES",
+                                    "SLURM_STEP_NODELIST",
+                                    "SLURM_NODELIST",
                                     "COLL_TIMEOUT_MS"};
 
 static void clear(void) {
@@ -42,7 +56,12 @@ typedef struct found {
 
 static found_t look(void) {
   found_t found = {.rank = -1, .size = -1};
-  found.status = rendezvous_environment(&found.rank, &found.size, &found.address);
+  launch_t launch;
+  found.status = launch_find(base_clock_now_ns() + 1000000000u, &launch);
+  if (found.status != COLL_OK) return found;
+  if (launch.size > 1) found.status = launch_variables_address(&launch, &found.address);
+  found.rank = launch.rank;
+  found.size = launch.size;
   return found;
 }
 
@@ -62,6 +81,7 @@ Test(environment, without_a_launcher_is_one_rank) {
 }
 
 Test(environment, of_torchrun) {
+  set("COLL_LAUNCHER", "variables"); /* there is no store here */
   set("RANK", "3");
   set("WORLD_SIZE", "7");
   set("MASTER_ADDR", "10.1.2.3");
@@ -112,6 +132,119 @@ Test(environment, of_steps_of_an_allocation) {
   cr_assert_neq(look().address.job, first.address.job, "two steps are one job");
 }
 
+Test(environment, of_a_user) {
+  set("RANK", "0");
+  set("WORLD_SIZE", "2");
+  set("MASTER_PORT", "1234");
+  set("COLL_RANK", "3");
+  set("COLL_SIZE", "4");
+  set("COLL_ADDRESS", "job-0.net:77");
+  found_t found = look();
+  cr_assert(found.status == COLL_OK && found.rank == 3 && found.size == 4, "%s", base_last_error());
+  cr_assert_str_eq(found.address.host, "job-0.net");
+  cr_assert_eq(found.address.port, 77);
+  set("COLL_ADDRESS", "[fd00::1]:78");
+  found = look();
+  cr_assert_str_eq(found.address.host, "fd00::1");
+  cr_assert_eq(found.address.port, 78);
+  static const char *const wrong[] = {"", "host", ":1", "host:", "host:0", "host:65536", "host:x"};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    set("COLL_ADDRESS", wrong[i]);
+    cr_assert_eq(look().status, COLL_ERROR_INVALID, "'%s' was taken", wrong[i]);
+    cr_assert_not_null(strstr(base_last_error(), "COLL_ADDRESS"), "%s", base_last_error());
+  }
+}
+
+Test(environment, names_what_is_missing) {
+  static const char *const halves[][2] = {{"COLL_RANK", "COLL_SIZE"},
+                                          {"RANK", "WORLD_SIZE"},
+                                          {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                          {"PMI_RANK", "PMI_SIZE"},
+                                          {"SLURM_PROCID", "SLURM_NTASKS"}};
+  for (size_t i = 0; i < sizeof halves / sizeof halves[0]; i++) {
+    clear();
+    set(halves[i][0], "1");
+    cr_assert_eq(look().status, COLL_ERROR_INVALID, "%s alone was taken", halves[i][0]);
+    cr_assert_not_null(strstr(base_last_error(), halves[i][1]), "%s", base_last_error());
+    set("COLL_LAUNCHER", "none");
+    cr_assert_eq(look().size, 1);
+  }
+  clear();
+  set("SLURM_NTASKS", "4"); /* as a batch script has it */
+  cr_assert_eq(look().size, 1);
+}
+
+Test(environment, of_slurm_over_nodes) {
+  set("SLURM_PROCID", "1");
+  set("SLURM_NTASKS", "4");
+  set("SLURM_JOB_ID", "17");
+  set("SLURM_STEP_ID", "0");
+  set("SLURM_STEP_NUM_NODES", "2");
+  set("SLURM_NODELIST", "other");
+  set("SLURM_STEP_NODELIST", "gpu[07-12]");
+  cr_assert_str_eq(look().address.host, "gpu07");
+  set("SLURM_STEP_NUM_NODES", "1");
+  cr_assert_str_eq(look().address.host, "127.0.0.1");
+  set("MASTER_ADDR", "there");
+  cr_assert_str_eq(look().address.host, "there");
+}
+
+Test(environment, first_of_a_node_list) {
+  static const char *const lists[][2] = {{"a", "a"},
+                                         {"a,b", "a"},
+                                         {"a[01-03,7]x,b", "a01x"},
+                                         {"r[2]n[5,7-9]", "r2n5"},
+                                         {"", NULL},
+                                         {"a[1-2", NULL},
+                                         {"a]", NULL},
+                                         {"a[]", NULL},
+                                         {"longer-than-15-b", NULL}};
+  for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+    char host[16];
+    bool found = launch_slurm_first(lists[i][0], host, sizeof host);
+    cr_assert_eq(found, lists[i][1] != NULL, "'%s'", lists[i][0]);
+    if (found) cr_assert_str_eq(host, lists[i][1]);
+  }
+}
+
+Test(environment, several_hosts_without_an_address) {
+  set("OMPI_COMM_WORLD_RANK", "1");
+  set("OMPI_COMM_WORLD_SIZE", "4");
+  set("OMPI_COMM_WORLD_LOCAL_SIZE", "2");
+  cr_assert_eq(look().status, COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(base_last_error(), "set MASTER_ADDR"), "%s", base_last_error());
+  set("OMPI_COMM_WORLD_LOCAL_SIZE", "4");
+  cr_assert_str_eq(look().address.host, "127.0.0.1");
+}
+
+Test(environment, text_of_an_address) {
+  char text[LAUNCH_TEXT_BYTES];
+  rendezvous_address_t from = {.host = "10.0.0.1,fd00::1", .port = 65535, .pid = 4711}, to;
+  for (int round = 0; round < 2; round++) {
+    launch_text_write(&from, text);
+    cr_assert(strpbrk(text, " =;\n") == NULL, "PMI cannot carry '%s'", text);
+    cr_assert(launch_text_read(text, &to), "%s", text);
+    cr_assert_eq(memcmp(&from, &to, sizeof to), 0, "%s", text);
+    cr_assert_eq(base_secret_create(&from.secret), COLL_OK);
+  }
+  static const char *const wrong[] = {"",
+                                      "coll1!",
+                                      "coll2/a/1/2/-",
+                                      "coll1/a/1/2",
+                                      "coll1//1/2/-",
+                                      "coll1/a/0/2/-",
+                                      "coll1/a/1/-2/-",
+                                      "coll1/a/1/2/abc",
+                                      "coll1/a/1/2/-/"};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    cr_assert(!launch_text_read(wrong[i], &to), "'%s' was taken", wrong[i]);
+  }
+  memset(text, 'f', sizeof text);
+  text[sizeof text - 1] = '\0';
+  memcpy(text, "coll1/a/1/2/", 12);
+  cr_assert(!launch_text_read(text, &to));
+}
+
 /* What a child process reads from its environment. */
 static found_t look_in_a_child(void) {
   int ends[2];
@@ -145,11 +278,11 @@ Test(environment, distinguishes_jobs_by_their_launcher) {
 
 /* Scripts between the launcher and the rank also have the launcher's variables. */
 Test(environment, skips_scripts_between_launcher_and_rank) {
-  char own[COMM_LAUNCHER_BYTES], past[COMM_LAUNCHER_BYTES], none[COMM_LAUNCHER_BYTES];
+  char own[LAUNCH_ANCESTOR_BYTES], past[LAUNCH_ANCESTOR_BYTES], none[LAUNCH_ANCESTOR_BYTES];
   set("PATH", getenv("PATH") != NULL ? getenv("PATH") : "/bin"); /* because all ancestors have it */
-  comm_launcher_identity("COLL_NO_SUCH_VARIABLE", own);
-  comm_launcher_identity("COLL_NO_SUCH_VARIABLE", none);
-  comm_launcher_identity("PATH", past);
+  launch_ancestor_identity("COLL_NO_SUCH_VARIABLE", own);
+  launch_ancestor_identity("COLL_NO_SUCH_VARIABLE", none);
+  launch_ancestor_identity("PATH", past);
   cr_assert_str_eq(own, none);
   cr_assert_str_neq(own, past, "the parent has the variable, and is taken for the launcher");
 }

@@ -40,11 +40,6 @@ coll_status_t rendezvous_secret_find(rendezvous_address_t *address);
 void rendezvous_purpose(const rendezvous_address_t *address,
                         char purpose[RENDEZVOUS_PURPOSE_BYTES]);
 
-/* This process's rank, the number of ranks and the address, from the launcher's environment
- * variables; one rank if there is no launcher. *address is set only if *size > 1.
- * COLL_ERROR_INVALID names a variable with a wrong value. */
-coll_status_t rendezvous_environment(int *rank, int *size, rendezvous_address_t *address);
-
 typedef struct rendezvous_rank {
   int rank, size;
   const void *record; /* record_bytes, at most RENDEZVOUS_RECORD_MAX */
@@ -83,8 +78,5 @@ coll_status_t rendezvous_check(rendezvous_link_t *link);
  * on failure: the rank that caused it, or this rank, where no other is known. */
 coll_status_t rendezvous_finish(rendezvous_link_t *link, coll_status_t status, uint64_t deadline_ns,
                                 int *failed_rank);
-
-/* The pid of the launcher that started this rank, or of the parent if no launcher has set ranks. */
-int rendezvous_launcher_pid(void);
 
 #endif

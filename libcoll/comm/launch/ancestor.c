@@ -1,5 +1,5 @@
 /* Walks from parent to parent in /proc. */
-#include "comm/rendezvous/launcher.h"
+#include "comm/launch/ancestor.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,11 +64,11 @@ static process_t find_launcher(const char *variable) {
   return process;
 }
 
-int comm_launcher_pid(const char *variable) {
+int launch_ancestor_pid(const char *variable) {
   return (int)find_launcher(variable).pid;
 }
 
-void comm_launcher_identity(const char *variable, char identity[COMM_LAUNCHER_BYTES]) {
+void launch_ancestor_identity(const char *variable, char identity[LAUNCH_ANCESTOR_BYTES]) {
   process_t process = find_launcher(variable);
-  snprintf(identity, COMM_LAUNCHER_BYTES, "process %d of %s", (int)process.pid, process.start);
+  snprintf(identity, LAUNCH_ANCESTOR_BYTES, "process %d of %s", (int)process.pid, process.start);
 }

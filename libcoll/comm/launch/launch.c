@@ -1,0 +1,172 @@
+/*
+ * Which launcher started this process. The table is in order of precedence: a user's own variables,
+ * then those of the launcher that is closest to the process. Slurm's are last, since a job script
+ * may start any other launcher. A launcher whose key-value space cannot be used counts only by the
+ * variables that it sets.
+ */
+#include "comm/launch/launch.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "comm/launch/ancestor.h"
+#include "plan/plan.h"
+
+static const char *const launcher_words[] = {"auto", "variables", "none", NULL};
+enum { WORD_AUTO, WORD_VARIABLES, WORD_NONE };
+
+static const base_knob_t knobs[] = {
+    {.name = "COLL_LAUNCHER",
+     .kind = BASE_KNOB_WORD,
+     .fallback = "auto",
+     .words = launcher_words,
+     .help = "what coll_comm_create_env asks: auto (the launcher, by its key-value space if it has "
+             "one), variables (the launcher's environment variables alone) or none (this process "
+             "is the only rank)"},
+    {.name = "COLL_RANK",
+     .kind = BASE_KNOB_TEXT,
+     .fallback = "",
+     .help = "rank of this process, in place of the launcher's"},
+    {.name = "COLL_SIZE",
+     .kind = BASE_KNOB_TEXT,
+     .fallback = "",
+     .help = "number of ranks, with COLL_RANK"},
+    {.name = "COLL_ADDRESS",
+     .kind = BASE_KNOB_TEXT,
+     .fallback = "",
+     .help = "host:port or [IPv6 address]:port at which rank 0 listens, with COLL_RANK"}};
+
+enum { KNOB_LAUNCHER, KNOB_COUNT = sizeof knobs / sizeof knobs[0] };
+
+const base_knob_t *launch_knob(int index) {
+  return index >= 0 && index < KNOB_COUNT ? &knobs[index] : NULL;
+}
+
+static const launch_kind_t kinds[] = {
+    {.marker = "COLL_RANK", .rank = "COLL_RANK", .size = "COLL_SIZE"},
+    {.marker = "RANK", .rank = "RANK", .size = "WORLD_SIZE", .job = "TORCHELASTIC_RUN_ID"},
+    {.marker = "OMPI_COMM_WORLD_RANK",
+     .rank = "OMPI_COMM_WORLD_RANK",
+     .size = "OMPI_COMM_WORLD_SIZE",
+     .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
+     .job = "PMIX_NAMESPACE"},
+    {.marker = "PMI_FD", .local_size = "MPI_LOCALNRANKS", .store = &launch_store_pmi},
+    {.marker = "PMI_PORT", .local_size = "MPI_LOCALNRANKS", .store = &launch_store_pmi},
+    {.marker = "PMI_RANK", .rank = "PMI_RANK", .size = "PMI_SIZE", .local_size = "MPI_LOCALNRANKS"},
+    {.marker = "SLURM_PROCID",
+     .rank = "SLURM_PROCID",
+     .size = "SLURM_NTASKS",
+     .job = "SLURM_JOB_ID",
+     .step = "SLURM_STEP_ID"},
+};
+
+enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of shares, and of stores' connections */
+static unsigned shares;                                  /* texts shared so far */
+
+const char *launch_value(const char *name) {
+  const char *text = name != NULL ? getenv(name) : NULL;
+  return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
+coll_status_t launch_number(const char *name, int64_t least, int64_t most, int64_t *value) {
+  const char *text = launch_value(name);
+  if (text != NULL && base_text_integer(text, least, most, value)) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID, "%s=%s: the launcher should set a number from %lld to %lld",
+                   name, text != NULL ? text : "", (long long)least, (long long)most);
+}
+
+/* Whether the launcher has started this process. */
+static bool is_present(const launch_kind_t *kind) {
+  if (launch_value(kind->marker) == NULL) return false;
+  return kind->rank == NULL ||
+         (launch_value(kind->rank) != NULL && launch_value(kind->size) != NULL);
+}
+
+static coll_status_t read_variables(const launch_kind_t *kind, launch_t *launch) {
+  int64_t rank, size;
+  COLL_TRY(launch_number(kind->size, 1, PLAN_RANKS_MAX, &size));
+  COLL_TRY(launch_number(kind->rank, 0, size - 1, &rank));
+  launch->kind = kind;
+  launch->rank = (int)rank;
+  launch->size = (int)size;
+  return COLL_OK;
+}
+
+/* A size without a rank is ignored: batch scripts have SLURM_NTASKS. */
+static coll_status_t find_incomplete(void) {
+  for (int i = 0; i < KIND_COUNT; i++) {
+    if (kinds[i].rank == NULL || launch_value(kinds[i].rank) == NULL) continue;
+    return base_fail(COLL_ERROR_INVALID,
+                     "%s=%s is set but %s is not: set both, or neither for a single rank",
+                     kinds[i].rank, launch_value(kinds[i].rank), kinds[i].size);
+  }
+  return COLL_OK;
+}
+
+static coll_status_t open_store(const launch_kind_t *kind, uint64_t deadline_ns, launch_t *launch) {
+  int rank = 0, size = 1;
+  pthread_mutex_lock(&lock);
+  coll_status_t status = kind->store->open(deadline_ns, &rank, &size);
+  pthread_mutex_unlock(&lock);
+  if (status != COLL_OK) return status;
+  if (size > PLAN_RANKS_MAX || rank < 0 || rank >= size) {
+    return base_fail(COLL_ERROR_INVALID, "%s makes this process rank %d of %d: at most %d can be",
+                     kind->store->name, rank, size, PLAN_RANKS_MAX);
+  }
+  launch->kind = kind;
+  launch->rank = rank;
+  launch->size = size;
+  return COLL_OK;
+}
+
+coll_status_t launch_find(uint64_t deadline_ns, launch_t *launch) {
+  int word;
+  launch_t found = {.size = 1};
+  COLL_TRY(base_knob_word(&knobs[KNOB_LAUNCHER], &word));
+  for (int i = 0; i < KIND_COUNT && word != WORD_NONE; i++) {
+    const launch_kind_t *kind = &kinds[i];
+    if (!is_present(kind) || (kind->store != NULL && word == WORD_VARIABLES)) continue;
+    coll_status_t status =
+        kind->store != NULL ? open_store(kind, deadline_ns, &found) : read_variables(kind, &found);
+    if (status == COLL_OK) {
+      *launch = found;
+      return COLL_OK;
+    }
+    if (status != COLL_ERROR_UNSUPPORTED) return status;
+    snprintf(found.no_store, sizeof found.no_store, "%s", base_last_error());
+  }
+  if (word != WORD_NONE) COLL_TRY(find_incomplete());
+  *launch = found;
+  return COLL_OK;
+}
+
+coll_status_t launch_share(const launch_t *launch, uint64_t deadline_ns,
+                           char text[LAUNCH_TEXT_BYTES]) {
+  char key[32];
+  pthread_mutex_lock(&lock);
+  snprintf(key, sizeof key, "coll-%u", shares++);
+  coll_status_t status = launch->kind->store->share(key, deadline_ns, text);
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+bool launch_is_on_one_host(const launch_t *launch) {
+  const char *local = launch_value(launch->kind->local_size);
+  const char *nodes = launch_value("SLURM_STEP_NUM_NODES");
+  int64_t count;
+  if (local != NULL) return base_text_integer(local, 1, INT32_MAX, &count) && count == launch->size;
+  return launch_value("SLURM_STEP_ID") != NULL && nodes != NULL && strcmp(nodes, "1") == 0;
+}
+
+int launch_pid(void) {
+  for (int i = 0; i < KIND_COUNT; i++) {
+    if (is_present(&kinds[i])) return launch_ancestor_pid(kinds[i].marker);
+  }
+  return (int)getppid();
+}
