@@ -49,6 +49,10 @@ const base_knob_t *launch_knob(int index) {
 static const launch_kind_t kinds[] = {
     {.marker = "COLL_RANK", .rank = "COLL_RANK", .size = "COLL_SIZE"},
     {.marker = "RANK", .rank = "RANK", .size = "WORLD_SIZE", .job = "TORCHELASTIC_RUN_ID"},
+    {.marker = "PMIX_RANK",
+     .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
+     .job = "PMIX_NAMESPACE",
+     .store = &launch_store_pmix},
     {.marker = "OMPI_COMM_WORLD_RANK",
      .rank = "OMPI_COMM_WORLD_RANK",
      .size = "OMPI_COMM_WORLD_SIZE",

@@ -26,5 +26,7 @@ typedef struct launch_store {
 
 /* PMI-1: Hydra's mpiexec (MPICH, Intel MPI) and srun --mpi=pmi2, which speaks it too. */
 extern const launch_store_t launch_store_pmi;
+/* PMIx: Open MPI's mpirun, srun --mpi=pmix. */
+extern const launch_store_t launch_store_pmix;
 
 #endif
