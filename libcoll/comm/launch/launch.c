@@ -48,6 +48,12 @@ const base_knob_t *launch_knob(int index) {
 
 static const launch_kind_t kinds[] = {
     {.marker = "COLL_RANK", .rank = "COLL_RANK", .size = "COLL_SIZE"},
+    {.marker = "TORCHELASTIC_USE_AGENT_STORE",
+     .rank = "RANK",
+     .size = "WORLD_SIZE",
+     .local_size = "LOCAL_WORLD_SIZE",
+     .job = "TORCHELASTIC_RUN_ID",
+     .store = &launch_store_torch},
     {.marker = "RANK", .rank = "RANK", .size = "WORLD_SIZE", .job = "TORCHELASTIC_RUN_ID"},
     {.marker = "PMIX_RANK",
      .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
@@ -85,9 +91,15 @@ coll_status_t launch_number(const char *name, int64_t least, int64_t most, int64
                    name, text != NULL ? text : "", (long long)least, (long long)most);
 }
 
+static bool is_true(const char *name) {
+  const char *text = launch_value(name);
+  return text != NULL && (strcmp(text, "True") == 0 || strcmp(text, "1") == 0);
+}
+
 /* Whether the launcher has started this process. */
 static bool is_present(const launch_kind_t *kind) {
   if (launch_value(kind->marker) == NULL) return false;
+  if (kind->store == &launch_store_torch && !is_true(kind->marker)) return false;
   return kind->rank == NULL ||
          (launch_value(kind->rank) != NULL && launch_value(kind->size) != NULL);
 }

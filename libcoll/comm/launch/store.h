@@ -28,5 +28,7 @@ typedef struct launch_store {
 extern const launch_store_t launch_store_pmi;
 /* PMIx: Open MPI's mpirun, srun --mpi=pmix. */
 extern const launch_store_t launch_store_pmix;
+/* The TCPStore of torchrun's agent. */
+extern const launch_store_t launch_store_torch;
 
 #endif

@@ -1,0 +1,63 @@
+#!/bin/sh
+# Ranks started by torchrun, which meet through its store. TORCHRUN may name the program.
+# Usage: torchrun.sh AGAIN. Prints TAP.
+again=$(realpath "$1")
+. "$(dirname "$0")/../harness/tap.sh"
+. "$(dirname "$0")/../net/hosts.sh"
+. "$(dirname "$0")/launchers.sh"
+torchrun=${TORCHRUN-torchrun}
+need "$torchrun" python3-torch
+cd "$dir" || exit 1
+export COLL_DEBUG=1
+version=$("$torchrun" --help >/dev/null 2>&1 && echo works)
+[ -n "$version" ] || {
+  echo "1..0 # SKIP $torchrun does not run"
+  exit 0
+}
+
+launch "$torchrun" --nproc-per-node 3 --no-python "$again" && made 3 "torchrun's store"
+ok "three ranks of one host"
+
+launch "$torchrun" --standalone --nproc-per-node 3 --no-python "$again" &&
+  made 3 "torchrun's store"
+ok "three ranks, --standalone"
+
+# shellcheck disable=SC2016
+launch "$torchrun" --standalone --max-restarts 1 --nproc-per-node 2 --no-python sh -c '
+  if [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then
+    "$@" || exit 2
+    exit $((RANK == 1))
+  fi
+  exec "$@"' - "$again" && [ "$(grep -cx '2 ranks, 3 communicators' out)" = 2 ]
+ok "an elastic restart"
+
+# shellcheck disable=SC2016
+! COLL_TIMEOUT_MS=700 launch "$torchrun" --standalone --nproc-per-node 2 --no-python sh -c \
+  '[ $RANK != 0 ] || exec sleep 3; exec "$@"' - "$again" &&
+  grep -q 'rank 1: rank 0 is missing' err
+ok "rank 0 does not come"
+
+# shellcheck disable=SC2016
+! COLL_TIMEOUT_MS=700 launch "$torchrun" --standalone --nproc-per-node 3 --no-python sh -c \
+  '[ $RANK != 1 ] || exec sleep 3; exec "$@"' - "$again" && grep -q 'missing: 1)' err
+ok "another rank does not come"
+
+if why=$(hosts_may); then
+  trap 'hosts_remove; rm -rf "$dir"' EXIT
+  hosts_make 2
+  for host in 1 2; do
+    on h$host timeout 60 "$torchrun" --nnodes 2 --node-rank $((host - 1)) --nproc-per-node 2 \
+      --master-addr 10.77.0.1 --master-port 29511 --no-python "$again" >out.$host 2>err.$host \
+      </dev/null &
+  done
+  wait
+  cat out.1 >out
+  cat err.1 err.2 >err
+  made 4 "torchrun's store" && grep -q 'meet at 10.77.0.1' err &&
+    grep -q 'groups of the 4 ranks: 2 of host' err
+  ok "two hosts"
+else
+  ok "two hosts # SKIP $why"
+fi
+
+tap_end
