@@ -20,6 +20,18 @@ needs=(
   "libibverbs-dev header:infiniband/verbs.h"
   "libcriterion-dev module:criterion"
 )
+
+# Launchers that tests start; a test is skipped where its launcher is missing. tools/test --full
+# installs them.
+launchers=(
+  "openmpi-bin command:mpirun.openmpi"
+  "mpich command:mpiexec.hydra"
+  "slurm-client command:srun"
+  "slurmctld file:/usr/sbin/slurmctld"
+  "slurmd file:/usr/sbin/slurmd"
+  "libpmix-dev module:pmix"
+)
+
 meson_min=1.0
 build_megabytes=100    # free space that a build folder needs
 install_megabytes=1000 # free space for the packages, if none is installed
@@ -41,6 +53,7 @@ have() {
     module:*) pkg-config --exists "${1#module:}" 2> /dev/null ;;
     header:*) printf '#include <%s>\n' "${1#header:}" | cc -E -x c - > /dev/null 2>&1 ;;
     python:*) python3 -c "import ${1#python:}" 2> /dev/null ;;
+    file:*) [ -e "${1#file:}" ] ;;
   esac
 }
 
@@ -90,6 +103,14 @@ install_packages() {
   rm -f "$log"
   mapfile -t missing < <(missing_packages)
   [ ${#missing[@]} -eq 0 ] || fail "installed but not found: ${missing[*]}"
+}
+
+# As far as that is possible here.
+install_launchers() {
+  local needs=("${launchers[@]}") missing
+  mapfile -t missing < <(missing_packages)
+  [ ${#missing[@]} -eq 0 ] || (install_packages) ||
+    say "The tests of missing launchers will be skipped"
 }
 
 check_versions() {
