@@ -25,7 +25,8 @@ static const base_knob_t knobs[] = {
     {.name = "COLL_INTERFACE_ADDRESS",
      .kind = BASE_KNOB_TEXT,
      .fallback = "127.0.0.1",
-     .help = "numeric address that coll_unique_id_create listens on"},
+     .help = "numeric address that coll_unique_id_create listens on; if set, also rank 0 of a job "
+             "whose ranks meet through their launcher"},
     {.name = "COLL_TUNE",
      .kind = BASE_KNOB_WORD,
      .fallback = "auto",
