@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "bench/explain.h"
 #include "bench/report.h"
+#include "bench/routes.h"
 #include "bench/rows.h"
 #include "bench/runner.h"
 #include "bench/settings.h"
@@ -83,6 +84,7 @@ static coll_status_t run_rank(const bench_settings_t *given, coll_comm_t comm, b
   bench_runner_t runner;
   int ranks;
   COLL_TRY(bench_take_error(comm, coll_comm_size(comm, &ranks)));
+  if (settings->show_routes) COLL_TRY(bench_routes_show(comm, stdout));
   COLL_TRY(load_plan(comm, &own));
   COLL_TRY(bench_rows_make(settings, ranks, &rows));
   if (settings->explain) {

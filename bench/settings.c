@@ -63,6 +63,7 @@ static const char examples[] =
     "  collbench alltoall --threads 4 --sizes 0,4K,1M --algo all\n"
     "      every algorithm, over four threads of one process\n"
     "  collbench allreduce --threads 4 --mem coll --sizes 4,64K,16M --explain\n"
+    "  collrun --hosts a:2,b:2 collbench alltoall --show-routes\n"
     "      predicted times of all algorithms among four ranks, and the chosen one\n"
     "  mpirun -n 8 collbench all --algo all -d all -o all --counts 0,1,1001 -n 1 -w 0\n"
     "      check every combination with one call each\n";
@@ -354,6 +355,8 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
        "write rows, settings and machine to this JSON file"},
       {0, "explain", BASE_OPTION_FLAG, &settings->explain, NULL,
        "show predicted times of all algorithms instead of measuring"},
+      {0, "show-routes", BASE_OPTION_FLAG, &settings->show_routes, NULL,
+       "show first what the messages between each two ranks go over"},
       {0, "knobs", BASE_OPTION_FLAG, &raw->knobs, NULL,
        "list the COLL_* environment variables and their values"},
   };

@@ -33,6 +33,7 @@ typedef struct bench_settings {
   bool coll_memory, stream;
   bool together;    /* all ranks start each timed call at the same time */
   bool explain;     /* show predicted times instead of measuring */
+  bool show_routes; /* show what the ranks' messages go over first */
   bool brief;       /* one line per collective and algorithm */
   const char *json; /* file, or NULL */
 } bench_settings_t;

@@ -145,6 +145,18 @@ coll_status_t coll_comm_size(coll_comm_t comm, int *size) {
   return COLL_OK;
 }
 
+coll_status_t coll_comm_route(coll_comm_t comm, int peer, const char **route) {
+  COLL_TRY(comm_check(comm));
+  if (route == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_route: route is NULL");
+  if (peer < 0 || peer >= comm->size) {
+    return base_fail(COLL_ERROR_INVALID, "coll_comm_route: rank %d: give 0 to %d", peer,
+                     comm->size - 1);
+  }
+  const transport_t *t = peer == comm->rank ? comm->self : comm->local;
+  *route = t->ops->route(t, peer);
+  return COLL_OK;
+}
+
 coll_status_t coll_comm_error(coll_comm_t comm) {
   COLL_TRY(comm_check(comm));
   return record_result(comm, comm_poll_failure(comm));

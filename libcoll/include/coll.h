@@ -165,6 +165,11 @@ COLL_API coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, col
 COLL_API coll_status_t coll_comm_rank(coll_comm_t comm, int *rank);
 COLL_API coll_status_t coll_comm_size(coll_comm_t comm, int *size);
 
+/* What messages to the rank `peer` go over: "self", "shm" (shared memory), "tcp", "verbs" (RDMA) or
+ * "ucx". *route is valid until the communicator is destroyed. COLL_ERROR_INVALID: there is no such
+ * rank. */
+COLL_API coll_status_t coll_comm_route(coll_comm_t comm, int peer, const char **route);
+
 /* COLL_OK while the communicator works; else the failure that finished it. Does not block. */
 COLL_API coll_status_t coll_comm_error(coll_comm_t comm);
 

@@ -189,6 +189,9 @@ typedef struct transport_ops {
   coll_status_t (*address)(transport_t *t, const void *ptr, size_t bytes,
                            transport_address_t *address);
 
+  /* What messages to the peer go over: the name of a transport or fabric. [ops->name] */
+  const char *(*route)(const transport_t *t, int peer);
+
   /* Why peer_state found the peer lost: a part of a sentence without a full stop that begins with
    * the address of its host. "": its process has ended. [""] */
   void (*why_lost)(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]);

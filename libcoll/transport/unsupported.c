@@ -159,6 +159,11 @@ static transport_peer_state_t unsupported_peer_state(transport_t *t, int peer) {
   return TRANSPORT_PEER_HERE;
 }
 
+static const char *unsupported_route(const transport_t *t, int peer) {
+  (void)peer;
+  return t->ops->name;
+}
+
 static void unsupported_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
   (void)t, (void)peer;
   why[0] = '\0';
@@ -207,6 +212,7 @@ const transport_ops_t transport_unsupported = {
     .recorder = unsupported_recorder,
     .publish = unsupported_publish,
     .peer_state = unsupported_peer_state,
+    .route = unsupported_route,
     .why_lost = unsupported_why_lost,
     .abort = unsupported_abort,
     .aborted = unsupported_aborted,

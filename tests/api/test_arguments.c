@@ -56,6 +56,9 @@ Test(arguments, of_null_are_named) {
   REFUSED(coll_barrier(NULL, NULL), "communicator is NULL");
   REFUSED(coll_comm_rank(comm, NULL), "rank is NULL");
   REFUSED(coll_comm_size(comm, NULL), "size is NULL");
+  const char *route;
+  REFUSED(coll_comm_route(comm, 0, NULL), "route is NULL");
+  REFUSED(coll_comm_route(comm, -1, &route), "rank -1");
   REFUSED(coll_comm_split(comm, 0, 0, NULL), "new_comm is NULL");
   REFUSED(coll_comm_create_local(2, NULL), "comms is NULL");
   REFUSED(coll_unique_id_create(NULL), "id is NULL");

@@ -73,6 +73,11 @@ run 0 "$collrun" -n 3 "$collbench" allreduce --sizes 4,64K --mem coll --explain 
   [ "$(grep -c '"chosen": true' why.json)" = 2 ] && grep -q '"shared"' why.json
 ok "--explain marks the chosen algorithm of each size"
 
+run 0 "$collrun" -n 3 sh -c 'COLL_HOST_ID=h$((RANK / 2)) exec "$@"' - "$collbench" barrier -n 1 \
+  --show-routes &&
+  grep -q '^#    0    self     shm     tcp$' out && grep -q '^#    2     tcp     tcp    self$' out
+ok "--show-routes shows a matrix"
+
 run 0 "$collbench" all --threads 4 --sizes 64K --explain &&
   [ "$(grep -c '^ .*\*' out)" = "$(grep -c ' among 4 ranks' out)" ] &&
   grep -q "mapped .* reaches into users' memory" out

@@ -126,7 +126,7 @@ Test(rendezvous, names_the_missing) {
   scenario.status = COLL_ERROR_TIMEOUT;
   snprintf(scenario.expected, sizeof scenario.expected, "(missing: 2, 3)");
   uint64_t ms = run_scenario(3, &scenario);
-  cr_assert(ms >= 400 && ms < 2500 * HARNESS_PATIENCE, "it took %d ms", (int)ms);
+  cr_assert(ms >= 400 && ms < 2500 * (uint64_t)HARNESS_PATIENCE, "it took %d ms", (int)ms);
 }
 
 /* More ranks than the server may have open files; few of them join. */

@@ -218,6 +218,11 @@ static void faults_publish(transport_t *t) {
   inner_of(t)->ops->publish(inner_of(t));
 }
 
+static const char *faults_route(const transport_t *t, int peer) {
+  const transport_t *inner = ((const faults_t *)(const void *)t)->inner;
+  return inner->ops->route(inner, peer);
+}
+
 static void faults_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
   inner_of(t)->ops->why_lost(inner_of(t), peer, why);
 }
@@ -270,6 +275,7 @@ static const transport_ops_t faults_ops = {
     .recorder = faults_recorder,
     .publish = faults_publish,
     .peer_state = faults_peer_state,
+    .route = faults_route,
     .why_lost = faults_why_lost,
     .abort = faults_abort,
     .aborted = faults_aborted,

@@ -183,6 +183,11 @@ static transport_peer_state_t mixed_peer_state(transport_t *t, int peer) {
   return part->ops->peer_state(part, peer);
 }
 
+static const char *mixed_route(const transport_t *t, int peer) {
+  const transport_t *part = part_of((const mixed_t *)(const void *)t, peer, &peer);
+  return part->ops->route(part, peer);
+}
+
 static void mixed_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
   transport_t *part = part_of(mixed_of(t), peer, &peer);
   part->ops->why_lost(part, peer, why);
@@ -247,6 +252,7 @@ static const transport_ops_t mixed_ops = {
     .recorder = mixed_recorder,
     .publish = mixed_publish,
     .peer_state = mixed_peer_state,
+    .route = mixed_route,
     .why_lost = mixed_why_lost,
     .abort = mixed_abort,
     .aborted = mixed_aborted,

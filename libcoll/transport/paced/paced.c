@@ -201,6 +201,11 @@ static bool is_under_way(const paced_t *paced, int peer, uint64_t now_ns) {
 
 /* A peer whose last messages have not arrived is still here: what it sent can be received before it
  * is found to have left. */
+static const char *paced_route(const transport_t *t, int peer) {
+  const transport_t *inner = ((const paced_t *)(const void *)t)->inner;
+  return inner->ops->route(inner, peer);
+}
+
 static void paced_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
   transport_t *inner = ((paced_t *)(void *)t)->inner;
   inner->ops->why_lost(inner, peer, why);
@@ -378,6 +383,7 @@ static const transport_ops_t paced_ops = {
     .sleep = paced_sleep,
     .disarm = paced_disarm,
     .peer_state = paced_peer_state,
+    .route = paced_route,
     .why_lost = paced_why_lost,
     .recorder = paced_recorder,
     .publish = paced_publish,

@@ -204,6 +204,10 @@ static void self_publish(transport_t *t) {
   transport_unsupported.publish(t);
 }
 
+static const char *self_route(const transport_t *t, int peer) {
+  return transport_unsupported.route(t, peer);
+}
+
 static void self_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
   transport_unsupported.why_lost(t, peer, why);
 }
@@ -258,6 +262,7 @@ static const transport_ops_t self_ops = {
     .recorder = self_recorder,
     .publish = self_publish,
     .peer_state = self_peer_state,
+    .route = self_route,
     .why_lost = self_why_lost,
     .abort = self_abort,
     .aborted = self_aborted,

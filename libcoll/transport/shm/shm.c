@@ -279,6 +279,10 @@ static void shm_destroy(transport_t *t) {
   free(s);
 }
 
+static const char *shm_route(const transport_t *t, int peer) {
+  return transport_unsupported.route(t, peer);
+}
+
 static void shm_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
   transport_unsupported.why_lost(t, peer, why);
 }
@@ -313,6 +317,7 @@ static const transport_ops_t shm_ops = {
     .recorder = shm_recorder,
     .publish = shm_publish,
     .peer_state = shm_shutdown_peer_state,
+    .route = shm_route,
     .why_lost = shm_why_lost,
     .abort = shm_shutdown_abort,
     .aborted = shm_shutdown_aborted,

@@ -200,6 +200,11 @@ static transport_peer_state_t tcp_peer_state(transport_t *t, int rank) {
   return state;
 }
 
+static const char *tcp_route(const transport_t *t, int peer) {
+  const tcp_t *end = (const tcp_t *)(const void *)t;
+  return end->peers[peer].has_fabric ? end->fabric->ops->name : t->ops->name;
+}
+
 static void tcp_why_lost(transport_t *t, int rank, char why[TRANSPORT_WHY_BYTES]) {
   tcp_t *end = lock(t);
   tcp_health_describe(&end->peers[rank], why);
@@ -376,6 +381,7 @@ const transport_ops_t tcp_ops = {
     .recorder = tcp_recorder,
     .publish = tcp_publish,
     .peer_state = tcp_peer_state,
+    .route = tcp_route,
     .why_lost = tcp_why_lost,
     .abort = tcp_abort,
     .aborted = tcp_aborted,
