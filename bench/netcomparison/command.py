@@ -16,6 +16,7 @@ variants. With several ranks per host, it exchanges nothing inside a host.
 Results are checked in the first round."""
 import argparse
 import json
+import math
 import os
 import sys
 import tempfile
@@ -83,7 +84,8 @@ def parse(root, words):
     add("--quick", action="store_true", help="fewer sizes, layouts, links and rounds; writes files "
         "only with --name")
     add("--no-algorithms", action="store_true", help="do not compare algorithms of allreduce")
-    add("--from", dest="source", metavar="FILE", help="show this JSON file instead")
+    add("--from", dest="sources", nargs="+", metavar="FILE", help="show these JSON files instead; "
+        "of rows with the same key, the first one is used")
     add("--name", help="of the files in bench/results (net)")
     add("--build", default=os.path.join(root, "build"), help="build folder (build)")
     add("--no-build", action="store_true", help="use the build folder as it is")
@@ -98,7 +100,7 @@ def with_defaults(options):
     options.rounds = options.rounds or (2 if quick else 3)
     options.optional = options.peers is None  # peers that cannot be installed are left out
     options.peers = options.peers or list(peers.FAMILIES)
-    if options.name is None and not quick and not options.source:
+    if options.name is None and not quick and not options.sources:
         options.name = "net"
     return options
 
@@ -144,8 +146,8 @@ def take(root, options, hosts, document):
         running[layout] = check_all(layout, running[layout], document, progress)
         document["contenders"].update({contender.name: contender.describe()
                                        for contender in running[layout]})
-    for gbit in options.links:
-        for layout in layouts:
+    for layout in layouts:
+        for gbit in options.links:
             survey = measure.Survey(layout, gbit, options.collectives,
                                     sizes_of(options, layout, gbit),
                                     (options.rounds, options.time_ms))
@@ -200,12 +202,43 @@ def measure_all(root, options):
     return document
 
 
+def read_documents(paths):
+    """Merges documents. Of rows with the same key, the first one is used."""
+    documents = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            documents.append(json.load(file))
+    merged = dict(documents[0])
+    keys = {"rows": lambda row: (*report.block_key(row), row["bytes"]),
+            "algorithms": lambda cell: tuple(cell[name] for name in (
+                "gbit", "hosts", "per_host", "bytes")),
+            "traffic": lambda check: (check["layout"], check["contender"])}
+    for name, key in keys.items():
+        first = {}
+        for document in documents:
+            for item in document[name]:
+                first.setdefault(key(item), item)
+        merged[name] = sorted(first.values(), key=sort_key) if name == "rows" else [*first.values()]
+    for document in documents[1:]:
+        merged["contenders"] = {**document["contenders"], **merged["contenders"]}
+        merged["failures"] = merged["failures"] + document["failures"]
+    merged["parts"] = [{name: document[name] for name in ("began", "revision", "load", "settings")}
+                       for document in documents]
+    return merged
+
+
+def sort_key(row):
+    """Unshaped links first, then the fast ones."""
+    gbit = -row["gbit"] if row["gbit"] else -math.inf
+    return (gbit, row["hosts"], row["per_host"], COLLECTIVES.index(row["collective"]),
+            row["bytes"])
+
+
 def main(root, words, build_all):
     """build_all(options): installs the peers and builds, as for one host."""
     options = parse(root, words)
-    if options.source:
-        with open(options.source, encoding="utf-8") as file:
-            document = json.load(file)
+    if options.sources:
+        document = read_documents(options.sources)
     else:
         build_all(options)
         document = measure_all(root, options)

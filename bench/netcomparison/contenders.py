@@ -134,10 +134,10 @@ def names(layout):
     return layout.hosts.names[:layout.count]
 
 
-def collrun(build, layout):
+def collrun(build, layout, agent="ip netns exec {host}"):
     return [os.path.join(build, "tools", "collrun"), "--hosts",
             ",".join("%s:%d" % (name, layout.per_host) for name in names(layout)),
-            "--agent", "ip netns exec {host}", "--bind", "none"]
+            "--agent", agent, "--bind", "none"]
 
 
 def pin(root, layout):
@@ -178,9 +178,11 @@ def mpi_launch(root, build, family, layout, parameters):
 
 
 def make_ours(root, build, layout):
+    """The library asks interfaces for their speed, by which it chooses algorithms."""
     program = [os.path.join(build, "bench", "collbench")]
-    return Ours("coll", collrun(build, layout) + pin(root, layout), program,
-                arguments=["--mem", "coll", "--place", "out"])
+    agent = os.path.join(root, "bench", "peers", "on_shaped_host") + " {host}"
+    return Ours("coll", collrun(build, layout, agent) + pin(root, layout), program,
+                {"BENCH_SPEED": layout.hosts.speed_file}, ["--mem", "coll", "--place", "out"])
 
 
 def make_limit(root, build, layout):

@@ -19,15 +19,16 @@ class Comparison:
 
     def __init__(self, root, build, layout, gbit, sizes):
         self.layout, self.gbit, self.sizes = layout, gbit, sizes
-        self.command = contenders.make_ours(root, build, layout).launch
-        self.command = [*self.command, os.path.join(build, "bench", "collbench"), "allreduce",
+        ours = contenders.make_ours(root, build, layout)
+        self.environment = ours.environment
+        self.command = [*ours.launch, os.path.join(build, "bench", "collbench"), "allreduce",
                         "--sizes", ",".join(map(str, sizes))]
 
     def launch(self, *arguments):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "rows.json")
             measure.run_command(self.layout.hosts, [*self.command, *arguments, "--json", path],
-                                {"XDG_CACHE_HOME": folder})
+                                dict(self.environment, XDG_CACHE_HOME=folder))
             with open(path, encoding="utf-8") as file:
                 return json.load(file)["rows"]
 

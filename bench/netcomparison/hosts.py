@@ -12,6 +12,7 @@ NETWORK = "10.77.0"
 BURST_BYTES = {1: 128 << 10, 10: 1 << 20}
 LATENCY_MS = 50  # that a packet may wait for tokens before it is dropped
 UNSHAPED = 0
+VETH_GBIT = 10  # what a virtual interface states as its speed
 
 # Bytes that left the hosts' interfaces to the network, and those that went through loopback.
 Traffic = collections.namedtuple("Traffic", "wire loopback")
@@ -41,6 +42,7 @@ class Hosts:
         self.addresses = ["%s.%d" % (NETWORK, i + 1) for i in range(count)]
         self.bridge = self.prefix + BRIDGE
         self.file = os.path.join(folder, "hosts")
+        self.speed_file = os.path.join(folder, "speed")  # for on_shaped_host
         self.made = []
 
     def __enter__(self):
@@ -71,6 +73,7 @@ class Hosts:
         with open(self.file, "w", encoding="utf-8") as file:
             file.write("127.0.0.1 localhost\n" + "".join(
                 "%s %s\n" % pair for pair in zip(self.addresses, self.names)))
+        self.shape(UNSHAPED)
 
     def add_namespace(self, name):
         ip("netns", "add", name)
@@ -91,6 +94,8 @@ class Hosts:
 
     def shape(self, gigabits):
         """The rate of each direction of every link."""
+        with open(self.speed_file, "w", encoding="utf-8") as file:
+            file.write("%d\n" % (1000 * (gigabits or VETH_GBIT)))
         for name in self.names:
             subprocess.run(["tc", "-n", name, "qdisc", "del", "dev", "eth0", "root"],
                            capture_output=True, check=False)  # there may be none

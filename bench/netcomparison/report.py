@@ -23,7 +23,6 @@ def blocks_of(rows):
 
 
 def head_lines(document):
-    settings = document["settings"]
     libraries = {}
     for name, contender in document["contenders"].items():
         if name != contenders.LIMIT:
@@ -31,9 +30,10 @@ def head_lines(document):
     yield "bench/compare --net: collectives between hosts that are network namespaces"
     yield machine.sentence(document["machine"]) + ": all hosts share them"
     yield ", ".join(filter(None, libraries.values()))
-    yield ("%s, revision %s, load %.1f before and %.1f after; float32 sum, out of place, rounds: %d"
-           % (document["began"], document["revision"] or "unknown", document["load"]["before"],
-              document["load"]["after"], settings["rounds"]))
+    for part in document.get("parts", [document]):
+        yield ("%s, revision %s, load %.1f before and %.1f after; float32 sum, out of place, "
+               "rounds: %d" % (part["began"], part["revision"] or "unknown", part["load"]["before"],
+                               part["load"]["after"], part["settings"]["rounds"]))
     yield ("Limit: the same bytes over plain TCP sockets between as many processes, and the passes "
            "over memory.")
 

@@ -5,6 +5,7 @@ namespaces, where the system has them, a measurement without peers. Prints TAP.
 
 """
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from netcomparison import command, contenders, hierarchy, hosts, measure, report
 class NoHosts:
     """In place of hosts.Hosts."""
     names, addresses, file = ["h1", "h2", "h3"], ["10.0.0.1", "10.0.0.2", "10.0.0.3"], "/hosts"
+    speed_file = "/speed"
     counters = hosts.Traffic(0, 0)
 
     def __init__(self):
@@ -230,6 +232,22 @@ class Texts(unittest.TestCase):
                       "libcoll 1, O 5", "0.50x", "coll                2.50      2.00      0.00"):
             self.assertIn(words, text)
 
+    def test_documents_are_merged(self):
+        again = document_of([row(gbit=0), row(coll=[99])])
+        again.update(failures=[{"contender": "gloo/tcp"}], began="later", settings={"rounds": 2})
+        first = dict(document_of([row()], [CELL]), failures=[])
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, name) for name in "ab"]
+            for path, document in zip(paths, (first, again)):
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump(document, file)
+            merged = command.read_documents(paths)
+        self.assertEqual([(one["gbit"], one["times_us"]["coll"]) for one in merged["rows"]],
+                         [(0, [10]), (10, [10])])
+        self.assertEqual((len(merged["algorithms"]), len(merged["traffic"])), (1, 1))
+        self.assertEqual(merged["failures"], [{"contender": "gloo/tcp"}])
+        self.assertIn("later, revision r", report.text_of(merged))
+
     def test_algorithms(self):
         words = hierarchy.line(CELL).split()
         self.assertEqual(words, ["2x2", "1", "Gbit/s", "64", "KiB", "4.00", "6.00", "2.00", "3.00",
@@ -278,6 +296,10 @@ class Namespaces(unittest.TestCase):
             survey = measure.Survey(layout, 1, ["sendrecv"], [4 << 20], (1, 5))
             time_us = survey.run([ours], progress())[0]["times_us"]["coll"][0]
             self.assertGreater(time_us, 0.8 * (4 << 20) * 8e-3)
+            rows = hierarchy.Comparison(ROOT, BUILD, contenders.Layout(made, 2, 2), 1,
+                                        [1 << 20]).predict()
+            chosen = rows[0]["algorithms"][rows[0]["chosen"]]["predicted_us"]
+            self.assertGreater(chosen, 0.8 * (1 << 20) * 8e-3)
             made.shape(0)
             run = subprocess.run(["tc", "-n", made.names[0], "qdisc", "show", "dev", "eth0"],
                                  capture_output=True, text=True, check=True)
