@@ -108,6 +108,7 @@ Test(environment, of_other_launchers) {
     set(sets[i][0], "1");
     set(sets[i][1], "4");
     set(sets[i][2], "job 17");
+    set("SLURM_STEP_ID", "0");
     found_t found = look(), again = look();
     cr_assert(found.status == COLL_OK && found.rank == 1 && found.size == 4, "%s", sets[i][0]);
     cr_assert_eq(found.address.port, again.address.port, "all ranks of a job must find one port");
@@ -163,6 +164,7 @@ Test(environment, names_what_is_missing) {
                                           {"SLURM_PROCID", "SLURM_NTASKS"}};
   for (size_t i = 0; i < sizeof halves / sizeof halves[0]; i++) {
     clear();
+    set("SLURM_STEP_ID", "0");
     set(halves[i][0], "1");
     cr_assert_eq(look().status, COLL_ERROR_INVALID, "%s alone was taken", halves[i][0]);
     cr_assert_not_null(strstr(base_last_error(), halves[i][1]), "%s", base_last_error());
@@ -170,8 +172,18 @@ Test(environment, names_what_is_missing) {
     cr_assert_eq(look().size, 1);
   }
   clear();
-  set("SLURM_NTASKS", "4"); /* as a batch script has it */
+  set("SLURM_NTASKS", "4"); /* as a shell of an allocation has it */
   cr_assert_eq(look().size, 1);
+}
+
+Test(environment, batch_script_of_slurm_is_one_rank) {
+  set("SLURM_JOB_ID", "17");
+  set("SLURM_PROCID", "0");
+  cr_assert_eq(look().size, 1, "%s", base_last_error());
+  set("SLURM_NTASKS", "4");
+  cr_assert_eq(look().size, 1, "%s", base_last_error());
+  set("SLURM_STEP_ID", "0");
+  cr_assert_eq(look().size, 4, "%s", base_last_error());
 }
 
 Test(environment, of_slurm_over_nodes) {
@@ -303,6 +315,7 @@ Test(environment, refuses_a_long_host_name) {
 }
 
 Test(environment, prefers_torchrun) {
+  set("SLURM_STEP_ID", "0");
   set("SLURM_PROCID", "9");
   set("SLURM_NTASKS", "10");
   set("RANK", "0");

@@ -85,6 +85,10 @@ two_nodes='COLL_HOST_ID=$SLURM_NODEID exec "$@"'
 launch srun -N1 -n3 "$again" && made 3 SLURM_PROCID
 ok "variables alone, one node"
 
+launch sbatch --wait -N1 -n3 -o "$dir/batch" --wrap "$again" &&
+  grep -qx '1 ranks, 3 communicators' batch
+ok "a batch script is one rank"
+
 launch srun --mpi=pmi2 -N1 -n3 "$again" && made 3 "the launcher's PMI"
 ok "PMI, one node"
 

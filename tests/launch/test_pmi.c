@@ -61,6 +61,7 @@ static pthread_t begin(const exchange_t exchanges[], int rank) {
   set_number("PMI_FD", ends[1]);
   set_number("PMI_RANK", rank);
   set_number("PMI_SIZE", 2);
+  setenv("SLURM_STEP_ID", "0", 1);
   setenv("SLURM_PROCID", "7", 1); /* of an outer launcher */
   setenv("SLURM_NTASKS", "8", 1);
   cr_assert_eq(pthread_create(&server, NULL, serve, (void *)(uintptr_t)exchanges), 0);

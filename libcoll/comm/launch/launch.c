@@ -67,7 +67,8 @@ static const launch_kind_t kinds[] = {
     {.marker = "PMI_FD", .local_size = "MPI_LOCALNRANKS", .store = &launch_store_pmi},
     {.marker = "PMI_PORT", .local_size = "MPI_LOCALNRANKS", .store = &launch_store_pmi},
     {.marker = "PMI_RANK", .rank = "PMI_RANK", .size = "PMI_SIZE", .local_size = "MPI_LOCALNRANKS"},
-    {.marker = "SLURM_PROCID",
+    /* A batch script has the variables of rank 0, but is in no step. */
+    {.marker = "SLURM_STEP_ID",
      .rank = "SLURM_PROCID",
      .size = "SLURM_NTASKS",
      .job = "SLURM_JOB_ID",
@@ -114,10 +115,10 @@ static coll_status_t read_variables(const launch_kind_t *kind, launch_t *launch)
   return COLL_OK;
 }
 
-/* A size without a rank is ignored: batch scripts have SLURM_NTASKS. */
+/* A size without a rank is ignored: shells of an allocation of Slurm have SLURM_NTASKS. */
 static coll_status_t find_incomplete(void) {
   for (int i = 0; i < KIND_COUNT; i++) {
-    if (kinds[i].rank == NULL || launch_value(kinds[i].rank) == NULL) continue;
+    if (launch_value(kinds[i].marker) == NULL || launch_value(kinds[i].rank) == NULL) continue;
     return base_fail(COLL_ERROR_INVALID,
                      "%s=%s is set but %s is not: set both, or neither for a single rank",
                      kinds[i].rank, launch_value(kinds[i].rank), kinds[i].size);

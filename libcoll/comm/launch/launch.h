@@ -11,7 +11,7 @@
  *   OMPI_COMM_WORLD_RANK, ..._SIZE       Open MPI where PMIx cannot be used
  *   PMI_FD or PMI_PORT                   PMI: Hydra's mpiexec (MPICH, Intel MPI), srun --mpi=pmi2
  *   PMI_RANK, PMI_SIZE                   the same where PMI cannot be used
- *   SLURM_PROCID, SLURM_NTASKS           srun
+ *   SLURM_PROCID, SLURM_NTASKS           srun, with SLURM_STEP_ID; a batch script is one rank
  */
 #ifndef COMM_LAUNCH_LAUNCH_H
 #define COMM_LAUNCH_LAUNCH_H
