@@ -23,6 +23,7 @@
 #define LOCK_SLEEP_NS 50000u  /* while other threads hold the lock */
 #define WATCH_MANY_SLEEPS 32  /* sleeps between two checks, with several communicators */
 #define SLEEP_NS 10000000u    /* upper bound of the time until a death is detected */
+#define SLEEP_CROWD 64        /* ranks per core for which it is twice as long, and so on */
 #define SLEEP_MANY_NS 200000u /* with several communicators, of which one wakes this thread */
 
 void comm_wait_end(comm_wait_t *wait) {
@@ -45,6 +46,13 @@ static const comm_task_t *first_under_way(const comm_task_t tasks[], size_t coun
   return first;
 }
 
+/* Of many ranks on a core, each wakes up less often: what all of them do then takes less than the
+ * whole core. */
+static uint64_t sleep_ns(const struct coll_comm *comm) {
+  int cores = comm->cores > 0 ? comm->cores : 1;
+  return SLEEP_NS * (uint64_t)(1 + comm->size / cores / SLEEP_CROWD);
+}
+
 static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
   bool alone;
   const comm_task_t *first = first_under_way(tasks, count, &alone);
@@ -59,7 +67,7 @@ static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t tasks[], size_t c
     return COLL_OK;
   }
   if (wait->watch.sleeps == 0) COLL_TRY(comm_watch_tasks(&wait->watch, tasks, count));
-  wait->transport->ops->sleep(wait->transport, alone ? SLEEP_NS : SLEEP_MANY_NS);
+  wait->transport->ops->sleep(wait->transport, alone ? sleep_ns(first->call->comm) : SLEEP_MANY_NS);
   wait->transport->ops->disarm(wait->transport);
   wait->armed = false;
   wait->watch.sleeps++;

@@ -14,6 +14,10 @@
  * more frequent. */
 #define ALL_PEERS_SLEEPS 25
 
+/* Of more ranks than this, a check of all looks at so many at a time, each rank at others: together
+ * they see all of them. */
+#define PEERS_AT_ONCE 64
+
 /* Sleeps between two checks of whether all threads of the process wait. */
 #define CROSS_WAIT_SLEEPS 4
 
@@ -126,11 +130,20 @@ static bool is_needed(const struct coll_comm *comm, const comm_task_t *collectiv
   return recorder != NULL && flight_completed(recorder) <= collective->number;
 }
 
+/* The peers that this check of all looks at. It stays at those of the last one while one of them is
+ * suspected. */
+static bool is_in_turn(const comm_watch_t *watch, const struct coll_comm *comm, int peer) {
+  if (comm->size <= PEERS_AT_ONCE) return true;
+  int first = (int)(((unsigned)comm->rank + watch->turns * PEERS_AT_ONCE) % (unsigned)comm->size);
+  return (peer - first + comm->size) % comm->size < PEERS_AT_ONCE;
+}
+
 /* *lost: a needed peer is lost. */
 static coll_status_t check_peers(comm_watch_t *watch, struct coll_comm *comm,
                                  const comm_task_t *collective, bool *lost) {
   for (int peer = 0; peer < comm->size && !*lost; peer++) {
-    if (!is_needed(comm, collective, peer)) continue;
+    const comm_task_t *seen = is_in_turn(watch, comm, peer) ? collective : NULL;
+    if (!is_needed(comm, seen, peer)) continue;
     transport_t *route = comm->world.routes[peer];
     transport_peer_state_t state = route->ops->peer_state(route, peer);
     *lost = state != TRANSPORT_PEER_HERE;
@@ -143,13 +156,14 @@ static coll_status_t check_peers(comm_watch_t *watch, struct coll_comm *comm,
 
 /* Compares the current collectives. Of two ranks that wait in collectives of the same number, the
  * one that publishes later sees the other. */
-static coll_status_t compare_calls(struct coll_comm *comm) {
+static coll_status_t compare_calls(const comm_watch_t *watch, struct coll_comm *comm) {
   flight_standstill_t own, other;
   if (!flight_wait_read(comm->local->flight, &own) || !flight_is_collective(own.call))
     return COLL_OK;
   for (int peer = 0; peer < comm->size; peer++) {
+    if (peer == comm->rank || !is_in_turn(watch, comm, peer)) continue;
     const flight_recorder_t *recorder = comm->local->ops->recorder(comm->local, peer);
-    if (peer == comm->rank || recorder == NULL || !flight_wait_read(recorder, &other)) continue;
+    if (recorder == NULL || !flight_wait_read(recorder, &other)) continue;
     if (!flight_is_collective(other.call) || other.number != own.number) continue;
     if (flight_call_is(own.call, other.call) && own.history == other.history) continue;
     return comm_finish(
@@ -184,7 +198,7 @@ static coll_status_t watch_comm(comm_watch_t *watch, struct coll_comm *comm, com
     COLL_TRY(check_peers(watch, comm, collective, lost));
     if (*lost) return COLL_OK;
   }
-  COLL_TRY(compare_calls(comm));
+  COLL_TRY(compare_calls(watch, comm));
   COLL_TRY(comm_deadlock_check(comm));
   return comm_hang_check(comm, watch->begin_ns);
 }
@@ -209,6 +223,7 @@ coll_status_t comm_watch_tasks(comm_watch_t *watch, comm_task_t tasks[], size_t 
     COLL_TRY(watch_comm(watch, tasks[i].call->comm, tasks, count, &lost));
   }
   if (!lost) watch->suspected_comm = NULL;
+  if (!lost) watch->turns++;
   if (watch->sleeps % CROSS_WAIT_SLEEPS == CROSS_WAIT_SLEEPS - 1) comm_cross_wait_publish();
   return COLL_OK;
 }

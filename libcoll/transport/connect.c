@@ -116,8 +116,7 @@ static coll_status_t connect_shm(shm_mesh_t *mesh, const transport_group_t *grou
   }
   mesh->watch = group->watch;
   if (status == COLL_OK) {
-    status =
-        shm_mesh_connect(mesh, group->rank, group->size, names, group->session, group->deadline_ns);
+    status = shm_mesh_join(mesh, group->rank, group->size, names, group->session);
   }
   free(names);
   if (status != COLL_OK) {

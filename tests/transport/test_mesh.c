@@ -1,134 +1,151 @@
-/* Connections between ranks: slow, stopped and dead peers, unknown callers, and failures on other
- * ranks. */
+/* Notes between ranks: slow, stopped and ended peers, unknown senders, and failures on other ranks;
+ * and which ranks still have a process. */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "transport/shm/mesh.h"
+#include "transport/shm/presence.h"
 
 #define MS_NS UINT64_C(1000000)
 
-static shm_mesh_t mesh_of(int rank, int sockets[2]) {
-  return (shm_mesh_t){.rank = rank, .size = 2, .listener = -1, .sockets = sockets};
+enum { KEY = 7, STRANGERS = SHM_MESH_SILENT_MAX + 5 };
+
+/* Two ranks that have joined. */
+static void open_two(shm_mesh_t meshes[2], shm_mesh_name_t names[2]) {
+  for (int rank = 0; rank < 2; rank++) {
+    cr_assert_eq(shm_mesh_listen(&meshes[rank], &names[rank]), COLL_OK);
+  }
+  for (int rank = 0; rank < 2; rank++) {
+    cr_assert_eq(shm_mesh_join(&meshes[rank], rank, 2, names, KEY), COLL_OK);
+  }
 }
 
-/* The kernel reports the exit of a peer with unread notes before what that peer sent. */
-Test(mesh, receives_what_a_peer_sent_before_it_died) {
-  int pair[2], fd;
-  cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-  shm_mesh_t own = mesh_of(0, (int[]){-1, pair[0]}), other = mesh_of(1, (int[]){pair[1], -1});
-  shm_note_t note = {.kind = SHM_NOTE_EXPORT, .segment = 7, .bytes = 4096}, received = {0};
-  bool sent, got;
-  cr_assert_eq(shm_mesh_send(&own, 1, &note, -1, &sent), COLL_OK);
+static void close_two(shm_mesh_t meshes[2]) {
+  for (int rank = 0; rank < 2; rank++) shm_mesh_close(&meshes[rank]);
+}
+
+static void send_number(const shm_mesh_t *mesh, int peer, uint64_t number) {
+  const shm_note_t note = {.kind = SHM_NOTE_EXPORT, .segment = number, .bytes = 4096};
+  bool sent;
+  cr_assert_eq(shm_mesh_send(mesh, peer, &note, STDOUT_FILENO, &sent), COLL_OK);
   cr_assert(sent);
-  cr_assert_eq(shm_mesh_send(&other, 0, &note, STDOUT_FILENO, &sent), COLL_OK);
-  cr_assert(sent);
-  close(pair[1]);
-  cr_assert_eq(shm_mesh_recv(&own, 1, 0, &received, &fd, &got), COLL_OK);
-  cr_assert(got, "a note was lost");
-  cr_assert_eq(received.segment, 7);
+}
+
+/* Returns the number of the next note; 0: there is none. */
+static uint64_t receive_number(shm_mesh_t *mesh, int source) {
+  shm_note_t note;
+  int fd;
+  bool got;
+  cr_assert_eq(shm_mesh_recv(mesh, &note, &fd, &got), COLL_OK);
+  if (!got) return 0;
+  cr_assert_eq(note.source, source);
   cr_assert_geq(fd, 0);
   close(fd);
-  cr_assert_eq(shm_mesh_recv(&own, 1, 0, &received, &fd, &got), COLL_OK);
-  cr_assert(!got && fd == -1);
-  close(pair[0]);
+  return note.segment;
+}
+
+Test(mesh, receives_what_a_peer_sent_before_it_ended) {
+  shm_mesh_t meshes[2];
+  shm_mesh_name_t names[2];
+  open_two(meshes, names);
+  for (uint64_t number = 1; number <= 3; number++) send_number(&meshes[1], 0, number);
+  shm_mesh_close(&meshes[1]);
+  for (uint64_t number = 1; number <= 3; number++) {
+    cr_assert_eq(receive_number(&meshes[0], 1), number);
+  }
+  cr_assert_eq(receive_number(&meshes[0], 1), 0);
+  bool sent;
+  const shm_note_t note = {.kind = SHM_NOTE_REVOKE};
+  cr_assert_eq(shm_mesh_send(&meshes[0], 1, &note, -1, &sent), COLL_OK);
+  cr_assert(!sent, "a rank that has closed its socket receives nothing");
+  cr_assert_eq(shm_mesh_send_until(&meshes[0], 1, &note, -1, UINT64_MAX), COLL_ERROR_RANK_LOST);
+  close_two(meshes);
+}
+
+static int connect_silently(const shm_mesh_name_t *name, int flags) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  memcpy(address.sun_path, name->text, name->length);
+  socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + name->length);
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | flags, 0);
+  if (connect(fd, (struct sockaddr *)&address, length) == 0) return fd;
+  close(fd);
+  return -1;
 }
 
 /* Connects until the queue is full: a stopped rank accepts nothing. */
 static void fill_queue(const shm_mesh_name_t *name) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  memcpy(address.sun_path, name->text, name->length);
-  socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + name->length);
-  int failed = 0;
-  while (failed == 0) {
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
-    failed = connect(fd, (struct sockaddr *)&address, length);
-    close(fd);
+  for (int fd = 0; fd >= 0;) {
+    fd = connect_silently(name, SOCK_NONBLOCK);
+    if (fd >= 0) close(fd);
   }
-}
-
-/* Of two ranks, `stopped` does nothing after it has started to listen. */
-static void connect_to_stopped(int stopped) {
-  shm_mesh_t meshes[2];
-  shm_mesh_name_t names[2];
-  for (int rank = 0; rank < 2; rank++) {
-    cr_assert_eq(shm_mesh_listen(&meshes[rank], &names[rank]), COLL_OK);
-  }
-  fill_queue(&names[stopped]);
-  uint64_t began_ns = base_clock_now_ns(), deadline_ns = began_ns + 700 * MS_NS;
-  coll_status_t status =
-      shm_mesh_connect(&meshes[1 - stopped], 1 - stopped, 2, names, 7, deadline_ns);
-  cr_assert_eq(status, COLL_ERROR_TIMEOUT, "%s", base_last_error());
-  cr_assert_not_null(strstr(base_last_error(), "is it stopped?"), "%s", base_last_error());
-  cr_assert_lt(base_clock_now_ns() - began_ns, 5000 * MS_NS);
-  for (int rank = 0; rank < 2; rank++) shm_mesh_close(&meshes[rank]);
 }
 
 Test(mesh, waits_for_a_stopped_rank_until_the_deadline, .timeout = 60) {
-  for (int stopped = 0; stopped < 2; stopped++) connect_to_stopped(stopped);
+  shm_mesh_t meshes[2];
+  shm_mesh_name_t names[2];
+  shm_note_t note = {.kind = SHM_NOTE_SEGMENT};
+  int fd;
+  open_two(meshes, names);
+  fill_queue(&names[1]);
+  for (int waiting = 0; waiting < 2; waiting++) {
+    uint64_t began_ns = base_clock_now_ns(), deadline_ns = began_ns + 700 * MS_NS;
+    coll_status_t status =
+        waiting == 0 ? shm_mesh_send_until(&meshes[0], 1, &note, STDOUT_FILENO, deadline_ns)
+                     : shm_mesh_await(&meshes[1], 0, deadline_ns, &note, &fd);
+    cr_assert_eq(status, COLL_ERROR_TIMEOUT, "%s", base_last_error());
+    cr_assert_not_null(strstr(base_last_error(), "is it stopped?"), "%s", base_last_error());
+    cr_assert_lt(base_clock_now_ns() - began_ns, 5000 * MS_NS);
+  }
+  close_two(meshes);
 }
 
-/* ---- callers that are slow, or unknown ------------------------------------------------------*/
-
-enum { KEY = 7, SILENT = 5 };
-
-/* The first packet of a connection (mesh.c). */
-typedef struct hello {
-  uint64_t key;
-  int32_t rank;
-} hello_t;
-
-static int connect_silently(const shm_mesh_name_t *name) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  memcpy(address.sun_path, name->text, name->length);
-  socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + name->length);
-  int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-  cr_assert_eq(connect(fd, (struct sockaddr *)&address, length), 0);
-  return fd;
-}
+/* ---- senders that are slow, or unknown ------------------------------------------------------*/
 
 typedef struct slow {
-  int fd, rank;
-  uint64_t pause_ns;
+  int fd;
+  shm_note_t note;
 } slow_t;
 
-static void *send_late_hello(void *argument) {
+static void *send_late(void *argument) {
   const slow_t *slow = argument;
-  const hello_t hello = {.key = KEY, .rank = slow->rank};
-  base_clock_sleep_ns(slow->pause_ns);
-  (void)!send(slow->fd, &hello, sizeof hello, MSG_NOSIGNAL);
+  base_clock_sleep_ns(400 * MS_NS);
+  (void)!send(slow->fd, &slow->note, sizeof slow->note, MSG_NOSIGNAL);
   return NULL;
 }
 
-/* Ranks 1 and 2 connect and pause before they send their hellos; the one that connected last sends
- * first. Callers that never send a hello have connected before them. */
-Test(mesh, waits_for_slow_hellos, .timeout = 60) {
-  shm_mesh_t mesh;
-  shm_mesh_name_t names[3];
-  slow_t slow[2];
-  pthread_t threads[2];
-  int silent[SILENT];
-  cr_assert_eq(shm_mesh_listen(&mesh, &names[0]), COLL_OK);
-  for (int i = 0; i < SILENT; i++) silent[i] = connect_silently(&names[0]);
-  for (int i = 0; i < 2; i++) {
-    slow[i] = (slow_t){connect_silently(&names[0]), i + 1, (uint64_t)(900 - 500 * i) * MS_NS};
-    cr_assert_eq(pthread_create(&threads[i], NULL, send_late_hello, &slow[i]), 0);
-  }
-  uint64_t began_ns = base_clock_now_ns();
-  cr_assert_eq(shm_mesh_connect(&mesh, 0, 3, names, KEY, began_ns + 20000 * MS_NS), COLL_OK, "%s",
+/* More strangers than are kept connect and send nothing, one sends a note of another communicator,
+ * and rank 1 has connected long before it sends. */
+Test(mesh, waits_for_a_slow_note_among_strangers, .timeout = 60) {
+  shm_mesh_t meshes[2];
+  shm_mesh_name_t names[2];
+  shm_note_t note;
+  pthread_t thread;
+  int strangers[STRANGERS], fd;
+  open_two(meshes, names);
+  for (int i = 0; i < STRANGERS; i++) strangers[i] = connect_silently(&names[0], 0);
+  shm_note_t wrong = {.kind = SHM_NOTE_SEGMENT, .source = 1, .key = KEY + 1};
+  cr_assert_gt(send(strangers[STRANGERS - 1], &wrong, sizeof wrong, 0), 0);
+  slow_t slow = {.fd = connect_silently(&names[0], 0),
+                 .note = {.kind = SHM_NOTE_SEGMENT, .source = 1, .key = KEY, .segment = 5}};
+  cr_assert_eq(pthread_create(&thread, NULL, send_late, &slow), 0);
+  uint64_t deadline_ns = base_clock_now_ns() + 20000 * MS_NS;
+  cr_assert_eq(shm_mesh_await(&meshes[0], 1, deadline_ns, &note, &fd), COLL_OK, "%s",
                base_last_error());
-  for (int i = 0; i < 2; i++) {
-    pthread_join(threads[i], NULL);
-    cr_assert(!shm_mesh_hung_up(&mesh, i + 1), "rank %d is not connected", i + 1);
-    close(slow[i].fd);
-  }
-  for (int i = 0; i < SILENT; i++) close(silent[i]);
-  shm_mesh_close(&mesh);
+  cr_assert_eq(note.segment, 5);
+  cr_assert_eq(fd, -1);
+  pthread_join(thread, NULL);
+  close(slow.fd);
+  for (int i = 0; i < STRANGERS; i++) close(strangers[i]);
+  close_two(meshes);
 }
 
 /* ---- failures elsewhere ---------------------------------------------------------------------*/
@@ -143,26 +160,85 @@ static coll_status_t fail_at_third_check(void *context) {
   return base_fail(COLL_ERROR_RANK_LOST, "rank 0: rank 5 died");
 }
 
-/* `waiting`: which of two ranks waits, for its peer to connect or to accept. */
-static void fail_on_another_rank(int waiting) {
-  failure_t failure = {0};
+Test(mesh, stops_waiting_when_creation_failed_elsewhere, .timeout = 60) {
   shm_mesh_t meshes[2];
   shm_mesh_name_t names[2];
-  for (int rank = 0; rank < 2; rank++) {
-    cr_assert_eq(shm_mesh_listen(&meshes[rank], &names[rank]), COLL_OK);
+  shm_note_t note = {.kind = SHM_NOTE_SEGMENT};
+  int fd;
+  open_two(meshes, names);
+  fill_queue(&names[1]);
+  for (int waiting = 0; waiting < 2; waiting++) {
+    failure_t failure = {0};
+    const transport_watch_t watch = {.fd = -1, .check = fail_at_third_check, .context = &failure};
+    meshes[waiting].watch = &watch;
+    uint64_t began_ns = base_clock_now_ns(), deadline_ns = began_ns + 20000 * MS_NS;
+    coll_status_t status = waiting == 0 ? shm_mesh_send_until(&meshes[0], 1, &note, -1, deadline_ns)
+                                        : shm_mesh_await(&meshes[1], 0, deadline_ns, &note, &fd);
+    cr_assert_eq(status, COLL_ERROR_RANK_LOST, "%s", base_last_error());
+    cr_assert_str_eq(base_last_error(), "rank 0: rank 5 died");
+    cr_assert_lt(base_clock_now_ns() - began_ns, 5000 * MS_NS);
   }
-  const transport_watch_t watch = {.fd = -1, .check = fail_at_third_check, .context = &failure};
-  meshes[waiting].watch = &watch;
-  fill_queue(&names[1 - waiting]);
-  uint64_t began_ns = base_clock_now_ns();
-  coll_status_t status =
-      shm_mesh_connect(&meshes[waiting], waiting, 2, names, KEY, began_ns + 20000 * MS_NS);
-  cr_assert_eq(status, COLL_ERROR_RANK_LOST, "%s", base_last_error());
-  cr_assert_str_eq(base_last_error(), "rank 0: rank 5 died");
-  cr_assert_lt(base_clock_now_ns() - began_ns, 5000 * MS_NS);
-  for (int rank = 0; rank < 2; rank++) shm_mesh_close(&meshes[rank]);
+  close_two(meshes);
 }
 
-Test(mesh, stops_waiting_when_creation_failed_elsewhere, .timeout = 60) {
-  for (int waiting = 0; waiting < 2; waiting++) fail_on_another_rank(waiting);
+/* ---- ranks' processes -----------------------------------------------------------------------*/
+
+/* A process that holds ranks `first` and first + 1, and has a child that outlives it. Both are in a
+ * process group of their own. */
+static pid_t start_holder(int segment, int first, int ready[2]) {
+  pid_t pid = fork();
+  if (pid != 0) return pid;
+  setpgid(0, 0);
+  bool held = shm_presence_hold(segment, first) == COLL_OK &&
+              shm_presence_hold(dup(segment), first + 1) == COLL_OK;
+  if (fork() != 0) (void)!write(ready[1], &held, sizeof held);
+  pause();
+  _exit(0);
+}
+
+static bool ends_soon(int segment, int rank) {
+  uint64_t deadline_ns = base_clock_now_ns() + 5000 * MS_NS;
+  while (!shm_presence_has_ended(segment, rank)) {
+    if (base_clock_now_ns() > deadline_ns) return false;
+    base_clock_sleep_ns(MS_NS);
+  }
+  return true;
+}
+
+Test(presence, ends_with_the_process_alone, .timeout = 60) {
+  int segment = memfd_create("test", MFD_CLOEXEC), ready[2];
+  bool held = false;
+  cr_assert_eq(pipe(ready), 0);
+  pid_t pid = start_holder(segment, 4, ready);
+  cr_assert_eq(read(ready[0], &held, sizeof held), (ssize_t)sizeof held);
+  cr_assert(held);
+  cr_assert(shm_presence_has_ended(segment, 3));
+  cr_assert_eq(shm_presence_pid(segment, 3), 0);
+  kill(pid, SIGSTOP);
+  for (int rank = 4; rank < 6; rank++) {
+    cr_assert(!shm_presence_has_ended(segment, rank));
+    cr_assert_eq(shm_presence_pid(segment, rank), pid);
+  }
+  kill(pid, SIGKILL);
+  for (int rank = 4; rank < 6; rank++) cr_assert(ends_soon(segment, rank), "rank %d", rank);
+  kill(-pid, SIGKILL);
+  waitpid(pid, NULL, 0);
+  close(segment);
+}
+
+/* One of two ranks of a process leaves: the other one stays. */
+Test(presence, outlasts_other_ranks_of_the_process, .timeout = 60) {
+  int segment = memfd_create("test", MFD_CLOEXEC), second = dup(segment);
+  cr_assert_eq(shm_presence_hold(segment, 0), COLL_OK);
+  cr_assert_eq(shm_presence_hold(second, 1), COLL_OK);
+  shm_presence_drop(segment, 0);
+  pid_t pid = fork();
+  if (pid == 0) {
+    bool is_right = shm_presence_has_ended(second, 0) && !shm_presence_has_ended(second, 1);
+    _exit(is_right ? 0 : 1);
+  }
+  int end;
+  waitpid(pid, &end, 0);
+  cr_assert(WIFEXITED(end) && WEXITSTATUS(end) == 0);
+  shm_presence_drop(second, 1);
 }

@@ -41,7 +41,7 @@ static coll_status_t shm_join(int rank, int size, void *board, transport_t **end
   uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(10000000000) * HARNESS_PATIENCE;
   COLL_TRY(shm_mesh_listen(&mesh, &names[rank]));
   harness_barrier();
-  COLL_TRY(shm_mesh_connect(&mesh, rank, size, names, 4711, deadline_ns));
+  COLL_TRY(shm_mesh_join(&mesh, rank, size, names, 4711));
   return transport_shm_create(&mesh, false, deadline_ns, end);
 }
 

@@ -52,25 +52,25 @@ static void drop_import(shm_buffers_t *buffers, int peer, uint64_t id) {
   *found = buffers->imports[--buffers->import_count];
 }
 
-/* Reads all notes that the peer has sent so far. */
-static coll_status_t read_notes(shm_buffers_t *buffers, shm_mesh_t *mesh, int peer) {
+/* Reads all notes that peers have sent so far. */
+static coll_status_t read_notes(shm_buffers_t *buffers, shm_mesh_t *mesh) {
   for (;;) {
     shm_note_t note;
     int fd;
     bool got;
-    COLL_TRY(shm_mesh_recv(mesh, peer, 0, &note, &fd, &got));
+    COLL_TRY(shm_mesh_recv(mesh, &note, &fd, &got));
     if (!got) return COLL_OK;
     if (note.kind == SHM_NOTE_EXPORT && fd >= 0) {
-      COLL_TRY(add_import(buffers, peer, &note, fd));
+      COLL_TRY(add_import(buffers, note.source, &note, fd));
     } else if (note.kind == SHM_NOTE_REVOKE) {
-      drop_import(buffers, peer, note.segment);
+      drop_import(buffers, note.source, note.segment);
     } else if (fd >= 0) {
       close(fd);
     }
   }
 }
 
-static coll_status_t send_all(shm_mesh_t *mesh, const shm_note_t *note, int fd, bool *sent) {
+static coll_status_t send_all(const shm_mesh_t *mesh, const shm_note_t *note, int fd, bool *sent) {
   *sent = true;
   for (int peer = 0; peer < mesh->size; peer++) {
     bool this_sent = true;
@@ -80,8 +80,8 @@ static coll_status_t send_all(shm_mesh_t *mesh, const shm_note_t *note, int fd, 
   return COLL_OK;
 }
 
-/* A revocation that does not fit into a peer's socket is sent at the next export. */
-static coll_status_t revoke_freed(shm_buffers_t *buffers, shm_mesh_t *mesh) {
+/* A revocation for which a peer has no room is sent at the next export. */
+static coll_status_t revoke_freed(shm_buffers_t *buffers, const shm_mesh_t *mesh) {
   for (size_t i = 0; i < buffers->export_count;) {
     bool sent = false;
     if (!shm_memory_exists(buffers->exports[i])) {
@@ -109,9 +109,7 @@ static coll_status_t export_segment(shm_buffers_t *buffers, shm_mesh_t *mesh, co
   shm_memory_region_t region;
   *is_exported = false;
   COLL_TRY(revoke_freed(buffers, mesh));
-  for (int peer = 0; peer < mesh->size; peer++) {
-    if (peer != mesh->rank) COLL_TRY(read_notes(buffers, mesh, peer));
-  }
+  COLL_TRY(read_notes(buffers, mesh));
   COLL_TRY(base_grow((void **)&buffers->exports, &buffers->export_capacity,
                      buffers->export_count + 1, sizeof *buffers->exports, "exported buffers"));
   if (!shm_memory_find(ptr, bytes, true, &region)) return COLL_OK;
@@ -149,6 +147,7 @@ coll_status_t shm_buffers_export(shm_buffers_t *buffers, shm_mesh_t *mesh, const
   shm_memory_region_t region;
   if (find_recent(buffers, ptr, bytes, address)) return COLL_OK;
   *address = (transport_address_t){0};
+  if (mesh->size > SHM_EXPORT_RANKS_MAX) return COLL_OK;
   if (!shm_memory_find(ptr, bytes, false, &region)) return COLL_OK;
   if (!exported(buffers, region.segment)) {
     bool is_exported;
@@ -164,7 +163,7 @@ coll_status_t shm_buffers_import(shm_buffers_t *buffers, shm_mesh_t *mesh, int p
                                  const transport_address_t *address, void **ptr) {
   shm_import_t *found = find_import(buffers, peer, address->segment);
   if (found == NULL) {
-    COLL_TRY(read_notes(buffers, mesh, peer));
+    COLL_TRY(read_notes(buffers, mesh));
     found = find_import(buffers, peer, address->segment);
   }
   *ptr = NULL;

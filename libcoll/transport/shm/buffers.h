@@ -23,6 +23,7 @@ typedef struct shm_export {
   uint64_t id;
 } shm_export_t;
 
+#define SHM_EXPORT_RANKS_MAX 256 /* of more ranks, none exports: it would send to all others */
 #define SHM_RECENT 4
 
 typedef struct shm_buffers {
@@ -39,7 +40,8 @@ typedef struct shm_buffers {
 } shm_buffers_t;
 
 /* Returns the address of [ptr, ptr+bytes), and exports its segment to all peers if that was not
- * done. A zero address if it is no memory of coll_mem_alloc, or a peer's socket is full. */
+ * done. A zero address if it is no memory of coll_mem_alloc, there are too many ranks, or a peer
+ * has too many notes to receive. */
 coll_status_t shm_buffers_export(shm_buffers_t *buffers, shm_mesh_t *mesh, const void *ptr,
                                  size_t bytes, transport_address_t *address);
 

@@ -1,5 +1,6 @@
 /*
- * The FIFOs of a rank. Those of the first channels are in the segment from the start. A further
+ * The FIFOs of a rank. Those of the first channels are in the segment from the start, and each is
+ * set up when this rank first uses it: with many ranks it has many more than it uses. A further
  * channel has a part of the segment of its own, which is mapped when this rank first uses it; all
  * its FIFOs are set up then.
  */
@@ -45,14 +46,6 @@ static void locate(shm_t *s, int peer, int channel) {
             shm_layout_ring(layout, base, rank, peer, channel), fifo);
 }
 
-void shm_channels_locate(shm_t *s) {
-  for (int peer = 0; peer < s->transport.size; peer++) {
-    for (int channel = 0; peer != s->transport.rank && channel < TRANSPORT_CHANNELS; channel++) {
-      locate(s, peer, channel);
-    }
-  }
-}
-
 /* ---- further channels -----------------------------------------------------------------------*/
 
 static void locate_further(shm_t *s, int peer, int channel, void *part, shm_fifo_t *fifo) {
@@ -87,7 +80,9 @@ static transport_port_t *further_port(shm_t *s, int peer, int channel) {
 transport_port_t *shm_channels_port(transport_t *t, int peer, int channel) {
   assert(peer != t->rank);
   if (channel >= TRANSPORT_CHANNELS) return further_port(shm_end_of(t), peer, channel);
-  return &shm_end_fifo(shm_end_of(t), peer, channel)->port;
+  shm_fifo_t *fifo = shm_end_fifo(shm_end_of(t), peer, channel);
+  if (fifo->port.transport == NULL) locate(shm_end_of(t), peer, channel);
+  return &fifo->port;
 }
 
 /* The channels of the word that has `channel`, as bits. */

@@ -50,14 +50,18 @@ typedef struct shm {
   transport_t transport;
   shm_layout_t layout;
   shm_segment_t *segment;
-  shm_fifo_t *fifos; /* [size * TRANSPORT_CHANNELS] */
+  shm_fifo_t *fifos; /* [size * TRANSPORT_CHANNELS]; zero until first used */
   shm_channel_t further[SHM_FURTHER_CHANNELS];
   shm_mcast_state_t *mcast;         /* [size] */
   uint64_t mcast_sent, mcast_taken; /* sent by this rank; taken by every peer, at the last check */
   shm_unseen_t *unseen;             /* [size] */
   uint64_t sent_to;                 /* peers sent to (bit r % 64) since the last yield_hint */
   bool one_process; /* all ranks are threads of this process: an address is valid for every rank */
-  shm_mesh_t mesh;  /* sockets is NULL if all ends were created together in one process */
+  /* Other processes hold ranks, which presence.h says of; this one holds its own. */
+  bool is_present;
+  int ranks;        /* the file of presence.h; -1: none */
+  uint64_t process; /* this rank's */
+  shm_mesh_t mesh;  /* without names if all ends were created together in one process */
   shm_buffers_t buffers;
   uint64_t probe; /* the number of this rank's shm_probe_t */
   int *pids;      /* [size]: of the peers' processes, as this process sees them; NULL: not probed */
@@ -92,9 +96,6 @@ static inline bool shm_end_is_used(const shm_fifo_t *fifo) {
 }
 
 /* ---- channels.c ------------------------------------------------------------------------------*/
-
-/* Sets up the FIFOs of the channels that exist from the start. */
-void shm_channels_locate(shm_t *s);
 
 /* The slots port and used_channel of transport_ops_t. */
 transport_port_t *shm_channels_port(transport_t *t, int peer, int channel);
@@ -133,6 +134,18 @@ coll_status_t shm_mcast_send(transport_t *t, const void *data, const transport_h
 coll_status_t shm_mcast_peek(transport_t *t, int peer, const void **data, transport_head_t *head,
                              bool *done);
 coll_status_t shm_mcast_take(transport_t *t, int peer);
+
+/* ---- share.c ---------------------------------------------------------------------------------*/
+
+/* Writes the directory of the flight recorders, for tools. */
+coll_status_t shm_share_directory(const shm_layout_t *layout, const shm_segment_t *segment);
+
+/* Rank 0 creates the segment and the file of presence.h; the others wait for them until the
+ * deadline. They are the end's, on failure too. Statuses: those of mesh.h and segment.h. */
+coll_status_t shm_share_files(shm_t *s, uint64_t deadline_ns);
+
+/* From now on the peers find out if this process ends. */
+coll_status_t shm_share_presence(shm_t *s);
 
 /* ---- shutdown.c: slots of transport_ops_t ----------------------------------------------------*/
 

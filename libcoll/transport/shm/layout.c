@@ -29,6 +29,9 @@
 #define SCRATCH_BYTES ((size_t)512 << 10)
 #define SCRATCH_BYTES_OF_TWO \
   ((size_t)480 << 10) /* for 2 ranks, whose ring of 1 MiB needs the rest */
+/* With more ranks the control words, which ranks read of all others, are together. Each region is
+ * then so long that the page table of every process would have a page of its own for every peer. */
+#define CONTROLS_INSIDE_MAX 64
 #define MAIN_RING_BYTES_MAX ((uint32_t)1 << 20) /* a common size of L2 caches */
 #define REGION_BYTES_MAX ((size_t)2 << 20)      /* limit for growing the rings of channel 0 */
 
@@ -106,16 +109,21 @@ static void compute_offsets(shm_layout_t *layout) {
   layout->taken_offset = sizeof(shm_control_t);
   layout->used_offset =
       base_round_up(layout->taken_offset + size * sizeof(shm_taken_t), SHM_LINE_PAIR);
-  layout->mcast_offset = base_round_up(
+  size_t control_bytes = base_round_up(
       layout->used_offset + size * SHM_USED_WORDS * sizeof(shm_used_t), SHM_LINE_PAIR);
+  bool apart = size > CONTROLS_INSIDE_MAX;
+  layout->mcast_offset = apart ? 0 : control_bytes;
   layout->signals_offset = layout->mcast_offset + SHM_MCAST_SLOTS * layout->mcast_bytes;
   layout->rings_offset =
       layout->signals_offset + peers * TRANSPORT_CHANNELS * sizeof(shm_signals_t);
   layout->scratch_offset = base_round_up(
       layout->rings_offset + peers * ring_offset(layout, TRANSPORT_CHANNELS), PAGE_BYTES);
   layout->region_bytes = layout->scratch_offset + layout->scratch_bytes;
-  layout->regions_offset =
+  layout->controls_offset =
       base_round_up(MCAST_OFFSET + size * SHM_MCAST_SLOTS * sizeof(shm_slot_t), PAGE_BYTES);
+  layout->control_stride = apart ? control_bytes : layout->region_bytes;
+  layout->regions_offset =
+      layout->controls_offset + (apart ? base_round_up(size * control_bytes, PAGE_BYTES) : 0);
   layout->segment_bytes =
       base_round_up(layout->regions_offset + size * layout->region_bytes, PAGE_BYTES);
 }
@@ -157,6 +165,10 @@ static char *region(const shm_layout_t *layout, void *base, int owner) {
   return (char *)base + layout->regions_offset + (size_t)owner * layout->region_bytes;
 }
 
+static char *control(const shm_layout_t *layout, void *base, int owner) {
+  return (char *)base + layout->controls_offset + (size_t)owner * layout->control_stride;
+}
+
 /* Index of `source` among the peers of `owner`: a rank has no FIFO from itself. */
 static size_t peer_index(int owner, int source) {
   assert(source != owner);
@@ -168,7 +180,7 @@ shm_head_t *shm_layout_head(void *base) {
 }
 
 shm_control_t *shm_layout_control(const shm_layout_t *layout, void *base, int owner) {
-  return (shm_control_t *)(void *)region(layout, base, owner);
+  return (shm_control_t *)(void *)control(layout, base, owner);
 }
 
 shm_signals_t *shm_layout_signals(const shm_layout_t *layout, void *base, int owner, int source,
@@ -198,13 +210,13 @@ void *shm_layout_mcast_bytes(const shm_layout_t *layout, void *base, int source,
 }
 
 shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner, int source) {
-  char *taken = region(layout, base, owner) + layout->taken_offset;
+  char *taken = control(layout, base, owner) + layout->taken_offset;
   return (shm_taken_t *)(void *)taken + source;
 }
 
 shm_used_t *shm_layout_used(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel) {
-  char *used = region(layout, base, owner) + layout->used_offset;
+  char *used = control(layout, base, owner) + layout->used_offset;
   return (shm_used_t *)(void *)used + source * SHM_USED_WORDS + channel / 64;
 }
 
@@ -224,8 +236,8 @@ void shm_layout_write_directory(const shm_layout_t *layout, void *base, uint64_t
       (flight_directory_t){.magic = FLIGHT_MAGIC,
                            .communicator = communicator,
                            .ranks = (uint64_t)layout->size,
-                           .offset = layout->regions_offset + offsetof(shm_control_t, flight),
-                           .stride = layout->region_bytes};
+                           .offset = layout->controls_offset + offsetof(shm_control_t, flight),
+                           .stride = layout->control_stride};
 }
 
 void *shm_layout_scratch(const shm_layout_t *layout, void *base, int owner) {

@@ -4,8 +4,9 @@
  *
  *   head       abort word, directory of the flight recorders
  *   multicast  per rank the slots of its multicast messages, without payloads longer than a slot
- *   per rank   control lines, flight recorder, reason for aborting, count of each peer's multicast
- *              messages taken, flags of the FIFOs used by peers, payloads of its own multicast
+ *   per rank   control words: control lines, flight recorder, reason for aborting, count of each
+ * peer's multicast messages taken, flags of the FIFOs used by peers; with many ranks all of these
+ *              together, before the regions, which have the rest: payloads of its own multicast
  *              messages; then per source rank and channel a ring of signals and a ring of messages;
  *              then scratch
  *
@@ -69,9 +70,12 @@ typedef struct shm_control {
   _Atomic uint32_t left;                             /* owner: it has destroyed the communicator */
   /* Futex word. Any rank adds 1, only while the owner sleeps. */
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t doorbell;
-  shm_probe_t probe;        /* owner: before the communicator is complete */
-  _Atomic uint32_t gets;    /* owner: it can read the memory of all peers */
-  shm_hint_t sched_hint;    /* owner */
+  shm_probe_t probe; /* owner: before the communicator is complete */
+  _Atomic uint64_t
+      process;           /* owner: its process (presence.h), once it holds its lock; 0: not yet */
+  uint64_t pid_space;    /* owner, before that: its pid namespace; 0: unknown */
+  _Atomic uint32_t gets; /* owner: it can read the memory of all peers */
+  shm_hint_t sched_hint; /* owner */
   flight_recorder_t flight; /* owner */
   /* Owner: its reason for aborting, written before it sets `aborted` in the head. */
   _Atomic uint32_t reason_claimed; /* set by the one thread of the owner that writes the reason */
@@ -146,9 +150,13 @@ typedef _Atomic uint64_t shm_taken_t;
 typedef struct shm_layout {
   int size; /* ranks */
   size_t regions_offset;
-  size_t taken_offset, used_offset, mcast_offset; /* within a rank's region */
-  size_t slot_bytes;                              /* maximum length of a message */
-  size_t mcast_bytes; /* maximum length of a multicast message; 0: no multicast */
+  /* The first rank's control words, and the distance to the next rank's: its region begins with
+   * them, or with many ranks they are all together (layout.c). */
+  size_t controls_offset, control_stride;
+  size_t taken_offset, used_offset; /* from a rank's control words */
+  size_t mcast_offset;              /* within a rank's region */
+  size_t slot_bytes;                /* maximum length of a message */
+  size_t mcast_bytes;               /* maximum length of a multicast message; 0: no multicast */
   uint32_t descriptors[TRANSPORT_CHANNELS]; /* per ring of the channel; a power of two */
   uint32_t
       ring_bytes[TRANSPORT_CHANNELS]; /* payload bytes per ring of the channel; a power of two */

@@ -1,8 +1,5 @@
-/*
- * SOCK_SEQPACKET sockets preserve the boundaries of notes. Every rank connects to the lower ranks
- * and accepts connections from the higher ones. The first packet of a connection, the hello, holds
- * the key and the connecting rank.
- */
+/* SOCK_SEQPACKET sockets preserve the boundaries of notes. What was sent on a connection stays
+ * readable after the sender has closed it, also if it was accepted only then. */
 #include "transport/shm/mesh.h"
 
 #include <errno.h>
@@ -10,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -20,12 +16,13 @@
 
 #define BACKLOG 4096
 #define WATCH_NS 20000000u /* between checks of the watch */
-#define RETRY_NS 5000000u  /* between attempts to connect to a full queue */
+#define RETRY_NS 5000000u  /* between attempts to send to a full queue */
 
-typedef struct hello {
-  uint64_t key;
-  int32_t rank;
-} hello_t;
+/* Room for a note's descriptor in a message. */
+typedef union control {
+  struct cmsghdr align;
+  char bytes[CMSG_SPACE(sizeof(int))];
+} control_t;
 
 coll_status_t shm_mesh_listen(shm_mesh_t *mesh, shm_mesh_name_t *name) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -53,40 +50,45 @@ coll_status_t shm_mesh_listen(shm_mesh_t *mesh, shm_mesh_name_t *name) {
   return COLL_OK;
 }
 
+coll_status_t shm_mesh_join(shm_mesh_t *mesh, int rank, int size, const shm_mesh_name_t names[],
+                            uint64_t key) {
+  mesh->rank = rank;
+  mesh->size = size;
+  mesh->key = key;
+  COLL_TRY(base_alloc((size_t)size, sizeof *mesh->names, "names of ranks", (void **)&mesh->names));
+  memcpy(mesh->names, names, (size_t)size * sizeof *names);
+  return COLL_OK;
+}
+
 /* ---- waiting --------------------------------------------------------------------------------*/
 
-/* Polls until one of the descriptors is ready, the deadline passes, or the watch reports a failure.
- * polls[0] is reserved for the watch. *found: descriptors beside it that are ready. */
-static coll_status_t poll_watched(const shm_mesh_t *mesh, struct pollfd polls[], size_t count,
-                                  uint64_t deadline_ns, int *found) {
+/* Polls until a connection is pending or one of the silent ones is readable (*found), or the
+ * deadline passes. The watch is checked in between. fd: the listener, or -1 to wait for nothing. */
+static coll_status_t poll_watched(const shm_mesh_t *mesh, int fd, uint64_t deadline_ns,
+                                  bool *found) {
   const transport_watch_t *watch = mesh->watch;
-  polls[0] = (struct pollfd){.fd = watch != NULL ? watch->fd : -1, .events = POLLIN};
+  struct pollfd polls[2 + SHM_MESH_SILENT_MAX] = {
+      {.fd = watch != NULL ? watch->fd : -1, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+  nfds_t count = 2;
+  for (int i = 0; fd >= 0 && i < mesh->silent_count; i++) {
+    polls[count++] = (struct pollfd){.fd = mesh->silent[i], .events = POLLIN};
+  }
   for (;;) {
     uint64_t now_ns = base_clock_now_ns(), until_ns = deadline_ns;
     if (watch != NULL && until_ns > now_ns + WATCH_NS) until_ns = now_ns + WATCH_NS;
-    *found = poll(polls, (nfds_t)count, base_deadline_left_ms(until_ns));
-    if (*found < 0 && errno != EINTR) {
+    int ready = poll(polls, count, base_deadline_left_ms(until_ns));
+    if (ready < 0 && errno != EINTR) {
       return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot poll", mesh->rank);
     }
-    if (*found > 0 && polls[0].revents != 0) --*found;
-    if (*found > 0) return COLL_OK; /* data from a peer has priority over another rank's failure */
+    if (ready > 0 && polls[0].revents != 0) ready--;
+    *found = ready > 0;
+    if (*found) return COLL_OK; /* a note has priority over another rank's failure */
     if (watch != NULL) COLL_TRY(watch->check(watch->context));
-    *found = 0;
     if (now_ns >= deadline_ns) return COLL_OK;
   }
 }
 
-coll_status_t shm_mesh_await(const shm_mesh_t *mesh, int peer, uint64_t deadline_ns) {
-  struct pollfd polls[2] = {[1] = {.fd = mesh->sockets[peer], .events = POLLIN}};
-  int found;
-  COLL_TRY(poll_watched(mesh, polls, 2, deadline_ns, &found));
-  if (found > 0) return COLL_OK;
-  return base_fail(COLL_ERROR_TIMEOUT,
-                   "rank %d: rank %d is connected, but sent nothing in time (is it stopped?)",
-                   mesh->rank, peer);
-}
-
-/* ---- connecting to the ranks below ----------------------------------------------------------*/
+/* ---- sending --------------------------------------------------------------------------------*/
 
 /* Non-blocking, because the peer's queue of connections may be full. -1 with errno. */
 static int connect_once(const shm_mesh_name_t *name) {
@@ -102,167 +104,9 @@ static int connect_once(const shm_mesh_name_t *name) {
   return -1;
 }
 
-/* Retries while the peer's queue is full (EAGAIN), as it is when the peer is stopped. */
-static coll_status_t connect_until(const shm_mesh_t *mesh, int peer, const shm_mesh_name_t *name,
-                                   uint64_t deadline_ns, int *fd) {
-  struct pollfd watch_only[1];
-  int found;
-  for (;;) {
-    *fd = connect_once(name);
-    if (*fd >= 0) return COLL_OK;
-    if (errno != EAGAIN) {
-      return base_fail_errno(COLL_ERROR_RANK_LOST,
-                             "rank %d: cannot connect to rank %d on this machine (has it exited?)",
-                             mesh->rank, peer);
-    }
-    uint64_t now_ns = base_clock_now_ns();
-    if (now_ns >= deadline_ns) break;
-    COLL_TRY(poll_watched(mesh, watch_only, 1, now_ns + RETRY_NS, &found));
-  }
-  return base_fail(COLL_ERROR_TIMEOUT,
-                   "rank %d: rank %d joined, but accepted no connection in time (is it stopped?)",
-                   mesh->rank, peer);
-}
-
-static coll_status_t connect_to_peer(shm_mesh_t *mesh, int peer, const shm_mesh_name_t *name,
-                                     uint64_t key, uint64_t deadline_ns) {
-  hello_t hello = {.key = key, .rank = mesh->rank};
-  COLL_TRY(connect_until(mesh, peer, name, deadline_ns, &mesh->sockets[peer]));
-  if (send(mesh->sockets[peer], &hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello) {
-    return COLL_OK;
-  }
-  return base_fail_errno(COLL_ERROR_RANK_LOST,
-                         "rank %d: cannot send to rank %d on this machine (has it exited?)",
-                         mesh->rank, peer);
-}
-
-/* ---- accepting the ranks above --------------------------------------------------------------*/
-
-/* Connections whose hello has not arrived yet, oldest first. They are polled together, so that
- * neither a slow rank nor an unknown caller delays the others. */
-typedef struct accepting {
-  uint64_t key;
-  int missing;          /* ranks that have not connected */
-  struct pollfd *polls; /* the watch, the listener, then `count` callers */
-  size_t count, capacity;
-} accepting_t;
-
-#define FIRST_CALLER 2
-
-static coll_status_t fail_missing(const shm_mesh_t *mesh) {
-  for (int peer = mesh->rank + 1; peer < mesh->size; peer++) {
-    if (mesh->sockets[peer] >= 0) continue;
-    return base_fail(COLL_ERROR_TIMEOUT,
-                     "rank %d: rank %d joined, but did not connect in time (is it stopped?)",
-                     mesh->rank, peer);
-  }
-  return COLL_ERROR_INTERNAL;
-}
-
-/* Receives the caller's hello. Returns true if the connection was assigned to a peer or closed. */
-static bool identify_caller(shm_mesh_t *mesh, accepting_t *accepting, int fd) {
-  hello_t hello;
-  ssize_t bytes = recv(fd, &hello, sizeof hello, MSG_DONTWAIT);
-  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  bool is_peer = bytes == (ssize_t)sizeof hello && hello.key == accepting->key &&
-                 hello.rank > mesh->rank && hello.rank < mesh->size &&
-                 mesh->sockets[hello.rank] < 0;
-  if (is_peer) {
-    mesh->sockets[hello.rank] = fd;
-    accepting->missing--;
-  } else {
-    close(fd);
-  }
-  return true;
-}
-
-static void identify_callers(shm_mesh_t *mesh, accepting_t *accepting) {
-  size_t pending = FIRST_CALLER, end = FIRST_CALLER + accepting->count;
-  for (size_t i = FIRST_CALLER; i < end; i++) {
-    const struct pollfd *caller = &accepting->polls[i];
-    bool resolved = caller->revents != 0 && identify_caller(mesh, accepting, caller->fd);
-    if (!resolved) accepting->polls[pending++] = *caller;
-  }
-  accepting->count = pending - FIRST_CALLER;
-}
-
-static coll_status_t accept_caller(const shm_mesh_t *mesh, accepting_t *accepting) {
-  COLL_TRY(base_grow((void **)&accepting->polls, &accepting->capacity,
-                     FIRST_CALLER + accepting->count + 1, sizeof *accepting->polls, "callers"));
-  struct pollfd *callers = accepting->polls + FIRST_CALLER;
-  int fd = accept4(mesh->listener, NULL, NULL, SOCK_CLOEXEC);
-  if (fd >= 0) {
-    callers[accepting->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
-  } else if ((errno == EMFILE || errno == ENFILE) && accepting->count > 0) {
-    close(callers[0].fd); /* the one that has been silent longest makes room */
-    memmove(callers, callers + 1, --accepting->count * sizeof *callers);
-  } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot accept local ranks' connections",
-                           mesh->rank);
-  }
-  return COLL_OK;
-}
-
-static coll_status_t accept_until_complete(shm_mesh_t *mesh, accepting_t *accepting,
-                                           uint64_t deadline_ns) {
-  COLL_TRY(base_grow((void **)&accepting->polls, &accepting->capacity, FIRST_CALLER,
-                     sizeof *accepting->polls, "callers"));
-  while (accepting->missing > 0) {
-    int found;
-    accepting->polls[1] = (struct pollfd){.fd = mesh->listener, .events = POLLIN};
-    COLL_TRY(
-        poll_watched(mesh, accepting->polls, FIRST_CALLER + accepting->count, deadline_ns, &found));
-    if (found == 0) return fail_missing(mesh);
-    bool has_caller = accepting->polls[1].revents != 0;
-    identify_callers(mesh, accepting);
-    if (has_caller) COLL_TRY(accept_caller(mesh, accepting));
-  }
-  return COLL_OK;
-}
-
-static coll_status_t accept_peers(shm_mesh_t *mesh, uint64_t key, uint64_t deadline_ns) {
-  accepting_t accepting = {.key = key, .missing = mesh->size - 1 - mesh->rank};
-  coll_status_t status = accept_until_complete(mesh, &accepting, deadline_ns);
-  for (size_t i = 0; i < accepting.count; i++) close(accepting.polls[FIRST_CALLER + i].fd);
-  free(accepting.polls);
-  return status;
-}
-
-/* The peer's process, by the credentials that the kernel keeps with the socket. */
-static int open_process(int fd) {
-  struct ucred peer;
-  socklen_t length = sizeof peer;
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid <= 0) return -1;
-  return (int)syscall(SYS_pidfd_open, peer.pid, 0);
-}
-
-coll_status_t shm_mesh_connect(shm_mesh_t *mesh, int rank, int size, const shm_mesh_name_t names[],
-                               uint64_t key, uint64_t deadline_ns) {
-  size_t count = (size_t)size;
-  mesh->rank = rank;
-  mesh->size = size;
-  COLL_TRY(base_alloc(count, sizeof *mesh->sockets, "sockets", (void **)&mesh->sockets));
-  for (int peer = 0; peer < size; peer++) mesh->sockets[peer] = -1;
-  COLL_TRY(base_alloc(count, sizeof *mesh->processes, "processes", (void **)&mesh->processes));
-  for (int peer = 0; peer < size; peer++) mesh->processes[peer] = -1;
-  for (int peer = 0; peer < rank; peer++) {
-    COLL_TRY(connect_to_peer(mesh, peer, &names[peer], key, deadline_ns));
-  }
-  COLL_TRY(accept_peers(mesh, key, deadline_ns));
-  for (int peer = 0; peer < size; peer++) {
-    if (peer != rank) mesh->processes[peer] = open_process(mesh->sockets[peer]);
-  }
-  close(mesh->listener);
-  mesh->listener = -1;
-  return COLL_OK;
-}
-
-coll_status_t shm_mesh_send(shm_mesh_t *mesh, int peer, const shm_note_t *note, int fd,
-                            bool *sent) {
-  union {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(int))];
-  } control = {0};
+/* False with errno. */
+static bool send_on(int connection, const shm_note_t *note, int fd) {
+  control_t control = {0};
   struct iovec data = {.iov_base = (void *)(uintptr_t)note, .iov_len = sizeof *note};
   struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
   if (fd >= 0) {
@@ -274,22 +118,89 @@ coll_status_t shm_mesh_send(shm_mesh_t *mesh, int peer, const shm_note_t *note, 
     header->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(header), &fd, sizeof fd);
   }
-  ssize_t moved = sendmsg(mesh->sockets[peer], &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-  *sent = moved == (ssize_t)sizeof *note;
-  if (*sent || errno == EAGAIN || errno == EPIPE || errno == ECONNRESET || errno == ENOBUFS ||
-      errno == ETOOMANYREFS) {
-    return COLL_OK;
-  }
+  return sendmsg(connection, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof *note;
+}
+
+/* Returns 0, or the error as in errno. */
+static int send_once(const shm_mesh_t *mesh, int peer, const shm_note_t *note, int fd) {
+  shm_note_t own = *note;
+  own.source = mesh->rank;
+  own.key = mesh->key;
+  int connection = connect_once(&mesh->names[peer]);
+  if (connection < 0) return errno;
+  int error = send_on(connection, &own, fd) ? 0 : errno;
+  close(connection);
+  return error;
+}
+
+/* The peer has closed its socket. */
+static bool is_gone(int error) {
+  return error == ECONNREFUSED || error == EPIPE || error == ECONNRESET;
+}
+
+/* Too many connections to the peer are pending, too many descriptors are under way to processes
+ * that have not received them, or this process or the machine has no descriptor left. */
+static bool is_full(int error) {
+  return error == EAGAIN || error == ENOBUFS || error == ETOOMANYREFS || error == EMFILE ||
+         error == ENFILE;
+}
+
+coll_status_t shm_mesh_send(const shm_mesh_t *mesh, int peer, const shm_note_t *note, int fd,
+                            bool *sent) {
+  int error = send_once(mesh, peer, note, fd);
+  *sent = error == 0;
+  if (*sent || is_gone(error) || is_full(error)) return COLL_OK;
+  errno = error;
   return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot send shared memory to rank %d",
                          mesh->rank, peer);
 }
 
-coll_status_t shm_mesh_recv(shm_mesh_t *mesh, int peer, uint64_t deadline_ns, shm_note_t *note,
-                            int *fd, bool *got) {
-  union {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(int))];
-  } control;
+coll_status_t shm_mesh_send_until(const shm_mesh_t *mesh, int peer, const shm_note_t *note, int fd,
+                                  uint64_t deadline_ns) {
+  for (;;) {
+    bool found;
+    int error = send_once(mesh, peer, note, fd);
+    if (error == 0) return COLL_OK;
+    errno = error;
+    if (!is_full(error)) {
+      return base_fail_errno(is_gone(error) ? COLL_ERROR_RANK_LOST : COLL_ERROR_SYSTEM,
+                             "rank %d: cannot connect to rank %d on this machine%s", mesh->rank,
+                             peer, is_gone(error) ? " (has it exited?)" : "");
+    }
+    uint64_t now_ns = base_clock_now_ns();
+    if (now_ns >= deadline_ns) break;
+    COLL_TRY(poll_watched(mesh, -1, now_ns + RETRY_NS, &found));
+  }
+  return base_fail_errno(COLL_ERROR_TIMEOUT,
+                         "rank %d: rank %d joined, but could not be sent the shared memory in time "
+                         "(is it stopped?)",
+                         mesh->rank, peer);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------*/
+
+/* Takes the descriptor out of a received message; -1: there is none. */
+static int descriptor_of(struct msghdr *message) {
+  int fd = -1;
+  for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
+       header = CMSG_NXTHDR(message, header)) {
+    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+      memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    }
+  }
+  return fd;
+}
+
+static bool is_of_this_mesh(const shm_mesh_t *mesh, const shm_note_t *note, ssize_t bytes) {
+  return bytes == (ssize_t)sizeof *note && note->key == mesh->key && note->source >= 0 &&
+         note->source < mesh->size && note->source != mesh->rank;
+}
+
+/* Receives the note of a connection and closes it. False: it has not arrived yet. *got: it is one
+ * of a peer. */
+static bool receive_from(const shm_mesh_t *mesh, int connection, shm_note_t *note, int *fd,
+                         bool *got) {
+  control_t control;
   struct iovec data = {.iov_base = note, .iov_len = sizeof *note};
   struct msghdr message = {.msg_iov = &data,
                            .msg_iovlen = 1,
@@ -297,58 +208,82 @@ coll_status_t shm_mesh_recv(shm_mesh_t *mesh, int peer, uint64_t deadline_ns, sh
                            .msg_controllen = sizeof control.bytes};
   *got = false;
   *fd = -1;
-  if (deadline_ns > 0 && !base_deadline_poll(mesh->sockets[peer], POLLIN, deadline_ns))
-    return COLL_OK;
-  ssize_t moved;
-  /* a peer that died with unread notes: ECONNRESET is reported once, before what the peer sent */
-  do {
-    moved = recvmsg(mesh->sockets[peer], &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (moved < 0 && errno == ECONNRESET);
-  if (moved < 0 && (errno == EAGAIN || errno == EINTR)) return COLL_OK;
-  if (moved < 0) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot read from rank %d's socket",
-                           mesh->rank, peer);
-  }
-  for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header != NULL;
-       header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-      memcpy(fd, CMSG_DATA(header), sizeof *fd);
-    }
-  }
-  *got = moved == (ssize_t)sizeof *note;
+  ssize_t bytes = recvmsg(connection, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (bytes > 0) *fd = descriptor_of(&message);
+  *got = is_of_this_mesh(mesh, note, bytes);
   if (!*got && *fd >= 0) {
     close(*fd);
     *fd = -1;
   }
+  close(connection);
+  return true;
+}
+
+static void remove_silent(shm_mesh_t *mesh, int index) {
+  mesh->silent_count--;
+  memmove(&mesh->silent[index], &mesh->silent[index + 1],
+          (size_t)(mesh->silent_count - index) * sizeof *mesh->silent);
+}
+
+static void add_silent(shm_mesh_t *mesh, int connection) {
+  if (mesh->silent_count == SHM_MESH_SILENT_MAX) {
+    close(mesh->silent[0]);
+    remove_silent(mesh, 0);
+  }
+  mesh->silent[mesh->silent_count++] = connection;
+}
+
+static void receive_from_silent(shm_mesh_t *mesh, shm_note_t *note, int *fd, bool *got) {
+  for (int i = 0; i < mesh->silent_count && !*got;) {
+    if (receive_from(mesh, mesh->silent[i], note, fd, got)) {
+      remove_silent(mesh, i);
+    } else {
+      i++;
+    }
+  }
+}
+
+coll_status_t shm_mesh_recv(shm_mesh_t *mesh, shm_note_t *note, int *fd, bool *got) {
+  *got = false;
+  *fd = -1;
+  receive_from_silent(mesh, note, fd, got);
+  while (!*got) {
+    int connection = accept4(mesh->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (connection >= 0) {
+      if (!receive_from(mesh, connection, note, fd, got)) add_silent(mesh, connection);
+    } else if ((errno == EMFILE || errno == ENFILE) && mesh->silent_count > 0) {
+      close(mesh->silent[0]); /* the one that has been silent longest makes room */
+      remove_silent(mesh, 0);
+    } else if (errno == EAGAIN) {
+      return COLL_OK;
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot accept local ranks' connections",
+                             mesh->rank);
+    }
+  }
   return COLL_OK;
 }
 
-int shm_mesh_pid(const shm_mesh_t *mesh, int peer) {
-  struct ucred credentials = {0};
-  socklen_t length = sizeof credentials;
-  int fd = mesh->sockets[peer];
-  bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0;
-  return known ? credentials.pid : 0;
-}
-
-bool shm_mesh_hung_up(const shm_mesh_t *mesh, int peer) {
-  struct pollfd pollers[] = {{.fd = mesh->sockets[peer], .events = POLLRDHUP},
-                             {.fd = mesh->processes[peer], .events = POLLIN}};
-  if (poll(pollers, 2, 0) <= 0) return false;
-  return (pollers[0].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 ||
-         (pollers[1].revents & POLLIN) != 0;
-}
-
-static void close_all(int fds[], int count) {
-  for (int i = 0; fds != NULL && i < count; i++) {
-    if (fds[i] >= 0) close(fds[i]);
+coll_status_t shm_mesh_await(shm_mesh_t *mesh, int peer, uint64_t deadline_ns, shm_note_t *note,
+                             int *fd) {
+  for (;;) {
+    bool got, found;
+    COLL_TRY(shm_mesh_recv(mesh, note, fd, &got));
+    if (got && note->source == peer) return COLL_OK;
+    if (*fd >= 0) close(*fd);
+    if (got) continue;
+    COLL_TRY(poll_watched(mesh, mesh->listener, deadline_ns, &found));
+    if (found) continue;
+    return base_fail(COLL_ERROR_TIMEOUT,
+                     "rank %d: rank %d joined, but sent nothing in time (is it stopped?)",
+                     mesh->rank, peer);
   }
-  free(fds);
 }
 
 void shm_mesh_close(shm_mesh_t *mesh) {
   if (mesh->listener >= 0) close(mesh->listener);
-  close_all(mesh->sockets, mesh->size);
-  close_all(mesh->processes, mesh->size);
+  for (int i = 0; i < mesh->silent_count; i++) close(mesh->silent[i]);
+  free(mesh->names);
   *mesh = (shm_mesh_t){.listener = -1};
 }

@@ -7,12 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "flight/process.h"
 #include "transport/shm/end.h"
+#include "transport/shm/presence.h"
 
 BASE_APART static coll_status_t send_long(shm_fifo_t *fifo, const void *data,
                                           const transport_head_t *head, bool *done) {
@@ -144,8 +145,16 @@ static coll_status_t shm_map(transport_t *t, int peer, const transport_address_t
   return shm_buffers_import(&s->buffers, &s->mesh, peer, address, ptr);
 }
 
+/* The pid of the peer's process in this process's pid namespace; 0: it is not visible there. */
+static int pid_of(const shm_t *s, int peer) {
+  const shm_control_t *control = shm_layout_control(&s->layout, s->segment->base, peer);
+  uint64_t process = atomic_load_explicit(&control->process, memory_order_acquire);
+  bool same_space = control->pid_space != 0 && control->pid_space == flight_pid_space();
+  return same_space ? (int)(process >> 32) : shm_presence_pid(s->ranks, peer);
+}
+
 static bool probe_peer(shm_t *s, int peer, char why[TRANSPORT_WHY_BYTES]) {
-  int pid = shm_mesh_pid(&s->mesh, peer);
+  int pid = pid_of(s, peer);
   s->pids[peer] = pid;
   if (pid > 0 && shm_get_works(pid, &shm_end_control(s, peer)->probe)) return true;
   snprintf(why, TRANSPORT_WHY_BYTES, "rank %d cannot read the memory of rank %d (pid %d): %s",
@@ -156,7 +165,7 @@ static bool probe_peer(shm_t *s, int peer, char why[TRANSPORT_WHY_BYTES]) {
 
 static bool shm_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
   shm_t *s = shm_end_of(t);
-  if (s->mesh.sockets == NULL || s->one_process) {
+  if (!s->is_present) {
     snprintf(why, TRANSPORT_WHY_BYTES, "all ranks are threads of one process");
     return false;
   }
@@ -268,6 +277,11 @@ static void shm_publish(transport_t *t) {
 static void shm_destroy(transport_t *t) {
   shm_t *s = shm_end_of(t);
   if (s->segment != NULL) shm_shutdown(s);
+  if (s->is_present) {
+    shm_presence_drop(s->ranks, s->transport.rank);
+  } else if (s->ranks >= 0) {
+    close(s->ranks);
+  }
   shm_mesh_close(&s->mesh);
   shm_buffers_close(&s->buffers);
   shm_segment_release(s->segment);
@@ -340,7 +354,6 @@ static void locate_parts(shm_t *s) {
                                          .taken_by = shm_layout_taken(layout, base, peer, rank),
                                          .control = shm_layout_control(layout, base, peer)};
   }
-  shm_channels_locate(s);
 }
 
 static coll_status_t create_end(int rank, int size, shm_t **end) {
@@ -370,46 +383,9 @@ static coll_status_t create_end(int rank, int size, shm_t **end) {
                                .peeks = true,
                                .maps = true};
   s->mesh.listener = -1;
+  s->ranks = -1;
   *end = s;
   return COLL_OK;
-}
-
-/* Writes the directory of the flight recorders, for tools. */
-static coll_status_t write_directory(const shm_layout_t *layout, const shm_segment_t *segment) {
-  uint64_t communicator;
-  if (getrandom(&communicator, sizeof communicator, 0) != (ssize_t)sizeof communicator) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a communicator");
-  }
-  shm_layout_write_directory(layout, segment->base, communicator);
-  return COLL_OK;
-}
-
-/* Rank 0 creates the segment and sends its descriptor to all; the others wait for it. */
-static coll_status_t share_segment(shm_t *s, uint64_t deadline_ns) {
-  size_t bytes = s->layout.segment_bytes;
-  shm_note_t note = {.kind = SHM_NOTE_SEGMENT, .bytes = bytes};
-  bool done = false;
-  if (s->mesh.rank == 0) {
-    COLL_TRY(shm_segment_create(bytes, "a communicator", &s->segment));
-    COLL_TRY(write_directory(&s->layout, s->segment));
-    for (int peer = 1; peer < s->mesh.size; peer++) {
-      COLL_TRY(shm_mesh_send(&s->mesh, peer, &note, s->segment->fd, &done));
-      if (!done) {
-        return base_fail(COLL_ERROR_RANK_LOST, "rank %d exited while the communicator was created",
-                         peer);
-      }
-    }
-    return COLL_OK;
-  }
-  int fd;
-  COLL_TRY(shm_mesh_await(&s->mesh, 0, deadline_ns));
-  COLL_TRY(shm_mesh_recv(&s->mesh, 0, 0, &note, &fd, &done));
-  if (!done || fd < 0 || note.kind != SHM_NOTE_SEGMENT || note.bytes != bytes) {
-    if (fd >= 0) close(fd);
-    return base_fail(COLL_ERROR_RANK_LOST,
-                     "rank %d: rank 0 did not send the communicator's shared memory", s->mesh.rank);
-  }
-  return shm_segment_open(fd, bytes, "a communicator", &s->segment);
 }
 
 coll_status_t transport_shm_create(shm_mesh_t *mesh, bool one_process, uint64_t deadline_ns,
@@ -423,13 +399,18 @@ coll_status_t transport_shm_create(shm_mesh_t *mesh, bool one_process, uint64_t 
   s->one_process = one_process;
   s->mesh = *mesh;
   *mesh = (shm_mesh_t){.listener = -1};
-  status = share_segment(s, deadline_ns);
+  status = shm_share_files(s, deadline_ns);
   s->mesh.watch = NULL; /* the watch is the caller's and valid during creation only */
   if (status != COLL_OK) {
     shm_destroy(&s->transport);
     return status;
   }
   locate_parts(s);
+  status = one_process ? COLL_OK : shm_share_presence(s);
+  if (status != COLL_OK) {
+    shm_destroy(&s->transport);
+    return status;
+  }
   *t = &s->transport;
   return COLL_OK;
 }
@@ -439,7 +420,7 @@ coll_status_t transport_shm_create_local(int size, transport_t *ends[]) {
   shm_segment_t *segment;
   shm_layout_compute(size, &layout);
   COLL_TRY(shm_segment_create(layout.segment_bytes, "a communicator of threads", &segment));
-  coll_status_t status = write_directory(&layout, segment);
+  coll_status_t status = shm_share_directory(&layout, segment);
   int created = 0;
   for (; created < size && status == COLL_OK; created++) {
     shm_t *s;

@@ -8,7 +8,7 @@
 #include "transport/ops.h"
 #include "transport/shm/mesh.h"
 
-/* Creates one rank's end. one_process: the ranks are threads of one process. The mesh is connected;
+/* Creates one rank's end. one_process: the ranks are threads of one process. The mesh has joined;
  * its ownership passes to the transport, on failure too. Rank 0 creates the segment and sends it to
  * all; the others wait for it until the deadline (base/clock.h) or a failure of mesh->watch. The
  * caller owns *t: ops->destroy. Statuses: those of mesh.h and segment.h. */

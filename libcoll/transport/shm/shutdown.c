@@ -1,5 +1,6 @@
 /* How a rank leaves or aborts a communicator, and what it can find out about peers that have. */
 #include "transport/shm/end.h"
+#include "transport/shm/presence.h"
 
 bool shm_shutdown_pending_in(transport_port_t *port, flight_call_t *call) {
   const shm_fifo_t *fifo = shm_fifo_at(port);
@@ -19,14 +20,23 @@ bool shm_shutdown_pending_out(transport_port_t *port, flight_call_t *call) {
   return fifo->out.sent > 0 && shm_outgoing_oldest_untaken(&fifo->out, call);
 }
 
+/* Whether the peer holds a lock, and in another process. */
+static bool is_elsewhere(const shm_t *s, int peer) {
+  if (!s->is_present) return false;
+  /* acquire: it took the lock before */
+  uint64_t process = atomic_load_explicit(
+      &shm_layout_control(&s->layout, s->segment->base, peer)->process, memory_order_acquire);
+  return process != 0 && process != s->process;
+}
+
 transport_peer_state_t shm_shutdown_peer_state(transport_t *t, int peer) {
   shm_t *s = shm_end_of(t);
-  /* The hang-up is checked first: a peer that leaves sets `left` before it closes its socket. */
-  bool hung_up = s->mesh.sockets != NULL && shm_mesh_hung_up(&s->mesh, peer);
+  /* The lock is checked first: a peer that leaves sets `left` before it gives up its lock. */
+  bool has_ended = is_elsewhere(s, peer) && shm_presence_has_ended(s->ranks, peer);
   if (atomic_load_explicit(&shm_end_control(s, peer)->left, memory_order_acquire) != 0) {
     return TRANSPORT_PEER_LEFT;
   }
-  return hung_up ? TRANSPORT_PEER_LOST : TRANSPORT_PEER_HERE;
+  return has_ended ? TRANSPORT_PEER_LOST : TRANSPORT_PEER_HERE;
 }
 
 /* The reason is written before the head names its owner. Only the first thread of this rank writes,
