@@ -53,14 +53,20 @@ static void add_peer(verbs_t *verbs, int peer) {
   verbs->peer_of[at] = peer;
 }
 
-static coll_status_t make_pairs(verbs_t *verbs) {
+static coll_status_t make_peer_of(verbs_t *verbs) {
   int slots = 2;
-  if (verbs->pairs != NULL) return COLL_OK;
+  if (verbs->peer_of != NULL) return COLL_OK;
   while (slots < 2 * verbs->fabric.size) slots *= 2;
   COLL_TRY(
       base_alloc((size_t)slots, sizeof *verbs->peer_of, "queue pairs", (void **)&verbs->peer_of));
   for (int i = 0; i < slots; i++) verbs->peer_of[i] = -1;
   verbs->peer_slots = slots;
+  return COLL_OK;
+}
+
+static coll_status_t make_pairs(verbs_t *verbs) {
+  if (verbs->pairs != NULL) return COLL_OK;
+  COLL_TRY(make_peer_of(verbs));
   return base_alloc((size_t)verbs->fabric.size, sizeof *verbs->pairs, "queue pairs",
                     (void **)&verbs->pairs);
 }
