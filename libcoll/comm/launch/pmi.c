@@ -72,7 +72,7 @@ static coll_status_t fail_connection(void) {
 
 static coll_status_t send_line(const char *line) {
   for (size_t sent = 0, bytes = strlen(line); sent < bytes;) {
-    ssize_t more = write(pmi.fd, line + sent, bytes - sent);
+    ssize_t more = send(pmi.fd, line + sent, bytes - sent, MSG_NOSIGNAL);
     if (more < 0 && errno != EINTR) return fail_connection();
     if (more > 0) sent += (size_t)more;
   }
