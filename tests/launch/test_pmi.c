@@ -1,14 +1,16 @@
 /*
- * The client of PMI-1 against a server in this process, which answers with what a test gives it:
+ * The client of PMI-1 against a server in another process, which answers with what a test gives it:
  * what Hydra and Slurm send, errors, and nonsense. The real ones are in hydra.sh and slurm.sh. The
  * program has a function MPI_Initialized, as one that is linked with MPI.
  */
 #include <criterion/criterion.h>
-#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -26,27 +28,25 @@ typedef struct exchange {
   const char *request, *answer; /* NULL: none, the connection stays open; "": it is closed */
 } exchange_t;
 
-static int ends[2];
+static int ends[2]; /* the server's and the client's */
 
-/* Serves the exchanges, then hangs up at the end of the process. */
-static void *serve(void *argument) {
-  for (const exchange_t *each = argument; each->request != NULL; each++) {
+/* Returns 0 if the requests were as expected. */
+static int serve(const exchange_t exchanges[]) {
+  for (const exchange_t *each = exchanges; each->request != NULL; each++) {
     char line[2048] = "";
     size_t got = 0;
     while (got < sizeof line - 1 && read(ends[0], line + got, 1) == 1 && line[got] != '\n') got++;
     line[got] = '\0';
     if (strcmp(line, each->request) != 0) {
       fprintf(stderr, "expected '%s', got '%s'\n", each->request, line);
-      abort();
+      return 1;
     }
-    if (each->answer == NULL) return NULL;
-    if (each->answer[0] == '\0') {
-      shutdown(ends[0], SHUT_RDWR);
-      return NULL;
-    }
-    if (write(ends[0], each->answer, strlen(each->answer)) < 0) abort();
+    if (each->answer == NULL) pause();
+    ssize_t bytes = (ssize_t)strlen(each->answer);
+    if (bytes == 0) return 0;
+    if (write(ends[0], each->answer, (size_t)bytes) != bytes) return 1;
   }
-  return NULL;
+  return 0;
 }
 
 static void set_number(const char *name, int value) {
@@ -55,17 +55,30 @@ static void set_number(const char *name, int value) {
   setenv(name, text, 1);
 }
 
-static pthread_t begin(const exchange_t exchanges[], int rank) {
-  pthread_t server;
+/* The server ends with this process, at the latest. */
+static pid_t begin(const exchange_t exchanges[], int rank) {
   cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  pid_t server = fork();
+  if (server == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(ends[1]);
+    _exit(serve(exchanges));
+  }
+  cr_assert(server > 0);
+  close(ends[0]);
   set_number("PMI_FD", ends[1]);
   set_number("PMI_RANK", rank);
   set_number("PMI_SIZE", 2);
   setenv("SLURM_STEP_ID", "0", 1);
   setenv("SLURM_PROCID", "7", 1); /* of an outer launcher */
   setenv("SLURM_NTASKS", "8", 1);
-  cr_assert_eq(pthread_create(&server, NULL, serve, (void *)(uintptr_t)exchanges), 0);
   return server;
+}
+
+static void end(pid_t server) {
+  int status;
+  cr_assert_eq(waitpid(server, &status, 0), server);
+  cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a request was not as expected");
 }
 
 static uint64_t in_ms(unsigned ms) {
@@ -94,7 +107,7 @@ Test(pmi, rank_0_publishes_under_a_new_key_each_time) {
       BARRIER,
       END};
   launch_t launch;
-  pthread_t server = begin(exchanges, 0);
+  pid_t server = begin(exchanges, 0);
   for (int i = 0; i < 2; i++) {
     char text[LAUNCH_TEXT_BYTES] = "first";
     if (i == 1) snprintf(text, sizeof text, "second");
@@ -102,8 +115,7 @@ Test(pmi, rank_0_publishes_under_a_new_key_each_time) {
     cr_assert(launch.rank == 0 && launch.size == 2 && launch.no_store[0] == '\0');
     cr_assert_eq(launch_share(&launch, in_ms(5000), text), COLL_OK, "%s", base_last_error());
   }
-  pthread_join(server, NULL);
-  _exit(0); /* nobody answers a finalize */
+  end(server);
 }
 
 Test(pmi, others_read) {
@@ -130,7 +142,6 @@ static void expect(const exchange_t exchanges[], coll_status_t expected, const c
   if (status == COLL_OK) status = launch_share(&launch, in_ms(300), text);
   cr_assert_eq(status, expected, "%d: %s", (int)status, base_last_error());
   cr_assert_not_null(strstr(base_last_error(), part), "%s", base_last_error());
-  _exit(0);
 }
 
 Test(pmi, rank_that_does_not_come) {
@@ -177,7 +188,7 @@ Test(pmi, value_that_is_too_long) {
 Test(pmi, is_left_alone_while_mpi_uses_it) {
   static const exchange_t none[] = {END};
   launch_t launch;
-  pthread_join(begin(none, 1), NULL);
+  end(begin(none, 1));
   mpi_flag = 1;
   setenv("MPI_LOCALNRANKS", "1", 1);
   cr_assert_eq(launch_find(in_ms(300), &launch), COLL_OK, "%s", base_last_error());
@@ -190,7 +201,7 @@ Test(pmi, is_left_alone_while_mpi_uses_it) {
 Test(pmi, descriptor_that_is_closed) {
   static const exchange_t none[] = {END};
   launch_t launch;
-  pthread_join(begin(none, 1), NULL);
+  end(begin(none, 1));
   close(ends[1]);
   cr_assert_eq(launch_find(in_ms(300), &launch), COLL_OK, "%s", base_last_error());
   cr_assert(launch.rank == 1 && launch.kind->store == NULL);

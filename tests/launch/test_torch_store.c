@@ -1,13 +1,14 @@
 /*
- * The client of PyTorch's TCPStore against a server in this process, which knows one key. The real
- * store is in torchrun.sh, where PyTorch is installed.
+ * The client of PyTorch's TCPStore against a server in another process, which knows one key. The
+ * real store is in torchrun.sh, where PyTorch is installed.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
-#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@
 typedef enum behavior { HONEST, OLD, SILENT, HANGS_UP, TOO_LONG, UNKNOWN_ANSWER } behavior_t;
 
 typedef struct store {
-  int listener;
+  int listener, told[2]; /* a pipe to which the server writes what is set */
   behavior_t behavior;
   char key[512], value[LAUNCH_TEXT_BYTES]; /* as set by a client, or by the test */
 } store_t;
@@ -25,19 +26,19 @@ typedef struct store {
 static store_t store;
 
 static void take(int fd, void *bytes, size_t count) {
-  if (recv(fd, bytes, count, MSG_WAITALL) != (ssize_t)count) pthread_exit(NULL);
+  if (recv(fd, bytes, count, MSG_WAITALL) != (ssize_t)count) _exit(0);
 }
 
 static void take_text(int fd, char *text, size_t bytes) {
   uint64_t length;
   take(fd, &length, sizeof length);
-  if (length >= bytes) abort();
+  if (length >= bytes) _exit(1);
   if (length > 0) take(fd, text, length);
   text[length] = '\0';
 }
 
 static void give(int fd, const void *bytes, size_t count) {
-  if (send(fd, bytes, count, MSG_NOSIGNAL) != (ssize_t)count) pthread_exit(NULL);
+  if (send(fd, bytes, count, MSG_NOSIGNAL) != (ssize_t)count) _exit(0);
 }
 
 static void answer(int fd, uint8_t request) {
@@ -46,6 +47,7 @@ static void answer(int fd, uint8_t request) {
   if (request == 1) {
     take_text(fd, store.key, sizeof store.key);
     take_text(fd, store.value, sizeof store.value);
+    if (write(store.told[1], &store, sizeof store) != (ssize_t)sizeof store) _exit(1);
   } else if (request == 6) {
     const uint8_t stop_waiting = store.behavior == UNKNOWN_ANSWER ? 9 : 0;
     take(fd, &count, sizeof count);
@@ -61,37 +63,42 @@ static void answer(int fd, uint8_t request) {
     count = 1;
     if (store.behavior != OLD) give(fd, &count, sizeof count);
   } else {
-    abort();
+    _exit(1);
   }
 }
 
-static void *serve(void *argument) {
+static void serve(void) {
   uint8_t request;
   uint32_t number;
   int fd = accept(store.listener, NULL, NULL);
   take(fd, &request, 1);
   take(fd, &number, sizeof number);
-  if (request != 0 || number != 0x3C85F7CE) abort();
-  if (store.behavior == HANGS_UP) {
-    close(fd);
-    return argument;
-  }
+  if (request != 0 || number != 0x3C85F7CE || store.behavior == HANGS_UP) return;
   for (;;) {
     take(fd, &request, 1);
     answer(fd, request);
   }
 }
 
+/* The server ends with this process, at the latest. */
 static void begin(behavior_t behavior, const char *rank) {
-  pthread_t server;
   char port[8];
   struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t bytes = sizeof at;
   store.behavior = behavior;
   store.listener = socket(AF_INET, SOCK_STREAM, 0);
+  cr_assert_eq(pipe(store.told), 0);
   cr_assert_eq(bind(store.listener, (struct sockaddr *)&at, bytes), 0);
   cr_assert_eq(getsockname(store.listener, (struct sockaddr *)&at, &bytes), 0);
   cr_assert_eq(listen(store.listener, 1), 0);
+  pid_t server = fork();
+  if (server == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    serve();
+    _exit(0);
+  }
+  cr_assert(server > 0);
+  close(store.listener);
   snprintf(port, sizeof port, "%d", ntohs(at.sin_port));
   setenv("MASTER_ADDR", "127.0.0.1", 1);
   setenv("MASTER_PORT", port, 1);
@@ -100,7 +107,6 @@ static void begin(behavior_t behavior, const char *rank) {
   setenv("TORCHELASTIC_RESTART_COUNT", "3", 1);
   setenv("RANK", rank, 1);
   setenv("WORLD_SIZE", "2", 1);
-  cr_assert_eq(pthread_create(&server, NULL, serve, NULL), 0);
 }
 
 static uint64_t in_ms(unsigned ms) {
@@ -116,7 +122,7 @@ Test(torch_store, rank_0_publishes) {
   cr_assert_eq(launch_find(in_ms(5000), &launch), COLL_OK, "%s", base_last_error());
   cr_assert(launch.rank == 0 && launch.size == 2 && launch.kind->store == &launch_store_torch);
   cr_assert_eq(launch_share(&launch, in_ms(5000), text), COLL_OK, "%s", base_last_error());
-  for (int i = 0; i < 500 && store.value[5] == '\0'; i++) base_clock_sleep_ns(10000000);
+  cr_assert_eq(read(store.told[0], &store, sizeof store), (ssize_t)sizeof store);
   cr_assert_str_eq(store.key, KEY);
   cr_assert_str_eq(store.value, "text/1");
 }
