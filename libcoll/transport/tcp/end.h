@@ -104,6 +104,7 @@ struct tcp_peer {
   /* The fabric, which both ranks have. */
   bool has_fabric;                 /* as the names of the ranks say */
   bool is_asked;                   /* to connect */
+  bool has_left_by_socket;         /* this rank has said TCP_LEAVE before it has switched */
   bool sends_by_fabric;            /* this rank has said TCP_SWITCH */
   bool comes_by_fabric;            /* the peer has */
   tcp_early_t *early, *early_last; /* frames that were faster than the peer's TCP_SWITCH */

@@ -26,6 +26,7 @@ coll_status_t tcp_route_send(tcp_peer_t *peer, const tcp_frame_t *frame, const v
   tcp_fabric_t *fabric = peer->end->fabric;
   bool is_data = frame->kind == TCP_MESSAGE || frame->kind == TCP_SIGNAL;
   if (is_data) COLL_TRY(ask_to_connect(peer));
+  if (frame->kind == TCP_LEAVE && !peer->sends_by_fabric) peer->has_left_by_socket = true;
   if (!peer->sends_by_fabric || is_for_socket(frame)) return tcp_stream_send(peer, frame, payload);
   return peer->fd >= 0 ? fabric->ops->send(fabric, peer->rank, frame, payload) : COLL_OK;
 }
@@ -37,7 +38,7 @@ coll_status_t tcp_fabric_tell(tcp_t *end, int peer, const void *note, size_t byt
 
 coll_status_t tcp_fabric_ready(tcp_t *end, int peer) {
   const tcp_frame_t frame = {.kind = TCP_SWITCH};
-  if (end->peers[peer].sends_by_fabric) return COLL_OK;
+  if (end->peers[peer].sends_by_fabric || end->peers[peer].has_left_by_socket) return COLL_OK;
   COLL_TRY(tcp_stream_send(&end->peers[peer], &frame, NULL));
   end->peers[peer].sends_by_fabric = true;
   return COLL_OK;
@@ -101,6 +102,7 @@ coll_status_t tcp_route_accept(tcp_peer_t *peer, const tcp_frame_t *frame,
   tcp_fabric_t *fabric = peer->end->fabric;
   if (fabric == NULL || !peer->has_fabric) return COLL_ERROR_INVALID;
   if (frame->kind == TCP_NOTE) {
+    if (peer->has_left_by_socket) return COLL_OK; /* it is too late to connect */
     return fabric->ops->hear(fabric, peer->rank, payload->data, payload->bytes);
   }
   peer->comes_by_fabric = true;
