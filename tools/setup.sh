@@ -18,6 +18,7 @@ needs=(
   "libjansson-dev module:jansson"
   "libexpat1-dev module:expat"
   "libibverbs-dev header:infiniband/verbs.h"
+  "libucx-dev header:ucp/api/ucp.h"
   "libcriterion-dev module:criterion"
 )
 

@@ -15,7 +15,8 @@ static const base_knob_t knobs[] = {
      .kind = BASE_KNOB_TEXT,
      .fallback = "shm,verbs,tcp",
      .help = "the transports that may be used, separated by commas: shm (shared memory, between "
-             "ranks of one host), verbs (RDMA, between ranks that have devices), tcp"},
+             "ranks of one host), verbs (RDMA, between ranks that have devices), ucx (whatever UCX "
+             "knows), tcp"},
     {.name = "COLL_HOST_ID",
      .kind = BASE_KNOB_TEXT,
      .fallback = "",

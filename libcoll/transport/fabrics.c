@@ -4,10 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "transport/ucx/ucx.h"
 #include "transport/verbs/verbs.h"
 
 static const transport_fabric_kind_t kinds[] = {
-    {"verbs", transport_verbs_open, transport_verbs_knob}, {NULL}};
+    {"verbs", transport_verbs_open, transport_verbs_knob},
+    {"ucx", transport_ucx_open, transport_ucx_knob},
+    {NULL}};
 
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] - 1 };
 
