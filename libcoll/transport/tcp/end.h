@@ -36,7 +36,8 @@ typedef struct tcp_host {
   struct sockaddr_storage address;
   socklen_t address_bytes;
   int probe;            /* a connection that was begun to see whether the host answers; -1: none */
-  uint64_t asked_ns;    /* since when it has not answered; 0: it has */
+  uint64_t asked_ns;    /* since when it has not answered; 0: it is not asked */
+  uint64_t looked_ns;   /* when that was last looked at */
   uint64_t answered_ns; /* when it last did */
 } tcp_host_t;
 
@@ -83,7 +84,7 @@ struct tcp_peer {
   tcp_loss_t loss;              /* if it is lost */
   uint64_t checked_ns;          /* when health.c last looked at the connection */
   uint64_t acked_bytes;         /* that the peer's host had acknowledged then, */
-  uint64_t acked_ns;            /* and since when no more */
+  uint64_t acked_ns;            /* and since when no more, as far as that was watched */
   transport_peer_state_t state; /* a peer that has left may still take what was sent to it */
   tcp_fifo_t *fifos[TRANSPORT_CHANNELS_MAX]; /* NULL: not used */
 

@@ -21,11 +21,15 @@
 #include "base/memory.h"
 #include "transport/tcp/end.h"
 
-#define CHECK_NS 100000000u       /* between looks at a connection */
-#define SUSPECT_MS 500            /* without an acknowledgement of what was sent */
+#define CHECK_NS 100000000u /* between looks at a connection */
+#define SUSPECT_MS 500      /* without an acknowledgement of what was sent */
+#define SUSPECT_NS (SUSPECT_MS * UINT64_C(1000000))
 #define UNANSWERED_NS 2000000000u /* after which a host is lost */
 #define ANSWERED_NS 1000000000u   /* for which an answer counts */
 #define BLOCKED_NS 15000000000u   /* what is sent does not arrive, although the host answers */
+/* Looks that are further apart do not show what was between them: this process computed, or was
+ * stopped. What was measured until then does not count. */
+#define APART_NS 1000000000u
 
 /* ---- hosts ----------------------------------------------------------------------------------*/
 
@@ -66,6 +70,11 @@ static void end_probe(tcp_host_t *host) {
   host->probe = -1;
 }
 
+static void withdraw(tcp_host_t *host) {
+  end_probe(host);
+  host->asked_ns = 0;
+}
+
 void tcp_health_free(tcp_t *end) {
   for (size_t i = 0; i < end->host_count; i++) end_probe(&end->hosts[i]);
   free(end->hosts);
@@ -73,16 +82,25 @@ void tcp_health_free(tcp_t *end) {
 
 /* ---- asking a host --------------------------------------------------------------------------*/
 
-/* Refused or not, an answer is one. */
-static void begin_probe(tcp_host_t *host) {
+/* The host does not answer, or there is no way to it. */
+static bool is_silence(int error) {
+  return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
+}
+
+/* False: this process cannot ask, for want of a descriptor or a port. */
+static bool begin_probe(tcp_host_t *host) {
   host->probe = socket(host->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (host->probe < 0) return;
+  if (host->probe < 0) return false;
   int got = connect(host->probe, (const struct sockaddr *)&host->address, host->address_bytes);
-  if (got != 0 && errno != EINPROGRESS) end_probe(host);
+  if (got == 0 || errno == EINPROGRESS) return true;
+  bool is_asked = is_silence(errno);
+  end_probe(host);
+  return is_asked;
 }
 
 typedef enum answer { ANSWER_NONE, ANSWER_GIVEN, ANSWER_FAILED } answer_t;
 
+/* Refused or reset or not, an answer is one. */
 static answer_t look_at_probe(const tcp_host_t *host) {
   int error = 0;
   socklen_t length = sizeof error;
@@ -90,31 +108,40 @@ static answer_t look_at_probe(const tcp_host_t *host) {
   if (host->probe < 0) return ANSWER_FAILED;
   if (poll(&polled, 1, 0) != 1) return ANSWER_NONE;
   (void)getsockopt(host->probe, SOL_SOCKET, SO_ERROR, &error, &length);
-  return error == 0 || error == ECONNREFUSED ? ANSWER_GIVEN : ANSWER_FAILED;
+  return is_silence(error) ? ANSWER_FAILED : ANSWER_GIVEN;
 }
 
 /* Whether the host has not answered for too long. Asks it, unless it has answered lately. */
 static bool is_gone(tcp_host_t *host, uint64_t now_ns) {
+  if (now_ns > host->looked_ns + APART_NS) withdraw(host);
+  host->looked_ns = now_ns;
   if (now_ns < host->answered_ns + ANSWERED_NS) return false;
   if (host->asked_ns == 0) host->asked_ns = now_ns;
   answer_t answer = look_at_probe(host);
   if (answer == ANSWER_GIVEN) {
     host->answered_ns = now_ns;
-    host->asked_ns = 0;
+    withdraw(host);
+    return false;
   }
-  if (answer != ANSWER_NONE) end_probe(host);
-  if (answer == ANSWER_FAILED) begin_probe(host);
-  if (answer == ANSWER_GIVEN) return false;
-  return now_ns > host->asked_ns + UNANSWERED_NS;
+  if (answer == ANSWER_FAILED) {
+    end_probe(host);
+    if (!begin_probe(host)) withdraw(host);
+  }
+  return host->asked_ns != 0 && now_ns > host->asked_ns + UNANSWERED_NS;
 }
 
-static void lose_host(tcp_t *end, int host, tcp_loss_t loss) {
+/* One that has said that it leaves is not lost. */
+static void lose(tcp_peer_t *peer, tcp_loss_t loss) {
+  bool has_left = peer->state == TRANSPORT_PEER_LEFT;
+  if (!has_left) peer->loss = loss;
+  tcp_stream_close(peer, has_left ? TRANSPORT_PEER_LEFT : TRANSPORT_PEER_LOST);
+}
+
+static void lose_host(tcp_t *end, int host) {
   end_probe(&end->hosts[host]);
   for (int rank = 0; rank < end->transport.size; rank++) {
     tcp_peer_t *peer = &end->peers[rank];
-    if (peer->fd < 0 || peer->host != host) continue;
-    peer->loss = loss;
-    tcp_stream_close(peer, TRANSPORT_PEER_LOST);
+    if (peer->fd >= 0 && peer->host == host) lose(peer, TCP_LOSS_SILENT);
   }
 }
 
@@ -124,30 +151,30 @@ static bool is_due(const struct tcp_info *info) {
   return info->tcpi_unacked > 0 || info->tcpi_notsent_bytes > 0;
 }
 
-/* A receiver without room is asked for it (tcpi_probes), and nothing is sent to it again. */
+/* A receiver without room is asked for it (tcp_probes), and nothing is sent to it again. */
 void tcp_health_check(tcp_peer_t *peer) {
   struct tcp_info info;
   socklen_t length = sizeof info;
   uint64_t now_ns = base_clock_now_ns();
   if (peer->fd < 0 || now_ns < peer->checked_ns + CHECK_NS) return;
+  bool is_apart = now_ns > peer->checked_ns + APART_NS;
   peer->checked_ns = now_ns;
   memset(&info, 0, sizeof info);
   if (getsockopt(peer->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
-  if (info.tcpi_bytes_acked != peer->acked_bytes || !is_due(&info)) peer->acked_ns = now_ns;
+  bool is_moving = info.tcpi_bytes_acked != peer->acked_bytes || !is_due(&info);
+  if (is_moving || is_apart) peer->acked_ns = now_ns;
   peer->acked_bytes = info.tcpi_bytes_acked;
+  if (now_ns < peer->acked_ns + SUSPECT_NS) return;
   bool is_silent = info.tcpi_last_ack_recv > SUSPECT_MS && info.tcpi_last_data_recv > SUSPECT_MS;
-  if (!is_due(&info)) return;
   if (is_silent && is_gone(&peer->end->hosts[peer->host], now_ns)) {
-    lose_host(peer->end, peer->host, TCP_LOSS_SILENT);
+    lose_host(peer->end, peer->host);
   } else if (info.tcpi_retransmits > 0 && now_ns > peer->acked_ns + BLOCKED_NS) {
-    peer->loss = TCP_LOSS_BLOCKED;
-    tcp_stream_close(peer, TRANSPORT_PEER_LOST);
+    lose(peer, TCP_LOSS_BLOCKED);
   }
 }
 
 void tcp_health_failed(tcp_peer_t *peer, int error) {
-  bool is_silent = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
-  if (is_silent) lose_host(peer->end, peer->host, TCP_LOSS_SILENT);
+  if (is_silence(error)) lose_host(peer->end, peer->host);
 }
 
 void tcp_health_describe(const tcp_peer_t *peer, char why[TRANSPORT_WHY_BYTES]) {
