@@ -116,3 +116,14 @@ Test(tcp_health, a_host_that_does_not_answer_is_lost, .timeout = 60) {
   cr_assert_lt(base_clock_now_ns() - began_ns, 3500 * MS_NS);
   require_silence(ends[0]);
 }
+
+/* The kernel has given up the connection, which a send finds out first. */
+Test(tcp_health, a_send_that_fails_does_not_hide_why, .timeout = 60) {
+  transport_t *ends[2];
+  make_pair(ends);
+  set_link(false);
+  base_clock_sleep_ns(5000 * MS_NS);
+  cr_assert(send_one(ends[0], 0));
+  cr_assert_eq(state_of_peer(ends[0]), TRANSPORT_PEER_LOST);
+  require_silence(ends[0]);
+}

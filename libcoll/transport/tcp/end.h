@@ -85,6 +85,7 @@ struct tcp_peer {
   uint64_t checked_ns;          /* when health.c last looked at the connection */
   uint64_t acked_bytes;         /* that the peer's host had acknowledged then, */
   uint64_t acked_ns;            /* and since when no more, as far as that was watched */
+  int send_error;               /* errno of the socket when it became mute */
   transport_peer_state_t state; /* a peer that has left may still take what was sent to it */
   tcp_fifo_t *fifos[TRANSPORT_CHANNELS_MAX]; /* NULL: not used */
 

@@ -37,6 +37,7 @@ static size_t write_parts(tcp_peer_t *peer, struct iovec *parts, size_t count) {
   } while (sent < 0 && errno == EINTR);
   if (sent >= 0) return (size_t)sent;
   if (errno != EAGAIN && errno != EWOULDBLOCK) {
+    peer->send_error = errno;
     peer->is_mute = true;
     drop_output(peer);
   }
@@ -260,7 +261,8 @@ static coll_status_t receive_some(tcp_peer_t *peer, bool *drained) {
   *drained = got != (ssize_t)(rest + input_bytes);
   if (got < 0 && errno == EINTR) *drained = false;
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return COLL_OK;
-  if (got < 0) tcp_health_failed(peer, errno);
+  /* a socket tells its error once, and then is at its end */
+  if (got <= 0) tcp_health_failed(peer, got < 0 ? errno : peer->send_error);
   if (got <= 0) {
     tcp_route_end(peer);
     return COLL_OK;
