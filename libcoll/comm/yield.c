@@ -23,6 +23,7 @@
  * scheduler ticks only, so a shorter interval would not show it. */
 #define INTERVAL_MIN_NS 8000000u
 #define INTERVAL_MAX_NS 200000000u
+#define RANKS_READ_MAX 64 /* reading the CPU time of more takes longer than what it may save */
 #define PAUSE_MIN_NS 50000000u
 #define PAUSE_MAX_NS 400000000u
 
@@ -46,6 +47,7 @@ bool comm_yield_is_costly(void) {
 /* The CPU time of the processes of all ranks; false if unknown. */
 static bool read_ranks_cpu_ns(const struct coll_comm *comm, uint64_t *sum_ns) {
   *sum_ns = 0;
+  if (comm->size > RANKS_READ_MAX) return false;
   for (int rank = 0; rank < comm->size; rank++) {
     struct timespec time;
     clockid_t clock;

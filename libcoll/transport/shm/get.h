@@ -14,6 +14,9 @@
 
 #include "base/status.h"
 
+/* Of more ranks, none reads others' memory: each would have to try it with all others. */
+#define SHM_GET_RANKS_MAX 256
+
 /* A number in this process's ordinary memory, and where it is: what peers read in order to find out
  * whether they can. Written by its owner before the communicator is complete. */
 typedef struct shm_probe {

@@ -169,6 +169,10 @@ static bool shm_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
     snprintf(why, TRANSPORT_WHY_BYTES, "all ranks are threads of one process");
     return false;
   }
+  if (t->size > SHM_GET_RANKS_MAX) {
+    snprintf(why, TRANSPORT_WHY_BYTES, "more than %d ranks share memory", SHM_GET_RANKS_MAX);
+    return false;
+  }
   size_t size = (size_t)t->size;
   if (s->pids == NULL && base_alloc(size, sizeof(int), "pids", (void **)&s->pids) != COLL_OK) {
     snprintf(why, TRANSPORT_WHY_BYTES, "no memory");
