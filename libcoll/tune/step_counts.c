@@ -68,32 +68,63 @@ static const plan_step_t *merged_reduction(const plan_lane_t *lane, size_t index
   return NULL;
 }
 
+/* after: the steps from the one that receives the span to the reduction. Sources mostly come in the
+ * order of the messages, which shows where to look first: a flat plan has a source of every rank.
+ */
 static bool is_source(const plan_program_t *program, const plan_step_t *reduce,
-                      const plan_span_t *span) {
+                      const plan_span_t *span, size_t after) {
+  size_t count = (size_t)reduce->reduce.source_count;
+  const plan_span_t *sources = &program->sources[reduce->reduce.first_source];
+  if (after <= count && same_span(&sources[count - after], span)) return true;
   for (int32_t i = 0; i < reduce->reduce.source_count; i++) {
     if (same_span(&program->sources[reduce->reduce.first_source + i], span)) return true;
   }
   return false;
 }
 
+/* The first step from `index` on that is no RECV. */
+static size_t end_of_receives(const plan_lane_t *lane, size_t index, tune_touched_t *touched) {
+  if (touched->receives_of != lane || index < touched->receives_begin ||
+      index >= touched->receives_end) {
+    size_t end = index;
+    while (end < lane->count && lane->steps[end].kind == PLAN_RECV) end++;
+    touched->receives_of = lane;
+    touched->receives_begin = index;
+    touched->receives_end = end;
+  }
+  return touched->receives_end;
+}
+
 /* Whether the message of the RECV at `index` is received into scratch and is a source of the
  * reduction that follows it, directly or after other RECVs: the engine then reads it in the
  * transport's buffer (fused receive). */
 static bool is_read_in_place(const plan_t *plan, const plan_program_t *program,
-                             const plan_lane_t *lane, size_t index) {
+                             const plan_lane_t *lane, size_t index, tune_touched_t *touched) {
   if (plan->reach != PLAN_REACH_OWN || plan->lanes != 1) return false;
   const plan_span_t *dst = &lane->steps[index].recv.dst;
-  while (index < lane->count && lane->steps[index].kind == PLAN_RECV) index++;
-  if (index == lane->count || lane->steps[index].kind != PLAN_REDUCE) return false;
-  return dst->buffer == PLAN_SCRATCH && is_source(program, &lane->steps[index], dst);
+  if (dst->buffer != PLAN_SCRATCH) return false;
+  size_t end = end_of_receives(lane, index, touched);
+  if (end == lane->count || lane->steps[end].kind != PLAN_REDUCE) return false;
+  return is_source(program, &lane->steps[end], dst, end - index);
 }
 
-/* Whether the source of the reduction at `index` is such a message. */
+static bool receives(const plan_step_t *step, const plan_span_t *span) {
+  return step->kind == PLAN_RECV && same_span(span, &step->recv.dst);
+}
+
+/* Whether the source of the reduction at `index` is such a message. after: the sources from this
+ * one to the last (is_source). */
 static bool source_is_message(const plan_t *plan, const plan_program_t *program,
-                              const plan_lane_t *lane, size_t index, const plan_span_t *source) {
+                              const plan_lane_t *lane, size_t index, const plan_span_t *source,
+                              size_t after, tune_touched_t *touched) {
+  if (source->buffer != PLAN_SCRATCH) return false;
+  if (after <= index && receives(&lane->steps[index - after], source) &&
+      end_of_receives(lane, index - after, touched) == index) {
+    return is_read_in_place(plan, program, lane, index - after, touched);
+  }
   while (index-- > 0 && lane->steps[index].kind == PLAN_RECV) {
-    if (!same_span(source, &lane->steps[index].recv.dst)) continue;
-    return is_read_in_place(plan, program, lane, index);
+    if (!receives(&lane->steps[index], source)) continue;
+    return is_read_in_place(plan, program, lane, index, touched);
   }
   return false;
 }
@@ -116,7 +147,8 @@ tune_counts_t tune_step_counts(const plan_t *plan, int32_t rank, const plan_lane
     case PLAN_REDUCE:
       for (int32_t i = 0; i < step->reduce.source_count; i++) {
         const plan_span_t *source = &program->sources[step->reduce.first_source + i];
-        if (source_is_message(plan, program, lane, index, source)) continue;
+        size_t after = (size_t)(step->reduce.source_count - i);
+        if (source_is_message(plan, program, lane, index, source, after, touched)) continue;
         count_load(plan, rank, source, touched, &counts);
       }
       count_store(plan, rank, &step->reduce.dst, false, touched, &counts);
@@ -132,7 +164,7 @@ tune_counts_t tune_step_counts(const plan_t *plan, int32_t rank, const plan_lane
     case PLAN_RECV:
       counts.chunks[TUNE_PULL] += step->recv.dst.count;
       counts.messages = 1;
-      if (is_read_in_place(plan, program, lane, index)) break;
+      if (is_read_in_place(plan, program, lane, index, touched)) break;
       count_store(plan, rank, &step->recv.dst, false, touched, &counts);
       break;
     case PLAN_SIGNAL:

@@ -4,9 +4,14 @@
 
 #include "tune/profile.h"
 
-/* The chunks of INPUT and OUTPUT that a rank has loaded or stored in the current pass. */
+/* The chunks of INPUT and OUTPUT that a rank has loaded or stored in the current pass, and what was
+ * found out about its program. */
 typedef struct tune_touched {
   bool *chunks[PLAN_SCRATCH]; /* [INPUT], [OUTPUT] */
+  /* The steps of that lane from receives_begin to before receives_end are RECVs, and the one at
+   * receives_end is not. NULL: not looked for yet. */
+  const plan_lane_t *receives_of;
+  size_t receives_begin, receives_end;
 } tune_touched_t;
 
 /* The caller calls tune_touched_free, also on failure. COLL_ERROR_MEMORY. */
