@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "comm/comm.h"
-#include "transport/shm/memory.h"
+#include "transport/memory.h"
 
 struct coll_registration {
   char nothing;
@@ -13,11 +13,11 @@ struct coll_registration {
 
 coll_status_t coll_mem_alloc(size_t bytes, void **ptr) {
   if (ptr == NULL) return base_fail(COLL_ERROR_INVALID, "coll_mem_alloc: ptr is NULL");
-  return shm_memory_alloc(bytes, ptr);
+  return transport_memory_alloc(bytes, ptr);
 }
 
 coll_status_t coll_mem_free(void *ptr) {
-  return shm_memory_free(ptr);
+  return transport_memory_free(ptr);
 }
 
 /* Every call finds out for itself whether memory can be mapped, so a registration prepares nothing.

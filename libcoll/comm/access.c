@@ -5,12 +5,12 @@
 #include <stdio.h>
 
 #include "comm/launch/launch.h"
-#include "transport/shm/get.h"
+#include "transport/get.h"
 
 static pthread_once_t permit_once = PTHREAD_ONCE_INIT;
 
 static void permit(void) {
-  shm_get_permit(launch_pid());
+  transport_get_permit(launch_pid());
 }
 
 /* Once, so that what the program itself permits later stays. */

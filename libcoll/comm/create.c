@@ -20,8 +20,8 @@
 #include "comm/process.h"
 #include "comm/quiesce.h"
 #include "flight/process.h"
+#include "transport/memory.h"
 #include "transport/self/self.h"
-#include "transport/shm/memory.h"
 #include "tune/sched_sim.h"
 
 #define DESCRIPTORS_EACH 4 /* per peer: socket, pidfd, and a memfd that is being passed */
@@ -147,7 +147,7 @@ void comm_destroy(struct coll_comm *comm) {
   if (comm->self != NULL) comm->self->ops->destroy(comm->self);
   comm->local->ops->destroy(comm->local);
   pthread_mutex_destroy(&comm->lock);
-  shm_memory_free(comm->retained_memory);
+  transport_memory_free(comm->retained_memory);
   free(comm->waits_for.words);
   free(comm->deadlock.found.words);
   free(comm->deadlock.now);

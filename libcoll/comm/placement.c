@@ -62,7 +62,7 @@ static coll_status_t set_links(int size, const comm_record_t *records, const int
   double *speeds;
   COLL_TRY(base_alloc((size_t)size, sizeof *speeds, "links of hosts", (void **)&speeds));
   for (int rank = 0; rank < size; rank++) {
-    speeds[rank] = (double)records[rank].name.tcp.megabits / 8000;
+    speeds[rank] = (double)transport_name_megabits(&records[rank].name) / 8000;
   }
   coll_status_t status = topo_star_fabric(size, host_of, speeds, &layout->fabric);
   free(speeds);

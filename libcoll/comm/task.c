@@ -13,7 +13,7 @@
 #include "base/names.h"
 #include "comm/coalesce.h"
 #include "comm/plan_cache.h"
-#include "transport/shm/memory.h"
+#include "transport/memory.h"
 
 static size_t buffer_elements(const comm_call_t *call, plan_buffer_t buffer) {
   const comm_traits_t traits = comm_traits_of(call->shape);
@@ -139,7 +139,7 @@ BASE_COLD static coll_status_t scale_and_prepare(comm_task_t *task) {
   const comm_call_t *call = task->call;
   coll_dtype_t dtype = comm_traits_of(call->shape).dtype;
   size_t elements = buffer_elements(call, PLAN_INPUT);
-  COLL_TRY(shm_memory_alloc(elements * base_dtype_bytes(dtype), &task->scaled));
+  COLL_TRY(transport_memory_alloc(elements * base_dtype_bytes(dtype), &task->scaled));
   COLL_TRY(
       call->comm->world.device->scale(task->scaled, call->send, elements, dtype, &call->scalar));
   return look_up_within(task, PLAN_REACH_USER);
@@ -322,7 +322,7 @@ bool comm_task_progress(const comm_task_t *task, uint64_t *progress, uint64_t *m
 
 void comm_task_free_scaled(comm_task_t *task) {
   if (task->state == COMM_TASK_DONE) {
-    shm_memory_free(task->scaled);
+    transport_memory_free(task->scaled);
   } else { /* peers in this process may still be reading it */
     task->call->comm->retained_memory = task->scaled;
   }

@@ -29,7 +29,7 @@ typedef struct comm_task {
   bool published;     /* the wait of its communicator is published (watch.h) */
   bool addresses_due; /* the run began before the addresses of all peers were received */
   comm_cache_entry_t *entry;
-  void *scaled; /* of a premul-sum: the send buffer times the scalar; from shm_memory_alloc */
+  void *scaled; /* of a premul-sum: the send buffer times the scalar; from transport_memory_alloc */
 } comm_task_t;
 
 static inline void comm_task_init(comm_task_t *task, const comm_call_t *call) {

@@ -97,6 +97,10 @@ void transport_listener_close(transport_listener_t *listener) {
   *listener = transport_listener_none();
 }
 
+uint32_t transport_name_megabits(const transport_name_t *name) {
+  return name->tcp.megabits;
+}
+
 bool transport_same_host(const transport_name_t *a, const transport_name_t *b) {
   return strncmp(a->host, b->host, sizeof a->host) == 0;
 }

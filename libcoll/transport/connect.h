@@ -45,6 +45,9 @@ transport_listener_t transport_listener_none(void);
 coll_status_t transport_listen(transport_listener_t *listener, transport_name_t *name);
 void transport_listener_close(transport_listener_t *listener);
 
+/* Speed of the fastest interface to other hosts, in Mb/s; 0: not known. */
+uint32_t transport_name_megabits(const transport_name_t *name);
+
 /* Whether the two ranks are on one host. */
 bool transport_same_host(const transport_name_t *a, const transport_name_t *b);
 

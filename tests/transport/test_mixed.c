@@ -7,9 +7,9 @@
 #include "base/clock.h"
 #include "transport/connect.h"
 #include "transport/kit.h"
+#include "transport/memory.h"
 #include "transport/mixed/mixed.h"
 #include "transport/packet_fabric.h"
-#include "transport/shm/memory.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
 
@@ -108,8 +108,8 @@ static const transport_fixture_t one_host = {
     .maps = true,
     .shares_some_scratch = true,
     .make = make_on_one_host,
-    .alloc = shm_memory_alloc,
-    .release = shm_memory_free,
+    .alloc = transport_memory_alloc,
+    .release = transport_memory_free,
 };
 
 TRANSPORT_KIT_ANY(mixed_one_host, one_host, transport_kit_threads, 2)

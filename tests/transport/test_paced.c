@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "transport/kit.h"
+#include "transport/memory.h"
 #include "transport/paced/paced.h"
-#include "transport/shm/memory.h"
 #include "transport/shm/shm.h"
 
 #define LATENCY_US 20.0 /* of each of the two links of a route */
@@ -67,8 +67,8 @@ static const transport_fixture_t paced_fixture = {
     .maps = true,
     .has_scratch = true,
     .make = make_fast,
-    .alloc = shm_memory_alloc,
-    .release = shm_memory_free,
+    .alloc = transport_memory_alloc,
+    .release = transport_memory_free,
 };
 
 TRANSPORT_KIT_ANY(paced, paced_fixture, transport_kit_threads, 2)

@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "harness/harness.h"
+#include "transport/get.h"
 #include "transport/kit.h"
+#include "transport/memory.h"
 #include "transport/self/self.h"
-#include "transport/shm/get.h"
-#include "transport/shm/memory.h"
 #include "transport/shm/shm.h"
 #include "transport/wire.h"
 
@@ -37,7 +37,7 @@ Test(self_threads, gets_nothing) {
 static coll_status_t shm_join(int rank, int size, void *board, transport_t **end) {
   shm_mesh_name_t *names = board;
   shm_mesh_t mesh;
-  shm_get_permit(getppid());
+  transport_get_permit(getppid());
   uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(10000000000) * HARNESS_PATIENCE;
   COLL_TRY(shm_mesh_listen(&mesh, &names[rank]));
   harness_barrier();
@@ -51,8 +51,8 @@ static const transport_fixture_t shm_fixture = {
     .has_scratch = true,
     .make = transport_shm_create_local,
     .join = shm_join,
-    .alloc = shm_memory_alloc,
-    .release = shm_memory_free,
+    .alloc = transport_memory_alloc,
+    .release = transport_memory_free,
 };
 
 TRANSPORT_KIT(shm, shm_fixture)

@@ -24,8 +24,8 @@
 #include "comm/fastpath.h"
 #include "comm/plan_cache.h"
 #include "topo/machine.h"
-#include "transport/shm/get.h"
-#include "transport/shm/memory.h"
+#include "transport/get.h"
+#include "transport/memory.h"
 
 #define POOL_BYTES ((size_t)16 << 20)  /* a side's source buffers; its destination buffers */
 #define BUFFERS_MAX 16                 /* source and destination pairs, used in rotation */
@@ -147,7 +147,7 @@ static void get_far(void *context, size_t size) {
     size_t at = next_pair(side, size);
     uint64_t from = (uint64_t)(uintptr_t)(peer_of(side)->sources + at);
     bool gone;
-    if (shm_get(getpid(), side->dests + at, from, size, &gone) != COLL_OK) return;
+    if (transport_get(getpid(), side->dests + at, from, size, &gone) != COLL_OK) return;
   }
 }
 
@@ -239,7 +239,7 @@ static void short_gets(void *context, size_t count) {
   uint64_t from = (uint64_t)(uintptr_t)peer_of(side)->sources;
   bool gone;
   for (size_t i = 0; i < count; i++) {
-    if (shm_get(getpid(), side->dests, from, TUNE_LINE_BYTES, &gone) != COLL_OK) return;
+    if (transport_get(getpid(), side->dests, from, TUNE_LINE_BYTES, &gone) != COLL_OK) return;
   }
 }
 
@@ -347,7 +347,7 @@ static bool can_get(const bench_t *bench) {
   uint64_t word;
   bool gone;
   uint64_t from = (uint64_t)(uintptr_t)bench->memory;
-  return shm_get(getpid(), &word, from, sizeof word, &gone) == COLL_OK && !gone;
+  return transport_get(getpid(), &word, from, sizeof word, &gone) == COLL_OK && !gone;
 }
 
 static bool make_profiles(bench_t *bench) {
@@ -378,14 +378,15 @@ static bool measure_in(bench_t *bench, tune_machine_t *costs) {
   if (topo_machine_create(&bench->machine) != COLL_OK) return false;
   void *memory;
   bool measured = false;
-  if (shm_memory_alloc(bytes, &memory) == COLL_OK) { /* the same kind as users' mapped memory */
+  if (transport_memory_alloc(bytes, &memory) ==
+      COLL_OK) { /* the same kind as users' mapped memory */
     bench->memory = memory;
     if (comm_create_local(2, 2, &(comm_settings_t){.topo_file = ""}, &tune_machine_builtin,
                           bench->comms) == COLL_OK) {
       measured = measure_both(bench, costs);
       for (int i = 0; i < 2; i++) comm_destroy(bench->comms[i]);
     }
-    shm_memory_free(memory);
+    transport_memory_free(memory);
   }
   topo_machine_destroy(bench->machine);
   return measured;

@@ -63,7 +63,7 @@ typedef struct shm {
   uint64_t process; /* this rank's */
   shm_mesh_t mesh;  /* without names if all ends were created together in one process */
   shm_buffers_t buffers;
-  uint64_t probe; /* the number of this rank's shm_probe_t */
+  uint64_t probe; /* the number of this rank's transport_probe_t */
   int *pids;      /* [size]: of the peers' processes, as this process sees them; NULL: not probed */
   uint32_t doorbell_seen; /* value of the doorbell at arm, for the sleep after it */
   uint32_t arm_count;     /* number of calls of arm */

@@ -27,8 +27,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "transport/get.h"
 #include "transport/ops.h"
-#include "transport/shm/get.h"
 #include "transport/shm/sched_hint.h"
 
 #define SHM_LINE_PAIR 128
@@ -70,7 +70,7 @@ typedef struct shm_control {
   _Atomic uint32_t left;                             /* owner: it has destroyed the communicator */
   /* Futex word. Any rank adds 1, only while the owner sleeps. */
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t doorbell;
-  shm_probe_t probe; /* owner: before the communicator is complete */
+  transport_probe_t probe; /* owner: before the communicator is complete */
   _Atomic uint64_t
       process;           /* owner: its process (presence.h), once it holds its lock; 0: not yet */
   uint64_t pid_space;    /* owner, before that: its pid namespace; 0: unknown */

@@ -30,7 +30,7 @@ static coll_status_t fresh_id(uint64_t *id) {
   return COLL_OK;
 }
 
-coll_status_t shm_memory_alloc(size_t bytes, void **ptr) {
+coll_status_t transport_memory_alloc(size_t bytes, void **ptr) {
   entry_t entry;
   COLL_TRY(fresh_id(&entry.id));
   COLL_TRY(shm_segment_create(bytes > 0 ? bytes : 1, "coll_mem_alloc", &entry.segment));
@@ -48,7 +48,7 @@ coll_status_t shm_memory_alloc(size_t bytes, void **ptr) {
   return COLL_OK;
 }
 
-coll_status_t shm_memory_free(void *ptr) {
+coll_status_t transport_memory_free(void *ptr) {
   if (ptr == NULL) return COLL_OK;
   shm_segment_t *found = NULL;
   pthread_mutex_lock(&table_lock);

@@ -1,6 +1,6 @@
 /*
- * Memory of coll_mem_alloc: a process-wide table of shared segments, by which a transport finds out
- * whether peers can map a buffer. Thread-safe.
+ * The memory of transport/memory.h: a process-wide table of shared segments, by which a transport
+ * finds out whether peers can map a buffer. Thread-safe.
  */
 #ifndef TRANSPORT_SHM_MEMORY_H
 #define TRANSPORT_SHM_MEMORY_H
@@ -10,12 +10,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-
-/* Zeroed and page-aligned; 0 bytes gives one page. Freed with shm_memory_free. */
-coll_status_t shm_memory_alloc(size_t bytes, void **ptr);
-
-/* COLL_ERROR_INVALID for a pointer that shm_memory_alloc did not return. NULL is allowed. */
-coll_status_t shm_memory_free(void *ptr);
+#include "transport/memory.h"
 
 /* Part of a segment of the table, in the form that a peer needs. */
 typedef struct shm_memory_region {

@@ -156,7 +156,7 @@ static int pid_of(const shm_t *s, int peer) {
 static bool probe_peer(shm_t *s, int peer, char why[TRANSPORT_WHY_BYTES]) {
   int pid = pid_of(s, peer);
   s->pids[peer] = pid;
-  if (pid > 0 && shm_get_works(pid, &shm_end_control(s, peer)->probe)) return true;
+  if (pid > 0 && transport_get_works(pid, &shm_end_control(s, peer)->probe)) return true;
   snprintf(why, TRANSPORT_WHY_BYTES, "rank %d cannot read the memory of rank %d (pid %d): %s",
            s->transport.rank, peer, pid,
            pid > 0 ? strerrordesc_np(errno) : "it is in another pid namespace");
@@ -203,7 +203,7 @@ BASE_COLD static coll_status_t fail_get(const transport_t *t, int peer, coll_sta
 static coll_status_t shm_get_from(transport_t *t, int peer, void *dst, uint64_t address,
                                   size_t bytes, bool *done) {
   bool gone;
-  coll_status_t status = shm_get(shm_end_of(t)->pids[peer], dst, address, bytes, &gone);
+  coll_status_t status = transport_get(shm_end_of(t)->pids[peer], dst, address, bytes, &gone);
   *done = !gone;
   return status == COLL_OK ? COLL_OK : fail_get(t, peer, status);
 }
@@ -351,7 +351,7 @@ static void locate_parts(shm_t *s) {
   s->transport.flight = &shm_layout_control(layout, base, rank)->flight;
   s->probe = base_clock_now_ns() ^ (uint64_t)(uintptr_t)s;
   shm_layout_control(layout, base, rank)->probe =
-      (shm_probe_t){.address = (uint64_t)(uintptr_t)&s->probe, .number = s->probe};
+      (transport_probe_t){.address = (uint64_t)(uintptr_t)&s->probe, .number = s->probe};
   flight_begin(s->transport.flight, shm_layout_head(base)->directory.communicator, rank);
   for (int peer = 0; peer < s->transport.size; peer++) {
     s->mcast[peer] = (shm_mcast_state_t){.taken = shm_layout_taken(layout, base, rank, peer),

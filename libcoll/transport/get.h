@@ -4,8 +4,8 @@
  * the other one: same user, no Yama restriction (ptrace_scope), no seccomp filter against it, and
  * the other process is visible in this pid namespace. All of that is found out by trying.
  */
-#ifndef TRANSPORT_SHM_GET_H
-#define TRANSPORT_SHM_GET_H
+#ifndef TRANSPORT_GET_H
+#define TRANSPORT_GET_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,21 +19,21 @@
 
 /* A number in this process's ordinary memory, and where it is: what peers read in order to find out
  * whether they can. Written by its owner before the communicator is complete. */
-typedef struct shm_probe {
+typedef struct transport_probe {
   uint64_t address; /* of the number, in the owner's process */
   uint64_t number;
-} shm_probe_t;
+} transport_probe_t;
 
 /* Reads another process's memory. *gone: the process no longer has memory, as it exits.
  * COLL_ERROR_SYSTEM: it has no such memory, or does not permit it. */
-coll_status_t shm_get(int pid, void *dst, uint64_t address, size_t bytes, bool *gone);
+coll_status_t transport_get(int pid, void *dst, uint64_t address, size_t bytes, bool *gone);
 
 /* Whether this process can read the probe of process `pid`. If not, errno says why; EPROTO: another
  * process has that number. */
-bool shm_get_works(int pid, const shm_probe_t *probe);
+bool transport_get_works(int pid, const transport_probe_t *probe);
 
 /* Permits processes that descend from `launcher` to read this process's memory where Yama forbids
  * it (ptrace_scope 1). Elsewhere does nothing. */
-void shm_get_permit(int launcher);
+void transport_get_permit(int launcher);
 
 #endif

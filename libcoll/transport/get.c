@@ -1,5 +1,5 @@
 /* A read that ends early stopped at a page that is not there; the next one reports why. */
-#include "transport/shm/get.h"
+#include "transport/get.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ static ssize_t read_once(int pid, void *dst, uint64_t address, size_t bytes) {
   return process_vm_readv(pid, &to, 1, &from, 1, 0);
 }
 
-coll_status_t shm_get(int pid, void *dst, uint64_t address, size_t bytes, bool *gone) {
+coll_status_t transport_get(int pid, void *dst, uint64_t address, size_t bytes, bool *gone) {
   *gone = false;
   while (bytes > 0) {
     ssize_t count = read_once(pid, dst, address, bytes < BYTES_MAX ? bytes : BYTES_MAX);
@@ -31,7 +31,7 @@ coll_status_t shm_get(int pid, void *dst, uint64_t address, size_t bytes, bool *
   return COLL_OK;
 }
 
-bool shm_get_works(int pid, const shm_probe_t *probe) {
+bool transport_get_works(int pid, const transport_probe_t *probe) {
   uint64_t number;
   if (read_once(pid, &number, probe->address, sizeof number) != (ssize_t)sizeof number) {
     return false;
@@ -40,7 +40,7 @@ bool shm_get_works(int pid, const shm_probe_t *probe) {
   return number == probe->number;
 }
 
-void shm_get_permit(int launcher) {
+void transport_get_permit(int launcher) {
   FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "r");
   if (file == NULL) return;
   bool is_restricted = fgetc(file) == '1';
