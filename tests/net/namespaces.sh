@@ -43,4 +43,11 @@ COLL_AUTH_FILE=auth RANK=0 WORLD_SIZE=2 MASTER_ADDR=10.77.0.1 MASTER_PORT=29555 
 [ $? -ne 0 ] && grep -q 'COLL_AUTH_FILE=auth can be read or written by others (mode 644)' err
 ok "a secret that others can read is refused"
 
+rm auth
+mkfifo -m 600 auth
+COLL_AUTH_FILE=auth RANK=0 WORLD_SIZE=2 MASTER_ADDR=10.77.0.1 MASTER_PORT=29555 timeout 20 \
+  "$collbench" barrier -n 1 >out 2>err </dev/null
+[ $? -ne 0 ] && grep -q 'COLL_AUTH_FILE=auth is no regular file' err
+ok "a FIFO is refused, not waited for"
+
 tap_end

@@ -79,7 +79,7 @@ static coll_status_t check_file(const char *path, const struct stat *found) {
 static coll_status_t read_file(const char *path, base_secret_t *secret) {
   char text[FILE_BYTES_MAX];
   struct stat found;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for a writer */
   if (fd < 0) return base_fail_errno(COLL_ERROR_INVALID, "COLL_AUTH_FILE=%s cannot be read", path);
   coll_status_t status =
       fstat(fd, &found) == 0
