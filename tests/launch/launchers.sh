@@ -1,7 +1,9 @@
 # What the tests of launchers have in common. Sourced after tap.sh and hosts.sh; `again` is the
-# program that the launchers start. Sanitizers would report what libraries of launchers leave.
+# program that the launchers start. Sanitizers would report what libraries of launchers do, of which
+# they see only a part.
 export COLL_TUNE=builtin
 export LSAN_OPTIONS=detect_leaks=0
+export TSAN_OPTIONS="${TSAN_OPTIONS-}:ignore_noninstrumented_modules=1"
 
 # need COMMAND PACKAGE: ends the test if the command is not installed.
 need() {

@@ -38,8 +38,8 @@ ok "an elastic restart"
 ok "rank 0 does not come"
 
 # shellcheck disable=SC2016
-! COLL_TIMEOUT_MS=700 launch "$torchrun" --standalone --nproc-per-node 3 --no-python sh -c \
-  '[ $RANK != 1 ] || exec sleep 3; exec "$@"' - "$again" && grep -q 'missing: 1)' err
+! COLL_TIMEOUT_MS=3000 launch "$torchrun" --standalone --nproc-per-node 3 --no-python sh -c \
+  '[ $RANK != 1 ] || exec sleep 9; exec "$@"' - "$again" && grep -q 'missing: 1)' err
 ok "another rank does not come"
 
 if why=$(hosts_may); then
