@@ -21,9 +21,15 @@ static const base_knob_t knobs[] = {
      .kind = BASE_KNOB_TEXT,
      .fallback = "",
      .help = "the host that this rank is on, in place of the system's identity: ranks with the "
-             "same text share memory"}};
+             "same text share memory"},
+    {.name = "COLL_INTERFACES",
+     .kind = BASE_KNOB_TEXT,
+     .fallback = "",
+     .help = "the network interfaces at which other hosts reach this one: beginnings of names, "
+             "=names and blocks of addresses (eth,=ib0,10.1.0.0/16), ^ before those that are not "
+             "used; all where it is empty"}};
 
-enum { KNOB_TRANSPORTS, KNOB_HOST_ID, KNOB_COUNT };
+enum { KNOB_TRANSPORTS, KNOB_HOST_ID, KNOB_INTERFACES, KNOB_COUNT };
 
 _Static_assert(sizeof knobs / sizeof knobs[0] == KNOB_COUNT, "one name per knob");
 
@@ -55,6 +61,10 @@ static coll_status_t read_host(char host[TOPO_HOST_BYTES]) {
   return COLL_OK;
 }
 
+const char *transport_interfaces(void) {
+  return base_knob_text(&knobs[KNOB_INTERFACES]);
+}
+
 /* ---- listening ------------------------------------------------------------------------------*/
 
 transport_listener_t transport_listener_none(void) {
@@ -70,7 +80,7 @@ static coll_status_t listen_between_hosts(const transport_choice_t *choice,
   name->fabric = (uint8_t)(kind + 1);
   name->sockets = choice->tcp;
   if (name->fabric == 0 && !choice->tcp) return COLL_OK;
-  return tcp_listen(&listener->tcp, &name->tcp);
+  return tcp_listen(&listener->tcp, transport_interfaces(), &name->tcp);
 }
 
 coll_status_t transport_listen(transport_listener_t *listener, transport_name_t *name) {

@@ -18,6 +18,9 @@
 /* The room's knobs; NULL past the last. */
 const base_knob_t *transport_knob(int index);
 
+/* COLL_INTERFACES: a list for topo/interfaces.h. */
+const char *transport_interfaces(void);
+
 /* How a rank can be reached; exchanged by the communicator's bootstrap. */
 typedef struct transport_name {
   char host[TOPO_HOST_BYTES];

@@ -27,6 +27,30 @@ on_hosts 3 3 "$collbench" all --counts 77 -n 2 -w 1
 right $?
 ok "three hosts of three ranks"
 
+# A second network on each host that does not reach the other.
+for i in 1 2; do
+  ip -n "${prefix}h$i" link add x0 type veth peer name x1
+  ip -n "${prefix}h$i" addr add "10.88.0.$i/24" dev x0
+  ip -n "${prefix}h$i" link set x0 up
+  ip -n "${prefix}h$i" link set x1 up
+done
+
+COLL_INTERFACES=10.77.0.0/16 on_hosts 2 2 "$collbench" allreduce --counts 1,1001 -n 1
+right $?
+ok "COLL_INTERFACES chooses a network"
+
+COLL_INTERFACES=^x COLL_TIMEOUT_MS=20000 on_hosts 2 2 "$collbench" allreduce --counts 1001 -n 1
+right $?
+ok "or excludes one"
+
+COLL_INTERFACES=x0 COLL_TIMEOUT_MS=2000 on_hosts 2 1 "$collbench" barrier -n 1
+[ $? -ne 0 ] && grep -q 'rank [01]: .*no connection to rank [01]' err.0
+ok "a network that does not reach the other host: a sentence"
+
+COLL_INTERFACES=ib on_hosts 2 1 "$collbench" barrier -n 1
+[ $? -ne 0 ] && grep -q 'COLL_INTERFACES=ib: no interface of this host is like that: .*eth0' err.0
+ok "a network that the host does not have: a sentence"
+
 auth=
 on_hosts 2 1 "$collbench" barrier -n 1
 [ $? -ne 0 ] && grep -q '10.77.0.1, which other hosts reach, but have no secret' err.0

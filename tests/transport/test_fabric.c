@@ -32,7 +32,7 @@ static coll_status_t join(int rank, int size, void *board, unsigned delay_us, in
   bool has_fabric[HARNESS_RANKS_MAX];
   for (int peer = 0; peer < size; peer++) has_fabric[peer] = peer != without;
   if (rank != without) COLL_TRY(packet_fabric_open(delay_us, &fabric));
-  COLL_TRY(tcp_listen(&listener, &names[rank]));
+  COLL_TRY(tcp_listen(&listener, "", &names[rank]));
   harness_barrier();
   const base_secret_t secret = {.bytes = {47, 11}};
   const tcp_group_t group = {.rank = rank,

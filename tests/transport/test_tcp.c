@@ -9,7 +9,7 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   tcp_name_t *names = board;
   tcp_listener_t listener;
   uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(10000000000) * HARNESS_PATIENCE;
-  COLL_TRY(tcp_listen(&listener, &names[rank]));
+  COLL_TRY(tcp_listen(&listener, "", &names[rank]));
   harness_barrier();
   const base_secret_t secret = {.bytes = {47, 11}};
   const tcp_group_t group = {.rank = rank,

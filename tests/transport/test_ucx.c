@@ -39,7 +39,7 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   bool has_fabric[HARNESS_RANKS_MAX];
   memset(has_fabric, true, sizeof has_fabric);
   COLL_TRY(transport_ucx_open(&fabric));
-  COLL_TRY(tcp_listen(&listener, &names[rank]));
+  COLL_TRY(tcp_listen(&listener, "", &names[rank]));
   harness_barrier();
   const base_secret_t secret = {.bytes = {47, 11}};
   const tcp_group_t group = {.rank = rank,

@@ -17,7 +17,7 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   bool has_fabric[HARNESS_RANKS_MAX];
   uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(10000000000) * HARNESS_PATIENCE;
   for (int peer = 0; peer < size; peer++) has_fabric[peer] = true;
-  COLL_TRY(tcp_listen(&listener, &names[rank]));
+  COLL_TRY(tcp_listen(&listener, "", &names[rank]));
   COLL_TRY(transport_verbs_open(&fabric));
   harness_barrier();
   const base_secret_t secret = {.bytes = {47, 11}};

@@ -5,9 +5,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <limits.h>
-#include <net/if.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +15,11 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "topo/interfaces.h"
 
 #define WORD_BYTES (2 * PATH_MAX)
 #define MARK "collrun-address "
+#define ADDRESSES_MAX 16
 #define ANSWER_BYTES 65536 /* with what a remote shell prints */
 
 extern char **environ;
@@ -176,19 +177,16 @@ void collrun_agent_free(char **command) {
 /* ---- addresses ------------------------------------------------------------------------------*/
 
 coll_status_t collrun_agent_print_address(int port) {
-  struct ifaddrs *all;
+  topo_interface_t found[ADDRESSES_MAX];
   char text[COLLRUN_ADDRESS_BYTES] = "127.0.0.1";
-  if (getifaddrs(&all) != 0) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "the addresses of this host cannot be listed");
+  const char *list = getenv("COLL_INTERFACES");
+  int count, i = 0;
+  COLL_TRY(topo_interfaces_find(list != NULL ? list : "", ADDRESSES_MAX, found, &count));
+  while (i < count && found[i].address.ss_family != AF_INET) i++;
+  if (i < count) {
+    const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)(const void *)&found[i].address;
+    inet_ntop(AF_INET, &ipv4->sin_addr, text, sizeof text);
   }
-  for (struct ifaddrs *each = all; each != NULL; each = each->ifa_next) {
-    bool is_outer = (each->ifa_flags & IFF_UP) != 0 && (each->ifa_flags & IFF_LOOPBACK) == 0;
-    if (!is_outer || each->ifa_addr == NULL || each->ifa_addr->sa_family != AF_INET) continue;
-    const struct sockaddr_in *found = (const struct sockaddr_in *)(const void *)each->ifa_addr;
-    inet_ntop(AF_INET, &found->sin_addr, text, sizeof text);
-    break;
-  }
-  freeifaddrs(all);
   printf(MARK "%s %d\n", text, port);
   return COLL_OK;
 }

@@ -4,8 +4,6 @@
  * beforehand. If it cannot, it publishes that instead, and the others need not wait for it.
  */
 #include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +12,11 @@
 
 #include "base/text.h"
 #include "comm/launch/launch.h"
+#include "topo/interfaces.h"
+#include "transport/connect.h"
 
 #define TAG "coll1/"
+#define ADDRESSES_MAX 16
 #define TAG_FAILED "coll1!"
 
 /* ---- the text -------------------------------------------------------------------------------*/
@@ -89,38 +90,26 @@ bool launch_text_read(const char *text, rendezvous_address_t *address) {
 
 /* ---- addresses of this host -----------------------------------------------------------------*/
 
-/* Appends the interface's numeric address, if other hosts may reach it and there is room. */
-static void add_address(const struct ifaddrs *from, char *list, size_t bytes) {
+/* Appends one to the list, if it fits. */
+static void add_address(const topo_interface_t *from, char *list, size_t bytes) {
   char text[INET6_ADDRSTRLEN];
-  const void *address = NULL;
   size_t length = strlen(list);
-  if (from->ifa_addr == NULL || (from->ifa_flags & IFF_RUNNING) == 0 ||
-      (from->ifa_flags & IFF_LOOPBACK) != 0) {
-    return;
+  const void *address = &((const struct sockaddr_in *)(const void *)&from->address)->sin_addr;
+  if (from->address.ss_family == AF_INET6) {
+    address = &((const struct sockaddr_in6 *)(const void *)&from->address)->sin6_addr;
   }
-  if (from->ifa_addr->sa_family == AF_INET) {
-    address = &((const struct sockaddr_in *)(const void *)from->ifa_addr)->sin_addr;
-  } else if (from->ifa_addr->sa_family == AF_INET6) {
-    const struct sockaddr_in6 *wide = (const struct sockaddr_in6 *)(const void *)from->ifa_addr;
-    if (!IN6_IS_ADDR_LINKLOCAL(&wide->sin6_addr)) address = &wide->sin6_addr;
-  }
-  if (address == NULL) return;
-  if (inet_ntop(from->ifa_addr->sa_family, address, text, sizeof text) == NULL) return;
+  if (inet_ntop(from->address.ss_family, address, text, sizeof text) == NULL) return;
   if (length + strlen(text) + 2 > bytes) return;
   snprintf(list + length, bytes - length, "%s%s", length > 0 ? "," : "", text);
 }
 
 /* Sets list to "" if this host has no address that other hosts may reach. */
 static coll_status_t list_addresses(char *list, size_t bytes) {
-  struct ifaddrs *all;
+  topo_interface_t found[ADDRESSES_MAX];
+  int count;
   list[0] = '\0';
-  if (getifaddrs(&all) != 0) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "the addresses of this host cannot be listed");
-  }
-  for (const struct ifaddrs *each = all; each != NULL; each = each->ifa_next) {
-    add_address(each, list, bytes);
-  }
-  freeifaddrs(all);
+  COLL_TRY(topo_interfaces_find(transport_interfaces(), ADDRESSES_MAX, found, &count));
+  for (int i = 0; i < count; i++) add_address(&found[i], list, bytes);
   return COLL_OK;
 }
 

@@ -8,7 +8,6 @@
 #include "transport/tcp/connect.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -24,6 +23,7 @@
 #include "base/handshake.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "topo/interfaces.h"
 
 #define MAGIC \
   UINT64_C(0x31706374636c6c31) /* changes with frames; differs in the other byte order */
@@ -67,25 +67,20 @@ typedef struct connector {
 
 /* ---- addresses ------------------------------------------------------------------------------*/
 
-static bool address_of(const struct sockaddr *from, tcp_address_t *to) {
-  *to = (tcp_address_t){0};
-  if (from == NULL) return false;
-  if (from->sa_family == AF_INET) {
+static void address_of(const struct sockaddr_storage *from, tcp_address_t *to) {
+  *to = (tcp_address_t){.is_ipv6 = from->ss_family == AF_INET6};
+  if (to->is_ipv6) {
+    memcpy(to->bytes, &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr, 16);
+  } else {
     memcpy(to->bytes, &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
-    return true;
   }
-  const struct sockaddr_in6 *wide = (const struct sockaddr_in6 *)(const void *)from;
-  to->is_ipv6 = from->sa_family == AF_INET6;
-  if (!to->is_ipv6 || IN6_IS_ADDR_LINKLOCAL(&wide->sin6_addr)) return false;
-  memcpy(to->bytes, &wide->sin6_addr, 16);
-  return true;
 }
 
 /* The speed of an interface in Mb/s as its driver states it; 0: it does not. */
 static uint32_t speed_of(const char *interface) {
   char path[64 + IFNAMSIZ], text[16] = "";
   int64_t speed = 0;
-  snprintf(path, sizeof path, "/sys/class/net/%s/speed", interface);
+  snprintf(path, sizeof path, "/sys/class/net/%.*s/speed", IFNAMSIZ, interface);
   FILE *file = fopen(path, "re");
   if (file == NULL) return 0;
   bool got = fgets(text, sizeof text, file) != NULL;
@@ -94,26 +89,18 @@ static uint32_t speed_of(const char *interface) {
   return got && base_text_integer(text, 1, UINT32_MAX, &speed) ? (uint32_t)speed : 0;
 }
 
-static void add_address(const struct ifaddrs *from, tcp_name_t *name) {
-  bool is_outer = (from->ifa_flags & IFF_RUNNING) != 0 && (from->ifa_flags & IFF_LOOPBACK) == 0;
-  if (!is_outer || !address_of(from->ifa_addr, &name->addresses[name->count])) return;
-  uint32_t speed = speed_of(from->ifa_name);
-  if (speed > name->megabits) name->megabits = speed;
-  name->count++;
-}
-
-/* Those of interfaces that other hosts reach; if there are none, that of the loopback interface. */
-static coll_status_t find_addresses(tcp_name_t *name) {
-  struct ifaddrs *all;
-  if (getifaddrs(&all) != 0) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "the addresses of this host cannot be listed");
+/* If there are none that other hosts reach, that of the loopback interface. */
+static coll_status_t find_addresses(const char *interfaces, tcp_name_t *name) {
+  topo_interface_t found[TCP_ADDRESSES];
+  int count;
+  COLL_TRY(topo_interfaces_find(interfaces, TCP_ADDRESSES, found, &count));
+  for (int i = 0; i < count; i++) {
+    uint32_t speed = speed_of(found[i].name);
+    if (speed > name->megabits) name->megabits = speed;
+    address_of(&found[i].address, &name->addresses[i]);
   }
-  for (struct ifaddrs *each = all; each != NULL && name->count < TCP_ADDRESSES;
-       each = each->ifa_next) {
-    add_address(each, name);
-  }
-  freeifaddrs(all);
-  if (name->count == 0) name->addresses[name->count++] = (tcp_address_t){.bytes = {127, 0, 0, 1}};
+  name->count = (uint8_t)count;
+  if (count == 0) name->addresses[name->count++] = (tcp_address_t){.bytes = {127, 0, 0, 1}};
   return COLL_OK;
 }
 
@@ -158,11 +145,11 @@ static int open_listener(uint16_t *port) {
   return -1;
 }
 
-coll_status_t tcp_listen(tcp_listener_t *listener, tcp_name_t *name) {
+coll_status_t tcp_listen(tcp_listener_t *listener, const char *interfaces, tcp_name_t *name) {
   memset(name, 0, sizeof *name);
   listener->fd = open_listener(&name->port);
   if (listener->fd < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot listen for other hosts");
-  coll_status_t status = find_addresses(name);
+  coll_status_t status = find_addresses(interfaces, name);
   if (status != COLL_OK) tcp_listener_close(listener);
   return status;
 }

@@ -34,8 +34,10 @@ typedef struct tcp_listener {
   int fd; /* -1: closed */
 } tcp_listener_t;
 
-/* Listens at all addresses of this host. Owned by the caller: tcp_listener_close. */
-coll_status_t tcp_listen(tcp_listener_t *listener, tcp_name_t *name);
+/* Listens at all addresses of this host. interfaces: those whose addresses the name gets
+ * (topo/interfaces.h). Owned by the caller: tcp_listener_close. COLL_ERROR_INVALID: the list is
+ * wrong. COLL_ERROR_SYSTEM. */
+coll_status_t tcp_listen(tcp_listener_t *listener, const char *interfaces, tcp_name_t *name);
 void tcp_listener_close(tcp_listener_t *listener);
 
 /* The ranks that connect. */

@@ -1,0 +1,177 @@
+/* Reads lists element by element, without a copy. */
+#include "topo/interfaces.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+#define ADDRESS_BYTES 16 /* IPv4 in IPv6 as ::ffff:a.b.c.d */
+#define IPV4_BITS 96     /* before it */
+
+typedef struct element {
+  const char *name; /* of `length` characters; NULL: `block` */
+  size_t length;
+  bool excludes, is_whole;
+  uint8_t block[ADDRESS_BYTES];
+  int bits; /* of the block that an address has in common with it */
+} element_t;
+
+static void widen(const void *ipv4, uint8_t bytes[ADDRESS_BYTES]) {
+  memset(bytes, 0, ADDRESS_BYTES);
+  bytes[10] = bytes[11] = 0xff;
+  memcpy(bytes + 12, ipv4, 4);
+}
+
+/* What stands before all elements. */
+static const char *read_signs(const char *text, bool *excludes, bool *is_whole) {
+  *excludes = *text == '^';
+  if (*excludes) text++;
+  *is_whole = *text == '=';
+  return *is_whole ? text + 1 : text;
+}
+
+static bool read_block(const char *text, size_t length, element_t *element) {
+  char copy[INET6_ADDRSTRLEN + 8];
+  struct in_addr ipv4;
+  int64_t bits;
+  if (length >= sizeof copy) return false;
+  memcpy(copy, text, length);
+  copy[length] = '\0';
+  char *slash = strchr(copy, '/');
+  *slash = '\0';
+  element->name = NULL;
+  if (inet_pton(AF_INET, copy, &ipv4) == 1) {
+    if (!base_text_integer(slash + 1, 0, 32, &bits)) return false;
+    widen(&ipv4, element->block);
+    element->bits = IPV4_BITS + (int)bits;
+    return true;
+  }
+  if (inet_pton(AF_INET6, copy, element->block) != 1) return false;
+  if (!base_text_integer(slash + 1, 0, 8 * ADDRESS_BYTES, &bits)) return false;
+  element->bits = (int)bits;
+  return true;
+}
+
+/* Reads the element at *at and goes on to the next one; *at is NULL behind the last. */
+static bool read_element(const char **at, element_t *element) {
+  const char *text = read_signs(*at, &element->excludes, &element->is_whole);
+  size_t length = strcspn(text, ",");
+  *at = text[length] == ',' ? text + length + 1 : NULL;
+  element->name = text;
+  element->length = length;
+  if (memchr(text, '/', length) != NULL) return read_block(text, length, element);
+  return length > 0 && length < IFNAMSIZ;
+}
+
+bool topo_interfaces_is_list(const char *list) {
+  element_t element;
+  const char *at = *list == '\0' ? NULL : list;
+  while (at != NULL) {
+    if (!read_element(&at, &element)) return false;
+  }
+  return true;
+}
+
+static bool is_in(const uint8_t block[ADDRESS_BYTES], int bits, const struct sockaddr *address) {
+  uint8_t bytes[ADDRESS_BYTES];
+  if (address->sa_family == AF_INET) {
+    widen(&((const struct sockaddr_in *)(const void *)address)->sin_addr, bytes);
+  } else if (address->sa_family == AF_INET6) {
+    memcpy(bytes, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, ADDRESS_BYTES);
+  } else {
+    return false;
+  }
+  int whole = bits / 8, rest = bits % 8;
+  if (memcmp(block, bytes, (size_t)whole) != 0) return false;
+  return rest == 0 || (block[whole] ^ bytes[whole]) >> (8 - rest) == 0;
+}
+
+static bool matches(const element_t *element, const char *name, const struct sockaddr *address) {
+  if (element->name == NULL) return is_in(element->block, element->bits, address);
+  if (strncmp(name, element->name, element->length) != 0) return false;
+  return !element->is_whole || name[element->length] == '\0';
+}
+
+bool topo_interfaces_allow(const char *list, const char *name, const struct sockaddr *address) {
+  bool all_exclude, all_whole, asks = false, matched = false;
+  const char *at = *list == '\0' ? NULL : list;
+  (void)read_signs(list, &all_exclude, &all_whole);
+  while (at != NULL) {
+    element_t element;
+    if (!read_element(&at, &element)) return false;
+    element.is_whole = element.is_whole || all_whole;
+    bool found = matches(&element, name, address);
+    if (element.excludes || all_exclude) {
+      if (found) return false;
+    } else {
+      asks = true;
+      matched = matched || found;
+    }
+  }
+  return matched || !asks;
+}
+
+/* ---- this host ------------------------------------------------------------------------------*/
+
+static bool is_usable(const char *list, const struct ifaddrs *each) {
+  const struct sockaddr *address = each->ifa_addr;
+  bool asks = list[0] != '\0' && list[0] != '^';
+  if (address == NULL || (each->ifa_flags & IFF_RUNNING) == 0) return false;
+  if ((each->ifa_flags & IFF_LOOPBACK) != 0 && !asks) return false;
+  if (address->sa_family == AF_INET6) {
+    const struct sockaddr_in6 *wide = (const struct sockaddr_in6 *)(const void *)address;
+    if (IN6_IS_ADDR_LINKLOCAL(&wide->sin6_addr)) return false;
+  } else if (address->sa_family != AF_INET) {
+    return false;
+  }
+  return topo_interfaces_allow(list, each->ifa_name, address);
+}
+
+static void copy_interface(const struct ifaddrs *each, topo_interface_t *found) {
+  bool is_narrow = each->ifa_addr->sa_family == AF_INET;
+  memset(found, 0, sizeof *found);
+  snprintf(found->name, sizeof found->name, "%s", each->ifa_name);
+  memcpy(&found->address, each->ifa_addr,
+         is_narrow ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+}
+
+static coll_status_t fail_none(const char *list, const struct ifaddrs *all) {
+  char text[256] = "";
+  size_t used = 0;
+  for (; all != NULL && used + IFNAMSIZ + 2 < sizeof text; all = all->ifa_next) {
+    if (all->ifa_addr == NULL || all->ifa_addr->sa_family != AF_INET) continue;
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "",
+                             all->ifa_name);
+  }
+  return base_fail(COLL_ERROR_INVALID,
+                   "COLL_INTERFACES=%s: no interface of this host is like that: there are %s", list,
+                   text[0] != '\0' ? text : "none");
+}
+
+coll_status_t topo_interfaces_find(const char *list, int max, topo_interface_t found[],
+                                   int *count) {
+  struct ifaddrs *all;
+  *count = 0;
+  if (!topo_interfaces_is_list(list)) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "COLL_INTERFACES=%s: give names and blocks of addresses, such as "
+                     "eth0,10.1.0.0/16, or ^docker to exclude some",
+                     list);
+  }
+  if (getifaddrs(&all) != 0) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "the addresses of this host cannot be listed");
+  }
+  for (const struct ifaddrs *each = all; each != NULL && *count < max; each = each->ifa_next) {
+    if (is_usable(list, each)) copy_interface(each, &found[(*count)++]);
+  }
+  bool asks = list[0] != '\0' && list[0] != '^';
+  coll_status_t status = asks && *count == 0 ? fail_none(list, all) : COLL_OK;
+  freeifaddrs(all);
+  return status;
+}
