@@ -23,7 +23,7 @@
 
 #define FILE_BYTES_MIN 16
 #define FILE_BYTES_MAX 4096
-#define ANSWER_NS 10000000000u /* collrun answers when it has started all ranks */
+#define ANSWER_NS 60000000000u /* collrun answers when it has started all ranks */
 
 static const base_knob_t knobs[] = {
     {.name = "COLL_AUTH_FILE",

@@ -60,6 +60,8 @@ typedef struct attempt {
 typedef struct connector {
   const tcp_group_t *group;
   int listener, open;
+  int error;             /* errno of the last attempt that failed on this host; 0: none */
+  uint64_t resume_ns;    /* when callers are accepted again, for want of descriptors */
   attempt_t *attempts;   /* [rank] to ranks below this one, then [CALLERS_MAX] from others */
   struct pollfd *polled; /* of each attempt, then the listener, then the watch */
   int *sockets;
@@ -183,7 +185,14 @@ static void expect(attempt_t *attempt, note_kind_t kind) {
   attempt->until_ns = base_clock_now_ns() + REPLY_NS;
 }
 
-static void begin(const connector_t *c, attempt_t *attempt) {
+/* What keeps this host from making connections, and may pass. */
+static void note_error(connector_t *c, int error) {
+  bool is_local = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM ||
+                  error == EADDRNOTAVAIL;
+  if (is_local) c->error = error;
+}
+
+static void begin(connector_t *c, attempt_t *attempt) {
   struct sockaddr_storage to;
   socklen_t length = sockaddr_of(&c->group->names[attempt->peer], attempt->address, &to);
   int on = 1; /* the proof and the hello are sent one after the other */
@@ -193,6 +202,7 @@ static void begin(const connector_t *c, attempt_t *attempt) {
   attempt->until_ns = base_clock_now_ns() + CONNECT_NS;
   if (attempt->fd < 0 ||
       (connect(attempt->fd, (struct sockaddr *)&to, length) != 0 && errno != EINPROGRESS)) {
+    note_error(c, errno);
     give_up(c, attempt);
   }
 }
@@ -297,11 +307,15 @@ static attempt_t *free_caller(const connector_t *c) {
   return oldest;
 }
 
-static void accept_callers(const connector_t *c) {
+static void accept_callers(connector_t *c) {
   attempt_t *caller;
   while ((caller = free_caller(c)) != NULL) {
     int fd = accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) return;
+    if (fd < 0) {
+      note_error(c, errno);
+      c->resume_ns = errno == EAGAIN ? 0 : base_clock_now_ns() + RETRY_NS;
+      return;
+    }
     if (caller->fd >= 0) close(caller->fd);
     uint64_t now_ns = base_clock_now_ns();
     *caller = (attempt_t){.fd = fd, .peer = -1, .since_ns = now_ns, .until_ns = now_ns + REPLY_NS};
@@ -338,7 +352,8 @@ static void turn(connector_t *c) {
     c->polled[i] =
         (struct pollfd){.fd = attempt->fd, .events = attempt->is_connecting ? POLLOUT : POLLIN};
   }
-  int listener = free_caller(c) != NULL ? c->listener : -1;
+  bool accepts = base_clock_now_ns() >= c->resume_ns && free_caller(c) != NULL;
+  int listener = accepts ? c->listener : -1;
   c->polled[count] = (struct pollfd){.fd = listener, .events = POLLIN};
   c->polled[count + 1] = (struct pollfd){.fd = watch != NULL ? watch->fd : -1, .events = POLLIN};
   if (poll(c->polled, (nfds_t)count + 2, POLL_MS) < 0) return;
@@ -349,6 +364,11 @@ static void turn(connector_t *c) {
 static coll_status_t fail_late(const connector_t *c) {
   int peer = 0;
   while (peer == c->group->rank || c->sockets[peer] >= 0) peer++;
+  if (c->error != 0) {
+    return base_fail(COLL_ERROR_TIMEOUT, "rank %d: no connection to rank %d: %s%s", c->group->rank,
+                     peer, strerror(c->error),
+                     c->error == EMFILE ? " (raise ulimit -n)" : " on this host");
+  }
   return base_fail(COLL_ERROR_TIMEOUT,
                    "rank %d: no connection to rank %d: is a firewall between their hosts?",
                    c->group->rank, peer);
