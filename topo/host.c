@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 #define BOOT_ID_BYTES 64
 #define NAMESPACE_BYTES 48
 
@@ -39,4 +41,9 @@ coll_status_t topo_host_identity(char text[TOPO_HOST_BYTES]) {
   name[sizeof name - 1] = '\0';
   memcpy(text, name, sizeof name);
   return COLL_OK;
+}
+
+uint64_t topo_host_kernel(void) {
+  char boot[BOOT_ID_BYTES];
+  return read_boot_id(boot) ? base_text_hash(BASE_TEXT_HASH_OF_NOTHING, boot) : 0;
 }

@@ -20,6 +20,7 @@
 #include "comm/process.h"
 #include "comm/quiesce.h"
 #include "flight/process.h"
+#include "topo/host.h"
 #include "transport/memory.h"
 #include "transport/self/self.h"
 #include "tune/sched_sim.h"
@@ -30,13 +31,18 @@
  * for a whole time slice to any other busy program. */
 #define SPIN_POLLS 1000
 
-/* The number of cores of this host that its ranks may run on: they may be bound to different cores.
- * *ranks: their number. */
-static int host_cores(int size, const comm_record_t records[], int rank, int *ranks) {
+/* Whether the two ranks run on cores of one machine, if not on one host. */
+static bool share_cores(const comm_record_t *a, const comm_record_t *b) {
+  return transport_same_host(&a->name, &b->name) || (a->kernel != 0 && a->kernel == b->kernel);
+}
+
+/* The number of cores of a rank's machine that its ranks may run on: they may be bound to different
+ * cores. *ranks: their number. */
+static int machine_cores(int size, const comm_record_t records[], int rank, int *ranks) {
   topo_cpus_t cpus = {0};
   *ranks = 0;
   for (int peer = 0; peer < size; peer++) {
-    if (!transport_same_host(&records[peer].name, &records[rank].name)) continue;
+    if (!share_cores(&records[peer], &records[rank])) continue;
     topo_cpus_add(&cpus, &records[peer].cpus);
     ++*ranks;
   }
@@ -44,15 +50,15 @@ static int host_cores(int size, const comm_record_t records[], int rank, int *ra
   return count > 0 ? count : 1;
 }
 
-/* The same for all hosts together. *own_cores: no host has more ranks than cores. */
+/* The same for all machines together. *own_cores: none has more ranks than cores. */
 static int cores_of(int size, const comm_record_t records[], bool *own_cores) {
   int cores = 0;
   *own_cores = true;
   for (int rank = 0; rank < size; rank++) {
     int ranks, first = 0;
-    while (!transport_same_host(&records[first].name, &records[rank].name)) first++;
+    while (!share_cores(&records[first], &records[rank])) first++;
     if (first != rank) continue;
-    int here = host_cores(size, records, rank, &ranks);
+    int here = machine_cores(size, records, rank, &ranks);
     *own_cores = *own_cores && ranks <= here;
     cores += here;
   }
@@ -195,6 +201,7 @@ coll_status_t comm_listen(transport_listener_t *listener, comm_record_t *record)
   record->pid = (int32_t)getpid();
   record->process = process_number;
   record->pid_space = flight_pid_space();
+  record->kernel = topo_host_kernel();
   record->cpus = topo_cpus_own();
   comm_access_permit();
   return transport_listen(listener, &record->name);

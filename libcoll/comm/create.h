@@ -17,6 +17,7 @@ typedef struct comm_record {
   topo_home_t home;   /* package and NUMA node of the cpus below (placement.h) */
   uint64_t process;   /* random; ranks with equal pid and process are threads of one process */
   uint64_t pid_space; /* pid namespace of the pid; 0: unknown */
+  uint64_t kernel;    /* whose cores the cpus below are (topo/host.h); 0: unknown */
   transport_name_t name;
   topo_cpus_t cpus; /* cpus that the rank may run on */
   comm_agreed_t agreed;
