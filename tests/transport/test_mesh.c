@@ -71,6 +71,35 @@ Test(mesh, receives_what_a_peer_sent_before_it_ended) {
   close_two(meshes);
 }
 
+enum { MANY_NOTES = 20000 };
+
+static void *send_many(void *argument) {
+  const shm_mesh_t *mesh = argument;
+  for (uint64_t number = 1; number <= MANY_NOTES; number++) {
+    const shm_note_t note = {.kind = SHM_NOTE_EXPORT, .segment = number};
+    bool sent = false;
+    while (!sent && shm_mesh_send(mesh, 0, &note, STDOUT_FILENO, &sent) == COLL_OK) continue;
+  }
+  return NULL;
+}
+
+/* The receiver accepts connections while their notes are being sent. */
+Test(mesh, receives_notes_of_a_peer_in_order, .timeout = 120) {
+  shm_mesh_t meshes[2];
+  shm_mesh_name_t names[2];
+  pthread_t thread;
+  open_two(meshes, names);
+  cr_assert_eq(pthread_create(&thread, NULL, send_many, &meshes[1]), 0);
+  for (uint64_t expected = 1; expected <= MANY_NOTES;) {
+    uint64_t number = receive_number(&meshes[0], 1);
+    if (number == 0) continue;
+    cr_assert_eq(number, expected);
+    expected++;
+  }
+  pthread_join(thread, NULL);
+  close_two(meshes);
+}
+
 static int connect_silently(const shm_mesh_name_t *name, int flags) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   memcpy(address.sun_path, name->text, name->length);

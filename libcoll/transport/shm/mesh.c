@@ -234,6 +234,8 @@ static void add_silent(shm_mesh_t *mesh, int connection) {
   mesh->silent[mesh->silent_count++] = connection;
 }
 
+/* Oldest first: a peer makes a connection once its note on the one before it was sent. So if that
+ * was silent when it was accepted, its note is there when the next one is accepted. */
 static void receive_from_silent(shm_mesh_t *mesh, shm_note_t *note, int *fd, bool *got) {
   for (int i = 0; i < mesh->silent_count && !*got;) {
     if (receive_from(mesh, mesh->silent[i], note, fd, got)) {
@@ -251,7 +253,8 @@ coll_status_t shm_mesh_recv(shm_mesh_t *mesh, shm_note_t *note, int *fd, bool *g
   while (!*got) {
     int connection = accept4(mesh->listener, NULL, NULL, SOCK_CLOEXEC);
     if (connection >= 0) {
-      if (!receive_from(mesh, connection, note, fd, got)) add_silent(mesh, connection);
+      add_silent(mesh, connection);
+      receive_from_silent(mesh, note, fd, got);
     } else if ((errno == EMFILE || errno == ENFILE) && mesh->silent_count > 0) {
       close(mesh->silent[0]); /* the one that has been silent longest makes room */
       remove_silent(mesh, 0);
