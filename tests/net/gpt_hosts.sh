@@ -28,8 +28,8 @@ train() {
   name=$1
   shift
   timeout 300 "$collrun" "$@" "$gpt" train --data text --layers 2 --heads 2 --width 32 \
-    --context 32 --batch 8 --threads 1 --zero 2 --steps 8 --bucket 4K --log "$name.jsonl" --out "$name.ckpt" \
-    >out 2>err </dev/null
+    --context 32 --batch 8 --threads 1 --zero 2 --steps 8 --bucket 4K \
+    --log "$name.jsonl" --out "$name.ckpt" >out 2>err </dev/null
 }
 
 on_one_host() { train "$1" -n 4; }
