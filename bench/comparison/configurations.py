@@ -31,9 +31,12 @@ class Configuration:
         return line + self.arguments
 
     def describe(self):
-        return {"command": [os.path.basename(word) if os.path.isabs(word) else word
-                            for word in self.launch + self.program + self.arguments],
-                "environment": self.environment, "library": self.library}
+        """Without the folders of the machine."""
+        def short(word):
+            return os.path.basename(word) if os.path.isabs(word) else word
+        return {"command": [short(word) for word in self.launch + self.program + self.arguments],
+                "environment": {name: short(value) for name, value in self.environment.items()},
+                "library": self.library}
 
     def read_line(self, record):
         """{bytes: (us, wrong)} of a line that a peer prints."""
