@@ -288,51 +288,51 @@ static coll_status_t count_program(const plan_t *plan, int32_t rank, tune_counts
   return status;
 }
 
-static coll_status_t profile_whole(tune_profile_t *profile, int size) {
-  plan_shape_t shape = {
-      .collective = profile->algo->collective, .size = size, .layout = profile->layout};
-  plan_t *plan;
-  COLL_TRY(algo_build(profile->algo, &shape, ALGO_ALL_RANKS, false, &plan));
-  coll_status_t status = COLL_OK;
-  for (int regime = 0; regime < TUNE_REGIME_COUNT && status == COLL_OK; regime++) {
-    status = walk_all(plan, (tune_regime_t)regime, 1, &profile->once[regime]);
-    if (status == COLL_OK) {
-      status = walk_all(plan, (tune_regime_t)regime, 2, &profile->twice[regime]);
-    }
+/* plan: with the programs of all ranks. */
+static coll_status_t profile_whole(const plan_t *plan, tune_profile_t *profile) {
+  for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
+    COLL_TRY(walk_all(plan, (tune_regime_t)regime, 1, &profile->once[regime]));
+    COLL_TRY(walk_all(plan, (tune_regime_t)regime, 2, &profile->twice[regime]));
   }
-  for (int32_t rank = 0; rank < size && status == COLL_OK; rank++) {
-    tune_counts_t counts = {0};
-    status = count_program(plan, rank, &counts);
+  for (int32_t rank = 0; rank < plan->shape.size; rank++) {
+    tune_counts_t counts;
+    COLL_TRY(count_program(plan, rank, &counts));
     tune_counts_add(&profile->all, &counts);
   }
-  plan_free(plan);
-  return status;
+  return COLL_OK;
 }
 
-static coll_status_t profile_sample(tune_profile_t *profile, int size) {
-  const int ranks[] = {0, 1, 2, size / 2, size - 1};
-  enum { RANKS = sizeof ranks / sizeof ranks[0] };
-  plan_shape_t shape = {
-      .collective = profile->algo->collective, .size = size, .layout = profile->layout};
-  for (int i = 0; i < RANKS; i++) {
-    plan_t *plan;
-    COLL_TRY(algo_build(profile->algo, &shape, ranks[i], false, &plan));
-    tune_counts_t counts;
-    coll_status_t status = count_program(plan, ranks[i], &counts);
-    plan_free(plan);
-    COLL_TRY(status);
-    tune_counts_add(&profile->all, &counts);
-    for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
-      tune_counts_t *max = &profile->once[regime];
-      if (time_of(&counts, (tune_regime_t)regime) > time_of(max, (tune_regime_t)regime)) {
-        *max = counts;
-      }
+/* plan: with this rank's program. */
+static coll_status_t add_sample(const plan_t *plan, int rank, tune_profile_t *profile) {
+  tune_counts_t counts;
+  COLL_TRY(count_program(plan, rank, &counts));
+  tune_counts_add(&profile->all, &counts);
+  for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
+    tune_counts_t *max = &profile->once[regime];
+    if (time_of(&counts, (tune_regime_t)regime) > time_of(max, (tune_regime_t)regime)) {
+      *max = counts;
     }
+  }
+  return COLL_OK;
+}
+
+/* plan: with the program of rank 0. */
+static coll_status_t profile_sample(const plan_t *plan, tune_profile_t *profile) {
+  const int size = plan->shape.size;
+  const int others[] = {1, 2, size / 2, size - 1};
+  enum { OTHERS = sizeof others / sizeof others[0] };
+  COLL_TRY(add_sample(plan, 0, profile));
+  for (int i = 0; i < OTHERS; i++) {
+    plan_t *other;
+    COLL_TRY(algo_build(profile->algo, &plan->shape, others[i], false, &other));
+    coll_status_t status = add_sample(other, others[i], profile);
+    plan_free(other);
+    COLL_TRY(status);
   }
   for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
     profile->twice[regime] = tune_counts_times(&profile->once[regime], 2, 1);
   }
-  profile->all = tune_counts_times(&profile->all, size, RANKS);
+  profile->all = tune_counts_times(&profile->all, size, OTHERS + 1);
   return COLL_OK;
 }
 
@@ -356,12 +356,13 @@ coll_status_t tune_profile_make(const algo_t *algo, int size, const topo_layout_
     *profile = made;
     return COLL_OK;
   }
-  COLL_TRY(algo_build(algo, &shape, 0, false, &plan));
+  bool is_whole = size <= TUNE_WHOLE;
+  COLL_TRY(algo_build(algo, &shape, is_whole ? ALGO_ALL_RANKS : 0, false, &plan));
   made.load = plan_load_of(plan);
   made.reach = plan->reach;
   made.order = plan->order;
+  coll_status_t status = is_whole ? profile_whole(plan, &made) : profile_sample(plan, &made);
   plan_free(plan);
-  COLL_TRY(size <= TUNE_WHOLE ? profile_whole(&made, size) : profile_sample(&made, size));
-  *profile = made;
-  return COLL_OK;
+  if (status == COLL_OK) *profile = made;
+  return status;
 }

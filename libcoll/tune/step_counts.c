@@ -56,43 +56,85 @@ static bool same_span(const plan_span_t *a, const plan_span_t *b) {
          a->count == b->count;
 }
 
-/* The preceding reduction whose result this step copies, as the engine stores both at once; NULL if
- * there is none. */
-static const plan_step_t *merged_reduction(const plan_lane_t *lane, size_t index) {
-  const plan_span_t *src = &lane->steps[index].copy.src;
-  while (index-- > 0) {
-    const plan_step_t *before = &lane->steps[index];
-    if (before->kind == PLAN_REDUCE) return same_span(&before->reduce.dst, src) ? before : NULL;
-    if (before->kind != PLAN_COPY || !same_span(&before->copy.src, src)) return NULL;
+/* The preceding reduction whose result this copy copies, perhaps behind other copies of it, as the
+ * engine stores all at once; NULL if there is none. */
+static const plan_step_t *merged_reduction(const plan_lane_t *lane, size_t index,
+                                           tune_touched_t *touched) {
+  const plan_step_t *step = &lane->steps[index], *found = NULL;
+  const plan_span_t *src = &step->copy.src;
+  for (size_t at = index; at > 0; at--) {
+    const plan_step_t *before = &lane->steps[at - 1];
+    if (before->kind == PLAN_REDUCE && same_span(&before->reduce.dst, src)) found = before;
+    if (before->kind != PLAN_COPY || !same_span(&before->copy.src, src)) break;
+    if (before == touched->copy) {
+      found = touched->copied;
+      break;
+    }
   }
-  return NULL;
+  touched->copy = step;
+  touched->copied = found;
+  return found;
 }
 
-/* after: the steps from the one that receives the span to the reduction. Sources mostly come in the
- * order of the messages, which shows where to look first: a flat plan has a source of every rank.
- */
-static bool is_source(const plan_program_t *program, const plan_step_t *reduce,
-                      const plan_span_t *span, size_t after) {
-  size_t count = (size_t)reduce->reduce.source_count;
-  const plan_span_t *sources = &program->sources[reduce->reduce.first_source];
-  if (after <= count && same_span(&sources[count - after], span)) return true;
-  for (int32_t i = 0; i < reduce->reduce.source_count; i++) {
-    if (same_span(&program->sources[reduce->reduce.first_source + i], span)) return true;
+/* ---- messages that are read in place --------------------------------------------------------*/
+
+static size_t slot_of(const tune_spans_t *spans, const plan_span_t *span) {
+  size_t at = (size_t)span->first * 2 + (size_t)span->buffer;
+  while (spans->slots[at & spans->mask] != NULL &&
+         !same_span(spans->slots[at & spans->mask], span)) {
+    at++;
   }
-  return false;
+  return at & spans->mask;
 }
 
-/* The first step from `index` on that is no RECV. */
-static size_t end_of_receives(const plan_lane_t *lane, size_t index, tune_touched_t *touched) {
-  if (touched->receives_of != lane || index < touched->receives_begin ||
-      index >= touched->receives_end) {
-    size_t end = index;
-    while (end < lane->count && lane->steps[end].kind == PLAN_RECV) end++;
-    touched->receives_of = lane;
-    touched->receives_begin = index;
-    touched->receives_end = end;
+/* Empties the table for as many spans. */
+static void clear_spans(tune_spans_t *spans, size_t count) {
+  spans->mask = 1;
+  while (spans->mask <= 2 * count) spans->mask = spans->mask * 2 + 1;
+  memset(spans->slots, 0, (spans->mask + 1) * sizeof(const plan_span_t *));
+}
+
+static void add_span(tune_spans_t *spans, const plan_span_t *span) {
+  spans->slots[slot_of(spans, span)] = span;
+}
+
+static bool has_span(const tune_spans_t *spans, const plan_span_t *span) {
+  return spans->slots[slot_of(spans, span)] != NULL;
+}
+
+static coll_status_t create_spans(tune_spans_t *spans, size_t count) {
+  return base_alloc(4 * count + 4, sizeof(const plan_span_t *), "a profile",
+                    (void **)&spans->slots);
+}
+
+/* The end of the RECVs in a row from `index` on. */
+static size_t end_of_run(const plan_lane_t *lane, size_t index) {
+  while (index < lane->count && lane->steps[index].kind == PLAN_RECV) index++;
+  return index;
+}
+
+/* Finds the run that the RECV at `index` is in. */
+static void find_run(const plan_program_t *program, const plan_lane_t *lane, size_t index,
+                     tune_touched_t *touched) {
+  if (touched->run_of == lane && index >= touched->run_begin && index < touched->run_end) return;
+  size_t begin = index, end = end_of_run(lane, index);
+  while (begin > 0 && lane->steps[begin - 1].kind == PLAN_RECV) begin--;
+  bool is_reduced = end < lane->count && lane->steps[end].kind == PLAN_REDUCE;
+  size_t source_count = is_reduced ? (size_t)lane->steps[end].reduce.source_count : 0;
+  clear_spans(&touched->received, end - begin);
+  clear_spans(&touched->sources, source_count);
+  for (size_t i = begin; i < end; i++) add_span(&touched->received, &lane->steps[i].recv.dst);
+  for (size_t i = 0; i < source_count; i++) {
+    size_t first = (size_t)lane->steps[end].reduce.first_source;
+    add_span(&touched->sources, &program->sources[first + i]);
   }
-  return touched->receives_end;
+  touched->run_of = lane;
+  touched->run_begin = begin;
+  touched->run_end = end;
+}
+
+static bool may_read_in_place(const plan_t *plan) {
+  return plan->reach == PLAN_REACH_OWN && plan->lanes == 1;
 }
 
 /* Whether the message of the RECV at `index` is received into scratch and is a source of the
@@ -100,40 +142,47 @@ static size_t end_of_receives(const plan_lane_t *lane, size_t index, tune_touche
  * transport's buffer (fused receive). */
 static bool is_read_in_place(const plan_t *plan, const plan_program_t *program,
                              const plan_lane_t *lane, size_t index, tune_touched_t *touched) {
-  if (plan->reach != PLAN_REACH_OWN || plan->lanes != 1) return false;
-  const plan_span_t *dst = &lane->steps[index].recv.dst;
-  if (dst->buffer != PLAN_SCRATCH) return false;
-  size_t end = end_of_receives(lane, index, touched);
-  if (end == lane->count || lane->steps[end].kind != PLAN_REDUCE) return false;
-  return is_source(program, &lane->steps[end], dst, end - index);
+  const plan_span_t *span = &lane->steps[index].recv.dst;
+  if (!may_read_in_place(plan) || span->buffer != PLAN_SCRATCH) return false;
+  find_run(program, lane, index, touched);
+  return has_span(&touched->sources, span);
 }
 
-static bool receives(const plan_step_t *step, const plan_span_t *span) {
-  return step->kind == PLAN_RECV && same_span(span, &step->recv.dst);
-}
-
-/* Whether the source of the reduction at `index` is such a message. after: the sources from this
- * one to the last (is_source). */
+/* Whether the source of the reduction at `index` is such a message. */
 static bool source_is_message(const plan_t *plan, const plan_program_t *program,
                               const plan_lane_t *lane, size_t index, const plan_span_t *source,
-                              size_t after, tune_touched_t *touched) {
-  if (source->buffer != PLAN_SCRATCH) return false;
-  if (after <= index && receives(&lane->steps[index - after], source) &&
-      end_of_receives(lane, index - after, touched) == index) {
-    return is_read_in_place(plan, program, lane, index - after, touched);
-  }
-  while (index-- > 0 && lane->steps[index].kind == PLAN_RECV) {
-    if (!receives(&lane->steps[index], source)) continue;
-    return is_read_in_place(plan, program, lane, index, touched);
-  }
-  return false;
+                              tune_touched_t *touched) {
+  if (!may_read_in_place(plan) || source->buffer != PLAN_SCRATCH) return false;
+  if (index == 0 || lane->steps[index - 1].kind != PLAN_RECV) return false;
+  find_run(program, lane, index - 1, touched);
+  return has_span(&touched->received, source);
 }
+
+/* Room for the longest run of RECVs, and for the most sources. */
+static coll_status_t create_run(const plan_program_t *program, tune_touched_t *touched) {
+  const plan_lane_t *lane = &program->lanes[0];
+  size_t longest = 0, sources = 0;
+  for (size_t i = 0; i < lane->count; i++) {
+    const plan_step_t *step = &lane->steps[i];
+    size_t end = end_of_run(lane, i);
+    if (end - i > longest) longest = end - i;
+    if (step->kind == PLAN_REDUCE && (size_t)step->reduce.source_count > sources) {
+      sources = (size_t)step->reduce.source_count;
+    }
+    if (end > i) i = end - 1;
+  }
+  COLL_TRY(create_spans(&touched->received, longest));
+  return create_spans(&touched->sources, sources);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------*/
 
 tune_counts_t tune_step_counts(const plan_t *plan, int32_t rank, const plan_lane_t *lane,
                                size_t index, tune_touched_t *touched) {
   const plan_program_t *program = &plan->programs[rank];
   const plan_step_t *step = &lane->steps[index];
-  const plan_step_t *reduction = step->kind == PLAN_COPY ? merged_reduction(lane, index) : NULL;
+  const plan_step_t *reduction =
+      step->kind == PLAN_COPY ? merged_reduction(lane, index, touched) : NULL;
   tune_counts_t counts = {0};
   switch (step->kind) {
     case PLAN_COPY:
@@ -147,8 +196,7 @@ tune_counts_t tune_step_counts(const plan_t *plan, int32_t rank, const plan_lane
     case PLAN_REDUCE:
       for (int32_t i = 0; i < step->reduce.source_count; i++) {
         const plan_span_t *source = &program->sources[step->reduce.first_source + i];
-        size_t after = (size_t)(step->reduce.source_count - i);
-        if (source_is_message(plan, program, lane, index, source, after, touched)) continue;
+        if (source_is_message(plan, program, lane, index, source, touched)) continue;
         count_load(plan, rank, source, touched, &counts);
       }
       count_store(plan, rank, &step->reduce.dst, false, touched, &counts);
@@ -180,7 +228,7 @@ coll_status_t tune_touched_create(const plan_t *plan, int32_t rank, tune_touched
     size_t count = (size_t)plan_chunks(plan, rank, (plan_buffer_t)buffer);
     COLL_TRY(base_alloc(count + 1, sizeof(bool), "a profile", (void **)&touched->chunks[buffer]));
   }
-  return COLL_OK;
+  return may_read_in_place(plan) ? create_run(&plan->programs[rank], touched) : COLL_OK;
 }
 
 void tune_touched_forget(const plan_t *plan, int32_t rank, tune_touched_t *touched) {
@@ -191,6 +239,8 @@ void tune_touched_forget(const plan_t *plan, int32_t rank, tune_touched_t *touch
 
 void tune_touched_free(tune_touched_t *touched) {
   for (int buffer = 0; buffer < PLAN_SCRATCH; buffer++) free(touched->chunks[buffer]);
+  free(touched->received.slots);
+  free(touched->sources.slots);
 }
 
 tune_counts_t tune_counts_times(const tune_counts_t *counts, int64_t factor, int64_t divisor) {

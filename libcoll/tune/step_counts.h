@@ -4,14 +4,25 @@
 
 #include "tune/profile.h"
 
+/* A hash table of spans. */
+typedef struct tune_spans {
+  const plan_span_t **slots; /* [a power of two above twice the largest count]; NULL: free */
+  size_t mask;               /* of the slots that are in use now */
+} tune_spans_t;
+
 /* The chunks of INPUT and OUTPUT that a rank has loaded or stored in the current pass, and what was
  * found out about its program. */
 typedef struct tune_touched {
   bool *chunks[PLAN_SCRATCH]; /* [INPUT], [OUTPUT] */
-  /* The steps of that lane from receives_begin to before receives_end are RECVs, and the one at
-   * receives_end is not. NULL: not looked for yet. */
-  const plan_lane_t *receives_of;
-  size_t receives_begin, receives_end;
+  /* Where messages may be read in place: the last RECVs in a row that were looked at, which are the
+   * steps [run_begin, run_end) of that lane and as many as there are; NULL: none yet. */
+  const plan_lane_t *run_of;
+  size_t run_begin, run_end;
+  tune_spans_t received; /* what they fill */
+  tune_spans_t sources;  /* of the reduction behind them, if there is one */
+  /* The last copy that was looked at, NULL: none yet; and the reduction whose result it copies,
+   * NULL: none. */
+  const plan_step_t *copy, *copied;
 } tune_touched_t;
 
 /* The caller calls tune_touched_free, also on failure. COLL_ERROR_MEMORY. */
