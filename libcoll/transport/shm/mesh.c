@@ -196,6 +196,19 @@ static bool is_of_this_mesh(const shm_mesh_t *mesh, const shm_note_t *note, ssiz
          note->source < mesh->size && note->source != mesh->rank;
 }
 
+/* A result of 0 is confirmed by a second call: Linux looks for a message first and for the end of
+ * the connection afterwards, so it reports the end of one whose sender sent and closed in between,
+ * and its note is still there. */
+static ssize_t receive_message(int connection, struct msghdr *message) {
+  const size_t room = message->msg_controllen;
+  ssize_t bytes = 0;
+  for (int attempt = 0; attempt < 2 && bytes == 0; attempt++) {
+    message->msg_controllen = room;
+    bytes = recvmsg(connection, message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  }
+  return bytes;
+}
+
 /* Receives the note of a connection and closes it. False: it has not arrived yet. *got: it is one
  * of a peer. */
 static bool receive_from(const shm_mesh_t *mesh, int connection, shm_note_t *note, int *fd,
@@ -208,7 +221,7 @@ static bool receive_from(const shm_mesh_t *mesh, int connection, shm_note_t *not
                            .msg_controllen = sizeof control.bytes};
   *got = false;
   *fd = -1;
-  ssize_t bytes = recvmsg(connection, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  ssize_t bytes = receive_message(connection, &message);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (bytes > 0) *fd = descriptor_of(&message);
   *got = is_of_this_mesh(mesh, note, bytes);
