@@ -8,6 +8,7 @@
 #include "tune/wires.h"
 
 #define SAMPLE_MAX 16
+#define SAMPLE_MIN 2
 
 typedef struct sampled {
   plan_t *plan; /* with the program of this rank only */
@@ -46,16 +47,23 @@ static coll_status_t add_rank(rounds_t *rounds, const plan_shape_t *shape, int32
   return tune_touched_create(sampled->plan, rank, &sampled->touched);
 }
 
+/* Every rank does this, so those that share a core have to share its time. */
+static int sample_size(const tune_pricing_t *pricing) {
+  uint64_t size = SAMPLE_MAX / pricing->ranks_per_core;
+  return size > SAMPLE_MIN ? (int)size : SAMPLE_MIN;
+}
+
 /* To be closed also on failure. */
 static coll_status_t rounds_open(rounds_t *rounds) {
   const tune_profile_t *profile = rounds->pricing->profile;
+  int most = sample_size(rounds->pricing);
   const plan_shape_t shape = {.collective = profile->algo->collective,
                               .size = rounds->pricing->call->size,
                               .layout = profile->layout};
   COLL_TRY(tune_wires_open(&rounds->wires, profile->layout->fabric));
   size_t wires = (size_t)topo_fabric_wire_count(profile->layout->fabric);
   COLL_TRY(base_alloc(wires + 1, sizeof *rounds->busy_ps, "a sample", (void **)&rounds->busy_ps));
-  for (int32_t rank = 0; rank < shape.size && rounds->count < SAMPLE_MAX; rank++) {
+  for (int32_t rank = 0; rank < shape.size && rounds->count < most; rank++) {
     if (is_sampled(&shape, rank)) COLL_TRY(add_rank(rounds, &shape, rank));
   }
   return COLL_OK;

@@ -141,9 +141,14 @@ static coll_status_t simulate(const tune_pricing_t *pricing, tune_link_times_t *
   return status;
 }
 
+/* Every rank simulates, so those that share a core have to share its time. */
+static int64_t simulated_max(const tune_pricing_t *pricing) {
+  return TUNE_SIMULATED_MAX / (int64_t)pricing->ranks_per_core;
+}
+
 static coll_status_t price_links(const tune_pricing_t *pricing, tune_estimate_t *estimate) {
   const tune_counts_t *all = &pricing->profile->all;
-  bool many = all->messages + all->flags + all->steps > TUNE_SIMULATED_MAX;
+  bool many = all->messages + all->flags + all->steps > simulated_max(pricing);
   tune_link_times_t times;
   COLL_TRY(many ? tune_link_rounds(pricing, &times) : simulate(pricing, &times));
   memcpy(estimate->term_ps, times.term_ps, sizeof estimate->term_ps);

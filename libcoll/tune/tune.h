@@ -67,9 +67,10 @@ typedef struct tune_estimate {
 } tune_estimate_t;
 
 /* Where the profile's layout has a fabric, the estimate is of one call that all ranks start at
- * once: simulated (link_sim.h) if the plan has at most TUNE_SIMULATED_MAX steps, which takes a few
- * ms, else by rounds (link_rounds.h). Without a fabric it is what the call adds to a sequence of
- * such calls. Fails only for lack of memory, or if links are missing. */
+ * once: simulated (link_sim.h) if the plan has at most TUNE_SIMULATED_MAX steps, divided by the
+ * ranks per core, which takes a few ms, else by rounds (link_rounds.h). Without a fabric it is what
+ * the call adds to a sequence of such calls. Fails only for lack of memory, or if links are
+ * missing. */
 #define TUNE_SIMULATED_MAX (1 << 16)
 coll_status_t tune_estimate(const tune_machine_t *machine, const tune_profile_t *profile,
                             const tune_call_t *call, tune_estimate_t *estimate);
