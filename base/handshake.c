@@ -11,7 +11,7 @@
 #include "base/deadline.h"
 
 /* Of the protocol of this version; the last digit changes with frames, records and notes. */
-static const char magic[8] = {'c', 'o', 'l', 'l', 'a', '0', '0', '1'};
+static const char magic[8] = {'c', 'o', 'l', 'l', 'a', '0', '0', '2'};
 static const char retry[8] = {'c', 'o', 'l', 'l', 'w', 'a', 'i', 't'};
 
 #define NONCE_BYTES BASE_HANDSHAKE_NONCE_BYTES

@@ -27,9 +27,17 @@ static const base_knob_t knobs[] = {
      .fallback = "",
      .help = "the network interfaces at which other hosts reach this one: beginnings of names, "
              "=names and blocks of addresses (eth,=ib0,10.1.0.0/16), ^ before those that are not "
-             "used; all where it is empty"}};
+             "used; all where it is empty"},
+    {.name = "COLL_CONNECT_ALL",
+     .kind = BASE_KNOB_INTEGER,
+     .fallback = "64",
+     .min = 0,
+     .max = 1000000,
+     .help =
+         "up to so many ranks of several hosts, all connections are made when a communicator is "
+         "created; in larger ones most are made when they are first used; rank 0's counts"}};
 
-enum { KNOB_TRANSPORTS, KNOB_HOST_ID, KNOB_INTERFACES, KNOB_COUNT };
+enum { KNOB_TRANSPORTS, KNOB_HOST_ID, KNOB_INTERFACES, KNOB_CONNECT_ALL, KNOB_COUNT };
 
 _Static_assert(sizeof knobs / sizeof knobs[0] == KNOB_COUNT, "one name per knob");
 
@@ -80,7 +88,11 @@ static coll_status_t listen_between_hosts(const transport_choice_t *choice,
   name->fabric = (uint8_t)(kind + 1);
   name->sockets = choice->tcp;
   if (name->fabric == 0 && !choice->tcp) return COLL_OK;
-  return tcp_listen(&listener->tcp, transport_interfaces(), &name->tcp);
+  int64_t mesh_ranks;
+  COLL_TRY(base_knob_integer(&knobs[KNOB_CONNECT_ALL], &mesh_ranks));
+  COLL_TRY(tcp_listen(&listener->tcp, transport_interfaces(), &name->tcp));
+  name->tcp.mesh_ranks = (uint32_t)mesh_ranks;
+  return COLL_OK;
 }
 
 coll_status_t transport_listen(transport_listener_t *listener, transport_name_t *name) {

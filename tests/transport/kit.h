@@ -17,6 +17,7 @@ typedef struct transport_fixture {
   bool maps;                /* peers' memory can be mapped */
   bool has_scratch;         /* peers' scratch can be mapped */
   bool shares_some_scratch; /* that of some peers */
+  bool connects_late;       /* nothing is known of a peer before something was sent to it */
 
   /* Creates all ends in this process: ends[i] is rank i's. */
   coll_status_t (*make)(int size, transport_t *ends[]);

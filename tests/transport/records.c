@@ -56,15 +56,26 @@ static int expect_wait(transport_t *t, int peer, bool waits) {
   return 0;
 }
 
+/* Connects all pairs. */
+static int signal_all(transport_t *t) {
+  for (int peer = 0; peer < t->size; peer++) {
+    if (peer != t->rank) WIRE_TRY(wire_signal(t, peer, 0, 1));
+  }
+  for (int peer = 0; peer < t->size; peer++) {
+    if (peer != t->rank) WIRE_TRY(wire_wait(t, peer, 0, 1));
+  }
+  return 0;
+}
+
 /* All ranks can read what each rank writes to its recorder, up to the end of a wait. */
 int transport_case_records(const transport_fixture_t *fixture, transport_t **end) {
-  (void)fixture;
   transport_t *t = *end;
   uint64_t word = 0, number = (uint64_t)t->rank;
   base_ranks_t peers = {.size = t->size, .words = &word};
   const flight_recorder_t *recorder;
   WIRE_REQUIRE(t->flight != NULL && t->ops->recorder(t, t->rank) == t->flight,
                "the rank has no recorder");
+  if (fixture->connects_late) WIRE_TRY(signal_all(t));
   for (int peer = 0; peer < t->size; peer++) WIRE_TRY(expect_wait(t, peer, false));
   harness_barrier();
   flight_record(t->flight, 100 + number, 200 + number, 300 + number);

@@ -23,9 +23,9 @@ static coll_status_t make(int size, transport_t *ends[]) {
   return transport_tcp_create_local(size, fabrics, ends);
 }
 
-/* without: a rank that has no fabric; -1: all have it. */
-static coll_status_t join(int rank, int size, void *board, unsigned delay_us, int without,
-                          transport_t **end) {
+/* without: a rank that has no fabric; -1: all have it. mesh_ranks: of tcp_name_t. */
+static coll_status_t join_as(int rank, int size, void *board, unsigned delay_us, int without,
+                             uint32_t mesh_ranks, transport_t **end) {
   tcp_name_t *names = board;
   tcp_listener_t listener;
   tcp_fabric_t *fabric = NULL;
@@ -33,6 +33,7 @@ static coll_status_t join(int rank, int size, void *board, unsigned delay_us, in
   for (int peer = 0; peer < size; peer++) has_fabric[peer] = peer != without;
   if (rank != without) COLL_TRY(packet_fabric_open(delay_us, &fabric));
   COLL_TRY(tcp_listen(&listener, "", &names[rank]));
+  names[rank].mesh_ranks = mesh_ranks;
   harness_barrier();
   const base_secret_t secret = {.bytes = {47, 11}};
   const tcp_group_t group = {.rank = rank,
@@ -44,6 +45,16 @@ static coll_status_t join(int rank, int size, void *board, unsigned delay_us, in
                              .fabric = fabric,
                              .has_fabric = has_fabric};
   return transport_tcp_create(&listener, &group, end);
+}
+
+static coll_status_t join(int rank, int size, void *board, unsigned delay_us, int without,
+                          transport_t **end) {
+  return join_as(rank, size, board, delay_us, without, TCP_MESH_RANKS, end);
+}
+
+/* Most sockets are connected when the pair first uses them. */
+static coll_status_t join_tree(int rank, int size, void *board, transport_t **end) {
+  return join_as(rank, size, board, DELAY_US, -1, 0, end);
 }
 
 static coll_status_t join_all(int rank, int size, void *board, transport_t **end) {
@@ -58,10 +69,10 @@ static coll_status_t join_without_1(int rank, int size, void *board, transport_t
   return join(rank, size, board, DELAY_US, 1, end);
 }
 
-#define FIXTURE(how)                                                               \
-  {                                                                                \
-    .size_max = HARNESS_RANKS_MAX, .make = make, .join = (how),                    \
-    .alloc = transport_kit_private_alloc, .release = transport_kit_private_release \
+#define FIXTURE(how, ...)                                                                       \
+  {                                                                                             \
+    .size_max = HARNESS_RANKS_MAX, .make = make, .join = (how),                                 \
+    .alloc = transport_kit_private_alloc, .release = transport_kit_private_release, __VA_ARGS__ \
   }
 
 static coll_status_t join_failing(int rank, int size, void *board, transport_t **end) {
@@ -71,6 +82,7 @@ static coll_status_t join_failing(int rank, int size, void *board, transport_t *
 static const transport_fixture_t all = FIXTURE(join_all);
 static const transport_fixture_t at_once = FIXTURE(join_at_once);
 static const transport_fixture_t failing = FIXTURE(join_failing);
+static const transport_fixture_t tree = FIXTURE(join_tree, .connects_late = true);
 static const transport_fixture_t without_1 = FIXTURE(join_without_1);
 
 TRANSPORT_KIT_ANY(fabric_threads, all, transport_kit_threads, 2)
@@ -79,6 +91,8 @@ TRANSPORT_KIT_ANY(fabric_processes, all, transport_kit_processes, 2)
 TRANSPORT_KIT_PEERS(fabric_processes, all, transport_kit_processes)
 TRANSPORT_KIT_ANY(fabric_at_once, at_once, transport_kit_processes, 2)
 TRANSPORT_KIT_PEERS(fabric_at_once, at_once, transport_kit_processes)
+TRANSPORT_KIT_ANY(fabric_tree, tree, transport_kit_processes, 4)
+TRANSPORT_KIT_PEERS(fabric_tree, tree, transport_kit_processes)
 TRANSPORT_KIT_PEERS(fabric_of_some, without_1, transport_kit_processes)
 
 Test(fabric_processes, detects_a_death) {

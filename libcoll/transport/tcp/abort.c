@@ -1,6 +1,7 @@
 /*
  * All ranks report one reason, although several may abort at the same time. A rank that aborts
- * sends its reason to all. The lowest rank that is still there decides for the first that it knows,
+ * sends its reason to all; where not all are connected, whoever hears of it first passes it on, as
+ * it does the verdict. The lowest rank that is still there decides for the first that it knows,
  * and sends the verdict to all. Where it is silent, for it makes no calls, the next one decides
  * after a while.
  */
@@ -20,12 +21,22 @@ static int count_lower(const tcp_t *end) {
   return count;
 }
 
+static void tell(tcp_peer_t *peer, tcp_kind_t kind) {
+  const transport_reason_t *reason = &peer->end->reason;
+  const tcp_frame_t frame = {.kind = (uint8_t)kind, .bytes = sizeof *reason};
+  if (peer->fd >= 0) (void)tcp_stream_send(peer, &frame, reason);
+}
+
 /* A peer that cannot be told finds out that this rank has left. */
 static void broadcast(tcp_t *end, tcp_kind_t kind) {
-  const tcp_frame_t frame = {.kind = (uint8_t)kind, .bytes = sizeof end->reason};
-  for (int rank = 0; rank < end->transport.size; rank++) {
-    if (rank != end->transport.rank) (void)tcp_stream_send(&end->peers[rank], &frame, &end->reason);
-  }
+  for (int rank = 0; rank < end->transport.size; rank++) tell(&end->peers[rank], kind);
+}
+
+void tcp_abort_tell(tcp_peer_t *peer) {
+  if (peer->end->decided)
+    tell(peer, TCP_VERDICT);
+  else if (peer->end->proposed)
+    tell(peer, TCP_PROPOSE);
 }
 
 void tcp_abort_wake(const tcp_t *end) {
@@ -53,7 +64,7 @@ void tcp_abort_propose(tcp_t *end, int from, const transport_reason_t *reason) {
     end->proposed = true;
     end->proposed_ns = base_clock_now_ns();
     end->reason = *reason;
-    if (from == end->transport.rank) broadcast(end, TCP_PROPOSE);
+    if (from == end->transport.rank || end->connector != NULL) broadcast(end, TCP_PROPOSE);
     stop(end);
   }
   tcp_abort_check(end, false);

@@ -1,8 +1,9 @@
 /*
- * Connections between all pairs of ranks. Every rank listens on one port; the names of all ranks
- * are exchanged by the bootstrap. A rank connects to those below it; both prove that they know the
- * communicator's secret (base/handshake.h), and say who they are and what session they belong to. A
- * connection that does not is closed, and never waited for.
+ * How ranks find each other. Every rank listens on one port; the names of all ranks are exchanged
+ * by the bootstrap. In a communicator of few ranks all connections are made when it is created.
+ * In a large one these are those of a binary tree, over which aborts reach every rank, and all
+ * others are made when they are first used. Whoever does not know the communicator's secret
+ * (base/handshake.h) is hung up on, and never waited for.
  */
 #ifndef TRANSPORT_TCP_CONNECT_H
 #define TRANSPORT_TCP_CONNECT_H
@@ -15,6 +16,7 @@
 #include "transport/watch.h"
 
 #define TCP_ADDRESSES 8
+#define TCP_MESH_RANKS 64 /* tcp_name_t.mesh_ranks, if nobody says otherwise */
 
 /* An address of a rank's host: IPv4 in the first four bytes, or IPv6. */
 typedef struct tcp_address {
@@ -27,7 +29,8 @@ typedef struct tcp_name {
   uint16_t port;
   uint8_t count;
   tcp_address_t addresses[TCP_ADDRESSES];
-  uint32_t megabits; /* per second, of the fastest of these interfaces; 0: not known */
+  uint32_t megabits;   /* per second, of the fastest of these interfaces; 0: not known */
+  uint32_t mesh_ranks; /* of rank 0: up to so many ranks are all connected at creation */
 } tcp_name_t;
 
 typedef struct tcp_listener {
@@ -51,13 +54,5 @@ typedef struct tcp_group {
   struct tcp_fabric *fabric;      /* of this rank; NULL: none */
   const bool *has_fabric;         /* [size]: the rank has the same; unused without one */
 } tcp_group_t;
-
-/* Sets sockets[peer] for all peers; they are the caller's. Closes the listener, also on failure.
- * COLL_ERROR_TIMEOUT: names a rank that could not be reached by the deadline. COLL_ERROR_SYSTEM,
- * COLL_ERROR_MEMORY. Otherwise a failure of the watch. */
-coll_status_t tcp_connect_all(tcp_listener_t *listener, const tcp_group_t *group, int sockets[]);
-
-/* Two sockets that are connected over the loopback interface. They are the caller's. */
-coll_status_t tcp_connect_pair(int sockets[2]);
 
 #endif

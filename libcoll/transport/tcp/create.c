@@ -1,10 +1,11 @@
 /* Creation of ends, in processes that find each other by names, and in one process. */
+#include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,13 +14,7 @@
 #include "transport/tcp/end.h"
 #include "transport/tcp/tcp.h"
 
-/* More than a rank may send that then makes no calls for a while: what the socket does not accept
- * is sent in later calls. The system may grant less. */
-#define SEND_BUFFER_BYTES (4 * TRANSPORT_P2P_BYTES)
-
-/* A host that does not answer for 3 s on an idle connection is lost; on one that is not, health.c
- * finds that. */
-enum { KEEPALIVE_IDLE_S = 1, KEEPALIVE_INTERVAL_S = 1, KEEPALIVE_PROBES = 2 };
+#define POLL_MS 10
 
 static coll_status_t open_wait_set(tcp_t *end) {
   struct epoll_event event = {.events = EPOLLIN, .data.u32 = TCP_WAKEUP_EVENT};
@@ -71,25 +66,6 @@ static coll_status_t end_create(int rank, int size, uint64_t communicator, tcp_t
   return COLL_OK;
 }
 
-/* Gives it the connection to a peer, which it takes over, also on failure. */
-static coll_status_t end_connect(tcp_t *end, int peer, int fd) {
-  struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)peer};
-  int one = 1, bytes = (int)SEND_BUFFER_BYTES;
-  int idle_s = KEEPALIVE_IDLE_S, interval_s = KEEPALIVE_INTERVAL_S, probes = KEEPALIVE_PROBES;
-  end->peers[peer].fd = fd;
-  (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-  (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-  (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-  (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
-  (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-  if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0 ||
-      ioctl(fd, FIONBIO, &one) != 0 || epoll_ctl(end->wait_set, EPOLL_CTL_ADD, fd, &event) != 0) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: its connection to rank %d is unusable",
-                           end->transport.rank, peer);
-  }
-  return tcp_health_add(&end->peers[peer]);
-}
-
 /* The peers have the same fabric where has_fabric says so; NULL: all have. Takes it over, also on
  * failure. */
 static coll_status_t attach(tcp_t *end, tcp_fabric_t *fabric, const bool has_fabric[]) {
@@ -110,9 +86,97 @@ static coll_status_t attach(tcp_t *end, tcp_fabric_t *fabric, const bool has_fab
   return COLL_OK;
 }
 
+/* ---- the first connections ------------------------------------------------------------------*/
+
+static coll_status_t fail_late(const tcp_t *end, int peer) {
+  int error = tcp_connector_error(end->connector);
+  if (error != 0) {
+    return base_fail(COLL_ERROR_TIMEOUT, "rank %d: no connection to rank %d: %s%s",
+                     end->transport.rank, peer, strerror(error),
+                     error == EMFILE ? " (raise ulimit -n)" : " on this host");
+  }
+  return base_fail(COLL_ERROR_TIMEOUT,
+                   "rank %d: no connection to rank %d: is a firewall between their hosts?",
+                   end->transport.rank, peer);
+}
+
+/* The first of them that is missing; -1: none. */
+static int find_missing(const tcp_t *end, bool is_mesh) {
+  int peer = 0;
+  while (peer < end->transport.size &&
+         (!tcp_end_is_first(end, is_mesh, peer) || end->peers[peer].fd >= 0)) {
+    peer++;
+  }
+  return peer < end->transport.size ? peer : -1;
+}
+
+/* *missing: as find_missing. */
+static coll_status_t look(tcp_t *end, bool is_mesh, uint64_t deadline_ns, int *missing) {
+  coll_status_t status = COLL_OK;
+  pthread_mutex_lock(&end->lock);
+  *missing = find_missing(end, is_mesh);
+  if (end->error != 0) {
+    errno = end->error;
+    status = base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: a connection is unusable",
+                             end->transport.rank);
+  } else if (*missing >= 0 && base_clock_now_ns() >= deadline_ns) {
+    status = fail_late(end, *missing);
+  }
+  pthread_mutex_unlock(&end->lock);
+  return status;
+}
+
+static coll_status_t await_first(tcp_t *end, const tcp_group_t *group, bool is_mesh) {
+  const transport_watch_t *watch = group->watch;
+  struct pollfd polled[2] = {{.fd = tcp_connector_descriptor(end->connector), .events = POLLIN},
+                             {.fd = watch != NULL ? watch->fd : -1, .events = POLLIN}};
+  for (;;) {
+    int missing;
+    uint64_t count;
+    COLL_TRY(look(end, is_mesh, group->deadline_ns, &missing));
+    if (missing < 0) return COLL_OK;
+    if (watch != NULL) COLL_TRY(watch->check(watch->context));
+    if (poll(polled, 2, POLL_MS) > 0 && polled[0].revents != 0) {
+      (void)!read(polled[0].fd, &count, sizeof count);
+    }
+  }
+}
+
+/* The higher rank of two begins. */
+static coll_status_t ask_first(tcp_t *end, bool is_mesh) {
+  coll_status_t status = COLL_OK;
+  pthread_mutex_lock(&end->lock);
+  for (int peer = 0; peer < end->transport.rank && status == COLL_OK; peer++) {
+    if (tcp_end_is_first(end, is_mesh, peer)) status = tcp_end_ask(&end->peers[peer]);
+  }
+  pthread_mutex_unlock(&end->lock);
+  return status;
+}
+
+/* If all are connected, there will be no others. */
+static void end_first(tcp_t *end, bool is_mesh) {
+  tcp_connector_t *connector = end->connector;
+  pthread_mutex_lock(&end->lock);
+  end->is_complete = true;
+  if (!is_mesh) tcp_connector_judge(connector);
+  pthread_mutex_unlock(&end->lock);
+  if (!is_mesh) return;
+  tcp_connector_destroy(connector);
+  end->connector = NULL;
+}
+
+static coll_status_t connect_first(tcp_t *end, tcp_listener_t *listener, const tcp_group_t *group) {
+  bool is_mesh = (uint32_t)group->size <= group->names[0].mesh_ranks;
+  COLL_TRY(tcp_connector_create(end, listener, group, &end->connector));
+  COLL_TRY(tcp_connector_start(end->connector));
+  COLL_TRY(ask_first(end, is_mesh));
+  COLL_TRY(await_first(end, group, is_mesh));
+  end_first(end, is_mesh);
+  return COLL_OK;
+}
+
 coll_status_t transport_tcp_create(tcp_listener_t *listener, const tcp_group_t *group,
                                    transport_t **t) {
-  int *sockets = NULL;
   tcp_t *end = NULL;
   coll_status_t status = end_create(group->rank, group->size, group->session, &end);
   if (status == COLL_OK) {
@@ -120,25 +184,33 @@ coll_status_t transport_tcp_create(tcp_listener_t *listener, const tcp_group_t *
   } else if (group->fabric != NULL) {
     group->fabric->ops->destroy(group->fabric);
   }
-  if (status == COLL_OK) {
-    status = base_alloc((size_t)group->size, sizeof *sockets, "connections", (void **)&sockets);
-  }
-  if (status == COLL_OK) {
-    status = tcp_connect_all(listener, group, sockets);
-  } else {
-    tcp_listener_close(listener);
-  }
-  bool connected = status == COLL_OK;
-  for (int peer = 0; connected && peer < group->size; peer++) {
-    if (peer == group->rank) continue;
-    if (status == COLL_OK)
-      status = end_connect(end, peer, sockets[peer]);
-    else
-      close(sockets[peer]);
-  }
-  free(sockets);
+  if (status == COLL_OK) status = connect_first(end, listener, group);
+  tcp_listener_close(listener); /* if nobody has taken it over */
   if (status != COLL_OK && end != NULL) tcp_ops.destroy(&end->transport);
   if (status == COLL_OK) *t = &end->transport;
+  return status;
+}
+
+/* ---- in one process -------------------------------------------------------------------------*/
+
+/* Two sockets that are connected over the loopback interface. They are the caller's. */
+static coll_status_t connect_pair(int sockets[2]) {
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t length = sizeof at;
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockets[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockets[1] = -1;
+  if (listener >= 0 && bind(listener, (struct sockaddr *)&at, sizeof at) == 0 &&
+      listen(listener, 1) == 0 && getsockname(listener, (struct sockaddr *)&at, &length) == 0 &&
+      connect(sockets[0], (struct sockaddr *)&at, sizeof at) == 0) {
+    sockets[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+  }
+  coll_status_t status = COLL_OK;
+  if (sockets[1] < 0) {
+    status = base_fail_errno(COLL_ERROR_SYSTEM, "no connection over the loopback interface");
+    if (sockets[0] >= 0) close(sockets[0]);
+  }
+  if (listener >= 0) close(listener);
   return status;
 }
 
@@ -146,10 +218,12 @@ static coll_status_t connect_pairs(int size, transport_t *const ends[]) {
   for (int a = 0; a < size; a++) {
     for (int b = 0; b < a; b++) {
       int sockets[2];
-      COLL_TRY(tcp_connect_pair(sockets));
-      coll_status_t status = end_connect(tcp_end_of(ends[a]), b, sockets[0]);
-      coll_status_t other = end_connect(tcp_end_of(ends[b]), a, sockets[1]);
-      if (status != COLL_OK || other != COLL_OK) return COLL_ERROR_SYSTEM;
+      COLL_TRY(connect_pair(sockets));
+      bool one = tcp_end_connected(tcp_end_of(ends[a]), b, sockets[0]);
+      bool other = tcp_end_connected(tcp_end_of(ends[b]), a, sockets[1]);
+      if (!one || !other) {
+        return base_fail(COLL_ERROR_SYSTEM, "ranks %d and %d have no usable connection", b, a);
+      }
     }
   }
   return COLL_OK;
@@ -175,6 +249,9 @@ coll_status_t transport_tcp_create_local(int size, tcp_fabric_t *const fabrics[]
     if (status == COLL_OK) status = own;
   }
   if (status == COLL_OK) status = connect_pairs(size, ends);
+  for (int rank = 0; status == COLL_OK && rank < size; rank++) {
+    tcp_end_of(ends[rank])->is_complete = true;
+  }
   for (int rank = 0; status != COLL_OK && rank < size; rank++) {
     if (ends[rank] != NULL) ends[rank]->ops->destroy(ends[rank]);
   }

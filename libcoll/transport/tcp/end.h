@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sys/socket.h>
 
+#include "transport/tcp/connector.h"
 #include "transport/tcp/fabric.h"
 #include "transport/tcp/frame.h"
 
@@ -28,7 +29,9 @@ typedef struct tcp_peer tcp_peer_t;
 typedef enum tcp_loss {
   TCP_LOSS_PROCESS, /* its process has ended */
   TCP_LOSS_SILENT,  /* its host does not answer */
-  TCP_LOSS_BLOCKED  /* its host answers, but nothing that is sent arrives */
+  TCP_LOSS_BLOCKED, /* its host answers, but nothing that is sent arrives */
+  TCP_LOSS_REFUSED, /* its host answers, but the rank does not listen any more */
+  TCP_LOSS_LOCAL    /* this host cannot connect: see send_error */
 } tcp_loss_t;
 
 /* An address of peers. */
@@ -79,13 +82,15 @@ typedef struct tcp_fifo {
 struct tcp_peer {
   struct tcp *end;
   int rank;
-  int fd;                       /* -1: none, or closed */
+  int fd;                       /* -1: not connected yet, or closed */
+  bool is_wanted;               /* a connection was asked for */
+  uint64_t missed_ns;           /* since when this rank waits for a peer without connection */
   int host;                     /* its address in tcp_t.hosts */
   tcp_loss_t loss;              /* if it is lost */
   uint64_t checked_ns;          /* when health.c last looked at the connection */
   uint64_t acked_bytes;         /* that the peer's host had acknowledged then, */
   uint64_t acked_ns;            /* and since when no more, as far as that was watched */
-  int send_error;               /* errno of the socket when it became mute */
+  int send_error;               /* errno of the socket when it became mute, or of connecting */
   transport_peer_state_t state; /* a peer that has left may still take what was sent to it */
   tcp_fifo_t *fifos[TRANSPORT_CHANNELS_MAX]; /* NULL: not used */
 
@@ -130,6 +135,11 @@ struct tcp {
 
   tcp_fabric_t *fabric; /* NULL: none */
 
+  tcp_connector_t *connector; /* NULL: no more connections are made */
+  int error;                  /* errno of a connection that could not be used; 0: none */
+  bool is_complete;           /* it was created */
+  bool is_leaving;            /* and is being destroyed */
+
   int unsent;                         /* peers for which something is stored */
   uint64_t arrivals, arrivals_at_arm; /* frames */
   bool fabric_is_due;                 /* as it said at arm */
@@ -157,14 +167,42 @@ static inline tcp_fifo_t *tcp_fifo_of(transport_port_t *port) {
   return (tcp_fifo_t *)(void *)port;
 }
 
+/* A rank with which there may be a connection later. */
+static inline bool tcp_peer_is_pending(const tcp_peer_t *peer) {
+  return peer->fd < 0 && peer->state == TRANSPORT_PEER_HERE && peer->end->connector != NULL;
+}
+
+/* ---- open.c: connections that are made. The lock is held. ------------------------------------*/
+
+/* The ranks to which the connection is made at creation: all, or the neighbours in a binary tree.
+ */
+bool tcp_end_is_first(const tcp_t *end, bool is_mesh, int peer);
+
+/* Asks for the connection to a peer that is pending. COLL_ERROR_MEMORY. */
+coll_status_t tcp_end_ask(tcp_peer_t *peer);
+
+/* This rank waits for a peer. If that takes a while, it asks for the connection, which shows
+ * whether the peer is still there. */
+void tcp_end_miss(tcp_peer_t *peer);
+
+/* Takes over the connection to a peer, also on failure. False: it is unusable, see tcp_t.error. */
+bool tcp_end_connected(tcp_t *end, int rank, int fd);
+
+/* No connection can be made; address: of the peer. */
+void tcp_end_unreachable(tcp_t *end, int rank, tcp_failure_t failure, int error,
+                         const struct sockaddr_storage *address, socklen_t bytes);
+
 /* ---- stream.c: bytes of one connection. The lock is held. ------------------------------------*/
 
-/* Sends a frame and its payload, or stores what the socket does not accept. Does nothing if there
- * is no connection. COLL_ERROR_MEMORY. */
+/* Sends a frame and its payload, or stores what the socket does not accept. If the peer is pending,
+ * asks for the connection. Does nothing if it is closed. COLL_ERROR_MEMORY. */
 coll_status_t tcp_stream_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload);
 
 /* Sends what was stored, as far as the socket accepts it. */
 void tcp_stream_flush(tcp_peer_t *peer);
+
+/* The same, when the peer has become connected. */
+void tcp_stream_open(tcp_peer_t *peer);
 
 /* Sends this rank's flight recorder, once what was stored before is sent: a peer that receives
  * slowly gets the latest state only. */
@@ -179,7 +217,7 @@ coll_status_t tcp_stream_receive(tcp_peer_t *peer);
  * incomplete, that memory has been written to. */
 coll_status_t tcp_stream_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct);
 
-/* Closes the connection. */
+/* Closes the connection; there will be no other. */
 void tcp_stream_close(tcp_peer_t *peer, transport_peer_state_t state);
 
 /* Frees a message, or returns its memory to the fabric that owns it. NULL is allowed. */
@@ -264,8 +302,9 @@ void tcp_abort_wake(const tcp_t *end);
 
 /* ---- health.c: the lock is held --------------------------------------------------------------*/
 
-/* Notes the address of a peer that is connected. COLL_ERROR_SYSTEM, COLL_ERROR_MEMORY. */
-coll_status_t tcp_health_add(tcp_peer_t *peer);
+/* Notes the address of a peer. COLL_ERROR_MEMORY. */
+coll_status_t tcp_health_add(tcp_peer_t *peer, const struct sockaddr_storage *address,
+                             socklen_t bytes);
 void tcp_health_free(tcp_t *end);
 
 /* For wait loops: the peer is lost, with all of its host, if the host does not answer. */
@@ -285,6 +324,9 @@ void tcp_abort_propose(tcp_t *end, int from, const transport_reason_t *reason);
 /* A rank has decided. */
 void tcp_abort_decide(tcp_t *end, const transport_reason_t *reason);
 
+/* Tells a peer that has become connected. */
+void tcp_abort_tell(tcp_peer_t *peer);
+
 /* Decides if the rank that should have has been silent for too long. `now`: at once, because this
  * rank leaves. */
 void tcp_abort_check(tcp_t *end, bool now);
@@ -292,5 +334,8 @@ void tcp_abort_check(tcp_t *end, bool now);
 /* ---- tcp.c -----------------------------------------------------------------------------------*/
 
 extern const transport_ops_t tcp_ops;
+
+/* The last frames to a peer. The lock is held. */
+void tcp_end_say_leave(tcp_peer_t *peer);
 
 #endif

@@ -45,23 +45,17 @@ static bool is_same(const struct sockaddr_storage *a, const struct sockaddr_stor
                 sizeof(struct in6_addr)) == 0;
 }
 
-coll_status_t tcp_health_add(tcp_peer_t *peer) {
+coll_status_t tcp_health_add(tcp_peer_t *peer, const struct sockaddr_storage *address,
+                             socklen_t bytes) {
   tcp_t *end = peer->end;
-  struct sockaddr_storage address;
-  socklen_t length = sizeof address;
-  memset(&address, 0, sizeof address);
-  if (getpeername(peer->fd, (struct sockaddr *)&address, &length) != 0) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: the address of rank %d is unknown",
-                           end->transport.rank, peer->rank);
-  }
   size_t index = 0;
-  while (index < end->host_count && !is_same(&end->hosts[index].address, &address)) index++;
+  while (index < end->host_count && !is_same(&end->hosts[index].address, address)) index++;
   peer->host = (int)index;
   if (index < end->host_count) return COLL_OK;
   COLL_TRY(
       base_grow((void **)&end->hosts, &end->host_capacity, index + 1, sizeof *end->hosts, "hosts"));
   end->hosts[end->host_count++] =
-      (tcp_host_t){.address = address, .address_bytes = length, .probe = -1};
+      (tcp_host_t){.address = *address, .address_bytes = bytes, .probe = -1};
   return COLL_OK;
 }
 
@@ -177,20 +171,40 @@ void tcp_health_failed(tcp_peer_t *peer, int error) {
   if (is_silence(error)) lose_host(peer->end, peer->host);
 }
 
+static void describe_loss(const tcp_peer_t *peer, const char *address,
+                          char why[TRANSPORT_WHY_BYTES]) {
+  switch (peer->loss) {
+    case TCP_LOSS_PROCESS: why[0] = '\0'; break;
+    case TCP_LOSS_SILENT:
+      snprintf(why, TRANSPORT_WHY_BYTES, "%s has not answered for some seconds", address);
+      break;
+    case TCP_LOSS_BLOCKED:
+      snprintf(why, TRANSPORT_WHY_BYTES,
+               "%s answers, but what is sent to it does not arrive (a firewall, or too small an "
+               "MTU on the way)",
+               address);
+      break;
+    case TCP_LOSS_REFUSED:
+      snprintf(why, TRANSPORT_WHY_BYTES,
+               "%s refuses a connection to it: it has ended, or has destroyed the communicator",
+               address);
+      break;
+    case TCP_LOSS_LOCAL:
+      snprintf(why, TRANSPORT_WHY_BYTES, "%s cannot be connected to from this one: %s%s", address,
+               strerror(peer->send_error), peer->send_error == EMFILE ? " (raise ulimit -n)" : "");
+  }
+}
+
+/* An IPv4 address in an IPv6 one is written as itself. */
 void tcp_health_describe(const tcp_peer_t *peer, char why[TRANSPORT_WHY_BYTES]) {
   char text[INET6_ADDRSTRLEN] = "?";
   why[0] = '\0';
-  if (peer->loss == TCP_LOSS_PROCESS) return;
+  if (peer->loss == TCP_LOSS_PROCESS || (size_t)peer->host >= peer->end->host_count) return;
   const struct sockaddr_storage *address = &peer->end->hosts[peer->host].address;
   const void *bytes =
       address->ss_family == AF_INET
           ? (const void *)&((const struct sockaddr_in *)(const void *)address)->sin_addr
           : &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
   inet_ntop(address->ss_family, bytes, text, sizeof text);
-  snprintf(why, TRANSPORT_WHY_BYTES, "%s %s",
-           text[0] == ':' && strncmp(text, "::ffff:", 7) == 0 ? text + 7 : text,
-           peer->loss == TCP_LOSS_SILENT
-               ? "has not answered for some seconds"
-               : "answers, but what is sent to it does not arrive (a firewall, or too small an MTU "
-                 "on the way)");
+  describe_loss(peer, strncmp(text, "::ffff:", 7) == 0 ? text + 7 : text, why);
 }

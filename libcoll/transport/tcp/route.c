@@ -17,7 +17,8 @@ static bool is_for_socket(const tcp_frame_t *frame) {
 
 static coll_status_t ask_to_connect(tcp_peer_t *peer) {
   tcp_fabric_t *fabric = peer->end->fabric;
-  if (!peer->has_fabric || peer->is_asked || peer->fd < 0) return COLL_OK;
+  if (!peer->has_fabric || peer->is_asked) return COLL_OK;
+  if (peer->fd < 0 && !tcp_peer_is_pending(peer)) return COLL_OK;
   peer->is_asked = true;
   return fabric->ops->connect(fabric, peer->rank);
 }
@@ -52,6 +53,7 @@ bool tcp_route_is_stored(const tcp_peer_t *peer) {
 
 bool tcp_route_is_unsent(const tcp_peer_t *peer) {
   int queued = 0;
+  if (tcp_peer_is_pending(peer)) return tcp_route_is_stored(peer);
   if (peer->fd < 0 || peer->state != TRANSPORT_PEER_HERE) return false;
   if (tcp_route_is_stored(peer)) return !peer->is_mute || peer->sends_by_fabric;
   return !peer->is_mute && ioctl(peer->fd, SIOCOUTQ, &queued) == 0 && queued > 0;

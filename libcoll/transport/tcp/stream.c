@@ -67,7 +67,24 @@ void tcp_stream_flush(tcp_peer_t *peer) {
   if (peer->record_due) tcp_stream_publish(peer);
 }
 
+void tcp_stream_open(tcp_peer_t *peer) {
+  if (peer->out_begin == peer->out_end) return;
+  await_room(peer, true);
+  tcp_stream_flush(peer);
+}
+
+/* Until the peer is connected. */
+static coll_status_t store_frame(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload) {
+  size_t out_end = peer->out_end;
+  COLL_TRY(tcp_end_ask(peer));
+  coll_status_t status = store(peer, frame, sizeof *frame);
+  if (status == COLL_OK) status = store(peer, payload, frame->bytes);
+  if (status != COLL_OK) peer->out_end = out_end;
+  return status;
+}
+
 coll_status_t tcp_stream_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload) {
+  if (tcp_peer_is_pending(peer)) return store_frame(peer, frame, payload);
   if (peer->fd < 0 || peer->is_mute) return COLL_OK;
   struct iovec parts[] = {{(void *)(uintptr_t)frame, sizeof *frame},
                           {(void *)(uintptr_t)payload, frame->bytes}};
@@ -105,6 +122,7 @@ void tcp_stream_publish(tcp_peer_t *peer) {
                              .bytes = sizeof(flight_recorder_t),
                              .call = {.count = base_clock_now_ns()}};
   flight_recorder_t copy;
+  if (peer->fd < 0) return;
   peer->record_due = tcp_route_is_stored(peer);
   if (peer->record_due) return;
   copy_recorder(peer->end->published, &copy);
@@ -120,9 +138,9 @@ void tcp_stream_note_arrival(tcp_t *end) {
 }
 
 void tcp_stream_close(tcp_peer_t *peer, transport_peer_state_t state) {
-  if (peer->fd < 0) return;
+  if (peer->fd < 0 && !tcp_peer_is_pending(peer)) return;
   drop_output(peer);
-  close(peer->fd); /* which removes it from the wait set */
+  if (peer->fd >= 0) close(peer->fd); /* which removes it from the wait set */
   peer->fd = -1;
   peer->state = state;
   if (peer->has_fabric) peer->end->fabric->ops->disconnect(peer->end->fabric, peer->rank);

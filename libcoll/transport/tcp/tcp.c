@@ -195,6 +195,7 @@ static transport_peer_state_t tcp_peer_state(transport_t *t, int rank) {
   tcp_t *end = lock(t);
   (void)tcp_route_receive_all(&end->peers[rank]);
   tcp_health_check(&end->peers[rank]);
+  tcp_end_miss(&end->peers[rank]);
   transport_peer_state_t state = end->peers[rank].state;
   unlock(end, COLL_OK);
   return state;
@@ -215,7 +216,7 @@ static const flight_recorder_t *tcp_recorder(transport_t *t, int rank) {
   if (rank == t->rank) return t->flight;
   tcp_t *end = lock(t);
   (void)tcp_route_receive_all(&end->peers[rank]);
-  (void)tcp_fifo_recorder(&end->peers[rank]);
+  if (!tcp_peer_is_pending(&end->peers[rank])) (void)tcp_fifo_recorder(&end->peers[rank]);
   const flight_recorder_t *found = end->peers[rank].recorder;
   unlock(end, COLL_OK);
   return found;
@@ -303,7 +304,7 @@ static bool any_unsent(tcp_t *end) {
   return any;
 }
 
-static void say_leave(tcp_peer_t *peer) {
+void tcp_end_say_leave(tcp_peer_t *peer) {
   const tcp_frame_t frame = {.kind = TCP_LEAVE};
   for (int channel = 0; channel < TRANSPORT_CHANNELS_MAX; channel++) {
     tcp_fifo_t *fifo = peer->fifos[channel];
@@ -318,8 +319,9 @@ static void say_leave(tcp_peer_t *peer) {
 static void leave(tcp_t *end) {
   tcp_abort_check(end, true);
   uint64_t deadline_ns = base_clock_now_ns() + (end->decided ? LEAVE_FAILED_NS : LEAVE_NS);
+  end->is_leaving = true;
   for (int rank = 0; rank < end->transport.size; rank++) {
-    if (end->peers[rank].fd >= 0) say_leave(&end->peers[rank]);
+    if (end->peers[rank].fd >= 0) tcp_end_say_leave(&end->peers[rank]);
   }
   while (any_unsent(end) && base_clock_now_ns() < deadline_ns) receive_all(end, LEAVE_POLL_MS);
 }
@@ -336,7 +338,12 @@ static void free_peer(tcp_peer_t *peer) {
 
 static void tcp_destroy(transport_t *t) {
   tcp_t *end = lock(t);
-  leave(end);
+  tcp_connector_t *connector = end->connector;
+  if (end->is_complete) leave(end);
+  unlock(end, COLL_OK);
+  tcp_connector_destroy(connector);
+  lock(t);
+  end->connector = NULL;
   for (int rank = 0; rank < t->size; rank++) free_peer(&end->peers[rank]);
   if (end->fabric != NULL) end->fabric->ops->destroy(end->fabric);
   unlock(end, COLL_OK);

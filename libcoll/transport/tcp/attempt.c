@@ -1,0 +1,181 @@
+#include "transport/tcp/attempt.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define MAGIC \
+  UINT64_C(0x32706374636c6c31) /* changes with frames; differs in the other byte order */
+#define PURPOSE "ranks"
+#define CONNECT_NS 1000000000u  /* for a host to accept a connection */
+#define REPLY_NS 3000000000u    /* for a rank to answer */
+#define CONFIRM_NS 30000000000u /* the same, if it ends the connection when it gives up */
+#define SILENT_NS 20000000u     /* without a word, after which one may be closed for another */
+#define UNPROVEN_NS 1000000000u /* the same without a proof that it knows the secret */
+
+enum { NOTE_HELLO = 1, NOTE_REPLY, NOTE_CONFIRM };
+
+/* ---- failures -------------------------------------------------------------------------------*/
+
+void tcp_attempt_close(tcp_attempt_t *attempt) {
+  if (attempt->fd >= 0) close(attempt->fd);
+  attempt->fd = -1;
+}
+
+static tcp_progress_t fail(tcp_attempt_t *attempt, tcp_failure_t failure, int error) {
+  tcp_attempt_close(attempt);
+  attempt->failure = failure;
+  attempt->error = error;
+  return TCP_PROGRESS_FAILED;
+}
+
+/* Of connect. What keeps this host from making connections may pass. */
+static tcp_failure_t failure_of(int error) {
+  switch (error) {
+    case ECONNREFUSED: return TCP_FAILURE_REFUSED;
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EAFNOSUPPORT:
+    case EPERM:
+    case EACCES: return TCP_FAILURE_SILENT;
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+    case EADDRNOTAVAIL: return TCP_FAILURE_LOCAL;
+    default: return TCP_FAILURE_OTHER;
+  }
+}
+
+/* ---- notes ----------------------------------------------------------------------------------*/
+
+/* The buffer of a socket without anything in it has room for a note. */
+static bool send_note(const tcp_attempt_t *attempt, const tcp_identity_t *own, int kind) {
+  const tcp_note_t note = {
+      .magic = MAGIC, .session = own->session, .rank = own->rank, .kind = kind};
+  return send(attempt->fd, &note, sizeof note, MSG_NOSIGNAL) == (ssize_t)sizeof note;
+}
+
+static void expect(tcp_attempt_t *attempt, int kind) {
+  attempt->expects = kind;
+  attempt->received = 0;
+  attempt->until_ns = base_clock_now_ns() + REPLY_NS;
+}
+
+/* Whether the note is the next one, of a rank of this session. */
+static bool is_valid(const tcp_attempt_t *attempt, const tcp_identity_t *own) {
+  const tcp_note_t *note = &attempt->note;
+  if (note->magic != MAGIC || note->session != own->session) return false;
+  if (note->kind != attempt->expects || note->rank < 0 || note->rank >= own->size) return false;
+  return attempt->peer >= 0 ? note->rank == attempt->peer : note->rank != own->rank;
+}
+
+static tcp_progress_t take_note(tcp_attempt_t *attempt, const tcp_identity_t *own) {
+  if (!is_valid(attempt, own)) return fail(attempt, TCP_FAILURE_REFUSED, 0);
+  attempt->peer = attempt->note.rank;
+  if (attempt->expects == NOTE_HELLO) return TCP_PROGRESS_HELLO;
+  return attempt->expects == NOTE_REPLY ? TCP_PROGRESS_REPLY : TCP_PROGRESS_CONFIRM;
+}
+
+/* No more than the note is read: what follows is the transport's. */
+static tcp_progress_t receive_note(tcp_attempt_t *attempt, const tcp_identity_t *own) {
+  ssize_t got = recv(attempt->fd, (char *)&attempt->note + attempt->received,
+                     sizeof attempt->note - attempt->received, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+    return TCP_PROGRESS_NONE;
+  }
+  if (got <= 0) return fail(attempt, TCP_FAILURE_OTHER, got < 0 ? errno : 0);
+  attempt->received += (size_t)got;
+  return attempt->received == sizeof attempt->note ? take_note(attempt, own) : TCP_PROGRESS_NONE;
+}
+
+bool tcp_attempt_reply(tcp_attempt_t *attempt, const tcp_identity_t *own, uint64_t until_ns) {
+  expect(attempt, NOTE_CONFIRM);
+  attempt->until_ns = base_clock_now_ns() + CONFIRM_NS;
+  if (attempt->until_ns < until_ns) attempt->until_ns = until_ns;
+  return send_note(attempt, own, NOTE_REPLY);
+}
+
+bool tcp_attempt_confirm(tcp_attempt_t *attempt, const tcp_identity_t *own) {
+  return base_clock_now_ns() < attempt->until_ns && send_note(attempt, own, NOTE_CONFIRM);
+}
+
+/* ---- the handshake --------------------------------------------------------------------------*/
+
+bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, const tcp_name_t *name, int address) {
+  struct sockaddr_storage to;
+  socklen_t length = tcp_sockaddr_of(name, address, &to);
+  int on = 1; /* the proof and the hello are sent one after the other */
+  uint64_t now_ns = base_clock_now_ns();
+  *attempt =
+      (tcp_attempt_t){.fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+                      .peer = peer,
+                      .is_connecting = true,
+                      .since_ns = now_ns,
+                      .until_ns = now_ns + CONNECT_NS};
+  if (attempt->fd >= 0) setsockopt(attempt->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (attempt->fd >= 0 &&
+      (connect(attempt->fd, (struct sockaddr *)&to, length) == 0 || errno == EINPROGRESS)) {
+    return true;
+  }
+  fail(attempt, failure_of(errno), errno);
+  return false;
+}
+
+void tcp_attempt_accept(tcp_attempt_t *attempt, int fd, const tcp_identity_t *own) {
+  uint64_t now_ns = base_clock_now_ns();
+  *attempt =
+      (tcp_attempt_t){.fd = fd, .peer = -1, .since_ns = now_ns, .until_ns = now_ns + REPLY_NS};
+  base_handshake_begin_listener(&attempt->handshake, &own->secret, PURPOSE);
+}
+
+static tcp_progress_t finish_connecting(tcp_attempt_t *attempt, const tcp_identity_t *own) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  attempt->is_connecting = false;
+  attempt->until_ns = base_clock_now_ns() + REPLY_NS;
+  if (getsockopt(attempt->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+  if (error != 0) return fail(attempt, failure_of(error), error);
+  base_handshake_state_t state =
+      base_handshake_begin_caller(&attempt->handshake, attempt->fd, &own->secret, PURPOSE);
+  return state == BASE_HANDSHAKE_UNDER_WAY ? TCP_PROGRESS_NONE
+                                           : fail(attempt, TCP_FAILURE_OTHER, 0);
+}
+
+/* The one that has connected says who it is once the other has proved that it is a rank. */
+static tcp_progress_t continue_handshake(tcp_attempt_t *attempt, const tcp_identity_t *own) {
+  base_handshake_state_t state = base_handshake_continue(&attempt->handshake, attempt->fd);
+  if (state == BASE_HANDSHAKE_UNDER_WAY) return TCP_PROGRESS_NONE;
+  attempt->is_known = state == BASE_HANDSHAKE_DONE;
+  bool is_closed = state == BASE_HANDSHAKE_CLOSED || state == BASE_HANDSHAKE_RETRY;
+  if (!attempt->is_known) {
+    return fail(attempt, is_closed ? TCP_FAILURE_OTHER : TCP_FAILURE_REFUSED, 0);
+  }
+  bool is_listener = attempt->handshake.is_listener;
+  expect(attempt, is_listener ? NOTE_HELLO : NOTE_REPLY);
+  if (!is_listener && !send_note(attempt, own, NOTE_HELLO)) {
+    return fail(attempt, TCP_FAILURE_OTHER, errno);
+  }
+  return receive_note(attempt, own);
+}
+
+tcp_progress_t tcp_attempt_serve(tcp_attempt_t *attempt, const tcp_identity_t *own, short events) {
+  if (events != 0) {
+    if (attempt->is_connecting) return finish_connecting(attempt, own);
+    return attempt->is_known ? receive_note(attempt, own) : continue_handshake(attempt, own);
+  }
+  if (base_clock_now_ns() <= attempt->until_ns) return TCP_PROGRESS_NONE;
+  return fail(attempt, attempt->is_connecting ? TCP_FAILURE_SILENT : TCP_FAILURE_OTHER, ETIMEDOUT);
+}
+
+bool tcp_attempt_is_stranger(const tcp_attempt_t *attempt, uint64_t now_ns) {
+  uint64_t allowed_ns = attempt->handshake.has_answered ? UNPROVEN_NS : SILENT_NS;
+  return !attempt->is_known && now_ns > attempt->since_ns + allowed_ns;
+}

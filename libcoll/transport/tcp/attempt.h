@@ -1,0 +1,83 @@
+/*
+ * One connection between two ranks that is being made, private to this folder. One has connected
+ * to the port of the other. Both prove that they know the communicator's secret
+ * (base/handshake.h); then the one that has connected says who it is (hello), the other replies,
+ * and the first confirms: so both know that the other has the same connection, although an attempt
+ * may be given up and made again at another address, or reach a host that is no rank's.
+ */
+#ifndef TRANSPORT_TCP_ATTEMPT_H
+#define TRANSPORT_TCP_ATTEMPT_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "base/handshake.h"
+#include "transport/tcp/connect.h"
+
+/* Who this rank is. */
+typedef struct tcp_identity {
+  int rank, size;
+  uint64_t session;
+  base_secret_t secret;
+} tcp_identity_t;
+
+typedef struct tcp_note {
+  uint64_t magic, session;
+  int32_t rank, kind;
+} tcp_note_t;
+
+/* What has come of it. */
+typedef enum tcp_progress {
+  TCP_PROGRESS_NONE,    /* more is to arrive */
+  TCP_PROGRESS_HELLO,   /* a rank has connected: tcp_attempt_reply, or close */
+  TCP_PROGRESS_REPLY,   /* the peer has replied: tcp_attempt_confirm, or close */
+  TCP_PROGRESS_CONFIRM, /* the peer has confirmed: the connection is the caller's */
+  TCP_PROGRESS_FAILED   /* see `failure`; the attempt is closed */
+} tcp_progress_t;
+
+typedef enum tcp_failure {
+  TCP_FAILURE_OTHER,   /* the peer's host has accepted it, and nothing came of it */
+  TCP_FAILURE_REFUSED, /* nobody listens there, or somebody who is no rank */
+  TCP_FAILURE_SILENT,  /* the host does not answer, or there is no way to it */
+  TCP_FAILURE_LOCAL    /* this host cannot connect, see `error` */
+} tcp_failure_t;
+
+typedef struct tcp_attempt {
+  int fd;             /* -1: none */
+  int peer;           /* -1: not known yet */
+  bool is_connecting; /* it is not connected yet */
+  bool is_known;      /* the handshake is done */
+  base_handshake_t handshake;
+  int expects;     /* the kind of the next note from the peer */
+  size_t received; /* bytes of `note` */
+  tcp_note_t note;
+  uint64_t since_ns; /* when it was begun or accepted */
+  uint64_t until_ns; /* when it is given up */
+  tcp_failure_t failure;
+  int error; /* errno of it */
+} tcp_attempt_t;
+
+/* Connects to a rank at one of its addresses. False: it has failed. */
+bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, const tcp_name_t *name, int address);
+
+/* Of a connection that was accepted, which it takes over. */
+void tcp_attempt_accept(tcp_attempt_t *attempt, int fd, const tcp_identity_t *own);
+
+/* Goes on with what has arrived; events: of poll. Fails if it is too late. */
+tcp_progress_t tcp_attempt_serve(tcp_attempt_t *attempt, const tcp_identity_t *own, short events);
+
+/* True: until the time given for it, or the usual one if that is later, the peer may confirm. */
+bool tcp_attempt_reply(tcp_attempt_t *attempt, const tcp_identity_t *own, uint64_t until_ns);
+
+/* True: the connection is the caller's. */
+bool tcp_attempt_confirm(tcp_attempt_t *attempt, const tcp_identity_t *own);
+
+/* Whether it may be closed for another one, as it does not prove in time that it is a rank's. */
+bool tcp_attempt_is_stranger(const tcp_attempt_t *attempt, uint64_t now_ns);
+
+void tcp_attempt_close(tcp_attempt_t *attempt);
+
+/* Of the rank with that name. Returns its length. */
+socklen_t tcp_sockaddr_of(const tcp_name_t *name, int index, struct sockaddr_storage *to);
+
+#endif

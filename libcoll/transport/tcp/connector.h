@@ -1,0 +1,38 @@
+/*
+ * Makes the connections of one end, in a thread of its own, so that they are made also while the
+ * rank and its peers compute. Either rank of a pair may begin. The lower one of the two decides
+ * which connection counts: as caller by confirming it, and else by replying.
+ */
+#ifndef TRANSPORT_TCP_CONNECTOR_H
+#define TRANSPORT_TCP_CONNECTOR_H
+
+#include "transport/tcp/attempt.h"
+
+typedef struct tcp_connector tcp_connector_t;
+typedef struct tcp tcp_t;
+
+/* Takes over the listener, also on failure. COLL_ERROR_MEMORY, COLL_ERROR_SYSTEM. */
+coll_status_t tcp_connector_create(tcp_t *end, tcp_listener_t *listener, const tcp_group_t *group,
+                                   tcp_connector_t **connector);
+
+/* Starts the thread, once the end knows its connector. Connections are passed to tcp_end_connected,
+ * peers to which there can be none to tcp_end_unreachable (end.h), with the end's lock held; the
+ * latter only after tcp_connector_judge. COLL_ERROR_SYSTEM. */
+coll_status_t tcp_connector_start(tcp_connector_t *connector);
+
+/* Connects to a peer; at most once for each. The end's lock is held. COLL_ERROR_MEMORY. */
+coll_status_t tcp_connector_ask(tcp_connector_t *connector, int peer);
+
+/* From now on peers that cannot be connected to are given up. The end's lock is held. */
+void tcp_connector_judge(tcp_connector_t *connector);
+
+/* What keeps this host from connecting: errno; 0: nothing. The end's lock is held. */
+int tcp_connector_error(const tcp_connector_t *connector);
+
+/* Readable, for poll, once a connection has been made. */
+int tcp_connector_descriptor(const tcp_connector_t *connector);
+
+/* Waits for the thread, which takes the end's lock, to end. NULL is allowed. */
+void tcp_connector_destroy(tcp_connector_t *connector);
+
+#endif
