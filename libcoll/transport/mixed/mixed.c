@@ -178,9 +178,17 @@ static void mixed_yield(transport_t *t) {
 
 /* ---- peers ----------------------------------------------------------------------------------*/
 
+/* A rank of this host that left after an abort has said so in local's memory, while the news may
+ * still be on its way over the network, which has to agree on the reason. */
 static transport_peer_state_t mixed_peer_state(transport_t *t, int peer) {
-  transport_t *part = part_of(mixed_of(t), peer, &peer);
-  return part->ops->peer_state(part, peer);
+  const mixed_t *m = mixed_of(t);
+  transport_reason_t reason;
+  transport_t *part = part_of(m, peer, &peer);
+  transport_peer_state_t state = part->ops->peer_state(part, peer);
+  if (part != m->local || state == TRANSPORT_PEER_HERE) return state;
+  if (!part->ops->aborted(part, &reason)) return state;
+  m->net->ops->abort(m->net, &reason);
+  return TRANSPORT_PEER_HERE;
 }
 
 static const char *mixed_route(const transport_t *t, int peer) {
@@ -203,14 +211,21 @@ static void mixed_publish(transport_t *t) {
   net->ops->publish(net);
 }
 
+static void tell_local(const mixed_t *m, const transport_reason_t *reason) {
+  if (m->local != NULL) m->local->ops->abort(m->local, reason);
+}
+
 static void mixed_abort(transport_t *t, const transport_reason_t *reason) {
-  transport_t *net = mixed_of(t)->net;
-  net->ops->abort(net, reason);
+  const mixed_t *m = mixed_of(t);
+  m->net->ops->abort(m->net, reason);
+  tell_local(m, reason);
 }
 
 static bool mixed_aborted(transport_t *t, transport_reason_t *reason) {
-  transport_t *net = mixed_of(t)->net;
-  return net->ops->aborted(net, reason);
+  const mixed_t *m = mixed_of(t);
+  if (!m->net->ops->aborted(m->net, reason)) return false;
+  tell_local(m, reason);
+  return true;
 }
 
 static void mixed_destroy(transport_t *t) {
