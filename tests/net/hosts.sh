@@ -12,6 +12,18 @@ hosts_may() {
     { echo "this system makes no network namespaces"; return 1; }
 }
 
+# hosts_await: the kernel reports links as up some time after they were set up; until then ranks do
+# not use them.
+hosts_await() {
+  tries=0
+  for i in $(seq "$hosts"); do
+    until ip -n "${prefix}h$i" link show eth0 | grep -q 'state UP' || [ $tries -ge 200 ]; do
+      tries=$((tries + 1))
+      sleep 0.05
+    done
+  done
+}
+
 # hosts_make N
 hosts_make() {
   hosts=$1
@@ -28,6 +40,7 @@ hosts_make() {
     ip -n "${prefix}h$i" link set eth0 up
     i=$((i + 1))
   done
+  hosts_await
 }
 
 hosts_remove() {
