@@ -1,0 +1,55 @@
+#!/bin/sh
+# A job of so many ranks on several hosts that most of their connections are made when they are
+# first used. Usage: many.sh COLLBENCH COLLRUN RANKS_PER_HOST. Prints TAP.
+collbench=$(realpath "$1")
+collrun=$(realpath "$2")
+each=$3
+. "$(dirname "$0")/../harness/tap.sh"
+. "$(dirname "$0")/hosts.sh"
+cd "$dir" || exit 1
+export COLL_TUNE=builtin COLL_CONNECT_ALL=8
+
+why=$(hosts_may) || {
+  echo "1..0 # SKIP $why"
+  exit 0
+}
+trap 'hosts_remove; rm -rf "$dir"' EXIT
+hosts_make 4
+ranks=$((4 * each))
+list=${prefix}h1:$each,${prefix}h2:$each,${prefix}h3:$each,${prefix}h4:$each
+
+# job ARGUMENTS: of collbench. Each rank's process is in the file rank.RANK.
+job() {
+  rm -f rank.*
+  # shellcheck disable=SC2016
+  "$collrun" --hosts "$list" --agent 'ip netns exec {host}' --grace-ms 20000 \
+    sh -c 'echo $$ >rank.$RANK; exec "$@"' - stdbuf -oL "$collbench" "$@" >out 2>err </dev/null
+}
+
+exact() { grep -q '^# Wrong elements *: 0 OK$' out; }
+
+job allreduce --counts 1,1001 -n 1 && exact
+ok "$ranks ranks of 4 hosts reduce"
+
+job alltoall --counts 3 -n 0 && exact
+ok "a call in which each sends to all makes all connections"
+
+# begin: starts a job that does not end by itself, and returns when all ranks are in it.
+begin() {
+  job allreduce --counts 2 -n 1000000 -w 1 &
+  run=$!
+  for _ in $(seq 300); do
+    [ "$(ls rank.* 2>/dev/null | wc -l)" -eq "$ranks" ] && grep -q '^# *(B)' out && break
+    sleep 0.1
+  done
+  sleep 1
+}
+
+begin
+victim=$((ranks / 2 + 1))
+kill -9 "$(cat "rank.$victim")"
+wait $run
+[ $? -ne 0 ] && [ "$(grep -c "collbench: rank [0-9]*: rank $victim (pid [0-9]*) died" err)" -eq $((ranks - 1)) ]
+ok "every other rank names the one that was killed"
+
+tap_end
