@@ -49,7 +49,8 @@ begin
 victim=$((ranks / 2 + 1))
 kill -9 "$(cat "rank.$victim")"
 wait $run
-[ $? -ne 0 ] && [ "$(grep -c "collbench: rank [0-9]*: rank $victim (pid [0-9]*) died" err)" -eq $((ranks - 1)) ]
+[ $? -ne 0 ] &&
+  [ "$(grep -c "rank [0-9]*: rank $victim (pid [0-9]*) died" err)" -eq $((ranks - 1)) ]
 ok "every other rank names the one that was killed"
 
 tap_end

@@ -1,3 +1,4 @@
+/* Notes are so small that the buffer of a new socket has room for them. */
 #include "transport/tcp/attempt.h"
 
 #include <errno.h>
@@ -56,7 +57,6 @@ static tcp_failure_t failure_of(int error) {
 
 /* ---- notes ----------------------------------------------------------------------------------*/
 
-/* The buffer of a socket without anything in it has room for a note. */
 static bool send_note(const tcp_attempt_t *attempt, const tcp_identity_t *own, int kind) {
   const tcp_note_t note = {
       .magic = MAGIC, .session = own->session, .rank = own->rank, .kind = kind};
