@@ -33,6 +33,8 @@ static const char *const dtype_names[COLL_DTYPE_COUNT] = {
     [COLL_BFLOAT16] = "bfloat16",
     [COLL_FLOAT8_E4M3] = "float8_e4m3",
     [COLL_FLOAT8_E5M2] = "float8_e5m2",
+    [COLL_INT16] = "int16",
+    [COLL_UINT16] = "uint16",
 };
 
 static const char *const op_names[COLL_OP_BUILTIN_COUNT] = {

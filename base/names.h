@@ -18,8 +18,18 @@ static inline size_t base_dtype_bytes(coll_dtype_t dtype) {
       [COLL_INT8] = 1,    [COLL_UINT8] = 1,    [COLL_INT32] = 4,       [COLL_UINT32] = 4,
       [COLL_INT64] = 8,   [COLL_UINT64] = 8,   [COLL_FLOAT16] = 2,     [COLL_FLOAT32] = 4,
       [COLL_FLOAT64] = 8, [COLL_BFLOAT16] = 2, [COLL_FLOAT8_E4M3] = 1, [COLL_FLOAT8_E5M2] = 1,
+      [COLL_INT16] = 2,   [COLL_UINT16] = 2,
   };
   return (unsigned)dtype < COLL_DTYPE_COUNT ? bytes[dtype] : 0;
+}
+
+/* False outside the enumeration. */
+static inline bool base_dtype_is_signed(coll_dtype_t dtype) {
+  return dtype == COLL_INT8 || dtype == COLL_INT16 || dtype == COLL_INT32 || dtype == COLL_INT64;
+}
+static inline bool base_dtype_is_integer(coll_dtype_t dtype) {
+  return base_dtype_is_signed(dtype) || dtype == COLL_UINT8 || dtype == COLL_UINT16 ||
+         dtype == COLL_UINT32 || dtype == COLL_UINT64;
 }
 
 static inline bool base_collective_reduces(coll_collective_t collective) {

@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/names.h"
+
 bool bench_dtype_is_float(coll_dtype_t dtype) {
-  return dtype >= COLL_FLOAT16 && dtype <= COLL_FLOAT8_E5M2;
+  return !base_dtype_is_integer(dtype);
 }
 
 bool bench_dtype_is_signed(coll_dtype_t dtype) {
-  return dtype == COLL_INT8 || dtype == COLL_INT32 || dtype == COLL_INT64;
+  return base_dtype_is_signed(dtype);
 }
 
 bench_format_t bench_format_of(coll_dtype_t dtype) {

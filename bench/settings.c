@@ -333,7 +333,7 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
       {'o', "op", BASE_OPTION_WORD, &raw->op, "OP",
        "reduction: sum, prod, max, min, avg, premulsum, all", .words = op_words},
       {'d', "datatype", BASE_OPTION_WORD, &raw->dtype, "TYPE",
-       "float32, bfloat16, float8_e4m3, int8 ..., all", .words = dtype_words},
+       "float32, bfloat16, float8_e4m3, int16 ..., all", .words = dtype_words},
       {'r', "root", BASE_OPTION_TEXT, &raw->root, "RANK", "root of rooted collectives, or all"},
       {'u', "unalign", BASE_OPTION_INTEGER, &raw->misalign, "N", "begin buffers N elements later",
        0, 4096},

@@ -43,8 +43,9 @@ typedef enum coll_status {
   COLL_STATUS_COUNT
 } coll_status_t;
 
-/* Element types, with NCCL's numbers. The float8 types are those of the OCP 8-bit floating point
- * specification: e4m3 has no infinity and saturates, e5m2 follows the IEEE rules. */
+/* Element types. Those that NCCL has too have its numbers; 16-bit integers follow them. The float8
+ * types are those of the OCP 8-bit floating point specification: e4m3 has no infinity and
+ * saturates, e5m2 follows the IEEE rules. */
 typedef enum coll_dtype {
   COLL_INT8 = 0,
   COLL_UINT8,
@@ -58,6 +59,8 @@ typedef enum coll_dtype {
   COLL_BFLOAT16,
   COLL_FLOAT8_E4M3,
   COLL_FLOAT8_E5M2,
+  COLL_INT16,
+  COLL_UINT16,
   COLL_DTYPE_COUNT
 } coll_dtype_t;
 

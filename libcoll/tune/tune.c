@@ -11,21 +11,18 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/names.h"
 #include "tune/link_rounds.h"
 
 /* ---- order ----------------------------------------------------------------------------------*/
 
-static bool is_integer(coll_dtype_t dtype) {
-  return dtype <= COLL_UINT64;
-}
-
 static bool is_narrow(coll_dtype_t dtype) {
-  return !is_integer(dtype) && dtype != COLL_FLOAT32 && dtype != COLL_FLOAT64;
+  return !base_dtype_is_integer(dtype) && dtype != COLL_FLOAT32 && dtype != COLL_FLOAT64;
 }
 
 tune_order_t tune_order_of(coll_collective_t collective, coll_dtype_t dtype, coll_op_t op,
                            bool reproducible) {
-  if (!base_collective_reduces(collective) || is_integer(dtype)) return TUNE_ORDER_ANY;
+  if (!base_collective_reduces(collective) || base_dtype_is_integer(dtype)) return TUNE_ORDER_ANY;
   if (reproducible) return is_narrow(dtype) ? TUNE_ORDER_EXACT : TUNE_ORDER_CANONICAL;
   bool rounds = op != COLL_MAX && op != COLL_MIN;
   return is_narrow(dtype) && rounds ? TUNE_ORDER_PREFER_EXACT : TUNE_ORDER_ANY;

@@ -58,8 +58,9 @@ static int ask_small(party_rank_t *self, coll_collective_t collective, uint64_t 
 
 static int ask_large(party_rank_t *self, coll_collective_t collective, uint64_t *seed,
                      coll_stream_t stream) {
-  static const coll_dtype_t dtypes[] = {COLL_UINT8, COLL_BFLOAT16, COLL_FLOAT32, COLL_INT64};
-  for (int i = 0; i < 4; i++) {
+  static const coll_dtype_t dtypes[] = {COLL_UINT8, COLL_BFLOAT16, COLL_FLOAT32, COLL_INT64,
+                                        COLL_INT16};
+  for (int i = 0; i < 5; i++) {
     question_t q = {.collective = collective,
                     .size = self->size,
                     .count = LARGE_COUNT + *seed % 100,

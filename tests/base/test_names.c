@@ -34,6 +34,25 @@ Test(names, are_null_outside_the_enumerations) {
   cr_assert_null(base_collective_name(COLL_COLLECTIVE_COUNT));
 }
 
+/* Programs contain these numbers; those of NCCL's types are NCCL's. */
+Test(names, dtypes_keep_their_numbers) {
+  static const char *const in_order[COLL_DTYPE_COUNT] = {
+      "int8",    "uint8",   "int32",    "uint32",      "int64",       "uint64", "float16",
+      "float32", "float64", "bfloat16", "float8_e4m3", "float8_e5m2", "int16",  "uint16"};
+  int integers = 0, signed_ones = 0;
+  for (int i = 0; i < COLL_DTYPE_COUNT; i++) {
+    const char *name = base_dtype_name((coll_dtype_t)i);
+    bool is_integer = strstr(name, "int") != NULL, is_signed = is_integer && name[0] == 'i';
+    cr_assert_str_eq(name, in_order[i]);
+    cr_assert_eq(base_dtype_is_integer((coll_dtype_t)i), is_integer, "%s", name);
+    cr_assert_eq(base_dtype_is_signed((coll_dtype_t)i), is_signed, "%s", name);
+    integers += is_integer;
+    signed_ones += is_signed;
+  }
+  cr_assert(integers == 8 && signed_ones == 4);
+  cr_assert_not(base_dtype_is_integer(COLL_DTYPE_COUNT));
+}
+
 Test(names, find_collectives_by_name) {
   for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) {
     coll_collective_t found = COLL_COLLECTIVE_COUNT;

@@ -125,6 +125,8 @@ Test(numbers, overflow) {
 Test(numbers, elements_are_text) {
   char text[48];
   cr_assert_str_eq(bench_element_text(COLL_INT8, 0xfd, text), "-3");
+  cr_assert_str_eq(bench_element_text(COLL_INT16, 0xfffd, text), "-3");
+  cr_assert_str_eq(bench_element_text(COLL_UINT16, 0xfffd, text), "65533");
   cr_assert_str_eq(bench_element_text(COLL_UINT64, UINT64_MAX, text), "18446744073709551615");
   cr_assert_str_eq(bench_element_text(COLL_FLOAT8_E4M3, 0xb9, text), "-1.125 (0xb9)");
 }

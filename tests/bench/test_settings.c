@@ -74,8 +74,8 @@ Test(settings, sizes_and_rows) {
   cr_assert(rows.rows[1].count == 2 && rows.rows[1].bytes == 4 && rows.rows[3].count == 3);
   cr_assert(rows.rows[11].root == 2 && rows.rows[11].op == BENCH_OP_NONE);
   bench_rows_free(&rows);
-  cr_assert_eq(row_count("allreduce --sizes 64 -d all -o all", 2), 12 * 6);
-  cr_assert_eq(row_count("allgather --sizes 64 -d all -o all", 2), 12);
+  cr_assert_eq(row_count("allreduce --sizes 64 -d all -o all", 2), 14 * 6);
+  cr_assert_eq(row_count("allgather --sizes 64 -d all -o all", 2), 14);
   cr_assert_eq(row_count("barrier -b 8 -e 64M -d all -o all", 2), 1);
   cr_assert_eq(row_count("allreduce -b 0 -e 0", 2), 1);
 }

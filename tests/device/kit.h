@@ -48,6 +48,8 @@ void device_kit_patterns(const device_ops_t *ops, coll_dtype_t dtype);
   }                                                             \
   DEVICE_KIT_DTYPE(suite, table, int8, COLL_INT8)               \
   DEVICE_KIT_DTYPE(suite, table, uint8, COLL_UINT8)             \
+  DEVICE_KIT_DTYPE(suite, table, int16, COLL_INT16)             \
+  DEVICE_KIT_DTYPE(suite, table, uint16, COLL_UINT16)           \
   DEVICE_KIT_DTYPE(suite, table, int32, COLL_INT32)             \
   DEVICE_KIT_DTYPE(suite, table, uint32, COLL_UINT32)           \
   DEVICE_KIT_DTYPE(suite, table, int64, COLL_INT64)             \

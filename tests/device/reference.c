@@ -113,6 +113,8 @@ static integer_t load_integer(coll_dtype_t dtype, const void *array, size_t inde
   switch (dtype) {
     case COLL_INT8: return ((const int8_t *)array)[index];
     case COLL_UINT8: return ((const uint8_t *)array)[index];
+    case COLL_INT16: return ((const int16_t *)array)[index];
+    case COLL_UINT16: return ((const uint16_t *)array)[index];
     case COLL_INT32: return ((const int32_t *)array)[index];
     case COLL_UINT32: return ((const uint32_t *)array)[index];
     case COLL_INT64: return ((const int64_t *)array)[index];
@@ -125,6 +127,7 @@ static void store_integer(coll_dtype_t dtype, integer_t value, void *array, size
   uint64_t low = (uint64_t)value;
   switch (base_dtype_bytes(dtype)) {
     case 1: ((uint8_t *)array)[index] = (uint8_t)low; break;
+    case 2: ((uint16_t *)array)[index] = (uint16_t)low; break;
     case 4: ((uint32_t *)array)[index] = (uint32_t)low; break;
     default: ((uint64_t *)array)[index] = low; break;
   }

@@ -40,9 +40,11 @@ Test(host, computes_correctly_when_streaming) {
     device_kit_reduce(ops, COLL_FLOAT32);
     device_kit_reduce(ops, COLL_BFLOAT16);
     device_kit_reduce(ops, COLL_INT8);
+    device_kit_reduce(ops, COLL_UINT16);
     host_stream_set(1);
     device_kit_copy(ops);
     device_kit_tails(ops, COLL_INT8);
+    device_kit_tails(ops, COLL_INT16);
     device_kit_tails(ops, COLL_FLOAT16);
     device_kit_tails(ops, COLL_FLOAT64);
   }

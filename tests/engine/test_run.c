@@ -18,8 +18,8 @@ typedef struct tally {
   int carried_out[ALGOS_MAX];
 } tally_t;
 
-static const coll_dtype_t dtypes[] = {COLL_INT8,    COLL_FLOAT16,     COLL_FLOAT32,
-                                      COLL_FLOAT64, COLL_FLOAT8_E5M2, COLL_UINT64};
+static const coll_dtype_t dtypes[] = {COLL_INT8,        COLL_FLOAT16, COLL_FLOAT32, COLL_FLOAT64,
+                                      COLL_FLOAT8_E5M2, COLL_UINT64,  COLL_INT16};
 
 static coll_op_t some_op(uint64_t *random) {
   static const coll_op_t ops[] = {COLL_SUM, COLL_SUM, COLL_MAX, COLL_MIN, COLL_PROD};

@@ -20,18 +20,10 @@ typedef union value {
   double real;
 } value_t;
 
-static bool is_integer(coll_dtype_t dtype) {
-  return dtype <= COLL_UINT64;
-}
-
-static bool is_signed(coll_dtype_t dtype) {
-  return dtype == COLL_INT8 || dtype == COLL_INT32 || dtype == COLL_INT64;
-}
-
 /* To the width of the dtype and back. */
 static uint64_t wrap(coll_dtype_t dtype, uint64_t value) {
   int unused = 64 - 8 * (int)base_dtype_bytes(dtype);
-  if (!is_signed(dtype)) return value << unused >> unused;
+  if (!base_dtype_is_signed(dtype)) return value << unused >> unused;
   return (uint64_t)((int64_t)(value << unused) >> unused);
 }
 
@@ -63,10 +55,10 @@ static void store(coll_dtype_t dtype, value_t value, void *at) {
 }
 
 static value_t combine(const question_t *q, value_t a, value_t b) {
-  bool real = !is_integer(q->dtype);
-  bool less = real                  ? a.real < b.real
-              : is_signed(q->dtype) ? (int64_t)a.integer < (int64_t)b.integer
-                                    : a.integer < b.integer;
+  bool real = !base_dtype_is_integer(q->dtype);
+  bool less = real                             ? a.real < b.real
+              : base_dtype_is_signed(q->dtype) ? (int64_t)a.integer < (int64_t)b.integer
+                                               : a.integer < b.integer;
   value_t sum = {.integer = a.integer + b.integer}, product = {.integer = a.integer * b.integer};
   if (real) sum.real = a.real + b.real;
   if (real) product.real = a.real * b.real;
@@ -82,7 +74,7 @@ static value_t combine(const question_t *q, value_t a, value_t b) {
 static value_t input_value(const question_t *q, int rank, size_t index) {
   int source = q->op == COLL_AVG && base_collective_reduces(q->collective) ? 0 : rank;
   uint64_t random = random_mix(q->seed + (uint64_t)source * 0x9e3779b97f4a7c15u + index);
-  if (is_integer(q->dtype)) {
+  if (base_dtype_is_integer(q->dtype)) {
     uint64_t most = q->op == COLL_AVG ? 7 : UINT64_MAX; /* so that the sum does not wrap */
     return (value_t){.integer = wrap(q->dtype, q->op == COLL_AVG ? random % (most + 1) : random)};
   }
@@ -97,7 +89,7 @@ static value_t reduced_value(const question_t *q, size_t index) {
   value_t value = input_value(q, 0, index);
   if (q->op == COLL_AVG) return value;
   for (int rank = 1; rank < q->size; rank++) value = combine(q, value, input_value(q, rank, index));
-  if (is_integer(q->dtype)) value.integer = wrap(q->dtype, value.integer);
+  if (base_dtype_is_integer(q->dtype)) value.integer = wrap(q->dtype, value.integer);
   return value;
 }
 

@@ -276,7 +276,8 @@ Test(tune, executors_should_not_share_a_core) {
 
 Test(tune, order_depends_on_dtype_and_op) {
   for (int dtype = 0; dtype < COLL_DTYPE_COUNT; dtype++) {
-    bool integer = dtype <= COLL_UINT64, wide = dtype == COLL_FLOAT32 || dtype == COLL_FLOAT64;
+    bool integer = base_dtype_is_integer((coll_dtype_t)dtype);
+    bool wide = dtype == COLL_FLOAT32 || dtype == COLL_FLOAT64;
     for (int op = 0; op <= COLL_OP_BUILTIN_COUNT; op++) {
       bool rounds = op != COLL_MAX && op != COLL_MIN;
       cr_expect_eq(tune_order_of(COLL_ALLREDUCE, dtype, op, true), integer ? TUNE_ORDER_ANY

@@ -23,19 +23,22 @@
     return VECTOR_CHOSEN(prefix##_vector_t, a < b, a, b);                                    \
   }
 
-/* 8-bit operands are promoted to int, which holds their product. */
-#define INTEGER_KERNELS(prefix, element_t, word_t, wide) \
-  VECTOR_KIND(prefix, element_t)                         \
-  OPERATIONS(prefix, word_t)                             \
-  VECTOR_TEMPLATE(prefix)                                \
-  VECTOR_FORMAT(prefix)                                  \
-  VECTOR_FOLDS(prefix, element_t, prefix)                \
-  VECTOR_SCALE(prefix, element_t, (word_t)s *(word_t)a)  \
-  VECTOR_DIVIDE(prefix, element_t, wide, (wide)a / d)    \
+/* Operands narrower than int are promoted to int, which does not hold the product of two uint16_t;
+ * the factor 1u makes it unsigned. */
+#define INTEGER_KERNELS(prefix, element_t, word_t, wide)      \
+  VECTOR_KIND(prefix, element_t)                              \
+  OPERATIONS(prefix, word_t)                                  \
+  VECTOR_TEMPLATE(prefix)                                     \
+  VECTOR_FORMAT(prefix)                                       \
+  VECTOR_FOLDS(prefix, element_t, prefix)                     \
+  VECTOR_SCALE(prefix, element_t, 1u * (word_t)s * (word_t)a) \
+  VECTOR_DIVIDE(prefix, element_t, wide, (wide)a / d)         \
   HOST_KERNELS(prefix, element_t)
 
 INTEGER_KERNELS(int8, int8_t, uint8_t, int);
 INTEGER_KERNELS(uint8, uint8_t, uint8_t, int);
+INTEGER_KERNELS(int16, int16_t, uint16_t, int);
+INTEGER_KERNELS(uint16, uint16_t, uint16_t, int);
 INTEGER_KERNELS(int32, int32_t, uint32_t, int32_t);
 INTEGER_KERNELS(uint32, uint32_t, uint32_t, uint32_t);
 INTEGER_KERNELS(int64, int64_t, uint64_t, int64_t);

@@ -40,10 +40,11 @@ typedef struct host_kernels {
   host_divide_t divide;
 } host_kernels_t;
 
-extern const host_kernels_t HOST_NAME(host_int8), HOST_NAME(host_uint8), HOST_NAME(host_int32),
-    HOST_NAME(host_uint32), HOST_NAME(host_int64), HOST_NAME(host_uint64), HOST_NAME(host_float16),
-    HOST_NAME(host_float32), HOST_NAME(host_float64), HOST_NAME(host_bfloat16),
-    HOST_NAME(host_float8_e4m3), HOST_NAME(host_float8_e5m2);
+extern const host_kernels_t HOST_NAME(host_int8), HOST_NAME(host_uint8), HOST_NAME(host_int16),
+    HOST_NAME(host_uint16), HOST_NAME(host_int32), HOST_NAME(host_uint32), HOST_NAME(host_int64),
+    HOST_NAME(host_uint64), HOST_NAME(host_float16), HOST_NAME(host_float32),
+    HOST_NAME(host_float64), HOST_NAME(host_bfloat16), HOST_NAME(host_float8_e4m3),
+    HOST_NAME(host_float8_e5m2);
 
 /* Defines the table of a type from its functions prefix_sum_fold, prefix_scale and so on. */
 #define HOST_KERNELS(prefix, element_t)                                                  \

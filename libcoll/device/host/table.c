@@ -41,6 +41,8 @@ static const host_kernels_t *const elements[COLL_DTYPE_COUNT] = {
     [COLL_BFLOAT16] = &HOST_NAME(host_bfloat16),
     [COLL_FLOAT8_E4M3] = &HOST_NAME(host_float8_e4m3),
     [COLL_FLOAT8_E5M2] = &HOST_NAME(host_float8_e5m2),
+    [COLL_INT16] = &HOST_NAME(host_int16),
+    [COLL_UINT16] = &HOST_NAME(host_uint16),
 };
 
 static const host_kernels_t *kernels_of(coll_dtype_t dtype) {
