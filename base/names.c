@@ -38,8 +38,8 @@ static const char *const dtype_names[COLL_DTYPE_COUNT] = {
 };
 
 static const char *const op_names[COLL_OP_BUILTIN_COUNT] = {
-    [COLL_SUM] = "sum", [COLL_PROD] = "prod", [COLL_MAX] = "max",
-    [COLL_MIN] = "min", [COLL_AVG] = "avg",
+    [COLL_SUM] = "sum", [COLL_PROD] = "prod", [COLL_MAX] = "max", [COLL_MIN] = "min",
+    [COLL_AVG] = "avg", [COLL_BAND] = "band", [COLL_BOR] = "bor", [COLL_BXOR] = "bxor",
 };
 
 const char *base_collective_name(coll_collective_t collective) {

@@ -32,6 +32,14 @@ static inline bool base_dtype_is_integer(coll_dtype_t dtype) {
          dtype == COLL_UINT32 || dtype == COLL_UINT64;
 }
 
+static inline bool base_op_is_bitwise(coll_op_t op) {
+  return op >= COLL_BAND && op <= COLL_BXOR;
+}
+/* Whether elements of the dtype can be reduced with the built-in op. */
+static inline bool base_op_takes(coll_op_t op, coll_dtype_t dtype) {
+  return !base_op_is_bitwise(op) || base_dtype_is_integer(dtype);
+}
+
 static inline bool base_collective_reduces(coll_collective_t collective) {
   return collective == COLL_ALLREDUCE || collective == COLL_REDUCE ||
          collective == COLL_REDUCE_SCATTER;

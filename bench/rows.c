@@ -1,9 +1,11 @@
-/* Nested loops, outermost first: collective, algorithm, dtype, reduction, root, size. */
+/* Nested loops, outermost first: collective, algorithm, dtype, reduction, root, size. Bitwise
+ * reductions of floating-point dtypes are left out. */
 #include "bench/rows.h"
 
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/names.h"
 #include "base/status.h"
 #include "bench/collectives.h"
 
@@ -54,7 +56,8 @@ static coll_status_t add_ops(const bench_settings_t *settings, bench_row_t row, 
   row.op = BENCH_OP_NONE;
   if (!bench_collective_reduces(row.collective)) return add_roots(settings, row, ranks, rows);
   for (row.op = 0; row.op < BENCH_OP_COUNT; row.op++) {
-    if (settings->ops[row.op]) COLL_TRY(add_roots(settings, row, ranks, rows));
+    if (!settings->ops[row.op] || !base_op_takes((coll_op_t)row.op, row.dtype)) continue;
+    COLL_TRY(add_roots(settings, row, ranks, rows));
   }
   return COLL_OK;
 }

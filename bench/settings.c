@@ -7,16 +7,18 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/names.h"
 #include "base/options.h"
 #include "base/text.h"
+#include "bench/collectives.h"
 
 #define ITEM_BYTES 32
 #define SIZES_MAX 4096
 #define SIZE_LIMIT (INT64_C(1) << 48)
 #define FACTOR_DEFAULT 2
 
-static const char *const op_words[] = {"sum", "prod",      "max", "min",
-                                       "avg", "premulsum", "all", NULL};
+static const char *const op_words[] = {"sum", "prod", "max",       "min", "avg", "band",
+                                       "bor", "bxor", "premulsum", "all", NULL};
 static const char *const memory_words[] = {"malloc", "coll", NULL};
 static const char *const place_words[] = {"out", "in", "both", NULL};
 static const char *const print_words[] = {"auto", "rows", "brief", NULL};
@@ -251,11 +253,28 @@ static void choose_dtypes(int word, bool dtypes[COLL_DTYPE_COUNT]) {
   }
 }
 
+/* Rows of all ops, or of all dtypes, leave out what cannot be reduced; a single one is a mistake.
+ */
+static coll_status_t check_op(const raw_t *raw, const bench_settings_t *settings) {
+  bool reduces = false, takes = false;
+  for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) {
+    reduces |= settings->collectives[i] && bench_collective_reduces((coll_collective_t)i);
+  }
+  for (int i = 0; i < COLL_DTYPE_COUNT; i++) {
+    takes |= settings->dtypes[i] && base_op_takes((coll_op_t)raw->op, (coll_dtype_t)i);
+  }
+  if (!reduces || takes) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID,
+                   "-o %s combines the bits of integers; give an integer type, such as -d int32",
+                   bench_op_name(raw->op));
+}
+
 static coll_status_t finish(const raw_t *raw, bool ranged, bench_settings_t *settings) {
   choose_dtypes(raw->dtype, settings->dtypes);
   for (int i = 0; i < BENCH_OP_COUNT; i++) {
     settings->ops[i] = raw->op == BENCH_OP_COUNT || raw->op == i;
   }
+  COLL_TRY(check_op(raw, settings));
   settings->iterations = (int)raw->iterations;
   settings->warmups = (int)raw->warmups;
   settings->checks = (int)raw->checks;
@@ -331,7 +350,7 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
       {0, "place", BASE_OPTION_WORD, &raw->place, "WHERE",
        "out: separate buffers; in: in place; both", .words = place_words},
       {'o', "op", BASE_OPTION_WORD, &raw->op, "OP",
-       "reduction: sum, prod, max, min, avg, premulsum, all", .words = op_words},
+       "reduction: sum, prod, max, min, avg, band, bor, bxor, premulsum, all", .words = op_words},
       {'d', "datatype", BASE_OPTION_WORD, &raw->dtype, "TYPE",
        "float32, bfloat16, float8_e4m3, int16 ..., all", .words = dtype_words},
       {'r', "root", BASE_OPTION_TEXT, &raw->root, "RANK", "root of rooted collectives, or all"},

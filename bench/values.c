@@ -1,10 +1,11 @@
 /*
  * Integers: random bits, because integer arithmetic wraps. Products use odd numbers, as a product
- * of random numbers soon becomes 0. Floats: small integers times a power of two for sums, powers of
- * two for products. The magnitudes depend on the number of ranks, so that no partial result needs
- * more bits than the dtype has. With too many ranks for that, only every stride-th rank contributes
- * a value to an element, and the subset differs from index to index; the other ranks contribute 0
- * to sums and 1 or -1 to products.
+ * of random numbers soon becomes 0. For the same reason only one rank, which differs from index to
+ * index, has random bits for BAND and BOR; the others have neutral ones. Floats: small integers
+ * times a power of two for sums, powers of two for products. The magnitudes depend on the number of
+ * ranks, so that no partial result needs more bits than the dtype has. With too many ranks for
+ * that, only every stride-th rank contributes a value to an element, and the subset differs from
+ * index to index; the other ranks contribute 0 to sums and 1 or -1 to products.
  */
 #include "bench/values.h"
 
@@ -157,7 +158,13 @@ static uint64_t integer_scalar(int rank) {
 
 static uint64_t integer_input(const bench_values_t *values, uint64_t hash, int rank) {
   uint64_t bits = member_hash(hash, rank) & mask_of(values->dtype);
-  return values->op == COLL_PROD ? bits | 1 : bits;
+  bool is_random = (uint64_t)rank == (hash >> 20) % (uint64_t)values->ranks;
+  switch (values->op) {
+    case COLL_PROD: return bits | 1;
+    case COLL_BAND: return is_random ? bits : mask_of(values->dtype);
+    case COLL_BOR: return is_random ? bits : 0;
+    default: return bits;
+  }
 }
 
 static bool is_less(coll_dtype_t dtype, uint64_t a, uint64_t b) {
@@ -171,6 +178,9 @@ static uint64_t combine(const bench_values_t *values, uint64_t accumulated, uint
     case COLL_PROD: return accumulated * term;
     case COLL_MAX: return less ? accumulated : term;
     case COLL_MIN: return less ? term : accumulated;
+    case COLL_BAND: return accumulated & term;
+    case COLL_BOR: return accumulated | term;
+    case COLL_BXOR: return accumulated ^ term;
     case BENCH_PREMUL_SUM: return accumulated + term * integer_scalar(rank);
     default: return accumulated + term;
   }

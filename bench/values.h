@@ -31,7 +31,8 @@ typedef struct bench_values {
   uint64_t seed;
 } bench_values_t;
 
-/* Bits of element `index` of the input of rank `rank`. */
+/* Bits of element `index` of the input of rank `rank`. op and dtype can be combined
+ * (base_op_takes). */
 uint64_t bench_values_input(const bench_values_t *values, int rank, size_t index);
 
 /* Bits of that element reduced over all ranks. op is not BENCH_OP_NONE. */

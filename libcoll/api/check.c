@@ -36,6 +36,14 @@ coll_status_t api_fail_count(const struct coll_comm *comm, const char *verb, siz
   return api_fail(comm, verb, text);
 }
 
+coll_status_t api_fail_op(const struct coll_comm *comm, const char *verb, coll_op_t op,
+                          coll_dtype_t dtype) {
+  char text[120];
+  snprintf(text, sizeof text, "op %s combines the bits of integers, but the dtype is %s",
+           base_op_name(op), base_dtype_name(dtype));
+  return api_fail(comm, verb, text);
+}
+
 coll_status_t api_check_premul(struct coll_comm *comm, const char *verb, coll_op_t op,
                                coll_dtype_t dtype, uint64_t *scalar) {
   char text[120];

@@ -45,9 +45,26 @@ BASE_COLD coll_status_t api_fail_rank(const struct coll_comm *comm, const char *
 BASE_COLD coll_status_t api_fail_count(const struct coll_comm *comm, const char *verb, size_t count,
                                        coll_dtype_t dtype);
 
+BASE_COLD coll_status_t api_fail_op(const struct coll_comm *comm, const char *verb, coll_op_t op,
+                                    coll_dtype_t dtype);
+
 /* Checks an op that is not built in; sets *scalar to the scalar of the premul-sum. */
 BASE_COLD coll_status_t api_check_premul(struct coll_comm *comm, const char *verb, coll_op_t op,
                                          coll_dtype_t dtype, uint64_t *scalar);
+
+/* Checks the op of a reduction; the dtype exists. */
+BASE_INLINE coll_status_t api_check_op(api_request_t *request) {
+  comm_traits_t *traits = &request->traits;
+  if ((unsigned)traits->op < COLL_OP_BUILTIN_COUNT) {
+    if (base_op_takes(traits->op, traits->dtype)) return COLL_OK;
+    return api_fail_op(request->comm, request->verb, traits->op, traits->dtype);
+  }
+  uint64_t scalar;
+  COLL_TRY(api_check_premul(request->comm, request->verb, traits->op, traits->dtype, &scalar));
+  request->scalar = scalar;
+  traits->op = COMM_PREMUL;
+  return COLL_OK;
+}
 
 /* Checks dtype, op, root and count. *block_bytes: size of `count` elements; one such block per rank
  * fits memory. */
@@ -56,13 +73,7 @@ BASE_INLINE coll_status_t api_check_arguments(api_request_t *request, size_t *bl
   comm_traits_t *traits = &request->traits;
   size_t element_bytes = base_dtype_bytes(traits->dtype), all_bytes;
   if (element_bytes == 0) return api_fail_dtype(comm, request->verb, traits->dtype);
-  if (base_collective_reduces(traits->collective) &&
-      (unsigned)traits->op >= COLL_OP_BUILTIN_COUNT) {
-    uint64_t scalar;
-    COLL_TRY(api_check_premul(comm, request->verb, traits->op, traits->dtype, &scalar));
-    request->scalar = scalar;
-    traits->op = COMM_PREMUL;
-  }
+  if (base_collective_reduces(traits->collective)) COLL_TRY(api_check_op(request));
   if ((unsigned)traits->root >= (unsigned)comm->size) {
     const char *what = request->kind == COMM_COLLECTIVE ? "root" : "peer";
     return api_fail_rank(comm, request->verb, what, traits->root);

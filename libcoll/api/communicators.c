@@ -306,7 +306,7 @@ coll_status_t coll_op_create_premul_sum(const void *scalar, coll_dtype_t dtype, 
                                    comm->premul_count + 1, sizeof *comm->premuls, "premul-sums");
   if (status == COLL_OK) {
     comm_premul_t *made = &comm->premuls[comm->premul_count++];
-    *made = (comm_premul_t){.op = (coll_op_t)(COLL_OP_BUILTIN_COUNT + comm->premul_made++),
+    *made = (comm_premul_t){.op = (coll_op_t)(COLL_OP_CREATED_MIN + comm->premul_made++),
                             .dtype = dtype};
     memcpy(&made->scalar, scalar, bytes);
     *op = made->op;

@@ -38,6 +38,7 @@ typedef struct device_ops {
 
   /* Reduces: dsts[d][i] = the canonical expression (plan.h) over sources[0][i] … sources[n-1][i]
    * for every d, with n >= 1 sources and at least one dst. Builtin ops only; AVG reduces as SUM.
+   * BAND, BOR and BXOR are supported for integers only.
    * float32 and float64 are rounded at each node of the expression; narrow floats (float16,
    * bfloat16, float8) are computed in float32 and rounded once at the end, to nearest even. A dst
    * may equal any source or dst; otherwise nothing overlaps. The resulting bits depend on the

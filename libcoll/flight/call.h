@@ -53,6 +53,8 @@ enum {
 
 _Static_assert(FLIGHT_VERB_COUNT <= 16 && COLL_DTYPE_COUNT <= 16, "verb and dtype have 4 bits");
 _Static_assert(COLL_OP_BUILTIN_COUNT <= FLIGHT_OP_PREMUL, "so has the op");
+_Static_assert(COLL_OP_BUILTIN_COUNT <= COLL_OP_CREATED_MIN,
+               "created ops follow the built-in ones");
 
 typedef struct flight_words {
   int verb;

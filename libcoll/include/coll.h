@@ -64,16 +64,22 @@ typedef enum coll_dtype {
   COLL_DTYPE_COUNT
 } coll_dtype_t;
 
-/* Reductions. Integers wrap around. AVG divides the sum by the number of ranks; integers are
- * rounded towards zero. MIN and MAX of a NaN and a number are NaN. Values from
- * COLL_OP_BUILTIN_COUNT on are created by coll_op_create_premul_sum. */
+/* Reductions. Those that NCCL has too have its numbers. Integers wrap around. AVG divides the sum
+ * by the number of ranks; integers are rounded towards zero. MIN and MAX of a NaN and a number are
+ * NaN. BAND, BOR and BXOR combine the bits of integers; with a floating-point dtype they are
+ * refused with COLL_ERROR_INVALID. Values from COLL_OP_CREATED_MIN on are made by
+ * coll_op_create_premul_sum; no later version will have a built-in op there. */
 typedef enum coll_op {
   COLL_SUM = 0,
   COLL_PROD,
   COLL_MAX,
   COLL_MIN,
   COLL_AVG,
+  COLL_BAND,
+  COLL_BOR,
+  COLL_BXOR,
   COLL_OP_BUILTIN_COUNT,
+  COLL_OP_CREATED_MIN = 256,
   COLL_OP_LIMIT = 0x7fffffff
 } coll_op_t;
 

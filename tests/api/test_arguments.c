@@ -3,8 +3,10 @@
  */
 #include <criterion/criterion.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/names.h"
 #include "harness/party.h"
 
 static coll_comm_t comms[2];
@@ -96,6 +98,7 @@ Test(arguments, out_of_range_are_named) {
   REFUSED(coll_allreduce(data, data, 1, (coll_dtype_t)-1, COLL_SUM, comm, NULL), "dtype -1");
   REFUSED(coll_allreduce(data, data, 1, COLL_INT32, (coll_op_t)77, comm, NULL), "op 77");
   REFUSED(coll_allreduce(data, data, 1, COLL_INT32, (coll_op_t)-3, comm, NULL), "op -3");
+  REFUSED(coll_allreduce(data, data, 1, COLL_INT32, COLL_OP_BUILTIN_COUNT, comm, NULL), "op 8");
   REFUSED(coll_allreduce(data, data, SIZE_MAX, COLL_INT32, COLL_SUM, comm, NULL), "count");
   REFUSED(coll_allgather(data, data + 2, SIZE_MAX / 5, COLL_INT32, comm, NULL), "count");
   REFUSED(coll_comm_create_local(0, comms), "0 ranks");
@@ -103,6 +106,32 @@ Test(arguments, out_of_range_are_named) {
   REFUSED(coll_comm_create_local(1 << 30, comms), "ranks");
   REFUSED(coll_comm_algo_set(comm, COLL_ALLREDUCE, "rinng"), "ring");
   REFUSED(coll_comm_algo_set(comm, (coll_collective_t)55, "ring"), "55");
+  still_works();
+}
+
+/* Also where a call of the same shape with another op or dtype has been made before. */
+Test(arguments, bitwise_ops_take_integers_only) {
+  static const coll_op_t ops[] = {COLL_BAND, COLL_BOR, COLL_BXOR};
+  uint64_t in[4] = {1, 2, 3, 4}, out[4];
+  coll_comm_t alone;
+  cr_assert_eq(coll_comm_create_local(1, &alone), COLL_OK);
+  for (int i = 0; i < 3 * COLL_DTYPE_COUNT; i++) {
+    coll_op_t op = ops[i % 3];
+    coll_dtype_t dtype = (coll_dtype_t)(i / 3);
+    char sentence[80];
+    cr_assert_eq(coll_reduce(in, out, 4, dtype, COLL_SUM, 0, alone, NULL), COLL_OK);
+    if (base_dtype_is_integer(dtype)) {
+      cr_assert_eq(coll_reduce(in, out, 4, dtype, op, 0, alone, NULL), COLL_OK);
+      continue;
+    }
+    snprintf(sentence, sizeof sentence, "op %s combines the bits of integers, but the dtype is %s",
+             coll_op_name(op), coll_dtype_name(dtype));
+    REFUSED(coll_allreduce(in, out, 4, dtype, op, alone, NULL), sentence);
+    REFUSED(coll_reduce(in, out, 4, dtype, op, 0, alone, NULL), sentence);
+    REFUSED(coll_reduce_scatter(in, out, 4, dtype, op, alone, NULL), sentence);
+    REFUSED(coll_reduce_scatter(in, out, 0, dtype, op, alone, NULL), sentence);
+  }
+  cr_assert_eq(coll_comm_destroy(alone), COLL_OK);
   still_works();
 }
 

@@ -131,7 +131,7 @@ static int scale(party_rank_t *self) {
   float *in = malloc(COUNT_LARGE * sizeof *in), *out = malloc(COUNT_LARGE * sizeof *out);
   PARTY_OK(coll_op_create_premul_sum(&scalar, COLL_FLOAT32, self->comm, &op));
   PARTY_OK(coll_op_create_premul_sum(&whole, COLL_INT64, self->comm, &other));
-  PARTY_REQUIRE(op != other && op >= COLL_OP_BUILTIN_COUNT, "ops %d and %d", op, other);
+  PARTY_REQUIRE(op != other && op >= COLL_OP_CREATED_MIN, "ops %d and %d", op, other);
   float weights = (float)(self->size * (self->size + 1) / 2);
   for (int c = 0; c < 3; c++) {
     for (size_t i = 0; i < counts[c]; i++) in[i] = (float)(i % 8);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/names.h"
 #include "harness/party.h"
 #include "verify/random.h"
 
@@ -53,6 +54,7 @@ static question_t some_question(const mix_t *mix, uint64_t *random, int size) {
                   .dtype = mix->dtypes[random_below(random, mix->dtype_count)],
                   .op = (coll_op_t)random_below(random, mix->op_count),
                   .seed = random_next(random)};
+  if (!base_op_takes(q.op, q.dtype)) q.op = COLL_SUM;
   return q;
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/names.h"
 #include "device/reference.h"
 #include "harness/party.h"
 #include "verify/random.h"
@@ -243,6 +244,7 @@ static int try_dtype(bench_t *b) {
   for (int op = 0; op < OPS; op++) {
     bool sampled = op == COLL_SUM || (op + (int)b->dtype + b->self->size) % 3 == 0;
     if (!harness_full() && !sampled) continue;
+    if (!base_op_takes((coll_op_t)op, b->dtype)) continue;
     b->op = (coll_op_t)op;
     expect(b);
     PARTY_TRY(try_collective(b, COLL_ALLREDUCE));

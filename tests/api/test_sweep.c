@@ -5,6 +5,7 @@
  */
 #include <criterion/criterion.h>
 
+#include "base/names.h"
 #include "harness/party.h"
 #include "verify/random.h"
 
@@ -44,6 +45,7 @@ static int ask_small(party_rank_t *self, coll_collective_t collective, uint64_t 
   int ops = reduces(collective) ? COLL_OP_BUILTIN_COUNT : 1;
   for (int dtype = 0; dtype < COLL_DTYPE_COUNT; dtype++) {
     for (int op = 0; op < ops; op++) {
+      if (!base_op_takes((coll_op_t)op, (coll_dtype_t)dtype)) continue;
       question_t q = {.collective = collective,
                       .size = self->size,
                       .count = counts[*seed % 7],

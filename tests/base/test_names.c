@@ -53,6 +53,17 @@ Test(names, dtypes_keep_their_numbers) {
   cr_assert_not(base_dtype_is_integer(COLL_DTYPE_COUNT));
 }
 
+Test(names, ops_keep_their_numbers) {
+  static const char *const in_order[COLL_OP_BUILTIN_COUNT] = {"sum", "prod", "max", "min",
+                                                              "avg", "band", "bor", "bxor"};
+  for (int i = 0; i < COLL_OP_BUILTIN_COUNT; i++) {
+    cr_assert_str_eq(base_op_name((coll_op_t)i), in_order[i]);
+    cr_assert_eq(base_op_takes((coll_op_t)i, COLL_FLOAT32), i <= COLL_AVG);
+    cr_assert(base_op_takes((coll_op_t)i, COLL_UINT16));
+  }
+  cr_assert_eq(COLL_OP_CREATED_MIN, 256);
+}
+
 Test(names, find_collectives_by_name) {
   for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) {
     coll_collective_t found = COLL_COLLECTIVE_COUNT;

@@ -74,7 +74,10 @@ Test(settings, sizes_and_rows) {
   cr_assert(rows.rows[1].count == 2 && rows.rows[1].bytes == 4 && rows.rows[3].count == 3);
   cr_assert(rows.rows[11].root == 2 && rows.rows[11].op == BENCH_OP_NONE);
   bench_rows_free(&rows);
-  cr_assert_eq(row_count("allreduce --sizes 64 -d all -o all", 2), 14 * 6);
+  cr_assert_eq(row_count("allreduce --sizes 64 -d all -o all", 2), 8 * 9 + 6 * 6);
+  cr_assert_eq(row_count("allreduce --sizes 64 -d all -o bxor", 2), 8);
+  cr_assert_eq(row_count("allreduce --sizes 64 -o all", 2), 6);
+  cr_assert_eq(row_count("allgather --sizes 64 -o band", 2), 1);
   cr_assert_eq(row_count("allgather --sizes 64 -d all -o all", 2), 14);
   cr_assert_eq(row_count("barrier -b 8 -e 64M -d all -o all", 2), 1);
   cr_assert_eq(row_count("allreduce -b 0 -e 0", 2), 1);
@@ -99,6 +102,8 @@ Test(settings, errors_name_the_mistake) {
       {"allgather,allredcue", "'allredcue'; did you mean 'allreduce'"},
       {"allreduce -d floot32", "did you mean 'float32'"},
       {"allreduce -o premulsun", "did you mean 'premulsum'"},
+      {"allreduce -o band", "give an integer type, such as -d int32"},
+      {"all -o bxor -d bfloat16", "-o bxor combines the bits of integers"},
       {"allreduce --algo zzzring", "did you mean 'ring'"},
       {"allreduce --algo butterfly,rin", "'rin'; did you mean 'ring'"},
       {"allreduce --itres 5", "did you mean --iters"},

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/names.h"
 #include "bench/numbers.h"
 #include "bench/values.h"
 
@@ -79,6 +80,7 @@ Test(values, floats_are_exact_in_every_order) {
   for (int dtype = 0; dtype < COLL_DTYPE_COUNT; dtype++) {
     if (!bench_dtype_is_float((coll_dtype_t)dtype)) continue;
     for (int op = 0; op < BENCH_OP_COUNT; op++) {
+      if (base_op_is_bitwise((coll_op_t)op)) continue;
       for (size_t r = 0; r < RANK_COUNTS; r++) {
         bench_values_t values = {(coll_dtype_t)dtype, op, rank_counts[r], 7};
         for (int order = 0; order < 4; order++) check_float(&values, order);
@@ -100,6 +102,9 @@ Test(values, floats_are_exact_in_every_order) {
           break;                                                                   \
         case COLL_MAX: result = rank == 0 || term > result ? term : result; break; \
         case COLL_MIN: result = rank == 0 || term < result ? term : result; break; \
+        case COLL_BAND: result = rank == 0 ? term : (type)(result & term); break;  \
+        case COLL_BOR: result = (type)(result | term); break;                      \
+        case COLL_BXOR: result = (type)(result ^ term); break;                     \
         case BENCH_PREMUL_SUM:                                                     \
           result = (type)((uint64_t)result + (uint64_t)term * (uint64_t)scalar);   \
           break;                                                                   \
@@ -158,6 +163,24 @@ Test(values, a_missing_or_doubled_input_changes_the_result) {
           cr_assert_gt(changed, INDICES / 8, "%s op %d, rank %d of %d changes %d elements",
                        coll_dtype_name(values.dtype), values.op, rank, ranks, changed);
         }
+      }
+    }
+  }
+}
+
+/* Each rank decides some elements of a bitwise result, and all of an exclusive or. */
+Test(values, a_missing_input_changes_a_bitwise_result) {
+  for (int op = COLL_BAND; op <= COLL_BXOR; op++) {
+    for (int ranks = 1; ranks <= 8; ranks++) {
+      bench_values_t values = {COLL_UINT16, op, ranks, 5};
+      for (int rank = 0; rank < ranks; rank++) {
+        uint64_t neutral = op == COLL_BAND ? UINT16_MAX : 0;
+        int decided = 0;
+        for (size_t index = 0; index < INDICES; index++) {
+          decided += bench_values_input(&values, rank, index) != neutral;
+        }
+        cr_assert_gt(decided, op == COLL_BXOR ? INDICES * 9 / 10 : INDICES / ranks / 2,
+                     "op %d, rank %d of %d decides %d elements", op, rank, ranks, decided);
       }
     }
   }

@@ -151,6 +151,9 @@ static integer_t integer_fold(coll_op_t op, integer_t a, integer_t b) {
     case COLL_PROD: return (integer_t)((unsigned __int128)a * (unsigned __int128)b);
     case COLL_MAX: return a > b ? a : b;
     case COLL_MIN: return a < b ? a : b;
+    case COLL_BAND: return a & b;
+    case COLL_BOR: return a | b;
+    case COLL_BXOR: return a ^ b;
     default: return a + b;
   }
 }

@@ -5,6 +5,7 @@
  */
 #include <criterion/criterion.h>
 
+#include "base/names.h"
 #include "engine/fleet.h"
 #include "verify/random.h"
 
@@ -21,9 +22,10 @@ typedef struct tally {
 static const coll_dtype_t dtypes[] = {COLL_INT8,        COLL_FLOAT16, COLL_FLOAT32, COLL_FLOAT64,
                                       COLL_FLOAT8_E5M2, COLL_UINT64,  COLL_INT16};
 
-static coll_op_t some_op(uint64_t *random) {
-  static const coll_op_t ops[] = {COLL_SUM, COLL_SUM, COLL_MAX, COLL_MIN, COLL_PROD};
-  return ops[random_below(random, 5)];
+static coll_op_t some_op(uint64_t *random, coll_dtype_t dtype) {
+  static const coll_op_t ops[] = {COLL_SUM,  COLL_SUM,  COLL_MAX, COLL_MIN,
+                                  COLL_PROD, COLL_BAND, COLL_BOR, COLL_BXOR};
+  return ops[random_below(random, base_dtype_is_integer(dtype) ? 8 : 5)];
 }
 
 static size_t some_count(uint64_t *random, const fleet_options_t *options) {
@@ -44,8 +46,8 @@ static fleet_call_t some_call(uint64_t *random, const fleet_options_t *options,
                   .size = options->size,
                   .count = some_count(random, options),
                   .dtype = dtypes[random_below(random, (int32_t)(sizeof dtypes / sizeof *dtypes))],
-                  .op = some_op(random),
                   .seed = random_next(random) % 100000};
+  q.op = some_op(random, q.dtype);
   if (algo->collective == COLL_BARRIER) q.count = 0;
   bool rooted = algo->collective == COLL_REDUCE || algo->collective == COLL_BROADCAST ||
                 algo->collective == COLL_GATHER || algo->collective == COLL_SCATTER;

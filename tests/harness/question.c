@@ -1,7 +1,8 @@
 /*
- * Integers take any value and are computed modulo 2^64. Floats take whole numbers and powers of two
- * small enough that no dtype ever rounds them. For AVG all ranks have the same values, because only
- * then the quotient is exact for every number of ranks.
+ * Integers take any value and are computed modulo 2^64. For BAND most of their bits are ones, for
+ * BOR zeros; the bits of a result of many ranks then differ. Floats take whole numbers and powers
+ * of two small enough that no dtype ever rounds them. For AVG all ranks have the same values,
+ * because only then the quotient is exact for every number of ranks.
  */
 #include "harness/question.h"
 
@@ -66,6 +67,9 @@ static value_t combine(const question_t *q, value_t a, value_t b) {
     case COLL_MIN: return less ? a : b;
     case COLL_MAX: return less ? b : a;
     case COLL_PROD: return product;
+    case COLL_BAND: return (value_t){.integer = a.integer & b.integer};
+    case COLL_BOR: return (value_t){.integer = a.integer | b.integer};
+    case COLL_BXOR: return (value_t){.integer = a.integer ^ b.integer};
     default: return sum;
   }
 }
@@ -75,8 +79,10 @@ static value_t input_value(const question_t *q, int rank, size_t index) {
   int source = q->op == COLL_AVG && base_collective_reduces(q->collective) ? 0 : rank;
   uint64_t random = random_mix(q->seed + (uint64_t)source * 0x9e3779b97f4a7c15u + index);
   if (base_dtype_is_integer(q->dtype)) {
-    uint64_t most = q->op == COLL_AVG ? 7 : UINT64_MAX; /* so that the sum does not wrap */
-    return (value_t){.integer = wrap(q->dtype, q->op == COLL_AVG ? random % (most + 1) : random)};
+    if (q->op == COLL_AVG) random %= 8; /* so that the sum does not wrap */
+    if (q->op == COLL_BAND) random |= random_mix(random) | random_mix(random + 1);
+    if (q->op == COLL_BOR) random &= random_mix(random) & random_mix(random + 1);
+    return (value_t){.integer = wrap(q->dtype, random)};
   }
   static const double factors[] = {1, -1, 2, 0.5};
   if (q->op == COLL_PROD) return (value_t){.real = factors[random % (source < 6 ? 4 : 2)]};

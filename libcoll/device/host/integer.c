@@ -23,6 +23,44 @@
     return VECTOR_CHOSEN(prefix##_vector_t, a < b, a, b);                                    \
   }
 
+/* Bitwise operations are the same for every width, so all types share their loops. */
+VECTOR_KIND(bits, uint64_t)
+BASE_INLINE bits_vector_t bits_canonical(bits_vector_t a) {
+  return a;
+}
+BASE_INLINE bits_vector_t bits_and(bits_vector_t a, bits_vector_t b) {
+  return a & b;
+}
+BASE_INLINE bits_vector_t bits_or(bits_vector_t a, bits_vector_t b) {
+  return a | b;
+}
+BASE_INLINE bits_vector_t bits_xor(bits_vector_t a, bits_vector_t b) {
+  return a ^ b;
+}
+VECTOR_TEMPLATE(bits)
+VECTOR_FORMAT(bits)
+
+/* As host_fold_t, with `bytes` bytes of every source. */
+#define BITS_FOLD(op)                                                                      \
+  BASE_APART static void bits_##op##_fold(void *dst, const void *const sources[],          \
+                                          int source_count, size_t offset, size_t bytes) { \
+    bits_fold(bits_format, bits_##op, dst, sources, source_count, offset, bytes);          \
+  }
+BITS_FOLD(and)
+BITS_FOLD(or)
+BITS_FOLD(xor)
+
+#define BITWISE_FOLD(prefix, element_t, op)                                                  \
+  static void prefix##_##op##_fold(void *dst, const void *const sources[], int source_count, \
+                                   size_t offset, size_t count) {                            \
+    bits_##op##_fold(dst, sources, source_count, offset, count * sizeof(element_t));         \
+  }
+
+#define BITWISE_FOLDS(prefix, element_t) \
+  BITWISE_FOLD(prefix, element_t, and)   \
+  BITWISE_FOLD(prefix, element_t, or)    \
+  BITWISE_FOLD(prefix, element_t, xor)
+
 /* Operands narrower than int are promoted to int, which does not hold the product of two uint16_t;
  * the factor 1u makes it unsigned. */
 #define INTEGER_KERNELS(prefix, element_t, word_t, wide)      \
@@ -31,9 +69,10 @@
   VECTOR_TEMPLATE(prefix)                                     \
   VECTOR_FORMAT(prefix)                                       \
   VECTOR_FOLDS(prefix, element_t, prefix)                     \
+  BITWISE_FOLDS(prefix, element_t)                            \
   VECTOR_SCALE(prefix, element_t, 1u * (word_t)s * (word_t)a) \
   VECTOR_DIVIDE(prefix, element_t, wide, (wide)a / d)         \
-  HOST_KERNELS(prefix, element_t)
+  HOST_KERNELS(prefix, element_t, HOST_INTEGER_FOLDS)
 
 INTEGER_KERNELS(int8, int8_t, uint8_t, int);
 INTEGER_KERNELS(uint8, uint8_t, uint8_t, int);

@@ -18,9 +18,6 @@
 #define HOST_JOIN(name, isa) HOST_JOIN_NAMES(name, isa)
 #define HOST_NAME(name) HOST_JOIN(name, HOST_ISA)
 
-/* COLL_SUM, COLL_PROD, COLL_MAX and COLL_MIN, in the public order; COLL_AVG sums. */
-#define HOST_OPS 4
-
 /* dst[i] = the canonical expression (plan.h) over sources[0..source_count-1][i] for `count`
  * elements. Sources start at byte `offset`; dst does not. dst may equal what is read, and does not
  * overlap it otherwise. */
@@ -34,8 +31,8 @@ typedef void (*host_scale_t)(void *dst, const void *src, size_t count, const voi
 typedef void (*host_divide_t)(void *buffer, size_t count, int divisor);
 
 typedef struct host_kernels {
-  size_t bytes; /* size of an element */
-  host_fold_t fold[HOST_OPS];
+  size_t bytes;                            /* size of an element */
+  host_fold_t fold[COLL_OP_BUILTIN_COUNT]; /* COLL_AVG sums; NULL: not of this type */
   host_scale_t scale;
   host_divide_t divide;
 } host_kernels_t;
@@ -46,14 +43,19 @@ extern const host_kernels_t HOST_NAME(host_int8), HOST_NAME(host_uint8), HOST_NA
     HOST_NAME(host_float64), HOST_NAME(host_bfloat16), HOST_NAME(host_float8_e4m3),
     HOST_NAME(host_float8_e5m2);
 
-/* Defines the table of a type from its functions prefix_sum_fold, prefix_scale and so on. */
-#define HOST_KERNELS(prefix, element_t)                                                  \
-  const host_kernels_t HOST_NAME(host_##prefix) = {sizeof(element_t),                    \
-                                                   {[COLL_SUM] = prefix##_sum_fold,      \
-                                                    [COLL_PROD] = prefix##_product_fold, \
-                                                    [COLL_MAX] = prefix##_max_fold,      \
-                                                    [COLL_MIN] = prefix##_min_fold},     \
-                                                   prefix##_scale,                       \
-                                                   prefix##_divide}
+/* The folds of a type are functions prefix_sum_fold and so on. */
+#define HOST_FOLDS(prefix)                                             \
+  [COLL_SUM] = prefix##_sum_fold, [COLL_AVG] = prefix##_sum_fold,      \
+  [COLL_PROD] = prefix##_product_fold, [COLL_MAX] = prefix##_max_fold, \
+  [COLL_MIN] = prefix##_min_fold
+#define HOST_INTEGER_FOLDS(prefix)                                                    \
+  HOST_FOLDS(prefix), [COLL_BAND] = prefix##_and_fold, [COLL_BOR] = prefix##_or_fold, \
+                      [COLL_BXOR] = prefix##_xor_fold
+
+/* Defines the table of a type from its folds (one of the two lists above), prefix_scale and
+ * prefix_divide. */
+#define HOST_KERNELS(prefix, element_t, folds)      \
+  const host_kernels_t HOST_NAME(host_##prefix) = { \
+      sizeof(element_t), {folds(prefix)}, prefix##_scale, prefix##_divide}
 
 #endif

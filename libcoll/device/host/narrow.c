@@ -328,7 +328,7 @@ BASE_INLINE void apply(float32_format_t format, float32_operation_t op, void *ds
     apply(prefix##_format, float32_quotient, buffer, buffer, count * sizeof(element_t),      \
           (float)divisor);                                                                   \
   }                                                                                          \
-  HOST_KERNELS(prefix, element_t)
+  HOST_KERNELS(prefix, element_t, HOST_FOLDS)
 
 NARROW_KERNELS(bfloat16, uint16_t);
 NARROW_KERNELS(float16, uint16_t);

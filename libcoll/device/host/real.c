@@ -10,7 +10,7 @@
   VECTOR_FOLDS(prefix, element_t, prefix)                                              \
   VECTOR_SCALE(prefix, element_t, s *a == s * a ? s * a : (element_t)NAN)              \
   VECTOR_DIVIDE(prefix, element_t, element_t, a / d == a / d ? a / d : (element_t)NAN) \
-  HOST_KERNELS(prefix, element_t)
+  HOST_KERNELS(prefix, element_t, HOST_FOLDS)
 
 REAL_KERNELS(float32, float);
 REAL_KERNELS(float64, double);

@@ -10,6 +10,7 @@
 
 #include "base/inline.h"
 #include "base/move.h"
+#include "base/names.h"
 #include "device/host/host.h"
 #include "device/host/kernels.h"
 #include "device/host/stream.h"
@@ -255,18 +256,24 @@ BASE_APART static void reduce_large(const reduction_t *r, bool streamed, size_t 
   }
 }
 
+BASE_COLD static coll_status_t fail_op(coll_dtype_t dtype, coll_op_t op) {
+  return base_fail(COLL_ERROR_UNSUPPORTED, "%s reduces no %s with %s", TABLE_NAME,
+                   base_dtype_name(dtype), base_op_name(op));
+}
+
 static coll_status_t reduce(void *const dsts[], int dst_count, int cached_dsts,
                             const void *const sources[], int source_count, size_t count,
                             coll_dtype_t dtype, coll_op_t op, size_t nontemporal_hint) {
   assert(source_count >= 1 && dst_count >= 1 && dst_count <= DEVICE_DSTS_MAX);
   assert((unsigned)op < COLL_OP_BUILTIN_COUNT);
   const host_kernels_t *kernels = kernels_of(dtype);
+  host_fold_t fold = kernels->fold[op];
+  if (fold == NULL) return fail_op(dtype, op);
   if (count == 0) return COLL_OK;
   if (source_count == 1) {
     copy_to_all(dsts, dst_count, cached_dsts, sources[0], count * kernels->bytes, nontemporal_hint);
     return COLL_OK;
   }
-  host_fold_t fold = kernels->fold[op == COLL_AVG ? COLL_SUM : op];
   size_t touched = nontemporal_hint * (size_t)(source_count + dst_count);
   bool streamed = STREAM_AVAILABLE && host_stream_pays(touched, HOST_REDUCE);
   if (dst_count == 1 && !streamed) { /* usual for small calls */
