@@ -47,6 +47,7 @@ const char *base_status_string(coll_status_t status) {
     case COLL_ERROR_MEMORY: return "out of memory";
     case COLL_ERROR_UNSUPPORTED: return "unsupported";
     case COLL_ERROR_INTERNAL: return "internal error";
+    case COLL_IN_PROGRESS: return "in progress";
     case COLL_STATUS_COUNT: break;
   }
   return "unknown status";

@@ -140,15 +140,32 @@ coll_status_t coll_stream_create(coll_stream_t *stream) {
   return COLL_OK;
 }
 
+/* The caller holds the lock. */
+static bool is_at_work(const struct coll_stream *stream) {
+  return stream->first != NULL || stream->busy;
+}
+
+/* The caller holds the lock. */
+static coll_status_t return_failure(const struct coll_stream *stream) {
+  if (stream->failure == COLL_OK) return COLL_OK;
+  return base_fail(stream->failure, "%s", stream->failure_text);
+}
+
+coll_status_t coll_stream_query(coll_stream_t stream) {
+  if (stream == NULL) return COLL_OK;
+  COLL_TRY(api_stream_check(stream));
+  pthread_mutex_lock(&stream->lock);
+  coll_status_t status = is_at_work(stream) ? COLL_IN_PROGRESS : return_failure(stream);
+  pthread_mutex_unlock(&stream->lock);
+  return status;
+}
+
 coll_status_t coll_stream_sync(coll_stream_t stream) {
   if (stream == NULL) return base_fail(COLL_ERROR_INVALID, "coll_stream_sync: stream is NULL");
   COLL_TRY(api_stream_check(stream));
   pthread_mutex_lock(&stream->lock);
-  while (stream->first != NULL || stream->busy) {
-    pthread_cond_wait(&stream->changed, &stream->lock);
-  }
-  coll_status_t status = stream->failure;
-  if (status != COLL_OK) base_fail(status, "%s", stream->failure_text);
+  while (is_at_work(stream)) pthread_cond_wait(&stream->changed, &stream->lock);
+  coll_status_t status = return_failure(stream);
   stream->failure = COLL_OK;
   pthread_mutex_unlock(&stream->lock);
   return status;

@@ -26,7 +26,7 @@ extern "C" {
 #define COLL_VERSION_MINOR 1
 #define COLL_VERSION_PATCH 0
 
-/* The result of a call. If it is not COLL_OK, the outputs of the call are undefined, and
+/* The result of a call. If it is an error, the outputs of the call are undefined, and
  * coll_last_error describes what happened, at which rank or file, and what to do. A communicator
  * that is "finished" has failed for good on all ranks: its calls return errors, and each rank
  * should destroy it. */
@@ -40,6 +40,7 @@ typedef enum coll_status {
   COLL_ERROR_MEMORY,      /* out of memory */
   COLL_ERROR_UNSUPPORTED, /* this build or machine cannot do it */
   COLL_ERROR_INTERNAL,    /* a bug in libcoll */
+  COLL_IN_PROGRESS,       /* no error: the work is not done yet (coll_stream_query only) */
   COLL_STATUS_COUNT
 } coll_status_t;
 
@@ -355,6 +356,11 @@ COLL_API coll_status_t coll_mem_deregister(coll_registration_t handle);
  * that status. */
 COLL_API coll_status_t coll_stream_create(coll_stream_t *stream);
 COLL_API coll_status_t coll_stream_sync(coll_stream_t stream);
+/* Whether the stream's calls are done, without waiting for them: COLL_IN_PROGRESS while one is
+ * queued or runs, then what coll_stream_sync would return, and still will. With COLL_OK, the
+ * buffers of the calls may be used. stream NULL: COLL_OK, as calls without a stream are complete
+ * when they return. */
+COLL_API coll_status_t coll_stream_query(coll_stream_t stream);
 COLL_API coll_status_t coll_stream_destroy(coll_stream_t stream);
 
 /* ---- choosing an algorithm ----------------------------------------------------------------------

@@ -201,6 +201,7 @@ Test(arguments, that_were_destroyed_are_refused) {
   stream = (coll_stream_t)(void *)nothing;
   REFUSED(coll_barrier(comms[0], stream), "not a host stream");
   REFUSED(coll_stream_sync(stream), "not a host stream");
+  REFUSED(coll_stream_query(stream), "not a host stream");
   REFUSED(coll_mem_free(nothing), "not returned by coll_mem_alloc");
   coll_group_start();
   REFUSED(coll_barrier(comms[0], stream), "not a host stream");

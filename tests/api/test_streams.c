@@ -3,6 +3,7 @@
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -94,6 +95,84 @@ static int failing(party_rank_t *self) {
 Test(streams, keep_the_first_failure_until_sync) {
   PARTY_RUN(3, 10000, failing, NULL);
 }
+
+/* ---- queries --------------------------------------------------------------------------------*/
+
+#define QUERY_LIMIT_NS 8000000000u
+
+/* Asks until the stream has done its work. */
+static coll_status_t query_until_done(coll_stream_t stream) {
+  uint64_t limit_ns = base_clock_now_ns() + QUERY_LIMIT_NS;
+  coll_status_t status;
+  while ((status = coll_stream_query(stream)) == COLL_IN_PROGRESS) {
+    if (base_clock_now_ns() > limit_ns) break;
+    sched_yield();
+  }
+  return status;
+}
+
+/* Rank 0 gets its answers while the other ranks have not made their call. */
+static int query_a_late_peer(party_rank_t *self) {
+  coll_stream_t stream;
+  int32_t one = 1, sum = 0;
+  PARTY_OK(coll_stream_create(&stream));
+  PARTY_OK(coll_stream_query(NULL));
+  PARTY_OK(coll_stream_query(stream)); /* nothing was queued */
+  if (self->rank > 0) harness_barrier();
+  PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_INT32, COLL_SUM, self->comm, stream));
+  PARTY_OK(coll_barrier(self->comm, stream));
+  if (self->rank == 0) {
+    PARTY_REQUIRE(coll_stream_create(NULL) == COLL_ERROR_INVALID, "no stream was set");
+    for (int i = 0; i < 100; i++) {
+      coll_status_t status = coll_stream_query(stream);
+      PARTY_REQUIRE(status == COLL_IN_PROGRESS, "%s", coll_status_string(status));
+    }
+    PARTY_REQUIRE(strstr(coll_last_error(NULL), "coll_stream_create") != NULL,
+                  "a query set the last error: %s", coll_last_error(NULL));
+    harness_barrier();
+  }
+  PARTY_OK(query_until_done(stream));
+  PARTY_REQUIRE(sum == self->size, "sum %d", sum);
+  PARTY_OK(coll_stream_query(stream));
+  PARTY_OK(coll_stream_destroy(stream));
+  return 0;
+}
+
+Test(streams, are_queried_without_waiting_for_a_peer) {
+  PARTY_RUN(3, 20000, query_a_late_peer, NULL);
+}
+
+/* Queries return the failure again and again, and leave it for sync. */
+static int query_a_failure(party_rank_t *self) {
+  coll_stream_t stream;
+  int32_t one = 1, sum = 0;
+  PARTY_OK(coll_stream_create(&stream));
+  if (self->rank == 0) {
+    harness_barrier();
+    PARTY_OK(coll_comm_abort(self->comm));
+  } else {
+    for (int i = 0; i < 3; i++) {
+      PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_INT32, COLL_SUM, self->comm, stream));
+    }
+    harness_barrier();
+    for (int i = 0; i < 3; i++) {
+      coll_status_t status = query_until_done(stream);
+      PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s", coll_status_string(status));
+      PARTY_REQUIRE(strstr(coll_last_error(NULL), "rank 0") != NULL, "who was it? '%s'",
+                    coll_last_error(NULL));
+    }
+    PARTY_REQUIRE(coll_stream_sync(stream) == COLL_ERROR_RANK_LOST, "a query took the failure");
+    PARTY_OK(coll_stream_query(stream));
+  }
+  PARTY_OK(coll_stream_destroy(stream));
+  return 0;
+}
+
+Test(streams, show_a_failure_to_queries_and_keep_it) {
+  PARTY_RUN(2, 20000, query_a_failure, NULL);
+}
+
+/* ---- groups ---------------------------------------------------------------------------------*/
 
 /* One group over two streams and the caller's thread, each with its own communicator. */
 static int group_over_streams(party_rank_t *self) {

@@ -68,6 +68,7 @@ Test(status, has_a_text_for_each_value) {
   for (int i = 0; i < COLL_STATUS_COUNT; i++) {
     cr_assert_str_neq(base_status_string((coll_status_t)i), "unknown status", "%d", i);
   }
+  cr_assert_eq(COLL_IN_PROGRESS, 9); /* programs contain the numbers */
   cr_assert_str_eq(base_status_string(COLL_STATUS_COUNT), "unknown status");
   cr_assert_str_eq(base_status_string((coll_status_t)-1), "unknown status");
 }
