@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "comm/call.h"
+#include "comm/progress.h"
 
 /* An API function (verb) and its arguments. */
 typedef struct api_request {
@@ -72,6 +73,7 @@ BASE_INLINE coll_status_t api_check_arguments(api_request_t *request, size_t *bl
   struct coll_comm *comm = request->comm;
   comm_traits_t *traits = &request->traits;
   size_t element_bytes = base_dtype_bytes(traits->dtype), all_bytes;
+  if (comm_progress_is_inside(comm)) return api_fail(comm, request->verb, COMM_PROGRESS_INSIDE);
   if (element_bytes == 0) return api_fail_dtype(comm, request->verb, traits->dtype);
   if (base_collective_reduces(traits->collective)) COLL_TRY(api_check_op(request));
   if ((unsigned)traits->root >= (unsigned)comm->size) {

@@ -15,6 +15,7 @@
 #include "comm/loaded.h"
 #include "comm/lock.h"
 #include "comm/plan_cache.h"
+#include "comm/progress.h"
 #include "comm/split.h"
 #include "topo/fabric.h"
 
@@ -31,6 +32,15 @@ _Static_assert(sizeof(unique_id_t) <= COLL_UNIQUE_ID_BYTES, "an id must fit its 
 /* Returns `status`; an error is also recorded as the communicator's last error. */
 static coll_status_t record_result(coll_comm_t comm, coll_status_t status) {
   return status == COLL_OK ? status : comm_record_error(comm, status);
+}
+
+/* Also refuses a communicator in whose call this thread waits while it runs a progress callback:
+ * the function would wait for that call. */
+static coll_status_t check_outside(coll_comm_t comm, const char *function) {
+  COLL_TRY(comm_check(comm));
+  if (!comm_progress_is_inside(comm)) return COLL_OK;
+  return record_result(comm, base_fail(COLL_ERROR_INVALID, "%s on rank %d of %d: %s", function,
+                                       comm->rank, comm->size, COMM_PROGRESS_INSIDE));
 }
 
 coll_status_t coll_unique_id_create(coll_unique_id_t *id) {
@@ -119,7 +129,7 @@ coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]) {
 }
 
 coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, coll_comm_t *new_comm) {
-  COLL_TRY(comm_check(comm));
+  COLL_TRY(check_outside(comm, "coll_comm_split"));
   if (new_comm == NULL) {
     return record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_split: new_comm is NULL"));
   }
@@ -176,9 +186,16 @@ coll_status_t coll_comm_dump(coll_comm_t comm, const char *path) {
   return record_result(comm, comm_dump(comm, path));
 }
 
+coll_status_t coll_comm_set_progress(coll_comm_t comm, void (*callback)(void *context),
+                                     void *context) {
+  COLL_TRY(comm_check(comm));
+  comm_progress_set(comm, callback, context);
+  return COLL_OK;
+}
+
 coll_status_t coll_comm_destroy(coll_comm_t comm) {
   if (comm == NULL) return COLL_OK;
-  COLL_TRY(comm_check(comm));
+  COLL_TRY(check_outside(comm, "coll_comm_destroy"));
   if (api_group_is_open()) {
     return record_result(
         comm, base_fail(COLL_ERROR_INVALID,
@@ -206,7 +223,7 @@ static coll_status_t check_order(const struct coll_comm *comm, const algo_t *alg
 
 coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective, const char *name) {
   const algo_t *algo = NULL;
-  COLL_TRY(comm_check(comm));
+  COLL_TRY(check_outside(comm, "coll_comm_algo_set"));
   if (base_collective_name(collective) == NULL) {
     return record_result(comm,
                          base_fail(COLL_ERROR_INVALID, "no such collective: %d", (int)collective));
@@ -220,7 +237,7 @@ coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective,
 }
 
 coll_status_t coll_comm_plan_load(coll_comm_t comm, const char *path, coll_plan_info_t *info) {
-  COLL_TRY(comm_check(comm));
+  COLL_TRY(check_outside(comm, "coll_comm_plan_load"));
   if (path == NULL || api_group_is_open()) {
     return record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_plan_load: %s",
                                          path == NULL ? "path is NULL" : "called inside a group"));
@@ -229,7 +246,8 @@ coll_status_t coll_comm_plan_load(coll_comm_t comm, const char *path, coll_plan_
 }
 
 const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective) {
-  if (comm_check(comm) != COLL_OK || base_collective_name(collective) == NULL) return "";
+  if (base_collective_name(collective) == NULL) return "";
+  if (check_outside(comm, "coll_comm_algo_used") != COLL_OK) return "";
   comm_lock_take(comm, comm_lock_ticket(comm));
   const algo_t *used = comm->used[collective];
   comm_lock_release(comm);
@@ -267,7 +285,7 @@ coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
   size_t element_bytes = base_dtype_bytes(dtype), bytes = 0;
   tune_estimate_t found;
   bool chosen, fits = base_size_multiply(count, element_bytes, &bytes);
-  COLL_TRY(comm_check(comm));
+  COLL_TRY(check_outside(comm, "coll_comm_estimate"));
   if (base_collective_name(collective) == NULL || element_bytes == 0 || estimate == NULL ||
       algo_at(collective, index) == NULL || !fits) {
     return record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_estimate: %s",

@@ -91,6 +91,16 @@ typedef struct comm_hang {
   uint64_t waited_ns; /* time waited while this rank was awake */
 } comm_hang_t;
 
+/* The callback of coll_comm_set_progress (progress.h). */
+typedef struct comm_progress {
+  _Atomic(const void *) owner; /* the thread that runs or changes the callback; NULL: none */
+  _Atomic bool is_set;
+  _Atomic uint64_t called_ns; /* when it last returned */
+  /* Belong to the owner. */
+  void (*callback)(void *context);
+  void *context;
+} comm_progress_t;
+
 /* Links of the list of all communicators of the process (process.h). Guarded by its lock. */
 typedef struct comm_link {
   struct coll_comm *next, *previous;
@@ -153,6 +163,7 @@ struct coll_comm {
   int premul_made; /* number of premul-sums ever created */
 
   comm_link_t link;
+  comm_progress_t progress;
 
   base_secret_t secret; /* of its ranks; those of splits are derived from it */
 };

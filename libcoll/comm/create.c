@@ -18,6 +18,7 @@
 #include "comm/placement.h"
 #include "comm/plan_cache.h"
 #include "comm/process.h"
+#include "comm/progress.h"
 #include "comm/quiesce.h"
 #include "flight/process.h"
 #include "topo/host.h"
@@ -146,6 +147,7 @@ static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
 
 void comm_destroy(struct coll_comm *comm) {
   comm_process_remove(comm);
+  comm_progress_set(comm, NULL, NULL);
   comm->magic = 0;
   comm_plans_free(comm);
   comm_pairs_free(comm);

@@ -1,7 +1,9 @@
 /*
  * A process can make no call while each of its threads waits in this library or is an idle stream
  * worker. Any other thread might make a call, so a process that has such threads publishes nothing.
- * A thread that stops waiting withdraws the published waits before it does anything else.
+ * A thread that stops waiting withdraws the published waits before it does anything else. A thread
+ * that calls a progress callback may make calls of other communicators there, so its process
+ * publishes nothing either.
  */
 #include "comm/cross_wait.h"
 
@@ -20,6 +22,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int waiting_threads;
 static uint64_t changes; /* incremented whenever a thread begins or stops waiting */
 static bool published;
+/* Waits of this thread: more than one if a progress callback makes calls. */
+static _Thread_local int own_waits;
 /* Written by any thread that holds the lock of the worker's stream. */
 static _Atomic int idle_workers;
 
@@ -69,7 +73,8 @@ static bool add_waits(struct coll_comm *comm, void *context) {
   if (!flight_wait_read(own, &wait)) return true;
   if (wait.polls < waits->polls || waits->pid_count == 0) waits->first = wait;
   if (wait.polls < waits->polls) waits->polls = wait.polls;
-  waits->known = waits->known && comm->one_pid_space;
+  bool calls_back = atomic_load_explicit(&comm->progress.is_set, memory_order_relaxed);
+  waits->known = waits->known && comm->one_pid_space && !calls_back;
   for (int peer = 0; peer < comm->size; peer++) {
     if (flight_waits_for(own, peer)) add_pid(waits, (int)comm->peers[peer].pid);
   }
@@ -123,14 +128,14 @@ static void withdraw(void) {
 
 void comm_cross_wait_begin(void) {
   pthread_mutex_lock(&lock);
-  waiting_threads++;
+  waiting_threads += own_waits++ == 0;
   changes++;
   pthread_mutex_unlock(&lock);
 }
 
 void comm_cross_wait_end(void) {
   pthread_mutex_lock(&lock);
-  waiting_threads--;
+  waiting_threads -= --own_waits == 0;
   withdraw();
   pthread_mutex_unlock(&lock);
 }

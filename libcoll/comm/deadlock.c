@@ -4,6 +4,9 @@
  * none of them can ever continue. That no message is in flight is found by waiting: since the
  * moment at which all of them were seen waiting, each has polled all of its inputs and found
  * nothing. A message sent before that moment would have been found.
+ *
+ * A rank with a progress callback can still make calls of other communicators while it waits, and
+ * end waits there. So among ranks with one, only waits on this communicator are taken for final.
  */
 #include "comm/deadlock.h"
 
@@ -24,9 +27,16 @@ static const flight_wait_t *wait_of(const struct coll_comm *comm, int rank,
   return flight_standstill_read(&recorder->cross_wait, wait) ? &recorder->cross_wait : NULL;
 }
 
+/* The ranks found. */
+typedef struct reach {
+  int count;
+  bool has_cross_wait;      /* one of them waits on other communicators */
+  bool has_progress_caller; /* one of them may make calls of those while it waits */
+} reach_t;
+
 /* Adds the ranks that `rank` waits for, and saves the state of its wait. False if it does not wait,
  * or its recorder is unknown. */
-static bool add_waited(struct coll_comm *comm, int rank, int *count) {
+static bool add_waited(struct coll_comm *comm, int rank, reach_t *reach) {
   flight_standstill_t wait;
   bool waits_for_any = false;
   const flight_wait_t *published = wait_of(comm, rank, &wait);
@@ -36,23 +46,27 @@ static bool add_waited(struct coll_comm *comm, int rank, int *count) {
     waits_for_any = true;
     if (base_ranks_has(&comm->deadlock.found, peer)) continue;
     base_ranks_add(&comm->deadlock.found, peer);
-    comm->deadlock.order[(*count)++] = peer;
+    comm->deadlock.order[reach->count++] = peer;
   }
+  bool elsewhere = published == &comm->local->ops->recorder(comm->local, rank)->cross_wait;
+  bool calls_back = atomic_load_explicit(&published->calls_back, memory_order_relaxed) != 0;
+  reach->has_cross_wait = reach->has_cross_wait || elsewhere;
+  reach->has_progress_caller = reach->has_progress_caller || calls_back;
   comm->deadlock.now[rank] = (comm_snapshot_t){wait.changes, wait.polls};
   return waits_for_any && flight_standstill_is(published, wait.changes);
 }
 
-/* The number of ranks reachable from this one; 0 if one of them does not wait. */
+/* The number of ranks reachable from this one; 0 if one of them does not wait for good. */
 static int find_reachable(struct coll_comm *comm) {
   comm_deadlock_t *deadlock = &comm->deadlock;
-  int count = 1;
+  reach_t reach = {.count = 1};
   base_ranks_clear(&deadlock->found);
   base_ranks_add(&deadlock->found, comm->rank);
   deadlock->order[0] = comm->rank;
-  for (int i = 0; i < count; i++) {
-    if (!add_waited(comm, deadlock->order[i], &count)) return 0;
+  for (int i = 0; i < reach.count; i++) {
+    if (!add_waited(comm, deadlock->order[i], &reach)) return 0;
   }
-  return count;
+  return reach.has_cross_wait && reach.has_progress_caller ? 0 : reach.count;
 }
 
 /* Whether every rank found is still in the same wait (*same) and has polled often enough since. */

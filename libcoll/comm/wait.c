@@ -7,6 +7,7 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "base/names.h"
+#include "comm/progress.h"
 #include "comm/yield.h"
 
 #define BACKGROUND_POLLS 32 /* about 10 µs */
@@ -25,6 +26,11 @@
 #define SLEEP_NS 10000000u    /* upper bound of the time until a death is detected */
 #define SLEEP_CROWD 64        /* ranks per core for which it is twice as long, and so on */
 #define SLEEP_MANY_NS 200000u /* with several communicators, of which one wakes this thread */
+
+/* With a progress callback a sleep consists of naps, between which the callback is called. The
+ * kernel adds 50 µs to a nap. */
+#define NAP_NS 5000u
+#define NAP_LONGEST_NS 100000u
 
 void comm_wait_end(comm_wait_t *wait) {
   if (wait->armed) wait->transport->ops->disarm(wait->transport);
@@ -53,11 +59,23 @@ static uint64_t sleep_ns(const struct coll_comm *comm) {
   return SLEEP_NS * (uint64_t)(1 + comm->size / cores / SLEEP_CROWD);
 }
 
-static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
+/* Transports between hosts sleep for whole milliseconds. */
+static void nap(transport_t *transport) {
+  bool is_coarse = transport->delays;
+  transport->ops->sleep(transport, is_coarse ? 0 : NAP_NS);
+  if (is_coarse) base_clock_sleep_ns(NAP_NS);
+}
+
+/* Whether so many naps are less than a sleep. They end early if the communicator fails. */
+static bool is_napping(int naps, uint64_t sleep_ns, struct coll_comm *comm) {
+  return naps % (int)(sleep_ns / NAP_LONGEST_NS) != 0 && comm_is_usable(comm);
+}
+
+static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t tasks[], size_t count, bool naps) {
   bool alone;
   const comm_task_t *first = first_under_way(tasks, count, &alone);
   if (first == NULL) { /* all tasks wait for locks that other threads hold */
-    base_clock_sleep_ns(LOCK_SLEEP_NS);
+    base_clock_sleep_ns(naps ? NAP_NS : LOCK_SLEEP_NS);
     return COLL_OK;
   }
   if (!wait->armed) {
@@ -66,10 +84,18 @@ static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t tasks[], size_t c
     wait->armed = true;
     return COLL_OK;
   }
-  if (wait->watch.sleeps == 0) COLL_TRY(comm_watch_tasks(&wait->watch, tasks, count));
-  wait->transport->ops->sleep(wait->transport, alone ? sleep_ns(first->call->comm) : SLEEP_MANY_NS);
+  if (wait->watch.sleeps == 0 && wait->naps == 0) {
+    COLL_TRY(comm_watch_tasks(&wait->watch, tasks, count));
+  }
+  uint64_t longest_ns = alone ? sleep_ns(first->call->comm) : SLEEP_MANY_NS;
+  if (naps) {
+    nap(wait->transport);
+  } else {
+    wait->transport->ops->sleep(wait->transport, longest_ns);
+  }
   wait->transport->ops->disarm(wait->transport);
   wait->armed = false;
+  if (naps && is_napping(++wait->naps, longest_ns, first->call->comm)) return COLL_OK;
   wait->watch.sleeps++;
   if (!alone && wait->watch.sleeps % WATCH_MANY_SLEEPS != 0) return COLL_OK;
   return comm_watch_tasks(&wait->watch, tasks, count);
@@ -122,6 +148,8 @@ static int polls_by_hint(comm_wait_t *wait, const comm_task_t tasks[], size_t co
 
 coll_status_t comm_wait_step(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
   const struct coll_comm *comm = first_comm(tasks, count);
+  bool calls_back = comm_progress_is_wanted(tasks, count);
+  if (calls_back && !wait->armed) comm_progress_call(tasks, count);
   int spin_limit = wait->in_background ? BACKGROUND_POLLS : comm_yield_polls(comm);
   if (wait->poll_count < spin_limit) {
     wait->poll_count++;
@@ -144,5 +172,5 @@ coll_status_t comm_wait_step(comm_wait_t *wait, comm_task_t tasks[], size_t coun
     comm_yield(comm, wait->hinted_transport);
     return COLL_OK;
   }
-  return sleep_once(wait, tasks, count);
+  return sleep_once(wait, tasks, count, calls_back);
 }

@@ -1,7 +1,8 @@
 /*
  * How a thread waits while no task makes progress. It polls for a while, then yields the core
  * between polls, then sleeps in the kernel until a peer sends something. Between sleeps it checks
- * its peers (watch.h).
+ * its peers (watch.h). All the while it calls the progress callbacks of its calls' communicators
+ * (progress.h).
  */
 #ifndef COMM_WAIT_H
 #define COMM_WAIT_H
@@ -15,6 +16,7 @@ typedef struct comm_wait {
   int hint_polls_max;   /* polls before the next yield, from the hint */
   int hint_polls;       /* polls spent so since the last progress */
   bool armed; /* `transport` will wake this thread; one more poll is due before it sleeps */
+  int naps;   /* short sleeps, because of a progress callback */
   uint64_t yielding_since_ns;    /* when it began to yield; 0: not yet */
   transport_t *hinted_transport; /* gave the hint and published our progress; NULL: none */
   transport_t *transport;        /* wakes this thread */

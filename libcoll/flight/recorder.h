@@ -36,6 +36,8 @@ _Static_assert(sizeof(flight_entry_t) == 64, "an entry is one cache line");
  * and after reading has read one wait. */
 typedef struct flight_wait {
   _Atomic uint32_t waiting;
+  _Atomic uint32_t calls_back; /* the owner has a progress callback, which may make calls of other
+                                  communicators while the owner waits; not part of a single wait */
   _Atomic uint64_t changes;
   _Atomic uint64_t polls;       /* how often the owner found nothing new since `waiting` was set */
   _Atomic uint64_t begin_ns;    /* CLOCK_MONOTONIC */

@@ -196,6 +196,20 @@ COLL_API coll_status_t coll_comm_abort(coll_comm_t comm);
  */
 COLL_API coll_status_t coll_comm_dump(coll_comm_t comm, const char *path);
 
+/* Sets a function for the program's own progress, such as that of another library. While a thread
+ * of this rank waits in a collective, send or receive of the communicator, it calls
+ * callback(context) at least every 100 us, if the kernel gives it a core as often: it wakes up more
+ * than 10,000 times per second. For a call on a stream, the stream's worker does. Of several
+ * threads that wait, one calls it at a time. A wait during which the callback is set notices it
+ * within some 10 ms. NULL removes the callback; on return, no other thread still runs the former
+ * one. A communicator made by coll_comm_split has none.
+ * - The callback must not wait for the calls that wait for it.
+ * - It may use other communicators. If it uses one in whose call its thread waits, every function
+ *   that might wait returns COLL_ERROR_INVALID. coll_comm_error, coll_comm_abort, coll_comm_dump
+ *   and coll_comm_set_progress work. */
+COLL_API coll_status_t coll_comm_set_progress(coll_comm_t comm, void (*callback)(void *context),
+                                              void *context);
+
 /* Waits until the calls queued on this rank are done, and frees the communicator, also if an error
  * is returned for it. Does not wait for other ranks; between hosts, until theirs have received what
  * this rank has sent, at most a minute. COLL_ERROR_MISMATCH: a message was never received, or calls
