@@ -22,8 +22,9 @@
 #define CROSS_WAIT_SLEEPS 4
 
 /* A wait is made visible to ranks of other hosts, which costs a message to each, if it lasts this
- * long, and then each time that it has become a quarter longer. */
+ * long, or longer among more ranks, and then each time that it has become a quarter longer. */
 #define SHOW_AFTER_NS 20000000u
+#define SHOW_CROWD 16 /* ranks for which it is twice as long, and so on */
 
 static bool checks_all_peers(int sleeps) {
   return sleeps % ALL_PEERS_SLEEPS == 0 || (sleeps & (sleeps - 1)) == 0;
@@ -34,7 +35,8 @@ static bool checks_all_peers(int sleeps) {
 static void show(comm_watch_t *watch, struct coll_comm *comm) {
   uint64_t now_ns = base_clock_now_ns(), lasted_ns = now_ns - watch->begin_ns;
   uint64_t shown_ns = watch->shown_ns > 0 ? watch->shown_ns - watch->begin_ns : 0;
-  if (lasted_ns < SHOW_AFTER_NS || lasted_ns < shown_ns + shown_ns / 4) return;
+  uint64_t after_ns = SHOW_AFTER_NS * (uint64_t)(1 + comm->size / SHOW_CROWD);
+  if (lasted_ns < after_ns || lasted_ns < shown_ns + shown_ns / 4) return;
   comm->local->ops->publish(comm->local);
   watch->shown_ns = now_ns;
 }
