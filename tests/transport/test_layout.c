@@ -1,5 +1,6 @@
 /* Memory use of a communicator, and separation of its parts. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 #include "transport/shm/layout.h"
 
@@ -12,7 +13,7 @@ Test(layout, uses_little_memory_per_rank) {
     shm_layout_t layout;
     shm_layout_compute(size, &layout);
     size_t p2p = shm_layout_ring_stride(&layout, TRANSPORT_CHANNEL_P2P);
-    size_t others = layout.region_bytes - (size_t)(size - 1) * p2p;
+    size_t others = layout.rank_bytes - (size_t)(size - 1) * p2p;
     cr_assert_leq(others, (size_t)2 << 20, "%zu bytes per rank with %d ranks", others, size);
     cr_assert_leq(p2p, 3 * TRANSPORT_P2P_BYTES, "%zu bytes per pair with %d ranks", p2p, size);
   }
@@ -76,7 +77,7 @@ static void check_separation(int size) {
     cr_assert(follows(used, end) && (uintptr_t)used % PAIR == 0);
     end = shm_layout_used(&layout, base, owner, size - 1, TRANSPORT_CHANNELS) + 1;
     for (uint64_t message = 0; layout.mcast_bytes > 0 && message < SHM_MCAST_SLOTS; message++) {
-      const void *bytes = shm_layout_mcast_bytes(&layout, base, owner, message);
+      const void *bytes = shm_layout_mcast_bytes(&layout, base, owner, message, layout.mcast_bytes);
       cr_assert(follows(bytes, end) && (uintptr_t)bytes % PAIR == 0);
       end = (const char *)bytes + layout.mcast_bytes;
     }
@@ -105,6 +106,91 @@ static void check_separation(int size) {
     end = (const char *)scratch + layout.scratch_bytes;
   }
   cr_assert_leq((uintptr_t)end, layout.segment_bytes);
+}
+
+/* ---- many ranks -----------------------------------------------------------------------------*/
+
+typedef struct range {
+  uintptr_t begin, end;
+} range_t;
+
+typedef struct ranges {
+  range_t *of;
+  size_t count;
+} ranges_t;
+
+static void add(ranges_t *ranges, const void *begin, size_t bytes) {
+  cr_assert_eq((uintptr_t)begin % PAIR, 0);
+  ranges->of[ranges->count++] = (range_t){(uintptr_t)begin, (uintptr_t)begin + bytes};
+}
+
+static int compare_ranges(const void *a, const void *b) {
+  const range_t *left = a, *right = b;
+  return left->begin < right->begin ? -1 : left->begin > right->begin;
+}
+
+static void add_fifo(ranges_t *ranges, const shm_layout_t *layout, int owner, int source,
+                     int channel) {
+  add(ranges, shm_layout_signals(layout, NULL, owner, source, channel), sizeof(shm_signals_t));
+  add(ranges, shm_layout_ring(layout, NULL, owner, source, channel),
+      shm_layout_ring_stride(layout, channel));
+}
+
+static void add_rank(ranges_t *ranges, const shm_layout_t *layout, int owner) {
+  size_t size = (size_t)layout->size;
+  add(ranges, shm_layout_mcast(NULL, owner, 0), SHM_MCAST_SLOTS * sizeof(shm_slot_t));
+  add(ranges, shm_layout_control(layout, NULL, owner), sizeof(shm_control_t));
+  add(ranges, shm_layout_taken(layout, NULL, owner, 0), size * sizeof(shm_taken_t));
+  add(ranges, shm_layout_used(layout, NULL, owner, 0, 0),
+      size * SHM_USED_WORDS * sizeof(shm_used_t));
+  add(ranges, shm_layout_scratch(layout, NULL, owner), layout->scratch_bytes);
+  for (uint64_t message = 0; message < SHM_MCAST_SLOTS; message++) {
+    size_t bytes = layout->mcast_short_bytes;
+    add(ranges, shm_layout_mcast_bytes(layout, NULL, owner, message, bytes), bytes);
+    bytes = layout->mcast_bytes;
+    add(ranges, shm_layout_mcast_bytes(layout, NULL, owner, message, bytes), bytes);
+  }
+  for (int source = 0; source < layout->size; source++) {
+    for (int channel = 0; source != owner && channel < TRANSPORT_CHANNELS; channel++) {
+      add_fifo(ranges, layout, owner, source, channel);
+    }
+  }
+}
+
+static void check_many(int size) {
+  shm_layout_t layout;
+  size_t each = 5 + 2 * SHM_MCAST_SLOTS + (size_t)size * TRANSPORT_CHANNELS * 2;
+  ranges_t ranges = {.of = malloc((size_t)size * each * sizeof(range_t))};
+  shm_layout_compute(size, &layout);
+  cr_assert_gt(layout.mcast_short_bytes, SHM_INLINE_BYTES);
+  uintptr_t end = (uintptr_t)(shm_layout_head(NULL) + 1);
+  for (int owner = 0; owner < size; owner++) add_rank(&ranges, &layout, owner);
+  qsort(ranges.of, ranges.count, sizeof *ranges.of, compare_ranges);
+  for (size_t i = 0; i < ranges.count; i++) {
+    cr_assert_geq(ranges.of[i].begin, end, "part %zu of %d ranks overlaps another", i, size);
+    end = ranges.of[i].end;
+  }
+  cr_assert_leq(end, layout.segment_bytes);
+  free(ranges.of);
+}
+
+Test(layout, gives_many_ranks_parts_that_do_not_overlap) {
+  check_many(65);
+  check_many(200);
+}
+
+/* A rank that reads a short multicast message of each of 1,000 peers, and their control words,
+ * fills less than eight pages of its page table. */
+Test(layout, puts_what_many_ranks_read_of_each_other_close_together) {
+  const size_t page_of_table = (size_t)2 << 20;
+  shm_layout_t layout;
+  shm_layout_compute(1000, &layout);
+  const char *first = shm_layout_mcast_bytes(&layout, NULL, 0, 0, layout.mcast_short_bytes);
+  const char *last = shm_layout_mcast_bytes(&layout, NULL, 999, 7, layout.mcast_short_bytes);
+  cr_assert_leq(last - first, 3 * page_of_table);
+  first = (const char *)shm_layout_control(&layout, NULL, 0);
+  last = (const char *)shm_layout_control(&layout, NULL, 999);
+  cr_assert_leq(last - first, 4 * page_of_table);
 }
 
 /* The FIFOs of a further channel follow each other without a gap or an overlap. */

@@ -28,10 +28,11 @@
   ((size_t)4 << 10) /* smallest slot_bytes for which rings have hot slots */
 #define SCRATCH_BYTES ((size_t)512 << 10)
 #define SCRATCH_BYTES_OF_TWO \
-  ((size_t)480 << 10) /* for 2 ranks, whose ring of 1 MiB needs the rest */
-/* With more ranks the control words, which ranks read of all others, are together. Each region is
- * then so long that the page table of every process would have a page of its own for every peer. */
-#define CONTROLS_INSIDE_MAX 64
+  ((size_t)480 << 10)  /* for 2 ranks, whose ring of 1 MiB needs the rest */
+#define REGIONS_MAX 64 /* more ranks have no region each; parts of one kind are together */
+/* Then short payloads of multicast messages are apart from long ones, so that a message of each
+ * rank takes few pages. */
+#define MCAST_SHORT_BYTES ((size_t)512)
 #define MAIN_RING_BYTES_MAX ((uint32_t)1 << 20) /* a common size of L2 caches */
 #define REGION_BYTES_MAX ((size_t)2 << 20)      /* limit for growing the rings of channel 0 */
 
@@ -87,15 +88,6 @@ static uint32_t hot_bytes_for(size_t slot_bytes) {
   return slot_bytes >= HOT_SLOT_BYTES_MIN ? SHM_HOT_SLOTS * SHM_HOT_STRIDE : 0;
 }
 
-/* Offset of the channel's ring from the first ring of the same peer. */
-static size_t ring_offset(const shm_layout_t *layout, int channel) {
-  size_t bytes = 0;
-  for (int before = 0; before < channel; before++) {
-    bytes += shm_layout_ring_stride(layout, before);
-  }
-  return bytes;
-}
-
 static void compute_further(shm_layout_t *layout) {
   size_t size = (size_t)layout->size, pairs = size * (size - 1);
   layout->further_stride =
@@ -103,42 +95,122 @@ static void compute_further(shm_layout_t *layout) {
   layout->further_bytes = pairs * layout->further_stride;
 }
 
-/* Computes all offsets from the sizes of the rings. */
-static void compute_offsets(shm_layout_t *layout) {
-  size_t size = (size_t)layout->size, peers = size - 1;
-  layout->taken_offset = sizeof(shm_control_t);
-  layout->used_offset =
-      base_round_up(layout->taken_offset + size * sizeof(shm_taken_t), SHM_LINE_PAIR);
-  size_t control_bytes = base_round_up(
-      layout->used_offset + size * SHM_USED_WORDS * sizeof(shm_used_t), SHM_LINE_PAIR);
-  bool apart = size > CONTROLS_INSIDE_MAX;
-  layout->mcast_offset = apart ? 0 : control_bytes;
-  layout->signals_offset = layout->mcast_offset + SHM_MCAST_SLOTS * layout->mcast_bytes;
-  layout->rings_offset =
-      layout->signals_offset + peers * TRANSPORT_CHANNELS * sizeof(shm_signals_t);
-  layout->scratch_offset = base_round_up(
-      layout->rings_offset + peers * ring_offset(layout, TRANSPORT_CHANNELS), PAGE_BYTES);
-  layout->region_bytes = layout->scratch_offset + layout->scratch_bytes;
-  layout->controls_offset =
-      base_round_up(MCAST_OFFSET + size * SHM_MCAST_SLOTS * sizeof(shm_slot_t), PAGE_BYTES);
-  layout->control_stride = apart ? control_bytes : layout->region_bytes;
-  layout->regions_offset =
-      layout->controls_offset + (apart ? base_round_up(size * control_bytes, PAGE_BYTES) : 0);
-  layout->segment_bytes =
-      base_round_up(layout->regions_offset + size * layout->region_bytes, PAGE_BYTES);
+/* ---- offsets --------------------------------------------------------------------------------*/
+
+/* Parts are placed one after another. */
+typedef struct placement {
+  size_t next;  /* offset of the first byte that is not used */
+  size_t ranks; /* ranks whose parts of one kind follow each other */
+} placement_t;
+
+/* Places a part of `count` items of `step` bytes for each of the ranks. */
+static void place(placement_t *placement, size_t count, size_t step, shm_part_t *part) {
+  size_t stride = base_round_up(count * step, SHM_LINE_PAIR);
+  *part = (shm_part_t){.offset = placement->next, .stride = stride, .step = step};
+  placement->next += placement->ranks * stride;
 }
 
-/* Size of a region if its P2P rings were as short as those of the other channels. The longer P2P
- * rings that coll.h's promise requires use physical memory only if they are used. */
+/* The same with the first items of all ranks together, then the second ones, and so on. */
+static void place_by_item(placement_t *placement, size_t count, size_t step, shm_part_t *part) {
+  size_t items = placement->ranks * step;
+  *part = (shm_part_t){.offset = placement->next, .stride = step, .step = items};
+  placement->next += count * items;
+}
+
+static void place_page(placement_t *placement) {
+  placement->next = base_round_up(placement->next, PAGE_BYTES);
+}
+
+static void place_controls(placement_t *placement, shm_layout_t *layout) {
+  size_t size = (size_t)layout->size;
+  place(placement, 1, sizeof(shm_control_t), &layout->controls);
+  place(placement, size, sizeof(shm_taken_t), &layout->taken);
+  place(placement, size, SHM_USED_WORDS * sizeof(shm_used_t), &layout->used);
+}
+
+static void place_rings(placement_t *placement, int channel, shm_layout_t *layout) {
+  place(placement, (size_t)layout->size - 1, shm_layout_ring_stride(layout, channel),
+        &layout->rings[channel]);
+}
+
+/* A rank with a region of its own: the FIFOs of a peer follow each other. */
+static void place_fifos(placement_t *placement, shm_layout_t *layout) {
+  size_t peers = (size_t)layout->size - 1, bytes = 0;
+  for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
+    layout->signals[channel].offset = placement->next + (size_t)channel * sizeof(shm_signals_t);
+    layout->signals[channel].step = TRANSPORT_CHANNELS * sizeof(shm_signals_t);
+  }
+  placement->next += peers * TRANSPORT_CHANNELS * sizeof(shm_signals_t);
+  for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
+    layout->rings[channel].offset = placement->next + bytes;
+    bytes += shm_layout_ring_stride(layout, channel);
+  }
+  for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
+    layout->rings[channel].step = bytes;
+  }
+  placement->next += peers * bytes;
+}
+
+/* The distance from one rank's region to the next one's. */
+static void set_strides(size_t stride, shm_layout_t *layout) {
+  layout->controls.stride = layout->taken.stride = layout->used.stride = stride;
+  layout->mcast.stride = layout->scratch.stride = stride;
+  for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
+    layout->signals[channel].stride = layout->rings[channel].stride = stride;
+  }
+}
+
+/* Returns the offset of the end. */
+static size_t place_regions(size_t begin, shm_layout_t *layout) {
+  placement_t placement = {.next = begin, .ranks = 1};
+  place_controls(&placement, layout);
+  place(&placement, SHM_MCAST_SLOTS, layout->mcast_bytes, &layout->mcast);
+  place_fifos(&placement, layout);
+  place_page(&placement);
+  place(&placement, 1, layout->scratch_bytes, &layout->scratch);
+  set_strides(placement.next - begin, layout);
+  return begin + (size_t)layout->size * (placement.next - begin);
+}
+
+static size_t place_together(size_t begin, shm_layout_t *layout) {
+  placement_t placement = {.next = begin, .ranks = (size_t)layout->size};
+  place_controls(&placement, layout);
+  layout->mcast_short_bytes = MCAST_SHORT_BYTES;
+  place_by_item(&placement, SHM_MCAST_SLOTS, layout->mcast_short_bytes, &layout->mcast_short);
+  for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
+    place(&placement, (size_t)layout->size - 1, sizeof(shm_signals_t), &layout->signals[channel]);
+  }
+  for (int channel = 0; channel < TRANSPORT_CHANNEL_P2P; channel++) {
+    place_rings(&placement, channel, layout);
+  }
+  place_page(&placement);
+  place_by_item(&placement, SHM_MCAST_SLOTS, layout->mcast_bytes, &layout->mcast);
+  place(&placement, 1, layout->scratch_bytes, &layout->scratch);
+  place_rings(&placement, TRANSPORT_CHANNEL_P2P, layout); /* by far the longest */
+  return placement.next;
+}
+
+/* Computes all offsets from the sizes of the rings. */
+static void compute_offsets(shm_layout_t *layout) {
+  size_t size = (size_t)layout->size;
+  size_t begin =
+      base_round_up(MCAST_OFFSET + size * SHM_MCAST_SLOTS * sizeof(shm_slot_t), PAGE_BYTES);
+  size_t end = size <= REGIONS_MAX ? place_regions(begin, layout) : place_together(begin, layout);
+  layout->rank_bytes = (end - begin) / size;
+  layout->segment_bytes = base_round_up(end, PAGE_BYTES);
+}
+
+/* Size of a rank's parts if its P2P rings were as short as those of the other channels. The longer
+ * P2P rings that coll.h's promise requires use physical memory only if they are used. */
 static size_t collectives_bytes(const shm_layout_t *layout) {
   size_t peers = (size_t)layout->size - 1;
   size_t p2p = shm_layout_ring_stride(layout, TRANSPORT_CHANNEL_P2P);
-  return layout->region_bytes - peers * p2p + peers * SHM_SLOTS * layout->slot_bytes;
+  return layout->rank_bytes - peers * p2p + peers * SHM_SLOTS * layout->slot_bytes;
 }
 
 void shm_layout_compute(int size, shm_layout_t *layout) {
   size_t peers = (size_t)(size - 1), fifos = peers * TRANSPORT_CHANNELS;
-  layout->size = size;
+  *layout = (shm_layout_t){.size = size};
   layout->slot_bytes = slot_bytes_for(fifos);
   layout->mcast_bytes =
       size > 2 ? SHM_MCAST_BYTES : 0; /* with a single peer a message does the same */
@@ -161,12 +233,8 @@ void shm_layout_compute(int size, shm_layout_t *layout) {
   compute_further(layout);
 }
 
-static char *region(const shm_layout_t *layout, void *base, int owner) {
-  return (char *)base + layout->regions_offset + (size_t)owner * layout->region_bytes;
-}
-
-static char *control(const shm_layout_t *layout, void *base, int owner) {
-  return (char *)base + layout->controls_offset + (size_t)owner * layout->control_stride;
+static void *part(const shm_part_t *of, void *base, int owner, size_t item) {
+  return (char *)base + of->offset + (size_t)owner * of->stride + item * of->step;
 }
 
 /* Index of `source` among the peers of `owner`: a rank has no FIFO from itself. */
@@ -180,23 +248,17 @@ shm_head_t *shm_layout_head(void *base) {
 }
 
 shm_control_t *shm_layout_control(const shm_layout_t *layout, void *base, int owner) {
-  return (shm_control_t *)(void *)control(layout, base, owner);
+  return part(&layout->controls, base, owner, 0);
 }
 
 shm_signals_t *shm_layout_signals(const shm_layout_t *layout, void *base, int owner, int source,
                                   int channel) {
-  char *signals = region(layout, base, owner) + layout->signals_offset;
-  return (shm_signals_t *)(void *)signals + peer_index(owner, source) * TRANSPORT_CHANNELS +
-         channel;
+  return part(&layout->signals[channel], base, owner, peer_index(owner, source));
 }
 
 shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel) {
-  char *rings = region(layout, base, owner) + layout->rings_offset;
-  return (shm_ring_t *)(void *)(rings +
-                                peer_index(owner, source) *
-                                    ring_offset(layout, TRANSPORT_CHANNELS) +
-                                ring_offset(layout, channel));
+  return part(&layout->rings[channel], base, owner, peer_index(owner, source));
 }
 
 shm_slot_t *shm_layout_mcast(void *base, int source, uint64_t message) {
@@ -204,20 +266,20 @@ shm_slot_t *shm_layout_mcast(void *base, int source, uint64_t message) {
   return &slots[(uint64_t)source * SHM_MCAST_SLOTS + message % SHM_MCAST_SLOTS];
 }
 
-void *shm_layout_mcast_bytes(const shm_layout_t *layout, void *base, int source, uint64_t message) {
-  return region(layout, base, source) + layout->mcast_offset +
-         message % SHM_MCAST_SLOTS * layout->mcast_bytes;
+void *shm_layout_mcast_bytes(const shm_layout_t *layout, void *base, int source, uint64_t message,
+                             size_t bytes) {
+  const shm_part_t *of = bytes <= layout->mcast_short_bytes ? &layout->mcast_short : &layout->mcast;
+  return part(of, base, source, message % SHM_MCAST_SLOTS);
 }
 
 shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner, int source) {
-  char *taken = control(layout, base, owner) + layout->taken_offset;
-  return (shm_taken_t *)(void *)taken + source;
+  return part(&layout->taken, base, owner, (size_t)source);
 }
 
 shm_used_t *shm_layout_used(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel) {
-  char *used = control(layout, base, owner) + layout->used_offset;
-  return (shm_used_t *)(void *)used + source * SHM_USED_WORDS + channel / 64;
+  shm_used_t *used = part(&layout->used, base, owner, (size_t)source);
+  return used + channel / 64;
 }
 
 /* The signals of a FIFO, followed by its ring. */
@@ -236,10 +298,10 @@ void shm_layout_write_directory(const shm_layout_t *layout, void *base, uint64_t
       (flight_directory_t){.magic = FLIGHT_MAGIC,
                            .communicator = communicator,
                            .ranks = (uint64_t)layout->size,
-                           .offset = layout->controls_offset + offsetof(shm_control_t, flight),
-                           .stride = layout->control_stride};
+                           .offset = layout->controls.offset + offsetof(shm_control_t, flight),
+                           .stride = layout->controls.stride};
 }
 
 void *shm_layout_scratch(const shm_layout_t *layout, void *base, int owner) {
-  return region(layout, base, owner) + layout->scratch_offset;
+  return part(&layout->scratch, base, owner, 0);
 }

@@ -4,20 +4,22 @@
  *
  *   head       abort word, directory of the flight recorders
  *   multicast  per rank the slots of its multicast messages, without payloads longer than a slot
- *   per rank   control words: control lines, flight recorder, reason for aborting, count of each
- * peer's multicast messages taken, flags of the FIFOs used by peers; with many ranks all of these
- *              together, before the regions, which have the rest: payloads of its own multicast
- *              messages; then per source rank and channel a ring of signals and a ring of messages;
- *              then scratch
+ *   per rank   control words: control lines, flight recorder, reason for aborting; count of each
+ *              peer's multicast messages taken; flags of the FIFOs used by peers; payloads of its
+ *              own multicast messages; per source rank and channel a ring of signals and a ring of
+ *              messages; scratch
+ *
+ * Few ranks have these parts one after another in a region of their own. With many ranks, parts of
+ * one kind are together, those of all ranks one after another: a region would be so long that the
+ * page tables of a process have a page or two of their own for each peer that it accesses.
  *
  * Behind it, further channels (TRANSPORT_CHANNELS and more) have a part of the segment each, per
  * rank and source rank a ring of signals and a ring of messages. The segment grows by a part when
  * a rank first uses the channel (channels.c).
  *
- * A rank's region holds what is sent to it alone. The multicast slots of all ranks are adjacent,
- * because small calls poll all of them and few pages need few TLB entries. Structures written by
- * different ranks are on separate pairs of cache lines, because the prefetchers of some processors
- * fetch lines in pairs.
+ * The multicast slots of all ranks are adjacent, because small calls poll all of them and few pages
+ * need few TLB entries. Structures written by different ranks are on separate pairs of cache lines,
+ * because the prefetchers of some processors fetch lines in pairs.
  */
 #ifndef TRANSPORT_SHM_LAYOUT_H
 #define TRANSPORT_SHM_LAYOUT_H
@@ -147,24 +149,30 @@ typedef struct shm_ring {
 /* Number of a peer's multicast messages that the owner has taken. */
 typedef _Atomic uint64_t shm_taken_t;
 
+/* Where the parts of one kind are: that of rank r begins at offset + r * stride and consists of
+ * items, one each `step` bytes. */
+typedef struct shm_part {
+  size_t offset, stride, step;
+} shm_part_t;
+
 typedef struct shm_layout {
   int size; /* ranks */
-  size_t regions_offset;
-  /* The first rank's control words, and the distance to the next rank's: its region begins with
-   * them, or with many ranks they are all together (layout.c). */
-  size_t controls_offset, control_stride;
-  size_t taken_offset, used_offset; /* from a rank's control words */
-  size_t mcast_offset;              /* within a rank's region */
-  size_t slot_bytes;                /* maximum length of a message */
-  size_t mcast_bytes;               /* maximum length of a multicast message; 0: no multicast */
+  shm_part_t controls;
+  shm_part_t taken, used;   /* an item per peer */
+  shm_part_t mcast;         /* payloads of multicast messages; an item per slot */
+  shm_part_t mcast_short;   /* the same for payloads of up to mcast_short_bytes */
+  size_t mcast_short_bytes; /* 0: all are in `mcast` */
+  shm_part_t signals[TRANSPORT_CHANNELS], rings[TRANSPORT_CHANNELS]; /* an item per peer */
+  shm_part_t scratch;
+  size_t slot_bytes;  /* maximum length of a message */
+  size_t mcast_bytes; /* maximum length of a multicast message; 0: no multicast */
   uint32_t descriptors[TRANSPORT_CHANNELS]; /* per ring of the channel; a power of two */
   uint32_t
       ring_bytes[TRANSPORT_CHANNELS]; /* payload bytes per ring of the channel; a power of two */
   uint32_t padding_bytes;             /* padding after short payloads (fifo.h) */
   uint32_t hot_bytes; /* bytes of all hot slots of a ring of channel 0; 0: no hot slots */
-  size_t signals_offset, rings_offset, scratch_offset; /* within a rank's region */
   size_t scratch_bytes;
-  size_t region_bytes;
+  size_t rank_bytes;    /* of all parts of a rank */
   size_t segment_bytes; /* without further channels */
   /* Of a further channel, whose rings are like those of channel 1: bytes from one FIFO to the next,
    * and of all FIFOs. */
@@ -194,18 +202,19 @@ static inline size_t shm_layout_ring_stride(const shm_layout_t *layout, int chan
          layout->ring_bytes[channel] + shm_layout_hot_bytes(layout, channel);
 }
 
-/* Parts of rank `owner`'s region in the segment at `base`; `source` and `channel` name the FIFO. */
+/* Parts of rank `owner` in the segment at `base`; `source` and `channel` name the FIFO. */
 shm_head_t *shm_layout_head(void *base);
 shm_control_t *shm_layout_control(const shm_layout_t *layout, void *base, int owner);
 shm_signals_t *shm_layout_signals(const shm_layout_t *layout, void *base, int owner, int source,
                                   int channel);
 shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel);
-/* The slot of rank source's multicast message number `message` (taken modulo SHM_MCAST_SLOTS), its
- * payload bytes if they do not fit into the slot, and the count of rank source's messages that the
- * owner has taken. */
+/* The slot of rank source's multicast message number `message` (taken modulo SHM_MCAST_SLOTS), the
+ * place of its payload of `bytes` bytes if they do not fit into the slot, and the count of rank
+ * source's messages that the owner has taken. */
 shm_slot_t *shm_layout_mcast(void *base, int source, uint64_t message);
-void *shm_layout_mcast_bytes(const shm_layout_t *layout, void *base, int source, uint64_t message);
+void *shm_layout_mcast_bytes(const shm_layout_t *layout, void *base, int source, uint64_t message,
+                             size_t bytes);
 shm_taken_t *shm_layout_taken(const shm_layout_t *layout, void *base, int owner, int source);
 shm_used_t *shm_layout_used(const shm_layout_t *layout, void *base, int owner, int source,
                             int channel);

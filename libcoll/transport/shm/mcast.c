@@ -30,8 +30,8 @@ coll_status_t shm_mcast_send(transport_t *t, const void *data, const transport_h
   if (head->bytes <= SHM_INLINE_BYTES) {
     base_move_short(slot->descriptor.payload, data, head->bytes);
   } else {
-    shm_payload_write(shm_layout_mcast_bytes(&s->layout, base, t->rank, s->mcast_sent), data,
-                      head->bytes);
+    void *bytes = shm_layout_mcast_bytes(&s->layout, base, t->rank, s->mcast_sent, head->bytes);
+    shm_payload_write(bytes, data, head->bytes);
   }
   slot->descriptor.call = head->call;
   slot->bytes = (uint32_t)head->bytes;
@@ -56,7 +56,7 @@ coll_status_t shm_mcast_peek(transport_t *t, int peer, const void **data, transp
   *head = (transport_head_t){.call = slot->descriptor.call, .bytes = slot->bytes};
   *data = head->bytes <= SHM_INLINE_BYTES
               ? slot->descriptor.payload
-              : shm_layout_mcast_bytes(&s->layout, s->segment->base, peer, received);
+              : shm_layout_mcast_bytes(&s->layout, s->segment->base, peer, received, head->bytes);
   return COLL_OK;
 }
 
