@@ -16,6 +16,11 @@
 BASE_COLD void shm_end_mark_used(const shm_fifo_t *fifo) {
   /* relaxed: what is sent next is released */
   atomic_fetch_or_explicit(fifo->used_out, fifo->used_bit, memory_order_relaxed);
+  *fifo->sent_on |= fifo->used_bit;
+}
+
+static uint64_t *sent_on(const shm_t *s, int peer, int channel) {
+  return &s->sent_on[peer * SHM_USED_WORDS + channel / 64];
 }
 
 /* Sets up a FIFO, whose signals are set already. */
@@ -30,6 +35,7 @@ static void init_fifo(shm_t *s, int peer, int channel, shm_ring_t *out, shm_ring
   fifo->signals_full_at = SHM_SIGNALS;
   fifo->used_out = shm_layout_used(layout, base, peer, rank, channel);
   fifo->used_in = shm_layout_used(layout, base, rank, peer, channel);
+  fifo->sent_on = sent_on(s, peer, channel);
   fifo->used_bit = UINT64_C(1) << channel % 64;
   fifo->peer = shm_layout_control(layout, base, peer);
   fifo->bit = UINT64_C(1) << peer % 64;
@@ -40,6 +46,7 @@ static void locate(shm_t *s, int peer, int channel) {
   void *base = s->segment->base;
   int rank = s->transport.rank;
   shm_fifo_t *fifo = shm_end_fifo(s, peer, channel);
+  s->has_fifos[channel] = true;
   fifo->signals_out = shm_layout_signals(layout, base, peer, rank, channel);
   fifo->signals_in = shm_layout_signals(layout, base, rank, peer, channel);
   init_fifo(s, peer, channel, shm_layout_ring(layout, base, peer, rank, channel),
@@ -90,10 +97,8 @@ static uint64_t used_bits(const shm_t *s, int peer, int channel) {
   void *base = s->segment->base;
   int rank = s->transport.rank;
   const shm_used_t *in = shm_layout_used(&s->layout, base, rank, peer, channel);
-  const shm_used_t *out = shm_layout_used(&s->layout, base, peer, rank, channel);
-  /* acquire: the peer sets a bit before it sends; relaxed: this rank's own */
-  return atomic_load_explicit(in, memory_order_acquire) |
-         atomic_load_explicit(out, memory_order_relaxed);
+  /* acquire: the peer sets a bit before it sends */
+  return atomic_load_explicit(in, memory_order_acquire) | *sent_on(s, peer, channel);
 }
 
 int shm_channels_used(transport_t *t, int peer, int channel) {
@@ -115,7 +120,7 @@ void shm_channels_ack(shm_t *s) {
   for (int peer = 0; peer < s->transport.size; peer++) {
     if (peer == s->transport.rank) continue;
     for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
-      ack(shm_end_fifo(s, peer, channel));
+      if (s->has_fifos[channel]) ack(shm_end_fifo(s, peer, channel));
     }
     for (int index = 0; index < SHM_FURTHER_CHANNELS; index++) {
       if (s->further[index].fifos != NULL) ack(&s->further[index].fifos[peer]);

@@ -21,6 +21,7 @@ typedef struct shm_fifo {
   shm_signals_t *signals_out, *signals_in;
   /* Their bit used_bit is set before the first message or signal of that direction. */
   shm_used_t *used_out, *used_in;
+  uint64_t *sent_on; /* the word of shm_t.sent_on that repeats used_out */
   uint64_t used_bit;
   shm_control_t *peer;
   uint64_t bit;                            /* the peer's bit in a set of ranks: 1 << peer % 64 */
@@ -50,7 +51,10 @@ typedef struct shm {
   transport_t transport;
   shm_layout_t layout;
   shm_segment_t *segment;
-  shm_fifo_t *fifos; /* [size * TRANSPORT_CHANNELS]; zero until first used */
+  shm_fifo_t *fifos;                  /* [TRANSPORT_CHANNELS * size]; zero until first used */
+  bool has_fifos[TRANSPORT_CHANNELS]; /* any of the channel was used */
+  uint64_t *sent_on; /* [size * SHM_USED_WORDS]: channels on which this rank has sent to the peer.
+                        The peers' words are far apart in the segment. */
   shm_channel_t further[SHM_FURTHER_CHANNELS];
   shm_mcast_state_t *mcast;         /* [size] */
   uint64_t mcast_sent, mcast_taken; /* sent by this rank; taken by every peer, at the last check */
@@ -73,9 +77,10 @@ static inline shm_t *shm_end_of(transport_t *t) {
   return (shm_t *)(void *)t;
 }
 
-/* peer != rank and channel < TRANSPORT_CHANNELS; the engine checks plans for both. */
+/* peer != rank and channel < TRANSPORT_CHANNELS; the engine checks plans for both. Those of one
+ * channel are together, because most ranks use only the first one. */
 static inline shm_fifo_t *shm_end_fifo(shm_t *s, int peer, int channel) {
-  return &s->fifos[(unsigned)(peer * TRANSPORT_CHANNELS + channel)];
+  return &s->fifos[(unsigned)(channel * s->transport.size + peer)];
 }
 
 static inline shm_control_t *shm_end_control(shm_t *s, int rank) {

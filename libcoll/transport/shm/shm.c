@@ -293,6 +293,7 @@ static void shm_destroy(transport_t *t) {
   free(s->unseen);
   free(s->mcast);
   shm_channels_free(s);
+  free(s->sent_on);
   free(s->fifos);
   free(s);
 }
@@ -371,7 +372,12 @@ static coll_status_t create_end(int rank, int size, shm_t **end) {
   if (status == COLL_OK) {
     status = base_alloc((size_t)size, sizeof *s->unseen, "scheduling hints", (void **)&s->unseen);
   }
+  if (status == COLL_OK) {
+    status = base_alloc((size_t)size * SHM_USED_WORDS, sizeof *s->sent_on, "channels",
+                        (void **)&s->sent_on);
+  }
   if (status != COLL_OK) {
+    free(s->unseen);
     free(s->mcast);
     free(s->fifos);
     free(s);
