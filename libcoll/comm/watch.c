@@ -14,9 +14,13 @@
  * more frequent. */
 #define ALL_PEERS_SLEEPS 25
 
-/* Of more ranks than this, a check of all looks at so many at a time, each rank at others: together
- * they see all of them. */
+/* Of more ranks than this, a check of all compares the calls of so many at a time, each rank those
+ * of others: together they see all of them. */
 #define PEERS_AT_ONCE 64
+
+/* Then each asks for so many processes at a time. The kernel's answer takes a time that grows with
+ * the number of ranks (transport/shm/presence.h). */
+#define PROCESSES_AT_ONCE 16
 
 /* Sleeps between two checks of whether all threads of the process wait. */
 #define CROSS_WAIT_SLEEPS 4
@@ -122,35 +126,60 @@ static coll_status_t confirm_loss(comm_watch_t *watch, struct coll_comm *comm, i
   return COLL_OK;
 }
 
-/* Whether the peer is needed: it is waited for, or has not completed the current collective, which
- * only recorders of the same host show in time. A rank that completed this call and then left is
- * not needed. If it does both between the two checks, the next check of all peers sees both. */
+/* Peer number `offset` in the order in which this rank looks at peers. Each of many ranks begins
+ * with others. */
+static int peer_at(const struct coll_comm *comm, int offset) {
+  return comm->size <= PEERS_AT_ONCE ? offset : (comm->rank + offset) % comm->size;
+}
+
+static int processes_at_once(const struct coll_comm *comm) {
+  return comm->size <= PEERS_AT_ONCE ? comm->size : PROCESSES_AT_ONCE;
+}
+
+static coll_status_t check_peer(comm_watch_t *watch, struct coll_comm *comm, int peer, bool *lost) {
+  transport_t *route = comm->world.routes[peer];
+  transport_peer_state_t state = route->ops->peer_state(route, peer);
+  *lost = state != TRANSPORT_PEER_HERE;
+  return *lost ? confirm_loss(watch, comm, peer, state) : COLL_OK;
+}
+
+/* The next check begins behind the `count` peers of this one, but at the same ones while one of any
+ * communicator is suspected. */
+static void advance(const comm_watch_t *watch, const struct coll_comm *comm, int count, int *next) {
+  if (watch->suspected_comm == NULL) *next = (*next + count) % comm->size;
+}
+
+/* Peers that are waited for. *lost: one of them is lost. */
+static coll_status_t check_waited(comm_watch_t *watch, struct coll_comm *comm, bool *lost) {
+  int left = processes_at_once(comm), passed = 0;
+  for (; passed < comm->size && left > 0 && !*lost; passed++) {
+    int peer = peer_at(comm, (watch->next_waited + passed) % comm->size);
+    if (!base_ranks_has(&comm->waits_for, peer)) continue;
+    left--;
+    COLL_TRY(check_peer(watch, comm, peer, lost));
+  }
+  advance(watch, comm, passed, &watch->next_waited);
+  return COLL_OK;
+}
+
+/* Whether the peer has not completed the collective, which only recorders of the same host show in
+ * time. A rank that completed this call and then left is not needed. If it does both between the
+ * two checks, the next check of all peers sees both. */
 static bool is_needed(const struct coll_comm *comm, const comm_task_t *collective, int peer) {
-  if (base_ranks_has(&comm->waits_for, peer)) return true;
-  if (collective == NULL || peer == comm->rank || comm->local->delays) return false;
+  if (peer == comm->rank || comm->local->delays) return false;
   const flight_recorder_t *recorder = comm->local->ops->recorder(comm->local, peer);
   return recorder != NULL && flight_completed(recorder) <= collective->number;
 }
 
-/* The peers that this check of all looks at. It stays at those of the last one while one of them is
- * suspected. */
-static bool is_in_turn(const comm_watch_t *watch, const struct coll_comm *comm, int peer) {
-  if (comm->size <= PEERS_AT_ONCE) return true;
-  int first = (int)(((unsigned)comm->rank + watch->turns * PEERS_AT_ONCE) % (unsigned)comm->size);
-  return (peer - first + comm->size) % comm->size < PEERS_AT_ONCE;
-}
-
-/* *lost: a needed peer is lost. */
-static coll_status_t check_peers(comm_watch_t *watch, struct coll_comm *comm,
-                                 const comm_task_t *collective, bool *lost) {
-  for (int peer = 0; peer < comm->size && !*lost; peer++) {
-    const comm_task_t *seen = is_in_turn(watch, comm, peer) ? collective : NULL;
-    if (!is_needed(comm, seen, peer)) continue;
-    transport_t *route = comm->world.routes[peer];
-    transport_peer_state_t state = route->ops->peer_state(route, peer);
-    *lost = state != TRANSPORT_PEER_HERE;
-    if (*lost) COLL_TRY(confirm_loss(watch, comm, peer, state));
+/* The same for peers that the collective needs, waited for by this rank or not. */
+static coll_status_t check_needed(comm_watch_t *watch, struct coll_comm *comm,
+                                  const comm_task_t *collective, bool *lost) {
+  int count = processes_at_once(comm);
+  for (int i = 0; i < count && !*lost; i++) {
+    int peer = peer_at(comm, (watch->next_needed + i) % comm->size);
+    if (is_needed(comm, collective, peer)) COLL_TRY(check_peer(watch, comm, peer, lost));
   }
+  advance(watch, comm, count, &watch->next_needed);
   return COLL_OK;
 }
 
@@ -162,8 +191,11 @@ static coll_status_t compare_calls(const comm_watch_t *watch, struct coll_comm *
   flight_standstill_t own, other;
   if (!flight_wait_read(comm->local->flight, &own) || !flight_is_collective(own.call))
     return COLL_OK;
-  for (int peer = 0; peer < comm->size; peer++) {
-    if (peer == comm->rank || !is_in_turn(watch, comm, peer)) continue;
+  int count = comm->size <= PEERS_AT_ONCE ? comm->size : PEERS_AT_ONCE;
+  int first = (int)(watch->turns * (unsigned)count % (unsigned)comm->size);
+  for (int i = 0; i < count; i++) {
+    int peer = peer_at(comm, (first + i) % comm->size);
+    if (peer == comm->rank) continue;
     const flight_recorder_t *recorder = comm->local->ops->recorder(comm->local, peer);
     if (recorder == NULL || !flight_wait_read(recorder, &other)) continue;
     if (!flight_is_collective(other.call) || other.number != own.number) continue;
@@ -197,7 +229,8 @@ static coll_status_t watch_comm(comm_watch_t *watch, struct coll_comm *comm, com
   if (watch->sleeps > 0) { /* before the first sleep there was only one poll */
     bool all_peers = watch->suspected_comm != NULL || checks_all_peers(watch->sleeps);
     const comm_task_t *collective = all_peers ? collective_of(comm, tasks, count) : NULL;
-    COLL_TRY(check_peers(watch, comm, collective, lost));
+    COLL_TRY(check_waited(watch, comm, lost));
+    if (collective != NULL && !*lost) COLL_TRY(check_needed(watch, comm, collective, lost));
     if (*lost) return COLL_OK;
   }
   COLL_TRY(compare_calls(watch, comm));

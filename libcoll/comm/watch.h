@@ -15,7 +15,9 @@ typedef struct comm_watch {
   int suspected_peer;
   comm_task_t *tasks; /* their waits are published; NULL: none */
   size_t task_count;
-  unsigned turns;    /* checks so far, but for those that found a peer lost */
+  unsigned turns; /* checks so far, but for those that found a peer lost */
+  /* With many ranks, where the next checks of peers begin, in the order of watch.c. */
+  int next_waited, next_needed;
   uint64_t begin_ns; /* when the wait was first published */
   uint64_t shown_ns; /* when it was last made visible to ranks of other hosts; 0: never */
 } comm_watch_t;
