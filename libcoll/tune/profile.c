@@ -276,11 +276,10 @@ static coll_status_t count_program(const plan_t *plan, int32_t rank, tune_counts
     const plan_lane_t *lane = &plan->programs[rank].lanes[i];
     bool waited = false;
     for (size_t at = 0; at < lane->count; at++) {
-      tune_counts_t step = tune_step_counts(plan, rank, lane, at, &touched);
       bool waits = lane->steps[at].kind == PLAN_RECV || lane->steps[at].kind == PLAN_WAIT;
-      step.hops = waits && !waited;
+      tune_step_counts_add(plan, rank, lane, at, &touched, &counts);
+      counts.hops += waits && !waited;
       waited = waits;
-      tune_counts_add(&counts, &step);
     }
   }
   tune_touched_free(&touched);

@@ -177,50 +177,49 @@ static coll_status_t create_run(const plan_program_t *program, tune_touched_t *t
 
 /* ---- steps ----------------------------------------------------------------------------------*/
 
-tune_counts_t tune_step_counts(const plan_t *plan, int32_t rank, const plan_lane_t *lane,
-                               size_t index, tune_touched_t *touched) {
+void tune_step_counts_add(const plan_t *plan, int32_t rank, const plan_lane_t *lane, size_t index,
+                          tune_touched_t *touched, tune_counts_t *counts) {
   const plan_program_t *program = &plan->programs[rank];
   const plan_step_t *step = &lane->steps[index];
   const plan_step_t *reduction =
       step->kind == PLAN_COPY ? merged_reduction(lane, index, touched) : NULL;
-  tune_counts_t counts = {0};
   switch (step->kind) {
     case PLAN_COPY:
       if (reduction == NULL) {
-        count_load(plan, rank, &step->copy.src, touched, &counts);
-        counts.steps = 1;
+        count_load(plan, rank, &step->copy.src, touched, counts);
+        counts->steps++;
       }
       count_store(plan, rank, &step->copy.dst,
-                  reduction != NULL && reduction->reduce.source_count > 1, touched, &counts);
+                  reduction != NULL && reduction->reduce.source_count > 1, touched, counts);
       break;
     case PLAN_REDUCE:
       for (int32_t i = 0; i < step->reduce.source_count; i++) {
         const plan_span_t *source = &program->sources[step->reduce.first_source + i];
         if (source_is_message(plan, program, lane, index, source, touched)) continue;
-        count_load(plan, rank, source, touched, &counts);
+        count_load(plan, rank, source, touched, counts);
       }
-      count_store(plan, rank, &step->reduce.dst, false, touched, &counts);
-      counts.chunks[TUNE_FOLD] += (int64_t)(step->reduce.source_count - 1) * step->reduce.dst.count;
-      counts.steps = 1;
+      count_store(plan, rank, &step->reduce.dst, false, touched, counts);
+      counts->chunks[TUNE_FOLD] +=
+          (int64_t)(step->reduce.source_count - 1) * step->reduce.dst.count;
+      counts->steps++;
       break;
     case PLAN_SEND:
       if (plan->multicast && !plan_begins_row(plan, rank, step)) break;
-      count_load(plan, rank, &step->send.src, touched, &counts);
-      counts.chunks[TUNE_PUSH] += step->send.src.count;
-      counts.messages = 1;
+      count_load(plan, rank, &step->send.src, touched, counts);
+      counts->chunks[TUNE_PUSH] += step->send.src.count;
+      counts->messages++;
       break;
     case PLAN_RECV:
-      counts.chunks[TUNE_PULL] += step->recv.dst.count;
-      counts.messages = 1;
+      counts->chunks[TUNE_PULL] += step->recv.dst.count;
+      counts->messages++;
       if (is_read_in_place(plan, program, lane, index, touched)) break;
-      count_store(plan, rank, &step->recv.dst, false, touched, &counts);
+      count_store(plan, rank, &step->recv.dst, false, touched, counts);
       break;
     case PLAN_SIGNAL:
-    case PLAN_WAIT: counts.flags = 1; break;
+    case PLAN_WAIT: counts->flags++; break;
     case PLAN_AFTER:
     case PLAN_STEP_KIND_COUNT: break;
   }
-  return counts;
 }
 
 coll_status_t tune_touched_create(const plan_t *plan, int32_t rank, tune_touched_t *touched) {

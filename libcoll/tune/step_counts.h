@@ -30,9 +30,18 @@ coll_status_t tune_touched_create(const plan_t *plan, int32_t rank, tune_touched
 void tune_touched_forget(const plan_t *plan, int32_t rank, tune_touched_t *touched);
 void tune_touched_free(tune_touched_t *touched);
 
-/* Of the step at `index` of a lane of the rank's program; hops: 0. Updates `touched`. */
-tune_counts_t tune_step_counts(const plan_t *plan, int32_t rank, const plan_lane_t *lane,
-                               size_t index, tune_touched_t *touched);
+/* Adds those of the step at `index` of a lane of the rank's program, except for hops. Updates
+ * `touched`. */
+void tune_step_counts_add(const plan_t *plan, int32_t rank, const plan_lane_t *lane, size_t index,
+                          tune_touched_t *touched, tune_counts_t *counts);
+
+static inline tune_counts_t tune_step_counts(const plan_t *plan, int32_t rank,
+                                             const plan_lane_t *lane, size_t index,
+                                             tune_touched_t *touched) {
+  tune_counts_t counts = {0};
+  tune_step_counts_add(plan, rank, lane, index, touched, &counts);
+  return counts;
+}
 
 void tune_counts_add(tune_counts_t *counts, const tune_counts_t *more);
 
