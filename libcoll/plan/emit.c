@@ -35,21 +35,33 @@ plan_span_t plan_peer_scratch(int32_t rank, int32_t first, int32_t count) {
   return span(rank, PLAN_SCRATCH, first, count);
 }
 
-static int32_t append(plan_emitter_t *e, int lane, plan_step_t step) {
+/* Adds a zeroed step of the kind, which the caller fills in. *number: its number. NULL and -1: the
+ * emitter has failed. */
+static plan_step_t *append(plan_emitter_t *e, int lane, plan_step_kind_t kind, int32_t *number) {
   assert(lane >= 0 && lane < e->plan->lanes);
-  if (e->status != COLL_OK) return -1;
+  *number = -1;
+  if (e->status != COLL_OK) return NULL;
   plan_lane_t *steps = &e->program->lanes[lane];
-  e->status = base_grow((void **)&steps->steps, &steps->capacity, steps->count + 1, sizeof step,
-                        "plan steps");
-  if (e->status != COLL_OK) return -1;
-  steps->steps[steps->count] = step;
-  return (int32_t)steps->count++;
+  if (steps->count == steps->capacity) {
+    e->status = base_grow((void **)&steps->steps, &steps->capacity, steps->count + 1,
+                          sizeof *steps->steps, "plan steps");
+    if (e->status != COLL_OK) return NULL;
+  }
+  *number = (int32_t)steps->count++;
+  plan_step_t *step = &steps->steps[*number];
+  *step = (plan_step_t){.kind = kind};
+  return step;
 }
 
 int32_t plan_emit_copy(plan_emitter_t *e, int lane, plan_span_t dst, plan_span_t src) {
   assert(dst.count == src.count);
   if (dst.count == 0) return -1;
-  return append(e, lane, (plan_step_t){.kind = PLAN_COPY, .copy = {.dst = dst, .src = src}});
+  int32_t number;
+  plan_step_t *step = append(e, lane, PLAN_COPY, &number);
+  if (step == NULL) return -1;
+  step->copy.dst = dst;
+  step->copy.src = src;
+  return number;
 }
 
 int32_t plan_emit_reduce(plan_emitter_t *e, int lane, plan_span_t dst, const plan_span_t sources[],
@@ -64,27 +76,37 @@ int32_t plan_emit_reduce(plan_emitter_t *e, int lane, plan_span_t dst, const pla
   if (e->status != COLL_OK) return -1;
   for (int32_t i = 0; i < source_count; i++) program->sources[first + (size_t)i] = sources[i];
   program->source_count += (size_t)source_count;
-  return append(
-      e, lane,
-      (plan_step_t){
-          .kind = PLAN_REDUCE,
-          .reduce = {.dst = dst, .first_source = (int32_t)first, .source_count = source_count}});
+  int32_t number;
+  plan_step_t *step = append(e, lane, PLAN_REDUCE, &number);
+  if (step == NULL) return -1;
+  step->reduce.dst = dst;
+  step->reduce.first_source = (int32_t)first;
+  step->reduce.source_count = source_count;
+  return number;
 }
 
 int32_t plan_emit_send_on(plan_emitter_t *e, int lane, int32_t peer, int32_t channel,
                           plan_span_t src) {
   if (src.count == 0) return -1;
-  return append(
-      e, lane,
-      (plan_step_t){.kind = PLAN_SEND, .send = {.peer = peer, .channel = channel, .src = src}});
+  int32_t number;
+  plan_step_t *step = append(e, lane, PLAN_SEND, &number);
+  if (step == NULL) return -1;
+  step->send.peer = peer;
+  step->send.channel = channel;
+  step->send.src = src;
+  return number;
 }
 
 int32_t plan_emit_recv_on(plan_emitter_t *e, int lane, int32_t peer, int32_t channel,
                           plan_span_t dst) {
   if (dst.count == 0) return -1;
-  return append(
-      e, lane,
-      (plan_step_t){.kind = PLAN_RECV, .recv = {.peer = peer, .channel = channel, .dst = dst}});
+  int32_t number;
+  plan_step_t *step = append(e, lane, PLAN_RECV, &number);
+  if (step == NULL) return -1;
+  step->recv.peer = peer;
+  step->recv.channel = channel;
+  step->recv.dst = dst;
+  return number;
 }
 
 int32_t plan_emit_send(plan_emitter_t *e, int lane, int32_t peer, plan_span_t src) {
@@ -96,16 +118,26 @@ int32_t plan_emit_recv(plan_emitter_t *e, int lane, int32_t peer, plan_span_t ds
 }
 
 int32_t plan_emit_signal(plan_emitter_t *e, int lane, int32_t peer) {
-  return append(e, lane, (plan_step_t){.kind = PLAN_SIGNAL, .signal = {.peer = peer}});
+  int32_t number;
+  plan_step_t *step = append(e, lane, PLAN_SIGNAL, &number);
+  if (step != NULL) step->signal.peer = peer;
+  return number;
 }
 
 int32_t plan_emit_wait(plan_emitter_t *e, int lane, int32_t peer) {
-  return append(e, lane, (plan_step_t){.kind = PLAN_WAIT, .wait = {.peer = peer}});
+  int32_t number;
+  plan_step_t *step = append(e, lane, PLAN_WAIT, &number);
+  if (step != NULL) step->wait.peer = peer;
+  return number;
 }
 
-int32_t plan_emit_after(plan_emitter_t *e, int lane, int32_t other_lane, int32_t step) {
-  return append(e, lane,
-                (plan_step_t){.kind = PLAN_AFTER, .after = {.lane = other_lane, .step = step}});
+int32_t plan_emit_after(plan_emitter_t *e, int lane, int32_t other_lane, int32_t other_step) {
+  int32_t number;
+  plan_step_t *step = append(e, lane, PLAN_AFTER, &number);
+  if (step == NULL) return -1;
+  step->after.lane = other_lane;
+  step->after.step = other_step;
+  return number;
 }
 
 int32_t plan_emit_input_to_output(plan_emitter_t *e, int lane, int32_t to, int32_t first,

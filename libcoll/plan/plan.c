@@ -40,25 +40,25 @@ coll_status_t plan_create(const plan_shape_t *shape, const char *algorithm, plan
   return COLL_OK;
 }
 
-static coll_status_t set_lanes(plan_program_t *program, int32_t before, int32_t lanes) {
-  plan_lane_t *made = NULL;
-  COLL_TRY(base_alloc((size_t)lanes, sizeof *made, "a program's lanes", (void **)&made));
+static void move_lanes(plan_program_t *program, int32_t before, int32_t lanes, plan_lane_t *made) {
   for (int32_t lane = 0; lane < before && lane < lanes; lane++) made[lane] = program->lanes[lane];
   for (int32_t lane = lanes; lane < before; lane++) free(program->lanes[lane].steps);
-  free(program->lanes);
-  program->lanes = made;
-  return COLL_OK;
 }
 
-/* Should memory end halfway, each program has at least the smaller number of lanes. */
+/* One array for all programs: of many ranks, most plans have the program of only one. */
 coll_status_t plan_set_lanes(plan_t *plan, int32_t lanes) {
   int32_t before = plan->lanes;
+  plan_lane_t *made = NULL, *old = plan->programs[0].lanes;
   assert(lanes >= 1 && lanes <= PLAN_LANES_MAX);
   if (lanes == before) return COLL_OK;
-  if (lanes < before) plan->lanes = lanes;
+  COLL_TRY(base_alloc((size_t)plan->shape.size * (size_t)lanes, sizeof *made, "a plan's lanes",
+                      (void **)&made));
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
-    COLL_TRY(set_lanes(&plan->programs[rank], before, lanes));
+    plan_lane_t *own = &made[(size_t)rank * (size_t)lanes];
+    move_lanes(&plan->programs[rank], before, lanes, own);
+    plan->programs[rank].lanes = own;
   }
+  free(old);
   plan->lanes = lanes;
   return COLL_OK;
 }
@@ -68,9 +68,9 @@ void plan_free(plan_t *plan) {
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
     plan_program_t *program = &plan->programs[rank];
     for (int lane = 0; lane < plan->lanes; lane++) free(program->lanes[lane].steps);
-    free(program->lanes);
     free(program->sources);
   }
+  free(plan->programs[0].lanes);
   free(plan->programs);
   free(plan);
 }

@@ -111,7 +111,7 @@ typedef struct plan_lane {
  * peers observe: ranks that call in place and ranks that do not can take part in the same call. */
 typedef struct plan_program {
   bool in_place;
-  plan_lane_t *lanes; /* [plan->lanes]; made by plan_set_lanes */
+  plan_lane_t *lanes; /* [plan->lanes]; made by plan_set_lanes, in one array of all programs */
   plan_span_t *sources;
   size_t source_count, source_capacity;
 } plan_program_t;

@@ -20,11 +20,12 @@ static void *copy_of(const void *array, size_t count, size_t bytes, size_t spare
 
 plan_t *mutate_clone(const plan_t *plan) {
   plan_t *clone = copy_of(plan, 1, sizeof *plan, 0);
-  size_t ranks = (size_t)plan->shape.size;
+  size_t ranks = (size_t)plan->shape.size, lanes = (size_t)plan->lanes;
   clone->programs = copy_of(plan->programs, ranks, sizeof *plan->programs, 0);
+  plan_lane_t *all = copy_of(plan->programs[0].lanes, ranks * lanes, sizeof *all, 0);
   for (size_t rank = 0; rank < ranks; rank++) {
     plan_program_t *program = &clone->programs[rank];
-    program->lanes = copy_of(program->lanes, (size_t)plan->lanes, sizeof *program->lanes, 0);
+    program->lanes = &all[rank * lanes];
     for (int i = 0; i < plan->lanes; i++) {
       plan_lane_t *lane = &program->lanes[i];
       lane->capacity = lane->count + 8;
