@@ -87,6 +87,10 @@ static inline shm_control_t *shm_end_control(shm_t *s, int rank) {
   return shm_layout_control(&s->layout, s->segment->base, rank);
 }
 
+static inline shm_record_t *shm_end_record(shm_t *s, int rank) {
+  return shm_layout_record(&s->layout, s->segment->base, rank);
+}
+
 static inline shm_fifo_t *shm_fifo_at(transport_port_t *port) {
   return (shm_fifo_t *)(void *)port;
 }

@@ -124,6 +124,7 @@ static void place_page(placement_t *placement) {
 static void place_controls(placement_t *placement, shm_layout_t *layout) {
   size_t size = (size_t)layout->size;
   place(placement, 1, sizeof(shm_control_t), &layout->controls);
+  place(placement, 1, sizeof(shm_record_t), &layout->records);
   place(placement, size, sizeof(shm_taken_t), &layout->taken);
   place(placement, size, SHM_USED_WORDS * sizeof(shm_used_t), &layout->used);
 }
@@ -153,7 +154,8 @@ static void place_fifos(placement_t *placement, shm_layout_t *layout) {
 
 /* The distance from one rank's region to the next one's. */
 static void set_strides(size_t stride, shm_layout_t *layout) {
-  layout->controls.stride = layout->taken.stride = layout->used.stride = stride;
+  layout->controls.stride = layout->records.stride = stride;
+  layout->taken.stride = layout->used.stride = stride;
   layout->mcast.stride = layout->scratch.stride = stride;
   for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
     layout->signals[channel].stride = layout->rings[channel].stride = stride;
@@ -251,6 +253,10 @@ shm_control_t *shm_layout_control(const shm_layout_t *layout, void *base, int ow
   return part(&layout->controls, base, owner, 0);
 }
 
+shm_record_t *shm_layout_record(const shm_layout_t *layout, void *base, int owner) {
+  return part(&layout->records, base, owner, 0);
+}
+
 shm_signals_t *shm_layout_signals(const shm_layout_t *layout, void *base, int owner, int source,
                                   int channel) {
   return part(&layout->signals[channel], base, owner, peer_index(owner, source));
@@ -298,8 +304,8 @@ void shm_layout_write_directory(const shm_layout_t *layout, void *base, uint64_t
       (flight_directory_t){.magic = FLIGHT_MAGIC,
                            .communicator = communicator,
                            .ranks = (uint64_t)layout->size,
-                           .offset = layout->controls.offset + offsetof(shm_control_t, flight),
-                           .stride = layout->controls.stride};
+                           .offset = layout->records.offset + offsetof(shm_record_t, flight),
+                           .stride = layout->records.stride};
 }
 
 void *shm_layout_scratch(const shm_layout_t *layout, void *base, int owner) {

@@ -4,9 +4,9 @@
  *
  *   head       abort word, directory of the flight recorders
  *   multicast  per rank the slots of its multicast messages, without payloads longer than a slot
- *   per rank   control words: control lines, flight recorder, reason for aborting; count of each
- *              peer's multicast messages taken; flags of the FIFOs used by peers; payloads of its
- *              own multicast messages; per source rank and channel a ring of signals and a ring of
+ *   per rank   control words; flight recorder and reason for aborting; count of each peer's
+ *              multicast messages taken; flags of the FIFOs used by peers; payloads of its own
+ *              multicast messages; per source rank and channel a ring of signals and a ring of
  *              messages; scratch
  *
  * Few ranks have these parts one after another in a region of their own. With many ranks, parts of
@@ -56,7 +56,7 @@ _Static_assert(SHM_MCAST_SLOTS >= TRANSPORT_DEPTH && SHM_MCAST_SLOTS * 64 % SHM_
                "a multicast FIFO must hold TRANSPORT_DEPTH messages, in whole pairs of lines");
 
 typedef struct shm_head {
-  /* 0, or 1 + the rank whose region holds the reason for the abort. Any rank writes it, by
+  /* 0, or 1 + the rank whose record holds the reason for the abort. Any rank writes it, by
    * compare-exchange from 0: the first wins. */
   _Alignas(SHM_LINE_PAIR) _Atomic uint32_t aborted;
   _Alignas(FLIGHT_DIRECTORY_OFFSET) flight_directory_t directory; /* written by rank 0, once */
@@ -78,11 +78,15 @@ typedef struct shm_control {
   uint64_t pid_space;    /* owner, before that: its pid namespace; 0: unknown */
   _Atomic uint32_t gets; /* owner: it can read the memory of all peers */
   shm_hint_t sched_hint; /* owner */
-  flight_recorder_t flight; /* owner */
-  /* Owner: its reason for aborting, written before it sets `aborted` in the head. */
+} shm_control_t;
+
+/* Written by the owner. Apart from the control words, which peers read of all ranks. */
+typedef struct shm_record {
+  flight_recorder_t flight;
+  /* Its reason for aborting, written before it sets `aborted` in the head. */
   _Atomic uint32_t reason_claimed; /* set by the one thread of the owner that writes the reason */
   transport_reason_t reason;
-} shm_control_t;
+} shm_record_t;
 
 /* Written by the source rank: the call first, then sequence (n+1 for signal n) with release. */
 typedef struct shm_signal {
@@ -157,7 +161,7 @@ typedef struct shm_part {
 
 typedef struct shm_layout {
   int size; /* ranks */
-  shm_part_t controls;
+  shm_part_t controls, records;
   shm_part_t taken, used;   /* an item per peer */
   shm_part_t mcast;         /* payloads of multicast messages; an item per slot */
   shm_part_t mcast_short;   /* the same for payloads of up to mcast_short_bytes */
@@ -205,6 +209,7 @@ static inline size_t shm_layout_ring_stride(const shm_layout_t *layout, int chan
 /* Parts of rank `owner` in the segment at `base`; `source` and `channel` name the FIFO. */
 shm_head_t *shm_layout_head(void *base);
 shm_control_t *shm_layout_control(const shm_layout_t *layout, void *base, int owner);
+shm_record_t *shm_layout_record(const shm_layout_t *layout, void *base, int owner);
 shm_signals_t *shm_layout_signals(const shm_layout_t *layout, void *base, int owner, int source,
                                   int channel);
 shm_ring_t *shm_layout_ring(const shm_layout_t *layout, void *base, int owner, int source,

@@ -270,7 +270,7 @@ static void shm_yield(transport_t *t) {
 }
 
 static const flight_recorder_t *shm_recorder(transport_t *t, int rank) {
-  return &shm_end_control(shm_end_of(t), rank)->flight;
+  return &shm_end_record(shm_end_of(t), rank)->flight;
 }
 
 /* The recorder is in shared memory: nothing to do. */
@@ -349,7 +349,7 @@ static void locate_parts(shm_t *s) {
   void *base = s->segment->base;
   int rank = s->transport.rank;
   s->transport.abort_word = &shm_layout_head(base)->aborted;
-  s->transport.flight = &shm_layout_control(layout, base, rank)->flight;
+  s->transport.flight = &shm_layout_record(layout, base, rank)->flight;
   s->probe = base_clock_now_ns() ^ (uint64_t)(uintptr_t)s;
   shm_layout_control(layout, base, rank)->probe =
       (transport_probe_t){.address = (uint64_t)(uintptr_t)&s->probe, .number = s->probe};

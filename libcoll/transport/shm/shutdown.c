@@ -43,7 +43,7 @@ transport_peer_state_t shm_shutdown_peer_state(transport_t *t, int peer) {
  * because there is room for one reason. */
 void shm_shutdown_abort(transport_t *t, const transport_reason_t *reason) {
   shm_t *s = shm_end_of(t);
-  shm_control_t *own = shm_end_control(s, t->rank);
+  shm_record_t *own = shm_end_record(s, t->rank);
   uint32_t unset = 0;
   if (atomic_exchange_explicit(&own->reason_claimed, 1, memory_order_relaxed) != 0) return;
   own->reason = *reason;
@@ -60,7 +60,7 @@ bool shm_shutdown_aborted(transport_t *t, transport_reason_t *reason) {
   uint32_t word =
       atomic_load_explicit(&shm_layout_head(s->segment->base)->aborted, memory_order_acquire);
   if (word == 0) return false;
-  *reason = shm_end_control(s, (int)word - 1)->reason;
+  *reason = shm_end_record(s, (int)word - 1)->reason;
   return true;
 }
 
