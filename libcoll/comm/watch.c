@@ -14,13 +14,15 @@
  * more frequent. */
 #define ALL_PEERS_SLEEPS 25
 
-/* Of more ranks than this, a check of all compares the calls of so many at a time, each rank those
- * of others: together they see all of them. */
-#define PEERS_AT_ONCE 64
+/* Of more ranks than this, a check looks at so many at a time, each rank at others: together they
+ * see all of them. To ask the kernel for a process takes a time that grows with the number of ranks
+ * (transport/shm/presence.h). */
+#define MANY_RANKS 64
+#define PEERS_AT_ONCE 16
 
-/* Then each asks for so many processes at a time. The kernel's answer takes a time that grows with
- * the number of ranks (transport/shm/presence.h). */
-#define PROCESSES_AT_ONCE 16
+/* With many ranks, a new wait has the more frequent checks of all from this sleep on: most waits
+ * are over by then. */
+#define MANY_FIRST_SLEEP 4
 
 /* Sleeps between two checks of whether all threads of the process wait. */
 #define CROSS_WAIT_SLEEPS 4
@@ -30,7 +32,12 @@
 #define SHOW_AFTER_NS 20000000u
 #define SHOW_CROWD 16 /* ranks for which it is twice as long, and so on */
 
-static bool checks_all_peers(int sleeps) {
+static bool has_many(const struct coll_comm *comm) {
+  return comm->size > MANY_RANKS;
+}
+
+static bool checks_all_peers(const struct coll_comm *comm, int sleeps) {
+  if (has_many(comm) && sleeps < MANY_FIRST_SLEEP) return false;
   return sleeps % ALL_PEERS_SLEEPS == 0 || (sleeps & (sleeps - 1)) == 0;
 }
 
@@ -129,11 +136,11 @@ static coll_status_t confirm_loss(comm_watch_t *watch, struct coll_comm *comm, i
 /* Peer number `offset` in the order in which this rank looks at peers. Each of many ranks begins
  * with others. */
 static int peer_at(const struct coll_comm *comm, int offset) {
-  return comm->size <= PEERS_AT_ONCE ? offset : (comm->rank + offset) % comm->size;
+  return has_many(comm) ? (comm->rank + offset) % comm->size : offset;
 }
 
-static int processes_at_once(const struct coll_comm *comm) {
-  return comm->size <= PEERS_AT_ONCE ? comm->size : PROCESSES_AT_ONCE;
+static int peers_at_once(const struct coll_comm *comm) {
+  return has_many(comm) ? PEERS_AT_ONCE : comm->size;
 }
 
 static coll_status_t check_peer(comm_watch_t *watch, struct coll_comm *comm, int peer, bool *lost) {
@@ -151,12 +158,14 @@ static void advance(const comm_watch_t *watch, const struct coll_comm *comm, int
 
 /* Peers that are waited for. *lost: one of them is lost. */
 static coll_status_t check_waited(comm_watch_t *watch, struct coll_comm *comm, bool *lost) {
-  int left = processes_at_once(comm), passed = 0;
+  int left = peers_at_once(comm), passed = 0;
+  int peer = peer_at(comm, watch->next_waited % comm->size);
   for (; passed < comm->size && left > 0 && !*lost; passed++) {
-    int peer = peer_at(comm, (watch->next_waited + passed) % comm->size);
-    if (!base_ranks_has(&comm->waits_for, peer)) continue;
-    left--;
-    COLL_TRY(check_peer(watch, comm, peer, lost));
+    if (base_ranks_has(&comm->waits_for, peer)) {
+      left--;
+      COLL_TRY(check_peer(watch, comm, peer, lost));
+    }
+    peer = peer + 1 < comm->size ? peer + 1 : 0;
   }
   advance(watch, comm, passed, &watch->next_waited);
   return COLL_OK;
@@ -174,7 +183,7 @@ static bool is_needed(const struct coll_comm *comm, const comm_task_t *collectiv
 /* The same for peers that the collective needs, waited for by this rank or not. */
 static coll_status_t check_needed(comm_watch_t *watch, struct coll_comm *comm,
                                   const comm_task_t *collective, bool *lost) {
-  int count = processes_at_once(comm);
+  int count = peers_at_once(comm);
   for (int i = 0; i < count && !*lost; i++) {
     int peer = peer_at(comm, (watch->next_needed + i) % comm->size);
     if (is_needed(comm, collective, peer)) COLL_TRY(check_peer(watch, comm, peer, lost));
@@ -191,7 +200,7 @@ static coll_status_t compare_calls(const comm_watch_t *watch, struct coll_comm *
   flight_standstill_t own, other;
   if (!flight_wait_read(comm->local->flight, &own) || !flight_is_collective(own.call))
     return COLL_OK;
-  int count = comm->size <= PEERS_AT_ONCE ? comm->size : PEERS_AT_ONCE;
+  int count = peers_at_once(comm);
   int first = (int)(watch->turns * (unsigned)count % (unsigned)comm->size);
   for (int i = 0; i < count; i++) {
     int peer = peer_at(comm, (first + i) % comm->size);
@@ -227,7 +236,7 @@ static coll_status_t watch_comm(comm_watch_t *watch, struct coll_comm *comm, com
   if (status != COLL_OK) return comm_finish(comm, status, comm->rank);
   publish(watch, comm, tasks, count);
   if (watch->sleeps > 0) { /* before the first sleep there was only one poll */
-    bool all_peers = watch->suspected_comm != NULL || checks_all_peers(watch->sleeps);
+    bool all_peers = watch->suspected_comm != NULL || checks_all_peers(comm, watch->sleeps);
     const comm_task_t *collective = all_peers ? collective_of(comm, tasks, count) : NULL;
     COLL_TRY(check_waited(watch, comm, lost));
     if (collective != NULL && !*lost) COLL_TRY(check_needed(watch, comm, collective, lost));
@@ -235,7 +244,7 @@ static coll_status_t watch_comm(comm_watch_t *watch, struct coll_comm *comm, com
   }
   COLL_TRY(compare_calls(watch, comm));
   /* of many ranks, each looks less often at what all others wait for */
-  if (comm->size <= PEERS_AT_ONCE || checks_all_peers(watch->sleeps)) {
+  if (!has_many(comm) || checks_all_peers(comm, watch->sleeps)) {
     COLL_TRY(comm_deadlock_check(comm));
   }
   return comm_hang_check(comm, watch->begin_ns);
