@@ -127,8 +127,11 @@ static void receive_from_member(rendezvous_server_t *server, int rank) {
   }
 }
 
+/* From both ends in turn: launchers bind neighbours to the same core, and of many ranks, those on
+ * all cores should go on while others are sent their records. */
 static void serve_members(rendezvous_server_t *server, int count, const struct pollfd polls[]) {
-  for (int i = 0; i < count; i++) {
+  for (int turn = 0; turn < count; turn++) {
+    int i = turn % 2 == 0 ? turn / 2 : count - 1 - turn / 2;
     int rank = server->polled[i];
     rendezvous_member_t *member = &server->members[rank];
     if (polls[i].revents == 0) continue;
