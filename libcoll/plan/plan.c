@@ -63,6 +63,21 @@ coll_status_t plan_set_lanes(plan_t *plan, int32_t lanes) {
   return COLL_OK;
 }
 
+/* Each plan keeps its array of lanes. */
+void plan_exchange(plan_t *plan, plan_t *other, int32_t rank) {
+  plan_program_t own = plan->programs[rank], its = other->programs[rank];
+  assert(plan->lanes == other->lanes);
+  for (int32_t i = 0; i < plan->lanes; i++) {
+    plan_lane_t lane = own.lanes[i];
+    own.lanes[i] = its.lanes[i];
+    its.lanes[i] = lane;
+  }
+  plan->programs[rank] = its;
+  plan->programs[rank].lanes = own.lanes;
+  other->programs[rank] = own;
+  other->programs[rank].lanes = its.lanes;
+}
+
 void plan_free(plan_t *plan) {
   if (plan == NULL) return;
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {

@@ -182,6 +182,9 @@ coll_status_t plan_create(const plan_shape_t *shape, const char *algorithm, plan
 coll_status_t plan_set_lanes(plan_t *plan, int32_t lanes);
 void plan_free(plan_t *plan);
 
+/* Exchanges the programs of a rank. Both plans have the same number of lanes. */
+void plan_exchange(plan_t *plan, plan_t *other, int32_t rank);
+
 /* How many blocks a rank has of a buffer. */
 typedef enum plan_blocks {
   PLAN_BLOCKS_NONE,

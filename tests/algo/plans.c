@@ -23,11 +23,7 @@ plan_t *test_plan_shape(const algo_t *algo, const plan_shape_t *shape, test_mode
   plan_t *plan = build(algo, shape, mode == TEST_IN_PLACE);
   if (mode != TEST_MIXED) return plan;
   plan_t *in_place = build(algo, shape, true);
-  for (int rank = 0; rank < shape->size; rank += 2) {
-    plan_program_t program = plan->programs[rank];
-    plan->programs[rank] = in_place->programs[rank];
-    in_place->programs[rank] = program;
-  }
+  for (int rank = 0; rank < shape->size; rank += 2) plan_exchange(plan, in_place, rank);
   plan_free(in_place);
   return plan;
 }

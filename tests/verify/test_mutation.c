@@ -112,20 +112,6 @@ static void try_plan(const plan_t *plan, int mutants, score_t *score) {
   score->plans++;
 }
 
-/* The array of lanes belongs to all programs of a plan, so its elements are exchanged. */
-static void exchange_programs(plan_t *plan, plan_t *other, int32_t rank) {
-  plan_program_t program = plan->programs[rank], mine = other->programs[rank];
-  for (int32_t i = 0; i < plan->lanes; i++) {
-    plan_lane_t lane = program.lanes[i];
-    program.lanes[i] = mine.lanes[i];
-    mine.lanes[i] = lane;
-  }
-  plan->programs[rank] = mine;
-  plan->programs[rank].lanes = program.lanes;
-  other->programs[rank] = program;
-  other->programs[rank].lanes = mine.lanes;
-}
-
 /* All ranks out of place, all in place, or every second one. */
 static void try_shape(const algo_t *algo, const plan_shape_t *shape, int mutants, score_t *score) {
   plan_t *plan = NULL, *in_place = NULL;
@@ -133,7 +119,7 @@ static void try_shape(const algo_t *algo, const plan_shape_t *shape, int mutants
   cr_assert_eq(algo_build(algo, shape, ALGO_ALL_RANKS, true, &in_place), COLL_OK);
   try_plan(plan, mutants, score);
   try_plan(in_place, mutants, score);
-  for (int32_t rank = 0; rank < shape->size; rank += 2) exchange_programs(plan, in_place, rank);
+  for (int32_t rank = 0; rank < shape->size; rank += 2) plan_exchange(plan, in_place, rank);
   try_plan(plan, mutants, score);
   plan_free(plan);
   plan_free(in_place);
