@@ -1,28 +1,24 @@
 /*
- * A host stream: a queue of batches and one worker thread that runs them in order.
+ * A host stream: a queue of jobs and one worker thread that runs them in order.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/stream.h"
 #include "api/submit.h"
 #include "base/memory.h"
 #include "comm/cross_wait.h"
 
 #define STREAM_MAGIC 0x6c6962636f6c6c32u
 
-typedef struct job {
-  comm_batch_t batch;
-  struct job *next;
-} job_t;
-
 struct coll_stream {
   uint64_t magic;
   pthread_t worker;
   pthread_mutex_t lock;   /* guards all below */
   pthread_cond_t changed; /* a job was queued, a job ended, or closing is set */
-  job_t *first, **last;
+  api_job_t *first, **last;
   bool busy; /* the worker runs a job */
   bool idle; /* the worker waits for a job */
   bool closing;
@@ -49,14 +45,14 @@ static void set_idle(struct coll_stream *stream, bool idle) {
   }
 }
 
-static job_t *take_job(struct coll_stream *stream, coll_status_t *failure) {
+static api_job_t *take_job(struct coll_stream *stream, coll_status_t *failure) {
   pthread_mutex_lock(&stream->lock);
   while (stream->first == NULL && !stream->closing) {
     set_idle(stream, true);
     pthread_cond_wait(&stream->changed, &stream->lock);
   }
   set_idle(stream, false);
-  job_t *job = stream->first;
+  api_job_t *job = stream->first;
   if (job != NULL) {
     stream->first = job->next;
     if (stream->first == NULL) stream->last = &stream->first;
@@ -67,57 +63,103 @@ static job_t *take_job(struct coll_stream *stream, coll_status_t *failure) {
   return job;
 }
 
-static void end_job(struct coll_stream *stream, coll_status_t status) {
+static void note_failure(struct coll_stream *stream, coll_status_t status) {
   pthread_mutex_lock(&stream->lock);
   if (status != COLL_OK && stream->failure == COLL_OK) {
     stream->failure = status;
     snprintf(stream->failure_text, sizeof stream->failure_text, "%s", base_last_error());
   }
+  pthread_mutex_unlock(&stream->lock);
+}
+
+static void end_job(struct coll_stream *stream) {
+  pthread_mutex_lock(&stream->lock);
   stream->busy = false;
   pthread_cond_broadcast(&stream->changed);
   pthread_mutex_unlock(&stream->lock);
 }
 
+/* Runs the job's calls, or drops them if the stream has failed with `status`. All joins are arrived
+ * at first, so that no stream waits for the calls of another one before it runs its own. */
+static void run_job(struct coll_stream *stream, api_job_t *job, coll_status_t status) {
+  if (status != COLL_OK) {
+    base_fail(status, "dropped behind a failed call of its stream: %s", stream->failure_text);
+  }
+  for (size_t i = 0; i < job->join_count; i++) comm_join_arrive(job->joins[i], status);
+  if (status != COLL_OK) {
+    comm_batch_drop(&job->batch, status);
+  } else if (job->batch.call_count > 0) {
+    note_failure(stream, comm_batch_run(&job->batch, true));
+  }
+  for (size_t i = 0; i < job->join_count; i++) note_failure(stream, comm_join_wait(job->joins[i]));
+}
+
 static void *work(void *argument) {
   struct coll_stream *stream = argument;
   coll_status_t status;
-  for (job_t *job; (job = take_job(stream, &status)) != NULL;) {
-    if (status == COLL_OK) {
-      status = comm_batch_run(&job->batch, true);
-    } else {
-      base_fail(status, "dropped behind a failed call of its stream: %s", stream->failure_text);
-      comm_batch_drop(&job->batch, status);
-    }
-    free(job);
-    end_job(stream, status);
+  for (api_job_t *job; (job = take_job(stream, &status)) != NULL;) {
+    run_job(stream, job, status);
+    api_job_free(job);
+    end_job(stream);
   }
   return NULL;
 }
 
-/* The batch draws its tickets under the lock of the stream. Otherwise another thread could draw
- * later tickets and queue its batch first, and that batch would wait for one that is queued behind
- * it. */
-coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t calls[], size_t count) {
-  job_t *job = NULL;
-  coll_status_t status = base_alloc(1, sizeof *job, "a queued call", (void **)&job);
+coll_status_t api_job_create(const comm_call_t calls[], size_t count, comm_join_t *const joins[],
+                             size_t join_count, api_job_t **job) {
+  api_job_t *made = NULL;
+  coll_status_t status = base_alloc(1, sizeof *made, "a queued call", (void **)&made);
+  if (status == COLL_OK && join_count > 0) {
+    status = base_alloc(join_count, sizeof(comm_join_t *), "a job's joins", (void **)&made->joins);
+  }
+  if (status == COLL_OK && count > 0) status = comm_batch_create(calls, count, &made->batch);
   if (status != COLL_OK) {
-    comm_calls_drop(calls, count, status);
+    api_job_free(made);
     return status;
   }
-  pthread_mutex_lock(&stream->lock);
-  status = comm_batch_create(calls, count, &job->batch);
-  if (status == COLL_OK) {
-    *stream->last = job;
-    stream->last = &job->next;
-    set_idle(stream, false);
-    pthread_cond_broadcast(&stream->changed);
-  }
-  pthread_mutex_unlock(&stream->lock);
+  for (size_t i = 0; i < join_count; i++) made->joins[i] = joins[i];
+  made->join_count = join_count;
+  *job = made;
+  return COLL_OK;
+}
+
+void api_job_free(api_job_t *job) {
+  if (job == NULL) return;
+  comm_batch_discard(&job->batch);
+  free(job->joins);
+  free(job);
+}
+
+/* The caller holds the lock. */
+static void queue(struct coll_stream *stream, api_job_t *job) {
+  comm_batch_order(&job->batch);
+  *stream->last = job;
+  stream->last = &job->next;
+  set_idle(stream, false);
+  pthread_cond_broadcast(&stream->changed);
+}
+
+/* Tickets are drawn under the locks of all streams. Otherwise another thread could draw later
+ * tickets and queue its jobs first, and these would wait for calls that are queued behind them. So
+ * a job waits only for earlier tickets, and there is no cycle. */
+void api_streams_push(const coll_stream_t streams[], api_job_t *const jobs[], size_t count,
+                      comm_batch_t *own) {
+  for (size_t i = 0; i < count; i++) pthread_mutex_lock(&streams[i]->lock);
+  comm_batch_order(own);
+  for (size_t i = 0; i < count; i++) queue(streams[i], jobs[i]);
+  for (size_t i = 0; i < count; i++) pthread_mutex_unlock(&streams[i]->lock);
+}
+
+coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t *call) {
+  api_job_t *job;
+  comm_batch_t none = {0};
+  coll_status_t status = api_job_create(call, 1, NULL, 0, &job);
   if (status != COLL_OK) {
-    comm_calls_drop(calls, count, status);
-    free(job);
+    comm_calls_drop(call, 1, status);
+    return status;
   }
-  return status;
+  api_streams_push(&stream, &job, 1, &none);
+  return COLL_OK;
 }
 
 coll_status_t coll_stream_create(coll_stream_t *stream) {

@@ -1,6 +1,8 @@
 /* The slow path of api_submit: calls that fail, join a group or are queued on a stream. */
 #include "api/submit.h"
 
+#include "api/stream.h"
+
 void api_call_drop(const comm_call_t *call, coll_status_t status) {
   if (status == COLL_ERROR_MEMORY && call->comm != NULL) {
     comm_calls_drop(call, 1, status);
@@ -15,7 +17,7 @@ static coll_status_t queue(const comm_call_t *call, coll_stream_t stream) {
     comm_call_free(call);
     return status;
   }
-  return api_stream_push(stream, call, 1);
+  return api_stream_push(stream, call);
 }
 
 coll_status_t api_submit_slow(coll_status_t checked, const comm_call_t *call,

@@ -37,15 +37,9 @@ BASE_INLINE coll_status_t api_submit(coll_status_t checked, const comm_call_t *c
   return status;
 }
 
-/* Queues the calls on the stream as one batch. Takes over their blocks, also on failure. */
-coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t calls[], size_t count);
-
 /* Drops the call and takes over its blocks. If memory ran out, peers make the call and must not
  * wait for this rank, so the communicator is ended. */
 void api_call_drop(const comm_call_t *call, coll_status_t status);
-
-/* COLL_ERROR_INVALID unless `stream` is a live stream, as far as its magic number can show. */
-coll_status_t api_stream_check(coll_stream_t stream);
 
 /* Adds a call to the thread's group, or records the failure of its checks. Takes over call->blocks.
  */

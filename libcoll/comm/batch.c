@@ -30,6 +30,14 @@ static void finish_ticket(const comm_ticket_t *ticket, coll_status_t status) {
   comm_finish(ticket->comm, status, ticket->comm->rank);
   comm_record_error(ticket->comm, status);
   comm_lock_release(ticket->comm);
+  if (ticket->join != NULL) comm_join_end(ticket->join, status);
+}
+
+/* All calls of the ticket are complete. */
+static void release_ticket(comm_ticket_t *ticket) {
+  comm_lock_release(ticket->comm);
+  if (ticket->join != NULL) comm_join_end(ticket->join, COLL_OK);
+  ticket->released = true;
 }
 
 void comm_calls_drop(const comm_call_t calls[], size_t count, coll_status_t status) {
@@ -50,13 +58,23 @@ coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_ba
     return status;
   }
   memcpy(made.calls, calls, count * sizeof *calls);
-  for (size_t i = 0; i < count; i++) {
-    if (has_ticket(&made, calls[i].comm)) continue;
-    made.tickets[made.ticket_count++] =
-        (comm_ticket_t){.comm = calls[i].comm, .number = comm_lock_ticket(calls[i].comm)};
-  }
   *batch = made;
   return COLL_OK;
+}
+
+void comm_batch_discard(comm_batch_t *batch) {
+  free(batch->calls);
+  free(batch->tickets);
+  *batch = (comm_batch_t){0};
+}
+
+void comm_batch_order(comm_batch_t *batch) {
+  for (size_t i = 0; i < batch->call_count; i++) {
+    const comm_call_t *call = &batch->calls[i];
+    if (has_ticket(batch, call->comm)) continue;
+    batch->tickets[batch->ticket_count++] = (comm_ticket_t){
+        .comm = call->comm, .number = comm_lock_ticket(call->comm), .join = call->join};
+  }
 }
 
 /* Whether `later` must wait until `earlier` is complete: sends (and receives) between the same two
@@ -70,6 +88,8 @@ static bool must_follow(const comm_call_t *later, const comm_call_t *earlier) {
 static bool may_start(const comm_task_t tasks[], size_t index, const comm_ticket_t tickets[],
                       size_t ticket_count) {
   struct coll_comm *comm = tasks[index].call->comm;
+  comm_join_t *join = tasks[index].call->join;
+  if (join != NULL && !comm_join_is_open(join)) return false;
   for (size_t i = 0; i < ticket_count; i++) {
     if (tickets[i].comm == comm && !comm_lock_is_mine(comm, tickets[i].number)) return false;
   }
@@ -83,6 +103,7 @@ static coll_status_t advance_one(comm_task_t *task, bool *moved) {
   coll_status_t status = COLL_OK;
   if (task->state == COMM_TASK_WAITING) {
     *moved = true;
+    if (task->call->join != NULL) COLL_TRY(comm_join_failure(task->call->join));
     status = comm_task_start(task);
   }
   bool stepped = false;
@@ -105,9 +126,7 @@ static void release_complete(const comm_task_t tasks[], size_t count, comm_ticke
                              size_t ticket_count) {
   for (size_t i = 0; ticket_count > 1 && i < ticket_count; i++) {
     comm_ticket_t *ticket = &tickets[i];
-    if (ticket->released || !is_complete(tasks, count, ticket->comm)) continue;
-    comm_lock_release(ticket->comm);
-    ticket->released = true;
+    if (!ticket->released && is_complete(tasks, count, ticket->comm)) release_ticket(ticket);
   }
 }
 
@@ -147,11 +166,11 @@ BASE_APART static void finish_incomplete(const comm_task_t tasks[], size_t count
       comm_ticket_t *ticket = &tickets[i];
       if (ticket->released || (held && !comm_lock_is_mine(ticket->comm, ticket->number))) continue;
       if (is_complete(tasks, count, ticket->comm)) {
-        comm_lock_release(ticket->comm);
+        release_ticket(ticket);
       } else {
         finish_ticket(ticket, status);
+        ticket->released = true;
       }
-      ticket->released = true;
     }
   }
 }
@@ -162,16 +181,14 @@ static coll_status_t run_and_close(comm_task_t tasks[], size_t count, comm_ticke
   for (size_t i = 0; i < count; i++) comm_task_close(&tasks[i]);
   if (status != COLL_OK) finish_incomplete(tasks, count, tickets, ticket_count, status);
   for (size_t i = 0; i < ticket_count; i++) {
-    if (!tickets[i].released) comm_lock_release(tickets[i].comm);
+    if (!tickets[i].released) release_ticket(&tickets[i]);
   }
   return status;
 }
 
 static void free_batch(comm_batch_t *batch) {
   free_calls(batch->calls, batch->call_count);
-  free(batch->calls);
-  free(batch->tickets);
-  *batch = (comm_batch_t){0};
+  comm_batch_discard(batch);
 }
 
 void comm_batch_drop(comm_batch_t *batch, coll_status_t status) {

@@ -10,7 +10,8 @@
 typedef struct comm_ticket {
   struct coll_comm *comm;
   uint64_t number;
-  bool released; /* all calls on this communicator are complete and its lock is released */
+  comm_join_t *join; /* as in comm_call_t */
+  bool released;     /* all calls on this communicator are complete and its lock is released */
 } comm_ticket_t;
 
 typedef struct comm_batch {
@@ -20,12 +21,17 @@ typedef struct comm_batch {
   size_t ticket_count;
 } comm_batch_t;
 
-/* Takes over `count` calls, with the memory they own, and draws a ticket on every communicator they
- * use, which fixes their order among all calls on these communicators. On failure the caller still
- * owns the calls. */
+/* Makes a batch of copies of `count` calls, at least one. The caller owns the calls, and may free
+ * the batch by comm_batch_discard, until it calls comm_batch_order. */
 coll_status_t comm_batch_create(const comm_call_t calls[], size_t count, comm_batch_t *batch);
+void comm_batch_discard(comm_batch_t *batch);
 
-/* Takes the locks in ticket order, runs the calls and frees the batch. On one communicator,
+/* Takes over the calls with the memory they own, and draws a ticket on every communicator they use,
+ * which fixes their order among all calls on these communicators. */
+void comm_batch_order(comm_batch_t *batch);
+
+/* Takes the locks in ticket order, runs the calls and frees the batch. Calls with a join begin when
+ * it is open, and end it. On one communicator,
  * collectives run one after the other; so do sends to one peer, and receives from one peer.
  * Everything else runs concurrently. A failure ends every communicator that has incomplete calls.
  * in_background: the thread shares its core with a computing thread, so it sleeps early when it
@@ -34,6 +40,7 @@ coll_status_t comm_batch_run(comm_batch_t *batch, bool in_background);
 
 /* Drops calls that were announced to this room but cannot run. This rank is then out of step with
  * its peers, so every communicator of the calls is ended with `status` and the thread's last error.
+ * Joins of the batch are ended with it too; those of comm_calls_drop are not.
  * Frees the batch, or the memory that the calls own. Takes the locks, so the caller must not hold a
  * lock that earlier calls may need. */
 void comm_batch_drop(comm_batch_t *batch, coll_status_t status);

@@ -5,6 +5,7 @@
 #define COMM_CALL_H
 
 #include "comm/comm.h"
+#include "comm/join.h"
 #include "engine/call.h"
 
 typedef enum comm_call_kind { COMM_COLLECTIVE, COMM_SEND, COMM_RECV } comm_call_kind_t;
@@ -18,10 +19,11 @@ typedef struct comm_call {
   size_t *blocks; /* alltoallv: send counts, send offsets, receive counts, receive offsets, [size]
                      each; owned by the call. Otherwise NULL */
   struct comm_coalesced
-      *coalesced;  /* the calls that this call replaces (coalesce.h), owned; or NULL */
-  int part_of;     /* it is the allgather of a call of this verb (FLIGHT_SPLIT ...); 0: of none */
-  bool continues;  /* another collective of its communicator follows in its group */
-  uint64_t scalar; /* scalar of a premul-sum at the time of the call: the bytes of one element */
+      *coalesced;    /* the calls that this call replaces (coalesce.h), owned; or NULL */
+  int part_of;       /* it is the allgather of a call of this verb (FLIGHT_SPLIT ...); 0: of none */
+  comm_join_t *join; /* of the streams that its communicator's calls in the group name; or NULL */
+  bool continues;    /* another collective of its communicator follows in its group */
+  uint64_t scalar;   /* scalar of a premul-sum at the time of the call: the bytes of one element */
 } comm_call_t;
 
 void comm_call_free_owned(const comm_call_t *call);

@@ -334,7 +334,12 @@ COLL_API coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, i
  * A call whose arguments are wrong returns the error at once, and the group fails: coll_group_end
  * returns the same status and runs none of its calls. If that status is COLL_ERROR_MEMORY, the
  * communicators of its calls are finished, because the peers do not know of the failure.
- * Within a group, a communicator may be used on one stream only, and cannot be split or destroyed.
+ * The group's calls of one communicator are one operation, also if they name several streams: it
+ * begins when all work queued before on these streams is done, and work queued later on any of them
+ * begins when it has ended. If one of these calls has no stream, the end returns when the operation
+ * has ended. Its failure, or an earlier one of a stream that it names, becomes the failure of all
+ * of these streams.
+ * Within a group, a communicator cannot be split or destroyed.
  * Groups belong to the calling thread and may be nested. */
 COLL_API coll_status_t coll_group_start(void);
 COLL_API coll_status_t coll_group_end(void);

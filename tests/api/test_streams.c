@@ -206,24 +206,6 @@ Test(streams, share_a_group) {
   PARTY_RUN(3, 10000, group_over_streams, NULL);
 }
 
-/* One communicator on two streams of a group would have no order. */
-static int group_on_two_streams(party_rank_t *self) {
-  coll_stream_t stream;
-  PARTY_OK(coll_stream_create(&stream));
-  PARTY_OK(coll_group_start());
-  PARTY_OK(coll_barrier(self->comm, NULL));
-  PARTY_REQUIRE(coll_barrier(self->comm, stream) == COLL_ERROR_INVALID, "two streams");
-  PARTY_REQUIRE(strstr(coll_last_error(NULL), "two streams") != NULL, "%s", coll_last_error(NULL));
-  PARTY_REQUIRE(coll_group_end() == COLL_ERROR_INVALID, "the group ran");
-  PARTY_OK(coll_barrier(self->comm, stream));
-  PARTY_OK(coll_stream_destroy(stream));
-  return 0;
-}
-
-Test(streams, do_not_share_a_communicator_in_a_group) {
-  PARTY_RUN(2, 10000, group_on_two_streams, NULL);
-}
-
 /* A communicator may be destroyed when its own calls of a queued group are done, even while others
  * wait. */
 static int leave_a_group(party_rank_t *self) {

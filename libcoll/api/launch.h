@@ -1,0 +1,23 @@
+/*
+ * Runs the calls of a group.
+ */
+#ifndef API_LAUNCH_H
+#define API_LAUNCH_H
+
+#include "comm/call.h"
+
+/* Calls and the streams that they name. */
+typedef struct api_group {
+  comm_call_t *calls;
+  coll_stream_t *streams; /* of each call */
+  size_t count;           /* at least 1 */
+  bool on_streams;        /* a call names a stream */
+  bool joins;             /* the calls of a communicator name several streams, or one and none */
+} api_group_t;
+
+/* Coalesces small calls, queues the jobs of streams, and runs the calls of communicators that are
+ * used without a stream. Returns the status of the latter, or why nothing was run. Takes over the
+ * calls, also on failure; overwrites both arrays. */
+coll_status_t api_launch(api_group_t *group);
+
+#endif
