@@ -7,12 +7,32 @@
 #include "comm/comm.h"
 #include "transport/memory.h"
 
+#define HOST (-1) /* the device of host memory */
+
 struct coll_registration {
   char nothing;
 };
 
 coll_status_t coll_mem_alloc(size_t bytes, void **ptr) {
-  if (ptr == NULL) return base_fail(COLL_ERROR_INVALID, "coll_mem_alloc: ptr is NULL");
+  return coll_mem_alloc_device(HOST, bytes, ptr);
+}
+
+coll_status_t coll_mem_alloc_device(int device, size_t bytes, void **ptr) {
+  if (ptr == NULL) {
+    return base_fail(COLL_ERROR_INVALID, "no place for the address of the memory: ptr is NULL");
+  }
+  if (device < HOST) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "coll_mem_alloc_device: device %d does not exist: use -1 for host memory, or "
+                     "the index of a GPU",
+                     device);
+  }
+  if (device > HOST) {
+    return base_fail(COLL_ERROR_UNSUPPORTED,
+                     "coll_mem_alloc_device: device %d: this build cannot allocate memory of GPUs; "
+                     "use -1 for host memory",
+                     device);
+  }
   return transport_memory_alloc(bytes, ptr);
 }
 

@@ -364,6 +364,9 @@ COLL_API coll_status_t coll_op_destroy(coll_op_t op, coll_comm_t comm);
  * buffers read, by peers until their calls have returned too: until the same ranks have created
  * another communicator, which waits for that. */
 COLL_API coll_status_t coll_mem_alloc(size_t bytes, void **ptr);
+/* The same on a device: -1 is the host, 0 and up are GPUs, which are COLL_ERROR_UNSUPPORTED in this
+ * version. COLL_ERROR_INVALID below -1. Freed by coll_mem_free. */
+COLL_API coll_status_t coll_mem_alloc_device(int device, size_t bytes, void **ptr);
 COLL_API coll_status_t coll_mem_free(void *ptr);
 COLL_API coll_status_t coll_mem_register(coll_comm_t comm, void *ptr, size_t bytes,
                                          coll_registration_t *handle);

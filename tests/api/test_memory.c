@@ -3,6 +3,7 @@
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,44 @@ static int outlives(party_rank_t *self) {
 
 Test(memory, outlives_the_communicator) {
   PARTY_RUN(2, 10000, outlives, NULL);
+}
+
+/* Memory of device -1 is that of coll_mem_alloc: peers map it. */
+static int alloc_on_device(party_rank_t *self) {
+  enum { COUNT = 20000 };
+  float *memory = NULL, *plain;
+  void *none = NULL;
+  PARTY_OK(coll_mem_alloc_device(-1, 2 * COUNT * sizeof *memory, (void **)&memory));
+  PARTY_OK(coll_mem_alloc(2 * COUNT * sizeof *plain, (void **)&plain));
+  PARTY_REQUIRE((uintptr_t)memory % 4096 == 0, "it is not aligned to a page");
+  const char *algos[2];
+  float *both[2] = {plain, memory};
+  for (int m = 0; m < 2; m++) {
+    for (int i = 0; i < 2 * COUNT; i++) PARTY_REQUIRE(both[m][i] == 0, "it is not zeroed");
+    for (int i = 0; i < COUNT; i++) both[m][i] = 1;
+    PARTY_OK(
+        coll_allreduce(both[m], both[m] + COUNT, COUNT, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+    for (int i = 0; i < COUNT; i++) {
+      PARTY_REQUIRE(both[m][COUNT + i] == (float)self->size, "element %d", i);
+    }
+    algos[m] = coll_comm_algo_used(self->comm, COLL_ALLREDUCE);
+  }
+  PARTY_REQUIRE(strcmp(algos[0], algos[1]) == 0, "%s and %s", algos[0], algos[1]);
+  PARTY_OK(coll_mem_free(plain));
+  PARTY_OK(coll_mem_free(memory));
+  PARTY_REQUIRE(coll_mem_alloc_device(0, 1, &none) == COLL_ERROR_UNSUPPORTED, "a GPU");
+  PARTY_REQUIRE(strstr(coll_last_error(NULL), "device 0") != NULL, "%s", coll_last_error(NULL));
+  PARTY_REQUIRE(coll_mem_alloc_device(INT_MAX, 1, &none) == COLL_ERROR_UNSUPPORTED, "a GPU");
+  PARTY_REQUIRE(coll_mem_alloc_device(-2, 1, &none) == COLL_ERROR_INVALID, "device -2");
+  PARTY_REQUIRE(strstr(coll_last_error(NULL), "-2") != NULL, "%s", coll_last_error(NULL));
+  PARTY_REQUIRE(coll_mem_alloc_device(-1, 1, NULL) == COLL_ERROR_INVALID, "NULL");
+  PARTY_REQUIRE(coll_mem_alloc_device(0, 1, NULL) == COLL_ERROR_INVALID, "NULL");
+  PARTY_REQUIRE(none == NULL, "an error set it");
+  return 0;
+}
+
+Test(memory, of_the_host_is_device_minus_1) {
+  PARTY_RUN(2, 10000, alloc_on_device, NULL);
 }
 
 static int registers(party_rank_t *self) {
