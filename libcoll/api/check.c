@@ -45,7 +45,7 @@ coll_status_t api_fail_op(const struct coll_comm *comm, const char *verb, coll_o
 }
 
 coll_status_t api_check_premul(struct coll_comm *comm, const char *verb, coll_op_t op,
-                               coll_dtype_t dtype, uint64_t *scalar) {
+                               coll_dtype_t dtype, comm_scalar_t *scalar) {
   char text[120];
   if ((int)op >= 0 && comm_premul_find(comm, op, dtype, scalar)) return COLL_OK;
   snprintf(text, sizeof text, "op %d is no built-in, and no premul-sum of this communicator for %s",

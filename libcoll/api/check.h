@@ -22,7 +22,7 @@ typedef struct api_request {
   const void *send;
   void *recv;
   size_t *blocks; /* of alltoallv, as in comm_call_t */
-  uint64_t scalar;
+  comm_scalar_t scalar;
 } api_request_t;
 
 BASE_INLINE comm_call_t api_call(const api_request_t *request) {
@@ -51,7 +51,7 @@ BASE_COLD coll_status_t api_fail_op(const struct coll_comm *comm, const char *ve
 
 /* Checks an op that is not built in; sets *scalar to the scalar of the premul-sum. */
 BASE_COLD coll_status_t api_check_premul(struct coll_comm *comm, const char *verb, coll_op_t op,
-                                         coll_dtype_t dtype, uint64_t *scalar);
+                                         coll_dtype_t dtype, comm_scalar_t *scalar);
 
 /* Checks the op of a reduction; the dtype exists. */
 BASE_INLINE coll_status_t api_check_op(api_request_t *request) {
@@ -60,7 +60,7 @@ BASE_INLINE coll_status_t api_check_op(api_request_t *request) {
     if (base_op_takes(traits->op, traits->dtype)) return COLL_OK;
     return api_fail_op(request->comm, request->verb, traits->op, traits->dtype);
   }
-  uint64_t scalar;
+  comm_scalar_t scalar;
   COLL_TRY(api_check_premul(request->comm, request->verb, traits->op, traits->dtype, &scalar));
   request->scalar = scalar;
   traits->op = COMM_PREMUL;

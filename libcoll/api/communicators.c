@@ -311,12 +311,20 @@ coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
 
 coll_status_t coll_op_create_premul_sum(const void *scalar, coll_dtype_t dtype, coll_comm_t comm,
                                         coll_op_t *op) {
+  return coll_op_create_premul_sum_resident(scalar, dtype, COLL_SCALAR_HOST_IMMEDIATE, comm, op);
+}
+
+coll_status_t coll_op_create_premul_sum_resident(const void *scalar, coll_dtype_t dtype,
+                                                 coll_scalar_residence_t residence,
+                                                 coll_comm_t comm, coll_op_t *op) {
   COLL_TRY(comm_check(comm));
   size_t bytes = base_dtype_bytes(dtype);
-  if (scalar == NULL || op == NULL || bytes == 0) {
+  bool is_late = residence == COLL_SCALAR_DEVICE, is_known = (unsigned)residence <= 1;
+  if (scalar == NULL || op == NULL || bytes == 0 || !is_known) {
     return record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_op_create_premul_sum: %s",
                                          bytes == 0       ? "no such dtype"
                                          : scalar == NULL ? "scalar is NULL"
+                                         : !is_known      ? "no such residence of the scalar"
                                                           : "op is NULL"));
   }
   pthread_mutex_lock(&comm->lock);
@@ -326,7 +334,8 @@ coll_status_t coll_op_create_premul_sum(const void *scalar, coll_dtype_t dtype, 
     comm_premul_t *made = &comm->premuls[comm->premul_count++];
     *made = (comm_premul_t){.op = (coll_op_t)(COLL_OP_CREATED_MIN + comm->premul_made++),
                             .dtype = dtype};
-    memcpy(&made->scalar, scalar, bytes);
+    made->scalar.address = is_late ? scalar : NULL;
+    if (!is_late) memcpy(&made->scalar.value, scalar, bytes);
     *op = made->op;
   }
   pthread_mutex_unlock(&comm->lock);

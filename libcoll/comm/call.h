@@ -23,7 +23,7 @@ typedef struct comm_call {
   int part_of;       /* it is the allgather of a call of this verb (FLIGHT_SPLIT ...); 0: of none */
   comm_join_t *join; /* of the streams that its communicator's calls in the group name; or NULL */
   bool continues;    /* another collective of its communicator follows in its group */
-  uint64_t scalar;   /* scalar of a premul-sum at the time of the call: the bytes of one element */
+  comm_scalar_t scalar; /* of a premul-sum */
 } comm_call_t;
 
 void comm_call_free_owned(const comm_call_t *call);

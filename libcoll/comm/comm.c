@@ -14,7 +14,8 @@ coll_status_t comm_fail_not_live(const struct coll_comm *comm) {
                    (const void *)comm);
 }
 
-bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype, uint64_t *scalar) {
+bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype,
+                      comm_scalar_t *scalar) {
   bool found = false;
   pthread_mutex_lock(&comm->lock);
   for (size_t i = 0; i < comm->premul_count && !found; i++) {

@@ -53,10 +53,16 @@ typedef struct comm_tuning {
   comm_expectation_t expected[TUNE_CLASSES]; /* by size class */
 } comm_tuning_t;
 
+/* The scalar of a premul-sum. */
+typedef struct comm_scalar {
+  const void *address; /* where each call reads it when it begins; NULL: `value` has it */
+  uint64_t value;      /* the bytes of one element */
+} comm_scalar_t;
+
 typedef struct comm_premul {
   coll_op_t op;
   coll_dtype_t dtype;
-  uint64_t scalar; /* the bytes of one element */
+  comm_scalar_t scalar;
 } comm_premul_t;
 
 /* State of a rank's wait at the time this rank read it. */
@@ -240,7 +246,8 @@ coll_status_t comm_pair_of(struct coll_comm *comm, bool sends, int peer, comm_pa
 void comm_pairs_free(struct coll_comm *comm);
 
 /* Whether `op` is a premul-sum of this communicator for dtype; sets *scalar if it is. */
-bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype, uint64_t *scalar);
+bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype,
+                      comm_scalar_t *scalar);
 
 /* Copies the thread's last error to the communicator's last_error. Returns `status`. */
 coll_status_t comm_record_error(struct coll_comm *comm, coll_status_t status);

@@ -138,10 +138,11 @@ static void note_fastpath(const comm_task_t *task) {
 BASE_COLD static coll_status_t scale_and_prepare(comm_task_t *task) {
   const comm_call_t *call = task->call;
   coll_dtype_t dtype = comm_traits_of(call->shape).dtype;
-  size_t elements = buffer_elements(call, PLAN_INPUT);
-  COLL_TRY(transport_memory_alloc(elements * base_dtype_bytes(dtype), &task->scaled));
-  COLL_TRY(
-      call->comm->world.device->scale(task->scaled, call->send, elements, dtype, &call->scalar));
+  size_t elements = buffer_elements(call, PLAN_INPUT), element_bytes = base_dtype_bytes(dtype);
+  uint64_t scalar = call->scalar.value;
+  if (call->scalar.address != NULL) memcpy(&scalar, call->scalar.address, element_bytes);
+  COLL_TRY(transport_memory_alloc(elements * element_bytes, &task->scaled));
+  COLL_TRY(call->comm->world.device->scale(task->scaled, call->send, elements, dtype, &scalar));
   return look_up_within(task, PLAN_REACH_USER);
 }
 

@@ -344,11 +344,26 @@ COLL_API coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, i
 COLL_API coll_status_t coll_group_start(void);
 COLL_API coll_status_t coll_group_end(void);
 
-/* ---- reductions with a scalar -------------------------------------------------------------------
- * Creates the op "sum over ranks r of scalar_r * x_r", where *scalar, of type dtype, is this rank's
- * factor. The op can be used with that dtype on that communicator until it is destroyed. */
+/* ---- reductions with a scalar -----------------------------------------------------------------*/
+
+/* When the scalar of an op is read; NCCL's numbers.
+ * HOST_IMMEDIATE: when the op is created.
+ * DEVICE: whenever a call that uses the op begins to run; on a stream, when the stream reaches it.
+ * So the scalar may be changed between calls, also by earlier calls on the stream, and must stay
+ * allocated until the last call is complete. In this version it is in host memory. */
+typedef enum coll_scalar_residence {
+  COLL_SCALAR_DEVICE = 0,
+  COLL_SCALAR_HOST_IMMEDIATE = 1
+} coll_scalar_residence_t;
+
+/* Creates the op "sum over ranks r of scalar_r * x_r", where *scalar, of type dtype, is this rank's
+ * factor. The op can be used with that dtype on that communicator until it is destroyed, which does
+ * not affect queued calls. The first function is the second one with HOST_IMMEDIATE. */
 COLL_API coll_status_t coll_op_create_premul_sum(const void *scalar, coll_dtype_t dtype,
                                                  coll_comm_t comm, coll_op_t *op);
+COLL_API coll_status_t coll_op_create_premul_sum_resident(const void *scalar, coll_dtype_t dtype,
+                                                          coll_scalar_residence_t residence,
+                                                          coll_comm_t comm, coll_op_t *op);
 COLL_API coll_status_t coll_op_destroy(coll_op_t op, coll_comm_t comm);
 
 /* ---- memory -------------------------------------------------------------------------------------
