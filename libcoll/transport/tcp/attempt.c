@@ -66,7 +66,7 @@ static bool send_note(const tcp_attempt_t *attempt, const tcp_identity_t *own, i
 static void expect(tcp_attempt_t *attempt, int kind) {
   attempt->expects = kind;
   attempt->received = 0;
-  attempt->until_ns = base_clock_now_ns() + REPLY_NS;
+  attempt->until_ns = base_clock_now_ns() + attempt->patience_ns;
 }
 
 /* Whether the note is the next one, of a rank of this session. */
@@ -109,7 +109,8 @@ bool tcp_attempt_confirm(tcp_attempt_t *attempt, const tcp_identity_t *own) {
 
 /* ---- the handshake --------------------------------------------------------------------------*/
 
-bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, const tcp_name_t *name, int address) {
+bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, const tcp_name_t *name, int address,
+                       int doublings) {
   struct sockaddr_storage to;
   socklen_t length = tcp_sockaddr_of(name, address, &to);
   int on = 1; /* the proof and the hello are sent one after the other */
@@ -118,6 +119,7 @@ bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, const tcp_name_t *name,
       (tcp_attempt_t){.fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
                       .peer = peer,
                       .is_connecting = true,
+                      .patience_ns = REPLY_NS << doublings,
                       .since_ns = now_ns,
                       .until_ns = now_ns + CONNECT_NS};
   if (attempt->fd >= 0) setsockopt(attempt->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -131,8 +133,11 @@ bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, const tcp_name_t *name,
 
 void tcp_attempt_accept(tcp_attempt_t *attempt, int fd, const tcp_identity_t *own) {
   uint64_t now_ns = base_clock_now_ns();
-  *attempt =
-      (tcp_attempt_t){.fd = fd, .peer = -1, .since_ns = now_ns, .until_ns = now_ns + REPLY_NS};
+  *attempt = (tcp_attempt_t){.fd = fd,
+                             .peer = -1,
+                             .patience_ns = REPLY_NS,
+                             .since_ns = now_ns,
+                             .until_ns = now_ns + REPLY_NS};
   base_handshake_begin_listener(&attempt->handshake, &own->secret, PURPOSE);
 }
 
@@ -140,7 +145,7 @@ static tcp_progress_t finish_connecting(tcp_attempt_t *attempt, const tcp_identi
   int error = 0;
   socklen_t length = sizeof error;
   attempt->is_connecting = false;
-  attempt->until_ns = base_clock_now_ns() + REPLY_NS;
+  attempt->until_ns = base_clock_now_ns() + attempt->patience_ns;
   if (getsockopt(attempt->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
   if (error != 0) return fail(attempt, failure_of(error), error);
   base_handshake_state_t state =
@@ -166,12 +171,20 @@ static tcp_progress_t continue_handshake(tcp_attempt_t *attempt, const tcp_ident
   return receive_note(attempt, own);
 }
 
+/* This process may have been stopped since it polled, and the peer may have answered meanwhile. */
+static short poll_again(const tcp_attempt_t *attempt) {
+  struct pollfd polled = {.fd = attempt->fd, .events = attempt->is_connecting ? POLLOUT : POLLIN};
+  return poll(&polled, 1, 0) == 1 ? polled.revents : 0;
+}
+
 tcp_progress_t tcp_attempt_serve(tcp_attempt_t *attempt, const tcp_identity_t *own, short events) {
+  bool is_late = events == 0 && base_clock_now_ns() > attempt->until_ns;
+  if (is_late) events = poll_again(attempt);
   if (events != 0) {
     if (attempt->is_connecting) return finish_connecting(attempt, own);
     return attempt->is_known ? receive_note(attempt, own) : continue_handshake(attempt, own);
   }
-  if (base_clock_now_ns() <= attempt->until_ns) return TCP_PROGRESS_NONE;
+  if (!is_late) return TCP_PROGRESS_NONE;
   return fail(attempt, attempt->is_connecting ? TCP_FAILURE_SILENT : TCP_FAILURE_OTHER, ETIMEDOUT);
 }
 

@@ -48,17 +48,21 @@ typedef struct tcp_attempt {
   bool is_connecting; /* it is not connected yet */
   bool is_known;      /* the handshake is done */
   base_handshake_t handshake;
-  int expects;     /* the kind of the next note from the peer */
-  size_t received; /* bytes of `note` */
+  uint64_t patience_ns; /* for the peer to answer */
+  int expects;          /* the kind of the next note from the peer */
+  size_t received;      /* bytes of `note` */
   tcp_note_t note;
+  int polled;        /* for its user */
   uint64_t since_ns; /* when it was begun or accepted */
   uint64_t until_ns; /* when it is given up */
   tcp_failure_t failure;
   int error; /* errno of it */
 } tcp_attempt_t;
 
-/* Connects to a rank at one of its addresses. False: it has failed. */
-bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, const tcp_name_t *name, int address);
+/* Connects to a rank at one of its addresses. doublings: of the time that it has to answer once its
+ * host has accepted. False: it has failed. */
+bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, const tcp_name_t *name, int address,
+                       int doublings);
 
 /* Of a connection that was accepted, which it takes over. */
 void tcp_attempt_accept(tcp_attempt_t *attempt, int fd, const tcp_identity_t *own);

@@ -20,7 +20,9 @@
 
 #define RETRY_NS 20000000u
 #define UNREACHED_NS 3000000000u /* after which a peer is given up */
-#define CALLERS_MAX 256          /* incoming connections that have not said who they are */
+#define MISSES_MIN 3             /* and after so many attempts */
+#define DOUBLINGS_MAX 6
+#define CALLERS_MAX 256 /* incoming connections that have not said who they are */
 
 /* The connection with a peer, as far as this rank is concerned. */
 typedef enum link {
@@ -37,7 +39,9 @@ typedef struct outgoing {
   int peer;
   int address;         /* of the peer's */
   uint64_t resume_ns;  /* without an attempt: when the next one is begun */
-  uint64_t since_ns;   /* since when nothing but refusal and silence came of it */
+  uint64_t since_ns;   /* since when nothing but refusal and silence came of it, */
+  int misses;          /* and in how many attempts */
+  int unanswered;      /* rounds over the addresses in which a host accepted and no rank answered */
   bool is_all_refused; /* in this round over the addresses */
   bool is_all_missed;  /* likewise: nobody has accepted */
 } outgoing_t;
@@ -105,12 +109,13 @@ static void deliver(const tcp_connector_t *c, tcp_attempt_t *attempt) {
 
 /* Whether the peer cannot be reached, which is decided after a round over its addresses. */
 static bool is_unreachable(const tcp_connector_t *c, const outgoing_t *to, uint64_t now_ns) {
-  if (to->address != 0) return false;
+  if (to->address != 0 || c->links[to->peer] == LINK_CHOSEN) return false;
   lock(c);
   bool judges = c->judges;
   unlock(c);
   if (!judges) return false;
-  return to->is_all_refused || (to->is_all_missed && now_ns > to->since_ns + UNREACHED_NS);
+  return to->is_all_refused ||
+         (to->is_all_missed && to->misses >= MISSES_MIN && now_ns > to->since_ns + UNREACHED_NS);
 }
 
 static void report(const tcp_connector_t *c, const outgoing_t *to) {
@@ -123,12 +128,27 @@ static void report(const tcp_connector_t *c, const outgoing_t *to) {
   unlock(c);
 }
 
+/* A sign of life of the peer. */
+static void note_sign(outgoing_t *to) {
+  to->since_ns = base_clock_now_ns();
+  to->misses = 0;
+}
+
+/* A rank that is stopped cannot answer. Each attempt that is given up fills its host's queue of
+ * connections, and a full one is silent; so attempts become longer. */
+static void begin_round(outgoing_t *to) {
+  bool was_accepted = !to->is_all_missed;
+  if (was_accepted && to->unanswered < DOUBLINGS_MAX) to->unanswered++;
+  to->is_all_refused = to->is_all_missed = true;
+}
+
 /* The next attempt is made at the peer's next address. False: the peer is given up. */
 static bool retry(tcp_connector_t *c, outgoing_t *to) {
   uint64_t now_ns = base_clock_now_ns();
   tcp_failure_t failure = to->attempt.failure;
   if (failure == TCP_FAILURE_LOCAL) note_error(c, to->attempt.error);
-  if (failure == TCP_FAILURE_OTHER) to->since_ns = now_ns;
+  to->misses++;
+  if (failure == TCP_FAILURE_OTHER) note_sign(to);
   to->is_all_refused = to->is_all_refused && failure == TCP_FAILURE_REFUSED;
   to->is_all_missed = to->is_all_missed && failure != TCP_FAILURE_OTHER;
   to->address = (to->address + 1) % c->names[to->peer].count;
@@ -138,12 +158,13 @@ static bool retry(tcp_connector_t *c, outgoing_t *to) {
     report(c, to);
     return false;
   }
-  if (to->address == 0) to->is_all_refused = to->is_all_missed = true;
+  if (to->address == 0) begin_round(to);
   return true;
 }
 
 /* Gives up this attempt because that of the peer is under way. */
 static void step_back(outgoing_t *to) {
+  note_sign(to);
   tcp_attempt_close(&to->attempt);
   to->resume_ns = base_clock_now_ns() + RETRY_NS;
 }
@@ -153,7 +174,8 @@ static bool serve_outgoing(tcp_connector_t *c, outgoing_t *to, short events) {
   if (is_settled(c, to->peer)) return false;
   if (to->attempt.fd < 0) {
     if (base_clock_now_ns() < to->resume_ns) return true;
-    bool begun = tcp_attempt_begin(&to->attempt, to->peer, &c->names[to->peer], to->address);
+    bool begun =
+        tcp_attempt_begin(&to->attempt, to->peer, &c->names[to->peer], to->address, to->unanswered);
     return begun || retry(c, to);
   }
   tcp_progress_t progress = tcp_attempt_serve(&to->attempt, &c->own, events);
@@ -184,6 +206,9 @@ static void close_caller(const tcp_connector_t *c, caller_t *caller) {
 /* Whether a peer that has said who it is gets a reply. */
 static bool choose(const tcp_connector_t *c, caller_t *caller) {
   int peer = caller->attempt.peer;
+  for (outgoing_t *to = c->outgoing; to != NULL; to = to->next) {
+    if (to->peer == peer) note_sign(to);
+  }
   if (is_settled(c, peer) || c->links[peer] == LINK_CHOSEN) return false;
   caller->is_chosen = c->own.rank < peer;
   if (caller->is_chosen) c->links[peer] = LINK_CHOSEN;
@@ -252,6 +277,20 @@ static uint64_t earlier_of(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
+static void add_polled(const tcp_connector_t *c, tcp_attempt_t *attempt, nfds_t *count,
+                       uint64_t *due_ns) {
+  attempt->polled = -1;
+  if (attempt->fd < 0) return;
+  attempt->polled = (int)*count;
+  c->polled[(*count)++] =
+      (struct pollfd){.fd = attempt->fd, .events = attempt->is_connecting ? POLLOUT : POLLIN};
+  *due_ns = earlier_of(*due_ns, attempt->until_ns);
+}
+
+static short events_of(const tcp_connector_t *c, const tcp_attempt_t *attempt) {
+  return attempt->polled >= 0 ? c->polled[attempt->polled].revents : 0;
+}
+
 /* Fills what is to be polled. Returns when something is due. */
 static uint64_t prepare(const tcp_connector_t *c, nfds_t *count) {
   uint64_t due_ns = UINT64_MAX, now_ns = base_clock_now_ns();
@@ -261,16 +300,12 @@ static uint64_t prepare(const tcp_connector_t *c, nfds_t *count) {
   c->polled[0] = (struct pollfd){.fd = c->wakeup, .events = POLLIN};
   c->polled[1] = (struct pollfd){.fd = accepts ? c->listener : -1, .events = POLLIN};
   *count = 2;
-  for (const outgoing_t *to = c->outgoing; to != NULL; to = to->next) {
-    bool is_begun = to->attempt.fd >= 0;
-    short events = to->attempt.is_connecting ? POLLOUT : POLLIN;
-    c->polled[(*count)++] = (struct pollfd){.fd = to->attempt.fd, .events = events};
-    due_ns = earlier_of(due_ns, is_begun ? to->attempt.until_ns : to->resume_ns);
+  for (outgoing_t *to = c->outgoing; to != NULL; to = to->next) {
+    if (to->attempt.fd < 0) due_ns = earlier_of(due_ns, to->resume_ns);
+    add_polled(c, &to->attempt, count, &due_ns);
   }
   for (int i = 0; i < CALLERS_MAX; i++) {
-    const tcp_attempt_t *caller = &c->callers[i].attempt;
-    c->polled[(*count)++] = (struct pollfd){.fd = caller->fd, .events = POLLIN};
-    if (caller->fd >= 0) due_ns = earlier_of(due_ns, caller->until_ns);
+    add_polled(c, &c->callers[i].attempt, count, &due_ns);
   }
   return due_ns;
 }
@@ -283,20 +318,24 @@ static int ms_until(uint64_t due_ns) {
 }
 
 static void turn(tcp_connector_t *c) {
-  nfds_t count, at = 2;
+  nfds_t count;
   uint64_t due_ns = prepare(c, &count);
-  if (poll(c->polled, count, ms_until(due_ns)) < 0) return;
-  for (outgoing_t **place = &c->outgoing; *place != NULL; at++) {
+  if (poll(c->polled, count, ms_until(due_ns)) < 0) {
+    base_clock_sleep_ns(RETRY_NS); /* for want of memory */
+    return;
+  }
+  for (outgoing_t **place = &c->outgoing; *place != NULL;) {
     outgoing_t *to = *place;
-    if (serve_outgoing(c, to, c->polled[at].revents)) {
+    if (serve_outgoing(c, to, events_of(c, &to->attempt))) {
       place = &to->next;
     } else {
       *place = to->next;
       free_outgoing(to);
     }
   }
-  for (int i = 0; i < CALLERS_MAX; i++, at++) {
-    if (c->callers[i].attempt.fd >= 0) serve_caller(c, &c->callers[i], c->polled[at].revents);
+  for (int i = 0; i < CALLERS_MAX; i++) {
+    caller_t *caller = &c->callers[i];
+    if (caller->attempt.fd >= 0) serve_caller(c, caller, events_of(c, &caller->attempt));
   }
   if (c->polled[1].revents != 0) accept_callers(c);
 }
@@ -359,10 +398,10 @@ static coll_status_t fill(tcp_connector_t *c, const tcp_group_t *group) {
   COLL_TRY(base_alloc(size, sizeof *c->names, "names of ranks", (void **)&c->names));
   COLL_TRY(base_alloc(size, sizeof *c->links, "connections", (void **)&c->links));
   COLL_TRY(base_alloc(CALLERS_MAX, sizeof *c->callers, "connections", (void **)&c->callers));
+  for (int i = 0; i < CALLERS_MAX; i++) c->callers[i].attempt.fd = -1;
   COLL_TRY(
       base_alloc(2 + size + CALLERS_MAX, sizeof *c->polled, "connections", (void **)&c->polled));
   memcpy(c->names, group->names, size * sizeof *c->names);
-  for (int i = 0; i < CALLERS_MAX; i++) c->callers[i].attempt.fd = -1;
   c->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   c->made = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (c->wakeup < 0 || c->made < 0) {

@@ -12,6 +12,8 @@
 #include "base/memory.h"
 #include "transport/tcp/end.h"
 
+#define OUT_KEPT_BYTES ((size_t)64 << 10)
+
 /* ---- sending --------------------------------------------------------------------------------*/
 
 static void await_room(tcp_peer_t *peer, bool awaits) {
@@ -23,8 +25,14 @@ static void await_room(tcp_peer_t *peer, bool awaits) {
   peer->end->unsent += awaits ? 1 : -1;
 }
 
+/* Of many peers, what was stored until they were connected would add up. */
 static void drop_output(tcp_peer_t *peer) {
   peer->out_begin = peer->out_end = 0;
+  if (peer->end->connector != NULL && peer->out_capacity > OUT_KEPT_BYTES) {
+    free(peer->out);
+    peer->out = NULL;
+    peer->out_capacity = 0;
+  }
   if (peer->fd >= 0) await_room(peer, false);
 }
 
