@@ -163,6 +163,7 @@ static coll_status_t check_waited(comm_watch_t *watch, struct coll_comm *comm, b
   for (; passed < comm->size && left > 0 && !*lost; passed++) {
     if (base_ranks_has(&comm->waits_for, peer)) {
       left--;
+      comm->world.routes[peer]->ops->waits_for(comm->world.routes[peer], peer);
       COLL_TRY(check_peer(watch, comm, peer, lost));
     }
     peer = peer + 1 < comm->size ? peer + 1 : 0;

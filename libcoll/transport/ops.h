@@ -192,6 +192,10 @@ typedef struct transport_ops {
   /* What messages to the peer go over: the name of a transport or fabric. [ops->name] */
   const char *(*route)(const transport_t *t, int peer);
 
+  /* This rank waits for the peer: a transport that is not connected with it yet may connect to see
+   * whether it is there. For wait loops. [nothing] */
+  void (*waits_for)(transport_t *t, int peer);
+
   /* Why peer_state found the peer lost: a part of a sentence without a full stop that begins with
    * the address of its host. "": its process has ended. [""] */
   void (*why_lost)(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]);

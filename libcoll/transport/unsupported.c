@@ -164,6 +164,10 @@ static const char *unsupported_route(const transport_t *t, int peer) {
   return t->ops->name;
 }
 
+static void unsupported_waits_for(transport_t *t, int peer) {
+  (void)t, (void)peer;
+}
+
 static void unsupported_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
   (void)t, (void)peer;
   why[0] = '\0';
@@ -213,6 +217,7 @@ const transport_ops_t transport_unsupported = {
     .publish = unsupported_publish,
     .peer_state = unsupported_peer_state,
     .route = unsupported_route,
+    .waits_for = unsupported_waits_for,
     .why_lost = unsupported_why_lost,
     .abort = unsupported_abort,
     .aborted = unsupported_aborted,

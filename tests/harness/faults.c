@@ -223,6 +223,10 @@ static const char *faults_route(const transport_t *t, int peer) {
   return inner->ops->route(inner, peer);
 }
 
+static void faults_waits_for(transport_t *t, int peer) {
+  inner_of(t)->ops->waits_for(inner_of(t), peer);
+}
+
 static void faults_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
   inner_of(t)->ops->why_lost(inner_of(t), peer, why);
 }
@@ -276,6 +280,7 @@ static const transport_ops_t faults_ops = {
     .publish = faults_publish,
     .peer_state = faults_peer_state,
     .route = faults_route,
+    .waits_for = faults_waits_for,
     .why_lost = faults_why_lost,
     .abort = faults_abort,
     .aborted = faults_aborted,

@@ -90,6 +90,7 @@ static int expect_lost(transport_t *t, int peer, const char *text) {
   uint64_t deadline_ns = wire_deadline_ns();
   while (t->ops->peer_state(t, peer) == TRANSPORT_PEER_HERE) {
     WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "rank %d: rank %d is not lost", t->rank, peer);
+    t->ops->waits_for(t, peer);
     wire_pause();
   }
   WIRE_REQUIRE(t->ops->peer_state(t, peer) == TRANSPORT_PEER_LOST, "the peer left");
@@ -154,4 +155,30 @@ static int send_and_leave(const transport_fixture_t *fixture, transport_t **end)
 
 Test(tcp_tree, what_a_rank_sends_first_arrives_although_it_leaves) {
   transport_kit_processes(&tree, 4, send_and_leave);
+}
+
+/* The last of many ranks aborts after all others have left, most of which it was not connected
+ * with. */
+static int abort_alone(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  transport_t *t = *end;
+  if (t->rank != t->size - 1) {
+    t->ops->destroy(t);
+    *end = NULL;
+    harness_barrier();
+    harness_barrier(); /* the runner's, for a rank that has left */
+    return 0;
+  }
+  harness_barrier();
+  transport_reason_t reason = {.failed_rank = t->rank, .status = COLL_ERROR_SYSTEM, .text = "why"};
+  uint64_t began_ns = base_clock_now_ns();
+  t->ops->abort(t, &reason);
+  WIRE_REQUIRE(t->ops->aborted(t, &reason), "not aborted");
+  uint64_t ms = (base_clock_now_ns() - began_ns) / 1000000;
+  WIRE_REQUIRE(ms < 3000u * (unsigned)HARNESS_PATIENCE, "it took %d ms to decide alone", (int)ms);
+  return 0;
+}
+
+Test(tcp_tree, the_last_rank_decides_alone_in_time) {
+  transport_kit_processes(&tree, 16, abort_alone);
 }

@@ -196,6 +196,11 @@ static const char *mixed_route(const transport_t *t, int peer) {
   return part->ops->route(part, peer);
 }
 
+static void mixed_waits_for(transport_t *t, int peer) {
+  transport_t *part = part_of(mixed_of(t), peer, &peer);
+  part->ops->waits_for(part, peer);
+}
+
 static void mixed_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
   transport_t *part = part_of(mixed_of(t), peer, &peer);
   part->ops->why_lost(part, peer, why);
@@ -268,6 +273,7 @@ static const transport_ops_t mixed_ops = {
     .publish = mixed_publish,
     .peer_state = mixed_peer_state,
     .route = mixed_route,
+    .waits_for = mixed_waits_for,
     .why_lost = mixed_why_lost,
     .abort = mixed_abort,
     .aborted = mixed_aborted,

@@ -206,6 +206,11 @@ static const char *paced_route(const transport_t *t, int peer) {
   return inner->ops->route(inner, peer);
 }
 
+static void paced_waits_for(transport_t *t, int peer) {
+  transport_t *inner = paced_of(t)->inner;
+  inner->ops->waits_for(inner, peer);
+}
+
 static void paced_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
   transport_t *inner = ((paced_t *)(void *)t)->inner;
   inner->ops->why_lost(inner, peer, why);
@@ -384,6 +389,7 @@ static const transport_ops_t paced_ops = {
     .disarm = paced_disarm,
     .peer_state = paced_peer_state,
     .route = paced_route,
+    .waits_for = paced_waits_for,
     .why_lost = paced_why_lost,
     .recorder = paced_recorder,
     .publish = paced_publish,

@@ -208,6 +208,10 @@ static const char *self_route(const transport_t *t, int peer) {
   return transport_unsupported.route(t, peer);
 }
 
+static void self_waits_for(transport_t *t, int peer) {
+  transport_unsupported.waits_for(t, peer);
+}
+
 static void self_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
   transport_unsupported.why_lost(t, peer, why);
 }
@@ -263,6 +267,7 @@ static const transport_ops_t self_ops = {
     .publish = self_publish,
     .peer_state = self_peer_state,
     .route = self_route,
+    .waits_for = self_waits_for,
     .why_lost = self_why_lost,
     .abort = self_abort,
     .aborted = self_aborted,

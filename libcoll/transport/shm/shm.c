@@ -302,6 +302,10 @@ static const char *shm_route(const transport_t *t, int peer) {
   return transport_unsupported.route(t, peer);
 }
 
+static void shm_waits_for(transport_t *t, int peer) {
+  transport_unsupported.waits_for(t, peer);
+}
+
 static void shm_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
   transport_unsupported.why_lost(t, peer, why);
 }
@@ -337,6 +341,7 @@ static const transport_ops_t shm_ops = {
     .publish = shm_publish,
     .peer_state = shm_shutdown_peer_state,
     .route = shm_route,
+    .waits_for = shm_waits_for,
     .why_lost = shm_why_lost,
     .abort = shm_shutdown_abort,
     .aborted = shm_shutdown_aborted,

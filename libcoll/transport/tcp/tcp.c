@@ -124,7 +124,10 @@ static bool tcp_pending_out(transport_port_t *port, flight_call_t *call) {
   tcp_fifo_t *fifo = tcp_fifo_of(port);
   tcp_t *end = lock(port->transport);
   (void)tcp_route_receive(fifo->peer);
-  bool pending = fifo->peer->state == TRANSPORT_PEER_LEFT && fifo->sent != fifo->acked;
+  bool has_left =
+      fifo->peer->state == TRANSPORT_PEER_LEFT ||
+      (fifo->peer->state == TRANSPORT_PEER_LOST && fifo->peer->loss == TCP_LOSS_REFUSED);
+  bool pending = has_left && fifo->sent != fifo->acked;
   if (pending) *call = fifo->calls[fifo->acked % fifo->limit];
   unlock(end, COLL_OK);
   return pending;
@@ -195,7 +198,6 @@ static transport_peer_state_t tcp_peer_state(transport_t *t, int rank) {
   tcp_t *end = lock(t);
   (void)tcp_route_receive_all(&end->peers[rank]);
   tcp_health_check(&end->peers[rank]);
-  tcp_end_miss(&end->peers[rank]);
   transport_peer_state_t state = end->peers[rank].state;
   unlock(end, COLL_OK);
   return state;
@@ -204,6 +206,12 @@ static transport_peer_state_t tcp_peer_state(transport_t *t, int rank) {
 static const char *tcp_route(const transport_t *t, int peer) {
   const tcp_t *end = (const tcp_t *)(const void *)t;
   return end->peers[peer].has_fabric ? end->fabric->ops->name : t->ops->name;
+}
+
+static void tcp_waits_for(transport_t *t, int rank) {
+  tcp_t *end = lock(t);
+  tcp_end_miss(&end->peers[rank]);
+  unlock(end, COLL_OK);
 }
 
 static void tcp_why_lost(transport_t *t, int rank, char why[TRANSPORT_WHY_BYTES]) {
@@ -314,16 +322,25 @@ void tcp_end_say_leave(tcp_peer_t *peer) {
   (void)tcp_route_send(peer, &frame, NULL);
 }
 
+/* After an abort, ranks that are not connected with this one may still have to be told why. */
+static bool lingers(const tcp_t *end, uint64_t now_ns, uint64_t began_ns) {
+  return end->decided && end->connector != NULL && now_ns < began_ns + LEAVE_FAILED_NS;
+}
+
 /* A socket that is closed with something unread resets the connection, which discards what the
  * peer's host has not acknowledged. */
 static void leave(tcp_t *end) {
+  uint64_t began_ns = base_clock_now_ns(), now_ns = began_ns;
   tcp_abort_check(end, true);
-  uint64_t deadline_ns = base_clock_now_ns() + (end->decided ? LEAVE_FAILED_NS : LEAVE_NS);
   end->is_leaving = true;
   for (int rank = 0; rank < end->transport.size; rank++) {
     if (end->peers[rank].fd >= 0) tcp_end_say_leave(&end->peers[rank]);
   }
-  while (any_unsent(end) && base_clock_now_ns() < deadline_ns) receive_all(end, LEAVE_POLL_MS);
+  while ((any_unsent(end) || lingers(end, now_ns, began_ns)) &&
+         now_ns < began_ns + (end->decided ? LEAVE_FAILED_NS : LEAVE_NS)) {
+    receive_all(end, LEAVE_POLL_MS);
+    now_ns = base_clock_now_ns();
+  }
 }
 
 static void free_peer(tcp_peer_t *peer) {
@@ -389,6 +406,7 @@ const transport_ops_t tcp_ops = {
     .publish = tcp_publish,
     .peer_state = tcp_peer_state,
     .route = tcp_route,
+    .waits_for = tcp_waits_for,
     .why_lost = tcp_why_lost,
     .abort = tcp_abort,
     .aborted = tcp_aborted,
