@@ -45,17 +45,30 @@ static bool is_same(const struct sockaddr_storage *a, const struct sockaddr_stor
                 sizeof(struct in6_addr)) == 0;
 }
 
-coll_status_t tcp_health_add(tcp_peer_t *peer, const struct sockaddr_storage *address,
+/* An IPv4 address in an IPv6 one, as connections that were accepted have, becomes itself. */
+static void unmap(struct sockaddr_storage *address, socklen_t *bytes) {
+  const struct sockaddr_in6 wide = *(const struct sockaddr_in6 *)(const void *)address;
+  if (address->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&wide.sin6_addr)) return;
+  struct sockaddr_in narrow = {.sin_family = AF_INET, .sin_port = wide.sin6_port};
+  memcpy(&narrow.sin_addr, wide.sin6_addr.s6_addr + 12, sizeof narrow.sin_addr);
+  memset(address, 0, sizeof *address);
+  memcpy(address, &narrow, sizeof narrow);
+  *bytes = sizeof narrow;
+}
+
+coll_status_t tcp_health_add(tcp_peer_t *peer, const struct sockaddr_storage *from,
                              socklen_t bytes) {
   tcp_t *end = peer->end;
   size_t index = 0;
-  while (index < end->host_count && !is_same(&end->hosts[index].address, address)) index++;
+  struct sockaddr_storage address = *from;
+  unmap(&address, &bytes);
+  while (index < end->host_count && !is_same(&end->hosts[index].address, &address)) index++;
   peer->host = (int)index;
   if (index < end->host_count) return COLL_OK;
   COLL_TRY(
       base_grow((void **)&end->hosts, &end->host_capacity, index + 1, sizeof *end->hosts, "hosts"));
   end->hosts[end->host_count++] =
-      (tcp_host_t){.address = *address, .address_bytes = bytes, .probe = -1};
+      (tcp_host_t){.address = address, .address_bytes = bytes, .probe = -1};
   return COLL_OK;
 }
 
@@ -195,7 +208,6 @@ static void describe_loss(const tcp_peer_t *peer, const char *address,
   }
 }
 
-/* An IPv4 address in an IPv6 one is written as itself. */
 void tcp_health_describe(const tcp_peer_t *peer, char why[TRANSPORT_WHY_BYTES]) {
   char text[INET6_ADDRSTRLEN] = "?";
   why[0] = '\0';
@@ -206,5 +218,5 @@ void tcp_health_describe(const tcp_peer_t *peer, char why[TRANSPORT_WHY_BYTES]) 
           ? (const void *)&((const struct sockaddr_in *)(const void *)address)->sin_addr
           : &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
   inet_ntop(address->ss_family, bytes, text, sizeof text);
-  describe_loss(peer, strncmp(text, "::ffff:", 7) == 0 ? text + 7 : text, why);
+  describe_loss(peer, text, why);
 }
