@@ -172,6 +172,11 @@ static inline bool tcp_peer_is_pending(const tcp_peer_t *peer) {
   return peer->fd < 0 && peer->state == TRANSPORT_PEER_HERE && peer->end->connector != NULL;
 }
 
+/* A rank with which there is, or may be, a connection. */
+static inline bool tcp_peer_is_within_reach(const tcp_peer_t *peer) {
+  return peer->fd >= 0 || tcp_peer_is_pending(peer);
+}
+
 /* ---- open.c: connections that are made. The lock is held. ------------------------------------*/
 
 /* The ranks to which the connection is made at creation: all, or the neighbours in a binary tree.
@@ -302,8 +307,8 @@ void tcp_abort_wake(const tcp_t *end);
 
 /* ---- health.c: the lock is held --------------------------------------------------------------*/
 
-/* Notes the address of a peer. COLL_ERROR_MEMORY. */
-coll_status_t tcp_health_add(tcp_peer_t *peer, const struct sockaddr_storage *address,
+/* Notes the address of a peer, which the connection has or would have. COLL_ERROR_MEMORY. */
+coll_status_t tcp_health_add(tcp_peer_t *peer, const struct sockaddr_storage *from,
                              socklen_t bytes);
 void tcp_health_free(tcp_t *end);
 

@@ -17,8 +17,7 @@ static bool is_for_socket(const tcp_frame_t *frame) {
 
 static coll_status_t ask_to_connect(tcp_peer_t *peer) {
   tcp_fabric_t *fabric = peer->end->fabric;
-  if (!peer->has_fabric || peer->is_asked) return COLL_OK;
-  if (peer->fd < 0 && !tcp_peer_is_pending(peer)) return COLL_OK;
+  if (!peer->has_fabric || peer->is_asked || !tcp_peer_is_within_reach(peer)) return COLL_OK;
   peer->is_asked = true;
   return fabric->ops->connect(fabric, peer->rank);
 }
@@ -29,7 +28,8 @@ coll_status_t tcp_route_send(tcp_peer_t *peer, const tcp_frame_t *frame, const v
   if (is_data) COLL_TRY(ask_to_connect(peer));
   if (frame->kind == TCP_LEAVE && !peer->sends_by_fabric) peer->has_left_by_socket = true;
   if (!peer->sends_by_fabric || is_for_socket(frame)) return tcp_stream_send(peer, frame, payload);
-  return peer->fd >= 0 ? fabric->ops->send(fabric, peer->rank, frame, payload) : COLL_OK;
+  if (!tcp_peer_is_within_reach(peer)) return COLL_OK;
+  return fabric->ops->send(fabric, peer->rank, frame, payload);
 }
 
 coll_status_t tcp_fabric_tell(tcp_t *end, int peer, const void *note, size_t bytes) {
@@ -128,7 +128,8 @@ static coll_status_t keep_early(tcp_peer_t *peer, const tcp_frame_t *frame,
 coll_status_t tcp_fabric_arrived(tcp_t *end, int rank, const tcp_frame_t *frame,
                                  tcp_message_t *message) {
   tcp_peer_t *peer = &end->peers[rank];
-  if (peer->fd < 0 || is_for_socket(frame) || !tcp_stream_is_frame(peer, frame)) {
+  if (!tcp_peer_is_within_reach(peer) || is_for_socket(frame) ||
+      !tcp_stream_is_frame(peer, frame)) {
     tcp_message_release(message);
     tcp_fabric_lost(end, rank);
     return COLL_OK;
