@@ -23,7 +23,7 @@ job() {
   rm -f rank.*
   # shellcheck disable=SC2016
   "$collrun" --hosts "$list" --agent 'ip netns exec {host}' --grace-ms 20000 \
-    sh -c 'echo $$ >rank.$RANK; exec "$@"' - stdbuf -oL "$collbench" "$@" >out 2>err </dev/null
+    sh -c 'echo $$ >rank.$RANK; exec "$@"' - "$collbench" "$@" >out 2>err </dev/null
 }
 
 exact() { grep -q '^# Wrong elements *: 0 OK$' out; }
@@ -34,15 +34,16 @@ ok "$ranks ranks of 4 hosts reduce"
 job alltoall --counts 3 -n 0 && exact
 ok "a call in which each sends to all makes all connections"
 
-# begin: starts a job that does not end by itself, and returns when all ranks are in it.
+# begin: starts a job that does not end by itself, and returns when its communicator is made and its
+# calls are under way.
 begin() {
-  job allreduce --counts 2 -n 1000000 -w 1 &
+  COLL_DEBUG=1 job allreduce --counts 2 -n 1000000 -w 1 &
   run=$!
-  for _ in $(seq 300); do
-    [ "$(ls rank.* 2>/dev/null | wc -l)" -eq "$ranks" ] && grep -q '^# *(B)' out && break
+  for _ in $(seq 600); do
+    grep -q "groups of the $ranks ranks" err && break
     sleep 0.1
   done
-  sleep 1
+  sleep 3
 }
 
 begin
