@@ -32,7 +32,7 @@ job allreduce --counts 1,1001 -n 1 && exact
 ok "$ranks ranks of 4 hosts reduce"
 
 job alltoall --counts 3 -n 0 && exact
-ok "a call in which each sends to all makes all connections"
+ok "each rank sends to all others"
 
 # begin: starts a job that does not end by itself, and returns when its communicator is made and its
 # calls are under way.

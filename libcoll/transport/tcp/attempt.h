@@ -52,7 +52,7 @@ typedef struct tcp_attempt {
   int expects;          /* the kind of the next note from the peer */
   size_t received;      /* bytes of `note` */
   tcp_note_t note;
-  int polled;        /* for its user */
+  int polled;        /* its place in what the connector polls; -1: none */
   uint64_t since_ns; /* when it was begun or accepted */
   uint64_t until_ns; /* when it is given up */
   tcp_failure_t failure;

@@ -65,7 +65,7 @@ struct tcp_connector {
 
   /* under the end's lock */
   outgoing_t *asked;
-  bool is_ending, judges;
+  bool is_ending, may_give_up;
   int error;
 
   /* the thread's */
@@ -111,18 +111,19 @@ static void deliver(const tcp_connector_t *c, tcp_attempt_t *attempt) {
 static bool is_unreachable(const tcp_connector_t *c, const outgoing_t *to, uint64_t now_ns) {
   if (to->address != 0 || c->links[to->peer] == LINK_CHOSEN) return false;
   lock(c);
-  bool judges = c->judges;
+  bool may_give_up = c->may_give_up;
   unlock(c);
-  if (!judges) return false;
+  if (!may_give_up) return false;
   return to->is_all_refused ||
          (to->is_all_missed && to->misses >= MISSES_MIN && now_ns > to->since_ns + UNREACHED_NS);
 }
 
 static void report(const tcp_connector_t *c, const outgoing_t *to) {
-  tcp_failure_t failure = to->is_all_refused ? TCP_FAILURE_REFUSED : to->attempt.failure;
+  tcp_failure_t failure = to->is_all_refused                         ? TCP_FAILURE_REFUSED
+                          : to->attempt.failure == TCP_FAILURE_LOCAL ? TCP_FAILURE_LOCAL
+                                                                     : TCP_FAILURE_SILENT;
   struct sockaddr_storage address;
   socklen_t bytes = tcp_sockaddr_of(&c->names[to->peer], 0, &address);
-  if (failure == TCP_FAILURE_REFUSED && !to->is_all_refused) failure = TCP_FAILURE_SILENT;
   lock(c);
   tcp_end_unreachable(c->end, to->peer, failure, to->attempt.error, &address, bytes);
   unlock(c);
@@ -367,8 +368,8 @@ coll_status_t tcp_connector_ask(tcp_connector_t *c, int peer) {
   return COLL_OK;
 }
 
-void tcp_connector_judge(tcp_connector_t *c) {
-  c->judges = true;
+void tcp_connector_may_give_up(tcp_connector_t *c) {
+  c->may_give_up = true;
 }
 
 int tcp_connector_error(const tcp_connector_t *c) {

@@ -17,14 +17,14 @@ coll_status_t tcp_connector_create(tcp_t *end, tcp_listener_t *listener, const t
 
 /* Starts the thread, once the end knows its connector. Connections are passed to tcp_end_connected,
  * peers to which there can be none to tcp_end_unreachable (end.h), with the end's lock held; the
- * latter only after tcp_connector_judge. COLL_ERROR_SYSTEM. */
+ * latter only after tcp_connector_may_give_up. COLL_ERROR_SYSTEM. */
 coll_status_t tcp_connector_start(tcp_connector_t *connector);
 
 /* Connects to a peer; at most once for each. The end's lock is held. COLL_ERROR_MEMORY. */
 coll_status_t tcp_connector_ask(tcp_connector_t *connector, int peer);
 
 /* From now on peers that cannot be connected to are given up. The end's lock is held. */
-void tcp_connector_judge(tcp_connector_t *connector);
+void tcp_connector_may_give_up(tcp_connector_t *connector);
 
 /* What keeps this host from connecting: errno; 0: nothing. The end's lock is held. */
 int tcp_connector_error(const tcp_connector_t *connector);

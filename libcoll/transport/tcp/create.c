@@ -158,7 +158,7 @@ static void end_first(tcp_t *end, bool is_mesh) {
   tcp_connector_t *connector = end->connector;
   pthread_mutex_lock(&end->lock);
   end->is_complete = true;
-  if (!is_mesh) tcp_connector_judge(connector);
+  if (!is_mesh) tcp_connector_may_give_up(connector);
   pthread_mutex_unlock(&end->lock);
   if (!is_mesh) return;
   tcp_connector_destroy(connector);

@@ -84,7 +84,7 @@ struct tcp_peer {
   int rank;
   int fd;                       /* -1: not connected yet, or closed */
   bool is_wanted;               /* a connection was asked for */
-  uint64_t missed_ns;           /* since when this rank waits for a peer without connection */
+  uint64_t awaited_ns;          /* since when this rank waits for a peer without connection */
   int host;                     /* its address in tcp_t.hosts */
   tcp_loss_t loss;              /* if it is lost */
   uint64_t checked_ns;          /* when health.c last looked at the connection */
@@ -188,7 +188,7 @@ coll_status_t tcp_end_ask(tcp_peer_t *peer);
 
 /* This rank waits for a peer. If that takes a while, it asks for the connection, which shows
  * whether the peer is still there. */
-void tcp_end_miss(tcp_peer_t *peer);
+void tcp_end_waits_for(tcp_peer_t *peer);
 
 /* Takes over the connection to a peer, also on failure. False: it is unusable, see tcp_t.error. */
 bool tcp_end_connected(tcp_t *end, int rank, int fd);

@@ -20,7 +20,7 @@
 enum { KEEPALIVE_IDLE_S = 1, KEEPALIVE_INTERVAL_S = 1, KEEPALIVE_PROBES = 2 };
 
 /* A peer for which this rank waits connects by itself when it sends something. */
-#define MISSED_NS 100000000u
+#define AWAITED_NS 100000000u
 
 static int parent_of(int rank) {
   return (rank - 1) / 2;
@@ -39,11 +39,11 @@ coll_status_t tcp_end_ask(tcp_peer_t *peer) {
   return COLL_OK;
 }
 
-void tcp_end_miss(tcp_peer_t *peer) {
+void tcp_end_waits_for(tcp_peer_t *peer) {
   uint64_t now_ns = base_clock_now_ns();
   if (!tcp_peer_is_pending(peer) || peer->is_wanted) return;
-  if (peer->missed_ns == 0) peer->missed_ns = now_ns;
-  if (now_ns > peer->missed_ns + MISSED_NS) (void)tcp_end_ask(peer);
+  if (peer->awaited_ns == 0) peer->awaited_ns = now_ns;
+  if (now_ns > peer->awaited_ns + AWAITED_NS) (void)tcp_end_ask(peer);
 }
 
 static bool set_options(const tcp_t *end, int rank, int fd) {

@@ -210,7 +210,7 @@ static const char *tcp_route(const transport_t *t, int peer) {
 
 static void tcp_waits_for(transport_t *t, int rank) {
   tcp_t *end = lock(t);
-  tcp_end_miss(&end->peers[rank]);
+  tcp_end_waits_for(&end->peers[rank]);
   unlock(end, COLL_OK);
 }
 
