@@ -1,11 +1,14 @@
 /*
  * One child per test, one after the other: a crash, a hang or a report of the sanitizer ends that
- * test alone. The arguments that Criterion takes are accepted and have no effect.
+ * test alone. Of the arguments that Criterion takes, `--filter SUITE/NAME` (a pattern of the
+ * shell's) chooses tests; the others have no effect.
  */
 #include <criterion/criterion.h>
+#include <fnmatch.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,14 +80,29 @@ static bool test_passes(const standin_test_t *test) {
   return signal == 0 && WEXITSTATUS(status) == code;
 }
 
-int main(void) {
+static const char *filter_of(int argc, char **argv) {
+  for (int i = 1; i + 1 < argc; i++) {
+    if (strcmp(argv[i], "--filter") == 0) return argv[i + 1];
+  }
+  return "*";
+}
+
+static bool is_chosen(const standin_test_t *test, const char *filter) {
+  char name[256];
+  if (test->body == NULL || test->options.disabled) return false;
+  snprintf(name, sizeof name, "%s/%s", test->suite, test->name);
+  return fnmatch(filter, name, 0) == 0;
+}
+
+int main(int argc, char **argv) {
+  const char *filter = filter_of(argc, argv);
   int count = 0, failed = 0, number = 0;
   for (const standin_test_t *test = first; test != NULL; test = test->next) {
-    if (test->body != NULL && !test->options.disabled) count++;
+    count += is_chosen(test, filter);
   }
   printf("1..%d\n", count);
   for (const standin_test_t *test = first; test != NULL; test = test->next) {
-    if (test->body == NULL || test->options.disabled) continue;
+    if (!is_chosen(test, filter)) continue;
     bool passes = test_passes(test);
     printf("%s %d - %s::%s\n", passes ? "ok" : "not ok", ++number, test->suite, test->name);
     failed += !passes;
