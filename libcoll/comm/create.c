@@ -28,8 +28,8 @@
 
 #define DESCRIPTORS_EACH 4 /* per peer: socket, pidfd, and a memfd that is being passed */
 #define POLLS_AT_ONCE 32   /* polls of a peer that is about to answer */
-/* About 250 µs, several times the time to wake a peer. A rank that yields earlier loses its core
- * for a whole time slice to any other busy program. */
+/* About 250 µs (and no longer: wait.c), several times the time to wake a peer. A rank that yields
+ * earlier loses its core for a whole time slice to any other busy program. */
 #define SPIN_POLLS 1000
 
 /* Whether the two ranks run on cores of one machine, if not on one host. */

@@ -19,6 +19,10 @@
 #define YIELD_LATER_POLLS 40 /* about 2 µs: two context switches */
 #define EXECUTOR_POLLS 200   /* about 10 µs: by how much the times of executor ranks may differ */
 #define HINT_INTERVAL_POLLS 10 /* polls between two reads of the hint */
+/* Polls take longer in some builds and on some machines. A peer must not take the time for that of
+ * another program (yield.c). */
+#define SPIN_LONGEST_NS 250000u
+#define SPIN_INTERVAL_POLLS 16 /* polls between two reads of the clock */
 
 #define YIELD_NS 1000000u     /* a longer yield gave the core to other programs, not to peers */
 #define LOCK_SLEEP_NS 50000u  /* while other threads hold the lock */
@@ -146,13 +150,22 @@ static int polls_by_hint(comm_wait_t *wait, const comm_task_t tasks[], size_t co
   return 0;
 }
 
+/* Polls so far, or as many as there may be if they have taken their time. */
+static int polls_after_one(comm_wait_t *wait, int spin_limit) {
+  int count = wait->poll_count + 1;
+  if (count % SPIN_INTERVAL_POLLS != 0) return count;
+  uint64_t now_ns = base_clock_now_ns();
+  if (wait->spinning_since_ns == 0) wait->spinning_since_ns = now_ns;
+  return now_ns - wait->spinning_since_ns < SPIN_LONGEST_NS ? count : spin_limit;
+}
+
 coll_status_t comm_wait_step(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
   const struct coll_comm *comm = first_comm(tasks, count);
   bool calls_back = comm_progress_is_wanted(tasks, count);
   if (calls_back && !wait->armed) comm_progress_call(tasks, count);
   int spin_limit = wait->in_background ? BACKGROUND_POLLS : comm_yield_polls(comm);
   if (wait->poll_count < spin_limit) {
-    wait->poll_count++;
+    wait->poll_count = polls_after_one(wait, spin_limit);
     base_cpu_relax();
     return COLL_OK;
   }

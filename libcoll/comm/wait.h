@@ -17,6 +17,7 @@ typedef struct comm_wait {
   int hint_polls;       /* polls spent so since the last progress */
   bool armed; /* `transport` will wake this thread; one more poll is due before it sleeps */
   int naps;   /* short sleeps, because of a progress callback */
+  uint64_t spinning_since_ns;    /* when it had polled a few times; 0: not yet */
   uint64_t yielding_since_ns;    /* when it began to yield; 0: not yet */
   transport_t *hinted_transport; /* gave the hint and published our progress; NULL: none */
   transport_t *transport;        /* wakes this thread */
