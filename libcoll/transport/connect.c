@@ -10,6 +10,8 @@
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
 
+static const char *const recoveries[] = {"hosts", "all", "none", NULL}; /* tcp_recovery_t */
+
 static const base_knob_t knobs[] = {
     {.name = "COLL_TRANSPORTS",
      .kind = BASE_KNOB_TEXT,
@@ -35,9 +37,22 @@ static const base_knob_t knobs[] = {
      .max = 1000000,
      .help =
          "up to so many ranks of several hosts, all connections are made when a communicator is "
-         "created; in larger ones most are made when they are first used; rank 0's counts"}};
+         "created; in larger ones most are made when they are first used; rank 0's counts"},
+    {.name = "COLL_RECONNECT",
+     .kind = BASE_KNOB_WORD,
+     .fallback = "hosts",
+     .words = recoveries,
+     .help = "the connections that are made again after they were reset, so that nothing that was "
+             "under way is lost: hosts (those between hosts), all, or none; rank 0's counts"}};
 
-enum { KNOB_TRANSPORTS, KNOB_HOST_ID, KNOB_INTERFACES, KNOB_CONNECT_ALL, KNOB_COUNT };
+enum {
+  KNOB_TRANSPORTS,
+  KNOB_HOST_ID,
+  KNOB_INTERFACES,
+  KNOB_CONNECT_ALL,
+  KNOB_RECONNECT,
+  KNOB_COUNT
+};
 
 _Static_assert(sizeof knobs / sizeof knobs[0] == KNOB_COUNT, "one name per knob");
 
@@ -89,9 +104,12 @@ static coll_status_t listen_between_hosts(const transport_choice_t *choice,
   name->sockets = choice->tcp;
   if (name->fabric == 0 && !choice->tcp) return COLL_OK;
   int64_t mesh_ranks;
+  int recovery;
   COLL_TRY(base_knob_integer(&knobs[KNOB_CONNECT_ALL], &mesh_ranks));
+  COLL_TRY(base_knob_word(&knobs[KNOB_RECONNECT], &recovery));
   COLL_TRY(tcp_listen(&listener->tcp, transport_interfaces(), &name->tcp));
   name->tcp.mesh_ranks = (uint32_t)mesh_ranks;
+  name->tcp.recovery = (uint8_t)recovery;
   return COLL_OK;
 }
 

@@ -12,35 +12,44 @@ hosts_may() {
     { echo "this system makes no network namespaces"; return 1; }
 }
 
-# hosts_await: the kernel reports links as up some time after they were set up; until then ranks do
-# not use them.
+# hosts_await INTERFACE: the kernel reports links as up some time after they were set up; until then
+# ranks do not use them.
 hosts_await() {
   tries=0
   for i in $(seq "$hosts"); do
-    until ip -n "${prefix}h$i" link show eth0 | grep -q 'state UP' || [ $tries -ge 200 ]; do
+    until ip -n "${prefix}h$i" link show "$1" | grep -q 'state UP' || [ $tries -ge 200 ]; do
       tries=$((tries + 1))
       sleep 0.05
     done
   done
 }
 
+# hosts_connect K: every host gets an interface ethK of address 10.(77+K).0.N, on a bridge brK of
+# its own, whose port for host N is hN (K is 0) or hN.K.
+hosts_connect() {
+  k=$1
+  ip -n "${prefix}b" link add "br$k" type bridge
+  ip -n "${prefix}b" link set "br$k" up
+  for i in $(seq "$hosts"); do
+    port=h$i
+    [ "$k" -eq 0 ] || port=h$i.$k
+    ip -n "${prefix}h$i" link add "eth$k" type veth peer name "$port" netns "${prefix}b"
+    ip -n "${prefix}b" link set "$port" master "br$k" up
+    ip -n "${prefix}h$i" addr add "10.$((77 + k)).0.$i/24" dev "eth$k"
+    ip -n "${prefix}h$i" link set "eth$k" up
+  done
+  hosts_await "eth$k"
+}
+
 # hosts_make N
 hosts_make() {
   hosts=$1
   ip netns add "${prefix}b"
-  ip -n "${prefix}b" link add br0 type bridge
-  ip -n "${prefix}b" link set br0 up
-  i=1
-  while [ $i -le "$hosts" ]; do
+  for i in $(seq "$hosts"); do
     ip netns add "${prefix}h$i"
     ip -n "${prefix}h$i" link set lo up
-    ip -n "${prefix}h$i" link add eth0 type veth peer name "h$i" netns "${prefix}b"
-    ip -n "${prefix}b" link set "h$i" master br0 up
-    ip -n "${prefix}h$i" addr add "10.77.0.$i/24" dev eth0
-    ip -n "${prefix}h$i" link set eth0 up
-    i=$((i + 1))
   done
-  hosts_await
+  hosts_connect 0
 }
 
 hosts_remove() {

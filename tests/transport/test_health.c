@@ -90,8 +90,8 @@ Test(tcp_health, a_retransmission_after_a_long_time_is_no_loss, .timeout = 60) {
   make_pair(ends);
   tcp_peer_t *peer = &((tcp_t *)(void *)ends[0])->peers[1];
   cr_assert_eq(watch_peer(ends[0], 500), TRANSPORT_PEER_HERE);
-  peer->checked_ns -= IDLE_NS; /* as if it were long ago */
-  peer->acked_ns -= IDLE_NS;
+  peer->rails->checked_ns -= IDLE_NS; /* as if it were long ago */
+  peer->rails->acked_ns -= IDLE_NS;
   set_link(false);
   cr_assert(send_one(ends[0], 0));
   base_clock_sleep_ns(600 * MS_NS);

@@ -21,7 +21,7 @@ static int count_lower(const tcp_t *end) {
   for (int rank = 0; rank < end->transport.rank; rank++) {
     const tcp_peer_t *peer = &end->peers[rank];
     if (peer->state != TRANSPORT_PEER_HERE) continue;
-    if (peer->fd >= 0)
+    if (tcp_peer_is_open(peer))
       count++;
     else
       unknown++;
@@ -32,7 +32,7 @@ static int count_lower(const tcp_t *end) {
 static void tell(tcp_peer_t *peer, tcp_kind_t kind) {
   const transport_reason_t *reason = &peer->end->reason;
   const tcp_frame_t frame = {.kind = (uint8_t)kind, .bytes = sizeof *reason};
-  if (peer->fd >= 0) (void)tcp_stream_send(peer, &frame, reason);
+  if (tcp_peer_is_open(peer)) (void)tcp_order_send(peer, &frame, reason);
 }
 
 /* A peer that cannot be told finds out that this rank has left. */
@@ -72,7 +72,7 @@ void tcp_abort_propose(tcp_t *end, int from, const transport_reason_t *reason) {
     end->proposed = true;
     end->proposed_ns = base_clock_now_ns();
     end->reason = *reason;
-    if (from == end->transport.rank || end->connector != NULL) broadcast(end, TCP_PROPOSE);
+    if (from == end->transport.rank || !end->is_mesh) broadcast(end, TCP_PROPOSE);
     stop(end);
   }
   tcp_abort_check(end, false);

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 
 #define MAGIC \
-  UINT64_C(0x32706374636c6c31) /* changes with frames; differs in the other byte order */
+  UINT64_C(0x33706374636c6c31) /* changes with frames; differs in the other byte order */
 #define PURPOSE "ranks"
 #define CONNECT_NS 1000000000u  /* for a host to accept a connection */
 #define REPLY_NS 3000000000u    /* for a rank to answer */
@@ -58,8 +58,12 @@ static tcp_failure_t failure_of(int error) {
 /* ---- notes ----------------------------------------------------------------------------------*/
 
 static bool send_note(const tcp_attempt_t *attempt, const tcp_identity_t *own, int kind) {
-  const tcp_note_t note = {
-      .magic = MAGIC, .session = own->session, .rank = own->rank, .kind = kind};
+  const tcp_note_t note = {.magic = MAGIC,
+                           .session = own->session,
+                           .rank = own->rank,
+                           .kind = (uint8_t)kind,
+                           .rail = (uint8_t)attempt->rail,
+                           .made = attempt->made};
   return send(attempt->fd, &note, sizeof note, MSG_NOSIGNAL) == (ssize_t)sizeof note;
 }
 
@@ -74,12 +78,14 @@ static bool is_valid(const tcp_attempt_t *attempt, const tcp_identity_t *own) {
   const tcp_note_t *note = &attempt->note;
   if (note->magic != MAGIC || note->session != own->session) return false;
   if (note->kind != attempt->expects || note->rank < 0 || note->rank >= own->size) return false;
-  return attempt->peer >= 0 ? note->rank == attempt->peer : note->rank != own->rank;
+  if (attempt->peer < 0) return note->rank != own->rank;
+  return note->rank == attempt->peer && note->rail == attempt->rail;
 }
 
 static tcp_progress_t take_note(tcp_attempt_t *attempt, const tcp_identity_t *own) {
   if (!is_valid(attempt, own)) return fail(attempt, TCP_FAILURE_REFUSED, 0);
   attempt->peer = attempt->note.rank;
+  attempt->rail = attempt->note.rail;
   if (attempt->expects == NOTE_HELLO) return TCP_PROGRESS_HELLO;
   return attempt->expects == NOTE_REPLY ? TCP_PROGRESS_REPLY : TCP_PROGRESS_CONFIRM;
 }
@@ -96,11 +102,18 @@ static tcp_progress_t receive_note(tcp_attempt_t *attempt, const tcp_identity_t 
   return attempt->received == sizeof attempt->note ? take_note(attempt, own) : TCP_PROGRESS_NONE;
 }
 
-bool tcp_attempt_reply(tcp_attempt_t *attempt, const tcp_identity_t *own, uint64_t until_ns) {
+bool tcp_attempt_reply(tcp_attempt_t *attempt, const tcp_identity_t *own, uint16_t made,
+                       uint64_t until_ns) {
+  attempt->made = made;
   expect(attempt, NOTE_CONFIRM);
   attempt->until_ns = base_clock_now_ns() + CONFIRM_NS;
   if (attempt->until_ns < until_ns) attempt->until_ns = until_ns;
   return send_note(attempt, own, NOTE_REPLY);
+}
+
+uint16_t tcp_attempt_number(const tcp_attempt_t *attempt) {
+  bool is_behind = (int16_t)(attempt->note.made - attempt->made) > 0;
+  return (uint16_t)((is_behind ? attempt->note.made : attempt->made) + 1);
 }
 
 bool tcp_attempt_confirm(tcp_attempt_t *attempt, const tcp_identity_t *own) {
@@ -109,8 +122,8 @@ bool tcp_attempt_confirm(tcp_attempt_t *attempt, const tcp_identity_t *own) {
 
 /* ---- the handshake --------------------------------------------------------------------------*/
 
-bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, const tcp_name_t *name, int address,
-                       int doublings) {
+bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, int rail, uint16_t made,
+                       const tcp_name_t *name, int address, int doublings) {
   struct sockaddr_storage to;
   socklen_t length = tcp_sockaddr_of(name, address, &to);
   int on = 1; /* the proof and the hello are sent one after the other */
@@ -118,6 +131,8 @@ bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, const tcp_name_t *name,
   *attempt =
       (tcp_attempt_t){.fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
                       .peer = peer,
+                      .rail = rail,
+                      .made = made,
                       .is_connecting = true,
                       .patience_ns = REPLY_NS << doublings,
                       .since_ns = now_ns,
@@ -135,6 +150,7 @@ void tcp_attempt_accept(tcp_attempt_t *attempt, int fd, const tcp_identity_t *ow
   uint64_t now_ns = base_clock_now_ns();
   *attempt = (tcp_attempt_t){.fd = fd,
                              .peer = -1,
+                             .rail = -1,
                              .patience_ns = REPLY_NS,
                              .since_ns = now_ns,
                              .until_ns = now_ns + REPLY_NS};

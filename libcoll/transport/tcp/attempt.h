@@ -23,7 +23,9 @@ typedef struct tcp_identity {
 
 typedef struct tcp_note {
   uint64_t magic, session;
-  int32_t rank, kind;
+  int32_t rank;
+  uint8_t kind, rail;
+  uint16_t made; /* connections that the sender had on this rail before */
 } tcp_note_t;
 
 /* What has come of it. */
@@ -45,6 +47,8 @@ typedef enum tcp_failure {
 typedef struct tcp_attempt {
   int fd;             /* -1: none */
   int peer;           /* -1: not known yet */
+  int rail;           /* likewise */
+  uint16_t made;      /* connections of this rank on the rail before */
   bool is_connecting; /* it is not connected yet */
   bool is_known;      /* the handshake is done */
   base_handshake_t handshake;
@@ -61,8 +65,8 @@ typedef struct tcp_attempt {
 
 /* Connects to a rank at one of its addresses. doublings: of the time that it has to answer once its
  * host has accepted. False: it has failed. */
-bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, const tcp_name_t *name, int address,
-                       int doublings);
+bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, int rail, uint16_t made,
+                       const tcp_name_t *name, int address, int doublings);
 
 /* Of a connection that was accepted, which it takes over. */
 void tcp_attempt_accept(tcp_attempt_t *attempt, int fd, const tcp_identity_t *own);
@@ -70,8 +74,13 @@ void tcp_attempt_accept(tcp_attempt_t *attempt, int fd, const tcp_identity_t *ow
 /* Goes on with what has arrived; events: of poll. Fails if it is too late. */
 tcp_progress_t tcp_attempt_serve(tcp_attempt_t *attempt, const tcp_identity_t *own, short events);
 
-/* True: until the time given for it, or the usual one if that is later, the peer may confirm. */
-bool tcp_attempt_reply(tcp_attempt_t *attempt, const tcp_identity_t *own, uint64_t until_ns);
+/* made: connections of this rank on attempt->rail before. True: until the time given for it, or the
+ * usual one if that is later, the peer may confirm. */
+bool tcp_attempt_reply(tcp_attempt_t *attempt, const tcp_identity_t *own, uint16_t made,
+                       uint64_t until_ns);
+
+/* The number of this connection on its rail, from 1, once both ranks have said what they know. */
+uint16_t tcp_attempt_number(const tcp_attempt_t *attempt);
 
 /* True: the connection is the caller's. */
 bool tcp_attempt_confirm(tcp_attempt_t *attempt, const tcp_identity_t *own);

@@ -16,35 +16,24 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "transport/tcp/dial.h"
 #include "transport/tcp/end.h"
 
 #define RETRY_NS 20000000u
-#define UNREACHED_NS 3000000000u /* after which a peer is given up */
-#define MISSES_MIN 3             /* and after so many attempts */
-#define DOUBLINGS_MAX 6
 #define CALLERS_MAX 256 /* incoming connections that have not said who they are */
 
-/* The connection with a peer, as far as this rank is concerned. */
-typedef enum link {
+/* The connection with a peer on a rail, as far as this rank is concerned. */
+typedef enum link_state {
   LINK_NONE,
   LINK_CHOSEN, /* this rank has decided for one that the peer has not yet confirmed */
   LINK_MADE,
   LINK_GIVEN_UP
-} link_t;
+} link_state_t;
 
-/* A peer that was asked for. */
-typedef struct outgoing {
-  struct outgoing *next;
-  tcp_attempt_t attempt;
-  int peer;
-  int address;         /* of the peer's */
-  uint64_t resume_ns;  /* without an attempt: when the next one is begun */
-  uint64_t since_ns;   /* since when nothing but refusal and silence came of it, */
-  int misses;          /* and in how many attempts */
-  int unanswered;      /* rounds over the addresses in which a host accepted and no rank answered */
-  bool is_all_refused; /* in this round over the addresses */
-  bool is_all_missed;  /* likewise: nobody has accepted */
-} outgoing_t;
+typedef struct link {
+  link_state_t state;
+  uint16_t made; /* connections so far */
+} link_t;
 
 /* Somebody who has connected to this rank. */
 typedef struct caller {
@@ -56,6 +45,7 @@ struct tcp_connector {
   tcp_t *end;
   tcp_identity_t own;
   tcp_name_t *names;    /* [size] */
+  int rails;            /* of this rank */
   uint64_t deadline_ns; /* of creation */
   int listener;         /* -1: closed */
   int wakeup;           /* an eventfd, for the thread */
@@ -64,15 +54,15 @@ struct tcp_connector {
   bool has_thread;
 
   /* under the end's lock */
-  outgoing_t *asked;
+  tcp_dial_t *asked;
   bool is_ending, may_give_up;
   int error;
 
   /* the thread's */
-  outgoing_t *outgoing;
+  tcp_dial_t *dials;
   caller_t *callers;     /* [CALLERS_MAX] */
-  link_t *links;         /* [size] */
-  struct pollfd *polled; /* wakeup, listener, outgoing, callers */
+  link_t *links;         /* [size * rails] */
+  struct pollfd *polled; /* wakeup, listener, dials, callers */
   uint64_t accept_ns;    /* when callers are accepted again, for want of descriptors */
 };
 
@@ -84,9 +74,18 @@ static void unlock(const tcp_connector_t *c) {
   pthread_mutex_unlock(&c->end->lock);
 }
 
-/* Nothing more is done about the connection with the peer. */
-static bool is_settled(const tcp_connector_t *c, int peer) {
-  return c->links[peer] == LINK_MADE || c->links[peer] == LINK_GIVEN_UP;
+static link_t *link_of(const tcp_connector_t *c, int peer, int rail) {
+  return &c->links[peer * c->rails + rail];
+}
+
+/* Nothing more is done about the connection. */
+static bool is_settled(const link_t *link) {
+  return link->state == LINK_MADE || link->state == LINK_GIVEN_UP;
+}
+
+/* Whether a count of connections, modulo 2^16, is greater. */
+static bool is_later(uint16_t made, uint16_t than) {
+  return (int16_t)(made - than) > 0;
 }
 
 static void note_error(tcp_connector_t *c, int error) {
@@ -95,11 +94,19 @@ static void note_error(tcp_connector_t *c, int error) {
   unlock(c);
 }
 
+static bool may_give_up(const tcp_connector_t *c) {
+  lock(c);
+  bool may = c->may_give_up;
+  unlock(c);
+  return may;
+}
+
 static void deliver(const tcp_connector_t *c, tcp_attempt_t *attempt) {
   uint64_t one = 1;
-  c->links[attempt->peer] = LINK_MADE;
+  link_t *link = link_of(c, attempt->peer, attempt->rail);
+  *link = (link_t){.state = LINK_MADE, .made = tcp_attempt_number(attempt)};
   lock(c);
-  (void)tcp_end_connected(c->end, attempt->peer, attempt->fd);
+  (void)tcp_end_connected(c->end, attempt->peer, attempt->rail, link->made, attempt->fd);
   unlock(c);
   attempt->fd = -1;
   (void)!write(c->made, &one, sizeof one);
@@ -107,90 +114,54 @@ static void deliver(const tcp_connector_t *c, tcp_attempt_t *attempt) {
 
 /* ---- to peers -------------------------------------------------------------------------------*/
 
-/* Whether the peer cannot be reached, which is decided after a round over its addresses. */
-static bool is_unreachable(const tcp_connector_t *c, const outgoing_t *to, uint64_t now_ns) {
-  if (to->address != 0 || c->links[to->peer] == LINK_CHOSEN) return false;
-  lock(c);
-  bool may_give_up = c->may_give_up;
-  unlock(c);
-  if (!may_give_up) return false;
-  return to->is_all_refused ||
-         (to->is_all_missed && to->misses >= MISSES_MIN && now_ns > to->since_ns + UNREACHED_NS);
-}
-
-static void report(const tcp_connector_t *c, const outgoing_t *to) {
-  tcp_failure_t failure = to->is_all_refused                         ? TCP_FAILURE_REFUSED
-                          : to->attempt.failure == TCP_FAILURE_LOCAL ? TCP_FAILURE_LOCAL
-                                                                     : TCP_FAILURE_SILENT;
+/* Whether the peer is given up: it cannot be reached by any rail. */
+static bool report(const tcp_connector_t *c, const tcp_dial_t *to) {
   struct sockaddr_storage address;
-  socklen_t bytes = tcp_sockaddr_of(&c->names[to->peer], 0, &address);
+  socklen_t bytes = tcp_sockaddr_of(&c->names[to->peer], to->address, &address);
   lock(c);
-  tcp_end_unreachable(c->end, to->peer, failure, to->attempt.error, &address, bytes);
+  bool is_given_up =
+      c->may_give_up && tcp_end_unreachable(c->end, to->peer, to->rail, tcp_dial_failure(to),
+                                            to->attempt.error, &address, bytes);
   unlock(c);
+  return is_given_up;
 }
 
-/* A sign of life of the peer. */
-static void note_sign(outgoing_t *to) {
-  to->since_ns = base_clock_now_ns();
-  to->misses = 0;
-}
-
-/* A rank that is stopped cannot answer. Each attempt that is given up fills its host's queue of
- * connections, and a full one is silent; so attempts become longer. */
-static void begin_round(outgoing_t *to) {
-  bool was_accepted = !to->is_all_missed;
-  if (was_accepted && to->unanswered < DOUBLINGS_MAX) to->unanswered++;
-  to->is_all_refused = to->is_all_missed = true;
-}
-
-/* The next attempt is made at the peer's next address. False: the peer is given up. */
-static bool retry(tcp_connector_t *c, outgoing_t *to) {
+/* False: the peer is given up. */
+static bool retry(tcp_connector_t *c, tcp_dial_t *to) {
   uint64_t now_ns = base_clock_now_ns();
-  tcp_failure_t failure = to->attempt.failure;
-  if (failure == TCP_FAILURE_LOCAL) note_error(c, to->attempt.error);
-  to->misses++;
-  if (failure == TCP_FAILURE_OTHER) note_sign(to);
-  to->is_all_refused = to->is_all_refused && failure == TCP_FAILURE_REFUSED;
-  to->is_all_missed = to->is_all_missed && failure != TCP_FAILURE_OTHER;
-  to->address = (to->address + 1) % c->names[to->peer].count;
-  to->resume_ns = now_ns + RETRY_NS;
-  if (is_unreachable(c, to, now_ns)) {
-    c->links[to->peer] = LINK_GIVEN_UP;
-    report(c, to);
+  link_t *link = link_of(c, to->peer, to->rail);
+  if (to->attempt.failure == TCP_FAILURE_LOCAL) note_error(c, to->attempt.error);
+  if (!tcp_dial_note_failure(to, &c->names[to->peer], now_ns)) return true;
+  bool is_unreachable = link->state != LINK_CHOSEN && tcp_dial_is_unreachable(to, now_ns);
+  if (is_unreachable && report(c, to)) {
+    link->state = LINK_GIVEN_UP;
     return false;
   }
-  if (to->address == 0) begin_round(to);
+  tcp_dial_begin_round(to, is_unreachable && may_give_up(c), now_ns);
   return true;
 }
 
-/* Gives up this attempt because that of the peer is under way. */
-static void step_back(outgoing_t *to) {
-  note_sign(to);
-  tcp_attempt_close(&to->attempt);
-  to->resume_ns = base_clock_now_ns() + RETRY_NS;
-}
-
 /* False: there is nothing more to do for the peer. */
-static bool serve_outgoing(tcp_connector_t *c, outgoing_t *to, short events) {
-  if (is_settled(c, to->peer)) return false;
+static bool serve_dial(tcp_connector_t *c, tcp_dial_t *to, short events) {
+  const link_t *link = link_of(c, to->peer, to->rail);
+  if (is_settled(link)) return false;
   if (to->attempt.fd < 0) {
     if (base_clock_now_ns() < to->resume_ns) return true;
-    bool begun =
-        tcp_attempt_begin(&to->attempt, to->peer, &c->names[to->peer], to->address, to->unanswered);
-    return begun || retry(c, to);
+    return tcp_dial_begin(to, link->made, &c->names[to->peer]) || retry(c, to);
   }
   tcp_progress_t progress = tcp_attempt_serve(&to->attempt, &c->own, events);
   if (progress == TCP_PROGRESS_FAILED) return retry(c, to);
   if (progress != TCP_PROGRESS_REPLY) return true;
-  if (c->links[to->peer] == LINK_NONE && tcp_attempt_confirm(&to->attempt, &c->own)) {
+  bool is_current = link->state == LINK_NONE && link->made == to->attempt.made;
+  if (is_current && tcp_attempt_confirm(&to->attempt, &c->own)) {
     deliver(c, &to->attempt);
     return false;
   }
-  step_back(to);
+  tcp_dial_step_back(to);
   return true;
 }
 
-static void free_outgoing(outgoing_t *to) {
+static void free_dial(tcp_dial_t *to) {
   tcp_attempt_close(&to->attempt);
   free(to);
 }
@@ -198,22 +169,39 @@ static void free_outgoing(outgoing_t *to) {
 /* ---- from peers -----------------------------------------------------------------------------*/
 
 static void close_caller(const tcp_connector_t *c, caller_t *caller) {
-  link_t *link = caller->is_chosen ? &c->links[caller->attempt.peer] : NULL;
-  if (link != NULL && *link == LINK_CHOSEN) *link = LINK_NONE;
+  const tcp_attempt_t *attempt = &caller->attempt;
+  link_t *link = caller->is_chosen ? link_of(c, attempt->peer, attempt->rail) : NULL;
+  if (link != NULL && link->state == LINK_CHOSEN) link->state = LINK_NONE;
   caller->is_chosen = false;
   tcp_attempt_close(&caller->attempt);
 }
 
+/* A peer that connects although there is a connection has lost it. False: the peer began before
+ * there was this connection, or the last one. */
+static bool note_hello(link_t *link, uint16_t made) {
+  if (is_later(link->made, made)) return false;
+  if (link->state == LINK_MADE) link->state = LINK_NONE;
+  return link->state == LINK_NONE;
+}
+
 /* Whether a peer that has said who it is gets a reply. */
 static bool choose(const tcp_connector_t *c, caller_t *caller) {
-  int peer = caller->attempt.peer;
-  for (outgoing_t *to = c->outgoing; to != NULL; to = to->next) {
-    if (to->peer == peer) note_sign(to);
+  tcp_attempt_t *attempt = &caller->attempt;
+  if (attempt->rail >= c->rails) return false;
+  for (tcp_dial_t *to = c->dials; to != NULL; to = to->next) {
+    if (to->peer == attempt->peer && to->rail == attempt->rail) tcp_dial_note_sign(to);
   }
-  if (is_settled(c, peer) || c->links[peer] == LINK_CHOSEN) return false;
-  caller->is_chosen = c->own.rank < peer;
-  if (caller->is_chosen) c->links[peer] = LINK_CHOSEN;
-  return tcp_attempt_reply(&caller->attempt, &c->own, c->deadline_ns);
+  link_t *link = link_of(c, attempt->peer, attempt->rail);
+  if (!note_hello(link, attempt->note.made)) return false;
+  caller->is_chosen = c->own.rank < attempt->peer;
+  if (caller->is_chosen) link->state = LINK_CHOSEN;
+  return tcp_attempt_reply(attempt, &c->own, link->made, c->deadline_ns);
+}
+
+/* Another connection may have been made since this rank has replied. */
+static bool is_current(const tcp_connector_t *c, const tcp_attempt_t *attempt) {
+  const link_t *link = link_of(c, attempt->peer, attempt->rail);
+  return !is_settled(link) && link->made == attempt->made;
 }
 
 static void serve_caller(const tcp_connector_t *c, caller_t *caller, short events) {
@@ -221,7 +209,7 @@ static void serve_caller(const tcp_connector_t *c, caller_t *caller, short event
   tcp_progress_t progress = tcp_attempt_serve(attempt, &c->own, events);
   if (progress == TCP_PROGRESS_NONE) return;
   if (progress == TCP_PROGRESS_HELLO && choose(c, caller)) return;
-  if (progress == TCP_PROGRESS_CONFIRM && !is_settled(c, attempt->peer)) deliver(c, attempt);
+  if (progress == TCP_PROGRESS_CONFIRM && is_current(c, attempt)) deliver(c, attempt);
   close_caller(c, caller);
 }
 
@@ -258,16 +246,33 @@ static void accept_callers(tcp_connector_t *c) {
 
 /* ---- the thread -----------------------------------------------------------------------------*/
 
+/* The last connection is lost, if the peer has not made another one meanwhile. */
+static void reopen(const tcp_connector_t *c, const tcp_dial_t *to) {
+  link_t *link = link_of(c, to->peer, to->rail);
+  if (link->state == LINK_MADE && link->made == to->made) link->state = LINK_NONE;
+}
+
+static bool is_under_way(const tcp_connector_t *c, const tcp_dial_t *asked) {
+  const tcp_dial_t *to = c->dials;
+  while (to != NULL && (to->peer != asked->peer || to->rail != asked->rail)) to = to->next;
+  return to != NULL;
+}
+
 /* False: the thread is to end. */
 static bool take_asked(tcp_connector_t *c) {
   uint64_t count;
   (void)!read(c->wakeup, &count, sizeof count);
   lock(c);
   while (c->asked != NULL) {
-    outgoing_t *to = c->asked;
+    tcp_dial_t *to = c->asked;
     c->asked = to->next;
-    to->next = c->outgoing;
-    c->outgoing = to;
+    reopen(c, to);
+    if (is_under_way(c, to)) {
+      free(to);
+      continue;
+    }
+    to->next = c->dials;
+    c->dials = to;
   }
   bool goes_on = !c->is_ending;
   unlock(c);
@@ -301,7 +306,7 @@ static uint64_t prepare(const tcp_connector_t *c, nfds_t *count) {
   c->polled[0] = (struct pollfd){.fd = c->wakeup, .events = POLLIN};
   c->polled[1] = (struct pollfd){.fd = accepts ? c->listener : -1, .events = POLLIN};
   *count = 2;
-  for (outgoing_t *to = c->outgoing; to != NULL; to = to->next) {
+  for (tcp_dial_t *to = c->dials; to != NULL; to = to->next) {
     if (to->attempt.fd < 0) due_ns = earlier_of(due_ns, to->resume_ns);
     add_polled(c, &to->attempt, count, &due_ns);
   }
@@ -325,13 +330,13 @@ static void turn(tcp_connector_t *c) {
     base_clock_sleep_ns(RETRY_NS); /* for want of memory */
     return;
   }
-  for (outgoing_t **place = &c->outgoing; *place != NULL;) {
-    outgoing_t *to = *place;
-    if (serve_outgoing(c, to, events_of(c, &to->attempt))) {
+  for (tcp_dial_t **place = &c->dials; *place != NULL;) {
+    tcp_dial_t *to = *place;
+    if (serve_dial(c, to, events_of(c, &to->attempt))) {
       place = &to->next;
     } else {
       *place = to->next;
-      free_outgoing(to);
+      free_dial(to);
     }
   }
   for (int i = 0; i < CALLERS_MAX; i++) {
@@ -354,15 +359,11 @@ static void wake(const tcp_connector_t *c) {
   (void)!write(c->wakeup, &one, sizeof one);
 }
 
-coll_status_t tcp_connector_ask(tcp_connector_t *c, int peer) {
-  outgoing_t *to = NULL;
+coll_status_t tcp_connector_ask(tcp_connector_t *c, int peer, int rail, uint16_t made) {
+  tcp_dial_t *to = NULL;
   COLL_TRY(base_alloc(1, sizeof *to, "a connection", (void **)&to));
-  *to = (outgoing_t){.next = c->asked,
-                     .attempt = {.fd = -1},
-                     .peer = peer,
-                     .since_ns = base_clock_now_ns(),
-                     .is_all_refused = true,
-                     .is_all_missed = true};
+  tcp_dial_init(to, peer, rail, made, &c->names[peer]);
+  to->next = c->asked;
   c->asked = to;
   wake(c);
   return COLL_OK;
@@ -397,11 +398,13 @@ coll_status_t tcp_connector_start(tcp_connector_t *c) {
 static coll_status_t fill(tcp_connector_t *c, const tcp_group_t *group) {
   size_t size = (size_t)group->size;
   COLL_TRY(base_alloc(size, sizeof *c->names, "names of ranks", (void **)&c->names));
-  COLL_TRY(base_alloc(size, sizeof *c->links, "connections", (void **)&c->links));
+  size_t links = size * group->names[group->rank].rails;
+  c->rails = group->names[group->rank].rails;
+  COLL_TRY(base_alloc(links, sizeof *c->links, "connections", (void **)&c->links));
   COLL_TRY(base_alloc(CALLERS_MAX, sizeof *c->callers, "connections", (void **)&c->callers));
   for (int i = 0; i < CALLERS_MAX; i++) c->callers[i].attempt.fd = -1;
   COLL_TRY(
-      base_alloc(2 + size + CALLERS_MAX, sizeof *c->polled, "connections", (void **)&c->polled));
+      base_alloc(2 + links + CALLERS_MAX, sizeof *c->polled, "connections", (void **)&c->polled));
   memcpy(c->names, group->names, size * sizeof *c->names);
   c->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   c->made = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -437,11 +440,11 @@ coll_status_t tcp_connector_create(tcp_t *end, tcp_listener_t *listener, const t
   return status;
 }
 
-static void free_list(outgoing_t *list) {
+static void free_list(tcp_dial_t *list) {
   while (list != NULL) {
-    outgoing_t *first = list;
+    tcp_dial_t *first = list;
     list = first->next;
-    free_outgoing(first);
+    free_dial(first);
   }
 }
 
@@ -455,7 +458,7 @@ void tcp_connector_destroy(tcp_connector_t *c) {
     pthread_join(c->thread, NULL);
   }
   free_list(c->asked);
-  free_list(c->outgoing);
+  free_list(c->dials);
   for (int i = 0; c->callers != NULL && i < CALLERS_MAX; i++) {
     tcp_attempt_close(&c->callers[i].attempt);
   }

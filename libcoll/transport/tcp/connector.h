@@ -1,7 +1,9 @@
 /*
  * Makes the connections of one end, in a thread of its own, so that they are made also while the
  * rank and its peers compute. Either rank of a pair may begin. The lower one of the two decides
- * which connection counts: as caller by confirming it, and else by replying.
+ * which connection counts: as caller by confirming it, and else by replying. If a connection is
+ * lost, the next one on that rail is made in the same way; both ranks count them, so that neither
+ * takes an old attempt for a new one.
  */
 #ifndef TRANSPORT_TCP_CONNECTOR_H
 #define TRANSPORT_TCP_CONNECTOR_H
@@ -20,8 +22,9 @@ coll_status_t tcp_connector_create(tcp_t *end, tcp_listener_t *listener, const t
  * latter only after tcp_connector_may_give_up. COLL_ERROR_SYSTEM. */
 coll_status_t tcp_connector_start(tcp_connector_t *connector);
 
-/* Connects to a peer; at most once for each. The end's lock is held. COLL_ERROR_MEMORY. */
-coll_status_t tcp_connector_ask(tcp_connector_t *connector, int peer);
+/* Makes a connection with a peer on a rail, on which there have been `made` so far. Once it is
+ * made, another one may be asked for. The end's lock is held. COLL_ERROR_MEMORY. */
+coll_status_t tcp_connector_ask(tcp_connector_t *connector, int peer, int rail, uint16_t made);
 
 /* From now on peers that cannot be connected to are given up. The end's lock is held. */
 void tcp_connector_may_give_up(tcp_connector_t *connector);

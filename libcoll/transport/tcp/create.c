@@ -28,18 +28,25 @@ static coll_status_t open_wait_set(tcp_t *end) {
   return COLL_OK;
 }
 
-static coll_status_t allocate(tcp_t *end, size_t size) {
+static coll_status_t allocate(tcp_t *end, size_t size, size_t rails) {
   COLL_TRY(base_alloc(size, sizeof *end->peers, "connections", (void **)&end->peers));
+  COLL_TRY(base_alloc(size * rails, sizeof *end->rails, "connections", (void **)&end->rails));
+  end->rail_count = (int)rails;
   for (size_t rank = 0; rank < size; rank++) {
-    end->peers[rank] = (tcp_peer_t){.end = end, .rank = (int)rank, .fd = -1};
+    tcp_peer_t *peer = &end->peers[rank];
+    *peer = (tcp_peer_t){
+        .end = end, .rank = (int)rank, .rails = &end->rails[rank * rails], .rail_count = 1};
+    for (size_t i = 0; i < rails; i++) {
+      peer->rails[i] = (tcp_rail_t){.peer = peer, .index = (int)i, .fd = -1};
+    }
   }
   COLL_TRY(base_alloc(1, TCP_INPUT_BYTES, "received bytes", (void **)&end->input));
   COLL_TRY(base_alloc(1, TCP_SCRATCH_BYTES, "scratch memory", (void **)&end->scratch));
   return base_alloc(1, sizeof *end->recorder, "a flight recorder", (void **)&end->recorder);
 }
 
-/* An end without connections. */
-static coll_status_t end_create(int rank, int size, uint64_t communicator, tcp_t **end) {
+/* An end without connections, with so many rails at most. */
+static coll_status_t end_create(int rank, int size, int rails, uint64_t communicator, tcp_t **end) {
   tcp_t *made = NULL;
   COLL_TRY(base_alloc(1, sizeof *made, "a TCP transport", (void **)&made));
   made->transport = (transport_t){.ops = &tcp_ops,
@@ -50,7 +57,7 @@ static coll_status_t end_create(int rank, int size, uint64_t communicator, tcp_t
                                   .abort_word = &made->aborted};
   made->wait_set = made->wakeup = -1;
   pthread_mutex_init(&made->lock, NULL);
-  coll_status_t status = allocate(made, (size_t)size);
+  coll_status_t status = allocate(made, (size_t)size, (size_t)rails);
   if (status == COLL_OK) {
     made->transport.size = size;
     made->transport.flight = made->recorder;
@@ -101,20 +108,20 @@ static coll_status_t fail_late(const tcp_t *end, int peer) {
 }
 
 /* The first of them that is missing; -1: none. */
-static int find_missing(const tcp_t *end, bool is_mesh) {
+static int find_missing(const tcp_t *end) {
   int peer = 0;
   while (peer < end->transport.size &&
-         (!tcp_end_is_first(end, is_mesh, peer) || end->peers[peer].fd >= 0)) {
+         (!tcp_end_is_first(end, peer) || tcp_peer_is_open(&end->peers[peer]))) {
     peer++;
   }
   return peer < end->transport.size ? peer : -1;
 }
 
 /* *missing: as find_missing. */
-static coll_status_t look(tcp_t *end, bool is_mesh, uint64_t deadline_ns, int *missing) {
+static coll_status_t look(tcp_t *end, uint64_t deadline_ns, int *missing) {
   coll_status_t status = COLL_OK;
   pthread_mutex_lock(&end->lock);
-  *missing = find_missing(end, is_mesh);
+  *missing = find_missing(end);
   if (end->error != 0) {
     errno = end->error;
     status = base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: a connection is unusable",
@@ -126,14 +133,14 @@ static coll_status_t look(tcp_t *end, bool is_mesh, uint64_t deadline_ns, int *m
   return status;
 }
 
-static coll_status_t await_first(tcp_t *end, const tcp_group_t *group, bool is_mesh) {
+static coll_status_t await_first(tcp_t *end, const tcp_group_t *group) {
   const transport_watch_t *watch = group->watch;
   struct pollfd polled[2] = {{.fd = tcp_connector_descriptor(end->connector), .events = POLLIN},
                              {.fd = watch != NULL ? watch->fd : -1, .events = POLLIN}};
   for (;;) {
     int missing;
     uint64_t count;
-    COLL_TRY(look(end, is_mesh, group->deadline_ns, &missing));
+    COLL_TRY(look(end, group->deadline_ns, &missing));
     if (missing < 0) return COLL_OK;
     if (watch != NULL) COLL_TRY(watch->check(watch->context));
     if (poll(polled, 2, POLL_MS) > 0 && polled[0].revents != 0) {
@@ -143,42 +150,57 @@ static coll_status_t await_first(tcp_t *end, const tcp_group_t *group, bool is_m
 }
 
 /* The higher rank of two begins. */
-static coll_status_t ask_first(tcp_t *end, bool is_mesh) {
+static coll_status_t ask_first(tcp_t *end) {
   coll_status_t status = COLL_OK;
   pthread_mutex_lock(&end->lock);
   for (int peer = 0; peer < end->transport.rank && status == COLL_OK; peer++) {
-    if (tcp_end_is_first(end, is_mesh, peer)) status = tcp_end_ask(&end->peers[peer]);
+    if (tcp_end_is_first(end, peer)) status = tcp_end_ask(&end->peers[peer]);
   }
   pthread_mutex_unlock(&end->lock);
   return status;
 }
 
-/* If all are connected, there will be no others. */
-static void end_first(tcp_t *end, bool is_mesh) {
+/* Whether connections may be made later. */
+static bool may_connect(const tcp_t *end) {
+  for (int rank = 0; rank < end->transport.size; rank++) {
+    if (end->peers[rank].recovers) return true;
+  }
+  return !end->is_mesh;
+}
+
+static void end_first(tcp_t *end) {
   tcp_connector_t *connector = end->connector;
   pthread_mutex_lock(&end->lock);
   end->is_complete = true;
-  if (!is_mesh) tcp_connector_may_give_up(connector);
+  bool may = may_connect(end);
+  if (may) tcp_connector_may_give_up(connector);
   pthread_mutex_unlock(&end->lock);
-  if (!is_mesh) return;
+  if (may) return;
   tcp_connector_destroy(connector);
   end->connector = NULL;
 }
 
 static coll_status_t connect_first(tcp_t *end, tcp_listener_t *listener, const tcp_group_t *group) {
-  bool is_mesh = (uint32_t)group->size <= group->names[0].mesh_ranks;
+  const tcp_name_t *names = group->names;
+  end->is_mesh = (uint32_t)group->size <= names[0].mesh_ranks;
+  end->recovery = (tcp_recovery_t)names[0].recovery;
+  for (int rank = 0; rank < group->size; rank++) {
+    int rails = names[rank].rails;
+    end->peers[rank].rail_count = rails < end->rail_count ? rails : end->rail_count;
+  }
   COLL_TRY(tcp_connector_create(end, listener, group, &end->connector));
   COLL_TRY(tcp_connector_start(end->connector));
-  COLL_TRY(ask_first(end, is_mesh));
-  COLL_TRY(await_first(end, group, is_mesh));
-  end_first(end, is_mesh);
+  COLL_TRY(ask_first(end));
+  COLL_TRY(await_first(end, group));
+  end_first(end);
   return COLL_OK;
 }
 
 coll_status_t transport_tcp_create(tcp_listener_t *listener, const tcp_group_t *group,
                                    transport_t **t) {
   tcp_t *end = NULL;
-  coll_status_t status = end_create(group->rank, group->size, group->session, &end);
+  coll_status_t status =
+      end_create(group->rank, group->size, group->names[group->rank].rails, group->session, &end);
   if (status == COLL_OK) {
     status = attach(end, group->fabric, group->has_fabric);
   } else if (group->fabric != NULL) {
@@ -219,8 +241,8 @@ static coll_status_t connect_pairs(int size, transport_t *const ends[]) {
     for (int b = 0; b < a; b++) {
       int sockets[2];
       COLL_TRY(connect_pair(sockets));
-      bool one = tcp_end_connected(tcp_end_of(ends[a]), b, sockets[0]);
-      bool other = tcp_end_connected(tcp_end_of(ends[b]), a, sockets[1]);
+      bool one = tcp_end_connected(tcp_end_of(ends[a]), b, 0, 1, sockets[0]);
+      bool other = tcp_end_connected(tcp_end_of(ends[b]), a, 0, 1, sockets[1]);
       if (!one || !other) {
         return base_fail(COLL_ERROR_SYSTEM, "ranks %d and %d have no usable connection", b, a);
       }
@@ -232,7 +254,7 @@ static coll_status_t connect_pairs(int size, transport_t *const ends[]) {
 static coll_status_t create_one_of(int rank, int size, uint64_t communicator,
                                    tcp_fabric_t *const fabrics[], transport_t **t) {
   tcp_t *end = NULL;
-  coll_status_t status = end_create(rank, size, communicator, &end);
+  coll_status_t status = end_create(rank, size, 1, communicator, &end);
   *t = status == COLL_OK ? &end->transport : NULL;
   if (fabrics == NULL) return status;
   if (status == COLL_OK) return attach(end, fabrics[rank], NULL);
@@ -250,7 +272,7 @@ coll_status_t transport_tcp_create_local(int size, tcp_fabric_t *const fabrics[]
   }
   if (status == COLL_OK) status = connect_pairs(size, ends);
   for (int rank = 0; status == COLL_OK && rank < size; rank++) {
-    tcp_end_of(ends[rank])->is_complete = true;
+    tcp_end_of(ends[rank])->is_complete = tcp_end_of(ends[rank])->is_mesh = true;
   }
   for (int rank = 0; status != COLL_OK && rank < size; rank++) {
     if (ends[rank] != NULL) ends[rank]->ops->destroy(ends[rank]);

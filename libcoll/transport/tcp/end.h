@@ -53,7 +53,7 @@ typedef struct tcp_direct {
   transport_head_t head; /* its header */
 } tcp_direct_t;
 
-/* A frame that waits for the ones before it. */
+/* A frame of the fabric that waits for the ones before it. */
 typedef struct tcp_early {
   struct tcp_early *next;
   tcp_frame_t frame;
@@ -78,27 +78,40 @@ typedef struct tcp_fifo {
   flight_call_t calls[TCP_P2P_MESSAGES]; /* of messages sent; message n at [n % limit] */
 } tcp_fifo_t;
 
-/* The connection to one peer. */
-struct tcp_peer {
-  struct tcp *end;
-  int rank;
-  int fd;                       /* -1: not connected yet, or closed */
-  bool is_wanted;               /* a connection was asked for */
-  uint64_t awaited_ns;          /* since when this rank waits for a peer without connection */
-  int host;                     /* its address in tcp_t.hosts */
-  tcp_loss_t loss;              /* if it is lost */
-  uint64_t checked_ns;          /* when health.c last looked at the connection */
-  uint64_t acked_bytes;         /* that the peer's host had acknowledged then, */
-  uint64_t acked_ns;            /* and since when no more, as far as that was watched */
-  int send_error;               /* errno of the socket when it became mute, or of connecting */
-  transport_peer_state_t state; /* a peer that has left may still take what was sent to it */
-  tcp_fifo_t *fifos[TRANSPORT_CHANNELS_MAX]; /* NULL: not used */
+/* A frame that came before the ones before it, which come by other rails, or come again. */
+typedef struct tcp_ahead {
+  struct tcp_ahead *next;
+  tcp_frame_t frame;
+  tcp_message_t *message;
+} tcp_ahead_t;
+
+/* A frame that is not yet sent, or that the peer's library is not known to have received. */
+typedef struct tcp_kept {
+  struct tcp_kept *next;
+  int rail; /* by which it was sent last; -1: it is to be sent */
+  tcp_frame_t frame;
+  char payload[];
+} tcp_kept_t;
+
+/* One connection of a pair of ranks. There is one for each interface of the hosts that is used. */
+typedef struct tcp_rail {
+  tcp_peer_t *peer;
+  int index;
+  int fd;               /* -1: not connected yet, or closed */
+  uint16_t made;        /* connections so far */
+  bool is_wanted;       /* a connection was asked for */
+  bool is_unreachable;  /* and none can be made, so far */
+  int host;             /* its address of the peer, in tcp_t.hosts */
+  uint64_t checked_ns;  /* when health.c last looked at the connection */
+  uint64_t acked_bytes; /* that the peer's host had acknowledged then, */
+  uint64_t acked_ns;    /* and since when no more, as far as that was watched */
 
   /* Sending: what the socket did not accept. */
   char *out;
   size_t out_begin, out_end, out_capacity; /* [out_begin, out_end) is to be sent */
   bool awaits_room;                        /* the wait set has the socket for writing too */
-  bool is_mute; /* the socket accepts nothing any more; what the peer sent can still arrive */
+  bool is_mute;   /* the socket accepts nothing any more; what the peer sent can still arrive */
+  int send_error; /* errno of it */
 
   /* Receiving: the frame that has arrived in part. */
   tcp_frame_t frame;
@@ -106,7 +119,31 @@ struct tcp_peer {
   char *place;            /* of its payload; NULL: not chosen yet, or it has none */
   tcp_message_t *payload; /* whose memory that is; NULL: `direct` */
   size_t payload_bytes;   /* that have arrived */
-  tcp_direct_t *direct;   /* during a call that receives into the caller's memory, else NULL */
+} tcp_rail_t;
+
+/* What this rank has to do with one peer. */
+struct tcp_peer {
+  struct tcp *end;
+  int rank;
+  tcp_rail_t *rails;   /* [rail_count], of tcp_t.rails */
+  int rail_count;      /* 1 until the pair is connected */
+  int open_count;      /* rails that are connected */
+  bool is_known;       /* one was connected once */
+  bool is_closed;      /* there will be no connection any more */
+  bool recovers;       /* connections that were reset are made again, and frames sent again */
+  uint64_t awaited_ns; /* since when this rank waits for a peer without connection */
+  tcp_loss_t loss;     /* if it is lost */
+  int error;           /* errno of the loss */
+  transport_peer_state_t state; /* a peer that has left may still take what was sent to it */
+  tcp_fifo_t *fifos[TRANSPORT_CHANNELS_MAX]; /* NULL: not used */
+  tcp_direct_t *direct; /* during a call that receives into the caller's memory, else NULL */
+
+  /* The order of frames, whichever rail they take (order.c). Counts are modulo 2^32. */
+  uint32_t sent, acked;         /* numbered frames, and those that the peer has received */
+  uint32_t received, told;      /* likewise the peer's; those that the peer was told of */
+  size_t untold_bytes;          /* of the payloads of those it was not told of */
+  tcp_kept_t *kept, **kept_end; /* sent or not; kept_end: where the next one is linked */
+  tcp_ahead_t *ahead;           /* by ascending numbers */
 
   /* The fabric, which both ranks have. */
   bool has_fabric;                 /* as the names of the ranks say */
@@ -124,6 +161,10 @@ struct tcp {
   transport_t transport;
   pthread_mutex_t lock;
   tcp_peer_t *peers; /* [size]; that of this rank is unused */
+  tcp_rail_t *rails; /* [size * rail_count], by peer */
+  int rail_count;    /* that this rank has with a peer at most */
+  bool is_mesh;      /* all pairs are connected at creation */
+  tcp_recovery_t recovery;
   tcp_host_t *hosts; /* [host_count] */
   size_t host_count, host_capacity;
   int wait_set;                       /* an epoll descriptor: all sockets, and `wakeup` */
@@ -140,7 +181,7 @@ struct tcp {
   bool is_complete;           /* it was created */
   bool is_leaving;            /* and is being destroyed */
 
-  int unsent;                         /* peers for which something is stored */
+  int unsent;                         /* rails for which something is stored */
   uint64_t arrivals, arrivals_at_arm; /* frames */
   bool fabric_is_due;                 /* as it said at arm */
   bool is_armed;                      /* `sleeper` sleeps, or is about to */
@@ -155,7 +196,7 @@ struct tcp {
 
 #define TCP_INPUT_BYTES 8192
 #define TCP_SCRATCH_BYTES ((size_t)512 << 10)
-/* In the wait set, in place of a rank: `wakeup`, and the fabric's descriptor. */
+/* In the wait set, in place of an index in tcp_t.rails: `wakeup`, and the fabric's descriptor. */
 #define TCP_WAKEUP_EVENT UINT32_MAX
 #define TCP_FABRIC_EVENT (UINT32_MAX - 1)
 
@@ -167,63 +208,112 @@ static inline tcp_fifo_t *tcp_fifo_of(transport_port_t *port) {
   return (tcp_fifo_t *)(void *)port;
 }
 
+/* A rank with which there is a connection. */
+static inline bool tcp_peer_is_open(const tcp_peer_t *peer) {
+  return peer->open_count > 0;
+}
+
 /* A rank with which there may be a connection later. */
 static inline bool tcp_peer_is_pending(const tcp_peer_t *peer) {
-  return peer->fd < 0 && peer->state == TRANSPORT_PEER_HERE && peer->end->connector != NULL;
+  return !tcp_peer_is_open(peer) && !peer->is_closed && peer->state == TRANSPORT_PEER_HERE &&
+         peer->end->connector != NULL;
 }
 
 /* A rank with which there is, or may be, a connection. */
 static inline bool tcp_peer_is_within_reach(const tcp_peer_t *peer) {
-  return peer->fd >= 0 || tcp_peer_is_pending(peer);
+  return tcp_peer_is_open(peer) || tcp_peer_is_pending(peer);
 }
 
 /* ---- open.c: connections that are made. The lock is held. ------------------------------------*/
 
 /* The ranks to which the connection is made at creation: all, or the neighbours in a binary tree.
  */
-bool tcp_end_is_first(const tcp_t *end, bool is_mesh, int peer);
+bool tcp_end_is_first(const tcp_t *end, int peer);
 
-/* Asks for the connection to a peer that is pending. COLL_ERROR_MEMORY. */
+/* Asks for a connection with a peer on every rail that is closed. COLL_ERROR_MEMORY. */
 coll_status_t tcp_end_ask(tcp_peer_t *peer);
 
 /* This rank waits for a peer. If that takes a while, it asks for the connection, which shows
  * whether the peer is still there. */
 void tcp_end_waits_for(tcp_peer_t *peer);
 
-/* Takes over the connection to a peer, also on failure. False: it is unusable, see tcp_t.error. */
-bool tcp_end_connected(tcp_t *end, int rank, int fd);
+/* Takes over the connection to a peer on a rail, the `made`th there, also on failure. One that was
+ * there before is lost. False: the peer cannot be used, see tcp_t.error. */
+bool tcp_end_connected(tcp_t *end, int rank, int rail, uint16_t made, int fd);
 
-/* No connection can be made; address: of the peer. */
-void tcp_end_unreachable(tcp_t *end, int rank, tcp_failure_t failure, int error,
+/* No connection can be made on a rail; address: of the peer. Whether the peer is given up, because
+ * it has no other rail. */
+bool tcp_end_unreachable(tcp_t *end, int rank, int rail, tcp_failure_t failure, int error,
                          const struct sockaddr_storage *address, socklen_t bytes);
+
+/* ---- rails.c: the connections of a pair. The lock is held. -----------------------------------*/
+
+/* Receives all that has arrived by any rail. COLL_ERROR_MEMORY. */
+coll_status_t tcp_rails_receive(tcp_peer_t *peer);
+
+/* The same, but if the next message of a channel, of which none has arrived, is complete and fits,
+ * it arrives in the caller's memory; what comes behind it may be left in the socket. If it is
+ * incomplete, that memory has been written to. */
+coll_status_t tcp_rails_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct);
+
+/* Whether a socket has not accepted all that was to be sent. */
+bool tcp_rails_is_stored(const tcp_peer_t *peer);
+
+/* The connection has ended. error: errno; 0: the peer has closed it. What may not have arrived is
+ * sent again by another rail, or once another connection is made; if there can be none, the peer is
+ * lost. */
+void tcp_rails_lost(tcp_rail_t *rail, int error);
+
+/* Closes all connections; there will be no other. */
+void tcp_rails_close(tcp_peer_t *peer, transport_peer_state_t state);
+
+/* ---- order.c: frames in order, whichever rail they take. The lock is held. -------------------*/
+
+/* Sends a frame and its payload, or stores a copy. If the peer is pending, asks for the connection.
+ * Does nothing if it is closed. COLL_ERROR_MEMORY. */
+coll_status_t tcp_order_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload);
+
+/* A rail is connected. Sends what waits for one. */
+void tcp_order_open(tcp_peer_t *peer);
+
+/* A rail is closed: what was sent by it and is not known to have arrived is to be sent again. */
+void tcp_order_forget(const tcp_rail_t *rail);
+
+/* The frame of a rail has arrived; is_direct: in the caller's memory. Takes over the payload.
+ * Statuses: those of tcp_fifo_accept. */
+coll_status_t tcp_order_accept(tcp_rail_t *rail, tcp_message_t *payload, bool is_direct);
+
+/* Whether the frame of a rail is the next one. */
+bool tcp_order_is_next(const tcp_rail_t *rail);
+
+/* Whether something waits for a connection, or for being known to have arrived where there is
+ * none. */
+bool tcp_order_is_kept(const tcp_peer_t *peer);
+
+/* Frees what this file has stored. */
+void tcp_order_free(tcp_peer_t *peer);
 
 /* ---- stream.c: bytes of one connection. The lock is held. ------------------------------------*/
 
-/* Sends a frame and its payload, or stores what the socket does not accept. If the peer is pending,
- * asks for the connection. Does nothing if it is closed. COLL_ERROR_MEMORY. */
-coll_status_t tcp_stream_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload);
+/* Sends a frame and its payload, or stores what the socket does not accept. COLL_ERROR_MEMORY. */
+coll_status_t tcp_stream_send(tcp_rail_t *rail, const tcp_frame_t *frame, const void *payload);
 
 /* Sends what was stored, as far as the socket accepts it. */
-void tcp_stream_flush(tcp_peer_t *peer);
-
-/* The same, when the peer has become connected. */
-void tcp_stream_open(tcp_peer_t *peer);
+void tcp_stream_flush(tcp_rail_t *rail);
 
 /* Sends this rank's flight recorder, once what was stored before is sent: a peer that receives
  * slowly gets the latest state only. */
 void tcp_stream_publish(tcp_peer_t *peer);
 
-/* Receives all that has arrived. A peer whose connection ends, or that sends something else than
- * frames, is lost. COLL_ERROR_MEMORY. */
-coll_status_t tcp_stream_receive(tcp_peer_t *peer);
+/* Receives all that has arrived, or if the peer's `direct` is set, until that has. A peer that
+ * sends something else than frames is lost. COLL_ERROR_MEMORY. */
+coll_status_t tcp_stream_receive(tcp_rail_t *rail);
 
-/* The same, but if the next message of a channel, of which none has arrived, is complete and fits,
- * it arrives in the caller's memory; what comes behind it may be left in the socket. If it is
- * incomplete, that memory has been written to. */
-coll_status_t tcp_stream_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct);
+/* A message that has arrived in part leaves the memory of the caller. */
+coll_status_t tcp_stream_leave_caller(tcp_rail_t *rail);
 
-/* Closes the connection; there will be no other. */
-void tcp_stream_close(tcp_peer_t *peer, transport_peer_state_t state);
+/* Closes the connection. */
+void tcp_stream_close(tcp_rail_t *rail);
 
 /* Frees a message, or returns its memory to the fabric that owns it. NULL is allowed. */
 void tcp_message_release(tcp_message_t *message);
@@ -236,14 +326,14 @@ void tcp_stream_note_arrival(tcp_t *end);
 
 /* ---- route.c: by the socket or the fabric. The lock is held. ---------------------------------*/
 
-/* As tcp_stream_send. */
+/* As tcp_order_send. */
 coll_status_t tcp_route_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload);
 
 /* Receives what has arrived from a peer on the way that its messages take. COLL_ERROR_MEMORY, or a
  * failure of the fabric. */
 coll_status_t tcp_route_receive(tcp_peer_t *peer);
 
-/* The same, as tcp_stream_receive_direct where messages come by the socket. */
+/* The same, as tcp_rails_receive_direct where messages come by sockets. */
 coll_status_t tcp_route_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct);
 
 /* Receives what has arrived on both ways. */
@@ -259,7 +349,7 @@ bool tcp_route_is_stored(const tcp_peer_t *peer);
 /* Whether something that was sent has not yet reached the peer's host. */
 bool tcp_route_is_unsent(const tcp_peer_t *peer);
 
-/* The socket has ended: what has come by the fabric is received first. */
+/* There is no connection any more: what has come by the fabric is received first. */
 void tcp_route_end(tcp_peer_t *peer);
 
 /* Frees what this file has stored. */
@@ -307,16 +397,20 @@ void tcp_abort_wake(const tcp_t *end);
 
 /* ---- health.c: the lock is held --------------------------------------------------------------*/
 
-/* Notes the address of a peer, which the connection has or would have. COLL_ERROR_MEMORY. */
-coll_status_t tcp_health_add(tcp_peer_t *peer, const struct sockaddr_storage *from,
+/* Notes the address of the peer that the connection has or would have. COLL_ERROR_MEMORY. */
+coll_status_t tcp_health_add(tcp_rail_t *rail, const struct sockaddr_storage *from,
                              socklen_t bytes);
 void tcp_health_free(tcp_t *end);
 
-/* For wait loops: the peer is lost, with all of its host, if the host does not answer. */
+/* Whether the addresses are equal, whatever their ports. */
+bool tcp_health_is_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
+
+/* For wait loops: a rail is lost while there are others, if nothing arrives by it. The last one is
+ * lost, with all ranks at that address, if the host does not answer. */
 void tcp_health_check(tcp_peer_t *peer);
 
-/* Its connection has failed with an errno. */
-void tcp_health_failed(tcp_peer_t *peer, int error);
+/* A connection has ended with an errno; 0: the peer has closed it. */
+void tcp_health_failed(tcp_rail_t *rail, int error);
 
 /* Why it was lost: "" if its process has ended. */
 void tcp_health_describe(const tcp_peer_t *peer, char why[TRANSPORT_WHY_BYTES]);

@@ -245,6 +245,7 @@ coll_status_t tcp_fifo_accept(tcp_peer_t *peer, const tcp_frame_t *frame, tcp_me
     case TCP_RECORD: status = accept_record(peer, frame->call.count, payload->data); break;
     case TCP_PROPOSE:
     case TCP_VERDICT: status = accept_reason(peer, (tcp_kind_t)frame->kind, payload->data); break;
+    case TCP_RECEIVED: break; /* every frame says what has arrived */
     case TCP_LEAVE: peer->state = TRANSPORT_PEER_LEFT; break;
     case TCP_NOTE:
     case TCP_SWITCH: status = tcp_route_accept(peer, frame, payload); break;

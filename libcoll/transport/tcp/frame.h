@@ -1,7 +1,8 @@
 /*
  * What travels over a connection: frames, each with a payload behind it. Integers are in the byte
- * order of the host, which is the same on all ranks (connect.h). A connection carries all channels
- * of a pair of ranks.
+ * order of the host, which is the same on all ranks (connect.h). The connections of a pair of ranks
+ * carry all its channels. Frames are numbered, so that they can take several connections and be
+ * sent again after one was reset (order.c).
  *
  * Flow control is by credits. A sender has at most TCP_MESSAGES (of the channel for point-to-point
  * calls: TCP_P2P_MESSAGES) messages and TCP_SIGNALS signals on a channel that the receiver has not
@@ -18,14 +19,15 @@
 typedef enum tcp_kind {
   TCP_MESSAGE = 1,
   TCP_SIGNAL,
-  TCP_CREDIT,  /* counts only */
-  TCP_WANT,    /* the sender waits for room: counts are wanted as soon as something is taken */
-  TCP_RECORD,  /* the sender's flight recorder */
-  TCP_PROPOSE, /* a reason for which the sender aborts the communicator */
-  TCP_VERDICT, /* the reason for which the communicator is aborted */
-  TCP_LEAVE,   /* the last frame of a rank that leaves in good order */
-  TCP_NOTE,    /* from a rank's fabric to the peer's */
-  TCP_SWITCH   /* further frames of the sender come by its fabric, but for notes and aborts */
+  TCP_CREDIT,   /* counts only */
+  TCP_WANT,     /* the sender waits for room: counts are wanted as soon as something is taken */
+  TCP_RECORD,   /* the sender's flight recorder */
+  TCP_PROPOSE,  /* a reason for which the sender aborts the communicator */
+  TCP_VERDICT,  /* the reason for which the communicator is aborted */
+  TCP_LEAVE,    /* the last frame of a rank that leaves in good order */
+  TCP_NOTE,     /* from a rank's fabric to the peer's */
+  TCP_RECEIVED, /* says which frames have arrived */
+  TCP_SWITCH    /* further frames of the sender come by its fabric, but for notes and aborts */
 } tcp_kind_t;
 
 typedef struct tcp_frame {
@@ -34,10 +36,12 @@ typedef struct tcp_frame {
   uint16_t channel;
   uint32_t bytes;                         /* of the payload */
   uint32_t messages_taken, signals_taken; /* on this channel, modulo 2^32 */
-  flight_call_t call;                     /* TCP_RECORD: count is the sender's clock in ns */
+  uint32_t number;    /* of the frame, modulo 2^32; of kinds that are numbered, not over a fabric */
+  uint32_t received;  /* numbered frames that the sender has received; not over a fabric */
+  flight_call_t call; /* TCP_RECORD: count is the sender's clock in ns */
 } tcp_frame_t;
 
-_Static_assert(sizeof(tcp_frame_t) == 32, "its layout is the same on all hosts");
+_Static_assert(sizeof(tcp_frame_t) == 40, "its layout is the same on all hosts");
 
 #define TCP_SLOT_BYTES 65536
 #define TCP_MESSAGES 16

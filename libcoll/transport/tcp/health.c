@@ -33,8 +33,7 @@
 
 /* ---- hosts ----------------------------------------------------------------------------------*/
 
-/* The address without the port. */
-static bool is_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b) {
+bool tcp_health_is_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b) {
   if (a->ss_family != b->ss_family) return false;
   if (a->ss_family == AF_INET) {
     return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr ==
@@ -56,14 +55,15 @@ static void unmap(struct sockaddr_storage *address, socklen_t *bytes) {
   *bytes = sizeof narrow;
 }
 
-coll_status_t tcp_health_add(tcp_peer_t *peer, const struct sockaddr_storage *from,
+coll_status_t tcp_health_add(tcp_rail_t *rail, const struct sockaddr_storage *from,
                              socklen_t bytes) {
-  tcp_t *end = peer->end;
+  tcp_t *end = rail->peer->end;
   size_t index = 0;
   struct sockaddr_storage address = *from;
   unmap(&address, &bytes);
-  while (index < end->host_count && !is_same(&end->hosts[index].address, &address)) index++;
-  peer->host = (int)index;
+  while (index < end->host_count && !tcp_health_is_same(&end->hosts[index].address, &address))
+    index++;
+  rail->host = (int)index;
   if (index < end->host_count) return COLL_OK;
   COLL_TRY(
       base_grow((void **)&end->hosts, &end->host_capacity, index + 1, sizeof *end->hosts, "hosts"));
@@ -138,17 +138,17 @@ static bool is_gone(tcp_host_t *host, uint64_t now_ns) {
 }
 
 /* One that has said that it leaves is not lost. */
-static void lose(tcp_peer_t *peer, tcp_loss_t loss) {
-  bool has_left = peer->state == TRANSPORT_PEER_LEFT;
-  if (!has_left) peer->loss = loss;
-  tcp_stream_close(peer, has_left ? TRANSPORT_PEER_LEFT : TRANSPORT_PEER_LOST);
+static void lose(tcp_rail_t *rail, tcp_loss_t loss, int error) {
+  tcp_peer_t *peer = rail->peer;
+  if (peer->state != TRANSPORT_PEER_LEFT) peer->loss = loss;
+  tcp_rails_lost(rail, error);
 }
 
 static void lose_host(tcp_t *end, int host) {
   end_probe(&end->hosts[host]);
-  for (int rank = 0; rank < end->transport.size; rank++) {
-    tcp_peer_t *peer = &end->peers[rank];
-    if (peer->fd >= 0 && peer->host == host) lose(peer, TCP_LOSS_SILENT);
+  for (size_t i = 0; i < (size_t)end->transport.size * (size_t)end->rail_count; i++) {
+    tcp_rail_t *rail = &end->rails[i];
+    if (rail->fd >= 0 && rail->host == host) lose(rail, TCP_LOSS_SILENT, 0);
   }
 }
 
@@ -159,29 +159,40 @@ static bool is_due(const struct tcp_info *info) {
 }
 
 /* A receiver without room is asked for it (tcp_probes), and nothing is sent to it again. */
-void tcp_health_check(tcp_peer_t *peer) {
+static void check_rail(tcp_rail_t *rail, uint64_t now_ns) {
   struct tcp_info info;
   socklen_t length = sizeof info;
-  uint64_t now_ns = base_clock_now_ns();
-  if (peer->fd < 0 || now_ns < peer->checked_ns + CHECK_NS) return;
-  bool is_apart = now_ns > peer->checked_ns + APART_NS;
-  peer->checked_ns = now_ns;
+  tcp_peer_t *peer = rail->peer;
+  if (rail->fd < 0 || now_ns < rail->checked_ns + CHECK_NS) return;
+  bool is_apart = now_ns > rail->checked_ns + APART_NS;
+  rail->checked_ns = now_ns;
   memset(&info, 0, sizeof info);
-  if (getsockopt(peer->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
-  bool is_moving = info.tcpi_bytes_acked != peer->acked_bytes || !is_due(&info);
-  if (is_moving || is_apart) peer->acked_ns = now_ns;
-  peer->acked_bytes = info.tcpi_bytes_acked;
-  if (now_ns < peer->acked_ns + SUSPECT_NS) return;
+  if (getsockopt(rail->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
+  bool is_moving = info.tcpi_bytes_acked != rail->acked_bytes || !is_due(&info);
+  if (is_moving || is_apart) rail->acked_ns = now_ns;
+  rail->acked_bytes = info.tcpi_bytes_acked;
+  if (now_ns < rail->acked_ns + SUSPECT_NS) return;
   bool is_silent = info.tcpi_last_ack_recv > SUSPECT_MS && info.tcpi_last_data_recv > SUSPECT_MS;
-  if (is_silent && is_gone(&peer->end->hosts[peer->host], now_ns)) {
-    lose_host(peer->end, peer->host);
-  } else if (info.tcpi_retransmits > 0 && now_ns > peer->acked_ns + BLOCKED_NS) {
-    lose(peer, TCP_LOSS_BLOCKED);
+  if (is_silent && peer->recovers && peer->open_count > 1) {
+    tcp_rails_lost(rail, ETIMEDOUT);
+  } else if (is_silent && is_gone(&peer->end->hosts[rail->host], now_ns)) {
+    lose_host(peer->end, rail->host);
+  } else if (info.tcpi_retransmits > 0 && now_ns > rail->acked_ns + BLOCKED_NS) {
+    lose(rail, TCP_LOSS_BLOCKED, 0);
   }
 }
 
-void tcp_health_failed(tcp_peer_t *peer, int error) {
-  if (is_silence(error)) lose_host(peer->end, peer->host);
+void tcp_health_check(tcp_peer_t *peer) {
+  uint64_t now_ns = base_clock_now_ns();
+  for (int i = 0; i < peer->rail_count; i++) check_rail(&peer->rails[i], now_ns);
+}
+
+void tcp_health_failed(tcp_rail_t *rail, int error) {
+  if (is_silence(error)) {
+    lose_host(rail->peer->end, rail->host);
+  } else {
+    lose(rail, TCP_LOSS_PROCESS, error);
+  }
 }
 
 static void describe_loss(const tcp_peer_t *peer, const char *address,
@@ -204,15 +215,15 @@ static void describe_loss(const tcp_peer_t *peer, const char *address,
       break;
     case TCP_LOSS_LOCAL:
       snprintf(why, TRANSPORT_WHY_BYTES, "%s cannot be connected to from this one: %s%s", address,
-               strerror(peer->send_error), peer->send_error == EMFILE ? " (raise ulimit -n)" : "");
+               strerror(peer->error), peer->error == EMFILE ? " (raise ulimit -n)" : "");
   }
 }
 
 void tcp_health_describe(const tcp_peer_t *peer, char why[TRANSPORT_WHY_BYTES]) {
   char text[INET6_ADDRSTRLEN] = "?";
   why[0] = '\0';
-  if (peer->loss == TCP_LOSS_PROCESS || (size_t)peer->host >= peer->end->host_count) return;
-  const struct sockaddr_storage *address = &peer->end->hosts[peer->host].address;
+  if (peer->loss == TCP_LOSS_PROCESS || (size_t)peer->rails->host >= peer->end->host_count) return;
+  const struct sockaddr_storage *address = &peer->end->hosts[peer->rails->host].address;
   const void *bytes =
       address->ss_family == AF_INET
           ? (const void *)&((const struct sockaddr_in *)(const void *)address)->sin_addr

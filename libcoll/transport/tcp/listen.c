@@ -35,6 +35,17 @@ static uint32_t speed_of(const char *interface) {
   return got && base_text_integer(text, 1, UINT32_MAX, &speed) ? (uint32_t)speed : 0;
 }
 
+/* The rail of the interface of found[index]. Where nobody asks for interfaces, some of those that
+ * there are may lead nowhere: all are one rail. */
+static int rail_of(const topo_interface_t found[], int index, const char *interfaces,
+                   const tcp_name_t *name) {
+  if (interfaces[0] == '\0' || interfaces[0] == '^') return 0;
+  for (int i = 0; i < index; i++) {
+    if (strcmp(found[i].name, found[index].name) == 0) return name->addresses[i].rail;
+  }
+  return name->rails < TCP_RAILS_MAX ? name->rails : 0;
+}
+
 /* If there are none that other hosts reach, that of the loopback interface. */
 static coll_status_t find_addresses(const char *interfaces, tcp_name_t *name) {
   topo_interface_t found[TCP_ADDRESSES];
@@ -44,8 +55,12 @@ static coll_status_t find_addresses(const char *interfaces, tcp_name_t *name) {
     uint32_t speed = speed_of(found[i].name);
     if (speed > name->megabits) name->megabits = speed;
     address_of(&found[i].address, &name->addresses[i]);
+    int rail = rail_of(found, i, interfaces, name);
+    name->addresses[i].rail = (uint8_t)rail;
+    if (rail >= name->rails) name->rails = (uint8_t)(rail + 1);
   }
   name->count = (uint8_t)count;
+  if (name->rails == 0) name->rails = 1;
   if (count == 0) name->addresses[name->count++] = (tcp_address_t){.bytes = {127, 0, 0, 1}};
   return COLL_OK;
 }

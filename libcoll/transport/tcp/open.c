@@ -26,28 +26,33 @@ static int parent_of(int rank) {
   return (rank - 1) / 2;
 }
 
-bool tcp_end_is_first(const tcp_t *end, bool is_mesh, int peer) {
+bool tcp_end_is_first(const tcp_t *end, int peer) {
   int rank = end->transport.rank;
   if (peer == rank) return false;
-  return is_mesh || (rank > 0 && parent_of(rank) == peer) || (peer > 0 && parent_of(peer) == rank);
+  return end->is_mesh || (rank > 0 && parent_of(rank) == peer) ||
+         (peer > 0 && parent_of(peer) == rank);
 }
 
 coll_status_t tcp_end_ask(tcp_peer_t *peer) {
-  if (peer->is_wanted) return COLL_OK;
-  COLL_TRY(tcp_connector_ask(peer->end->connector, peer->rank));
-  peer->is_wanted = true;
+  for (int i = 0; i < peer->rail_count; i++) {
+    tcp_rail_t *rail = &peer->rails[i];
+    if (rail->fd >= 0 || rail->is_wanted) continue;
+    COLL_TRY(tcp_connector_ask(peer->end->connector, peer->rank, i, rail->made));
+    rail->is_wanted = true;
+  }
   return COLL_OK;
 }
 
 void tcp_end_waits_for(tcp_peer_t *peer) {
   uint64_t now_ns = base_clock_now_ns();
-  if (!tcp_peer_is_pending(peer) || peer->is_wanted) return;
+  if (!tcp_peer_is_pending(peer)) return;
   if (peer->awaited_ns == 0) peer->awaited_ns = now_ns;
   if (now_ns > peer->awaited_ns + AWAITED_NS) (void)tcp_end_ask(peer);
 }
 
-static bool set_options(const tcp_t *end, int rank, int fd) {
-  struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)rank};
+static bool set_options(const tcp_rail_t *rail, int fd) {
+  const tcp_t *end = rail->peer->end;
+  struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)(rail - end->rails)};
   int one = 1, bytes = (int)SEND_BUFFER_BYTES;
   int idle_s = KEEPALIVE_IDLE_S, interval_s = KEEPALIVE_INTERVAL_S, probes = KEEPALIVE_PROBES;
   (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
@@ -59,46 +64,98 @@ static bool set_options(const tcp_t *end, int rank, int fd) {
          ioctl(fd, FIONBIO, &one) == 0 && epoll_ctl(end->wait_set, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-static bool prepare(tcp_t *end, tcp_peer_t *peer, int fd) {
+/* Whether both ends are at one address. */
+static bool is_within_host(int fd, const struct sockaddr_storage *address) {
+  struct sockaddr_storage own;
+  socklen_t bytes = sizeof own;
+  memset(&own, 0, sizeof own);
+  if (getsockname(fd, (struct sockaddr *)&own, &bytes) != 0) return true;
+  return tcp_health_is_same(&own, address);
+}
+
+static void note_known(tcp_peer_t *peer, int fd, const struct sockaddr_storage *address) {
+  const tcp_t *end = peer->end;
+  if (peer->is_known) return;
+  peer->is_known = true;
+  peer->recovers =
+      end->connector != NULL && end->recovery != TCP_RECOVERY_NONE &&
+      (end->recovery == TCP_RECOVERY_ALL || peer->rail_count > 1 || !is_within_host(fd, address));
+}
+
+static bool prepare(tcp_rail_t *rail, int fd) {
   struct sockaddr_storage address;
   socklen_t bytes = sizeof address;
   memset(&address, 0, sizeof address);
   if (getpeername(fd, (struct sockaddr *)&address, &bytes) != 0) return false;
   errno = ENOMEM;
-  return tcp_health_add(peer, &address, bytes) == COLL_OK && set_options(end, peer->rank, fd);
+  if (tcp_health_add(rail, &address, bytes) != COLL_OK || !set_options(rail, fd)) return false;
+  note_known(rail->peer, fd, &address);
+  return true;
 }
 
 static void give_up(tcp_peer_t *peer, tcp_loss_t loss, int error) {
   peer->loss = loss;
-  peer->send_error = error;
-  tcp_stream_close(peer, TRANSPORT_PEER_LOST);
+  peer->error = error;
+  tcp_rails_close(peer, TRANSPORT_PEER_LOST);
 }
 
-bool tcp_end_connected(tcp_t *end, int rank, int fd) {
+/* The peer has made another connection because it lost this one. */
+static void replace(tcp_rail_t *rail) {
+  tcp_stream_close(rail);
+  tcp_order_forget(rail);
+}
+
+/* It was reset before it could be used: another one is made. */
+static bool is_reset(int error) {
+  return error == ENOTCONN || error == ECONNRESET || error == EINVAL;
+}
+
+static bool reject(tcp_peer_t *peer, int fd, int error) {
+  close(fd);
+  if (is_reset(error) && tcp_end_ask(peer) == COLL_OK) return true;
+  if (!tcp_peer_is_pending(peer)) return true;
+  peer->end->error = error;
+  give_up(peer, TCP_LOSS_LOCAL, error);
+  return false;
+}
+
+bool tcp_end_connected(tcp_t *end, int rank, int index, uint16_t made, int fd) {
   tcp_peer_t *peer = &end->peers[rank];
-  if (peer->fd >= 0 || peer->state != TRANSPORT_PEER_HERE || !prepare(end, peer, fd)) {
-    end->error = errno;
+  tcp_rail_t *rail = &peer->rails[index];
+  if (index >= peer->rail_count || peer->is_closed) {
     close(fd);
-    if (tcp_peer_is_pending(peer)) give_up(peer, TCP_LOSS_LOCAL, end->error);
-    return false;
+    return true;
   }
-  peer->fd = fd;
-  peer->is_wanted = true;
-  tcp_stream_open(peer);
+  replace(rail);
+  rail->made = made;
+  rail->is_wanted = rail->is_unreachable = false;
+  if (!prepare(rail, fd)) return reject(peer, fd, errno);
+  rail->fd = fd;
+  rail->send_error = 0;
+  peer->open_count++;
+  tcp_order_open(peer);
   tcp_abort_tell(peer);
   if (end->is_leaving && !peer->has_left_by_socket) tcp_end_say_leave(peer);
   return true;
 }
 
-static tcp_loss_t loss_of(tcp_failure_t failure) {
-  if (failure == TCP_FAILURE_REFUSED) return TCP_LOSS_REFUSED;
+/* A rank that was connected before, and does not listen any more, has ended. */
+static tcp_loss_t loss_of(const tcp_peer_t *peer, tcp_failure_t failure) {
+  if (failure == TCP_FAILURE_REFUSED) return peer->is_known ? TCP_LOSS_PROCESS : TCP_LOSS_REFUSED;
   return failure == TCP_FAILURE_LOCAL ? TCP_LOSS_LOCAL : TCP_LOSS_SILENT;
 }
 
-void tcp_end_unreachable(tcp_t *end, int rank, tcp_failure_t failure, int error,
+bool tcp_end_unreachable(tcp_t *end, int rank, int index, tcp_failure_t failure, int error,
                          const struct sockaddr_storage *address, socklen_t bytes) {
   tcp_peer_t *peer = &end->peers[rank];
-  if (!tcp_peer_is_pending(peer)) return;
-  (void)tcp_health_add(peer, address, bytes);
-  give_up(peer, loss_of(failure), error);
+  tcp_rail_t *rail = &peer->rails[index];
+  rail->is_unreachable = true;
+  if (peer->is_closed) return true;
+  if (!tcp_peer_is_pending(peer)) return false;
+  for (int i = 0; i < peer->rail_count; i++) {
+    if (!peer->rails[i].is_unreachable) return false;
+  }
+  (void)tcp_health_add(rail, address, bytes);
+  give_up(peer, loss_of(peer, failure), error);
+  return true;
 }

@@ -1,11 +1,15 @@
 /* Which way a frame goes: by the socket of the pair, or by the fabric (fabric.h). */
 #include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
 #include "base/memory.h"
 #include "transport/tcp/end.h"
+
+#define CLOSED 7 /* tcp_info.tcpi_state: TCP_CLOSE in the kernel's net/tcp_states.h */
 
 /* ---- sending --------------------------------------------------------------------------------*/
 
@@ -27,36 +31,60 @@ coll_status_t tcp_route_send(tcp_peer_t *peer, const tcp_frame_t *frame, const v
   bool is_data = frame->kind == TCP_MESSAGE || frame->kind == TCP_SIGNAL;
   if (is_data) COLL_TRY(ask_to_connect(peer));
   if (frame->kind == TCP_LEAVE && !peer->sends_by_fabric) peer->has_left_by_socket = true;
-  if (!peer->sends_by_fabric || is_for_socket(frame)) return tcp_stream_send(peer, frame, payload);
+  if (!peer->sends_by_fabric || is_for_socket(frame)) return tcp_order_send(peer, frame, payload);
   if (!tcp_peer_is_within_reach(peer)) return COLL_OK;
   return fabric->ops->send(fabric, peer->rank, frame, payload);
 }
 
 coll_status_t tcp_fabric_tell(tcp_t *end, int peer, const void *note, size_t bytes) {
   const tcp_frame_t frame = {.kind = TCP_NOTE, .bytes = (uint32_t)bytes};
-  return tcp_stream_send(&end->peers[peer], &frame, note);
+  return tcp_order_send(&end->peers[peer], &frame, note);
 }
 
 coll_status_t tcp_fabric_ready(tcp_t *end, int peer) {
   const tcp_frame_t frame = {.kind = TCP_SWITCH};
   if (end->peers[peer].sends_by_fabric || end->peers[peer].has_left_by_socket) return COLL_OK;
-  COLL_TRY(tcp_stream_send(&end->peers[peer], &frame, NULL));
+  COLL_TRY(tcp_order_send(&end->peers[peer], &frame, NULL));
   end->peers[peer].sends_by_fabric = true;
   return COLL_OK;
 }
 
 bool tcp_route_is_stored(const tcp_peer_t *peer) {
   const tcp_fabric_t *fabric = peer->end->fabric;
-  if (peer->out_begin != peer->out_end) return true;
+  if (tcp_rails_is_stored(peer)) return true;
   return peer->sends_by_fabric && fabric->ops->is_unsent(fabric, peer->rank);
 }
 
-bool tcp_route_is_unsent(const tcp_peer_t *peer) {
+static bool is_mute(const tcp_peer_t *peer) {
+  for (int i = 0; i < peer->rail_count; i++) {
+    if (peer->rails[i].fd >= 0 && !peer->rails[i].is_mute) return false;
+  }
+  return true;
+}
+
+/* Whether the socket has something that its host has not yet sent, or the peer's not received; or
+ * was reset, which the next look at it shows. */
+static bool is_queued(const tcp_rail_t *rail) {
   int queued = 0;
+  struct tcp_info info;
+  socklen_t length = sizeof info;
+  if (rail->fd < 0) return false;
+  if (rail->is_mute) return rail->peer->recovers;
+  if (rail->peer->recovers && getsockopt(rail->fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
+      info.tcpi_state == CLOSED) {
+    return true;
+  }
+  return ioctl(rail->fd, SIOCOUTQ, &queued) == 0 && queued > 0;
+}
+
+bool tcp_route_is_unsent(const tcp_peer_t *peer) {
   if (tcp_peer_is_pending(peer)) return tcp_route_is_stored(peer);
-  if (peer->fd < 0 || peer->state != TRANSPORT_PEER_HERE) return false;
-  if (tcp_route_is_stored(peer)) return !peer->is_mute || peer->sends_by_fabric;
-  return !peer->is_mute && ioctl(peer->fd, SIOCOUTQ, &queued) == 0 && queued > 0;
+  if (!tcp_peer_is_open(peer) || peer->state != TRANSPORT_PEER_HERE) return false;
+  if (tcp_route_is_stored(peer)) return !is_mute(peer) || peer->sends_by_fabric;
+  for (int i = 0; i < peer->rail_count; i++) {
+    if (is_queued(&peer->rails[i])) return true;
+  }
+  return false;
 }
 
 /* ---- receiving ------------------------------------------------------------------------------*/
@@ -73,18 +101,18 @@ static coll_status_t finish_receiving(tcp_peer_t *peer) {
 }
 
 coll_status_t tcp_route_receive_all(tcp_peer_t *peer) {
-  COLL_TRY(tcp_stream_receive(peer));
+  COLL_TRY(tcp_rails_receive(peer));
   return finish_receiving(peer);
 }
 
 coll_status_t tcp_route_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct) {
-  if (peer->comes_by_fabric && peer->fd >= 0) return progress(peer->end);
-  COLL_TRY(tcp_stream_receive_direct(peer, direct));
+  if (peer->comes_by_fabric && tcp_peer_is_open(peer)) return progress(peer->end);
+  COLL_TRY(tcp_rails_receive_direct(peer, direct));
   return finish_receiving(peer);
 }
 
 coll_status_t tcp_route_receive(tcp_peer_t *peer) {
-  if (peer->comes_by_fabric && peer->fd >= 0) return progress(peer->end);
+  if (peer->comes_by_fabric && tcp_peer_is_open(peer)) return progress(peer->end);
   return tcp_route_receive_all(peer);
 }
 
@@ -147,8 +175,8 @@ coll_status_t tcp_fabric_arrived(tcp_t *end, int rank, const tcp_frame_t *frame,
 
 /* A peer that has said that it leaves does not become lost. */
 static void close_peer(tcp_peer_t *peer) {
-  tcp_stream_close(peer,
-                   peer->state == TRANSPORT_PEER_LEFT ? TRANSPORT_PEER_LEFT : TRANSPORT_PEER_LOST);
+  tcp_rails_close(peer,
+                  peer->state == TRANSPORT_PEER_LEFT ? TRANSPORT_PEER_LEFT : TRANSPORT_PEER_LOST);
 }
 
 void tcp_fabric_lost(tcp_t *end, int peer) {

@@ -12,106 +12,82 @@
 #include "base/memory.h"
 #include "transport/tcp/end.h"
 
-#define OUT_KEPT_BYTES ((size_t)64 << 10)
-
 /* ---- sending --------------------------------------------------------------------------------*/
 
-static void await_room(tcp_peer_t *peer, bool awaits) {
-  if (peer->awaits_room == awaits) return;
+static void await_room(tcp_rail_t *rail, bool awaits) {
+  tcp_t *end = rail->peer->end;
+  if (rail->awaits_room == awaits) return;
   struct epoll_event event = {.events = EPOLLIN | (awaits ? EPOLLOUT : 0),
-                              .data.u32 = (uint32_t)peer->rank};
-  epoll_ctl(peer->end->wait_set, EPOLL_CTL_MOD, peer->fd, &event);
-  peer->awaits_room = awaits;
-  peer->end->unsent += awaits ? 1 : -1;
+                              .data.u32 = (uint32_t)(rail - end->rails)};
+  epoll_ctl(end->wait_set, EPOLL_CTL_MOD, rail->fd, &event);
+  rail->awaits_room = awaits;
+  end->unsent += awaits ? 1 : -1;
 }
 
-/* Of many peers, what was stored until they were connected would add up. */
-static void drop_output(tcp_peer_t *peer) {
-  peer->out_begin = peer->out_end = 0;
-  if (peer->end->connector != NULL && peer->out_capacity > OUT_KEPT_BYTES) {
-    free(peer->out);
-    peer->out = NULL;
-    peer->out_capacity = 0;
-  }
-  if (peer->fd >= 0) await_room(peer, false);
+static void drop_output(tcp_rail_t *rail) {
+  rail->out_begin = rail->out_end = 0;
+  if (rail->fd >= 0) await_room(rail, false);
 }
 
 /* What the socket accepts of the parts. */
-static size_t write_parts(tcp_peer_t *peer, struct iovec *parts, size_t count) {
+static size_t write_parts(tcp_rail_t *rail, struct iovec *parts, size_t count) {
   struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
   ssize_t sent;
   do {
-    sent = sendmsg(peer->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    sent = sendmsg(rail->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (sent < 0 && errno == EINTR);
   if (sent >= 0) return (size_t)sent;
   if (errno != EAGAIN && errno != EWOULDBLOCK) {
-    peer->send_error = errno;
-    peer->is_mute = true;
-    drop_output(peer);
+    rail->send_error = errno;
+    rail->is_mute = true;
+    drop_output(rail);
   }
   return 0;
 }
 
-static coll_status_t store(tcp_peer_t *peer, const void *data, size_t bytes) {
+static coll_status_t store(tcp_rail_t *rail, const void *data, size_t bytes) {
   if (bytes == 0) return COLL_OK;
-  if (peer->out_begin > 0) {
-    peer->out_end -= peer->out_begin;
-    memmove(peer->out, peer->out + peer->out_begin, peer->out_end);
-    peer->out_begin = 0;
+  if (rail->out_begin > 0) {
+    rail->out_end -= rail->out_begin;
+    memmove(rail->out, rail->out + rail->out_begin, rail->out_end);
+    rail->out_begin = 0;
   }
-  COLL_TRY(base_grow((void **)&peer->out, &peer->out_capacity, peer->out_end + bytes, 1,
+  COLL_TRY(base_grow((void **)&rail->out, &rail->out_capacity, rail->out_end + bytes, 1,
                      "messages that a socket does not accept yet"));
-  memcpy(peer->out + peer->out_end, data, bytes);
-  peer->out_end += bytes;
+  memcpy(rail->out + rail->out_end, data, bytes);
+  rail->out_end += bytes;
   return COLL_OK;
 }
 
-void tcp_stream_flush(tcp_peer_t *peer) {
-  if (peer->fd < 0 || peer->out_begin == peer->out_end) return;
-  struct iovec part = {peer->out + peer->out_begin, peer->out_end - peer->out_begin};
-  peer->out_begin += write_parts(peer, &part, 1);
-  if (peer->out_begin != peer->out_end) return;
-  drop_output(peer);
-  if (peer->record_due) tcp_stream_publish(peer);
+void tcp_stream_flush(tcp_rail_t *rail) {
+  if (rail->fd < 0 || rail->out_begin == rail->out_end) return;
+  struct iovec part = {rail->out + rail->out_begin, rail->out_end - rail->out_begin};
+  rail->out_begin += write_parts(rail, &part, 1);
+  if (rail->out_begin != rail->out_end) return;
+  drop_output(rail);
+  if (rail->peer->record_due) tcp_stream_publish(rail->peer);
 }
 
-void tcp_stream_open(tcp_peer_t *peer) {
-  if (peer->out_begin == peer->out_end) return;
-  await_room(peer, true);
-  tcp_stream_flush(peer);
-}
-
-/* Until the peer is connected. */
-static coll_status_t store_frame(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload) {
-  size_t out_end = peer->out_end;
-  COLL_TRY(tcp_end_ask(peer));
-  coll_status_t status = store(peer, frame, sizeof *frame);
-  if (status == COLL_OK) status = store(peer, payload, frame->bytes);
-  if (status != COLL_OK) peer->out_end = out_end;
-  return status;
-}
-
-coll_status_t tcp_stream_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload) {
-  if (tcp_peer_is_pending(peer)) return store_frame(peer, frame, payload);
-  if (peer->fd < 0 || peer->is_mute) return COLL_OK;
+coll_status_t tcp_stream_send(tcp_rail_t *rail, const tcp_frame_t *frame, const void *payload) {
   struct iovec parts[] = {{(void *)(uintptr_t)frame, sizeof *frame},
                           {(void *)(uintptr_t)payload, frame->bytes}};
   size_t sent = 0;
-  tcp_stream_flush(peer);
-  if (peer->out_begin == peer->out_end) sent = write_parts(peer, parts, frame->bytes > 0 ? 2 : 1);
-  if (peer->is_mute || sent == sizeof *frame + frame->bytes) return COLL_OK;
+  if (rail->fd < 0 || rail->is_mute) return COLL_OK;
+  tcp_stream_flush(rail);
+  if (rail->out_begin == rail->out_end) sent = write_parts(rail, parts, frame->bytes > 0 ? 2 : 1);
+  if (rail->is_mute || sent == sizeof *frame + frame->bytes) return COLL_OK;
   coll_status_t status = COLL_OK;
   for (int i = 0; i < 2 && status == COLL_OK; i++) {
     size_t skipped = sent < parts[i].iov_len ? sent : parts[i].iov_len;
-    status = store(peer, (char *)parts[i].iov_base + skipped, parts[i].iov_len - skipped);
+    status = store(rail, (char *)parts[i].iov_base + skipped, parts[i].iov_len - skipped);
     sent -= skipped;
   }
   if (status == COLL_OK) {
-    await_room(peer, true);
+    await_room(rail, true);
   } else { /* the peer cannot make sense of what would follow */
-    peer->is_mute = true;
-    drop_output(peer);
-    shutdown(peer->fd, SHUT_WR);
+    rail->is_mute = true;
+    drop_output(rail);
+    shutdown(rail->fd, SHUT_WR);
   }
   return status;
 }
@@ -130,7 +106,7 @@ void tcp_stream_publish(tcp_peer_t *peer) {
                              .bytes = sizeof(flight_recorder_t),
                              .call = {.count = base_clock_now_ns()}};
   flight_recorder_t copy;
-  if (peer->fd < 0) return;
+  if (!tcp_peer_is_open(peer)) return;
   peer->record_due = tcp_route_is_stored(peer);
   if (peer->record_due) return;
   copy_recorder(peer->end->published, &copy);
@@ -145,17 +121,17 @@ void tcp_stream_note_arrival(tcp_t *end) {
   if (end->is_armed && !pthread_equal(end->sleeper, pthread_self())) tcp_abort_wake(end);
 }
 
-void tcp_stream_close(tcp_peer_t *peer, transport_peer_state_t state) {
-  if (peer->fd < 0 && !tcp_peer_is_pending(peer)) return;
-  drop_output(peer);
-  if (peer->fd >= 0) close(peer->fd); /* which removes it from the wait set */
-  peer->fd = -1;
-  peer->state = state;
-  if (peer->has_fabric) peer->end->fabric->ops->disconnect(peer->end->fabric, peer->rank);
-  tcp_stream_note_arrival(peer->end);
-  tcp_message_release(peer->payload);
-  peer->payload = NULL;
-  peer->place = NULL;
+void tcp_stream_close(tcp_rail_t *rail) {
+  if (rail->fd < 0) return;
+  drop_output(rail);
+  close(rail->fd); /* which removes it from the wait set */
+  rail->fd = -1;
+  rail->is_mute = false;
+  rail->peer->open_count--;
+  tcp_message_release(rail->payload);
+  rail->payload = NULL;
+  rail->place = NULL;
+  rail->frame_bytes = rail->payload_bytes = 0;
 }
 
 bool tcp_stream_is_frame(const tcp_peer_t *peer, const tcp_frame_t *frame) {
@@ -169,6 +145,7 @@ bool tcp_stream_is_frame(const tcp_peer_t *peer, const tcp_frame_t *frame) {
     case TCP_CREDIT:
     case TCP_WANT:
     case TCP_SWITCH:
+    case TCP_RECEIVED:
     case TCP_LEAVE: return frame->bytes == 0;
     case TCP_NOTE: return frame->bytes > 0 && frame->bytes <= TCP_NOTE_BYTES;
     default: return false;
@@ -176,55 +153,49 @@ bool tcp_stream_is_frame(const tcp_peer_t *peer, const tcp_frame_t *frame) {
 }
 
 /* The first message of the channel that a caller waits for arrives in the caller's memory. */
-static bool is_for_caller(const tcp_peer_t *peer) {
+static bool is_for_caller(const tcp_rail_t *rail) {
+  const tcp_peer_t *peer = rail->peer;
   const tcp_direct_t *direct = peer->direct;
-  const tcp_frame_t *frame = &peer->frame;
+  const tcp_frame_t *frame = &rail->frame;
   return direct != NULL && direct->data != NULL && !direct->done && frame->kind == TCP_MESSAGE &&
          frame->channel == direct->channel && frame->bytes <= direct->capacity &&
-         peer->fifos[frame->channel]->oldest == NULL;
+         tcp_order_is_next(rail) && peer->fifos[frame->channel]->oldest == NULL;
+}
+
+static coll_status_t create_payload(tcp_rail_t *rail) {
+  COLL_TRY(tcp_message_create(rail->frame.bytes, &rail->payload));
+  rail->payload->call = rail->frame.call;
+  rail->place = rail->payload->data;
+  return COLL_OK;
 }
 
 /* Called when the first byte of the payload is there, so that a caller may come before it. */
-static coll_status_t choose_place(tcp_peer_t *peer) {
-  if (is_for_caller(peer)) {
-    peer->place = peer->direct->data;
-    return COLL_OK;
-  }
-  COLL_TRY(tcp_message_create(peer->frame.bytes, &peer->payload));
-  peer->payload->call = peer->frame.call;
-  peer->place = peer->payload->data;
+static coll_status_t choose_place(tcp_rail_t *rail) {
+  if (!is_for_caller(rail)) return create_payload(rail);
+  rail->place = rail->peer->direct->data;
   return COLL_OK;
 }
 
-/* A message that has arrived in part does not wait in the memory of a caller. */
-static coll_status_t move_from_caller(tcp_peer_t *peer) {
-  const char *from = peer->place;
-  if (from == NULL || peer->payload != NULL) return COLL_OK;
-  COLL_TRY(tcp_message_create(peer->frame.bytes, &peer->payload));
-  peer->payload->call = peer->frame.call;
-  peer->place = peer->payload->data;
-  memcpy(peer->place, from, peer->payload_bytes);
+coll_status_t tcp_stream_leave_caller(tcp_rail_t *rail) {
+  const char *from = rail->place;
+  if (from == NULL || rail->payload != NULL) return COLL_OK;
+  COLL_TRY(create_payload(rail));
+  memcpy(rail->place, from, rail->payload_bytes);
   return COLL_OK;
-}
-
-static coll_status_t accept_for_caller(tcp_peer_t *peer) {
-  peer->direct->done = true;
-  peer->direct->head = (transport_head_t){.call = peer->frame.call, .bytes = peer->frame.bytes};
-  return tcp_fifo_accept_direct(peer, &peer->frame);
 }
 
 /* Passes the frame on if it is complete. */
-static coll_status_t accept_frame(tcp_peer_t *peer) {
-  const tcp_frame_t *frame = &peer->frame;
-  if (peer->frame_bytes < sizeof *frame || peer->payload_bytes < frame->bytes) return COLL_OK;
-  if (frame->kind == TCP_MESSAGE && frame->bytes == 0) COLL_TRY(choose_place(peer));
-  tcp_message_t *payload = peer->payload;
-  bool is_for_caller = peer->place != NULL && payload == NULL;
-  peer->payload = NULL;
-  peer->place = NULL;
-  peer->frame_bytes = peer->payload_bytes = 0;
-  tcp_stream_note_arrival(peer->end);
-  return is_for_caller ? accept_for_caller(peer) : tcp_fifo_accept(peer, frame, payload);
+static coll_status_t accept_frame(tcp_rail_t *rail) {
+  const tcp_frame_t *frame = &rail->frame;
+  if (rail->frame_bytes < sizeof *frame || rail->payload_bytes < frame->bytes) return COLL_OK;
+  if (frame->kind == TCP_MESSAGE && frame->bytes == 0) COLL_TRY(choose_place(rail));
+  tcp_message_t *payload = rail->payload;
+  bool is_direct = rail->place != NULL && payload == NULL;
+  rail->payload = NULL;
+  rail->place = NULL;
+  rail->frame_bytes = rail->payload_bytes = 0;
+  tcp_stream_note_arrival(rail->peer->end);
+  return tcp_order_accept(rail, payload, is_direct);
 }
 
 static size_t copy_some(void *to, size_t have, size_t want, const char *from, size_t bytes) {
@@ -234,90 +205,83 @@ static size_t copy_some(void *to, size_t have, size_t want, const char *from, si
 }
 
 /* Takes the next part of a frame out of what has arrived. */
-static coll_status_t parse_part(tcp_peer_t *peer, const char *data, size_t bytes, size_t *parsed) {
-  if (peer->frame_bytes == sizeof peer->frame) {
-    if (peer->place == NULL) COLL_TRY(choose_place(peer));
-    *parsed = copy_some(peer->place, peer->payload_bytes, peer->frame.bytes, data, bytes);
-    peer->payload_bytes += *parsed;
-    return accept_frame(peer);
+static coll_status_t parse_part(tcp_rail_t *rail, const char *data, size_t bytes, size_t *parsed) {
+  if (rail->frame_bytes == sizeof rail->frame) {
+    if (rail->place == NULL) COLL_TRY(choose_place(rail));
+    *parsed = copy_some(rail->place, rail->payload_bytes, rail->frame.bytes, data, bytes);
+    rail->payload_bytes += *parsed;
+    return accept_frame(rail);
   }
-  *parsed = copy_some(&peer->frame, peer->frame_bytes, sizeof peer->frame, data, bytes);
-  peer->frame_bytes += *parsed;
-  if (peer->frame_bytes < sizeof peer->frame) return COLL_OK;
-  if (!tcp_stream_is_frame(peer, &peer->frame)) return COLL_ERROR_INVALID;
-  peer->payload_bytes = 0;
-  return accept_frame(peer);
+  *parsed = copy_some(&rail->frame, rail->frame_bytes, sizeof rail->frame, data, bytes);
+  rail->frame_bytes += *parsed;
+  if (rail->frame_bytes < sizeof rail->frame) return COLL_OK;
+  if (!tcp_stream_is_frame(rail->peer, &rail->frame)) return COLL_ERROR_INVALID;
+  rail->payload_bytes = 0;
+  return accept_frame(rail);
 }
 
 /* Bytes have arrived, the first `direct` of which in the payload. What follows a frame that ends
  * the connection, as notes can, is dropped. */
-static coll_status_t parse(tcp_peer_t *peer, size_t direct, size_t bytes) {
-  const char *input = peer->end->input;
+static coll_status_t parse(tcp_rail_t *rail, size_t direct, size_t bytes) {
+  const char *input = rail->peer->end->input;
   if (direct > 0) {
-    peer->payload_bytes += direct;
-    COLL_TRY(accept_frame(peer));
+    rail->payload_bytes += direct;
+    COLL_TRY(accept_frame(rail));
   }
-  for (size_t at = 0, parsed; at < bytes - direct && peer->fd >= 0; at += parsed) {
-    COLL_TRY(parse_part(peer, input + at, bytes - direct - at, &parsed));
+  for (size_t at = 0, parsed; at < bytes - direct && rail->fd >= 0; at += parsed) {
+    COLL_TRY(parse_part(rail, input + at, bytes - direct - at, &parsed));
   }
   return COLL_OK;
 }
 
 /* Behind a payload, and where a long message is expected, only a header is read, whose payload then
  * arrives at its place. */
-static size_t input_bytes_of(const tcp_peer_t *peer, size_t rest) {
-  bool is_long = peer->direct != NULL && peer->direct->capacity >= TCP_INPUT_BYTES / 2;
-  return rest > 0  ? sizeof peer->frame
-         : is_long ? sizeof peer->frame - peer->frame_bytes
+static size_t input_bytes_of(const tcp_rail_t *rail, size_t rest) {
+  const tcp_direct_t *direct = rail->peer->direct;
+  bool is_long = direct != NULL && direct->capacity >= TCP_INPUT_BYTES / 2;
+  return rest > 0  ? sizeof rail->frame
+         : is_long ? sizeof rail->frame - rail->frame_bytes
                    : TCP_INPUT_BYTES;
 }
 
 /* Reads once. *drained: nothing more has arrived. */
-static coll_status_t receive_some(tcp_peer_t *peer, bool *drained) {
-  bool has_frame = peer->frame_bytes == sizeof peer->frame;
-  size_t rest = has_frame ? peer->frame.bytes - peer->payload_bytes : 0;
-  size_t input_bytes = input_bytes_of(peer, rest);
-  if (has_frame && peer->place == NULL) COLL_TRY(choose_place(peer));
-  struct iovec parts[2] = {{.iov_base = peer->end->input, .iov_len = input_bytes}};
+static coll_status_t receive_some(tcp_rail_t *rail, bool *drained) {
+  bool has_frame = rail->frame_bytes == sizeof rail->frame;
+  size_t rest = has_frame ? rail->frame.bytes - rail->payload_bytes : 0;
+  size_t input_bytes = input_bytes_of(rail, rest);
+  if (has_frame && rail->place == NULL) COLL_TRY(choose_place(rail));
+  struct iovec parts[2] = {{.iov_base = rail->peer->end->input, .iov_len = input_bytes}};
   if (rest > 0) {
     parts[1] = parts[0];
-    parts[0] = (struct iovec){peer->place + peer->payload_bytes, rest};
+    parts[0] = (struct iovec){rail->place + rail->payload_bytes, rest};
   }
-  ssize_t got = readv(peer->fd, parts, rest > 0 ? 2 : 1);
+  ssize_t got = readv(rail->fd, parts, rest > 0 ? 2 : 1);
   *drained = got != (ssize_t)(rest + input_bytes);
   if (got < 0 && errno == EINTR) *drained = false;
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return COLL_OK;
-  /* a socket tells its error once, and then is at its end */
-  if (got <= 0) tcp_health_failed(peer, got < 0 ? errno : peer->send_error);
-  if (got <= 0) {
-    tcp_route_end(peer);
+  if (got <= 0) { /* a socket tells its error once, and then is at its end */
+    tcp_health_failed(rail, got < 0 ? errno : rail->send_error);
     return COLL_OK;
   }
   size_t direct = (size_t)got < rest ? (size_t)got : rest;
-  return parse(peer, direct, (size_t)got);
+  return parse(rail, direct, (size_t)got);
 }
 
-coll_status_t tcp_stream_receive(tcp_peer_t *peer) {
+static void flush_all(tcp_t *end) {
+  size_t count = (size_t)end->transport.size * (size_t)end->rail_count;
+  for (size_t i = 0; end->unsent > 0 && i < count; i++) tcp_stream_flush(&end->rails[i]);
+}
+
+coll_status_t tcp_stream_receive(tcp_rail_t *rail) {
+  const tcp_peer_t *peer = rail->peer;
   bool drained = false;
-  tcp_t *end = peer->end;
-  for (int rank = 0; end->unsent > 0 && rank < end->transport.size; rank++) {
-    tcp_stream_flush(&end->peers[rank]);
-  }
-  while (peer->fd >= 0 && !drained) {
-    coll_status_t status = receive_some(peer, &drained);
+  flush_all(peer->end);
+  while (rail->fd >= 0 && !drained) {
+    coll_status_t status = receive_some(rail, &drained);
     if (peer->direct != NULL && peer->direct->done) drained = true;
     if (status == COLL_OK) continue;
-    tcp_stream_close(peer, TRANSPORT_PEER_LOST); /* what follows cannot be understood */
+    tcp_rails_close(rail->peer, TRANSPORT_PEER_LOST); /* what follows cannot be understood */
     if (status != COLL_ERROR_INVALID) return status;
   }
   return COLL_OK;
-}
-
-coll_status_t tcp_stream_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct) {
-  peer->direct = direct;
-  coll_status_t status = tcp_stream_receive(peer);
-  peer->direct = NULL;
-  coll_status_t moved = move_from_caller(peer);
-  if (moved != COLL_OK) tcp_stream_close(peer, TRANSPORT_PEER_LOST);
-  return status != COLL_OK ? status : moved;
 }

@@ -142,9 +142,9 @@ static void handle(tcp_t *end, const struct epoll_event *event) {
     return;
   }
   if (event->data.u32 == TCP_FABRIC_EVENT) return;
-  tcp_peer_t *peer = &end->peers[event->data.u32];
-  tcp_stream_flush(peer);
-  (void)tcp_stream_receive(peer);
+  tcp_rail_t *rail = &end->rails[event->data.u32];
+  tcp_stream_flush(rail);
+  (void)tcp_stream_receive(rail);
 }
 
 /* Receives from all peers. Waits for something to arrive for at most timeout_ms. The lock is held
@@ -324,7 +324,7 @@ void tcp_end_say_leave(tcp_peer_t *peer) {
 
 /* After an abort, ranks that are not connected with this one may still have to be told why. */
 static bool lingers(const tcp_t *end, uint64_t now_ns, uint64_t began_ns) {
-  return end->decided && end->connector != NULL && now_ns < began_ns + LEAVE_FAILED_NS;
+  return end->decided && !end->is_mesh && now_ns < began_ns + LEAVE_FAILED_NS;
 }
 
 /* A socket that is closed with something unread resets the connection, which discards what the
@@ -334,7 +334,7 @@ static void leave(tcp_t *end) {
   tcp_abort_check(end, true);
   end->is_leaving = true;
   for (int rank = 0; rank < end->transport.size; rank++) {
-    if (end->peers[rank].fd >= 0) tcp_end_say_leave(&end->peers[rank]);
+    if (tcp_peer_is_open(&end->peers[rank])) tcp_end_say_leave(&end->peers[rank]);
   }
   while ((any_unsent(end) || lingers(end, now_ns, began_ns)) &&
          now_ns < began_ns + (end->decided ? LEAVE_FAILED_NS : LEAVE_NS)) {
@@ -344,13 +344,14 @@ static void leave(tcp_t *end) {
 }
 
 static void free_peer(tcp_peer_t *peer) {
-  tcp_stream_close(peer, TRANSPORT_PEER_LEFT);
+  tcp_rails_close(peer, TRANSPORT_PEER_LEFT);
   for (int channel = 0; channel < TRANSPORT_CHANNELS_MAX; channel++) {
     tcp_fifo_free(peer->fifos[channel]);
   }
   tcp_route_free(peer);
+  tcp_order_free(peer);
   free(peer->recorder);
-  free(peer->out);
+  for (int i = 0; i < peer->rail_count; i++) free(peer->rails[i].out);
 }
 
 static void tcp_destroy(transport_t *t) {
@@ -372,6 +373,7 @@ static void tcp_destroy(transport_t *t) {
   free(end->scratch);
   free(end->input);
   free(end->peers);
+  free(end->rails);
   free(end);
 }
 

@@ -1,0 +1,80 @@
+/* A rank that is stopped cannot answer. Each attempt that is given up fills its host's queue of
+ * connections, and a full one is silent; so attempts become longer. */
+#include "transport/tcp/dial.h"
+
+#include "base/clock.h"
+
+#define RETRY_NS UINT64_C(20000000)
+#define UNREACHED_NS 3000000000u /* after which a peer is given up */
+#define MISSES_MIN 3             /* and after so many attempts */
+#define DOUBLINGS_MAX 6          /* of the time that a peer has to answer */
+#define IDLE_DOUBLINGS_MAX 8     /* of RETRY_NS, where it is not urgent */
+
+/* The next address of the rail behind `index`. Peers with one rail use all. */
+static int next_address(const tcp_name_t *name, int rail, int index) {
+  do {
+    index = (index + 1) % name->count;
+  } while (name->addresses[index].rail != rail && name->rails > 1);
+  return index;
+}
+
+static int first_address(const tcp_name_t *name, int rail) {
+  return next_address(name, rail, name->count - 1);
+}
+
+void tcp_dial_init(tcp_dial_t *dial, int peer, int rail, uint16_t made, const tcp_name_t *name) {
+  *dial = (tcp_dial_t){.attempt = {.fd = -1},
+                       .peer = peer,
+                       .rail = rail,
+                       .made = made,
+                       .address = first_address(name, rail),
+                       .since_ns = base_clock_now_ns(),
+                       .is_all_refused = true,
+                       .is_all_missed = true};
+}
+
+bool tcp_dial_begin(tcp_dial_t *dial, uint16_t made, const tcp_name_t *name) {
+  return tcp_attempt_begin(&dial->attempt, dial->peer, dial->rail, made, name, dial->address,
+                           dial->unanswered);
+}
+
+void tcp_dial_note_sign(tcp_dial_t *dial) {
+  dial->since_ns = base_clock_now_ns();
+  dial->misses = 0;
+}
+
+bool tcp_dial_note_failure(tcp_dial_t *dial, const tcp_name_t *name, uint64_t now_ns) {
+  tcp_failure_t failure = dial->attempt.failure;
+  dial->misses++;
+  if (failure == TCP_FAILURE_OTHER) tcp_dial_note_sign(dial);
+  dial->is_all_refused = dial->is_all_refused && failure == TCP_FAILURE_REFUSED;
+  dial->is_all_missed = dial->is_all_missed && failure != TCP_FAILURE_OTHER;
+  dial->address = next_address(name, dial->rail, dial->address);
+  dial->resume_ns = now_ns + RETRY_NS;
+  return dial->address == first_address(name, dial->rail);
+}
+
+void tcp_dial_step_back(tcp_dial_t *dial) {
+  tcp_dial_note_sign(dial);
+  tcp_attempt_close(&dial->attempt);
+  dial->resume_ns = base_clock_now_ns() + RETRY_NS;
+}
+
+bool tcp_dial_is_unreachable(const tcp_dial_t *dial, uint64_t now_ns) {
+  if (dial->is_all_refused) return true;
+  return dial->is_all_missed && dial->misses >= MISSES_MIN &&
+         now_ns > dial->since_ns + UNREACHED_NS;
+}
+
+tcp_failure_t tcp_dial_failure(const tcp_dial_t *dial) {
+  if (dial->is_all_refused) return TCP_FAILURE_REFUSED;
+  return dial->attempt.failure == TCP_FAILURE_LOCAL ? TCP_FAILURE_LOCAL : TCP_FAILURE_SILENT;
+}
+
+void tcp_dial_begin_round(tcp_dial_t *dial, bool is_idle, uint64_t now_ns) {
+  bool was_accepted = !dial->is_all_missed;
+  if (was_accepted && dial->unanswered < DOUBLINGS_MAX) dial->unanswered++;
+  dial->is_all_refused = dial->is_all_missed = true;
+  int doublings = dial->misses < IDLE_DOUBLINGS_MAX ? dial->misses : IDLE_DOUBLINGS_MAX;
+  if (is_idle) dial->resume_ns = now_ns + (RETRY_NS << doublings);
+}

@@ -1,0 +1,219 @@
+/*
+ * Frames of a pair of ranks, in the order of their numbers, whichever rail they take. Long ones
+ * take the rail with the least under way, so that a faster rail carries more. What overtakes
+ * others waits for them; what comes again is dropped.
+ *
+ * A frame is kept until the peer's library says that it has arrived, as that of the host's kernel
+ * says nothing about what a connection that was reset had still to deliver. The peer says so with
+ * every frame, and where it sends none, after a while. Between ranks that do not recover, only what
+ * waits for the first connection is kept.
+ */
+#include <limits.h>
+#include <linux/sockios.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "base/memory.h"
+#include "transport/tcp/end.h"
+
+#define SPREAD_BYTES 8192u               /* of payloads from which the rail is chosen by load */
+#define UNTOLD_FRAMES 64u                /* after which the peer is told what has arrived, */
+#define UNTOLD_BYTES ((size_t)256 << 10) /* or after so many bytes */
+
+/* Aborts do not wait for what was lost on the way. */
+static bool is_numbered(const tcp_frame_t *frame) {
+  return frame->kind != TCP_PROPOSE && frame->kind != TCP_VERDICT && frame->kind != TCP_RECEIVED;
+}
+
+/* ---- sending --------------------------------------------------------------------------------*/
+
+/* Bytes that were sent and did not reach the peer's host. */
+static size_t load_of(const tcp_rail_t *rail) {
+  int queued = 0;
+  if (ioctl(rail->fd, SIOCOUTQ, &queued) != 0) return SIZE_MAX;
+  return (size_t)queued + rail->out_end - rail->out_begin;
+}
+
+/* NULL: none is connected and accepts something. */
+static tcp_rail_t *choose_rail(const tcp_peer_t *peer, size_t bytes) {
+  tcp_rail_t *best = NULL;
+  size_t least = SIZE_MAX;
+  for (int i = 0; i < peer->rail_count; i++) {
+    tcp_rail_t *rail = &peer->rails[i];
+    if (rail->fd < 0 || rail->is_mute) continue;
+    if (bytes < SPREAD_BYTES || peer->open_count == 1) return rail;
+    size_t load = load_of(rail);
+    if (best == NULL || load < least) {
+      best = rail;
+      least = load;
+    }
+  }
+  return best;
+}
+
+static coll_status_t send_by(tcp_rail_t *rail, tcp_frame_t *frame, const void *payload) {
+  tcp_peer_t *peer = rail->peer;
+  frame->received = peer->told = peer->received;
+  peer->untold_bytes = 0;
+  return tcp_stream_send(rail, frame, payload);
+}
+
+static coll_status_t keep(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload,
+                          int rail) {
+  tcp_kept_t *made = malloc(sizeof *made + frame->bytes);
+  if (made == NULL) {
+    return base_fail(COLL_ERROR_MEMORY, "no memory for a message to rank %d of %u bytes",
+                     peer->rank, (unsigned)frame->bytes);
+  }
+  *made = (tcp_kept_t){.rail = rail, .frame = *frame};
+  if (frame->bytes > 0) memcpy(made->payload, payload, frame->bytes);
+  if (peer->kept == NULL) peer->kept_end = &peer->kept;
+  *peer->kept_end = made;
+  peer->kept_end = &made->next;
+  return COLL_OK;
+}
+
+static void free_first(tcp_peer_t *peer) {
+  tcp_kept_t *first = peer->kept;
+  peer->kept = first->next;
+  free(first);
+}
+
+coll_status_t tcp_order_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload) {
+  tcp_frame_t sent = *frame;
+  tcp_rail_t *rail = choose_rail(peer, frame->bytes);
+  if (!tcp_peer_is_within_reach(peer)) return COLL_OK;
+  if (!is_numbered(frame)) return rail != NULL ? send_by(rail, &sent, payload) : COLL_OK;
+  bool is_pending = tcp_peer_is_pending(peer);
+  if (rail == NULL && !is_pending && !peer->recovers) return COLL_OK;
+  sent.number = peer->sent;
+  if (is_pending) COLL_TRY(tcp_end_ask(peer));
+  if (rail == NULL || peer->recovers) {
+    COLL_TRY(keep(peer, &sent, payload, rail != NULL ? rail->index : -1));
+  }
+  peer->sent++;
+  return rail != NULL ? send_by(rail, &sent, payload) : COLL_OK;
+}
+
+void tcp_order_open(tcp_peer_t *peer) {
+  for (tcp_kept_t *each = peer->kept, *next; each != NULL; each = next) {
+    next = each->next;
+    if (each->rail >= 0) continue;
+    tcp_rail_t *rail = choose_rail(peer, each->frame.bytes);
+    if (rail == NULL) return;
+    each->rail = rail->index;
+    (void)send_by(rail, &each->frame, each->payload);
+    if (!peer->recovers) free_first(peer);
+  }
+}
+
+void tcp_order_forget(const tcp_rail_t *rail) {
+  for (tcp_kept_t *each = rail->peer->kept; each != NULL; each = each->next) {
+    if (each->rail == rail->index) each->rail = -1;
+  }
+}
+
+bool tcp_order_is_kept(const tcp_peer_t *peer) {
+  return peer->kept != NULL && !tcp_peer_is_open(peer);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------*/
+
+/* The peer has received so many frames; a frame that comes late may say less than one before. */
+static coll_status_t accept_received(tcp_peer_t *peer, uint32_t received) {
+  uint32_t more = received - peer->acked;
+  if (more > INT32_MAX) return COLL_OK;
+  if (more > peer->sent - peer->acked) return COLL_ERROR_INVALID;
+  peer->acked = received;
+  while (peer->kept != NULL && peer->kept->frame.number - received > INT32_MAX) free_first(peer);
+  return COLL_OK;
+}
+
+static coll_status_t tell_received(tcp_peer_t *peer) {
+  bool is_due = peer->received - peer->told >= UNTOLD_FRAMES || peer->untold_bytes >= UNTOLD_BYTES;
+  const tcp_frame_t frame = {.kind = TCP_RECEIVED};
+  return peer->recovers && is_due ? tcp_order_send(peer, &frame, NULL) : COLL_OK;
+}
+
+static void free_ahead(tcp_ahead_t *ahead) {
+  tcp_message_release(ahead->message);
+  free(ahead);
+}
+
+static coll_status_t keep_ahead(tcp_peer_t *peer, const tcp_frame_t *frame,
+                                tcp_message_t *message) {
+  tcp_ahead_t *made = NULL, **place = &peer->ahead;
+  coll_status_t status = base_alloc(1, sizeof *made, "a frame", (void **)&made);
+  if (status != COLL_OK) {
+    tcp_message_release(message);
+    return status;
+  }
+  *made = (tcp_ahead_t){.frame = *frame, .message = message};
+  uint32_t distance = frame->number - peer->received;
+  while (*place != NULL && (*place)->frame.number - peer->received < distance) {
+    place = &(*place)->next;
+  }
+  if (*place != NULL && (*place)->frame.number == frame->number) {
+    free_ahead(made);
+    return COLL_OK;
+  }
+  made->next = *place;
+  *place = made;
+  return COLL_OK;
+}
+
+static void note_received(tcp_peer_t *peer, const tcp_frame_t *frame) {
+  peer->received++;
+  peer->untold_bytes += frame->bytes;
+}
+
+/* Those for which a frame was missing. */
+static coll_status_t accept_ahead(tcp_peer_t *peer) {
+  coll_status_t status = COLL_OK;
+  while (status == COLL_OK && peer->ahead != NULL && peer->ahead->frame.number == peer->received) {
+    tcp_ahead_t *first = peer->ahead;
+    peer->ahead = first->next;
+    note_received(peer, &first->frame);
+    status = tcp_fifo_accept(peer, &first->frame, first->message);
+    free(first);
+  }
+  return status;
+}
+
+bool tcp_order_is_next(const tcp_rail_t *rail) {
+  return rail->frame.number == rail->peer->received;
+}
+
+static coll_status_t accept_for_caller(tcp_peer_t *peer, const tcp_frame_t *frame) {
+  peer->direct->done = true;
+  peer->direct->head = (transport_head_t){.call = frame->call, .bytes = frame->bytes};
+  return tcp_fifo_accept_direct(peer, frame);
+}
+
+coll_status_t tcp_order_accept(tcp_rail_t *rail, tcp_message_t *payload, bool is_direct) {
+  tcp_peer_t *peer = rail->peer;
+  const tcp_frame_t *frame = &rail->frame;
+  coll_status_t status = accept_received(peer, frame->received);
+  bool is_next = !is_numbered(frame) || tcp_order_is_next(rail);
+  bool is_late = frame->number - peer->received > INT32_MAX;
+  if (status != COLL_OK || (!is_next && is_late)) {
+    tcp_message_release(payload);
+    return status;
+  }
+  if (!is_next) return keep_ahead(peer, frame, payload);
+  if (!is_numbered(frame)) return tcp_fifo_accept(peer, frame, payload);
+  note_received(peer, frame);
+  COLL_TRY(is_direct ? accept_for_caller(peer, frame) : tcp_fifo_accept(peer, frame, payload));
+  COLL_TRY(accept_ahead(peer));
+  return tell_received(peer);
+}
+
+void tcp_order_free(tcp_peer_t *peer) {
+  while (peer->kept != NULL) free_first(peer);
+  while (peer->ahead != NULL) {
+    tcp_ahead_t *first = peer->ahead;
+    peer->ahead = first->next;
+    free_ahead(first);
+  }
+}

@@ -1,0 +1,155 @@
+#!/bin/sh
+# Two hosts with two interfaces each: large messages take both, a job goes on by one when the other
+# fails for good or for a while, and connections that are reset are made again. Usage: rails.sh
+# COLLBENCH COLLRUN. Prints TAP, and a line for each case with what came of it.
+collbench=$(realpath "$1")
+collrun=$(realpath "$2")
+. "$(dirname "$0")/../harness/tap.sh"
+. "$(dirname "$0")/hosts.sh"
+cd "$dir" || exit 1
+export COLL_TUNE=builtin
+
+why=$(hosts_may) || {
+  echo "1..0 # SKIP $why"
+  exit 0
+}
+trap 'hosts_remove; rm -rf "$dir"' EXIT
+
+now_ms() { echo $(($(date +%s%N) / 1000000)); }
+on_bridge() { ip -n "${prefix}b" "$@"; }
+
+# shape RATE: of every port.
+shape() {
+  for port in h1 h2 h1.1 h2.1; do
+    tc -n "${prefix}b" qdisc replace dev $port root tbf rate "$1" burst 256k latency 50ms
+  done
+  for host in 1 2; do
+    for k in 0 1; do
+      tc -n "${prefix}h$host" qdisc replace dev eth$k root tbf rate "$1" burst 256k latency 50ms
+    done
+  done
+}
+
+# begin INTERFACES CALLS: starts a job of one rank on each host, and returns when it is under way.
+begin() {
+  interfaces=$1 calls=$2
+  rm -f rank.*
+  started=$(now_ms)
+  # shellcheck disable=SC2016
+  COLL_INTERFACES=$interfaces "$collrun" --hosts "${prefix}h1:1,${prefix}h2:1" \
+    --agent 'ip netns exec {host}' --grace-ms 5000 \
+    sh -c 'echo $$ >rank.$RANK; exec "$@"' - "$collbench" sendrecv --counts 1M \
+    -n "$calls" -w 1 >out 2>err </dev/null &
+  job=$!
+  for _ in $(seq 200); do
+    [ "$(ls rank.* 2>/dev/null | wc -l)" -eq 2 ] && break
+    sleep 0.05
+  done
+  sleep 1
+  began=$(now_ms)
+}
+
+# end: waits for the job; took: milliseconds since it was under way; whole: since it was started.
+end() {
+  wait $job
+  code=$?
+  now=$(now_ms)
+  took=$((now - began))
+  whole=$((now - started))
+}
+
+exact() { [ $code -eq 0 ] && grep -q '^# Wrong elements *: 0 OK$' out; }
+
+said() {
+  echo "# $1: exit code $code after $whole ms: $(grep -m 1 'rank [0-3]:' err | cut -c1-200)"
+}
+
+# MiB that host 1 has sent by interface ethK.
+sent_mib() {
+  bytes=$(ip netns exec "${prefix}h1" cat "/sys/class/net/eth$1/statistics/tx_bytes")
+  echo $((bytes >> 20))
+}
+
+hosts_make 2
+hosts_connect 1
+shape 500mbit
+
+begin eth0 50
+end
+exact
+ok "one interface"
+one=$whole
+said "one interface"
+
+before=$(sent_mib 1)
+begin eth0,eth1 100
+end
+exact && [ $((whole * 10)) -lt $((one * 13)) ] && [ $(($(sent_mib 1) - before)) -gt 150 ]
+ok "two interfaces carry twice as much"
+said "two interfaces, twice the calls"
+
+begin eth0,eth1 50
+on_bridge link set h2.1 down
+end
+exact && [ $((whole * 10)) -lt $((one * 13)) ]
+ok "one interface fails for good: an exact result, by the other"
+said "one of two interfaces down"
+on_bridge link set h2.1 up
+
+begin eth0,eth1 100
+for _ in 1 2 3; do
+  on_bridge link set h1.1 down
+  sleep 0.7
+  on_bridge link set h1.1 up
+  on_bridge link set h2 down
+  sleep 0.7
+  on_bridge link set h2 up
+  sleep 0.3
+done
+end
+exact
+ok "each interface fails for a while: an exact result"
+said "both interfaces in turn"
+
+begin eth0,eth1 1000000
+on_bridge link set h2.1 down
+on_bridge link set h2 down
+end
+[ $code -ne 0 ] && [ $took -lt 8000 ] &&
+  grep -Eq 'rank [01] \(pid [0-9]+\) is lost, because its host 10\.7[78]\.0\.[12] ' err
+ok "both interfaces fail: the rank is lost"
+said "both interfaces down"
+on_bridge link set h2.1 up
+on_bridge link set h2 up
+
+# reset: all connections between the hosts that are established, as by a firewall.
+reset() { ip netns exec "${prefix}h1" ss -K state established dst 10.76.0.0/14 >/dev/null 2>&1; }
+
+# resets INTERFACES: a job during which all connections are reset six times.
+resets() {
+  begin "$1" 100
+  for _ in 1 2 3 4 5 6; do
+    reset
+    sleep 0.2
+  done
+  end
+}
+
+export COLL_RECONNECT=none
+resets eth0
+unset COLL_RECONNECT
+if [ $code -eq 0 ]; then
+  echo "# not tried: this kernel lets nobody reset connections"
+else
+  grep -Eq 'rank [01] \(pid [0-9]+\) died' err
+  ok "connections that are reset, and not made again: the rank is lost"
+  said "resets, COLL_RECONNECT=none"
+  for interfaces in eth0 eth0,eth1; do
+    resets $interfaces
+    exact
+    ok "connections that are reset are made again ($interfaces)"
+    said "resets"
+  done
+fi
+
+tap_end
