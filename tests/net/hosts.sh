@@ -31,10 +31,10 @@ hosts_connect() {
   ip -n "${prefix}b" link add "br$k" type bridge
   ip -n "${prefix}b" link set "br$k" up
   for i in $(seq "$hosts"); do
-    port=h$i
-    [ "$k" -eq 0 ] || port=h$i.$k
-    ip -n "${prefix}h$i" link add "eth$k" type veth peer name "$port" netns "${prefix}b"
-    ip -n "${prefix}b" link set "$port" master "br$k" up
+    bridge_port=h$i
+    [ "$k" -eq 0 ] || bridge_port=h$i.$k
+    ip -n "${prefix}h$i" link add "eth$k" type veth peer name "$bridge_port" netns "${prefix}b"
+    ip -n "${prefix}b" link set "$bridge_port" master "br$k" up
     ip -n "${prefix}h$i" addr add "10.$((77 + k)).0.$i/24" dev "eth$k"
     ip -n "${prefix}h$i" link set "eth$k" up
   done
