@@ -166,6 +166,13 @@ static void free_dial(tcp_dial_t *to) {
   free(to);
 }
 
+/* NULL: none. */
+static tcp_dial_t *find_dial(const tcp_connector_t *c, int peer, int rail) {
+  tcp_dial_t *to = c->dials;
+  while (to != NULL && (to->peer != peer || to->rail != rail)) to = to->next;
+  return to;
+}
+
 /* ---- from peers -----------------------------------------------------------------------------*/
 
 static void close_caller(const tcp_connector_t *c, caller_t *caller) {
@@ -176,10 +183,21 @@ static void close_caller(const tcp_connector_t *c, caller_t *caller) {
   tcp_attempt_close(&caller->attempt);
 }
 
+/* The attempt for which this rank has decided, if there is one, is dead: the peer makes another. */
+static void close_chosen(const tcp_connector_t *c, int peer, int rail) {
+  for (int i = 0; i < CALLERS_MAX; i++) {
+    caller_t *caller = &c->callers[i];
+    bool is_same = caller->attempt.peer == peer && caller->attempt.rail == rail;
+    if (caller->attempt.fd >= 0 && caller->is_chosen && is_same) close_caller(c, caller);
+  }
+}
+
 /* A peer that connects although there is a connection has lost it. False: the peer began before
  * there was this connection, or the last one. */
-static bool note_hello(link_t *link, uint16_t made) {
-  if (is_later(link->made, made)) return false;
+static bool note_hello(const tcp_connector_t *c, const tcp_attempt_t *attempt) {
+  link_t *link = link_of(c, attempt->peer, attempt->rail);
+  if (is_later(link->made, attempt->note.made)) return false;
+  if (link->state == LINK_CHOSEN) close_chosen(c, attempt->peer, attempt->rail);
   if (link->state == LINK_MADE) link->state = LINK_NONE;
   return link->state == LINK_NONE;
 }
@@ -188,11 +206,10 @@ static bool note_hello(link_t *link, uint16_t made) {
 static bool choose(const tcp_connector_t *c, caller_t *caller) {
   tcp_attempt_t *attempt = &caller->attempt;
   if (attempt->rail >= c->rails) return false;
-  for (tcp_dial_t *to = c->dials; to != NULL; to = to->next) {
-    if (to->peer == attempt->peer && to->rail == attempt->rail) tcp_dial_note_sign(to);
-  }
+  tcp_dial_t *to = find_dial(c, attempt->peer, attempt->rail);
+  if (to != NULL) tcp_dial_note_sign(to);
+  if (!note_hello(c, attempt)) return false;
   link_t *link = link_of(c, attempt->peer, attempt->rail);
-  if (!note_hello(link, attempt->note.made)) return false;
   caller->is_chosen = c->own.rank < attempt->peer;
   if (caller->is_chosen) link->state = LINK_CHOSEN;
   return tcp_attempt_reply(attempt, &c->own, link->made, c->deadline_ns);
@@ -252,12 +269,6 @@ static void reopen(const tcp_connector_t *c, const tcp_dial_t *to) {
   if (link->state == LINK_MADE && link->made == to->made) link->state = LINK_NONE;
 }
 
-static bool is_under_way(const tcp_connector_t *c, const tcp_dial_t *asked) {
-  const tcp_dial_t *to = c->dials;
-  while (to != NULL && (to->peer != asked->peer || to->rail != asked->rail)) to = to->next;
-  return to != NULL;
-}
-
 /* False: the thread is to end. */
 static bool take_asked(tcp_connector_t *c) {
   uint64_t count;
@@ -267,7 +278,9 @@ static bool take_asked(tcp_connector_t *c) {
     tcp_dial_t *to = c->asked;
     c->asked = to->next;
     reopen(c, to);
-    if (is_under_way(c, to)) {
+    tcp_dial_t *present = find_dial(c, to->peer, to->rail);
+    if (present != NULL) {
+      tcp_dial_hurry(present);
       free(to);
       continue;
     }
@@ -362,7 +375,7 @@ static void wake(const tcp_connector_t *c) {
 coll_status_t tcp_connector_ask(tcp_connector_t *c, int peer, int rail, uint16_t made) {
   tcp_dial_t *to = NULL;
   COLL_TRY(base_alloc(1, sizeof *to, "a connection", (void **)&to));
-  tcp_dial_init(to, peer, rail, made, &c->names[peer]);
+  tcp_dial_init(to, peer, rail, c->end->peers[peer].rail_count, made, &c->names[peer]);
   to->next = c->asked;
   c->asked = to;
   wake(c);

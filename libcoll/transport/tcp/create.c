@@ -184,7 +184,7 @@ static coll_status_t connect_first(tcp_t *end, tcp_listener_t *listener, const t
   const tcp_name_t *names = group->names;
   end->is_mesh = (uint32_t)group->size <= names[0].mesh_ranks;
   end->recovery = (tcp_recovery_t)names[0].recovery;
-  for (int rank = 0; rank < group->size; rank++) {
+  for (int rank = 0; end->recovery != TCP_RECOVERY_NONE && rank < group->size; rank++) {
     int rails = names[rank].rails;
     end->peers[rank].rail_count = rails < end->rail_count ? rails : end->rail_count;
   }

@@ -10,27 +10,29 @@
 #define DOUBLINGS_MAX 6          /* of the time that a peer has to answer */
 #define IDLE_DOUBLINGS_MAX 8     /* of RETRY_NS, where it is not urgent */
 
-/* The next address of the rail behind `index`. Peers with one rail use all. */
-static int next_address(const tcp_name_t *name, int rail, int index) {
+/* The next address of the rail behind `index`. The only rail of a pair uses all. */
+static int next_address(const tcp_dial_t *dial, const tcp_name_t *name, int index) {
   do {
     index = (index + 1) % name->count;
-  } while (name->addresses[index].rail != rail && name->rails > 1);
+  } while (dial->rails > 1 && name->addresses[index].rail != dial->rail);
   return index;
 }
 
-static int first_address(const tcp_name_t *name, int rail) {
-  return next_address(name, rail, name->count - 1);
+static int first_address(const tcp_dial_t *dial, const tcp_name_t *name) {
+  return next_address(dial, name, name->count - 1);
 }
 
-void tcp_dial_init(tcp_dial_t *dial, int peer, int rail, uint16_t made, const tcp_name_t *name) {
+void tcp_dial_init(tcp_dial_t *dial, int peer, int rail, int rails, uint16_t made,
+                   const tcp_name_t *name) {
   *dial = (tcp_dial_t){.attempt = {.fd = -1},
                        .peer = peer,
                        .rail = rail,
+                       .rails = rails,
                        .made = made,
-                       .address = first_address(name, rail),
                        .since_ns = base_clock_now_ns(),
                        .is_all_refused = true,
                        .is_all_missed = true};
+  dial->address = first_address(dial, name);
 }
 
 bool tcp_dial_begin(tcp_dial_t *dial, uint16_t made, const tcp_name_t *name) {
@@ -43,15 +45,20 @@ void tcp_dial_note_sign(tcp_dial_t *dial) {
   dial->misses = 0;
 }
 
+void tcp_dial_hurry(tcp_dial_t *dial) {
+  tcp_dial_note_sign(dial);
+  dial->resume_ns = 0;
+}
+
 bool tcp_dial_note_failure(tcp_dial_t *dial, const tcp_name_t *name, uint64_t now_ns) {
   tcp_failure_t failure = dial->attempt.failure;
   dial->misses++;
   if (failure == TCP_FAILURE_OTHER) tcp_dial_note_sign(dial);
   dial->is_all_refused = dial->is_all_refused && failure == TCP_FAILURE_REFUSED;
   dial->is_all_missed = dial->is_all_missed && failure != TCP_FAILURE_OTHER;
-  dial->address = next_address(name, dial->rail, dial->address);
+  dial->address = next_address(dial, name, dial->address);
   dial->resume_ns = now_ns + RETRY_NS;
-  return dial->address == first_address(name, dial->rail);
+  return dial->address == first_address(dial, name);
 }
 
 void tcp_dial_step_back(tcp_dial_t *dial) {

@@ -11,18 +11,23 @@
 typedef struct tcp_dial {
   struct tcp_dial *next; /* for lists of the owner */
   tcp_attempt_t attempt; /* the present one, if its fd is open */
-  int peer, rail;
-  uint16_t made;       /* connections on the rail when it was asked for */
-  int address;         /* of the peer's */
-  uint64_t resume_ns;  /* without an attempt: when the next one is begun */
-  uint64_t since_ns;   /* since when nothing but refusal and silence came of it, */
-  int misses;          /* and in how many attempts */
-  int unanswered;      /* rounds in which a host accepted and no rank answered */
-  bool is_all_refused; /* in this round */
-  bool is_all_missed;  /* likewise: nobody has accepted */
+  int peer, rail, rails; /* of so many of the pair */
+  uint16_t made;         /* connections on the rail when it was asked for */
+  int address;           /* of the peer's */
+  uint64_t resume_ns;    /* without an attempt: when the next one is begun */
+  uint64_t since_ns;     /* since when nothing but refusal and silence came of it, */
+  int misses;            /* and in how many attempts */
+  int unanswered;        /* rounds in which a host accepted and no rank answered */
+  bool is_all_refused;   /* in this round */
+  bool is_all_missed;    /* likewise: nobody has accepted */
 } tcp_dial_t;
 
-void tcp_dial_init(tcp_dial_t *dial, int peer, int rail, uint16_t made, const tcp_name_t *name);
+/* rails: of the pair. */
+void tcp_dial_init(tcp_dial_t *dial, int peer, int rail, int rails, uint16_t made,
+                   const tcp_name_t *name);
+
+/* It has become urgent. */
+void tcp_dial_hurry(tcp_dial_t *dial);
 
 /* Begins an attempt; made: connections on the rail so far. False: it has failed. */
 bool tcp_dial_begin(tcp_dial_t *dial, uint16_t made, const tcp_name_t *name);

@@ -53,7 +53,7 @@ typedef struct tcp_direct {
   transport_head_t head; /* its header */
 } tcp_direct_t;
 
-/* A frame of the fabric that waits for the ones before it. */
+/* A frame that has arrived before the ones before it. */
 typedef struct tcp_early {
   struct tcp_early *next;
   tcp_frame_t frame;
@@ -78,20 +78,13 @@ typedef struct tcp_fifo {
   flight_call_t calls[TCP_P2P_MESSAGES]; /* of messages sent; message n at [n % limit] */
 } tcp_fifo_t;
 
-/* A frame that came before the ones before it, which come by other rails, or come again. */
-typedef struct tcp_ahead {
-  struct tcp_ahead *next;
-  tcp_frame_t frame;
-  tcp_message_t *message;
-} tcp_ahead_t;
-
 /* A frame that is not yet sent, or that the peer's library is not known to have received. */
-typedef struct tcp_kept {
-  struct tcp_kept *next;
+typedef struct tcp_unacked {
+  struct tcp_unacked *next;
   int rail; /* by which it was sent last; -1: it is to be sent */
   tcp_frame_t frame;
   char payload[];
-} tcp_kept_t;
+} tcp_unacked_t;
 
 /* One connection of a pair of ranks. There is one for each interface of the hosts that is used. */
 typedef struct tcp_rail {
@@ -100,7 +93,10 @@ typedef struct tcp_rail {
   int fd;               /* -1: not connected yet, or closed */
   uint16_t made;        /* connections so far */
   bool is_wanted;       /* a connection was asked for */
-  bool is_unreachable;  /* and none can be made, so far */
+  bool is_unreachable;  /* and none can be made, so far: */
+  bool is_refused;      /* nobody listens there */
+  int silences;         /* how often it has become silent lately, */
+  uint64_t silent_ns;   /* and when it last did */
   int host;             /* its address of the peer, in tcp_t.hosts */
   uint64_t checked_ns;  /* when health.c last looked at the connection */
   uint64_t acked_bytes; /* that the peer's host had acknowledged then, */
@@ -132,18 +128,19 @@ struct tcp_peer {
   bool is_closed;      /* there will be no connection any more */
   bool recovers;       /* connections that were reset are made again, and frames sent again */
   uint64_t awaited_ns; /* since when this rank waits for a peer without connection */
-  tcp_loss_t loss;     /* if it is lost */
+  tcp_loss_t loss;     /* if it is lost, */
+  int lost_host;       /* and at which address, in tcp_t.hosts */
   int error;           /* errno of the loss */
   transport_peer_state_t state; /* a peer that has left may still take what was sent to it */
   tcp_fifo_t *fifos[TRANSPORT_CHANNELS_MAX]; /* NULL: not used */
   tcp_direct_t *direct; /* during a call that receives into the caller's memory, else NULL */
 
   /* The order of frames, whichever rail they take (order.c). Counts are modulo 2^32. */
-  uint32_t sent, acked;         /* numbered frames, and those that the peer has received */
-  uint32_t received, told;      /* likewise the peer's; those that the peer was told of */
-  size_t untold_bytes;          /* of the payloads of those it was not told of */
-  tcp_kept_t *kept, **kept_end; /* sent or not; kept_end: where the next one is linked */
-  tcp_ahead_t *ahead;           /* by ascending numbers */
+  uint32_t sent, acked;                  /* numbered frames, and those that the peer has received */
+  uint32_t received, told;               /* likewise the peer's; those that the peer was told of */
+  size_t untold_bytes;                   /* of the payloads of those it was not told of */
+  tcp_unacked_t *unacked, **unacked_end; /* unacked_end: where the next one is linked */
+  tcp_early_t *ahead;                    /* by ascending numbers */
 
   /* The fabric, which both ranks have. */
   bool has_fabric;                 /* as the names of the ranks say */
@@ -248,7 +245,7 @@ bool tcp_end_unreachable(tcp_t *end, int rank, int rail, tcp_failure_t failure, 
 
 /* ---- rails.c: the connections of a pair. The lock is held. -----------------------------------*/
 
-/* Receives all that has arrived by any rail. COLL_ERROR_MEMORY. */
+/* Sends what was stored, and receives all that has arrived by any rail. COLL_ERROR_MEMORY. */
 coll_status_t tcp_rails_receive(tcp_peer_t *peer);
 
 /* The same, but if the next message of a channel, of which none has arrived, is complete and fits,
@@ -259,10 +256,10 @@ coll_status_t tcp_rails_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct);
 /* Whether a socket has not accepted all that was to be sent. */
 bool tcp_rails_is_stored(const tcp_peer_t *peer);
 
-/* The connection has ended. error: errno; 0: the peer has closed it. What may not have arrived is
- * sent again by another rail, or once another connection is made; if there can be none, the peer is
- * lost. */
-void tcp_rails_lost(tcp_rail_t *rail, int error);
+/* The connection has ended. What may not have arrived is sent again by another rail, or once
+ * another connection is made. If it was the last rail, and the loss is not that of a process, whose
+ * host would say so, the peer is lost. */
+void tcp_rails_lost(tcp_rail_t *rail, tcp_loss_t loss);
 
 /* Closes all connections; there will be no other. */
 void tcp_rails_close(tcp_peer_t *peer, transport_peer_state_t state);
@@ -288,7 +285,7 @@ bool tcp_order_is_next(const tcp_rail_t *rail);
 
 /* Whether something waits for a connection, or for being known to have arrived where there is
  * none. */
-bool tcp_order_is_kept(const tcp_peer_t *peer);
+bool tcp_order_is_waiting(const tcp_peer_t *peer);
 
 /* Frees what this file has stored. */
 void tcp_order_free(tcp_peer_t *peer);
@@ -405,8 +402,9 @@ void tcp_health_free(tcp_t *end);
 /* Whether the addresses are equal, whatever their ports. */
 bool tcp_health_is_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 
-/* For wait loops: a rail is lost while there are others, if nothing arrives by it. The last one is
- * lost, with all ranks at that address, if the host does not answer. */
+/* For wait loops: a rail is lost while there are others, if nothing that was sent by it is
+ * acknowledged. The last one is lost, with all ranks at that address, if the host does not answer.
+ */
 void tcp_health_check(tcp_peer_t *peer);
 
 /* A connection has ended with an errno; 0: the peer has closed it. */

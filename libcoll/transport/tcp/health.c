@@ -1,7 +1,7 @@
 /*
  * Whether hosts are still there. A process that is stopped, or does not receive, is not lost, and
  * its host's kernel answers for it. On a connection on which nothing is under way, the kernel finds
- * out by itself (keepalive, create.c). Where something was sent and not acknowledged for a while,
+ * out by itself (keepalive, open.c). Where something was sent and not acknowledged for a while,
  * retransmissions become rare, and a receiver without room may be slow to answer for good reason:
  * then another connection to the host is begun, which its kernel accepts or refuses at once. Only
  * if that is not answered either, its ranks are lost.
@@ -137,19 +137,26 @@ static bool is_gone(tcp_host_t *host, uint64_t now_ns) {
   return host->asked_ns != 0 && now_ns > host->asked_ns + UNANSWERED_NS;
 }
 
-/* One that has said that it leaves is not lost. */
-static void lose(tcp_rail_t *rail, tcp_loss_t loss, int error) {
-  tcp_peer_t *peer = rail->peer;
-  if (peer->state != TRANSPORT_PEER_LEFT) peer->loss = loss;
-  tcp_rails_lost(rail, error);
-}
-
 static void lose_host(tcp_t *end, int host) {
   end_probe(&end->hosts[host]);
   for (size_t i = 0; i < (size_t)end->transport.size * (size_t)end->rail_count; i++) {
     tcp_rail_t *rail = &end->rails[i];
-    if (rail->fd >= 0 && rail->host == host) lose(rail, TCP_LOSS_SILENT, 0);
+    if (rail->fd >= 0 && rail->host == host) tcp_rails_lost(rail, TCP_LOSS_SILENT);
   }
+}
+
+#define SILENCES_NS 120000000000u /* after which earlier ones do not count */
+
+/* The others carry on. */
+static void lose_rail(tcp_rail_t *rail, uint64_t now_ns) {
+  if (now_ns > rail->silent_ns + SILENCES_NS) rail->silences = 0;
+  rail->silences++;
+  rail->silent_ns = now_ns;
+  tcp_rails_lost(rail, TCP_LOSS_SILENT);
+}
+
+static bool has_others(const tcp_rail_t *rail) {
+  return rail->peer->recovers && rail->peer->open_count > 1;
 }
 
 /* ---- connections ----------------------------------------------------------------------------*/
@@ -173,12 +180,12 @@ static void check_rail(tcp_rail_t *rail, uint64_t now_ns) {
   rail->acked_bytes = info.tcpi_bytes_acked;
   if (now_ns < rail->acked_ns + SUSPECT_NS) return;
   bool is_silent = info.tcpi_last_ack_recv > SUSPECT_MS && info.tcpi_last_data_recv > SUSPECT_MS;
-  if (is_silent && peer->recovers && peer->open_count > 1) {
-    tcp_rails_lost(rail, ETIMEDOUT);
+  if (is_silent && info.tcpi_retransmits > 0 && has_others(rail)) {
+    lose_rail(rail, now_ns);
   } else if (is_silent && is_gone(&peer->end->hosts[rail->host], now_ns)) {
     lose_host(peer->end, rail->host);
   } else if (info.tcpi_retransmits > 0 && now_ns > rail->acked_ns + BLOCKED_NS) {
-    lose(rail, TCP_LOSS_BLOCKED, 0);
+    tcp_rails_lost(rail, TCP_LOSS_BLOCKED);
   }
 }
 
@@ -188,10 +195,12 @@ void tcp_health_check(tcp_peer_t *peer) {
 }
 
 void tcp_health_failed(tcp_rail_t *rail, int error) {
-  if (is_silence(error)) {
+  if (is_silence(error) && has_others(rail)) {
+    lose_rail(rail, base_clock_now_ns());
+  } else if (is_silence(error)) {
     lose_host(rail->peer->end, rail->host);
   } else {
-    lose(rail, TCP_LOSS_PROCESS, error);
+    tcp_rails_lost(rail, TCP_LOSS_PROCESS);
   }
 }
 
@@ -222,8 +231,8 @@ static void describe_loss(const tcp_peer_t *peer, const char *address,
 void tcp_health_describe(const tcp_peer_t *peer, char why[TRANSPORT_WHY_BYTES]) {
   char text[INET6_ADDRSTRLEN] = "?";
   why[0] = '\0';
-  if (peer->loss == TCP_LOSS_PROCESS || (size_t)peer->rails->host >= peer->end->host_count) return;
-  const struct sockaddr_storage *address = &peer->end->hosts[peer->rails->host].address;
+  if (peer->loss == TCP_LOSS_PROCESS || (size_t)peer->lost_host >= peer->end->host_count) return;
+  const struct sockaddr_storage *address = &peer->end->hosts[peer->lost_host].address;
   const void *bytes =
       address->ss_family == AF_INET
           ? (const void *)&((const struct sockaddr_in *)(const void *)address)->sin_addr

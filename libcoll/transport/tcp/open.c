@@ -93,8 +93,10 @@ static bool prepare(tcp_rail_t *rail, int fd) {
   return true;
 }
 
-static void give_up(tcp_peer_t *peer, tcp_loss_t loss, int error) {
+static void give_up(tcp_rail_t *rail, tcp_loss_t loss, int error) {
+  tcp_peer_t *peer = rail->peer;
   peer->loss = loss;
+  peer->lost_host = rail->host;
   peer->error = error;
   tcp_rails_close(peer, TRANSPORT_PEER_LOST);
 }
@@ -110,12 +112,14 @@ static bool is_reset(int error) {
   return error == ENOTCONN || error == ECONNRESET || error == EINVAL;
 }
 
-static bool reject(tcp_peer_t *peer, int fd, int error) {
+static bool reject(tcp_rail_t *rail, int fd, int error) {
+  tcp_peer_t *peer = rail->peer;
   close(fd);
+  if (tcp_peer_is_open(peer)) tcp_order_open(peer); /* what the rail had to deliver before */
   if (is_reset(error) && tcp_end_ask(peer) == COLL_OK) return true;
   if (!tcp_peer_is_pending(peer)) return true;
   peer->end->error = error;
-  give_up(peer, TCP_LOSS_LOCAL, error);
+  give_up(rail, TCP_LOSS_LOCAL, error);
   return false;
 }
 
@@ -128,10 +132,11 @@ bool tcp_end_connected(tcp_t *end, int rank, int index, uint16_t made, int fd) {
   }
   replace(rail);
   rail->made = made;
-  rail->is_wanted = rail->is_unreachable = false;
-  if (!prepare(rail, fd)) return reject(peer, fd, errno);
+  rail->is_wanted = rail->is_unreachable = rail->is_refused = false;
+  if (!prepare(rail, fd)) return reject(rail, fd, errno);
   rail->fd = fd;
   rail->send_error = 0;
+  rail->checked_ns = rail->acked_bytes = 0;
   peer->open_count++;
   tcp_order_open(peer);
   tcp_abort_tell(peer);
@@ -141,7 +146,9 @@ bool tcp_end_connected(tcp_t *end, int rank, int index, uint16_t made, int fd) {
 
 /* A rank that was connected before, and does not listen any more, has ended. */
 static tcp_loss_t loss_of(const tcp_peer_t *peer, tcp_failure_t failure) {
-  if (failure == TCP_FAILURE_REFUSED) return peer->is_known ? TCP_LOSS_PROCESS : TCP_LOSS_REFUSED;
+  for (int i = 0; i < peer->rail_count; i++) {
+    if (peer->rails[i].is_refused) return peer->is_known ? TCP_LOSS_PROCESS : TCP_LOSS_REFUSED;
+  }
   return failure == TCP_FAILURE_LOCAL ? TCP_LOSS_LOCAL : TCP_LOSS_SILENT;
 }
 
@@ -150,12 +157,13 @@ bool tcp_end_unreachable(tcp_t *end, int rank, int index, tcp_failure_t failure,
   tcp_peer_t *peer = &end->peers[rank];
   tcp_rail_t *rail = &peer->rails[index];
   rail->is_unreachable = true;
+  rail->is_refused = failure == TCP_FAILURE_REFUSED;
   if (peer->is_closed) return true;
   if (!tcp_peer_is_pending(peer)) return false;
   for (int i = 0; i < peer->rail_count; i++) {
     if (!peer->rails[i].is_unreachable) return false;
   }
   (void)tcp_health_add(rail, address, bytes);
-  give_up(peer, loss_of(peer, failure), error);
+  give_up(rail, loss_of(peer, failure), error);
   return true;
 }

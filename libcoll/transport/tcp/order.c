@@ -3,10 +3,9 @@
  * take the rail with the least under way, so that a faster rail carries more. What overtakes
  * others waits for them; what comes again is dropped.
  *
- * A frame is kept until the peer's library says that it has arrived, as that of the host's kernel
- * says nothing about what a connection that was reset had still to deliver. The peer says so with
- * every frame, and where it sends none, after a while. Between ranks that do not recover, only what
- * waits for the first connection is kept.
+ * A frame is kept until the peer's library acknowledges it: its kernel may have acknowledged what a
+ * reset then discards. Acknowledgements come with every frame, and where the peer sends none, after
+ * a while. Between ranks that do not recover, only what waits for the first connection is kept.
  */
 #include <limits.h>
 #include <linux/sockios.h>
@@ -14,10 +13,15 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "transport/tcp/end.h"
 
-#define SPREAD_BYTES 8192u               /* of payloads from which the rail is chosen by load */
+#define SPREAD_BYTES 8192u /* of payloads from which the rail is chosen by load */
+/* A rail that became silent gets no long frames for a second, then two, and so on: on its way may
+ * be a hop through which only short packets pass. */
+#define DISTRUST_NS UINT64_C(1000000000)
+#define DISTRUST_DOUBLINGS_MAX 6
 #define UNTOLD_FRAMES 64u                /* after which the peer is told what has arrived, */
 #define UNTOLD_BYTES ((size_t)256 << 10) /* or after so many bytes */
 
@@ -35,6 +39,13 @@ static size_t load_of(const tcp_rail_t *rail) {
   return (size_t)queued + rail->out_end - rail->out_begin;
 }
 
+static bool is_distrusted(const tcp_rail_t *rail) {
+  int doublings = rail->silences - 1;
+  if (rail->silences == 0) return false;
+  if (doublings > DISTRUST_DOUBLINGS_MAX) doublings = DISTRUST_DOUBLINGS_MAX;
+  return base_clock_now_ns() < rail->silent_ns + (DISTRUST_NS << doublings);
+}
+
 /* NULL: none is connected and accepts something. */
 static tcp_rail_t *choose_rail(const tcp_peer_t *peer, size_t bytes) {
   tcp_rail_t *best = NULL;
@@ -43,7 +54,7 @@ static tcp_rail_t *choose_rail(const tcp_peer_t *peer, size_t bytes) {
     tcp_rail_t *rail = &peer->rails[i];
     if (rail->fd < 0 || rail->is_mute) continue;
     if (bytes < SPREAD_BYTES || peer->open_count == 1) return rail;
-    size_t load = load_of(rail);
+    size_t load = is_distrusted(rail) ? SIZE_MAX : load_of(rail);
     if (best == NULL || load < least) {
       best = rail;
       least = load;
@@ -61,22 +72,22 @@ static coll_status_t send_by(tcp_rail_t *rail, tcp_frame_t *frame, const void *p
 
 static coll_status_t keep(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload,
                           int rail) {
-  tcp_kept_t *made = malloc(sizeof *made + frame->bytes);
+  tcp_unacked_t *made = malloc(sizeof *made + frame->bytes);
   if (made == NULL) {
     return base_fail(COLL_ERROR_MEMORY, "no memory for a message to rank %d of %u bytes",
                      peer->rank, (unsigned)frame->bytes);
   }
-  *made = (tcp_kept_t){.rail = rail, .frame = *frame};
+  *made = (tcp_unacked_t){.rail = rail, .frame = *frame};
   if (frame->bytes > 0) memcpy(made->payload, payload, frame->bytes);
-  if (peer->kept == NULL) peer->kept_end = &peer->kept;
-  *peer->kept_end = made;
-  peer->kept_end = &made->next;
+  if (peer->unacked == NULL) peer->unacked_end = &peer->unacked;
+  *peer->unacked_end = made;
+  peer->unacked_end = &made->next;
   return COLL_OK;
 }
 
 static void free_first(tcp_peer_t *peer) {
-  tcp_kept_t *first = peer->kept;
-  peer->kept = first->next;
+  tcp_unacked_t *first = peer->unacked;
+  peer->unacked = first->next;
   free(first);
 }
 
@@ -97,7 +108,7 @@ coll_status_t tcp_order_send(tcp_peer_t *peer, const tcp_frame_t *frame, const v
 }
 
 void tcp_order_open(tcp_peer_t *peer) {
-  for (tcp_kept_t *each = peer->kept, *next; each != NULL; each = next) {
+  for (tcp_unacked_t *each = peer->unacked, *next; each != NULL; each = next) {
     next = each->next;
     if (each->rail >= 0) continue;
     tcp_rail_t *rail = choose_rail(peer, each->frame.bytes);
@@ -109,13 +120,13 @@ void tcp_order_open(tcp_peer_t *peer) {
 }
 
 void tcp_order_forget(const tcp_rail_t *rail) {
-  for (tcp_kept_t *each = rail->peer->kept; each != NULL; each = each->next) {
+  for (tcp_unacked_t *each = rail->peer->unacked; each != NULL; each = each->next) {
     if (each->rail == rail->index) each->rail = -1;
   }
 }
 
-bool tcp_order_is_kept(const tcp_peer_t *peer) {
-  return peer->kept != NULL && !tcp_peer_is_open(peer);
+bool tcp_order_is_waiting(const tcp_peer_t *peer) {
+  return peer->unacked != NULL && !tcp_peer_is_open(peer);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------*/
@@ -126,7 +137,8 @@ static coll_status_t accept_received(tcp_peer_t *peer, uint32_t received) {
   if (more > INT32_MAX) return COLL_OK;
   if (more > peer->sent - peer->acked) return COLL_ERROR_INVALID;
   peer->acked = received;
-  while (peer->kept != NULL && peer->kept->frame.number - received > INT32_MAX) free_first(peer);
+  while (peer->unacked != NULL && peer->unacked->frame.number - received > INT32_MAX)
+    free_first(peer);
   return COLL_OK;
 }
 
@@ -136,20 +148,20 @@ static coll_status_t tell_received(tcp_peer_t *peer) {
   return peer->recovers && is_due ? tcp_order_send(peer, &frame, NULL) : COLL_OK;
 }
 
-static void free_ahead(tcp_ahead_t *ahead) {
+static void free_ahead(tcp_early_t *ahead) {
   tcp_message_release(ahead->message);
   free(ahead);
 }
 
 static coll_status_t keep_ahead(tcp_peer_t *peer, const tcp_frame_t *frame,
                                 tcp_message_t *message) {
-  tcp_ahead_t *made = NULL, **place = &peer->ahead;
+  tcp_early_t *made = NULL, **place = &peer->ahead;
   coll_status_t status = base_alloc(1, sizeof *made, "a frame", (void **)&made);
   if (status != COLL_OK) {
     tcp_message_release(message);
     return status;
   }
-  *made = (tcp_ahead_t){.frame = *frame, .message = message};
+  *made = (tcp_early_t){.frame = *frame, .message = message};
   uint32_t distance = frame->number - peer->received;
   while (*place != NULL && (*place)->frame.number - peer->received < distance) {
     place = &(*place)->next;
@@ -171,8 +183,9 @@ static void note_received(tcp_peer_t *peer, const tcp_frame_t *frame) {
 /* Those for which a frame was missing. */
 static coll_status_t accept_ahead(tcp_peer_t *peer) {
   coll_status_t status = COLL_OK;
-  while (status == COLL_OK && peer->ahead != NULL && peer->ahead->frame.number == peer->received) {
-    tcp_ahead_t *first = peer->ahead;
+  while (status == COLL_OK && !peer->is_closed && peer->ahead != NULL &&
+         peer->ahead->frame.number == peer->received) {
+    tcp_early_t *first = peer->ahead;
     peer->ahead = first->next;
     note_received(peer, &first->frame);
     status = tcp_fifo_accept(peer, &first->frame, first->message);
@@ -210,9 +223,9 @@ coll_status_t tcp_order_accept(tcp_rail_t *rail, tcp_message_t *payload, bool is
 }
 
 void tcp_order_free(tcp_peer_t *peer) {
-  while (peer->kept != NULL) free_first(peer);
+  while (peer->unacked != NULL) free_first(peer);
   while (peer->ahead != NULL) {
-    tcp_ahead_t *first = peer->ahead;
+    tcp_early_t *first = peer->ahead;
     peer->ahead = first->next;
     free_ahead(first);
   }

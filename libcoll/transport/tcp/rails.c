@@ -5,8 +5,14 @@
  */
 #include "transport/tcp/end.h"
 
+static void flush_all(tcp_t *end) {
+  size_t count = (size_t)end->transport.size * (size_t)end->rail_count;
+  for (size_t i = 0; end->unsent > 0 && i < count; i++) tcp_stream_flush(&end->rails[i]);
+}
+
 coll_status_t tcp_rails_receive(tcp_peer_t *peer) {
   coll_status_t status = COLL_OK;
+  flush_all(peer->end);
   for (int i = 0; i < peer->rail_count && status == COLL_OK; i++) {
     if (peer->direct != NULL && peer->direct->done) break;
     status = tcp_stream_receive(&peer->rails[i]);
@@ -29,7 +35,7 @@ bool tcp_rails_is_stored(const tcp_peer_t *peer) {
   for (int i = 0; i < peer->rail_count; i++) {
     if (peer->rails[i].out_begin != peer->rails[i].out_end) return true;
   }
-  return tcp_order_is_kept(peer);
+  return tcp_order_is_waiting(peer);
 }
 
 void tcp_rails_close(tcp_peer_t *peer, transport_peer_state_t state) {
@@ -41,23 +47,48 @@ void tcp_rails_close(tcp_peer_t *peer, transport_peer_state_t state) {
   tcp_stream_note_arrival(peer->end);
 }
 
-/* Whether another connection is to be made: this one did not end because the peer closed it. */
-static bool may_be_remade(const tcp_peer_t *peer, int error) {
-  return error != 0 && peer->recovers && peer->state == TRANSPORT_PEER_HERE &&
-         peer->end->connector != NULL;
+/* The connection may have been reset, or closed by a peer to which this rail was silent. If the
+ * peer has ended, its host refuses another one. */
+static bool may_be_remade(const tcp_peer_t *peer, tcp_loss_t loss) {
+  if (!peer->recovers || peer->state != TRANSPORT_PEER_HERE || peer->end->connector == NULL) {
+    return false;
+  }
+  return loss == TCP_LOSS_PROCESS || peer->open_count > 1;
 }
 
-void tcp_rails_lost(tcp_rail_t *rail, int error) {
+static void close_rail(tcp_rail_t *rail) {
+  tcp_stream_close(rail);
+  tcp_order_forget(rail);
+}
+
+/* What was asked for while there were other rails has become urgent. */
+static coll_status_t ask_at_once(tcp_peer_t *peer) {
+  for (int i = 0; i < peer->rail_count; i++) {
+    peer->rails[i].is_wanted = peer->rails[i].is_unreachable = false;
+  }
+  return tcp_end_ask(peer);
+}
+
+static void lose_peer(tcp_rail_t *rail, tcp_loss_t loss) {
   tcp_peer_t *peer = rail->peer;
-  bool is_remade = may_be_remade(peer, error), has_others = peer->open_count > 1 && peer->recovers;
-  if (is_remade || has_others) {
-    tcp_stream_close(rail);
-    tcp_order_forget(rail);
-    is_remade = is_remade && tcp_end_ask(peer) == COLL_OK;
+  if (peer->state != TRANSPORT_PEER_LEFT) peer->loss = loss;
+  peer->lost_host = rail->host;
+  tcp_route_end(peer);
+}
+
+void tcp_rails_lost(tcp_rail_t *rail, tcp_loss_t loss) {
+  tcp_peer_t *peer = rail->peer;
+  bool has_others = peer->open_count > 1 && peer->recovers;
+  if (may_be_remade(peer, loss)) {
+    close_rail(rail);
+    coll_status_t asked = has_others ? tcp_end_ask(peer) : ask_at_once(peer);
+    if (!has_others && asked != COLL_OK) lose_peer(rail, loss);
+  } else if (has_others) {
+    close_rail(rail);
+  } else {
+    lose_peer(rail, loss);
   }
-  if (has_others) {
-    tcp_order_open(peer);
-  } else if (!is_remade) {
-    tcp_route_end(peer);
-  }
+  if (!has_others) return;
+  tcp_order_open(peer);
+  tcp_abort_tell(peer); /* an abort is not sent again by itself */
 }

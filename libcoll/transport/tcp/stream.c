@@ -267,15 +267,9 @@ static coll_status_t receive_some(tcp_rail_t *rail, bool *drained) {
   return parse(rail, direct, (size_t)got);
 }
 
-static void flush_all(tcp_t *end) {
-  size_t count = (size_t)end->transport.size * (size_t)end->rail_count;
-  for (size_t i = 0; end->unsent > 0 && i < count; i++) tcp_stream_flush(&end->rails[i]);
-}
-
 coll_status_t tcp_stream_receive(tcp_rail_t *rail) {
   const tcp_peer_t *peer = rail->peer;
   bool drained = false;
-  flush_all(peer->end);
   while (rail->fd >= 0 && !drained) {
     coll_status_t status = receive_some(rail, &drained);
     if (peer->direct != NULL && peer->direct->done) drained = true;

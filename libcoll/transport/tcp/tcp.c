@@ -334,7 +334,10 @@ static void leave(tcp_t *end) {
   tcp_abort_check(end, true);
   end->is_leaving = true;
   for (int rank = 0; rank < end->transport.size; rank++) {
-    if (tcp_peer_is_open(&end->peers[rank])) tcp_end_say_leave(&end->peers[rank]);
+    tcp_peer_t *peer = &end->peers[rank];
+    if (tcp_peer_is_open(peer) || (peer->is_known && tcp_peer_is_pending(peer))) {
+      tcp_end_say_leave(peer);
+    }
   }
   while ((any_unsent(end) || lingers(end, now_ns, began_ns)) &&
          now_ns < began_ns + (end->decided ? LEAVE_FAILED_NS : LEAVE_NS)) {
