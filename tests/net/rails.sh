@@ -33,16 +33,17 @@ shape() {
   done
 }
 
-# begin INTERFACES COUNT: starts a job of one rank on each host, and returns when it is under way.
+# begin INTERFACES CALLS [COUNT]: starts a job of one rank on each host, and returns when it is
+# under way.
 begin() {
-  interfaces=$1 count=$2
+  interfaces=$1 job_calls=$2 count=${3:-1M}
   rm -f rank.*
   started=$(now_ms)
   # shellcheck disable=SC2016
   COLL_INTERFACES=$interfaces "$collrun" --hosts "${prefix}h1:1,${prefix}h2:1" \
     --agent 'ip netns exec {host}' --grace-ms 5000 \
-    sh -c 'echo $$ >rank.$RANK; exec "$@"' - "$collbench" sendrecv --counts 1M \
-    -n "$count" -w 1 >out 2>err </dev/null &
+    sh -c 'echo $$ >rank.$RANK; exec "$@"' - "$collbench" sendrecv --counts "$count" \
+    -n "$job_calls" -w 1 >out 2>err </dev/null &
   job=$!
   for _ in $(seq 200); do
     [ "$(ls rank.* 2>/dev/null | wc -l)" -eq 2 ] && break
@@ -123,6 +124,20 @@ end
 ok "both interfaces fail: the rank is lost"
 said "both interfaces down"
 on_bridge link set h2.1 up
+on_bridge link set h2 up
+
+# What is short takes the first interface: nothing is under way by the second one when it fails.
+begin eth0,eth1 1000000 1000
+on_bridge link set h2.1 down
+sleep 4 # until the kernel has given it up
+on_bridge link set h2.1 up
+sleep 6 # until it was tried again
+on_bridge link set h2 down
+sleep 5
+kill -0 $job
+ok "an idle interface that failed for a while is used again"
+kill $job
+end
 on_bridge link set h2 up
 
 # reset: all connections between the hosts that are established, as by a firewall.

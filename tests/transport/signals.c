@@ -6,8 +6,8 @@
 #include "transport/wire.h"
 
 #define MILLISECOND UINT64_C(1000000)
-/* a sleeper must be awake within this time */
-#define WAKE_NS (100 * MILLISECOND * HARNESS_PATIENCE)
+/* a sleeper must be awake within this time, which other programs may use up to a half */
+#define WAKE_NS (1000 * MILLISECOND * HARNESS_PATIENCE)
 #define SLEEP_NS (2000 * MILLISECOND * HARNESS_PATIENCE) /* duration of a sleep without a wake */
 
 /* No signal is lost, repeated or delivered with another's identity, on any channel, while both
