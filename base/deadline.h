@@ -8,7 +8,8 @@
 /* Milliseconds until the deadline, rounded up, for poll and similar calls; 0 if it has passed. */
 int base_deadline_left_ms(uint64_t deadline_ns);
 
-/* Waits until fd has one of poll's events, an error or a hang-up. Returns false at the deadline. */
+/* Waits until fd has one of poll's events, an error or a hang-up. Returns false at the deadline, or
+ * when the thread's waits are cancelled (cancel.h). */
 bool base_deadline_poll(int fd, short events, uint64_t deadline_ns);
 
 /* Sets a time limit for connect on the socket: it fails at the deadline with EAGAIN, or with

@@ -1,6 +1,7 @@
 /* Polls, as communicators fail rarely, and their calls then return soon. */
 #include "comm/quiesce.h"
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "comm/lock.h"
 #include "comm/process.h"
@@ -26,6 +27,9 @@ coll_status_t comm_quiesce(int rank, uint64_t timeout_ns) {
     bool busy = false;
     comm_process_each(find_busy, &busy);
     if (!busy) return COLL_OK;
+    if (base_cancel_is_requested()) {
+      return base_fail(COLL_ERROR_SYSTEM, "rank %d: %s", rank, base_cancel_why());
+    }
     if (base_clock_now_ns() > end_ns) break;
     base_clock_sleep_ns(POLL_NS);
   }

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/handshake.h"
@@ -54,6 +55,11 @@ static coll_status_t fail_server_lost(const rendezvous_link_t *link) {
                    link->rank, pid);
 }
 
+/* The thread's waits were cancelled. */
+static coll_status_t fail_cancelled(int rank) {
+  return base_fail(COLL_ERROR_SYSTEM, "rank %d: %s", rank, base_cancel_why());
+}
+
 static coll_status_t connect_until(const call_t *call, rendezvous_link_t *link) {
   const rendezvous_address_t *address = call->address;
   for (uint64_t pause_ns = RETRY_MIN_NS;; pause_ns *= pause_ns < RETRY_MAX_NS ? 2 : 1) {
@@ -67,6 +73,7 @@ static coll_status_t connect_until(const call_t *call, rendezvous_link_t *link) 
     if (call->up_ns > 0 && errno == ECONNREFUSED && now_ns > call->up_ns + call->refused_ns) {
       return fail_server_lost(link);
     }
+    if (base_cancel_is_requested()) return fail_cancelled(call->own->rank);
     if (now_ns >= call->deadline_ns) break;
     base_clock_sleep_ns(pause_ns);
   }
@@ -137,6 +144,7 @@ static coll_status_t call_until_greeted(call_t *call, rendezvous_link_t *link) {
     if (greeting.magic == WIRE_MAGIC) link->server_pid = (int)greeting.pid;
     if (greeted) return COLL_OK;
     close(link->fd);
+    if (base_cancel_is_requested()) return fail_cancelled(call->own->rank);
     if (call->state == BASE_HANDSHAKE_VERSION) return fail_version(call);
     uint64_t now_ns = base_clock_now_ns();
     call->up_ns = greeting.magic == WIRE_RETRY ? 0 : now_ns; /* 0: the next server may take long */
@@ -151,6 +159,27 @@ static coll_status_t fail_verdict(rendezvous_link_t *link, const wire_answer_t *
                    (int)sizeof answer->text - 1, answer->text);
 }
 
+/* The server adds who reports: the text goes without this rank's own "rank 1: ". */
+static void write_report(const rendezvous_link_t *link, coll_status_t status, const char *text,
+                         wire_report_t *report) {
+  char prefix[32];
+  size_t length = (size_t)snprintf(prefix, sizeof prefix, "rank %d: ", link->rank);
+  if (strncmp(text, prefix, length) == 0) text += length;
+  *report = (wire_report_t){.status = (int32_t)status};
+  snprintf(report->text, sizeof report->text, "%.*s", WIRE_TEXT_BYTES - 1, text);
+}
+
+/* Tells the server, so that it names the cause to the other ranks. */
+static coll_status_t report_cancelled(const rendezvous_link_t *link) {
+  wire_report_t report;
+  coll_status_t status = fail_cancelled(link->rank);
+  write_report(link, status, base_last_error(), &report);
+  const base_cancel_t *cancel = base_cancel_watch(NULL);
+  (void)wire_send(link->fd, &report, sizeof report, base_clock_now_ns() + VERDICT_NS);
+  base_cancel_watch(cancel);
+  return status;
+}
+
 static coll_status_t receive_records(const call_t *call, rendezvous_link_t *link, void *records,
                                      uint64_t *session) {
   uint64_t deadline_ns = call->deadline_ns + ANSWER_SLACK_NS;
@@ -163,6 +192,7 @@ static coll_status_t receive_records(const call_t *call, rendezvous_link_t *link
     *session = answer.session;
     return COLL_OK;
   }
+  if (base_cancel_is_requested()) return report_cancelled(link);
   if (base_clock_now_ns() >= deadline_ns) return fail_no_answer(call);
   return fail_server_lost(link);
 }
@@ -217,20 +247,11 @@ static coll_status_t report_success(rendezvous_link_t *link, uint64_t deadline_n
   (void)wire_send(link->fd, &report, sizeof report, deadline_ns); /* a failure shows below */
   coll_status_t status = await_verdict(link, deadline_ns + ANSWER_SLACK_NS, &known);
   if (known) return status;
+  if (base_cancel_is_requested()) return fail_cancelled(link->rank);
   return base_fail(COLL_ERROR_TIMEOUT,
                    "rank %d: the rendezvous server (pid %d) did not confirm in time that all ranks "
                    "have made the communicator: is its process stopped?",
                    link->rank, link->server_pid);
-}
-
-/* The server adds who reports: the text goes without this rank's own "rank 1: ". */
-static void write_report(const rendezvous_link_t *link, coll_status_t status, const char *text,
-                         wire_report_t *report) {
-  char prefix[32];
-  size_t length = (size_t)snprintf(prefix, sizeof prefix, "rank %d: ", link->rank);
-  if (strncmp(text, prefix, length) == 0) text += length;
-  *report = (wire_report_t){.status = (int32_t)status};
-  snprintf(report->text, sizeof report->text, "%.*s", WIRE_TEXT_BYTES - 1, text);
 }
 
 /* Waits for the verdict also after its own failure: if the server runs in this process, the process
@@ -260,8 +281,17 @@ static int failed_rank_of(const rendezvous_link_t *link) {
 
 coll_status_t rendezvous_finish(rendezvous_link_t *link, coll_status_t status, uint64_t deadline_ns,
                                 int *failed_rank) {
-  status = status == COLL_OK ? report_success(link, deadline_ns) : report_failure(link, status);
-  if (status != COLL_OK) *failed_rank = failed_rank_of(link);
+  if (base_cancel_is_requested()) status = fail_cancelled(link->rank);
+  if (status == COLL_OK) {
+    status = report_success(link, deadline_ns);
+  } else {
+    const base_cancel_t *cancel = base_cancel_watch(NULL); /* or it could not be reported */
+    status = report_failure(link, status);
+    base_cancel_watch(cancel);
+  }
+  if (status != COLL_OK) {
+    *failed_rank = base_cancel_is_requested() ? link->rank : failed_rank_of(link);
+  }
   close(link->fd);
   link->fd = -1;
   return status;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/deadline.h"
 
@@ -129,28 +130,32 @@ static bool is_any_open(const attempts_t *attempts) {
   return false;
 }
 
-static int await_one(attempts_t *attempts, uint64_t until_ns) {
-  int fd = -1;
-  while (fd < 0 && is_any_open(attempts) && base_deadline_left_ms(until_ns) > 0) {
-    poll(attempts->polls, (nfds_t)attempts->count, base_deadline_left_ms(until_ns));
-    fd = take_connected(attempts);
-  }
-  return fd;
-}
-
 static uint64_t soon(uint64_t wait_ns, uint64_t deadline_ns) {
   uint64_t until_ns = base_clock_now_ns() + wait_ns;
   return until_ns < deadline_ns ? until_ns : deadline_ns;
 }
 
+static int await_one(attempts_t *attempts, uint64_t until_ns) {
+  int fd = -1;
+  while (fd < 0 && is_any_open(attempts) && base_deadline_left_ms(until_ns) > 0 &&
+         !base_cancel_is_requested()) {
+    uint64_t look_ns = soon(BASE_CANCEL_CHECK_NS, until_ns);
+    poll(attempts->polls, (nfds_t)attempts->count,
+         base_deadline_left_ms(base_cancel_is_possible() ? look_ns : until_ns));
+    fd = take_connected(attempts);
+  }
+  return fd;
+}
+
 int dial_once(const dial_targets_t *targets, int first, uint64_t deadline_ns) {
   attempts_t attempts = {.error = ETIMEDOUT};
   int fd = -1;
-  if (targets->count == 1) return dial_one(targets, deadline_ns);
+  if (targets->count == 1 && !base_cancel_is_possible()) return dial_one(targets, deadline_ns);
   for (int i = 0; i < targets->count && fd < 0; i++) {
     begin(&attempts, targets, (first + i) % targets->count);
     bool is_last = i == targets->count - 1;
-    fd = await_one(&attempts, soon(is_last ? LAST_NS : NEXT_NS, deadline_ns));
+    fd = await_one(&attempts, targets->count == 1 ? deadline_ns
+                                                  : soon(is_last ? LAST_NS : NEXT_NS, deadline_ns));
   }
   for (int i = 0; i < attempts.count; i++) {
     if (attempts.polls[i].fd >= 0) close(attempts.polls[i].fd);
