@@ -36,6 +36,13 @@ BASE_INLINE comm_call_t api_call(const api_request_t *request) {
                        .scalar = request->scalar};
 }
 
+/* Returns `status`; an error is also recorded as the communicator's last error. */
+coll_status_t api_record_result(coll_comm_t comm, coll_status_t status);
+
+/* COLL_ERROR_INVALID unless `comm` is a live communicator; also for one in whose call this thread
+ * waits while it runs a progress callback: the function would wait for that call. */
+coll_status_t api_check_outside(coll_comm_t comm, const char *function);
+
 /* Each returns COLL_ERROR_INVALID and sets an error text that names the verb, the rank and what is
  * wrong. */
 BASE_COLD coll_status_t api_fail(const struct coll_comm *comm, const char *verb, const char *what);

@@ -1,144 +1,30 @@
 /*
- * The functions of coll.h that create, query and destroy communicators.
+ * The functions of coll.h that query, configure, abort and destroy communicators.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "api/check.h"
 #include "api/submit.h"
-#include "base/clock.h"
 #include "base/memory.h"
 #include "base/names.h"
-#include "comm/calibration/costs.h"
-#include "comm/create.h"
+#include "comm/async.h"
 #include "comm/dump.h"
-#include "comm/launch/launch.h"
 #include "comm/loaded.h"
 #include "comm/lock.h"
 #include "comm/plan_cache.h"
 #include "comm/progress.h"
-#include "comm/split.h"
 #include "topo/fabric.h"
 
-#define ID_MAGIC 0x6c6962636f6c6c69u
-
-/* The content of a unique id. */
-typedef struct unique_id {
-  uint64_t magic;
-  rendezvous_address_t address;
-} unique_id_t;
-
-_Static_assert(sizeof(unique_id_t) <= COLL_UNIQUE_ID_BYTES, "an id must fit its public bytes");
-
-/* Returns `status`; an error is also recorded as the communicator's last error. */
-static coll_status_t record_result(coll_comm_t comm, coll_status_t status) {
+coll_status_t api_record_result(coll_comm_t comm, coll_status_t status) {
   return status == COLL_OK ? status : comm_record_error(comm, status);
 }
 
-/* Also refuses a communicator in whose call this thread waits while it runs a progress callback:
- * the function would wait for that call. */
-static coll_status_t check_outside(coll_comm_t comm, const char *function) {
+coll_status_t api_check_outside(coll_comm_t comm, const char *function) {
   COLL_TRY(comm_check(comm));
   if (!comm_progress_is_inside(comm)) return COLL_OK;
-  return record_result(comm, base_fail(COLL_ERROR_INVALID, "%s on rank %d of %d: %s", function,
-                                       comm->rank, comm->size, COMM_PROGRESS_INSIDE));
-}
-
-coll_status_t coll_unique_id_create(coll_unique_id_t *id) {
-  comm_settings_t settings;
-  unique_id_t made = {.magic = ID_MAGIC};
-  if (id == NULL) return base_fail(COLL_ERROR_INVALID, "coll_unique_id_create: id is NULL");
-  COLL_TRY(comm_settings_read(NULL, &settings));
-  const char *address = settings.address;
-  if (strlen(address) >= sizeof made.address.host) {
-    return base_fail(COLL_ERROR_INVALID, "COLL_INTERFACE_ADDRESS=%s is too long", address);
-  }
-  memcpy(made.address.host, address, strlen(address) + 1);
-  COLL_TRY(base_secret_create(&made.address.secret));
-  COLL_TRY(rendezvous_server_start(&made.address));
-  memset(id, 0, sizeof *id);
-  memcpy(id->internal, &made, sizeof made);
-  return COLL_OK;
-}
-
-/* All ranks use the costs of rank 0. */
-static coll_status_t find_costs(int rank, int size, tune_machine_t *costs) {
-  *costs = tune_machine_builtin;
-  return rank == 0 && size > 1 ? calibration_costs_find(costs) : COLL_OK;
-}
-
-coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
-                               const coll_comm_config_t *config, coll_comm_t *comm) {
-  unique_id_t unique_id;
-  tune_machine_t costs;
-  comm_settings_t settings;
-  if (id == NULL || comm == NULL) {
-    return base_fail(COLL_ERROR_INVALID, "coll_comm_create: %s is NULL",
-                     id == NULL ? "the unique id" : "comm");
-  }
-  memcpy(&unique_id, id->internal, sizeof unique_id);
-  if (unique_id.magic != ID_MAGIC) {
-    return base_fail(COLL_ERROR_INVALID,
-                     "coll_comm_create: the unique id was not made by coll_unique_id_create, or "
-                     "not all of its %d bytes were sent on",
-                     COLL_UNIQUE_ID_BYTES);
-  }
-  if (size < 1 || size > PLAN_RANKS_MAX || rank < 0 || rank >= size) {
-    return base_fail(
-        COLL_ERROR_INVALID,
-        "coll_comm_create: rank %d of %d: give a size from 1 to %d and a rank below it", rank, size,
-        PLAN_RANKS_MAX);
-  }
-  COLL_TRY(comm_settings_read(config, &settings));
-  COLL_TRY(find_costs(rank, size, &costs));
-  return comm_create(&unique_id.address, rank, size, &settings, &costs, comm);
-}
-
-coll_status_t coll_comm_create_env(coll_comm_t *comm) {
-  rendezvous_address_t server = {0};
-  tune_machine_t costs;
-  comm_settings_t settings;
-  launch_t launch;
-  if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_create_env: comm is NULL");
-  COLL_TRY(comm_settings_read(NULL, &settings));
-  uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
-  COLL_TRY(launch_find(deadline_ns, &launch));
-  if (launch.size > 1) COLL_TRY(launch_meet(&launch, deadline_ns, &server));
-  if (launch.size > 1 && launch.rank == 0 && settings.access.reports) {
-    launch_report(&launch, &server);
-  }
-  COLL_TRY(find_costs(launch.rank, launch.size, &costs));
-  coll_status_t status = comm_create(launch.size > 1 ? &server : NULL, launch.rank, launch.size,
-                                     &settings, &costs, comm);
-  base_secret_wipe(&server.secret);
-  return status;
-}
-
-coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]) {
-  if (comms == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_create_local: comms is NULL");
-  if (size < 1 || size > PLAN_RANKS_MAX) {
-    return base_fail(COLL_ERROR_INVALID, "coll_comm_create_local: %d ranks: give 1 to %d", size,
-                     PLAN_RANKS_MAX);
-  }
-  const topo_cpus_t cpus = topo_cpus_own();
-  int cores = topo_cpus_count(&cpus);
-  tune_machine_t costs;
-  comm_settings_t settings;
-  COLL_TRY(comm_settings_read(NULL, &settings));
-  COLL_TRY(find_costs(0, size, &costs));
-  return comm_create_local(size, cores > 0 ? cores : 1, &settings, &costs, comms);
-}
-
-coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, coll_comm_t *new_comm) {
-  COLL_TRY(check_outside(comm, "coll_comm_split"));
-  if (new_comm == NULL) {
-    return record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_split: new_comm is NULL"));
-  }
-  if (api_group_is_open()) {
-    return record_result(
-        comm,
-        base_fail(COLL_ERROR_INVALID, "coll_comm_split waits for the other ranks: not in a group"));
-  }
-  return record_result(comm, comm_split(comm, color, key, new_comm));
+  return api_record_result(comm, base_fail(COLL_ERROR_INVALID, "%s on rank %d of %d: %s", function,
+                                           comm->rank, comm->size, COMM_PROGRESS_INSIDE));
 }
 
 coll_status_t coll_comm_rank(coll_comm_t comm, int *rank) {
@@ -168,22 +54,22 @@ coll_status_t coll_comm_route(coll_comm_t comm, int peer, const char **route) {
 }
 
 coll_status_t coll_comm_error(coll_comm_t comm) {
-  COLL_TRY(comm_check(comm));
-  return record_result(comm, comm_poll_failure(comm));
+  if (comm == NULL) return comm_check(comm);
+  if (!comm_is_live(comm)) COLL_TRY(comm_async_state(comm));
+  return api_record_result(comm, comm_poll_failure(comm));
 }
 
 coll_status_t coll_comm_abort(coll_comm_t comm) {
-  COLL_TRY(comm_check(comm));
-  comm_abort(comm, comm->rank, "it called coll_comm_abort");
-  return COLL_OK;
+  if (comm == NULL) return comm_check(comm);
+  return comm_async_abort(comm, "it called coll_comm_abort");
 }
 
 coll_status_t coll_comm_dump(coll_comm_t comm, const char *path) {
   COLL_TRY(comm_check(comm));
   if (path == NULL) {
-    return record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_dump: path is NULL"));
+    return api_record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_dump: path is NULL"));
   }
-  return record_result(comm, comm_dump(comm, path));
+  return api_record_result(comm, comm_dump(comm, path));
 }
 
 coll_status_t coll_comm_set_progress(coll_comm_t comm, void (*callback)(void *context),
@@ -195,16 +81,22 @@ coll_status_t coll_comm_set_progress(coll_comm_t comm, void (*callback)(void *co
 
 coll_status_t coll_comm_destroy(coll_comm_t comm) {
   if (comm == NULL) return COLL_OK;
-  COLL_TRY(check_outside(comm, "coll_comm_destroy"));
   if (api_group_is_open()) {
-    return record_result(
-        comm, base_fail(COLL_ERROR_INVALID,
-                        "coll_comm_destroy inside a group, whose calls may still need the "
-                        "communicator: end the group first"));
+    return base_fail(COLL_ERROR_INVALID,
+                     "coll_comm_destroy inside a group, whose calls may still need the "
+                     "communicator: end the group first");
   }
+  if (!comm_is_live(comm)) {
+    COLL_TRY(comm_async_finish(comm, "it called coll_comm_destroy"));
+    if (!comm_is_live(comm)) {
+      comm_async_detach(comm);
+      return COLL_OK;
+    }
+  }
+  COLL_TRY(api_check_outside(comm, "coll_comm_destroy"));
   comm_lock_take(comm, comm_lock_ticket(comm));
   coll_status_t status = comm_leave(comm);
-  comm_destroy(comm);
+  comm_destroy(comm_async_detach(comm));
   return status;
 }
 
@@ -223,13 +115,13 @@ static coll_status_t check_order(const struct coll_comm *comm, const algo_t *alg
 
 coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective, const char *name) {
   const algo_t *algo = NULL;
-  COLL_TRY(check_outside(comm, "coll_comm_algo_set"));
+  COLL_TRY(api_check_outside(comm, "coll_comm_algo_set"));
   if (base_collective_name(collective) == NULL) {
-    return record_result(comm,
-                         base_fail(COLL_ERROR_INVALID, "no such collective: %d", (int)collective));
+    return api_record_result(
+        comm, base_fail(COLL_ERROR_INVALID, "no such collective: %d", (int)collective));
   }
-  if (name != NULL) COLL_TRY(record_result(comm, algo_find(collective, name, &algo)));
-  if (algo != NULL) COLL_TRY(record_result(comm, check_order(comm, algo)));
+  if (name != NULL) COLL_TRY(api_record_result(comm, algo_find(collective, name, &algo)));
+  if (algo != NULL) COLL_TRY(api_record_result(comm, check_order(comm, algo)));
   comm_lock_take(comm, comm_lock_ticket(comm));
   comm_force(comm, collective, algo != NULL ? algo->name : NULL);
   comm_lock_release(comm);
@@ -237,17 +129,18 @@ coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective,
 }
 
 coll_status_t coll_comm_plan_load(coll_comm_t comm, const char *path, coll_plan_info_t *info) {
-  COLL_TRY(check_outside(comm, "coll_comm_plan_load"));
+  COLL_TRY(api_check_outside(comm, "coll_comm_plan_load"));
   if (path == NULL || api_group_is_open()) {
-    return record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_plan_load: %s",
-                                         path == NULL ? "path is NULL" : "called inside a group"));
+    return api_record_result(comm,
+                             base_fail(COLL_ERROR_INVALID, "coll_comm_plan_load: %s",
+                                       path == NULL ? "path is NULL" : "called inside a group"));
   }
-  return record_result(comm, comm_loaded_read(comm, path, info));
+  return api_record_result(comm, comm_loaded_read(comm, path, info));
 }
 
 const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective) {
   if (base_collective_name(collective) == NULL) return "";
-  if (check_outside(comm, "coll_comm_algo_used") != COLL_OK) return "";
+  if (api_check_outside(comm, "coll_comm_algo_used") != COLL_OK) return "";
   comm_lock_take(comm, comm_lock_ticket(comm));
   const algo_t *used = comm->used[collective];
   comm_lock_release(comm);
@@ -285,21 +178,22 @@ coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
   size_t element_bytes = base_dtype_bytes(dtype), bytes = 0;
   tune_estimate_t found;
   bool chosen, fits = base_size_multiply(count, element_bytes, &bytes);
-  COLL_TRY(check_outside(comm, "coll_comm_estimate"));
+  COLL_TRY(api_check_outside(comm, "coll_comm_estimate"));
   if (base_collective_name(collective) == NULL || element_bytes == 0 || estimate == NULL ||
       algo_at(collective, index) == NULL || !fits) {
-    return record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_estimate: %s",
-                                         estimate == NULL     ? "estimate is NULL"
-                                         : element_bytes == 0 ? "no such dtype"
-                                         : !fits ? "so many elements are more than memory can hold"
-                                                 : "no such collective or algorithm"));
+    return api_record_result(comm,
+                             base_fail(COLL_ERROR_INVALID, "coll_comm_estimate: %s",
+                                       estimate == NULL     ? "estimate is NULL"
+                                       : element_bytes == 0 ? "no such dtype"
+                                       : !fits ? "so many elements are more than memory can hold"
+                                               : "no such collective or algorithm"));
   }
   comm_lock_take(comm, comm_lock_ticket(comm));
   plan_reach_t unmapped = comm->world.gets ? PLAN_REACH_READ : PLAN_REACH_SCRATCH;
   coll_status_t status = comm_estimate(comm, collective, bytes, dtype,
                                        mapped ? PLAN_REACH_USER : unmapped, index, &found, &chosen);
   comm_lock_release(comm);
-  if (status != COLL_OK) return record_result(comm, status);
+  if (status != COLL_OK) return api_record_result(comm, status);
   *estimate = (coll_estimate_t){.algo = algo_at(collective, index)->name,
                                 .ruled_out = ruled_out(found.verdict),
                                 .chosen = chosen,
@@ -321,11 +215,11 @@ coll_status_t coll_op_create_premul_sum_resident(const void *scalar, coll_dtype_
   size_t bytes = base_dtype_bytes(dtype);
   bool is_late = residence == COLL_SCALAR_DEVICE, is_known = (unsigned)residence <= 1;
   if (scalar == NULL || op == NULL || bytes == 0 || !is_known) {
-    return record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_op_create_premul_sum: %s",
-                                         bytes == 0       ? "no such dtype"
-                                         : scalar == NULL ? "scalar is NULL"
-                                         : !is_known      ? "no such residence of the scalar"
-                                                          : "op is NULL"));
+    return api_record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_op_create_premul_sum: %s",
+                                             bytes == 0       ? "no such dtype"
+                                             : scalar == NULL ? "scalar is NULL"
+                                             : !is_known      ? "no such residence of the scalar"
+                                                              : "op is NULL"));
   }
   pthread_mutex_lock(&comm->lock);
   coll_status_t status = base_grow((void **)&comm->premuls, &comm->premul_capacity,
@@ -352,7 +246,7 @@ coll_status_t coll_op_destroy(coll_op_t op, coll_comm_t comm) {
   }
   pthread_mutex_unlock(&comm->lock);
   if (found) return COLL_OK;
-  return record_result(
+  return api_record_result(
       comm, base_fail(COLL_ERROR_INVALID,
                       "coll_op_destroy: op %d is no premul-sum of this communicator", (int)op));
 }

@@ -1,8 +1,10 @@
 /*
- * A group collects calls in thread-local arrays. Its end launches them (launch.h).
+ * A group collects calls, or communicators to be made, in thread-local arrays. Its end launches
+ * them (launch.h, create.h).
  */
 #include <stdlib.h>
 
+#include "api/create.h"
 #include "api/launch.h"
 #include "api/stream.h"
 #include "api/submit.h"
@@ -12,6 +14,7 @@ typedef struct collector {
   coll_status_t status; /* first error of a call in the group */
   api_group_t group;
   size_t call_capacity, stream_capacity;
+  api_creations_t creations;
 } collector_t;
 
 _Thread_local int api_group_depth;
@@ -34,14 +37,31 @@ static coll_status_t make_room(void) {
                    sizeof *group->streams, "a group's streams");
 }
 
+static coll_status_t fail_mixed(void) {
+  return base_fail(COLL_ERROR_INVALID,
+                   "a group has either calls of communicators or the creation of others: end the "
+                   "group that creates them first");
+}
+
+coll_status_t api_group_fail(coll_status_t status) {
+  bool is_error = status != COLL_OK && status != COLL_IN_PROGRESS;
+  if (is_error && api_group_is_open() && collector.status == COLL_OK) collector.status = status;
+  return status;
+}
+
+coll_status_t api_group_creations(api_creations_t **creations) {
+  *creations = &collector.creations;
+  return collector.group.count > 0 ? fail_mixed() : COLL_OK;
+}
+
 coll_status_t api_group_add(coll_status_t checked, const comm_call_t *call, coll_stream_t stream) {
   api_group_t *group = &collector.group;
+  if (checked == COLL_OK && collector.creations.count > 0) checked = fail_mixed();
   if (checked == COLL_OK && stream != NULL) checked = api_stream_check(stream);
   if (checked == COLL_OK) checked = make_room();
   if (checked != COLL_OK) {
     api_call_drop(call, checked);
-    if (collector.status == COLL_OK) collector.status = checked;
-    return checked;
+    return api_group_fail(checked);
   }
   group->on_streams = group->on_streams || stream != NULL;
   group->joins = group->joins || (group->on_streams && changes_stream(group, call, stream));
@@ -68,7 +88,13 @@ coll_status_t coll_group_end(void) {
   if (--api_group_depth > 0) return COLL_OK;
   collector_t ended = collector;
   collector = (collector_t){0}; /* a progress callback may make groups of its own */
-  coll_status_t status = run_group(&ended.group, ended.status);
+  coll_status_t status = ended.status;
+  if (ended.creations.count > 0 && status == COLL_OK) {
+    status = api_creations_run(&ended.creations);
+  } else {
+    api_creations_discard(&ended.creations);
+    status = run_group(&ended.group, status);
+  }
   free(ended.group.calls);
   free(ended.group.streams);
   return status;

@@ -6,14 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-coll_status_t comm_fail_not_live(const struct coll_comm *comm) {
-  if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "the communicator is NULL");
-  return base_fail(COLL_ERROR_INVALID,
-                   "%p is not a communicator, or it was destroyed already: use the handle that "
-                   "coll_comm_create set",
-                   (const void *)comm);
-}
-
 bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype,
                       comm_scalar_t *scalar) {
   bool found = false;

@@ -114,7 +114,7 @@ typedef struct comm_link {
 } comm_link_t;
 
 struct coll_comm {
-  uint64_t magic; /* COMM_MAGIC until the communicator is destroyed */
+  _Atomic uint64_t magic; /* COMM_MAGIC until the communicator is destroyed; or another state */
   int rank, size;
   comm_peer_t *peers; /* [size] */
   bool one_pid_space; /* all peers are in this process's pid namespace */
@@ -172,18 +172,32 @@ struct coll_comm {
   comm_progress_t progress;
 
   base_secret_t secret; /* of its ranks; those of splits are derived from it */
+
+  struct comm_async *async; /* makes, splits or finalizes it, or has done so (async.h); or NULL */
+  bool nonblocking;         /* its creation did not block, and its splits do not */
 };
 
-#define COMM_MAGIC 0x6c6962636f6c6c31u /* "libcoll1" */
+#define COMM_MAGIC 0x6c6962636f6c6c31u           /* "libcoll1" */
+#define COMM_MAGIC_CREATING 0x6c6962636f6c6c33u  /* a thread makes it (async.h) */
+#define COMM_MAGIC_SPLITTING 0x6c6962636f6c6c34u /* a thread splits it */
+#define COMM_MAGIC_NOT_MADE 0x6c6962636f6c6c35u  /* `failure` says why; there is nothing else */
 
-/* False for NULL and destroyed handles, as far as the magic number can show. */
+/* False for NULL and destroyed handles, as far as the magic number can show, and for communicators
+ * that a thread makes or splits. */
 static inline bool comm_is_live(const struct coll_comm *comm) {
-  return comm != NULL && comm->magic == COMM_MAGIC;
+  /* acquire: what the thread that made it has written is visible */
+  return comm != NULL && atomic_load_explicit(&comm->magic, memory_order_acquire) == COMM_MAGIC;
 }
 
-coll_status_t comm_fail_not_live(const struct coll_comm *comm);
+BASE_COLD coll_status_t comm_fail_not_live(const struct coll_comm *comm); /* async.c */
 
-/* COLL_ERROR_INVALID unless `comm` is a live communicator. */
+/* Whether a thread makes the communicator in a handle that the user has already. */
+static inline bool comm_is_handle(const struct coll_comm *comm) {
+  return atomic_load_explicit(&comm->magic, memory_order_relaxed) == COMM_MAGIC_CREATING;
+}
+
+/* COLL_ERROR_INVALID unless `comm` is a live communicator; the failure of one that could not be
+ * made. */
 static inline coll_status_t comm_check(const struct coll_comm *comm) {
   return comm_is_live(comm) ? COLL_OK : comm_fail_not_live(comm);
 }

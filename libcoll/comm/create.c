@@ -11,10 +11,12 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/memory.h"
 #include "comm/access.h"
+#include "comm/calibration/costs.h"
 #include "comm/placement.h"
 #include "comm/plan_cache.h"
 #include "comm/process.h"
@@ -103,11 +105,13 @@ static coll_status_t allocate(struct coll_comm *comm) {
   return base_alloc(1, most, "packing", (void **)&world->packing);
 }
 
-/* Makes the communicator. Takes over its transport, also on failure. */
+/* Makes the communicator, in the handle *comm if that is not NULL. Takes over its transport, also
+ * on failure. */
 static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
                               const tune_machine_t *costs, struct coll_comm **comm) {
-  struct coll_comm *made = NULL;
-  coll_status_t status = base_alloc(1, sizeof *made, "a communicator", (void **)&made);
+  struct coll_comm *made = *comm;
+  coll_status_t status = COLL_OK;
+  if (made == NULL) status = base_alloc(1, sizeof *made, "a communicator", (void **)&made);
   if (status != COLL_OK) {
     local->ops->destroy(local);
     return status;
@@ -125,7 +129,7 @@ static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
                        .size = local->size,
                        .room = {.slot_bytes = local->slot_bytes, .mcast_bytes = local->mcast_bytes},
                        .polls = local->own_cores ? POLLS_AT_ONCE : 1};
-  pthread_mutex_init(&made->lock, NULL);
+  if (!comm_is_handle(made)) pthread_mutex_init(&made->lock, NULL);
   status = device_host_open(&made->world.device);
   if (status == COLL_OK) status = allocate(made);
   if (status == COLL_OK) {
@@ -139,7 +143,7 @@ static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
     made->world.routes[rank] = rank == made->rank ? made->self : local;
   }
   find_scratch(made);
-  made->magic = COMM_MAGIC;
+  if (!comm_is_handle(made)) made->magic = COMM_MAGIC;
   comm_process_add(made);
   *comm = made;
   return COLL_OK;
@@ -148,13 +152,13 @@ static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
 void comm_destroy(struct coll_comm *comm) {
   comm_process_remove(comm);
   comm_progress_set(comm, NULL, NULL);
-  comm->magic = 0;
+  bool is_handle = comm_is_handle(comm);
+  if (!is_handle) comm->magic = 0;
   comm_plans_free(comm);
   comm_pairs_free(comm);
   topo_layout_free(comm->layout);
   if (comm->self != NULL) comm->self->ops->destroy(comm->self);
   comm->local->ops->destroy(comm->local);
-  pthread_mutex_destroy(&comm->lock);
   transport_memory_free(comm->retained_memory);
   free(comm->waits_for.words);
   free(comm->deadlock.found.words);
@@ -167,6 +171,8 @@ void comm_destroy(struct coll_comm *comm) {
   free(comm->world.routes);
   free(comm->peers);
   base_secret_wipe(&comm->secret);
+  if (is_handle) return;
+  pthread_mutex_destroy(&comm->lock);
   free(comm);
 }
 
@@ -220,7 +226,7 @@ coll_status_t comm_connect(transport_listener_t *listener, int rank, int size,
                            uint64_t deadline_ns, const transport_watch_t *watch,
                            struct coll_comm **comm) {
   transport_t *local;
-  struct coll_comm *made;
+  struct coll_comm *made = *comm;
   bool own_cores;
   transport_name_t *names = NULL;
   size_t here = (size_t)count_of_process(size, records, rank);
@@ -272,8 +278,10 @@ static coll_status_t check_agreed(int rank, int size, const comm_record_t record
   return COLL_OK;
 }
 
-static coll_status_t check_link(void *link) {
-  return rendezvous_check(link);
+static coll_status_t check_link(void *context) {
+  rendezvous_link_t *link = context;
+  if (!base_cancel_is_requested()) return rendezvous_check(link);
+  return base_fail(COLL_ERROR_SYSTEM, "rank %d: %s", link->rank, base_cancel_why());
 }
 
 /* Connects, and waits until all other ranks have connected. */
@@ -283,7 +291,7 @@ static coll_status_t connect_joined(rendezvous_link_t *link, transport_listener_
                                     struct coll_comm **comm) {
   uint64_t deadline_ns = base_clock_now_ns() + timeout_ns;
   const transport_watch_t watch = {.fd = link->fd, .check = check_link, .context = link};
-  struct coll_comm *made = NULL;
+  struct coll_comm *made = *comm;
   coll_status_t own = check_agreed(rank, size, records);
   if (own == COLL_OK) {
     own = comm_connect(listener, rank, size, records, session, deadline_ns, &watch, &made);
@@ -296,7 +304,9 @@ static coll_status_t connect_joined(rendezvous_link_t *link, transport_listener_
     *comm = made;
   } else if (own == COLL_OK) {
     /* if the server died, other ranks may have been told that the communicator is complete */
-    comm_abort(made, failed_rank, "it failed while the communicator was created");
+    bool cancelled = base_cancel_is_requested();
+    comm_abort(made, failed_rank,
+               cancelled ? base_cancel_why() : "it failed while the communicator was created");
     comm_destroy(made);
   }
   return own == COLL_ERROR_MISMATCH ? check_agreed(rank, size, records) : status;
@@ -319,12 +329,19 @@ static coll_status_t join(const rendezvous_address_t *address, int rank, int siz
   return connect_joined(&link, listener, rank, size, records, &session, timeout_ns, comm);
 }
 
+/* All ranks use the costs of rank 0. */
+coll_status_t comm_costs_of(int rank, int size, tune_machine_t *costs) {
+  *costs = tune_machine_builtin;
+  return rank == 0 && size > 1 ? calibration_costs_find(costs) : COLL_OK;
+}
+
 coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size,
-                          const comm_settings_t *settings, const tune_machine_t *costs,
-                          struct coll_comm **comm) {
+                          const comm_settings_t *settings, struct coll_comm **comm) {
   comm_record_t own, *records = NULL;
   topo_layout_t *layout;
+  tune_machine_t costs;
   transport_listener_t listener;
+  COLL_TRY(comm_costs_of(rank, size, &costs));
   COLL_TRY(comm_quiesce(rank, settings->timeout_ns));
   COLL_TRY(comm_placement_read(settings->topo_file, settings->topo_map, size, &layout));
   coll_status_t status =
@@ -333,7 +350,7 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
   if (status != COLL_OK) goto free_records;
   own.agreed = settings->agreed;
   own.agreed.layout = comm_placement_digest(layout, settings->topo_paced);
-  own.costs = *costs;
+  own.costs = costs;
   own.home = comm_placement_home(settings->topo_file);
   if (address == NULL) {
     const comm_session_t alone = {0};

@@ -37,10 +37,14 @@ comm_session_t comm_session_of(uint64_t number, const base_secret_t *secret);
 
 /* Waits for calls of failed communicators (quiesce.h), then joins the rendezvous at `address` as
  * rank `rank` of `size`. address NULL: size is 1 and there is no rendezvous. All ranks use the
- * costs of rank 0. COLL_ERROR_MISMATCH on all ranks if their settings differ. */
+ * costs of rank 0, which finds them (calibration/costs.h). COLL_ERROR_MISMATCH on all ranks if
+ * their settings differ. *comm is in and out: NULL, or a handle of async.h that becomes the
+ * communicator. */
 coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size,
-                          const comm_settings_t *settings, const tune_machine_t *costs,
-                          struct coll_comm **comm);
+                          const comm_settings_t *settings, struct coll_comm **comm);
+
+/* The costs that a communicator of `size` ranks is made with on this one. */
+coll_status_t comm_costs_of(int rank, int size, tune_machine_t *costs);
 
 /* Opens this rank's listening sockets and fills in its record. The caller owns *listener and closes
  * it by transport_listener_close. */
@@ -49,7 +53,8 @@ coll_status_t comm_listen(transport_listener_t *listener, comm_record_t *record)
 /* Connects to the peers and makes the communicator, once the records of all ranks are known.
  * session: the same on these ranks. watch: reports failures of other ranks. Takes over *listener,
  * also on failure. COLL_ERROR_RANK_LOST that does not come from the watch means only that a peer
- * has disconnected, possibly because a third rank failed. */
+ * has disconnected, possibly because a third rank failed. *comm is in and out, as in comm_create.
+ */
 coll_status_t comm_connect(transport_listener_t *listener, int rank, int size,
                            const comm_record_t records[], const comm_session_t *session,
                            uint64_t deadline_ns, const transport_watch_t *watch,
@@ -59,7 +64,8 @@ coll_status_t comm_connect(transport_listener_t *listener, int rank, int size,
 coll_status_t comm_create_local(int size, int cores, const comm_settings_t *settings,
                                 const tune_machine_t *costs, struct coll_comm *comms[]);
 
-/* Frees the communicator. No call may be under way on this rank. */
+/* Frees the communicator; while a thread makes it, all but the handle, which is the thread's
+ * (async.h). No call may be under way on this rank. */
 void comm_destroy(struct coll_comm *comm);
 
 #endif

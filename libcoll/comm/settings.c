@@ -125,7 +125,12 @@ static coll_status_t read_config(const coll_comm_config_t *config, coll_comm_con
   if (CONFIG_HAS(config, hang_ms)) full->hang_ms = config->hang_ms;
   if (CONFIG_HAS(config, call_timeout_ms)) full->call_timeout_ms = config->call_timeout_ms;
   if (CONFIG_HAS(config, reproducible)) full->reproducible = config->reproducible;
-  return COLL_OK;
+  if (CONFIG_HAS(config, blocking)) full->blocking = config->blocking;
+  if (full->blocking == 0 || full->blocking == 1) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID,
+                   "the communicator's config has blocking %d: give 1 (creation returns when it is "
+                   "done) or 0 (it goes on in the background)",
+                   full->blocking);
 }
 
 /* The limit from the config if it is set, else from the knob. In the config 0 means the knob's
@@ -187,6 +192,29 @@ coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings
   COLL_TRY(read_access(&made.access));
   COLL_TRY(read_map(&made.topo_map));
   COLL_TRY(read_flag(KNOB_TOPO_PACED, &made.topo_paced));
+  made.blocking = full.blocking != 0;
+  *settings = made;
+  return COLL_OK;
+}
+
+coll_status_t comm_settings_read_split(const coll_comm_config_t *config,
+                                       const struct coll_comm *parent,
+                                       comm_split_settings_t *settings) {
+  coll_comm_config_t full;
+  comm_split_settings_t made = {.limits = parent->limits, .blocking = !parent->nonblocking};
+  COLL_TRY(read_config(config, &full));
+  COLL_TRY(read_limit(KNOB_TIMEOUT, full.create_timeout_ms, &made.timeout_ns));
+  if (full.hang_ms != 0) COLL_TRY(read_limit(KNOB_HANG, full.hang_ms, &made.limits.hang_ns));
+  if (full.call_timeout_ms != 0) {
+    COLL_TRY(read_limit(KNOB_CALL_TIMEOUT, full.call_timeout_ms, &made.limits.timeout_ns));
+  }
+  if (full.reproducible != 0 && (full.reproducible > 0) != parent->reproducible) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "the config of a split has reproducible %d, which the communicator that is "
+                     "split is%s: leave it at 0",
+                     full.reproducible, parent->reproducible ? "" : " not");
+  }
+  if (config != NULL) made.blocking = full.blocking != 0;
   *settings = made;
   return COLL_OK;
 }

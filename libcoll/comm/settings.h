@@ -24,11 +24,24 @@ typedef struct comm_settings {
   const char *topo_file; /* COLL_TOPO_FILE; "": none */
   topo_map_t topo_map;   /* COLL_TOPO_MAP */
   bool topo_paced;       /* COLL_TOPO_PACED */
+  bool blocking;         /* creation blocks */
   comm_access_t access;
 } comm_settings_t;
 
+/* Settings of a communicator that is split from another one. */
+typedef struct comm_split_settings {
+  uint64_t timeout_ns;
+  comm_limits_t limits;
+  bool blocking;
+} comm_split_settings_t;
+
 /* config may be NULL. COLL_ERROR_INVALID names the knob or field with a wrong value. */
 coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings_t *settings);
+
+/* The same for a split of the parent. What the config leaves open is as the parent has it. */
+coll_status_t comm_settings_read_split(const coll_comm_config_t *config,
+                                       const struct coll_comm *parent,
+                                       comm_split_settings_t *settings);
 
 /* COLL_TUNE: whether to use the costs that are built into the library. */
 coll_status_t comm_costs_setting(bool *builtin);

@@ -81,6 +81,7 @@ static void finish_parent(struct coll_comm *parent, coll_status_t status, int fa
 
 typedef struct health {
   struct coll_comm *parent;
+  const comm_split_settings_t *settings;
   int failed_rank; /* rank in the parent; this rank until a check finds another */
 } health_t;
 
@@ -142,11 +143,9 @@ static coll_status_t connect_members(transport_listener_t *listener, const reque
                                      int count, health_t *health, struct coll_comm **child) {
   const transport_watch_t watch = {.fd = -1, .check = check_parent, .context = health};
   comm_record_t *records = NULL;
-  comm_settings_t settings;
   topo_layout_t *layout = NULL;
   int rank = 0;
-  coll_status_t status = comm_settings_read(NULL, &settings);
-  if (status == COLL_OK) status = layout_of(health->parent, members, count, &layout);
+  coll_status_t status = layout_of(health->parent, members, count, &layout);
   if (status == COLL_OK) {
     status = base_alloc((size_t)count, sizeof *records, "records of ranks", (void **)&records);
   }
@@ -159,11 +158,11 @@ static coll_status_t connect_members(transport_listener_t *listener, const reque
     records[i] = members[i].record;
     if (members[i].rank == health->parent->rank) rank = i;
   }
-  uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
+  uint64_t deadline_ns = base_clock_now_ns() + health->settings->timeout_ns;
   const comm_session_t session = comm_session_of(members[0].session, &health->parent->secret);
   status = comm_connect(listener, rank, count, records, &session, deadline_ns, &watch, child);
   if (status == COLL_OK) {
-    (*child)->limits = health->parent->limits;
+    (*child)->limits = health->settings->limits;
     status = comm_placement_set(*child, layout, health->parent->paced);
     if (status != COLL_OK) comm_destroy(*child);
   } else {
@@ -177,9 +176,10 @@ static coll_status_t connect_members(transport_listener_t *listener, const reque
 /* Connects the ranks of this rank's color, if it has one, and waits until all ranks of the parent
  * have connected. If one of them fails, all fail. */
 static coll_status_t make_child(struct coll_comm *parent, transport_listener_t *listener,
-                                request_t requests[], int color, struct coll_comm **child) {
-  health_t health = {.parent = parent, .failed_rank = parent->rank};
-  struct coll_comm *made = NULL;
+                                request_t requests[], int color,
+                                const comm_split_settings_t *settings, struct coll_comm **child) {
+  health_t health = {.parent = parent, .settings = settings, .failed_rank = parent->rank};
+  struct coll_comm *made = color < 0 ? NULL : *child;
   coll_status_t status = COLL_OK;
   if (color < 0) {
     transport_listener_close(listener);
@@ -203,7 +203,8 @@ static coll_status_t make_child(struct coll_comm *parent, transport_listener_t *
   return status;
 }
 
-coll_status_t comm_split(struct coll_comm *parent, int color, int key, struct coll_comm **child) {
+coll_status_t comm_split(struct coll_comm *parent, int color, int key,
+                         const comm_split_settings_t *settings, struct coll_comm **child) {
   transport_listener_t listener = transport_listener_none();
   request_t *requests = NULL, own = {.color = color, .key = key, .rank = parent->rank};
   coll_status_t status =
@@ -218,7 +219,7 @@ coll_status_t comm_split(struct coll_comm *parent, int color, int key, struct co
   if (status == COLL_OK) status = own_status;
   if (status == COLL_OK) status = check_all_can(parent, requests);
   if (status == COLL_OK) {
-    status = make_child(parent, &listener, requests, color, child);
+    status = make_child(parent, &listener, requests, color, settings, child);
   } else {
     transport_listener_close(&listener);
   }

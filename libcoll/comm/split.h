@@ -4,9 +4,11 @@
 #ifndef COMM_SPLIT_H
 #define COMM_SPLIT_H
 
-#include "comm/comm.h"
+#include "comm/settings.h"
 
-/* Collective over the parent's ranks. *child is NULL on a rank with a negative color. */
-coll_status_t comm_split(struct coll_comm *parent, int color, int key, struct coll_comm **child);
+/* Collective over the parent's ranks. *child is in and out, as in comm_create; it becomes NULL on a
+ * rank with a negative color. */
+coll_status_t comm_split(struct coll_comm *parent, int color, int key,
+                         const comm_split_settings_t *settings, struct coll_comm **child);
 
 #endif

@@ -41,7 +41,8 @@ typedef enum coll_status {
   COLL_ERROR_MEMORY,      /* out of memory */
   COLL_ERROR_UNSUPPORTED, /* this build or machine cannot do it */
   COLL_ERROR_INTERNAL,    /* a bug in libcoll */
-  COLL_IN_PROGRESS,       /* no error: the work is not done yet (coll_stream_query only) */
+  COLL_IN_PROGRESS,       /* no error: the work is not done yet (coll_stream_query, and what is not
+                             blocking: coll_comm_config_t) */
   COLL_STATUS_COUNT
 } coll_status_t;
 
@@ -115,8 +116,8 @@ typedef struct coll_unique_id {
 } coll_unique_id_t;
 
 /* Settings of a communicator. Initialize it with COLL_COMM_CONFIG_INIT, so that fields added later
- * get their defaults. In each field, 0 means the value of the environment variable named with it. A
- * communicator made by coll_comm_split has the settings of its parent. */
+ * get their defaults. Where a field names an environment variable, 0 means its value, and in the
+ * config of a split the value of the communicator that is split. */
 typedef struct coll_comm_config {
   size_t struct_bytes;   /* sizeof(coll_comm_config_t) */
   int create_timeout_ms; /* how long to wait for the other ranks (COLL_TIMEOUT_MS) */
@@ -130,10 +131,13 @@ typedef struct coll_comm_config {
   int call_timeout_ms;
   int reproducible; /* 1: reductions are reproducible (see "collectives"), -1: they are not, 0: as
                        COLL_REPRODUCIBLE sets it. Must be the same on all ranks */
+  int blocking; /* 1 (the default): creation and splits return when they are done; 0: they go on in
+                   the background (see "creation that does not block") */
+  int reserved; /* 0 */
 } coll_comm_config_t;
 
 #define COLL_COMM_CONFIG_INIT \
-  { sizeof(coll_comm_config_t), 0, 0, 0, 0 }
+  { sizeof(coll_comm_config_t), 0, 0, 0, 0, 1, 0 }
 
 /* ---- communicators ------------------------------------------------------------------------------
  * Creation, splitting and destruction are collective: every rank calls them. The caller owns a
@@ -173,6 +177,13 @@ COLL_API coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]);
  * coll_comm_error shows whether `comm` is then finished. */
 COLL_API coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, coll_comm_t *new_comm);
 
+/* The same with a config for the new communicator; NULL: the settings of `comm`, as coll_comm_split
+ * gives it. `reproducible` must be 0 or as `comm` is. `blocking` need not be the same on all ranks.
+ */
+COLL_API coll_status_t coll_comm_split_config(coll_comm_t comm, int color, int key,
+                                              const coll_comm_config_t *config,
+                                              coll_comm_t *new_comm);
+
 COLL_API coll_status_t coll_comm_rank(coll_comm_t comm, int *rank);
 COLL_API coll_status_t coll_comm_size(coll_comm_t comm, int *size);
 
@@ -181,12 +192,15 @@ COLL_API coll_status_t coll_comm_size(coll_comm_t comm, int *size);
  * rank. */
 COLL_API coll_status_t coll_comm_route(coll_comm_t comm, int peer, const char **route);
 
-/* COLL_OK while the communicator works; else the failure that finished it. Does not block. */
+/* COLL_OK while the communicator works; COLL_IN_PROGRESS while it is being made or split in the
+ * background; else the failure that finished it, or for which it could not be made. Does not block.
+ */
 COLL_API coll_status_t coll_comm_error(coll_comm_t comm);
 
 /* Finishes the communicator at once: calls under way on all of its ranks return
- * COLL_ERROR_RANK_LOST with a text that names this rank. Callable from any thread. The caller must
- * still destroy the communicator. */
+ * COLL_ERROR_RANK_LOST with a text that names this rank. So does the creation of one that is still
+ * being made; if that is a split, the communicator that is split is finished too. Callable from any
+ * thread. The caller must still destroy the communicator. */
 COLL_API coll_status_t coll_comm_abort(coll_comm_t comm);
 
 /* Writes a table to the file `path`, or to standard error if `path` is "-". The table has one line
@@ -215,8 +229,25 @@ COLL_API coll_status_t coll_comm_set_progress(coll_comm_t comm, void (*callback)
  * is returned for it. Does not wait for other ranks; between hosts, until theirs have received what
  * this rank has sent, at most a minute. COLL_ERROR_MISMATCH: a message was never received, or calls
  * did not match and no earlier call on this rank returned that. No coll_comm_abort of this
- * communicator may still be running. */
+ * communicator may still be running. If the communicator is still being made, its creation is
+ * aborted first, as by coll_comm_abort; a split of it that goes on in the background is waited for.
+ */
 COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
+
+/* ---- creation that does not block -----------------------------------------------------------
+ * With config.blocking = 0, coll_comm_create and coll_comm_split_config set their last argument to
+ * a handle and return COLL_IN_PROGRESS, or an error if an argument is wrong. A thread of the
+ * library then makes the communicator. coll_comm_error(handle) returns COLL_IN_PROGRESS until it is
+ * done, then COLL_OK, or the failure with its text. A handle whose communicator could not be made
+ * must be destroyed too. Until then, coll_comm_abort and coll_comm_destroy work on the handle, and
+ * all other functions return COLL_ERROR_INVALID and leave it alone.
+ * While a communicator is being split in this way, the same holds for itself: coll_comm_error
+ * returns COLL_IN_PROGRESS, also on a rank that gets no new communicator; coll_comm_abort and
+ * coll_comm_destroy work, and all other functions return COLL_ERROR_INVALID. Calls queued before on
+ * streams are not affected. coll_comm_split, and a split whose config is NULL, do not block if
+ * `comm` was made with blocking = 0.
+ * Ranks of one communicator may differ in `blocking`. Collectives, sends and receives are the same
+ * on either kind of communicator. Do not change COLL_* variables while a thread reads them. */
 
 /* ---- calls that match ------------------------------------------------------------------------
  * The collectives of a communicator, including coll_comm_split, are numbered. The sends and
@@ -340,8 +371,21 @@ COLL_API coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, i
  * begins when it has ended. If one of these calls has no stream, the end returns when the operation
  * has ended. Its failure, or an earlier one of a stream that it names, becomes the failure of all
  * of these streams.
- * Within a group, a communicator cannot be split or destroyed.
- * Groups belong to the calling thread and may be nested. */
+ * Within a group, a communicator cannot be destroyed.
+ * Groups belong to the calling thread and may be nested.
+ *
+ * A group may instead create and split communicators: of any number of communicators, and for any
+ * number of their ranks. coll_comm_create and coll_comm_split(_config) then return at once, and the
+ * end makes them all, a thread per rank, and returns when all are done, or COLL_IN_PROGRESS if some
+ * have blocking = 0 (it waits for the others). Splits of one communicator are made in order. Until
+ * the end, the handles are those of communicators that are being made, and the arguments `comm` and
+ * `new_comm` must stay valid. Each communicator is made or not for itself: the end returns the
+ * first failure, and sets the handles of those that could not be made to NULL (with blocking = 0
+ * they remain, and coll_comm_error returns the failure). The failure of one rank ends the creation
+ * of its communicator on all ranks. If an argument is wrong, the end makes none, and sets all
+ * handles to NULL.
+ * A group that creates or splits has no other calls: COLL_ERROR_INVALID. coll_comm_create_env and
+ * coll_comm_create_local do not belong to the group: they are done when they return. */
 COLL_API coll_status_t coll_group_start(void);
 COLL_API coll_status_t coll_group_end(void);
 

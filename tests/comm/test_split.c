@@ -120,19 +120,20 @@ Test(split, runs_beside_its_parent) {
 #endif
 }
 
-static int in_a_group(party_rank_t *self) {
+static int beside_calls(party_rank_t *self) {
   coll_comm_t child;
   coll_group_start();
+  coll_barrier(self->comm, NULL);
   coll_status_t status = coll_comm_split(self->comm, 0, 0, &child);
-  coll_group_end();
-  PARTY_REQUIRE(status == COLL_ERROR_INVALID, "split inside a group: %s",
+  PARTY_REQUIRE(coll_group_end() == status, "the group's end returned another status");
+  PARTY_REQUIRE(status == COLL_ERROR_INVALID, "split beside a barrier: %s",
                 coll_status_string(status));
   PARTY_OK(coll_barrier(self->comm, NULL));
   return 0;
 }
 
-Test(split, is_refused_in_a_group) {
-  PARTY_RUN(2, 10000, in_a_group, NULL);
+Test(split, is_refused_in_a_group_of_calls) {
+  PARTY_RUN(2, 10000, beside_calls, NULL);
 }
 
 /* Every rank binds itself to one of the hardware threads it may use, round-robin. */

@@ -1,0 +1,409 @@
+/*
+ * One lock guards the states of all handles and jobs, as these change rarely. A job sets its
+ * handle's state and its parent's with the lock held, so whoever has seen one of them change and
+ * takes the lock sees all.
+ */
+#include "comm/async.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cancel.h"
+#include "base/memory.h"
+
+typedef struct split {
+  int color, key;
+  comm_split_settings_t settings;
+  struct coll_comm *child; /* the handle; NULL: the color is negative */
+} split_t;
+
+struct comm_async {
+  /* Set before the job starts. */
+  pid_t process;
+  int rank, size; /* of the communicator that is created, or of the parent */
+  rendezvous_address_t address;
+  comm_settings_t settings;
+  char *topo_file;          /* owned: of the settings, as the variable may change meanwhile */
+  struct coll_comm *handle; /* that is created; NULL: the job splits the parent */
+  struct coll_comm *parent;
+  split_t *splits; /* owned */
+  size_t split_count, split_capacity;
+  pthread_t thread;
+  bool has_thread;
+  base_cancel_t cancel; /* written once, with the lock held */
+  /* Guarded by the lock. */
+  int references; /* of handles, and of the caller */
+  bool done;
+  uint64_t order;       /* of the first failure, among those of all jobs */
+  coll_status_t status; /* the first failure */
+  char text[COMM_ERROR_BYTES];
+  comm_async_t *next; /* in the list of running jobs */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* a job is done */
+/* Guarded by the lock. */
+static comm_async_t *running;
+static uint64_t failure_count;
+
+static _Thread_local const comm_async_t *carried_out; /* by this thread */
+
+static uint64_t state_of(const struct coll_comm *comm) {
+  return atomic_load_explicit(&comm->magic, memory_order_acquire);
+}
+
+/* release: whoever sees the state sees what the job has written */
+static void set_state(struct coll_comm *comm, uint64_t state) {
+  atomic_store_explicit(&comm->magic, state, memory_order_release);
+}
+
+static coll_status_t fail_no_handle(const struct coll_comm *comm) {
+  return base_fail(COLL_ERROR_INVALID,
+                   "%p is not a communicator, or it was destroyed already: use the handle that "
+                   "coll_comm_create set",
+                   (const void *)comm);
+}
+
+/* ---- jobs and handles -----------------------------------------------------------------------*/
+
+static coll_status_t create_job(int rank, int size, comm_async_t **job) {
+  COLL_TRY(base_alloc(1, sizeof **job, "the creation of a communicator", (void **)job));
+  (*job)->process = getpid();
+  (*job)->rank = rank;
+  (*job)->size = size;
+  (*job)->references = 1;
+  return COLL_OK;
+}
+
+static coll_status_t create_handle(comm_async_t *job, bool blocking, struct coll_comm **handle) {
+  COLL_TRY(base_alloc(1, sizeof **handle, "a communicator", (void **)handle));
+  pthread_mutex_init(&(*handle)->lock, NULL);
+  (*handle)->async = job;
+  (*handle)->nonblocking = !blocking;
+  set_state(*handle, COMM_MAGIC_CREATING);
+  job->references++;
+  return COLL_OK;
+}
+
+coll_status_t comm_async_create(const rendezvous_address_t *address, int rank, int size,
+                                const comm_settings_t *settings, comm_async_t **job,
+                                struct coll_comm **handle) {
+  comm_async_t *made;
+  COLL_TRY(create_job(rank, size, &made));
+  made->address = *address;
+  made->settings = *settings;
+  made->topo_file = strdup(settings->topo_file);
+  made->settings.topo_file = made->topo_file;
+  coll_status_t status = made->topo_file != NULL
+                             ? create_handle(made, settings->blocking, &made->handle)
+                             : base_fail(COLL_ERROR_MEMORY, "no memory for a communicator");
+  if (status != COLL_OK) {
+    comm_async_release(made);
+    return status;
+  }
+  *handle = made->handle;
+  *job = made;
+  return COLL_OK;
+}
+
+coll_status_t comm_async_split(struct coll_comm *parent, comm_async_t **job) {
+  comm_async_t *made;
+  COLL_TRY(create_job(parent->rank, parent->size, &made));
+  made->parent = parent;
+  *job = made;
+  return COLL_OK;
+}
+
+coll_status_t comm_async_split_add(comm_async_t *job, int color, int key,
+                                   const comm_split_settings_t *settings,
+                                   struct coll_comm **handle) {
+  split_t split = {.color = color, .key = key, .settings = *settings};
+  COLL_TRY(base_grow((void **)&job->splits, &job->split_capacity, job->split_count + 1,
+                     sizeof *job->splits, "splits of a communicator"));
+  if (color >= 0) COLL_TRY(create_handle(job, settings->blocking, &split.child));
+  job->splits[job->split_count++] = split;
+  *handle = split.child;
+  return COLL_OK;
+}
+
+struct coll_comm *comm_async_parent(const comm_async_t *job) {
+  return job->parent;
+}
+
+void comm_async_release(comm_async_t *job) {
+  pthread_mutex_lock(&lock);
+  bool is_last = --job->references == 0;
+  pthread_mutex_unlock(&lock);
+  if (!is_last) return;
+  /* the thread has done all but return; a forked process does not have it */
+  if (job->has_thread && job->process == getpid()) pthread_join(job->thread, NULL);
+  base_secret_wipe(&job->address.secret);
+  free(job->topo_file);
+  free(job->splits);
+  free(job);
+}
+
+static void free_handle(struct coll_comm *handle) {
+  comm_async_t *job = handle->async;
+  set_state(handle, 0);
+  pthread_mutex_destroy(&handle->lock);
+  free(handle);
+  comm_async_release(job);
+}
+
+void comm_async_discard(struct coll_comm *handle) {
+  if (handle != NULL) free_handle(handle);
+}
+
+struct coll_comm *comm_async_detach(struct coll_comm *comm) {
+  if (comm == NULL || comm->async == NULL) return comm;
+  if (state_of(comm) == COMM_MAGIC_NOT_MADE) {
+    free_handle(comm);
+    return NULL;
+  }
+  comm_async_t *job = comm->async;
+  comm->async = NULL;
+  comm_async_release(job);
+  return comm;
+}
+
+/* ---- cancelling -----------------------------------------------------------------------------*/
+
+/* The caller holds the lock. */
+static void cancel(comm_async_t *job, const char *why) {
+  if (job->done || atomic_load_explicit(&job->cancel.requested, memory_order_relaxed)) return;
+  snprintf(job->cancel.why, sizeof job->cancel.why, "%s", why);
+  /* release: the text is visible */
+  atomic_store_explicit(&job->cancel.requested, true, memory_order_release);
+  if (job->parent != NULL) comm_abort(job->parent, job->parent->rank, why);
+}
+
+static bool is_cancelled(const comm_async_t *job) {
+  return atomic_load_explicit(&job->cancel.requested, memory_order_relaxed);
+}
+
+static bool is_same_creation(const comm_async_t *a, const comm_async_t *b) {
+  return a->parent == NULL && b->parent == NULL && a->address.port == b->address.port &&
+         a->address.job == b->address.job && strcmp(a->address.host, b->address.host) == 0 &&
+         memcmp(&a->address.secret, &b->address.secret, sizeof a->address.secret) == 0;
+}
+
+/* Ranks of this process that make the same communicator need not wait for one that cannot. Where
+ * the rendezvous server or a peer is the cause, they learn it from there. The caller holds the
+ * lock. */
+static void cancel_siblings(const comm_async_t *failed, coll_status_t status, const char *text) {
+  char why[BASE_CANCEL_WHY_BYTES];
+  bool is_known = status == COLL_ERROR_TIMEOUT || status == COLL_ERROR_RANK_LOST;
+  if (failed->parent != NULL || (is_known && !is_cancelled(failed))) return;
+  snprintf(why, sizeof why, "rank %d, of the same process, could not make the communicator: %.300s",
+           failed->rank, text);
+  for (comm_async_t *job = running; job != NULL; job = job->next) {
+    if (job != failed && is_same_creation(job, failed)) cancel(job, why);
+  }
+}
+
+coll_status_t comm_async_abort(struct coll_comm *comm, const char *why) {
+  coll_status_t status = COLL_OK;
+  pthread_mutex_lock(&lock);
+  switch (state_of(comm)) {
+    case COMM_MAGIC:
+    case COMM_MAGIC_SPLITTING: comm_abort(comm, comm->rank, why); break;
+    case COMM_MAGIC_CREATING: cancel(comm->async, why); break;
+    case COMM_MAGIC_NOT_MADE: break;
+    default: status = fail_no_handle(comm);
+  }
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+/* ---- running --------------------------------------------------------------------------------*/
+
+/* The caller holds the lock. */
+static void note_failure(comm_async_t *job, coll_status_t status, const char *text) {
+  if (job->status != COLL_OK) return;
+  job->status = status;
+  job->order = ++failure_count;
+  snprintf(job->text, sizeof job->text, "%s", text);
+}
+
+/* The creation or split of a handle, or with NULL one that gives this rank no communicator, has
+ * ended with `status`. The caller holds the lock. */
+static void end_one(comm_async_t *job, struct coll_comm *handle, coll_status_t status) {
+  char text[COMM_ERROR_BYTES];
+  snprintf(text, sizeof text, "%s", base_last_error());
+  if (status != COLL_OK && is_cancelled(job)) {
+    status = COLL_ERROR_RANK_LOST;
+    snprintf(text, sizeof text, "rank %d: the communicator was not made: %s", job->rank,
+             job->cancel.why);
+  }
+  if (status != COLL_OK) {
+    note_failure(job, status, text);
+    cancel_siblings(job, status, text);
+  }
+  if (handle == NULL) return;
+  if (status == COLL_OK && is_cancelled(job)) comm_abort(handle, handle->rank, job->cancel.why);
+  if (status != COLL_OK) {
+    snprintf(handle->failure_text, sizeof handle->failure_text, "%s", text);
+    atomic_store_explicit(&handle->failure, (int)status, memory_order_release);
+  }
+  set_state(handle, status == COLL_OK ? COMM_MAGIC : COMM_MAGIC_NOT_MADE);
+}
+
+/* The caller holds the lock. */
+static void end_job(comm_async_t *job) {
+  comm_async_t **link = &running;
+  while (*link != job) link = &(*link)->next;
+  *link = job->next;
+  job->done = true;
+  if (job->parent != NULL && state_of(job->parent) == COMM_MAGIC_SPLITTING) {
+    set_state(job->parent, COMM_MAGIC);
+  }
+  pthread_cond_broadcast(&changed);
+}
+
+static void create_one(comm_async_t *job) {
+  struct coll_comm *made = job->handle;
+  const base_cancel_t *former = base_cancel_watch(&job->cancel);
+  coll_status_t status = comm_create(&job->address, job->rank, job->size, &job->settings, &made);
+  base_cancel_watch(former);
+  pthread_mutex_lock(&lock);
+  end_one(job, job->handle, status);
+  end_job(job);
+  pthread_mutex_unlock(&lock);
+}
+
+static void split_all(comm_async_t *job) {
+  for (size_t i = 0; i < job->split_count; i++) {
+    split_t *split = &job->splits[i];
+    struct coll_comm *child = split->child;
+    coll_status_t status =
+        comm_split(job->parent, split->color, split->key, &split->settings, &child);
+    pthread_mutex_lock(&lock);
+    end_one(job, split->child, status);
+    if (i + 1 == job->split_count) end_job(job);
+    pthread_mutex_unlock(&lock);
+  }
+}
+
+static void *carry_out(void *argument) {
+  comm_async_t *job = argument;
+  carried_out = job;
+  if (job->parent != NULL) {
+    split_all(job);
+  } else {
+    create_one(job);
+  }
+  carried_out = NULL;
+  return NULL;
+}
+
+/* The job's thread could not be started: its ranks' peers must not wait for it. */
+static void fail_to_start(comm_async_t *job, int error) {
+  coll_status_t status =
+      base_fail(COLL_ERROR_SYSTEM, "rank %d: cannot start a thread that makes the communicator: %s",
+                job->rank, strerror(error));
+  pthread_mutex_lock(&lock);
+  if (job->parent != NULL) comm_abort(job->parent, job->rank, base_last_error());
+  if (job->parent == NULL) end_one(job, job->handle, status);
+  for (size_t i = 0; i < job->split_count; i++) end_one(job, job->splits[i].child, status);
+  end_job(job);
+  pthread_mutex_unlock(&lock);
+}
+
+/* Until the job is done, its parent cannot be used, and its former job is of no use. */
+static void occupy_parent(comm_async_t *job) {
+  comm_async_t *former = job->parent->async;
+  pthread_mutex_lock(&lock);
+  job->references++;
+  job->parent->async = job;
+  set_state(job->parent, COMM_MAGIC_SPLITTING);
+  pthread_mutex_unlock(&lock);
+  if (former != NULL) comm_async_release(former);
+}
+
+static void begin(comm_async_t *job) {
+  pthread_mutex_lock(&lock);
+  job->next = running;
+  running = job;
+  pthread_mutex_unlock(&lock);
+}
+
+void comm_async_start(comm_async_t *job, bool in_background) {
+  if (in_background && job->parent != NULL) occupy_parent(job);
+  begin(job);
+  int error = pthread_create(&job->thread, NULL, carry_out, job);
+  job->has_thread = error == 0;
+  if (error != 0) fail_to_start(job, error);
+}
+
+void comm_async_run(comm_async_t *job) {
+  begin(job);
+  carry_out(job);
+}
+
+/* ---- waiting --------------------------------------------------------------------------------*/
+
+/* The caller holds the lock. */
+static void await(const comm_async_t *job) {
+  while (!job->done) pthread_cond_wait(&changed, &lock);
+}
+
+coll_status_t comm_async_wait(comm_async_t *job, uint64_t *order) {
+  pthread_mutex_lock(&lock);
+  await(job);
+  coll_status_t status = job->status;
+  *order = job->order;
+  if (status != COLL_OK) base_fail(status, "%s", job->text);
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+coll_status_t comm_async_state(const struct coll_comm *comm) {
+  pthread_mutex_lock(&lock);
+  uint64_t state = state_of(comm);
+  coll_status_t status = COLL_OK;
+  if (state == COMM_MAGIC_CREATING || state == COMM_MAGIC_SPLITTING) {
+    status = COLL_IN_PROGRESS;
+  } else if (state == COMM_MAGIC_NOT_MADE) {
+    status = base_fail((coll_status_t)atomic_load(&comm->failure), "%s", comm->failure_text);
+  } else if (state != COMM_MAGIC) {
+    status = fail_no_handle(comm);
+  }
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+coll_status_t comm_fail_not_live(const struct coll_comm *comm) {
+  if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "the communicator is NULL");
+  coll_status_t status = comm_async_state(comm);
+  if (status != COLL_IN_PROGRESS) return status;
+  return base_fail(COLL_ERROR_INVALID,
+                   "a thread still makes or splits the communicator: call coll_comm_error until it "
+                   "no longer returns COLL_IN_PROGRESS");
+}
+
+coll_status_t comm_async_finish(struct coll_comm *comm, const char *why) {
+  uint64_t state = state_of(comm);
+  bool is_used = state == COMM_MAGIC_CREATING || state == COMM_MAGIC_SPLITTING;
+  if (!is_used)
+    return state == COMM_MAGIC || state == COMM_MAGIC_NOT_MADE ? COLL_OK : fail_no_handle(comm);
+  comm_async_t *job = comm->async;
+  if (job->process != getpid()) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "rank %d: process %d makes or splits the communicator, and this process is "
+                     "forked from it: destroy it there",
+                     job->rank, (int)job->process);
+  }
+  if (job == carried_out) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "rank %d: called from a progress callback of the communicator that is split",
+                     job->rank);
+  }
+  pthread_mutex_lock(&lock);
+  if (state_of(comm) == COMM_MAGIC_CREATING) cancel(job, why);
+  await(job);
+  pthread_mutex_unlock(&lock);
+  return COLL_OK;
+}

@@ -1,0 +1,198 @@
+/*
+ * Communicators that one thread makes: several ranks in a group, and without blocking.
+ */
+#include <coll.h>
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "harness/harness.h"
+
+#define OK(call)                                                             \
+  do {                                                                       \
+    coll_status_t ok_status = (call);                                        \
+    cr_assert_eq(ok_status, COLL_OK, "line %d, %s: %s: %s", __LINE__, #call, \
+                 coll_status_string(ok_status), coll_last_error(NULL));      \
+  } while (0)
+
+#define IS(call, wanted)                                                    \
+  do {                                                                      \
+    coll_status_t is_status = (call);                                       \
+    cr_assert_eq(is_status, wanted, "line %d, %s: %s: %s", __LINE__, #call, \
+                 coll_status_string(is_status), coll_last_error(NULL));     \
+  } while (0)
+
+static void says(const char *part) {
+  cr_assert(strstr(coll_last_error(NULL), part) != NULL, "no '%s' in: %s", part,
+            coll_last_error(NULL));
+}
+
+static double now_s(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void nap(void) {
+  nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static coll_comm_config_t config_of(int blocking) {
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  config.blocking = blocking;
+  config.create_timeout_ms = 20000 * HARNESS_BUILD_PATIENCE;
+  return config;
+}
+
+/* Queries until it is done. */
+static coll_status_t await(coll_comm_t comm) {
+  coll_status_t status;
+  while ((status = coll_comm_error(comm)) == COLL_IN_PROGRESS) nap();
+  return status;
+}
+
+/* One thread makes an allreduce of all ranks. */
+static void sum(coll_comm_t comms[], int size) {
+  int32_t in[16], out[16];
+  OK(coll_group_start());
+  for (int rank = 0; rank < size; rank++) {
+    in[rank] = rank + 1;
+    OK(coll_allreduce(&in[rank], &out[rank], 1, COLL_INT32, COLL_SUM, comms[rank], NULL));
+  }
+  OK(coll_group_end());
+  for (int rank = 0; rank < size; rank++) cr_assert_eq(out[rank], size * (size + 1) / 2);
+}
+
+static void destroy(coll_comm_t comms[], int size) {
+  for (int rank = 0; rank < size; rank++) OK(coll_comm_destroy(comms[rank]));
+}
+
+/* As programs of NCCL do: all ranks of one process, by one thread. */
+Test(creation, of_several_ranks_in_a_group) {
+  for (int size = 1; size <= 5; size++) {
+    coll_unique_id_t id;
+    coll_comm_t comms[5] = {0};
+    int rank;
+    OK(coll_unique_id_create(&id));
+    OK(coll_group_start());
+    for (int i = 0; i < size; i++) OK(coll_comm_create(&id, i, size, NULL, &comms[i]));
+    OK(coll_group_end());
+    for (int i = 0; i < size; i++) {
+      OK(coll_comm_rank(comms[i], &rank));
+      cr_assert_eq(rank, i);
+    }
+    sum(comms, size);
+    destroy(comms, size);
+  }
+}
+
+Test(creation, of_two_communicators_in_a_group) {
+  coll_unique_id_t ids[2];
+  coll_comm_t comms[2][3];
+  for (int c = 0; c < 2; c++) OK(coll_unique_id_create(&ids[c]));
+  OK(coll_group_start());
+  OK(coll_group_start()); /* groups may be nested */
+  for (int rank = 0; rank < 3; rank++) {
+    for (int c = 0; c < 2; c++) OK(coll_comm_create(&ids[c], rank, 3, NULL, &comms[c][rank]));
+  }
+  OK(coll_group_end());
+  OK(coll_group_end());
+  for (int c = 0; c < 2; c++) sum(comms[c], 3);
+  for (int c = 0; c < 2; c++) destroy(comms[c], 3);
+}
+
+static void make(coll_comm_t comms[], int size, int blocking) {
+  coll_unique_id_t id;
+  const coll_comm_config_t config = config_of(blocking);
+  OK(coll_unique_id_create(&id));
+  OK(coll_group_start());
+  for (int i = 0; i < size; i++) OK(coll_comm_create(&id, i, size, &config, &comms[i]));
+  IS(coll_group_end(), blocking ? COLL_OK : COLL_IN_PROGRESS);
+  for (int i = 0; i < size; i++) IS(await(comms[i]), COLL_OK);
+}
+
+/* Splits two communicators, each twice; one rank gets no communicator. */
+static void split_twice(int blocking) {
+  enum { SIZE = 4 };
+  coll_comm_t parents[2][SIZE], halves[2][SIZE], pairs[2][SIZE];
+  for (int c = 0; c < 2; c++) make(parents[c], SIZE, blocking);
+  OK(coll_group_start());
+  for (int rank = 0; rank < SIZE; rank++) {
+    for (int c = 0; c < 2; c++) {
+      OK(coll_comm_split(parents[c][rank], rank / 2, rank, &halves[c][rank]));
+      OK(coll_comm_split(parents[c][rank], rank == 3 ? -1 : 0, -rank, &pairs[c][rank]));
+    }
+  }
+  IS(coll_group_end(), blocking ? COLL_OK : COLL_IN_PROGRESS);
+  for (int c = 0; c < 2; c++) {
+    for (int rank = 0; rank < SIZE; rank++) IS(await(parents[c][rank]), COLL_OK);
+    cr_assert_null(pairs[c][3]);
+    for (int rank = 0; rank < SIZE; rank++) {
+      int got;
+      OK(coll_comm_error(halves[c][rank])); /* ready when the parent is */
+      OK(coll_comm_rank(halves[c][rank], &got));
+      cr_assert_eq(got, rank % 2);
+    }
+    sum(&halves[c][0], 2);
+    sum(&halves[c][2], 2);
+    sum(pairs[c], 3);
+    sum(parents[c], SIZE);
+    destroy(halves[c], SIZE);
+    destroy(pairs[c], SIZE);
+    destroy(parents[c], SIZE);
+  }
+}
+
+Test(creation, by_splits_in_a_group) {
+  split_twice(1);
+}
+
+Test(creation, by_splits_in_a_group_without_blocking) {
+  split_twice(0);
+}
+
+Test(creation, returns_at_once_and_is_queried) {
+  coll_unique_id_t id;
+  coll_comm_t comms[2];
+  const coll_comm_config_t config = config_of(0);
+  int rank;
+  OK(coll_unique_id_create(&id));
+  IS(coll_comm_create(&id, 0, 2, &config, &comms[0]), COLL_IN_PROGRESS);
+  for (int i = 0; i < 20; i++) {
+    IS(coll_comm_error(comms[0]), COLL_IN_PROGRESS);
+    nap();
+  }
+  IS(coll_comm_rank(comms[0], &rank), COLL_ERROR_INVALID);
+  says("COLL_IN_PROGRESS");
+  IS(coll_barrier(comms[0], NULL), COLL_ERROR_INVALID);
+  says("COLL_IN_PROGRESS");
+  IS(coll_comm_create(&id, 1, 2, &config, &comms[1]), COLL_IN_PROGRESS);
+  for (int i = 0; i < 2; i++) IS(await(comms[i]), COLL_OK);
+  sum(comms, 2);
+  destroy(comms, 2);
+}
+
+/* Rank 1 never comes. */
+Test(creation, is_aborted_and_destroyed) {
+  for (int aborts = 0; aborts < 2; aborts++) {
+    coll_unique_id_t id;
+    coll_comm_t comm;
+    const coll_comm_config_t config = config_of(0);
+    double begin = now_s();
+    OK(coll_unique_id_create(&id));
+    IS(coll_comm_create(&id, 0, 2, &config, &comm), COLL_IN_PROGRESS);
+    for (int i = 0; i < 50; i++) nap();
+    if (aborts) {
+      OK(coll_comm_abort(comm));
+      IS(await(comm), COLL_ERROR_RANK_LOST);
+      says("coll_comm_abort");
+      IS(coll_barrier(comm, NULL), COLL_ERROR_RANK_LOST);
+    }
+    OK(coll_comm_destroy(comm));
+    cr_assert_lt(now_s() - begin, 3 * HARNESS_BUILD_PATIENCE);
+  }
+}
