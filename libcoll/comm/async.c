@@ -197,8 +197,8 @@ static void cancel_siblings(const comm_async_t *failed, coll_status_t status, co
   char why[BASE_CANCEL_WHY_BYTES];
   bool is_known = status == COLL_ERROR_TIMEOUT || status == COLL_ERROR_RANK_LOST;
   if (failed->parent != NULL || (is_known && !is_cancelled(failed))) return;
-  snprintf(why, sizeof why, "rank %d, of the same process, could not make the communicator: %.300s",
-           failed->rank, text);
+  snprintf(why, sizeof why, "rank %d, of the same process, failed: %.300s", failed->rank,
+           is_cancelled(failed) ? failed->cancel.why : text);
   for (comm_async_t *job = running; job != NULL; job = job->next) {
     if (job != failed && is_same_creation(job, failed)) cancel(job, why);
   }

@@ -1,75 +1,7 @@
 /*
  * Communicators that one thread makes: several ranks in a group, and without blocking.
  */
-#include <coll.h>
-#include <criterion/criterion.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-
-#include "harness/harness.h"
-
-#define OK(call)                                                             \
-  do {                                                                       \
-    coll_status_t ok_status = (call);                                        \
-    cr_assert_eq(ok_status, COLL_OK, "line %d, %s: %s: %s", __LINE__, #call, \
-                 coll_status_string(ok_status), coll_last_error(NULL));      \
-  } while (0)
-
-#define IS(call, wanted)                                                    \
-  do {                                                                      \
-    coll_status_t is_status = (call);                                       \
-    cr_assert_eq(is_status, wanted, "line %d, %s: %s: %s", __LINE__, #call, \
-                 coll_status_string(is_status), coll_last_error(NULL));     \
-  } while (0)
-
-static void says(const char *part) {
-  cr_assert(strstr(coll_last_error(NULL), part) != NULL, "no '%s' in: %s", part,
-            coll_last_error(NULL));
-}
-
-static double now_s(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static void nap(void) {
-  nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
-
-static coll_comm_config_t config_of(int blocking) {
-  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
-  config.blocking = blocking;
-  config.create_timeout_ms = 20000 * HARNESS_BUILD_PATIENCE;
-  return config;
-}
-
-/* Queries until it is done. */
-static coll_status_t await(coll_comm_t comm) {
-  coll_status_t status;
-  while ((status = coll_comm_error(comm)) == COLL_IN_PROGRESS) nap();
-  return status;
-}
-
-/* One thread makes an allreduce of all ranks. */
-static void sum(coll_comm_t comms[], int size) {
-  int32_t in[16], out[16];
-  OK(coll_group_start());
-  for (int rank = 0; rank < size; rank++) {
-    in[rank] = rank + 1;
-    OK(coll_allreduce(&in[rank], &out[rank], 1, COLL_INT32, COLL_SUM, comms[rank], NULL));
-  }
-  OK(coll_group_end());
-  for (int rank = 0; rank < size; rank++) cr_assert_eq(out[rank], size * (size + 1) / 2);
-}
-
-static void destroy(coll_comm_t comms[], int size) {
-  for (int rank = 0; rank < size; rank++) OK(coll_comm_destroy(comms[rank]));
-}
+#include "creation.h"
 
 /* As programs of NCCL do: all ranks of one process, by one thread. */
 Test(creation, of_several_ranks_in_a_group) {
@@ -103,16 +35,6 @@ Test(creation, of_two_communicators_in_a_group) {
   OK(coll_group_end());
   for (int c = 0; c < 2; c++) sum(comms[c], 3);
   for (int c = 0; c < 2; c++) destroy(comms[c], 3);
-}
-
-static void make(coll_comm_t comms[], int size, int blocking) {
-  coll_unique_id_t id;
-  const coll_comm_config_t config = config_of(blocking);
-  OK(coll_unique_id_create(&id));
-  OK(coll_group_start());
-  for (int i = 0; i < size; i++) OK(coll_comm_create(&id, i, size, &config, &comms[i]));
-  IS(coll_group_end(), blocking ? COLL_OK : COLL_IN_PROGRESS);
-  for (int i = 0; i < size; i++) IS(await(comms[i]), COLL_OK);
 }
 
 /* Splits two communicators, each twice; one rank gets no communicator. */
@@ -164,7 +86,7 @@ Test(creation, returns_at_once_and_is_queried) {
   IS(coll_comm_create(&id, 0, 2, &config, &comms[0]), COLL_IN_PROGRESS);
   for (int i = 0; i < 20; i++) {
     IS(coll_comm_error(comms[0]), COLL_IN_PROGRESS);
-    nap();
+    nap_ms(1);
   }
   IS(coll_comm_rank(comms[0], &rank), COLL_ERROR_INVALID);
   says("COLL_IN_PROGRESS");
@@ -185,7 +107,7 @@ Test(creation, is_aborted_and_destroyed) {
     double begin = now_s();
     OK(coll_unique_id_create(&id));
     IS(coll_comm_create(&id, 0, 2, &config, &comm), COLL_IN_PROGRESS);
-    for (int i = 0; i < 50; i++) nap();
+    for (int i = 0; i < 50; i++) nap_ms(1);
     if (aborts) {
       OK(coll_comm_abort(comm));
       IS(await(comm), COLL_ERROR_RANK_LOST);

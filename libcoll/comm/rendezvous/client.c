@@ -25,6 +25,7 @@
 #define ANSWER_SLACK_NS 2000000000u /* the server's own timeout names the missing ranks: wait */
 #define REFUSED_NS 100000000u       /* with an address that a server is known to listen at */
 #define REFUSED_LATER_NS 1000000000 /* with one that servers come and go at */
+#define ANNOUNCE_NS 500000000u      /* time of a rank that gives up to tell the server */
 #define VERDICT_NS 1000000000u      /* wait of a rank that failed for the server to take note */
 
 typedef struct call {
@@ -180,6 +181,20 @@ static coll_status_t report_cancelled(const rendezvous_link_t *link) {
   return status;
 }
 
+/* The same for a rank that the server does not know yet; tried once. */
+static void announce_cancelled(call_t *call, rendezvous_link_t *link) {
+  wire_greeting_t greeting;
+  const base_cancel_t *cancel = base_cancel_watch(NULL);
+  call->deadline_ns = base_clock_now_ns() + ANNOUNCE_NS;
+  link->fd = dial_once(&call->targets, call->turn, call->deadline_ns);
+  bool known = link->fd >= 0 && shake_hands(call, link->fd, &greeting) &&
+               exchange_hello(call, link->fd, &greeting);
+  base_cancel_watch(cancel);
+  if (known) report_cancelled(link);
+  if (link->fd >= 0) close(link->fd);
+  link->fd = -1;
+}
+
 static coll_status_t receive_records(const call_t *call, rendezvous_link_t *link, void *records,
                                      uint64_t *session) {
   uint64_t deadline_ns = call->deadline_ns + ANSWER_SLACK_NS;
@@ -210,7 +225,11 @@ coll_status_t rendezvous_join(const rendezvous_address_t *address, const rendezv
   rendezvous_purpose(address, call.purpose);
   COLL_TRY(dial_resolve(address, &call.targets));
   coll_status_t status = call_until_greeted(&call, link);
-  if (status != COLL_OK) return status;
+  if (status != COLL_OK) {
+    if (!base_cancel_is_requested()) return status;
+    announce_cancelled(&call, link);
+    return fail_cancelled(own->rank);
+  }
   status = receive_records(&call, link, records, session);
   if (status != COLL_OK) {
     close(link->fd);
