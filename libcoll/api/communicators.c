@@ -79,6 +79,18 @@ coll_status_t coll_comm_set_progress(coll_comm_t comm, void (*callback)(void *co
   return COLL_OK;
 }
 
+coll_status_t coll_comm_finalize(coll_comm_t comm) {
+  COLL_TRY(api_check_outside(comm, "coll_comm_finalize"));
+  if (api_group_is_open()) {
+    return api_record_result(
+        comm, base_fail(COLL_ERROR_INVALID,
+                        "coll_comm_finalize inside a group, whose calls may still need the "
+                        "communicator: end the group first"));
+  }
+  coll_status_t status = comm_async_finalize(comm);
+  return status == COLL_IN_PROGRESS ? status : api_record_result(comm, status);
+}
+
 coll_status_t coll_comm_destroy(coll_comm_t comm) {
   if (comm == NULL) return COLL_OK;
   if (api_group_is_open()) {
@@ -89,7 +101,8 @@ coll_status_t coll_comm_destroy(coll_comm_t comm) {
   if (!comm_is_live(comm)) {
     COLL_TRY(comm_async_finish(comm, "it called coll_comm_destroy"));
     if (!comm_is_live(comm)) {
-      comm_async_detach(comm);
+      comm = comm_async_detach(comm);
+      if (comm != NULL) comm_destroy(comm); /* it is finalized */
       return COLL_OK;
     }
   }

@@ -42,6 +42,12 @@ coll_status_t coll_unique_id_create(coll_unique_id_t *id) {
 
 /* ---- jobs -----------------------------------------------------------------------------------*/
 
+/* If memory ran out, peers split the communicator and must not wait for this rank. */
+static void end_parent(struct coll_comm *parent, coll_status_t status) {
+  if (status != COLL_ERROR_MEMORY || parent == NULL) return;
+  comm_abort(parent, parent->rank, "it had no memory to split the communicator");
+}
+
 static void discard(const api_creation_t *creation) {
   *creation->result = NULL;
   comm_async_discard(creation->handle);
@@ -117,7 +123,10 @@ coll_status_t api_creations_run(api_creations_t *creations) {
   return status;
 }
 
-void api_creations_discard(api_creations_t *creations) {
+void api_creations_discard(api_creations_t *creations, coll_status_t status) {
+  for (size_t i = 0; i < creations->count; i++) {
+    end_parent(comm_async_parent(creations->items[i].job), status);
+  }
   for (size_t i = 0; i < creations->count; i++) discard(&creations->items[i]);
   free(creations->items);
 }
@@ -260,7 +269,10 @@ coll_status_t coll_comm_split_config(coll_comm_t comm, int color, int key,
   coll_status_t status = api_check_outside(comm, "coll_comm_split");
   if (status != COLL_OK) return api_group_fail(status);
   status = split(comm, color, key, config, new_comm);
-  if (status != COLL_OK && status != COLL_IN_PROGRESS) comm_record_error(comm, status);
+  if (status != COLL_OK && status != COLL_IN_PROGRESS) {
+    comm_record_error(comm, status);
+    end_parent(comm, status);
+  }
   return api_group_fail(status);
 }
 

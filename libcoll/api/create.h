@@ -23,8 +23,8 @@ typedef struct api_creations {
  * first failure in time; else COLL_IN_PROGRESS if some are not blocking. */
 coll_status_t api_creations_run(api_creations_t *creations);
 
-/* Makes none of them: the results become NULL. Frees the array. */
-void api_creations_discard(api_creations_t *creations);
+/* Makes none of them because of `status`: the results become NULL. Frees the array. */
+void api_creations_discard(api_creations_t *creations, coll_status_t status);
 
 /* The creations of the thread's open group. COLL_ERROR_INVALID: the group has calls. (group.c) */
 coll_status_t api_group_creations(api_creations_t **creations);

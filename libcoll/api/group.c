@@ -92,7 +92,7 @@ coll_status_t coll_group_end(void) {
   if (ended.creations.count > 0 && status == COLL_OK) {
     status = api_creations_run(&ended.creations);
   } else {
-    api_creations_discard(&ended.creations);
+    api_creations_discard(&ended.creations, status);
     status = run_group(&ended.group, status);
   }
   free(ended.group.calls);

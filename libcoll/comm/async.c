@@ -12,6 +12,7 @@
 
 #include "base/cancel.h"
 #include "base/memory.h"
+#include "comm/lock.h"
 
 typedef struct split {
   int color, key;
@@ -27,7 +28,8 @@ struct comm_async {
   comm_settings_t settings;
   char *topo_file;          /* owned: of the settings, as the variable may change meanwhile */
   struct coll_comm *handle; /* that is created; NULL: the job splits the parent */
-  struct coll_comm *parent;
+  struct coll_comm *parent; /* or that it finalizes */
+  bool finalizes;
   split_t *splits; /* owned */
   size_t split_count, split_capacity;
   pthread_t thread;
@@ -52,6 +54,11 @@ static _Thread_local const comm_async_t *carried_out; /* by this thread */
 
 static uint64_t state_of(const struct coll_comm *comm) {
   return atomic_load_explicit(&comm->magic, memory_order_acquire);
+}
+
+static bool is_busy(uint64_t state) {
+  return state == COMM_MAGIC_CREATING || state == COMM_MAGIC_SPLITTING ||
+         state == COMM_MAGIC_FINALIZING;
 }
 
 /* release: whoever sees the state sees what the job has written */
@@ -209,7 +216,9 @@ coll_status_t comm_async_abort(struct coll_comm *comm, const char *why) {
   pthread_mutex_lock(&lock);
   switch (state_of(comm)) {
     case COMM_MAGIC:
-    case COMM_MAGIC_SPLITTING: comm_abort(comm, comm->rank, why); break;
+    case COMM_MAGIC_SPLITTING:
+    case COMM_MAGIC_FINALIZING:
+    case COMM_MAGIC_FINALIZED: comm_abort(comm, comm->rank, why); break;
     case COMM_MAGIC_CREATING: cancel(comm->async, why); break;
     case COMM_MAGIC_NOT_MADE: break;
     default: status = fail_no_handle(comm);
@@ -260,6 +269,7 @@ static void end_job(comm_async_t *job) {
   if (job->parent != NULL && state_of(job->parent) == COMM_MAGIC_SPLITTING) {
     set_state(job->parent, COMM_MAGIC);
   }
+  if (job->finalizes) set_state(job->parent, COMM_MAGIC_FINALIZED);
   pthread_cond_broadcast(&changed);
 }
 
@@ -287,10 +297,28 @@ static void split_all(comm_async_t *job) {
   }
 }
 
+/* Waits for the calls that were made before; none are made any more. */
+static coll_status_t finalize(struct coll_comm *comm) {
+  comm_lock_take(comm, comm_lock_ticket(comm));
+  coll_status_t status = comm_leave(comm);
+  comm_lock_release(comm);
+  return status;
+}
+
+static void finalize_one(comm_async_t *job) {
+  coll_status_t status = finalize(job->parent);
+  pthread_mutex_lock(&lock);
+  if (status != COLL_OK) note_failure(job, status, base_last_error());
+  end_job(job);
+  pthread_mutex_unlock(&lock);
+}
+
 static void *carry_out(void *argument) {
   comm_async_t *job = argument;
   carried_out = job;
-  if (job->parent != NULL) {
+  if (job->finalizes) {
+    finalize_one(job);
+  } else if (job->parent != NULL) {
     split_all(job);
   } else {
     create_one(job);
@@ -313,12 +341,12 @@ static void fail_to_start(comm_async_t *job, int error) {
 }
 
 /* Until the job is done, its parent cannot be used, and its former job is of no use. */
-static void occupy_parent(comm_async_t *job) {
+static void occupy_parent(comm_async_t *job, uint64_t state) {
   comm_async_t *former = job->parent->async;
   pthread_mutex_lock(&lock);
   job->references++;
   job->parent->async = job;
-  set_state(job->parent, COMM_MAGIC_SPLITTING);
+  set_state(job->parent, state);
   pthread_mutex_unlock(&lock);
   if (former != NULL) comm_async_release(former);
 }
@@ -331,7 +359,7 @@ static void begin(comm_async_t *job) {
 }
 
 void comm_async_start(comm_async_t *job, bool in_background) {
-  if (in_background && job->parent != NULL) occupy_parent(job);
+  if (in_background && job->parent != NULL) occupy_parent(job, COMM_MAGIC_SPLITTING);
   begin(job);
   int error = pthread_create(&job->thread, NULL, carry_out, job);
   job->has_thread = error == 0;
@@ -341,6 +369,26 @@ void comm_async_start(comm_async_t *job, bool in_background) {
 void comm_async_run(comm_async_t *job) {
   begin(job);
   carry_out(job);
+}
+
+static coll_status_t finalize_here(struct coll_comm *comm) {
+  set_state(comm, COMM_MAGIC_FINALIZING);
+  coll_status_t status = finalize(comm);
+  set_state(comm, COMM_MAGIC_FINALIZED);
+  return status;
+}
+
+coll_status_t comm_async_finalize(struct coll_comm *comm) {
+  comm_async_t *job;
+  if (!comm->nonblocking) return finalize_here(comm);
+  COLL_TRY(comm_async_split(comm, &job));
+  job->finalizes = true;
+  occupy_parent(job, COMM_MAGIC_FINALIZING);
+  begin(job);
+  job->has_thread = pthread_create(&job->thread, NULL, carry_out, job) == 0;
+  if (!job->has_thread) carry_out(job);
+  comm_async_release(job);
+  return COLL_IN_PROGRESS;
 }
 
 /* ---- waiting --------------------------------------------------------------------------------*/
@@ -364,11 +412,11 @@ coll_status_t comm_async_state(const struct coll_comm *comm) {
   pthread_mutex_lock(&lock);
   uint64_t state = state_of(comm);
   coll_status_t status = COLL_OK;
-  if (state == COMM_MAGIC_CREATING || state == COMM_MAGIC_SPLITTING) {
+  if (is_busy(state)) {
     status = COLL_IN_PROGRESS;
   } else if (state == COMM_MAGIC_NOT_MADE) {
     status = base_fail((coll_status_t)atomic_load(&comm->failure), "%s", comm->failure_text);
-  } else if (state != COMM_MAGIC) {
+  } else if (state != COMM_MAGIC && state != COMM_MAGIC_FINALIZED) {
     status = fail_no_handle(comm);
   }
   pthread_mutex_unlock(&lock);
@@ -378,28 +426,32 @@ coll_status_t comm_async_state(const struct coll_comm *comm) {
 coll_status_t comm_fail_not_live(const struct coll_comm *comm) {
   if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "the communicator is NULL");
   coll_status_t status = comm_async_state(comm);
+  if (status == COLL_OK && state_of(comm) == COMM_MAGIC_FINALIZED) {
+    return base_fail(COLL_ERROR_INVALID, "the communicator is finalized: it can only be destroyed");
+  }
   if (status != COLL_IN_PROGRESS) return status;
   return base_fail(COLL_ERROR_INVALID,
-                   "a thread still makes or splits the communicator: call coll_comm_error until it "
-                   "no longer returns COLL_IN_PROGRESS");
+                   "a thread still makes, splits or finalizes the communicator: call "
+                   "coll_comm_error until it no longer returns COLL_IN_PROGRESS");
 }
 
 coll_status_t comm_async_finish(struct coll_comm *comm, const char *why) {
-  uint64_t state = state_of(comm);
-  bool is_used = state == COMM_MAGIC_CREATING || state == COMM_MAGIC_SPLITTING;
-  if (!is_used)
-    return state == COMM_MAGIC || state == COMM_MAGIC_NOT_MADE ? COLL_OK : fail_no_handle(comm);
+  coll_status_t status = comm_async_state(comm);
+  bool is_made = status == COLL_OK || state_of(comm) == COMM_MAGIC_NOT_MADE;
+  if (status != COLL_IN_PROGRESS) return is_made ? COLL_OK : status;
   comm_async_t *job = comm->async;
   if (job->process != getpid()) {
-    return base_fail(COLL_ERROR_INVALID,
-                     "rank %d: process %d makes or splits the communicator, and this process is "
-                     "forked from it: destroy it there",
-                     job->rank, (int)job->process);
+    return base_fail(
+        COLL_ERROR_INVALID,
+        "rank %d: process %d makes, splits or finalizes the communicator, and this process is "
+        "forked from it: destroy it there",
+        job->rank, (int)job->process);
   }
   if (job == carried_out) {
-    return base_fail(COLL_ERROR_INVALID,
-                     "rank %d: called from a progress callback of the communicator that is split",
-                     job->rank);
+    return base_fail(
+        COLL_ERROR_INVALID,
+        "rank %d: called from a progress callback of the communicator that is split or finalized",
+        job->rank);
   }
   pthread_mutex_lock(&lock);
   if (state_of(comm) == COMM_MAGIC_CREATING) cancel(job, why);

@@ -48,7 +48,11 @@ coll_status_t comm_async_wait(comm_async_t *job, uint64_t *order);
 /* Drops the caller's reference. */
 void comm_async_release(comm_async_t *job);
 
-/* What a handle has come to: COLL_IN_PROGRESS while a job makes or splits it; COLL_OK if it is a
+/* Waits for the calls made on the communicator, which takes no more, and makes the checks of
+ * comm_leave; in the background, with COLL_IN_PROGRESS, if its creation did not block either. */
+coll_status_t comm_async_finalize(struct coll_comm *comm);
+
+/* What a handle has come to: COLL_IN_PROGRESS while a job uses it; COLL_OK if it is a
  * communicator; else why it could not be made. COLL_ERROR_INVALID: it is no handle. */
 coll_status_t comm_async_state(const struct coll_comm *comm);
 
@@ -56,7 +60,7 @@ coll_status_t comm_async_state(const struct coll_comm *comm);
  * error texts. COLL_ERROR_INVALID: it is no handle. */
 coll_status_t comm_async_abort(struct coll_comm *comm, const char *why);
 
-/* Waits until no job uses the handle. Aborts a creation, and waits for the end of a split.
+/* Waits until no job uses the handle. Aborts a creation; other jobs come to their end.
  * COLL_ERROR_INVALID: it is no handle, or it is the job's own thread or a forked process that
  * calls. */
 coll_status_t comm_async_finish(struct coll_comm *comm, const char *why);

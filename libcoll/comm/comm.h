@@ -177,13 +177,15 @@ struct coll_comm {
   bool nonblocking;         /* its creation did not block, and its splits do not */
 };
 
-#define COMM_MAGIC 0x6c6962636f6c6c31u           /* "libcoll1" */
-#define COMM_MAGIC_CREATING 0x6c6962636f6c6c33u  /* a thread makes it (async.h) */
-#define COMM_MAGIC_SPLITTING 0x6c6962636f6c6c34u /* a thread splits it */
-#define COMM_MAGIC_NOT_MADE 0x6c6962636f6c6c35u  /* `failure` says why; there is nothing else */
+#define COMM_MAGIC 0x6c6962636f6c6c31u            /* "libcoll1" */
+#define COMM_MAGIC_CREATING 0x6c6962636f6c6c33u   /* a thread makes it (async.h) */
+#define COMM_MAGIC_SPLITTING 0x6c6962636f6c6c34u  /* a thread splits it */
+#define COMM_MAGIC_FINALIZING 0x6c6962636f6c6c36u /* its last calls are waited for */
+#define COMM_MAGIC_FINALIZED 0x6c6962636f6c6c37u  /* it takes no more calls */
+#define COMM_MAGIC_NOT_MADE 0x6c6962636f6c6c35u   /* `failure` says why; there is nothing else */
 
 /* False for NULL and destroyed handles, as far as the magic number can show, and for communicators
- * that a thread makes or splits. */
+ * that a thread makes or splits, and finalized ones. */
 static inline bool comm_is_live(const struct coll_comm *comm) {
   /* acquire: what the thread that made it has written is visible */
   return comm != NULL && atomic_load_explicit(&comm->magic, memory_order_acquire) == COMM_MAGIC;

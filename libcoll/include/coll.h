@@ -225,6 +225,12 @@ COLL_API coll_status_t coll_comm_dump(coll_comm_t comm, const char *path);
 COLL_API coll_status_t coll_comm_set_progress(coll_comm_t comm, void (*callback)(void *context),
                                               void *context);
 
+/* Waits until the calls queued on this rank are done, and makes the checks of coll_comm_destroy.
+ * With blocking = 0 it returns COLL_IN_PROGRESS, and does so in the background; coll_comm_error
+ * says when it is done, and what was found. Afterwards only coll_comm_error, coll_comm_abort and
+ * coll_comm_destroy can be called. It need not be called. */
+COLL_API coll_status_t coll_comm_finalize(coll_comm_t comm);
+
 /* Waits until the calls queued on this rank are done, and frees the communicator, also if an error
  * is returned for it. Does not wait for other ranks; between hosts, until theirs have received what
  * this rank has sent, at most a minute. COLL_ERROR_MISMATCH: a message was never received, or calls
@@ -371,7 +377,7 @@ COLL_API coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, i
  * begins when it has ended. If one of these calls has no stream, the end returns when the operation
  * has ended. Its failure, or an earlier one of a stream that it names, becomes the failure of all
  * of these streams.
- * Within a group, a communicator cannot be destroyed.
+ * Within a group, a communicator cannot be finalized or destroyed.
  * Groups belong to the calling thread and may be nested.
  *
  * A group may instead create and split communicators: of any number of communicators, and for any

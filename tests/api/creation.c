@@ -19,6 +19,10 @@ void nap_ms(int ms) {
   nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
 }
 
+void nap_us(int us) {
+  nanosleep(&(struct timespec){.tv_nsec = us * 1000L}, NULL);
+}
+
 coll_comm_config_t config_of(int blocking) {
   coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
   config.blocking = blocking;

@@ -23,6 +23,7 @@ void says(const char *part);
 
 double now_s(void);
 void nap_ms(int ms);
+void nap_us(int us);
 
 coll_comm_config_t config_of(int blocking);
 

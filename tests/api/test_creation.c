@@ -118,3 +118,98 @@ Test(creation, is_aborted_and_destroyed) {
     cr_assert_lt(now_s() - begin, 3 * HARNESS_BUILD_PATIENCE);
   }
 }
+
+/* Calls that are queued are waited for; then no others are accepted. */
+static void finalize(int blocking) {
+  enum { CALLS = 50 };
+  coll_comm_t comms[2];
+  coll_stream_t streams[2];
+  int64_t in[2][CALLS], out[2][CALLS];
+  make(comms, 2, blocking);
+  for (int r = 0; r < 2; r++) {
+    OK(coll_stream_create(&streams[r]));
+    for (int i = 0; i < CALLS; i++) {
+      in[r][i] = i + r;
+      OK(coll_allreduce(&in[r][i], &out[r][i], 1, COLL_INT64, COLL_SUM, comms[r], streams[r]));
+    }
+  }
+  for (int r = 0; r < 2; r++) {
+    IS(coll_comm_finalize(comms[r]), blocking ? COLL_OK : COLL_IN_PROGRESS);
+    OK(await(comms[r]));
+    OK(coll_stream_sync(streams[r])); /* at once: its calls are done */
+    for (int i = 0; i < CALLS; i++) cr_assert_eq(out[r][i], 2 * i + 1);
+    IS(coll_barrier(comms[r], NULL), COLL_ERROR_INVALID);
+    says("finalized");
+    IS(coll_comm_finalize(comms[r]), COLL_ERROR_INVALID);
+    OK(coll_stream_destroy(streams[r]));
+  }
+  destroy(comms, 2);
+}
+
+Test(creation, ends_with_finalize) {
+  finalize(1);
+  finalize(0);
+}
+
+/* A call that waits for a rank for ever is ended by an abort; destroy waits for the rest. */
+Test(creation, is_finalized_and_aborted) {
+  coll_comm_t comms[2];
+  coll_stream_t stream;
+  make(comms, 2, 0);
+  OK(coll_stream_create(&stream));
+  OK(coll_barrier(comms[0], stream));
+  IS(coll_comm_finalize(comms[0]), COLL_IN_PROGRESS);
+  nap_ms(20);
+  IS(coll_comm_error(comms[0]), COLL_IN_PROGRESS);
+  OK(coll_comm_abort(comms[0]));
+  IS(await(comms[0]), COLL_ERROR_RANK_LOST);
+  IS(coll_stream_destroy(stream), COLL_ERROR_RANK_LOST);
+  destroy(comms, 2);
+}
+
+Test(creation, is_finalized_while_it_is_destroyed) {
+  coll_comm_t comms[2];
+  int32_t x = 1;
+  make(comms, 2, 0);
+  OK(coll_send(&x, 1, COLL_INT32, 1, comms[0], NULL));
+  OK(coll_recv(&x, 1, COLL_INT32, 0, comms[1], NULL));
+  for (int r = 0; r < 2; r++) IS(coll_comm_finalize(comms[r]), COLL_IN_PROGRESS);
+  destroy(comms, 2);
+}
+
+/* A message was not received. */
+Test(creation_failure, is_found_by_finalize) {
+  for (int blocking = 0; blocking < 2; blocking++) {
+    coll_comm_t comms[2];
+    int32_t x = 1;
+    make(comms, 2, blocking);
+    OK(coll_send(&x, 1, COLL_INT32, 1, comms[0], NULL));
+    IS(coll_comm_finalize(comms[1]), blocking ? COLL_ERROR_MISMATCH : COLL_IN_PROGRESS);
+    IS(await(comms[1]), COLL_ERROR_MISMATCH);
+    IS(coll_comm_error(comms[0]), COLL_ERROR_MISMATCH);
+    destroy(comms, 2);
+  }
+}
+
+Test(creation, by_a_split_with_a_config) {
+  coll_comm_t comms[2], children[2];
+  coll_comm_config_t config = config_of(1);
+  make(comms, 2, 0);
+  config.reproducible = 1;
+  IS(coll_comm_split_config(comms[0], 0, 0, &config, &children[0]), COLL_ERROR_INVALID);
+  says("reproducible");
+  config.reproducible = -1;
+  config.call_timeout_ms = 100;
+  OK(coll_group_start());
+  for (int r = 0; r < 2; r++) {
+    OK(coll_comm_split_config(comms[r], 0, 0, &config, &children[r]));
+  }
+  OK(coll_group_end()); /* blocking, although the parent is not */
+  IS(coll_barrier(children[0], NULL), COLL_ERROR_TIMEOUT);
+  destroy(children, 2);
+  for (int r = 0; r < 2; r++) IS(coll_comm_split(comms[r], 0, 0, &children[r]), COLL_IN_PROGRESS);
+  for (int r = 0; r < 2; r++) OK(await(children[r]));
+  sum(children, 2);
+  destroy(children, 2);
+  destroy(comms, 2);
+}

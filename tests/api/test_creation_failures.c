@@ -170,7 +170,7 @@ Test(creation_failure, aborts_at_any_time_leave_nothing) {
     OK(coll_group_start());
     for (int r = 0; r < 2; r++) OK(coll_comm_create(&id, r, 2, &config, &comms[r]));
     IS(coll_group_end(), COLL_IN_PROGRESS);
-    usleep((useconds_t)(rand_r(&seed) % 8000));
+    nap_us((int)rand_r(&seed) % 8000);
     if (i % 3 == 0) OK(coll_comm_abort(comms[0]));
     if (i % 3 == 1) {
       coll_status_t status = coll_comm_destroy(comms[0]);

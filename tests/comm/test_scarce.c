@@ -40,7 +40,7 @@ enum { RANKS = 3, POOR = 1, PIECES = 4 };
 
 typedef struct scarcity {
   int allocations;
-  bool in_group, on_stream;
+  bool in_group, on_stream;                    /* a split: in the background */
   coll_status_t calls[RANKS], barriers[RANKS]; /* results of the calls and of the barriers */
 } scarcity_t;
 
@@ -182,14 +182,28 @@ Test(scarce, memory_of_local_communicators) {
   cr_assert_geq(allocations, 10 * RANKS, "%d allocations only", allocations);
 }
 
+/* In a group, or as one that goes on in the background. */
+static coll_status_t split_somehow(party_rank_t *self, coll_comm_t *child) {
+  const scarcity_t *scarcity = self->context;
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  config.blocking = !scarcity->on_stream;
+  if (scarcity->in_group) coll_group_start();
+  coll_status_t status = coll_comm_split_config(self->comm, 0, 0, &config, child);
+  if (scarcity->in_group) status = coll_group_end();
+  while (status == COLL_IN_PROGRESS) status = coll_comm_error(*child);
+  if (status != COLL_OK && *child != NULL) coll_comm_destroy(*child);
+  return status;
+}
+
 static int split(party_rank_t *self) {
   scarcity_t *scarcity = self->context;
   coll_comm_t child = NULL;
   PARTY_OK(coll_comm_split(self->comm, 0, 0, &child)); /* its plans are built */
   PARTY_OK(coll_comm_destroy(child));
+  child = NULL;
   harness_barrier();
   if (self->rank == POOR) allocations_left = scarcity->allocations;
-  coll_status_t status = coll_comm_split(self->comm, 0, 0, &child);
+  coll_status_t status = split_somehow(self, &child);
   allocations_left = -1;
   scarcity->calls[self->rank] = status;
   if (status != COLL_OK) return 0;
@@ -199,8 +213,8 @@ static int split(party_rank_t *self) {
 }
 
 /* If the rank without memory gets far enough, the others get a communicator without it. */
-Test(scarce, memory_of_a_split) {
-  scarcity_t scarcity = {0};
+static void try_splits(bool in_group, bool in_background) {
+  scarcity_t scarcity = {.in_group = in_group, .on_stream = in_background};
   for (ran_out = true; ran_out; scarcity.allocations++) {
     harness_result_t result;
     ran_out = false;
@@ -215,4 +229,17 @@ Test(scarce, memory_of_a_split) {
                 scarcity.allocations, rank, coll_status_string(scarcity.calls[rank]));
     }
   }
+}
+
+Test(scarce, memory_of_a_split) {
+  try_splits(false, false);
+}
+
+Test(scarce, memory_of_a_split_in_a_group) {
+  try_splits(true, false);
+}
+
+Test(scarce, memory_of_a_split_in_the_background) {
+  try_splits(false, true);
+  try_splits(true, true);
 }
