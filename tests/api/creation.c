@@ -36,6 +36,12 @@ coll_status_t await(coll_comm_t comm) {
   return status;
 }
 
+coll_status_t await_failure(coll_comm_t comm) {
+  coll_status_t status;
+  while ((status = coll_comm_error(comm)) == COLL_OK) nap_ms(1);
+  return status;
+}
+
 void make(coll_comm_t comms[], int size, int blocking) {
   coll_unique_id_t id;
   const coll_comm_config_t config = config_of(blocking);

@@ -30,6 +30,9 @@ coll_comm_config_t config_of(int blocking);
 /* Queries the communicator until it is done. */
 coll_status_t await(coll_comm_t comm);
 
+/* Queries a communicator that works until it no longer does. */
+coll_status_t await_failure(coll_comm_t comm);
+
 /* Makes all ranks of a communicator in one group. */
 void make(coll_comm_t comms[], int size, int blocking);
 

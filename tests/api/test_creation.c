@@ -164,6 +164,7 @@ Test(creation, is_finalized_and_aborted) {
   OK(coll_comm_abort(comms[0]));
   IS(await(comms[0]), COLL_ERROR_RANK_LOST);
   IS(coll_stream_destroy(stream), COLL_ERROR_RANK_LOST);
+  IS(await_failure(comms[1]), COLL_ERROR_RANK_LOST);
   destroy(comms, 2);
 }
 
@@ -186,7 +187,7 @@ Test(creation_failure, is_found_by_finalize) {
     OK(coll_send(&x, 1, COLL_INT32, 1, comms[0], NULL));
     IS(coll_comm_finalize(comms[1]), blocking ? COLL_ERROR_MISMATCH : COLL_IN_PROGRESS);
     IS(await(comms[1]), COLL_ERROR_MISMATCH);
-    IS(coll_comm_error(comms[0]), COLL_ERROR_MISMATCH);
+    IS(await_failure(comms[0]), COLL_ERROR_MISMATCH);
     destroy(comms, 2);
   }
 }
@@ -206,6 +207,7 @@ Test(creation, by_a_split_with_a_config) {
   }
   OK(coll_group_end()); /* blocking, although the parent is not */
   IS(coll_barrier(children[0], NULL), COLL_ERROR_TIMEOUT);
+  IS(await_failure(children[1]), COLL_ERROR_TIMEOUT);
   destroy(children, 2);
   for (int r = 0; r < 2; r++) IS(coll_comm_split(comms[r], 0, 0, &children[r]), COLL_IN_PROGRESS);
   for (int r = 0; r < 2; r++) OK(await(children[r]));
