@@ -41,13 +41,13 @@ struct comm_async {
   uint64_t order;       /* of the first failure, among those of all jobs */
   coll_status_t status; /* the first failure */
   char text[COMM_ERROR_BYTES];
-  comm_async_t *next; /* in the list of running jobs */
+  comm_async_t *next; /* in the list of jobs */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* a job is done */
 /* Guarded by the lock. */
-static comm_async_t *running;
+static comm_async_t *jobs; /* that are not done */
 static uint64_t failure_count;
 
 static _Thread_local const comm_async_t *carried_out; /* by this thread */
@@ -81,7 +81,19 @@ static coll_status_t create_job(int rank, int size, comm_async_t **job) {
   (*job)->rank = rank;
   (*job)->size = size;
   (*job)->references = 1;
+  pthread_mutex_lock(&lock);
+  (*job)->next = jobs;
+  jobs = *job;
+  pthread_mutex_unlock(&lock);
   return COLL_OK;
+}
+
+/* The caller holds the lock. */
+static void remove_job(comm_async_t *job) {
+  comm_async_t **link = &jobs;
+  while (*link != job) link = &(*link)->next;
+  *link = job->next;
+  job->done = true;
 }
 
 static coll_status_t create_handle(comm_async_t *job, bool blocking, struct coll_comm **handle) {
@@ -142,6 +154,7 @@ struct coll_comm *comm_async_parent(const comm_async_t *job) {
 void comm_async_release(comm_async_t *job) {
   pthread_mutex_lock(&lock);
   bool is_last = --job->references == 0;
+  if (is_last && !job->done) remove_job(job); /* it was never started */
   pthread_mutex_unlock(&lock);
   if (!is_last) return;
   /* the thread has done all but return; a forked process does not have it */
@@ -206,25 +219,25 @@ static void cancel_siblings(const comm_async_t *failed, coll_status_t status, co
   if (failed->parent != NULL || (is_known && !is_cancelled(failed))) return;
   snprintf(why, sizeof why, "rank %d, of the same process, failed: %.300s", failed->rank,
            is_cancelled(failed) ? failed->cancel.why : text);
-  for (comm_async_t *job = running; job != NULL; job = job->next) {
+  for (comm_async_t *job = jobs; job != NULL; job = job->next) {
     if (job != failed && is_same_creation(job, failed)) cancel(job, why);
   }
 }
 
 coll_status_t comm_async_abort(struct coll_comm *comm, const char *why) {
-  coll_status_t status = COLL_OK;
   pthread_mutex_lock(&lock);
-  switch (state_of(comm)) {
+  uint64_t state = state_of(comm);
+  if (state == COMM_MAGIC_CREATING) cancel(comm->async, why);
+  pthread_mutex_unlock(&lock);
+  switch (state) {
     case COMM_MAGIC:
     case COMM_MAGIC_SPLITTING:
     case COMM_MAGIC_FINALIZING:
-    case COMM_MAGIC_FINALIZED: comm_abort(comm, comm->rank, why); break;
-    case COMM_MAGIC_CREATING: cancel(comm->async, why); break;
-    case COMM_MAGIC_NOT_MADE: break;
-    default: status = fail_no_handle(comm);
+    case COMM_MAGIC_FINALIZED: comm_abort(comm, comm->rank, why); return COLL_OK;
+    case COMM_MAGIC_CREATING:
+    case COMM_MAGIC_NOT_MADE: return COLL_OK;
+    default: return fail_no_handle(comm);
   }
-  pthread_mutex_unlock(&lock);
-  return status;
 }
 
 /* ---- running --------------------------------------------------------------------------------*/
@@ -262,10 +275,7 @@ static void end_one(comm_async_t *job, struct coll_comm *handle, coll_status_t s
 
 /* The caller holds the lock. */
 static void end_job(comm_async_t *job) {
-  comm_async_t **link = &running;
-  while (*link != job) link = &(*link)->next;
-  *link = job->next;
-  job->done = true;
+  remove_job(job);
   if (job->parent != NULL && state_of(job->parent) == COMM_MAGIC_SPLITTING) {
     set_state(job->parent, COMM_MAGIC);
   }
@@ -351,23 +361,14 @@ static void occupy_parent(comm_async_t *job, uint64_t state) {
   if (former != NULL) comm_async_release(former);
 }
 
-static void begin(comm_async_t *job) {
-  pthread_mutex_lock(&lock);
-  job->next = running;
-  running = job;
-  pthread_mutex_unlock(&lock);
-}
-
 void comm_async_start(comm_async_t *job, bool in_background) {
   if (in_background && job->parent != NULL) occupy_parent(job, COMM_MAGIC_SPLITTING);
-  begin(job);
   int error = pthread_create(&job->thread, NULL, carry_out, job);
   job->has_thread = error == 0;
   if (error != 0) fail_to_start(job, error);
 }
 
 void comm_async_run(comm_async_t *job) {
-  begin(job);
   carry_out(job);
 }
 
@@ -384,7 +385,6 @@ coll_status_t comm_async_finalize(struct coll_comm *comm) {
   COLL_TRY(comm_async_split(comm, &job));
   job->finalizes = true;
   occupy_parent(job, COMM_MAGIC_FINALIZING);
-  begin(job);
   job->has_thread = pthread_create(&job->thread, NULL, carry_out, job) == 0;
   if (!job->has_thread) carry_out(job);
   comm_async_release(job);
