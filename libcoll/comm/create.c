@@ -366,7 +366,10 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
       status = comm_placement_set(*comm, layout, settings->topo_paced);
       layout = NULL;
     }
-    if (status != COLL_OK) comm_destroy(*comm);
+    if (status != COLL_OK) {
+      comm_abort(*comm, rank, base_last_error()); /* the other ranks have theirs */
+      comm_destroy(*comm);
+    }
   }
   if (status == COLL_OK) {
     comm_access_find(*comm, &settings->access);

@@ -4,6 +4,7 @@
  * at link time.
  */
 #include <criterion/criterion.h>
+#include <stdatomic.h>
 
 #include "base/memory.h"
 #include "harness/party.h"
@@ -18,7 +19,10 @@ coll_status_t __real_base_grow(void **array, size_t *capacity, size_t needed, si
 coll_status_t __wrap_base_grow(void **array, size_t *capacity, size_t needed, size_t bytes,
                                const char *what);
 
+static _Atomic int process_left = -1; /* the same for all threads, for one allocation */
+
 static bool fails(void) {
+  if (atomic_load(&process_left) >= 0 && atomic_fetch_sub(&process_left, 1) == 0) return true;
   if (allocations_left < 0) return false;
   ran_out = ran_out || allocations_left == 0;
   return allocations_left == 0 || allocations_left-- == 0;
@@ -242,4 +246,54 @@ Test(scarce, memory_of_a_split_in_a_group) {
 Test(scarce, memory_of_a_split_in_the_background) {
   try_splits(false, true);
   try_splits(true, true);
+}
+
+/* Creates three ranks in a group. Returns its status. */
+static coll_status_t create_group(coll_comm_t comms[RANKS], bool blocking, int allocations) {
+  coll_unique_id_t id;
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  config.blocking = blocking;
+  cr_assert_eq(coll_unique_id_create(&id), COLL_OK);
+  coll_group_start();
+  for (int rank = 0; rank < RANKS; rank++) {
+    cr_assert_eq(coll_comm_create(&id, rank, RANKS, &config, &comms[rank]), COLL_OK);
+  }
+  atomic_store(&process_left, allocations);
+  return coll_group_end();
+}
+
+/* The first failure of ranks that are created in the background. */
+static coll_status_t await_all(coll_comm_t comms[RANKS]) {
+  coll_status_t first = COLL_OK;
+  for (int rank = 0; rank < RANKS; rank++) {
+    coll_status_t status;
+    while ((status = coll_comm_error(comms[rank])) == COLL_IN_PROGRESS) {
+    }
+    if (first == COLL_OK) first = status;
+  }
+  return first;
+}
+
+/* One allocation fails, of whichever rank: creation fails at once, and nothing is left. A rank that
+ * fails last aborts the communicators of the others. */
+static void try_creations(bool blocking) {
+  int tries = 0;
+  for (int succeeded = 0; succeeded < 3; tries++) {
+    coll_comm_t comms[RANKS];
+    coll_status_t status = create_group(comms, blocking, tries);
+    if (!blocking) status = await_all(comms);
+    bool failed = atomic_exchange(&process_left, -1) < 0;
+    cr_assert(status == COLL_OK || failed, "try %d: %s", tries, coll_last_error(NULL));
+    succeeded += !failed; /* some can do without it */
+    for (int rank = 0; rank < RANKS; rank++) coll_comm_destroy(comms[rank]);
+  }
+  cr_assert_geq(tries, 10 * RANKS, "%d allocations only", tries);
+}
+
+Test(scarce, memory_of_a_group_that_creates) {
+  try_creations(true);
+}
+
+Test(scarce, memory_of_ranks_that_are_created_in_the_background) {
+  try_creations(false);
 }
