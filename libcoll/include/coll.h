@@ -120,7 +120,8 @@ typedef struct coll_unique_id {
  * config of a split the value of the communicator that is split. */
 typedef struct coll_comm_config {
   size_t struct_bytes;   /* sizeof(coll_comm_config_t) */
-  int create_timeout_ms; /* how long to wait for the other ranks (COLL_TIMEOUT_MS) */
+  int create_timeout_ms; /* how long to wait for the other ranks (COLL_TIMEOUT_MS, which also
+                            splits start from) */
   /* How long a call waits until one of its ranks reports on standard error which ranks are missing,
    * their last calls and whether their processes run (COLL_HANG_MS). There is one report per call,
    * and the call continues to wait. Negative: no report. Time during which the waiting process is
@@ -156,7 +157,8 @@ COLL_API coll_status_t coll_unique_id_create(coll_unique_id_t *id);
  * ranks have made their part of the communicator. COLL_ERROR_TIMEOUT names the ranks that did not
  * call in time. COLL_ERROR_RANK_LOST names, within 2 s, a rank that called and then died or failed.
  * A rank that dies before it has reached the server is indistinguishable from one that was never
- * started, so it is detected by the timeout. */
+ * started, so it is detected by the timeout. In a group, or with config.blocking = 0, the call
+ * returns before the communicator is made (see there). */
 COLL_API coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
                                         const coll_comm_config_t *config, coll_comm_t *comm);
 
@@ -174,7 +176,8 @@ COLL_API coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]);
 /* Ranks that pass the same color (>= 0) form a new communicator, ordered by key, then by their rank
  * in `comm`. A rank that passes a negative color takes part in the call and gets *new_comm = NULL.
  * If a rank fails or dies, the call fails on all ranks with an error text that names that rank.
- * coll_comm_error shows whether `comm` is then finished. */
+ * coll_comm_error shows whether `comm` is then finished. In a group, or if `comm` was made with
+ * blocking = 0, the call returns before the communicator is made (see there). */
 COLL_API coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, coll_comm_t *new_comm);
 
 /* The same with a config for the new communicator; NULL: the settings of `comm`, as coll_comm_split
@@ -192,8 +195,9 @@ COLL_API coll_status_t coll_comm_size(coll_comm_t comm, int *size);
  * rank. */
 COLL_API coll_status_t coll_comm_route(coll_comm_t comm, int peer, const char **route);
 
-/* COLL_OK while the communicator works; COLL_IN_PROGRESS while it is being made or split in the
- * background; else the failure that finished it, or for which it could not be made. Does not block.
+/* COLL_OK while the communicator works; COLL_IN_PROGRESS while it is being made, split or finalized
+ * in the background; else the failure that finished it, or for which it could not be made. Does not
+ * block.
  */
 COLL_API coll_status_t coll_comm_error(coll_comm_t comm);
 
@@ -244,9 +248,10 @@ COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
  * With config.blocking = 0, coll_comm_create and coll_comm_split_config set their last argument to
  * a handle and return COLL_IN_PROGRESS, or an error if an argument is wrong. A thread of the
  * library then makes the communicator. coll_comm_error(handle) returns COLL_IN_PROGRESS until it is
- * done, then COLL_OK, or the failure with its text. A handle whose communicator could not be made
- * must be destroyed too. Until then, coll_comm_abort and coll_comm_destroy work on the handle, and
- * all other functions return COLL_ERROR_INVALID and leave it alone.
+ * done, then COLL_OK, or the failure with its text. Until then, coll_comm_abort and
+ * coll_comm_destroy work on the handle, and all other functions return COLL_ERROR_INVALID and leave
+ * it alone. A handle whose communicator could not be made must be destroyed too; all other
+ * functions return its failure.
  * While a communicator is being split in this way, the same holds for itself: coll_comm_error
  * returns COLL_IN_PROGRESS, also on a rank that gets no new communicator; coll_comm_abort and
  * coll_comm_destroy work, and all other functions return COLL_ERROR_INVALID. Calls queued before on
