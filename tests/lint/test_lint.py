@@ -12,7 +12,10 @@ import tempfile
 LINT = sys.argv[1]
 
 CLEAN = {
-    "libcoll/include/coll.h": "/* Public. */\n#ifndef COLL_H\n#define COLL_H\n#endif\n",
+    "libcoll/include/coll.h":
+        "/* Public. */\n#ifndef COLL_H\n#define COLL_H\n#include \"coll_algo.h\"\n#endif\n",
+    "libcoll/include/coll_algo.h":
+        "/* Its part. */\n#ifndef COLL_ALGO_H\n#define COLL_ALGO_H\n#include <coll.h>\n#endif\n",
     "base/base.h": "/* Base. */\n#ifndef BASE_H\n#define BASE_H\n#include <coll.h>\n#endif\n",
     "topo/topo.h": "/* Topo. */\n#ifndef TOPO_H\n#define TOPO_H\n#endif\n",
     "libcoll/plan/plan.h": "/* Plan. */\n#ifndef PLAN_H\n#define PLAN_H\n#endif\n",
