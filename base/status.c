@@ -1,16 +1,41 @@
 /*
- * The thread's last error is a fixed buffer, so that reporting "out of memory" allocates nothing.
+ * The thread's last error. Its buffer is allocated at the thread's first failure and freed when the
+ * thread ends: thread-local arrays would take so much of the static TLS that glibc has left for
+ * libraries loaded by dlopen that these could not be loaded (1.6 KiB for all of them).
  */
 #include "base/status.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ERROR_BYTES 1024
 
-static _Thread_local char last_error[ERROR_BYTES];
+static _Thread_local char *last_error;
+static pthread_key_t last_error_key; /* frees it */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool has_key;
+
+static void create_key(void) {
+  has_key = pthread_key_create(&last_error_key, free) == 0;
+}
+
+/* The thread's buffer, or NULL if there is no memory for one. */
+static char *error_buffer(void) {
+  if (last_error != NULL) return last_error;
+  pthread_once(&once, create_key);
+  char *made = has_key ? calloc(1, ERROR_BYTES) : NULL;
+  if (made != NULL && pthread_setspecific(last_error_key, made) != 0) {
+    free(made);
+    made = NULL;
+  }
+  last_error = made;
+  return made;
+}
 
 coll_status_t base_fail(coll_status_t status, const char *format, ...) {
   char text[ERROR_BYTES]; /* a separate buffer, because an argument may be the old last error */
@@ -18,7 +43,8 @@ coll_status_t base_fail(coll_status_t status, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  memcpy(last_error, text, sizeof text);
+  char *buffer = error_buffer();
+  if (buffer != NULL) memcpy(buffer, text, sizeof text);
   return status;
 }
 
@@ -33,7 +59,7 @@ coll_status_t base_fail_errno(coll_status_t status, const char *format, ...) {
 }
 
 const char *base_last_error(void) {
-  return last_error;
+  return last_error != NULL ? last_error : "";
 }
 
 const char *base_status_string(coll_status_t status) {
