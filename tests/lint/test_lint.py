@@ -53,6 +53,9 @@ CASES = [
      {"libcoll/comm/c.c": c_file('#include "transport/shm/shm.h"\n')}, None),
     ("bench includes libcoll's plan",
      {"bench/b.c": c_file('#include "plan/plan.h"\n')}, "bench may not include plan"),
+    ("a front end includes base",
+     {"libcoll/frontends/nccl/n.c": c_file('#include "base/base.h"\n')},
+     "front ends may include <coll.h> only"),
     ("collrun includes plan",
      {"tools/collrun/c.c": c_file('#include "plan/plan.h"\n')},
      "tools/collrun may not include plan"),
@@ -147,15 +150,19 @@ def run_case(files, expected):
 def library_case(code, expected):
     """Builds a library from the code and checks the finding about its symbols."""
     with tempfile.TemporaryDirectory() as root:
-        write_tree(root, {**CLEAN, "build/libcoll/x.c": code})
+        nccl = "frontends/nccl/"
+        write_tree(root, {**CLEAN, "build/libcoll/x.c": code,
+                          "build/libcoll/%sn.c" % nccl: code.replace("coll_x", "ncclX")})
         folder = os.path.join(root, "build/libcoll")
         for command in (["cc", "-c", "-fPIC", "x.c"], ["cc", "-shared", "-o", "libcoll.so", "x.o"],
-                        ["ar", "rc", "libcoll.a", "x.o"]):
+                        ["ar", "rc", "libcoll.a", "x.o"],
+                        ["cc", "-shared", "-fPIC", "-o", nccl + "libnccl.so.2", nccl + "n.c"]):
             subprocess.run(command, cwd=folder, check=True)
         run = run_lint("--root", root, "--build", os.path.join(root, "build"))
     if expected is None:
         return run.returncode == 0, run.stdout + run.stderr
-    return all(expected.replace("*", name) in run.stdout for name in ("libcoll.so", "libcoll.a")), \
+    names = ("libcoll.so", "libcoll.a", "libnccl.so.2")
+    return all(expected.replace("*", name) in run.stdout for name in names), \
         run.stdout + run.stderr
 
 

@@ -1,0 +1,95 @@
+/*
+ * Creations of communicators. coll.h makes those of a group together, and those of non-blocking
+ * programs in the background; what is left to do is what its creations need to know beforehand.
+ */
+#include "frontends/nccl/create.h"
+
+#include <stdlib.h>
+
+#include "frontends/nccl/environment.h"
+#include "frontends/nccl/group.h"
+
+/* A rank without a color makes the calls of a split, but gets no communicator. */
+static bool gets_none(const nccl_creation_t *creation) {
+  return creation->color == NCCL_NO_COLOR;
+}
+
+/* Frees a creation. If it has no communicator, and will get none, the program loses its handle. */
+static void finish(nccl_creation_t *creation) {
+  ncclComm_t made = creation->made;
+  if (!gets_none(creation) && made->comm == NULL) {
+    *creation->out = NULL;
+    nccl_handle_release(made);
+  } else if (!gets_none(creation)) {
+    nccl_log(NCCL_LOG_INFO, "%s: communicator %p", creation->function, (void *)made);
+  }
+  nccl_handle_release(made);
+  if (creation->parent != NULL) nccl_handle_release(creation->parent);
+  free(creation->excluded);
+  free(creation);
+}
+
+/* The ids of communicators that are made from others, in one group, as one thread may make the
+ * calls of several ranks. */
+static coll_status_t exchange(nccl_creation_t *first) {
+  coll_status_t status = coll_group_start();
+  for (nccl_creation_t *each = first; each != NULL && status == COLL_OK; each = each->next) {
+    if (each->exchange != NULL) status = each->exchange(each);
+  }
+  coll_status_t ended = coll_group_end();
+  return status != COLL_OK ? status : ended;
+}
+
+static coll_status_t make(nccl_creation_t *creation) {
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  config.blocking = creation->blocking;
+  coll_status_t status = creation->make(creation, &config, &creation->made->comm);
+  if (status != COLL_OK && status != COLL_IN_PROGRESS) creation->made->comm = NULL;
+  return status;
+}
+
+static coll_status_t make_all(nccl_creation_t *first) {
+  if (first->next == NULL) return make(first);
+  coll_status_t status = coll_group_start();
+  for (nccl_creation_t *each = first; each != NULL && status == COLL_OK; each = each->next) {
+    status = make(each);
+    if (status == COLL_IN_PROGRESS) status = COLL_OK;
+  }
+  coll_status_t ended = coll_group_end();
+  return status != COLL_OK ? status : ended;
+}
+
+ncclResult_t nccl_create_all(nccl_creation_t *first) {
+  if (first == NULL) return ncclSuccess;
+  coll_status_t status = exchange(first);
+  if (status == COLL_OK) status = make_all(first);
+  ncclResult_t result = nccl_result(status, first->function);
+  nccl_create_drop(first);
+  return result;
+}
+
+void nccl_create_drop(nccl_creation_t *first) {
+  for (nccl_creation_t *each = first, *next; each != NULL; each = next) {
+    next = each->next;
+    finish(each);
+  }
+}
+
+ncclResult_t nccl_create(const nccl_creation_t *asked) {
+  nccl_creation_t *creation = malloc(sizeof *creation);
+  ncclComm_t made = nccl_handle_new(asked->blocking, -1);
+  if (creation == NULL || made == NULL) {
+    free(creation);
+    free(made);
+    free(asked->excluded);
+    return nccl_fail(ncclSystemError, "%s: out of memory", asked->function);
+  }
+  *creation = *asked;
+  creation->made = made;
+  if (!gets_none(creation)) nccl_handle_use(made);
+  if (creation->parent != NULL) nccl_handle_use(creation->parent);
+  *creation->out = gets_none(creation) ? NULL : made;
+  if (!nccl_group_is_open()) return nccl_create_all(creation);
+  nccl_group_add_creation(creation);
+  return ncclSuccess;
+}

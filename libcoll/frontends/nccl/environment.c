@@ -1,0 +1,189 @@
+/*
+ * NCCL's environment variables, and lines for NCCL_DEBUG. The environment is read and changed in
+ * the first call of the process, where NCCL reads its own.
+ */
+#include "frontends/nccl/environment.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "frontends/nccl/interfaces.h"
+
+#define VERSION 23007
+#define VALUE_BYTES 1024
+
+extern char **environ;
+
+/* ---- lines --------------------------------------------------------------------------------*/
+
+static atomic_int log_level = -1; /* -1: not read yet */
+
+void nccl_log_reset(void) {
+  static const char *const names[] = {"VERSION", "WARN", "INFO", "ABORT", "TRACE", NULL};
+  static const nccl_log_t levels[] = {NCCL_LOG_VERSION, NCCL_LOG_WARN, NCCL_LOG_INFO, NCCL_LOG_INFO,
+                                      NCCL_LOG_INFO};
+  const char *value = getenv("NCCL_DEBUG");
+  nccl_log_t level = NCCL_LOG_NONE;
+  for (int i = 0; value != NULL && names[i] != NULL; i++) {
+    if (strcasecmp(value, names[i]) == 0) level = levels[i];
+  }
+  atomic_store(&log_level, (int)level);
+}
+
+static bool is_logged(nccl_log_t level) {
+  if (atomic_load_explicit(&log_level, memory_order_relaxed) < 0) nccl_log_reset();
+  return (int)level <= atomic_load_explicit(&log_level, memory_order_relaxed);
+}
+
+void nccl_log(nccl_log_t level, const char *format, ...) {
+  va_list arguments;
+  char text[VALUE_BYTES + 256];
+  if (!is_logged(level)) return;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  fprintf(stderr, "libcoll NCCL %s%s\n", level == NCCL_LOG_WARN ? "WARN " : "", text);
+}
+
+/* ---- variables ----------------------------------------------------------------------------*/
+
+static bool is_on(const char *name) {
+  const char *value = getenv(name);
+  return value != NULL && strcmp(value, "0") != 0 && value[0] != '\0';
+}
+
+/* How the value of a variable becomes that of another one; false: it has no equivalent. */
+static bool copy(const char *value, char *out, size_t bytes) {
+  return (size_t)snprintf(out, bytes, "%s", value) < bytes;
+}
+
+static bool off_if_disabled(const char *value, char *out, size_t bytes) {
+  return strcmp(value, "0") != 0 && copy("off", out, bytes);
+}
+
+static bool one_if_info(const char *value, char *out, size_t bytes) {
+  (void)value;
+  return is_logged(NCCL_LOG_INFO) && copy("1", out, bytes);
+}
+
+static bool address_of(const char *value, char *out, size_t bytes) {
+  return nccl_interface_find(value, out, bytes);
+}
+
+/* The transports that NCCL_SHM_DISABLE, NCCL_IB_DISABLE and NCCL_NET leave. */
+static bool transports(const char *value, char *out, size_t bytes) {
+  const char *net = getenv("NCCL_NET");
+  bool shm = !is_on("NCCL_SHM_DISABLE");
+  bool verbs = !is_on("NCCL_IB_DISABLE") && (net == NULL || strcasecmp(net, "Socket") != 0);
+  (void)value;
+  if (shm && verbs) return false;
+  snprintf(out, bytes, "%s%stcp", shm ? "shm," : "", verbs ? "verbs," : "");
+  return true;
+}
+
+typedef struct variable {
+  const char *name, *target; /* target NULL: the front end itself reads it */
+  bool (*translate)(const char *value, char *out, size_t bytes);
+} variable_t;
+
+static const variable_t variables[] = {
+    {"NCCL_DEBUG", "COLL_DEBUG", one_if_info},
+    {"NCCL_SOCKET_IFNAME", "COLL_INTERFACE_ADDRESS", address_of},
+    {"NCCL_SOCKET_IFNAME", "COLL_INTERFACES", nccl_list_translate},
+    {"NCCL_IB_HCA", "COLL_IB_HCA", nccl_list_translate},
+    {"NCCL_IB_GID_INDEX", "COLL_IB_GID_INDEX", copy},
+    {"NCCL_IB_TC", "COLL_IB_TC", copy},
+    {"NCCL_IB_SL", "COLL_IB_SL", copy},
+    {"NCCL_IB_TIMEOUT", "COLL_IB_TIMEOUT", copy},
+    {"NCCL_IB_RETRY_CNT", "COLL_IB_RETRY_CNT", copy},
+    {"NCCL_IB_DISABLE", "COLL_TRANSPORTS", transports},
+    {"NCCL_SHM_DISABLE", "COLL_TRANSPORTS", transports},
+    {"NCCL_NET", "COLL_TRANSPORTS", transports},
+    {"NCCL_P2P_DISABLE", "COLL_GET", off_if_disabled},
+    {"NCCL_HOSTID", "COLL_HOST_ID", copy},
+    {"NCCL_ALGO", NULL, NULL},
+    {"NCCL_COMM_BLOCKING", NULL, NULL},
+    {"NCCL_COMM_ID", NULL, NULL},
+};
+
+#define VARIABLE_COUNT ((int)(sizeof variables / sizeof variables[0]))
+
+static void apply(const variable_t *variable) {
+  char out[VALUE_BYTES];
+  const char *value = getenv(variable->name), *target = variable->target;
+  if (value == NULL || target == NULL) return;
+  if (getenv(target) != NULL) {
+    nccl_log(NCCL_LOG_INFO, "%s=%s: %s=%s is set, too, and is used", variable->name, value, target,
+             getenv(target));
+    return;
+  }
+  if (!variable->translate(value, out, sizeof out)) return;
+  setenv(target, out, 0);
+  nccl_log(NCCL_LOG_INFO, "%s=%s: %s=%s", variable->name, value, target, out);
+}
+
+static bool is_known(const char *name, size_t length) {
+  for (int i = 0; i < VARIABLE_COUNT; i++) {
+    if (strlen(variables[i].name) == length && strncmp(name, variables[i].name, length) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static void report_ignored(void) {
+  for (char **each = environ; *each != NULL; each++) {
+    size_t length = strcspn(*each, "=");
+    if (strncmp(*each, "NCCL_", 5) != 0 || is_known(*each, length)) continue;
+    nccl_log(NCCL_LOG_INFO, "%s is ignored: it has no equivalent here", *each);
+  }
+}
+
+/* Ranks of several hosts must reach the rendezvous server without any setting, as with NCCL. */
+static void choose_address(void) {
+  char address[VALUE_BYTES];
+  if (getenv("COLL_INTERFACE_ADDRESS") != NULL) return;
+  if (!nccl_interface_find(NULL, address, sizeof address)) return;
+  setenv("COLL_INTERFACE_ADDRESS", address, 0);
+  nccl_log(NCCL_LOG_INFO, "ranks meet at COLL_INTERFACE_ADDRESS=%s", address);
+}
+
+static void read_once(void) {
+  int major, minor, patch, version = nccl_version();
+  coll_version(&major, &minor, &patch);
+  nccl_log(NCCL_LOG_VERSION, "%d.%d.%d (libcoll %d.%d.%d)", version / 10000, version / 100 % 100,
+           version % 100, major, minor, patch);
+  for (int i = 0; i < VARIABLE_COUNT; i++) apply(&variables[i]);
+  choose_address();
+  if (is_logged(NCCL_LOG_INFO)) report_ignored();
+}
+
+void nccl_environment_read(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, read_once);
+}
+
+int nccl_version(void) {
+  const char *value = getenv("COLL_NCCL_VERSION");
+  long version = value != NULL ? strtol(value, NULL, 10) : 0;
+  return version >= 2000 && version < 1000000 ? (int)version : VERSION;
+}
+
+bool nccl_environment_blocking(bool otherwise) {
+  const char *value = getenv("NCCL_COMM_BLOCKING");
+  return value != NULL && value[0] != '\0' ? is_on("NCCL_COMM_BLOCKING") : otherwise;
+}
+
+const char *nccl_environment_name(int index) {
+  int distinct = 0;
+  for (int i = 0; i < VARIABLE_COUNT; i++) {
+    if (i > 0 && strcmp(variables[i].name, variables[i - 1].name) == 0) continue;
+    if (distinct++ == index) return variables[i].name;
+  }
+  return NULL;
+}

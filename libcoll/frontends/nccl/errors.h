@@ -1,0 +1,31 @@
+/*
+ * Failures: a result for the program, and a sentence for ncclGetLastError and NCCL_DEBUG=WARN.
+ */
+#ifndef FRONTENDS_NCCL_ERRORS_H
+#define FRONTENDS_NCCL_ERRORS_H
+
+#include <coll.h>
+
+#include "frontends/nccl/abi.h"
+
+#define NCCL_TEXT_BYTES 1024
+
+/* Records the sentence as the latest failure of this thread and of the process; returns result. */
+ncclResult_t nccl_fail(ncclResult_t result, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Records the text of a failure that another thread has logged; returns result. */
+ncclResult_t nccl_repeat(ncclResult_t result, const char *text);
+
+/* The result for a status of coll.h. A failure is recorded with the text that coll.h has for it in
+ * this thread, behind the name of the function that the program called. */
+ncclResult_t nccl_result(coll_status_t status, const char *function);
+
+/* The result alone: records nothing. */
+ncclResult_t nccl_result_of(coll_status_t status);
+
+/* The latest failure of this thread, or else of the process; "" if there was none. Valid until the
+ * thread's next failure or call of this function. */
+const char *nccl_last_text(void);
+
+#endif

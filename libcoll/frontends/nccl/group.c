@@ -1,0 +1,167 @@
+/*
+ * Groups. Calls go into a group of coll.h as they come; creations and destructions, which that does
+ * not take, are kept here: the end runs the calls, then makes the communicators, then destroys.
+ */
+#include "frontends/nccl/group.h"
+
+#include <stdlib.h>
+
+#include "frontends/nccl/environment.h"
+
+/* A call, for its estimated time, or a release if `releases`. */
+typedef struct member {
+  ncclComm_t comm;
+  bool releases;
+  coll_collective_t collective;
+  size_t count;
+  coll_dtype_t dtype;
+} member_t;
+
+typedef struct group {
+  ncclResult_t status; /* the first failure */
+  bool has_calls;      /* a group of coll.h is open */
+  member_t *members;
+  size_t count, capacity;
+  nccl_creation_t *first, *last;
+} group_t;
+
+_Thread_local int nccl_group_depth;
+static _Thread_local group_t group;
+
+void nccl_group_fail(ncclResult_t result) {
+  if (group.status == ncclSuccess) group.status = result;
+}
+
+static ncclResult_t add_member(const member_t *member) {
+  if (group.count == group.capacity) {
+    size_t capacity = group.capacity > 0 ? 2 * group.capacity : 8;
+    member_t *members = realloc(group.members, capacity * sizeof *members);
+    if (members == NULL) return nccl_fail(ncclSystemError, "out of memory for a group's calls");
+    group.members = members;
+    group.capacity = capacity;
+  }
+  group.members[group.count++] = *member;
+  return ncclSuccess;
+}
+
+ncclResult_t nccl_group_add_call(ncclComm_t comm, coll_collective_t collective, size_t count,
+                                 coll_dtype_t dtype) {
+  ncclResult_t result = add_member(
+      &(member_t){.comm = comm, .collective = collective, .count = count, .dtype = dtype});
+  if (result != ncclSuccess) return result;
+  nccl_handle_use(comm);
+  if (group.has_calls) return ncclSuccess;
+  group.has_calls = true;
+  return nccl_result(coll_group_start(), "ncclGroupStart");
+}
+
+void nccl_group_add_creation(nccl_creation_t *creation) {
+  *(group.last != NULL ? &group.last->next : &group.first) = creation;
+  group.last = creation;
+}
+
+ncclResult_t nccl_group_add_release(ncclComm_t comm) {
+  return add_member(&(member_t){.comm = comm, .releases = true});
+}
+
+/* Runs the calls, or drops them. */
+static ncclResult_t end_calls(const group_t *ended, bool runs) {
+  if (!ended->has_calls) return ncclSuccess;
+  /* A group of coll.h runs nothing if the arguments of one of its calls are wrong. */
+  if (!runs) coll_barrier(NULL, NULL);
+  coll_status_t status = coll_group_end();
+  return runs ? nccl_result(status, "ncclGroupEnd") : ncclSuccess;
+}
+
+/* Ends uses: of calls, and of programs. Destroys what nobody uses any more. */
+static ncclResult_t release_members(group_t *ended) {
+  ncclResult_t first = ncclSuccess;
+  for (size_t i = 0; i < ended->count; i++) {
+    coll_status_t status = nccl_handle_release(ended->members[i].comm);
+    if (first == ncclSuccess) first = nccl_result(status, "ncclCommDestroy");
+  }
+  free(ended->members);
+  return first;
+}
+
+/* Ends a level; true if it was the outermost, whose group is then in *ended. */
+static bool leave(group_t *ended) {
+  if (--nccl_group_depth > 0) return false;
+  *ended = group;
+  group = (group_t){0};
+  return true;
+}
+
+static ncclResult_t refuse_end(const char *function) {
+  return nccl_fail(ncclInvalidUsage, "%s without ncclGroupStart in this thread", function);
+}
+
+ncclResult_t ncclGroupStart(void) {
+  nccl_environment_read();
+  nccl_group_depth++;
+  return ncclSuccess;
+}
+NCCL_ALIAS(ncclGroupStart);
+
+ncclResult_t ncclGroupEnd(void) {
+  group_t ended;
+  if (nccl_group_depth == 0) return refuse_end("ncclGroupEnd");
+  if (!leave(&ended)) return ncclSuccess;
+  ncclResult_t result = ended.status, called = end_calls(&ended, result == ncclSuccess);
+  if (result == ncclSuccess) result = called;
+  if (result == ncclSuccess) {
+    result = nccl_create_all(ended.first);
+  } else {
+    nccl_create_drop(ended.first);
+  }
+  ncclResult_t released = release_members(&ended);
+  return result == ncclSuccess ? released : result;
+}
+NCCL_ALIAS(ncclGroupEnd);
+
+/* ---- the estimated time of a group ----------------------------------------------------------*/
+
+/* Of a call by the algorithm that the library would choose, in us; 0 if it has no estimate. */
+static double estimate_call(const member_t *call) {
+  coll_estimate_t estimate;
+  for (int i = 0; coll_algo_name(call->collective, i) != NULL; i++) {
+    coll_status_t status = coll_comm_estimate(call->comm->comm, call->collective, call->count,
+                                              call->dtype, 0, i, &estimate);
+    if (status == COLL_OK && estimate.chosen) return estimate.time_us;
+  }
+  return 0.0;
+}
+
+/* The calls of a communicator run one after the other, communicators at the same time. */
+static double estimate_group(const group_t *ended) {
+  double longest_us = 0.0;
+  for (size_t i = 0; i < ended->count; i++) {
+    double sum_us = 0.0;
+    for (size_t j = i; j < ended->count; j++) {
+      const member_t *member = &ended->members[j];
+      if (member->comm == ended->members[i].comm && !member->releases) {
+        sum_us += estimate_call(member);
+      }
+    }
+    longest_us = sum_us > longest_us ? sum_us : longest_us;
+  }
+  return longest_us;
+}
+
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info) {
+  group_t ended;
+  if (nccl_group_depth == 0) return refuse_end("ncclGroupSimulateEnd");
+  if (!leave(&ended)) return ncclSuccess;
+  ncclResult_t result = ended.status;
+  if (result == ncclSuccess &&
+      (info == NULL || info->magic != NCCL_SIM_MAGIC || info->size < sizeof *info)) {
+    result = nccl_fail(ncclInvalidArgument,
+                       "ncclGroupSimulateEnd: set simInfo to NCCL_SIM_INFO_INITIALIZER first");
+  }
+  if (result == ncclSuccess) info->estimatedTime = (float)estimate_group(&ended);
+  nccl_create_drop(ended.first);
+  end_calls(&ended, false);
+  release_members(&ended);
+  return result;
+}
+NCCL_ALIAS(ncclGroupSimulateEnd);

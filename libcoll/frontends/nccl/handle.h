@@ -1,0 +1,55 @@
+/*
+ * What an ncclComm_t points to: a communicator of coll.h, and what NCCL knows of one besides.
+ *
+ * A handle is counted: the program has one use of it until it destroys or aborts it, every call,
+ * group and creation that is under way has one. The last one destroys the communicator, so
+ * ncclCommAbort may free a handle that another thread's call still has.
+ */
+#ifndef FRONTENDS_NCCL_HANDLE_H
+#define FRONTENDS_NCCL_HANDLE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "frontends/nccl/errors.h"
+
+typedef enum nccl_state {
+  NCCL_READY,     /* or being made, or not made: coll_comm_error says so */
+  NCCL_FINALIZED, /* only to be destroyed */
+  NCCL_SUSPENDED,
+  NCCL_REVOKED
+} nccl_state_t;
+
+struct ncclComm {
+  unsigned magic;
+  atomic_int uses;
+  _Atomic nccl_state_t state;
+  atomic_bool prepared; /* it was seen to be made; rank and size are set, NCCL_ALGO is applied */
+  bool blocking;
+  int device;
+  int rank, size;
+  coll_comm_t comm; /* NULL until the group of its creation ends */
+};
+
+/* Device -1: that of the calling thread. NULL with the failure recorded if there is no memory. The
+ * caller has the one use. */
+ncclComm_t nccl_handle_new(bool blocking, int device);
+
+void nccl_handle_use(ncclComm_t handle);
+
+/* Ends a use. The last one destroys the communicator, and returns the status of that. */
+coll_status_t nccl_handle_release(ncclComm_t handle);
+
+/* Whether it is a handle. */
+ncclResult_t nccl_handle_check(ncclComm_t handle, const char *function);
+
+/* Whether its communicator was made; sets rank and size. */
+ncclResult_t nccl_handle_check_made(ncclComm_t handle, const char *function);
+
+/* Whether it is one that calls may be made on now. */
+ncclResult_t nccl_handle_check_ready(ncclComm_t handle, const char *function);
+
+/* If the communicator has failed, copies the text of that and returns true. NULL: false. */
+bool nccl_handle_failure(ncclComm_t handle, char *text, size_t bytes);
+
+#endif

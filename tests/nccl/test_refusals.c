@@ -1,0 +1,153 @@
+/*
+ * What cannot be done is refused with a sentence: streams and memory of GPUs, types and reductions
+ * that NCCL does not have, kernels' needs. And what NCCL_* variables do.
+ */
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nccl/interface.h"
+
+static int refusals(int rank, int size, void *context) {
+  ncclComm_t comm;
+  ncclResult_t state;
+  int value = 1;
+  (void)rank, (void)size, (void)context;
+  NCCL_OK(ncclCommInitAll(&comm, 1, NULL));
+  NCCL_RESULT(ncclInvalidUsage, ncclAllReduce(&value, &value, 1, ncclInt, ncclSum, comm,
+                                              (cudaStream_t)(void *)&value));
+  NCCL_REQUIRE(strstr(ncclGetLastError(comm), "streams") != NULL);
+  NCCL_RESULT(ncclInvalidArgument,
+              ncclAllReduce(&value, &value, 1, ncclNumTypes, ncclSum, comm, NULL));
+  NCCL_RESULT(ncclInvalidArgument,
+              ncclAllReduce(&value, &value, 1, ncclInt, (ncclRedOp_t)5, comm, NULL));
+  NCCL_RESULT(ncclInvalidArgument, ncclRedOpDestroy(ncclSum, comm));
+  NCCL_RESULT(ncclInvalidArgument, ncclBroadcast(&value, &value, 1, ncclInt, 1, comm, NULL));
+  NCCL_RESULT(ncclInvalidArgument, ncclCommSplit(comm, -2, 0, &comm, NULL));
+  NCCL_OK(ncclCommGetAsyncError(comm, &state));
+  NCCL_REQUIRE(state == ncclSuccess); /* nothing of it has harmed the communicator */
+  NCCL_OK(ncclCommDestroy(comm));
+  return 0;
+}
+
+Test(nccl_refusals, arguments) {
+  NCCL_RUN(1, refusals);
+}
+
+/* With a stand-in for CUDA's driver in the process, to which some addresses are a GPU's. */
+static int device_memory(int rank, int size, void *context) {
+  static char gpu[2][64];
+  ncclComm_t comm;
+  void *handle;
+  (void)rank, (void)size, (void)context;
+  void *driver = dlopen(NCCL_DRIVER_STANDIN, RTLD_NOW);
+  NCCL_REQUIRE(driver != NULL);
+  char **device = dlsym(driver, "standin_device_memory");
+  char **managed = dlsym(driver, "standin_managed_memory");
+  NCCL_REQUIRE(device != NULL && managed != NULL);
+  *device = gpu[0];
+  *managed = gpu[1];
+  NCCL_OK(ncclCommInitAll(&comm, 1, NULL));
+  NCCL_RESULT(ncclUnhandledCudaError, ncclBcast(gpu[0], 1, ncclInt, 0, comm, NULL));
+  NCCL_REQUIRE(strstr(ncclGetLastError(comm), "GPU") != NULL);
+  NCCL_RESULT(ncclUnhandledCudaError, ncclCommRegister(comm, gpu[0], 64, &handle));
+  NCCL_OK(ncclBcast(gpu[1], 1, ncclInt, 0, comm, NULL));
+  NCCL_OK(ncclCommDestroy(comm));
+  return 0;
+}
+
+Test(nccl_refusals, device_memory) {
+  NCCL_RUN(1, device_memory);
+}
+
+/* Functions that newer releases have: looked up, as the header may be older. */
+static int newer_functions(int rank, int size, void *context) {
+  struct {
+    int size, rank, stride;
+  } team;
+  ncclResult_t (*signal)(int, int, int, unsigned, ncclComm_t, cudaStream_t);
+  ncclResult_t (*get_text)(const char *, const char **, int *);
+  ncclResult_t (*suspend)(ncclComm_t, int), (*resume)(ncclComm_t);
+  __typeof__(team) (*world)(ncclComm_t);
+  ncclComm_t comm;
+  const char *text;
+  int length, value = 0;
+  (void)rank, (void)size, (void)context;
+  *(void **)&signal = dlsym(RTLD_DEFAULT, "ncclSignal");
+  *(void **)&get_text = dlsym(RTLD_DEFAULT, "pncclParamGetParameter");
+  *(void **)&suspend = dlsym(RTLD_DEFAULT, "ncclCommSuspend");
+  *(void **)&resume = dlsym(RTLD_DEFAULT, "ncclCommResume");
+  *(void **)&world = dlsym(RTLD_DEFAULT, "ncclTeamWorld");
+  NCCL_REQUIRE(signal && get_text && suspend && resume && world);
+  NCCL_OK(ncclCommInitAll(&comm, 1, NULL));
+  NCCL_RESULT(ncclInvalidUsage, signal(0, 0, 0, 0, comm, NULL));
+  NCCL_REQUIRE(strstr(ncclGetLastError(NULL), "does not support one-sided") != NULL);
+  setenv("NCCL_ALGO", "ring", 1);
+  NCCL_OK(get_text("NCCL_ALGO", &text, &length));
+  NCCL_REQUIRE(strcmp(text, "ring") == 0 && length == 4);
+  NCCL_OK(suspend(comm, 1));
+  NCCL_RESULT(ncclInvalidUsage, ncclBcast(&value, 1, ncclInt, 0, comm, NULL));
+  NCCL_OK(resume(comm));
+  NCCL_OK(ncclBcast(&value, 1, ncclInt, 0, comm, NULL));
+  team = world(comm);
+  NCCL_REQUIRE(team.size == 1 && team.rank == 0 && team.stride == 1);
+  NCCL_OK(ncclCommDestroy(comm));
+  return 0;
+}
+
+Test(nccl_refusals, newer_functions) {
+  NCCL_RUN(1, newer_functions);
+}
+
+/* ---- variables -------------------------------------------------------------------------------*/
+
+static int has(const char *name, const char *value) {
+  const char *found = getenv(name);
+  return found != NULL && strcmp(found, value) == 0;
+}
+
+static int variables(int rank, int size, void *context) {
+  ncclComm_t comm;
+  int version, value = 0;
+  (void)rank, (void)size, (void)context;
+  setenv("NCCL_SOCKET_IFNAME", "^=docker0,lo", 1);
+  setenv("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1", 1);
+  setenv("NCCL_IB_GID_INDEX", "3", 1);
+  setenv("NCCL_IB_TC", "106", 1);
+  setenv("COLL_IB_TC", "96", 1);
+  setenv("NCCL_SHM_DISABLE", "1", 1);
+  setenv("NCCL_P2P_DISABLE", "1", 1);
+  setenv("NCCL_HOSTID", "here", 1);
+  setenv("NCCL_ALGO", "allreduce:tree;allgather:ring", 1);
+  NCCL_OK(ncclGetVersion(&version));
+  NCCL_REQUIRE(version == 23007);
+  setenv("COLL_NCCL_VERSION", "22809", 1);
+  NCCL_OK(ncclGetVersion(&version));
+  NCCL_REQUIRE(version == 22809);
+  NCCL_OK(ncclCommInitAll(&comm, 1, NULL));
+  NCCL_REQUIRE(has("COLL_INTERFACES", "^=docker0,^=lo"));
+  NCCL_REQUIRE(has("COLL_IB_HCA", "=mlx5_0:1,=mlx5_1"));
+  NCCL_REQUIRE(has("COLL_IB_GID_INDEX", "3") && has("COLL_IB_TC", "96"));
+  NCCL_REQUIRE(has("COLL_TRANSPORTS", "verbs,tcp") && has("COLL_GET", "off"));
+  NCCL_REQUIRE(has("COLL_HOST_ID", "here"));
+  NCCL_OK(ncclBcast(&value, 1, ncclInt, 0, comm, NULL));
+  NCCL_OK(ncclCommDestroy(comm));
+  return 0;
+}
+
+Test(nccl_refusals, variables) {
+  NCCL_RUN(1, variables);
+}
+
+static int fixed_id(int rank, int size, void *context) {
+  ncclUniqueId id;
+  (void)rank, (void)size, (void)context;
+  setenv("NCCL_COMM_ID", "10.0.0.1:5000", 1);
+  NCCL_RESULT(ncclInvalidUsage, ncclGetUniqueId(&id));
+  return 0;
+}
+
+Test(nccl_refusals, fixed_id) {
+  NCCL_RUN(1, fixed_id);
+}
