@@ -262,8 +262,7 @@ brute_fault_t brute_judge(brute_t *brute) {
   return brute->fault;
 }
 
-/* ---- create, free
- * ----------------------------------------------------------------------------------- */
+/* ---- create, free -----------------------------------------------------------------------------*/
 
 static int32_t numbers_per_pair(const plan_t *plan) {
   int32_t most = plan->lanes;

@@ -90,8 +90,7 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int size, int rank, int 
 }
 NCCL_ALIAS(ncclCommInitRankScalable);
 
-/* ---- all ranks of this process
- * ------------------------------------------------------------------*/
+/* ---- all ranks of this process ----------------------------------------------------------------*/
 
 static ncclResult_t init_all(ncclComm_t *comms, coll_comm_t *made, int count, const int *devices) {
   ncclResult_t result = ncclSuccess;
@@ -128,8 +127,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices) {
 }
 NCCL_ALIAS(ncclCommInitAll);
 
-/* ---- from another communicator
- * ------------------------------------------------------------------*/
+/* ---- from another communicator ----------------------------------------------------------------*/
 
 static coll_status_t make_split(nccl_creation_t *creation, const coll_comm_config_t *config,
                                 coll_comm_t *comm) {
@@ -237,8 +235,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int excluded_count,
 }
 NCCL_ALIAS(ncclCommShrink);
 
-/* ---- with more ranks
- * ----------------------------------------------------------------------------*/
+/* ---- with more ranks --------------------------------------------------------------------------*/
 
 ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id) {
   ncclResult_t result = nccl_handle_check_ready(comm, "ncclCommGetUniqueId");

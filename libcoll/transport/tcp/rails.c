@@ -1,7 +1,7 @@
 /*
  * The connections of a pair of ranks, one for each pair of interfaces. If one is lost, the others
- * carry what it had to deliver, and it is made again. If the last one was reset, the peer is lost
- * only when no other can be made; if it was closed, the peer's process has ended.
+ * carry what it had to deliver, and it is made again. If it was the last one, the peer is lost when
+ * no other can be made, which takes no time if its process has ended: its host refuses.
  */
 #include "transport/tcp/end.h"
 

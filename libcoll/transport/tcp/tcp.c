@@ -255,8 +255,7 @@ static bool tcp_aborted(transport_t *t, transport_reason_t *reason) {
   return aborted;
 }
 
-/* ---- memory: that of peers cannot be mapped
- * ----------------------------------------------------------*/
+/* ---- memory: that of peers cannot be mapped ---------------------------------------------------*/
 
 static coll_status_t tcp_address(transport_t *t, const void *ptr, size_t bytes,
                                  transport_address_t *address) {
