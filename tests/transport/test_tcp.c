@@ -1,6 +1,8 @@
 /* The kit on the TCP transport, over the loopback interface. */
 #include <criterion/criterion.h>
 #include <net/if.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -12,8 +14,9 @@
 #include "transport/tcp/tcp.h"
 #include "transport/wire.h"
 
+/* name_of_3: where the others, or some, are told that rank 3 is. */
 static coll_status_t join_as(int rank, int size, void *board, uint32_t mesh_ranks,
-                             const tcp_address_t *address_of_3, transport_t **end) {
+                             const tcp_name_t *name_of_3, transport_t **end) {
   tcp_name_t *names = board, own[HARNESS_RANKS_MAX];
   tcp_listener_t listener;
   uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(10000000000) * HARNESS_PATIENCE;
@@ -21,9 +24,7 @@ static coll_status_t join_as(int rank, int size, void *board, uint32_t mesh_rank
   names[rank].mesh_ranks = mesh_ranks;
   harness_barrier();
   memcpy(own, names, (size_t)size * sizeof *own);
-  for (int i = 0; address_of_3 != NULL && i < own[3].count; i++) {
-    own[3].addresses[i] = *address_of_3;
-  }
+  if (name_of_3 != NULL) own[3] = *name_of_3;
   const base_secret_t secret = {.bytes = {47, 11}};
   const tcp_group_t group = {.rank = rank,
                              .size = size,
@@ -44,8 +45,38 @@ static coll_status_t join_all(int rank, int size, void *board, transport_t **end
 
 /* Rank 2, which is no neighbour of rank 3 in the tree, does not reach it: RFC 5737. */
 static coll_status_t join_severed(int rank, int size, void *board, transport_t **end) {
-  static const tcp_address_t nowhere = {.bytes = {192, 0, 2, 1}};
+  static const tcp_name_t nowhere = {
+      .port = 4711, .count = 1, .rails = 1, .addresses = {{.bytes = {192, 0, 2, 1}}}};
   return join_as(rank, size, board, 0, rank == 2 ? &nowhere : NULL, end);
+}
+
+/* A service that hangs up on whoever calls. */
+static void *hang_up(void *context) {
+  int fd, listener = *(int *)context;
+  while ((fd = accept(listener, NULL, NULL)) >= 0) close(fd);
+  return NULL;
+}
+
+static uint16_t open_service(void) {
+  static int listener;
+  pthread_t thread;
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t length = sizeof at;
+  listener = socket(AF_INET, SOCK_STREAM, 0);
+  cr_assert_eq(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+  cr_assert_eq(listen(listener, 8), 0);
+  cr_assert_eq(getsockname(listener, (struct sockaddr *)&at, &length), 0);
+  cr_assert_eq(pthread_create(&thread, NULL, hang_up, &listener), 0);
+  pthread_detach(thread);
+  return ntohs(at.sin_port);
+}
+
+/* Rank 2 finds another service at the port of rank 3. */
+static coll_status_t join_replaced(int rank, int size, void *board, transport_t **end) {
+  if (rank != 2) return join_as(rank, size, board, 0, NULL, end);
+  const tcp_name_t service = {
+      .port = open_service(), .count = 1, .rails = 1, .addresses = {{.bytes = {127, 0, 0, 1}}}};
+  return join_as(rank, size, board, 0, &service, end);
 }
 
 /* Most connections are made when they are first used. */
@@ -66,6 +97,7 @@ static coll_status_t make(int size, transport_t *ends[]) {
 static const transport_fixture_t all = FIXTURE(join_all);
 static const transport_fixture_t tree = FIXTURE(join_tree, .connects_late = true);
 static const transport_fixture_t severed = FIXTURE(join_severed, .connects_late = true);
+static const transport_fixture_t replaced = FIXTURE(join_replaced, .connects_late = true);
 
 TRANSPORT_KIT_ANY(tcp_threads, all, transport_kit_threads, 2)
 TRANSPORT_KIT_PEERS(tcp_threads, all, transport_kit_threads)
@@ -131,6 +163,18 @@ Test(tcp_tree, a_host_that_does_not_answer_is_lost) {
   cr_assert_eq(ioctl(fd, SIOCSIFFLAGS, &request), 0);
   close(fd);
   transport_kit_processes(&severed, 4, wait_for_a_silent_host);
+}
+
+static int wait_for_a_service(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  transport_t *t = *end;
+  if (t->rank == 2) WIRE_TRY(expect_lost(t, 3, " refuses a connection to it"));
+  harness_barrier();
+  return 0;
+}
+
+Test(tcp_tree, a_rank_whose_port_belongs_to_another_service_is_lost) {
+  transport_kit_processes(&replaced, 4, wait_for_a_service);
 }
 
 /* A rank that sends and leaves waits until its peer, which computes, has been connected. */

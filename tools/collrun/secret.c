@@ -10,6 +10,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
+#define RETRY_NS 10000000u /* where there are no descriptors for a caller that waits */
 #define HEX_BYTES (2 * (size_t)BASE_SECRET_BYTES)
 
 static coll_status_t fail_input(void) {
@@ -84,6 +87,7 @@ void collrun_secret_serve(const collrun_secret_t *secret) {
     }
     close(fd);
   }
+  if (errno != EAGAIN && errno != EWOULDBLOCK) base_clock_sleep_ns(RETRY_NS);
 }
 
 void collrun_secret_close(collrun_secret_t *secret) {

@@ -2,11 +2,14 @@
  * connections, and a full one is silent; so attempts become longer. */
 #include "transport/tcp/dial.h"
 
+#include <errno.h>
+
 #include "base/clock.h"
 
 #define RETRY_NS UINT64_C(20000000)
 #define UNREACHED_NS 3000000000u /* after which a peer is given up */
 #define MISSES_MIN 3             /* and after so many attempts */
+#define STRANGERS_MAX 100        /* then the port is no rank's any more: ranks close few callers */
 #define DOUBLINGS_MAX 6          /* of the time that a peer has to answer */
 #define IDLE_DOUBLINGS_MAX 8     /* of RETRY_NS, where it is not urgent */
 
@@ -52,7 +55,9 @@ void tcp_dial_hurry(tcp_dial_t *dial) {
 
 bool tcp_dial_note_failure(tcp_dial_t *dial, const tcp_name_t *name, uint64_t now_ns) {
   tcp_failure_t failure = dial->attempt.failure;
+  bool is_closed = failure == TCP_FAILURE_OTHER && dial->attempt.error != ETIMEDOUT;
   dial->misses++;
+  dial->strangers = is_closed && !dial->attempt.is_known ? dial->strangers + 1 : 0;
   if (failure == TCP_FAILURE_OTHER) tcp_dial_note_sign(dial);
   dial->is_all_refused = dial->is_all_refused && failure == TCP_FAILURE_REFUSED;
   dial->is_all_missed = dial->is_all_missed && failure != TCP_FAILURE_OTHER;
@@ -68,13 +73,13 @@ void tcp_dial_step_back(tcp_dial_t *dial) {
 }
 
 bool tcp_dial_is_unreachable(const tcp_dial_t *dial, uint64_t now_ns) {
-  if (dial->is_all_refused) return true;
+  if (dial->is_all_refused || dial->strangers >= STRANGERS_MAX) return true;
   return dial->is_all_missed && dial->misses >= MISSES_MIN &&
          now_ns > dial->since_ns + UNREACHED_NS;
 }
 
 tcp_failure_t tcp_dial_failure(const tcp_dial_t *dial) {
-  if (dial->is_all_refused) return TCP_FAILURE_REFUSED;
+  if (dial->is_all_refused || dial->strangers >= STRANGERS_MAX) return TCP_FAILURE_REFUSED;
   return dial->attempt.failure == TCP_FAILURE_LOCAL ? TCP_FAILURE_LOCAL : TCP_FAILURE_SILENT;
 }
 

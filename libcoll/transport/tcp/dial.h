@@ -18,6 +18,7 @@ typedef struct tcp_dial {
   uint64_t since_ns;     /* since when nothing but refusal and silence came of it, */
   int misses;            /* and in how many attempts */
   int unanswered;        /* rounds in which a host accepted and no rank answered */
+  int strangers;         /* attempts in a row that somebody closed who did not prove to be a rank */
   bool is_all_refused;   /* in this round */
   bool is_all_missed;    /* likewise: nobody has accepted */
 } tcp_dial_t;
