@@ -29,6 +29,11 @@ static void make_pair(transport_t *ends[2]) {
   cr_assert_eq(transport_tcp_create_local(2, NULL, ends), COLL_OK, "%s", base_last_error());
 }
 
+/* Of rank 1 first: rank 0 may have sent what it does not receive. */
+static void destroy_pair(transport_t *ends[2]) {
+  for (int rank = 1; rank >= 0; rank--) ends[rank]->ops->destroy(ends[rank]);
+}
+
 static transport_peer_state_t state_of_peer(transport_t *end) {
   return end->ops->peer_state(end, 1 - end->rank);
 }
@@ -72,6 +77,7 @@ Test(tcp_health, a_stopped_peer_is_not_lost_for_want_of_descriptors, .timeout = 
   close(next);
   cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
   cr_assert_eq(watch_peer(ends[0], 5000), TRANSPORT_PEER_HERE);
+  destroy_pair(ends);
 }
 
 /* A rank has asked a host, without success, and computed, or was stopped, since. */
@@ -82,6 +88,7 @@ Test(tcp_health, a_question_that_nobody_followed_up_is_no_loss, .timeout = 60) {
   base_clock_sleep_ns(1000 * MS_NS);
   ((tcp_t *)(void *)ends[0])->hosts[0].asked_ns = base_clock_now_ns() - IDLE_NS;
   cr_assert_eq(watch_peer(ends[0], 3000), TRANSPORT_PEER_HERE);
+  destroy_pair(ends);
 }
 
 /* After a long time without calls, what is sent first is lost on its way and sent again. */
@@ -98,6 +105,7 @@ Test(tcp_health, a_retransmission_after_a_long_time_is_no_loss, .timeout = 60) {
   cr_assert_eq(watch_peer(ends[0], 300), TRANSPORT_PEER_HERE);
   set_link(true);
   cr_assert_eq(watch_peer(ends[0], 2000), TRANSPORT_PEER_HERE);
+  destroy_pair(ends);
 }
 
 static void require_silence(transport_t *end) {
@@ -115,6 +123,7 @@ Test(tcp_health, a_host_that_does_not_answer_is_lost, .timeout = 60) {
   cr_assert_eq(watch_peer(ends[0], 10000), TRANSPORT_PEER_LOST);
   cr_assert_lt(base_clock_now_ns() - began_ns, 3500 * MS_NS);
   require_silence(ends[0]);
+  destroy_pair(ends);
 }
 
 /* The kernel has given up the connection, which a send finds out first. */
@@ -126,4 +135,5 @@ Test(tcp_health, a_send_that_fails_does_not_hide_why, .timeout = 60) {
   cr_assert(send_one(ends[0], 0));
   cr_assert_eq(state_of_peer(ends[0]), TRANSPORT_PEER_LOST);
   require_silence(ends[0]);
+  destroy_pair(ends);
 }
