@@ -162,6 +162,19 @@ else
   grep -Eq 'rank [01] \(pid [0-9]+\) died' err
   ok "connections that are reset, and not made again: the rank is lost"
   said "resets, COLL_RECONNECT=none"
+  COLL_INTERFACES=eth0,eth1 "$collrun" --hosts "${prefix}h1:2,${prefix}h2:2" \
+    --agent 'ip netns exec {host}' "$collbench" all --algo all --counts 1,1001,100003 -n 1 -w 0 \
+    >out 2>err </dev/null &
+  job=$!
+  started=$(now_ms) began=$started
+  while kill -0 $job 2>/dev/null; do
+    reset
+    sleep 0.05
+  done
+  end
+  exact
+  ok "every collective and algorithm while connections are reset"
+  said "all"
   for interfaces in eth0 eth0,eth1; do
     resets $interfaces
     exact
