@@ -252,7 +252,7 @@ static int abort_under_way(int rank, int size, void *context) {
   if (nccl_test_init(rank, size, &comm)) return 1;
   if (rank == 0) {
     pthread_create(&thread, NULL, wait_for_sum, comm);
-    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     NCCL_OK(ncclCommAbort(comm));
     pthread_join(thread, &failed);
     NCCL_REQUIRE(failed == NULL);
@@ -325,6 +325,54 @@ static int give_up(int rank, int size, void *context) {
 
 Test(nccl_communicators, give_up) {
   NCCL_RUN(1, give_up);
+}
+
+/* A group that fails, of which the program cleans up before its end. */
+static int give_up_in_a_group(int rank, int size, void *context) {
+  ncclUniqueId id;
+  ncclComm_t comms[3];
+  (void)rank, (void)size, (void)context;
+  NCCL_OK(ncclGetUniqueId(&id));
+  NCCL_OK(ncclGroupStart());
+  NCCL_OK(ncclCommInitRank(&comms[0], 2, id, 0));
+  NCCL_OK(ncclCommInitRank(&comms[1], 2, id, 1));
+  NCCL_RESULT(ncclInvalidArgument, ncclCommInitRank(&comms[2], 2, id, 2));
+  NCCL_OK(ncclCommAbort(comms[0]));
+  NCCL_OK(ncclCommDestroy(comms[1]));
+  NCCL_RESULT(ncclInvalidArgument, ncclGroupEnd());
+  NCCL_REQUIRE(comms[0] == NULL && comms[1] == NULL);
+  NCCL_OK(ncclCommInitAll(comms, 2, NULL)); /* the next group is a new one */
+  for (int i = 0; i < 2; i++) NCCL_OK(ncclCommDestroy(comms[i]));
+  return 0;
+}
+
+Test(nccl_communicators, give_up_in_a_group) {
+  NCCL_RUN(1, give_up_in_a_group);
+}
+
+/* What a thread of the library finds is there for the program's thread, and is logged. */
+static int background_failure(int rank, int size, void *context) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclResult_t state = ncclInProgress;
+  ncclUniqueId id;
+  ncclComm_t comm;
+  (void)size, (void)context;
+  config.blocking = 0;
+  memset(&id, 0, sizeof id);
+  if (rank == 0) NCCL_OK(ncclGetUniqueId(&id));
+  if (rank == 0) memcpy(harness_board(), &id, sizeof id);
+  harness_barrier();
+  memcpy(&id, harness_board(), sizeof id);
+  NCCL_RESULT(ncclInProgress, ncclCommInitRankConfig(&comm, 2, id, 0, &config)); /* both are 0 */
+  while (state == ncclInProgress) NCCL_OK(ncclCommGetAsyncError(comm, &state));
+  NCCL_REQUIRE(state != ncclSuccess);
+  NCCL_REQUIRE(strstr(ncclGetLastError(NULL), "rank 0") != NULL);
+  NCCL_OK(ncclCommDestroy(comm));
+  return 0;
+}
+
+Test(nccl_communicators, a_failure_in_the_background_has_a_text) {
+  NCCL_RUN(2, background_failure);
 }
 
 static int ends(int rank, int size, void *context) {

@@ -186,12 +186,13 @@ static coll_status_t exchange_shrunk(nccl_creation_t *creation) {
   if (parent->rank != root) {
     return coll_recv(id, sizeof *id, COLL_UINT8, root, parent->comm, NULL);
   }
-  coll_status_t status = coll_unique_id_create(id);
-  for (int i = root + 1; i < parent->size && status == COLL_OK; i++) {
+  coll_status_t status = coll_unique_id_create(id), sent = COLL_OK;
+  if (status != COLL_OK) memset(id, 0, sizeof *id); /* no id: the others fail, too */
+  for (int i = root + 1; i < parent->size && sent == COLL_OK; i++) {
     if (is_excluded(creation, i)) continue;
-    status = coll_send(id, sizeof *id, COLL_UINT8, i, parent->comm, NULL);
+    sent = coll_send(id, sizeof *id, COLL_UINT8, i, parent->comm, NULL);
   }
-  return status;
+  return status != COLL_OK ? status : sent;
 }
 
 static ncclResult_t check_shrink(const nccl_creation_t *creation, int flags) {

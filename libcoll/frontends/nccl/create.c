@@ -14,12 +14,24 @@ static bool gets_none(const nccl_creation_t *creation) {
   return creation->color == NCCL_NO_COLOR;
 }
 
-/* Frees a creation. If it has no communicator, and will get none, the program loses its handle. */
-static void finish(nccl_creation_t *creation) {
+/* Gives the handle its communicator. False: the program has aborted it meanwhile, in another thread
+ * or earlier in a group that has failed. */
+static bool hand_over(nccl_creation_t *creation) {
   ncclComm_t made = creation->made;
-  if (!gets_none(creation) && made->comm == NULL) {
+  atomic_store(&made->comm, creation->comm);
+  if (!atomic_load(&made->is_abandoned)) return true;
+  coll_comm_abort(creation->comm);
+  return false;
+}
+
+/* Frees a creation. If it has no communicator, and will get none, the program loses its handle. */
+static bool finish(nccl_creation_t *creation) {
+  ncclComm_t made = creation->made;
+  bool is_good = gets_none(creation) || hand_over(creation);
+  if (!is_good) *creation->out = NULL;
+  if (!gets_none(creation) && creation->comm == NULL) {
     *creation->out = NULL;
-    nccl_handle_release(made);
+    nccl_handle_disown(made);
   } else if (!gets_none(creation)) {
     nccl_log(NCCL_LOG_INFO, "%s: communicator %p", creation->function, (void *)made);
   }
@@ -27,6 +39,7 @@ static void finish(nccl_creation_t *creation) {
   if (creation->parent != NULL) nccl_handle_release(creation->parent);
   free(creation->excluded);
   free(creation);
+  return is_good;
 }
 
 /* The ids of communicators that are made from others, in one group, as one thread may make the
@@ -43,8 +56,8 @@ static coll_status_t exchange(nccl_creation_t *first) {
 static coll_status_t make(nccl_creation_t *creation) {
   coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
   config.blocking = creation->blocking;
-  coll_status_t status = creation->make(creation, &config, &creation->made->comm);
-  if (status != COLL_OK && status != COLL_IN_PROGRESS) creation->made->comm = NULL;
+  coll_status_t status = creation->make(creation, &config, &creation->comm);
+  if (status != COLL_OK && status != COLL_IN_PROGRESS) creation->comm = NULL;
   return status;
 }
 
@@ -59,20 +72,30 @@ static coll_status_t make_all(nccl_creation_t *first) {
   return status != COLL_OK ? status : ended;
 }
 
+/* Whether the program has aborted none of them. */
+static bool finish_all(nccl_creation_t *first) {
+  bool is_good = true;
+  for (nccl_creation_t *each = first, *next; each != NULL; each = next) {
+    next = each->next;
+    is_good = finish(each) && is_good;
+  }
+  return is_good;
+}
+
 ncclResult_t nccl_create_all(nccl_creation_t *first) {
   if (first == NULL) return ncclSuccess;
+  const char *function = first->function;
   coll_status_t status = exchange(first);
   if (status == COLL_OK) status = make_all(first);
-  ncclResult_t result = nccl_result(status, first->function);
-  nccl_create_drop(first);
-  return result;
+  ncclResult_t result = nccl_result(status, function);
+  bool is_good = finish_all(first);
+  if (is_good || (result != ncclSuccess && result != ncclInProgress)) return result;
+  return nccl_fail(ncclInvalidUsage,
+                   "%s: ncclCommAbort was called before the communicator was made", function);
 }
 
 void nccl_create_drop(nccl_creation_t *first) {
-  for (nccl_creation_t *each = first, *next; each != NULL; each = next) {
-    next = each->next;
-    finish(each);
-  }
+  (void)finish_all(first);
 }
 
 ncclResult_t nccl_create(const nccl_creation_t *asked) {

@@ -25,6 +25,7 @@ struct nccl_creation {
   ncclComm_t *out;   /* where the program wants the handle */
   /* What follows is set by nccl_create. */
   ncclComm_t made;
+  coll_comm_t comm;      /* of `made` */
   nccl_creation_t *next; /* of the group */
 };
 

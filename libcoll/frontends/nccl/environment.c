@@ -148,6 +148,7 @@ static void report_ignored(void) {
 static void choose_address(void) {
   char address[VALUE_BYTES];
   if (getenv("COLL_INTERFACE_ADDRESS") != NULL) return;
+  if (getenv("NCCL_SOCKET_IFNAME") != NULL) return; /* it asks for what this host does not have */
   if (!nccl_interface_find(NULL, address, sizeof address)) return;
   setenv("COLL_INTERFACE_ADDRESS", address, 0);
   nccl_log(NCCL_LOG_INFO, "ranks meet at COLL_INTERFACE_ADDRESS=%s", address);

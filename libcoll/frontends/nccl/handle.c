@@ -23,6 +23,7 @@ ncclComm_t nccl_handle_new(bool blocking, int device) {
   int current = nccl_driver_device();
   handle->device = device >= 0 ? device : current;
   atomic_init(&handle->uses, 1);
+  atomic_init(&handle->is_owned, true);
   atomic_init(&handle->state, NCCL_READY);
   return handle;
 }
@@ -37,6 +38,14 @@ coll_status_t nccl_handle_release(ncclComm_t handle) {
   handle->magic = 0;
   free(handle);
   return status;
+}
+
+bool nccl_handle_take(ncclComm_t handle) {
+  return atomic_exchange(&handle->is_owned, false);
+}
+
+coll_status_t nccl_handle_disown(ncclComm_t handle) {
+  return nccl_handle_take(handle) ? nccl_handle_release(handle) : COLL_OK;
 }
 
 ncclResult_t nccl_handle_check(ncclComm_t handle, const char *function) {

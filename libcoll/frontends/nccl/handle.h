@@ -23,12 +23,15 @@ typedef enum nccl_state {
 struct ncclComm {
   unsigned magic;
   atomic_int uses;
+  atomic_bool is_owned;     /* the program has its use */
+  atomic_bool is_abandoned; /* the program has aborted it while a blocking function made it */
+  atomic_bool is_reported;  /* the program was told why it failed */
   _Atomic nccl_state_t state;
   atomic_bool prepared; /* it was seen to be made; rank and size are set, NCCL_ALGO is applied */
   bool blocking;
   int device;
   int rank, size;
-  coll_comm_t comm; /* NULL until the group of its creation ends */
+  _Atomic(coll_comm_t) comm; /* NULL until the group of its creation ends */
 };
 
 /* Device -1: that of the calling thread. NULL with the failure recorded if there is no memory. The
@@ -39,6 +42,12 @@ void nccl_handle_use(ncclComm_t handle);
 
 /* Ends a use. The last one destroys the communicator, and returns the status of that. */
 coll_status_t nccl_handle_release(ncclComm_t handle);
+
+/* Ends the use of the program, if it has one. */
+coll_status_t nccl_handle_disown(ncclComm_t handle);
+
+/* Whether the program had its use, which is the caller's from now on. */
+bool nccl_handle_take(ncclComm_t handle);
 
 /* Whether it is a handle. */
 ncclResult_t nccl_handle_check(ncclComm_t handle, const char *function);

@@ -49,9 +49,9 @@ static bool is_listed(const list_t *list, const char *name) {
 
 /* 0: not to be used, 1: IPv6, 2: IPv4, which is preferred. */
 static int rate(const struct ifaddrs *found, const list_t *list) {
-  if (found->ifa_addr == NULL || !(found->ifa_flags & IFF_UP) || found->ifa_flags & IFF_LOOPBACK) {
-    return 0;
-  }
+  bool is_loopback = (found->ifa_flags & IFF_LOOPBACK) != 0;
+  if (found->ifa_addr == NULL || !(found->ifa_flags & IFF_UP)) return 0;
+  if (is_loopback && list->excludes) return 0; /* only if it is asked for */
   if (is_listed(list, found->ifa_name) == list->excludes) return 0;
   if (found->ifa_addr->sa_family == AF_INET) return 2;
   if (found->ifa_addr->sa_family != AF_INET6) return 0;

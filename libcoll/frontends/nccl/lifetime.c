@@ -3,40 +3,68 @@
  */
 #include "frontends/nccl/group.h"
 
+/* A thread that aborts the communicator meanwhile does not free it. */
+static ncclResult_t finalize(ncclComm_t comm) {
+  nccl_handle_use(comm);
+  coll_status_t status = coll_comm_finalize(comm->comm);
+  if (status != COLL_ERROR_INVALID) atomic_store(&comm->state, NCCL_FINALIZED);
+  ncclResult_t result = nccl_result(status, "ncclCommFinalize");
+  nccl_handle_release(comm);
+  return result;
+}
+
 /* In a group there is nothing to be done but to remember it: calls are complete when they return.
  */
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   if (comm == NULL) return ncclSuccess;
   ncclResult_t result = nccl_handle_check_ready(comm, "ncclCommFinalize");
   if (result != ncclSuccess) return nccl_group_note(result);
+  if (!nccl_group_is_open()) return finalize(comm);
   atomic_store(&comm->state, NCCL_FINALIZED);
-  if (nccl_group_is_open()) return ncclSuccess;
-  return nccl_result(coll_comm_finalize(comm->comm), "ncclCommFinalize");
+  return ncclSuccess;
 }
 NCCL_ALIAS(ncclCommFinalize);
 
+/* In a group, the end of it ends the program's use. */
+static ncclResult_t end_use(ncclComm_t comm, coll_status_t *status) {
+  *status = COLL_OK;
+  if (!nccl_group_is_open()) {
+    *status = nccl_handle_disown(comm);
+    return ncclSuccess;
+  }
+  return nccl_handle_take(comm) ? nccl_group_note(nccl_group_add_release(comm)) : ncclSuccess;
+}
+
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  coll_status_t status;
   if (comm == NULL) return ncclSuccess;
   ncclResult_t result = nccl_handle_check(comm, "ncclCommDestroy");
-  if (result != ncclSuccess || nccl_group_is_open()) {
-    return nccl_group_note(result == ncclSuccess ? nccl_group_add_release(comm) : result);
-  }
-  return nccl_result(nccl_handle_release(comm), "ncclCommDestroy");
+  if (result != ncclSuccess) return nccl_group_note(result);
+  result = end_use(comm, &status);
+  return result == ncclSuccess ? nccl_result(status, "ncclCommDestroy") : result;
 }
 NCCL_ALIAS(ncclCommDestroy);
 
-/* A communicator that is being made is given up. After ncclCommFinalize this is ncclCommDestroy, as
- * other ranks may not have finished their last call.
- */
+/* Whether this rank has nothing under way: other ranks may not have finished their last call, and
+ * an abort would fail it. Without one they find that this rank has left, if they wait for it. */
+static bool is_idle(ncclComm_t comm) {
+  coll_status_t status = coll_comm_error(comm->comm);
+  if (status == COLL_IN_PROGRESS) return false; /* being made, split or finalized */
+  bool has_ended = atomic_load(&comm->state) == NCCL_FINALIZED;
+  return has_ended || (status == COLL_OK && atomic_load(&comm->uses) == 1);
+}
+
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  coll_status_t status; /* what is found wrong with an aborted communicator is no failure */
   if (comm == NULL) return ncclSuccess;
   ncclResult_t result = nccl_handle_check(comm, "ncclCommAbort");
   if (result != ncclSuccess) return nccl_group_note(result);
-  nccl_state_t state = atomic_load_explicit(&comm->state, memory_order_acquire);
-  if (state == NCCL_READY || state == NCCL_SUSPENDED) coll_comm_abort(comm->comm);
-  if (nccl_group_is_open()) return nccl_group_note(nccl_group_add_release(comm));
-  nccl_handle_release(comm); /* what is found wrong with an aborted communicator is no failure */
-  return ncclSuccess;
+  if (comm->comm == NULL) {
+    atomic_store(&comm->is_abandoned, true);
+  } else if (!is_idle(comm)) {
+    coll_comm_abort(comm->comm);
+  }
+  return end_use(comm, &status);
 }
 NCCL_ALIAS(ncclCommAbort);
 

@@ -29,6 +29,16 @@ ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank) {
 }
 NCCL_ALIAS(ncclCommUserRank);
 
+/* Of the communicator. Its failure is this thread's latest; it is logged once. */
+static ncclResult_t result_of(ncclComm_t comm) {
+  coll_comm_t made = comm->comm;
+  ncclResult_t result = made != NULL ? nccl_result_of(coll_comm_error(made)) : ncclInProgress;
+  if (result == ncclSuccess || result == ncclInProgress) return result;
+  const char *text = coll_last_error(made);
+  return atomic_exchange(&comm->is_reported, true) ? nccl_repeat(result, text)
+                                                   : nccl_fail(result, "%s", text);
+}
+
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   ncclResult_t result = nccl_handle_check(comm, "ncclCommGetAsyncError");
   if (result != ncclSuccess) return result;
@@ -38,7 +48,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   if (atomic_load_explicit(&comm->state, memory_order_acquire) == NCCL_REVOKED) {
     *error = ncclSuccess; /* it has stopped, as the program wanted */
   } else {
-    *error = comm->comm != NULL ? nccl_result_of(coll_comm_error(comm->comm)) : ncclInProgress;
+    *error = result_of(comm);
   }
   return ncclSuccess;
 }
