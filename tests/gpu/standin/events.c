@@ -1,0 +1,100 @@
+/*
+ * Events: a place in a stream's queue.
+ */
+#include <stdlib.h>
+
+#include "gpu/standin/state.h"
+
+/* Enters; the event exists. */
+static cuda_result_t enter(cuda_event_t event) {
+  cuda_context_t context;
+  cuda_result_t result = standin_enter_context(&context);
+  if (result != CUDA_RESULT_OK) return result;
+  for (cuda_event_t e = standin.events; e != NULL; e = e->next) {
+    if (e != event) continue;
+    if (!e->destroyed) return CUDA_RESULT_OK;
+    standin_misuse("use of an event that was destroyed");
+    return standin_leave(CUDA_RESULT_INVALID_HANDLE);
+  }
+  return standin_leave(CUDA_RESULT_INVALID_HANDLE);
+}
+
+static bool complete(const struct CUevent_st *event) {
+  return event->stream == NULL || event->stream->completed >= event->number;
+}
+
+cuda_result_t cuEventCreate(cuda_event_t *event, unsigned flags) {
+  cuda_context_t context;
+  cuda_result_t result = standin_enter_context(&context);
+  if (result != CUDA_RESULT_OK) return result;
+  if (event == NULL || flags > 7) return standin_leave(CUDA_RESULT_INVALID_VALUE);
+  *event = calloc(1, sizeof **event);
+  if (*event == NULL) return standin_leave(CUDA_RESULT_OUT_OF_MEMORY);
+  (*event)->context = context;
+  (*event)->flags = flags;
+  (*event)->next = standin.events;
+  standin.events = *event;
+  return standin_leave(CUDA_RESULT_OK);
+}
+
+cuda_result_t cuEventDestroy_v2(cuda_event_t event) {
+  cuda_result_t result = enter(event);
+  if (result != CUDA_RESULT_OK) return result;
+  event->destroyed = true;
+  return standin_leave(CUDA_RESULT_OK);
+}
+
+cuda_result_t cuEventRecord(cuda_event_t event, cuda_stream_t handle) {
+  cuda_result_t result = enter(event);
+  if (result != CUDA_RESULT_OK) return result;
+  cuda_stream_t stream = standin_stream(event->context, handle);
+  if (stream == NULL || stream->context != event->context) {
+    return standin_leave(CUDA_RESULT_INVALID_HANDLE);
+  }
+  operation_t operation = {.kind = OPERATION_EVENT, .event = event};
+  result = standin_queue(stream, &operation);
+  if (result == CUDA_RESULT_OK) {
+    event->stream = stream;
+    event->number = stream->submitted;
+  }
+  return standin_leave(result);
+}
+
+cuda_result_t cuStreamWaitEvent(cuda_stream_t handle, cuda_event_t event, unsigned flags) {
+  cuda_result_t result = enter(event);
+  if (result != CUDA_RESULT_OK) return result;
+  cuda_stream_t stream = standin_stream(event->context, handle);
+  if (stream == NULL) return standin_leave(CUDA_RESULT_INVALID_HANDLE);
+  if (flags > 1) return standin_leave(CUDA_RESULT_INVALID_VALUE);
+  if (complete(event)) return standin_leave(CUDA_RESULT_OK);
+  operation_t operation = {.kind = OPERATION_AFTER, .other = event->stream, .value = event->number};
+  return standin_leave(standin_queue(stream, &operation));
+}
+
+cuda_result_t cuEventQuery(cuda_event_t event) {
+  cuda_result_t result = enter(event);
+  if (result != CUDA_RESULT_OK) return result;
+  return standin_leave(complete(event) ? CUDA_RESULT_OK : CUDA_RESULT_NOT_READY);
+}
+
+cuda_result_t cuEventSynchronize(cuda_event_t event) {
+  cuda_result_t result = enter(event);
+  if (result != CUDA_RESULT_OK) return result;
+  while (!complete(event)) pthread_cond_wait(&standin.changed, &standin.lock);
+  return standin_leave(event->context->failure);
+}
+
+cuda_result_t cuEventElapsedTime(float *ms, cuda_event_t start, cuda_event_t end) {
+  cuda_result_t result = enter(end);
+  if (result != CUDA_RESULT_OK) return result;
+  standin_leave(result);
+  result = enter(start);
+  if (result != CUDA_RESULT_OK) return result;
+  if (start->stream == NULL || end->stream == NULL ||
+      ((start->flags | end->flags) & CUDA_EVENT_NO_TIMING) != 0) {
+    return standin_leave(CUDA_RESULT_INVALID_HANDLE);
+  }
+  if (!complete(start) || !complete(end)) return standin_leave(CUDA_RESULT_NOT_READY);
+  *ms = (float)((double)((int64_t)(end->time_ns - start->time_ns)) / 1e6);
+  return standin_leave(CUDA_RESULT_OK);
+}

@@ -1,0 +1,184 @@
+/*
+ * Modules and kernels: a kernel is a function of the host that a test has registered by name.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/standin/state.h"
+
+#define KERNELS_MAX 64
+#define MODULES_MAX 64
+
+struct CUfunc_st {
+  const char *name;
+  standin_kernel_t kernel;
+  int argument_count;
+  size_t argument_bytes[STANDIN_ARGUMENTS_MAX];
+};
+
+struct CUmod_st {
+  cuda_context_t context; /* NULL: not loaded */
+};
+
+static struct CUfunc_st kernels[KERNELS_MAX];
+static int kernel_count;
+static struct CUmod_st modules[MODULES_MAX];
+
+int standin_kernel_register(const char *name, standin_kernel_t kernel, int argument_count,
+                            const size_t argument_bytes[]) {
+  pthread_mutex_lock(&standin.lock);
+  bool fits = kernel_count < KERNELS_MAX && argument_count <= STANDIN_ARGUMENTS_MAX;
+  if (fits) {
+    struct CUfunc_st *function = &kernels[kernel_count++];
+    function->name = name;
+    function->kernel = kernel;
+    function->argument_count = argument_count;
+    for (int i = 0; i < argument_count; i++) function->argument_bytes[i] = argument_bytes[i];
+  }
+  pthread_mutex_unlock(&standin.lock);
+  return fits;
+}
+
+cuda_result_t cuModuleLoadData(cuda_module_t *module, const void *image) {
+  cuda_context_t context;
+  cuda_result_t result = standin_enter_context(&context);
+  if (result != CUDA_RESULT_OK) return result;
+  if (module == NULL || image == NULL) return standin_leave(CUDA_RESULT_INVALID_VALUE);
+  for (int i = 0; i < MODULES_MAX; i++) {
+    if (modules[i].context != NULL) continue;
+    modules[i].context = context;
+    standin.modules++;
+    *module = &modules[i];
+    return standin_leave(CUDA_RESULT_OK);
+  }
+  return standin_leave(CUDA_RESULT_OUT_OF_MEMORY);
+}
+
+/* Enters; the module is loaded in the current context. */
+static cuda_result_t enter(cuda_module_t module) {
+  cuda_context_t context;
+  cuda_result_t result = standin_enter_context(&context);
+  if (result != CUDA_RESULT_OK) return result;
+  for (int i = 0; i < MODULES_MAX; i++) {
+    if (module == &modules[i] && module->context == context) return CUDA_RESULT_OK;
+  }
+  return standin_leave(CUDA_RESULT_INVALID_HANDLE);
+}
+
+cuda_result_t cuModuleUnload(cuda_module_t module) {
+  cuda_result_t result = enter(module);
+  if (result != CUDA_RESULT_OK) return result;
+  module->context = NULL;
+  standin.modules--;
+  return standin_leave(CUDA_RESULT_OK);
+}
+
+cuda_result_t cuModuleGetFunction(cuda_function_t *function, cuda_module_t module,
+                                  const char *name) {
+  cuda_result_t result = enter(module);
+  if (result != CUDA_RESULT_OK) return result;
+  for (int i = 0; i < kernel_count; i++) {
+    if (strcmp(kernels[i].name, name) != 0) continue;
+    *function = &kernels[i];
+    return standin_leave(CUDA_RESULT_OK);
+  }
+  return standin_leave(CUDA_RESULT_NOT_FOUND);
+}
+
+/* Enters; the function exists. */
+static cuda_result_t enter_function(cuda_function_t function, cuda_context_t *context) {
+  cuda_result_t result = standin_enter_context(context);
+  if (result != CUDA_RESULT_OK) return result;
+  for (int i = 0; i < kernel_count; i++) {
+    if (function == &kernels[i]) return CUDA_RESULT_OK;
+  }
+  return standin_leave(CUDA_RESULT_INVALID_HANDLE);
+}
+
+cuda_result_t cuFuncGetAttribute(int *value, cuda_function_attribute_t attribute,
+                                 cuda_function_t function) {
+  cuda_context_t context;
+  cuda_result_t result = enter_function(function, &context);
+  if (result != CUDA_RESULT_OK) return result;
+  *value = attribute == CUDA_FUNCTION_MAX_THREADS ? 1024 : 0;
+  return standin_leave(CUDA_RESULT_OK);
+}
+
+cuda_result_t cuFuncSetAttribute(cuda_function_t function, cuda_function_attribute_t attribute,
+                                 int value) {
+  cuda_context_t context;
+  cuda_result_t result = enter_function(function, &context);
+  if (result != CUDA_RESULT_OK) return result;
+  bool valid = attribute == CUDA_FUNCTION_MAX_DYNAMIC_SHARED && value >= 0 && value <= 227 << 10;
+  return standin_leave(valid ? CUDA_RESULT_OK : CUDA_RESULT_INVALID_VALUE);
+}
+
+cuda_result_t cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, cuda_function_t function,
+                                                          int block_threads, size_t shared_bytes) {
+  cuda_context_t context;
+  cuda_result_t result = enter_function(function, &context);
+  if (result != CUDA_RESULT_OK) return result;
+  if (block_threads < 1 || block_threads > 1024) return standin_leave(CUDA_RESULT_INVALID_VALUE);
+  int by_threads = 2048 / block_threads;
+  int by_memory = shared_bytes == 0 ? 32 : (int)(((size_t)228 << 10) / (shared_bytes + 1024));
+  *blocks = by_threads < by_memory ? by_threads : by_memory;
+  if (*blocks > 32) *blocks = 32;
+  return standin_leave(CUDA_RESULT_OK);
+}
+
+/* ---- launches --------------------------------------------------------------------------------*/
+
+/* A launch with copies of its arguments behind it, each aligned to 16 bytes. */
+static standin_launch_t *copy_arguments(cuda_function_t function, void **arguments) {
+  size_t count = (size_t)function->argument_count;
+  size_t offset = sizeof(standin_launch_t) + count * sizeof(void *), total = offset + 16;
+  for (size_t i = 0; i < count; i++) total += (function->argument_bytes[i] + 15) / 16 * 16;
+  standin_launch_t *launch = calloc(1, total);
+  if (launch == NULL) return NULL;
+  launch->arguments = (void **)(launch + 1);
+  offset = (offset + 15) / 16 * 16;
+  for (size_t i = 0; i < count; i++) {
+    launch->arguments[i] = (char *)launch + offset;
+    memcpy(launch->arguments[i], arguments[i], function->argument_bytes[i]);
+    offset += (function->argument_bytes[i] + 15) / 16 * 16;
+  }
+  return launch;
+}
+
+cuda_result_t cuLaunchKernel(cuda_function_t function, unsigned grid_x, unsigned grid_y,
+                             unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                             unsigned shared_bytes, cuda_stream_t handle, void **arguments,
+                             void **extra) {
+  cuda_context_t context;
+  cuda_result_t result = enter_function(function, &context);
+  if (result != CUDA_RESULT_OK) return result;
+  uint64_t grid = (uint64_t)grid_x * grid_y * grid_z;
+  uint64_t block = (uint64_t)block_x * block_y * block_z;
+  if (extra != NULL || grid == 0 || block == 0 || block > 1024 || shared_bytes > 227u << 10 ||
+      (arguments == NULL && function->argument_count > 0)) {
+    return standin_leave(CUDA_RESULT_INVALID_VALUE);
+  }
+  cuda_stream_t stream = standin_stream(context, handle);
+  if (stream == NULL || stream->context != context) {
+    return standin_leave(CUDA_RESULT_INVALID_HANDLE);
+  }
+  standin_launch_t *launch = copy_arguments(function, arguments);
+  if (launch == NULL) return standin_leave(CUDA_RESULT_OUT_OF_MEMORY);
+  unsigned sizes[] = {grid_x, grid_y, grid_z, block_x, block_y, block_z};
+  memcpy(launch->grid, sizes, sizeof launch->grid);
+  memcpy(launch->block, sizes + 3, sizeof launch->block);
+  launch->shared_bytes = shared_bytes;
+  launch->device = context->device;
+  operation_t o = {.kind = OPERATION_KERNEL, .kernel = function->kernel, .launch = launch};
+  result = standin_queue(stream, &o);
+  if (result != CUDA_RESULT_OK) free(launch);
+  return standin_leave(result);
+}
+
+cuda_result_t cuLaunchCooperativeKernel(cuda_function_t function, unsigned grid_x, unsigned grid_y,
+                                        unsigned grid_z, unsigned block_x, unsigned block_y,
+                                        unsigned block_z, unsigned shared_bytes,
+                                        cuda_stream_t stream, void **arguments) {
+  return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+                        stream, arguments, NULL);
+}

@@ -1,0 +1,49 @@
+/*
+ * A stand-in for NVIDIA's driver: a libcuda.so.1 with up to 8 virtual GPUs, for tests on machines
+ * without one. Memory of a device is a memfd, streams are threads. It is stricter than the driver:
+ * what NVIDIA leaves undefined (a handle used after it was destroyed, memory unmapped under a
+ * queued copy) it reports as misuse. Besides the driver's functions it exports those of this
+ * header, which tests find with dlsym, or link with it for.
+ *
+ * The environment, read by cuInit and cuDriverGetVersion:
+ *   COLL_STANDIN_GPUS      number of GPUs (default 2, at most 8)
+ *   COLL_STANDIN_VERSION   CUDA version (default 12080)
+ *   COLL_STANDIN_MISSING   a function that cuGetProcAddress does not find
+ *   COLL_STANDIN_PEERS     0: no GPU can access the memory of another
+ *   COLL_STANDIN_BYTES     memory of each GPU (default 1 GiB)
+ *   COLL_STANDIN_NO_VMM    1: the devices have no virtual memory management
+ *   CUDA_VISIBLE_DEVICES   numbers of the GPUs that this process sees, "2,0"; default: all
+ */
+#ifndef TESTS_GPU_STANDIN_H
+#define TESTS_GPU_STANDIN_H
+
+#include <stddef.h>
+
+#define STANDIN_GPUS_MAX 8
+#define STANDIN_GRANULARITY ((size_t)2 << 20)
+#define STANDIN_ARGUMENTS_MAX 16
+
+/* One launch, which a kernel's host function carries out as a whole, in its stream's thread. */
+typedef struct standin_launch {
+  unsigned grid[3], block[3], shared_bytes;
+  int device;
+  void **arguments; /* copies, made at the launch */
+} standin_launch_t;
+
+typedef void (*standin_kernel_t)(const standin_launch_t *launch);
+
+/* Makes cuModuleGetFunction find `name` in every module. argument_bytes[i] is the size of argument
+ * i. The names of a process are at most 64; false: there are more. */
+#define STANDIN_API __attribute__((visibility("default")))
+STANDIN_API int standin_kernel_register(const char *name, standin_kernel_t kernel,
+                                        int argument_count, const size_t argument_bytes[]);
+
+/* How many objects exist: allocations, reservations, mappings, streams, events, modules and
+ * retained contexts. Writes "2 streams, 1 mapping" to text. At exit the stand-in prints the same to
+ * stderr if there are any. */
+STANDIN_API int standin_leaks(char *text, size_t bytes);
+
+/* How often the process did what the driver leaves undefined; each was printed to stderr. */
+STANDIN_API int standin_misuses(void);
+
+#endif

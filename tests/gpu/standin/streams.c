@@ -1,0 +1,304 @@
+/*
+ * Streams: a thread each, which carries out the queued operations in order. The legacy default
+ * stream waits for the blocking streams of its context, and they for it.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "gpu/standin/state.h"
+
+#define LEGACY_HANDLE ((cuda_stream_t)1)
+
+static void *run(void *argument);
+
+/* A stream with its thread; NULL: the system refuses the thread. */
+static cuda_stream_t create(cuda_context_t context, unsigned flags) {
+  pthread_t thread;
+  cuda_stream_t stream = calloc(1, sizeof *stream);
+  if (stream == NULL) return NULL;
+  stream->context = context;
+  stream->flags = flags;
+  if (pthread_create(&thread, NULL, run, stream) != 0) {
+    free(stream);
+    return NULL;
+  }
+  pthread_detach(thread);
+  stream->next = standin.streams;
+  standin.streams = stream;
+  return stream;
+}
+
+cuda_stream_t standin_stream(cuda_context_t context, cuda_stream_t handle) {
+  if (handle == NULL || handle == LEGACY_HANDLE) {
+    if (context->legacy == NULL) context->legacy = create(context, 0);
+    return context->legacy;
+  }
+  for (cuda_stream_t s = standin.streams; s != NULL; s = s->next) {
+    if (s != handle) continue;
+    if (s->destroyed) standin_misuse("use of a stream that was destroyed");
+    return s->destroyed ? NULL : s;
+  }
+  standin_misuse("use of a stream that does not exist");
+  return NULL;
+}
+
+static void destroy(cuda_stream_t stream) {
+  stream->destroyed = true;
+  pthread_cond_broadcast(&standin.changed);
+}
+
+void standin_stream_destroy_all(cuda_context_t context) {
+  for (cuda_stream_t s = standin.streams; s != NULL; s = s->next) {
+    if (s->context != context || s->destroyed) continue;
+    if (s != context->legacy) {
+      standin_misuse("a stream was left when the context of GPU %d was destroyed", context->device);
+    }
+    destroy(s);
+  }
+  context->legacy = NULL;
+  for (cuda_event_t e = standin.events; e != NULL; e = e->next) {
+    if (e->context != context || e->destroyed) continue;
+    standin_misuse("an event was left when the context of GPU %d was destroyed", context->device);
+    e->destroyed = true;
+  }
+}
+
+static void wait_for(const struct CUstream_st *stream, uint64_t number) {
+  while (stream->completed < number) pthread_cond_wait(&standin.changed, &standin.lock);
+}
+
+void standin_drain(cuda_context_t context) {
+  for (cuda_stream_t s = standin.streams; s != NULL; s = s->next) {
+    if (s->context == context) wait_for(s, s->submitted);
+  }
+}
+
+/* ---- queues ----------------------------------------------------------------------------------*/
+
+static cuda_result_t append(cuda_stream_t stream, const operation_t *operation) {
+  operation_t *copy = malloc(sizeof *copy);
+  if (copy == NULL) return CUDA_RESULT_OUT_OF_MEMORY;
+  *copy = *operation;
+  copy->next = NULL;
+  if (stream->first == NULL) {
+    stream->first = copy;
+  } else {
+    stream->last->next = copy;
+  }
+  stream->last = copy;
+  stream->submitted++;
+  pthread_cond_broadcast(&standin.changed);
+  return CUDA_RESULT_OK;
+}
+
+static cuda_result_t append_after(cuda_stream_t stream, cuda_stream_t other) {
+  operation_t after = {.kind = OPERATION_AFTER, .other = other, .value = other->submitted};
+  return other->completed == other->submitted ? CUDA_RESULT_OK : append(stream, &after);
+}
+
+cuda_result_t standin_queue(cuda_stream_t stream, const operation_t *operation) {
+  cuda_context_t context = stream->context;
+  cuda_result_t result = CUDA_RESULT_OK;
+  if (stream == context->legacy) {
+    for (cuda_stream_t s = standin.streams; s != NULL && result == CUDA_RESULT_OK; s = s->next) {
+      if (s->context != context || s == stream || (s->flags & CUDA_STREAM_NON_BLOCKING) != 0) {
+        continue;
+      }
+      result = append_after(stream, s);
+    }
+  } else if ((stream->flags & CUDA_STREAM_NON_BLOCKING) == 0 && context->legacy != NULL) {
+    result = append_after(stream, context->legacy);
+  }
+  return result == CUDA_RESULT_OK ? append(stream, operation) : result;
+}
+
+bool standin_in_use(uintptr_t base, size_t bytes) {
+  for (cuda_stream_t s = standin.streams; s != NULL; s = s->next) {
+    for (const operation_t *o = s->first; o != NULL; o = o->next) {
+      if (o->bytes == 0) continue;
+      if (o->dst < base + bytes && base < o->dst + o->bytes) return true;
+      if (o->src != 0 && o->src < base + bytes && base < o->src + o->bytes) return true;
+    }
+  }
+  return false;
+}
+
+/* ---- the threads -----------------------------------------------------------------------------*/
+
+/* Whether the operation may still touch its memory, which may have been unmapped since. */
+static bool allowed(cuda_context_t context, const operation_t *o) {
+  bool copies = o->kind == OPERATION_COPY;
+  bool reads = o->kind == OPERATION_WAIT32 || o->kind == OPERATION_WAIT64;
+  if (o->bytes == 0) return true;
+  if (!standin_accessible(context, o->dst, o->bytes, !reads, copies)) return false;
+  return !copies || standin_accessible(context, o->src, o->bytes, false, true);
+}
+
+static bool fulfilled(const operation_t *o) {
+  uint64_t value = o->kind == OPERATION_WAIT32
+                       ? __atomic_load_n((const uint32_t *)o->dst, __ATOMIC_ACQUIRE)
+                       : __atomic_load_n((const uint64_t *)o->dst, __ATOMIC_ACQUIRE);
+  uint64_t mask = o->kind == OPERATION_WAIT32 ? UINT32_MAX : UINT64_MAX;
+  switch (o->flags) {
+    case CUDA_WAIT_EQ: return value == o->value;
+    case CUDA_WAIT_AND: return (value & o->value) != 0;
+    case CUDA_WAIT_NOR: return (~(value | o->value) & mask) != 0;
+    default:
+      return o->kind == OPERATION_WAIT32 ? (int32_t)(uint32_t)(value - o->value) >= 0
+                                         : (int64_t)(value - o->value) >= 0;
+  }
+}
+
+static void pause_briefly(void) {
+  struct timespec time = {.tv_nsec = 20000};
+  nanosleep(&time, NULL);
+}
+
+/* Without the lock. */
+static void carry_out(const operation_t *o) {
+  switch (o->kind) {
+    case OPERATION_COPY: memmove((void *)o->dst, (const void *)o->src, o->bytes); break;
+    case OPERATION_SET8: memset((void *)o->dst, (int)o->value, o->bytes); break;
+    case OPERATION_SET32:
+      for (size_t i = 0; i < o->bytes / 4; i++) ((uint32_t *)o->dst)[i] = (uint32_t)o->value;
+      break;
+    case OPERATION_WRITE32:
+      __atomic_store_n((uint32_t *)o->dst, (uint32_t)o->value, __ATOMIC_RELEASE);
+      break;
+    case OPERATION_WRITE64: __atomic_store_n((uint64_t *)o->dst, o->value, __ATOMIC_RELEASE); break;
+    case OPERATION_WAIT32:
+    case OPERATION_WAIT64:
+      while (!fulfilled(o)) pause_briefly();
+      break;
+    case OPERATION_HOST: o->host(o->context); break;
+    case OPERATION_KERNEL: o->kernel(o->launch); break;
+    default: break;
+  }
+}
+
+/* With the lock, which is released while the operation runs. */
+static void step(cuda_stream_t stream, operation_t *o) {
+  cuda_context_t context = stream->context;
+  struct timespec now;
+  if (o->kind == OPERATION_AFTER) {
+    wait_for(o->other, o->value);
+  } else if (o->kind == OPERATION_EVENT) {
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    o->event->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  } else if (context->failure != CUDA_RESULT_OK) {
+    /* A failed context carries nothing out. */
+  } else if (!allowed(context, o)) {
+    standin_misuse("queued work of GPU %d uses memory that it cannot access", context->device);
+    context->failure = CUDA_RESULT_ILLEGAL_ADDRESS;
+  } else {
+    pthread_mutex_unlock(&standin.lock);
+    carry_out(o);
+    pthread_mutex_lock(&standin.lock);
+  }
+}
+
+static void *run(void *argument) {
+  cuda_stream_t stream = argument;
+  pthread_mutex_lock(&standin.lock);
+  while (stream->first != NULL || !stream->destroyed) {
+    operation_t *o = stream->first;
+    if (o == NULL) {
+      pthread_cond_wait(&standin.changed, &standin.lock);
+      continue;
+    }
+    step(stream, o);
+    stream->first = o->next;
+    stream->completed++;
+    free(o->launch);
+    free(o);
+    pthread_cond_broadcast(&standin.changed);
+  }
+  pthread_mutex_unlock(&standin.lock);
+  return NULL;
+}
+
+/* ---- functions -------------------------------------------------------------------------------*/
+
+/* Enters; *stream is what the handle means in the current context. */
+static cuda_result_t enter(cuda_stream_t handle, cuda_stream_t *stream) {
+  cuda_context_t context;
+  cuda_result_t result = standin_enter_context(&context);
+  if (result != CUDA_RESULT_OK) return result;
+  *stream = standin_stream(context, handle);
+  if (*stream == NULL) return standin_leave(CUDA_RESULT_INVALID_HANDLE);
+  if ((*stream)->context->failure != CUDA_RESULT_OK) {
+    return standin_leave((*stream)->context->failure);
+  }
+  return CUDA_RESULT_OK;
+}
+
+cuda_result_t cuStreamCreateWithPriority(cuda_stream_t *stream, unsigned flags, int priority) {
+  cuda_context_t context;
+  (void)priority; /* the driver brings it into its range */
+  cuda_result_t result = standin_enter_context(&context);
+  if (result != CUDA_RESULT_OK) return result;
+  if (stream == NULL || flags > CUDA_STREAM_NON_BLOCKING) {
+    return standin_leave(CUDA_RESULT_INVALID_VALUE);
+  }
+  *stream = create(context, flags);
+  return standin_leave(*stream == NULL ? CUDA_RESULT_OUT_OF_MEMORY : CUDA_RESULT_OK);
+}
+
+cuda_result_t cuStreamDestroy_v2(cuda_stream_t handle) {
+  cuda_stream_t stream;
+  if (handle == NULL || handle == LEGACY_HANDLE) return CUDA_RESULT_INVALID_HANDLE;
+  cuda_result_t result = enter(handle, &stream);
+  if (result != CUDA_RESULT_OK) return result;
+  destroy(stream); /* what is queued is still carried out */
+  return standin_leave(CUDA_RESULT_OK);
+}
+
+cuda_result_t cuStreamQuery(cuda_stream_t handle) {
+  cuda_stream_t stream;
+  cuda_result_t result = enter(handle, &stream);
+  if (result != CUDA_RESULT_OK) return result;
+  bool idle = stream->completed == stream->submitted;
+  return standin_leave(idle ? CUDA_RESULT_OK : CUDA_RESULT_NOT_READY);
+}
+
+cuda_result_t cuStreamSynchronize(cuda_stream_t handle) {
+  cuda_stream_t stream;
+  cuda_result_t result = enter(handle, &stream);
+  if (result != CUDA_RESULT_OK) return result;
+  wait_for(stream, stream->submitted);
+  return standin_leave(stream->context->failure);
+}
+
+cuda_result_t cuStreamGetCtx(cuda_stream_t handle, cuda_context_t *context) {
+  cuda_stream_t stream;
+  cuda_result_t result = enter(handle, &stream);
+  if (result != CUDA_RESULT_OK) return result;
+  *context = stream->context;
+  return standin_leave(CUDA_RESULT_OK);
+}
+
+cuda_result_t cuStreamIsCapturing(cuda_stream_t handle, cuda_capture_status_t *status) {
+  cuda_stream_t stream;
+  cuda_result_t result = enter(handle, &stream);
+  if (result != CUDA_RESULT_OK) return result;
+  *status = CUDA_CAPTURE_NONE;
+  return standin_leave(CUDA_RESULT_OK);
+}
+
+cuda_result_t cuStreamGetCaptureInfo_v2(cuda_stream_t stream, cuda_capture_status_t *status,
+                                        uint64_t *id, cuda_graph_t *graph,
+                                        const cuda_node_t **dependencies,
+                                        size_t *dependency_count) {
+  (void)id, (void)graph, (void)dependencies, (void)dependency_count;
+  return cuStreamIsCapturing(stream, status);
+}
+
+cuda_result_t cuThreadExchangeStreamCaptureMode(cuda_capture_mode_t *mode) {
+  static _Thread_local cuda_capture_mode_t current = CUDA_CAPTURE_GLOBAL;
+  cuda_capture_mode_t previous = current;
+  if (mode == NULL || *mode > CUDA_CAPTURE_RELAXED) return CUDA_RESULT_INVALID_VALUE;
+  current = *mode;
+  *mode = previous;
+  return CUDA_RESULT_OK;
+}

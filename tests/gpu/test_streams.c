@@ -1,0 +1,155 @@
+/*
+ * The stand-in's streams, events and kernels: order as the driver's, and no more than that.
+ */
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "gpu/gpu.h"
+
+TestSuite(streams, .timeout = 60);
+
+static const cuda_driver_t *driver;
+static cuda_ptr_t memory; /* 4096 bytes of GPU 0 */
+
+static void begin(void) {
+  driver = gpu_driver();
+  GPU_OK(cuda_context_enter(driver, 0));
+  GPU_DONE(driver->cuMemAlloc(&memory, 4096));
+}
+
+static void end(void) {
+  GPU_DONE(driver->cuMemFree(memory));
+  cuda_context_leave(driver, 0);
+  gpu_expect_clean();
+}
+
+static cuda_stream_t stream_create(unsigned flags) {
+  cuda_stream_t stream;
+  GPU_DONE(driver->cuStreamCreateWithPriority(&stream, flags, 0));
+  return stream;
+}
+
+static uint32_t word(int index) {
+  return __atomic_load_n((const uint32_t *)(uintptr_t)memory + index, __ATOMIC_ACQUIRE);
+}
+
+Test(streams, wait_for_values_that_others_write) {
+  begin();
+  cuda_stream_t a = stream_create(CUDA_STREAM_NON_BLOCKING);
+  cuda_stream_t b = stream_create(CUDA_STREAM_NON_BLOCKING);
+  GPU_DONE(driver->cuStreamWaitValue32(a, memory, 5, CUDA_WAIT_GEQ));
+  GPU_DONE(driver->cuStreamWriteValue32(a, memory + 8, 9, 0));
+  GPU_RESULT(CUDA_RESULT_NOT_READY, driver->cuStreamQuery(a));
+  cr_assert(word(2) == 0);
+  GPU_DONE(driver->cuStreamWriteValue64(b, memory, 6, 0));
+  GPU_DONE(driver->cuStreamSynchronize(a));
+  cr_assert(word(2) == 9);
+  GPU_DONE(driver->cuStreamQuery(a));
+  GPU_DONE(driver->cuStreamDestroy(a));
+  GPU_DONE(driver->cuStreamDestroy(b));
+  end();
+}
+
+Test(streams, events_order_streams) {
+  begin();
+  cuda_stream_t a = stream_create(CUDA_STREAM_NON_BLOCKING);
+  cuda_stream_t b = stream_create(CUDA_STREAM_NON_BLOCKING);
+  cuda_event_t first, second;
+  float ms = -1;
+  GPU_DONE(driver->cuEventCreate(&first, 0));
+  GPU_DONE(driver->cuEventCreate(&second, 0));
+  GPU_DONE(driver->cuEventQuery(first)); /* never recorded: complete */
+  GPU_DONE(driver->cuStreamWaitValue32(a, memory, 1, CUDA_WAIT_EQ));
+  GPU_DONE(driver->cuMemsetD32Async(memory + 4, 3, 1, a));
+  GPU_DONE(driver->cuEventRecord(first, a));
+  GPU_DONE(driver->cuStreamWaitEvent(b, first, 0));
+  GPU_DONE(driver->cuMemcpyAsync(memory + 8, memory + 4, 4, b));
+  GPU_DONE(driver->cuEventRecord(second, b));
+  GPU_RESULT(CUDA_RESULT_NOT_READY, driver->cuEventQuery(second));
+  __atomic_store_n((uint32_t *)(uintptr_t)memory, 1, __ATOMIC_RELEASE);
+  GPU_DONE(driver->cuEventSynchronize(second));
+  cr_assert(word(2) == 3);
+  GPU_DONE(driver->cuEventElapsedTime(&ms, first, second));
+  cr_assert(ms >= 0);
+  GPU_DONE(driver->cuEventDestroy(first));
+  GPU_DONE(driver->cuEventDestroy(second));
+  GPU_DONE(driver->cuStreamDestroy(a));
+  GPU_DONE(driver->cuStreamDestroy(b));
+  end();
+}
+
+/* The legacy default stream waits for blocking streams, and not for the others. */
+Test(streams, the_default_stream_waits_for_blocking_ones) {
+  begin();
+  cuda_stream_t blocking = stream_create(0);
+  cuda_stream_t other = stream_create(CUDA_STREAM_NON_BLOCKING);
+  GPU_DONE(driver->cuStreamWaitValue32(other, memory, 1, CUDA_WAIT_EQ));
+  GPU_DONE(driver->cuMemsetD32Async(memory + 4, 7, 1, NULL));
+  GPU_DONE(driver->cuStreamSynchronize(NULL));
+  cr_assert(word(1) == 7);
+  GPU_DONE(driver->cuStreamWaitValue32(blocking, memory, 1, CUDA_WAIT_EQ));
+  GPU_DONE(driver->cuMemsetD32Async(memory + 4, 8, 1, NULL));
+  GPU_RESULT(CUDA_RESULT_NOT_READY, driver->cuStreamQuery(NULL));
+  cr_assert(word(1) == 7);
+  __atomic_store_n((uint32_t *)(uintptr_t)memory, 1, __ATOMIC_RELEASE);
+  GPU_DONE(driver->cuCtxSynchronize());
+  cr_assert(word(1) == 8);
+  GPU_DONE(driver->cuStreamDestroy(blocking));
+  GPU_DONE(driver->cuStreamDestroy(other));
+  end();
+}
+
+Test(streams, carry_out_work_of_a_destroyed_stream) {
+  begin();
+  cuda_stream_t stream = stream_create(CUDA_STREAM_NON_BLOCKING);
+  GPU_DONE(driver->cuStreamWaitValue32(stream, memory, 1, CUDA_WAIT_EQ));
+  GPU_DONE(driver->cuStreamWriteValue32(stream, memory + 4, 1, 0));
+  GPU_DONE(driver->cuStreamDestroy(stream));
+  __atomic_store_n((uint32_t *)(uintptr_t)memory, 1, __ATOMIC_RELEASE);
+  GPU_DONE(driver->cuCtxSynchronize());
+  cr_assert(word(1) == 1);
+  end();
+}
+
+static void add(const standin_launch_t *launch) {
+  uint32_t *data = *(uint32_t **)launch->arguments[0];
+  uint32_t value = *(uint32_t *)launch->arguments[1];
+  for (unsigned i = 0; i < launch->grid[0] * launch->block[0]; i++) data[i] += value;
+}
+
+Test(streams, launch_registered_kernels) {
+  begin();
+  cuda_module_t module;
+  cuda_function_t function;
+  int blocks = 0;
+  uint32_t value = 40;
+  void *arguments[] = {&memory, &value};
+  cr_assert(standin_kernel_register("add", add, 2, (size_t[]){8, 4}));
+  GPU_DONE(driver->cuModuleLoadData(&module, "image"));
+  GPU_RESULT(CUDA_RESULT_NOT_FOUND, driver->cuModuleGetFunction(&function, module, "sub"));
+  GPU_DONE(driver->cuModuleGetFunction(&function, module, "add"));
+  GPU_DONE(driver->cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 512, 0));
+  cr_assert(blocks == 4);
+  GPU_RESULT(CUDA_RESULT_INVALID_VALUE,
+             driver->cuLaunchKernel(function, 1, 1, 1, 2048, 1, 1, 0, NULL, arguments, NULL));
+  GPU_DONE(driver->cuMemsetD32Async(memory, 2, 1024, NULL));
+  GPU_DONE(driver->cuLaunchKernel(function, 4, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL));
+  value = 0; /* arguments were copied */
+  GPU_DONE(driver->cuStreamSynchronize(NULL));
+  cr_assert(word(0) == 42 && word(1023) == 42);
+  GPU_DONE(driver->cuModuleUnload(module));
+  end();
+}
+
+static void count(void *context) {
+  atomic_fetch_add((atomic_int *)context, 1);
+}
+
+Test(streams, run_host_functions_in_order) {
+  atomic_int counter = 0;
+  begin();
+  for (int i = 0; i < 100; i++) GPU_DONE(driver->cuLaunchHostFunc(NULL, count, &counter));
+  GPU_DONE(driver->cuStreamSynchronize(NULL));
+  cr_assert(counter == 100);
+  end();
+}
