@@ -153,3 +153,42 @@ Test(streams, run_host_functions_in_order) {
   cr_assert(counter == 100);
   end();
 }
+
+/* Two streams without order between them: ThreadSanitizer reports the race of the data, though the
+ * second copy is queued when the first has long been made. With an event it has none to report. */
+static void copy_in_two_streams(bool ordered) {
+  begin();
+  cuda_stream_t a = stream_create(CUDA_STREAM_NON_BLOCKING);
+  cuda_stream_t b = stream_create(CUDA_STREAM_NON_BLOCKING);
+  cuda_event_t event;
+  GPU_DONE(driver->cuEventCreate(&event, CUDA_EVENT_NO_TIMING));
+  GPU_DONE(driver->cuMemcpyAsync(memory + 64, memory, 64, a));
+  GPU_DONE(driver->cuStreamWriteValue32(a, memory + 256, 1, 0));
+  GPU_DONE(driver->cuEventRecord(event, a));
+  while (__atomic_load_n((const uint32_t *)(uintptr_t)memory + 64, __ATOMIC_RELAXED) == 0) {
+    sched_yield();
+  }
+  if (ordered) GPU_DONE(driver->cuStreamWaitEvent(b, event, 0));
+  GPU_DONE(driver->cuMemcpyAsync(memory + 128, memory + 64, 64, b));
+  GPU_DONE(driver->cuStreamSynchronize(b));
+  GPU_DONE(driver->cuStreamSynchronize(a));
+  GPU_DONE(driver->cuEventDestroy(event));
+  GPU_DONE(driver->cuStreamDestroy(a));
+  GPU_DONE(driver->cuStreamDestroy(b));
+  end();
+}
+
+Test(streams, copies_in_order_are_no_race) {
+  copy_in_two_streams(true);
+}
+
+#ifdef __SANITIZE_THREAD__
+Test(streams, copies_without_order_are_a_race, .exit_code = 66) {
+  copy_in_two_streams(false);
+}
+#endif
+
+Test(streams, keep_their_order_when_delayed) {
+  gpu_setting("COLL_STANDIN_DELAY_US", "300");
+  for (int seed = 1; seed <= 5; seed++) copy_in_two_streams(true);
+}

@@ -66,21 +66,25 @@ cuda_result_t cuStreamWaitEvent(cuda_stream_t handle, cuda_event_t event, unsign
   cuda_stream_t stream = standin_stream(event->context, handle);
   if (stream == NULL) return standin_leave(CUDA_RESULT_INVALID_HANDLE);
   if (flags > 1) return standin_leave(CUDA_RESULT_INVALID_VALUE);
-  if (complete(event)) return standin_leave(CUDA_RESULT_OK);
-  operation_t operation = {.kind = OPERATION_AFTER, .other = event->stream, .value = event->number};
+  if (event->stream == NULL) return standin_leave(CUDA_RESULT_OK);
+  operation_t operation = {
+      .kind = OPERATION_AFTER, .other = event->stream, .event = event, .value = event->number};
   return standin_leave(standin_queue(stream, &operation));
 }
 
 cuda_result_t cuEventQuery(cuda_event_t event) {
   cuda_result_t result = enter(event);
   if (result != CUDA_RESULT_OK) return result;
-  return standin_leave(complete(event) ? CUDA_RESULT_OK : CUDA_RESULT_NOT_READY);
+  if (!complete(event)) return standin_leave(CUDA_RESULT_NOT_READY);
+  standin_observe(event);
+  return standin_leave(CUDA_RESULT_OK);
 }
 
 cuda_result_t cuEventSynchronize(cuda_event_t event) {
   cuda_result_t result = enter(event);
   if (result != CUDA_RESULT_OK) return result;
-  while (!complete(event)) pthread_cond_wait(&standin.changed, &standin.lock);
+  while (!complete(event)) standin_wait();
+  standin_observe(event);
   return standin_leave(event->context->failure);
 }
 

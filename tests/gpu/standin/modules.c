@@ -26,7 +26,7 @@ static struct CUmod_st modules[MODULES_MAX];
 
 int standin_kernel_register(const char *name, standin_kernel_t kernel, int argument_count,
                             const size_t argument_bytes[]) {
-  pthread_mutex_lock(&standin.lock);
+  standin_lock();
   bool fits = kernel_count < KERNELS_MAX && argument_count <= STANDIN_ARGUMENTS_MAX;
   if (fits) {
     struct CUfunc_st *function = &kernels[kernel_count++];
@@ -35,7 +35,7 @@ int standin_kernel_register(const char *name, standin_kernel_t kernel, int argum
     function->argument_count = argument_count;
     for (int i = 0; i < argument_count; i++) function->argument_bytes[i] = argument_bytes[i];
   }
-  pthread_mutex_unlock(&standin.lock);
+  standin_unlock();
   return fits;
 }
 

@@ -30,7 +30,7 @@ static counts_t count_all(void) {
 }
 
 int standin_leaks(char *text, size_t bytes) {
-  pthread_mutex_lock(&standin.lock);
+  standin_lock();
   counts_t counts = count_all();
   const struct {
     int count;
@@ -39,7 +39,7 @@ int standin_leaks(char *text, size_t bytes) {
                {counts.mappings, "mapping"},       {counts.handles, "memory handle"},
                {counts.streams, "stream"},         {counts.events, "event"},
                {standin.modules, "module"},        {counts.contexts, "context"}};
-  pthread_mutex_unlock(&standin.lock);
+  standin_unlock();
   size_t used = 0;
   int total = 0;
   if (bytes > 0) text[0] = '\0';

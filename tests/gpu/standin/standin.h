@@ -12,6 +12,8 @@
  *   COLL_STANDIN_PEERS     0: no GPU can access the memory of another
  *   COLL_STANDIN_BYTES     memory of each GPU (default 1 GiB)
  *   COLL_STANDIN_NO_VMM    1: the devices have no virtual memory management
+ *   COLL_STANDIN_DELAY_US  delays each operation of a stream by up to that, drawn at random
+ *   COLL_STANDIN_SEED      of these delays (default 1)
  *   CUDA_VISIBLE_DEVICES   numbers of the GPUs that this process sees, "2,0"; default: all
  */
 #ifndef TESTS_GPU_STANDIN_H

@@ -11,7 +11,7 @@
 
 #define STACK_MAX 32
 
-standin_t standin = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+standin_t standin;
 
 static _Thread_local cuda_context_t stack[STACK_MAX];
 static _Thread_local int stack_depth;
@@ -22,13 +22,13 @@ long standin_setting(const char *name, long fallback) {
 }
 
 cuda_result_t standin_enter(void) {
-  pthread_mutex_lock(&standin.lock);
+  standin_lock();
   if (standin.pid == getpid()) return CUDA_RESULT_OK;
   return standin_leave(CUDA_RESULT_NOT_INITIALIZED);
 }
 
 cuda_result_t standin_leave(cuda_result_t result) {
-  pthread_mutex_unlock(&standin.lock);
+  standin_unlock();
   return result;
 }
 
@@ -63,9 +63,9 @@ void standin_misuse(const char *format, ...) {
 }
 
 int standin_misuses(void) {
-  pthread_mutex_lock(&standin.lock);
+  standin_lock();
   int count = standin.misuses;
-  pthread_mutex_unlock(&standin.lock);
+  standin_unlock();
   return count;
 }
 
@@ -96,7 +96,7 @@ static void find_devices(int gpus) {
 }
 
 cuda_result_t cuInit(unsigned flags) {
-  pthread_mutex_lock(&standin.lock);
+  standin_lock();
   if (flags != 0) return standin_leave(CUDA_RESULT_INVALID_VALUE);
   if (standin.pid != 0) {
     bool forked = standin.pid != getpid();
@@ -107,6 +107,8 @@ cuda_result_t cuInit(unsigned flags) {
   find_devices((int)gpus);
   standin.peers = standin_setting("COLL_STANDIN_PEERS", 1) != 0;
   standin.vmm = standin_setting("COLL_STANDIN_NO_VMM", 0) == 0;
+  standin.delay_us = (unsigned)standin_setting("COLL_STANDIN_DELAY_US", 0);
+  standin.seed = (uint64_t)standin_setting("COLL_STANDIN_SEED", 1);
   standin.gpu_bytes = (size_t)standin_setting("COLL_STANDIN_BYTES", 1L << 30);
   for (int i = 0; i < standin.device_count; i++) standin.contexts[i].device = i;
   if (standin.device_count == 0) return standin_leave(CUDA_RESULT_NO_DEVICE);

@@ -37,7 +37,8 @@ typedef enum operation_kind {
   OPERATION_WAIT32,
   OPERATION_WAIT64,
   OPERATION_EVENT,
-  OPERATION_AFTER, /* waits until `other` has completed its first `value` operations */
+  OPERATION_AFTER, /* waits until `other` has completed its first `value` operations, of which
+                      `event`, unless it is NULL, is the last */
   OPERATION_HOST,
   OPERATION_KERNEL
 } operation_kind_t;
@@ -61,7 +62,7 @@ struct CUstream_st {
   cuda_context_t context;
   unsigned flags;
   bool destroyed;
-  uint64_t submitted, completed;
+  uint64_t submitted, completed, random;
   operation_t *first, *last; /* first is the one that runs */
   struct CUstream_st *next;
 };
@@ -109,9 +110,9 @@ typedef struct region {
 } region_t;
 
 typedef struct standin {
-  pthread_mutex_t lock;
-  pthread_cond_t changed; /* an operation was queued, or has ended */
-  int pid;                /* of cuInit; 0: not called */
+  int pid; /* of cuInit; 0: not called */
+  unsigned delay_us;
+  uint64_t seed;
   int device_count;
   int gpus[STANDIN_GPUS_MAX]; /* number of the GPU by ordinal */
   bool peers, vmm;
@@ -126,6 +127,17 @@ typedef struct standin {
 } standin_t;
 
 extern standin_t standin;
+
+/* The lock; waiting until another thread has called standin_wake. */
+void standin_lock(void);
+void standin_unlock(void);
+void standin_wait(void);
+void standin_wake(void);
+
+/* Orders, for ThreadSanitizer, what a thread did before it published an object before what another
+ * thread does after it has observed that. The lock is held. */
+void standin_publish(void *object);
+void standin_observe(void *object);
 
 /* Takes the lock, or returns why the call cannot be served: cuInit was not called in this process.
  */

@@ -19,6 +19,7 @@ static cuda_stream_t create(cuda_context_t context, unsigned flags) {
   if (stream == NULL) return NULL;
   stream->context = context;
   stream->flags = flags;
+  stream->random = (standin.seed + ++standin.last_id) * 0x9e3779b97f4a7c15u;
   if (pthread_create(&thread, NULL, run, stream) != 0) {
     free(stream);
     return NULL;
@@ -45,7 +46,7 @@ cuda_stream_t standin_stream(cuda_context_t context, cuda_stream_t handle) {
 
 static void destroy(cuda_stream_t stream) {
   stream->destroyed = true;
-  pthread_cond_broadcast(&standin.changed);
+  standin_wake();
 }
 
 void standin_stream_destroy_all(cuda_context_t context) {
@@ -64,8 +65,9 @@ void standin_stream_destroy_all(cuda_context_t context) {
   }
 }
 
-static void wait_for(const struct CUstream_st *stream, uint64_t number) {
-  while (stream->completed < number) pthread_cond_wait(&standin.changed, &standin.lock);
+static void wait_for(cuda_stream_t stream, uint64_t number) {
+  while (stream->completed < number) standin_wait();
+  standin_observe(stream);
 }
 
 void standin_drain(cuda_context_t context) {
@@ -88,13 +90,14 @@ static cuda_result_t append(cuda_stream_t stream, const operation_t *operation) 
   }
   stream->last = copy;
   stream->submitted++;
-  pthread_cond_broadcast(&standin.changed);
+  standin_publish(copy);
+  standin_wake();
   return CUDA_RESULT_OK;
 }
 
 static cuda_result_t append_after(cuda_stream_t stream, cuda_stream_t other) {
   operation_t after = {.kind = OPERATION_AFTER, .other = other, .value = other->submitted};
-  return other->completed == other->submitted ? CUDA_RESULT_OK : append(stream, &after);
+  return append(stream, &after);
 }
 
 cuda_result_t standin_queue(cuda_stream_t stream, const operation_t *operation) {
@@ -150,9 +153,17 @@ static bool fulfilled(const operation_t *o) {
   }
 }
 
-static void pause_briefly(void) {
-  struct timespec time = {.tv_nsec = 20000};
-  nanosleep(&time, NULL);
+static void pause_for(unsigned us) {
+  struct timespec time = {us / 1000000, us % 1000000 * 1000};
+  if (us > 0) nanosleep(&time, NULL);
+}
+
+/* Of 0 to COLL_STANDIN_DELAY_US (xorshift64, Marsaglia 2003). */
+static unsigned random_delay(cuda_stream_t stream) {
+  stream->random ^= stream->random << 13;
+  stream->random ^= stream->random >> 7;
+  stream->random ^= stream->random << 17;
+  return standin.delay_us == 0 ? 0 : (unsigned)(stream->random % (standin.delay_us + 1));
 }
 
 /* Without the lock. */
@@ -169,7 +180,7 @@ static void carry_out(const operation_t *o) {
     case OPERATION_WRITE64: __atomic_store_n((uint64_t *)o->dst, o->value, __ATOMIC_RELEASE); break;
     case OPERATION_WAIT32:
     case OPERATION_WAIT64:
-      while (!fulfilled(o)) pause_briefly();
+      while (!fulfilled(o)) pause_for(20);
       break;
     case OPERATION_HOST: o->host(o->context); break;
     case OPERATION_KERNEL: o->kernel(o->launch); break;
@@ -181,40 +192,48 @@ static void carry_out(const operation_t *o) {
 static void step(cuda_stream_t stream, operation_t *o) {
   cuda_context_t context = stream->context;
   struct timespec now;
-  if (o->kind == OPERATION_AFTER) {
+  standin_observe(o);
+  if (o->kind == OPERATION_AFTER && o->event == NULL) {
     wait_for(o->other, o->value);
+  } else if (o->kind == OPERATION_AFTER) {
+    while (o->other->completed < o->value) standin_wait();
+    standin_observe(o->event);
   } else if (o->kind == OPERATION_EVENT) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     o->event->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    standin_publish(o->event);
   } else if (context->failure != CUDA_RESULT_OK) {
     /* A failed context carries nothing out. */
   } else if (!allowed(context, o)) {
     standin_misuse("queued work of GPU %d uses memory that it cannot access", context->device);
     context->failure = CUDA_RESULT_ILLEGAL_ADDRESS;
   } else {
-    pthread_mutex_unlock(&standin.lock);
+    unsigned delay_us = random_delay(stream);
+    standin_unlock();
+    pause_for(delay_us);
     carry_out(o);
-    pthread_mutex_lock(&standin.lock);
+    standin_lock();
   }
 }
 
 static void *run(void *argument) {
   cuda_stream_t stream = argument;
-  pthread_mutex_lock(&standin.lock);
+  standin_lock();
   while (stream->first != NULL || !stream->destroyed) {
     operation_t *o = stream->first;
     if (o == NULL) {
-      pthread_cond_wait(&standin.changed, &standin.lock);
+      standin_wait();
       continue;
     }
     step(stream, o);
     stream->first = o->next;
     stream->completed++;
+    standin_publish(stream);
     free(o->launch);
     free(o);
-    pthread_cond_broadcast(&standin.changed);
+    standin_wake();
   }
-  pthread_mutex_unlock(&standin.lock);
+  standin_unlock();
   return NULL;
 }
 
@@ -259,6 +278,7 @@ cuda_result_t cuStreamQuery(cuda_stream_t handle) {
   cuda_result_t result = enter(handle, &stream);
   if (result != CUDA_RESULT_OK) return result;
   bool idle = stream->completed == stream->submitted;
+  if (idle) standin_observe(stream);
   return standin_leave(idle ? CUDA_RESULT_OK : CUDA_RESULT_NOT_READY);
 }
 
