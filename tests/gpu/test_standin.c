@@ -2,6 +2,8 @@
  * The stand-in's strictness: each mistake is refused, or reported as misuse.
  */
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "gpu/gpu.h"
 
@@ -90,6 +92,23 @@ Test(standin, leaks_are_counted) {
   (void)map_without_access();
   cr_assert(standin_leaks(text, sizeof text) == 3);
   cr_assert(strcmp(text, "1 reservation, 1 mapping, 1 memory handle") == 0, "%s", text);
+}
+
+static int exit_code_of_leaks(bool strict) {
+  int status = 0;
+  pid_t pid = fork();
+  if (pid == 0) {
+    gpu_setting("COLL_STANDIN_STRICT", strict ? "1" : "0");
+    (void)map_without_access();
+    exit(0);
+  }
+  cr_assert(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+Test(standin, leaks_may_change_the_exit_code) {
+  cr_assert(exit_code_of_leaks(false) == 0);
+  cr_assert(exit_code_of_leaks(true) == STANDIN_STRICT_EXIT);
 }
 
 Test(standin, what_is_freed_twice_is_misuse) {

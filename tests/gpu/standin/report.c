@@ -57,4 +57,8 @@ __attribute__((destructor)) static void report(void) {
   if (standin.pid != getpid()) return;
   int total = standin_leaks(text, sizeof text);
   if (total > 0) fprintf(stderr, "libcuda stand-in: %d left at exit: %s\n", total, text);
+  if (standin_setting("COLL_STANDIN_STRICT", 0) == 0) return;
+  if (total == 0 && standin_misuses() == 0) return;
+  fflush(NULL);
+  _exit(STANDIN_STRICT_EXIT);
 }

@@ -14,6 +14,7 @@
  *   COLL_STANDIN_NO_VMM    1: the devices have no virtual memory management
  *   COLL_STANDIN_DELAY_US  delays each operation of a stream by up to that, drawn at random
  *   COLL_STANDIN_SEED      of these delays (default 1)
+ *   COLL_STANDIN_STRICT    1: a process that leaves objects, or misused one, exits with 86
  *   CUDA_VISIBLE_DEVICES   numbers of the GPUs that this process sees, "2,0"; default: all
  */
 #ifndef TESTS_GPU_STANDIN_H
@@ -24,6 +25,7 @@
 #define STANDIN_GPUS_MAX 8
 #define STANDIN_GRANULARITY ((size_t)2 << 20)
 #define STANDIN_ARGUMENTS_MAX 16
+#define STANDIN_STRICT_EXIT 86
 
 /* One launch, which a kernel's host function carries out as a whole, in its stream's thread. */
 typedef struct standin_launch {
