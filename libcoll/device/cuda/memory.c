@@ -89,8 +89,7 @@ static coll_status_t map(const cuda_driver_t *driver, cuda_memory_t *memory, int
   return status;
 }
 
-/* Zeroes the memory in a stream of its own: the default stream would wait for the user's work. */
-static coll_status_t clear(const cuda_driver_t *driver, const cuda_memory_t *memory) {
+static coll_status_t clear_on_stream(const cuda_driver_t *driver, const cuda_memory_t *memory) {
   cuda_stream_t stream;
   COLL_TRY(cuda_driver_check(
       driver, driver->cuStreamCreateWithPriority(&stream, CUDA_STREAM_NON_BLOCKING, 0),
@@ -103,6 +102,17 @@ static coll_status_t clear(const cuda_driver_t *driver, const cuda_memory_t *mem
                                memory->device);
   }
   (void)driver->cuStreamDestroy(stream);
+  return status;
+}
+
+/* Zeroes the memory in a stream of its own: the default stream would wait for the user's work. The
+ * thread's mode lets it wait while a graph is captured elsewhere. */
+static coll_status_t clear(const cuda_driver_t *driver, const cuda_memory_t *memory) {
+  cuda_capture_mode_t mode = CUDA_CAPTURE_RELAXED;
+  COLL_TRY(cuda_driver_check(driver, driver->cuThreadExchangeStreamCaptureMode(&mode),
+                             "cuThreadExchangeStreamCaptureMode", memory->device));
+  coll_status_t status = clear_on_stream(driver, memory);
+  (void)driver->cuThreadExchangeStreamCaptureMode(&mode);
   return status;
 }
 
