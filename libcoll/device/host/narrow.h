@@ -21,19 +21,23 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifndef NARROW_FUNCTION /* device code defines it, for the kernel of device/cuda */
+#define NARROW_FUNCTION static inline
+#endif
+
 #define NARROW_FLOAT_FRACTION 23
 #define NARROW_FLOAT_BIAS 127
 #define NARROW_FLOAT_INFINITY 0x7f800000u
 #define NARROW_FLOAT_QUIET 0x00400000u
 #define NARROW_FLOAT_SIGN 0x80000000u
 
-static inline float narrow_float_from(uint32_t bits) {
+NARROW_FUNCTION float narrow_float_from(uint32_t bits) {
   float value;
   memcpy(&value, &bits, sizeof value);
   return value;
 }
 
-static inline uint32_t narrow_float_bits(float value) {
+NARROW_FUNCTION uint32_t narrow_float_bits(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   return bits;
@@ -53,12 +57,12 @@ typedef struct narrow_format {
 #define NARROW_FLOAT8_E5M2 ((narrow_format_t){8, 2, 15, true})
 
 /* Magnitude bits of the first pattern that is not a finite number. */
-static inline uint32_t narrow_first_special(narrow_format_t format) {
+NARROW_FUNCTION uint32_t narrow_first_special(narrow_format_t format) {
   uint32_t all_ones = (1u << (format.width - 1)) - 1;
   return format.has_infinity ? all_ones >> format.fraction << format.fraction : all_ones;
 }
 
-static inline float narrow_decode(uint32_t narrow, narrow_format_t format) {
+NARROW_FUNCTION float narrow_decode(uint32_t narrow, narrow_format_t format) {
   int shift = NARROW_FLOAT_FRACTION - format.fraction;
   uint32_t rebias = (uint32_t)(NARROW_FLOAT_BIAS - format.bias) << NARROW_FLOAT_FRACTION;
   uint32_t sign = (narrow >> (format.width - 1)) << 31;
@@ -80,7 +84,7 @@ static inline float narrow_decode(uint32_t narrow, narrow_format_t format) {
   return narrow_float_from(bits | sign);
 }
 
-static inline uint32_t narrow_encode(float value, narrow_format_t format) {
+NARROW_FUNCTION uint32_t narrow_encode(float value, narrow_format_t format) {
   int shift = NARROW_FLOAT_FRACTION - format.fraction;
   uint32_t rebias = (uint32_t)(NARROW_FLOAT_BIAS - format.bias) << NARROW_FLOAT_FRACTION;
   uint32_t bits = narrow_float_bits(value);
@@ -110,36 +114,36 @@ static inline uint32_t narrow_encode(float value, narrow_format_t format) {
   return narrow | sign;
 }
 
-static inline float float16_decode(uint32_t narrow) {
+NARROW_FUNCTION float float16_decode(uint32_t narrow) {
   return narrow_decode(narrow, NARROW_FLOAT16);
 }
 
-static inline uint32_t float16_encode(float value) {
+NARROW_FUNCTION uint32_t float16_encode(float value) {
   return narrow_encode(value, NARROW_FLOAT16);
 }
 
-static inline float float8_e4m3_decode(uint32_t narrow) {
+NARROW_FUNCTION float float8_e4m3_decode(uint32_t narrow) {
   return narrow_decode(narrow, NARROW_FLOAT8_E4M3);
 }
 
-static inline uint32_t float8_e4m3_encode(float value) {
+NARROW_FUNCTION uint32_t float8_e4m3_encode(float value) {
   return narrow_encode(value, NARROW_FLOAT8_E4M3);
 }
 
-static inline float float8_e5m2_decode(uint32_t narrow) {
+NARROW_FUNCTION float float8_e5m2_decode(uint32_t narrow) {
   return narrow_decode(narrow, NARROW_FLOAT8_E5M2);
 }
 
-static inline uint32_t float8_e5m2_encode(float value) {
+NARROW_FUNCTION uint32_t float8_e5m2_encode(float value) {
   return narrow_encode(value, NARROW_FLOAT8_E5M2);
 }
 
 /* bfloat16 is the upper half of a float32: only rounding is needed. */
-static inline float bfloat16_decode(uint32_t narrow) {
+NARROW_FUNCTION float bfloat16_decode(uint32_t narrow) {
   return narrow_float_from(narrow << 16);
 }
 
-static inline uint32_t bfloat16_encode(float value) {
+NARROW_FUNCTION uint32_t bfloat16_encode(float value) {
   uint32_t bits = narrow_float_bits(value);
   uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   uint32_t nan = (bits | NARROW_FLOAT_QUIET) >> 16;

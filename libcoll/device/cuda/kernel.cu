@@ -1,0 +1,2 @@
+/* The kernel, compiled for CUDA devices. */
+#include "device/cuda/kernel.c"

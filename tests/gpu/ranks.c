@@ -1,0 +1,71 @@
+/* Memory, and threads under a time limit. */
+#include "gpu/ranks.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+#define LIMIT_MS 60000
+
+gpu_room_t ranks_room(int size) {
+  return (gpu_room_t){.size = size,
+                      .channels = 16,
+                      .slices = 4,
+                      .depth = 4,
+                      .slot_bytes = 1024,
+                      .scratch_bytes = 4096};
+}
+
+void ranks_init(ranks_t *ranks, const gpu_room_t *room, uint32_t capacity) {
+  *ranks = (ranks_t){.room = *room};
+  virtual_device_init(&ranks->device, capacity);
+  for (int rank = 0; rank < room->size; rank++) {
+    size_t bytes = gpu_arena_bytes(room);
+    ranks->arenas[rank] = aligned_alloc(GPU_LINE, bytes);
+    if (ranks->arenas[rank] == NULL) abort();
+    memset(ranks->arenas[rank], 0, bytes);
+    ranks->ranks[rank] = (gpu_rank_t){.room = *room,
+                                      .rank = rank,
+                                      .abort = &ranks->abort,
+                                      .failed = &ranks->failed[rank],
+                                      .arenas = ranks->arenas};
+  }
+}
+
+void ranks_free(ranks_t *ranks) {
+  for (int rank = 0; rank < ranks->room.size; rank++) free(ranks->arenas[rank]);
+  virtual_device_destroy(&ranks->device);
+}
+
+typedef struct stream {
+  void (*run)(void *context, int rank);
+  void *context;
+  int rank;
+  pthread_t thread;
+  uint32_t *ended;
+} stream_t;
+
+static void *run_stream(void *argument) {
+  stream_t *stream = argument;
+  stream->run(stream->context, stream->rank);
+  __atomic_fetch_add(stream->ended, 1, __ATOMIC_RELEASE);
+  return NULL;
+}
+
+bool ranks_run(ranks_t *ranks, void (*run)(void *context, int rank), void *context) {
+  stream_t streams[QUESTION_RANKS_MAX];
+  uint32_t ended = 0, size = (uint32_t)ranks->room.size;
+  bool in_time = true;
+  for (uint32_t i = 0; i < size; i++) {
+    streams[i] = (stream_t){.run = run, .context = context, .rank = (int)i, .ended = &ended};
+    if (pthread_create(&streams[i].thread, NULL, run_stream, &streams[i]) != 0) abort();
+  }
+  for (int waited_ms = 0; __atomic_load_n(&ended, __ATOMIC_ACQUIRE) < size; waited_ms++) {
+    base_clock_sleep_ns(1000000);
+    in_time = in_time && waited_ms < LIMIT_MS;
+    if (!in_time) gpu_store_relaxed(&ranks->abort, 1);
+  }
+  for (uint32_t i = 0; i < size; i++) pthread_join(streams[i].thread, NULL);
+  return in_time;
+}
