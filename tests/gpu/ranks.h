@@ -40,6 +40,7 @@ typedef enum ranks_place {
 
 typedef struct ranks_call {
   const algo_t *algo;
+  const topo_layout_t *layout; /* or NULL */
   question_t question;
   ranks_place_t place;
   int slices;

@@ -115,7 +115,8 @@ static bool launch(series_t *series, int rank, gpu_program_t *program, buffers_t
 static bool carry_out(series_t *series, int rank, uint64_t *random) {
   const ranks_call_t *call = &series->calls[series->at[rank]];
   const question_t *q = &call->question;
-  const plan_shape_t shape = {.collective = q->collective, .size = q->size, .root = q->root};
+  const plan_shape_t shape = {
+      .collective = q->collective, .size = q->size, .root = q->root, .layout = call->layout};
   gpu_program_t *program = NULL;
   plan_t *plan = NULL;
   buffers_t b;

@@ -64,7 +64,7 @@ GPU_FUNCTION void gpu_copy_words(char *dst, const char *src, size_t words, size_
 
 /* dst and src are equal or do not overlap. The words are the widest at which both can be aligned.
  */
-GPU_FUNCTION void gpu_copy(char *dst, const char *src, size_t bytes) {
+GPU_LONG_FUNCTION void gpu_copy(char *dst, const char *src, size_t bytes) {
   size_t apart = ((uintptr_t)dst ^ (uintptr_t)src) | GPU_VECTOR_BYTES, width = apart & -apart;
   size_t head = gpu_to_multiple(dst, width, bytes), words = (bytes - head) / width;
   size_t done = head + words * width;
@@ -229,12 +229,6 @@ GPU_FUNCTION bool gpu_equally_aligned(const char *dst, const char *const sources
       prefix##_store(at, &pack, 1);                                                               \
     }                                                                                             \
   }
-
-#ifdef __CUDACC__
-#define GPU_LONG_FUNCTION static __device__ __noinline__
-#else
-#define GPU_LONG_FUNCTION static
-#endif
 
 GPU_LOOPS(gpu_int8)
 GPU_LOOPS(gpu_uint8)

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define GPU_THREADS_MAX 512 /* of a block */
+#define GPU_THREADS_MAX 384 /* of a block; with more, sums of narrow floats spill registers */
 #define GPU_LINE 128        /* bytes of a cache line */
 #define GPU_VECTOR_BYTES 16 /* widest load and store of a thread */
 #define GPU_ABORT_INTERVAL \
@@ -23,6 +23,7 @@
 #ifdef __CUDACC__
 
 #define GPU_FUNCTION static __device__ __forceinline__
+#define GPU_LONG_FUNCTION static __device__ __noinline__
 #define GPU_KERNEL extern "C" __global__ void __launch_bounds__(GPU_THREADS_MAX)
 #define GPU_ARGUMENT const __grid_constant__
 #define GPU_SHARED __shared__
@@ -96,6 +97,7 @@ GPU_FUNCTION void gpu_delay(void) {
 #include <assert.h>
 
 #define GPU_FUNCTION static inline
+#define GPU_LONG_FUNCTION static inline
 #define GPU_KERNEL void
 #define GPU_ARGUMENT const
 #define GPU_SHARED

@@ -65,7 +65,7 @@ GPU_FUNCTION size_t gpu_cut_at(const gpu_cut_t *cut, size_t part) {
 
 /* What the pass covers of a block of `count` elements: a part of the slice. Returns the number of
  * elements. */
-GPU_FUNCTION size_t gpu_window(const gpu_run_t *run, size_t count, size_t *first) {
+GPU_LONG_FUNCTION size_t gpu_window(const gpu_run_t *run, size_t count, size_t *first) {
   const gpu_call_t *call = run->call;
   gpu_cut_t slices = gpu_cut(count, (size_t)call->slices, call->grain);
   size_t from = gpu_cut_at(&slices, (size_t)run->slice);
@@ -101,7 +101,7 @@ GPU_FUNCTION char *gpu_base_address(const gpu_run_t *run, int32_t base) {
   return gpu_arena_scratch(run->room, arena, run->slice);
 }
 
-GPU_FUNCTION gpu_range_t gpu_range_of(const gpu_run_t *run, const gpu_piece_t *piece) {
+GPU_LONG_FUNCTION gpu_range_t gpu_range_of(const gpu_run_t *run, const gpu_piece_t *piece) {
   gpu_range_t range = {NULL, 0};
   gpu_cut_t window;
   size_t begin = gpu_block_window(run, piece->base, piece->block, &window);
@@ -116,7 +116,7 @@ GPU_FUNCTION gpu_range_t gpu_range_of(const gpu_run_t *run, const gpu_piece_t *p
 /* ---- flags ----------------------------------------------------------------------------------*/
 
 /* Waits until the flag is at least `value`. False: the abort word is set. */
-GPU_FUNCTION bool gpu_wait(const gpu_run_t *run, const uint64_t *flag, uint64_t value) {
+GPU_LONG_FUNCTION bool gpu_wait(const gpu_run_t *run, const uint64_t *flag, uint64_t value) {
   const gpu_rank_t *rank = run->call->rank;
   bool reached = true;
   if (gpu_thread() == 0) {
