@@ -12,7 +12,11 @@
 
 #define CALLS_MAX 192
 #define CAPACITY 4096
-#define ROUNDS 4
+#if defined(__SANITIZE_THREAD__)
+#define ROUNDS 1
+#else
+#define ROUNDS 3
+#endif
 
 static bool runs_all(void) {
   return getenv("COLL_TEST_FULL") != NULL;

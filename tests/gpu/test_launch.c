@@ -11,6 +11,11 @@
 #include "verify/random.h"
 
 #define CAPACITY 4096
+#if defined(__SANITIZE_THREAD__)
+#define REPLAYS 150
+#else
+#define REPLAYS 1000
+#endif
 
 static gpu_program_t *program_of(coll_collective_t collective, const char *name, int size,
                                  int rank) {
@@ -90,15 +95,15 @@ static void check_replay(const char *captured, const char *ordinary, int launche
 }
 
 Test(gpu, replays_messages) {
-  check_replay("ring", "staged", 1000);
+  check_replay("ring", "staged", REPLAYS);
 }
 
 Test(gpu, replays_signals) {
-  check_replay("staged", "ring", 1000);
+  check_replay("staged", "ring", REPLAYS);
 }
 
 Test(gpu, replays_lanes) {
-  check_replay("double_tree", "staged", 200);
+  check_replay("double_tree", "staged", REPLAYS / 5);
 }
 
 /* ---- abort ----------------------------------------------------------------------------------*/

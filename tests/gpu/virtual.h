@@ -1,6 +1,6 @@
 /*
- * The virtual GPU: runs the blocks of a launch as threads of this process. They start in a random
- * order, and are delayed at random where other blocks may see the difference.
+ * The virtual GPU: runs a launch in threads of this process, one to three per block. They start in
+ * a random order, and are delayed at random where other blocks may see the difference.
  */
 #ifndef TESTS_GPU_VIRTUAL_H
 #define TESTS_GPU_VIRTUAL_H

@@ -1,8 +1,8 @@
 /*
  * What differs between a CUDA device and the virtual GPU, so that the kernel is one source for nvcc
- * and for the host's C compiler. On the virtual GPU a block is one thread of the host, and the
- * threads of a block are the iterations of GPU_EACH. Its loads and stores assert the alignment that
- * a device requires. A kernel is written in what C11 and C++17 have in common.
+ * and for the host's C compiler. The threads of the virtual GPU are threads of the host, one or a
+ * few per block. Its loads and stores assert the alignment that a device requires. A kernel is
+ * written in what C11 and C++17 have in common.
  */
 #ifndef DEVICE_CUDA_GPU_H
 #define DEVICE_CUDA_GPU_H
@@ -26,7 +26,7 @@
 #define GPU_LONG_FUNCTION static __device__ __noinline__
 #define GPU_KERNEL extern "C" __global__ void __launch_bounds__(GPU_THREADS_MAX)
 #define GPU_ARGUMENT const __grid_constant__
-#define GPU_SHARED __shared__
+#define GPU_SHARED(type_t, name, count) __shared__ type_t name[count]
 
 typedef uint4 gpu_vector_t;
 
@@ -95,25 +95,31 @@ GPU_FUNCTION void gpu_delay(void) {
 #else
 
 #include <assert.h>
+#include <pthread.h>
 
 #define GPU_FUNCTION static inline
 #define GPU_LONG_FUNCTION static inline
 #define GPU_KERNEL void
 #define GPU_ARGUMENT const
-#define GPU_SHARED
-
+#define GPU_SHARED(type_t, name, count) type_t *name = (type_t *)gpu_virtual.shared
 typedef struct gpu_vector {
   _Alignas(GPU_VECTOR_BYTES) uint32_t words[4];
 } gpu_vector_t;
 
-/* The block that this thread is. delay: called where gpu_delay and gpu_pause are; may be NULL. */
-typedef struct gpu_virtual_block {
-  uint32_t block, blocks;
+/* A thread of a block. */
+typedef struct gpu_virtual_thread {
+  uint32_t block, blocks, thread, threads;
+  void *shared;               /* memory of the block, GPU_VIRTUAL_SHARED bytes */
+  pthread_barrier_t *barrier; /* of the threads of the block */
+  uint32_t *all;              /* of the block: 1 until gpu_barrier_all has seen a false value */
   uint64_t random;
-  void (*delay)(struct gpu_virtual_block *block, bool is_poll);
-} gpu_virtual_block_t;
+  /* called where gpu_delay and gpu_pause are; may be NULL */
+  void (*delay)(struct gpu_virtual_thread *thread, bool is_poll);
+} gpu_virtual_thread_t;
 
-extern _Thread_local gpu_virtual_block_t gpu_virtual;
+#define GPU_VIRTUAL_SHARED 1024
+
+extern _Thread_local gpu_virtual_thread_t gpu_virtual;
 
 GPU_FUNCTION uint32_t gpu_block(void) {
   return gpu_virtual.block;
@@ -122,15 +128,23 @@ GPU_FUNCTION uint32_t gpu_blocks(void) {
   return gpu_virtual.blocks;
 }
 GPU_FUNCTION uint32_t gpu_thread(void) {
-  return 0;
+  return gpu_virtual.thread;
 }
 GPU_FUNCTION uint32_t gpu_threads(void) {
-  return 1;
+  return gpu_virtual.threads;
 }
 GPU_FUNCTION void gpu_barrier(void) {
+  if (gpu_virtual.threads > 1) pthread_barrier_wait(gpu_virtual.barrier);
 }
+
+/* A block ends after a false value, so the word is not set again. */
 GPU_FUNCTION bool gpu_barrier_all(bool value) {
-  return value;
+  if (gpu_virtual.threads == 1) return value;
+  if (!value) __atomic_store_n(gpu_virtual.all, 0, __ATOMIC_RELAXED);
+  gpu_barrier();
+  bool all = __atomic_load_n(gpu_virtual.all, __ATOMIC_RELAXED) != 0;
+  gpu_barrier();
+  return all;
 }
 GPU_FUNCTION uint64_t gpu_load_acquire(const uint64_t *flag) {
   return __atomic_load_n(flag, __ATOMIC_ACQUIRE);

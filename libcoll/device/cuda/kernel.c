@@ -12,7 +12,8 @@
 #include "device/cuda/compute.h"
 
 #ifndef __CUDACC__
-_Thread_local gpu_virtual_block_t gpu_virtual;
+_Thread_local gpu_virtual_thread_t gpu_virtual = {.blocks = 1, .threads = 1};
+_Static_assert(GPU_OPERANDS_MAX * sizeof(char *) <= GPU_VIRTUAL_SHARED, "memory of a block");
 #endif
 
 enum { GPU_SCALED = 1, GPU_FIRST_STEP = 2 };
@@ -344,7 +345,7 @@ GPU_FUNCTION void gpu_end_call(const gpu_call_t *call, char *arena) {
 }
 
 GPU_KERNEL gpu_run_kernel(GPU_ARGUMENT gpu_call_t call) {
-  GPU_SHARED const char *operands[GPU_OPERANDS_MAX];
+  GPU_SHARED(const char *, operands, GPU_OPERANDS_MAX);
   const gpu_rank_t *rank = call.rank;
   gpu_run_t run;
   bool done = true;
