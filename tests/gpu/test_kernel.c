@@ -100,9 +100,9 @@ static void play(int size, const char *layout, uint64_t rounds) {
   ranks_free(&ranks);
 }
 
-#define PLAY(size)                               \
-  Test(gpu, runs_##size) {                       \
-    play(size, NULL, runs_all() ? 100 : ROUNDS); \
+#define PLAY(size)                              \
+  Test(gpu, runs_##size) {                      \
+    play(size, NULL, runs_all() ? 25 : ROUNDS); \
   }
 
 PLAY(2)

@@ -59,7 +59,7 @@ static gpu_call_t allreduce_call(replay_t *replay, gpu_program_t *program, int r
  * ordinary call by another plan of other slices. */
 static void replay_rank(void *context, int rank) {
   replay_t *replay = context;
-  int32_t input[REPLAY_COUNT], output[REPLAY_COUNT];
+  int32_t input[REPLAY_COUNT] = {0}, output[REPLAY_COUNT];
   gpu_program_t *first = replay->captured[rank], *second = replay->ordinary[rank];
   const gpu_call_t captured = allreduce_call(replay, first, rank, 2, input, output);
   const gpu_call_t ordinary = allreduce_call(replay, second, rank, 3, input, output);
@@ -104,6 +104,50 @@ Test(gpu, replays_signals) {
 
 Test(gpu, replays_lanes) {
   check_replay("double_tree", "staged", REPLAYS / 5);
+}
+
+/* ---- signals in a row -----------------------------------------------------------------------*/
+
+enum { SIGNALS = 5, SIGNAL_CALLS = 60 };
+
+/* A barrier of two ranks that exchanges several signals, with nothing between the waits. */
+static gpu_program_t *signals_program(int rank) {
+  const plan_shape_t shape = {.collective = COLL_BARRIER, .size = 2};
+  plan_t *plan;
+  gpu_program_t *program = NULL;
+  cr_assert_eq(plan_create(&shape, "signals", &plan), COLL_OK);
+  plan->reach = PLAN_REACH_SCRATCH;
+  plan_emitter_t e = {.plan = plan, .program = &plan->programs[rank], .rank = rank};
+  for (int i = 0; i < SIGNALS; i++) plan_emit_signal(&e, 0, 1 - rank);
+  for (int i = 0; i < SIGNALS; i++) plan_emit_wait(&e, 0, 1 - rank);
+  cr_assert_eq(e.status, COLL_OK);
+  cr_assert_eq(gpu_bind_program(plan, rank, &program), COLL_OK, "%s", base_last_error());
+  plan_free(plan);
+  return program;
+}
+
+static void signal_rank(void *context, int rank) {
+  replay_t *replay = context;
+  const gpu_call_t call = allreduce_call(replay, replay->captured[rank], rank, 2, NULL, NULL);
+  for (int i = 0; i < SIGNAL_CALLS; i++) {
+    virtual_launch(&replay->ranks.device, &call, gpu_call_blocks(replay->captured[rank], 2),
+                   (uint64_t)(i * 2 + rank));
+  }
+}
+
+Test(gpu, counts_adjacent_waits) {
+  replay_t replay = {0};
+  gpu_room_t room = ranks_room(2);
+  ranks_init(&replay.ranks, &room, CAPACITY);
+  for (int rank = 0; rank < 2; rank++) replay.captured[rank] = signals_program(rank);
+  cr_assert(ranks_run(&replay.ranks, signal_rank, &replay), "deadlock");
+  for (int rank = 0; rank < 2; rank++) {
+    const gpu_fifo_t *fifo = gpu_arena_fifo(&room, replay.ranks.arenas[rank], 1 - rank, 0, 1);
+    cr_assert_eq(fifo->own_waits, (uint64_t)SIGNALS * SIGNAL_CALLS);
+    cr_assert_eq(fifo->signals, (uint64_t)SIGNALS * SIGNAL_CALLS);
+    free(replay.captured[rank]);
+  }
+  ranks_free(&replay.ranks);
 }
 
 /* ---- abort ----------------------------------------------------------------------------------*/

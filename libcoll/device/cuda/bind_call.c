@@ -11,9 +11,10 @@ static coll_status_t check_room(const gpu_room_t *room, const gpu_program_t *bou
                      "a plan needs %d channels; the GPU communicator has %d", bound->channels,
                      room->channels);
   }
-  if (bound->depth > room->depth) {
+  int32_t depth = bound->depth > 0 ? bound->depth : 1;
+  if (depth > room->depth) {
     return base_fail(COLL_ERROR_UNSUPPORTED,
-                     "a plan needs rings of %d slots; the GPU communicator has %d", bound->depth,
+                     "a plan needs rings of %d slots; the GPU communicator has %d", depth,
                      room->depth);
   }
   if (slices < 1 || slices > room->slices) {
