@@ -1,56 +1,32 @@
-/*
- * The thread's last error. Its buffer is allocated at the thread's first failure and freed when the
- * thread ends: thread-local arrays would take so much of the static TLS that glibc has left for
- * libraries loaded by dlopen that these could not be loaded (1.6 KiB for all of them).
- */
+/* The thread's last error, in its buffer of thread_texts.h. */
 #include "base/status.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define ERROR_BYTES 1024
+#include "base/thread_texts.h"
 
-static _Thread_local char *last_error;
-static pthread_key_t last_error_key; /* frees it */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool has_key;
-
-static void create_key(void) {
-  has_key = pthread_key_create(&last_error_key, free) == 0;
-}
-
-/* The thread's buffer, or NULL if there is no memory for one. */
-static char *error_buffer(void) {
-  if (last_error != NULL) return last_error;
-  pthread_once(&once, create_key);
-  char *made = has_key ? calloc(1, ERROR_BYTES) : NULL;
-  if (made != NULL && pthread_setspecific(last_error_key, made) != 0) {
-    free(made);
-    made = NULL;
-  }
-  last_error = made;
-  return made;
-}
+static _Thread_local bool has_lost_text; /* there was no memory for the last error */
 
 coll_status_t base_fail(coll_status_t status, const char *format, ...) {
-  char text[ERROR_BYTES]; /* a separate buffer, because an argument may be the old last error */
+  char text[BASE_THREAD_ERROR_BYTES]; /* a separate buffer, because an argument may be the old last
+                                         error */
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  char *buffer = error_buffer();
-  if (buffer != NULL) memcpy(buffer, text, sizeof text);
+  base_thread_texts_t *texts = base_thread_texts_allocate();
+  has_lost_text = texts == NULL;
+  if (texts != NULL) memcpy(texts->error, text, sizeof text);
   return status;
 }
 
 coll_status_t base_fail_errno(coll_status_t status, const char *format, ...) {
   int error = errno;
-  char text[ERROR_BYTES];
+  char text[BASE_THREAD_ERROR_BYTES];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
@@ -59,7 +35,9 @@ coll_status_t base_fail_errno(coll_status_t status, const char *format, ...) {
 }
 
 const char *base_last_error(void) {
-  return last_error != NULL ? last_error : "";
+  const base_thread_texts_t *texts = base_thread_texts_find();
+  if (has_lost_text) return BASE_THREAD_NO_MEMORY;
+  return texts != NULL ? texts->error : "";
 }
 
 const char *base_status_string(coll_status_t status) {

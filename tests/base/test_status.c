@@ -64,6 +64,32 @@ Test(status, is_private_to_the_thread) {
   cr_assert_str_eq(base_last_error(), "here");
 }
 
+static pthread_key_t late_key;
+static char late_text[MESSAGE_BYTES];
+
+static void fail_late(void *unused) {
+  (void)unused;
+  base_fail(COLL_ERROR_INTERNAL, "while the thread ends");
+  snprintf(late_text, sizeof late_text, "%s", base_last_error());
+}
+
+static void *fail_and_end(void *unused) {
+  (void)unused;
+  base_fail(COLL_ERROR_INTERNAL, "before");
+  pthread_setspecific(late_key, late_text);
+  return NULL;
+}
+
+/* Destructors run in the order of their keys: the text of the last error is freed first. */
+Test(status, is_kept_in_destructors_of_the_thread) {
+  pthread_t thread;
+  base_fail(COLL_ERROR_INTERNAL, "the first one creates the key of the text");
+  cr_assert_eq(pthread_key_create(&late_key, fail_late), 0);
+  cr_assert_eq(pthread_create(&thread, NULL, fail_and_end, NULL), 0);
+  pthread_join(thread, NULL);
+  cr_assert_str_eq(late_text, "while the thread ends");
+}
+
 Test(status, has_a_text_for_each_value) {
   for (int i = 0; i < COLL_STATUS_COUNT; i++) {
     cr_assert_str_neq(base_status_string((coll_status_t)i), "unknown status", "%d", i);
