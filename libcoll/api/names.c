@@ -5,11 +5,10 @@
 
 #include "base/knob.h"
 #include "base/names.h"
+#include "base/thread_texts.h"
 #include "comm/create.h"
 #include "comm/launch/launch.h"
 #include "comm/rendezvous/secret_source.h"
-
-#define LINE_BYTES 512
 
 const char *coll_collective_name(coll_collective_t collective) {
   return base_collective_name(collective);
@@ -41,23 +40,25 @@ const char *coll_op_name(coll_op_t op) {
 }
 
 const char *coll_last_error(coll_comm_t comm) {
-  static _Thread_local char text[COMM_ERROR_BYTES];
   if (comm == NULL || comm_check(comm) != COLL_OK) return base_last_error();
+  base_thread_texts_t *texts = base_thread_texts_allocate();
+  if (texts == NULL) return BASE_THREAD_NO_MEMORY;
   pthread_mutex_lock(&comm->lock);
-  snprintf(text, sizeof text, "%s", comm->last_error);
+  snprintf(texts->comm_error, sizeof texts->comm_error, "%s", comm->last_error);
   pthread_mutex_unlock(&comm->lock);
-  return text;
+  return texts->comm_error;
 }
 
 const char *coll_knob(int index) {
   static const base_knob_t *(*const rooms[])(int) = {comm_knob, launch_knob, rendezvous_knob,
                                                      transport_knob, device_knob};
-  static _Thread_local char line[LINE_BYTES];
+  base_thread_texts_t *texts = base_thread_texts_allocate();
   for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
     const base_knob_t *knob = rooms[i](index);
     if (knob != NULL) {
-      base_knob_describe(knob, line, sizeof line);
-      return line;
+      if (texts == NULL) return BASE_THREAD_NO_MEMORY;
+      base_knob_describe(knob, texts->knob, sizeof texts->knob);
+      return texts->knob;
     }
     for (int in_room = 0; rooms[i](in_room) != NULL; in_room++) index--;
   }
