@@ -41,7 +41,8 @@ struct comm_async {
   uint64_t order;       /* of the first failure, among those of all jobs */
   coll_status_t status; /* the first failure */
   char text[COMM_ERROR_BYTES];
-  comm_async_t *next; /* in the list of jobs */
+  comm_async_t *next;        /* in the list of jobs */
+  const comm_async_t *outer; /* belongs to the thread: see carried_out */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -50,7 +51,8 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* a job is done */
 static comm_async_t *jobs; /* that are not done */
 static uint64_t failure_count;
 
-static _Thread_local const comm_async_t *carried_out; /* by this thread */
+/* By this thread: the innermost one, as a progress callback in one job may make a group. */
+static _Thread_local const comm_async_t *carried_out;
 
 static uint64_t state_of(const struct coll_comm *comm) {
   return atomic_load_explicit(&comm->magic, memory_order_acquire);
@@ -325,6 +327,7 @@ static void finalize_one(comm_async_t *job) {
 
 static void *carry_out(void *argument) {
   comm_async_t *job = argument;
+  job->outer = carried_out;
   carried_out = job;
   if (job->finalizes) {
     finalize_one(job);
@@ -333,8 +336,14 @@ static void *carry_out(void *argument) {
   } else {
     create_one(job);
   }
-  carried_out = NULL;
+  carried_out = job->outer;
   return NULL;
+}
+
+static bool is_carried_out_here(const comm_async_t *job) {
+  const comm_async_t *each = carried_out;
+  while (each != NULL && each != job) each = each->outer;
+  return each != NULL;
 }
 
 /* The job's thread could not be started: its ranks' peers must not wait for it. */
@@ -447,7 +456,7 @@ coll_status_t comm_async_finish(struct coll_comm *comm, const char *why) {
         "forked from it: destroy it there",
         job->rank, (int)job->process);
   }
-  if (job == carried_out) {
+  if (is_carried_out_here(job)) {
     return base_fail(
         COLL_ERROR_INVALID,
         "rank %d: called from a progress callback of the communicator that is split or finalized",

@@ -192,6 +192,33 @@ Test(creation_failure, is_found_by_finalize) {
   }
 }
 
+/* In the thread that splits the communicator: makes another one, then tries to destroy it. */
+static void make_and_destroy(void *context) {
+  coll_comm_t *comms = context, alone[1];
+  if (comms[1] != NULL) return;
+  make(alone, 1, 1);
+  IS(coll_comm_destroy(comms[0]), COLL_ERROR_INVALID);
+  says("progress callback");
+  destroy(alone, 1);
+  comms[1] = comms[0];
+}
+
+Test(creation, by_a_split_whose_callback_makes_communicators) {
+  coll_comm_t comms[2], children[2], called[2];
+  make(comms, 2, 0);
+  called[0] = comms[0];
+  called[1] = NULL;
+  OK(coll_comm_set_progress(comms[0], make_and_destroy, called));
+  IS(coll_comm_split(comms[0], 0, 0, &children[0]), COLL_IN_PROGRESS);
+  nap_ms(50);
+  IS(coll_comm_split(comms[1], 0, 0, &children[1]), COLL_IN_PROGRESS);
+  for (int r = 0; r < 2; r++) OK(await(children[r]));
+  for (int r = 0; r < 2; r++) OK(await(comms[r]));
+  cr_assert_eq(called[1], comms[0]);
+  destroy(children, 2);
+  destroy(comms, 2);
+}
+
 Test(creation, by_a_split_with_a_config) {
   coll_comm_t comms[2], children[2];
   coll_comm_config_t config = config_of(1);
