@@ -87,8 +87,7 @@ coll_status_t coll_comm_finalize(coll_comm_t comm) {
                         "coll_comm_finalize inside a group, whose calls may still need the "
                         "communicator: end the group first"));
   }
-  coll_status_t status = comm_async_finalize(comm);
-  return status == COLL_IN_PROGRESS ? status : api_record_result(comm, status);
+  return comm_async_finalize(comm); /* another thread may have destroyed the communicator */
 }
 
 coll_status_t coll_comm_destroy(coll_comm_t comm) {

@@ -310,15 +310,11 @@ static void split_all(comm_async_t *job) {
 }
 
 /* Waits for the calls that were made before; none are made any more. */
-static coll_status_t finalize(struct coll_comm *comm) {
+static void finalize_one(comm_async_t *job) {
+  struct coll_comm *comm = job->parent;
   comm_lock_take(comm, comm_lock_ticket(comm));
   coll_status_t status = comm_leave(comm);
   comm_lock_release(comm);
-  return status;
-}
-
-static void finalize_one(comm_async_t *job) {
-  coll_status_t status = finalize(job->parent);
   pthread_mutex_lock(&lock);
   if (status != COLL_OK) note_failure(job, status, base_last_error());
   end_job(job);
@@ -359,19 +355,24 @@ static void fail_to_start(comm_async_t *job, int error) {
   pthread_mutex_unlock(&lock);
 }
 
-/* Until the job is done, its parent cannot be used, and its former job is of no use. */
-static void occupy_parent(comm_async_t *job, uint64_t state) {
-  comm_async_t *former = job->parent->async;
+/* Until the job is done, its parent cannot be used. Drops the parent's former job, which is done.
+ * False: the parent cannot be used now, because of a call of another thread. */
+static bool occupy_parent(comm_async_t *job, uint64_t state) {
   pthread_mutex_lock(&lock);
-  job->references++;
-  job->parent->async = job;
-  set_state(job->parent, state);
+  comm_async_t *former = job->parent->async;
+  bool is_live = comm_is_live(job->parent);
+  if (is_live) {
+    job->references++;
+    job->parent->async = job;
+    set_state(job->parent, state);
+  }
   pthread_mutex_unlock(&lock);
-  if (former != NULL) comm_async_release(former);
+  if (is_live && former != NULL) comm_async_release(former);
+  return is_live;
 }
 
 void comm_async_start(comm_async_t *job, bool in_background) {
-  if (in_background && job->parent != NULL) occupy_parent(job, COMM_MAGIC_SPLITTING);
+  if (in_background && job->parent != NULL) (void)occupy_parent(job, COMM_MAGIC_SPLITTING);
   int error = pthread_create(&job->thread, NULL, carry_out, job);
   job->has_thread = error == 0;
   if (error != 0) fail_to_start(job, error);
@@ -379,25 +380,6 @@ void comm_async_start(comm_async_t *job, bool in_background) {
 
 void comm_async_run(comm_async_t *job) {
   carry_out(job);
-}
-
-static coll_status_t finalize_here(struct coll_comm *comm) {
-  set_state(comm, COMM_MAGIC_FINALIZING);
-  coll_status_t status = finalize(comm);
-  set_state(comm, COMM_MAGIC_FINALIZED);
-  return status;
-}
-
-coll_status_t comm_async_finalize(struct coll_comm *comm) {
-  comm_async_t *job;
-  if (!comm->nonblocking) return finalize_here(comm);
-  COLL_TRY(comm_async_split(comm, &job));
-  job->finalizes = true;
-  occupy_parent(job, COMM_MAGIC_FINALIZING);
-  job->has_thread = pthread_create(&job->thread, NULL, carry_out, job) == 0;
-  if (!job->has_thread) carry_out(job);
-  comm_async_release(job);
-  return COLL_IN_PROGRESS;
 }
 
 /* ---- waiting --------------------------------------------------------------------------------*/
@@ -414,6 +396,30 @@ coll_status_t comm_async_wait(comm_async_t *job, uint64_t *order) {
   *order = job->order;
   if (status != COLL_OK) base_fail(status, "%s", job->text);
   pthread_mutex_unlock(&lock);
+  return status;
+}
+
+/* A blocking one is a job too: calls of other threads wait for it. */
+coll_status_t comm_async_finalize(struct coll_comm *comm) {
+  comm_async_t *job;
+  uint64_t order;
+  bool in_background = comm->nonblocking;
+  coll_status_t status = comm_async_split(comm, &job);
+  if (status != COLL_OK) return comm_record_error(comm, status);
+  job->finalizes = true;
+  if (!occupy_parent(job, COMM_MAGIC_FINALIZING)) {
+    status = base_fail(COLL_ERROR_INVALID,
+                       "coll_comm_finalize on rank %d of %d: another thread splits, finalizes or "
+                       "destroys the communicator",
+                       job->rank, job->size);
+    comm_async_release(job);
+    return status;
+  }
+  if (in_background) job->has_thread = pthread_create(&job->thread, NULL, carry_out, job) == 0;
+  if (!job->has_thread) carry_out(job);
+  /* another thread may have destroyed the communicator */
+  status = in_background ? COLL_IN_PROGRESS : comm_async_wait(job, &order);
+  comm_async_release(job);
   return status;
 }
 
@@ -444,11 +450,8 @@ coll_status_t comm_fail_not_live(const struct coll_comm *comm) {
                    "coll_comm_error until it no longer returns COLL_IN_PROGRESS");
 }
 
-coll_status_t comm_async_finish(struct coll_comm *comm, const char *why) {
-  coll_status_t status = comm_async_state(comm);
-  bool is_made = status == COLL_OK || state_of(comm) == COMM_MAGIC_NOT_MADE;
-  if (status != COLL_IN_PROGRESS) return is_made ? COLL_OK : status;
-  comm_async_t *job = comm->async;
+/* Whether the calling thread may wait for the job. */
+static coll_status_t check_waiter(const comm_async_t *job) {
   if (job->process != getpid()) {
     return base_fail(
         COLL_ERROR_INVALID,
@@ -456,15 +459,24 @@ coll_status_t comm_async_finish(struct coll_comm *comm, const char *why) {
         "forked from it: destroy it there",
         job->rank, (int)job->process);
   }
-  if (is_carried_out_here(job)) {
-    return base_fail(
-        COLL_ERROR_INVALID,
-        "rank %d: called from a progress callback of the communicator that is split or finalized",
-        job->rank);
-  }
+  if (!is_carried_out_here(job)) return COLL_OK;
+  return base_fail(
+      COLL_ERROR_INVALID,
+      "rank %d: called from a progress callback of the communicator that is split or finalized",
+      job->rank);
+}
+
+coll_status_t comm_async_finish(struct coll_comm *comm, const char *why) {
+  coll_status_t status = comm_async_state(comm);
+  bool is_made = status == COLL_OK || state_of(comm) == COMM_MAGIC_NOT_MADE;
+  if (status != COLL_IN_PROGRESS) return is_made ? COLL_OK : status;
   pthread_mutex_lock(&lock);
-  if (state_of(comm) == COMM_MAGIC_CREATING) cancel(job, why);
-  await(job);
+  comm_async_t *job = is_busy(state_of(comm)) ? comm->async : NULL;
+  status = job != NULL ? check_waiter(job) : COLL_OK;
+  if (job != NULL && status == COLL_OK) {
+    if (state_of(comm) == COMM_MAGIC_CREATING) cancel(job, why);
+    await(job);
+  }
   pthread_mutex_unlock(&lock);
-  return COLL_OK;
+  return status;
 }

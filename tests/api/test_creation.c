@@ -1,6 +1,8 @@
 /*
  * Communicators that one thread makes: several ranks in a group, and without blocking.
  */
+#include <pthread.h>
+
 #include "creation.h"
 
 /* As programs of NCCL do: all ranks of one process, by one thread. */
@@ -176,6 +178,60 @@ Test(creation, is_finalized_while_it_is_destroyed) {
   OK(coll_recv(&x, 1, COLL_INT32, 0, comms[1], NULL));
   for (int r = 0; r < 2; r++) IS(coll_comm_finalize(comms[r]), COLL_IN_PROGRESS);
   destroy(comms, 2);
+}
+
+typedef struct worker {
+  pthread_t thread;
+  coll_comm_t comm;
+  coll_status_t status;
+} worker_t;
+
+static void *finalize_in_thread(void *context) {
+  worker_t *worker = context;
+  worker->status = coll_comm_finalize(worker->comm);
+  return NULL;
+}
+
+static void *call_in_thread(void *context) {
+  worker_t *worker = context;
+  worker->status = coll_barrier(worker->comm, NULL);
+  return NULL;
+}
+
+/* Rank 0 is in a call for which its peer never comes; then a thread of it finalizes. */
+static void start_stuck(worker_t *stuck, worker_t *finalizer, coll_comm_t comm) {
+  stuck->comm = finalizer->comm = comm;
+  pthread_create(&stuck->thread, NULL, call_in_thread, stuck);
+  nap_ms(30);
+  pthread_create(&finalizer->thread, NULL, finalize_in_thread, finalizer);
+  while (coll_comm_error(comm) == COLL_OK) nap_ms(1);
+}
+
+/* One that does not block is finalized in the background, the other one by another thread. */
+static void finalize_in_two_threads(int blocking, bool has_split, bool aborts) {
+  const coll_comm_config_t config = config_of(0);
+  coll_comm_t comms[2], children[2];
+  worker_t stuck, finalizer;
+  make(comms, 2, blocking);
+  for (int r = 0; has_split && r < 2; r++) {
+    IS(coll_comm_split_config(comms[r], 0, 0, &config, &children[r]), COLL_IN_PROGRESS);
+  }
+  for (int r = 0; has_split && r < 2; r++) OK(await(comms[r]));
+  start_stuck(&stuck, &finalizer, comms[0]);
+  IS(coll_comm_finalize(comms[0]), COLL_ERROR_INVALID);
+  OK(coll_comm_abort(aborts ? comms[0] : comms[1])); /* or the stuck call has no end */
+  if (aborts) IS(await(comms[0]), COLL_ERROR_RANK_LOST);
+  OK(coll_comm_destroy(comms[0]));
+  pthread_join(stuck.thread, NULL);
+  pthread_join(finalizer.thread, NULL);
+  cr_assert_eq(stuck.status, COLL_ERROR_RANK_LOST);
+  cr_assert_eq(finalizer.status, blocking ? COLL_OK : COLL_IN_PROGRESS);
+  OK(coll_comm_destroy(comms[1]));
+  if (has_split) destroy(children, 2);
+}
+
+Test(creation, is_finalized_by_one_thread_and_ended_by_another) {
+  for (int i = 0; i < 8; i++) finalize_in_two_threads(i % 2, i / 2 % 2, i / 4);
 }
 
 /* A message was not received. */
