@@ -90,6 +90,14 @@ coll_status_t coll_comm_finalize(coll_comm_t comm) {
   return comm_async_finalize(comm); /* another thread may have destroyed the communicator */
 }
 
+/* Frees a communicator that is finalized, or a handle that could not be made. */
+static coll_status_t destroy_ended(coll_comm_t comm) {
+  coll_status_t status = comm_async_unreturned(comm);
+  comm = comm_async_detach(comm);
+  if (comm != NULL) comm_destroy(comm);
+  return status;
+}
+
 coll_status_t coll_comm_destroy(coll_comm_t comm) {
   if (comm == NULL) return COLL_OK;
   if (api_group_is_open()) {
@@ -99,11 +107,7 @@ coll_status_t coll_comm_destroy(coll_comm_t comm) {
   }
   if (!comm_is_live(comm)) {
     COLL_TRY(comm_async_finish(comm, "it called coll_comm_destroy"));
-    if (!comm_is_live(comm)) {
-      comm = comm_async_detach(comm);
-      if (comm != NULL) comm_destroy(comm); /* it is finalized */
-      return COLL_OK;
-    }
+    if (!comm_is_live(comm)) return destroy_ended(comm);
   }
   COLL_TRY(api_check_outside(comm, "coll_comm_destroy"));
   comm_lock_take(comm, comm_lock_ticket(comm));

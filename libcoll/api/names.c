@@ -39,14 +39,13 @@ const char *coll_op_name(coll_op_t op) {
   return base_op_name(op);
 }
 
+_Static_assert(BASE_THREAD_LINE_BYTES >= COMM_ERROR_BYTES, "room for a communicator's text");
+
 const char *coll_last_error(coll_comm_t comm) {
-  if (comm == NULL || comm_check(comm) != COLL_OK) return base_last_error();
+  if (comm == NULL) return base_last_error();
   base_thread_texts_t *texts = base_thread_texts_allocate();
   if (texts == NULL) return BASE_THREAD_NO_MEMORY;
-  pthread_mutex_lock(&comm->lock);
-  snprintf(texts->comm_error, sizeof texts->comm_error, "%s", comm->last_error);
-  pthread_mutex_unlock(&comm->lock);
-  return texts->comm_error;
+  return comm_read_error(comm, texts->comm_error) ? texts->comm_error : base_last_error();
 }
 
 const char *coll_knob(int index) {

@@ -315,6 +315,11 @@ static void finalize_one(comm_async_t *job) {
   comm_lock_take(comm, comm_lock_ticket(comm));
   coll_status_t status = comm_leave(comm);
   comm_lock_release(comm);
+  if (status != COLL_OK) {
+    comm_record_error(comm, status);
+    bool is_returned = !comm->nonblocking;
+    atomic_store_explicit(&comm->failure_returned, is_returned, memory_order_relaxed);
+  }
   pthread_mutex_lock(&lock);
   if (status != COLL_OK) note_failure(job, status, base_last_error());
   end_job(job);
@@ -448,6 +453,16 @@ coll_status_t comm_fail_not_live(const struct coll_comm *comm) {
   return base_fail(COLL_ERROR_INVALID,
                    "a thread still makes, splits or finalizes the communicator: call "
                    "coll_comm_error until it no longer returns COLL_IN_PROGRESS");
+}
+
+coll_status_t comm_async_unreturned(const struct coll_comm *comm) {
+  pthread_mutex_lock(&lock);
+  const comm_async_t *job = comm->async;
+  bool is_returned = atomic_load_explicit(&comm->failure_returned, memory_order_relaxed);
+  coll_status_t status = job == NULL || !job->finalizes || is_returned ? COLL_OK : job->status;
+  if (status != COLL_OK) base_fail(status, "%s", job->text);
+  pthread_mutex_unlock(&lock);
+  return status;
 }
 
 /* Whether the calling thread may wait for the job. */

@@ -65,6 +65,10 @@ coll_status_t comm_async_abort(struct coll_comm *comm, const char *why);
  * calls. */
 coll_status_t comm_async_finish(struct coll_comm *comm, const char *why);
 
+/* What the finalization of the communicator found, unless a call has returned it; no job uses it.
+ */
+coll_status_t comm_async_unreturned(const struct coll_comm *comm);
+
 /* Makes a communicator that is ready independent of the job that made it; frees a handle that could
  * not be made, and returns NULL. Returns the communicator otherwise. No job uses it. */
 struct coll_comm *comm_async_detach(struct coll_comm *comm);

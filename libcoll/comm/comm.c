@@ -24,3 +24,14 @@ coll_status_t comm_record_error(struct coll_comm *comm, coll_status_t status) {
   pthread_mutex_unlock(&comm->lock);
   return status;
 }
+
+bool comm_read_error(struct coll_comm *comm, char text[COMM_ERROR_BYTES]) {
+  /* acquire: the text of what could not be made is visible */
+  uint64_t state = atomic_load_explicit(&comm->magic, memory_order_acquire);
+  bool is_made = state == COMM_MAGIC || state == COMM_MAGIC_FINALIZED;
+  if (!is_made && state != COMM_MAGIC_NOT_MADE) return false;
+  pthread_mutex_lock(&comm->lock);
+  snprintf(text, COMM_ERROR_BYTES, "%s", is_made ? comm->last_error : comm->failure_text);
+  pthread_mutex_unlock(&comm->lock);
+  return true;
+}

@@ -268,4 +268,8 @@ bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype,
 /* Copies the thread's last error to the communicator's last_error. Returns `status`. */
 coll_status_t comm_record_error(struct coll_comm *comm, coll_status_t status);
 
+/* Copies the text of the communicator's latest failure, "" before any, or why it could not be made.
+ * False: it is being made, split or finalized, or is no communicator. */
+bool comm_read_error(struct coll_comm *comm, char text[COMM_ERROR_BYTES]);
+
 #endif

@@ -238,9 +238,11 @@ COLL_API coll_status_t coll_comm_finalize(coll_comm_t comm);
 /* Waits until the calls queued on this rank are done, and frees the communicator, also if an error
  * is returned for it. Does not wait for other ranks; between hosts, until theirs have received what
  * this rank has sent, at most a minute. COLL_ERROR_MISMATCH: a message was never received, or calls
- * did not match and no earlier call on this rank returned that. No coll_comm_abort of this
- * communicator may still be running. If the communicator is still being made, its creation is
- * aborted first, as by coll_comm_abort; a split of it that goes on in the background is waited for.
+ * did not match and no earlier call on this rank returned that. It also returns what
+ * coll_comm_finalize found in the background, unless coll_comm_error has returned it. No
+ * coll_comm_abort of this communicator may still be running. If the communicator is still being
+ * made, its creation is aborted first, as by coll_comm_abort; a split of it that goes on in the
+ * background is waited for.
  */
 COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
 
@@ -456,15 +458,16 @@ COLL_API coll_status_t coll_stream_sync(coll_stream_t stream);
 COLL_API coll_status_t coll_stream_query(coll_stream_t stream);
 COLL_API coll_status_t coll_stream_destroy(coll_stream_t stream);
 
-/* S:names and error texts */
+/* ---- names and error texts --------------------------------------------------------------------*/
 
 COLL_API const char *coll_status_string(coll_status_t status);
 COLL_API const char *coll_dtype_name(coll_dtype_t dtype); /* "float32"; NULL past the end */
 COLL_API size_t coll_dtype_bytes(coll_dtype_t dtype);     /* 0 past the end */
 COLL_API const char *coll_op_name(coll_op_t op);          /* "sum"; NULL past the built-in ones */
 
-/* The error text of the latest failure: of this communicator, or, with NULL, of the calling thread.
- * Valid until the thread's next failing call. Never NULL. */
+/* The error text of the latest failure: of this communicator, or, with NULL, of the calling thread;
+ * also of the thread while the communicator is being made, split or finalized in the background.
+ * Valid until the thread's next failing call or call of coll_last_error. Never NULL. */
 COLL_API const char *coll_last_error(coll_comm_t comm_or_null);
 
 /* Describes the index-th COLL_* environment variable that the library reads, in one line: name,

@@ -2,6 +2,7 @@
  * Communicators that one thread makes: several ranks in a group, and without blocking.
  */
 #include <pthread.h>
+#include <string.h>
 
 #include "creation.h"
 
@@ -234,18 +235,69 @@ Test(creation, is_finalized_by_one_thread_and_ended_by_another) {
   for (int i = 0; i < 8; i++) finalize_in_two_threads(i % 2, i / 2 % 2, i / 4);
 }
 
-/* A message was not received. */
+/* A message was not received. What finalize finds in the background is returned once: by a query or
+ * by destroy. */
+static void find_by_finalize(int blocking, bool queries) {
+  coll_comm_t comms[2];
+  int32_t x = 1;
+  make(comms, 2, blocking);
+  OK(coll_send(&x, 1, COLL_INT32, 1, comms[0], NULL));
+  IS(coll_comm_finalize(comms[1]), blocking ? COLL_ERROR_MISMATCH : COLL_IN_PROGRESS);
+  if (queries) IS(await(comms[1]), COLL_ERROR_MISMATCH);
+  IS(await_failure(comms[0]), COLL_ERROR_MISMATCH);
+  IS(coll_comm_destroy(comms[1]), blocking || queries ? COLL_OK : COLL_ERROR_MISMATCH);
+  says("send");
+  OK(coll_comm_destroy(comms[0]));
+}
+
 Test(creation_failure, is_found_by_finalize) {
-  for (int blocking = 0; blocking < 2; blocking++) {
-    coll_comm_t comms[2];
-    int32_t x = 1;
-    make(comms, 2, blocking);
-    OK(coll_send(&x, 1, COLL_INT32, 1, comms[0], NULL));
-    IS(coll_comm_finalize(comms[1]), blocking ? COLL_ERROR_MISMATCH : COLL_IN_PROGRESS);
-    IS(await(comms[1]), COLL_ERROR_MISMATCH);
-    IS(await_failure(comms[0]), COLL_ERROR_MISMATCH);
-    destroy(comms, 2);
+  for (int i = 0; i < 4; i++) find_by_finalize(i % 2, i / 2);
+}
+
+static void *fail_in_thread(void *context) {
+  worker_t *worker = context;
+  worker->status = coll_comm_size(NULL, NULL);
+  says("NULL");
+  while (*coll_last_error(worker->comm) == '\0' || strstr(coll_last_error(worker->comm), "NULL")) {
+    nap_ms(1);
   }
+  cr_assert_not_null(strstr(coll_last_error(worker->comm), "send"));
+  says("NULL"); /* the thread's own text is as before */
+  return NULL;
+}
+
+/* The communicator has it when it is finalized, for any thread. */
+Test(creation_failure, has_a_text_when_finalized) {
+  coll_comm_t comms[2];
+  worker_t reader;
+  int32_t x = 1;
+  make(comms, 2, 0);
+  OK(coll_send(&x, 1, COLL_INT32, 1, comms[0], NULL));
+  IS(coll_comm_finalize(comms[1]), COLL_IN_PROGRESS);
+  reader.comm = comms[1];
+  pthread_create(&reader.thread, NULL, fail_in_thread, &reader);
+  pthread_join(reader.thread, NULL);
+  IS(coll_comm_destroy(comms[1]), COLL_ERROR_MISMATCH);
+  coll_comm_destroy(comms[0]);
+}
+
+/* A query of the text is no failure of the thread. */
+Test(creation_failure, leaves_the_text_of_the_thread) {
+  coll_unique_id_t id;
+  coll_comm_t comm;
+  const coll_comm_config_t config = config_of(0);
+  IS(coll_comm_size(NULL, NULL), COLL_ERROR_INVALID);
+  says("NULL");
+  OK(coll_unique_id_create(&id));
+  IS(coll_comm_create(&id, 0, 2, &config, &comm), COLL_IN_PROGRESS);
+  cr_assert_str_eq(coll_last_error(comm), coll_last_error(NULL));
+  says("NULL");
+  OK(coll_comm_abort(comm));
+  IS(await(comm), COLL_ERROR_RANK_LOST);
+  IS(coll_comm_size(NULL, NULL), COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(coll_last_error(comm), "coll_comm_abort"));
+  says("NULL");
+  OK(coll_comm_destroy(comm));
 }
 
 /* In the thread that splits the communicator: makes another one, then tries to destroy it. */
