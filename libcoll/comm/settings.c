@@ -112,7 +112,7 @@ const base_knob_t *comm_knob(int index) {
   ((config)->struct_bytes > CONFIG_BYTES_FIRST && \
    (config)->struct_bytes >= offsetof(coll_comm_config_t, field) + sizeof((config)->field))
 
-/* Copies the config; fields that an older config lacks become 0. */
+/* Copies the config; fields that an older config lacks are as in COLL_COMM_CONFIG_INIT. */
 static coll_status_t read_config(const coll_comm_config_t *config, coll_comm_config_t *full) {
   *full = (coll_comm_config_t)COLL_COMM_CONFIG_INIT;
   if (config == NULL) return COLL_OK;
@@ -126,6 +126,11 @@ static coll_status_t read_config(const coll_comm_config_t *config, coll_comm_con
   if (CONFIG_HAS(config, call_timeout_ms)) full->call_timeout_ms = config->call_timeout_ms;
   if (CONFIG_HAS(config, reproducible)) full->reproducible = config->reproducible;
   if (CONFIG_HAS(config, blocking)) full->blocking = config->blocking;
+  if (CONFIG_HAS(config, reserved) && config->reserved != 0) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "the communicator's config has reserved %d: start from COLL_COMM_CONFIG_INIT",
+                     config->reserved);
+  }
   if (full->blocking == 0 || full->blocking == 1) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID,
                    "the communicator's config has blocking %d: give 1 (creation returns when it is "

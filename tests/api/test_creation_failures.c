@@ -16,6 +16,10 @@ Test(creation_failure, wrong_arguments_make_none) {
   OK(coll_unique_id_create(&id));
   IS(coll_comm_create(&id, 0, 1, &config, &comms[0]), COLL_ERROR_INVALID);
   says("blocking 2");
+  config = config_of(1);
+  config.reserved = 1;
+  IS(coll_comm_create(&id, 0, 1, &config, &comms[0]), COLL_ERROR_INVALID);
+  says("reserved 1");
   OK(coll_group_start());
   for (int i = 0; i < 2; i++) OK(coll_comm_create(&id, i, 2, NULL, &comms[i]));
   IS(coll_comm_create(&id, 2, 2, NULL, &comms[2]), COLL_ERROR_INVALID);
