@@ -252,6 +252,15 @@ static void note_failure(comm_async_t *job, coll_status_t status, const char *te
   snprintf(job->text, sizeof job->text, "%s", text);
 }
 
+static void describe_cancelled(const comm_async_t *job, char text[], size_t bytes) {
+  const char *why = job->cancel.why;
+  if (strncmp(why, "it ", 3) == 0) { /* this rank is the cause */
+    snprintf(text, bytes, "rank %d %s before the communicator was made", job->rank, why + 3);
+  } else {
+    snprintf(text, bytes, "rank %d: the communicator was not made: %s", job->rank, why);
+  }
+}
+
 /* The creation or split of a handle, or with NULL one that gives this rank no communicator, has
  * ended with `status`. The caller holds the lock. */
 static void end_one(comm_async_t *job, struct coll_comm *handle, coll_status_t status) {
@@ -259,8 +268,7 @@ static void end_one(comm_async_t *job, struct coll_comm *handle, coll_status_t s
   snprintf(text, sizeof text, "%s", base_last_error());
   if (status != COLL_OK && is_cancelled(job)) {
     status = COLL_ERROR_RANK_LOST;
-    snprintf(text, sizeof text, "rank %d: the communicator was not made: %s", job->rank,
-             job->cancel.why);
+    describe_cancelled(job, text, sizeof text);
   }
   if (status != COLL_OK) {
     note_failure(job, status, text);
@@ -317,8 +325,7 @@ static void finalize_one(comm_async_t *job) {
   comm_lock_release(comm);
   if (status != COLL_OK) {
     comm_record_error(comm, status);
-    bool is_returned = !comm->nonblocking;
-    atomic_store_explicit(&comm->failure_returned, is_returned, memory_order_relaxed);
+    atomic_store(&comm->failure_returned, !comm->nonblocking);
   }
   pthread_mutex_lock(&lock);
   if (status != COLL_OK) note_failure(job, status, base_last_error());
@@ -404,7 +411,7 @@ coll_status_t comm_async_wait(comm_async_t *job, uint64_t *order) {
   return status;
 }
 
-/* A blocking one is a job too: calls of other threads wait for it. */
+/* Blocking or not, it is a job: another thread may wait for it, and then free the communicator. */
 coll_status_t comm_async_finalize(struct coll_comm *comm) {
   comm_async_t *job;
   uint64_t order;
@@ -413,16 +420,12 @@ coll_status_t comm_async_finalize(struct coll_comm *comm) {
   if (status != COLL_OK) return comm_record_error(comm, status);
   job->finalizes = true;
   if (!occupy_parent(job, COMM_MAGIC_FINALIZING)) {
-    status = base_fail(COLL_ERROR_INVALID,
-                       "coll_comm_finalize on rank %d of %d: another thread splits, finalizes or "
-                       "destroys the communicator",
-                       job->rank, job->size);
     comm_async_release(job);
-    return status;
+    return base_fail(COLL_ERROR_INVALID,
+                     "coll_comm_finalize: another thread splits or finalizes the communicator");
   }
   if (in_background) job->has_thread = pthread_create(&job->thread, NULL, carry_out, job) == 0;
   if (!job->has_thread) carry_out(job);
-  /* another thread may have destroyed the communicator */
   status = in_background ? COLL_IN_PROGRESS : comm_async_wait(job, &order);
   comm_async_release(job);
   return status;

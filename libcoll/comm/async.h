@@ -23,7 +23,7 @@ coll_status_t comm_async_create(const rendezvous_address_t *address, int rank, i
                                 const comm_settings_t *settings, comm_async_t **job,
                                 struct coll_comm **handle);
 
-/* Prepares a job that splits the parent, so far never. */
+/* Prepares a job that splits the parent, as often as comm_async_split_add is called. */
 coll_status_t comm_async_split(struct coll_comm *parent, comm_async_t **job);
 
 /* Adds a split to it. *handle is NULL if the color is negative. */
@@ -52,15 +52,15 @@ void comm_async_release(comm_async_t *job);
  * comm_leave; in the background, with COLL_IN_PROGRESS, if its creation did not block either. */
 coll_status_t comm_async_finalize(struct coll_comm *comm);
 
-/* What a handle has come to: COLL_IN_PROGRESS while a job uses it; COLL_OK if it is a
+/* The state of a handle: COLL_IN_PROGRESS while a job uses it; COLL_OK if it is a
  * communicator; else why it could not be made. COLL_ERROR_INVALID: it is no handle. */
 coll_status_t comm_async_state(const struct coll_comm *comm);
 
 /* Ends the communicator, or its creation, which then ends soon, on all ranks. `why` goes into their
- * error texts. COLL_ERROR_INVALID: it is no handle. */
+ * error texts: "it called coll_comm_abort". COLL_ERROR_INVALID: it is no handle. */
 coll_status_t comm_async_abort(struct coll_comm *comm, const char *why);
 
-/* Waits until no job uses the handle. Aborts a creation; other jobs come to their end.
+/* Waits until no job uses the handle. Aborts a creation; other jobs are waited for.
  * COLL_ERROR_INVALID: it is no handle, or it is the job's own thread or a forked process that
  * calls. */
 coll_status_t comm_async_finish(struct coll_comm *comm, const char *why);

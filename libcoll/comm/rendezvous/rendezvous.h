@@ -71,11 +71,11 @@ coll_status_t rendezvous_join(const rendezvous_address_t *address, const rendezv
  * died or failed. */
 coll_status_t rendezvous_check(rendezvous_link_t *link);
 
-/* Reports `status`, which is what this rank's part of the creation came to, and the thread's last
- * error; waits until all ranks have reported; closes the link. Returns COLL_OK only if all ranks
- * reported COLL_OK. Returns the rank's own failure, unless it is COLL_ERROR_RANK_LOST: such a rank
- * has only seen a peer disconnect, and the verdict says which rank was the cause. Sets *failed_rank
- * on failure: the rank that caused it, or this rank, where no other is known. */
+/* Reports `status`, the result of this rank's part of the creation, and the thread's last error;
+ * waits until all ranks have reported; closes the link. Returns COLL_OK only if all ranks reported
+ * COLL_OK. Returns the rank's own failure, unless it is COLL_ERROR_RANK_LOST: such a rank has only
+ * seen a peer disconnect, and the verdict says which rank was the cause. Sets *failed_rank on
+ * failure: the rank that caused it, or this rank, where no other is known. */
 coll_status_t rendezvous_finish(rendezvous_link_t *link, coll_status_t status, uint64_t deadline_ns,
                                 int *failed_rank);
 
