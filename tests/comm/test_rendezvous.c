@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "harness/party.h"
@@ -262,6 +263,31 @@ Test(rendezvous, reports_a_failed_rank_to_all) {
   uint64_t begin_ns = base_clock_now_ns();
   cr_assert(harness_run(4, 20000, fail_own_part, &scenario, &result), "%s", result.text);
   cr_assert_lt(base_clock_now_ns() - begin_ns, UINT64_C(2000000000) * HARNESS_PATIENCE);
+}
+
+/* ---- ranks that are cancelled ---------------------------------------------------------------*/
+
+static coll_status_t join_as(const rendezvous_address_t *address, int rank,
+                             const base_cancel_t *cancel) {
+  char record = 0, records[3];
+  uint64_t session;
+  rendezvous_rank_t own = {.rank = rank, .size = 3, .record = &record, .record_bytes = 1};
+  rendezvous_link_t link;
+  base_cancel_watch(cancel);
+  coll_status_t status = rendezvous_join(address, &own, 5000, records, &session, &link);
+  base_cancel_watch(NULL);
+  return status;
+}
+
+/* Rank 1 is cancelled before anyone has called. The server tells a late rank, too. */
+Test(rendezvous, names_a_rank_that_was_cancelled_first) {
+  rendezvous_scenario_t scenario = rendezvous_scenario(3);
+  const base_cancel_t cancel = {.requested = true, .why = "it was cancelled"};
+  cr_assert_eq(rendezvous_server_start(&scenario.address), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(join_as(&scenario.address, 1, &cancel), COLL_ERROR_SYSTEM);
+  base_clock_sleep_ns(1000000000);
+  cr_assert_eq(join_as(&scenario.address, 2, NULL), COLL_ERROR_RANK_LOST, "%s", base_last_error());
+  cr_assert_not_null(strstr(base_last_error(), "it was cancelled"), "%s", base_last_error());
 }
 
 /* ---- no server ------------------------------------------------------------------------------*/

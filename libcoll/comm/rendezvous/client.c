@@ -85,9 +85,9 @@ static coll_status_t connect_until(const call_t *call, rendezvous_link_t *link) 
 }
 
 /* Sends the hello; greeting->magic is 0 if the connection was closed without a greeting. False: no
- * greeting with WIRE_MAGIC arrived. */
-static bool exchange_hello(const call_t *call, int fd, wire_greeting_t *greeting) {
-  uint64_t answer_ns = call->deadline_ns + ANSWER_SLACK_NS;
+ * greeting with WIRE_MAGIC arrived by answer_ns. */
+static bool exchange_hello(const call_t *call, int fd, uint64_t answer_ns,
+                           wire_greeting_t *greeting) {
   int left_ms = base_deadline_left_ms(call->deadline_ns);
   wire_hello_t hello = {.magic = WIRE_MAGIC,
                         .rank = call->own->rank,
@@ -103,15 +103,21 @@ static bool exchange_hello(const call_t *call, int fd, wire_greeting_t *greeting
   return sent && received && greeting->magic == WIRE_MAGIC;
 }
 
-static bool shake_hands(call_t *call, int fd, wire_greeting_t *greeting) {
+static bool shake_hands(call_t *call, int fd, uint64_t answer_ns, wire_greeting_t *greeting) {
   base_handshake_t handshake;
   *greeting = (wire_greeting_t){0};
   call->state = base_handshake_begin_caller(&handshake, fd, &call->address->secret, call->purpose);
   if (call->state == BASE_HANDSHAKE_UNDER_WAY) {
-    call->state = base_handshake_finish(&handshake, fd, call->deadline_ns + ANSWER_SLACK_NS);
+    call->state = base_handshake_finish(&handshake, fd, answer_ns);
   }
   if (call->state == BASE_HANDSHAKE_RETRY) greeting->magic = WIRE_RETRY;
   return call->state == BASE_HANDSHAKE_DONE;
+}
+
+/* Introduces this rank on a new connection, as exchange_hello does. */
+static bool introduce(call_t *call, int fd, uint64_t answer_ns, wire_greeting_t *greeting) {
+  return shake_hands(call, fd, answer_ns, greeting) &&
+         exchange_hello(call, fd, answer_ns, greeting);
 }
 
 static coll_status_t fail_version(const call_t *call) {
@@ -140,8 +146,7 @@ static coll_status_t call_until_greeted(call_t *call, rendezvous_link_t *link) {
   for (uint64_t pause_ns = HANG_UP_MIN_NS;; pause_ns *= pause_ns < HANG_UP_MAX_NS ? 2 : 1) {
     wire_greeting_t greeting;
     COLL_TRY(connect_until(call, link));
-    bool greeted =
-        shake_hands(call, link->fd, &greeting) && exchange_hello(call, link->fd, &greeting);
+    bool greeted = introduce(call, link->fd, call->deadline_ns + ANSWER_SLACK_NS, &greeting);
     if (greeting.magic == WIRE_MAGIC) link->server_pid = (int)greeting.pid;
     if (greeted) return COLL_OK;
     close(link->fd);
@@ -181,14 +186,14 @@ static coll_status_t report_cancelled(const rendezvous_link_t *link) {
   return status;
 }
 
-/* The same for a rank that the server does not know yet; tried once. */
+/* The same for a rank that the server does not know yet; tried once. Its hello has the rank's own
+ * time limit, until which the server informs later ranks. */
 static void announce_cancelled(call_t *call, rendezvous_link_t *link) {
   wire_greeting_t greeting;
   const base_cancel_t *cancel = base_cancel_watch(NULL);
-  call->deadline_ns = base_clock_now_ns() + ANNOUNCE_NS;
-  link->fd = dial_once(&call->targets, call->turn, call->deadline_ns);
-  bool known = link->fd >= 0 && shake_hands(call, link->fd, &greeting) &&
-               exchange_hello(call, link->fd, &greeting);
+  uint64_t end_ns = base_clock_now_ns() + ANNOUNCE_NS;
+  link->fd = dial_once(&call->targets, call->turn, end_ns);
+  bool known = link->fd >= 0 && introduce(call, link->fd, end_ns + ANSWER_SLACK_NS, &greeting);
   base_cancel_watch(cancel);
   if (known) report_cancelled(link);
   if (link->fd >= 0) close(link->fd);
