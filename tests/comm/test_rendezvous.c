@@ -4,6 +4,7 @@
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -288,6 +289,54 @@ Test(rendezvous, names_a_rank_that_was_cancelled_first) {
   base_clock_sleep_ns(1000000000);
   cr_assert_eq(join_as(&scenario.address, 2, NULL), COLL_ERROR_RANK_LOST, "%s", base_last_error());
   cr_assert_not_null(strstr(base_last_error(), "it was cancelled"), "%s", base_last_error());
+}
+
+typedef struct cancelled_rank {
+  rendezvous_address_t address;
+  int rank;
+  base_cancel_t cancel;
+  coll_status_t status;
+  char text[512];
+} cancelled_rank_t;
+
+static void *join_and_succeed(void *context) {
+  cancelled_rank_t *self = context;
+  char record = 0, records[3];
+  uint64_t session;
+  rendezvous_rank_t own = {.rank = self->rank, .size = 3, .record = &record, .record_bytes = 1};
+  base_cancel_watch(&self->cancel);
+  self->status = join_and_finish(&self->address, &own, 20000, records, &session, COLL_OK);
+  snprintf(self->text, sizeof self->text, "%s", base_last_error());
+  return NULL;
+}
+
+/* Ranks 0 and 1 have made their parts and wait for rank 2, which has joined; then rank 1 is
+ * cancelled. */
+Test(rendezvous, names_a_rank_that_was_cancelled_after_success) {
+  rendezvous_scenario_t scenario = rendezvous_scenario(3);
+  cancelled_rank_t ranks[2] = {{.rank = 0}, {.rank = 1, .cancel.why = "it was cancelled"}};
+  pthread_t threads[2];
+  char record = 0, records[3];
+  uint64_t session;
+  rendezvous_link_t link;
+  rendezvous_rank_t own = {.rank = 2, .size = 3, .record = &record, .record_bytes = 1};
+  cr_assert_eq(rendezvous_server_start(&scenario.address), COLL_OK, "%s", base_last_error());
+  for (int i = 0; i < 2; i++) {
+    ranks[i].address = scenario.address;
+    pthread_create(&threads[i], NULL, join_and_succeed, &ranks[i]);
+  }
+  cr_assert_eq(rendezvous_join(&scenario.address, &own, 20000, records, &session, &link), COLL_OK);
+  base_clock_sleep_ns(300000000);
+  atomic_store(&ranks[1].cancel.requested, true);
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+  cr_assert_eq(ranks[1].status, COLL_ERROR_SYSTEM, "%s", ranks[1].text);
+  cr_assert_eq(ranks[0].status, COLL_ERROR_RANK_LOST, "%s", ranks[0].text);
+  cr_assert_not_null(strstr(ranks[0].text, "rank 1"), "%s", ranks[0].text);
+  cr_assert_not_null(strstr(ranks[0].text, "it was cancelled"), "%s", ranks[0].text);
+  int failed_rank;
+  cr_assert_eq(rendezvous_finish(&link, COLL_OK, base_clock_now_ns() + 1000000000, &failed_rank),
+               COLL_ERROR_RANK_LOST);
+  cr_assert_eq(failed_rank, 1);
 }
 
 /* ---- no server ------------------------------------------------------------------------------*/

@@ -265,13 +265,15 @@ static coll_status_t await_verdict(rendezvous_link_t *link, uint64_t deadline_ns
   return status;
 }
 
-static coll_status_t report_success(rendezvous_link_t *link, uint64_t deadline_ns) {
+/* *cancelled: the rank must report that, too. */
+static coll_status_t report_success(rendezvous_link_t *link, uint64_t deadline_ns,
+                                    bool *cancelled) {
   const wire_report_t report = {.status = COLL_OK};
   bool known;
   (void)wire_send(link->fd, &report, sizeof report, deadline_ns); /* a failure shows below */
   coll_status_t status = await_verdict(link, deadline_ns + ANSWER_SLACK_NS, &known);
-  if (known) return status;
-  if (base_cancel_is_requested()) return fail_cancelled(link->rank);
+  *cancelled = !known && base_cancel_is_requested();
+  if (known || *cancelled) return status;
   return base_fail(COLL_ERROR_TIMEOUT,
                    "rank %d: the rendezvous server (pid %d) did not confirm in time that all ranks "
                    "have made the communicator: is its process stopped?",
@@ -305,10 +307,10 @@ static int failed_rank_of(const rendezvous_link_t *link) {
 
 coll_status_t rendezvous_finish(rendezvous_link_t *link, coll_status_t status, uint64_t deadline_ns,
                                 int *failed_rank) {
-  if (base_cancel_is_requested()) status = fail_cancelled(link->rank);
-  if (status == COLL_OK) {
-    status = report_success(link, deadline_ns);
-  } else {
+  bool cancelled = base_cancel_is_requested(), succeeds = status == COLL_OK && !cancelled;
+  if (succeeds) status = report_success(link, deadline_ns, &cancelled);
+  if (cancelled) status = fail_cancelled(link->rank);
+  if (!succeeds || cancelled) {
     const base_cancel_t *cancel = base_cancel_watch(NULL); /* or it could not be reported */
     status = report_failure(link, status);
     base_cancel_watch(cancel);

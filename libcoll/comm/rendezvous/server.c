@@ -97,8 +97,9 @@ static void take_report(rendezvous_server_t *server, int rank, rendezvous_member
   report->text[sizeof report->text - 1] = '\0';
   switch (report->status) {
     case COLL_OK:
+      if (!member->reported) server->reported_count++;
       member->reported = true;
-      if (++server->reported_count == server->size) server->decided = true;
+      if (server->reported_count == server->size) server->decided = true;
       break;
     case COLL_ERROR_TIMEOUT:
     case COLL_ERROR_RANK_LOST: /* both name the rank that is to blame, which is not the reporter */
@@ -111,18 +112,17 @@ static void take_report(rendezvous_server_t *server, int rank, rendezvous_member
   }
 }
 
-/* A member sends nothing but its report, once. */
+/* A member sends nothing but its report; and a second one if it is cancelled after success. */
 static void receive_from_member(rendezvous_server_t *server, int rank) {
   rendezvous_member_t *member = &server->members[rank];
-  char surplus;
-  bool open = member->reported ? recv(member->fd, &surplus, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN
-                               : wire_recv_some(member->fd, &member->report, sizeof member->report,
-                                                &member->report_received);
+  bool open =
+      wire_recv_some(member->fd, &member->report, sizeof member->report, &member->report_received);
   if (!open) {
     rendezvous_server_fail_died(server, rank, (int)member->pid);
     member->informed = member->pid;
     close_member(server, member);
-  } else if (!member->reported && member->report_received == sizeof member->report) {
+  } else if (member->report_received == sizeof member->report) {
+    member->report_received = 0;
     take_report(server, rank, member);
   }
 }

@@ -5,9 +5,9 @@
  * A rank connects, both sides prove that they know the secret (base/handshake.h), and the rank
  * sends a hello and its record. The server replies with a greeting. When all ranks have joined, it
  * sends each an answer with status COLL_OK, followed by all records. The rank connects to its peers
- * and sends a report. When all reports have arrived, the server sends each rank a second answer,
- * the verdict. If a rank fails or disconnects before that, the next answer that the others receive
- * carries the failure.
+ * and sends a report; a second one if it is cancelled meanwhile. When all reports have arrived, the
+ * server sends each rank a second answer, the verdict. If a rank fails or disconnects before that,
+ * the next answer that the others receive carries the failure.
  */
 #ifndef COMM_RENDEZVOUS_WIRE_H
 #define COMM_RENDEZVOUS_WIRE_H
