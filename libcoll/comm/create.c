@@ -335,17 +335,36 @@ coll_status_t comm_costs_of(int rank, int size, tune_machine_t *costs) {
   return rank == 0 && size > 1 ? calibration_costs_find(costs) : COLL_OK;
 }
 
+/* What a rank does before it joins the others. */
+static coll_status_t prepare(int rank, int size, const comm_settings_t *settings,
+                             tune_machine_t *costs, topo_layout_t **layout) {
+  COLL_TRY(comm_costs_of(rank, size, costs));
+  COLL_TRY(comm_quiesce(rank, settings->timeout_ns));
+  return comm_placement_read(settings->topo_file, settings->topo_map, size, layout);
+}
+
+/* The rank does not join. If that is because it was cancelled, the others must not wait for it. */
+static void announce_failure(const rendezvous_address_t *address, int rank, int size,
+                             uint64_t timeout_ns) {
+  static const comm_record_t none;
+  const rendezvous_rank_t caller = {
+      .rank = rank, .size = size, .record = &none, .record_bytes = sizeof none};
+  if (address == NULL || !base_cancel_is_requested()) return;
+  rendezvous_announce_cancelled(address, &caller, (int)(timeout_ns / 1000000u));
+}
+
 coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size,
                           const comm_settings_t *settings, struct coll_comm **comm) {
   comm_record_t own, *records = NULL;
   topo_layout_t *layout;
   tune_machine_t costs;
   transport_listener_t listener;
-  COLL_TRY(comm_costs_of(rank, size, &costs));
-  COLL_TRY(comm_quiesce(rank, settings->timeout_ns));
-  COLL_TRY(comm_placement_read(settings->topo_file, settings->topo_map, size, &layout));
-  coll_status_t status =
-      base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records);
+  coll_status_t status = prepare(rank, size, settings, &costs, &layout);
+  if (status != COLL_OK) {
+    announce_failure(address, rank, size, settings->timeout_ns);
+    return status;
+  }
+  status = base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records);
   if (status == COLL_OK) status = comm_listen(&listener, &own);
   if (status != COLL_OK) goto free_records;
   own.agreed = settings->agreed;

@@ -1,6 +1,7 @@
 /*
  * Processes with several ranks each, which one thread makes.
  */
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -85,6 +86,60 @@ Test(creation_failure, a_rank_that_gives_up_is_named) {
     bool destroys = i == 1;
     cr_assert(harness_run(3, 5000, give_up, &destroys, &result), "%s", result.text);
   }
+}
+
+static void linger(void *context) {
+  (void)context;
+  nap_ms(1000);
+}
+
+static void *call_in_thread(void *comm) {
+  coll_barrier(comm, NULL);
+  return NULL;
+}
+
+/* Rank 1 waits for a call of a failed communicator, which is in a long callback, before it calls
+ * the others; then it gives up. */
+static int give_up_early(int rank, int size, void *context) {
+  coll_unique_id_t *id = harness_board();
+  coll_comm_t comm, failed[2];
+  const coll_comm_config_t config = config_of(0);
+  pthread_t thread;
+  (void)context;
+  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  if (rank == 1) {
+    PARTY_OK(coll_comm_create_local(2, failed));
+    PARTY_OK(coll_comm_set_progress(failed[0], linger, NULL));
+    pthread_create(&thread, NULL, call_in_thread, failed[0]);
+    nap_ms(200); /* the call waits */
+    PARTY_OK(coll_comm_abort(failed[0]));
+  }
+  harness_barrier();
+  double begin = now_s();
+  PARTY_REQUIRE(coll_comm_create(id, rank, size, &config, &comm) == COLL_IN_PROGRESS, "%s",
+                coll_last_error(NULL));
+  if (rank == 1) {
+    nap_ms(100);
+    PARTY_OK(coll_comm_abort(comm));
+  }
+  coll_status_t status = await(comm);
+  const char *text = coll_last_error(comm);
+  PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST && strstr(text, "rank 1") != NULL &&
+                    strstr(text, "coll_comm_abort") != NULL,
+                "rank %d: %s", rank, text);
+  PARTY_REQUIRE(now_s() - begin < 10 * HARNESS_BUILD_PATIENCE, "rank %d: late", rank);
+  PARTY_OK(coll_comm_destroy(comm));
+  if (rank == 1) {
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 2; i++) coll_comm_destroy(failed[i]);
+  }
+  harness_barrier();
+  return 0;
+}
+
+Test(creation_failure, a_rank_that_gives_up_before_it_calls_is_named) {
+  harness_result_t result;
+  cr_assert(harness_run(2, 20000, give_up_early, NULL, &result), "%s", result.text);
 }
 
 /* Process 1 dies while the others make the communicator. */

@@ -22,9 +22,9 @@
 #define NO_ROOM_NS 10000000u    /* pause when the process has no descriptor left */
 
 static bool is_valid(const wire_hello_t *hello) {
-  return hello->magic == WIRE_MAGIC && hello->size >= 1 && hello->size <= PLAN_RANKS_MAX &&
-         hello->rank >= 0 && hello->rank < hello->size && hello->timeout_ms > 0 &&
-         hello->record_bytes <= RENDEZVOUS_RECORD_MAX;
+  return (hello->magic == WIRE_MAGIC || hello->magic == WIRE_GIVES_UP) && hello->size >= 1 &&
+         hello->size <= PLAN_RANKS_MAX && hello->rank >= 0 && hello->rank < hello->size &&
+         hello->timeout_ms > 0 && hello->record_bytes <= RENDEZVOUS_RECORD_MAX;
 }
 
 static bool allocate_members(rendezvous_server_t *server, const wire_hello_t *hello) {
@@ -75,7 +75,7 @@ static bool join(rendezvous_server_t *server, const rendezvous_caller_t *caller)
   memcpy(server->records + sizeof(wire_answer_t) + (size_t)hello->rank * server->record_bytes,
          caller->message.record, server->record_bytes);
   server->open_count++;
-  server->joined_count++;
+  server->joined_count += hello->magic == WIRE_MAGIC;
   return true;
 }
 

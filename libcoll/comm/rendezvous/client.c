@@ -34,6 +34,7 @@ typedef struct call {
   dial_targets_t targets;
   int turn; /* the target that is tried first */
   char purpose[RENDEZVOUS_PURPOSE_BYTES];
+  uint64_t hello_magic;
   base_handshake_state_t state; /* how the last handshake ended */
   uint64_t deadline_ns;
   uint64_t up_ns;      /* the latest time at which a server is known to have been there; 0: never */
@@ -89,7 +90,7 @@ static coll_status_t connect_until(const call_t *call, rendezvous_link_t *link) 
 static bool exchange_hello(const call_t *call, int fd, uint64_t answer_ns,
                            wire_greeting_t *greeting) {
   int left_ms = base_deadline_left_ms(call->deadline_ns);
-  wire_hello_t hello = {.magic = WIRE_MAGIC,
+  wire_hello_t hello = {.magic = call->hello_magic,
                         .rank = call->own->rank,
                         .size = call->own->size,
                         .timeout_ms = left_ms > 0 ? left_ms : 1,
@@ -192,6 +193,7 @@ static void announce_cancelled(call_t *call, rendezvous_link_t *link) {
   wire_greeting_t greeting;
   const base_cancel_t *cancel = base_cancel_watch(NULL);
   uint64_t end_ns = base_clock_now_ns() + ANNOUNCE_NS;
+  call->hello_magic = WIRE_GIVES_UP;
   link->fd = dial_once(&call->targets, call->turn, end_ns);
   bool known = link->fd >= 0 && introduce(call, link->fd, end_ns + ANSWER_SLACK_NS, &greeting);
   base_cancel_watch(cancel);
@@ -217,18 +219,32 @@ static coll_status_t receive_records(const call_t *call, rendezvous_link_t *link
   return fail_server_lost(link);
 }
 
+static coll_status_t prepare(const rendezvous_address_t *address, const rendezvous_rank_t *own,
+                             int timeout_ms, call_t *call, rendezvous_link_t *link) {
+  *call = (call_t){.address = address,
+                   .own = own,
+                   .hello_magic = WIRE_MAGIC,
+                   .deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u,
+                   .up_ns = address->pid != 0 ? base_clock_now_ns() : 0,
+                   .refused_ns = address->pid != 0 ? REFUSED_NS : REFUSED_LATER_NS};
+  *link = (rendezvous_link_t){
+      .fd = -1, .rank = own->rank, .server_pid = (int)address->pid, .server_rank = -1};
+  rendezvous_purpose(address, call->purpose);
+  return dial_resolve(address, &call->targets);
+}
+
+void rendezvous_announce_cancelled(const rendezvous_address_t *address,
+                                   const rendezvous_rank_t *own, int timeout_ms) {
+  call_t call;
+  rendezvous_link_t link;
+  if (prepare(address, own, timeout_ms, &call, &link) == COLL_OK) announce_cancelled(&call, &link);
+}
+
 coll_status_t rendezvous_join(const rendezvous_address_t *address, const rendezvous_rank_t *own,
                               int timeout_ms, void *records, uint64_t *session,
                               rendezvous_link_t *link) {
-  call_t call = {.address = address,
-                 .own = own,
-                 .deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u,
-                 .up_ns = address->pid != 0 ? base_clock_now_ns() : 0,
-                 .refused_ns = address->pid != 0 ? REFUSED_NS : REFUSED_LATER_NS};
-  *link = (rendezvous_link_t){
-      .fd = -1, .rank = own->rank, .server_pid = (int)address->pid, .server_rank = -1};
-  rendezvous_purpose(address, call.purpose);
-  COLL_TRY(dial_resolve(address, &call.targets));
+  call_t call;
+  COLL_TRY(prepare(address, own, timeout_ms, &call, link));
   coll_status_t status = call_until_greeted(&call, link);
   if (status != COLL_OK) {
     if (!base_cancel_is_requested()) return status;

@@ -67,6 +67,11 @@ coll_status_t rendezvous_join(const rendezvous_address_t *address, const rendezv
                               int timeout_ms, void *records, uint64_t *session,
                               rendezvous_link_t *link);
 
+/* Tells the server that this rank, which has not joined, gives up, because its thread's waits are
+ * cancelled. Tried once. Of the record, only its size matters. rendezvous_join does the same. */
+void rendezvous_announce_cancelled(const rendezvous_address_t *address,
+                                   const rendezvous_rank_t *own, int timeout_ms);
+
 /* Whether creation has failed elsewhere, without blocking. COLL_ERROR_RANK_LOST names the rank that
  * died or failed. */
 coll_status_t rendezvous_check(rendezvous_link_t *link);

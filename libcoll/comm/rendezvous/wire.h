@@ -7,7 +7,8 @@
  * sends each an answer with status COLL_OK, followed by all records. The rank connects to its peers
  * and sends a report; a second one if it is cancelled meanwhile. When all reports have arrived, the
  * server sends each rank a second answer, the verdict. If a rank fails or disconnects before that,
- * the next answer that the others receive carries the failure.
+ * the next answer that the others receive carries the failure. A rank that is cancelled before it
+ * has joined sends another hello, and then its report.
  */
 #ifndef COMM_RENDEZVOUS_WIRE_H
 #define COMM_RENDEZVOUS_WIRE_H
@@ -20,11 +21,13 @@
 #define WIRE_RETRY                                                              \
   0x7972746572696c32u /* in place of WIRE_MAGIC: hung up on purpose, call again \
                        */
+/* In place of WIRE_MAGIC in a hello: the rank has not joined, and reports a failure next. */
+#define WIRE_GIVES_UP 0x7075736576696732u
 #define WIRE_TEXT_BYTES 448
 
 /* From a rank, behind the handshake; its record follows. */
 typedef struct wire_hello {
-  uint64_t magic;
+  uint64_t magic; /* WIRE_MAGIC or WIRE_GIVES_UP */
   int32_t rank, size;
   int32_t timeout_ms; /* time that the rank still waits */
   int32_t pid;
