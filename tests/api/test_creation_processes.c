@@ -2,6 +2,7 @@
  * Processes with several ranks each, which one thread makes.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -88,8 +89,8 @@ Test(creation_failure, a_rank_that_gives_up_is_named) {
   }
 }
 
-static void linger(void *context) {
-  (void)context;
+static void linger(void *waits) {
+  atomic_store((_Atomic bool *)waits, true);
   nap_ms(1000);
 }
 
@@ -105,13 +106,14 @@ static int give_up_early(int rank, int size, void *context) {
   coll_comm_t comm, failed[2];
   const coll_comm_config_t config = config_of(0);
   pthread_t thread;
+  static _Atomic bool waits;
   (void)context;
   if (rank == 0) PARTY_OK(coll_unique_id_create(id));
   if (rank == 1) {
     PARTY_OK(coll_comm_create_local(2, failed));
-    PARTY_OK(coll_comm_set_progress(failed[0], linger, NULL));
+    PARTY_OK(coll_comm_set_progress(failed[0], linger, &waits));
     pthread_create(&thread, NULL, call_in_thread, failed[0]);
-    nap_ms(200); /* the call waits */
+    while (!atomic_load(&waits)) nap_ms(1);
     PARTY_OK(coll_comm_abort(failed[0]));
   }
   harness_barrier();
