@@ -1,5 +1,6 @@
 /* The kit on RDMA devices, where this machine has one, and the choice among devices anywhere. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
