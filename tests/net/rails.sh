@@ -162,11 +162,16 @@ else
   grep -Eq 'rank [01] \(pid [0-9]+\) died' err
   ok "connections that are reset, and not made again: the rank is lost"
   said "resets, COLL_RECONNECT=none"
-  COLL_INTERFACES=eth0,eth1 "$collrun" --hosts "${prefix}h1:2,${prefix}h2:2" \
-    --agent 'ip netns exec {host}' "$collbench" all --algo all --counts 1,1001,100003 -n 1 -w 0 \
-    >out 2>err </dev/null &
+  COLL_DEBUG=1 COLL_INTERFACES=eth0,eth1 "$collrun" --hosts "${prefix}h1:2,${prefix}h2:2" \
+    --agent 'ip netns exec {host}' "$collbench" all --algo all --counts 1,1001 \
+    -n $((mbit / 25)) -w 0 >out 2>err </dev/null &
   job=$!
   started=$(now_ms) began=$started
+  for _ in $(seq 300); do # the rendezvous of a communicator does not survive a reset
+    grep -q 'groups of the 4 ranks' err && break
+    sleep 0.1
+  done
+  sleep 0.2
   while kill -0 $job 2>/dev/null; do
     reset
     sleep 0.05
