@@ -150,7 +150,7 @@ static int polls_by_hint(comm_wait_t *wait, const comm_task_t tasks[], size_t co
   return 0;
 }
 
-/* Polls so far, or as many as there may be if they have taken their time. */
+/* The polls after one more; spin_limit if they have taken SPIN_LONGEST_NS. */
 static int polls_after_one(comm_wait_t *wait, int spin_limit) {
   int count = wait->poll_count + 1;
   if (count % SPIN_INTERVAL_POLLS != 0) return count;

@@ -79,7 +79,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
 }
 NCCL_ALIAS(ncclCommInitRankConfig);
 
-/* All ranks meet at the first id. */
+/* All ranks use the first id. */
 ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int size, int rank, int id_count,
                                       ncclUniqueId *ids, ncclConfig_t *config) {
   if (id_count < 1 || id_count > size) {

@@ -151,7 +151,7 @@ static void choose_address(void) {
   if (getenv("NCCL_SOCKET_IFNAME") != NULL) return; /* it asks for what this host does not have */
   if (!nccl_interface_find(NULL, address, sizeof address)) return;
   setenv("COLL_INTERFACE_ADDRESS", address, 0);
-  nccl_log(NCCL_LOG_INFO, "ranks meet at COLL_INTERFACE_ADDRESS=%s", address);
+  nccl_log(NCCL_LOG_INFO, "the rendezvous listens at COLL_INTERFACE_ADDRESS=%s", address);
 }
 
 static void read_once(void) {

@@ -283,8 +283,7 @@ coll_status_t tcp_order_accept(tcp_rail_t *rail, tcp_message_t *payload, bool is
 /* Whether the frame of a rail is the next one. */
 bool tcp_order_is_next(const tcp_rail_t *rail);
 
-/* Whether something waits for a connection, or for being known to have arrived where there is
- * none. */
+/* Whether frames wait for a connection: unsent, or sent by one that was lost. */
 bool tcp_order_is_waiting(const tcp_peer_t *peer);
 
 /* Frees what this file has stored. */
